@@ -183,7 +183,7 @@ def test_a_message_to_a_worker_is_small_and_knows_no_other_job() -> None:
 
 
 def test_a_cluster_that_nobody_answers_at_is_named(jobs: list[Job], monkeypatch: Any) -> None:
-    monkeypatch.setattr(clusters, "PATIENCE_TO_CONNECT", 0.2)
+    monkeypatch.setattr(clusters, "CONNECT_SECONDS", 0.2)
     with pytest.raises(FileError, match=r"^tcp://127\.0\.0\.1:9: no scheduler answers there \(OSError\)$"):
         list(executor.run([Task(jobs[0])], Runner(OP, Settings()), 1, nothing, "tcp://127.0.0.1:9"))
 

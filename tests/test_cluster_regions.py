@@ -189,5 +189,5 @@ def test_no_worker_writes_any_more_when_a_run_has_failed(address: str, volume: P
     ((_, outcome),) = executor.run([Task(Job(Source("in.zarr"), "out.zarr"))], runner, 2, full, address)
     assert str(outcome.error) == "in.zarr: out.zarr: No space left on device"
     with distributed.Client(address, set_as_default=False) as client:
-        assert list(client.run(lambda: list(executor._at_work)).values()) == [[], []]
+        assert list(client.run(lambda: list(executor._running)).values()) == [[], []]
     assert os.listdir() == ["in.zarr"]

@@ -331,7 +331,7 @@ def test_what_was_done_when_a_run_was_stopped_is_counted_to_the_last_file(
 
 
 def test_no_more_than_some_outcomes_wait_for_one_that_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("poolcli.runs.MOST_READY", 2)
+    monkeypatch.setattr("poolcli.runs.MAX_WAITING", 2)
     outcomes: Any = ((number, str(number)) for number in (3, 1, 2, 5, 0, 4))
     assert [number for number, _ in _in_order(outcomes)] == [1, 2, 3, 0, 4, 5]
 
@@ -383,8 +383,8 @@ def test_a_limit_below_the_smallest_part_says_what_is_needed() -> None:
 @pytest.mark.parametrize(("path", "loaded"), [("x.jpg", ["PIL", "imagecodecs._jpeg8"]), ("x.h5", []), ("x.npy", [])])
 def test_what_workers_need_is_loaded_before_they_are_forked_unless_it_may_crash(path: str, loaded: list[str]) -> None:
     code = (
-        "import sys; from poolcli.runs.executors.workers import load_for; from poolcli.formats import Source\n"
-        f"from poolcli.pooling.outcome import Job; load_for(Job(Source({path!r}), None))\n"
+        "import sys; from poolcli.runs.executors.workers import _load_before_fork; from poolcli.formats import Source\n"
+        f"from poolcli.pooling.outcome import Job; _load_before_fork(Job(Source({path!r}), None))\n"
         "print(sorted({'PIL', 'imagecodecs._jpeg8', 'h5py'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -72,9 +72,9 @@ class Present(nullcontext[None]):
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """A cluster on which every message takes a second."""
     found = Cluster()
-    monkeypatch.setattr(module, "MOMENT", 0)
-    monkeypatch.setattr(module, "LONG_ENOUGH", 0)
-    monkeypatch.setattr(module, "Presence", Present)
+    monkeypatch.setattr(module, "BATCH_SECONDS", 0)
+    monkeypatch.setattr(module, "MESSAGE_SECONDS", 0)
+    monkeypatch.setattr(module, "WorkerWatch", Present)
     monkeypatch.setattr(module, "distributed", SimpleNamespace(as_completed=lambda loop: found, KilledWorker=KeyError))
     return found
 

@@ -27,7 +27,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The client of one worker, which nothing starts again; whoever waits for too long is sent a Ctrl-C."""
     import distributed
 
-    monkeypatch.setattr(flow, "EVERY", 0.1)
+    monkeypatch.setattr(flow, "CHECK_SECONDS", 0.1)
     end = threading.Timer(TOO_LONG, os.kill, (os.getpid(), signal.SIGINT))
     end.start()
     with (
@@ -57,7 +57,7 @@ class Endless:
 def test_a_run_ends_once_there_have_been_no_workers_for_some_time(
     client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flow, "PATIENCE_WITHOUT_WORKERS", 0.5)
+    monkeypatch.setattr(flow, "SECONDS_WITHOUT_WORKERS", 0.5)
     work = Endless(tmp_path)
     work_flow = Flow(client, work, iter(range(9)), 9, 1)
     found = work_flow.results()
@@ -66,7 +66,7 @@ def test_a_run_ends_once_there_have_been_no_workers_for_some_time(
     with pytest.raises(FileError) as caught:
         list(found)
     assert str(caught.value) == "the cluster has had no workers for 0.5 s"
-    assert list(work_flow.last_words()) == []
+    assert list(work_flow.finished_results()) == []
 
 
 def kill(work: Endless) -> None:

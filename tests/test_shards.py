@@ -48,21 +48,23 @@ def contents(folder: str) -> dict[str, bytes]:
 
 @given(st.text("aZ.0_/ \u00e4\u0308", min_size=1), st.integers(1, 9))
 def test_each_name_belongs_to_one_shard(name: str, count: int) -> None:
-    assert sum(Shard(number, count).takes(name) for number in range(1, count + 1)) == 1
+    assert sum(Shard(number, count).includes(name) for number in range(1, count + 1)) == 1
 
 
 @pytest.mark.parametrize("other", ["Sub/Cat.NPY", "sub/cat.jpeg", "./sub/cat.png", "sub//cat.png"])
 def test_names_whose_outputs_could_clash_belong_together(other: str) -> None:
     for count in range(2, 60):
         numbers = range(1, count + 1)
-        assert [Shard(n, count).takes("sub/cat.png") for n in numbers] == [
-            Shard(n, count).takes(other) for n in numbers
+        assert [Shard(n, count).includes("sub/cat.png") for n in numbers] == [
+            Shard(n, count).includes(other) for n in numbers
         ]
 
 
 def test_a_composed_name_belongs_to_the_decomposed_one() -> None:
     for count in range(2, 60):
-        assert Shard(1, count).takes("caf\N{LATIN SMALL LETTER E WITH ACUTE}") == Shard(1, count).takes("cafe\u0301")
+        assert Shard(1, count).includes("caf\N{LATIN SMALL LETTER E WITH ACUTE}") == Shard(1, count).includes(
+            "cafe\u0301"
+        )
 
 
 @pytest.mark.parametrize("more", [(), slow(("--cluster", "local:2"))])
@@ -106,13 +108,13 @@ def test_a_shard_looks_at_no_input_of_another(arrays: Path, cli: Any, monkeypatc
     monkeypatch.setattr("poolcli.runs.inputs.format_by_suffix", looking)
     pooled(cli, "out", "--shard", "1/3")
     assert 0 < len(seen) < COUNT
-    assert all(Shard(1, 3).takes(path.removeprefix("in/")) for path in seen)
+    assert all(Shard(1, 3).includes(path.removeprefix("in/")) for path in seen)
 
 
 def test_a_shard_is_continued_and_merged_runs_are_known(arrays: Path, cli: Any) -> None:
     sharded(cli, "out", "1/2", "2/2")
     Path("out/4.npy").unlink()
-    number = 1 if Shard(1, 2).takes("4.npy") else 2
+    number = 1 if Shard(1, 2).includes("4.npy") else 2
     again = pooled(cli, "out", "--shard", f"{number}/2", "--resume").out.split(" done")[0]
     assert again == "1"
     assert cli("merge", "out").code == 0

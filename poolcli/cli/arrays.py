@@ -1,4 +1,4 @@
-"""The commands `compare`, `identify` and `info`: what is in files of arrays, and what lies between two arrays."""
+"""The commands `compare`, `identify` and `info`: two arrays, the pooling between them, and the arrays in files."""
 
 import shlex
 import sys
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # fmt: off
 @dataclass(frozen=True, kw_only=True)
 class Tolerance:
-    """By how much elements may differ."""
+    """The tolerance of a comparison."""
 
     atol: Annotated[float, option(
         "--atol", metavar="A", panel=EXPLAIN, example="1e-6", help="Absolute tolerance (as numpy.isclose). Default: 0.",
@@ -43,7 +43,7 @@ class Tolerance:
 
 @dataclass(frozen=True, kw_only=True)
 class CompareOptions(Tolerance, ReadsArrays):
-    """What `compare` takes."""
+    """The arguments and options of `compare`."""
 
     first: Annotated[str, argument(
         "A", complete=complete_inputs, example="a.npy",
@@ -56,7 +56,7 @@ class CompareOptions(Tolerance, ReadsArrays):
 
 @dataclass(frozen=True, kw_only=True)
 class IdentifyOptions(Windows, Tolerance, ReadsArrays):
-    """What `identify` takes: two arrays, and what is known of the pooling that made one of the other."""
+    """The arguments and options of `identify`; attributes of the pooling are those that are known."""
 
     x: Annotated[str, argument(
         "INPUT", complete=complete_inputs, example="x.npy",
@@ -82,7 +82,7 @@ class IdentifyOptions(Windows, Tolerance, ReadsArrays):
 
 @dataclass(frozen=True, kw_only=True)
 class InfoOptions(ReadsHeaders):
-    """What `info` takes."""
+    """The arguments and options of `info`."""
 
     files: Annotated[list[str], argument("FILE", complete=complete_inputs, example="x.npy", help="Files to list.")]
 # fmt: on
@@ -97,7 +97,7 @@ class InfoOptions(ReadsHeaders):
     exit_codes="Exit codes: 0 equal within the tolerance, 1 different, 2 they cannot be compared.",
 )
 def compare(request: CompareOptions) -> int:
-    """Prints what differs; returns 0 where nothing does within the tolerance, 1 where something does."""
+    """Prints the differences of two arrays; returns 0 if they are equal within the tolerance, else 1."""
     from poolcli.explain.diff_arrays import check_tolerances
     from poolcli.report.differences import difference_document, difference_view
 
@@ -105,20 +105,20 @@ def compare(request: CompareOptions) -> int:
     sources = [parse_source(text) for text in (request.first, request.second)]
     if all(source.path == "-" for source in sources):
         raise RequestError("stdin (-) can be read only once")
-    look = partial(_compared, sources[0], sources[1], array_options(request, sources), request.atol, request.rtol)
+    look = partial(_difference, sources[0], sources[1], array_options(request, sources), request.atol, request.rtol)
     for source in sources:
         look = partial(in_subprocess_if_fragile, source.path, look)
     try:
         layout, found = look()
-    except FileError as error:  # 1 would say that they differ
+    except FileError as error:  # its exit code 1 would mean that they differ
         raise RequestError(error.message) from error
-    told = (request.first, request.second, layout, found)
-    request.answer(partial(difference_document, *told), partial(difference_view, *told))
+    result = (request.first, request.second, layout, found)
+    request.answer(partial(difference_document, *result), partial(difference_view, *result))
     return 0 if found.equal else 1
 
 
-def _compared(a: Source, b: Source, options: ReadOptions, atol: float, rtol: float) -> "tuple[str, Difference]":
-    """The difference, and the layout that both are in: images are compared with tensors as N,C,H,W."""
+def _difference(a: Source, b: Source, options: ReadOptions, atol: float, rtol: float) -> "tuple[str, Difference]":
+    """The layout of both arrays, and their difference; images are compared as tensors, N,C,H,W."""
     from poolcli.explain.diff_arrays import diff_arrays
 
     x, y = (as_tensor(read(source, options)) for source in (a, b))
@@ -139,7 +139,7 @@ def _compared(a: Source, b: Source, options: ReadOptions, atol: float, rtol: flo
     exit_codes="Exit codes: 0 found, 1 nothing fits (the nearest is shown), 2 the arrays are not of one pooling.",
 )
 def identify(request: IdentifyOptions) -> int:
-    """Prints the poolings that turn `x` into `y`, best first; returns 1 where none fits and the nearest is shown."""
+    """Prints the poolings that turn `x` into `y`, best first; returns 1 if none fits."""
     from poolcli.report.explain import candidates_document, candidates_view
 
     texts = (request.x, request.y, *request.also)
@@ -147,10 +147,10 @@ def identify(request: IdentifyOptions) -> int:
     options = array_options(request, sources)
     try:
         arrays = [in_subprocess_if_fragile(each.path, partial(read, each, options)) for each in sources]
-    except FileError as error:  # 1 would say that nothing fits
+    except FileError as error:  # its exit code 1 would mean that nothing fits
         raise RequestError(error.message) from error
-    pairs = [_comparable(x, y) for x, y in zip(arrays[::2], arrays[1::2], strict=True)]
-    found = _found_or_swapped(pairs, request)
+    pairs = [_as_tensors(x, y) for x, y in zip(arrays[::2], arrays[1::2], strict=True)]
+    found = _search_both_ways(pairs, request)
     request.answer(partial(candidates_document, pairs, found), partial(candidates_view, found))
     return 0 if found and found[0].fits else 1
 
@@ -158,32 +158,30 @@ def identify(request: IdentifyOptions) -> int:
 Pair = tuple[Tensor, Tensor]
 
 
-def _comparable(x: Tensor, y: Tensor) -> Pair:
-    """An image, and an array made of one, as tensors."""
+def _as_tensors(x: Tensor, y: Tensor) -> Pair:
+    """The pair; an image beside an array becomes a tensor."""
     return (as_tensor(x), as_tensor(y)) if (x.header.mode is None) != (y.header.mode is None) else (x, y)
 
 
-def _found_or_swapped(pairs: Sequence[Pair], request: IdentifyOptions) -> "list[Candidate]":
-    """What the search finds; where nothing fits, and something turns outputs that are as large as their inputs into
-    these, a refusal with the command that says what.
-    """
+def _search_both_ways(pairs: Sequence[Pair], request: IdentifyOptions) -> "list[Candidate]":
+    """The candidates; refuses swapped arguments, if nothing fits but a pooling turns the outputs into the inputs."""
     refusal, found, turned = None, list["Candidate"](), list["Candidate"]()
     try:
-        found = _found(pairs, request)
+        found = _search(pairs, request)
     except RequestError as error:
         refusal = error
     larger = [y.array.size >= x.array.size for x, y in pairs]
     if any(larger) and not (found and (found[0].fits or found[0].noise)):
         with suppress(RequestError):
-            turned = _found([pair[::-1] if swap else pair for pair, swap in zip(pairs, larger, strict=True)], request)
+            turned = _search([pair[::-1] if swap else pair for pair, swap in zip(pairs, larger, strict=True)], request)
     if turned and turned[0].fits:
-        raise _swapped(larger, turned[0].op.name, request)
+        raise _swapped_error(larger, turned[0].op.name, request)
     if refusal is not None:
         raise refusal
     return found
 
 
-def _found(pairs: Sequence[Pair], request: IdentifyOptions) -> "list[Candidate]":
+def _search(pairs: Sequence[Pair], request: IdentifyOptions) -> "list[Candidate]":
     from poolcli.explain.identify import identify as candidates
 
     stated = {(x.header.layout, y.header.layout) for x, y in pairs}
@@ -202,8 +200,8 @@ def _found(pairs: Sequence[Pair], request: IdentifyOptions) -> "list[Candidate]"
     )
 
 
-def _swapped(which: Sequence[bool], name: str, request: IdentifyOptions) -> RequestError:
-    """The refusal of pairs of which some are swapped, with the command in which they are not."""
+def _swapped_error(which: Sequence[bool], name: str, request: IdentifyOptions) -> RequestError:
+    """The refusal of swapped pairs, with the command that has them in the right order."""
     texts = [request.x, request.y, *request.also]
     pairs = list(zip(texts[::2], texts[1::2], strict=True))
     turned = [(y, x) if swap else (x, y) for (x, y), swap in zip(pairs, which, strict=True)]
@@ -231,7 +229,7 @@ def _swapped(which: Sequence[bool], name: str, request: IdentifyOptions) -> Requ
     without=["quiet"],
 )
 def info(request: InfoOptions) -> int:
-    """Prints the arrays of every file; returns the exit code."""
+    """Prints the arrays in each file; returns the exit code."""
     failed, options = False, header_options(request, [parse_source(path) for path in request.files])
     for path in request.files:
         try:
@@ -252,7 +250,7 @@ def info(request: InfoOptions) -> int:
 
 
 def _headers(text: str, options: ReadOptions) -> list[Header]:
-    """The arrays of a file, or the one that is named."""
+    """The headers of all arrays in a file, or of the one that is named."""
     source = parse_source(text)
     headers = list_arrays(source.path, options)
     return [choose_array(source, headers)] if source.key else headers

@@ -26,7 +26,7 @@ WRONG = ("differs", "invalid")
 # fmt: off
 @dataclass(frozen=True, kw_only=True)
 class CheckOptions(Reporting):
-    """What `check` takes."""
+    """The arguments and options of `check`."""
 
     model: Annotated[str, argument(
         "MODEL", example="model.onnx", help="OpenVINO .xml, .onnx, .tflite or .pt2; weights are not needed.",
@@ -57,7 +57,7 @@ class CheckOptions(Reporting):
 
 
 def input_shapes(typed: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """The lengths of each input from `NAME=1,3,640,640`.
+    """The shapes of inputs by name, from texts such as `NAME=1,3,640,640`.
 
     >>> input_shapes(["x=1,3,640,640", "scale=2"])
     {'x': (1, 3, 640, 640), 'scale': (2,)}
@@ -81,7 +81,7 @@ def input_shapes(typed: Sequence[str]) -> dict[str, tuple[int, ...]]:
     exit_codes="Exit codes: 0 nothing is wrong, 1 a layer differs or is invalid, 2 the model cannot be read.",
 )
 def check(request: CheckOptions) -> int:
-    """Prints a verdict for each layer; returns 1 where a declared shape, or the compared data, differs."""
+    """Prints a verdict for each layer; returns 1 if a declared shape, or the compared data, differs."""
     if request.run and request.layer is None:
         raise RequestError(f"{field('run')} compares the data of one layer; name it with {field('layer')}")
     if request.chain and request.layer is None:
@@ -99,7 +99,7 @@ def check(request: CheckOptions) -> int:
         try:
             options = data_options(request.allow_external, request.max_memory)
             comparison = compare_data(found[0].layer, request.run, options)
-        except FileError as error:  # 1 would say that they differ
+        except FileError as error:  # its exit code 1 would mean that they differ
             raise RequestError(error.message) from error
     chain = None
     if request.chain:
@@ -107,7 +107,7 @@ def check(request: CheckOptions) -> int:
             raise RequestError(f"{request.model}: {field('chain')} follows ONNX models, which this is not")
         chain = chain_to(request.model, found[0].layer.name, given, limit)
     answers = [(finding, written(finding.layer, request.to) if request.to else None) for finding in found]
-    told = (request.model, answers, comparison, chain)
-    request.answer(partial(findings_document, *told), partial(findings_view, *told))
+    result = (request.model, answers, comparison, chain)
+    request.answer(partial(findings_document, *result), partial(findings_view, *result))
     wrong = any(finding.verdict in WRONG for finding in found)
     return 1 if wrong or (comparison and comparison.off) else 0

@@ -1,4 +1,4 @@
-"""The commands `merge` and `cache`: what runs leave behind, shards of outputs and compiled kernels."""
+"""The commands `merge` (shards of a run) and `cache` (compiled kernels)."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -15,7 +15,7 @@ ACTIONS = ("info", "warm", "clear")
 
 @dataclass(frozen=True, kw_only=True)
 class MergeOptions(Reporting):
-    """What `merge` takes."""
+    """The arguments and options of `merge`."""
 
     folder: Annotated[str, argument("FOLDER", help="The output of all shards: a folder, or a .zarr.", example="pooled")]
 
@@ -29,10 +29,10 @@ class MergeOptions(Reporting):
     exit_codes="Exit codes: 0 merged, 1 shards are missing or not done, 2 the parts are not of one run.",
 )
 def merge(request: MergeOptions) -> int:
-    """Merges the parts in a folder; returns the exit code."""
-    from poolcli.runs.manifest import merge as merge_parts
+    """Merges the shards in a folder; returns the exit code."""
+    from poolcli.runs.manifest import merge as merge_shards
 
-    merged = merge_parts(request.folder)
+    merged = merge_shards(request.folder)
     shards = f"{merged.shards} shard{'' if merged.shards == 1 else 's'}"
     outputs = f"{merged.outputs:,} output{'' if merged.outputs == 1 else 's'}"
     _answer(request, asdict(merged), f"{merged.path}: {shards}, {outputs}")
@@ -41,7 +41,7 @@ def merge(request: MergeOptions) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class CacheOptions(Reporting):
-    """What `cache` takes."""
+    """The arguments and options of `cache`."""
 
     action: Annotated[
         str,
@@ -67,7 +67,7 @@ def cache(request: CacheOptions) -> int:
 
 
 def _warm() -> None:
-    """Compiles every kernel that the usual types need, so that no later run waits; what is in the cache is loaded."""
+    """Compiles the kernels of the usual types that are not in the cache yet."""
     import numpy as np
 
     from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool

@@ -1,4 +1,4 @@
-"""What the help says of each operator, and what else people call it: one row each."""
+"""The help of each operator and its other names, and the functions that find an operator by any of its names."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from poolcli.message_fields import field
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
-    """One line of help, examples of its use, and what else people call the operator.
+class OperatorHelp:
+    """One line of help, examples, and other names.
 
-    The names that frameworks give it need no row: `AvgPool-14`, `avg_pool2d` and `AveragePooling2D` are read as avg.
+    Names in frameworks need no alias if they differ by a suffix: `AvgPool-14` and `avg_pool2d` are found as avg.
     """
 
     text: str
     examples: tuple[str, ...]
-    also: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
 
 
 OPERATOR_HELP = {
-    "avg": Words(
+    "avg": OperatorHelp(
         "Average of every window (OpenVINO AvgPool, nGraph AvgPool).",
         (
             "poolcli avg samples/astronaut.png -o half.png -k 2 -s 2",
@@ -32,7 +32,7 @@ OPERATOR_HELP = {
         ),
         ("average", "mean"),
     ),
-    "max": Words(
+    "max": OperatorHelp(
         "Maximum of every window; argmax with --indices (MaxPool).",
         (
             "poolcli max samples/features.npy -o y.npy -k 2 -s 2 --indices where.npy",
@@ -41,7 +41,7 @@ OPERATOR_HELP = {
         ),
         ("maximum",),
     ),
-    "min": Words(
+    "min": OperatorHelp(
         "Minimum of every window; argmin with --indices.",
         (
             "poolcli min samples/astronaut.png -o dark.png -k 4 -s 4",
@@ -50,7 +50,7 @@ OPERATOR_HELP = {
         ),
         ("minimum",),
     ),
-    "mode": Words(
+    "mode": OperatorHelp(
         "Most frequent value (mode) of every window, for label maps.",
         (
             "poolcli mode samples/astronaut.png -o small.png -k 2 -s 2",
@@ -59,7 +59,7 @@ OPERATOR_HELP = {
         ),
         ("majority",),
     ),
-    "median": Words(
+    "median": OperatorHelp(
         "Median of every window; integers round half to even.",
         (
             "poolcli median samples/astronaut.png -o calm.png -k 3 -s 2 -p 1",
@@ -68,7 +68,7 @@ OPERATOR_HELP = {
         ),
         ("med",),
     ),
-    "sum": Words(
+    "sum": OperatorHelp(
         "Sum of every window; integers become 64 bits long.",
         (
             "poolcli sum samples/volume.h5 -o y.h5 -k 2,2,2 -s 2",
@@ -77,7 +77,7 @@ OPERATOR_HELP = {
         ),
         ("total", "add"),
     ),
-    "std": Words(
+    "std": OperatorHelp(
         "Standard deviation of every window, as floats.",
         (
             "poolcli std samples/features.npy -o y.npy -k 3 -s 2 -p 1",
@@ -86,7 +86,7 @@ OPERATOR_HELP = {
         ),
         ("stdev", "stddev", "deviation"),
     ),
-    "lp": Words(
+    "lp": OperatorHelp(
         "The p-norm of every window (ONNX LpPool, PyTorch lp_pool).",
         (
             "poolcli lp samples/features.npy -o y.npy -k 2 -s 2",
@@ -95,7 +95,7 @@ OPERATOR_HELP = {
         ),
         ("norm", "lpnorm"),
     ),
-    "adaptive-avg": Words(
+    "adaptive-avg": OperatorHelp(
         "Average to a given output size (OpenVINO AdaptiveAvgPool).",
         (
             "poolcli adaptive-avg samples/features.npy -o y.npy --output-size 7",
@@ -104,7 +104,7 @@ OPERATOR_HELP = {
         ),
         ("adaptive-average", "adaptive-mean", "adaptive"),
     ),
-    "adaptive-max": Words(
+    "adaptive-max": OperatorHelp(
         "Maximum to a given output size (OpenVINO AdaptiveMaxPool).",
         (
             "poolcli adaptive-max samples/features.npy -o y.npy --output-size 7",
@@ -113,7 +113,7 @@ OPERATOR_HELP = {
         ),
         ("adaptive-maximum",),
     ),
-    "area": Words(
+    "area": OperatorHelp(
         "Mean over equal areas, to any output size (as OpenCV INTER_AREA).",
         (
             "poolcli area samples/astronaut.png -o small.png --output-size 100,150",
@@ -125,13 +125,13 @@ OPERATOR_HELP = {
 }
 
 
-# What frameworks put behind the name of an operator, and what they join its parts with.
-_BEHIND = re.compile(r"pool(ing)?(\d?d?\d*)$")
-_JOINTS = re.compile(r"[-_]")
+# The suffix of an operator's name in frameworks, as in max_pool2d, and the separators of its parts.
+_POOL_SUFFIX = re.compile(r"pool(ing)?(\d?d?\d*)$")
+_SEPARATORS = re.compile(r"[-_]")
 
 
 def parse_operator(word: str, name: str = "op") -> str:
-    """The operator that people mean by `word`, the value of the field `name`; refuses what is none.
+    """The operator that `word` names; refuses other words as values of the field `name`.
 
     >>> parse_operator("mean"), parse_operator("MaxPool-14"), parse_operator("F.adaptive_avg_pool2d")
     ('avg', 'max', 'adaptive-avg')
@@ -142,7 +142,7 @@ def parse_operator(word: str, name: str = "op") -> str:
 
 
 def adaptive(word: str) -> str:
-    """The adaptive operator that is nearest to what `word` names: `global_max_pool`, `avg`."""
+    """The adaptive operator that comes closest to an operator such as `global_max_pool` or `avg`."""
     return "adaptive-max" if "max" in word.lower() else "adaptive-avg"
 
 
@@ -152,10 +152,10 @@ def sliding(op: str) -> str:
 
 
 def find_operator(word: str) -> str | None:
-    """The same; None for what is no operator."""
-    plain = _BEHIND.sub("", _joined(word.rpartition(".")[2]))
-    return next((op for op, row in OPERATOR_HELP.items() if plain in map(_joined, (op, *row.also))), None)
+    """The operator that `word` names, or None."""
+    plain = _POOL_SUFFIX.sub("", _plain(word.rpartition(".")[2]))
+    return next((op for op, row in OPERATOR_HELP.items() if plain in map(_plain, (op, *row.aliases))), None)
 
 
-def _joined(word: str) -> str:
-    return _JOINTS.sub("", word.lower())
+def _plain(word: str) -> str:
+    return _SEPARATORS.sub("", word.lower())

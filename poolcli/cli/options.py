@@ -1,8 +1,4 @@
-"""The options that several commands have, in records: what pools, what reads, what writes, how it is reported.
-
-An option is `Annotated[type, option(...)]`, a `typer.Option` with what its words need beyond Typer: other names, a list
-of values, an example for messages. A hidden option is advanced: `--help-all` shows it.
-"""
+"""The options that commands share, in records: attributes of operators, reading, writing and reporting."""
 
 import os
 import re
@@ -22,30 +18,30 @@ from poolcli.suggestions import join_words
 
 _OTHER_DEFAULTS = [f"{name}: {record.like}" for name, record in OPERATORS.items() if record.like != "openvino"]
 _DIALECTS = join_words(DIALECTS).replace("openvino", f"openvino (default; {', '.join(_OTHER_DEFAULTS)})")
-# Names without a character that a shell would interpret: what completes a word may be evaluated by the shell.
+# Only names without characters that a shell interprets are completed, because a shell may evaluate completions.
 _PLAIN = re.compile(r"[\w/.@%+=,-]+")
 
 
 def complete_inputs(ctx: typer.Context, incomplete: str) -> list[str]:
-    """`FILE:ARRAY` for each array of the file whose name and colon are typed; nothing leaves the word to the shell."""
+    """Completes `FILE:` with the names of the arrays in the file; completion of files is the shell's own."""
     placed = ctx.params.get("inputs") or [value for value in ctx.params.values() if isinstance(value, str)]
     words = [*placed, incomplete]
-    if ":" in words[-2:]:  # bash makes words of their own of colons
+    if ":" in words[-2:]:  # bash splits words at colons
         at = len(words) - 1 - words[::-1].index(":")
-        return [key for key in _keys(words[at - 1]) if at and key.startswith(incomplete.removeprefix(":"))]
+        return [key for key in _array_names(words[at - 1]) if at and key.startswith(incomplete.removeprefix(":"))]
     path, colon, _ = incomplete.rpartition(":")
-    found = (f"{path}:{key}" for key in _keys(path)) if colon else ()
+    found = (f"{path}:{key}" for key in _array_names(path)) if colon else ()
     return [word for word in found if word.startswith(incomplete) and _PLAIN.fullmatch(word.replace(":", ""))]
 
 
 def complete_arrays(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The arrays in the inputs that the line names already."""
+    """Completes the names of arrays in the inputs that were typed before."""
     paths = ctx.params.get("inputs") or [ctx.params.get("source") or ctx.params.get("shape") or ""]
-    return [key for path in paths for key in _keys(path) if key.startswith(incomplete)]
+    return [key for path in paths for key in _array_names(path) if key.startswith(incomplete)]
 
 
-def _keys(path: str) -> Iterator[str]:
-    """The names of the arrays in a file; none where it cannot be read."""
+def _array_names(path: str) -> Iterator[str]:
+    """The names of the arrays in a file; none if it cannot be read."""
     if not os.path.exists(path):
         return
     from functools import partial
@@ -92,7 +88,7 @@ MaxMemory = Annotated[str | None, option(
 
 @dataclass(frozen=True, kw_only=True)
 class Windows:
-    """The attributes of all operators: an operator's command offers those that its record has a field for."""
+    """The attributes of all operators; the command of an operator has those that are fields of its record."""
 
     kernel: Annotated[str | None, option(
         "-k", "--kernel", metavar="K", panel=USUAL, example="2", per_axis=True,
@@ -171,7 +167,7 @@ class Reporting:
     )] = False
 
     def answer(self, document: Callable[[], Any], view: Callable[[], Any], quiet: str = "") -> None:
-        """Prints the answer of a command: a document as JSON, a view for people, or what is left of it if quiet."""
+        """Prints the result of a command: a JSON document, a view, or with --quiet the text `quiet`."""
         if self.json:
             from poolcli.report.as_json import to_json
 
@@ -208,7 +204,7 @@ class ReadsArrays(ReadsHeaders):
 
 @dataclass(frozen=True, kw_only=True)
 class MakesArrays(ReadsArrays):
-    """How arrays are read, pooled and written, by every command that makes arrays of arrays."""
+    """How arrays are read, pooled and written, by the commands that pool files and by `pyramid`."""
 
     output: Annotated[str | None, option(
         "-o", "--output", metavar="PATH", panel=USUAL, example="y.npy", is_output=True,

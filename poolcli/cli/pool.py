@@ -1,4 +1,4 @@
-"""The pooling commands, one an operator, and their options."""
+"""The commands `avg`, `max` and so on, one for each operator: their options. `pooling.py` runs them."""
 
 from dataclasses import dataclass, field, fields
 from typing import Annotated
@@ -10,13 +10,13 @@ from poolcli.cli.values import attribute_names
 from poolcli.ops import OPERATORS
 from poolcli.plan.attributes import BinAttributes
 
-PREVIEWS = r"terminal|text|.+\.(png|apng|jpe?g|svg|html|gif|webp|tiff?|bmp)"  # what is no input behind --preview
+PREVIEWS = r"terminal|text|.+\.(png|apng|jpe?g|svg|html|gif|webp|tiff?|bmp)"  # values of --preview
 
 
 # fmt: off
 @dataclass(frozen=True, kw_only=True)
 class PoolOptions(MakesArrays, Windows):
-    """What the pooling commands take."""
+    """The options of the commands that pool files."""
 
     inputs: Annotated[list[str], argument(
         "INPUT", complete=complete_inputs, example="x.npy",
@@ -85,12 +85,10 @@ class PoolOptions(MakesArrays, Windows):
 
 
 def _not_offered(op: str) -> list[str]:
-    """The options that operator `op` has no use for."""
-    reducer = OPERATORS[op].reducer
-    offered = {"indices": reducer.picks, "linear_light": reducer.divides}
-    own = attribute_names(op)
+    """The options that operator `op` does not have."""
+    reducer, own = OPERATORS[op].reducer, attribute_names(op)
     others = [each.name for each in fields(Windows) if each.name not in own]
-    return [*others, *(name for name, has in offered.items() if not has)]
+    return [*others, *([] if reducer.picks else ["indices"]), *([] if reducer.divides else ["linear_light"])]
 
 
 for _op, _words in OPERATOR_HELP.items():
@@ -98,6 +96,6 @@ for _op, _words in OPERATOR_HELP.items():
 
     @command(_op, PoolOptions, *_words.examples, usage=f"{_window} -o PATH [OPTIONS]", without=_not_offered(_op))
     def _pool(asked: PoolOptions, op: str = _op) -> int:
-        from poolcli.cli.pooling import pool  # which loads what the help does not need
+        from poolcli.cli.pooling import pool  # slow to import, and not needed for the help
 
         return pool(op, asked)

@@ -1,4 +1,4 @@
-"""The `pyramid` command: an array to an OME-Zarr store of levels."""
+"""The command `pyramid`: its options, and their values as a request."""
 
 import re
 from dataclasses import dataclass, fields, replace
@@ -24,7 +24,7 @@ from poolcli.pooling.pyramid_levels import BASES, EDGES, Reduction
 from poolcli.pooling.pyramid_plan import Pyramid, Request
 from poolcli.runs.executors.dask import distributor
 
-_STEP = re.compile(r"\s*([A-Za-z]+)\s*=\s*([0-9.eE+-]+)\s*")
+_SPACING = re.compile(r"\s*([A-Za-z]+)\s*=\s*([0-9.eE+-]+)\s*")
 
 _FACTOR = re.compile(r"\s*([A-Za-z]+)\s*=\s*([0-9]{1,18})\s*", re.ASCII)
 
@@ -32,7 +32,7 @@ _FACTOR = re.compile(r"\s*([A-Za-z]+)\s*=\s*([0-9]{1,18})\s*", re.ASCII)
 # fmt: off
 @dataclass(frozen=True, kw_only=True)
 class PyramidOptions(MakesArrays):
-    """What `pyramid` takes."""
+    """The arguments and options of `pyramid`."""
 
     source: Annotated[str, argument(
         "INPUT", complete=complete_inputs, example="x.zarr",
@@ -88,18 +88,19 @@ class PyramidOptions(MakesArrays):
     usage="-o PATH [OPTIONS]",
 )
 def pyramid(request: PyramidOptions) -> int:
-    """Makes a pyramid; returns the exit code."""
+    """Writes a pyramid; returns the exit code."""
     settings = array_settings(request)
-    asked = _asked(request)
-    output = _output(request)
+    asked = _pyramid_request(request)
+    output = _check_output(request)
     source = parse_source(request.source, next(iter(request.dataset), None))
     with progress(source.path, 1, request.quiet) as (_, bytes_done):
         try:
-            look = partial(_made, request, asked, source, output, settings, bytes_done)
-            # A cluster has processes, which one that may crash cannot have.
+            look = partial(_plan_and_write, request, asked, source, output, settings, bytes_done)
+            # A subprocess cannot start those of a local cluster.
             found, made = look() if request.cluster else in_subprocess_if_fragile(source.path, look)
         except Exception as error:
-            others = {each.name for each in fields(PyramidOptions)} - {"all"}  # which is for plates and series alone
+            # Hints at --all mean the arrays of a file; here it means the images of a plate or series.
+            others = {each.name for each in fields(PyramidOptions)} - {"all"}
             raise failure(error, source.path).for_fields(others) from error
     from poolcli.report.outcome import pyramid_document, pyramid_view
 
@@ -107,10 +108,10 @@ def pyramid(request: PyramidOptions) -> int:
     return 0
 
 
-def _made(
+def _plan_and_write(
     request: PyramidOptions, asked: Request, source: Source, output: str, settings: Settings, bytes_done: Bytes
 ) -> tuple[Pyramid, PyramidResult | None]:
-    """What was planned, and how it was made: None where nothing had to be."""
+    """Plans and writes the pyramid; the result is None for a dry run, and if the output is up to date."""
     options, images = replace(settings.read_options, as_pyramid=True, apply_masks=False), None
     if request.all:
         images = _images(source, options, asked.ngff)
@@ -139,18 +140,18 @@ def _images(source: Source, options: ReadOptions, ngff: str) -> Images:
         return images_of(source.path, getattr(store, "root", None), source.key, ngff)
 
 
-def _asked(request: PyramidOptions) -> Request:
+def _pyramid_request(request: PyramidOptions) -> Request:
     for name in ("kernel", "levels"):
         if request.factors is not None and getattr(request, name) is not None:
             raise RequestError(f"{field('factors')} and {field(name)} contradict each other; give one")
     kernel = parse_numbers(field("kernel"), request.kernel or "2")
-    factors = () if request.factors is None else tuple(map(_factors, request.factors.split(";")))
+    factors = () if request.factors is None else tuple(map(_parse_factors, request.factors.split(";")))
     reduction = Reduction(request.operator, kernel, request.levels_from, request.edge, factors)
-    return Request(reduction, request.levels, _scale(request.scale), request.unit, request.ngff)
+    return Request(reduction, request.levels, _parse_scale(request.scale), request.unit, request.ngff)
 
 
-def _factors(text: str) -> dict[str, int]:
-    """`z=1,y=2` of one level by the names of axes."""
+def _parse_factors(text: str) -> dict[str, int]:
+    """The factors of one level by the names of axes, from `z=1,y=2`."""
     found: dict[str, int] = {}
     for part in text.split(","):
         match = _FACTOR.fullmatch(part)
@@ -163,11 +164,11 @@ def _factors(text: str) -> dict[str, int]:
     return found
 
 
-def _scale(text: str | None) -> dict[str, float]:
-    """`z=2,y=0.5` by the names of axes."""
+def _parse_scale(text: str | None) -> dict[str, float]:
+    """The spacing by the names of axes, from `z=2,y=0.5`."""
     found: dict[str, float] = {}
     for part in text.split(",") if text else ():
-        match = _STEP.fullmatch(part)
+        match = _SPACING.fullmatch(part)
         try:
             step = float(match[2]) if match else 0.0
         except ValueError:
@@ -178,8 +179,8 @@ def _scale(text: str | None) -> dict[str, float]:
     return found
 
 
-def _output(request: PyramidOptions) -> str:
-    """The store that is asked for; refuses options that contradict each other."""
+def _check_output(request: PyramidOptions) -> str:
+    """The path of the store; refuses other paths, and options that contradict each other."""
     if request.output is None:
         raise RequestError(f"{field('output')} is missing: name a store, such as out.ome.zarr")
     check_url(request.output)

@@ -1,7 +1,6 @@
-"""From options to what the rest of the program takes: the settings of jobs, and how files are read.
+"""Turns options into the settings of jobs and of reading, and refuses combinations of options before data is read.
 
-Here a command refuses, before it reads any data, what contradicts itself, words that are not files, and options that
-would change nothing, because whoever gives one means something by it.
+Refused are options that contradict each other, inputs that are not files, and options that have no effect.
 """
 
 from __future__ import annotations
@@ -37,27 +36,27 @@ if TYPE_CHECKING:
     from poolcli.cli.options import MakesArrays, ReadsArrays, ReadsHeaders
     from poolcli.cli.pool import PoolOptions
 
-OWN_LIMITS = "auto"  # what --rescale stands for alone
-NO_NUMBER = "none"  # typed for: nothing is missing, whatever a file says
-NO_LIMIT = 2**63 - 1  # bytes: a header alone does not expand
+AUTO_RANGE = "auto"  # --rescale without a value: the range of each result
+NO_NODATA = "none"  # --missing none: no element is missing, whatever the file says
+UNLIMITED = 2**63 - 1  # bytes; reading a header decompresses nothing
 
 
-def settings_of(request: PoolOptions) -> Settings:
-    """The settings of the jobs of a pooling command."""
+def pool_settings(request: PoolOptions) -> Settings:
+    """The settings of jobs that pool files."""
     refuse_below_one("jobs", request.jobs)
     if request.quality is not None and not 1 <= request.quality <= 100:
         raise RequestError(f"{field('quality')} is {request.quality}; it must be from 1 to 100")
     several = tuple(request.dataset) if len(request.dataset) > 1 else None
     return replace(
         array_settings(request),
-        rescale=_limits(request.rescale),
+        rescale=_rescale_range(request.rescale),
         raw=raw_from(request.raw) if request.raw else None,
         arrays=() if request.all else several,
     )
 
 
 def array_settings(request: MakesArrays) -> Settings:
-    """The settings that pooling and pyramids have in common, and those of pooling that are as they were typed."""
+    """The settings that pooling and pyramids share; fields of Settings that are options are taken as they are."""
     refuse_below_one("threads", request.threads)
     refuse_below_one("max_pixels", request.max_pixels)
     limit = memory_budget(request.max_memory)
@@ -65,40 +64,40 @@ def array_settings(request: MakesArrays) -> Settings:
         from poolcli.runs.executors import check_cluster
 
         check_cluster(request.cluster)
-    typed = vars(request).keys() & {own.name for own in fields(Settings)} - {"rescale", "raw"}
-    read: dict[str, Any] = {name: getattr(request, name) for name in typed} | {
+    same = vars(request).keys() & {own.name for own in fields(Settings)} - {"rescale", "raw"}
+    values: dict[str, Any] = {name: getattr(request, name) for name in same} | {
         "max_memory": limit,
         "allowed": limit if request.max_memory else None,
-        "missing": _missing(request.missing),
+        "missing": _nodata_values(request.missing),
         "min_count": min_count_from(request.min_count),
     }
     for name in ("chunks", "shards"):
-        read[name] = parse_numbers(field(name), read[name]) if read[name] is not None else None
-    return Settings(**read)
+        values[name] = parse_numbers(field(name), values[name]) if values[name] is not None else None
+    return Settings(**values)
 
 
 def header_options(request: ReadsHeaders, sources: Sequence[Source]) -> ReadOptions:
-    """How headers are read; refuses what has no effect on these files."""
+    """How headers are read; refuses options that have no effect on these files."""
     refuse_below_one("max_pixels", request.max_pixels)
     if request.pages and not any(row is None or row.is_image for row in formats_of(each.path for each in sources)):
         raise RequestError(f"{field('pages')} is for images, and no input is one; leave it out")
-    return ReadOptions(request.pages, request.max_pixels, request.allow_external, allowed=NO_LIMIT)
+    return ReadOptions(request.pages, request.max_pixels, request.allow_external, allowed=UNLIMITED)
 
 
 def array_options(request: ReadsArrays, sources: Sequence[Source]) -> ReadOptions:
-    """How whole arrays are read; refuses what has no effect on these files."""
+    """How whole arrays are read; refuses options that have no effect on these files."""
     limits = data_options(request.allow_external, request.max_memory)
     return replace(header_options(request, sources), limit=limits.limit, allowed=limits.allowed)
 
 
 def data_options(allow_external: bool, max_memory: str | None) -> ReadOptions:
-    """How whole arrays are read that are no images."""
+    """How whole arrays of other files than images are read."""
     limit = memory_budget(max_memory)
     return ReadOptions(allow_external=allow_external, limit=limit, allowed=limit if max_memory else None)
 
 
 def as_tensor(found: Tensor) -> Tensor:
-    """An image in the layout of tensor files; any other array as it is."""
+    """An image with its axes in the order of tensors; any other array unchanged."""
     layout = found.header.layout
     if found.header.mode is None or layout is None:
         return found
@@ -107,30 +106,30 @@ def as_tensor(found: Tensor) -> Tensor:
 
 
 def refuse_below_one(name: str, count: int | None) -> None:
-    """Refuses a count of nothing."""
+    """Refuses a count of 0 or less."""
     if count is not None and count < 1:
         raise RequestError(f"{field(name)} is {count}; it must be at least 1")
 
 
-def _missing(typed: Sequence[str]) -> Missing | None:
-    """The nodata values: () where `none` says that there are none, None where the file decides."""
+def _nodata_values(typed: Sequence[str]) -> Missing | None:
+    """The nodata values; () for `none`, None if the file decides."""
     if not typed:
         return None
-    return () if tuple(typed) == (NO_NUMBER,) else tuple(map(_number, typed))
+    return () if tuple(typed) == (NO_NODATA,) else tuple(map(_nodata_number, typed))
 
 
-def _number(text: str) -> int | float:
+def _nodata_number(text: str) -> int | float:
     for kind in (int, float):
         try:
             return kind(text)
         except ValueError:
             continue
-    raise RequestError(f"{field('missing')} is {text[:40]!r}; write a number, nan, or {NO_NUMBER} (no nodata value)")
+    raise RequestError(f"{field('missing')} is {text[:40]!r}; write a number, nan, or {NO_NODATA} (no nodata value)")
 
 
-def _limits(typed: str | None) -> Limits | None:
-    """What becomes 0 and 255 in an image; () for the lowest and the highest, None where nothing is rescaled."""
-    if typed is None or typed == OWN_LIMITS:
+def _rescale_range(typed: str | None) -> Limits | None:
+    """The values that become 0 and 255; () for the range of each result, None without rescaling."""
+    if typed is None or typed == AUTO_RANGE:
         return None if typed is None else ()
     try:
         low, high = map(float, typed.split(","))
@@ -144,9 +143,9 @@ def _limits(typed: str | None) -> Limits | None:
     return low, high
 
 
-NONE_OF_SEVERAL = "selects an array in a file that holds several, and no input is such a file"
+DATASET_UNUSED = "selects an array in a file that holds several, and no input is such a file"
 TERMINAL, TEXT = "terminal", "text"  # values of --preview that show it on standard output
-WITH_QUALITY = ("jpeg", "webp")
+LOSSY_FORMATS = ("jpeg", "webp")
 EXCLUSIVE = (
     ("overwrite", "skip_existing"), ("overwrite", "resume"), ("skip_existing", "resume"), ("quiet", "verbose"),
     ("all", "dataset"), ("raw", "all"), ("raw", "dataset"), ("preview", "dry_run"), ("preview", "all"),
@@ -154,24 +153,24 @@ EXCLUSIVE = (
 
 
 def refuse_contradictions(request: PoolOptions) -> None:
-    """Refuses options that contradict each other, and an output that is missing."""
+    """Refuses options that contradict each other, and a call without an output."""
     output, streams = field("output"), (request.output, request.indices)
-    _refuse(request.output == "", f"{output} is empty (an unset variable?); name a file, a folder or -")
-    _refuse(
+    _refuse_if(request.output == "", f"{output} is empty (an unset variable?); name a file, a folder or -")
+    _refuse_if(
         request.output is None and not request.dry_run,
         f"{output} is missing: name a file, a folder or - (or plan only, with {field('dry_run')})",
     )
     for one, other in EXCLUSIVE:
         both = getattr(request, one) and getattr(request, other)
-        _refuse(both, f"{field(one)} and {field(other)} contradict each other; give one")
-    _refuse(
+        _refuse_if(both, f"{field(one)} and {field(other)} contradict each other; give one")
+    _refuse_if(
         streams == ("-", "-"), f"{output} and {field('indices')} cannot both be standard output; name a file for one"
     )
-    _refuse(
+    _refuse_if(
         request.resume and "-" in streams, f"{field('resume')} continues files; standard output cannot be continued"
     )
     for name, stream in zip(("output", "indices"), streams, strict=True):
-        _refuse(
+        _refuse_if(
             stream == "-" and not request.dry_run and sys.stdout.isatty(),
             f"{field(name, '-')} writes numbers as a .npy stream, and standard output is a terminal; "
             f"send it somewhere (| or >), or name a file: {field(name, 'y.npy')}",
@@ -179,10 +178,10 @@ def refuse_contradictions(request: PoolOptions) -> None:
 
 
 def refuse_unknown_inputs(op: str, request: PoolOptions) -> None:
-    """Refuses words that belong elsewhere; names of files that do not exist are left to whoever opens them."""
+    """Refuses inputs that are values, operators or outputs in the wrong place, but not other files that are missing."""
     words = request.inputs
     for i, word in enumerate(words):
-        _refuse(word == "", "an input is empty (an unset variable?); name a file")
+        _refuse_if(word == "", "an input is empty (an unset variable?); name a file")
         if word == "-" or re.search(r"://|[*?[]", word) or os.path.lexists(parse_source(word).path):
             continue
         parts = (words[i:end] for end in range(i + 2, len(words) + 1))
@@ -193,49 +192,49 @@ def refuse_unknown_inputs(op: str, request: PoolOptions) -> None:
             )
         both = f"adaptive-{find_operator(word)}"
         instead = f"write {both} in one word, or leave it out" if both in OPERATOR_HELP else "leave it out"
-        _refuse(find_operator(word), f"{word} is not a file, and the operator is {op} already; {instead}")
+        _refuse_if(find_operator(word), f"{word} is not a file, and the operator is {op} already; {instead}")
         own = field("output_size" if request.output_size else "kernel", word)
-        _refuse(is_number_list(word), f"{word} is not a file; if it is a value, its option is missing, as in {own}")
+        _refuse_if(is_number_list(word), f"{word} is not a file; if it is a value, its option is missing, as in {own}")
         output = word if os.path.splitext(word)[1] else f"{word.rstrip('/')}/"
-        _refuse(
+        _refuse_if(
             i == len(words) - 1 > 0 and request.output is None,
             f"{word} is not a file; if it is the output, write {field('output', output)}",
         )
 
 
 def refuse_preview(request: PoolOptions, several: bool) -> None:
-    """Refuses a preview of what cannot be shown, or that would stand between other output."""
+    """Refuses a preview that cannot be shown, or that would mix with other output."""
     wanted, name = request.preview, field("preview")
     if wanted is None:
         return
     on_screen = wanted in (TERMINAL, TEXT)
-    _refuse(
+    _refuse_if(
         several and not on_screen,
         f"{field('preview', wanted)} is for one input, and there are several; write {name} alone",
     )
     for path in (*request.inputs, request.output or ""):
-        _refuse(
+        _refuse_if(
             path == "-" or (path and is_device(path)),
             f"{name} reads input and output again, and {path} cannot be read twice; name files",
         )
-    _refuse(len(request.dataset) > 1, f"{name} shows one array; name it with one {field('dataset')}")
-    _refuse(
+    _refuse_if(len(request.dataset) > 1, f"{name} shows one array; name it with one {field('dataset')}")
+    _refuse_if(
         on_screen and request.json, f"{name} would print into the JSON; write it with {field('preview', 'seen.png')}"
     )
-    _refuse(
+    _refuse_if(
         not on_screen and not wanted.lower().endswith(".png"),
         f"{field('preview', wanted)}: use a file that ends in .png, text, or {name} alone",
     )
     exists = not on_screen and os.path.lexists(wanted) and not request.overwrite
-    _refuse(exists, f"{wanted} exists; use {field('overwrite')} to replace it")
+    _refuse_if(exists, f"{wanted} exists; use {field('overwrite')} to replace it")
 
 
 def refuse_width_by_height(size: str | None, paths: Iterable[str]) -> None:
-    """Refuses 200x150 as the output size of an image: people mean width by height, and options are in the order H,W."""
+    """Refuses 200x150 as the output size of an image: it usually means width by height, but the order here is H,W."""
     found = re.fullmatch(r"\s*(\d+)\s*[xX×]\s*(\d+)\s*", size or "")
     if found is None or found[1] == found[2]:
         return
-    _refuse(
+    _refuse_if(
         any(row and row.is_image for row in formats_of(paths)),
         f"{field('output_size', size)}: the order is H,W, and for an image {found[0].strip()} is width by height; "
         f"write {field('output_size', f'{found[2]},{found[1]}')}, or {field('fit', f'{found[1]}x{found[2]}')} to keep "
@@ -244,18 +243,18 @@ def refuse_width_by_height(size: str | None, paths: Iterable[str]) -> None:
 
 
 def refuse_without_effect(request: PoolOptions, jobs: Collection[Job]) -> None:
-    """Refuses the first option that was given and has no effect on these jobs."""
+    """Refuses options that have no effect on these jobs."""
     inputs = formats_of(job.source.path for job in jobs)
     outputs = formats_of(job.output for job in jobs if job.output)
     several = any(row is None or row.is_container for row in inputs)
     about_indices = f"applies to indices, which {field('indices', 'where.npy')} writes"
-    effects = (  # each option, whether it has an effect, and what it is for
+    effects = (  # the option, whether it has an effect, and its purpose
         ("pages", any(row is None or row.is_image for row in inputs), "is for images, and no input is one"),
-        ("dataset", several, NONE_OF_SEVERAL),
+        ("dataset", several, DATASET_UNUSED),
         ("all", several, "is for files that hold several arrays, and no input is one"),
         (
             "quality",
-            any(row is None or row.name in WITH_QUALITY for row in outputs),
+            any(row is None or row.name in LOSSY_FORMATS for row in outputs),
             "is for .jpg and .webp outputs, and there is none",
         ),
         (
@@ -267,31 +266,31 @@ def refuse_without_effect(request: PoolOptions, jobs: Collection[Job]) -> None:
         ("index_element_type", request.indices, about_indices),
     )
     for name, has_effect, purpose in effects:
-        _refuse(getattr(request, name) and jobs and not has_effect, f"{field(name)} {purpose}; leave it out")
+        _refuse_if(getattr(request, name) and jobs and not has_effect, f"{field(name)} {purpose}; leave it out")
 
 
 def refuse_existing(jobs: Collection[Job], settings: Settings) -> None:
-    """Refuses to write where something exists, unless an option says what becomes of that."""
+    """Refuses to replace existing outputs, unless an option allows it."""
     if settings.overwrite or settings.skip_existing or settings.resume or settings.dry_run:
         return
     if settings.part and any(is_url(job.output) for job in jobs):
-        return  # where other shards may have begun: whether a store is there is looked at when the work begins
+        return  # another shard may have created the store; the writer checks what it finds
     existing = existing_outputs(jobs)
     first, others = next(existing, None), sum(1 for _ in existing)
     more = f" (and {others} more)" if others else ""
-    _refuse(
+    _refuse_if(
         first is not None,
         f"{first} exists{more}; use {field('overwrite')}, {field('skip_existing')} or {field('resume')}, "
         f"or another {field('output')}",
     )
 
 
-def _refuse(wrong: object, message: str) -> None:
+def _refuse_if(wrong: object, message: str) -> None:
     if wrong:
         raise RequestError(message)
 
 
 def formats_of(paths: Iterable[str]) -> list[Format | None]:
-    """The different formats of files, going by their names; None among them for any other."""
+    """The formats of files by their names, each once; None stands for files of no known format."""
     rows = (format_by_suffix(path, FORMATS.values()) for path in paths)
     return list({row.name if row else "": row for row in rows}.values())

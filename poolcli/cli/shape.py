@@ -1,4 +1,4 @@
-"""The commands `shape` and `chain`: what comes out of one operator and why, and of a sequence of layers."""
+"""The commands `shape` (output shape of one operator, with explanations) and `chain` (a sequence of layers)."""
 
 import os
 import re
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from poolcli.cli.operators import OPERATOR_HELP, find_operator, parse_operator
 from poolcli.cli.options import Dataset, Dtype, Layout, Like, ReadsHeaders, Reporting, To, Windows, complete_inputs
 from poolcli.cli.program import EXPLAIN, RESULT, argument, command, option
-from poolcli.cli.values import attributes_of, is_number_list, operator_of, parse_numbers, refuse_shape
+from poolcli.cli.values import attributes_of, is_number_list, make_operator, parse_numbers, refuse_shape
 from poolcli.dialects import DIALECTS
 from poolcli.dtypes import DTYPES
 from poolcli.errors import RequestError
@@ -23,13 +23,13 @@ from poolcli.plan.attributes import Attributes
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-OF_FILES = ("dataset", "pages", "max_pixels", "allow_external")  # what a typed shape has no use for
+FILE_OPTIONS = ("dataset", "pages", "max_pixels", "allow_external")  # without effect on a typed shape
 
 
 # fmt: off
 @dataclass(frozen=True, kw_only=True)
 class ShapeOptions(Windows, ReadsHeaders):
-    """What `shape` takes."""
+    """The arguments and options of `shape`."""
 
     op: Annotated[str, argument("OP", choices=tuple(OPERATOR_HELP), help="Operator: avg, max, adaptive-avg, ...")]
     shape: Annotated[str, argument(
@@ -78,7 +78,7 @@ class ShapeOptions(Windows, ReadsHeaders):
 
 @dataclass(frozen=True, kw_only=True)
 class ChainOptions(Reporting):
-    """What `chain` takes."""
+    """The arguments and options of `chain`."""
 
     shape: Annotated[str, argument(
         "SHAPE", example="1,3,224,224", help="Shape of the input, such as 1,3,224,224.",
@@ -107,7 +107,7 @@ def shape(asked: ShapeOptions) -> int:
     _refuse_without_effect(request)
     if request.solve:
         return _solve(request, request.solve)
-    op = operator_of(request.op, attributes_of(request.op, request))
+    op = make_operator(request.op, attributes_of(request.op, request))
     plan = _plan(op, request)
     _write_files(plan, request)
     size = ",".join(map(str, plan.output_shape))
@@ -140,16 +140,16 @@ def _refuse_without_effect(request: ShapeOptions) -> None:
     typed = _is_typed(request.shape)
     if request.input_dtype and not typed:
         raise RequestError(f"{field('input_dtype')} is for a typed shape, and a file has its own type; leave it out")
-    for name in OF_FILES if typed else ():
+    for name in FILE_OPTIONS if typed else ():
         if getattr(request, name):
             raise RequestError(f"{field(name)} applies to files, and {request.shape} is a shape; leave it out")
     shown = replace(request, to=None) if request.output else request
-    if request.quiet and not request.json and _asks_more(shown):
+    if request.quiet and not request.json and _wants_more(shown):
         raise RequestError(f"{field('quiet')} prints only the output shape; leave it out to see more")
 
 
 def _write_files(plan: Plan, request: ShapeOptions) -> None:
-    """Writes the picture and the model that are asked for."""
+    """Writes the picture and the model."""
     if request.picture:
         plan.picture(request.picture, theme=request.theme, overwrite=request.overwrite)
     if request.output:
@@ -157,13 +157,13 @@ def _write_files(plan: Plan, request: ShapeOptions) -> None:
         plan.save_onnx(request.output, **opset, overwrite=request.overwrite)
 
 
-def _asks_more(request: ShapeOptions) -> bool:
+def _wants_more(request: ShapeOptions) -> bool:
     return bool(request.explain or request.windows or request.compare or request.to)
 
 
 def _views(plan: Plan, request: ShapeOptions) -> "list[RenderableType]":
-    """What is asked beyond the plan, in the order of the options."""
-    if not _asks_more(request):
+    """The views beside the plan, in the order of the options."""
+    if not _wants_more(request):
         return []
     from poolcli.report import explain
 
@@ -175,8 +175,8 @@ def _views(plan: Plan, request: ShapeOptions) -> "list[RenderableType]":
 
 
 def _documents(plan: Plan, request: ShapeOptions) -> dict[str, Any]:
-    """The same as parts of a JSON document."""
-    if not _asks_more(request):
+    """The parts of the JSON document beside the plan."""
+    if not _wants_more(request):
         return {}
     from poolcli.report import as_json
 
@@ -187,9 +187,7 @@ def _documents(plan: Plan, request: ShapeOptions) -> dict[str, Any]:
 
 
 def _solve(request: ShapeOptions, wanted: str) -> int:
-    """Prints the attributes that give the wanted length, and what else is asked of the first of them; returns the exit
-    code: 1 where there are none.
-    """
+    """Prints the attributes that give the wanted length, and explains the first ones; returns 1 if there are none."""
     from poolcli.explain.solve import answers, nearest, question
 
     (shape, _, layout, _), lengths = _input_of(request), parse_numbers(field("solve"), wanted)
@@ -199,12 +197,12 @@ def _solve(request: ShapeOptions, wanted: str) -> int:
     near = [] if found else nearest(asked)
     if found:
         _write_files(found[0].plan, request)
-    told = (request.op, asked.op.like, shape, lengths, given, found, near)
+    result = (request.op, asked.op.like, shape, lengths, given, found, near)
 
     def document() -> dict[str, Any]:
         from poolcli.report.as_json import answers_document
 
-        return answers_document(*told) | (_documents(found[0].plan, request) if found else {})
+        return answers_document(*result) | (_documents(found[0].plan, request) if found else {})
 
     def view() -> "RenderableType":
         from poolcli.report.explain import answers_view, no_answers_view
@@ -217,12 +215,12 @@ def _solve(request: ShapeOptions, wanted: str) -> int:
 
 
 def _input_of(request: ShapeOptions) -> tuple[tuple[int, ...], str, str | None, tuple[str, ...]]:
-    """Shape, dtype, layout and notes: as typed, or those of the file's header."""
+    """Shape, dtype, layout and notes, as typed or from the header of a file."""
     target, layout = request.shape, request.layout
     if _is_typed(target):
         dtype = request.input_dtype or OPERATORS[request.op].reducer.usual_dtype
         return parse_numbers("SHAPE", target), dtype, layout, ()
-    from poolcli.cli.settings import NONE_OF_SEVERAL, formats_of, header_options, refuse_width_by_height
+    from poolcli.cli.settings import DATASET_UNUSED, formats_of, header_options, refuse_width_by_height
     from poolcli.formats import parse_source, read_header
     from poolcli.formats.recognise import in_subprocess_if_fragile
 
@@ -232,13 +230,13 @@ def _input_of(request: ShapeOptions) -> tuple[tuple[int, ...], str, str | None, 
     refuse_width_by_height(request.output_size, [source.path])
     (row,) = formats_of([source.path])
     if request.dataset and row is not None and not row.is_container:
-        raise RequestError(f"{field('dataset')} {NONE_OF_SEVERAL}; leave it out")
+        raise RequestError(f"{field('dataset')} {DATASET_UNUSED}; leave it out")
     header = in_subprocess_if_fragile(source.path, partial(read_header, source, header_options(request, [source])))
     return header.shape, header.dtype, layout or header.layout, header.notes
 
 
 def _is_typed(target: str) -> bool:
-    """Whether it is a shape, and no file's name."""
+    """Whether the argument is a shape rather than the name of a file."""
     return is_number_list(target) and not Path(target).exists()
 
 

@@ -1,4 +1,4 @@
-"""Reading what is typed: numbers as `2`, `2,2`, `2x2` or `[2,2]`, shapes, and the attributes of an operator."""
+"""Parses values of options: numbers such as `2`, `2,2`, `2x2` or `[2,2]`, shapes, and the attributes of an operator."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from poolcli.plan.attributes import Attributes, with_both_ends
 from poolcli.suggestions import join_words
 
 _ITEM = re.compile(r"[^,xX×\s]+|[,xX×]")
-_JOINTS = tuple(",xX×")
-LONGEST_NUMBER = 20  # digits; 2**63 has 19
-_LIST = re.compile(rf"\d{{1,{LONGEST_NUMBER}}}(,\d{{1,{LONGEST_NUMBER}}})*")
-_OTHER_JOINTS = re.compile(r"\s*[\s;:/*+|,xX×]\s*")
-UNKNOWN = ("none", "null", "batch", "dynamic", "any")  # names of a length that is not known
-# The options that take a number for each axis.
-NUMBERS = {own.name for op in OPERATORS.values() for own in fields(op) if "PerAxis" in str(own.type)} | {*BOTH_ENDS}
-# What other libraries take as padding, and what is typed for it here.
-PADDINGS: dict[str, str] = {
+_SEPARATORS = tuple(",xX×")
+MAX_DIGITS = 20  # digits; 2**63 has 19
+_LIST = re.compile(rf"\d{{1,{MAX_DIGITS}}}(,\d{{1,{MAX_DIGITS}}})*")
+_OTHER_SEPARATORS = re.compile(r"\s*[\s;:/*+|,xX×]\s*")
+UNKNOWN_LENGTHS = ("none", "null", "batch", "dynamic", "any")
+PER_AXIS_OPTIONS = {own.name for op in OPERATORS.values() for own in fields(op) if "PerAxis" in str(own.type)} | {
+    *BOTH_ENDS
+}
+# The words that other libraries take as padding, and the option for each.
+PADDING_MODES: dict[str, str] = {
     **{str(word): field("auto_pad", word) for word in AUTO_PADS},
     "same": field("auto_pad", "same_upper"),
     **dict.fromkeys(("zero", "zeros", "constant"), f"{field('pads', 1)}, which adds zeros"),
@@ -40,18 +41,18 @@ def parse_numbers(option: str, text: str) -> tuple[int, ...]:
     number_next = True
     for match in _ITEM.finditer(text, inner_start, inner_stop):
         item = match.group()
-        if (item in _JOINTS) == number_next or (number_next and not _is_number(item)):
-            raise _bad(option, text, match.start(), item)
+        if (item in _SEPARATORS) == number_next or (number_next and not _is_number(item)):
+            raise _number_error(option, text, match.start(), item)
         if number_next:
             numbers.append(int(item))
         number_next = not number_next
     if number_next:
-        raise _bad(option, text, inner_stop, "")
+        raise _number_error(option, text, inner_stop, "")
     return tuple(numbers)
 
 
 def refuse_shape(text: str) -> None:
-    """Refuses what was meant as a shape and can be read as none: with names for lengths, or with spaces."""
+    """Refuses text that looks like a shape but is none, such as one with names or spaces; accepts all other text."""
     items = [item for item in re.split(r"[,;:\sx*]+", text.strip("[](){} ")) if item]
     if len(items) > 1 and all(item.isascii() and item.isdigit() for item in items) and not all(map(_is_number, items)):
         raise RequestError(f"{text[:60]} is not a file, and as a shape it has a dimension above 2**63 - 1")
@@ -60,7 +61,7 @@ def refuse_shape(text: str) -> None:
             f"{text} is neither a file nor a shape; write whole numbers separated by commas, such as 1,3,32,32"
         )
     if len(items) < 2 or not all(
-        _is_number(item) or (item.isalpha() and (len(item) == 1 or item.lower() in UNKNOWN)) or item == "?"
+        _is_number(item) or (item.isalpha() and (len(item) == 1 or item.lower() in UNKNOWN_LENGTHS)) or item == "?"
         for item in items
     ):
         return
@@ -72,7 +73,7 @@ def refuse_shape(text: str) -> None:
 
 
 def is_number_list(text: str) -> bool:
-    """Whether `text` can be read by `parse_numbers`."""
+    """Whether `parse_numbers` accepts `text`."""
     try:
         parse_numbers("", text)
     except RequestError:
@@ -89,23 +90,23 @@ def _inside_brackets(text: str) -> tuple[int, int]:
 
 def _is_number(item: str) -> bool:
     digits = item.removeprefix("-").removeprefix("+")
-    return digits.isascii() and digits.isdigit() and len(digits) <= LONGEST_NUMBER
+    return digits.isascii() and digits.isdigit() and len(digits) <= MAX_DIGITS
 
 
-def _bad(option: str, text: str, at: int, item: str) -> RequestError:
-    if item.isascii() and item.isdigit() and len(item) > LONGEST_NUMBER:
+def _number_error(option: str, text: str, at: int, item: str) -> RequestError:
+    if item.isascii() and item.isdigit() and len(item) > MAX_DIGITS:
         return RequestError(f"{option} is above 2**63 - 1, the largest number that is read")
     found = "nothing" if not item else f"{item[:30]!r}"
-    joined = _OTHER_JOINTS.sub(",", text.strip().strip("[](){}")).removesuffix(",")
-    meant = ",".join(map(_plainly, joined.split(",")))
+    joined = _OTHER_SEPARATORS.sub(",", text.strip().strip("[](){}")).removesuffix(",")
+    meant = ",".join(map(_as_integer, joined.split(",")))
     remedy = f"; write {meant}" if meant != text and _LIST.fullmatch(meant) else ", for example 2 or 2,3 or 2x3"
     return RequestError(
         f"{option} has {found} where a whole number is needed{remedy}", pointed=(f"  {text[:70]}", f"  {' ' * at}^")
     )
 
 
-def _plainly(item: str) -> str:
-    """A whole number as it is read: `2.0`, `1e1` and digits of other writings are such."""
+def _as_integer(item: str) -> str:
+    """A whole number in plain digits if the item is one, such as `2.0`, `1e1` or digits of another script."""
     try:
         number = float(unicodedata.normalize("NFKC", item))
     except ValueError:
@@ -114,33 +115,32 @@ def _plainly(item: str) -> str:
 
 
 def attribute_names(op: str) -> tuple[str, ...]:
-    """The options of operator `op`: the fields of its record, and `pads` for both ends of pads."""
+    """The options of an operator: the fields of its record, `pads`, and `fit` if it has an output size."""
     own = [each.name for each in fields(OPERATORS[op])]
     fit = ("fit",) if "output_size" in own else ()
     return (*own, *fit, *(both for both, ends in BOTH_ENDS.items() if {*ends} <= {*own}))
 
 
 def attributes_of(op: str | None, asked: Windows) -> dict[str, Any]:
-    """The attributes of operator `op` that were typed; refuses options of others, and pads that are given twice.
-
-    Without an operator those of all are read.
-    """
+    """The typed attributes of operator `op`, or of any operator if `op` is None; refuses those of other operators."""
     given = {own.name: value for own in fields(Windows) if (value := getattr(asked, own.name)) is not None}
     for name, value in given.items():
         if op and name not in attribute_names(op):
-            raise _of_others(op, name, value)
+            raise _attribute_of_others(op, name, value)
     padding = str(given.get("pads", "")).lower().replace("-", "_")
-    if padding in PADDINGS:
-        raise RequestError(f"{field('pads')} takes numbers, not {given['pads']}; write {PADDINGS[padding]}")
+    if padding in PADDING_MODES:
+        raise RequestError(f"{field('pads')} takes numbers, not {given['pads']}; write {PADDING_MODES[padding]}")
     fit = given.pop("fit", None)
     if fit is not None and "output_size" in given:
         raise RequestError(f"{field('fit')} sets the output size; give either {field('fit')} or {field('output_size')}")
-    read = {name: parse_numbers(field(name), value) if name in NUMBERS else value for name, value in given.items()}
+    read = {
+        name: parse_numbers(field(name), value) if name in PER_AXIS_OPTIONS else value for name, value in given.items()
+    }
     return with_both_ends(read | ({} if fit is None else {"output_size": fit_from(fit)}))
 
 
-def operator_of(op: str, given: Mapping[str, Any]) -> Attributes:
-    """The record of operator `op` with the given attributes; refuses a missing one."""
+def make_operator(op: str, given: Mapping[str, Any]) -> Attributes:
+    """The record of operator `op` with the given attributes; refuses a call without a required one."""
     record = OPERATORS[op]
     for own in fields(record):
         if own.default is MISSING and own.name not in given:
@@ -148,8 +148,8 @@ def operator_of(op: str, given: Mapping[str, Any]) -> Attributes:
     return record(**given)
 
 
-def _of_others(op: str, name: str, value: object) -> RequestError:
-    """The refusal of an attribute that other operators have."""
+def _attribute_of_others(op: str, name: str, value: object) -> RequestError:
+    """The refusal of an attribute that only other operators have."""
     others = join_words([other for other in OPERATORS if name in attribute_names(other)], "and")
     own = next(each.name for each in fields(OPERATORS[op]) if each.default is MISSING)
     instead = f"; {op} uses {field(own)}" if own != "kernel" or name == "output_size" else ""

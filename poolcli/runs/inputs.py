@@ -1,4 +1,4 @@
-"""Which files the inputs on the command line mean (files, folders, globs, lists, stdin), and which are a shard's."""
+"""Finds the files that the inputs on the command line name (files, folders, globs, lists, stdin), for one shard."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from poolcli.formats.table import FORMATS, format_by_suffix
 from poolcli.message_fields import field
 from poolcli.suggestions import did_you_mean_file
 
-BLOCK = 2**16  # bytes of a list that are read at once: longer than any path
-SOME = 3  # names in a message
-LARGEST = 10**6  # shards
-_WORD = re.compile(r"\s*(\d{1,7})\s*/\s*(\d{1,7})\s*", re.ASCII)
-_PART = re.compile(r"\.poolcli-(\d+)-of-(\d+)\.jsonl", re.ASCII)
+LIST_BLOCK = 2**16  # bytes of a list that are read at once; longer than any path
+NAMES_SHOWN = 3  # in a message
+MAX_SHARDS = 10**6
+_SHARD = re.compile(r"\s*(\d{1,7})\s*/\s*(\d{1,7})\s*", re.ASCII)
+_SHARD_MANIFEST = re.compile(r"\.poolcli-(\d+)-of-(\d+)\.jsonl", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One of `count` shards, the first of which is number 1: processes of one run that know nothing of each other.
+    """Shard `number` of `count`, counted from 1: one of several processes of a run, which do not communicate.
 
-    An input belongs to a shard by its relative name alone, so that no shard has to look at the inputs of others. Its
-    extension, case and Unicode form do not count: inputs whose outputs could clash belong to the same shard.
+    A hash of its relative name assigns an input to a shard. The extension, case and Unicode form of the name do not
+    count, so that inputs whose outputs could clash belong to the same shard.
     """
 
     number: int
@@ -46,11 +46,11 @@ class Shard:
 
     @property
     def manifest(self) -> str:
-        """The name of its part of the manifest."""
+        """The name of its manifest."""
         return f".poolcli-{self.number}-of-{self.count}.jsonl"
 
-    def takes(self, relative: str) -> bool:
-        """Whether an input of this relative name is one of its own."""
+    def includes(self, relative: str) -> bool:
+        """Whether the input of this relative name belongs to the shard."""
         stem, _ = os.path.splitext(unicodedata.normalize("NFC", os.path.normpath(relative)).casefold())
         place = int.from_bytes(sha256(stem.encode("utf-8", "surrogateescape")).digest()[:8])
         return place % self.count == self.number - 1
@@ -60,28 +60,28 @@ WHOLE = Shard(1, 1)
 
 
 def parse_shard(text: str | None) -> Shard | None:
-    """A shard from `2/5`; None where none is asked for.
+    """The shard from text such as `2/5`; None for None.
 
     >>> parse_shard("2/5")
     Shard(number=2, count=5)
     """
     if text is None:
         return None
-    match = _WORD.fullmatch(text)
-    if not match or not 1 <= int(match[1]) <= int(match[2]) <= LARGEST:
+    match = _SHARD.fullmatch(text)
+    if not match or not 1 <= int(match[1]) <= int(match[2]) <= MAX_SHARDS:
         raise RequestError(f"{field('shard')} is {text[:40]!r}; write I/N, such as 1/8 for the first of eight")
     return Shard(int(match[1]), int(match[2]))
 
 
 def shard_of(name: str) -> Shard | None:
-    """The shard whose part of the manifest has this name; None for any other name."""
-    match = _PART.fullmatch(name)
+    """The shard whose manifest has this name; None for other names."""
+    match = _SHARD_MANIFEST.fullmatch(name)
     return Shard(int(match[1]), int(match[2])) if match else None
 
 
 @dataclass(frozen=True)  # without slots, with which pickling takes several times as long
 class Item:
-    """One input, and its path below the folder that was named (its own name for a single file)."""
+    """One input, and its path relative to the folder or glob that was named; for a single file, its name."""
 
     source: Source
     relative: str
@@ -89,8 +89,8 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The inputs in a fixed order, whether they count as several (a folder, a glob or a list does), and what of the
-    folders among them is no input.
+    """The inputs in a fixed order, whether they count as several (a folder, glob or list does), and names in folders
+    that are not inputs.
     """
 
     items: Sequence[Item]
@@ -106,9 +106,7 @@ def find_inputs(
     output: str | None = None,
     shard: Shard = WHOLE,
 ) -> Found:
-    """What the inputs mean, as far as they are the shard's; the folder `output` is passed over where it lies in one of
-    them.
-    """
+    """The inputs of a shard; the folder `output` is not searched if it lies in an input folder."""
     items, ignored = list[Item](), list[str]()
     several = len(texts) > 1 or files_from is not None
     if not texts and files_from is None:
@@ -125,7 +123,7 @@ def find_inputs(
         else:
             source = parse_source(text, dataset)
             item = Item(source, Path(source.path).name)
-            items.extend([item] if len(texts) == 1 or shard.takes(item.relative) else [])
+            items.extend([item] if len(texts) == 1 or shard.includes(item.relative) else [])
     if files_from is not None:
         items.extend(_listed_items(files_from, dataset, shard))
     if sum(item.source.path == "-" for item in items) + (files_from == "-") > 1:
@@ -134,15 +132,15 @@ def find_inputs(
 
 
 def _listed_items(path: str, dataset: str | None, shard: Shard) -> Iterator[Item]:
-    """The files that a list names, one a line, or ended by NUL as `find -print0` writes them."""
+    """The files in a list, one per line, or ended by NUL as `find -print0` writes them."""
     any_name = False
     try:
         with nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as stream:
             for name in map(os.fsdecode, _names(stream)):
                 any_name = True
-                if shard.takes(_below(name)):
+                if shard.includes(_relative_name(name)):
                     source = parse_source(name, dataset)
-                    yield Item(source, _below(source.path))
+                    yield Item(source, _relative_name(source.path))
     except OSError as error:
         meant = "; a folder is an input itself" if isinstance(error, IsADirectoryError) else did_you_mean_file(path)
         raise RequestError(f"{field('files_from', path)}: {error.strerror}{meant}") from error
@@ -151,9 +149,9 @@ def _listed_items(path: str, dataset: str | None, shard: Shard) -> Iterator[Item
 
 
 def _names(stream: BinaryIO) -> Iterator[bytes]:
-    """The names in a list, of which a block is in memory: its first one shows how they are ended."""
+    """The names in a list, which is read block by block; a NUL in the first block means that NUL ends each name."""
     rest, end = b"", b""
-    while block := stream.read(BLOCK):
+    while block := stream.read(LIST_BLOCK):
         if not end:
             _refuse_array(block)
         end = end or (b"\0" if b"\0" in block else b"\n")
@@ -163,14 +161,14 @@ def _names(stream: BinaryIO) -> Iterator[bytes]:
 
 
 def _refuse_array(start: bytes) -> None:
-    """Refuses an input that is given as a list of inputs."""
+    """Refuses an array file in place of a list."""
     row = format_beginning(start) if b"\0" in start else None
     if row is not None:
         raise RequestError(f"{field('files_from')} takes a list of names, and this is {row.name}, an input itself")
 
 
-def _below(path: str) -> str:
-    """A relative path as it is, so that the tree is kept; the name alone of a path that leads elsewhere."""
+def _relative_name(path: str) -> str:
+    """A path below the current folder unchanged, so that outputs keep the tree; of other paths the file name."""
     plain = os.path.normpath(path)
     return os.path.basename(plain) if os.path.isabs(plain) or plain.startswith("..") else plain
 
@@ -180,43 +178,43 @@ def _is_pattern(text: str) -> bool:
 
 
 def _glob_items(pattern: str, dataset: str | None, shard: Shard) -> Iterator[Item]:
-    root = _fixed_part(pattern)
-    several = False  # whether something is a shard's, or another's
+    root = _folder_before_wildcard(pattern)
+    several = False  # whether there is any input, of this shard or of another
     for path in sorted(glob.iglob(pattern, recursive=True)):
         relative = os.path.relpath(path, root)
-        if not shard.takes(relative):
+        if not shard.includes(relative):
             several = True
-        elif folder_format(path) or (os.path.isfile(path) and not _lies_in_one(path, pattern)):
+        elif folder_format(path) or (os.path.isfile(path) and not _is_inside_input(path, pattern)):
             several = True
             yield Item(Source(path, dataset), relative)
     if not several:
-        raise RequestError(f"{pattern} matches no file{_array_meant(pattern) or _there_is(root)}")
+        raise RequestError(f"{pattern} matches no file{_array_hint(pattern) or _contents_hint(root)}")
 
 
-def _array_meant(pattern: str) -> str:
-    """The array of a file where it was meant: `two.npz[first]`."""
+def _array_hint(pattern: str) -> str:
+    """The remedy for an array that is written as `two.npz[first]`."""
     path, _, key = pattern.partition("[")
     return f"; an array in a file is written {path}:{key.rstrip(']')}" if os.path.isfile(path) else ""
 
 
-def _there_is(folder: str) -> str:
-    """What a folder holds of which a pattern matches nothing."""
+def _contents_hint(folder: str) -> str:
+    """The first names in a folder, for the message about a pattern that matches none."""
     try:
         names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
     except OSError as error:
         return f"; {folder}: {error.strerror}{did_you_mean_file(folder)}"
-    more = f" and {len(names) - SOME:,} more" if len(names) > SOME else ""
-    return f"; {'the folder' if folder == '.' else folder} holds {', '.join(names[:SOME]) or 'nothing'}{more}"
+    more = f" and {len(names) - NAMES_SHOWN:,} more" if len(names) > NAMES_SHOWN else ""
+    return f"; {'the folder' if folder == '.' else folder} holds {', '.join(names[:NAMES_SHOWN]) or 'nothing'}{more}"
 
 
-def _lies_in_one(path: str, pattern: str) -> bool:
-    """Whether a file that matches is a part of a folder that is itself one input."""
-    root = Path(_fixed_part(pattern))
+def _is_inside_input(path: str, pattern: str) -> bool:
+    """Whether a file is part of a folder that is itself an input, such as a .zarr."""
+    root = Path(_folder_before_wildcard(pattern))
     return any(folder_format(str(folder)) for folder in Path(path).parents if root in folder.parents)
 
 
-def _fixed_part(pattern: str) -> str:
-    """The folder of the pattern before its first wildcard: the tree below it is kept."""
+def _folder_before_wildcard(pattern: str) -> str:
+    """The part of a pattern before its first wildcard; outputs keep the tree below this folder."""
     parts = Path(pattern).parts
     fixed = []
     for part in parts[:-1]:
@@ -229,15 +227,15 @@ def _fixed_part(pattern: str) -> str:
 def _folder_items(
     folder: str, dataset: str | None, recursive: bool, output: str | None, shard: Shard, ignored: list[str]
 ) -> Iterator[Item]:
-    """The shard's inputs in a folder; its names in it that are none are added to those that were passed over."""
+    """The inputs of a shard in a folder; adds other names to `ignored`."""
     readable = [row for row in FORMATS.values() if row.reads]
-    several = False  # whether something is a shard's, or another's
+    several = False  # whether there is any input, of this shard or of another
     above = len(os.path.join(folder, ""))
-    for path, may_be_one in _walk(folder, recursive, output):
+    for path, may_be_input in _walk(folder, recursive, output):
         relative = path[above:]
-        if not shard.takes(relative):
+        if not shard.includes(relative):
             several = True
-        elif may_be_one and (format_by_suffix(path, readable) or folder_format(path)):
+        elif may_be_input and (format_by_suffix(path, readable) or folder_format(path)):
             several = True
             yield Item(Source(path, dataset), relative)
         else:
@@ -248,11 +246,10 @@ def _folder_items(
 
 
 def _walk(folder: str, recursive: bool, output: str | None) -> Iterator[tuple[str, bool]]:
-    """What is below `folder`, sorted, and whether it may be an input: files, and folders that are one input each.
+    """The sorted paths below a folder, each with whether it may be an input: a file, or a folder such as a .zarr.
 
-    Hidden names are none, nor folders that are not entered, links to folders among them. The output is passed over, and
-    so is what writing leaves in a folder. What is no regular file (a pipe, a link to nothing) may be one: it is refused
-    by name, not left out in silence.
+    Hidden names, and folders that are not entered, such as links, are not inputs. The output and temporary files are
+    left out. A pipe or a broken link may be an input, so that it is refused with a message and not ignored.
     """
     own = os.path.realpath(output) if output and output != "-" else None
     waiting = [folder]
@@ -261,10 +258,10 @@ def _walk(folder: str, recursive: bool, output: str | None) -> Iterator[tuple[st
         entered = []
         for entry in _entries(current):
             path, hidden = os.path.join(current, entry.name), entry.name.startswith(".")
-            leads_to_folder = _leads_to_folder(entry)
-            if is_left_by_writing(entry.name) or (leads_to_folder and os.path.realpath(path) == own):
+            is_folder = _is_folder_or_link(entry)
+            if is_left_by_writing(entry.name) or (is_folder and os.path.realpath(path) == own):
                 continue
-            if hidden or not leads_to_folder or folder_format(path):
+            if hidden or not is_folder or folder_format(path):
                 yield path, not hidden
             elif recursive and entry.is_dir(follow_symlinks=False):
                 entered.append(path)
@@ -281,9 +278,9 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
         raise FileError(f"{folder}: {error.strerror}") from error
 
 
-def _leads_to_folder(entry: os.DirEntry[str]) -> bool:
-    """Whether it is a folder, or a link to one."""
+def _is_folder_or_link(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a folder or a link to one."""
     try:
         return entry.is_dir()
-    except OSError:  # a link that leads in circles
+    except OSError:  # a circular link
         return False

@@ -35,17 +35,17 @@ from poolcli.formats.zarr.remote import finish_store
 from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Job, Record, Settings
-from poolcli.runs.executors import Task, name_in
+from poolcli.runs.executors import Task, relative_name
 from poolcli.runs.inputs import Shard, shard_of
 from poolcli.suggestions import did_you_mean_file
 
 NAME = ".poolcli.jsonl"
-AT_ONCE = 1000  # lines that are written as one
-NAMES = tuple(each.name for each in fields(Record))
-OWN_LINE = b'{"output": '
-LONGEST_LINE = 2**20  # bytes
+LINES_PER_WRITE = 1000  # lines that are written as one
+RECORD_FIELDS = tuple(each.name for each in fields(Record))
+FIRST_LINE = b'{"output": '
+MAX_LINE = 2**20  # bytes
 # Settings that change no output.
-RUNNING = ("threads", "max_memory", "allowed", "dry_run", "overwrite", "skip_existing", "resume", "part")
+IRRELEVANT_SETTINGS = ("threads", "max_memory", "allowed", "dry_run", "overwrite", "skip_existing", "resume", "part")
 
 
 class Manifest:
@@ -62,12 +62,12 @@ class Manifest:
 
     def records(self) -> dict[str, Record]:
         """The last record of each output by its name, those of earlier runs included."""
-        return (self._before.records() if self._before else {}) | self.own_records()
+        return (self._before.records() if self._before else {}) | self.shard_records()
 
-    def own_records(self) -> dict[str, Record]:
+    def shard_records(self) -> dict[str, Record]:
         """The last record in this file of each output, by its name."""
-        lines = (line for line in self._about_outputs() if line.keys() >= set(NAMES))
-        records = (Record(*(line[name] for name in NAMES)) for line in lines)
+        lines = (line for line in self._output_lines() if line.keys() >= set(RECORD_FIELDS))
+        records = (Record(*(line[name] for name in RECORD_FIELDS)) for line in lines)
         return {record.output: record for record in records}
 
     def tasks(self, jobs: Iterable[Job]) -> list[Task]:
@@ -75,7 +75,7 @@ class Manifest:
         known = self.records()
         return [Task(job, known.get(self._name(job.output) or "")) for job in jobs]
 
-    def not_its_own(self, paths: Iterable[str]) -> list[str]:
+    def unowned(self, paths: Iterable[str]) -> list[str]:
         """Those of some outputs that no run has made or begun."""
         asked = list(paths)
         begun = set(self._begun()) if asked else ()
@@ -84,7 +84,7 @@ class Manifest:
     def _begun(self) -> Iterator[str]:
         if self._before:
             yield from self._before._begun()
-        for line in self._about_outputs():
+        for line in self._output_lines():
             yield from (name for name in (line["output"], line["indices"]) if name is not None)
 
     def _check(self) -> None:
@@ -92,7 +92,7 @@ class Manifest:
         any_line = False
         for line in self._lines():
             any_line = True
-            if line.startswith(OWN_LINE):
+            if line.startswith(FIRST_LINE):
                 return
         if any_line:
             raise RequestError(f"{self.path}: is not a manifest of poolcli; move it, or name another {field('output')}")
@@ -100,11 +100,11 @@ class Manifest:
     def _lines(self) -> Iterator[bytes]:
         """The lines of the file, which may hold anything."""
         try:
-            stream = os.fdopen(_opened(self.path, os.O_RDONLY), "rb")
+            stream = os.fdopen(_open_file(self.path, os.O_RDONLY), "rb")
         except FileNotFoundError:
             return
         with stream:
-            while line := stream.readline(LONGEST_LINE):
+            while line := stream.readline(MAX_LINE):
                 yield line
 
     def _contents(self) -> Iterator[dict[str, Any]]:
@@ -116,29 +116,29 @@ class Manifest:
                 content = None
             yield content if isinstance(content, dict) else {}
 
-    def _about_outputs(self) -> Iterator[dict[str, Any]]:
+    def _output_lines(self) -> Iterator[dict[str, Any]]:
         """The lines about outputs of this folder."""
         for line in self._contents():
-            if _lies_inside(line.get("output")) and isinstance(line.get("indices", 0), str | None):
+            if _is_inside(line.get("output")) and isinstance(line.get("indices", 0), str | None):
                 yield line
 
     def check_names(self) -> None:
         """Refuses a part with an output that does not lie in its folder."""
         for line in self._contents():
             name = line.get("output")
-            if name is not None and not _lies_inside(name):
+            if name is not None and not _is_inside(name):
                 raise FileError(
                     f"{self.path}: names the output {name!a}, which is outside this folder; pool that shard again "
                     f"with {field('overwrite')}, then merge"
                 )
 
-    def ended_with(self) -> str | None:
+    def finished_options(self) -> str | None:
         """The options of a shard that has ended, which its last line names; None of one that has not."""
         *_, last = ({}, *self._contents())
         return str(last["options"]) if last.get("shard") == str(self._shard) else None
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
         """Opens the file for appending and locks it."""
         self._open()
         try:
@@ -153,7 +153,7 @@ class Manifest:
             Path(self._folder).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise FileError(f"{self.path}: {error.strerror}") from error
-        self._stream = _opened(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self._stream = _open_file(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def append(self, record: Record) -> None:
         """Notes that a job is done."""
@@ -162,14 +162,14 @@ class Manifest:
             self._open()
             os.close(removed)
             self._lock()
-        self._append(_line_of(record))
+        self._append(_record_line(record))
 
     def begin(self, jobs: Iterable[Job]) -> None:
         """Notes that the outputs of the jobs are about to be made."""
         lines = (
             json.dumps({"output": self._name(job.output), "indices": self._name(job.indices)}) + "\n" for job in jobs
         )
-        while some := "".join(islice(lines, AT_ONCE)):
+        while some := "".join(islice(lines, LINES_PER_WRITE)):
             self._append(some)
 
     def _append(self, lines: str) -> None:
@@ -180,20 +180,20 @@ class Manifest:
         except OSError as error:
             raise FileError(f"{self.path}: {error.strerror}") from error
 
-    def tidy(self, options: str) -> None:
+    def complete(self, options: str) -> None:
         """Writes the records in the order of their names, without those whose outputs are gone; behind those of a shard
         that it has ended, and its options.
         """
         with byte_stream(self.path, True) as stream:
-            for name, record in sorted(self.own_records().items()):
+            for name, record in sorted(self.shard_records().items()):
                 if os.path.exists(os.path.join(self._folder, name)):
-                    stream.write(_line_of(record).encode())
+                    stream.write(_record_line(record).encode())
             if self._shard:
                 ended = {"output": None, "shard": str(self._shard), "options": options}
                 stream.write((json.dumps(ended) + "\n").encode())
 
     def _name(self, path: str | None) -> str | None:
-        return name_in(self._folder, path)
+        return relative_name(self._folder, path)
 
     def _lock(self) -> None:
         try:
@@ -208,12 +208,12 @@ class Manifest:
 
 def options_of(op: Attributes, settings: Settings) -> str:
     """A hash of everything beside the input that an output depends on."""
-    given = {f.name: repr(getattr(settings, f.name)) for f in fields(settings) if f.name not in RUNNING}
+    given = {f.name: repr(getattr(settings, f.name)) for f in fields(settings) if f.name not in IRRELEVANT_SETTINGS}
     text = json.dumps([__version__, type(op).__name__, repr(op), given], sort_keys=True)
     return sha256(text.encode()).hexdigest()[:16]
 
 
-def _opened(path: str, flags: int) -> int:
+def _open_file(path: str, flags: int) -> int:
     """Opens a manifest, which must be a regular file: a link leads to somebody else's file, and a pipe would block."""
     try:
         handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
@@ -228,14 +228,14 @@ def _opened(path: str, flags: int) -> int:
     return handle
 
 
-def _lies_inside(name: object) -> bool:
+def _is_inside(name: object) -> bool:
     """Whether the name of an output is a path below the folder of its manifest."""
     with suppress(ValueError):
         return isinstance(name, str) and below(name) == name
     return False
 
 
-def _line_of(record: Record) -> str:
+def _record_line(record: Record) -> str:
     return json.dumps(vars(record)) + "\n"
 
 
@@ -258,21 +258,21 @@ def merge(folder: str) -> Merged:
     shards, path = _shards(folder), os.path.join(folder, NAME)
     parts = {shard: Manifest(folder, shard) for shard in shards}
     records = Manifest(folder).records()
-    if not (os.path.exists(path) and _is_merged(path, parts, records)):
+    if not (os.path.exists(path) and _is_merge_finished(path, parts, records)):
         _check_complete(folder, shards)
         _check_options(folder, parts)
         records = {name: record for name, record in records.items() if os.path.lexists(os.path.join(folder, name))}
     made_by = dict.fromkeys(records)
     for shard, part in parts.items():
         part.check_names()
-        own = part.own_records()
+        own = part.shard_records()
         records |= own
         made_by |= dict.fromkeys(own, shard)
     for name, record in records.items():
         _check_bytes(folder, record, made_by[name])
     with byte_stream(path, True) as stream:
         for _, record in sorted(records.items()):
-            stream.write(_line_of(record).encode())
+            stream.write(_record_line(record).encode())
     for part in parts.values():
         os.unlink(part.path)
     return Merged(path, len(shards), len(records))
@@ -289,13 +289,13 @@ def _shards(folder: str) -> list[Shard]:
     return sorted((shard for shard in map(shard_of, names) if shard), key=lambda shard: (shard.count, shard.number))
 
 
-def _is_merged(path: str, parts: dict[Shard, Manifest], records: dict[str, Record]) -> bool:
+def _is_merge_finished(path: str, parts: dict[Shard, Manifest], records: dict[str, Record]) -> bool:
     """Whether the manifest at `path` was made of all parts: of parts that are there, a merge was killed before it had
     removed them.
     """
     made = os.stat(path).st_mtime_ns
     return all(
-        os.stat(part.path).st_mtime_ns <= made and part.own_records().items() <= records.items()
+        os.stat(part.path).st_mtime_ns <= made and part.shard_records().items() <= records.items()
         for part in parts.values()
     )
 
@@ -315,7 +315,7 @@ def _check_complete(folder: str, found: Sequence[Shard]) -> None:
 
 def _check_options(folder: str, parts: dict[Shard, Manifest]) -> None:
     """Refuses shards that have not ended, or were made with other options than the first one."""
-    options = {shard: part.ended_with() for shard, part in parts.items()}
+    options = {shard: part.finished_options() for shard, part in parts.items()}
     first = next(iter(options))
     waiting = [shard.number for shard, found in options.items() if found is None]
     if waiting:

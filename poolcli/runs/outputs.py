@@ -1,4 +1,4 @@
-"""Which output each input goes to; refuses, before any work, outputs that clash and outputs that are inputs."""
+"""Chooses the output of each input; refuses outputs that clash and outputs that are inputs."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from poolcli.runs.inputs import Item
 from poolcli.suggestions import closest, did_you_mean
 
 TENSOR_SUFFIX = ".npy"
-WORDS = ("stem", "suffix", "name", "folder")  # in the braces of an output: what follows from the name of its input
-IN_BRACES = ", ".join(f"{{{word}}}" for word in WORDS)
-ALIKE = (*WORDS, "filename", "basename", "ext", "extension", "dir", "path", "parent")  # what is meant for one of them
-WORD = re.compile(rf"\{{({'|'.join(WORDS)})\}}")
-SOME = 3  # inputs that a message names
-ANY_WORD = re.compile(r"\{(\w*)\}")
+PLACEHOLDERS = ("stem", "suffix", "name", "folder")  # of the input's name, in an output such as {stem}_half.png
+PLACEHOLDER_LIST = ", ".join(f"{{{word}}}" for word in PLACEHOLDERS)
+SIMILAR_WORDS = (*PLACEHOLDERS, "filename", "basename", "ext", "extension", "dir", "path", "parent")
+PLACEHOLDER = re.compile(rf"\{{({'|'.join(PLACEHOLDERS)})\}}")
+INPUTS_NAMED = 3  # in a message
+ANY_BRACES = re.compile(r"\{(\w*)\}")
 
 
 def plan_jobs(
     items: Sequence[Item], several: bool, output: str | None, indices: str | None, suffix: str | None
 ) -> list[Job]:
-    """One job for each item; a job whose outputs clash with those of others has a refusal.
+    """One job for each item; a job whose outputs clash with those of others has a `refusal`.
 
-    Raises a RequestError where every job clashes, or an output is an input.
+    Raises RequestError if all jobs clash, or if an output is an input.
     """
-    _refuse_words(output, several)
-    _refuse_words(indices, several)
+    _refuse_placeholders(output, several)
+    _refuse_placeholders(indices, several)
     if suffix:
         _refuse_suffix(suffix.lstrip("."))
-    (output, output_key), (indices, indices_key) = _in_file(output), _in_file(indices)
+    (output, output_key), (indices, indices_key) = _split_array(output), _split_array(indices)
     in_folders = _is_folder(output, several), _is_folder(indices, several)
     if several and (output_key or indices_key):
         raise RequestError("an array in a file takes the result of one input, and there are several; name a folder")
@@ -53,7 +53,7 @@ def plan_jobs(
             _path_for(item, indices, in_folders[1], several, TENSOR_SUFFIX, "indices"),
             output_key,
             indices_key,
-            note=_note(item, output, in_folders[0], suffix),
+            note=_format_note(item, output, in_folders[0], suffix),
         )
         for item in items
     ]
@@ -61,8 +61,8 @@ def plan_jobs(
     return _without_clashes(jobs, items, output, indices)
 
 
-def _in_file(target: str | None) -> tuple[str | None, str | None]:
-    """An output, and the name of the array in it where one is given as in `file.h5:/name`."""
+def _split_array(target: str | None) -> tuple[str | None, str | None]:
+    """The path of an output, and the name of an array in it as in `file.h5:/name`, or None."""
     if target is None:
         return None, None
     source = parse_source(target)
@@ -78,7 +78,7 @@ def _in_file(target: str | None) -> tuple[str | None, str | None]:
 
 
 def _is_folder(target: str | None, several: bool) -> bool:
-    """Whether an output is a folder: by its name, as one that is there, or without a suffix for `several` inputs."""
+    """Whether an output is a folder: it exists, ends with /, or has no extension and there are several inputs."""
     if target is None or target == "-" or names_folder_output(target):
         return False
     if target.endswith(("/", os.sep)) or os.path.isdir(target):
@@ -92,18 +92,18 @@ def _path_for(
 ) -> str | None:
     if target is None:
         return None
-    if item.source.path != "-" and (in_folder or WORD.search(target)):
+    if item.source.path != "-" and (in_folder or PLACEHOLDER.search(target)):
         _refuse_name(item.relative, item)
-    if WORD.search(target):
-        return _filled(target, item)
+    if PLACEHOLDER.search(target):
+        return _fill_template(target, item)
     if in_folder:
         if item.source.path == "-":
             raise RequestError(f"{field(name, target)} is a folder, and stdin has no name to keep; name the file")
         path = target.rstrip("/") + "/" + item.relative if is_url(target) else str(Path(target) / item.relative)
-        return f"{without_suffix(path)}.{suffix.lstrip('.')}" if suffix else _writable(path)
+        return f"{without_suffix(path)}.{suffix.lstrip('.')}" if suffix else _with_written_suffix(path)
     if several:
         if "{" in target or "}" in target:
-            raise RequestError(f"{target}: braces must enclose one of {IN_BRACES}")
+            raise RequestError(f"{target}: braces must enclose one of {PLACEHOLDER_LIST}")
         several_of = without_suffix(target) or target
         raise RequestError(
             f"{field(name, target)} is one file, but there are several inputs; name a folder: {several_of}/"
@@ -118,14 +118,14 @@ def _path_for(
     return target
 
 
-def _writable(path: str) -> str:
-    """The path with the extension of another format where its own is only read."""
+def _with_written_suffix(path: str) -> str:
+    """The path, with the extension of another format if its own format cannot be written."""
     row = format_by_suffix(path, FORMATS.values())
     return without_suffix(path) + row.written_as if row and row.written_as else path
 
 
-def _note(item: Item, output: str | None, in_folder: bool, suffix: str | None) -> str | None:
-    """Says that an image is written in another format than its own."""
+def _format_note(item: Item, output: str | None, in_folder: bool, suffix: str | None) -> str | None:
+    """The note on an image that is written in another format than its own, or None."""
     row = format_by_suffix(item.relative, FORMATS.values())
     takes_suffix = (in_folder and not suffix) or bool(output and _takes_suffix(output))
     if row is None or row.writes or not row.is_image or not takes_suffix:
@@ -135,7 +135,7 @@ def _note(item: Item, output: str | None, in_folder: bool, suffix: str | None) -
 
 
 def _takes_suffix(template: str) -> bool:
-    """Whether the paths that a template names end with the extensions of their inputs."""
+    """Whether the outputs of a template have the extensions of their inputs."""
     return template.endswith(("{suffix}", "{name}"))
 
 
@@ -146,26 +146,30 @@ def _refuse_suffix(suffix: str) -> None:
         raise RequestError(f"{field('format')} is {suffix!r}; it must be one of {', '.join(known)}{meant}")
 
 
-def _refuse_words(target: str | None, several: bool) -> None:
-    """Refuses a template with a word that no input's name has."""
-    unknown = [found for found in ANY_WORD.findall(target or "") if found not in WORDS]
-    if target and unknown and (several or "" in unknown or WORD.search(target) or closest(unknown[0], ALIKE)):
-        raise RequestError(f"{target}: {{{unknown[0]}}} is not a placeholder; use {IN_BRACES}")
+def _refuse_placeholders(target: str | None, several: bool) -> None:
+    """Refuses a template with an unknown placeholder."""
+    unknown = [found for found in ANY_BRACES.findall(target or "") if found not in PLACEHOLDERS]
+    if (
+        target
+        and unknown
+        and (several or "" in unknown or PLACEHOLDER.search(target) or closest(unknown[0], SIMILAR_WORDS))
+    ):
+        raise RequestError(f"{target}: {{{unknown[0]}}} is not a placeholder; use {PLACEHOLDER_LIST}")
 
 
-def _filled(template: str, item: Item) -> str:
-    """The output that a template names for an input: `{stem}_half{suffix}`."""
+def _fill_template(template: str, item: Item) -> str:
+    """The output of an input by a template such as `{stem}_half{suffix}`."""
     if item.source.path == "-":
         raise RequestError(f"{template} needs the input's name, and stdin has none; name the file")
     folder, name = os.path.split(item.relative)
     stem = without_suffix(name)
     words = {"stem": stem, "suffix": name[len(stem) :], "name": name, "folder": folder or "."}
-    steps = [WORD.sub(lambda found: words[found[1]], step) for step in template.split("/")]
+    steps = [PLACEHOLDER.sub(lambda found: words[found[1]], step) for step in template.split("/")]
     for step, made in zip(template.split("/"), steps, strict=True):
-        if WORD.search(step) and not (made == "." and "{folder}" in step):
+        if PLACEHOLDER.search(step) and not (made == "." and "{folder}" in step):
             _refuse_name(made, item)
     path = "/".join(steps)
-    path = _writable(path) if _takes_suffix(template) else path
+    path = _with_written_suffix(path) if _takes_suffix(template) else path
     if not os.path.splitext(path)[1]:
         whole = "{stem}{suffix}" if "{suffix}" in template else f"{template}{{suffix}}"
         raise RequestError(f"{template}: names files without an extension, such as {path}; write {whole}")
@@ -174,7 +178,7 @@ def _filled(template: str, item: Item) -> str:
 
 
 def _refuse_name(name: str, item: Item) -> None:
-    """Refuses what an input would be called where it leads out of the folder of the outputs."""
+    """Refuses an output name that leads out of the folder of the outputs."""
     try:
         below(name)
     except ValueError as reason:
@@ -185,13 +189,13 @@ def _refuse_name(name: str, item: Item) -> None:
 
 
 def _without_clashes(jobs: Sequence[Job], items: Sequence[Item], output: str | None, indices: str | None) -> list[Job]:
-    """The jobs, with a refusal for those of which an output has the name of another's.
+    """The jobs, with a `refusal` for each whose output has the same name as another's.
 
-    Names that differ only by case or Unicode form are the same, as they are in some file systems.
+    Names that differ only by case or Unicode form count as the same, because some file systems do not distinguish them.
     """
     by_name: dict[str, list[int]] = {}
     for number, job in enumerate(jobs):
-        names = {_folded(path) for path in job.outputs}
+        names = {_comparable_path(path) for path in job.outputs}
         if len(names) < len(job.outputs):
             both = f"{field('output')} and {field('indices')}"
             raise RequestError(f"{both} are both {job.output}; name another file for one")
@@ -202,19 +206,19 @@ def _without_clashes(jobs: Sequence[Job], items: Sequence[Item], output: str | N
         if len(numbers) > 1:
             clashing = [jobs[number] for number in numbers]
             _refuse_twice(clashing)
-            path = next(path for path in clashing[0].outputs if _folded(path) == name)
+            path = next(path for path in clashing[0].outputs if _comparable_path(path) == name)
             option, target = ("output", output) if path == clashing[0].output else ("indices", indices)
-            remedy = _remedy(option, str(target), items, [items[number] for number in numbers], path)
+            remedy = _clash_remedy(option, str(target), items, [items[number] for number in numbers], path)
             refusals |= dict.fromkeys(numbers, f"more than one input would be written to {path}; {remedy}")
     if refusals and len(refusals) == len(jobs):
         number, reason = next(iter(refusals.items()))
         alike = [job.source.path for place, job in enumerate(jobs) if refusals[place] == reason]
-        raise RequestError(f"{', '.join(alike[:SOME])}: {reason}")
+        raise RequestError(f"{', '.join(alike[:INPUTS_NAMED])}: {reason}")
     return [replace(job, refusal=refusals[number]) if number in refusals else job for number, job in enumerate(jobs)]
 
 
 def _refuse_twice(jobs: Sequence[Job]) -> None:
-    """Refuses an input that is given twice, under whatever names."""
+    """Refuses an input that is given twice, also under different names."""
     found: dict[tuple[str, str | None], str] = {}
     for job in jobs:
         path, place = job.source.path, (os.path.realpath(job.source.path), job.source.key)
@@ -224,38 +228,38 @@ def _refuse_twice(jobs: Sequence[Job]) -> None:
         found[place] = path
 
 
-def _remedy(option: str, target: str, items: Sequence[Item], clashing: Sequence[Item], path: str) -> str:
-    """How the outputs get names of their own: by a template where one does it."""
-    folder = (os.path.dirname(target.partition("{")[0]) if WORD.search(target) else target.rstrip("/")) or "."
+def _clash_remedy(option: str, target: str, items: Sequence[Item], clashing: Sequence[Item], path: str) -> str:
+    """The remedy for outputs that clash: a template that gives them different names, if there is one."""
+    folder = (os.path.dirname(target.partition("{")[0]) if PLACEHOLDER.search(target) else target.rstrip("/")) or "."
     tree = "{folder}/" if any(os.path.dirname(item.relative) for item in items) else ""
     for end in ("", path[len(without_suffix(path)) :]):
         template = f"{folder}/{tree}{{stem}}_{{suffix}}{end}"
         with suppress(RequestError):
-            names = [_filled(template, item) for item in clashing]
+            names = [_fill_template(template, item) for item in clashing]
             formats = {output_format(name).name for name in names}
-            if len(set(map(_folded, names))) == len(names) and formats == {output_format(path).name}:
+            if len(set(map(_comparable_path, names))) == len(names) and formats == {output_format(path).name}:
                 return f"use {field(option, template)}"
     return "pool them into different folders or rename one"
 
 
-def _folded(path: str) -> str:
+def _comparable_path(path: str) -> str:
     return unicodedata.normalize("NFC", path if is_url(path) else os.path.abspath(path)).casefold()
 
 
 def _refuse_inputs(jobs: Sequence[Job]) -> None:
-    """Refuses outputs that are inputs. Where no output exists, inputs need not be looked at."""
+    """Refuses outputs that are inputs; if no output exists, no input is looked up."""
     targets = (target for job in jobs for target in job.targets if target.key is None and not is_device(target.path))
-    outputs = {place: str(target) for target in targets if (place := _identity(target.path))}
+    outputs = {place: str(target) for target in targets if (place := _file_id(target.path))}
     if not outputs:
         return
     for job in jobs:
-        place = _identity(job.source.path)
+        place = _file_id(job.source.path)
         if place in outputs:
             raise RequestError(f"output {outputs[place]} is the input {job.source.path}; name another file or folder")
 
 
-def _identity(path: str) -> tuple[int, int] | str | None:
-    """Device and inode of the file at `path`, links followed; None where there is none. A URL is itself."""
+def _file_id(path: str) -> tuple[int, int] | str | None:
+    """Device and inode of the file at `path` with links followed, a URL itself, or None if there is no file."""
     if is_url(path):
         return path.rstrip("/")
     try:

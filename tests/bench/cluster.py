@@ -71,9 +71,9 @@ def of_the_scheduler(folder: Path) -> Iterator[Figure]:
         pooled("few")  # once before: connections and kernels
         yield Figure("scheduler, CPU of a file", spent(lambda: pooled("most"), FILES - FEW), "ms", 1)
         with distributed.Client(address, set_as_default=False) as client:
-            kept, flow.MOST = flow.MOST, 1
+            kept, flow.MAX_ITEMS = flow.MAX_ITEMS, 1
             yield Figure("scheduler, CPU of a message of one item", spent(lambda: _messages(client), MESSAGES), "ms", 1)
-            flow.MOST = kept
+            flow.MAX_ITEMS = kept
             alone = spent(lambda: _tasks(client), MESSAGES)
             yield Figure("scheduler, CPU of a task of Dask alone that does nothing", alone, "ms", None)
 

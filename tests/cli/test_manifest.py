@@ -96,7 +96,7 @@ def test_a_line_that_the_disk_takes_in_part_is_an_error(tmp_path: Path) -> None:
 
     manifest = Manifest(str(tmp_path))
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    with manifest.held():
+    with manifest.locked():
         resource.setrlimit(resource.RLIMIT_FSIZE, (5, before[1]))  # the file cannot grow beyond 5 bytes
         try:
             with pytest.raises(FileError, match="No space left on device"):
@@ -108,7 +108,7 @@ def test_a_line_that_the_disk_takes_in_part_is_an_error(tmp_path: Path) -> None:
 def test_what_another_run_began_meanwhile_is_seen_when_the_file_is_held(tmp_path: Path) -> None:
     manifest = Manifest(str(tmp_path))  # there is none yet
     (tmp_path / MANIFEST).write_text("my notes\n")
-    with pytest.raises(RequestError, match="is not a manifest of poolcli"), manifest.held():
+    with pytest.raises(RequestError, match="is not a manifest of poolcli"), manifest.locked():
         pytest.fail("somebody's file was taken")
     assert (tmp_path / MANIFEST).read_text() == "my notes\n"
 

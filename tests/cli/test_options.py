@@ -12,7 +12,7 @@ from poolcli.arguments import PerAxis
 from poolcli.cli.operators import OPERATOR_HELP
 from poolcli.cli.options import Windows
 from poolcli.cli.program import COMMANDS, PANELS, Command, foreign_flags, load_command
-from poolcli.cli.values import NUMBERS, attribute_names, attributes_of
+from poolcli.cli.values import PER_AXIS_OPTIONS, attribute_names, attributes_of
 from poolcli.errors import RequestError
 from poolcli.message_fields import BY_PLACE, TURNED_OFF, field, for_cli
 from poolcli.ops import OPERATORS, AvgPool
@@ -94,7 +94,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_the_options_of_an_operator_are_the_fields_of_its_record_and_pads(toy: str) -> None:
     assert set(attribute_names(toy)) == {"pads", *(each.name for each in fields(Toy))}
-    assert {"kernel", "output_size", "strides", "pads", "pads_begin", "pads_end", "dilations"} == NUMBERS
+    assert {"kernel", "output_size", "strides", "pads", "pads_begin", "pads_end", "dilations"} == PER_AXIS_OPTIONS
 
 
 def test_what_is_typed_becomes_the_values_of_the_record(toy: str) -> None:

@@ -69,8 +69,8 @@ def record_of(job: Job, options: str, folder: str) -> Record:
     """The record of a job that is done."""
     state = fingerprint_of(job.source.path)
     return Record(
-        output=str(name_in(folder, job.output)),
-        indices=name_in(folder, job.indices),
+        output=str(relative_name(folder, job.output)),
+        indices=relative_name(folder, job.indices),
         input=job.source.path + (f":{job.source.key}" if job.source.key else ""),
         input_size=state.size,
         input_mtime_ns=state.mtime_ns,
@@ -88,7 +88,7 @@ def is_current(record: Record, job: Job, options: str, folder: str) -> bool:
         return False
 
 
-def name_in(folder: str, path: str | None) -> str | None:
+def relative_name(folder: str, path: str | None) -> str | None:
     """A path as the manifest of `folder` names it."""
     return os.path.relpath(path, folder) if path else None
 

@@ -26,11 +26,11 @@ from poolcli.message_fields import field
 from poolcli.runs.executors import CONFIGURED, LOCAL, SCHEDULER_FILE
 from poolcli.system.limits import allowed_threads
 
-COMPARED = ("poolcli", "numpy", "numba", "llvmlite", "zarr", "distributed")
+COMPARED_PACKAGES = ("poolcli", "numpy", "numba", "llvmlite", "zarr", "distributed")
 LOGS = {"distributed.admin.low-level-log-length": 10}  # it keeps the last 1,000 messages whole, for its developers
 LOGGERS = ("distributed", "distributed.client")  # of which each has a level of its own
-PATIENCE_TO_CONNECT = 10  # seconds for a scheduler to answer, and to have a worker
-SILENT = logging.CRITICAL + 1
+CONNECT_SECONDS = 10  # seconds for a scheduler to answer, and to have a worker
+NO_LOGS = logging.CRITICAL + 1
 
 
 @contextmanager
@@ -39,7 +39,7 @@ def connected(word: str) -> Iterator[Any]:
     local = LOCAL.fullmatch(word)
     with ExitStack() as stack:
         for name in LOGGERS:  # for good: a client that lost its scheduler speaks of it after it was closed
-            logging.getLogger(name).setLevel(SILENT)  # what matters of its losses is in the outcomes
+            logging.getLogger(name).setLevel(NO_LOGS)  # what matters of its losses is in the outcomes
         stack.enter_context(dask.config.set(LOGS))
         if local:
             address = stack.enter_context(local_cluster(int(local[1] or 0) or allowed_threads()))
@@ -47,7 +47,7 @@ def connected(word: str) -> Iterator[Any]:
             address = _address(word)
             _check_certificates(address)
         client = stack.enter_context(_client(address, word))
-        _compare(client)
+        _check_versions(client)
         yield client
 
 
@@ -91,29 +91,29 @@ def _client(address: Any, word: str) -> Iterator[Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of versions, which are compared by name below
         try:
-            client = distributed.Client(address, timeout=PATIENCE_TO_CONNECT, set_as_default=False)
+            client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
         except (OSError, TimeoutError, ValueError) as error:
             raise FileError(f"{word}: no scheduler answers there ({type(error).__name__})") from error
     with client:
         try:
-            client.wait_for_workers(1, timeout=PATIENCE_TO_CONNECT)
+            client.wait_for_workers(1, timeout=CONNECT_SECONDS)
         except TimeoutError:
             raise FileError(f"{word}: has no workers; start some with: dask worker {word}") from None
         yield client
 
 
-def _compare(client: Any) -> None:
+def _check_versions(client: Any) -> None:
     """Refuses workers that have other versions of what results and messages depend on."""
-    for package in COMPARED:
+    for package in COMPARED_PACKAGES:
         own = _version(package)
         for worker, found in client.run(version, package, on_error="return").items():
             if isinstance(found, Exception) and not isinstance(found, PackageNotFoundError):
                 continue  # the worker has gone meanwhile
             other = found if isinstance(found, str) else None
             if other != own:
+                theirs, ours = _with_version(package, other), _with_version(package, own)
                 raise RequestError(
-                    f"the worker {worker} has {_named(package, other)}, but this process has {_named(package, own)}; "
-                    "install the same everywhere"
+                    f"the worker {worker} has {theirs}, but this process has {ours}; install the same everywhere"
                 )
 
 
@@ -124,7 +124,7 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _named(package: str, found: str | None) -> str:
+def _with_version(package: str, found: str | None) -> str:
     return f"{package} {found}" if found else f"no {package}"
 
 
@@ -159,13 +159,13 @@ def local_cluster(workers: int) -> Iterator[Any]:
             "nthreads": 1,
             "memory_limit": 1 / workers,  # of what the machine has
             "dashboard": False,
-            "silence_logs": SILENT,
+            "silence_logs": NO_LOGS,
             "preload": __name__,
         }
         scheduler = {"cls": Scheduler, "options": {**common, "dashboard": False}}
         nannies = {number: {"cls": distributed.Nanny, "options": options} for number in range(workers)}
         with distributed.SpecCluster(
-            workers=nannies, scheduler=scheduler, security=common["security"], silence_logs=SILENT
+            workers=nannies, scheduler=scheduler, security=common["security"], silence_logs=NO_LOGS
         ) as cluster:
             yield cluster
 

@@ -63,7 +63,7 @@ def run(tasks: Sequence[Task], runner: Runner, count: int, progress: Progress, c
             flow.cancel()
             raise
         except BaseException:  # stopped: what was done by now counts
-            yield from _outcomes(flow.last_words())
+            yield from _outcomes(flow.finished_results())
             raise
 
 
@@ -85,7 +85,7 @@ def _is_written_in_regions(task: Task) -> bool:
 def _outcomes(results: Iterator[tuple[tuple[int, Task], Any]]) -> Outcomes:
     for (number, task), found in results:
         if isinstance(found, BaseException):
-            found = Outcome(task.job, error=failure(explained(found), task.job.source.path))
+            found = Outcome(task.job, error=failure(in_terms_of_files(found), task.job.source.path))
         yield number, found
 
 
@@ -97,7 +97,7 @@ class _Jobs:
 
     def __call__(self, items: Sequence[tuple[int, Task]]) -> list[Outcome]:
         asked = self.runner.settings
-        runner = replace(self.runner, settings=replace(asked, max_memory=asked.allowed or _share()))
+        runner = replace(self.runner, settings=replace(asked, max_memory=asked.allowed or _memory_of_job()))
         return [picklable(runner(task, no_progress)) for _, task in items]
 
 
@@ -115,14 +115,14 @@ class _Regions:
         try:
             for number, found in flow.results():
                 if isinstance(found, BaseException):
-                    raise explained(found)
+                    raise in_terms_of_files(found)
                 done(number, found)
         except BaseException:
             flow.settle()
             raise
 
 
-def _share() -> int | None:
+def _memory_of_job() -> int | None:
     """The memory that a job may have: half of that of a thread of this worker; where the worker has no limit, of what
     the machine has free.
     """
@@ -132,13 +132,17 @@ def _share() -> int | None:
     return half // worker.state.nthreads if half else None
 
 
-IN_FLIGHT = 4  # messages for each worker
-AT_LEAST = 64  # items in flight, however few workers there are; the scheduler holds back what none has begun
-PATIENCE = 5.0  # seconds in which workers may end what they have begun
-MOMENT = 0.05  # seconds in which others may land beside the first
-LONG_ENOUGH = 1.0  # seconds of work in a message
-MOST = 1000  # items in a message
-GONE = (asyncio.CancelledError, futures.CancelledError, OSError)  # what comes of asking a scheduler that has gone
+MESSAGES_PER_WORKER = 4  # messages for each worker
+MIN_ITEMS_IN_FLIGHT = 64  # items in flight, however few workers there are; the scheduler holds back what none has begun
+SETTLE_SECONDS = 5.0  # seconds in which workers may end what they have begun
+BATCH_SECONDS = 0.05  # seconds in which others may land beside the first
+MESSAGE_SECONDS = 1.0  # seconds of work in a message
+MAX_ITEMS = 1000  # items in a message
+SCHEDULER_LOST = (
+    asyncio.CancelledError,
+    futures.CancelledError,
+    OSError,
+)  # what comes of asking a scheduler that has gone
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -162,57 +166,57 @@ class Flow(Generic[Item, Result]):
         self._client, self._slots, self._resumable = client, slots, resumable
         self._work = pickle.dumps(work, pickle.HIGHEST_PROTOCOL)
         self._waiting, self._left, self._size = items, count, 1
-        self._flying: dict[Any, list[Item]] = {}
+        self._in_flight: dict[Any, list[Item]] = {}
         self._suspects: list[Item] = []
         self._trial: Any = None  # the message in flight alone
-        self._landing = distributed.as_completed(loop=client.loop)
-        self._presence = Presence(client, self._flying)
+        self._completed = distributed.as_completed(loop=client.loop)
+        self._watch = WorkerWatch(client, self._in_flight)
 
     def results(self) -> Iterator[tuple[Item, Result | BaseException]]:
         """Each item with its result, or with the error that it failed with."""
-        with self._presence:
+        with self._watch:
             self._send()
-            while self._flying:
+            while self._in_flight:
                 check_stopped()
-                yield from self._taken(self._landed())
+                yield from self._results(self._wait_for_messages())
                 self._send()
 
-    def _landed(self) -> list[Any]:
+    def _wait_for_messages(self) -> list[Any]:
         """Waits for a message that is done; returns it and those that are done a moment later."""
-        with self._reached():
-            landed = list(self._landing.next_batch())
-            if len(self._flying) > len(landed):
-                time.sleep(MOMENT)
-            return landed + list(self._landing.next_batch(block=False))
+        with self._scheduler_errors():
+            landed = list(self._completed.next_batch())
+            if len(self._in_flight) > len(landed):
+                time.sleep(BATCH_SECONDS)
+            return landed + list(self._completed.next_batch(block=False))
 
-    def last_words(self) -> Iterator[tuple[Item, Result | BaseException]]:
+    def finished_results(self) -> Iterator[tuple[Item, Result | BaseException]]:
         """The results that are there by now; other messages are cancelled."""
-        yield from self._taken([future for future in self._flying if future.status == "finished"])
+        yield from self._results([future for future in self._in_flight if future.status == "finished"])
         self.cancel()
 
     def cancel(self) -> None:
         """Cancels the messages that no worker has begun."""
-        with suppress(*GONE):
-            self._client.cancel(list(self._flying), force=True)
+        with suppress(*SCHEDULER_LOST):
+            self._client.cancel(list(self._in_flight), force=True)
 
     def settle(self) -> None:
         """Cancels, and waits a while for the messages that were begun: what they write can be removed then."""
         self.cancel()
-        if self._flying and self._client.status == "running":
-            with suppress(*GONE):
-                self._client.run(_at_rest, on_error="ignore")
+        if self._in_flight and self._client.status == "running":
+            with suppress(*SCHEDULER_LOST):
+                self._client.run(_wait_until_idle, on_error="ignore")
 
     def _send(self) -> None:
         """Fills up what is in flight whenever half of it has landed; suspects go alone, when nothing else is left."""
-        most = max(IN_FLIGHT * self._slots, AT_LEAST // self._size)
-        if 2 * len(self._flying) <= most:
-            self._submit(list(islice(iter(self._following, []), most - len(self._flying))))
-        if self._suspects and not self._flying:
+        most = max(MESSAGES_PER_WORKER * self._slots, MIN_ITEMS_IN_FLIGHT // self._size)
+        if 2 * len(self._in_flight) <= most:
+            self._submit(list(islice(iter(self._next_items, []), most - len(self._in_flight))))
+        if self._suspects and not self._in_flight:
             (self._trial,) = self._submit([[self._suspects.pop()]])
 
-    def _following(self) -> list[Item]:
+    def _next_items(self) -> list[Item]:
         """The items of the next message; none when there are no more."""
-        fair = max(1, self._left // (IN_FLIGHT * self._slots))
+        fair = max(1, self._left // (MESSAGES_PER_WORKER * self._slots))
         items = list(islice(self._waiting, min(self._size, fair)))
         self._left -= len(items)
         return items
@@ -220,76 +224,76 @@ class Flow(Generic[Item, Result]):
     def _submit(self, several: list[list[Item]]) -> list[Any]:
         """The futures of some messages, which go to the scheduler together: most of what each costs it alone."""
         messages = [self._message(items) for items in several]
-        with self._reached():
-            futures: list[Any] = self._client.map(_timed, messages, pure=False) if messages else []
-        self._flying.update(zip(futures, several, strict=True))
-        self._landing.update(futures)
+        with self._scheduler_errors():
+            futures: list[Any] = self._client.map(_run_message, messages, pure=False) if messages else []
+        self._in_flight.update(zip(futures, several, strict=True))
+        self._completed.update(futures)
         return futures
 
     def _message(self, items: list[Item]) -> bytes:
         """The work, the current folder and the items as bytes, which the scheduler passes on without decoding them."""
         return pickle.dumps((self._work, os.getcwd(), items), pickle.HIGHEST_PROTOCOL)
 
-    def _taken(self, landed: Sequence[Any]) -> Iterator[tuple[Item, Result | BaseException]]:
+    def _results(self, landed: Sequence[Any]) -> Iterator[tuple[Item, Result | BaseException]]:
         """The results of messages that are done, fetched in one batch."""
         good = [future for future in landed if future.status != "error"]
-        with self._reached():
+        with self._scheduler_errors():
             gathered = self._client.gather(good)
         for future, (seconds, results) in zip(good, gathered, strict=True):
-            items = self._flying.pop(future)
-            self._weigh(seconds, len(items))
+            items = self._in_flight.pop(future)
+            self._adapt_size(seconds, len(items))
             yield from zip(items, results, strict=True)
         for future in landed:
-            if future in self._flying:
-                yield from self._lost(future)
+            if future in self._in_flight:
+                yield from self._failed(future)
 
-    def _lost(self, future: Any) -> Iterator[tuple[Item, BaseException]]:
+    def _failed(self, future: Any) -> Iterator[tuple[Item, BaseException]]:
         """The items of a message that has failed; none yet of one whose workers died beside others."""
-        items, error = self._flying.pop(future), future.exception()
+        items, error = self._in_flight.pop(future), future.exception()
         if isinstance(error, distributed.KilledWorker) and future is not self._trial:
             self._suspects += items
         else:
             yield from ((item, error) for item in items)
 
     @contextmanager
-    def _reached(self) -> Iterator[None]:
+    def _scheduler_errors(self) -> Iterator[None]:
         """Turns the exceptions of a cluster that has gone into a FileError."""
         try:
             yield
-        except GONE as error:
-            missed = self._presence.missed
+        except SCHEDULER_LOST as error:
+            missed = self._watch.missed
             gone = f"cluster has had no workers for {missed:g} s" if missed else "scheduler of the cluster is gone"
             more = f"; {field('resume')} continues the run" if self._resumable else ""
             raise FileError(f"the {gone}{more}") from error
 
-    def _weigh(self, seconds: float, items: int) -> None:
+    def _adapt_size(self, seconds: float, items: int) -> None:
         """Adapts the size of messages to the time that one took."""
-        if seconds < LONG_ENOUGH and items >= self._size:
-            self._size = min(2 * self._size, MOST)
-        elif seconds > 2 * LONG_ENOUGH:
+        if seconds < MESSAGE_SECONDS and items >= self._size:
+            self._size = min(2 * self._size, MAX_ITEMS)
+        elif seconds > 2 * MESSAGE_SECONDS:
             self._size = max(1, self._size // 2)
 
 
-_at_work: list[object] = []  # on a worker: one entry for each message in progress
+_running: list[object] = []  # on a worker: one entry for each message in progress
 
 
-async def _at_rest() -> None:
-    """On a worker: waits for the messages in progress, for PATIENCE seconds at most."""
-    end = time.monotonic() + PATIENCE
-    while _at_work and time.monotonic() < end:
-        await asyncio.sleep(MOMENT)
+async def _wait_until_idle() -> None:
+    """On a worker: waits for the messages in progress, for SETTLE_SECONDS seconds at most."""
+    end = time.monotonic() + SETTLE_SECONDS
+    while _running and time.monotonic() < end:
+        await asyncio.sleep(BATCH_SECONDS)
 
 
-def _timed(message: bytes) -> tuple[float, Any]:
+def _run_message(message: bytes) -> tuple[float, Any]:
     """On a worker: the seconds that some items took, and their results."""
     start = time.perf_counter()
-    _at_work.append(None)
+    _running.append(None)
     try:
         packed, folder, items = pickle.loads(message)  # noqa: S301  # a worker does whatever its scheduler says
         _enter(folder)
         results = pickle.loads(packed)(items)  # noqa: S301
     finally:
-        _at_work.pop()
+        _running.pop()
     return time.perf_counter() - start, results
 
 
@@ -302,7 +306,7 @@ def _enter(folder: str) -> None:
         ) from None
 
 
-def explained(error: BaseException) -> Exception:
+def in_terms_of_files(error: BaseException) -> Exception:
     """The error of an item in terms of files rather than of the cluster."""
     if isinstance(error, distributed.KilledWorker):
         return FileError(
@@ -311,34 +315,34 @@ def explained(error: BaseException) -> Exception:
     return error if isinstance(error, Exception) else RuntimeError(str(error))
 
 
-PATIENCE_WITHOUT_WORKERS = 60.0  # seconds without a worker, unless Dask's own settings say how many
-EVERY = 5.0  # seconds from one check to the next
-SETTING = "distributed.scheduler.no-workers-timeout"
+SECONDS_WITHOUT_WORKERS = 60.0  # seconds without a worker, unless Dask's own settings say how many
+CHECK_SECONDS = 5.0  # seconds from one check to the next
+TIMEOUT_SETTING = "distributed.scheduler.no-workers-timeout"
 
 
-class Presence:
+class WorkerWatch:
     """Cancels the messages in flight once the cluster has had no workers for some time, which wakes whoever waits.
 
     `missed` is that time in seconds, None before.
     """
 
-    def __init__(self, client: Any, flying: Iterable[Any]) -> None:
-        self._client, self._flying = client, flying
+    def __init__(self, client: Any, in_flight: Iterable[Any]) -> None:
+        self._client, self._in_flight = client, in_flight
         self.missed: float | None = None
 
     def __enter__(self) -> None:
-        self._look = asyncio.run_coroutine_threadsafe(self._watch(), self._client.loop.asyncio_loop)
+        self._look = asyncio.run_coroutine_threadsafe(self._watch_workers(), self._client.loop.asyncio_loop)
 
     def __exit__(self, *_: object) -> None:
         self._look.cancel()
 
-    async def _watch(self) -> None:
-        patience = dask.utils.parse_timedelta(dask.config.get(SETTING, None) or PATIENCE_WITHOUT_WORKERS)
+    async def _watch_workers(self) -> None:
+        patience = dask.utils.parse_timedelta(dask.config.get(TIMEOUT_SETTING, None) or SECONDS_WITHOUT_WORKERS)
         seen = time.monotonic()
         while True:
-            await asyncio.sleep(EVERY)
+            await asyncio.sleep(CHECK_SECONDS)
             if await self._client.nthreads():
                 seen = time.monotonic()
             elif time.monotonic() - seen >= patience:
                 self.missed = patience
-                await self._client.cancel(list(self._flying), force=True)
+                await self._client.cancel(list(self._in_flight), force=True)

@@ -30,10 +30,10 @@ from poolcli.system.signals import check_stopped, install_handlers, signals_bloc
 from poolcli.system.subprocesses import CONTEXT, Ending, ending, start, token_of
 
 TRIES = 2
-MOST_UNREACHED = 10
+MAX_UNREACHED = 10
 # The engine, loaded before workers are forked: a worker that loaded it itself took 0.1 s longer for its first image.
 ENGINE = ("poolcli.engine.call", "poolcli.engine.compiled.pool")
-PATIENCE = 2.0  # seconds that a worker has for cleaning up before it is killed
+CLEANUP_SECONDS = 2.0  # seconds that a worker has for cleaning up before it is killed
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of the C library's mallopt
 
@@ -46,7 +46,7 @@ def run(tasks: Sequence[Task], runner: Runner, count: int, progress: Progress) -
         except GeneratorExit:
             raise
         except BaseException:  # stopped: what was done by now counts
-            yield from workers.last_words(progress)
+            yield from workers.finished_results(progress)
             raise
 
 
@@ -79,7 +79,7 @@ class Workers:
                 worker.pipe.close()
             for worker in at_work:
                 if worker.given is not None:
-                    _sweep(worker.given[1].job, worker.owner)
+                    _remove_partial_outputs(worker.given[1].job, worker.owner)
 
     def _end(self) -> list[_Worker]:
         """Ends all processes; returns the workers that had a job."""
@@ -90,7 +90,7 @@ class Workers:
             else:
                 worker.pipe.close()  # ends it
         for worker in self._workers:
-            worker.process.join(PATIENCE)
+            worker.process.join(CLEANUP_SECONDS)
             if worker.process.is_alive():
                 worker.process.kill()
                 worker.process.join()
@@ -102,18 +102,18 @@ class Workers:
         while left:
             check_stopped()
             self._assign()
-            for worker in self._heard():
-                found = self._hear(worker, progress)
+            for worker in self._wait():
+                found = self._receive(worker, progress)
                 if found is not None:
                     left -= 1
                     yield found
 
-    def last_words(self, progress: Progress) -> Outcomes:
+    def finished_results(self, progress: Progress) -> Outcomes:
         """Ends all workers; yields the outcomes that they had sent by then."""
         for worker in self._end():
             with suppress(EOFError, OSError):
                 while worker.given is not None and worker.pipe.poll():
-                    found = self._take(worker, worker.pipe.recv(), progress)
+                    found = self._handle(worker, worker.pipe.recv(), progress)
                     if found is not None:
                         yield found
 
@@ -127,16 +127,16 @@ class Workers:
             if following is None:
                 return
             if idle is None:
-                load_for(following[1].job)
+                _load_before_fork(following[1].job)
                 idle = self._start()
             idle.given = following
             try:
                 idle.pipe.send(following[1])
             except OSError as error:  # it died while it was idle, which is no task's fault
                 self._again.append(following)
-                self._bury(idle)
+                self._remove(idle)
                 self._unreached += 1
-                if self._unreached > MOST_UNREACHED:
+                if self._unreached > MAX_UNREACHED:
                     raise FileError(f"no worker can be given a file: {error.strerror}") from error
             else:
                 self._unreached = 0
@@ -144,26 +144,26 @@ class Workers:
     def _start(self) -> _Worker:
         here, there = CONTEXT.Pipe()
         with signals_blocked(), gc_frozen():
-            process = start(_serve, there, [worker.pipe for worker in self._workers] + [here], self._runner)
+            process = start(_run_worker, there, [worker.pipe for worker in self._workers] + [here], self._runner)
             worker = _Worker(process, token_of(process.pid), here)
             self._workers.append(worker)
         there.close()
         return worker
 
-    def _heard(self) -> list[_Worker]:
+    def _wait(self) -> list[_Worker]:
         busy = {worker.pipe: worker for worker in self._workers if worker.given is not None}
         return [busy[pipe] for pipe in wait(list(busy))]  # type: ignore[index]
 
-    def _hear(self, worker: _Worker, progress: Progress) -> tuple[int, Outcome] | None:
+    def _receive(self, worker: _Worker, progress: Progress) -> tuple[int, Outcome] | None:
         """The outcome that a worker sends; None for progress, and where the task of one that died is tried again."""
         try:
-            return self._take(worker, worker.pipe.recv(), progress)
+            return self._handle(worker, worker.pipe.recv(), progress)
         except (EOFError, OSError):
-            given, end = worker.given, self._bury(worker)
+            given, end = worker.given, self._remove(worker)
         if given is None:
             return None
         number, job = given[0], given[1].job
-        _sweep(job, worker.owner)
+        _remove_partial_outputs(job, worker.owner)
         self._tries[number] = self._tries.get(number, 0) + 1
         if self._tries[number] < TRIES and not end.each_time:
             self._again.append((number, replace(given[1], retried=True)))
@@ -172,7 +172,7 @@ class Workers:
         why = f"the process that handled it {end.how}{times}; {end.why}"
         return number, Outcome(job, error=FileError(f"{job.source.path}: {why}"))
 
-    def _take(self, worker: _Worker, message: tuple[Any, ...], progress: Progress) -> tuple[int, Outcome] | None:
+    def _handle(self, worker: _Worker, message: tuple[Any, ...], progress: Progress) -> tuple[int, Outcome] | None:
         kind, *content = message
         given = worker.given
         if kind == "progress":
@@ -181,17 +181,17 @@ class Workers:
             return None
         worker.given = None
         if kind == "last":
-            self._bury(worker)
+            self._remove(worker)
         return given[0], content[0]
 
-    def _bury(self, worker: _Worker) -> Ending:
+    def _remove(self, worker: _Worker) -> Ending:
         worker.pipe.close()  # which ends it, if it still lives
         end = ending(worker.process)
         self._workers.remove(worker)
         return end
 
 
-def load_for(job: Job) -> None:
+def _load_before_fork(job: Job) -> None:
     """Loads the packages of a first job before the fork, so that no worker has to."""
     row = format_by_suffix(job.source.path, FORMATS.values())
     if row is None or row.fragile:  # those are left to their workers
@@ -204,12 +204,12 @@ def load_for(job: Job) -> None:
             make_ready()
 
 
-def _sweep(job: Job, owner: str) -> None:
+def _remove_partial_outputs(job: Job, owner: str) -> None:
     for path in job.outputs:
         remove_part(path, owner)
 
 
-def _serve(pipe: Connection, others: Sequence[Connection], runner: Runner) -> None:
+def _run_worker(pipe: Connection, others: Sequence[Connection], runner: Runner) -> None:
     """The main loop of a worker: receives tasks and sends outcomes, until the other end is closed."""
     for other in others:
         other.close()  # else this process would keep alive what only the parent should
