@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     compare = diff_arrays
     __all__: list[str]
 
-# Where public names are defined; they are imported on first use, so that a command imports only what it needs.
-_HOMES = {
+# The modules of public names, which are imported on first use, so that a command imports only what it needs.
+_MODULES = {
     "FileError": "errors",
     "LayoutWarning": "errors",
     "PoolError": "errors",
@@ -55,12 +55,12 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """Imports a public name when it is first used, and keeps it."""
+    """Imports a public name when it is first used."""
     found: object
     if name == "__all__":
-        found = sorted((*_HOMES, *import_module("poolcli.ops").__all__))
-    elif name in _HOMES:
-        module, _, other = _HOMES[name].partition(":")
+        found = sorted((*_MODULES, *import_module("poolcli.ops").__all__))
+    elif name in _MODULES:
+        module, _, other = _MODULES[name].partition(":")
         found = getattr(import_module(f"poolcli.{module}"), other or name)
     elif not name.startswith("_") and name in import_module("poolcli.ops").__all__:
         found = getattr(import_module("poolcli.ops"), name)

@@ -10,10 +10,9 @@ STREAMS = (("stdin", "r", os.O_RDONLY), ("stdout", "w", os.O_RDONLY), ("stderr",
 
 
 def replace_closed_streams() -> None:
-    """Puts something in the place of closed streams, so that no file that is opened gets their numbers.
+    """Opens /dev/null in place of closed standard streams, so that no other file gets their descriptors.
 
-    Nothing can be read there, and what is printed on standard error is lost; standard output fails as soon as anything
-    is written to it, as closed ones do.
+    Standard output is opened for reading only: writing to it fails, as it does to a closed one.
     """
     for number, (name, mode, flags) in enumerate(STREAMS):
         if getattr(sys, name) is None:
@@ -21,7 +20,7 @@ def replace_closed_streams() -> None:
             if opened != number:
                 os.dup2(opened, number)
                 os.close(opened)
-            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115  # for as long as the process lives
+            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115  # open until the process ends
 
 
 def main() -> None:
@@ -30,18 +29,18 @@ def main() -> None:
         from poolcli.system.signals import Stopped, install_handlers, remove_handlers
 
         install_handlers()
-    except KeyboardInterrupt:  # until the handlers stand, which takes some milliseconds, Python has its own
+    except KeyboardInterrupt:  # from Python's own handler, until ours are installed
         print("poolcli: interrupted", file=sys.stderr)
         sys.exit(130)
     if None in (sys.stdin, sys.stdout, sys.stderr):
         replace_closed_streams()
-    # OpenBLAS, which poolcli never calls, starts a thread and a buffer for each core when numpy is imported.
+    # When numpy is imported, OpenBLAS starts a thread with a buffer for each core; poolcli never calls it.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         code = _run()
     except Stopped as stop:
         print(f"poolcli: {stop}", file=sys.stderr)
-        if "asyncio" in sys.modules:  # which would name what Zarr had begun, and what it was about to
+        if "asyncio" in sys.modules:  # it would log the pending tasks of Zarr
             sys.modules["logging"].getLogger("asyncio").disabled = True
             sys.modules["warnings"].simplefilter("ignore")
         code = stop.exit_code
@@ -51,18 +50,18 @@ def main() -> None:
 
         if isinstance(error, PoolError):  # with --debug
             raise
-        # A stream has no name: standard output itself cannot be written, a full disk or a closed pipe.
+        # Without a file name: standard output cannot be written, because the disk is full or the pipe is closed.
         if not isinstance(error, BrokenPipeError):
             print(f"poolcli: {printable(str(error.filename or 'standard output'))}: {error.strerror}", file=sys.stderr)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         code = 1
     remove_handlers()
-    gc.freeze()  # skip the final gc pass: 0.09 of 0.76 CPU s for one PNG
+    gc.freeze()  # skips the final collection: 0.09 of 0.76 CPU s for one PNG
     sys.exit(code)
 
 
 def _run() -> int:
-    """The exit code of the command line; a signal that something in it has swallowed or disguised still counts."""
+    """Runs the command line and returns its exit code; raises Stopped also if a library swallowed the exception."""
     from poolcli.system.signals import check_stopped
 
     try:

@@ -1,6 +1,6 @@
-"""Reading the values of attributes: a number for each axis, one word of a list.
+"""Validates values of attributes: numbers for each axis, words of a list, flags.
 
-A reader takes the field's name and what was given for it, and returns the value or refuses it.
+A `Reader` takes the name of a field and a value, and returns the validated value or raises RequestError.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ AUTO_PADS: tuple[AutoPad, ...] = get_args(AutoPad)
 ROUNDING_TYPES: tuple[RoundingType, ...] = get_args(RoundingType)
 ENDS = ("pads_begin", "pads_end")
 INDEX_TYPES = {"i32": "int32", "i64": "int64"}
-LARGEST = 2**63 - 1
-# What people call frameworks, and frameworks words.
+MAX_INT = 2**63 - 1
+# Other names that are accepted.
 SHORT_FORMS = {
     "ov": "openvino",
     "ort": "onnx",
@@ -43,20 +43,20 @@ SHORT_FORMS = {
     "tf": "tensorflow",
     "keras": "tensorflow",
     "tflite": "tensorflow",
-    "notset": "explicit",  # of auto_pad, in ONNX
+    "notset": "explicit",  # ONNX, auto_pad
 }
-# What people type for a word that means the same: proposed, not accepted.
-MEANINGS = {
+# Other names that are not accepted, for messages.
+SYNONYMS = {
     "up": "ceil", "ceiling": "ceil", "down": "floor", "trunc": "floor", "truncate": "floor", "none": "explicit",
     "zero": "explicit", "zeros": "explicit", "constant": "explicit", "custom": "explicit", "jit": "numba",
     "compiled": "numba", "python": "numpy", "black": "dark", "white": "light", "delete": "clear", "empty": "clear",
     "clean": "clear", "remove": "clear", "list": "info", "show": "info", "build": "warm", "compile": "warm",
 }  # fmt: skip
-NO_WORDS = ("opencv",)  # programs whose names are spelt like a word
+NOT_SUGGESTED = ("opencv",)  # names of programs that are spelt similarly to a word
 
 
 def per_axis(name: str, value: PerAxis, axes: Sequence[str]) -> tuple[int, ...]:
-    """The number or numbers of an attribute, one for each spatial axis; refuses other counts."""
+    """The numbers of an attribute, one for each spatial axis; refuses a wrong count."""
     numbers = (value,) if isinstance(value, int) else tuple(value)
     if len(numbers) == 1:
         numbers *= len(axes)
@@ -65,13 +65,13 @@ def per_axis(name: str, value: PerAxis, axes: Sequence[str]) -> tuple[int, ...]:
         counts = "1" if len(axes) == 1 else f"1 or {len(axes)}"
         raise RequestError(
             f"{field(name)} has {len(numbers)} numbers, but the input has {axes_of}; "
-            f"give {counts}, for example {_counted(name, numbers, len(axes))}"
+            f"give {counts}, for example {_with_count(name, numbers, len(axes))}"
         )
     return numbers
 
 
-def _counted(name: str, numbers: tuple[int, ...], count: int) -> str:
-    """The setting with as many numbers as there are axes: the last ones, or more that leave the first axes alone."""
+def _with_count(name: str, numbers: tuple[int, ...], count: int) -> str:
+    """The setting with one number for each axis, for a message: the last numbers, or neutral ones before them."""
     if name in ENDS and len(numbers) == 2 * count:
         return " and ".join(field(end, numbers[i * count : (i + 1) * count]) for i, end in enumerate(ENDS))
     alone = 0 if name in ENDS else 1
@@ -79,7 +79,7 @@ def _counted(name: str, numbers: tuple[int, ...], count: int) -> str:
 
 
 def one_of(name: str, value: object, words: Sequence[str]) -> str:
-    """The one of `words` that `value` is, in whatever case and spelling; refused with the words when it is none.
+    """The one of `words` that `value` is, in any case, with - or _, or in its short form; refuses other values.
 
     >>> one_of("auto_pad", "SAME-UPPER", AUTO_PADS), one_of("like", "torch", ("onnx", "pytorch"))
     ('same_upper', 'pytorch')
@@ -94,14 +94,14 @@ def one_of(name: str, value: object, words: Sequence[str]) -> str:
             return found
     short = {each: word for each, word in SHORT_FORMS.items() if word in words}
     plain = value.lower() if isinstance(value, str) else ""
-    meant = f"; did you mean {MEANINGS[plain]}?" if MEANINGS.get(plain) in words else ""
-    if isinstance(value, str) and plain not in NO_WORDS:
+    meant = f"; did you mean {SYNONYMS[plain]}?" if SYNONYMS.get(plain) in words else ""
+    if isinstance(value, str) and plain not in NOT_SUGGESTED:
         meant = meant or did_you_mean(value, words, short)
     raise RequestError(f"{field(name)} is {value!r}; it must be one of {', '.join(words)}{meant}")
 
 
 def read(reader: Reader) -> dict[str, Reader]:
-    """The metadata of a field of a record: how a value given for it is read."""
+    """The metadata of a record's field that is validated by `reader`."""
     return {"read": reader}
 
 
@@ -131,7 +131,7 @@ def numbers_from(least: int) -> Reader:
 
 
 def flag(name: str, value: object) -> bool:
-    """True or False, numpy's too; other values, which might mean either, are refused."""
+    """True or False, also of numpy; refuses other values."""
     plain = _plain(value)
     if not isinstance(plain, int) or plain not in (0, 1):
         raise RequestError(f"{field(name)} is {value!r}; it must be True or False")
@@ -139,8 +139,8 @@ def flag(name: str, value: object) -> bool:
 
 
 def whole_number(name: str, value: object) -> int:
-    """A whole number, also numpy's or an array of one; fractions, words and truth values are refused."""
-    if type(value) is int:  # in a tenth of the time of what follows
+    """A whole number, also of numpy or an array of one; refuses fractions, words and booleans."""
+    if type(value) is int:  # ten times faster than the general path
         return value
     if not isinstance(_plain(value), bool) and isinstance(value, SupportsIndex):
         return value.__index__()
@@ -160,7 +160,7 @@ def number_from(least: float) -> Reader:
 
 
 def numbers_of(name: str, value: object) -> tuple[int | float, ...]:
-    """A number or several, numpy's too, whether finite or not; truth values and words are refused."""
+    """One or more numbers, also of numpy, finite or not; refuses booleans and words."""
     items = _items(value)
     found = tuple(_plain(item) for item in ((value,) if items is None else items))
     for number in found:
@@ -170,7 +170,7 @@ def numbers_of(name: str, value: object) -> tuple[int | float, ...]:
 
 
 def divisor(name: str, value: object) -> int:
-    """A whole number that a sum may be divided by."""
+    """A divisor of sums: a whole number other than 0, below 2**31."""
     number = _plain(value)
     if isinstance(number, bool) or not isinstance(number, int) or number == 0 or abs(number) >= 2**31:
         raise RequestError(f"{field(name)} is {value!r}; a whole number other than 0 and below 2**31 is needed")
@@ -180,7 +180,7 @@ def divisor(name: str, value: object) -> int:
 def _in_range(name: str, number: int, least: int, where: str) -> int:
     if number < least:
         raise RequestError(f"{field(name)} is {number} on {where}; it must be at least {least}")
-    if number > LARGEST:
+    if number > MAX_INT:
         raise RequestError(f"{field(name)} on {where} is above 2**63 - 1, the largest number that is read")
     return number
 
@@ -193,6 +193,6 @@ def _items(value: object) -> Sequence[object] | None:
 
 
 def _plain(value: object) -> object:
-    """A numpy scalar as the Python number that it is; anything else as it is."""
+    """A numpy scalar as a Python number; any other value unchanged."""
     item = getattr(value, "item", None)
     return item() if item is not None and getattr(value, "shape", None) == () else value

@@ -1,4 +1,4 @@
-"""Coordinates of windows: the means, of longitudes the short way round, and bounds of cells."""
+"""Coordinates of pooled axes: means of coordinates over windows, also of longitudes, and bounds of cells (CF)."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ from poolcli.windows import AxisWindows, Cells
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-TURN = 360.0  # degrees, after which longitudes begin again
-LONGITUDES, DEGREES = re.compile(r"degrees?_?e(ast)?", re.IGNORECASE), ("longitude", "grid_longitude")
+TURN = 360.0  # degrees
+LONGITUDES, ROTATED_NAMES = re.compile(r"degrees?_?e(ast)?", re.IGNORECASE), ("longitude", "grid_longitude")
 
 
 def are_longitudes(attributes: Mapping[str, Any]) -> bool:
-    """Whether attributes of CF conventions say that coordinates go around in a circle."""
+    """Whether CF attributes say that coordinates are longitudes, which wrap around."""
     units, name = (
         value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
         for value in (attributes.get("units"), attributes.get("standard_name"))
     )
-    return LONGITUDES.fullmatch(units) is not None or (name in DEGREES and units in ("degrees", "degree"))
+    return LONGITUDES.fullmatch(units) is not None or (name in ROTATED_NAMES and units in ("degrees", "degree"))
 
 
 def means(
     values: NDArray[Any], windows: Mapping[int, AxisWindows], around: bool = False, missing: Sequence[float] = ()
 ) -> NDArray[Any]:
-    """The means of numbers or times in windows along axes, as float64 or times; missing where all that is read is.
+    """The means of numbers or times over windows, as float64 or times; missing where a window has no valid value.
 
-    Longitudes (`around`) are in the same turn as those that are given: 0 to 360, -180 to 180, or from the least on.
+    Longitudes (`around`) are averaged across the wrap, and results are in the range of the values: 0 to 360,
+    -180 to 180, or from their minimum on.
     """
     import numpy as np
 
@@ -43,7 +44,7 @@ def means(
     begin = known.min() if is_time else 0
     sums, counts = np.where(there, (values - begin).astype(np.float64), 0), there.astype(np.float64)
     for axis, each in windows.items():
-        sums, counts = _along(axis, each, sums, counts, around)
+        sums, counts = _window_sums(axis, each, sums, counts, around)
     found = np.divide(sums, counts, out=np.zeros_like(sums), where=counts > 0)
     if is_time:
         since = found.round().astype(np.int64).astype((known[:1] - begin).dtype)
@@ -56,18 +57,18 @@ def means(
     return np.asarray(np.where(counts > 0, found, nothing))
 
 
-def _along(
+def _window_sums(
     axis: int, windows: AxisWindows, sums: NDArray[Any], counts: NDArray[Any], around: bool
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Sums and counts of the windows of an axis; from one angle to the next it is half a turn at most."""
+    """Sums and counts of the windows of an axis; neighbouring angles are taken to be at most half a turn apart."""
     import numpy as np
 
     sums, counts = np.moveaxis(sums, axis, 0), np.moveaxis(counts, axis, 0)
     if around:
         mean = np.divide(sums, counts, out=np.zeros_like(sums), where=counts > 0)
         places = np.arange(len(mean)).reshape(-1, *[1] * (mean.ndim - 1))
-        last = np.maximum.accumulate(np.where(counts > 0, places, 0), 0)  # that is there
-        sums = sums - counts * _turns(np.take_along_axis(mean, last, 0))
+        last = np.maximum.accumulate(np.where(counts > 0, places, 0), 0)  # the last valid one up to each place
+        sums = sums - counts * _whole_turns(np.take_along_axis(mean, last, 0))
     out = np.empty((2, windows.output, *sums.shape[1:]))
     for o in range(windows.output):
         span = windows.span(o)
@@ -77,8 +78,8 @@ def _along(
     return np.moveaxis(out[0], 0, axis), np.moveaxis(out[1], 0, axis)
 
 
-def _turns(angles: NDArray[Any]) -> NDArray[Any]:
-    """The whole turns, in degrees, that angles along the first axis have gone beyond the first one."""
+def _whole_turns(angles: NDArray[Any]) -> NDArray[Any]:
+    """The whole turns, in degrees, between each angle along the first axis and the first one."""
     import numpy as np
 
     return TURN * np.cumsum(np.round(np.diff(angles, axis=0, prepend=angles[:1]) / TURN), axis=0)
@@ -87,30 +88,30 @@ def _turns(angles: NDArray[Any]) -> NDArray[Any]:
 def outer_bounds(
     values: NDArray[Any], windows: Mapping[int, AxisWindows], middles: NDArray[Any] | None = None
 ) -> NDArray[Any] | None:
-    """The outer bounds of the cells that each window reads: intervals along an axis, or quadrilaterals along two.
+    """The bounds of the union of the cells that each window reads: intervals of one axis, or quadrilaterals of two.
 
-    Vertices are along the last axis and keep their order. Around a circle, `middles` are the means of the windows,
-    which lie within the results. None where bounds of results cannot be told.
+    Vertices are along the last axis and keep their order. For longitudes, `middles` are the means of the windows, which
+    the results enclose. None if the bounds of results are not known.
     """
     if values.ndim == 2 and values.shape[1] == 2 and windows.keys() == {0}:
-        return _intervals(values, windows[0], middles)
+        return _interval_bounds(values, windows[0], middles)
     if values.ndim == 3 and values.shape[2] == 4 and not any(isinstance(each, Cells) for each in windows.values()):
-        return _corners(values, windows, middles is not None)
+        return _corner_bounds(values, windows, middles is not None)
     return None
 
 
-def _intervals(values: NDArray[Any], windows: AxisWindows, middles: NDArray[Any] | None) -> NDArray[Any]:
-    """The hull of the intervals; windows that take parts of elements take those parts of their intervals."""
+def _interval_bounds(values: NDArray[Any], windows: AxisWindows, middles: NDArray[Any] | None) -> NDArray[Any]:
+    """The hull of the intervals of each window; of an element that counts in part, that part of its interval."""
     import numpy as np
 
     ends = values.astype(np.float64) if middles is not None or isinstance(windows, Cells) else values
     if middles is not None:
-        ends = ends - _turns(ends[:, :1])
+        ends = ends - _whole_turns(ends[:, :1])
         width = ends[:, 1] - ends[:, 0]
         forth = 1 if (width > 0).sum() * 2 >= len(width) else -1
         ends[:, 1] += np.where((abs(width) > TURN / 2) & (width * forth < 0), forth * TURN, 0)
     low, high = ends.min(1), ends.max(1)
-    near, far = (low, high) if low[-1] >= low[0] else (high, low)  # from the neighbour before
+    near, far = (low, high) if low[-1] >= low[0] else (high, low)  # in the direction of the axis
     backwards = (ends[:, 0] > ends[:, 1]).sum() * 2 > len(ends)
     out = np.empty((windows.output, 2), ends.dtype)
     for o in range(windows.output):
@@ -130,8 +131,8 @@ def _intervals(values: NDArray[Any], windows: AxisWindows, middles: NDArray[Any]
     return out.astype(values.dtype) if values.dtype.kind == "f" else out
 
 
-def _corners(values: NDArray[Any], windows: Mapping[int, AxisWindows], around: bool) -> NDArray[Any] | None:
-    """Of each corner the same of the outermost cell there; None unless neighbours share vertices in one order only."""
+def _corner_bounds(values: NDArray[Any], windows: Mapping[int, AxisWindows], around: bool) -> NDArray[Any] | None:
+    """Each corner is that of the outermost cell there; None if the order of vertices cannot be told from neighbours."""
     import numpy as np
 
     most = 1e-6 * float(np.max(np.abs(values), initial=1.0, where=np.isfinite(values)))
@@ -147,7 +148,7 @@ def _corners(values: NDArray[Any], windows: Mapping[int, AxisWindows], around: b
     found: list[NDArray[Any]] = []
     for shift, step in product(range(4), (1, -1)):
         order = [((0, 0), (0, 1), (1, 1), (1, 0))[(shift + step * i) % 4] for i in range(4)]
-        at = {corner: values[..., i] for i, corner in enumerate(order)}  # whether it is at the end of each axis
+        at = {corner: values[..., i] for i, corner in enumerate(order)}  # keys: whether at the end of each axis
         if all(same(at[1, b][:-1], at[0, b][1:]) and same(at[b, 1][:, :-1], at[b, 0][:, 1:]) for b in (0, 1)):
             outer = [values[np.ix_(ends[0][y], ends[1][x], [i])] for i, (y, x) in enumerate(order)]
             found.append(np.concatenate(outer, -1))

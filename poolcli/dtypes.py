@@ -1,4 +1,4 @@
-"""The element types that poolcli computes with. Plans need no numpy: types are plain records."""
+"""Element types as records, so that plans do not need numpy, and their names in other programs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class DType:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """The lowest and the highest value of the type, which are infinite for floats."""
+        """The lowest and the highest value; -inf and inf for floats."""
         return (-inf, inf) if self.kind == "float" else self.limits
 
 
@@ -56,16 +56,16 @@ DTYPES = {
 }
 
 
-# numpy's own short names, little-endian or native: `f4` is float32, `?` bool.
-SHORT = {"?": "bool", "b1": "bool"} | {
+# Short names of numpy, little-endian or native: `f4` is float32, `?` bool.
+NUMPY_SHORT = {"?": "bool", "b1": "bool"} | {
     f"{dtype.kind[0]}{dtype.bits // 8}": dtype.name
     for dtype in DTYPES.values()
     if dtype.kind != "bool" and dtype.name != "bfloat16"
 }
-PLAIN = {"int": "int64", "float": "float64"}  # Python's types, as numpy reads them
+PYTHON_TYPES = {"int": "int64", "float": "float64"}  # as in numpy
 
 
-# The names of OpenVINO, ONNX and C, for the command line only: `u8` has 8 bits here, but 8 bytes in numpy.
+# Names in OpenVINO, ONNX and C, on the command line only, because `u8` has 8 bits there but 8 bytes in numpy.
 ALIASES = {
     **{f"{prefix}{bits}": f"float{bits}" for prefix in ("f", "fp") for bits in (16, 32, 64)},
     **{f"{kind[0]}{bits}": f"{kind}{bits}" for kind in ("uint", "int") for bits in (8, 16, 32, 64)},
@@ -74,22 +74,22 @@ ALIASES = {
 
 
 def dtype_from_alias(word: str) -> str | None:
-    """The name of the type that `word` means on the command line, or None.
+    """The name of the type that `word` stands for on the command line, or None.
 
     >>> [dtype_from_alias(word) for word in ("FP16", "u8", "f4", "torch.half", "complex64")]
     ['float16', 'uint8', 'float32', 'float16', None]
     """
     plain = word.lower().rpartition(".")[2]  # np.float32, torch.half
-    found = ALIASES.get(plain) or SHORT.get(plain.lstrip("<=|")) or PLAIN.get(plain) or plain
+    found = ALIASES.get(plain) or NUMPY_SHORT.get(plain.lstrip("<=|")) or PYTHON_TYPES.get(plain) or plain
     return found if found in DTYPES else None
 
 
 def lookup(name: object) -> DType:
-    """The type called `name`, which may also be a numpy dtype, a scalar type, `f4` or Python's float."""
+    """The type called `name`; also accepts numpy dtypes, scalar types, `f4` and Python's float."""
     text = str(getattr(name, "name", None) or getattr(name, "__name__", None) or name)
     bare = text.lstrip("<=|")
     try:
-        return DTYPES[SHORT.get(bare) or PLAIN.get(text) or text]
+        return DTYPES[NUMPY_SHORT.get(bare) or PYTHON_TYPES.get(text) or text]
     except KeyError:
         known = ", ".join(DTYPES)
         meant = did_you_mean(text, DTYPES)

@@ -1,4 +1,4 @@
-"""The errors that poolcli raises on purpose, and the exit code of each."""
+"""The exceptions of poolcli with their exit codes, and the conversion of unexpected exceptions."""
 
 from __future__ import annotations
 
@@ -10,12 +10,17 @@ from poolcli.message_fields import first_field, for_cli, for_python, hints_for, 
 
 
 class PoolError(Exception):
-    """Root of every error that poolcli raises on purpose. The message is one line.
+    """Base class of all errors that poolcli raises on purpose. Its message is one line.
 
-    `str(error)` spells fields as in Python; `message` has them marked, for `poolcli.message_fields` to spell. `field`
-    is the field that the error is about, by default the first one in the message. `bare` is the message without the
-    `place` before it. `pointed` are further lines, which point at a part of what was typed. Names in the message may be
-    any text: what is not printable is escaped, what is very long is cut.
+    `str(error)` names fields as in Python. Other attributes:
+
+    message: the message with marked fields, for `poolcli.message_fields`
+    place: the file that the message begins with, or None
+    bare: the message without the place
+    field: the field that the error is about, by default the first one in the message
+    pointed: further lines, with a caret under the wrong part of a value
+
+    Unprintable characters in the message are escaped, and very long words are shortened.
     """
 
     kind = "error"
@@ -35,7 +40,7 @@ class PoolError(Exception):
         return made
 
     def for_fields(self, names: Collection[str]) -> Self:
-        """The same error for a caller that has only the fields `names`, without hints about others."""
+        """The same error without hints about other fields than `names`."""
         made = self._saying(hints_for(names, self.message), self.field if self.field in names else None)
         made.place, made.bare = self.place, hints_for(names, self.bare)
         return made
@@ -76,7 +81,7 @@ class UnexpectedError(PoolError):
     exit_code = 1
 
 
-QUOTES = "'\""  # that a KeyError puts around its message
+QUOTES = "'\""  # around the message of a KeyError
 
 
 def error_text(error: BaseException) -> str:
@@ -93,7 +98,7 @@ def error_text(error: BaseException) -> str:
 
 
 def is_for_users(error: Exception) -> bool:
-    """Whether a library wrote the message for people: Python's own, such as that of `int("x")`, tell of the program."""
+    """Whether a library wrote the message for users; Python's own messages, such as that of `int("x")`, are not."""
     if isinstance(error, OSError | EOFError | SyntaxError):
         return True
     if isinstance(error, LookupError | TypeError | AttributeError | AssertionError | ArithmeticError | UnicodeError):
@@ -104,7 +109,7 @@ def is_for_users(error: Exception) -> bool:
 
 
 def is_raised_explicitly(error: BaseException) -> bool:
-    """Whether a statement raised the error, and not a call or an operation of Python."""
+    """Whether a `raise` statement raised the error, rather than an operation of Python."""
     from traceback import extract_tb  # slow to import
 
     *_, last = extract_tb(error.__traceback__)
@@ -112,7 +117,7 @@ def is_raised_explicitly(error: BaseException) -> bool:
 
 
 def unexpected(error: BaseException, place: str) -> PoolError:
-    """A PoolError for any other error; it holds text only, so that it can be pickled."""
+    """The PoolError for an unexpected error; it contains text only, so that it can be pickled."""
     if isinstance(error, MemoryError):
         return FileError(f"{place}: not enough memory for this input")
     from traceback import format_exception  # slow to import

@@ -85,7 +85,7 @@ def check_layout(layout: str, rank: int) -> str:
     """The layout in capitals, refused unless it names each of `rank` axes once and one of them is spatial."""
     text = layout.strip().upper()
     if not text.isascii() or not text.isalpha() or len(set(text)) != len(text):
-        raise RequestError(f"layout {layout!r} must name each axis by its own letter{_meant(layout, rank)}")
+        raise RequestError(f"layout {layout!r} must name each axis by its own letter{_layout_hint(layout, rank)}")
     if "B" in text and "N" not in text:
         raise RequestError(
             f"layout {text} would pool along B, because only N and C are not pooled; write {text.replace('B', 'N')}"
@@ -99,7 +99,7 @@ def check_layout(layout: str, rank: int) -> str:
     return text
 
 
-def _meant(layout: str, rank: int) -> str:
+def _layout_hint(layout: str, rank: int) -> str:
     """A proposal for an invalid layout: its letters alone, or the meaning of a word of Keras."""
     letters = "".join(letter for letter in layout.upper() if letter not in " ,._-/")
     usual = default_layout(rank) if rank > 2 else ""

@@ -1,8 +1,8 @@
-"""How a message names a field, whoever reads it: `exclude_pad=True` in Python, `--exclude-pad` on the command line.
+"""Names of fields in messages: `exclude_pad=True` in Python, `--exclude-pad` on the command line.
 
-A message is written once, with `field(...)` where it names one. Both spellings are put there, between marks that no
-text holds (noncharacters of Unicode); `for_python` and `for_cli` keep the one that the reader can type. What
-only some commands have is an `hint(...)`, which is left out for whoever has no such field.
+A message is written once, with `field(...)` for each field. The text then contains both spellings between marks, which
+are noncharacters of Unicode; `for_python` and `for_cli` keep one of them. A part that proposes a field is a
+`hint(...)`, which is dropped for callers that do not have the field.
 """
 
 from __future__ import annotations
@@ -11,23 +11,22 @@ import re
 import shlex
 from collections.abc import Collection, Mapping
 
-_START, _NEXT, _STOP, _OFFER, _END = "\ufdd0", "\ufdd1", "\ufdd2", "\ufdd3", "\ufdd4"
+_START, _NEXT, _STOP, _HINT_START, _HINT_STOP = "\ufdd0", "\ufdd1", "\ufdd2", "\ufdd3", "\ufdd4"
 _TEXT = f"([^{_START}{_NEXT}{_STOP}]*)"
-_MARKED = re.compile(f"{_START}{_TEXT}{_NEXT}{_TEXT}{_NEXT}{_TEXT}{_STOP}")
-_OFFERED = re.compile(f"{_OFFER}([^{_OFFER}{_END}]*){_END}")
-_MARKS = re.compile(f"[{_START}{_NEXT}{_STOP}{_OFFER}{_END}]")
+_FIELD = re.compile(f"{_START}{_TEXT}{_NEXT}{_TEXT}{_NEXT}{_TEXT}{_STOP}")
+_HINT = re.compile(f"{_HINT_START}([^{_HINT_START}{_HINT_STOP}]*){_HINT_STOP}")
+_MARKS = re.compile(f"[{_START}{_NEXT}{_STOP}{_HINT_START}{_HINT_STOP}]")
 
-LONGEST_WORD = 500  # characters; most paths are shorter
-LONGEST = 3_000  # characters of a message
-_WORD = re.compile(rf"[^\s{_START}{_NEXT}{_STOP}{_OFFER}{_END}]{{{LONGEST_WORD + 1},}}")
+MAX_WORD, MAX_LENGTH = 500, 3_000  # characters of a word, which may be a path, and of a message
+_WORD = re.compile(rf"[^\s{_START}{_NEXT}{_STOP}{_HINT_START}{_HINT_STOP}]{{{MAX_WORD + 1},}}")
 
-TURNED_OFF = {"exclude_pad": "--include-pad"}  # options whose opposite has a name of its own
-BY_PLACE = {  # what the command line is given without an option
+NEGATED = {"exclude_pad": "--include-pad"}  # the option for False
+POSITIONAL = {  # fields that are arguments on the command line
     "inputs": "INPUT", "op": "OP", "shape": "SHAPE", "action": "ACTION", "files": "FILE", "folder": "FOLDER",
     "model": "MODEL", "layers": "LAYER", "source": "INPUT", "first": "A", "second": "B", "x": "INPUT", "y": "OUTPUT",
 }  # fmt: skip
-SHORT = {"pooling": "--op", "operator": "--op", "levels_from": "--from"}  # shorter than their fields
-OF_FILES = {"dataset", "all", "raw"}  # options about files, of which no function of Python has any
+SHORT_OPTIONS = {"pooling": "--op", "operator": "--op", "levels_from": "--from"}
+FILE_FIELDS = {"dataset", "all", "raw"}  # options that no Python function has
 BOTH_ENDS = {"pads": ("pads_begin", "pads_end")}  # options that stand for several fields
 
 
@@ -46,7 +45,7 @@ def field(name: str, value: object = None) -> str:
 
 
 def hint(text: str) -> str:
-    """A part of a message for those alone who have all fields that it names.
+    """A part of a message that only callers with all of its fields get.
 
     >>> named, whole = field("dataset", "x"), field("all")
     >>> message = f"choose one: a.npz:x{hint(f' or {named}')}{hint(f', or take {whole}')}"
@@ -57,11 +56,11 @@ def hint(text: str) -> str:
     >>> print(for_python(message))
     choose one: a.npz:x
     """
-    return f"{_OFFER}{text}{_END}"
+    return f"{_HINT_START}{text}{_HINT_STOP}"
 
 
 def hint_other_dialect() -> str:
-    """The end of a message about what a framework lacks; `without_hints` drops it where no framework was chosen.
+    """The hint at another framework, for messages about what a framework lacks.
 
     >>> message = f"PyTorch has no auto_pad same_lower; use explicit{hint_other_dialect()}"
     >>> print(for_cli(message))
@@ -73,24 +72,24 @@ def hint_other_dialect() -> str:
 
 
 def hints_for(names: Collection[str], message: str) -> str:
-    """The message, as it is marked, without what it offers to others than those who have the fields `names`."""
-    return _OFFERED.sub(lambda found: found[1] if _named(found[1]) <= {*names} else "", marked(message))
+    """The message, still marked, with only the hints whose fields are all in `names`."""
+    return _HINT.sub(lambda found: found[1] if _fields_in(found[1]) <= {*names} else "", marked(message))
 
 
 def without_hints(message: str) -> str:
-    """The message, as it is marked, for a reader who can choose nothing that it offers."""
+    """The message, still marked, without hints."""
     return hints_for((), message)
 
 
 class MarkedMessage(str):
-    """A message as Python says it, which keeps how it is `marked` for whoever says it otherwise."""
+    """A message as a str for Python that keeps its marked form for other readers."""
 
     __slots__ = ("marked",)
     marked: str
 
 
 def marked_message(message: str) -> str:
-    """The message as a text for Python; `for_cli` still finds its fields.
+    """The message as a str for Python, which `for_cli` can still convert.
 
     >>> text = marked_message(f"use {field('kernel', 2)}")
     >>> print(text, "or", for_cli(text))
@@ -102,63 +101,63 @@ def marked_message(message: str) -> str:
 
 
 def marked(message: str) -> str:
-    """The message with the marks of its fields, to be made part of another."""
+    """The message with its marks, as a part of another message."""
     return message.marked if isinstance(message, MarkedMessage) else message
 
 
 def for_python(message: str) -> str:
-    """The message with its fields as keywords, printable."""
-    offered = _OFFERED.sub(lambda found: "" if _named(found[1]) & OF_FILES else found[1], message)
-    return printable(_MARKED.sub(r"\2", offered))
+    """The message with fields as keywords, printable."""
+    hints = _HINT.sub(lambda found: "" if _fields_in(found[1]) & FILE_FIELDS else found[1], message)
+    return printable(_FIELD.sub(r"\2", hints))
 
 
 def for_cli(message: str) -> str:
-    """The message with its fields as options, printable."""
-    return printable(_OFFERED.sub(r"\1", _MARKED.sub(r"\3", marked(message))))
+    """The message with fields as options, printable."""
+    return printable(_HINT.sub(r"\1", _FIELD.sub(r"\3", marked(message))))
 
 
 def for_model_file(message: str, words: Mapping[str, str]) -> str:
-    """The message with its fields as a model file has them: `words` by the name of a field, or by a whole setting.
+    """The message with the names of fields in a model file, `words` by field or by setting.
 
     >>> message = f"use {field('pads', 1)} or {field('exclude_pad', False)}"
     >>> print(for_model_file(message, {"pads": "padding", "exclude_pad=False": "count_include_pad=True"}))
     use padding=1 or count_include_pad=True
     """
 
-    def said(found: re.Match[str]) -> str:
+    def replaced(found: re.Match[str]) -> str:
         name, keyword = found[1], found[2]
         _, equals, value = keyword.rpartition("=")
         return words.get(keyword) or (f"{words[name]}{equals}{value if equals else ''}" if name in words else keyword)
 
-    return _OFFERED.sub(r"\1", _MARKED.sub(said, marked(message)))
+    return _HINT.sub(r"\1", _FIELD.sub(replaced, marked(message)))
 
 
 def printable(text: str) -> str:
-    """`text` on one line: control characters, line breaks, bidirectional marks and undecodable bytes as escapes, very
-    long words and texts cut in the middle. Whatever holds a name from a file passes here before it is printed.
+    """`text` on one line, safe to print: control characters, line breaks, bidirectional marks and undecodable bytes are
+    escaped, very long words and texts are shortened in the middle. Use it for all text with names from files.
 
     >>> print(printable("a\\nb"), printable("a\\udcffb"), len(printable("n" * 90_000)))
     a\\x0ab a\\xffb 528
     """
-    if len(text) <= LONGEST_WORD and text.isprintable():
+    if len(text) <= MAX_WORD and text.isprintable():
         return text
-    return _cut(one_line(_MARKS.sub("\N{REPLACEMENT CHARACTER}", text)), LONGEST)
+    return _cut(one_line(_MARKS.sub("\N{REPLACEMENT CHARACTER}", text)), MAX_LENGTH)
 
 
 def one_line(message: str) -> str:
-    """As `printable`, for a message whose fields are still marked, of any length."""
-    if len(message) <= LONGEST_WORD and message.isprintable():
+    """As `printable`, for a marked message of any length."""
+    if len(message) <= MAX_WORD and message.isprintable():
         return message
-    return _WORD.sub(lambda found: _cut(found[0], LONGEST_WORD), escaped(_cut(message, 100 * LONGEST)))
+    return _WORD.sub(lambda found: _cut(found[0], MAX_WORD), escaped(_cut(message, 100 * MAX_LENGTH)))
 
 
 def escaped(text: str) -> str:
-    """`text` without control characters, line breaks, bidirectional marks and undecodable bytes; marks stay."""
+    """`text` with unprintable characters as escapes; marks stay."""
     return "".join(c if c.isprintable() or _MARKS.match(c) else _escape(c) for c in text)
 
 
 def _cut(text: str, longest: int) -> str:
-    """`text` as it is, or the start and the end of one that is longer."""
+    """The text, or the start and the end of one that is longer."""
     if len(text) <= longest:
         return text
     half = longest // 2
@@ -167,20 +166,20 @@ def _cut(text: str, longest: int) -> str:
 
 def _escape(c: str) -> str:
     code = ord(c)
-    if 0xDC80 <= code <= 0xDCFF:  # a byte that is not UTF-8, as the operating system handed it over
+    if 0xDC80 <= code <= 0xDCFF:  # the surrogate escape of a byte that is not UTF-8
         return f"\\x{code - 0xDC00:02x}"
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def first_field(message: str) -> str | None:
-    """The name of the first field in the message; None where it names none."""
-    found = _MARKED.search(message)
+    """The name of the first field in the message, or None."""
+    found = _FIELD.search(message)
     return found[1] if found else None
 
 
-def _named(text: str) -> set[str]:
+def _fields_in(text: str) -> set[str]:
     """The fields that a text names."""
-    return {name for name, _, _ in _MARKED.findall(text)}
+    return {name for name, _, _ in _FIELD.findall(text)}
 
 
 def _keyword(name: str, value: object) -> str:
@@ -188,9 +187,9 @@ def _keyword(name: str, value: object) -> str:
 
 
 def _option(name: str, value: object) -> str:
-    if value is False and name in TURNED_OFF:
-        return TURNED_OFF[name]
-    option = BY_PLACE.get(name) or SHORT.get(name) or "--" + name.replace("_", "-")
+    if value is False and name in NEGATED:
+        return NEGATED[name]
+    option = POSITIONAL.get(name) or SHORT_OPTIONS.get(name) or "--" + name.replace("_", "-")
     if value is None or isinstance(value, bool):
         return option
     typed = option_value(value)
@@ -198,7 +197,7 @@ def _option(name: str, value: object) -> str:
 
 
 def option_value(value: object) -> str:
-    """A value as it is typed: several numbers with commas between them.
+    """A value as it is typed on the command line.
 
     >>> option_value((2, 3)), option_value("ceil")
     ('2,3', 'ceil')

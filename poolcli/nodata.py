@@ -13,11 +13,11 @@ from poolcli.message_fields import field
 
 Missing = tuple[int | float, ...]
 MinCount = int | str
-BEYOND = 2**64  # as a whole number; larger ones are given as floats
+MAX_WHOLE_NUMBER = 2**64  # larger numbers must be floats
 
 
 def missing_from(value: object) -> Missing:
-    """The numbers of `missing`: one, several or (for None) none; numpy's too. Refuses what is no number.
+    """The nodata values as a tuple, from one number, several or None; refuses other values.
 
     >>> missing_from(None), missing_from(-9999), missing_from([0, 1e20])
     ((), (-9999,), (0, 1e+20))
@@ -25,13 +25,13 @@ def missing_from(value: object) -> Missing:
     if value is None:
         return ()
     found = numbers_of("missing", value)
-    if any(isinstance(number, int) and abs(number) > BEYOND for number in found):
+    if any(isinstance(number, int) and abs(number) > MAX_WHOLE_NUMBER for number in found):
         raise RequestError(f"{field('missing')} is a whole number beyond 2**64; give larger ones as floats")
     return found
 
 
 def min_count_from(value: object) -> MinCount | None:
-    """The least number of valid elements of a window, or their least share as a word such as "50%".
+    """The least number of valid elements of a window, or their least share as text such as "50%".
 
     >>> min_count_from(None), min_count_from("4"), min_count_from("62.50%")
     (None, 4, '62.5%')
@@ -51,7 +51,7 @@ def min_count_from(value: object) -> MinCount | None:
 
 
 def check_missing(missing: Iterable[int | float], dtype: DType) -> Missing:
-    """The numbers; refuses one that no element of the type can be equal to."""
+    """The nodata values; refuses one that no element of the type can equal."""
     found = tuple(missing)
     for number in found:
         if not can_hold(dtype, number):
@@ -64,7 +64,7 @@ def check_missing(missing: Iterable[int | float], dtype: DType) -> Missing:
 
 
 def can_hold(dtype: DType, number: float) -> bool:
-    """Whether an element of the type can be equal to the number, which is rounded for float types."""
+    """Whether an element of the type can equal the number, which is rounded for float types."""
     if dtype.kind == "float":
         return True
     low, high = dtype.limits

@@ -1,5 +1,5 @@
-"""What people may have meant: known words by their spelling (a difflib ratio of at least 0.7, the best first), and by a
-table of what other programs call a field, an option or a command.
+"""Suggestions for messages: known words of similar spelling (difflib ratio of at least 0.7), and tables of the names
+that other programs have for fields, options and commands.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 from typing import TypeVar
 
-MIN_RATIO = 0.7  # of difflib's ratio, 1 for the same word
-MOST = 3  # words that are proposed at once
+MIN_RATIO = 0.7  # difflib's ratio is 1 for equal words
+MAX_SUGGESTIONS = 3
 NONE: Mapping[str, str] = {}
 
 
 def closest(word: str, known: Iterable[str]) -> tuple[str, ...]:
-    """The known words that are most like `word`, where any is like it at all; several where they are equally so.
+    """The known words of the most similar spelling; several if they are equally similar, none if no word is.
 
     >>> closest("kernal", ["kernel", "all"]), closest("flot", ["int8", "float16", "float32"]), closest("x", ["kernel"])
     (('kernel',), ('float16', 'float32'), ())
@@ -26,12 +26,12 @@ def closest(word: str, known: Iterable[str]) -> tuple[str, ...]:
     best = max(likeness.values(), default=0)
     if best < MIN_RATIO:
         begun = [each for each in likeness if len(plain) > 1 and f"-{_plain(each)}".find(f"-{plain}") >= 0]
-        return tuple(begun) if len(begun) <= MOST else ()
-    return tuple(each for each, ratio in likeness.items() if ratio == best)[:MOST]
+        return tuple(begun) if len(begun) <= MAX_SUGGESTIONS else ()
+    return tuple(each for each, ratio in likeness.items() if ratio == best)[:MAX_SUGGESTIONS]
 
 
 def did_you_mean(word: str, known: Iterable[str], short: Mapping[str, str] = NONE) -> str:
-    """The question that ends a message, empty where nothing is alike; `short` are other names of known words.
+    """The question at the end of a message, or "" without a similar word; `short` has other names of known words.
 
     >>> did_you_mean("same", ["explicit", "same_upper", "same_lower"])
     '; did you mean same_upper or same_lower?'
@@ -41,7 +41,7 @@ def did_you_mean(word: str, known: Iterable[str], short: Mapping[str, str] = NON
 
 
 def did_you_mean_file(path: str) -> str:
-    """The same of the names in the folder of a file that is not there."""
+    """The same for a file that does not exist, with the names in its folder."""
     whole, colon, key = path.rpartition(":")
     if colon and os.path.isfile(whole):
         return f"; {whole} holds one array, without a name: leave :{key} out"
@@ -55,7 +55,7 @@ def did_you_mean_file(path: str) -> str:
 
 
 def join_words(words: Iterable[str], joint: str = "or") -> str:
-    """The words in a sentence.
+    """The words joined as in a sentence.
 
     >>> join_words(["avg", "max", "adaptive-avg"]), join_words(["avg", "max"], "and"), join_words(["avg"])
     ('avg, max or adaptive-avg', 'avg and max', 'avg')
@@ -65,15 +65,14 @@ def join_words(words: Iterable[str], joint: str = "or") -> str:
 
 
 def _plain(word: str) -> str:
-    """What two words are compared by: not by what all options begin with."""
+    """The form in which words are compared, without the dashes that all options begin with."""
     return word.lower().replace("_", "-").removeprefix("--")
 
 
-# Each row has what is said here first, and behind it the words that people type. Where a number or a name stands in
-# braces, what was typed takes its place.
+# Each row has poolcli's name first, and other names behind it. The value that was typed replaces an example in braces.
 T = TypeVar("T")
 
-# What other frameworks call a field. The command line takes these as options, without a message.
+# Names of fields in other frameworks. The command line accepts these as options.
 OTHER_NAMES = {
     "kernel": ("kernel-size", "kernel-shape", "ksize", "pool-size", "window-size"),
     "output_size": ("output-shape",),
@@ -88,13 +87,13 @@ OTHER_NAMES = {
     "indices": ("return-indices",),
     "output": ("out",),
 }
-# Flags of other frameworks: the field that each sets, to which value when it is true and to which when it is false.
+# Flags of other frameworks: the field that each sets, and its values for true and false. Accepted as options.
 FLAGS: dict[str, tuple[str, str | bool, str | bool]] = {
     "ceil-mode": ("rounding_type", "ceil", "floor"),
     "count-include-pad": ("exclude_pad", False, True),
     "include-pad": ("exclude_pad", False, True),
 }
-# Keywords of other libraries whose names the command line does not have, or has for something else.
+# Keywords of other libraries that only Python functions suggest names for.
 KEYWORDS = {
     "x": ("input", "image", "array", "value", "x", "data"),
     "kernel": ("k",),
@@ -189,8 +188,8 @@ SETTINGS: dict[str, tuple[str, ...]] = _by_word({
     ("--layer {pool1}",): "layer-name node",
 })  # fmt: skip
 
-# What people type for a command. INPUT, SHAPE and the like are what was typed behind it.
-COMMANDS_MEANT = _by_word({
+# Other words for a command. The arguments that were typed replace INPUT, SHAPE and so on.
+COMMAND_SYNONYMS = _by_word({
     "avg INPUT -k 2 -s 2":
         "resize scale downscale downsample halve thumbnail shrink bin reduce pool pooling",
     "adaptive-avg INPUT --output-size 1": "gap",
@@ -212,7 +211,7 @@ COMMANDS_MEANT = _by_word({
     "--version": "version",
 })  # fmt: skip
 
-# What there is nothing for.
+# Options that poolcli has no equivalent for, and why.
 REASONS = _by_word({
     "poolcli computes on the CPU; leave it out": "device gpu cuda cpu mps",
     "inputs are positional arguments; leave it out": "i in infile input-file src source",
@@ -221,7 +220,7 @@ REASONS = _by_word({
         "padding-mode padding-value border border-mode boundary edge-mode fill cval",
 })  # fmt: skip
 
-# Parts of names that mean different things, however alike two names are spelt.
+# Parts of names that are never suggested for each other.
 OPPOSITES = (
     ("input", "output"), ("in", "out"), ("begin", "end"), ("start", "end"), ("before", "after"), ("include", "exclude"),
     ("min", "max"), ("upper", "lower"), ("atol", "rtol"), ("width", "height"),
@@ -245,7 +244,7 @@ WIDTH_FIRST = ("geometry", "resize", "thumbnail", "size", "target-size", "new-si
 
 
 def unknown_keyword(function: str, name: str, value: object, names: Collection[str]) -> str:
-    """The message about an unknown keyword, with the one of the function's `names` that is meant.
+    """The message about an unknown keyword of a Python function, with the name that is probably meant.
 
     >>> unknown_keyword("avg_pool", "kernel_size", 3, ["x", "kernel"])
     'avg_pool() has no kernel_size; use kernel'
@@ -268,7 +267,7 @@ def unknown_keyword(function: str, name: str, value: object, names: Collection[s
 
 
 def _field_meant(word: str, names: Collection[str]) -> str | None:
-    """The one of `names` that other libraries, or people on the command line, call `word`; None if there is none."""
+    """The one of `names` that `word` stands for by the tables of this module, or None."""
     found = [own for rows in (OTHER_NAMES, KEYWORDS) for own, others in rows.items() if word in others]
     for template in SETTINGS.get(word, ()):
         option = template.split()[0].strip("-@").replace("-", "_")

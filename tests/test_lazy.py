@@ -13,7 +13,7 @@ from PIL import Image
 
 from poolcli.errors import FileError, RequestError
 from poolcli.pooling.tiles import Clock
-from poolcli.system.lazy_imports import HEAVY, Lazy, loading, need
+from poolcli.system.lazy_imports import PACKAGES, Lazy, loading, need
 
 PACKAGE = Path(__file__).parents[1] / "poolcli"
 # What numba compiles cannot be written without it, nor subclasses of distributed's; both are imported when needed.
@@ -35,7 +35,7 @@ def imported(tree: ast.AST) -> Iterator[str]:
 
 @pytest.mark.parametrize("name", [name for name in SOURCES if not name.startswith(SUBJECT)])
 def test_no_heavy_package_is_imported_outside_the_seam(name: str) -> None:
-    assert set(imported(ast.parse((PACKAGE / name).read_text()))) & set(HEAVY) == set()
+    assert set(imported(ast.parse((PACKAGE / name).read_text()))) & set(PACKAGES) == set()
 
 
 def test_the_check_of_imports_sees_them_everywhere() -> None:

@@ -18,7 +18,7 @@ from poolcli.cli.values import attribute_names, is_number_list
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
 from poolcli.suggestions import (
-    COMMANDS_MEANT,
+    COMMAND_SYNONYMS,
     FACTORS,
     OPPOSITES,
     REASONS,
@@ -76,7 +76,7 @@ def unexpected_value(command: str, flag: str, found: str, words: Sequence[str]) 
 def unknown_command(words: Sequence[str]) -> RequestError:
     """The refusal of a first word that is not a command, with the command line that is probably meant."""
     word, *rest = words
-    known = COMMANDS_MEANT.get(_plain(word))
+    known = COMMAND_SYNONYMS.get(_plain(word))
     named = next((each for each in rest if each in COMMANDS), "avg")
     others = [each for each in words if each not in (named, "--json")]
     if word.startswith("-") and named in rest:

@@ -9,7 +9,7 @@ from operator import index
 from pathlib import Path
 from typing import Literal, cast
 
-from poolcli.arguments import LARGEST, one_of, whole_number
+from poolcli.arguments import MAX_INT, one_of, whole_number
 from poolcli.dialects import DIALECTS
 from poolcli.errors import RequestError
 from poolcli.explain.compare_dialects import compare_dialects, deviations
@@ -153,7 +153,7 @@ def _lengths(given: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
             f"{field('input_shape')} is {given!r:.60}; give lengths by name, such as {example}"
         ) from None
     for name, each in lengths.items():
-        if not all(0 < length <= LARGEST for length in each):
+        if not all(0 < length <= MAX_INT for length in each):
             raise RequestError(f"{field('input_shape')} of {name} is {each}; lengths are from 1 to 2**63 - 1")
     return lengths
 

@@ -1,13 +1,12 @@
-"""The manifest: what a run has done, kept beside its outputs, so that an interrupted run can be resumed.
+"""The manifest of a run, by which an interrupted run is resumed, and the merging of the manifests of shards.
 
-One JSON object a line, appended by the main process alone, as jobs begin and end. A job is done when the last line
-about its output names the options and the input (size, mtime) that it was made from, and the output still has its
-checksum.
-An output that was begun and not ended belongs to this program and is made anew; so is one that was moved into place
-when the run was killed before its record was written. An incomplete last line is ignored. When all jobs are done, the
-lines are sorted and rewritten, so that the file depends on what was done and not on how.
+The manifest is a file beside the outputs with one JSON object per line. The main process appends a line when a job
+begins and one when it ends. A job is done if the last line about its output has the current options and input (size,
+mtime), and the output has the recorded checksum. An output that was begun but has no record is written again. An
+incomplete last line is ignored. When all jobs are done, the lines are sorted and rewritten, so that the file does not
+depend on the order of the jobs.
 
-Each shard of a run has a manifest of its own; `merge` makes one of them when every shard has ended.
+Each shard of a run has its own manifest; `merge` combines them when all shards have finished.
 """
 
 from __future__ import annotations
@@ -40,19 +39,16 @@ from poolcli.runs.inputs import Shard, shard_of
 from poolcli.suggestions import did_you_mean_file
 
 NAME = ".poolcli.jsonl"
-LINES_PER_WRITE = 1000  # lines that are written as one
+LINES_PER_WRITE = 1000
 RECORD_FIELDS = tuple(each.name for each in fields(Record))
 FIRST_LINE = b'{"output": '
 MAX_LINE = 2**20  # bytes
-# Settings that change no output.
+# Settings that do not change any output.
 IRRELEVANT_SETTINGS = ("threads", "max_memory", "allowed", "dry_run", "overwrite", "skip_existing", "resume", "part")
 
 
 class Manifest:
-    """The records of one folder; only one run at a time may hold it.
-
-    A shard keeps a part of its own, beside the records of earlier runs.
-    """
+    """The manifest of one folder, or of one shard beside it. Only one run at a time can lock it."""
 
     def __init__(self, folder: str, shard: Shard | None = None) -> None:
         self._folder, self._shard = folder, shard
@@ -61,22 +57,22 @@ class Manifest:
         self._check()
 
     def records(self) -> dict[str, Record]:
-        """The last record of each output by its name, those of earlier runs included."""
+        """The last record of each output by its name; a shard's own records replace those of earlier runs."""
         return (self._before.records() if self._before else {}) | self.shard_records()
 
     def shard_records(self) -> dict[str, Record]:
-        """The last record in this file of each output, by its name."""
+        """The last record of each output in this file, by its name."""
         lines = (line for line in self._output_lines() if line.keys() >= set(RECORD_FIELDS))
         records = (Record(*(line[name] for name in RECORD_FIELDS)) for line in lines)
         return {record.output: record for record in records}
 
     def tasks(self, jobs: Iterable[Job]) -> list[Task]:
-        """A task of each job, with the last record of its output where there is one."""
+        """A task for each job, with the last record of its output."""
         known = self.records()
         return [Task(job, known.get(self._name(job.output) or "")) for job in jobs]
 
     def unowned(self, paths: Iterable[str]) -> list[str]:
-        """Those of some outputs that no run has made or begun."""
+        """Those of the outputs that no run has begun."""
         asked = list(paths)
         begun = set(self._begun()) if asked else ()
         return [path for path in asked if self._name(path) not in begun]
@@ -88,7 +84,7 @@ class Manifest:
             yield from (name for name in (line["output"], line["indices"]) if name is not None)
 
     def _check(self) -> None:
-        """Refuses a file that is not poolcli's own."""
+        """Refuses a file that is not a manifest."""
         any_line = False
         for line in self._lines():
             any_line = True
@@ -98,7 +94,7 @@ class Manifest:
             raise RequestError(f"{self.path}: is not a manifest of poolcli; move it, or name another {field('output')}")
 
     def _lines(self) -> Iterator[bytes]:
-        """The lines of the file, which may hold anything."""
+        """The raw lines of the file; none if it does not exist."""
         try:
             stream = os.fdopen(_open_file(self.path, os.O_RDONLY), "rb")
         except FileNotFoundError:
@@ -108,7 +104,7 @@ class Manifest:
                 yield line
 
     def _contents(self) -> Iterator[dict[str, Any]]:
-        """The object of each line; an empty one for any other content."""
+        """The JSON object on each line; an empty one for other content."""
         for line in self._lines():
             try:
                 content = json.loads(line)
@@ -117,13 +113,13 @@ class Manifest:
             yield content if isinstance(content, dict) else {}
 
     def _output_lines(self) -> Iterator[dict[str, Any]]:
-        """The lines about outputs of this folder."""
+        """The lines about outputs in this folder."""
         for line in self._contents():
             if _is_inside(line.get("output")) and isinstance(line.get("indices", 0), str | None):
                 yield line
 
     def check_names(self) -> None:
-        """Refuses a part with an output that does not lie in its folder."""
+        """Refuses a manifest with an output outside its folder."""
         for line in self._contents():
             name = line.get("output")
             if name is not None and not _is_inside(name):
@@ -133,13 +129,13 @@ class Manifest:
                 )
 
     def finished_options(self) -> str | None:
-        """The options of a shard that has ended, which its last line names; None of one that has not."""
+        """The options of a shard that has finished, from its last line; None for other shards."""
         *_, last = ({}, *self._contents())
         return str(last["options"]) if last.get("shard") == str(self._shard) else None
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Opens the file for appending and locks it."""
+        """Opens the file for appending, and locks it inside the block."""
         self._open()
         try:
             self._lock()
@@ -156,8 +152,8 @@ class Manifest:
         self._stream = _open_file(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def append(self, record: Record) -> None:
-        """Notes that a job is done."""
-        if not os.fstat(self._stream).st_nlink:  # it was removed; what is made from now on must not be lost, too
+        """Records that a job is done."""
+        if not os.fstat(self._stream).st_nlink:  # the file was removed; later records must not be lost as well
             removed = self._stream
             self._open()
             os.close(removed)
@@ -165,7 +161,7 @@ class Manifest:
         self._append(_record_line(record))
 
     def begin(self, jobs: Iterable[Job]) -> None:
-        """Notes that the outputs of the jobs are about to be made."""
+        """Records that the outputs of the jobs are begun."""
         lines = (
             json.dumps({"output": self._name(job.output), "indices": self._name(job.indices)}) + "\n" for job in jobs
         )
@@ -181,9 +177,7 @@ class Manifest:
             raise FileError(f"{self.path}: {error.strerror}") from error
 
     def complete(self, options: str) -> None:
-        """Writes the records in the order of their names, without those whose outputs are gone; behind those of a shard
-        that it has ended, and its options.
-        """
+        """Rewrites the records sorted by name, without those of removed outputs, and marks a shard as finished."""
         with byte_stream(self.path, True) as stream:
             for name, record in sorted(self.shard_records().items()):
                 if os.path.exists(os.path.join(self._folder, name)):
@@ -207,14 +201,14 @@ class Manifest:
 
 
 def options_of(op: Attributes, settings: Settings) -> str:
-    """A hash of everything beside the input that an output depends on."""
+    """A hash of the operator, the settings and the version, which the outputs depend on."""
     given = {f.name: repr(getattr(settings, f.name)) for f in fields(settings) if f.name not in IRRELEVANT_SETTINGS}
     text = json.dumps([__version__, type(op).__name__, repr(op), given], sort_keys=True)
     return sha256(text.encode()).hexdigest()[:16]
 
 
 def _open_file(path: str, flags: int) -> int:
-    """Opens a manifest, which must be a regular file: a link leads to somebody else's file, and a pipe would block."""
+    """Opens a manifest; refuses links, which may lead to other files, and pipes, which would block."""
     try:
         handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     except FileNotFoundError:
@@ -229,7 +223,7 @@ def _open_file(path: str, flags: int) -> int:
 
 
 def _is_inside(name: object) -> bool:
-    """Whether the name of an output is a path below the folder of its manifest."""
+    """Whether the name of an output is a normalized path below the folder of the manifest."""
     with suppress(ValueError):
         return isinstance(name, str) and below(name) == name
     return False
@@ -241,7 +235,7 @@ def _record_line(record: Record) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """How many shards were merged, how many outputs they have made, and what says so: a manifest, or the output."""
+    """The merged manifest or store, and the numbers of shards and outputs."""
 
     path: str
     shards: int
@@ -249,8 +243,9 @@ class Merged:
 
 
 def merge(folder: str) -> Merged:
-    """Makes one manifest of the parts in `folder`, or one array of those of its shards; refused while a shard is
-    missing or has not ended, or where an output is not as it was made. Merging again checks what is merged already.
+    """Merges the manifests of the shards in a folder, or finishes the store that shards have written.
+
+    Refuses while a shard is missing or unfinished, or if an output has changed. Can be repeated.
     """
     check_url(folder)
     if names_folder_output(folder):
@@ -279,7 +274,7 @@ def merge(folder: str) -> Merged:
 
 
 def _shards(folder: str) -> list[Shard]:
-    """The shards that have parts in the folder, in their order."""
+    """The shards that have manifests in a folder, in order."""
     try:
         names = os.listdir(folder)
     except NotADirectoryError:
@@ -290,7 +285,7 @@ def _shards(folder: str) -> list[Shard]:
 
 
 def _is_merge_finished(path: str, parts: dict[Shard, Manifest], records: dict[str, Record]) -> bool:
-    """Whether the manifest at `path` was made of all parts: of parts that are there, a merge was killed before it had
+    """Whether the manifest at `path` has all records of the parts already: an earlier merge was killed before it
     removed them.
     """
     made = os.stat(path).st_mtime_ns
@@ -301,7 +296,7 @@ def _is_merge_finished(path: str, parts: dict[Shard, Manifest], records: dict[st
 
 
 def _check_complete(folder: str, found: Sequence[Shard]) -> None:
-    """Refuses parts that are not all of one run."""
+    """Refuses shards that are not all those of one run."""
     if not found:
         raise RequestError(f"{folder} contains no shards; pool with {field('shard', '1/4')}, 2/4, ... first")
     counts = sorted({shard.count for shard in found})
@@ -314,7 +309,7 @@ def _check_complete(folder: str, found: Sequence[Shard]) -> None:
 
 
 def _check_options(folder: str, parts: dict[Shard, Manifest]) -> None:
-    """Refuses shards that have not ended, or were made with other options than the first one."""
+    """Refuses unfinished shards, and shards with different options."""
     options = {shard: part.finished_options() for shard, part in parts.items()}
     first = next(iter(options))
     waiting = [shard.number for shard, found in options.items() if found is None]
@@ -332,7 +327,7 @@ def _check_options(folder: str, parts: dict[Shard, Manifest]) -> None:
 
 
 def _check_bytes(folder: str, record: Record, shard: Shard | None) -> None:
-    """Refuses an output that is not there, or does not have the checksum in its record."""
+    """Refuses an output that is missing, or that does not have the recorded checksum."""
     for name, expected in ((record.output, record.output_hash), (record.indices, record.indices_hash)):
         if name is None or expected is None:
             continue

@@ -14,7 +14,7 @@ from typing import Any
 from poolcli.errors import PoolError, RequestError
 
 # Import name: what to install.
-HEAVY = {
+PACKAGES = {
     "dask": "'dask[array]'",
     "distributed": "distributed",
     "h5py": "h5py",
@@ -33,12 +33,12 @@ HEAVY = {
 }
 
 
-_waited = threading.local()
+_loading = threading.local()
 
 
 def seconds_loading() -> float:
-    """Seconds that this thread has spent on imports, or on waiting for imports of another thread."""
-    seconds: float = getattr(_waited, "seconds", 0.0)
+    """The seconds that this thread has spent on imports, or on waiting for imports of another thread."""
+    seconds: float = getattr(_loading, "seconds", 0.0)
     return seconds
 
 
@@ -48,8 +48,8 @@ def loading() -> Iterator[None]:
     before, start = seconds_loading(), perf_counter()
     try:
         yield
-    finally:  # of nested blocks the outer one counts
-        _waited.seconds = before + perf_counter() - start
+    finally:  # an outer block replaces the time of those inside it
+        _loading.seconds = before + perf_counter() - start
 
 
 def need(*modules: str, why: str, kind: type[PoolError] = RequestError) -> list[Any]:
@@ -68,7 +68,7 @@ def need(*modules: str, why: str, kind: type[PoolError] = RequestError) -> list[
                 found.append(import_module(module))
             except ImportError:
                 package = module.partition(".")[0]
-                missing.append(HEAVY.get(package, package))
+                missing.append(PACKAGES.get(package, package))
     if missing:
         raise kind(f"{why}: pip install {' '.join(missing)}")
     return found
@@ -76,7 +76,7 @@ def need(*modules: str, why: str, kind: type[PoolError] = RequestError) -> list[
 
 @cache
 def installed(*modules: str) -> bool:
-    """Whether modules can be imported, which are imported then."""
+    """Whether modules can be imported; imports them."""
     try:
         need(*modules, why="")
     except RequestError:
@@ -85,7 +85,7 @@ def installed(*modules: str) -> bool:
 
 
 class Lazy:
-    """A module that is imported when one of its names is used first."""
+    """A module that is imported when one of its names is first used."""
 
     __slots__ = ("_module", "_name")
 

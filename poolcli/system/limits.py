@@ -13,29 +13,29 @@ from pathlib import Path
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
 
-LEAST_SECONDS = 60.0  # of CPU time for any file
-BYTES_PER_SECOND = 2**18  # bytes that give another second: a hundredth of the speed of the slowest filters
+MIN_CPU_SECONDS = 60.0  # for any file
+BYTES_PER_CPU_SECOND = 2**18  # a hundredth of the speed of the slowest filters
 
-_may_be_ended = False
+_is_worker = False
 
 
 def allow_cpu_limit() -> None:
     """Marks this process as a worker, which `limit_cpu_time` may kill."""
-    global _may_be_ended
-    _may_be_ended = True
+    global _is_worker
+    _is_worker = True
 
 
 @contextmanager
 def limit_cpu_time(size: int) -> Iterator[None]:
     """Kills a worker by SIGVTALRM after 60 s + size / 2**18 s of CPU time in a library call.
 
-    Python runs neither signal handlers nor other threads while a C library holds the interpreter, so the system has to
-    end the process. Only workers of poolcli are ended, whose parent reports it.
+    Python runs neither signal handlers nor other threads while a C library holds the GIL, so the system has to end the
+    process. Only workers are ended; their parent process reports it.
     """
-    if not (_may_be_ended and hasattr(signal, "setitimer")):
+    if not (_is_worker and hasattr(signal, "setitimer")):
         yield
         return
-    before = signal.setitimer(signal.ITIMER_VIRTUAL, LEAST_SECONDS + size / BYTES_PER_SECOND)
+    before = signal.setitimer(signal.ITIMER_VIRTUAL, MIN_CPU_SECONDS + size / BYTES_PER_CPU_SECOND)
     try:
         yield
     finally:
@@ -58,14 +58,14 @@ def data_limit(count: int) -> Iterator[None]:
 
 
 UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
-LARGEST = 2.0**63  # of the number before the unit
+MAX_NUMBER = 2.0**63  # before the unit
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 
 
 def parse_size(text: str, option: str) -> int:
     """Bytes from `500M`, `4GiB` or `1073741824`; units are powers of 1024."""
     match = _SIZE.fullmatch(text.strip())
-    if not match or not 0 < float(match[1]) < LARGEST:
+    if not match or not 0 < float(match[1]) < MAX_NUMBER:
         raise RequestError(f"{option} is {text[:40]!r}; write a size such as 500M or 4G")
     return int(float(match[1]) * UNITS[match[2].lower()])
 
@@ -74,12 +74,12 @@ def memory_budget(asked: str | None) -> int | None:
     """`--max-memory` in bytes, by default half of the free memory; None if the free memory is not known."""
     if asked is not None:
         return parse_size(asked, field("max_memory"))
-    found = list(_free())
+    found = list(_free_memory())
     return min(found) // 2 if found else None
 
 
-def _free() -> Iterator[int]:
-    """Free bytes according to the machine, the control group and the process's own limit."""
+def _free_memory() -> Iterator[int]:
+    """The free bytes of the machine, of the control group, and up to the limit of the process, as far as known."""
     with suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/meminfo").read_text().splitlines()
         yield int(next(line.split()[1] for line in lines if line.startswith("MemAvailable"))) * 1024
@@ -96,7 +96,7 @@ def _free() -> Iterator[int]:
 
 
 def allowed_threads(asked: int | None = None) -> int:
-    """`asked`, at most the cores that this process may use (affinity and cgroup quota); None asks for all of them."""
+    """The number of threads: `asked`, by default and at most the cores in the process' affinity and cgroup quota."""
     if asked is not None and asked < 1:
         raise RequestError(f"{field('threads')} is {asked}; it must be at least 1")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -105,8 +105,9 @@ def allowed_threads(asked: int | None = None) -> int:
 
 @cache
 def _quota() -> int | None:
-    """Whole cores that the control group (version 2) grants, rounded up; None without a limit. Read once: each reading
-    takes as long as pooling thousands of elements.
+    """The cores of the quota of the control group (version 2), rounded up; None without a quota.
+
+    Cached, because reading it takes as long as pooling thousands of elements.
     """
     try:
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()

@@ -1,7 +1,7 @@
-"""SIGINT and SIGTERM end the program through one exception, so that temporary files are removed on the way out.
+"""Handlers of SIGINT and SIGTERM that raise an exception, so that temporary files are removed before the program ends.
 
-A library may swallow the exception in a callback, so the signal is stored as well, and long work calls `check_stopped`
-from time to time. Python's own report of the swallowed exception is suppressed.
+A library may swallow the exception in a callback. So the signal is stored as well, long loops call `check_stopped`, and
+Python's report of the swallowed exception is suppressed.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-TYPE_CHECKING = False  # importing typing would take as long as all else before the handlers stand
+TYPE_CHECKING = False  # importing typing would double the time before the handlers are installed
 if TYPE_CHECKING:
     from types import FrameType
 
 SIGNALS = {signal.SIGINT: "interrupted", signal.SIGTERM: "ended"}
-AT_ONCE = 1.0  # seconds in which a repeated signal counts as the first: terminals signal groups and processes
+REPEAT_SECONDS = 1.0  # a signal repeated within this time is ignored: terminals and parents may both send one
 
-_heard: tuple[int, float] | None = None  # the first signal and its time
+_received: tuple[int, float] | None = None  # the first signal and its time
 
 
 class Stopped(BaseException):
-    """The user or the system asked the program to stop; not an Exception, so that nothing swallows it."""
+    """The program was asked to stop by a signal; no subclass of Exception, so that `except Exception` lets it pass."""
 
     def __init__(self, exit_code: int, message: str) -> None:
         super().__init__(message)
@@ -32,33 +32,33 @@ class Stopped(BaseException):
 
 
 def install_handlers() -> None:
-    """SIGINT ends the program with 130, SIGTERM with 143; a second signal after `AT_ONCE` ends it immediately."""
+    """Makes SIGINT and SIGTERM raise Stopped with exit code 130 or 143; a later second signal kills the process."""
     for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _stop)
-    sys.unraisablehook = _report
+    sys.unraisablehook = _report_unraisable
 
 
 def remove_handlers() -> None:
-    """Restores the default handlers; signals are ignored if the process is ending because of one."""
-    global _heard
+    """Restores the default handlers, or ignores further signals if the process ends because of one."""
+    global _received
     for number in SIGNALS:
         if signal.getsignal(number) is _stop:
-            signal.signal(number, signal.SIG_DFL if _heard is None else signal.SIG_IGN)
-    _heard = None
+            signal.signal(number, signal.SIG_DFL if _received is None else signal.SIG_IGN)
+    _received = None
     sys.unraisablehook = sys.__unraisablehook__
 
 
 def check_stopped() -> None:
     """Raises Stopped if a signal has arrived."""
-    if _heard is not None:
-        number = _heard[0]
+    if _received is not None:
+        number = _received[0]
         raise Stopped(128 + number, SIGNALS[signal.Signals(number)])
 
 
 @contextmanager
 def signals_blocked() -> Iterator[None]:
-    """Delays SIGINT and SIGTERM to the end of the block, for steps that must not be interrupted halfway."""
+    """Delays SIGINT and SIGTERM to the end of the block."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield
@@ -67,15 +67,15 @@ def signals_blocked() -> Iterator[None]:
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    global _heard
-    if _heard is None:
-        _heard = number, time.monotonic()
+    global _received
+    if _received is None:
+        _received = number, time.monotonic()
         check_stopped()
-    elif time.monotonic() - _heard[1] > AT_ONCE:
+    elif time.monotonic() - _received[1] > REPEAT_SECONDS:
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
 
-def _report(swallowed: sys.UnraisableHookArgs) -> None:
+def _report_unraisable(swallowed: sys.UnraisableHookArgs) -> None:
     if not isinstance(swallowed.exc_value, Stopped):
         sys.__unraisablehook__(swallowed)

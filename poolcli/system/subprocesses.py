@@ -19,14 +19,14 @@ from poolcli.message_fields import field
 from poolcli.system.limits import allow_cpu_limit
 from poolcli.system.signals import SIGNALS, Stopped, signals_blocked
 
-ENDLESS = "SIGVTALRM"
-DAMAGED = (
+CPU_LIMIT_SIGNAL = "SIGVTALRM"
+DAMAGED_FILE = (
     "the file is damaged, or unpacks to far more than it says; if other programs read it, store it with another "
     "compression"
 )
-# How and why a subprocess ended, by the signal that ended it.
+# How and why a subprocess ended, for messages, by the signal that ended it.
 ENDINGS = {
-    ENDLESS: ("did not finish", "the file is damaged"),
+    CPU_LIMIT_SIGNAL: ("did not finish", "the file is damaged"),
     "SIGKILL": (
         "was killed by SIGKILL",
         f"it may have run out of memory: try fewer {field('jobs')} or a lower {field('max_memory')}",
@@ -38,7 +38,7 @@ CONTEXT: Any = multiprocessing.get_context("fork" if sys.platform == "linux" els
 
 def start(target: Callable[..., None], *arguments: object) -> Any:
     """Starts a daemon process that runs `target` and ignores SIGINT, which the parent handles."""
-    process = CONTEXT.Process(target=_begin, args=(target, *arguments), daemon=True)
+    process = CONTEXT.Process(target=_main, args=(target, *arguments), daemon=True)
     sys.stdout.flush()
     with signals_blocked(), warnings.catch_warnings():
         # Python warns about forks in multi-threaded processes; poolcli has no threads when it forks.
@@ -47,8 +47,8 @@ def start(target: Callable[..., None], *arguments: object) -> Any:
     return process
 
 
-def _begin(target: Callable[..., None], *arguments: object) -> None:
-    """Main function of a subprocess: sets the signal handlers, which `start` has blocked, and calls `target`."""
+def _main(target: Callable[..., None], *arguments: object) -> None:
+    """The main function of a subprocess: sets signal handlers, unblocks the signals, and calls `target`."""
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -59,7 +59,7 @@ def _begin(target: Callable[..., None], *arguments: object) -> None:
         code = 0
     except Stopped as stop:
         code = stop.exit_code
-    os._exit(code)  # without exit handlers: those of HDF5 can crash
+    os._exit(code)  # skips exit handlers, because those of HDF5 can crash
 
 
 class Ending(NamedTuple):
@@ -71,19 +71,19 @@ class Ending(NamedTuple):
 
 
 def ending(process: Any) -> Ending:
-    """Waits for a subprocess and says how it ended."""
+    """Waits for a subprocess to end and returns how it did."""
     process.join()
     code = process.exitcode or 0
     name = signal.Signals(-code).name if code < 0 else ""
     how = f"was killed by {name}" if name else f"ended with exit code {code}"
-    return Ending(*ENDINGS.get(name, (how, DAMAGED)), name == ENDLESS)
+    return Ending(*ENDINGS.get(name, (how, DAMAGED_FILE)), name == CPU_LIMIT_SIGNAL)
 
 
 Result = TypeVar("Result")
 
 
 def run_in_subprocess(path: str, look: Callable[[], Result]) -> Result:
-    """Calls `look`, which reads the file at `path`, in a subprocess; raises PoolError for every error and crash."""
+    """The result of `look`, which reads the file at `path`, in a subprocess; errors and crashes become PoolErrors."""
     here, there = CONTEXT.Pipe(duplex=False)
     process = start(_send, there, path, look)
     there.close()
@@ -111,8 +111,8 @@ _OWNER = re.compile(r"([0-9a-f]{8})-([1-9][0-9]{0,8})-([0-9a-f]{8})", re.ASCII)
 
 
 def token_of(process: int) -> str:
-    """The token of a running process: its host and process namespace, its number and its start time."""
-    return f"{_place()}-{process}-{_short(_start_time(process))}"
+    """The token of a running process, from its host and process namespace, its id and its start time."""
+    return f"{_host()}-{process}-{_hash(_start_time(process))}"
 
 
 @cache
@@ -126,35 +126,35 @@ if hasattr(os, "register_at_fork"):
 
 
 def has_exited(owner: str) -> bool:
-    """Whether the process with this token has ended; False for processes of other hosts, and for other text."""
+    """Whether the process of a token has ended; False for processes of other hosts, and for text that is no token."""
     match = _OWNER.fullmatch(owner)
-    if match is None or match[1] != _place():
+    if match is None or match[1] != _host():
         return False
     process = int(match[2])
-    return not _is_running(process) or match[3] != _short(_start_time(process))
+    return not _is_running(process) or match[3] != _hash(_start_time(process))
 
 
 @cache
-def _place() -> str:
-    """A hash of the host name, the machine's id and the process namespace, as far as they are known."""
-    machine = _read("/etc/machine-id")
+def _host() -> str:
+    """A hash of the host name, the machine id and the process namespace."""
+    machine = _read_text("/etc/machine-id")
     try:
         space = os.readlink("/proc/self/ns/pid")
     except OSError:
         space = ""
-    return _short(f"{os.uname().nodename} {machine} {space}")
+    return _hash(f"{os.uname().nodename} {machine} {space}")
 
 
 def _start_time(process: int) -> str:
-    """The id of the boot and the start time of a process since then; empty if /proc does not show it."""
+    """The boot id, and the start time of a process since boot; empty if /proc does not show the process."""
     if not _proc_is_ours():
         return ""
-    fields = _read(f"/proc/{process}/stat").rpartition(")")[2].split()  # a name may hold anything
-    return _read("/proc/sys/kernel/random/boot_id") + fields[19] if len(fields) > 19 else ""
+    fields = _read_text(f"/proc/{process}/stat").rpartition(")")[2].split()  # the name before ) may have spaces
+    return _read_text("/proc/sys/kernel/random/boot_id") + fields[19] if len(fields) > 19 else ""
 
 
 def _proc_is_ours() -> bool:
-    """Whether /proc shows this process namespace, and not an outer one."""
+    """Whether /proc shows this process namespace rather than an outer one."""
     try:
         return os.readlink("/proc/self") == str(os.getpid())
     except OSError:
@@ -171,12 +171,12 @@ def _is_running(process: int) -> bool:
     return True
 
 
-def _read(path: str) -> str:
+def _read_text(path: str) -> str:
     try:
         return Path(path).read_text(errors="replace")
     except OSError:
         return ""
 
 
-def _short(text: str) -> str:
+def _hash(text: str) -> str:
     return sha256(text.encode()).hexdigest()[:8]

@@ -14,7 +14,7 @@ from poolcli.cli.options import Windows
 from poolcli.cli.program import COMMANDS, PANELS, Command, foreign_flags, load_command
 from poolcli.cli.values import PER_AXIS_OPTIONS, attribute_names, attributes_of
 from poolcli.errors import RequestError
-from poolcli.message_fields import BY_PLACE, TURNED_OFF, field, for_cli
+from poolcli.message_fields import NEGATED, POSITIONAL, field, for_cli
 from poolcli.ops import OPERATORS, AvgPool
 from poolcli.plan.attributes import MAXIMUM, MEAN
 from poolcli.suggestions import FLAGS, OTHER_NAMES, REASONS, SETTINGS
@@ -45,10 +45,10 @@ def test_messages_name_options_as_they_are_typed(command: Command) -> None:
     for each in command.parameters:
         if each.flags and each.name != "help":
             assert for_cli(field(each.name)) in each.flags
-            assert not each.off_flags or TURNED_OFF[each.name] in each.off_flags
+            assert not each.off_flags or NEGATED[each.name] in each.off_flags
             assert each.is_flag or each.choices or each.per_axis or each.example
         else:
-            assert each.name in BY_PLACE or each.name == "help"
+            assert each.name in POSITIONAL or each.name == "help"
 
 
 @pytest.mark.parametrize("command", MADE.values(), ids=MADE)

@@ -19,8 +19,8 @@ from tests.profiles import sized, slow
 
 POOLCLI = [sys.executable, "-m", "poolcli"]
 LOADED = (
-    "import sys; from poolcli.system.lazy_imports import HEAVY; "
-    "print('loaded:', sorted({name.split('.')[0] for name in sys.modules} & {'numpy', *HEAVY}))"
+    "import sys; from poolcli.system.lazy_imports import PACKAGES; "
+    "print('loaded:', sorted({name.split('.')[0] for name in sys.modules} & {'numpy', *PACKAGES}))"
 )
 
 

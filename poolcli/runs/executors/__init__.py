@@ -1,4 +1,4 @@
-"""Tasks, and the executors that run them: one table row and one module each."""
+"""Tasks, and the table of the executors that run them: in this process, in workers, or on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from poolcli.system.signals import check_stopped
 
 @dataclass(frozen=True)  # without slots, with which pickling takes several times as long
 class Task:
-    """A job, its record by an earlier run that is resumed, and whether a process has died of it before."""
+    """A job, the record of its output by an earlier run, and whether a process that ran it has died before."""
 
     job: Job
     known: Record | None = None
@@ -32,10 +32,10 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """Runs tasks in any process; touches nothing but the outputs of their jobs.
+    """Runs tasks in any process; it can be pickled, and it writes nothing but the outputs.
 
-    `folder` is the one whose manifest wants a record of each output, made with `options`; None where none is wanted.
-    `distribute` has the parts of a job computed elsewhere.
+    `folder` is that of the manifest, None without one; `options` is the hash for its records; `distribute` computes the
+    parts of a job in other processes.
     """
 
     op: Attributes
@@ -45,7 +45,7 @@ class Runner:
     distribute: Distribute | None = None
 
     def __call__(self, task: Task, progress: Progress) -> Outcome:
-        """The job's outcome, with a record where one is wanted; skipped where the known record is still right."""
+        """The outcome of a job, with a record for the manifest; skipped if its known record is current."""
         job, settings = task.job, self.settings
         try:
             if job.refusal:
@@ -54,7 +54,7 @@ class Runner:
                 return Outcome(job, skipped=True)
         except Exception as error:
             return Outcome(job, error=failure(error, job.source.path))
-        if task.retried and (job.output_key or job.indices_key):  # what died may have added the array already
+        if task.retried and (job.output_key or job.indices_key):  # the first try may have added the array
             settings = replace(settings, overwrite=True)
         outcome = run_job(job, self.op, settings, progress, self.distribute)
         if self.folder is None or outcome.error or outcome.skipped:
@@ -66,7 +66,7 @@ class Runner:
 
 
 def record_of(job: Job, options: str, folder: str) -> Record:
-    """The record of a job that is done."""
+    """The record of a finished job."""
     state = fingerprint_of(job.source.path)
     return Record(
         output=str(relative_name(folder, job.output)),
@@ -81,7 +81,7 @@ def record_of(job: Job, options: str, folder: str) -> Record:
 
 
 def is_current(record: Record, job: Job, options: str, folder: str) -> bool:
-    """Whether a record is still right: the same options and input, and outputs as they were made."""
+    """Whether options, input and outputs are those of the record."""
     try:
         return record.options == options and record == record_of(job, options, folder)
     except OSError:
@@ -89,7 +89,7 @@ def is_current(record: Record, job: Job, options: str, folder: str) -> bool:
 
 
 def relative_name(folder: str, path: str | None) -> str | None:
-    """A path as the manifest of `folder` names it."""
+    """A path relative to the folder of the manifest."""
     return os.path.relpath(path, folder) if path else None
 
 
@@ -97,16 +97,16 @@ Outcomes = Generator[tuple[int, Outcome], None, None]
 
 
 class Run(Protocol):
-    """Runs tasks, at most `count` at once, and yields the place of each among them with its outcome, as they come.
+    """Runs tasks, at most `count` at once, and yields the number of each with its outcome, in any order.
 
-    A task's failure is in its outcome and ends nothing. When it is stopped, it yields what was done until then, ends
-    whatever it has started, and only then lets the exception go on.
+    A failed task is an outcome with an error. If the run is stopped, it yields the finished outcomes, ends its
+    processes, and raises the exception again.
     """
 
     def __call__(self, tasks: Sequence[Task], runner: Runner, count: int, progress: Progress) -> Outcomes: ...
 
 
-EXECUTORS = {  # by name, the module whose function `run` is one
+EXECUTORS = {  # by name, the module with the function `run`
     "here": "poolcli.runs.executors",
     "workers": "poolcli.runs.executors.workers",
     "dask": "poolcli.runs.executors.dask",
@@ -114,19 +114,19 @@ EXECUTORS = {  # by name, the module whose function `run` is one
 
 
 def load_executor(name: str, cluster: str | None = None) -> Run:
-    """The executor of this name, imported when it is first asked for; on a cluster that is named, if it has one."""
+    """Imports and returns an executor; `cluster` is the value of --cluster."""
     found: Run = import_module(EXECUTORS[name]).run
     return found if cluster is None else partial(cast("Any", found), cluster=cluster)
 
 
-SCHEDULER_FILE = ".json"  # how the names of scheduler files end
-CONFIGURED = "dask"  # the word for the scheduler that Dask's own configuration names
+SCHEDULER_FILE = ".json"  # extension of scheduler files
+CONFIGURED = "dask"  # --cluster dask: the scheduler in Dask's configuration
 LOCAL = re.compile(r"local(?::([1-9]\d{0,3}))?", re.ASCII)
 _ADDRESS = re.compile(r"(tcp|tls)://[^/\s@]+:\d+/?")
 
 
 def check_cluster(word: str) -> None:
-    """Refuses a word that names no cluster, and says what is missing to use one."""
+    """Refuses a value of --cluster that names no cluster, or whose packages are missing."""
     local = LOCAL.fullmatch(word)
     if not local and not _ADDRESS.fullmatch(word) and not word.endswith(SCHEDULER_FILE) and word != CONFIGURED:
         raise RequestError(
@@ -138,7 +138,7 @@ def check_cluster(word: str) -> None:
 
 
 def run(tasks: Sequence[Task], runner: Runner, count: int, progress: Progress) -> Outcomes:
-    """The outcomes in the order of the tasks."""
+    """Runs the tasks in this process, one after the other."""
     for number, task in enumerate(tasks):
         yield number, runner(task, progress)
         check_stopped()

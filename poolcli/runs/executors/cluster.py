@@ -1,8 +1,8 @@
-"""Connections to a Dask cluster: of processes that are started on this machine, or one that runs already.
+"""Connects to a running Dask cluster, or starts one on this machine. Imports distributed, so import it lazily.
 
-Whoever reaches a port of Dask's can run code as its owner. So every connection within a local cluster demands a
-certificate that is made for the run and never leaves its processes, there is no HTTP server, and what workers spill
-lies in a folder of the user's own. Imports distributed; import it only when a cluster is wanted.
+A process that reaches a port of Dask can run code as its owner. So connections within a local cluster use TLS with a
+certificate that is created for the run and never leaves its processes, there is no HTTP server, and workers spill to a
+private folder.
 """
 
 from __future__ import annotations
@@ -27,19 +27,21 @@ from poolcli.runs.executors import CONFIGURED, LOCAL, SCHEDULER_FILE
 from poolcli.system.limits import allowed_threads
 
 COMPARED_PACKAGES = ("poolcli", "numpy", "numba", "llvmlite", "zarr", "distributed")
-LOGS = {"distributed.admin.low-level-log-length": 10}  # it keeps the last 1,000 messages whole, for its developers
-LOGGERS = ("distributed", "distributed.client")  # of which each has a level of its own
-CONNECT_SECONDS = 10  # seconds for a scheduler to answer, and to have a worker
+LOGS = {"distributed.admin.low-level-log-length": 10}  # by default, Dask keeps its last 1,000 messages whole
+LOGGERS = ("distributed", "distributed.client")  # each has a level of its own
+CONNECT_SECONDS = 10  # for a scheduler to answer, and to have a worker
 NO_LOGS = logging.CRITICAL + 1
 
 
 @contextmanager
 def connected(word: str) -> Iterator[Any]:
-    """A client of the cluster, whose workers have the versions of this process; a local one ends with it."""
+    """A client of the cluster, whose workers have the same versions as this process; a local cluster ends with it."""
     local = LOCAL.fullmatch(word)
     with ExitStack() as stack:
-        for name in LOGGERS:  # for good: a client that lost its scheduler speaks of it after it was closed
-            logging.getLogger(name).setLevel(NO_LOGS)  # what matters of its losses is in the outcomes
+        # Not reset at the end, because a client that lost its scheduler logs that after it was closed. Errors that
+        # matter are in the outcomes.
+        for name in LOGGERS:
+            logging.getLogger(name).setLevel(NO_LOGS)
         stack.enter_context(dask.config.set(LOGS))
         if local:
             address = stack.enter_context(local_cluster(int(local[1] or 0) or allowed_threads()))
@@ -52,7 +54,7 @@ def connected(word: str) -> Iterator[Any]:
 
 
 def _address(word: str) -> str:
-    """Where the scheduler is that a word names."""
+    """The address of the scheduler that a value of --cluster names."""
     if word == CONFIGURED:
         found = dask.config.get("scheduler-address", None)
         if not found:
@@ -71,7 +73,7 @@ def _address(word: str) -> str:
 
 
 def _check_certificates(address: str) -> None:
-    """Refuses an address that needs certificates without them: Dask's client would raise, and leave a thread behind."""
+    """Refuses an address that does not fit the configured certificates; Dask's client would leave a thread behind."""
     try:
         security = distributed.Security()
         context = security.get_connection_args("client")["ssl_context"]
@@ -89,7 +91,7 @@ def _check_certificates(address: str) -> None:
 @contextmanager
 def _client(address: Any, word: str) -> Iterator[Any]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of versions, which are compared by name below
+        warnings.simplefilter("ignore")  # about versions, which _check_versions compares
         try:
             client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
         except (OSError, TimeoutError, ValueError) as error:
@@ -103,12 +105,12 @@ def _client(address: Any, word: str) -> Iterator[Any]:
 
 
 def _check_versions(client: Any) -> None:
-    """Refuses workers that have other versions of what results and messages depend on."""
+    """Refuses workers with other versions of packages that results or messages depend on."""
     for package in COMPARED_PACKAGES:
         own = _version(package)
         for worker, found in client.run(version, package, on_error="return").items():
             if isinstance(found, Exception) and not isinstance(found, PackageNotFoundError):
-                continue  # the worker has gone meanwhile
+                continue  # the worker has left the cluster
             other = found if isinstance(found, str) else None
             if other != own:
                 theirs, ours = _with_version(package, other), _with_version(package, own)
@@ -130,7 +132,7 @@ def _with_version(package: str, found: str | None) -> str:
 
 class _WithoutHTTP:
     def start_http_server(self, *_: object, **__: object) -> None:
-        """Starts none: Dask's answers everybody, and no option leaves it out."""
+        """Does nothing: Dask's HTTP server answers every user of the machine, and no option turns it off."""
 
 
 class Scheduler(_WithoutHTTP, distributed.Scheduler):
@@ -143,7 +145,7 @@ class Worker(_WithoutHTTP, distributed.Worker):
 
 @contextmanager
 def local_cluster(workers: int) -> Iterator[Any]:
-    """A cluster of so many processes with one thread each, which end with it."""
+    """Starts a cluster of `workers` processes with one thread each, which end with the block."""
     common = {
         "host": "127.0.0.1",
         "protocol": "tls://",
@@ -157,7 +159,7 @@ def local_cluster(workers: int) -> Iterator[Any]:
             **common,
             "worker_class": Worker,
             "nthreads": 1,
-            "memory_limit": 1 / workers,  # of what the machine has
+            "memory_limit": 1 / workers,  # the share of the machine's memory
             "dashboard": False,
             "silence_logs": NO_LOGS,
             "preload": __name__,
@@ -171,6 +173,6 @@ def local_cluster(workers: int) -> Iterator[Any]:
 
 
 def dask_setup(worker: object) -> None:
-    """What Dask calls when a worker starts: a Ctrl-C is for the process that started it."""
+    """Called by Dask when a worker starts: ignores Ctrl-C, which the main process handles."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # of connections to object stores, which end with it
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # connections to object stores end with the worker

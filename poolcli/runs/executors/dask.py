@@ -1,11 +1,11 @@
-"""Jobs on a Dask cluster: processes of this machine, or of all that a scheduler knows. One array whose output is
-written in regions is shared out region by region, and this process alone begins and ends that output.
+"""Runs jobs on a Dask cluster. A single array is divided into regions if several processes can write its output; this
+process alone creates and finishes that output.
 
-`Flow` sends items to the workers. Few messages are in flight at once, because a worker that dies makes all its messages
-suspect. Small items share a message, so that each takes about a second; messages are sent and fetched in batches, which
-halves the scheduler's time for each. Dask sends the messages of a worker that dies to another one; items that several
-workers died of are tried once more, each alone on the cluster, so that only those that are to blame fail. An exception
-of an item is final: file systems have retried by then.
+`Flow` sends items to the workers in messages. Few messages are in flight at once, because each message of a worker that
+dies is suspect. Small items share a message, so that each message takes about a second; messages are sent and fetched
+in batches, which halves the scheduler's time for each. Dask sends the messages of a dead worker to another one. Items
+whose messages have killed several workers are tried once more, each alone on the cluster, so that only those that are
+to blame fail. Exceptions of items are final, because file systems have retried by then.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ distributed = Lazy("distributed")
 
 
 def connected(word: str) -> AbstractContextManager[Any]:
-    """A client of the cluster, whose workers have the versions of this process; a local one ends with it."""
+    """A client of the cluster, whose workers have the same versions as this process; a local cluster ends with it."""
     check_cluster(word)
     from poolcli.runs.executors import cluster
 
@@ -44,13 +44,13 @@ def connected(word: str) -> AbstractContextManager[Any]:
 
 
 def slots_of(client: Any) -> int:
-    """How many tasks the workers can run at once."""
+    """The number of tasks that the workers can run at once."""
     threads: dict[str, int] = client.nthreads()
     return max(1, sum(threads.values()))
 
 
 def run(tasks: Sequence[Task], runner: Runner, count: int, progress: Progress, cluster: str | None = None) -> Outcomes:
-    """The outcomes as they come, of workers of `cluster`; without one, of `count` processes of this machine."""
+    """Runs the tasks on a cluster, by default `count` processes of this machine; yields outcomes as they come."""
     with connected(cluster or f"local:{count}") as client:
         if len(tasks) == 1 and all(map(_is_written_in_regions, tasks)):
             yield 0, replace(runner, distribute=_Regions(client, runner.settings.resume))(next(iter(tasks)), progress)
@@ -62,14 +62,14 @@ def run(tasks: Sequence[Task], runner: Runner, count: int, progress: Progress, c
         except GeneratorExit:
             flow.cancel()
             raise
-        except BaseException:  # stopped: what was done by now counts
+        except BaseException:  # stopped; finished tasks still count
             yield from _outcomes(flow.finished_results())
             raise
 
 
 @contextmanager
 def distributor(cluster: str | None, resumable: bool) -> Iterator[Distribute | None]:
-    """What has parts computed by the workers of a cluster; None where there is none."""
+    """The function that computes parts of an array on a cluster; None if `cluster` is None."""
     if cluster is None:
         yield None
         return
@@ -91,7 +91,7 @@ def _outcomes(results: Iterator[tuple[tuple[int, Task], Any]]) -> Outcomes:
 
 @dataclass(frozen=True, slots=True)
 class _Jobs:
-    """On a worker: outcomes of tasks."""
+    """On a worker: runs tasks and returns their outcomes."""
 
     runner: Runner
 
@@ -103,7 +103,7 @@ class _Jobs:
 
 @dataclass(frozen=True, slots=True)
 class _Regions:
-    """Shares the parts of one array out to the workers."""
+    """Computes the parts of one array on the workers of a cluster."""
 
     client: Any
     resumable: bool
@@ -123,21 +123,19 @@ class _Regions:
 
 
 def _memory_of_job() -> int | None:
-    """The memory that a job may have: half of that of a thread of this worker; where the worker has no limit, of what
-    the machine has free.
-    """
+    """On a worker: the memory limit of a job, half of this worker's limit (or of the free memory) for each thread."""
     worker = distributed.get_worker()
     limit = worker.memory_manager.memory_limit
     half = limit // 2 if limit else memory_budget(None)
     return half // worker.state.nthreads if half else None
 
 
-MESSAGES_PER_WORKER = 4  # messages for each worker
-MIN_ITEMS_IN_FLIGHT = 64  # items in flight, however few workers there are; the scheduler holds back what none has begun
-SETTLE_SECONDS = 5.0  # seconds in which workers may end what they have begun
-BATCH_SECONDS = 0.05  # seconds in which others may land beside the first
-MESSAGE_SECONDS = 1.0  # seconds of work in a message
-MAX_ITEMS = 1000  # items in a message
+MESSAGES_PER_WORKER = 4  # in flight
+MIN_ITEMS_IN_FLIGHT = 64  # also with few workers; the scheduler queues what no worker has begun
+SETTLE_SECONDS = 5.0  # for workers to finish what they have begun
+BATCH_SECONDS = 0.05  # to wait for further results after the first one
+MESSAGE_SECONDS = 1.0  # of work in a message
+MAX_ITEMS = 1000  # in a message
 SCHEDULER_LOST = (
     asyncio.CancelledError,
     futures.CancelledError,
@@ -149,7 +147,7 @@ Result = TypeVar("Result")
 
 
 class Flow(Generic[Item, Result]):
-    """Runs `work`, which can be pickled and takes several items, on `count` items in `slots` threads of the cluster.
+    """Runs `work`, a picklable function of several items, on `count` items in `slots` threads of the cluster.
 
     `resumable` says whether another run can resume this one.
     """
@@ -168,12 +166,12 @@ class Flow(Generic[Item, Result]):
         self._waiting, self._left, self._size = items, count, 1
         self._in_flight: dict[Any, list[Item]] = {}
         self._suspects: list[Item] = []
-        self._trial: Any = None  # the message in flight alone
+        self._trial: Any = None  # the message of a suspect, alone in flight
         self._completed = distributed.as_completed(loop=client.loop)
         self._watch = WorkerWatch(client, self._in_flight)
 
     def results(self) -> Iterator[tuple[Item, Result | BaseException]]:
-        """Each item with its result, or with the error that it failed with."""
+        """Each item with its result or its exception."""
         with self._watch:
             self._send()
             while self._in_flight:
@@ -182,7 +180,7 @@ class Flow(Generic[Item, Result]):
                 self._send()
 
     def _wait_for_messages(self) -> list[Any]:
-        """Waits for a message that is done; returns it and those that are done a moment later."""
+        """Waits for a message to finish; returns it and those that finish within BATCH_SECONDS."""
         with self._scheduler_errors():
             landed = list(self._completed.next_batch())
             if len(self._in_flight) > len(landed):
@@ -190,7 +188,7 @@ class Flow(Generic[Item, Result]):
             return landed + list(self._completed.next_batch(block=False))
 
     def finished_results(self) -> Iterator[tuple[Item, Result | BaseException]]:
-        """The results that are there by now; other messages are cancelled."""
+        """The results that are there; cancels all other messages."""
         yield from self._results([future for future in self._in_flight if future.status == "finished"])
         self.cancel()
 
@@ -200,14 +198,14 @@ class Flow(Generic[Item, Result]):
             self._client.cancel(list(self._in_flight), force=True)
 
     def settle(self) -> None:
-        """Cancels, and waits a while for the messages that were begun: what they write can be removed then."""
+        """Cancels, and waits for messages that were begun, so that what they write can be removed."""
         self.cancel()
         if self._in_flight and self._client.status == "running":
             with suppress(*SCHEDULER_LOST):
                 self._client.run(_wait_until_idle, on_error="ignore")
 
     def _send(self) -> None:
-        """Fills up what is in flight whenever half of it has landed; suspects go alone, when nothing else is left."""
+        """Sends messages when half of those in flight have finished; suspects go alone, when no other is left."""
         most = max(MESSAGES_PER_WORKER * self._slots, MIN_ITEMS_IN_FLIGHT // self._size)
         if 2 * len(self._in_flight) <= most:
             self._submit(list(islice(iter(self._next_items, []), most - len(self._in_flight))))
@@ -215,14 +213,14 @@ class Flow(Generic[Item, Result]):
             (self._trial,) = self._submit([[self._suspects.pop()]])
 
     def _next_items(self) -> list[Item]:
-        """The items of the next message; none when there are no more."""
+        """The items of the next message; an empty list at the end."""
         fair = max(1, self._left // (MESSAGES_PER_WORKER * self._slots))
         items = list(islice(self._waiting, min(self._size, fair)))
         self._left -= len(items)
         return items
 
     def _submit(self, several: list[list[Item]]) -> list[Any]:
-        """The futures of some messages, which go to the scheduler together: most of what each costs it alone."""
+        """Sends messages in one call, because each call costs the scheduler more than a message; returns futures."""
         messages = [self._message(items) for items in several]
         with self._scheduler_errors():
             futures: list[Any] = self._client.map(_run_message, messages, pure=False) if messages else []
@@ -231,11 +229,11 @@ class Flow(Generic[Item, Result]):
         return futures
 
     def _message(self, items: list[Item]) -> bytes:
-        """The work, the current folder and the items as bytes, which the scheduler passes on without decoding them."""
+        """The work, the current folder and the items, pickled so that the scheduler does not decode them."""
         return pickle.dumps((self._work, os.getcwd(), items), pickle.HIGHEST_PROTOCOL)
 
     def _results(self, landed: Sequence[Any]) -> Iterator[tuple[Item, Result | BaseException]]:
-        """The results of messages that are done, fetched in one batch."""
+        """The results of finished messages, fetched in one batch."""
         good = [future for future in landed if future.status != "error"]
         with self._scheduler_errors():
             gathered = self._client.gather(good)
@@ -248,7 +246,7 @@ class Flow(Generic[Item, Result]):
                 yield from self._failed(future)
 
     def _failed(self, future: Any) -> Iterator[tuple[Item, BaseException]]:
-        """The items of a message that has failed; none yet of one whose workers died beside others."""
+        """The items of a failed message with their error; none for a message that killed workers, which is suspect."""
         items, error = self._in_flight.pop(future), future.exception()
         if isinstance(error, distributed.KilledWorker) and future is not self._trial:
             self._suspects += items
@@ -257,7 +255,7 @@ class Flow(Generic[Item, Result]):
 
     @contextmanager
     def _scheduler_errors(self) -> Iterator[None]:
-        """Turns the exceptions of a cluster that has gone into a FileError."""
+        """Turns the exceptions of a lost cluster into a FileError."""
         try:
             yield
         except SCHEDULER_LOST as error:
@@ -267,29 +265,29 @@ class Flow(Generic[Item, Result]):
             raise FileError(f"the {gone}{more}") from error
 
     def _adapt_size(self, seconds: float, items: int) -> None:
-        """Adapts the size of messages to the time that one took."""
+        """Adapts the number of items in a message to the time that one took."""
         if seconds < MESSAGE_SECONDS and items >= self._size:
             self._size = min(2 * self._size, MAX_ITEMS)
         elif seconds > 2 * MESSAGE_SECONDS:
             self._size = max(1, self._size // 2)
 
 
-_running: list[object] = []  # on a worker: one entry for each message in progress
+_running: list[object] = []  # on a worker, one entry for each message in progress
 
 
 async def _wait_until_idle() -> None:
-    """On a worker: waits for the messages in progress, for SETTLE_SECONDS seconds at most."""
+    """On a worker: waits until no message is in progress, at most for SETTLE_SECONDS."""
     end = time.monotonic() + SETTLE_SECONDS
     while _running and time.monotonic() < end:
         await asyncio.sleep(BATCH_SECONDS)
 
 
 def _run_message(message: bytes) -> tuple[float, Any]:
-    """On a worker: the seconds that some items took, and their results."""
+    """On a worker: runs the items of a message; returns the seconds and the results."""
     start = time.perf_counter()
     _running.append(None)
     try:
-        packed, folder, items = pickle.loads(message)  # noqa: S301  # a worker does whatever its scheduler says
+        packed, folder, items = pickle.loads(message)  # noqa: S301  # a worker trusts its scheduler
         _enter(folder)
         results = pickle.loads(packed)(items)  # noqa: S301
     finally:
@@ -307,7 +305,7 @@ def _enter(folder: str) -> None:
 
 
 def in_terms_of_files(error: BaseException) -> Exception:
-    """The error of an item in terms of files rather than of the cluster."""
+    """The error of an item, without terms of Dask."""
     if isinstance(error, distributed.KilledWorker):
         return FileError(
             "every worker that processed it died; the file is damaged, or there is too little memory for it"
@@ -315,15 +313,15 @@ def in_terms_of_files(error: BaseException) -> Exception:
     return error if isinstance(error, Exception) else RuntimeError(str(error))
 
 
-SECONDS_WITHOUT_WORKERS = 60.0  # seconds without a worker, unless Dask's own settings say how many
-CHECK_SECONDS = 5.0  # seconds from one check to the next
+SECONDS_WITHOUT_WORKERS = 60.0  # unless Dask's configuration says how many
+CHECK_SECONDS = 5.0
 TIMEOUT_SETTING = "distributed.scheduler.no-workers-timeout"
 
 
 class WorkerWatch:
-    """Cancels the messages in flight once the cluster has had no workers for some time, which wakes whoever waits.
+    """Cancels the messages in flight when the cluster has had no workers for some time, so that waiting for them ends.
 
-    `missed` is that time in seconds, None before.
+    `missed` is that time in seconds, or None before it has passed.
     """
 
     def __init__(self, client: Any, in_flight: Iterable[Any]) -> None:

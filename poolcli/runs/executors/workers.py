@@ -1,9 +1,9 @@
-"""Worker processes, several at once. If one dies, its job is tried once more; then that job alone fails.
+"""Worker processes. If one dies, its job is tried once more; then that job alone fails.
 
-Native decoders can crash on a damaged file, which no `except` catches; so every job of a run over several files, and
-every job with HDF5, runs in a worker. A worker in which HDF5 has raised an error is replaced: the library may be in an
-inconsistent state. concurrent.futures does not serve here: a dead worker breaks its whole pool, without the job that it
-was at and its exit code.
+Native decoders can crash on a damaged file, which no `except` catches, so every job of a run over several files, and
+every job with HDF5, runs in a worker. A worker in which HDF5 has raised an error is replaced, because the library may
+be in an inconsistent state. concurrent.futures is no alternative: a dead worker breaks the whole pool, and neither its
+job nor its exit code is known.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from poolcli.system.signals import check_stopped, install_handlers, signals_bloc
 from poolcli.system.subprocesses import CONTEXT, Ending, ending, start, token_of
 
 TRIES = 2
-MAX_UNREACHED = 10
-# The engine, loaded before workers are forked: a worker that loaded it itself took 0.1 s longer for its first image.
+MAX_UNREACHED = 10  # workers in a row that die before they get a task
+# Loaded before workers are forked: a worker that loaded the engine itself took 0.1 s longer for its first image.
 ENGINE = ("poolcli.engine.call", "poolcli.engine.compiled.pool")
-CLEANUP_SECONDS = 2.0  # seconds that a worker has for cleaning up before it is killed
+CLEANUP_SECONDS = 2.0  # before a worker that is terminated is killed
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of the C library's mallopt
 
 
 def run(tasks: Sequence[Task], runner: Runner, count: int, progress: Progress) -> Outcomes:
-    """The outcomes as they come."""
+    """Runs the tasks in workers; yields outcomes as they come."""
     with Workers(tasks, runner, count) as workers:
         try:
             yield from workers.run(progress)
         except GeneratorExit:
             raise
-        except BaseException:  # stopped: what was done by now counts
+        except BaseException:  # stopped; finished tasks still count
             yield from workers.finished_results(progress)
             raise
 
@@ -53,13 +53,13 @@ def run(tasks: Sequence[Task], runner: Runner, count: int, progress: Progress) -
 @dataclass(slots=True)
 class _Worker:
     process: Any
-    owner: str  # of what it is writing
+    owner: str  # its process token, which is part of the names of its temporary files
     pipe: Connection
-    given: tuple[int, Task] | None = None  # the task that it was given, and the number of that
+    given: tuple[int, Task] | None = None  # the number and the task that it is working on
 
 
 class Workers:
-    """At most `count` processes that run tasks; a context manager, at whose end none is left."""
+    """At most `count` processes that run tasks; a context manager that ends them."""
 
     def __init__(self, tasks: Sequence[Task], runner: Runner, count: int) -> None:
         self._total, self._runner, self._count = len(tasks), runner, count
@@ -88,7 +88,7 @@ class Workers:
             if worker in at_work:
                 worker.process.terminate()
             else:
-                worker.pipe.close()  # ends it
+                worker.pipe.close()  # an idle worker ends when its pipe is closed
         for worker in self._workers:
             worker.process.join(CLEANUP_SECONDS)
             if worker.process.is_alive():
@@ -109,7 +109,7 @@ class Workers:
                     yield found
 
     def finished_results(self, progress: Progress) -> Outcomes:
-        """Ends all workers; yields the outcomes that they had sent by then."""
+        """Ends all workers; yields the outcomes that they have sent."""
         for worker in self._end():
             with suppress(EOFError, OSError):
                 while worker.given is not None and worker.pipe.poll():
@@ -118,7 +118,7 @@ class Workers:
                         yield found
 
     def _assign(self) -> None:
-        """Gives a task to every idle worker, and starts workers while there are more tasks."""
+        """Sends a task to every idle worker, and starts workers while there are more tasks."""
         while True:
             idle = next((worker for worker in self._workers if worker.given is None), None)
             if idle is None and len(self._workers) >= self._count:
@@ -132,7 +132,7 @@ class Workers:
             idle.given = following
             try:
                 idle.pipe.send(following[1])
-            except OSError as error:  # it died while it was idle, which is no task's fault
+            except OSError as error:  # it died while it was idle, so no task is to blame
                 self._again.append(following)
                 self._remove(idle)
                 self._unreached += 1
@@ -155,7 +155,7 @@ class Workers:
         return [busy[pipe] for pipe in wait(list(busy))]  # type: ignore[index]
 
     def _receive(self, worker: _Worker, progress: Progress) -> tuple[int, Outcome] | None:
-        """The outcome that a worker sends; None for progress, and where the task of one that died is tried again."""
+        """The outcome that a worker sends; None for progress, and if the task of a dead worker is tried again."""
         try:
             return self._handle(worker, worker.pipe.recv(), progress)
         except (EOFError, OSError):
@@ -185,16 +185,16 @@ class Workers:
         return given[0], content[0]
 
     def _remove(self, worker: _Worker) -> Ending:
-        worker.pipe.close()  # which ends it, if it still lives
+        worker.pipe.close()  # ends the worker if it is still running
         end = ending(worker.process)
         self._workers.remove(worker)
         return end
 
 
 def _load_before_fork(job: Job) -> None:
-    """Loads the packages of a first job before the fork, so that no worker has to."""
+    """Imports the packages that a job needs before a worker is forked, so that workers share them."""
     row = format_by_suffix(job.source.path, FORMATS.values())
-    if row is None or row.fragile:  # those are left to their workers
+    if row is None or row.fragile:  # libraries that may crash are loaded by workers only
         return
     with gc_disabled():
         for module in (row.module, *row.preloads, *(ENGINE if row.preloads else ())):
@@ -212,7 +212,7 @@ def _remove_partial_outputs(job: Job, owner: str) -> None:
 def _run_worker(pipe: Connection, others: Sequence[Connection], runner: Runner) -> None:
     """The main loop of a worker: receives tasks and sends outcomes, until the other end is closed."""
     for other in others:
-        other.close()  # else this process would keep alive what only the parent should
+        other.close()  # a copy here would keep the pipe open after the parent closed it
     install_handlers()
     _keep_freed_memory()
     try:
@@ -228,7 +228,7 @@ def _run_worker(pipe: Connection, others: Sequence[Connection], runner: Runner) 
 
 
 def _send(pipe: Connection, kind: str, outcome: Outcome) -> None:
-    """Sends an outcome; one that cannot be pickled becomes a failure."""
+    """Sends an outcome; an outcome that cannot be pickled becomes a failure."""
     try:
         pipe.send((kind, picklable(outcome)))
     except (BrokenPipeError, ConnectionError):
@@ -239,7 +239,7 @@ def _send(pipe: Connection, kind: str, outcome: Outcome) -> None:
 
 
 def _keep_freed_memory() -> None:
-    """Keeps freed memory for the arrays of the next file: page faults of new memory took a tenth of the time."""
+    """Makes malloc keep freed memory for the next file: page faults of new memory took a tenth of the time."""
     setting = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if setting is not None:
         setting(M_MMAP_THRESHOLD, 2**30)
