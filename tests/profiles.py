@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from poolcli.cli import pooling
-from poolcli.formats.recognise import can_crash
+from poolcli.formats.recognise import is_fragile
 from poolcli.pooling.outcome import Job
 from poolcli.runs import choose_executor
 from poolcli.system.limits import allowed_threads
@@ -54,7 +54,7 @@ def _executor(jobs: Sequence[Job], debug: bool, cluster: str | None = None) -> s
     process, which costs more than all that such a test computes. A file that may crash its process keeps its worker.
     """
     chosen = choose_executor(jobs, debug, cluster)
-    fragile = any(can_crash(job.source.path, job.output) for job in jobs)
+    fragile = any(is_fragile(job.source.path, job.output) for job in jobs)
     return "here" if chosen == "workers" and not fragile and not _chosen["workers"] else chosen
 
 

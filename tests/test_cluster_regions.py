@@ -113,7 +113,7 @@ def test_regions_of_a_run_that_was_stopped_are_not_made_again(
 ) -> None:
     words = ("avg", "-k", "9", "in.zarr")
     assert cli(*words, "-o", "here.zarr", *LITTLE).code == 0
-    monkeypatch.setattr("poolcli.formats.resumable.NOTE_EVERY", 0)
+    monkeypatch.setattr("poolcli.formats.resumable.JOURNAL_INTERVAL", 0)
     monkeypatch.setattr("poolcli.pooling.tiles.TILE_BYTES", 0)
     runner = Runner(AvgPool(9), Settings(max_memory=3 * 2**20, resume=True))
 

@@ -22,7 +22,7 @@ import pytest
 
 from poolcli import AvgPool, FileError, RequestError
 from poolcli.formats import Source
-from poolcli.formats.atomic import reported
+from poolcli.formats.atomic import os_errors
 from poolcli.formats.files import fingerprint_of
 from poolcli.pooling.outcome import Job, Outcome, Settings, failure
 from poolcli.pooling.tiles import Progress, divide
@@ -349,7 +349,7 @@ def test_a_folder_that_cannot_be_made_is_named_before_anything_runs(jobs: list[J
 
 
 def test_an_error_of_a_file_inside_another_keeps_its_own_name() -> None:
-    with pytest.raises(FileError, match=r"^inner: is broken$"), reported("outer"):
+    with pytest.raises(FileError, match=r"^inner: is broken$"), os_errors("outer"):
         raise FileError("inner: is broken")
 
 
@@ -361,7 +361,7 @@ def test_an_error_that_is_none_of_the_system_is_not_told_as_one(tmp_path: Path) 
         def __str__(self) -> str:
             return f"only {self.args[0]} of {self.args[1]}"
 
-    with pytest.raises(TooFewError) as raised, reported("y.zarr"):
+    with pytest.raises(TooFewError) as raised, os_errors("y.zarr"):
         raise TooFewError(1, 2, 60)
     assert str(failure(raised.value, "x.zarr")) == (
         "x.zarr: failed (unexpected TooFewError: only 1 of 2; --debug shows the traceback)"

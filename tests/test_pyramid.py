@@ -84,17 +84,17 @@ def test_channels_come_before_space_and_colours_are_named(cli: Cli) -> None:
 
 
 def test_the_source_is_read_once(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    from poolcli.formats.npy import Flat
+    from poolcli.formats.npy import UncompressedReader
 
     np.save("x.npy", X)
     seen = np.zeros(X.shape, int)
-    read = Flat.read
+    read = UncompressedReader.read
 
     def counted(self: Any, region: Any) -> Any:
         seen[tuple(slice(span.start, span.stop) for span in region)] += 1
         return read(self, region)
 
-    monkeypatch.setattr(Flat, "read", counted)
+    monkeypatch.setattr(UncompressedReader, "read", counted)
     assert (
         cli("pyramid", "x.npy", "-o", "y.ome.zarr", "--levels", "4", "--chunks", "4", "-q", "--edge", "floor").err == ""
     )

@@ -137,7 +137,7 @@ def test_all_images_of_a_run_that_was_stopped_go_on(cli: Cli, monkeypatch: pytes
     with_labels("x.zarr/0", "0.5")
     image("x.zarr/1", "0.5", X[0], {}, {})
     image("x.zarr/2", "0.5", X[None], {}, {})
-    monkeypatch.setattr("poolcli.formats.resumable.NOTE_EVERY", 0)
+    monkeypatch.setattr("poolcli.formats.resumable.JOURNAL_INTERVAL", 0)
     run = ("pyramid", "x.zarr", "--all", "--levels", "2", "--max-memory", "9K", "-q")
     own, written, most = Writer.__call__, list[Any](), [10**6]
 

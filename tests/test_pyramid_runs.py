@@ -24,7 +24,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_run_that_was_stopped_goes_on(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     stored("x.zarr", X, chunks=(4, 4, 4))
-    monkeypatch.setattr("poolcli.formats.resumable.NOTE_EVERY", 0)
+    monkeypatch.setattr("poolcli.formats.resumable.JOURNAL_INTERVAL", 0)
     run = ("pyramid", "x.zarr", "--levels", "3", "--max-memory", "2K")
     assert cli(*run, "-o", "whole.ome.zarr", "-q").err == ""
     written: list[Any] = []

@@ -348,7 +348,7 @@ def test_a_damaged_note_of_a_shard_is_one_line(content: str, volume: Path, cli: 
 
 def test_a_shard_of_an_array_that_was_stopped_goes_on(volume: Path, cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cli(*AVERAGE, "-o", "one.zarr").code == 0
-    monkeypatch.setattr("poolcli.formats.resumable.NOTE_EVERY", 0)
+    monkeypatch.setattr("poolcli.formats.resumable.JOURNAL_INTERVAL", 0)
     pool, made = tiles.pool_aligned, list[Region]()
 
     def pooling(work: Any, region: Region, slab: Any) -> Any:

@@ -18,7 +18,7 @@ from poolcli.cli.values import attributes_of
 from poolcli.errors import FileError, PoolError, RequestError
 from poolcli.formats import Header, ReadOptions, Source, Tensor, list_arrays, parse_source, read
 from poolcli.formats.checks import choose_array
-from poolcli.formats.files import shown
+from poolcli.formats.files import redacted
 from poolcli.formats.recognise import in_subprocess_if_fragile
 from poolcli.layouts import SPATIAL, default_layout, named_shape
 from poolcli.message_fields import field, for_cli, printable
@@ -239,7 +239,7 @@ def info(request: InfoOptions) -> int:
                 raise
             failed, error = True, error.for_fields([each.name for each in fields(InfoOptions)])
             if request.json:
-                _print_json(shown(path), [], error)
+                _print_json(redacted(path), [], error)
             print_error(error)
             continue
         if request.json:

@@ -245,9 +245,9 @@ def _write_preview(path: str, outcome: Outcome, settings: Settings, overwrite: b
 
     preview = preview_of(outcome, settings.read_options, 9)
     if preview:
-        from poolcli.formats.atomic import byte_stream
+        from poolcli.formats.atomic import atomic_stream
 
-        with byte_stream(path, overwrite) as stream:
+        with atomic_stream(path, overwrite) as stream:
             stream.write(as_png(preview))
 
 

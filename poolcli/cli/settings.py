@@ -22,7 +22,7 @@ from poolcli.formats import ReadOptions, Source, Tensor, parse_source
 from poolcli.formats.atomic import is_device
 from poolcli.formats.checks import tensor_layout
 from poolcli.formats.files import is_url
-from poolcli.formats.npy import raw_from
+from poolcli.formats.npy import parse_raw
 from poolcli.formats.table import FORMATS, Format, format_by_suffix
 from poolcli.layouts import convert_layout
 from poolcli.message_fields import field
@@ -50,7 +50,7 @@ def pool_settings(request: PoolOptions) -> Settings:
     return replace(
         array_settings(request),
         rescale=_rescale_range(request.rescale),
-        raw=raw_from(request.raw) if request.raw else None,
+        raw=parse_raw(request.raw) if request.raw else None,
         arrays=() if request.all else several,
     )
 

@@ -30,9 +30,9 @@ def save_onnx(plan: Plan, path: str | os.PathLike[str], opset: int, overwrite: b
         raise RequestError(f"{path} exists; use {field('overwrite', True)} to replace it")
     (onnx,) = need("onnx", why=f"{path}: writing ONNX models needs onnx")
     content = onnx_model(plan, opset, onnx).SerializeToString()
-    from poolcli.formats.atomic import byte_stream
+    from poolcli.formats.atomic import atomic_stream
 
-    with byte_stream(path, overwrite) as stream:
+    with atomic_stream(path, overwrite) as stream:
         stream.write(content)
 
 

@@ -1,4 +1,4 @@
-"""File formats: reading and writing of arrays by the row of each format in `table.py`."""
+"""Reading and writing arrays in any format: detects the format, and calls the functions of its row in `table.py`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from poolcli.errors import RequestError
 from poolcli.formats.checks import byte_count, check_memory, memory_limit_of, tensor_layout
 from poolcli.formats.npy import open_raw
 from poolcli.formats.recognise import (
-    can_crash,
     folder_format,
     in_subprocess_if_fragile,
+    is_fragile,
     parse_source,
     recognise,
     refuse_known_format,
@@ -54,13 +54,13 @@ __all__ = [
     "Spec",
     "Tensor",
     "WriteOptions",
-    "can_crash",
     "check_chunks",
     "check_container",
     "check_output",
     "contains_array",
     "folder_format",
     "is_container",
+    "is_fragile",
     "list_arrays",
     "open_array",
     "open_container",
@@ -78,7 +78,7 @@ DEFAULTS = ReadOptions()
 
 @contextmanager
 def open_array(source: Source, options: ReadOptions = DEFAULTS) -> Iterator[ArrayReader]:
-    """Opens an input, whose format its first bytes tell. Raises a FileError if it cannot be read."""
+    """Opens an input of any format. Raises a FileError if it cannot be read."""
     if options.raw is not None:
         refuse_known_format(source.path)
         with open_raw(source, options.raw) as file:
@@ -93,7 +93,7 @@ def open_array(source: Source, options: ReadOptions = DEFAULTS) -> Iterator[Arra
 
 
 def open_container(path: str, options: ReadOptions) -> AbstractContextManager[ArrayContainer]:
-    """Opens all arrays of a file of a format that holds several."""
+    """Opens a file of several arrays."""
     return recognise(path)[0].functions.open_container(path, _limited(path, options))
 
 
@@ -103,13 +103,13 @@ def _limited(path: str, options: ReadOptions) -> ReadOptions:
 
 
 def read_header(source: Source, options: ReadOptions = DEFAULTS) -> Header:
-    """The header of an array, without reading its data."""
+    """The header of an array; its data is not read."""
     with open_array(source, options) as file:
         return file.header
 
 
 def read(source: Source, options: ReadOptions = DEFAULTS) -> Tensor:
-    """The whole array of a file. Raises a FileError if it needs more memory than the limit."""
+    """Reads a whole array. Raises a FileError if it needs more memory than the limit."""
     with open_array(source, options) as file:
         needed = byte_count(file.header.shape, DTYPES[file.header.dtype].itemsize) + file.header.extra_memory
         check_memory(f"{source}: needs", needed, memory_limit_of(source.path, options.limit, options.allowed))
@@ -118,7 +118,7 @@ def read(source: Source, options: ReadOptions = DEFAULTS) -> Tensor:
 
 
 def list_arrays(path: str, options: ReadOptions = DEFAULTS) -> list[Header]:
-    """The headers of all arrays of a file that can be pooled."""
+    """The headers of the arrays in a file that can be pooled."""
     row = recognise(path)[0]
     if row.is_container:
         with open_container(path, options) as file:
@@ -128,24 +128,24 @@ def list_arrays(path: str, options: ReadOptions = DEFAULTS) -> list[Header]:
 
 
 def is_container(path: str) -> bool:
-    """Whether the format of the file at `path` can hold several arrays."""
+    """Whether the file at `path` has a format of several arrays."""
     return path != "-" and recognise(path)[0].is_container
 
 
 def contains_array(source: Source) -> bool:
-    """Whether a file to which arrays can be added already has something of the name."""
+    """Whether a file that arrays can be added to already contains an object of this name."""
     return in_subprocess_if_fragile(source.path, partial(output_format(source.path).functions.contains, source))
 
 
 def check_container(path: str) -> None:
-    """Refuses an output whose format holds one array."""
+    """Refuses an output format of one array."""
     if not output_format(path).is_container:
-        able = " or ".join(suffixes_of(lambda row: row.is_container and row.writes)[:2])
-        raise RequestError(f"{path}: cannot hold several arrays; use {able}")
+        suffixes = " or ".join(suffixes_of(lambda row: row.is_container and row.writes)[:2])
+        raise RequestError(f"{path}: cannot hold several arrays; use {suffixes}")
 
 
 def check_output(path: str, shape: Sequence[int], dtype: str, layout: str, mode: str | None = None) -> str:
-    """The layout in which the output at `path` will store the array; refuses what its format cannot hold."""
+    """The layout in which the output at `path` stores the array; refuses shapes and dtypes that the format lacks."""
     row = output_format(path)
     if row.is_image:
         from poolcli.formats.image.modes import stored_layout
@@ -159,14 +159,14 @@ def check_output(path: str, shape: Sequence[int], dtype: str, layout: str, mode:
 def check_chunks(
     path: str, shape: Sequence[int], layout: str, chunks: tuple[int, ...] | None, shards: tuple[int, ...] | None
 ) -> None:
-    """Refuses chunks and shards that the output at `path` cannot have."""
+    """Refuses chunks and shards that do not apply to the output at `path`."""
     if chunks is None and shards is None:
         return
     row = output_format(path)
     if not row.chunked:
-        able = " and ".join(suffixes_of(lambda row: row.chunked))
+        suffixes = " and ".join(suffixes_of(lambda row: row.chunked))
         option = field("chunks" if chunks else "shards")
-        raise RequestError(f"{option} is for {able} outputs, and {path} is {row.name}; leave it out")
+        raise RequestError(f"{option} is for {suffixes} outputs, and {path} is {row.name}; leave it out")
     from poolcli.formats.zarr.documents import grid_of
 
     grid_of(shape, layout, asked=chunks, asked_shards=chunks and shards)
@@ -183,13 +183,13 @@ def write(
     mode: str | None = None,
     options: WriteOptions | None = None,
 ) -> tuple[str, ...]:
-    """Writes one array atomically; returns notes on what is not kept."""
+    """Writes one array atomically; returns notes on what was dropped."""
     spec = Spec(array.shape, array.dtype.name, layout, key, metadata or Metadata(), mode)
     return output_format(path).functions.write(path, [NamedArray(spec, array)], options or WriteOptions(overwrite))
 
 
 def open_writer(path: str, spec: Spec, options: WriteOptions) -> AbstractContextManager[RegionWriter] | None:
-    """Opens an output that takes an array region by region; None if the format is written from memory."""
+    """Opens an output to be written region by region; None if an array of this size is written from memory."""
     row = output_format(path)
     if row.streams_from is None or prod(spec.shape) < row.streams_from:
         return None

@@ -1,5 +1,5 @@
-"""Conventions of netCDF: variables that attributes name, as CF has them (grid mappings, coordinates of several axes,
-bounds of cells), and signed numbers that stand for unsigned ones, as `_Unsigned` of the NetCDF Users Guide says.
+"""netCDF conventions for HDF5 and Zarr: auxiliary variables (CF `grid_mapping`, `coordinates`, `bounds`), and unsigned
+integers stored as signed ones (`_UnsignedReader`, NetCDF Users Guide, appendix A).
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ if TYPE_CHECKING:
 
     from poolcli.plan.region import Ranges
 
-LARGEST = 2**25  # bytes of all variables together; further ones are left out
-NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable."  # netCDF's name of a scale without values
-# Attributes that name other variables, relative to the group.
-BOUNDS, BESIDE = ("bounds", "climatology"), ("grid_mapping", "coordinates")
+MAX_BYTES = 2**25  # of all auxiliary variables together; others are dropped, with a note
+NOT_A_VARIABLE = "This is a netCDF dimension but not a netCDF variable."  # netCDF4's NAME of a dimension without values
+# Attributes that name other variables (CF 5 and 7), by paths relative to the group.
+BOUNDS_ATTRIBUTES, VARIABLE_ATTRIBUTES = ("bounds", "climatology"), ("grid_mapping", "coordinates")
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable beside a field: which axes of the field it has, -1 for others; their names; and the bytes to read."""
+    """An auxiliary variable: its axes as indices into those of the array (-1 for others), their names, and its size in
+    bytes.
+    """
 
     shape: tuple[int, ...]
     axes: tuple[int, ...]
@@ -37,21 +39,23 @@ class Variable:
 
 
 @dataclass(slots=True)
-class Beside:
-    """The variables beside a field, which `find` opens; it returns None for what there is no need to name.
+class AuxiliaryVariables:
+    """Reads the auxiliary variables of an array.
 
-    `alone` if the field is all that is read: else variables with other axes are fields of their own.
+    find : opens the variable at a path; None for paths that need no note, such as a dimension scale
+    alone : whether only this array is read; otherwise variables with other axes are read as arrays of their own
+    budget : bytes that may still be read
     """
 
     find: Callable[[str], Variable | None]
     alone: bool
-    room: int = LARGEST
+    budget: int = MAX_BYTES
     left_out: list[str] = field(default_factory=list)
 
     def variables(self, name: str, attributes: Mapping[str, Any]) -> dict[str, Scale]:
-        """The variables that attributes of the field name, of one value or of its axes."""
+        """The variables that the array's attributes name, if they are scalar or have only axes of the array."""
         found = dict[str, Scale]()
-        for place in dict.fromkeys(named_in(attributes, name, BESIDE)):
+        for place in dict.fromkeys(referenced_names(attributes, name, VARIABLE_ATTRIBUTES)):
             each = self._opened(place)
             if each is not None and -1 not in each.axes and len({*each.axes}) == len(each.axes):
                 scale = self.read(place, each, "", each.axes)
@@ -61,17 +65,17 @@ class Beside:
         return found
 
     def dimensions(self, dimensions: Sequence[Dimension]) -> tuple[Dimension, ...]:
-        """The dimensions, each coordinate with its bounds."""
+        """The dimensions, with the bounds of each coordinate."""
         return tuple(
             replace(each, scales={name: self.bounded(name, scale) for name, scale in each.scales.items()})
             for each in dimensions
         )
 
     def bounded(self, name: str, scale: Scale) -> Scale:
-        """The coordinate with the bounds that its attributes name."""
+        """The coordinate with the cell bounds that its attributes name."""
         bounds, attributes = dict[str, Scale](), dict(scale.attributes)
-        for word in (word for word in BOUNDS if word in attributes):
-            for place in named_in(attributes, name, (word,)):
+        for word in (word for word in BOUNDS_ATTRIBUTES if word in attributes):
+            for place in referenced_names(attributes, name, (word,)):
                 each = self._opened(place)
                 found = None
                 if each is not None and each.shape[:-1] == scale.values.shape and each.shape:
@@ -85,7 +89,7 @@ class Beside:
         return replace(scale, bounds=bounds, attributes=attributes)
 
     def notes(self) -> tuple[str, ...]:
-        """A note on what is left out."""
+        """A note on the variables that are dropped."""
         if not self.left_out:
             return ()
         return (
@@ -100,10 +104,10 @@ class Beside:
             return None
 
     def read(self, place: str, variable: Variable, title: str, axes: tuple[int, ...]) -> Scale | None:
-        """The values of a variable; None if there is no room for them, or they cannot be read."""
-        self.room -= variable.size
+        """The values of a variable; None if they exceed the budget or cannot be read."""
+        self.budget -= variable.size
         try:
-            if self.room >= 0:
+            if self.budget >= 0:
                 return Scale(variable.read(), title, variable.attributes, axes)
         except PoolError:
             pass
@@ -111,16 +115,20 @@ class Beside:
         return None
 
 
-def followers(attributes: Mapping[str, Mapping[str, Any]], has_axes_of: Callable[[str, str], bool]) -> set[str]:
-    """The names of variables that follow others: bounds, and what attributes of a field name, if it has its axes."""
-    join_names = {name: list(named_in(each, name, BESIDE)) for name, each in attributes.items()}
-    fields = attributes.keys() - {place for places in join_names.values() for place in places}
-    beside = {each for name in fields for each in join_names[name] if each in attributes and has_axes_of(name, each)}
-    return beside | {place for name, each in attributes.items() for place in named_in(each, name, BOUNDS)}
+def dependent_variables(
+    attributes: Mapping[str, Mapping[str, Any]], shares_axes: Callable[[str, str], bool]
+) -> set[str]:
+    """The names of variables that are not pooled: bounds, and auxiliary variables with only axes of their array."""
+    references = {name: list(referenced_names(own, name, VARIABLE_ATTRIBUTES)) for name, own in attributes.items()}
+    arrays = attributes.keys() - {other for others in references.values() for other in others}
+    bounds = {path for name, own in attributes.items() for path in referenced_names(own, name, BOUNDS_ATTRIBUTES)}
+    return bounds | {
+        other for name in arrays for other in references[name] if other in attributes and shares_axes(name, other)
+    }
 
 
-def named_in(attributes: Mapping[str, Any], name: str, words: Sequence[str]) -> Iterator[str]:
-    """The paths of the variables that these attributes of a variable name."""
+def referenced_names(attributes: Mapping[str, Any], name: str, words: Sequence[str]) -> Iterator[str]:
+    """The paths of the variables that are named by the attributes `words` of the variable `name`."""
     for each in words:
         try:
             value = attributes.get(each)
@@ -132,84 +140,78 @@ def named_in(attributes: Mapping[str, Any], name: str, words: Sequence[str]) -> 
 
 
 def same_values(one: Any, other: Any) -> bool:
-    """Whether two variables of one name hold the same, and can be shared."""
+    """Whether two variables of one name have equal values, so that one of them is written."""
     import numpy as np
 
     a, b = np.asarray(one), np.asarray(other)
     return a.shape == b.shape and np.array_equal(a, b, equal_nan=a.dtype.kind == b.dtype.kind == "f")
 
 
-def not_shared(key: str, owner: str | None) -> str:
-    """A note on coordinates that cannot be shared."""
+def conflict_note(key: str, owner: str | None) -> str:
+    """A note on coordinates that are dropped, because another array has different ones of the same name."""
     return f"left out: the coordinates {key} of {owner}, because others of that name have other values"
 
 
-# Classic netCDF has no unsigned types above 8 bits, so that satellite data, for example, are stored as signed numbers.
-UNSIGNED = "_Unsigned"
-FILLS = ("fill_value", "fillvalue")  # as Zarr and h5py call them
+# Classic netCDF has no unsigned integers above 8 bits: satellite products, for example, store them as signed ones.
+UNSIGNED_ATTRIBUTE = "_Unsigned"
 
 
-def as_it_stands_for(reader: ArrayReader, attributes: Mapping[str, Any]) -> ArrayReader:
-    """The reader; or that of unsigned numbers, if the attributes of its signed ones say that they are."""
+def as_unsigned(reader: ArrayReader, attributes: Mapping[str, Any]) -> ArrayReader:
+    """The reader, or one that reinterprets its integers as unsigned if the attribute `_UnsignedReader` is true."""
     header = reader.header
     try:
-        said = attributes.get(UNSIGNED)
+        said = attributes.get(UNSIGNED_ATTRIBUTE)
     except ATTRIBUTE_ERRORS:
         return reader
     if DTYPES[header.dtype].kind != "int" or not isinstance(said, str | bytes) or said not in ("true", b"true"):
         return reader
     dtype = f"u{header.dtype}"
-    missing = nodata_in(_unsigned(attributes, dtype), dtype)
-    notes = (*header.notes, f"read as {dtype}, as its attribute {UNSIGNED} says")
-    return _Unsigned(replace(header, dtype=dtype, missing=missing, notes=notes), reader)
+    missing = nodata_in(_unsigned_attributes(attributes, dtype), dtype)
+    notes = (*header.notes, f"read as {dtype}, as its attribute {UNSIGNED_ATTRIBUTE} says")
+    return _UnsignedReader(replace(header, dtype=dtype, missing=missing, notes=notes), reader)
 
 
 @dataclass(slots=True)
-class _Unsigned:
+class _UnsignedReader:
     header: Header
     signed: ArrayReader
 
     @property
     def streams(self) -> bool:
-        """As those of the signed numbers."""
         return self.signed.streams
 
     @property
     def chunks(self) -> tuple[int, ...] | None:
-        """As those of the signed numbers."""
         return self.signed.chunks
 
     @property
     def metadata(self) -> Metadata:
-        """With numbers of the array as unsigned ones."""
         found, dtype = self.signed.metadata, self.header.dtype
-        dataset = {
-            name: _number(value, dtype) if name in FILLS else value for name, value in found.hdf5_storage.items()
-        }
-        dataset |= {"dtype": dtype} if "dtype" in dataset else {}
-        return replace(found, hdf5_storage=dataset, attributes=_unsigned(found.attributes, dtype))
+        stored = dict(found.hdf5_storage)
+        if "fillvalue" in stored:
+            stored["fillvalue"] = _reinterpreted(stored["fillvalue"], dtype)
+        return replace(found, hdf5_storage=stored, attributes=_unsigned_attributes(found.attributes, dtype))
 
     def read(self, region: Ranges) -> NDArray[Any]:
-        """A region of it."""
         found = self.signed.read(region)
-        return found.view(found.dtype.str.replace("i", "u"))  # in the byte order that it has
+        return found.view(found.dtype.str.replace("i", "u"))  # keeps the byte order
 
 
-def _unsigned(attributes: Mapping[str, Any], dtype: str) -> dict[str, Any]:
-    """The attributes, those that are numbers of the array as it stands for, without that which says so."""
+def _unsigned_attributes(attributes: Mapping[str, Any], dtype: str) -> dict[str, Any]:
+    """The attributes without `_UnsignedReader`; nodata values and ranges are reinterpreted as unsigned."""
     found = {}
     for name in attributes:
         try:
             value = attributes[name]
         except ATTRIBUTE_ERRORS:
             continue
-        if name != UNSIGNED:
-            found[name] = _number(value, dtype) if name in (*NODATA_ATTRIBUTES, *RANGE_ATTRIBUTES) else value
+        if name != UNSIGNED_ATTRIBUTE:
+            found[name] = _reinterpreted(value, dtype) if name in (*NODATA_ATTRIBUTES, *RANGE_ATTRIBUTES) else value
     return found
 
 
-def _number(value: Any, dtype: str) -> Any:
-    """A number, or several, of the signed type as those of the unsigned one; anything else as it is."""
+def _reinterpreted(value: Any, dtype: str) -> Any:
+    """Signed integers reinterpreted as unsigned ones of the same width; other values unchanged."""
     import numpy as np
 
     array = np.asarray(value)

@@ -101,7 +101,7 @@ def choose_array(source: Source, headers: Sequence[Header], axes: int | None = N
 
 
 def open_chosen(file: ArrayContainer, source: Source, axes: int | None) -> ArrayReader:
-    """Opens the array that `choose` returns."""
+    """Opens the array that `choose_array` returns."""
     return file.array(str(choose_array(source, file.headers, axes).key))
 
 

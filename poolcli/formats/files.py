@@ -1,4 +1,4 @@
-"""Paths and URLs, and whether what they name has changed: fingerprints of inputs, checksums of outputs."""
+"""Paths and URLs: file systems of URLs with timeouts and retries, fingerprints of inputs, checksums of outputs."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from poolcli.errors import QUOTES, FileError, RequestError, error_text
 from poolcli.formats.table import FORMATS
 from poolcli.system.lazy_imports import need
 
-_SECRET = re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*@|\?.*=.*")  # a password, or a query as in signed URLs
-HTTP_WAITS = (0.5, 1, 2, 4, 8)  # seconds before a request to a web server is repeated
-TRIES = len(HTTP_WAITS) + 1  # of each request; botocore waits about as long between them
-SILENCE = 15.0  # seconds without a byte that end a try, as in s3fs
-PATIENCE = 60.0  # seconds in which requests are repeated whose answers break off
-BROKEN_OFF = ("ClientPayloadError", "IncompleteReadError", "ResponseStreamingError")  # of aiohttp and botocore
-BUSY = (429, 500, 502, 503, 504)  # what it answers if it may answer later
+_SECRET = re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*@|\?.*=.*")  # a password, or a query string as in signed URLs
+RETRY_WAITS = (0.5, 1, 2, 4, 8)  # seconds before each retry; botocore waits about as long
+MAX_ATTEMPTS = len(RETRY_WAITS) + 1
+SOCKET_TIMEOUT = 15.0  # seconds without a byte, as in s3fs
+RETRY_TIMEOUT = 60.0  # seconds after which incomplete responses are not retried
+INCOMPLETE_ERRORS = ("ClientPayloadError", "IncompleteReadError", "ResponseStreamingError")  # of aiohttp and botocore
+RETRY_STATUSES = (429, 500, 502, 503, 504)
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?:://|::)")
 
 
 @contextmanager
 def regular_file(path: str) -> Iterator[BinaryIO]:
-    """Opens a file; refuses devices, pipes and folders without waiting for them."""
+    """Opens a regular file for reading; refuses devices, pipes and folders without blocking."""
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as stream:
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
             raise FileError(f"{path}: is not a regular file")
@@ -45,22 +45,22 @@ def is_url(path: str | None) -> bool:
     return path is not None and _URL.match(path) is not None
 
 
-def shown(path: str) -> str:
-    """A path for messages: a URL without possible secrets."""
+def redacted(path: str) -> str:
+    """A path for messages: a URL without credentials and query."""
     return _SECRET.sub("...", path) if is_url(path) else path
 
 
 def check_url(path: str) -> None:
-    """Refuses a URL that contains a secret, because reports, lists and messages repeat it."""
+    """Refuses a URL that contains a secret, because reports and messages repeat it."""
     if is_url(path) and _SECRET.search(path):
         raise RequestError(
-            f"{shown(path)}: a URL must not contain secrets, because reports and logs show it; "
+            f"{redacted(path)}: a URL must not contain secrets, because reports and logs show it; "
             "put them where the store's own tools look for credentials"
         )
 
 
-def check_apart(source: str, output: str) -> None:
-    """Refuses an output that is the input, lies in it, or contains it: to replace it would remove what is read."""
+def check_distinct(source: str, output: str) -> None:
+    """Refuses an output that is the input, lies in it, or contains it: replacing it would remove the input."""
     first, second = (os.path.join(path if is_url(path) else os.path.realpath(path), "") for path in (source, output))
     if first == second:
         raise RequestError(f"output {output} is the input {source}; name another file or folder")
@@ -71,7 +71,7 @@ def check_apart(source: str, output: str) -> None:
 
 
 def exists(path: str) -> bool:
-    """Whether there is anything at a path or URL, also a broken link."""
+    """Whether a path or URL exists; a broken link does."""
     if not is_url(path):
         return os.path.lexists(path)
     system, place = filesystem(path)
@@ -79,12 +79,12 @@ def exists(path: str) -> bool:
         return bool(system.exists(place))
     except MemoryError:
         raise
-    except Exception as error:  # every store raises types of its own
-        raise FileError(f"{path}: {not_reached(error)}") from error
+    except Exception as error:  # fsspec's file systems have no common exception class
+        raise FileError(f"{path}: {unreachable(error)}") from error
 
 
 def filesystem(url: str) -> tuple[Any, str]:
-    """fsspec's file system of a URL, and the path in it. Credentials come from the environment."""
+    """fsspec's file system for a URL, and the path in it. Credentials come from the environment."""
     check_url(url)
     (core,) = need("fsspec.core", why=f"{url}: reading URLs needs fsspec")
     try:
@@ -93,79 +93,78 @@ def filesystem(url: str) -> tuple[Any, str]:
         raise RequestError(f"{url}: {str(error).splitlines()[0]}") from error
     except (ValueError, TypeError) as error:
         raise RequestError(f"{url}: is not a URL that can be read: {str(error).splitlines()[0]}") from error
-    return patient(system), str(place)
+    return with_retries(system), str(place)
 
 
-def patient(system: Any) -> Any:
-    """The same file system, which repeats a request for some seconds if a store is too busy or breaks off, and gives up
-    within two minutes if there is no answer.
+def with_retries(system: Any) -> Any:
+    """Sets timeouts and retries of an fsspec file system: busy servers are retried, and it fails within two minutes.
 
-    By default s3fs repeats what botocore has repeated already, reads even thrice over, so that 20 minutes pass without
-    an answer; and it asks for the size of an object before, to read parts of more than 50 MB at once. Requests to a web
-    server are not repeated at all by default.
+    By default s3fs retries requests that botocore has retried, so that a dead endpoint blocks for 20 minutes; with
+    `max_concurrency` above 1 it requests the size of each object before it reads. aiohttp does not retry at all.
     """
     if "s3" in system.protocol:
         system.retries = system.max_concurrency = 1
-        asked = {} if "AWS_MAX_ATTEMPTS" in os.environ else {"total_max_attempts": TRIES}
-        retries = {"mode": os.environ.get("AWS_RETRY_MODE", "standard"), **asked}
-        system.config_kwargs = {"retries": retries, **system.config_kwargs}  # when it connects
+        attempts = {} if "AWS_MAX_ATTEMPTS" in os.environ else {"total_max_attempts": MAX_ATTEMPTS}
+        retries = {"mode": os.environ.get("AWS_RETRY_MODE", "standard"), **attempts}
+        system.config_kwargs = {"retries": retries, **system.config_kwargs}  # used when it connects
     if "https" in system.protocol and "timeout" not in system.client_kwargs:
         import aiohttp
 
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=SILENCE, sock_read=SILENCE)
-        more = {"middlewares": (repeated,)} if hasattr(aiohttp, "ClientMiddlewareType") else {}  # from 3.12 on
-        system.client_kwargs = {"timeout": timeout, **more, **system.client_kwargs}  # of the session to come
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=SOCKET_TIMEOUT, sock_read=SOCKET_TIMEOUT)
+        # Middlewares exist from aiohttp 3.12 on.
+        more = {"middlewares": (retry_middleware,)} if hasattr(aiohttp, "ClientMiddlewareType") else {}
+        system.client_kwargs = {"timeout": timeout, **more, **system.client_kwargs}  # used when it connects
     return system
 
 
-async def unbroken(read: Callable[..., Awaitable[Any]], *asked: Any) -> Any:
-    """What a store answers; if an answer breaks off, or goes silent, that of a later request."""
+async def retry_read(read: Callable[..., Awaitable[Any]], *args: Any) -> Any:
+    """The result of a read, retried after incomplete responses and timeouts."""
     import asyncio
 
     begun = time.monotonic()
-    for wait in HTTP_WAITS:
+    for wait in RETRY_WAITS:
         try:
-            return await read(*asked)
+            return await read(*args)
         except Exception as error:
-            if not isinstance(error, TimeoutError) and type(error).__name__ not in BROKEN_OFF:
+            if not isinstance(error, TimeoutError) and type(error).__name__ not in INCOMPLETE_ERRORS:
                 raise
-            if time.monotonic() - begun > PATIENCE:
+            if time.monotonic() - begun > RETRY_TIMEOUT:
                 raise
         await asyncio.sleep(wait)
-    return await read(*asked)
+    return await read(*args)
 
 
-def content_of(system: Any, place: str) -> bytes:
-    """The content of an object."""
+def read_object(system: Any, place: str) -> bytes:
+    """The content of an object in a store."""
     if not getattr(system, "async_impl", False):
         return bytes(system.cat_file(place))
     (asyn,) = need("fsspec.asyn", why=f"{place}: reading URLs needs fsspec")
-    return bytes(asyn.sync(system.loop, unbroken, system._cat_file, place))
+    return bytes(asyn.sync(system.loop, retry_read, system._cat_file, place))
 
 
-async def repeated(request: Any, answer: Callable[[Any], Awaitable[Any]]) -> Any:
-    """The answer of a web server to a request that reads; if it is too busy or breaks off, to later ones."""
+async def retry_middleware(request: Any, answer: Callable[[Any], Awaitable[Any]]) -> Any:
+    """aiohttp middleware that retries GET and HEAD requests after lost connections and the `RETRY_STATUSES`."""
     import asyncio
 
     import aiohttp
 
-    for wait in HTTP_WAITS if request.method in ("GET", "HEAD") else ():
+    for wait in RETRY_WAITS if request.method in ("GET", "HEAD") else ():
         try:
             response = await answer(request)
-        except aiohttp.ClientConnectorError:  # there is no such server
+        except aiohttp.ClientConnectorError:  # no such host, or connection refused
             raise
         except aiohttp.ClientConnectionError:
             pass
         else:
-            if response.status not in BUSY:
+            if response.status not in RETRY_STATUSES:
                 return response
             response.release()
         await asyncio.sleep(wait)
     return await answer(request)
 
 
-def not_reached(error: Exception) -> str:
-    """What a message says of whatever an object store raised."""
+def unreachable(error: Exception) -> str:
+    """The message for an exception of an object store."""
     return f"cannot be reached: {error_text(error).strip(QUOTES)}"
 
 
@@ -173,7 +172,7 @@ BLOCK = 2**18  # bytes of one read
 
 
 class Fingerprint(NamedTuple):
-    """Size, time and inode of a file; of a folder, the sum of sizes and the newest time of all files in it."""
+    """Size, modification time and inode; for a folder, the total size and the newest time of its files."""
 
     size: int
     mtime_ns: int
@@ -181,7 +180,7 @@ class Fingerprint(NamedTuple):
 
 
 def fingerprint_of(path: str) -> Fingerprint:
-    """The fingerprint of a file, folder or URL; a constant for standard input. Raises an OSError if it is missing."""
+    """The fingerprint of a file, folder or URL; zeros for standard input. Raises an OSError if it is missing."""
     if path == "-":
         return Fingerprint(0, 0, 0)
     if is_url(path):
@@ -190,13 +189,13 @@ def fingerprint_of(path: str) -> Fingerprint:
     if not os.path.isdir(path):
         return Fingerprint(whole.st_size, whole.st_mtime_ns, whole.st_ino)
     size, newest = 0, whole.st_mtime_ns
-    for status in filter(None, states_in(path)):
+    for status in filter(None, file_stats(path)):
         size, newest = size + status.st_size, max(newest, status.st_mtime_ns)
     return Fingerprint(size, newest, whole.st_ino)
 
 
 def check_unchanged(path: str, before: Fingerprint) -> None:
-    """Refuses an input whose fingerprint is no longer `before`."""
+    """Raises a FileError if the fingerprint of an input is no longer `before`."""
     try:
         changed = fingerprint_of(path) != before
     except OSError:
@@ -206,7 +205,7 @@ def check_unchanged(path: str, before: Fingerprint) -> None:
 
 
 def _fingerprint_of_url(path: str) -> Fingerprint:
-    """The fingerprint of the metadata of a Zarr store at a URL; its chunks are too many."""
+    """The fingerprint of the root metadata of a Zarr store at a URL: listing all chunks would take too long."""
     system, place = filesystem(path)
     found = []
     for name in (name for row in FORMATS.values() if row.remote for name in row.markers):
@@ -219,10 +218,10 @@ def _fingerprint_of_url(path: str) -> Fingerprint:
 
 
 def checksum_of(path: str) -> str:
-    """The size and CRC-32 of a file; of a folder, those of the names and checksums of its files.
+    """The size and CRC-32 of a file, or of the names and checksums of the files in a folder.
 
-    It detects damage, not attacks: SHA-256 took a quarter of the time of halving a TIFF on processors without
-    instructions for it.
+    It detects damage, not attacks. SHA-256 took a quarter of the time of halving a TIFF on processors without SHA
+    instructions.
     """
     if os.path.isdir(path):
         lines = (f"{os.path.relpath(name, path)}\0{checksum_of(name)}\n" for name in _files_in(path))
@@ -239,8 +238,8 @@ def _checksum(parts: Iterable[bytes | memoryview]) -> str:
     return f"{size}-{found:08x}"
 
 
-def states_in(path: str) -> Iterator[os.stat_result | None]:
-    """The status of all files below a folder, and None for each folder, one by one: a store may have millions."""
+def file_stats(path: str) -> Iterator[os.stat_result | None]:
+    """Yields the status of each file below a folder, and None for each folder: a store may have millions."""
     folders = [path]
     while folders:
         with os.scandir(folders.pop()) as entries:

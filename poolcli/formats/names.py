@@ -1,6 +1,6 @@
-"""The gate for names: text from a file, a manifest or a template is data until a function here has made a name of it.
+"""Validation of names from files, manifests and templates, before they become paths or names of arrays in outputs.
 
-Whatever becomes a path, or the name of an array in a file, passes before the first byte is written.
+A name such as `../../x` in an input must not lead to a write outside the output (path traversal, CWE-22).
 """
 
 from __future__ import annotations
@@ -13,46 +13,44 @@ from poolcli.errors import FileError, PoolError, RequestError
 from poolcli.formats.table import Naming, output_format
 from poolcli.message_fields import field
 
-LONGEST_STEP = 255  # bytes, of a name in a folder of any common file system
-LONGEST_NAME = 1024  # bytes, of a key in an object store
-_ELSEWHERE = re.compile(r"[A-Za-z]:[/\\]|\\")  # how a path begins that another system takes for an absolute one
+MAX_COMPONENT = 255  # bytes of a file name on common file systems
+MAX_NAME = 1024  # bytes of a key in S3
+_WINDOWS_ABSOLUTE = re.compile(r"[A-Za-z]:[/\\]|\\")  # how a path begins that another system takes for an absolute one
 
 
-def below(name: str) -> str:
-    """A relative path that leads to something below the folder that it is put in, without slashes around it.
+def relative_path(name: str) -> str:
+    """The path without slashes around it, if it stays in the folder that it is joined to; otherwise a ValueError.
 
-    Raises a ValueError that says what is wrong with any other text.
-
-    >>> below("/a/b")
+    >>> relative_path("/a/b")
     'a/b'
-    >>> below("a/../../b")
+    >>> relative_path("a/../../b")
     Traceback (most recent call last):
         ...
     ValueError: it has the path component '..'
     """
-    steps = name.strip("/").split("/")
+    parts = name.strip("/").split("/")
     if "\0" in name:
         raise ValueError("it holds a NUL character")
     try:
         os.fsencode(name)
-    except UnicodeEncodeError:  # a lone surrogate that stands for no byte: no path can have it
+    except UnicodeEncodeError:  # a lone surrogate outside U+DC80..U+DCFF, which stand for bytes (PEP 383)
         raise ValueError("it is not valid UTF-8") from None
-    for step in steps:
-        if step in ("", ".", ".."):
-            raise ValueError(f"it has the path component {step!r}" if step else "it has an empty path component")
-    return "/".join(steps)
+    for part in parts:
+        if part in ("", ".", ".."):
+            raise ValueError(f"it has the path component {part!r}" if part else "it has an empty path component")
+    return "/".join(parts)
 
 
 def array_names(path: str, keys: Sequence[str | None], error: type[PoolError] = FileError) -> list[str]:
-    """What arrays of these keys are called in the output at `path`, each checked; None is an array without a name.
+    """The validated names of arrays with these keys in the output at `path`; None stands for the default name.
 
-    Raises `error` for a key that cannot be a name there, and a RequestError for two that would be the same.
+    Raises `error` for a key that is not a valid name there, and a RequestError if two arrays would have the same name.
     """
     row = output_format(path)
     if not row.is_container:
         return ["" for _ in keys]
     names = [_array_name(path, key, row.naming, error) for key in keys]
-    _refuse_clashes(path, names, row.naming.nested)
+    _check_unique(path, names, row.naming.nested)
     return names
 
 
@@ -60,49 +58,49 @@ def _array_name(path: str, key: str | None, naming: Naming, error: type[PoolErro
     if not key:
         return naming.default
     try:
-        name = below(key)
+        name = relative_path(key)
         _check(name, naming)
     except ValueError as reason:
         remedy = f"name it yourself: {field('output', f'{path}:/NAME')}"
-        quoted = ascii(key) if len(key) <= LONGEST_STEP else f"{key[:LONGEST_STEP]!a}..."
+        quoted = ascii(key) if len(key) <= MAX_COMPONENT else f"{key[:MAX_COMPONENT]!a}..."
         raise error(f"{path}: cannot hold an array called {quoted}: {reason}; {remedy}") from None
     return name
 
 
 def _check(name: str, naming: Naming) -> None:
-    """Raises a ValueError for a name that files of a format do not hold, or that others could not unpack."""
-    steps = name.split("/")
-    if _ELSEWHERE.match(name) or ".." in re.split(r"[/\\]", name):
+    """Raises a ValueError for a name that the format does not allow, or that other systems could not extract."""
+    parts = name.split("/")
+    if _WINDOWS_ABSOLUTE.match(name) or ".." in re.split(r"[/\\]", name):
         raise ValueError("other systems read it as a path out of the folder")
     try:
         encoded = name.encode("utf-8", "surrogateescape" if naming.any_bytes else "strict")
     except UnicodeEncodeError:
         raise ValueError("it is not valid UTF-8") from None
-    if len(encoded) > LONGEST_NAME:
-        raise ValueError(f"it has {len(encoded):,} bytes, at most {LONGEST_NAME:,} are possible")
-    longest = max(len(step.encode("utf-8", "surrogateescape")) for step in steps)
-    if longest > LONGEST_STEP:
-        raise ValueError(f"it has a path component of {longest} bytes, at most {LONGEST_STEP} are possible")
-    own = next((step for step in steps if step in naming.reserved), None)
-    if own is not None:
-        raise ValueError(f"the format reserves the name {own}")
+    if len(encoded) > MAX_NAME:
+        raise ValueError(f"it has {len(encoded):,} bytes, at most {MAX_NAME:,} are possible")
+    longest = max(len(part.encode("utf-8", "surrogateescape")) for part in parts)
+    if longest > MAX_COMPONENT:
+        raise ValueError(f"it has a path component of {longest} bytes, at most {MAX_COMPONENT} are possible")
+    reserved = next((part for part in parts if part in naming.reserved), None)
+    if reserved is not None:
+        raise ValueError(f"the format reserves the name {reserved}")
 
 
-def _refuse_clashes(path: str, names: Sequence[str], nested: bool) -> None:
-    """Refuses two arrays of one name, and where names have groups an array that would be the group of another."""
+def _check_unique(path: str, names: Sequence[str], nested: bool) -> None:
+    """Refuses two arrays of one name, and in `nested` formats an array that would also be the group of another."""
     seen = set(names)
     if len(seen) < len(names):
         doubled = next(name for name in names if names.count(name) > 1)
         raise RequestError(f"{path}: two arrays would both be called {doubled}; name the arrays, one file for each")
-    inner = next((name for name in names if nested and _groups(name) & seen), None)
+    inner = next((name for name in names if nested and _parent_groups(name) & seen), None)
     if inner is not None:
-        outer = min(_groups(inner) & seen, key=len)
+        outer = min(_parent_groups(inner) & seen, key=len)
         raise RequestError(
             f"{path}: {outer or 'the whole file'} would be both an array and the group of {inner}; pool one of them"
         )
 
 
-def _groups(name: str) -> set[str]:
-    """The groups on the way to a name, the root among them."""
-    steps = name.split("/") if name else []
-    return {"/".join(steps[:depth]) for depth in range(len(steps))}
+def _parent_groups(name: str) -> set[str]:
+    """The parent groups of a name, with the root."""
+    parts = name.split("/") if name else []
+    return {"/".join(parts[:depth]) for depth in range(len(parts))}

@@ -1,4 +1,4 @@
-"""Files of one array as it lies in memory: .npy, .npy.gz, and files without a header (`--raw`)."""
+"""Uncompressed arrays: .npy and .npy.gz files, and raw data without a header (`--raw`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
 from poolcli.dtypes import DTYPES, lookup, numpy_dtype
 from poolcli.errors import FileError, RequestError
-from poolcli.formats.atomic import byte_stream, is_device
+from poolcli.formats.atomic import atomic_stream, is_device
 from poolcli.formats.checks import as_file_error, byte_count, check_dtype, check_expansion, check_rank, human_bytes
 from poolcli.formats.files import regular_file
 from poolcli.formats.records import (
@@ -33,7 +33,7 @@ from poolcli.formats.records import (
     WriteOptions,
     whole_region,
 )
-from poolcli.formats.resumable import Journal, Progress, contiguous_runs, continued_file
+from poolcli.formats.resumable import Journal, Progress, contiguous_runs, resumable_file
 from poolcli.message_fields import field
 from poolcli.system.lazy_imports import loading
 
@@ -45,44 +45,44 @@ if TYPE_CHECKING:
 
 
 MAGIC = b"\x93NUMPY"
-LENGTHS = {b"\x01\x00": 2, b"\x02\x00": 4, b"\x03\x00": 4}  # bytes of the header's length, by version
-LONGEST_HEADER = 65_536
-MOST_AXES = 32
-AT_ONCE = 2**20  # bytes
-MOST_BYTES = 2**63 - 1  # of a numpy array, counting lengths of 0 as 1
+LENGTH_BYTES = {b"\x01\x00": 2, b"\x02\x00": 4, b"\x03\x00": 4}  # width of the header length, by version
+MAX_HEADER = 65_536
+MAX_AXES = 32  # numpy 1 allows 32 axes, numpy 2 64
+BLOCK = 2**20  # bytes
+MAX_BYTES = 2**63 - 1  # of a numpy array, with lengths of 0 counted as 1
 GZIP = b"\x1f\x8b"
-# What numpy raises for headers: MemoryError and RecursionError mean that brackets are nested too deeply.
-BROKEN = (ValueError, TypeError, SyntaxError, LookupError, MemoryError, RecursionError, tokenize.TokenError)
+# Raised by numpy for damaged headers: MemoryError and RecursionError mean brackets that are nested too deeply.
+HEADER_ERRORS = (ValueError, TypeError, SyntaxError, LookupError, MemoryError, RecursionError, tokenize.TokenError)
 
 
 @contextmanager
 def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
-    """The array, read region by region; refuses a header that claims more than the file holds."""
+    """Opens a .npy or .npy.gz file. Raises a FileError if the header claims more data than the file holds."""
     if source.path == "-":
-        yield streamed("-", sys.stdin.buffer)
+        yield stream_reader("-", sys.stdin.buffer)
         return
     with open(source.path, "rb") as stream:
         if stream.read(len(GZIP)) == GZIP:
             with gzip.open(source.path, "rb") as unpacked:
-                yield _unpacked(source.path, cast("BinaryIO", unpacked), options)
+                yield _gzip_reader(source.path, cast("BinaryIO", unpacked), options)
             return
         stream.seek(0)
         dtype, header, fortran = parse_header(source.path, stream)
         start, size = stream.tell(), os.fstat(stream.fileno()).st_size
         check_size(source.path, header, size - start)
-        header = _with_rest(header, size - start - _bytes(header))
-        file = Flat(header, stream, dtype, fortran, start)
-        if fortran and len(header.shape) > 1:  # its regions are runs of a few elements all over the file
+        header = _with_trailing_note(header, size - start - _bytes(header))
+        file = UncompressedReader(header, stream, dtype, fortran, start)
+        if fortran and len(header.shape) > 1:  # a region would be many short runs all over the file
             yield InMemoryReader(header, lambda: (file.read(whole_region(header.shape)), Metadata()))
             return
         yield file
 
 
 @dataclass(slots=True)
-class Flat:
-    """An array stored uncompressed in a file.
+class UncompressedReader:
+    """Reads regions of an array that is stored uncompressed, from the offset `start` of a stream.
 
-    Regions are read, not mapped into memory: a process that reads a map of a file that has shrunk is killed (SIGBUS).
+    The file is not memory-mapped: if it is truncated meanwhile, access to a map kills the process (SIGBUS).
     """
 
     header: Header
@@ -104,7 +104,7 @@ class Flat:
         array = np.empty(tuple(map(len, stored)), self.dtype)
         if array.size:
             self._fill(array.reshape(-1).view(np.uint8).data, shape, stored, array.itemsize)
-        array = _as_stored(array, self.header)
+        array = _with_valid_bools(array, self.header)
         return array.T if self.fortran else array
 
     def _fill(self, target: memoryview, shape: tuple[int, ...], region: Ranges, itemsize: int) -> None:
@@ -112,60 +112,62 @@ class Flat:
         for first, length in contiguous_runs(shape, region):
             part = target[done : done + length * itemsize]
             self.stream.seek(self.start + first * itemsize)
-            if self.stream.readinto(part) < len(part):  # type: ignore[attr-defined]  # a buffered stream has it
+            if self.stream.readinto(part) < len(part):  # type: ignore[attr-defined]  # buffered streams have readinto
                 raise FileError(f"{self.stream.name}: became shorter while it was being read")
             done += len(part)
 
 
-def streamed(name: str, stream: BinaryIO) -> InMemoryReader:
-    """The array of a stream that cannot seek."""
+def stream_reader(name: str, stream: BinaryIO) -> InMemoryReader:
+    """A reader of the .npy data in a stream, which need not be seekable."""
     dtype, header, fortran = parse_header(name, stream)
-    check_size(name, header, _bytes(header))  # the length of the data is not known before it has been read
-    return InMemoryReader(header, lambda: (_read_rest(name, stream, dtype, header, fortran), Metadata()))
+    check_size(name, header, _bytes(header))  # refuses impossible shapes; the length of the stream is unknown
+    return InMemoryReader(header, lambda: (_read_stream(name, stream, dtype, header, fortran), Metadata()))
 
 
-def _read_rest(name: str, stream: BinaryIO, dtype: Any, header: Header, fortran: bool) -> NDArray[Any]:
+def _read_stream(name: str, stream: BinaryIO, dtype: Any, header: Header, fortran: bool) -> NDArray[Any]:
     import numpy as np
 
     array = np.empty(header.shape, dtype, order="F" if fortran else "C")
     target = array.reshape(-1, order="A").view(np.uint8).data if array.size else memoryview(b"")
     done = 0
     while done < len(target):
-        count = stream.readinto(target[done : done + AT_ONCE])  # type: ignore[attr-defined]  # a buffered stream has it
+        count = stream.readinto(target[done : done + BLOCK])  # type: ignore[attr-defined]  # as above
         if not count:
             check_size(name, header, done)
         done += count
-    return _as_stored(array, header)
+    return _with_valid_bools(array, header)
 
 
-def _as_stored(array: NDArray[Any], header: Header) -> NDArray[Any]:
-    """The array; bytes of a bool that are neither 0 nor 1 are true."""
+def _with_valid_bools(array: NDArray[Any], header: Header) -> NDArray[Any]:
+    """The array; of bool, bytes other than 0 and 1 become 1, because numpy's loops rely on these values."""
     import numpy as np
 
     return array.view(np.uint8) != 0 if header.dtype == "bool" else array
 
 
 def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:
-    """Writes the one array in C order; `-` is standard output."""
-    with byte_stream(path, options.overwrite) as stream:
+    """Writes an array in C order; `-` is standard output."""
+    with atomic_stream(path, options.overwrite) as stream:
         write_to(stream, arrays[0].array)
     return ()
 
 
 def write_to(stream: IO[bytes], array: NDArray[Any]) -> None:
-    """Writes the header and the elements in C order, in pieces: `numpy.lib.format.write_array` copies 32 MiB at once,
-    and does not report the system's error number for a file.
+    """Writes the header and the elements in C order.
+
+    Elements are copied in blocks of 1 MiB only if they are not in C order: `numpy.lib.format.write_array` copies blocks
+    of 16 MiB, and its OSError for a full disk has no error number.
     """
     import numpy as np
 
-    stream.write(_header(array.shape, array.dtype))
+    stream.write(_encode_header(array.shape, array.dtype))
     flags: Any = ["external_loop", "buffered", "zerosize_ok"]
-    contiguous: Any = [["readonly", "contig"]]  # fills the buffer only where elements are not in C order
-    for piece in np.nditer(array, flags, contiguous, order="C", buffersize=max(1, AT_ONCE // array.itemsize)):
+    contiguous: Any = [["readonly", "contig"]]
+    for piece in np.nditer(array, flags, contiguous, order="C", buffersize=max(1, BLOCK // array.itemsize)):
         stream.write(np.asarray(piece).view(np.uint8).data)
 
 
-def _header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
+def _encode_header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
     import numpy as np
 
     head = io.BytesIO()
@@ -176,25 +178,25 @@ def _header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
 
 @contextmanager
 def open_writer(path: str, spec: Spec, options: WriteOptions) -> Iterator[RegionWriter]:
-    """Writes an array region by region; with an `identity`, continues what a run of that identity left.
+    """Writes an array region by region; with an `identity`, resumes an interrupted run of the same identity.
 
-    Standard output, pipes and devices are streams: they take regions from front to back only.
+    Standard output, pipes and devices take regions from front to back only.
     """
     import numpy as np
 
-    head = _header(spec.shape, np.dtype(spec.dtype))
+    head = _encode_header(spec.shape, np.dtype(spec.dtype))
     is_stream = path == "-" or is_device(path)
     if is_stream or options.identity is None:
-        with byte_stream(path, options.overwrite) as stream:
-            yield _Sink(stream, head, spec, front_to_back=is_stream)
+        with atomic_stream(path, options.overwrite) as stream:
+            yield _Writer(stream, head, spec, front_to_back=is_stream)
         return
-    with continued_file(path, options.overwrite, options.identity) as (stream, journal):
+    with resumable_file(path, options.overwrite, options.identity) as (stream, journal):
         stream.seek(0)
-        yield _Sink(stream, head, spec, journal)
+        yield _Writer(stream, head, spec, journal)
 
 
-class _Sink:
-    """Writes each contiguous run of a region at its offset; with a `journal`, continues the file of another run."""
+class _Writer:
+    """Writes each contiguous run of a region at its offset; with a `journal`, resumes an interrupted run."""
 
     notes: tuple[str, ...] = ()
     unit: tuple[int, ...] | None = None
@@ -209,7 +211,7 @@ class _Sink:
         self._progress = Progress(journal, self._is_stored)
 
     def _is_stored(self, region: Ranges) -> bool:
-        """Whether a region of the journal is one of this array, and in the file as it was left."""
+        """Whether a region from the journal lies in this array, and in the part of the file that exists."""
         if len(region) != len(self._shape):
             return False
         if not all(0 <= axis.start < axis.stop <= size for axis, size in zip(region, self._shape, strict=True)):
@@ -239,7 +241,7 @@ class _Sink:
 def parse_header(name: str, stream: BinaryIO) -> tuple[np.dtype[Any], Header, bool]:
     """The numpy dtype, the header, and whether the data is in Fortran order.
 
-    numpy parses the text, of which it is given at most 64 KiB: it would read any length that the file claims.
+    numpy parses the header, but the length is checked here first: numpy would allocate any length that a file claims.
     """
     magic = stream.read(6)
     if not magic and name == "-":
@@ -247,40 +249,40 @@ def parse_header(name: str, stream: BinaryIO) -> tuple[np.dtype[Any], Header, bo
     if magic != MAGIC:
         raise FileError(f"{name}: is not a .npy file (its first bytes are not those of one)")
     version = stream.read(2)
-    if version not in LENGTHS:
+    if version not in LENGTH_BYTES:
         raise FileError(f"{name}: has .npy version {'.'.join(map(str, version)) or 'none'}; 1.0, 2.0 and 3.0 are read")
-    size = stream.read(LENGTHS[version])
+    size = stream.read(LENGTH_BYTES[version])
     length = int.from_bytes(size, "little")
-    text = stream.read(min(length, LONGEST_HEADER + 1))
-    if length > LONGEST_HEADER:
+    text = stream.read(min(length, MAX_HEADER + 1))
+    if length > MAX_HEADER:
         raise FileError(
-            f"{name}: its .npy header claims {human_bytes(length)}; at most {human_bytes(LONGEST_HEADER)} are read"
+            f"{name}: its .npy header claims {human_bytes(length)}; at most {human_bytes(MAX_HEADER)} are read"
         )
     if len(text) < length or not size:
         raise FileError(f"{name}: ends inside its .npy header")
-    shape, fortran, dtype = _parsed(name, io.BytesIO(len(text).to_bytes(4, "little") + text))
+    shape, fortran, dtype = _parse_dict(name, io.BytesIO(len(text).to_bytes(4, "little") + text))
     if dtype.names or dtype.subdtype:
         raise FileError(f"{name}: holds a structured type; poolcli pools bool, integers and floats")
     if dtype.hasobject:
         raise FileError(f"{name}: holds Python objects (pickle), which poolcli never loads; store numbers instead")
     kind = check_dtype(name, dtype.name)
     check_rank(name, shape)
-    if len(shape) > MOST_AXES:
-        raise FileError(f"{name}: has {len(shape)} axes; at most {MOST_AXES} are read")
+    if len(shape) > MAX_AXES:
+        raise FileError(f"{name}: has {len(shape)} axes; at most {MAX_AXES} are read")
     return dtype, Header("npy", shape, kind), fortran
 
 
-def _parsed(name: str, text: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+def _parse_dict(name: str, text: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     with loading():
         import numpy as np
 
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of headers by Python 2, and of numbers that run into words
-            shape, fortran, dtype = np.lib.format.read_array_header_2_0(text, max_header_size=LONGEST_HEADER)
+            warnings.simplefilter("ignore")  # about headers written by Python 2, and invalid literals such as `1if`
+            shape, fortran, dtype = np.lib.format.read_array_header_2_0(text, max_header_size=MAX_HEADER)
         if any(type(size) is not int for size in shape):
             raise TypeError("a length is not an integer")
-    except BROKEN as error:
+    except HEADER_ERRORS as error:
         raise FileError(f"{name}: its .npy header is broken") from error
     if any(size < 0 for size in shape):
         raise FileError(f"{name}: its .npy header has a negative dimension")
@@ -291,15 +293,15 @@ def _bytes(header: Header) -> int:
     return byte_count(header.shape, DTYPES[header.dtype].itemsize)
 
 
-def _with_rest(header: Header, rest: int) -> Header:
-    """The header with a note on the bytes that follow the array, if there are any."""
+def _with_trailing_note(header: Header, rest: int) -> Header:
+    """The header with a note on trailing bytes, if there are any."""
     return replace(header, notes=(f"{human_bytes(rest)} after the array are ignored",)) if rest else header
 
 
 def check_size(name: str, header: Header, stored: int) -> None:
-    """Refuses a header that claims more bytes than are stored."""
+    """Raises a FileError if the header claims more bytes than are stored."""
     claimed = _bytes(header)
-    if not claimed and byte_count([size or 1 for size in header.shape], DTYPES[header.dtype].itemsize) > MOST_BYTES:
+    if not claimed and byte_count([size or 1 for size in header.shape], DTYPES[header.dtype].itemsize) > MAX_BYTES:
         raise FileError(f"{name}: claims an empty array of an impossible shape")
     if claimed > stored:
         raise FileError(
@@ -307,25 +309,25 @@ def check_size(name: str, header: Header, stored: int) -> None:
         )
 
 
-def _unpacked(path: str, stream: BinaryIO, options: ReadOptions) -> InMemoryReader:
-    """The array in a .npy.gz file, unpacked when it is first read."""
-    with _translated(path):
-        file = streamed(path, stream)
+def _gzip_reader(path: str, stream: BinaryIO, options: ReadOptions) -> InMemoryReader:
+    """A reader of a .npy.gz file, which is decompressed at the first read."""
+    with _gzip_errors(path):
+        file = stream_reader(path, stream)
     header = replace(file.header, format="npy.gz")
     check_expansion(path, os.path.getsize(path), _bytes(header), options.allowed)
 
     def load() -> tuple[NDArray[Any], Metadata]:
-        with _translated(path):
+        with _gzip_errors(path):
             found = file.load()
-            while stream.read(AT_ONCE):  # up to the end, where the checksum is compared
+            while stream.read(BLOCK):  # up to the end, where the checksum is compared
                 pass
         return found
 
     return InMemoryReader(header, load)
 
 
-def _translated(path: str) -> AbstractContextManager[None]:
-    """Turns errors about damaged gzip data into a FileError."""
+def _gzip_errors(path: str) -> AbstractContextManager[None]:
+    """Converts errors about damaged gzip data to a FileError."""
     damaged = (EOFError, zlib.error, gzip.BadGzipFile)
     return as_file_error(path, damaged, lambda error: f"is not a whole gzip file ({error})")
 
@@ -335,17 +337,17 @@ RAW_EXAMPLE = "1,3,64,64,uint8"
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """The array of a file without a header, in C order; `order` is the byte order, as numpy writes it."""
+    """Shape, dtype and byte order (`<` or `>`) of a file without a header, whose elements are in C order."""
 
     shape: tuple[int, ...]
     dtype: str
     order: Literal["<", ">"] = "<"
 
 
-def raw_from(text: str) -> Raw:
-    """A shape and a type as they are typed: `1,3,64,64,uint8`, or `64x64,>f4` for big-endian numbers.
+def parse_raw(text: str) -> Raw:
+    """Parses the value of `--raw`: `1,3,64,64,uint8`, or `64x64,>f4` for big-endian numbers.
 
-    >>> raw_from("64x64,>f4")
+    >>> parse_raw("64x64,>f4")
     Raw(shape=(64, 64), dtype='float32', order='>')
     """
     lengths, _, kind = text.replace(" ", "").rpartition(",")
@@ -358,7 +360,7 @@ def raw_from(text: str) -> Raw:
 
 @contextmanager
 def open_raw(source: Source, raw: Raw) -> Iterator[ArrayReader]:
-    """The array of a file without a header, read region by region; refuses a file that is shorter."""
+    """Opens a file without a header. Raises a FileError if it is shorter than the array."""
     path = source.path
     if path == "-":
         raise FileError(f"-: standard input is a .npy stream; {field('raw')} is for files; leave it out")
@@ -371,5 +373,5 @@ def open_raw(source: Source, raw: Raw) -> Iterator[ArrayReader]:
             raise FileError(
                 f"{path}: {field('raw')} says {human_bytes(claimed)} of data, but the file holds {human_bytes(stored)}"
             )
-        header = _with_rest(header, stored - claimed)
-        yield Flat(header, stream, numpy_dtype(raw.dtype).newbyteorder(raw.order), False, 0)
+        header = _with_trailing_note(header, stored - claimed)
+        yield UncompressedReader(header, stream, numpy_dtype(raw.dtype).newbyteorder(raw.order), False, 0)

@@ -1,4 +1,4 @@
-"""The .npz format: a zip archive of .npy members, read one at a time, never by pickle."""
+"""The .npz format: a zip archive of .npy members. Each is decompressed when it is read; pickles are never loaded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
 from poolcli.errors import FileError, error_text
 from poolcli.formats import npy
-from poolcli.formats.atomic import byte_stream
+from poolcli.formats.atomic import atomic_stream
 from poolcli.formats.checks import as_file_error, check_expansion, check_zip_directory, open_chosen
 from poolcli.formats.names import array_names
 from poolcli.formats.records import (
@@ -35,7 +35,7 @@ from poolcli.formats.records import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_BROKEN = (
+ZIP_ERRORS = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, IndexError, NotImplementedError, OSError,
     RuntimeError, ValueError,
 )  # fmt: skip
@@ -43,14 +43,14 @@ _BROKEN = (
 
 @contextmanager
 def open_container(path: str, options: ReadOptions) -> Iterator[_Archive]:
-    """Opens the archive; its members are decompressed when they are first read."""
-    with _translated(path):
+    """Opens the archive without decompressing its members."""
+    with _zip_errors(path):
         check_zip_directory(path, options.limit)
         archive = zipfile.ZipFile(path)
     with archive:
-        doubled = sorted(name for name, count in Counter(archive.namelist()).items() if count > 1)
-        if doubled:
-            raise FileError(f"{path}: holds two members called {doubled[0]}; it is ambiguous")
+        duplicates = sorted(name for name, count in Counter(archive.namelist()).items() if count > 1)
+        if duplicates:
+            raise FileError(f"{path}: holds two members called {duplicates[0]}; it is ambiguous")
         yield _Archive(path, archive, options)
 
 
@@ -63,7 +63,7 @@ class _Archive:
     @property
     def headers(self) -> list[Header]:
         found = []
-        with _translated(self.path):
+        with _zip_errors(self.path):
             for info in self.archive.infolist():
                 with suppress(FileError):
                     found.append(self._header(info))
@@ -75,43 +75,46 @@ class _Archive:
         return [name for name in map(_key_of, self.archive.infolist()) if name not in pooled]
 
     def member(self, key: str) -> zipfile.ZipInfo | None:
-        """What the archive says of an array; None where it has none of the name."""
+        """The zip entry of an array; None if there is none."""
         members = self.archive.NameToInfo
         return members.get(f"{key}.npy") or members.get(key)
 
     def array(self, key: str) -> ArrayReader:
         info = self.member(key)
-        assert info is not None  # noqa: S101  # a key that the headers have
-        with _translated(self.path):
+        assert info is not None  # noqa: S101  # keys come from the headers
+        with _zip_errors(self.path):
             header = self._header(info)
         where = f"{self.path}:{key}"
         npy.check_size(where, header, info.file_size)
         check_expansion(where, info.compress_size, info.file_size, self.options.allowed)
-        return InMemoryReader(header, lambda: (self._inflated(where, info), Metadata()))
+        return InMemoryReader(header, lambda: (self._decompress(where, info), Metadata()))
 
     def _header(self, info: zipfile.ZipInfo) -> Header:
-        with self._opened(info) as stream:
+        with self._open_member(info) as stream:
             _, header, _ = npy.parse_header(f"{self.path}:{info.filename}", cast("BinaryIO", stream))
         return Header("npz", header.shape, header.dtype, key=_key_of(info))
 
-    def _inflated(self, where: str, info: zipfile.ZipInfo) -> NDArray[Any]:
-        with _translated(self.path), self._opened(info) as stream:
-            file = npy.streamed(where, cast("BinaryIO", stream))
+    def _decompress(self, where: str, info: zipfile.ZipInfo) -> NDArray[Any]:
+        with _zip_errors(self.path), self._open_member(info) as stream:
+            file = npy.stream_reader(where, cast("BinaryIO", stream))
             array = file.read(whole_region(file.header.shape))
-            while not isinstance(stream, bz2.BZ2File) and stream.read(npy.AT_ONCE):
-                pass  # at the end the checksum is compared
+            while not isinstance(stream, bz2.BZ2File) and stream.read(npy.BLOCK):
+                pass  # zipfile compares the checksum at the end of the member
         return array
 
     @contextmanager
-    def _opened(self, info: zipfile.ZipInfo) -> Iterator[IO[bytes]]:
-        """The bytes of a member; of bzip2 in pieces, because zipfile unpacks 4 KiB at once, to up to 4 GiB."""
-        with self.archive.open(info) as stream:  # refuses what is no member, or encrypted
+    def _open_member(self, info: zipfile.ZipInfo) -> Iterator[IO[bytes]]:
+        """The decompressed stream of a member.
+
+        bzip2 is read with BZ2File: zipfile decompresses 4 KiB of input at once, which can be 4 GiB of output.
+        """
+        with self.archive.open(info) as stream:  # checks the local header, and refuses encryption
             if info.compress_type != zipfile.ZIP_BZIP2:
                 yield stream
                 return
         with open(self.path, "rb") as packed:
             packed.seek(info.header_offset)
-            lengths = struct.unpack("<26x2H", packed.read(30))  # of the name and of what comes before the data
+            lengths = struct.unpack("<26x2H", packed.read(30))  # of the name and extra field (APPNOTE.TXT 4.3.7)
             packed.seek(sum(lengths), os.SEEK_CUR)
             with bz2.BZ2File(packed) as unpacked:
                 yield unpacked
@@ -123,20 +126,23 @@ def _key_of(info: zipfile.ZipInfo) -> str:
 
 @contextmanager
 def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
-    """The chosen array, decompressed when it is first read."""
+    """Opens the chosen array; it is decompressed at the first read."""
     with open_container(source.path, options) as file:
-        named = source.key is not None and file.member(source.key) is not None
-        yield file.array(str(source.key)) if named else open_chosen(file, source, options.ndim)
+        exists = source.key is not None and file.member(source.key) is not None
+        yield file.array(str(source.key)) if exists else open_chosen(file, source, options.ndim)
 
 
 def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:
-    """Writes arrays, deflated, under their keys (the name `arr_0` without one)."""
+    """Writes arrays compressed with deflate, as `np.savez_compressed` does; an array without a key is `arr_0`."""
     names = array_names(path, [named.spec.key for named in arrays])
-    flat = [name.replace("/", "_") for name in names]  # unless that would give two members one name
+    flat = [name.replace("/", "_") for name in names]  # unless two members would get the same name
     names = flat if len(set(flat)) == len(flat) else names
-    with byte_stream(path, options.overwrite) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+    with (
+        atomic_stream(path, options.overwrite) as stream,
+        zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive,
+    ):
         for name, named in zip(names, arrays, strict=True):
-            # With a fixed date, the same array gives the same bytes.
+            # With a fixed date, equal arrays give equal files.
             member = zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0))
             member.compress_type = zipfile.ZIP_DEFLATED
             with archive.open(member, "w", force_zip64=True) as target:
@@ -144,12 +150,12 @@ def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tup
     return ()
 
 
-def _translated(path: str) -> AbstractContextManager[None]:
-    """Turns errors about damaged archives into a FileError of one line."""
-    return as_file_error(path, _BROKEN, _said)
+def _zip_errors(path: str) -> AbstractContextManager[None]:
+    """Converts errors about damaged archives to a FileError."""
+    return as_file_error(path, ZIP_ERRORS, _describe)
 
 
-def _said(error: Exception) -> str:
-    damaged = isinstance(error, OSError) and error.errno == EINVAL  # a place before the start of the file
-    said = "its directory is damaged" if damaged else getattr(error, "strerror", None) or error_text(error)
-    return f"is not a readable .npz file ({said})"
+def _describe(error: Exception) -> str:
+    damaged = isinstance(error, OSError) and error.errno == EINVAL  # a seek to a negative offset
+    reason = "its directory is damaged" if damaged else getattr(error, "strerror", None) or error_text(error)
+    return f"is not a readable .npz file ({reason})"

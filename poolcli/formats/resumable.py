@@ -1,4 +1,4 @@
-"""Resumable outputs: files and folders that an interrupted run continues, also by several processes (shards)."""
+"""Resumable outputs: regions of arrays, the journal of written regions, and outputs of sharded runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from poolcli.plan.region import Ranges
 
-MOST_AT_ONCE = 1024  # chunks of one call, for each of which zarr takes about 10 KB, HDF5 6
+MAX_CHUNKS = 1024  # per call of a library; zarr takes about 10 KB of memory for each, HDF5 6 KB
 
 
 def contiguous_runs(shape: Sequence[int], region: Ranges) -> Iterator[tuple[int, int]]:
@@ -52,9 +52,7 @@ def contiguous_runs(shape: Sequence[int], region: Ranges) -> Iterator[tuple[int,
 
 
 class CoveredRegions:
-    """A union of regions, which may be of arrays of different ranks. Neighbours are joined, so that few are left in any
-    usual order.
-    """
+    """A union of regions. Adjacent regions are merged, so that few remain for any usual order of writing."""
 
     def __init__(self, regions: Iterable[Ranges] = ()) -> None:
         self._regions: list[Ranges] = []
@@ -66,15 +64,15 @@ class CoveredRegions:
         if not all(region):
             return  # it is empty
         for other in self._regions:
-            joined = _joined(other, region)
-            if joined is not None:
+            merged = _merged(other, region)
+            if merged is not None:
                 self._regions.remove(other)
-                self.add(joined)
+                self.add(merged)
                 return
         self._regions.append(region)
 
     def holds(self, region: Ranges) -> bool:
-        """Whether a region is empty, or lies in one of these."""
+        """Whether a region is empty or lies in one of these."""
         return not all(region) or any(
             len(done) == len(region)
             and all(a.start <= b.start and b.stop <= a.stop for a, b in zip(done, region, strict=True))
@@ -85,8 +83,8 @@ class CoveredRegions:
         return iter(self._regions)
 
 
-def _joined(one: Ranges, other: Ranges) -> Ranges | None:
-    """The union of two regions that differ along one axis at most, and touch or overlap there; None for others."""
+def _merged(one: Ranges, other: Ranges) -> Ranges | None:
+    """The union of two regions if it is a region: they differ along at most one axis, and touch or overlap there."""
     if len(one) != len(other):
         return None
     axes = [axis for axis, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]
@@ -98,8 +96,8 @@ def _joined(one: Ranges, other: Ranges) -> Ranges | None:
     return (*one[: axes[0]], range(min(a.start, b.start), max(a.stop, b.stop)), *one[axes[0] + 1 :])
 
 
-def batches(region: Ranges, chunk: Sequence[int], most: int = MOST_AT_ONCE) -> Iterator[Ranges]:
-    """The region in parts, cut between chunks, that touch at most `most` chunks each.
+def batches(region: Ranges, chunk: Sequence[int], most: int = MAX_CHUNKS) -> Iterator[Ranges]:
+    """Splits a region at chunk boundaries into parts that touch at most `most` chunks each.
 
     >>> list(batches((range(3, 9),), (4,)))
     [(range(3, 9),)]
@@ -119,7 +117,7 @@ def batches(region: Ranges, chunk: Sequence[int], most: int = MOST_AT_ONCE) -> I
 
 
 def read_in_batches(region: Ranges, chunk: Sequence[int], dtype: Any, read: Callable[[Ranges], Any]) -> NDArray[Any]:
-    """A region as one array, read in parts that touch few chunks each."""
+    """Reads a region in parts that touch at most `MAX_CHUNKS` chunks each."""
     import numpy as np
 
     out = np.empty(tuple(map(len, region)), dtype)
@@ -128,56 +126,56 @@ def read_in_batches(region: Ranges, chunk: Sequence[int], dtype: Any, read: Call
     return out
 
 
-NOTE_EVERY = 2.0  # seconds between two writes of a journal
+JOURNAL_INTERVAL = 2.0  # seconds between writes of a journal
 
 
 @contextmanager
-def continued_file(path: str, overwrite: bool, identity: str) -> Iterator[tuple[BinaryIO, Journal]]:
-    """As `byte_stream`, for a file that may take long: yields it as it was left, and the journal of its regions.
+def resumable_file(path: str, overwrite: bool, identity: str) -> Iterator[tuple[BinaryIO, Journal]]:
+    """As `atomic_stream`, but resumable: yields the file as an interrupted run left it, and the journal of its regions.
 
-    Both are kept for the next run of the same `identity` when the run is interrupted, and removed when it fails.
+    If the run is interrupted, both are kept for the next run of the same `identity`; if it fails, they are removed.
     """
-    with _kept(path, identity) as (part, journal):
-        mode = atomic.mode_for(os.path.realpath(path))
+    with _resumable_output(path, identity) as (part, journal):
+        mode = atomic.file_mode(os.path.realpath(path))
         with os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT, mode), "r+b") as stream:
 
-            def secure() -> None:
+            def sync() -> None:
                 stream.flush()
                 atomic.sync_handle(stream.fileno())
 
-            journal.size, journal.secure = os.fstat(stream.fileno()).st_size, secure
+            journal.size, journal.sync = os.fstat(stream.fileno()).st_size, sync
             yield stream, journal
         atomic.sync(part)
-        atomic.move(part, os.path.realpath(path), overwrite, mode)
+        atomic.rename_file(part, os.path.realpath(path), overwrite, mode)
 
 
 @contextmanager
-def continued_folder(path: str, overwrite: bool, identity: str) -> Iterator[tuple[str, Journal]]:
-    """As `whole_folder`, for a folder that may take long, and as `continued_file` otherwise."""
-    with _kept(path, identity) as (part, journal):
+def resumable_folder(path: str, overwrite: bool, identity: str) -> Iterator[tuple[str, Journal]]:
+    """As `resumable_file`, for a format that is a folder."""
+    with _resumable_output(path, identity) as (part, journal):
         if not os.path.isdir(part):
-            journal.remove()  # the folder that it describes is gone
+            journal.remove()  # its folder no longer exists
             os.mkdir(part)
-        journal.secure = lambda: secure_folder(part)
+        journal.sync = lambda: sync_folder(part)
         yield part, journal
         check_stopped()
-        secure_folder(part)
-        atomic.move_folder(part, os.path.realpath(path), overwrite)
+        sync_folder(part)
+        atomic.rename_folder(part, os.path.realpath(path), overwrite)
 
 
 class Journal:
-    """A JSON file beside an output: the regions of its array that are on the disk.
+    """A JSON file next to an output that lists the regions that have been synced to the disk.
 
-    `written` is when it was written last, `size` that of the output when it was opened; `secure` syncs the output to
-    the disk.
+    `written` is the time of its last write, `size` the size of the output when it was opened, and `sync` syncs the
+    output to the disk.
     """
 
     def __init__(self, path: str) -> None:
         self.path, self.written, self.size = path, time.monotonic(), 0
-        self.secure: Callable[[], None] = lambda: None
+        self.sync: Callable[[], None] = lambda: None
 
     def read(self) -> list[Ranges]:
-        """The regions in the journal; none if it is missing or damaged."""
+        """The regions in the journal; [] if it is missing or damaged."""
         try:
             found: Any = json.loads(self._load())
             return [tuple(range(int(start), int(stop)) for start, stop in region) for region in found]
@@ -185,8 +183,8 @@ class Journal:
             return []
 
     def write(self, regions: Iterable[Ranges]) -> None:
-        """Syncs the output, and then replaces the journal atomically."""
-        self.secure()
+        """Syncs the output, then replaces the journal atomically."""
+        self.sync()
         self._store(json.dumps([[(axis.start, axis.stop) for axis in region] for region in regions]).encode())
         self.written = time.monotonic()
 
@@ -205,27 +203,27 @@ class Journal:
 
 
 class Progress:
-    """The regions of an output that are written, with a journal of them if the output can be continued.
+    """The regions of an output that are written, recorded in a journal if the output is resumable.
 
-    `is_valid` tells regions of the journal that are really there.
+    Regions from the journal for which `is_valid` is false are written again.
     """
 
     def __init__(self, journal: Journal | None, is_valid: Callable[[Ranges], bool] = all) -> None:
         self._journal, self._lock = journal, Lock()
-        before = list(filter(is_valid, journal.read())) if journal else []
-        self._before, self._done = CoveredRegions(before), CoveredRegions(before)
+        earlier = list(filter(is_valid, journal.read())) if journal else []
+        self._earlier, self._done = CoveredRegions(earlier), CoveredRegions(earlier)
 
     def holds(self, region: Ranges) -> bool:
-        """Whether the region was written by an earlier run."""
-        return self._before.holds(region)
+        """Whether an earlier run has written the region."""
+        return self._earlier.holds(region)
 
     def add(self, region: Ranges) -> None:
-        """Adds a region that has been written; called from any thread."""
+        """Adds a region that has been written; thread-safe."""
         if self._journal is None:
             return
         with self._lock:
             self._done.add(region)
-            if time.monotonic() - self._journal.written > NOTE_EVERY:
+            if time.monotonic() - self._journal.written > JOURNAL_INTERVAL:
                 self._journal.write(self._done)
 
     def write(self) -> None:
@@ -235,16 +233,16 @@ class Progress:
 
 
 @contextmanager
-def _kept(path: str, identity: str) -> Iterator[tuple[str, Journal]]:
-    """The temporary name of an output, and its journal; removes what runs of other identities have left of it."""
+def _resumable_output(path: str, identity: str) -> Iterator[tuple[str, Journal]]:
+    """The temporary name of an output, and its journal; removes leftovers of runs of other identities."""
     target = os.path.realpath(path)
-    part = atomic.part_name(target, f"{identity}.kept")
+    part = atomic.temporary_path(target, f"{identity}.kept")
     journal = Journal(part + ".at")
     with suppress(OSError):
-        for other in _temporary(target, ".kept.part", ".kept.part.at", ".kept.part.at.new"):
+        for other in _temporary_paths(target, ".kept.part", ".kept.part.at", ".kept.part.at.new"):
             if other not in (part, journal.path):
                 atomic.remove(other)
-    with atomic.reported(path):
+    with atomic.os_errors(path):
         atomic.make_folder(os.path.dirname(target))
         try:
             yield part, journal
@@ -255,8 +253,8 @@ def _kept(path: str, identity: str) -> Iterator[tuple[str, Journal]]:
         journal.remove()
 
 
-def secure_folder(path: str) -> None:
-    """Syncs the file system of a folder: one call for any number of files."""
+def sync_folder(path: str) -> None:
+    """Syncs the file system of a folder, with one system call for any number of files."""
     handle = os.open(path, os.O_RDONLY)
     try:
         syncfs: Any = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
@@ -264,79 +262,79 @@ def secure_folder(path: str) -> None:
             os.sync()
         elif syncfs(handle):
             number = ctypes.get_errno()
-            if number not in atomic.UNABLE:
+            if number not in atomic.SYNC_UNSUPPORTED:
                 raise OSError(number, os.strerror(number))
             os.sync()
     finally:
         os.close(handle)
 
 
-def _temporary(target: str, *ends: str) -> list[str]:
-    """The temporary names of `target` in its folder that end in one of these."""
-    folder, start = os.path.split(atomic.part_name(target, "")[: -len(".part")])
+def _temporary_paths(target: str, *ends: str) -> list[str]:
+    """The temporary files for `target` whose names end in one of `ends`."""
+    folder, start = os.path.split(atomic.temporary_path(target, "")[: -len(".part")])
     with os.scandir(folder) as entries:
         return sorted(entry.path for entry in entries if entry.name.startswith(start) and entry.name.endswith(ends))
 
 
-ENDED, UNFINISHED = ".ended", ".shards"
-SHOWN = 5  # shards that a message names
+DONE, SHARDS = ".ended", ".shards"
+MAX_NAMED = 5  # shards listed in a message
 _NOTE = re.compile(r"\.shard-(\d+)-of-(\d+)\.(?:ended|at|at\.new)", re.ASCII)
 
 
 @contextmanager
-def shared_folder(
+def sharded_folder(
     path: str, overwrite: bool, identity: str, part: tuple[int, int], resume: bool
 ) -> Iterator[tuple[str, Journal]]:
-    """As `continued_folder`, for one `part` (number, count) of an output; the folder keeps its temporary name."""
+    """As `resumable_folder`, for one shard (number, count) of a run; `merge_shards` renames the folder."""
     target = os.path.realpath(path)
-    note = note_of(part)
-    with atomic.reported(path):
+    note = note_prefix(part)
+    with atomic.os_errors(path):
         if os.path.lexists(target) and not overwrite:
             raise FileError(f"{path}: exists; it was created during this run")
         atomic.make_folder(os.path.dirname(target))
-        folder = atomic.part_name(target, identity + UNFINISHED)
+        folder = atomic.temporary_path(target, identity + SHARDS)
         os.makedirs(folder, exist_ok=True)
-        ended, journal = Path(folder, note + ENDED), Journal(os.path.join(folder, note + ".at"))
+        ended, journal = Path(folder, note + DONE), Journal(os.path.join(folder, note + ".at"))
         ended.unlink(missing_ok=True)
         if not resume:
             journal.remove()
-        journal.secure = lambda: secure_folder(folder)
+        journal.sync = lambda: sync_folder(folder)
         yield folder, journal
         check_stopped()
-        secure_folder(folder)
+        sync_folder(folder)
         ended.write_text(json.dumps({"overwrite": overwrite}))
 
 
-def finish(path: str) -> tuple[int, int]:
-    """Renames a folder whose parts are all written.
+def merge_shards(path: str) -> tuple[int, int]:
+    """Renames the folder of a sharded run when all shards are done.
 
-    Returns the number of its parts (0 if it has its name already), and the number of outputs that they make.
+    Returns the number of shards (0 if the folder was renamed before) and the number of outputs.
     """
     target = os.path.realpath(path)
-    with atomic.reported(path):
-        found = _temporary(target, UNFINISHED + ".part")
+    with atomic.os_errors(path):
+        found = _temporary_paths(target, SHARDS + ".part")
     if not found and os.path.isdir(target):
         _remove_notes(target)
         return 0, 1
-    folder = only_work(path, found)
-    ended = check_parts(path, os.listdir(folder), folder)
+    folder = only_run(path, found)
+    ended = check_shards(path, os.listdir(folder), folder)
     overwrite = any(_overwrites(path, Path(folder, name)) for name in ended)
     if os.path.lexists(target) and not overwrite:
         raise FileError(f"{path}: exists; it was created while the shards were running")
-    remove_torn(folder)
-    with atomic.reported(path):
-        secure_folder(folder)
-        atomic.move_folder(folder, target, overwrite)
-    _remove_notes(target)  # last, so that a merge that is killed can be repeated
+    remove_partial(folder)
+    with atomic.os_errors(path):
+        sync_folder(folder)
+        atomic.rename_folder(folder, target, overwrite)
+    _remove_notes(target)  # last, so that an interrupted merge can be repeated
     return len(ended), 1
 
 
-def remove_torn(folder: str) -> None:
-    """Removes the temporary files of zarr that killed processes have left in a folder."""
-    for below, _, names in os.walk(folder):
+def remove_partial(folder: str) -> None:
+    """Removes zarr's temporary files of killed processes."""
+    for parent, _, names in os.walk(folder):
         for name in names:
             if name.endswith(".partial"):
-                os.unlink(os.path.join(below, name))
+                os.unlink(os.path.join(parent, name))
 
 
 def _overwrites(path: str, note: Path) -> bool:
@@ -351,10 +349,10 @@ def _remove_notes(folder: str) -> None:
         os.unlink(os.path.join(folder, name))
 
 
-def check_parts(path: str, names: Sequence[str], where: str) -> list[str]:
-    """The note of each part, of the names in a folder; refused unless all have ended, and are of the same number."""
+def check_shards(path: str, names: Sequence[str], where: str) -> list[str]:
+    """The names of the notes of all shards; raises a PoolError unless all are done, and of one count."""
     notes = {name: match for name in names if (match := _NOTE.fullmatch(name))}
-    ended = {int(match[1]): name for name, match in notes.items() if name.endswith(ENDED)}
+    ended = {int(match[1]): name for name, match in notes.items() if name.endswith(DONE)}
     counts = sorted({int(match[2]) for match in notes.values()} - {0})
     if len(counts) > 1:
         raise RequestError(
@@ -364,14 +362,14 @@ def check_parts(path: str, names: Sequence[str], where: str) -> list[str]:
     missing = [number for number in range(1, count + 1) if number not in ended]
     if missing:
         raise FileError(
-            f"{path}: {shards_text(missing, count)} not done: not run, stopped or still running; pool "
+            f"{path}: {describe_shards(missing, count)} not done: not run, stopped or still running; pool "
             f"again with {field('resume')}, then merge"
         )
     return [ended[number] for number in range(1, count + 1)]
 
 
-def only_work(path: str, found: Sequence[str]) -> str:
-    """The only one of the places found where shards of `path` are; refused for none or several."""
+def only_run(path: str, found: Sequence[str]) -> str:
+    """The only folder of shards for `path`; raises a RequestError for none or several."""
     if not found:
         raise RequestError(f"{path}: it has no shards; pool with {field('shard', '1/4')}, 2/4, ... first")
     if len(found) > 1:
@@ -382,12 +380,12 @@ def only_work(path: str, found: Sequence[str]) -> str:
     return found[0]
 
 
-def note_of(part: tuple[int, int]) -> str:
-    """The start of the names of a part's notes."""
+def note_prefix(part: tuple[int, int]) -> str:
+    """The prefix of the names of a shard's notes."""
     return ".shard-{}-of-{}".format(*part)
 
 
-def shards_text(numbers: Sequence[int], count: int) -> str:
-    """Some shards in a sentence: `shards 2/4, 3/4 are`."""
-    some = join_names([f"{number}/{count}" for number in numbers], SHOWN)
+def describe_shards(numbers: Sequence[int], count: int) -> str:
+    """Shards with a verb, for a message: `shards 2/4, 3/4 are`."""
+    some = join_names([f"{number}/{count}" for number in numbers], MAX_NAMED)
     return f"shards {some} are" if len(numbers) > 1 else f"shard {some} is"

@@ -146,7 +146,7 @@ LONGEST_SCALE = 1_000_000  # values; longer ones are left out
 
 def with_coordinates_pooled(metadata: Metadata, windows: Mapping[int, AxisWindows]) -> Metadata:
     """The metadata with coordinates pooled along the axes that have windows, and a note on those that are left out."""
-    from poolcli.formats.cf import BOUNDS
+    from poolcli.formats.cf import BOUNDS_ATTRIBUTES
 
     lost, untold = list[str](), list[str]()
     gone = {i for i, each in windows.items() if each.empty_windows or max(each.size, each.output) > LONGEST_SCALE}
@@ -166,7 +166,7 @@ def with_coordinates_pooled(metadata: Metadata, windows: Mapping[int, AxisWindow
             outer = outer_bounds(each.values, pooled, found if around else None)
             if outer is None:
                 untold.append(place)
-                attributes = {word: value for word, value in attributes.items() if word not in BOUNDS}
+                attributes = {word: value for word, value in attributes.items() if word not in BOUNDS_ATTRIBUTES}
             else:
                 bounds[place] = replace(each, values=outer)
         found = found.astype(values.dtype) if values.ndim > 1 and values.dtype.kind == "f" else found

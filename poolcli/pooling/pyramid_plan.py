@@ -16,7 +16,7 @@ from poolcli.dtypes import DTYPES, lookup
 from poolcli.errors import RequestError
 from poolcli.formats import Header, Metadata, Source, Spec, check_output, output_format
 from poolcli.formats.checks import join_names
-from poolcli.formats.files import check_apart
+from poolcli.formats.files import check_distinct
 from poolcli.formats.image.stacks import TIMES
 from poolcli.formats.records import Axis, Dimension, WriteOptions
 from poolcli.formats.zarr import ome
@@ -107,7 +107,7 @@ def plan_pyramid(
     version = ome.VERSIONS[one_of("ngff", request.ngff, tuple(ome.VERSIONS))]
     _refuse_output(output, settings, version)
     _refuse_type(request.reduction.op, header)
-    check_apart(source.path, output)
+    check_distinct(source.path, output)
     given = settings.layout or header.layout
     read_layout = given.strip().upper() if given else _assumed_layout(header)
     layout = ome.ordered(read_layout)

@@ -32,7 +32,7 @@ from poolcli.formats import (
 )
 from poolcli.formats.atomic import is_device
 from poolcli.formats.checks import join_names
-from poolcli.formats.files import Fingerprint, check_apart, check_unchanged, fingerprint_of, is_url
+from poolcli.formats.files import Fingerprint, check_distinct, check_unchanged, fingerprint_of, is_url
 from poolcli.formats.names import array_names
 from poolcli.formats.records import CallbackWriter, slices, whole_region
 from poolcli.layouts import check_layout, convert_layout, converted_shape
@@ -116,7 +116,7 @@ def _refuse_input(job: Job, header: Header) -> None:
     """Refuses to put a result in the place of the array that it is computed from."""
     for target in job.targets:
         if target.key is None and not is_device(target.path):
-            check_apart(job.source.path, target.path)
+            check_distinct(job.source.path, target.path)
         same = target.key is not None and header.key is not None and target.key.strip("/") == header.key.strip("/")
         if same and os.path.exists(target.path) and os.path.samefile(target.path, job.source.path):
             raise RequestError(f"output {target} is the input; name another dataset")

@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from poolcli.errors import FileError, RequestError
-from poolcli.formats import can_crash
+from poolcli.formats import is_fragile
 from poolcli.formats.files import is_url
 from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes
@@ -121,7 +121,7 @@ def choose_executor(jobs: Sequence[Job], debug: bool, cluster: str | None = None
         return "dask"
     if debug or streamed:
         return "here"
-    return "workers" if len(jobs) > 1 or any(can_crash(job.source.path, job.output) for job in jobs) else "here"
+    return "workers" if len(jobs) > 1 or any(is_fragile(job.source.path, job.output) for job in jobs) else "here"
 
 
 def divide_cores(settings: Settings, jobs: int, asked: int | None) -> tuple[int, Settings]:

@@ -17,8 +17,8 @@ from typing import BinaryIO
 
 from poolcli.errors import FileError, RequestError
 from poolcli.formats import Source, folder_format, parse_source
-from poolcli.formats.atomic import is_left_by_writing
-from poolcli.formats.recognise import format_beginning
+from poolcli.formats.atomic import is_internal_file
+from poolcli.formats.recognise import format_by_magic
 from poolcli.formats.table import FORMATS, format_by_suffix
 from poolcli.message_fields import field
 from poolcli.suggestions import did_you_mean_file
@@ -162,7 +162,7 @@ def _names(stream: BinaryIO) -> Iterator[bytes]:
 
 def _refuse_array(start: bytes) -> None:
     """Refuses an array file in place of a list."""
-    row = format_beginning(start) if b"\0" in start else None
+    row = format_by_magic(start) if b"\0" in start else None
     if row is not None:
         raise RequestError(f"{field('files_from')} takes a list of names, and this is {row.name}, an input itself")
 
@@ -259,7 +259,7 @@ def _walk(folder: str, recursive: bool, output: str | None) -> Iterator[tuple[st
         for entry in _entries(current):
             path, hidden = os.path.join(current, entry.name), entry.name.startswith(".")
             is_folder = _is_folder_or_link(entry)
-            if is_left_by_writing(entry.name) or (is_folder and os.path.realpath(path) == own):
+            if is_internal_file(entry.name) or (is_folder and os.path.realpath(path) == own):
                 continue
             if hidden or not is_folder or folder_format(path):
                 yield path, not hidden

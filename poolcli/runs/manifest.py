@@ -25,11 +25,11 @@ from typing import Any
 
 from poolcli import __version__
 from poolcli.errors import FileError, RequestError
-from poolcli.formats.atomic import byte_stream
+from poolcli.formats.atomic import atomic_stream
 from poolcli.formats.files import check_url, checksum_of, is_url
-from poolcli.formats.names import below
-from poolcli.formats.recognise import names_folder_output
-from poolcli.formats.resumable import finish, shards_text
+from poolcli.formats.names import relative_path
+from poolcli.formats.recognise import is_folder_output
+from poolcli.formats.resumable import describe_shards, merge_shards
 from poolcli.formats.zarr.remote import finish_store
 from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes
@@ -178,7 +178,7 @@ class Manifest:
 
     def complete(self, options: str) -> None:
         """Rewrites the records sorted by name, without those of removed outputs, and marks a shard as finished."""
-        with byte_stream(self.path, True) as stream:
+        with atomic_stream(self.path, True) as stream:
             for name, record in sorted(self.shard_records().items()):
                 if os.path.exists(os.path.join(self._folder, name)):
                     stream.write(_record_line(record).encode())
@@ -225,7 +225,7 @@ def _open_file(path: str, flags: int) -> int:
 def _is_inside(name: object) -> bool:
     """Whether the name of an output is a normalized path below the folder of the manifest."""
     with suppress(ValueError):
-        return isinstance(name, str) and below(name) == name
+        return isinstance(name, str) and relative_path(name) == name
     return False
 
 
@@ -248,8 +248,8 @@ def merge(folder: str) -> Merged:
     Refuses while a shard is missing or unfinished, or if an output has changed. Can be repeated.
     """
     check_url(folder)
-    if names_folder_output(folder):
-        return Merged(folder, *(finish_store(folder) if is_url(folder) else finish(folder)))
+    if is_folder_output(folder):
+        return Merged(folder, *(finish_store(folder) if is_url(folder) else merge_shards(folder)))
     shards, path = _shards(folder), os.path.join(folder, NAME)
     parts = {shard: Manifest(folder, shard) for shard in shards}
     records = Manifest(folder).records()
@@ -265,7 +265,7 @@ def merge(folder: str) -> Merged:
         made_by |= dict.fromkeys(own, shard)
     for name, record in records.items():
         _check_bytes(folder, record, made_by[name])
-    with byte_stream(path, True) as stream:
+    with atomic_stream(path, True) as stream:
         for _, record in sorted(records.items()):
             stream.write(_record_line(record).encode())
     for part in parts.values():
@@ -305,7 +305,9 @@ def _check_complete(folder: str, found: Sequence[Shard]) -> None:
         raise RequestError(f"{folder} holds parts of runs of {listed} shards; remove those of the wrong one")
     missing = sorted(set(range(1, counts[0] + 1)) - {shard.number for shard in found})
     if missing:
-        raise FileError(f"{folder}: {shards_text(missing, counts[0])} not there; run what is missing, then merge again")
+        raise FileError(
+            f"{folder}: {describe_shards(missing, counts[0])} not there; run what is missing, then merge again"
+        )
 
 
 def _check_options(folder: str, parts: dict[Shard, Manifest]) -> None:
@@ -315,8 +317,8 @@ def _check_options(folder: str, parts: dict[Shard, Manifest]) -> None:
     waiting = [shard.number for shard, found in options.items() if found is None]
     if waiting:
         raise FileError(
-            f"{folder}: {shards_text(waiting, first.count)} not done: stopped, still running, or some inputs failed; "
-            f"pool again with {field('resume')}, then merge"
+            f"{folder}: {describe_shards(waiting, first.count)} not done: stopped, still running, or some inputs "
+            f"failed; pool again with {field('resume')}, then merge"
         )
     for shard, found in options.items():
         if found != options[first]:

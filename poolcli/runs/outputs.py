@@ -14,8 +14,8 @@ from poolcli.errors import RequestError
 from poolcli.formats import output_format, parse_source
 from poolcli.formats.atomic import is_device
 from poolcli.formats.files import is_url
-from poolcli.formats.names import array_names, below
-from poolcli.formats.recognise import names_folder_output
+from poolcli.formats.names import array_names, relative_path
+from poolcli.formats.recognise import is_folder_output
 from poolcli.formats.table import FORMATS, format_by_suffix, suffixes_of, without_suffix
 from poolcli.message_fields import field
 from poolcli.pooling.outcome import Job
@@ -79,7 +79,7 @@ def _split_array(target: str | None) -> tuple[str | None, str | None]:
 
 def _is_folder(target: str | None, several: bool) -> bool:
     """Whether an output is a folder: it exists, ends with /, or has no extension and there are several inputs."""
-    if target is None or target == "-" or names_folder_output(target):
+    if target is None or target == "-" or is_folder_output(target):
         return False
     if target.endswith(("/", os.sep)) or os.path.isdir(target):
         return True
@@ -180,7 +180,7 @@ def _fill_template(template: str, item: Item) -> str:
 def _refuse_name(name: str, item: Item) -> None:
     """Refuses an output name that leads out of the folder of the outputs."""
     try:
-        below(name)
+        relative_path(name)
     except ValueError as reason:
         raise RequestError(
             f"{item.source.path}: would be called {name!r} among the outputs: {reason}; pool it by itself "

@@ -21,14 +21,14 @@ def test_an_input_that_changes_while_it_is_read_is_refused(tmp_path: Path, monke
 
     monkeypatch.chdir(tmp_path)
     np.save("x.npy", X)
-    read = npy.Flat.read
+    read = npy.UncompressedReader.read
 
-    def changing(self: npy.Flat, region: object) -> object:
+    def changing(self: npy.UncompressedReader, region: object) -> object:
         found = read(self, region)  # type: ignore[arg-type]
         os.utime("x.npy", ns=(1, 1))
         return found
 
-    monkeypatch.setattr(npy.Flat, "read", changing)
+    monkeypatch.setattr(npy.UncompressedReader, "read", changing)
     assert run(["avg", "x.npy", *POOL, "-q"]) == 1
     assert os.listdir() == ["x.npy"]
 

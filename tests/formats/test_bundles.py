@@ -79,7 +79,7 @@ def test_storage_attributes_and_scales_of_a_dataset_are_carried_over(cli: Cli) -
 
 
 def test_scales_beyond_what_is_read_are_left_out_and_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("poolcli.formats.hdf5.LARGEST", 40)
+    monkeypatch.setattr("poolcli.formats.hdf5.MAX_BYTES", 40)
     result = cli("avg", "x.h5:/b", "-o", "y.h5", *HALVE, "--json")
     said = "left out, because they are very long: the coordinates /lon"
     assert (result.code, said in result.json["notes"]) == (0, True)

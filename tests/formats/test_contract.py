@@ -27,7 +27,7 @@ from poolcli.formats import (
     read_header,
     write,
 )
-from poolcli.formats.atomic import sweep
+from poolcli.formats.atomic import remove_leftovers
 from poolcli.formats.recognise import in_subprocess_if_fragile
 from poolcli.formats.records import slices
 from poolcli.system.subprocesses import token_of
@@ -240,7 +240,7 @@ FOLDERS = [row.name for row in ROWS if row.is_folder and row.writes]
 def test_a_folder_is_replaced_whole_or_not_at_all(name: str, able: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """In one step where the system can exchange names; elsewhere what is replaced comes back when that fails."""
     if not able:
-        monkeypatch.setattr("poolcli.formats.atomic._exchanged", lambda one, other: False)
+        monkeypatch.setattr("poolcli.formats.atomic._exchange", lambda one, other: False)
     x, layout = array_for(name)
     write(path_of(name), x, layout)
     rename = os.rename
@@ -271,7 +271,7 @@ def test_what_was_moved_aside_by_a_process_that_was_killed_comes_back_or_goes(na
     os.rename(path_of(name), f".{path_of(name)}.old-{owner_that_is_gone()}.part")
     if replaced:
         write(path_of(name), x + 1, layout)
-    sweep.cache_clear()
+    remove_leftovers.cache_clear()
     write("other.npy", x, layout)
     np.testing.assert_array_equal(read(Source(path_of(name))).array, x + replaced)
     assert sorted(os.listdir()) == sorted(["other.npy", path_of(name)])

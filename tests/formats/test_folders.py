@@ -14,7 +14,7 @@ import pytest
 
 from poolcli.formats import FORMATS, Source, read, write
 from poolcli.formats.atomic import remove
-from poolcli.formats.resumable import secure_folder
+from poolcli.formats.resumable import sync_folder
 from poolcli.plan.region import Ranges
 from tests.conftest import Cli
 from tests.formats import toy
@@ -117,7 +117,7 @@ def test_a_disk_that_lost_something_of_a_folder_is_heard(
     monkeypatch.setattr(ctypes, "get_errno", lambda: said)
     heard = pytest.raises(OSError, match=os.strerror(said)) if raised else nullcontext()
     with heard:
-        secure_folder(str(tmp_path))
+        sync_folder(str(tmp_path))
 
 
 def test_a_link_to_a_folder_is_removed_and_the_folder_stays(tmp_path: Path) -> None:

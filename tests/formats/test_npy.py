@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from poolcli.formats import Source, read
-from poolcli.formats.npy import LONGEST_HEADER, write_to
+from poolcli.formats.npy import MAX_HEADER, write_to
 from tests.formats.npy_headers import fields, npy
 
 
@@ -34,7 +34,7 @@ def test_a_long_integer_of_python_2_in_a_header_is_read() -> None:
 
 
 def test_a_header_as_long_as_is_allowed_is_read() -> None:
-    text = fields("(2,)").rstrip("\n").ljust(LONGEST_HEADER - 1) + "\n"
+    text = fields("(2,)").rstrip("\n").ljust(MAX_HEADER - 1) + "\n"
     Path("x.npy").write_bytes(npy(text, b"\0" * 8, b"\x02\x00"))
     assert read(Source("x.npy")).array.shape == (2,)
 

@@ -88,7 +88,7 @@ def test_a_short_journal_is_believed_only_as_far_as_the_file_goes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("poolcli.formats.resumable.NOTE_EVERY", 0)
+    monkeypatch.setattr("poolcli.formats.resumable.JOURNAL_INTERVAL", 0)
     x = np.arange(60, dtype=np.uint8).reshape(SHAPE)
     spec, options = Spec(SHAPE, "uint8", "NCW"), WriteOptions(identity="same")
     parts = [(range(i, i + 1), range(4), range(5)) for i in (2, 0)]

@@ -16,7 +16,7 @@ import safetensors.numpy
 
 from poolcli.errors import FileError
 from poolcli.formats import Source, list_arrays, open_array, read
-from poolcli.formats.safetensors import TYPES
+from poolcli.formats.safetensors import DTYPES_BY_CODE
 from tests.conftest import Cli
 
 X = np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8)
@@ -33,7 +33,7 @@ def saved(**arrays: Any) -> None:
     safetensors.numpy.save_file(arrays, "x.safetensors", {"format": "pt"})
 
 
-@pytest.mark.parametrize("dtype", TYPES.values())
+@pytest.mark.parametrize("dtype", DTYPES_BY_CODE.values())
 def test_every_type_is_read_in_parts_and_written(dtype: str, cli: Cli) -> None:
     kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
     values = (np.arange(96) % 2 if dtype == "bool" else np.arange(96)).reshape(1, 2, 6, 8).astype(kind)

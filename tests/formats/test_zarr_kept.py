@@ -24,7 +24,7 @@ MAX = ("max", "x.zarr", *HALVE, "-q", "-o", OUT)
 def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """An empty object store in memory, whose journals are written after each region."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("poolcli.formats.resumable.NOTE_EVERY", 0)
+    monkeypatch.setattr("poolcli.formats.resumable.JOURNAL_INTERVAL", 0)
     made("x.zarr", chunks=(2, 2, 2), dimension_names=("z", "y", "x"))
     found = fsspec.filesystem("memory")
     yield found
@@ -123,7 +123,7 @@ def test_a_journal_that_cannot_be_read_is_not_taken_for_none(
         raise OSError(16, "Please reduce your request rate.")
 
     with monkeypatch.context() as patch:
-        patch.setattr("poolcli.formats.zarr.remote.content_of", busy)
+        patch.setattr("poolcli.formats.zarr.remote.read_object", busy)
         result = cli(*AVG, "--resume")
     assert (result.code, result.err.count("\n")) == (1, 1)
     assert "Please reduce your request rate" in result.err
@@ -145,7 +145,7 @@ def test_objects_that_survive_a_deletion_are_deleted_again(
             own(self, path, recursive=recursive, **how)
 
     monkeypatch.setattr(type(system), "rm", most)
-    monkeypatch.setattr("poolcli.formats.zarr.remote.HTTP_WAITS", (0.01,) * 5)
+    monkeypatch.setattr("poolcli.formats.zarr.remote.RETRY_WAITS", (0.01,) * 5)
     assert cli(*MAX, "--overwrite", "--chunks", "4").err == ""
     assert sum("/c/" in name for name in system.find("/kept/y.zarr")) == 4
     assert tries == ["/kept/y.zarr"] * 2

@@ -164,7 +164,7 @@ def test_a_run_that_was_stopped_goes_on_with_the_regions_that_are_missing(
 ) -> None:
     x = np.random.default_rng(2).integers(0, 255, (128, 256, 1024)).astype(np.uint8)
     made("x.zarr", x, chunks=(64, 64, 128), dimension_names=("z", "y", "x"))
-    monkeypatch.setattr("poolcli.formats.resumable.NOTE_EVERY", 0)
+    monkeypatch.setattr("poolcli.formats.resumable.JOURNAL_INTERVAL", 0)
     run = ("avg", "x.zarr", "-o", "y.zarr", *HALVE, "--resume", "-q", "--max-memory", "24M")
     written: list[Any] = []
     monkeypatch.setattr(Writer, "__call__", counting(written, stop_after=2))

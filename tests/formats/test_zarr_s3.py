@@ -101,7 +101,7 @@ def test_a_store_is_none_before_all_of_it_is_there_and_goes_on_where_it_was_stop
     cli: Cli, bucket: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stored("s3://bucket/x.zarr")
-    monkeypatch.setattr("poolcli.formats.resumable.NOTE_EVERY", 0)
+    monkeypatch.setattr("poolcli.formats.resumable.JOURNAL_INTERVAL", 0)
     run = ("avg", "s3://bucket/x.zarr", "-o", "s3://bucket/y.zarr", *HALVE, "-q", "--max-memory", "30K", "--resume")
     own, written = Writer.__call__, list[Any]()
 

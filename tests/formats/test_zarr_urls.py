@@ -100,7 +100,7 @@ class _Busy(_WithoutRanges):
 
 @pytest.mark.slow
 def test_requests_to_a_busy_server_are_repeated(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("poolcli.formats.files.HTTP_WAITS", (0.01,) * 5)
+    monkeypatch.setattr("poolcli.formats.files.RETRY_WAITS", (0.01,) * 5)
     made("x.zarr", key="a", chunks=(4, 4, 4), dimension_names=("z", "y", "x"))
     with ThreadingHTTPServer(("127.0.0.1", 0), _Busy) as server:
         Thread(target=server.serve_forever).start()

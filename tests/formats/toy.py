@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from poolcli.errors import FileError
-from poolcli.formats.atomic import whole_folder
+from poolcli.formats.atomic import atomic_folder
 from poolcli.formats.records import (
     ArrayReader,
     CallbackWriter,
@@ -79,7 +79,7 @@ def open_writer(path: str, spec: Spec, options: WriteOptions) -> Iterator[Region
             chunk[inside] = array[outside]
             np.save(file, chunk)
 
-    with whole_folder(path, options.overwrite) as part:
+    with atomic_folder(path, options.overwrite) as part:
         Path(part, "toy.json").write_text(json.dumps({"shape": spec.shape, "dtype": spec.dtype, "layout": spec.layout}))
         yield CallbackWriter(put)
 

@@ -205,10 +205,10 @@ class Picture:
             raise RequestError(f"{field('picture', path)} {remedy}")
         if Path(path).exists() and not overwrite:
             raise RequestError(f"{path} exists; use {field('overwrite', True)} to replace it")
-        from poolcli.formats.atomic import byte_stream
+        from poolcli.formats.atomic import atomic_stream
 
         content = _KINDS[kind](self)
-        with byte_stream(path, overwrite) as stream:
+        with atomic_stream(path, overwrite) as stream:
             stream.write(content if isinstance(content, bytes) else content.encode())
 
 

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, PoolError, RequestError
-from poolcli.formats.cf import BESIDE, LARGEST, Beside, Variable, as_it_stands_for, followers, named_in
+from poolcli.formats.cf import (
+    MAX_BYTES,
+    VARIABLE_ATTRIBUTES,
+    AuxiliaryVariables,
+    Variable,
+    as_unsigned,
+    dependent_variables,
+    referenced_names,
+)
 from poolcli.formats.checks import (
     ATTRIBUTE_ERRORS,
     byte_count,
@@ -92,8 +100,9 @@ class File:
         """The numeric datasets, by path, without dimension scales, coordinates and bounds, which belong to others."""
         with reading(self.path):
             found = {name: each for name, each in walk(self.root) if each}
-            beside = followers({name: self._attributes(each) for name, each in found.items()}, self._has_axes_of)
-            headers = [(_header(name, each), each) for name, each in found.items() if name not in beside]
+            attributes = {name: self._attributes(each) for name, each in found.items()}
+            dependent = dependent_variables(attributes, self._has_axes_of)
+            headers = [(_header(name, each), each) for name, each in found.items() if name not in dependent]
             return [header for header, each in headers if header is not None and not h5py.h5ds.is_scale(each)]
 
     def _has_axes_of(self, name: str, other: str) -> bool:
@@ -110,12 +119,16 @@ class File:
         """The names of links, and of datasets that are not numeric."""
         with reading(self.path):
             found = list(walk(self.root))
-            join_names = (named_in(self._attributes(each), name, BESIDE) for name, each in found if each)
-            beside = {place for places in join_names for place in places}
+            auxiliary = {
+                other
+                for name, each in found
+                if each
+                for other in referenced_names(self._attributes(each), name, VARIABLE_ATTRIBUTES)
+            }
             return [
                 name
                 for name, each in found
-                if not each or (_header(name, each) is None and not (name in beside or h5py.h5ds.is_scale(each)))
+                if not each or (_header(name, each) is None and not (name in auxiliary or h5py.h5ds.is_scale(each)))
             ]
 
     def _attributes(self, found: Any) -> Attributes:
@@ -131,7 +144,7 @@ class File:
                 notes.append("MATLAB has the axes in the opposite order")
             missing = nodata_in(dataset.attributes, dataset.header.dtype)
             dataset.header = replace(dataset.header, notes=tuple(notes), missing=missing)
-            return as_it_stands_for(dataset, dataset.attributes)
+            return as_unsigned(dataset, dataset.attributes)
 
     def _find(self, key: str) -> Any:
         where = f"{self.path}:{key}"
@@ -251,8 +264,8 @@ class Dataset:
             }
             dimensions, notes = self._dimensions(lost)
             stored, more = storage_of(self._dataset)
-            most = LARGEST if self.file.options.limit is None else min(LARGEST, self.file.options.limit // 16)
-            beside = Beside(lambda place: self._variable(place, lost), self.file.alone, most)
+            most = MAX_BYTES if self.file.options.limit is None else min(MAX_BYTES, self.file.options.limit // 16)
+            beside = AuxiliaryVariables(lambda place: self._variable(place, lost), self.file.alone, most)
             variables = beside.variables(self.name, self.attributes)
             dimensions = beside.dimensions(dimensions)
         if lost:
@@ -294,7 +307,7 @@ class Dataset:
 
     def _dimensions(self, lost: list[str]) -> tuple[tuple[Dimension, ...], tuple[str, ...]]:
         """The name and scales of each axis, () if no axis has any; and a note on scales that are left out."""
-        room, found, long = LARGEST, [], []
+        room, found, long = MAX_BYTES, [], []
         axes = self._dataset.dims
         for axis, scales, length in zip(axes, self.scales or [()] * len(axes), self.header.shape, strict=True):
             kept = {}

@@ -13,23 +13,14 @@ from typing import Any
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, RequestError
 from poolcli.formats import checks
-from poolcli.formats.atomic import byte_stream, whole_file
-from poolcli.formats.cf import NO_VARIABLE, not_shared, same_values
+from poolcli.formats.atomic import atomic_file, atomic_stream
+from poolcli.formats.cf import NOT_A_VARIABLE, conflict_note, same_values
 from poolcli.formats.checks import byte_count, human_bytes, join_names
 from poolcli.formats.files import fingerprint_of
 from poolcli.formats.hdf5.chunks import h5py
 from poolcli.formats.hdf5.gate import bytes_of, find, opened_root, reading, translated
 from poolcli.formats.names import array_names
-from poolcli.formats.records import (
-    CallbackWriter,
-    NamedArray,
-    RegionWriter,
-    Scale,
-    Source,
-    Spec,
-    WriteOptions,
-    slices,
-)
+from poolcli.formats.records import CallbackWriter, NamedArray, RegionWriter, Scale, Source, Spec, WriteOptions, slices
 from poolcli.message_fields import field
 
 PLAIN = re.compile(r"[\w-]+")
@@ -39,7 +30,7 @@ ROOM = 2**20  # bytes for names, attributes and the index of chunks
 @contextmanager
 def added_to(path: str, more: int) -> Iterator[Any]:
     """Opens a copy of the file for `more` bytes, which then replaces the file atomically, or is removed on an error."""
-    with whole_file(path, overwrite=True) as part:
+    with atomic_file(path, overwrite=True) as part:
         before = fingerprint_of(path)
         needed, free = before.size + more + ROOM, shutil.disk_usage(os.path.dirname(os.path.realpath(path))).free
         if free < needed:  # HDF5 crashes the process when the disk is full
@@ -107,7 +98,7 @@ def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tup
         notes = _filled(file, path, names, arrays, options)
         file.flush()
         image = file.id.get_file_image()
-    with byte_stream(path, options.overwrite) as stream:
+    with atomic_stream(path, options.overwrite) as stream:
         stream.write(image)
     return notes
 
@@ -133,7 +124,7 @@ def open_writer(path: str, spec: Spec, options: WriteOptions) -> Iterator[Region
         if _is_added_to(path, options):
             file = stack.enter_context(added_to(path, byte_count(spec.shape, DTYPES[spec.dtype].itemsize)))
         else:
-            part = stack.enter_context(whole_file(path, options.overwrite))
+            part = stack.enter_context(atomic_file(path, options.overwrite))
             stack.enter_context(translated(path))
             file = stack.enter_context(h5py.File(part, "w"))
         dataset, notes = _create(file, path, name, spec, options)
@@ -167,7 +158,7 @@ def _create(file: Any, path: str, key: str, spec: Spec, options: WriteOptions) -
             axis.label = dimension.label
         scales = dict(dimension.scales)
         if is_partly and not scales and PLAIN.fullmatch(dimension.label):
-            empty = Scale(np.zeros(spec.shape[i], ">f4"), NO_VARIABLE, {})
+            empty = Scale(np.zeros(spec.shape[i], ">f4"), NOT_A_VARIABLE, {})
             scales["/".join([*above, dimension.label])] = empty
         for key, scale in scales.items():
             made = _scale(file, path, key, scale, lost)
@@ -179,7 +170,7 @@ def _create(file: Any, path: str, key: str, spec: Spec, options: WriteOptions) -
     for key, variable in metadata.variables.items():
         others += _variable(file, path, key, variable, dataset, lost)
         others += _bounds(file, path, variable, dataset, lost)
-    notes += tuple(not_shared(key, spec.key) for key in others)
+    notes += tuple(conflict_note(key, spec.key) for key in others)
     if lost:
         notes += (f"left out, because they cannot be written: the attributes {join_names(lost)}",)
     return dataset, (*metadata.notes, *notes)
@@ -218,7 +209,9 @@ def _scale(file: Any, path: str, key: str, scale: Scale, lost: list[str]) -> Any
     """The dataset of a dimension scale, which axes can share; None if one of that name has other values."""
     made, is_new = _shared(file, path, key, scale, lost)
     if is_new:
-        made.make_scale(f"{NO_VARIABLE}{len(scale.values):10}" if scale.title.startswith(NO_VARIABLE) else scale.title)
+        made.make_scale(
+            f"{NOT_A_VARIABLE}{len(scale.values):10}" if scale.title.startswith(NOT_A_VARIABLE) else scale.title
+        )
     return made
 
 
@@ -240,7 +233,7 @@ def _bounds(file: Any, path: str, scale: Scale, owner: Any, lost: list[str]) -> 
     for key, each in scale.bounds.items():
         refused = _variable(file, path, key, replace(each, axes=scale.axes), owner, lost)
         others += refused
-        vertices = Scale(np.zeros(each.values.shape[-1], ">f4"), NO_VARIABLE, {})
+        vertices = Scale(np.zeros(each.values.shape[-1], ">f4"), NOT_A_VARIABLE, {})
         made = _scale(file, path, each.title, vertices, lost)
         if not refused and made is not None:
             (*_, last) = file[bytes_of(key)].dims

@@ -20,16 +20,8 @@ from poolcli.formats.image import tiff_tags as tags
 from poolcli.formats.image.curves import curve_of
 from poolcli.formats.image.metadata import exif_in, metadata_of, of_a_turned_picture, profiles_in
 from poolcli.formats.image.modes import MODES, READ_AS, with_signs_turned
-from poolcli.formats.image.pages import (
-    Page,
-    Picture,
-    refuse_many_pixels,
-    refuse_memory,
-    turned,
-    turning_notes,
-    upright,
-)
-from poolcli.formats.recognise import LONGEST_MAGIC
+from poolcli.formats.image.pages import Page, Picture, refuse_many_pixels, refuse_memory, turned, turning_notes, upright
+from poolcli.formats.recognise import MAGIC_LENGTH
 from poolcli.formats.table import FORMATS, Format
 from poolcli.system.lazy_imports import Lazy, loading, need
 
@@ -66,7 +58,7 @@ def open_image(stack: ExitStack, path: str, most_pixels: int, limit: int | None)
     warnings.simplefilter("always")
     warnings.simplefilter("ignore", pillow.DecompressionBombWarning)
     pillow.MAX_IMAGE_PIXELS = (most_pixels + 1) // 2  # it raises above twice that, for each frame
-    start = stream.read(LONGEST_MAGIC)
+    start = stream.read(MAGIC_LENGTH)
     if start.startswith(FORMATS["heif"].magic):
         (heif,) = need("pillow_heif", why=f"{path}: reading HEIC images needs pillow_heif", kind=FileError)
         heif.register_heif_opener()
@@ -341,7 +333,7 @@ def translated(path: str) -> Iterator[None]:
         refuse_many_pixels(path, pixels, most)
     except pil.UnidentifiedImageError as error:
         with open(path, "rb") as stream:
-            start = stream.read(LONGEST_MAGIC)
+            start = stream.read(MAGIC_LENGTH)
         likely = next(
             (row.name.upper() for row in FORMATS.values() if row.is_image and start.startswith(row.magic)), None
         )

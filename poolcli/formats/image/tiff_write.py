@@ -121,11 +121,7 @@ def _append(file: Any, mode: str, pages: NDArray[Any], kept: Mapping[str, Any], 
 
 BYTE, TEXT, UNDEFINED = 1, 2, 7  # types of tags
 BESIDE = ("description", "exif", "icc_profile", "xmp", "photoshop", "dpi", "geo", "gdal")
-STORED = {
-    tags.ICC_PROFILE: ("icc_profile", UNDEFINED),
-    tags.XMP: ("xmp", BYTE),
-    tags.PHOTOSHOP: ("photoshop", BYTE),
-}
+STORED = {tags.ICC_PROFILE: ("icc_profile", UNDEFINED), tags.XMP: ("xmp", BYTE), tags.PHOTOSHOP: ("photoshop", BYTE)}
 
 
 def with_directories(data: bytes, found: Sequence[Mapping[str, Any]]) -> bytes | bytearray:

@@ -10,7 +10,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import PoolError
-from poolcli.formats.atomic import byte_stream
+from poolcli.formats.atomic import atomic_stream
 from poolcli.formats.image import stacks, tiff_write
 from poolcli.formats.image.codecs import LEVEL, encode_png, with_gif_profiles
 from poolcli.formats.image.metadata import WORDS
@@ -72,7 +72,7 @@ def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tup
                 raise
             data, more = encoded(bare)
             more = (*more, "metadata not kept: damaged in the input")
-    with byte_stream(path, options.overwrite) as stream:
+    with atomic_stream(path, options.overwrite) as stream:
         stream.write(data)
     return tuple(dict.fromkeys((*notes, *more)))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError
-from poolcli.formats.cf import as_it_stands_for
+from poolcli.formats.cf import as_unsigned
 from poolcli.formats.checks import (
     FREE_EXPANSION,
     MAX_EXPANSION_RATIO,
@@ -24,8 +24,8 @@ from poolcli.formats.checks import (
     nodata_notes,
     unless_negligible,
 )
-from poolcli.formats.names import below
-from poolcli.formats.npy import MOST_AXES, MOST_BYTES
+from poolcli.formats.names import relative_path
+from poolcli.formats.npy import MAX_AXES, MAX_BYTES
 from poolcli.formats.records import ArrayReader, Header, Metadata, ReadOptions, Source
 from poolcli.formats.zarr.chunks import Chunks, chunks_of
 from poolcli.formats.zarr.coordinates import coordinates, followers
@@ -96,8 +96,8 @@ class Stored:
         with opening(self.path):
             found = walk(self.path, self.root, self.options.allow_external)
             arrays = list(found)
-            unless_negligible = followers({key: array for key, array in arrays if key})
-            return [(key, array, _is_of_numbers(array)) for key, array in arrays if key not in unless_negligible]
+            dependent = followers({key: array for key, array in arrays if key})
+            return [(key, array, _is_of_numbers(array)) for key, array in arrays if key not in dependent]
 
     @cached_property
     def headers(self) -> Sequence[Header]:
@@ -130,7 +130,7 @@ class Stored:
             chunk = byte_count(node.chunks, DTYPES[header.dtype].itemsize)
             header = replace(header, notes=notes, missing=missing, extra_memory=unless_negligible(COPIES * chunk))
             array = _Array(header, where, self.root, node, chunks_of(node), self.options.as_pyramid)
-            return as_it_stands_for(array, attributes)
+            return as_unsigned(array, attributes)
 
     def _check_stored(self, where: str, array: Any) -> None:
         """Refuses a large array of which almost nothing is stored: it would take long, and its chunks much memory."""
@@ -147,7 +147,7 @@ class Stored:
         if not is_group(self.root):
             return None
         try:
-            node = self.root[below(str(key))]
+            node = self.root[relative_path(str(key))]
         except (KeyError, ValueError):
             return None
         return None if is_group(node) else node
@@ -170,9 +170,9 @@ def _is_of_numbers(array: Any) -> bool:
 def _check(where: str, array: Any, limit: int | None) -> None:
     """Refuses impossible metadata, and chunks that memory cannot hold: each is decoded as a whole."""
     itemsize = DTYPES[array.dtype.name].itemsize
-    if array.ndim > MOST_AXES:
-        raise FileError(f"{where}: has {array.ndim} axes; at most {MOST_AXES} are read")
-    if byte_count([size or 1 for size in array.shape], itemsize) > MOST_BYTES:
+    if array.ndim > MAX_AXES:
+        raise FileError(f"{where}: has {array.ndim} axes; at most {MAX_AXES} are read")
+    if byte_count([size or 1 for size in array.shape], itemsize) > MAX_BYTES:
         raise FileError(f"{where}: claims {human_bytes(byte_count(array.shape, itemsize))}, which no array can have")
     chunk = array.chunks
     if any(length < 1 for length in chunk):

@@ -11,7 +11,7 @@ import poolcli.formats.cf as cf
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError
 from poolcli.formats.checks import byte_count
-from poolcli.formats.names import below
+from poolcli.formats.names import relative_path
 from poolcli.formats.records import Dimension, Scale
 from poolcli.formats.zarr.library import KNOWN, is_group, limit_chunk_size, translated
 from poolcli.formats.zarr.ome import attributes_of, dimension_names
@@ -30,14 +30,14 @@ def followers(arrays: Mapping[str, Any]) -> set[str]:
         if place != key and names.get(place) == (name,)
     }
     attributes = {key: array.attrs for key, array in arrays.items()}
-    return along | cf.followers(attributes, lambda key, other: {*names[other]} <= {*names[key]})
+    return along | cf.dependent_variables(attributes, lambda key, other: {*names[other]} <= {*names[key]})
 
 
 def coordinates(
     root: Any, key: str, array: Any, axes: Sequence[str | None]
 ) -> tuple[tuple[Dimension, ...], dict[str, Scale], tuple[str, ...]]:
     """Names and coordinates of the axes of an array, the other variables that it names, and notes on those left out."""
-    beside = cf.Beside(lambda place: _variable(root, place, axes), alone=True)
+    beside = cf.AuxiliaryVariables(lambda place: _variable(root, place, axes), alone=True)
     dimensions = []
     for name, length in zip(axes, array.shape, strict=True):
         found: dict[str, Scale] = {}
@@ -63,7 +63,7 @@ def _above(key: str, name: str | None) -> Iterator[str]:
 def _opened(root: Any, place: str) -> Any:
     """The array of a name; None if there is none."""
     with suppress(*KNOWN):
-        node = root[below(place)]
+        node = root[relative_path(place)]
         return None if is_group(node) else node
     return None
 

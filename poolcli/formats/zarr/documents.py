@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.dtypes import DTYPES
 from poolcli.errors import RequestError
-from poolcli.formats.cf import NO_VARIABLE, not_shared, same_values
+from poolcli.formats.cf import NOT_A_VARIABLE, conflict_note, same_values
 from poolcli.formats.checks import join_names
 from poolcli.formats.names import array_names
 from poolcli.formats.records import Scale, Spec, WriteOptions
@@ -194,7 +194,7 @@ def _made(
                 scales[place] = values
             elif not same_values(taken[place], values):
                 others.append(each)
-    notes = [*spec.metadata.notes, *grid.notes, *(not_shared(each, spec.key) for each in others)]
+    notes = [*spec.metadata.notes, *grid.notes, *(conflict_note(each, spec.key) for each in others)]
     if not has_fill:
         notes.append(f"stored without the fill value {kept['fill_value']}, which {spec.dtype} does not have")
     if without:
@@ -319,7 +319,7 @@ def _coordinates(spec: Spec, labels: Names) -> Iterator[tuple[str, Scale, Names]
         (key, scale, (label,))
         for label, dimension in zip(labels, spec.metadata.dimensions, strict=True)
         for key, scale in dimension.scales.items()
-        if not scale.title.startswith(NO_VARIABLE)
+        if not scale.title.startswith(NOT_A_VARIABLE)
     ]
     beside = [(key, scale, tuple(labels[i] for i in scale.axes)) for key, scale in spec.metadata.variables.items()]
     for key, scale, names in (*along, *beside):

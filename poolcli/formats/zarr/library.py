@@ -21,7 +21,7 @@ from poolcli.formats.checks import (
     human_bytes,
     json_memory_limit,
 )
-from poolcli.formats.files import filesystem, is_url, patient, states_in, unbroken
+from poolcli.formats.files import file_stats, filesystem, is_url, retry_read, with_retries
 from poolcli.formats.records import ReadOptions, slices
 from poolcli.formats.resumable import batches, read_in_batches
 from poolcli.formats.table import FORMATS
@@ -116,7 +116,7 @@ def store_of(path: str, *, read_only: bool, options: ReadOptions = DEFAULTS) -> 
         filesystem(path)  # refuses protocols whose package is missing
         store = _of_objects().from_url(path, read_only=read_only)
         store.url, store.options = path, options
-        patient(store.fs)
+        with_retries(store.fs)
         return store
     if not read_only:
         return zarr.storage.LocalStore(path, read_only=False)
@@ -131,7 +131,7 @@ def stored_bytes(path: str, enough: int) -> int:
         # A folder is given by its name, a file by what is known of it.
         sizes = (0 if isinstance(each, str) else int(each.get("size") or 0) for part in found for each in part)
     else:
-        sizes = (status.st_size if status else 0 for status in states_in(path))
+        sizes = (status.st_size if status else 0 for status in file_stats(path))
     total, seen = 0, 0
     for size in sizes:
         total, seen = total + size, seen + 1
@@ -168,12 +168,12 @@ def _of_objects() -> Any:
 
         async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
             if byte_range is not None:
-                return _asked_of(await unbroken(super().get, key, prototype, byte_range), byte_range)
+                return _asked_of(await retry_read(super().get, key, prototype, byte_range), byte_range)
             if not key.endswith(DOCUMENTS):
-                return await unbroken(super().get, key, prototype)
+                return await retry_read(super().get, key, prototype)
             most = json_memory_limit(self.options.limit, self.options.allowed)
             first = zarr.abc.store.RangeByteRequest(0, most + 1)
-            found = await unbroken(super().get, key, prototype, first)
+            found = await retry_read(super().get, key, prototype, first)
             if found is not None and len(found) > most:
                 raise FileError(f"{key}: has more than {human_bytes(most)}, the limit; raise {field('max_memory')}")
             return _checked(key, found, self.options)

@@ -12,7 +12,7 @@ from typing import Any
 from poolcli.dtypes import DTYPES
 from poolcli.errors import RequestError
 from poolcli.formats.checks import NODATA_ATTRIBUTES, join_names
-from poolcli.formats.names import below
+from poolcli.formats.names import relative_path
 from poolcli.formats.records import Axis, Dimension, Metadata
 from poolcli.formats.zarr.library import KNOWN, groups_above, is_group, zarr
 from poolcli.layouts import default_layout, layout_of_dimensions
@@ -139,7 +139,7 @@ def described(root: Any, key: str | None) -> dict[str, Any]:
 def first_level(root: Any, key: str | None) -> str | None:
     """The key of the largest level of the multiscale group `key`, or of the root; None if there is no such group."""
     with suppress(*KNOWN):
-        return _levels(root[below(key)] if key and key.strip("/") else root)[0]
+        return _levels(root[relative_path(key)] if key and key.strip("/") else root)[0]
     return None
 
 
@@ -156,7 +156,7 @@ def of_image(root: Any, key: str | None) -> dict[str, Any]:
         for name in ome_of(group)["labels"]:
             labels[str(name)] = ""
             with suppress(*KNOWN):
-                labels[str(name)] = _levels(group[below(name)])[_levels(image).index(key)]
+                labels[str(name)] = _levels(group[relative_path(name)])[_levels(image).index(key)]
     return {"labels": labels, "others": _outer(root, key)}
 
 
@@ -246,8 +246,8 @@ def attributes_of(root: Any, key: str | None, array: Any) -> dict[str, Any]:
     are written by others, whose fill value is an element like others.
     """
     found = with_numbers(array.attrs)
-    join_names, fill = found.pop(DIMENSIONS, None), getattr(array.metadata, "fill_value", None)
-    if join_names and array.metadata.zarr_format == 2 and fill is not None and not described(root, key):
+    named, fill = found.pop(DIMENSIONS, None), getattr(array.metadata, "fill_value", None)
+    if named and array.metadata.zarr_format == 2 and fill is not None and not described(root, key):
         found["_FillValue"] = fill.item()
     return found
 

@@ -10,7 +10,7 @@ from posixpath import join
 from typing import Any
 
 from poolcli.errors import FileError, RequestError
-from poolcli.formats.names import below
+from poolcli.formats.names import relative_path
 from poolcli.formats.zarr.documents import group_documents
 from poolcli.formats.zarr.library import is_group, opening, stored_file
 from poolcli.formats.zarr.ome import OF_IMAGES, OME_XML, SERIES, VERSIONS, ome_of
@@ -35,7 +35,7 @@ def images_of(path: str, root: Any, key: str | None, ngff: str) -> Images:
     """
     with opening(path):
         try:
-            group = root.get(below(key)) if key and key.strip("/") and is_group(root) else root
+            group = root.get(relative_path(key)) if key and key.strip("/") and is_group(root) else root
             found = ome_of(group)
             images = _plate(group, ngff) if "plate" in found else _series(group, ngff) if SERIES in found else None
             beside = _beside(group, images, ngff) if images else {}
@@ -61,14 +61,14 @@ def refuse_several(path: str, root: Any) -> None:
 
 def _plate(plate: Any, ngff: str) -> Images:
     keys, groups = dict[str, str](), {"/": _attributes(plate, ngff)}
-    for path in (below(str(well["path"])) for well in ome_of(plate)["plate"]["wells"]):
+    for path in (relative_path(str(well["path"])) for well in ome_of(plate)["plate"]["wells"]):
         well, above = plate.get(path), path.rpartition("/")[0]
         if well is None:
             raise KeyError(path)
         if above in plate:
             groups[f"/{above}/"] = _attributes(plate[above], ngff)
         groups[f"/{path}/"] = _attributes(well, ngff)
-        for place in (f"{path}/{below(str(image['path']))}" for image in ome_of(well)["well"]["images"]):
+        for place in (f"{path}/{relative_path(str(image['path']))}" for image in ome_of(well)["well"]["images"]):
             keys[f"/{place}/"] = join(plate.path, place)
     return Images(keys, groups)
 
@@ -78,7 +78,7 @@ def _series(store: Any, ngff: str) -> Images:
     listed = ome_of(beside).get("series") if beside is not None else None
     # Without the group OME, images have the names 0, 1, ... in the order of the series.
     numbered = takewhile(store.__contains__, map(str, count()))
-    names = numbered if listed is None else (below(str(name)) for name in listed)
+    names = numbered if listed is None else (relative_path(str(name)) for name in listed)
     keys = {f"/{number}/": join(store.path, name) for number, name in enumerate(names)}
     return Images(keys, {"/": _attributes(store, ngff)})
 

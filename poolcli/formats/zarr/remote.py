@@ -11,9 +11,9 @@ from typing import Any
 
 from poolcli.errors import FileError, RequestError, error_text
 from poolcli.formats.checks import as_file_error
-from poolcli.formats.files import HTTP_WAITS, content_of, filesystem, not_reached
-from poolcli.formats.names import below
-from poolcli.formats.resumable import ENDED, Journal, check_parts, note_of, only_work
+from poolcli.formats.files import RETRY_WAITS, filesystem, read_object, unreachable
+from poolcli.formats.names import relative_path
+from poolcli.formats.resumable import DONE, Journal, check_shards, note_prefix, only_run
 from poolcli.formats.table import FORMATS
 from poolcli.message_fields import field
 from poolcli.system.signals import check_stopped
@@ -77,11 +77,11 @@ class RemoteJournal(Journal):
 
     def _load(self) -> bytes:
         try:
-            content = content_of(self._system, self.path)
+            content = read_object(self._system, self.path)
         except FileNotFoundError:
             raise
         except OSError as error:  # a journal that cannot be read must not be taken for one that is not there
-            raise FileError(f"{self.path}: {not_reached(error)}") from error
+            raise FileError(f"{self.path}: {unreachable(error)}") from error
         identity, _, note = content.partition(b"\n")
         if identity != self._identity.encode():
             raise ValueError("the journal of another run")
@@ -108,7 +108,7 @@ def _make_room(system: Any, place: str, path: str, overwrite: bool, journal: Jou
 def _clear(system: Any, place: str, journal: Journal) -> None:
     """Removes the journal of a store and then the store, which the journal must not survive."""
     journal.remove()
-    for wait in (0, *HTTP_WAITS):
+    for wait in (0, *RETRY_WAITS):
         time.sleep(wait)
         system.invalidate_cache()
         if not system.exists(place):
@@ -125,7 +125,7 @@ def shared_store(
     """Yields the journal of one `part` (number, count) of a store, and finally writes a note that it has ended."""
     system, place = filesystem(path)
     notes = _notes_beside(place)
-    note = f"{notes}/{identity}/{note_of(part)}"
+    note = f"{notes}/{identity}/{note_prefix(part)}"
     with _reached(path):
         if _is_store(system, place):
             raise RequestError(
@@ -139,7 +139,7 @@ def shared_store(
             )
         journal = RemoteJournal(system, f"{note}.at", identity)
         with suppress(FileNotFoundError):
-            system.rm_file(note + ENDED)
+            system.rm_file(note + DONE)
         if not (resume and journal.is_begun()):
             journal.write([])  # marks the part as begun, before its first chunk
         system.invalidate_cache()
@@ -151,7 +151,7 @@ def shared_store(
             )
         yield journal
         check_stopped()
-        system.pipe_file(note + ENDED, json.dumps({name: text.decode() for name, text in documents.items()}).encode())
+        system.pipe_file(note + DONE, json.dumps({name: text.decode() for name, text in documents.items()}).encode())
 
 
 def finish_store(path: str) -> tuple[int, int]:
@@ -166,10 +166,10 @@ def finish_store(path: str) -> tuple[int, int]:
         runs = _names_in(system, _notes_beside(place))
         if not runs and is_store:
             return 0, 1
-        notes = only_work(path, [f"{_notes_beside(place)}/{run}" for run in runs])
+        notes = only_run(path, [f"{_notes_beside(place)}/{run}" for run in runs])
         names = _names_in(system, notes)
         try:
-            ended = check_parts(path, names, notes)
+            ended = check_shards(path, names, notes)
         except FileError:
             if not is_store:
                 raise
@@ -177,8 +177,8 @@ def finish_store(path: str) -> tuple[int, int]:
             return 0, 1
         note = f"{notes}/{ended[0]}"
         try:
-            content = json.loads(content_of(system, note))
-            documents = {below(name): text.encode() for name, text in content.items()}
+            content = json.loads(read_object(system, note))
+            documents = {relative_path(name): text.encode() for name, text in content.items()}
         except (ValueError, AttributeError) as error:
             raise FileError(f"{path}: the note {note} is damaged ({error_text(error)}); run its shard again") from error
         write_documents(system, place, documents)
@@ -218,4 +218,4 @@ def _names_in(system: Any, folder: str) -> list[str]:
 
 
 def _reached(path: str) -> AbstractContextManager[None]:
-    return as_file_error(path, (OSError,), not_reached, third_party=True)
+    return as_file_error(path, (OSError,), unreachable, third_party=True)

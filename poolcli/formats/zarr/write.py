@@ -10,11 +10,11 @@ from posixpath import join
 from typing import TYPE_CHECKING, Any
 
 from poolcli.dtypes import DTYPES
-from poolcli.formats.atomic import whole_folder
+from poolcli.formats.atomic import atomic_folder
 from poolcli.formats.checks import byte_count
 from poolcli.formats.files import is_url
 from poolcli.formats.records import NamedArray, RegionWriter, Spec, WriteOptions, slices, whole_region
-from poolcli.formats.resumable import Journal, Progress, batches, continued_folder, remove_torn, shared_folder
+from poolcli.formats.resumable import Journal, Progress, batches, remove_partial, resumable_folder, sharded_folder
 from poolcli.formats.zarr.chunks import Chunks, chunks_of
 from poolcli.formats.zarr.documents import NewArray, encoded, new_arrays
 from poolcli.formats.zarr.library import finished, opening, read_region, side_by_side, store_of, translated, zarr
@@ -60,7 +60,7 @@ def open_writers(path: str, specs: Sequence[Spec], options: WriteOptions) -> Ite
         if options.part is not None:
             progress.write()
         elif any(each.is_shared for each in found) or journal is not None:
-            remove_torn(getattr(store, "root", ""))
+            remove_partial(getattr(store, "root", ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,14 +183,14 @@ def _store(path: str, planned: Sequence[NewArray], options: WriteOptions) -> Ite
             yield store, journal if options.identity else None
         return
     if options.part and options.identity:
-        with shared_folder(path, options.overwrite, options.identity, options.part, options.resume) as (part, journal):
+        with sharded_folder(path, options.overwrite, options.identity, options.part, options.resume) as (part, journal):
             yield _begun(path, part, documents, planned), journal
         return
     if options.identity is None:
-        with whole_folder(path, options.overwrite) as part:
+        with atomic_folder(path, options.overwrite) as part:
             yield _begun(path, part, documents, planned), None
         return
-    with continued_folder(path, options.overwrite, options.identity) as (part, journal):
+    with resumable_folder(path, options.overwrite, options.identity) as (part, journal):
         yield _begun(path, part, documents, planned), journal
 
 

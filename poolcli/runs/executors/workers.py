@@ -20,7 +20,7 @@ from typing import Any, Self
 
 from poolcli.engine import make_ready
 from poolcli.errors import FileError
-from poolcli.formats.atomic import remove_part
+from poolcli.formats.atomic import remove_temporary
 from poolcli.formats.table import FORMATS, format_by_suffix
 from poolcli.pooling.outcome import Job, Outcome, failure, picklable
 from poolcli.pooling.tiles import Progress
@@ -206,7 +206,7 @@ def _load_before_fork(job: Job) -> None:
 
 def _remove_partial_outputs(job: Job, owner: str) -> None:
     for path in job.outputs:
-        remove_part(path, owner)
+        remove_temporary(path, owner)
 
 
 def _run_worker(pipe: Connection, others: Sequence[Connection], runner: Runner) -> None:
