@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from itertools import product
 from pathlib import Path
 from zlib import crc32
 
@@ -13,7 +14,7 @@ from PIL import Image
 from PIL.PngImagePlugin import PngImageFile, PngInfo
 
 from poolcli.errors import FileError
-from poolcli.formats import Source, read
+from poolcli.formats import ReadOptions, Source, read
 from poolcli.formats.image import codecs
 from poolcli.system.lazy_imports import installed
 from tests.conftest import Cli
@@ -92,3 +93,54 @@ def test_without_imagecodecs_pillow_reads_and_writes(cli: Cli, monkeypatch: pyte
     assert cli("max", "x.png", "-o", "y.png", *HALVE).code == 0
     installed.cache_clear()
     np.testing.assert_array_equal(np.asarray(Image.open("y.png")), x.reshape(4, 2, 4, 2, 3).max((1, 3)))
+
+
+def over(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+    """One image over another, as the PNG specification has it, with fractions from 0 to 1."""
+    a, b = above[..., -1:] / 255, below[..., -1:] / 255
+    alpha = a + b * (1 - a)
+    colours = (above[..., :-1] * a + below[..., :-1] * b * (1 - a)) / np.where(alpha > 0, alpha, 1)
+    return np.concatenate([colours, alpha * 255], -1)
+
+
+@pytest.mark.parametrize(  # Pillow writes palettes with the first disposal only
+    ("mode", "disposal"), [("P", 0), *product(("RGBA", "LA"), (0, 1, 2))]
+)
+def test_frames_of_an_animation_are_blended_over_what_is_below(mode: str, disposal: int, cli: Cli) -> None:
+    """Pillow, which makes the file, blends palettes by index, and gives too little alpha."""
+    indices = NOISE.integers(0, 256, (3, 8, 8), np.uint8)
+    colours = NOISE.integers(0, 256, (256, 4), np.uint8)
+    colours[::2, 3] = 255
+    pixels = colours[indices] if mode != "LA" else colours[indices][..., [0, 3]]
+    options = {"transparency": colours[:, 3].tobytes()} if mode == "P" else {}
+    frames = [Image.fromarray(each, "P" if mode == "P" else None) for each in (indices if mode == "P" else pixels)]
+    for frame in frames if mode == "P" else []:
+        frame.putpalette(colours[:, :3].tobytes())
+    frames[0].save("x.png", save_all=True, append_images=frames[1:], blend=1, disposal=disposal, **options)
+    below, expected = np.zeros(pixels.shape[1:]), []
+    for each in pixels:
+        expected.append(np.rint(over(each, below)))
+        below = {0: expected[-1], 1: np.zeros_like(below), 2: below}[disposal]
+    with Image.open("x.png") as made:
+        assert getattr(made, "n_frames", 1) == 3
+    found = read(Source("x.png")).array.astype(int)
+    seen = np.stack(expected)[..., -1:] > 0
+    np.testing.assert_array_equal(found * seen, np.stack(expected).astype(int) * seen)
+    single = read(Source("x.png"), ReadOptions(pages="3")).array.astype(int)
+    np.testing.assert_array_equal(single, found[2])
+
+
+def test_an_animation_with_a_frame_beyond_the_image_or_without_one_is_refused(cli: Cli) -> None:
+    frames = [Image.fromarray(NOISE.integers(0, 256, (8, 8, 4), np.uint8)) for _ in range(3)]
+    frames[0].save("x.png", save_all=True, append_images=frames[1:], blend=1)
+    data = Path("x.png").read_bytes()
+    last = data.rindex(b"fcTL")
+    for start, content in ((last + 16, (5).to_bytes(4)), (last - 4, None)):
+        changed = data[:start] + content + data[start + 4 :] if content else data[:start] + data[start + 38 :]
+        fixed = bytearray(changed)
+        if content:
+            fixed[last + 30 : last + 34] = crc32(changed[last : last + 30]).to_bytes(4)
+        Path("y.png").write_bytes(fixed)
+        result = cli("avg", "y.png", "-o", "z.npy", *HALVE)
+        assert (result.code, result.err.count("\n")) == (1, 1)
+        assert result.err.startswith("poolcli: y.png: ")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import FileError, PoolError, error_text, is_for_users
 from poolcli.formats.checks import human_bytes
-from poolcli.formats.image import boxes, codecs, tiff, tiff_checks
+from poolcli.formats.image import apng, boxes, codecs, tiff, tiff_checks
 from poolcli.formats.image import tiff_tags as tags
 from poolcli.formats.image.curves import curve_of
 from poolcli.formats.image.metadata import exif_in, metadata_of, of_a_turned_picture, profiles_in
@@ -183,12 +183,16 @@ def picture_of(path: str, image: Image, page: Page, animated: bool) -> Picture:
     if image.format == "PNG" and rawmode in GREY_SCALES and "transparency" in image.info:
         image.info["transparency"] = min(image.info["transparency"] * GREY_SCALES[rawmode], 255)
 
+    blended = _blended(path, image, mode)
+
     def decode(number: int) -> NDArray[Any]:
         if number != image.tell():
             seek(image, number)
             tiff_checks.refuse_lacking(path, number + 1, stored_tags(image))
         if _size(image) != page[:2]:
             raise FileError(f"{path}: page {number + 1} is {Page(*_size(image))}, but its header says {page}")
+        if blended is not None:
+            return upright(blended.page(number), orientation_of(image))
         return _decoded(path, image, mode)
 
     def described() -> dict[str, Any]:
@@ -199,10 +203,24 @@ def picture_of(path: str, image: Image, page: Page, animated: bool) -> Picture:
     turns = turning_notes(orientation_of(image))
     notes = (*turns, *_changes(image, mode), *tiff.false_predictor(stored_tags(image)))
     return Picture(
-        format_name(image), mode, channels, dtype, _memory(image, mode), decode, described, notes,
+        format_name(image), mode, channels, dtype, _memory(image, mode) + (apng.BLENDING if blended else 0), decode,
+        described, notes,
         lambda: image.info.get("duration"), image.format == "TIFF", tiff.no_data(stored_tags(image), dtype),
         curve_of(image.info),
     )  # fmt: skip
+
+
+def _blended(path: str, image: Image, mode: str) -> apng.Animation | None:
+    """The frames of an animated PNG with alpha whose frames are blended; None for other images."""
+    count = getattr(image, "n_frames", 1)
+    if image.format != "PNG" or count == 1 or not MODES[mode].alpha:
+        return None
+    animation = apng.Animation(path, mode)
+    if not animation.blends:
+        return None
+    if len(animation.frames) < count:
+        raise FileError(f"{path}: is damaged: it says that it has {count} pages, and has {len(animation.frames)}")
+    return animation
 
 
 def _decoded(path: str, image: Image, mode: str) -> NDArray[Any]:
