@@ -110,10 +110,21 @@ def is_for_users(error: Exception) -> bool:
 
 def is_raised_explicitly(error: BaseException) -> bool:
     """Whether a `raise` statement raised the error, rather than an operation of Python."""
+    return _line_of(error).startswith("raise")
+
+
+def is_of_an_operation(error: BaseException) -> bool:
+    """Whether an operation in Python code raised the error, rather than a `raise` statement or compiled code."""
+    line = _line_of(error)
+    return line != "" and not line.startswith("raise")
+
+
+def _line_of(error: BaseException) -> str:
+    """The line of Python code that raised the error; empty for compiled code."""
     from traceback import extract_tb  # slow to import
 
     *_, last = extract_tb(error.__traceback__)
-    return (last.line or "").startswith("raise")
+    return last.line or ""
 
 
 def unexpected(error: BaseException, place: str) -> PoolError:

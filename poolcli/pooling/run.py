@@ -107,8 +107,9 @@ def _masked(plan: Plan, settings: Settings, job: Job) -> Plan:
     least = min_count_from(settings.min_count)
     few = "without other elements" if least is None else f"with fewer than {least} other elements"
     again = ", hidden again" if job.output and output_format(job.output).nodata == "tags" else ""
-    left = "nan" if nothing is None else nothing
-    fact = Fact("missing", f"pixels that a mask hides are missing and excluded; windows {few} give {left}{again}")
+    # Of nodata values another note says what windows without other elements give.
+    left = "" if plan.missing else f"; windows {few} give {'nan' if nothing is None else nothing}"
+    fact = Fact("missing", f"pixels that a mask hides are missing and excluded{left}{again}")
     return replace(plan, nodata=nothing, min_count=least, facts=(*plan.facts, fact))
 
 

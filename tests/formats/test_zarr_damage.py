@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import shutil
+import zlib
 from collections.abc import Callable
 from math import prod
 from pathlib import Path
@@ -52,7 +53,7 @@ HOSTILE: dict[str, tuple[Callable[[], object], str]] = {
     "chunks beyond memory": (edited(chunk_grid=grid(2**20, 2**20, 4)), "one chunk (1048576,1048576,4) is 4 TiB, "),
     "no text": (
         lambda: Path("x.zarr/zarr.json").write_bytes(b'{"zarr_format": "\xff"}'),
-        "Zarr cannot read or write it: its metadata is damaged, or of a version that zarr does not know",
+        "Zarr cannot read or write it: it is damaged, or of a version that zarr does not know",
     ),
     "an unknown codec": (edited(codecs=[{"name": "bytes"}, {"name": "nope"}]), "nope"),
     "complex numbers": (
@@ -175,6 +176,14 @@ def test_the_chunk_that_is_damaged_is_named(how: str, name: str, cli: Cli) -> No
     assert (result.code, result.out) == (1, "")
     assert result.err.startswith(f"poolcli: x.zarr:/a, {name}: Zarr cannot read or write it: ")
     assert result.err.count("\n") == 1
+
+
+def test_a_chunk_of_another_size_is_said_without_words_of_python(cli: Cli) -> None:
+    made("x.zarr", zarr_format=2, compressors=numcodecs.Zlib(), filters=[numcodecs.Delta(dtype=X.dtype)])
+    Path("x.zarr/0.0.0").write_bytes(zlib.compress(bytes(6 * X.itemsize)))
+    result = cli("avg", "x.zarr", "-o", "y.npy", *HALVE, "--layout", "DHW")
+    assert (result.code, result.err.count("\n")) == (1, 1)
+    assert result.err.startswith("poolcli: x.zarr, 0.0.0: Zarr cannot read or write it: it is damaged, or of a version")
 
 
 @pytest.mark.parametrize(("name", "sound"), [("GZip", 18), ("Zlib", 18), ("BZ2", 18), ("LZMA", 18), ("Blosc", 4)])

@@ -212,8 +212,10 @@ def picture_of(path: str, image: Image, page: Page, animated: bool) -> Picture:
 
 def _blended(path: str, image: Image, mode: str) -> apng.Animation | None:
     """The frames of an animated PNG with alpha whose frames are blended; None for other images."""
+    if image.format != "PNG" or not MODES[mode].alpha:
+        return None
     count = getattr(image, "n_frames", 1)
-    if image.format != "PNG" or count == 1 or not MODES[mode].alpha:
+    if count == 1:
         return None
     animation = apng.Animation(path, mode)
     if not animation.blends:

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from poolcli.errors import QUOTES, FileError, PoolError, error_text, is_raised_explicitly
+from poolcli.errors import QUOTES, FileError, PoolError, error_text, is_of_an_operation, is_raised_explicitly
 from poolcli.formats.checks import (
     UNPACKED_SIZES,
     as_file_error,
@@ -52,8 +52,9 @@ def translated(path: str) -> AbstractContextManager[None]:
 
 def _said(error: Exception) -> str:
     why = error_text(error)
-    if isinstance(error, TypeError | AttributeError | UnicodeError) and not is_raised_explicitly(error):
-        why = "its metadata is damaged, or of a version that zarr does not know"
+    of_python = isinstance(error, TypeError | AttributeError | UnicodeError) and not is_raised_explicitly(error)
+    if of_python or (isinstance(error, ValueError) and is_of_an_operation(error)):
+        why = "it is damaged, or of a version that zarr does not know"
     elif type(error) is KeyError:  # the name that was not found
         why = f"Unknown name {why.strip(QUOTES)}"
     return f"Zarr cannot read or write it: {why}"
