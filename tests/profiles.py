@@ -8,6 +8,7 @@ everything is shared among the cores where pytest-xdist is installed.
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -22,6 +23,7 @@ from poolcli.runs import choose_executor
 from poolcli.system.limits import allowed_threads
 
 Size = TypeVar("Size")
+IN_MEMORY = "/dev/shm"  # noqa: S108  # where pytest makes its folders: on a disk, tests wait for each file they sync
 # Tests that import frameworks run last: forks of a process take longer, the more it has loaded.
 LARGE = {"conformance", "documents", "explain", "models"}
 _chosen = {"full": False, "left out": 0, "workers": True}
@@ -75,6 +77,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     sys.dont_write_bytecode = False
     if not config.pluginmanager.hasplugin("xdist") or "PYTEST_XDIST_WORKER" in os.environ:
         return
+    if _free(IN_MEMORY) > 4 << 30:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", IN_MEMORY)
     everything = config.args_source == pytest.Config.ArgsSource.TESTPATHS
     watched = config.option.usepdb or config.option.collectonly
     if everything and not watched and config.option.numprocesses is None:
@@ -82,6 +86,14 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     if config.option.numprocesses and config.option.dist == "no":
         # Whole files, mostly: what one process imports, compiles or sets up for a file, the others need not.
         config.option.dist = "worksteal"
+
+
+def _free(folder: str) -> int:
+    """The bytes that are free in a folder; 0 if there is no such folder."""
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return 0
 
 
 def pytest_configure(config: pytest.Config) -> None:
