@@ -37,7 +37,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
         "conformance/test_differences.py",
     ),
     "poolcli/engine/numpy/*.py": (
-        "test_traps.py", "test_engines.py", "engine/test_special_numbers.py", "test_numbers.py",
+        "test_traps.py", "test_engines.py", "engine/test_rounding.py", "test_numbers.py", "test_missing.py",
     ),
     "poolcli/engine/compiled/[!bfks]*.py": (
         "test_choice.py", "test_traps.py", "engine", "test_numbers.py", "test_engines.py",
