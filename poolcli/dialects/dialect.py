@@ -1,4 +1,4 @@
-"""The record that describes a framework: its defaults, its limits, and how a call is written in it."""
+"""The record of a framework's rules (`Dialect`), and helpers that dialects share when they write calls."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from poolcli.dialects.steps import Step, Writers, fold
+from poolcli.dialects.expressions import Expression, Writers, translate
 
 if TYPE_CHECKING:
     from poolcli.plan import Plan
@@ -32,8 +32,8 @@ class Support:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """Sliding windows with a number for each spatial axis; `auto_pad` has been applied to the pads."""
+class SlidingCall:
+    """A call of a sliding-window operator with one number per spatial axis; the pads are those that `auto_pad` sets."""
 
     operator: str
     axes: str
@@ -47,20 +47,39 @@ class Call:
     options: Mapping[str, object]
 
 
-def no_limits(call: object) -> None:
+def no_limits(_: object) -> None:
     """No further limits."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Dialect:
-    """The rules of one framework; `rounding_types` and `auto_pads` are the words that it knows.
+    """The rules of one framework.
 
-    `operators` are those that it has, by poolcli's names; others are refused. `refuses(call)` says why the framework
-    takes no such windows, `cannot_write(plan)` why it cannot compute a plan that follows its rules; None means that it
-    can. `writers` write the steps of conversions (`poolcli.dialects.steps`): each is given a step and what was made of
-    its operands, `start` for the input; `text` is the whole. `exports(plan)` says whether the framework's exporters
-    keep what its own operator computes. `compared` are the rounding types with which comparisons show it. `retired`
-    frameworks are shown last and are never proposed.
+    Attributes
+    ----------
+    operators : mapping
+        The operators that it has, by poolcli's names; others are refused.
+    writers : mapping
+        How each kind of expression (`poolcli.dialects.expressions`) is written: takes the expression and its written
+        operands. `start` is the input, written, and `text` makes the final text.
+    default_strides, default_exclude_pad, ceil
+        Defaults, and the rounding rule that its word `ceil` means.
+    rounding_types, auto_pads : tuple of str
+        The words that it knows.
+    included : {"clipped", "kernel"}
+        What the divisor counts where padding is included: the part of the window in the padded input, or the kernel.
+    index_axis, index_base, axis_option
+        What max indices count, and whether `axis` can change it.
+    pad_limit, symmetric_pads
+        Limits of explicit pads.
+    compared : tuple
+        The rounding types with which comparisons show it.
+    retired : bool
+        Shown last and never proposed.
+    refuses(call), cannot_write(plan)
+        Why the framework takes no such windows, or cannot compute a plan that follows its rules; None: it can.
+    exports(plan)
+        Whether the framework's exporters keep what its own operator computes.
     """
 
     name: str
@@ -82,13 +101,13 @@ class Dialect:
     retired: bool = False
     start: Any = "x"
     text: Callable[[Any], str] = str
-    refuses: Callable[[Call], str | None] = no_limits
+    refuses: Callable[[SlidingCall], str | None] = no_limits
     cannot_write: Callable[[Plan], str | None] = no_limits
     exports: Callable[[Plan], bool] = lambda plan: True
 
-    def write(self, step: Step) -> str:
-        """The step, and all that it takes, as text."""
-        return self.text(fold(step, self.writers, self.start))
+    def write(self, expr: Expression) -> str:
+        """Return an expression as text."""
+        return self.text(translate(expr, self.writers, self.start))
 
 
 MOST_AXES = 3  # spatial axes for which the frameworks have operators
@@ -99,8 +118,8 @@ def numbers(plan: Plan, name: str) -> list[int]:
     return cast("list[int]", plan.attributes[name])
 
 
-def joined(plan: Plan, name: str) -> str:
-    """The numbers of an attribute as `2,2`."""
+def comma_separated(plan: Plan, name: str) -> str:
+    """The numbers of an attribute as in `2,2`."""
     return ",".join(map(str, numbers(plan, name)))
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.arguments import AUTO_PADS
 from poolcli.dialects.dialect import (
-    Call,
     Dialect,
+    SlidingCall,
     Support,
     counts_pads,
     is_ceil,
@@ -18,18 +18,30 @@ from poolcli.dialects.dialect import (
     numbers,
     too_many_axes,
 )
-from poolcli.dialects.steps import Gathered, Matrices, Negate, Pad, Pool, Power, Scale, Step, Whole, fold, side_by_side
+from poolcli.dialects.expressions import (
+    Expression,
+    GatherPool,
+    GlobalPool,
+    MatrixProduct,
+    Negate,
+    Pad,
+    Pool,
+    Power,
+    Scale,
+    gather_indices,
+    translate,
+)
 from poolcli.message_fields import field
 
 if TYPE_CHECKING:
     from poolcli.plan import Plan
 
-WORDS = {"explicit": "NOTSET", "same_upper": "SAME_UPPER", "same_lower": "SAME_LOWER", "valid": "VALID"}
+AUTO_PAD_NAMES = {"explicit": "NOTSET", "same_upper": "SAME_UPPER", "same_lower": "SAME_LOWER", "valid": "VALID"}
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """An array: rows of numbers, a number, or a function that makes them, and how numpy makes it."""
+    """A constant tensor: a number, rows of numbers or a function that returns them, and the same as numpy code."""
 
     values: Any
     dtype: str
@@ -37,8 +49,8 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
-class Element:
-    """An element type, by its name in poolcli."""
+class ElementType:
+    """An element type as the value of an attribute, by its name in poolcli."""
 
     dtype: str
 
@@ -50,7 +62,7 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An operator on values by their names."""
+    """A node of an ONNX graph; inputs and output are names of values."""
 
     op_type: str
     inputs: tuple[str, ...]
@@ -61,35 +73,37 @@ class Node:
 Nodes = tuple[Node, ...]
 
 
-def _value(nodes: Nodes) -> str:
-    """The name of what the nodes so far make."""
+def _output_name(nodes: Nodes) -> str:
+    """The name of the last node's output."""
     return nodes[-1].output if nodes else "x"
 
 
-def _then(nodes: Nodes, op_type: str, *inputs: str, **attributes: object) -> Nodes:
+def _append(nodes: Nodes, op_type: str, *inputs: str, **attributes: object) -> Nodes:
     return (*nodes, Node(op_type, inputs, f"x{len(nodes) + 1}", attributes))
 
 
-def _with(nodes: Nodes, op_type: str, *constants: Constant, first: bool = False, **attributes: object) -> Nodes:
+def _append_with_constants(
+    nodes: Nodes, op_type: str, *constants: Constant, first: bool = False, **attributes: object
+) -> Nodes:
     """An operator on the value so far and on constants after it, or before it."""
-    value, names = _value(nodes), []
+    value, names = _output_name(nodes), []
     for constant in constants:
-        nodes = _then(nodes, "Constant", value=constant)
-        names.append(_value(nodes))
-    return _then(nodes, op_type, *([*names, value] if first else [value, *names]), **attributes)
+        nodes = _append(nodes, "Constant", value=constant)
+        names.append(_output_name(nodes))
+    return _append(nodes, op_type, *([*names, value] if first else [value, *names]), **attributes)
 
 
-def _number(value: float, dtype: str) -> Constant:
+def _scalar(value: float, dtype: str) -> Constant:
     return Constant(value, dtype, literal(value))
 
 
-def _listed(values: list[int]) -> Constant:
+def _int64s(values: list[int]) -> Constant:
     return Constant(values, "int64", str(values))
 
 
-def _pool(step: Pool, nodes: Nodes) -> Nodes:
+def _pool(expr: Pool, nodes: Nodes) -> Nodes:
     """The framework's own operator."""
-    plan, auto_pad = step.plan, str(step.plan.attributes["auto_pad"])
+    plan, auto_pad = expr.plan, str(expr.plan.attributes["auto_pad"])
     given: dict[str, object] = {"kernel_shape": numbers(plan, "kernel"), "strides": numbers(plan, "strides")}
     pads = numbers(plan, "pads_begin") + numbers(plan, "pads_end")
     if nodes and nodes[-1].op_type == "Pad" and not any(pads) and not is_ceil(plan):
@@ -97,7 +111,7 @@ def _pool(step: Pool, nodes: Nodes) -> Nodes:
     elif auto_pad == "explicit":
         given["pads"] = pads
     else:
-        given["auto_pad"] = WORDS[auto_pad]
+        given["auto_pad"] = AUTO_PAD_NAMES[auto_pad]
     if is_dilated(plan):
         given["dilations"] = numbers(plan, "dilations")
     given["ceil_mode"] = int(is_ceil(plan))
@@ -105,65 +119,65 @@ def _pool(step: Pool, nodes: Nodes) -> Nodes:
         given["count_include_pad"] = int(counts_pads(plan))
     if "p" in plan.attributes:
         given["p"] = plan.attributes["p"]
-    return _then(nodes, ONNX.operators[plan.op].name, _value(nodes), **given)
+    return _append(nodes, ONNX.operators[plan.op].name, _output_name(nodes), **given)
 
 
-def _whole(step: Whole, nodes: Nodes) -> Nodes:
-    return _then(nodes, "GlobalMaxPool" if step.plan.reducer.picks else "GlobalAveragePool", _value(nodes))
+def _global_pool(expr: GlobalPool, nodes: Nodes) -> Nodes:
+    return _append(nodes, "GlobalMaxPool" if expr.plan.reducer.picks else "GlobalAveragePool", _output_name(nodes))
 
 
-def _pad(step: Pad, nodes: Nodes) -> Nodes:
-    ends = [0, 0, *(begin for begin, _ in step.pads), 0, 0, *(end for _, end in step.pads)]
-    return _with(nodes, "Pad", _listed(ends), _number(step.value, step.dtype))
+def _pad(expr: Pad, nodes: Nodes) -> Nodes:
+    ends = [0, 0, *(begin for begin, _ in expr.pads), 0, 0, *(end for _, end in expr.pads)]
+    return _append_with_constants(nodes, "Pad", _int64s(ends), _scalar(expr.value, expr.dtype))
 
 
-def _power(step: Power, nodes: Nodes) -> Nodes:
-    return _with(_then(nodes, "Abs", _value(nodes)), "Pow", _number(step.exponent, step.dtype))
+def _power(expr: Power, nodes: Nodes) -> Nodes:
+    return _append_with_constants(_append(nodes, "Abs", _output_name(nodes)), "Pow", _scalar(expr.exponent, expr.dtype))
 
 
-def _matrices(step: Matrices, nodes: Nodes) -> Nodes:
-    """One product for each axis: from the left for the last but one, from the right for the last; another axis changes
-    places with the last before and after.
+def _matrix_product(expr: MatrixProduct, nodes: Nodes) -> Nodes:
+    """One MatMul for each axis: from the left for the last axis but one, from the right for the last; any other axis is
+    transposed to the last place and back.
 
-    Products of float32 would be off by 3 to 5 ulp for windows of 30 elements and more.
+    The products are of float64: those of float32 are off by 3 to 5 ulp for windows of 30 elements and more.
     """
-    plan, rank = step.plan, len(step.plan.axes) + 2
-    nodes = _then(nodes, "Cast", _value(nodes), to=Element("float64"))
+    plan, rank = expr.plan, len(expr.plan.axes) + 2
+    nodes = _append(nodes, "Cast", _output_name(nodes), to=ElementType("float64"))
     for number in range(len(plan.axes)):
         position = number + 2
         places = [*range(rank)]
         places[position], places[-1] = places[-1], places[position]
         left = position == rank - 2
-        matrix = Constant(partial(_matrix, step, number, left), "float64", step.text(number, rows=left))
-        turned = not left and position != rank - 1
-        nodes = _then(nodes, "Transpose", _value(nodes), perm=places) if turned else nodes
-        nodes = _with(nodes, "MatMul", matrix, first=left)
-        nodes = _then(nodes, "Transpose", _value(nodes), perm=places) if turned else nodes
-    return _then(nodes, "Cast", _value(nodes), to=Element(plan.dtype))
+        matrix = Constant(partial(_matrix, expr, number, left), "float64", expr.text(number, rows=left))
+        transposed = not left and position != rank - 1
+        nodes = _append(nodes, "Transpose", _output_name(nodes), perm=places) if transposed else nodes
+        nodes = _append_with_constants(nodes, "MatMul", matrix, first=left)
+        nodes = _append(nodes, "Transpose", _output_name(nodes), perm=places) if transposed else nodes
+    return _append(nodes, "Cast", _output_name(nodes), to=ElementType(plan.dtype))
 
 
-def _matrix(step: Matrices, number: int, rows: bool) -> list[list[float]]:
-    """The matrix of an axis, which may be large: made where a model is saved, not where it is written as text."""
-    found = step.rows(number)
+def _matrix(expr: MatrixProduct, number: int, rows: bool) -> list[list[float]]:
+    """The matrix of an axis. It may be large, so it is built when a model is saved, not when text is written."""
+    found = expr.rows(number)
     return found if rows else [*map(list, zip(*found, strict=True))]
 
 
-def _gathered(step: Gathered, nodes: Nodes) -> Nodes:
-    every = side_by_side(step.plan)
-    for number, (_, chosen) in enumerate(every):
-        nodes = _with(nodes, "Gather", _listed(chosen), axis=number + 2)
-    longest = [length for length, _ in every]
-    return _then(nodes, "MaxPool", _value(nodes), kernel_shape=longest, strides=longest)
+def _gather_pool(expr: GatherPool, nodes: Nodes) -> Nodes:
+    gathers = gather_indices(expr.plan)
+    for number, (_, chosen) in enumerate(gathers):
+        nodes = _append_with_constants(nodes, "Gather", _int64s(chosen), axis=number + 2)
+    longest = [length for length, _ in gathers]
+    return _append(nodes, "MaxPool", _output_name(nodes), kernel_shape=longest, strides=longest)
 
 
-def nodes_of(step: Step) -> Nodes:
-    """The nodes that make `y` of `x`."""
-    *before, last = fold(step, ONNX.writers, ())
+def nodes_of(expr: Expression) -> Nodes:
+    """The nodes that compute `y` from `x`."""
+    *before, last = translate(expr, ONNX.writers, ())
     return *before, replace(last, output="y")
 
 
 def _text(nodes: Nodes) -> str:
-    """The calls of `onnx.helper` that make the nodes: one, or a list of them."""
+    """The nodes as calls of `onnx.helper`: one, or a list of them."""
     *before, last = nodes
     calls = [_call(node) for node in (*before, replace(last, output="y"))]
     return calls[0] if len(calls) == 1 else "\n".join(("[", *(f"    {call}," for call in calls), "]"))
@@ -178,12 +192,12 @@ def _call(node: Node) -> str:
 def _argument(value: object) -> str:
     if isinstance(value, Constant):
         return f'onnx.numpy_helper.from_array(np.array({value.text}, "{value.dtype}"))'
-    if isinstance(value, Element):
+    if isinstance(value, ElementType):
         return f"onnx.TensorProto.{value.name}"
     return f'"{value}"' if isinstance(value, str) else repr(value)
 
 
-def refuses(call: Call) -> str | None:
+def refuses(call: SlidingCall) -> str | None:
     """Refuses fractions for the p of LpPool."""
     p = call.options.get("p", 1)
     return None if isinstance(p, int) else f"the p of LpPool is a whole number, not {p}; use {field('like', 'pytorch')}"
@@ -208,13 +222,13 @@ ONNX = Dialect(
     },
     writers={
         Pool: _pool,
-        Whole: _whole,
+        GlobalPool: _global_pool,
         Pad: _pad,
-        Scale: lambda step, nodes: _with(nodes, "Mul", _number(step.factor, step.dtype)),
-        Negate: lambda _, nodes: _then(nodes, "Neg", _value(nodes)),
+        Scale: lambda expr, nodes: _append_with_constants(nodes, "Mul", _scalar(expr.factor, expr.dtype)),
+        Negate: lambda _, nodes: _append(nodes, "Neg", _output_name(nodes)),
         Power: _power,
-        Matrices: _matrices,
-        Gathered: _gathered,
+        MatrixProduct: _matrix_product,
+        GatherPool: _gather_pool,
     },
     default_strides="one",
     default_exclude_pad=True,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from poolcli.arguments import AUTO_PADS, ROUNDING_TYPES
-from poolcli.dialects.dialect import Dialect, Support, counts_pads, is_ceil, is_dilated, joined, too_many_axes
-from poolcli.dialects.steps import Negate, Pad, Pool, Power, Scale
+from poolcli.dialects.dialect import Dialect, Support, comma_separated, counts_pads, is_ceil, is_dilated, too_many_axes
+from poolcli.dialects.expressions import Negate, Pad, Pool, Power, Scale
 
 if TYPE_CHECKING:
     from poolcli.plan import Plan
@@ -17,15 +17,14 @@ def _layer(plan: Plan) -> str:
     a, support = plan.attributes, OPENVINO.operators[plan.op]
     if "output_size" in a:
         types = f' index_element_type="{_index_type(plan)}"' if plan.reducer.picks else ""
-        return (
-            f'<layer type="{support.name}" version="opset8"> <data{types}/> second input: {joined(plan, "output_size")}'
-        )
+        size = comma_separated(plan, "output_size")
+        return f'<layer type="{support.name}" version="opset8"> <data{types}/> second input: {size}'
     version = _version(plan)
-    parts = [(name, joined(plan, name)) for name in ("strides", "pads_begin", "pads_end", "kernel")]
+    parts = [(name, comma_separated(plan, name)) for name in ("strides", "pads_begin", "pads_end", "kernel")]
     if plan.reducer.divides:
         parts.append(("exclude-pad", str(a["exclude_pad"]).lower()))
     if version in ("opset8", "opset16") or (version == "opset14" and plan.reducer.picks):
-        parts.append(("dilations", joined(plan, "dilations")))
+        parts.append(("dilations", comma_separated(plan, "dilations")))
     parts += [("rounding_type", str(a["rounding_type"])), ("auto_pad", str(a["auto_pad"]))]
     if plan.reducer.picks:
         parts += [("index_element_type", str(a["index_element_type"])), ("axis", str(a["axis"]))]
@@ -33,10 +32,10 @@ def _layer(plan: Plan) -> str:
     return f"{support.name} {version}: <data {data}/>"
 
 
-def _pad(step: Pad) -> str:
+def _pad(expr: Pad) -> str:
     """The layer with its further inputs; axes N and C are not padded."""
-    begin, end = (",".join(map(str, (0, 0, *ends))) for ends in zip(*step.pads, strict=True))
-    further = f"pads_begin: {begin} pads_end: {end} pad_value: {step.value}"
+    begin, end = (",".join(map(str, (0, 0, *ends))) for ends in zip(*expr.pads, strict=True))
+    further = f"pads_begin: {begin} pads_end: {end} pad_value: {expr.value}"
     return f'Pad opset1: <data pad_mode="constant"/> {further}'
 
 
@@ -65,11 +64,11 @@ OPENVINO = Dialect(
         "adaptive-max": Support(name="AdaptiveMaxPool"),
     },
     writers={
-        Pool: lambda step, before: (*before, _layer(step.plan)),
-        Pad: lambda step, before: (*before, _pad(step)),
-        Scale: lambda step, before: (*before, f"Multiply opset1: second input: {step.factor!r}"),
+        Pool: lambda expr, before: (*before, _layer(expr.plan)),
+        Pad: lambda expr, before: (*before, _pad(expr)),
+        Scale: lambda expr, before: (*before, f"Multiply opset1: second input: {expr.factor!r}"),
         Negate: lambda _, before: (*before, "Negative opset1"),
-        Power: lambda step, before: (*before, "Abs opset1", f"Power opset1: second input: {step.exponent!r}"),
+        Power: lambda expr, before: (*before, "Abs opset1", f"Power opset1: second input: {expr.exponent!r}"),
     },
     start=(),
     text="\n".join,
@@ -86,10 +85,10 @@ OPENVINO = Dialect(
 )
 
 
-def _ngraph_call(step: Pool, _: str) -> str:
+def _ngraph_call(expr: Pool, _: str) -> str:
     """The call, with the letters of nGraph's specification."""
-    plan = step.plan
-    parts = [f"{letter}={joined(plan, name)}" for letter, name in
+    plan = expr.plan
+    parts = [f"{letter}={comma_separated(plan, name)}" for letter, name in
              (("w", "kernel"), ("s", "strides"), ("p", "pads_begin"), ("q", "pads_end"))]  # fmt: skip
     if plan.reducer.divides:
         parts.append(f"i={str(counts_pads(plan)).lower()}")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import prod
 
 from poolcli.dialects.dialect import (
-    Call,
     Dialect,
+    SlidingCall,
     Support,
     argument,
     counts_pads,
@@ -16,13 +16,13 @@ from poolcli.dialects.dialect import (
     numbers,
     too_many_axes,
 )
-from poolcli.dialects.steps import Dilated, Matrices, Negate, Ones, Pad, Pool, Power, Ratio, Scale
+from poolcli.dialects.expressions import DilatedPool, Divide, MatrixProduct, Negate, Ones, Pad, Pool, Power, Scale
 from poolcli.message_fields import field, hint_other_dialect
 
 
-def _pool(step: Pool, x: str) -> str:
+def _pool(expr: Pool, x: str) -> str:
     """The call of the function."""
-    plan = step.plan
+    plan = expr.plan
     name = f"{PYTORCH.operators[plan.op].name}{len(plan.axes)}d"
     if "output_size" in plan.attributes:
         return f"torch.nn.functional.{name}({x}, {argument(plan, 'output_size')})"
@@ -40,28 +40,28 @@ def _pool(step: Pool, x: str) -> str:
     return f"torch.nn.functional.{name}({x}, {', '.join(parts)})"
 
 
-def _dilated(step: Dilated, x: str) -> str:
-    """Averages as a convolution of each channel."""
-    plan, kernel = step.plan, numbers(step.plan, "kernel")
+def _dilated_pool(expr: DilatedPool, x: str) -> str:
+    """Averages as a depthwise convolution: avg_pool has no dilation."""
+    plan, kernel = expr.plan, numbers(expr.plan, "kernel")
     weights = f"x.new_full((x.shape[1], 1, {', '.join(map(str, kernel))}), {1 / prod(kernel)!r})"
     moves = f"stride={argument(plan, 'strides')}, dilation={argument(plan, 'dilations')}"
     return f"torch.nn.functional.conv{len(kernel)}d({x}, {weights}, {moves}, groups=x.shape[1])"
 
 
-def _pad(step: Pad, x: str) -> str:
-    """From the last axis to the first."""
-    ends = ", ".join(f"{begin}, {end}" for begin, end in reversed(step.pads))
-    return f"torch.nn.functional.pad({x}, ({ends}), value={literal(step.value)})"
+def _pad(expr: Pad, x: str) -> str:
+    """`torch.nn.functional.pad` takes the ends of the last axis first."""
+    ends = ", ".join(f"{begin}, {end}" for begin, end in reversed(expr.pads))
+    return f"torch.nn.functional.pad({x}, ({ends}), value={literal(expr.value)})"
 
 
-def _matrices(step: Matrices, x: str) -> str:
-    inputs, between, outputs = step.subscripts()
-    texts = (step.text(number) for number in range(len(step.plan.axes)))
+def _matrix_product(expr: MatrixProduct, x: str) -> str:
+    inputs, between, outputs = expr.subscripts()
+    texts = (expr.text(number) for number in range(len(expr.plan.axes)))
     matrices = ", ".join(f"torch.tensor({text}, dtype=torch.float64, device=x.device)" for text in texts)
     return f'torch.einsum("yz{inputs},{between}->yz{outputs}", {x}.double(), {matrices}).to(x.dtype)'
 
 
-def refuses(call: Call) -> str | None:
+def refuses(call: SlidingCall) -> str | None:
     """Limits of the functions for one axis and for three axes that the ones for two axes do not have."""
     if call.operator == "avg" and len(call.axes) == 3:
         for axis, kernel, size in zip(call.axes, call.kernel, call.sizes, strict=True):
@@ -87,14 +87,14 @@ PYTORCH = Dialect(
     },
     writers={
         Pool: _pool,
-        Dilated: _dilated,
+        DilatedPool: _dilated_pool,
         Pad: _pad,
-        Scale: lambda step, x: f"{x} * {step.factor!r}",
-        Matrices: _matrices,
+        Scale: lambda expr, x: f"{x} * {expr.factor!r}",
+        MatrixProduct: _matrix_product,
         Negate: lambda _, x: f"-{x}",
-        Power: lambda step, x: f"torch.pow(torch.abs({x}), {step.exponent!r})",
+        Power: lambda expr, x: f"torch.pow(torch.abs({x}), {expr.exponent!r})",
         Ones: lambda _, x: f"torch.ones_like({x})",
-        Ratio: lambda _, x, by: f"{x} / {by}",
+        Divide: lambda _, x, by: f"{x} / {by}",
     },
     default_strides="kernel",
     default_exclude_pad=False,

@@ -4,32 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from poolcli.dialects.dialect import Call, Dialect, Support, literal, numbers, too_many_axes
-from poolcli.dialects.steps import (
-    Dilated,
-    Gathered,
-    Matrices,
-    Negate,
-    Ones,
-    Pad,
-    Pool,
-    Power,
-    Ratio,
-    Scale,
-    Whole,
-    side_by_side,
-)
+from poolcli.dialects import expressions as ex
+from poolcli.dialects.dialect import Dialect, SlidingCall, Support, literal, numbers, too_many_axes
 from poolcli.message_fields import field, hint_other_dialect
 
 if TYPE_CHECKING:
     from poolcli.plan import Plan
 
-ORDERS = {1: '"NWC"', 2: '"NHWC"', 3: '"NDHWC"'}
+DATA_FORMATS = {1: '"NWC"', 2: '"NHWC"', 3: '"NDHWC"'}
 
 
-def _pool(step: Pool, x: str) -> str:
+def _pool(expr: ex.Pool, x: str) -> str:
     """The call of the function, with `data_format`; a Keras layer for adaptive windows."""
-    plan = step.plan
+    plan = expr.plan
     rank, name = len(plan.axes), TENSORFLOW.operators[plan.op].name
     if "output_size" in plan.attributes:
         return f'tf.keras.layers.{name}{rank}D({numbers(plan, "output_size")}, data_format="channels_last")({x})'
@@ -37,44 +24,46 @@ def _pool(step: Pool, x: str) -> str:
     explicit = '"VALID"' if not any(map(any, pads)) else str([[0, 0], *map(list, pads), [0, 0]])
     padding = {"same_upper": '"SAME"', "valid": '"VALID"'}.get(str(plan.attributes["auto_pad"]), explicit)
     sizes = f"{numbers(plan, 'kernel')}, {numbers(plan, 'strides')}"
-    return f"tf.nn.{name}{rank}d({x}, {sizes}, {padding}, data_format={ORDERS[rank]})"
+    return f"tf.nn.{name}{rank}d({x}, {sizes}, {padding}, data_format={DATA_FORMATS[rank]})"
 
 
-def _dilated(step: Dilated, x: str) -> str:
-    """`tf.nn.pool`, which has no strides beside dilation: of its windows every so many are kept."""
-    plan, kind = step.plan, "MAX" if step.plan.reducer.picks else "AVG"
+def _dilated_pool(expr: ex.DilatedPool, x: str) -> str:
+    """`tf.nn.pool` takes no strides with dilation, so its output is sliced."""
+    plan, kind = expr.plan, "MAX" if expr.plan.reducer.picks else "AVG"
     strides = numbers(plan, "strides")
     kept = f"[:, {', '.join(f'::{stride}' for stride in strides)}]" if max(strides) > 1 else ""
     words = f'"{kind}", padding="VALID", dilations={numbers(plan, "dilations")}'
     return f"tf.nn.pool({x}, {numbers(plan, 'kernel')}, {words}){kept}"
 
 
-def _pad(step: Pad, x: str) -> str:
-    pads = [[0, 0], *map(list, step.pads), [0, 0]]
-    return f"tf.pad({x}, {pads}" + (f", constant_values={literal(step.value)})" if step.value else ")")
+def _pad(expr: ex.Pad, x: str) -> str:
+    pads = [[0, 0], *map(list, expr.pads), [0, 0]]
+    return f"tf.pad({x}, {pads}" + (f", constant_values={literal(expr.value)})" if expr.value else ")")
 
 
-def _gathered(step: Gathered, x: str) -> str:
-    every = side_by_side(step.plan)
-    for number, (_, chosen) in enumerate(every):
+def _gather_pool(expr: ex.GatherPool, x: str) -> str:
+    gathers = ex.gather_indices(expr.plan)
+    for number, (_, chosen) in enumerate(gathers):
         x = f"tf.gather({x}, {chosen}, axis={number + 1})"
-    longest = [length for length, _ in every]
-    return f'tf.nn.max_pool{len(every)}d({x}, {longest}, {longest}, "VALID", data_format={ORDERS[len(every)]})'
+    longest = [length for length, _ in gathers]
+    return (
+        f'tf.nn.max_pool{len(gathers)}d({x}, {longest}, {longest}, "VALID", data_format={DATA_FORMATS[len(gathers)]})'
+    )
 
 
-def _matrices(step: Matrices, x: str) -> str:
-    inputs, between, outputs = step.subscripts()
-    texts = (step.text(number) for number in range(len(step.plan.axes)))
+def _matrix_product(expr: ex.MatrixProduct, x: str) -> str:
+    inputs, between, outputs = expr.subscripts()
+    texts = (expr.text(number) for number in range(len(expr.plan.axes)))
     matrices = ", ".join(f"tf.constant({text}, tf.float64)" for text in texts)
     return f'tf.cast(tf.einsum("y{inputs}z,{between}->y{outputs}z", tf.cast({x}, tf.float64), {matrices}), x.dtype)'
 
 
-def _whole(step: Whole, x: str) -> str:
-    name = "reduce_max" if step.plan.reducer.picks else "reduce_mean"
-    return f"tf.{name}({x}, {[*range(1, 1 + len(step.plan.axes))]}, keepdims=True)"
+def _global_pool(expr: ex.GlobalPool, x: str) -> str:
+    name = "reduce_max" if expr.plan.reducer.picks else "reduce_mean"
+    return f"tf.{name}({x}, {[*range(1, 1 + len(expr.plan.axes))]}, keepdims=True)"
 
 
-def refuses(call: Call) -> str | None:
+def refuses(call: SlidingCall) -> str | None:
     """Explicit pads are for maxima of one or two axes, and smaller than the kernel."""
     if call.auto_pad != "explicit" or not any(call.pads_begin + call.pads_end):
         return None
@@ -112,17 +101,17 @@ TENSORFLOW = Dialect(
         "adaptive-max": Support(name="AdaptiveMaxPooling"),
     },
     writers={
-        Pool: _pool,
-        Whole: _whole,
-        Dilated: _dilated,
-        Pad: _pad,
-        Scale: lambda step, x: f"{x} * {step.factor!r}",
-        Negate: lambda _, x: f"-{x}",
-        Power: lambda step, x: f"tf.pow(tf.abs({x}), {step.exponent!r})",
-        Gathered: _gathered,
-        Matrices: _matrices,
-        Ones: lambda _, x: f"tf.ones_like({x})",
-        Ratio: lambda _, x, by: f"{x} / {by}",
+        ex.Pool: _pool,
+        ex.GlobalPool: _global_pool,
+        ex.DilatedPool: _dilated_pool,
+        ex.Pad: _pad,
+        ex.Scale: lambda expr, x: f"{x} * {expr.factor!r}",
+        ex.Negate: lambda _, x: f"-{x}",
+        ex.Power: lambda expr, x: f"tf.pow(tf.abs({x}), {expr.exponent!r})",
+        ex.GatherPool: _gather_pool,
+        ex.MatrixProduct: _matrix_product,
+        ex.Ones: lambda _, x: f"tf.ones_like({x})",
+        ex.Divide: lambda _, x, by: f"{x} / {by}",
     },
     default_strides="required",
     default_exclude_pad=True,

@@ -1,4 +1,7 @@
-"""Attributes of a framework's operators that may give the same as a plan, and what was searched for them."""
+"""Candidates for a conversion: attributes of a framework's operators that may give the same as a plan.
+
+`convert` verifies each by its plan.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from itertools import islice, pairwise, product
 from typing import Any
 
 from poolcli.dialects import Dialect
-from poolcli.explain.equivalence import equivalents, one_divisor, ratio, reads_same_elements
+from poolcli.explain.equivalence import constant_divisor, divisor_ratio, equivalent_windows, reads_same_elements
 from poolcli.ops import OPERATORS
 from poolcli.plan import Plan, plan_or_none
 from poolcli.plan.attributes import SHARED, Attributes, BinAttributes, DividingAttributes, SlidingAttributes
@@ -19,7 +22,7 @@ from poolcli.windows import AxisWindows, Bins, Sliding
 
 @dataclass(frozen=True, slots=True)
 class AxisSearched:
-    """The numbers that were tried on one axis; none where no sliding windows read what its windows read."""
+    """The numbers that were tried on one axis; empty if no sliding windows read the same elements."""
 
     axis: str
     kernel: tuple[int, ...]
@@ -30,7 +33,7 @@ class AxisSearched:
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """Operators by the framework's names, the words that its sliding windows were tried with, and numbers by axis."""
+    """What was tried: operators by the framework's names, words of sliding windows, and the numbers of each axis."""
 
     operators: tuple[str, ...]
     auto_pad: tuple[str, ...]
@@ -38,17 +41,17 @@ class Searched:
     axes: tuple[AxisSearched, ...]
 
 
-def told(searched: Searched | None) -> Iterator[str]:
-    """What was searched, in sentences: the words, then the numbers of each axis, equal ones together."""
+def search_sentences(searched: Searched | None) -> Iterator[str]:
+    """What was searched, as sentences: operators and words, then the numbers, once for axes with the same."""
     if searched is None:
         return
     words = (("auto_pad", searched.auto_pad), ("rounding_type", searched.rounding_type))
     tried = "".join(f"; {name} {join_words(found, 'and')}" for name, found in words if found)
     yield f"searched: {join_words(searched.operators, 'and')}{tried}"
-    alike: dict[str, list[str]] = {}
+    axes: dict[str, list[str]] = {}
     for axis in searched.axes:
-        alike.setdefault(_numbers_text(axis), []).append(axis.axis)
-    for numbers, names in alike.items():
+        axes.setdefault(_numbers_text(axis), []).append(axis.axis)
+    for numbers, names in axes.items():
         yield f"{'axes' if len(names) > 1 else 'axis'} {','.join(names)}: {numbers}"
 
 
@@ -69,17 +72,16 @@ def _numbers_text(axis: AxisSearched) -> str:
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """Numbers in order, of those without a gap the first and the last."""
+    """Sorted numbers as ranges, as in `1 to 4 or 7`."""
     starts = [numbers[0], *(b for a, b in pairwise(numbers) if b != a + 1)]
     stops = [*(a for a, b in pairwise(numbers) if b != a + 1), numbers[-1]]
     return " or ".join(str(a) if a == b else f"{a} to {b}" for a, b in zip(starts, stops, strict=True))
 
 
-TRIED = 256  # combinations of what serves each axis, for each pair of words
-LONGEST_ENDS = 12  # pads at the end that are tried for one window, the shortest first
+MAX_COMBINATIONS = 256  # of the options of each axis, for each combination of words
+MAX_END_PADS = 12  # pads at the end that are tried for one window, the shortest first
 
-
-_Words = dict[str, Any]  # what all axes share: auto_pad, rounding_type, and what the sum is divided by
+_Words = dict[str, Any]  # attributes that all axes share: auto_pad, rounding_type, exclude_pad, divisor_override
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,45 +95,47 @@ class _Axis:
     pads_end: int
 
 
-def searched_in(plan: Plan, dialect: Dialect) -> Searched | None:
-    """What `convert` went through in vain; None where there was nothing to go through."""
-    records = records_of(plan, dialect)
+def searched(plan: Plan, dialect: Dialect) -> Searched | None:
+    """What `candidates` tries; None if the framework has no operator with the same reducer."""
+    records = operators_of(plan, dialect)
+    if not records:
+        return None
     words = [word for r in records if issubclass(r, SlidingAttributes) for word in _words(plan, dialect, r)]
     return Searched(
         tuple(dialect.operators[r.name].name for r in records),
         tuple(dict.fromkeys(word["auto_pad"] for word in words)),
         tuple(dict.fromkeys(word["rounding_type"] for word in words)),
-        tuple(_axis_searched(axis.name, tuple(equivalents(axis.windows))) for axis in plan.axes) if words else (),
-    ) if records else None  # fmt: skip
+        tuple(_axis_searched(axis.name, [*equivalent_windows(axis.windows)]) for axis in plan.axes) if words else (),
+    )
 
 
-def records_of(plan: Plan, dialect: Dialect) -> list[type[Attributes]]:
-    """The operators in the dialect that do the same with a window's elements, the plan's own first."""
+def operators_of(plan: Plan, dialect: Dialect) -> list[type[Attributes]]:
+    """The dialect's operators with the plan's reducer, the plan's own operator first."""
     own = OPERATORS[plan.op]
     others = (r for r in OPERATORS.values() if r is not own and r.reducer == own.reducer)
     return [r for r in (own, *others) if r.name in dialect.operators]
 
 
 def candidates(plan: Plan, dialect: Dialect) -> Iterator[Attributes]:
-    """Attributes that may give the same, plainest first."""
-    for record in records_of(plan, dialect):
+    """Attributes that may give the same as the plan, simplest first."""
+    for record in operators_of(plan, dialect):
         if issubclass(record, BinAttributes):
             bins = tuple(Bins(w.size, w.output) for w in plan.windows)
             if all(map(reads_same_elements, bins, plan.windows)):
                 yield record(tuple(w.output for w in bins), like=dialect.name)
         else:
-            yield from _fixed(plan, dialect, record)
+            yield from _sliding_candidates(plan, dialect, record)
 
 
-def with_own_numbers(plan: Plan, dialect: Dialect) -> Iterator[SlidingAttributes]:
-    """The plan's own kernel, strides, dilations and pads with each pair of words, its own words first.
+def own_attributes(plan: Plan, dialect: Dialect) -> Iterator[SlidingAttributes]:
+    """The plan's own kernel, strides, dilations and pads with each combination of words, its own words first.
 
-    Rounding up is the same as rounding down with stride - 1 more elements of padding at the end.
+    Rounding up equals rounding down with stride - 1 more elements of padding at the end.
     """
     if "kernel" not in plan.attributes:
         return
     up = plan.attributes["rounding_type"] != "floor"
-    for record in records_of(plan, dialect):
+    for record in operators_of(plan, dialect):
         if not issubclass(record, SlidingAttributes):
             continue
         for words in _words(plan, dialect, record):
@@ -142,26 +146,26 @@ def with_own_numbers(plan: Plan, dialect: Dialect) -> Iterator[SlidingAttributes
                 if isinstance(w, Sliding) and (end := w.pad_end + more * (w.stride - 1)) >= 0
             ]
             if len(axes) == len(plan.axes):
-                yield _attributes(record, _shared(plan, dialect, record), words, axes)
+                yield _attributes(record, _common_attributes(plan, dialect, record), words, axes)
 
 
-def _fixed(plan: Plan, dialect: Dialect, record: type[SlidingAttributes]) -> Iterator[SlidingAttributes]:
-    """Fixed windows of `record`, by the words that all axes share; first with the plan's own numbers."""
-    shared = _shared(plan, dialect, record)
-    every = [tuple(equivalents(w)) for w in plan.windows]
-    if not all(every):
+def _sliding_candidates(plan: Plan, dialect: Dialect, record: type[SlidingAttributes]) -> Iterator[SlidingAttributes]:
+    """Sliding windows of `record` that read the plan's elements: first the plan's own numbers, then all others."""
+    shared = _common_attributes(plan, dialect, record)
+    windows = [tuple(equivalent_windows(w)) for w in plan.windows]
+    if not all(windows):
         return
     words = list(_words(plan, dialect, record))
     for word in words:
-        ends = [_ends(options[0], word, dialect) for options in every]
-        for axes in islice(product(*ends), TRIED):
+        ends = [_end_pads(options[0], word, dialect) for options in windows]
+        for axes in islice(product(*ends), MAX_COMBINATIONS):
             yield _attributes(record, shared, word, axes)
     for word in words:
-        fitting = [
-            _fitting(plan, i, partial(_attributes, record, shared, word), word, options, dialect)
-            for i, options in enumerate(every)
+        options = [
+            _axis_options(plan, i, partial(_attributes, record, shared, word), word, each, dialect)
+            for i, each in enumerate(windows)
         ]
-        for axes in islice(product(*fitting), TRIED):
+        for axes in islice(product(*options), MAX_COMBINATIONS):
             yield _attributes(record, shared, word, axes)
 
 
@@ -169,7 +173,7 @@ def _words(plan: Plan, dialect: Dialect, record: type[SlidingAttributes]) -> Ite
     there = dialect.operators[record.name]
     divisions: list[dict[str, Any]] = [{}]
     if issubclass(record, DividingAttributes):
-        override = one_divisor(plan) if there.divisor_override else None
+        override = constant_divisor(plan) if there.divisor_override else None
         excludes = (True, False) if plan.attributes.get("exclude_pad", True) else (False, True)
         divisions = [{"exclude_pad": exclude} for exclude in excludes if exclude or there.include_pad]
         with_override = [{"exclude_pad": excludes[0], "divisor_override": override}] if override else []
@@ -191,8 +195,8 @@ def _attributes(
     return record(**shared, **numbers, **words)
 
 
-def _ends(w: Sliding, words: _Words, dialect: Dialect) -> list[_Axis]:
-    """The windows with each padding at the end that gives as many outputs, where the word leaves a choice."""
+def _end_pads(w: Sliding, words: _Words, dialect: Dialect) -> list[_Axis]:
+    """The windows with each padding at the end that gives the same number of outputs."""
     if words["auto_pad"] != "explicit":
         return [_Axis(w.kernel, w.stride, w.dilation, 0, 0)]
     exact = (w.output - 1) * w.stride + w.extent - w.size - w.pad_begin
@@ -202,48 +206,52 @@ def _ends(w: Sliding, words: _Words, dialect: Dialect) -> list[_Axis]:
         high += w.stride  # the window more that would start past the input is dropped
     low, high = max(0, low), max(0, high) if high >= 0 else -1
     counts = words.get("exclude_pad") is False and dialect.included == "clipped"
-    between = range(low, min(high + 1, low + LONGEST_ENDS)) if counts else ()
+    between = range(low, min(high + 1, low + MAX_END_PADS)) if counts else ()
     found = [w.pad_begin] if dialect.symmetric_pads else [*between, low, high, w.pad_begin, exact]
     ends = [end for end in dict.fromkeys(found) if low <= end <= high]
     ends.sort(key=lambda end: (end != w.pad_begin, end != exact, end))
     return [_Axis(w.kernel, w.stride, w.dilation, w.pad_begin, end) for end in ends]
 
 
-def _fitting(
+def _axis_options(
     plan: Plan, i: int, made: Callable[[Sequence[_Axis]], Attributes], words: _Words, options: Sequence[Sliding],
     dialect: Dialect,
 ) -> list[_Axis]:  # fmt: skip
-    """What serves axis `i`: its numbers are planned on a shape that is this axis in every direction.
+    """The numbers that give the windows of axis `i`, verified by a plan whose spatial axes are all as this one.
 
-    Divisors of axes are multiplied, so that only those of all axes together show whether they are right: of what gives
-    the same divisors up to a factor, the plainest is kept for each factor.
+    The divisor is a product over the axes, so that one axis alone cannot show whether it is right. Of the options whose
+    divisors differ by a constant factor, the simplest is kept for each factor.
     """
     rank, found = len(plan.axes), dict[object, _Axis]()
     for w in options:
-        for axis in _ends(w, words, dialect):
+        for axis in _end_pads(w, words, dialect):
             shape = (1, 1, *(w.size,) * rank)
             alone = plan_or_none(made((axis,) * rank), shape, plan.dtype, output_dtype=plan.output_dtype)
             if alone and reads_same_elements(alone.windows[0], w) and dialect.cannot_write(alone) is None:
-                found.setdefault(_factors(plan, plan.windows[i], alone), axis)
+                found.setdefault(_divisor_ratios(plan, plan.windows[i], alone), axis)
                 if not plan.reducer.divides:
                     return [axis]
     return list(found.values())
 
 
-def _factors(plan: Plan, w: AxisWindows, alone: Plan) -> object:
-    """What the divisors of an axis are to those of `alone`, also where another axis has pads; None where they are no
-    multiples of each other.
+def _divisor_ratios(plan: Plan, w: AxisWindows, alone: Plan) -> object:
+    """The ratios of the axis' divisors to those of `alone`, which distinguish options: as it is, and where another axis
+    has pads, so that the divisor counts the whole kernel.
     """
     if not plan.reducer.divides:
         return None
     mine = None if plan.divisor_override else w
     (other, *_) = alone.windows
     if alone.divisor_override or not isinstance(other, Sliding):
-        return ratio(mine, None)
-    return ratio(mine, other), ratio(mine, replace(other, counted="kernel")), other.pad_begin + other.pad_end > 0
+        return divisor_ratio(mine, None)
+    return (
+        divisor_ratio(mine, other),
+        divisor_ratio(mine, replace(other, counted="kernel")),
+        other.pad_begin + other.pad_end > 0,
+    )
 
 
-def _shared(plan: Plan, dialect: Dialect, record: type[Attributes]) -> dict[str, Any]:
-    """The dialect, and the plan's attributes beyond those of geometry that the operator has too."""
+def _common_attributes(plan: Plan, dialect: Dialect, record: type[Attributes]) -> dict[str, Any]:
+    """The dialect, and those of the plan's attributes that only some operators have, such as the p of LpPool."""
     own = (each.name for each in fields(record) if each.name not in SHARED)
     return {"like": dialect.name} | {name: plan.attributes[name] for name in own if name in plan.attributes}

@@ -1,7 +1,7 @@
-"""Converts a pooling to another framework: the same elements and divisors in its terms, or why there is none.
+"""Converts a pooling to another framework: the call that reads the same elements and divides by the same numbers.
 
-Where no operator of the framework does it alone, its standard operators are composed: padding before a pool, changed
-signs, quotients, or products with constant matrices.
+If no operator of the framework does it alone, standard operators are composed: padding before a pool, changed signs,
+quotients, or products with constant matrices.
 """
 
 from __future__ import annotations
@@ -13,26 +13,19 @@ from math import prod
 from typing import Any
 
 from poolcli.dialects import Dialect, dialect_of
+from poolcli.dialects import expressions as ex
 from poolcli.dialects.dialect import MOST_AXES
-from poolcli.dialects.steps import (
-    Dilated,
-    Gathered,
-    Matrices,
-    Negate,
-    Ones,
-    Pad,
-    Pool,
-    Power,
-    Ratio,
-    Scale,
-    Step,
-    Whole,
-    can_write,
-)
 from poolcli.dtypes import lookup
 from poolcli.errors import RequestError
-from poolcli.explain.conversion_search import Searched, candidates, records_of, searched_in, told, with_own_numbers
-from poolcli.explain.equivalence import equivalents, planned, same, same_at_every_size
+from poolcli.explain.conversion_search import (
+    Searched,
+    candidates,
+    operators_of,
+    own_attributes,
+    search_sentences,
+    searched,
+)
+from poolcli.explain.equivalence import equivalent_windows, plan_at_shape, same_at_every_size, same_pooling
 from poolcli.message_fields import marked_message, without_hints
 from poolcli.ops import OPERATORS
 from poolcli.plan import Plan, make_plan
@@ -53,14 +46,13 @@ class Conversion:
     op : record or None
         Attributes in that framework; None where several operators are composed.
     text : str or None
-        The call, or the composition of calls.
+        The call, or the composition of calls; None if there is none.
     reason : str or None
         Why there is none.
     searched : Searched or None
         What was searched; None if the framework has no such operator.
     only_this_size : bool
-        Whether the call gives other windows or divisors than the plan's attributes at another input size. Sizes that
-        the framework refuses do not count.
+        Whether the call is equivalent at the plan's input size, but not at every size that the framework accepts.
     """
 
     like: str
@@ -69,11 +61,11 @@ class Conversion:
     reason: str | None
     searched: Searched | None = None
     only_this_size: bool = False
-    step: Step | None = field(default=None, repr=False, compare=False)
+    expression: ex.Expression | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
         if self.text is None:
-            return "\n".join((f"none: {self.reason}", *told(self.searched)))
+            return "\n".join((f"none: {self.reason}", *search_sentences(self.searched)))
         return f"{self.text}\n{ONLY_THIS_SIZE}" if self.only_this_size else self.text
 
 
@@ -109,60 +101,63 @@ def convert(plan: Plan, like: str) -> Conversion:
     """
     dialect = dialect_of(like)
     refusals: list[str] = []
-    kept, every_size = _kept(plan, dialect, refusals)
-    if kept and every_size and dialect.exports(kept[1]):
-        return _found(plan, *kept, dialect, only_this_size=False)
-    composed = [each for each in compositions(plan, dialect) if same(plan, each.plan)]
+    own, every_size = _own_operator(plan, dialect, refusals)
+    if own and every_size and dialect.exports(own[1]):
+        return _in_one_operator(plan, *own, dialect, only_this_size=False)
+    composed = [each for each in compositions(plan, dialect) if same_pooling(plan, each.plan)]
     for each in composed:
         if each.plan_at is not None and same_at_every_size(plan, each.plan, each.plan_at):
-            return _written(each.step, None, dialect, only_this_size=False)
-    found = kept or _elsewhere(plan, dialect, refusals)
+            return _from_expression(each.expression, None, dialect, only_this_size=False)
+    found = own or _other_operator(plan, dialect, refusals)
     if found is not None and (every_size or dialect.exports(found[1]) or not composed):
-        return _found(plan, *found, dialect, only_this_size=not every_size and not _holds(plan, *found))
+        return _in_one_operator(
+            plan, *found, dialect, only_this_size=not every_size and not _at_every_size(plan, *found)
+        )
     if composed:
-        return _written(composed[0].step, None, dialect, only_this_size=True)
-    nothing = f"{dialect.title} has no attributes that give these windows and divisors"
-    why = _never(plan, dialect) or next(iter(refusals), nothing)
-    return Conversion(dialect.name, None, None, why, searched_in(plan, dialect))
+        return _from_expression(composed[0].expression, None, dialect, only_this_size=True)
+    no_attributes = f"{dialect.title} has no attributes that give these windows and divisors"
+    why = _why_impossible(plan, dialect) or next(iter(refusals), no_attributes)
+    return Conversion(dialect.name, None, None, why, searched(plan, dialect))
 
 
 def in_one_operator(plan: Plan, like: str) -> Attributes | None:
-    """The attributes of one operator of the framework that gives the same, of any size if there is one."""
+    """The attributes with which one operator of the framework gives the same, at every size if possible, or None."""
     dialect = dialect_of(like)
-    found = _kept(plan, dialect, [])[0] or _elsewhere(plan, dialect, [])
+    found = _own_operator(plan, dialect, [])[0] or _other_operator(plan, dialect, [])
     return found[0] if found else None
 
 
-def _kept(plan: Plan, dialect: Dialect, refusals: list[str]) -> tuple[tuple[Attributes, Plan] | None, bool]:
-    """An operator with the plan's own numbers, and whether it holds for every size."""
-    kept = list(_verified(plan, dialect, with_own_numbers(plan, dialect), refusals))
-    always = next((each for each in kept if _holds(plan, *each)), None)
-    return always or (kept[0] if kept else None), always is not None
+def _own_operator(plan: Plan, dialect: Dialect, refusals: list[str]) -> tuple[tuple[Attributes, Plan] | None, bool]:
+    """An operator with the plan's own kernel, strides, dilations and pads, and whether it is equal at every size."""
+    found = list(_verified(plan, dialect, own_attributes(plan, dialect), refusals))
+    at_every_size = next((each for each in found if _at_every_size(plan, *each)), None)
+    return at_every_size or (found[0] if found else None), at_every_size is not None
 
 
-def _elsewhere(plan: Plan, dialect: Dialect, refusals: list[str]) -> tuple[Attributes, Plan] | None:
+def _other_operator(plan: Plan, dialect: Dialect, refusals: list[str]) -> tuple[Attributes, Plan] | None:
     return next(_verified(plan, dialect, candidates(plan, dialect), refusals), None)
 
 
-def _holds(plan: Plan, op: Attributes, other: Plan) -> bool:
-    return same_at_every_size(plan, other, partial(planned, op, plan=plan))
+def _at_every_size(plan: Plan, op: Attributes, other: Plan) -> bool:
+    return same_at_every_size(plan, other, partial(plan_at_shape, op, plan=plan))
 
 
 def _verified(
     plan: Plan, dialect: Dialect, attributes: Iterable[Attributes], refusals: list[str]
 ) -> Iterator[tuple[Attributes, Plan]]:
-    """Those that give the same at the plan's size, with their plans; `refusals` gets why others do not, of those that
-    treat padding as the plan does.
+    """Those that give the same at the plan's size, with their plans.
+
+    `refusals` collects why others are refused, of those that treat padding as the plan does.
     """
     for op in attributes:
-        alike = getattr(op, "exclude_pad", None) in (None, plan.attributes.get("exclude_pad"))
+        pads_alike = getattr(op, "exclude_pad", None) in (None, plan.attributes.get("exclude_pad"))
         try:
             other = make_plan(op, plan.input_shape, plan.dtype, layout=plan.layout, output_dtype=plan.output_dtype)
         except RequestError as error:
-            if alike:
+            if pads_alike:
                 refusals.append(marked_message(without_hints(error.message)))
             continue
-        if same(plan, other):
+        if same_pooling(plan, other):
             unwritten = dialect.cannot_write(other)
             if unwritten is None:
                 yield op, other
@@ -170,25 +165,27 @@ def _verified(
                 refusals.append(unwritten)
 
 
-def _found(plan: Plan, op: Attributes, other: Plan, dialect: Dialect, only_this_size: bool) -> Conversion:
-    """The conversion; one output of adaptive windows is written as a call that takes axes of any length whole."""
-    whole = Whole in dialect.writers and all(isinstance(w, Bins) and w.output == 1 for w in plan.windows)
-    return _written(Whole(None, plan) if whole else Pool(None, other), op, dialect, only_this_size and not whole)
+def _in_one_operator(plan: Plan, op: Attributes, other: Plan, dialect: Dialect, only_this_size: bool) -> Conversion:
+    """The conversion to one operator; adaptive pooling to one output becomes global pooling, which fits every size."""
+    whole = ex.GlobalPool in dialect.writers and all(isinstance(w, Bins) and w.output == 1 for w in plan.windows)
+    return _from_expression(
+        ex.GlobalPool(None, plan) if whole else ex.Pool(None, other), op, dialect, only_this_size and not whole
+    )
 
 
-def _written(step: Step, op: Attributes | None, dialect: Dialect, only_this_size: bool) -> Conversion:
-    return Conversion(dialect.name, op, dialect.write(step), None, only_this_size=only_this_size, step=step)
+def _from_expression(expr: ex.Expression, op: Attributes | None, dialect: Dialect, only_this_size: bool) -> Conversion:
+    return Conversion(dialect.name, op, dialect.write(expr), None, only_this_size=only_this_size, expression=expr)
 
 
-def _never(plan: Plan, dialect: Dialect) -> str | None:
-    """The plainest reason why no attributes of the dialect can give the plan."""
-    records = records_of(plan, dialect)
+def _why_impossible(plan: Plan, dialect: Dialect) -> str | None:
+    """The simplest reason why no attributes of the dialect can give the plan; None if there is no such reason."""
+    records = operators_of(plan, dialect)
     if not records:
         return f"{dialect.title} has no {OPERATORS[plan.op].title}"
     for w in plan.windows:
         if isinstance(w, Cells):
             return f"cells of {w.size} into {w.output} count elements in part, which no pooling of {dialect.title} does"
-        if isinstance(w, Bins) and next(equivalents(w), None) is None:
+        if isinstance(w, Bins) and next(equivalent_windows(w), None) is None:
             return (
                 f"bins of {w.size} into {w.output} are no windows of one kernel and stride, with padding or without, "
                 f"and {dialect.title} has no others"
@@ -204,59 +201,60 @@ Ends = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """Steps, the plan of what they read and divide by, and that plan for other shapes; None where they are for one."""
+    """An expression, the plan of what it reads and divides by, and that plan at other shapes (None: for one shape)."""
 
-    step: Step
+    expression: ex.Expression
     plan: Plan
     plan_at: Callable[[Sequence[int]], Plan | None] | None
 
 
 def compositions(plan: Plan, dialect: Dialect) -> Iterator[Composition]:
-    """What gives the same at the plan's size, or may, in the operators of `dialect`; plainest first."""
-    found = _core(plan)
+    """Compositions that may give the same as the plan, in the operators of `dialect`, simplest first."""
+    found = _as_mean_or_max(plan)
     if found is None or plan.missing:
         return
-    core, x, after = found
-    padded = _padded(plan, core, x, dialect) if len(plan.axes) <= MOST_AXES else ()
-    for each in (*padded, *_spelled_out(plan, core, x)):
-        step = after(each.step)
-        if can_write(step, dialect.writers):
-            yield replace(each, step=step)
+    core, x, finish = found
+    padded = _pad_then_pool(plan, core, x, dialect) if len(plan.axes) <= MOST_AXES else ()
+    for each in (*padded, *_enumerated(plan, core, x)):
+        expr = finish(each.expression)
+        if ex.can_write(expr, dialect.writers):
+            yield replace(each, expression=expr)
 
 
-def _core(plan: Plan) -> tuple[Plan, Step | None, Callable[[Step], Step]] | None:
-    """The plan of a mean or maximum, with the divisor in place of its own, and what is done before and after: a minimum
-    is a maximum of changed signs, a sum a mean that is divided by 1, a norm the root of a sum.
+def _as_mean_or_max(plan: Plan) -> tuple[Plan, ex.Expression | None, Callable[[ex.Expression], ex.Expression]] | None:
+    """Reduce a plan to one of a mean or maximum: returns it, its input and a function that completes its result.
+
+    A minimum is the negated maximum of the negated input, a sum a mean with the divisor 1, a norm the root of a sum.
     """
     reducer, kind = plan.reducer, lookup(plan.dtype).kind
     if reducer == MAXIMUM:
-        return plan, None, lambda step: step
+        return plan, None, lambda expr: expr
     if replace(reducer, name="", noun="", better=None, nothing=0) == replace(MAXIMUM, name="", noun="", better=None):
         is_minimum = kind == "float" and reducer.nothing
-        return (replace(plan, reducer=MAXIMUM), Negate(None), Negate) if is_minimum else None
+        return (replace(plan, reducer=MAXIMUM), ex.Negate(None), ex.Negate) if is_minimum else None
     like_mean = replace(MEAN, name=reducer.name, noun=reducer.noun, result=reducer.result)
     if reducer == like_mean:
-        return replace(plan, reducer=MEAN), None, lambda step: step
+        return replace(plan, reducer=MEAN), None, lambda expr: expr
     if kind != "float" or replace(reducer, power=None, divides=True) != like_mean:
         return None
     core, exponent = replace(plan, reducer=MEAN, divisor_override=1), reducer.power
-    power = partial(Power, dtype=plan.dtype)
+    power = partial(ex.Power, dtype=plan.dtype)
     if exponent is None:
-        return core, None, lambda step: step
-    return core, power(None, exponent), lambda step: power(step, 1 / exponent)
+        return core, None, lambda expr: expr
+    return core, power(None, exponent), lambda expr: power(expr, 1 / exponent)
 
 
-def _spelled_out(plan: Plan, core: Plan, x: Step | None) -> Iterator[Composition]:
-    """What each window reads as a constant, for one size."""
+def _enumerated(plan: Plan, core: Plan, x: ex.Expression | None) -> Iterator[Composition]:
+    """Any windows, spelled out as constant matrices or indices for one input size."""
     divides = core.reducer.divides
     if plan.empty_windows or (divides and lookup(plan.dtype).kind != "float"):
-        return  # casts to integers would not round
+        return  # a cast to integers would truncate
     if divides or len(plan.axes) <= MOST_AXES:
-        yield Composition((Gathered if core.reducer.picks else Matrices)(x, core), plan, None)
+        yield Composition((ex.GatherPool if core.reducer.picks else ex.MatrixProduct)(x, core), plan, None)
 
 
-def _padded(plan: Plan, core: Plan, x: Step | None, dialect: Dialect) -> Iterator[Composition]:
-    """Padding as an operator of its own before the pool, first as much as serves every size."""
+def _pad_then_pool(plan: Plan, core: Plan, x: ex.Expression | None, dialect: Dialect) -> Iterator[Composition]:
+    """Padding as an operator of its own before the pool: first as much as is right at every size."""
     windows = [w for w in plan.windows if isinstance(w, Sliding)]
     record: Any = next(r for r in OPERATORS.values() if issubclass(r, SlidingAttributes) and r.reducer == core.reducer)
     if len(windows) < len(plan.axes) or record.name not in dialect.operators:
@@ -264,43 +262,43 @@ def _padded(plan: Plan, core: Plan, x: Step | None, dialect: Dialect) -> Iterato
     up = plan.attributes["rounding_type"] != "floor"
     always = [w.pad_end + up * (w.stride - 1) for w in windows]
     here = [max(0, (w.output - 1) * w.stride + w.extent - w.size - w.pad_begin) for w in windows]
-    made = partial(_composition, plan, core, x, dialect)
+    compose = partial(_composition, plan, core, x, dialect)
     for ends in [always] if always == here else [always, here]:
-        counted, rest = _shares(windows, ends, core.reducer.divides and not core.divisor_override)
-        if any(map(any, counted)) and any(map(any, rest)):
-            for op in _excluding(record, dialect, windows, [end for _, end in rest]):
-                yield from made(op, counted, ((0, 0),) * len(windows))
-        yield from made(_operator(record, dialect, windows, "floor"), counted, rest)
+        counted, excluded = _split_padding(windows, ends, core.reducer.divides and not core.divisor_override)
+        if any(map(any, counted)) and any(map(any, excluded)):
+            for op in _excluding(record, dialect, windows, [end for _, end in excluded]):
+                yield from compose(op, counted, ((0, 0),) * len(windows))
+        yield from compose(_unpadded_pool(record, dialect, windows, "floor"), counted, excluded)
 
 
 def _excluding(
     record: Any, dialect: Dialect, windows: Sequence[Sliding], ends: Sequence[int]
 ) -> Iterator[SlidingAttributes]:
-    """The pool that excludes what lies past the counted padding: as pads of its own, or by rounding up where it pads
-    both ends equally. OpenVINO joins Pad and a pool without pads of its own, and then counts what lies past them.
+    """Pools that exclude what lies past the counted padding: by pads of their own, or by rounding up if the framework
+    pads both ends equally. OpenVINO fuses Pad with a pool that has no pads of its own, and then counts the overhang.
     """
     if not dialect.symmetric_pads:
-        yield replace(_operator(record, dialect, windows, "floor"), pads_end=tuple(ends))
+        yield replace(_unpadded_pool(record, dialect, windows, "floor"), pads_end=tuple(ends))
         return
     for word in dialect.rounding_types:
         if word != "floor":
-            yield _operator(record, dialect, windows, word)
+            yield _unpadded_pool(record, dialect, windows, word)
 
 
-def _operator(record: Any, dialect: Dialect, windows: Sequence[Sliding], rounding: str) -> SlidingAttributes:
-    """The pool without padding; by the rules of OpenVINO where the dialect has no dilation."""
+def _unpadded_pool(record: Any, dialect: Dialect, windows: Sequence[Sliding], rounding: str) -> SlidingAttributes:
+    """The pool without padding, under the rules of OpenVINO if the dialect has no dilation (`DilatedPool`)."""
     dilations = tuple(w.dilation if w.kernel > 1 else 1 for w in windows)
     own = max(dilations) == 1 or dialect.operators[record.name].dilations
     division = {"exclude_pad": True} if issubclass(record, DividingAttributes) else {}
-    made: SlidingAttributes = record(
+    op: SlidingAttributes = record(
         tuple(w.kernel for w in windows), tuple(w.stride for w in windows), dilations=dilations,
         rounding_type=rounding, like=dialect.name if own else "openvino", **division,
     )  # fmt: skip
-    return made
+    return op
 
 
-def _shares(windows: Sequence[Sliding], ends: Sequence[int], divides: bool) -> tuple[Ends, Ends]:
-    """What is padded, where the divisor counts it and where it does not; all is counted where there is no divisor."""
+def _split_padding(windows: Sequence[Sliding], ends: Sequence[int], divides: bool) -> tuple[Ends, Ends]:
+    """The padding that the divisor counts, and the padding that it excludes; without a divisor, all is counted."""
     every = tuple((w.pad_begin, end) for w, end in zip(windows, ends, strict=True))
     none = ((0, 0),) * len(windows)
     rules: set[Counted] = {w.counted for w in windows}
@@ -313,31 +311,37 @@ def _shares(windows: Sequence[Sliding], ends: Sequence[int], divides: bool) -> t
 
 
 def _composition(
-    plan: Plan, core: Plan, x: Step | None, dialect: Dialect, op: SlidingAttributes, counted: Ends, rest: Ends
+    plan: Plan,
+    core: Plan,
+    x: ex.Expression | None,
+    dialect: Dialect,
+    op: SlidingAttributes,
+    counted: Ends,
+    excluded: Ends,
 ) -> Iterator[Composition]:
-    """Pads what the divisor counts, then pools; what it does not count is divided by the pool of as many ones."""
-    pads = tuple((a + c, b + d) for (a, b), (c, d) in zip(counted, rest, strict=True))
+    """Pads, then pools. If the divisor excludes padding, the result is divided by the same pooling of ones."""
+    pads = tuple((a + c, b + d) for (a, b), (c, d) in zip(counted, excluded, strict=True))
     at = partial(_plan_at, plan, op, pads, counted)
-    inner, effective = planned(op, _longer(plan, plan.input_shape, pads), plan), at(plan.input_shape)
+    inner, effective = plan_at_shape(op, _padded_shape(plan, plan.input_shape, pads), plan), at(plan.input_shape)
     if inner is None or effective is None or (op.like == dialect.name and dialect.cannot_write(inner)):
         return
-    pool = partial(Pool if op.like == dialect.name else Dilated, plan=inner)
+    pool = partial(ex.Pool if op.like == dialect.name else ex.DilatedPool, plan=inner)
     lowest = lookup(plan.dtype).ends[0] if core.reducer.picks else 0
 
-    def padded(step: Step | None, ends: Ends) -> Step | None:
-        return Pad(step, ends, lowest, plan.dtype) if any(map(any, ends)) else step
+    def padded(expr: ex.Expression | None, ends: Ends) -> ex.Expression | None:
+        return ex.Pad(expr, ends, lowest, plan.dtype) if any(map(any, ends)) else expr
 
-    whole = padded(x, counted)
-    step: Step = pool(padded(whole, rest))
-    if any(map(any, rest)):
-        step = Ratio(step, by=pool(padded(Ones(whole), rest)))
+    data = padded(x, counted)
+    expr: ex.Expression = pool(padded(data, excluded))
+    if any(map(any, excluded)):
+        expr = ex.Divide(expr, divisor=pool(padded(ex.Ones(data), excluded)))
     size, override = prod(w.kernel for w in inner.windows if isinstance(w, Sliding)), core.divisor_override
     if override not in (None, size):
-        step = Scale(step, size / override, plan.dtype)
-    yield Composition(step, effective, at)
+        expr = ex.Scale(expr, size / override, plan.dtype)
+    yield Composition(expr, effective, at)
 
 
-def _longer(plan: Plan, shape: Sequence[int], pads: Ends) -> list[int]:
+def _padded_shape(plan: Plan, shape: Sequence[int], pads: Ends) -> list[int]:
     longer = list(shape)
     for axis, ends in zip(plan.axes, pads, strict=True):
         longer[axis.position] += sum(ends)
@@ -345,8 +349,8 @@ def _longer(plan: Plan, shape: Sequence[int], pads: Ends) -> list[int]:
 
 
 def _plan_at(plan: Plan, op: SlidingAttributes, pads: Ends, counted: Ends, shape: Sequence[int]) -> Plan | None:
-    """What the composition reads and divides by on an input of `shape`."""
-    inner = planned(op, _longer(plan, shape, pads), plan)
+    """The plan of what the composition reads and divides by on an input of `shape`."""
+    inner = plan_at_shape(op, _padded_shape(plan, shape, pads), plan)
     if inner is None:
         return None
     rule: Counted = "clipped" if any(map(any, counted)) else "inside"

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from poolcli.dialects import DIALECTS
-from poolcli.dialects.onnx import Constant, Element, Node, Nodes, nodes_of
+from poolcli.dialects.onnx import Constant, ElementType, Node, Nodes, nodes_of
 from poolcli.errors import RequestError
 from poolcli.explain.convert import compositions, convert
-from poolcli.explain.equivalence import same
+from poolcli.explain.equivalence import same_pooling
 from poolcli.formats.checks import tensor_layout
 from poolcli.layouts import converted_shape
 from poolcli.message_fields import field
@@ -63,18 +63,18 @@ def _in_tensor_layout(plan: Plan, shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def _element(dtype: str, onnx: Any) -> int:
-    number: int = onnx.TensorProto.DataType.Value(Element(dtype).name)
+    number: int = onnx.TensorProto.DataType.Value(ElementType(dtype).name)
     return number
 
 
 def _nodes(plan: Plan, opset: int, onnx: Any) -> Nodes:
     """The plainest nodes that the opset has."""
     found = convert(plan, "onnx")
-    if found.step is None:
+    if found.expression is None:
         raise RequestError(f"no ONNX model: {found.reason}")
-    others = (each.step for each in compositions(plan, DIALECTS["onnx"]) if same(plan, each.plan))
+    others = (each.expression for each in compositions(plan, DIALECTS["onnx"]) if same_pooling(plan, each.plan))
     refusals = []
-    for nodes in map(nodes_of, (found.step, *others)):
+    for nodes in map(nodes_of, (found.expression, *others)):
         why = next((why for node in nodes for why in _lacks(node, plan.dtype, opset, onnx)), None)
         if why is None:
             return nodes
@@ -91,7 +91,7 @@ def _lacks(node: Node, dtype: str, opset: int, onnx: Any) -> Iterator[str]:
             yield f"{node.op_type} has no {name} in opset {opset}; use {field('opset', since)}"
     takes = {each.type_param_str: each.allowed_type_strs for each in schema.type_constraints}
     allowed = takes.get(schema.inputs[0].type_str, ()) if schema.inputs else ()
-    if allowed and f"tensor({Element(dtype).name.lower()})" not in allowed:
+    if allowed and f"tensor({ElementType(dtype).name.lower()})" not in allowed:
         types = sorted(each.removeprefix("tensor(").removesuffix(")") for each in allowed)
         yield f"{node.op_type} of ONNX opset {opset} takes no {dtype}, but {', '.join(types)}"
 
@@ -104,7 +104,7 @@ def _proto(node: Node, opset: int, onnx: Any) -> Any:
 
 def _attribute(value: object, onnx: Any) -> object:
     """Constants as tensors, types as numbers."""
-    if isinstance(value, Element):
+    if isinstance(value, ElementType):
         return _element(value.dtype, onnx)
     if not isinstance(value, Constant):
         return value

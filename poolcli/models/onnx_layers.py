@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
 
-from poolcli.dialects.onnx import WORDS
+from poolcli.dialects.onnx import AUTO_PAD_NAMES
 from poolcli.message_fields import option_value
 from poolcli.models.layer import (
     InvalidError,
@@ -29,7 +29,7 @@ from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPo
 from poolcli.plan.attributes import Attributes, SlidingAttributes
 from poolcli.system.lazy_imports import need
 
-AUTO_PADS = {there: here for here, there in WORDS.items()}
+AUTO_PADS = {there: here for here, there in AUTO_PAD_NAMES.items()}
 MOST_SPATIAL = 3  # axes that ONNX Runtime pools over
 MICROSOFT = "com.microsoft"
 FLOAT, INT, STRING, INTS = 1, 2, 3, 7  # types of attributes

@@ -19,8 +19,8 @@ from poolcli.windows import AxisWindows, Cells
 if TYPE_CHECKING:
     from poolcli.explain.compare_dialects import Row
     from poolcli.explain.convert import Conversion
+    from poolcli.explain.explanation import Explanation
     from poolcli.explain.picture import Picture
-    from poolcli.explain.steps import Explanation
 
 SHORT = 16  # bits of integers whose standard deviations are computed from exact sums,
 EXACT = 1 << 15  # in windows of fewer elements
@@ -147,7 +147,7 @@ class Plan:
 
     def explain(self) -> Explanation:
         """Return the steps, windows and facts of every axis; as text, one sentence a line."""
-        from poolcli.explain.steps import explain
+        from poolcli.explain.explanation import explain
 
         return explain(self)
 

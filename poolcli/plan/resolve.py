@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from math import inf, prod
 
 from poolcli.arguments import ENDS, per_axis
-from poolcli.dialects import DIALECTS, Call, Dialect, Support
+from poolcli.dialects import DIALECTS, Dialect, SlidingCall, Support
 from poolcli.errors import RequestError
 from poolcli.layouts import Fit, fit_size, spatial_axes
 from poolcli.message_fields import field, hint_other_dialect
@@ -138,7 +138,7 @@ def _resolve_call(
     axes: str,
     sizes: Sequence[int],
     facts: list[Fact],
-) -> Call:
+) -> SlidingCall:
     """The attributes as numbers for each axis, with the pads that `auto_pad` sets."""
     kernel = per_axis("kernel", op.kernel, axes)
     strides = _resolve_strides(op, dialect, axes, kernel, facts)
@@ -161,7 +161,7 @@ def _resolve_call(
         begin, end = zip(*map(same_pads, sizes, kernel, strides, dilations, (upper,) * len(axes)), strict=True)
     options = {own.name: getattr(op, own.name) for own in fields(op)}
     name = op.rules_of or op.name
-    return Call(name, axes, tuple(sizes), kernel, strides, dilations, begin, end, op.auto_pad, options)
+    return SlidingCall(name, axes, tuple(sizes), kernel, strides, dilations, begin, end, op.auto_pad, options)
 
 
 def _resolve_strides(op: SlidingAttributes, dialect: Dialect, axes: str, kernel: Numbers, facts: list[Fact]) -> Numbers:
@@ -226,7 +226,9 @@ def _too_large(axis: str, w: Sliding, most: float) -> str:
     )
 
 
-def _divisor(op: SlidingAttributes, dialect: Dialect, exclude: bool | None, call: Call) -> tuple[Counted, str | None]:
+def _divisor(
+    op: SlidingAttributes, dialect: Dialect, exclude: bool | None, call: SlidingCall
+) -> tuple[Counted, str | None]:
     """What the divisor counts, and a sentence about it; None if nothing is divided."""
     if not op.reduction(dialect).divides:
         return "inside", None

@@ -11,8 +11,8 @@ from poolcli.dialects import DIALECTS
 from poolcli.errors import PoolError, RequestError
 from poolcli.explain.chain import Chain
 from poolcli.explain.compare_dialects import sentences
+from poolcli.explain.explanation import window
 from poolcli.explain.solve import Answer, Near, searched_for
-from poolcli.explain.steps import window
 from poolcli.message_fields import field, for_cli, option_value
 from poolcli.plan import AxisPlan, Plan
 from poolcli.plan.attributes import Attributes

@@ -14,12 +14,12 @@ from rich.text import Text
 from poolcli.dialects import DIALECTS
 from poolcli.explain.chain import Chain, Span
 from poolcli.explain.compare_dialects import Row, sentences
-from poolcli.explain.conversion_search import told
+from poolcli.explain.conversion_search import search_sentences
 from poolcli.explain.convert import ONLY_THIS_SIZE, Conversion
 from poolcli.explain.equivalence import reads_same_elements
+from poolcli.explain.explanation import Window, explain, facts, window
 from poolcli.explain.identify.candidates import Candidate, Deviation
 from poolcli.explain.solve import Answer, Near, searched_for
-from poolcli.explain.steps import Window, explain, facts, window
 from poolcli.formats import Tensor
 from poolcli.layouts import named_shape
 from poolcli.message_fields import field, for_cli
@@ -139,10 +139,10 @@ def comparison_view(rows: Sequence[Row]) -> RenderableType:
     parts: list[RenderableType] = [table]
     legend = "= chosen, * differs" + ("; divisors of the first and last window" if divided else "")
     parts += [Text(legend, style="dim"), *([""] if sentences(rows) else [])]
-    told = grid(1)
+    search_sentences = grid(1)
     for sentence in sentences(rows):
-        told.add_row("*", Text(sentence))
-    return Group(*parts, told)
+        search_sentences.add_row("*", Text(sentence))
+    return Group(*parts, search_sentences)
 
 
 def answers_view(answers: Sequence[Answer]) -> RenderableType:
@@ -168,7 +168,11 @@ def conversion_view(conversion: Conversion, title: str) -> RenderableType:
     """What to paste into the other framework, or why there is nothing."""
     heading = Text(f"the same in {title}", style="bold")
     if conversion.text is None:
-        return Group(heading, Text(f"none: {for_cli(conversion.reason or '')}"), *map(Text, told(conversion.searched)))
+        return Group(
+            heading,
+            Text(f"none: {for_cli(conversion.reason or '')}"),
+            *map(Text, search_sentences(conversion.searched)),
+        )
     call = Text(conversion.text, no_wrap=True, overflow="ignore")  # one line, to be pasted
     return Group(heading, call, *([Text(ONLY_THIS_SIZE)] if conversion.only_this_size else []))
 
@@ -219,10 +223,10 @@ def candidates_view(found: Sequence[Candidate]) -> RenderableType:
         if first.noise is not None:
             lines.append(Text(for_cli(f"as small as noise; {field('atol', first.noise)} accepts it")))
         return Group(*lines)
-    told = f"; it differs {first.deviation.where}" if first.deviation.where else ""
+    search_sentences = f"; it differs {first.deviation.where}" if first.deviation.where else ""
     programs = programs_of(found)
     also: list[RenderableType] = ["", Text(f"up to rounding also {', '.join(programs)}")] if programs else []
-    return Group(Text(heading + told), "", table, *also, *_distinctions(found))
+    return Group(Text(heading + search_sentences), "", table, *also, *_distinctions(found))
 
 
 def programs_of(found: Sequence[Candidate]) -> list[str]:

@@ -27,7 +27,7 @@ from poolcli import (
     max_pool,
 )
 from poolcli.engine import run
-from poolcli.explain.equivalence import same
+from poolcli.explain.equivalence import same_pooling
 from poolcli.plan import make_plan
 from tests.conformance.peers import ONNX, OPENVINO, PYTORCH, Peer
 from tests.conftest import Cli
@@ -79,7 +79,7 @@ def test_the_dump_of_a_framework_leads_to_what_made_it(peer: Peer, op: Any, shap
     ((y, _),) = peer.ask([(made, x)])
     found = identify(x, y)
     assert found[0].fits
-    own = [candidate for candidate in found if candidate.op.like == peer.like and same(candidate.plan, plan)]
+    own = [candidate for candidate in found if candidate.op.like == peer.like and same_pooling(candidate.plan, plan)]
     assert own, [(candidate.op, candidate.deviation) for candidate in found]
     ((again, _),) = peer.ask([(own[0].op, x)])
     np.testing.assert_allclose(again, y, 1e-5, 1e-6)
@@ -121,7 +121,7 @@ def test_every_pooling_is_found_by_what_it_does(pooling: Any) -> None:
     x = _random(shape)
     found = identify(x, op(x, engine="numpy"))
     assert found[0].deviation.exact
-    assert any(same(candidate.plan, plan) for candidate in found), (op, [candidate.op for candidate in found])
+    assert any(same_pooling(candidate.plan, plan) for candidate in found), (op, [candidate.op for candidate in found])
 
 
 @pytest.mark.slow
@@ -204,7 +204,7 @@ def test_axes_of_which_single_elements_are_taken_are_found_among_three(
     held: tuple[dict[str, Any], ...] = ({"op": "max"}, {"strides": strides}, {"kernel": kernel})
     for each in held[: sized(1, 3)]:
         first = identify(x, y, **each)[0]
-        assert (first.deviation.exact, same(first.plan, made.plan(shape))) == (True, True)
+        assert (first.deviation.exact, same_pooling(first.plan, made.plan(shape))) == (True, True)
     assert [candidate.fits for candidate in identify(x, y, op="avg", strides=strides)] == [False]
 
 
@@ -228,14 +228,14 @@ def test_noise_does_not_hide_a_pooling_and_its_size_is_the_tolerance_that_accept
     exact = made(x, engine="numpy")
     y = spoil(exact)
     (nearest,) = identify(x, y)
-    assert same(nearest.plan, made.plan(x.shape))
+    assert same_pooling(nearest.plan, made.plan(x.shape))
     off = float(np.abs(exact.astype(float) - y).max())
     assert (nearest.fits, nearest.deviation.max_abs <= off) == (False, True)
     assert nearest.noise is not None
     assert off <= nearest.noise <= 1.2 * off
     accepted = identify(x, y, atol=nearest.noise)
     assert accepted[0].fits
-    assert any(same(each.plan, nearest.plan) for each in accepted)
+    assert any(same_pooling(each.plan, nearest.plan) for each in accepted)
     assert not identify(x, y, op=made.name, atol=off / 2)[0].fits
 
 

@@ -15,8 +15,8 @@ import pytest
 
 from poolcli import AdaptiveMaxPool, AvgPool, MaxPool
 from poolcli.explain.compare_dialects import compare_dialects
+from poolcli.explain.explanation import window
 from poolcli.explain.picture import MOST, page
-from poolcli.explain.steps import window
 from poolcli.message_fields import for_cli
 from poolcli.plan import Plan
 from tests.conftest import Cli

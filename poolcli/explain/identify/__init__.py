@@ -13,7 +13,7 @@ from poolcli.dialects import DIALECTS
 from poolcli.errors import RequestError
 from poolcli.explain.convert import in_one_operator
 from poolcli.explain.diff_arrays import check_tolerances
-from poolcli.explain.equivalence import distinguishing_input, same
+from poolcli.explain.equivalence import distinguishing_input, same_pooling
 from poolcli.explain.identify.candidates import Candidate, Pair, layouts_of, of_all
 from poolcli.explain.identify.hypotheses import (
     OVERRIDDEN,
@@ -297,7 +297,7 @@ def _is_near(found: Any, x: Array, at: tuple[int, ...], combination: Sequence[Hy
 
 
 def _same(plans: Sequence[Plan], others: Sequence[Plan]) -> bool:
-    return all(same(a, b) for a, b in zip(plans, others, strict=True))
+    return all(same_pooling(a, b) for a, b in zip(plans, others, strict=True))
 
 
 def _variants(op: Attributes, candidate: Candidate) -> list[Attributes]:

@@ -17,9 +17,9 @@ from typing import Any
 from poolcli.arguments import one_of
 from poolcli.errors import RequestError
 from poolcli.explain.compare_dialects import Row
+from poolcli.explain.explanation import window
 from poolcli.explain.picture.canvas import COLOURS, THEMES
 from poolcli.explain.picture.drawing import caption, draw, title
-from poolcli.explain.steps import window
 from poolcli.message_fields import field, for_cli, for_python
 from poolcli.plan import AxisPlan, Plan
 from poolcli.windows import Bins, Cells

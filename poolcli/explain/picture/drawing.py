@@ -8,9 +8,9 @@ from math import inf, prod
 from textwrap import wrap
 
 from poolcli.dialects import DIALECTS
+from poolcli.explain.explanation import Window, divisor_of, window
 from poolcli.explain.picture.axis_breaks import CELL, Line, line_of_input, line_of_output, marked
 from poolcli.explain.picture.canvas import LETTER, READ, Arrow, Box, Canvas, Dot, Role, Shape, Words, wide
-from poolcli.explain.steps import Window, divisor_of, window
 from poolcli.ops import OPERATORS
 from poolcli.plan import AxisPlan, Plan
 from poolcli.windows import Bins, Sliding, ceil_div
