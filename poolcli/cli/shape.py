@@ -187,14 +187,16 @@ def _documents(plan: Plan, request: ShapeOptions) -> dict[str, Any]:
 
 
 def _solve(request: ShapeOptions, wanted: str) -> int:
-    """Prints the attributes that give the wanted length, and explains the first ones; returns 1 if there are none."""
-    from poolcli.explain.solve import answers, nearest, question
+    """Prints the attributes that give the wanted length, and what else is asked of the first of them; returns the exit
+    code: 1 where there are none.
+    """
+    from poolcli.explain.solve import find_answers, nearest_lengths, parse_question
 
     (shape, _, layout, _), lengths = _input_of(request), parse_numbers(field("solve"), wanted)
     given = attributes_of(request.op, request)
-    asked = question(request.op, given, shape, lengths, layout)
-    found = answers(asked)
-    near = [] if found else nearest(asked)
+    asked = parse_question(request.op, given, shape, lengths, layout)
+    found = find_answers(asked)
+    near = [] if found else nearest_lengths(asked)
     if found:
         _write_files(found[0].plan, request)
     result = (request.op, asked.op.like, shape, lengths, given, found, near)

@@ -1,4 +1,4 @@
-"""Shapes, strides and receptive fields through a sequence of layers."""
+"""Output shapes, strides and receptive fields along a sequence of layers."""
 
 from __future__ import annotations
 
@@ -27,17 +27,16 @@ else:
     np = Lazy("numpy")
 
 Span = tuple[int, int] | None
-# The letters of a layer's settings, as in `max:k3,s2,p1`, and the attributes that they set.
-LETTERS = {"k": "kernel", "s": "strides", "p": "pads", "d": "dilations"}
-GLOBAL = {"global-avg": "adaptive-avg", "global-max": "adaptive-max"}
-LONGEST = 1_000_000  # elements of an axis: the ends of a field are kept for each
+LETTERS = {"k": "kernel", "s": "strides", "p": "pads", "d": "dilations"}  # of settings, as in `max:k3,s2,p1`
+GLOBAL_POOLS = {"global-avg": "adaptive-avg", "global-max": "adaptive-max"}
+MAX_LENGTH = 1_000_000  # of an axis: the receptive field of each element is kept
 _SETTING = re.compile(r"([kspdo]?)(\d+(?:x\d+)*)")
 EXAMPLE = "conv:k7,s2,p3,o64 max:k3,s2,p1 avg:k2 adaptive-avg:1 global-avg"
 
 
 @dataclass(frozen=True, slots=True)
 class ChainLayer:
-    """What is known after one layer. Tuples have one entry per spatial axis, in the order D, H, W.
+    """Shape, stride and receptive field after one layer. Tuples have one entry per spatial axis, in the order D, H, W.
 
     Attributes
     ----------
@@ -46,8 +45,7 @@ class ChainLayer:
     output : tuple of int
         Shape of its output.
     stride : tuple of (int or None)
-        Input elements between neighbouring outputs: the product of all strides so far; None after bins of unequal
-        distance.
+        Input elements between neighbouring outputs: the product of all strides so far; None after unequal bins.
     field : tuple of int
         Receptive field: input positions, padding included, from the first to the last one that an output depends on.
         After bins of unequal length that of the largest one, without padding.
@@ -70,7 +68,7 @@ class ChainLayer:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """The layers of a sequence in their order, the input's shape and its layout."""
+    """The input's shape and layout, and what is known after each layer."""
 
     input_shape: tuple[int, ...]
     layout: str
@@ -78,8 +76,8 @@ class Chain:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """A layer as it is planned: the pooling with its windows, and the channels that a convolution makes."""
+class LayerSpec:
+    """A layer to follow: its operator (of a convolution, a maximum with the same windows) and output channels."""
 
     text: str
     op: Attributes
@@ -133,18 +131,18 @@ def chain(
     layout = check_layout(layout, len(shape)) if layout else default_layout(len(shape))
     if not layers:
         raise RequestError(f"{field('layers')} is empty; give one or more, such as {EXAMPLE}")
-    steps = (_parse(given, like) if isinstance(given, str) else Step(given.name, given) for given in layers)
-    return follow(shape, layout, steps)
+    specs = (_parse(given, like) if isinstance(given, str) else LayerSpec(given.name, given) for given in layers)
+    return chain_of(shape, layout, specs)
 
 
-def follow(shape: tuple[int, ...], layout: str, steps: Iterable[Step]) -> Chain:
-    """The chain of steps."""
+def chain_of(shape: tuple[int, ...], layout: str, layers: Iterable[LayerSpec]) -> Chain:
+    """The chain of layers on an input of `shape`."""
     positions = spatial_axes(layout)
-    if max((shape[i] for i in positions), default=0) > LONGEST:
-        raise RequestError(f"the longest spatial axis has {max(shape)} elements; a chain takes at most {LONGEST}")
+    if max((shape[i] for i in positions), default=0) > MAX_LENGTH:
+        raise RequestError(f"the longest spatial axis has {max(shape)} elements; a chain takes at most {MAX_LENGTH}")
     axes = [_Axis(shape[i]) for i in positions]
     found, current = [], shape
-    for number, layer in enumerate(steps, 1):
+    for number, layer in enumerate(layers, 1):
         try:
             plan = make_plan(layer.op, current, layer.op.reducer.usual_dtype, layout=layout)
         except RequestError as error:
@@ -156,19 +154,19 @@ def follow(shape: tuple[int, ...], layout: str, steps: Iterable[Step]) -> Chain:
             current = tuple(layer.channels if i == layout.index("C") else n for i, n in enumerate(current))
         for axis, own in zip(axes, plan.axes, strict=True):
             axis.follow(own.windows)
-        found.append(_known(layer.text, current, axes, [own.windows for own in plan.axes]))
+        found.append(_chain_layer(layer.text, current, axes, [own.windows for own in plan.axes]))
     return Chain(shape, layout, tuple(found))
 
 
-def _parse(text: str, like: str | None) -> Step:
-    """A layer as it is typed: NAME[:kK][,sS][,pP][,dD][,ceil][,oC]."""
+def _parse(text: str, like: str | None) -> LayerSpec:
+    """Parse a layer such as NAME[:kK][,sS][,pP][,dD][,ceil][,oC]."""
     name, _, rest = text.partition(":")
     values: dict[str, Any] = {"like": like} if like else {}
-    op = GLOBAL.get(name, name)
+    op = GLOBAL_POOLS.get(name, name)
     if op != "conv":
-        one_of("layers", op, ("conv", *OPERATORS, *GLOBAL))
+        one_of("layers", op, ("conv", *OPERATORS, *GLOBAL_POOLS))
     record = MaxPool if op == "conv" else OPERATORS[op]
-    if name in GLOBAL:  # every framework has these, also where it has no adaptive pooling
+    if name in GLOBAL_POOLS:  # every framework has these, even one without adaptive pooling
         values["like"] = "openvino"
     if issubclass(record, BinAttributes):
         values["output_size"] = 1
@@ -180,7 +178,7 @@ def _parse(text: str, like: str | None) -> Step:
         value = numbers[0] if len(numbers) == 1 else numbers
         if letter == "o" and op == "conv" and isinstance(value, int):
             channels = value
-        elif letter == "" and not slides and name not in GLOBAL:
+        elif letter == "" and not slides and name not in GLOBAL_POOLS:
             values["output_size"] = value
         elif letter in LETTERS and slides:
             values[LETTERS[letter]] = value
@@ -192,13 +190,13 @@ def _parse(text: str, like: str | None) -> Step:
             raise RequestError(f"layer {text}: {setting!r} is not understood; write layers as in {EXAMPLE}")
     if slides and "kernel" not in values:
         raise RequestError(f"layer {text}: has no kernel size; write {name}:k3, for example")
-    if op == "conv":  # has the windows of a maximum, whatever the framework
+    if op == "conv":  # a maximum with the same windows stands in for it
         values |= {"like": "openvino", "strides": values.get("strides", 1)}
-    return Step(text, record(**values), channels)
+    return LayerSpec(text, record(**values), channels)
 
 
 class _Axis:
-    """What the elements of one axis depend on: the first and last input element, the stride and the field so far."""
+    """One axis so far: the first and last input element that each element depends on, the stride and the field."""
 
     def __init__(self, size: int) -> None:
         self.first, self.last = np.arange(size), np.arange(size)
@@ -206,14 +204,14 @@ class _Axis:
         self.field = 1
 
     def follow(self, windows: AxisWindows) -> None:
-        """Takes the axis through the windows of one more layer."""
-        same = windows.equal_to if isinstance(windows, Bins) else (windows.extent, windows.stride)
-        self.first, self.last = _reached(windows, self.first, self.last)
-        if self.stride is None or same is None:
+        """Add the windows of one more layer."""
+        regular = windows.equal_to if isinstance(windows, Bins) else (windows.extent, windows.stride)
+        self.first, self.last = _field_ends(windows, self.first, self.last)
+        if self.stride is None or regular is None:
             self.stride = None
             self.field = max(1, int((self.last - self.first).max()) + 1)
             return
-        extent, stride = same
+        extent, stride = regular
         self.field += (extent - 1) * self.stride
         self.stride *= stride
 
@@ -223,8 +221,8 @@ class _Axis:
         return (first, last) if first <= last else None
 
 
-def _reached(windows: AxisWindows, first: NDArray[np.int64], last: NDArray[np.int64]) -> Ends:
-    """The least `first` and the largest `last` of the elements in each window; of an empty window, no range."""
+def _field_ends(windows: AxisWindows, first: NDArray[np.int64], last: NDArray[np.int64]) -> Ends:
+    """The minimum of `first` and maximum of `last` over the elements of each window; first > last if it is empty."""
     least, most = np.full(windows.output, np.iinfo(np.int64).max // 2), np.full(windows.output, -1)
     if isinstance(windows, Bins):
         indices = np.arange(windows.output)
@@ -232,9 +230,9 @@ def _reached(windows: AxisWindows, first: NDArray[np.int64], last: NDArray[np.in
         least = np.minimum.reduceat(np.append(first, first[-1]), ends)[::2]
         most = np.maximum.reduceat(np.append(last, last[-1]), ends)[::2]
         return least, most
-    everything = range(windows.output)
-    for tap in windows.taps(everything):
-        outputs = windows.outputs_of_tap(tap, everything)
+    every_output = range(windows.output)
+    for tap in windows.taps(every_output):
+        outputs = windows.outputs_of_tap(tap, every_output)
         if not outputs:
             continue
         into = slice(outputs.start, outputs.stop)
@@ -245,8 +243,12 @@ def _reached(windows: AxisWindows, first: NDArray[np.int64], last: NDArray[np.in
     return least, most
 
 
-def _known(text: str, output: tuple[int, ...], axes: Sequence[_Axis], windows: Sequence[AxisWindows]) -> ChainLayer:
-    positions, inside = prod(_positions(own) for own in windows), prod(map(_inside, windows))
+def _chain_layer(
+    text: str, output: tuple[int, ...], axes: Sequence[_Axis], windows: Sequence[AxisWindows]
+) -> ChainLayer:
+    sliding = [w for w in windows if isinstance(w, Sliding)]  # bins have no positions outside the input
+    positions = prod(w.output * w.kernel for w in sliding)
+    inside = prod(int(w.inside(np.arange(w.output)).sum()) for w in sliding)
     return ChainLayer(
         layer=text,
         output=output,
@@ -256,13 +258,3 @@ def _known(text: str, output: tuple[int, ...], axes: Sequence[_Axis], windows: S
         centre=tuple(axis.span(own.output // 2) for axis, own in zip(axes, windows, strict=True)),
         padding=(positions - inside) / positions,
     )
-
-
-def _positions(windows: AxisWindows) -> int:
-    """The positions of all windows, inside of the input and outside; of bins none is outside."""
-    return windows.output * windows.kernel if isinstance(windows, Sliding) else 1
-
-
-def _inside(windows: AxisWindows) -> int:
-    """Those inside of the input."""
-    return int(windows.inside(np.arange(windows.output)).sum()) if isinstance(windows, Sliding) else 1

@@ -1,4 +1,6 @@
-"""The same attributes under the rules of each framework, which rule makes the difference, and versions that deviate."""
+"""Compares frameworks: the same attributes under the rules of each, the rules that make the difference, and the
+versions of runtimes that deviate from their framework's rules.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +14,19 @@ from poolcli.explain.explanation import divisor_of
 from poolcli.message_fields import marked_message, without_hints
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes, PickingAttributes, SlidingAttributes
-from poolcli.windows import Bins, Sliding, ceil_div
+from poolcli.windows import Sliding, ceil_div
 
-ROUNDED_DOWN = "rounds down: a last window that does not fit is dropped (floor)"
-ROUNDED_UP = "rounds up: a last window that overhangs is kept (ceil)"
-KEPT = "keeps a last window that starts past the input (ceil: OpenVINO AvgPool-1 on, nGraph)"
+ROUNDS_DOWN = "rounds down: a last window that does not fit is dropped (floor)"
+ROUNDS_UP = "rounds up: a last window that overhangs is kept (ceil)"
+KEEPS_LAST = "keeps a last window that starts past the input (ceil: OpenVINO AvgPool-1 on, nGraph)"
 SIGNED = "it adds x**p with its sign, and multiplies the mean of a window by the kernel's size"
 UNSIGNED = "it adds abs(x)**p of the elements inside"
-DROPPED = "drops a last window that would start past the input (ceil_torch: PyTorch, ONNX, OpenVINO AvgPool-14 on)"
+DROPS_LAST = "drops a last window that would start past the input (ceil_torch: PyTorch, ONNX, OpenVINO AvgPool-14 on)"
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One framework's answer: its plan, or why it refuses. `divisors` are those of the first and the last window."""
+    """One framework's plan, or why it refuses. `divisors` are those of the first and the last window."""
 
     title: str
     like: str
@@ -37,7 +39,7 @@ class Row:
 
     @property
     def differs(self) -> bool:
-        """Whether the answer is another than the chosen one's."""
+        """Whether it differs from the chosen framework."""
         return bool(self.causes) or (self.plan is None and not self.chosen)
 
 
@@ -61,33 +63,33 @@ def compare_dialects(op: Attributes, plan: Plan) -> tuple[Row, ...]:
 
 
 def divisors(plan: Plan) -> tuple[int, int] | None:
-    """What the first and the last window of an average are divided by; None for maxima."""
+    """The divisors of the first and the last window; None if the plan does not divide."""
     first, last = (divisor_of(plan, [o % w.output for w in plan.windows]) for o in (0, -1))
     return None if first is None or last is None else (first, last)
 
 
 def sentences(rows: Sequence[Row]) -> list[str]:
-    """What makes rows differ, and which versions deviate: each once, with the frameworks that it holds for."""
+    """The causes of differences, each once with its frameworks, and the versions that deviate."""
     found: dict[str, list[str]] = {}
     for row in rows:
         for cause in row.causes:
             found.setdefault(cause, []).append(row.title)
     word = next((row.rounding for row in rows if row.chosen), "")
-    has_word = {row.like for row in rows if row.rounding == word}  # whose other words nobody asked for
+    has_word = {row.like for row in rows if row.rounding == word}  # frameworks whose other words are irrelevant
     asked = [row.plan for row in rows if row.plan and (row.rounding == word or row.like not in has_word)]
     versions = dict.fromkeys(each for plan in asked for each in deviations(plan))
     return [*(f"{', '.join(titles)}: {cause}" for cause, titles in found.items()), *versions]
 
 
 def _variants(op: Attributes) -> list[tuple[Dialect, str | None]]:
-    """The dialects, those that have the operator first, each under all rounding words where it has some of its own."""
+    """The dialects, those that have the operator first, each with the rounding words that comparisons show."""
     name = op.rules_of or op.name
     ordered = sorted(DIALECTS.values(), key=lambda dialect: (name not in dialect.operators, dialect.retired))
     return [(d, word) for d in ordered for word in (d.compared if isinstance(op, SlidingAttributes) else (None,))]
 
 
 def _word(op: Attributes, dialect: Dialect) -> str:
-    """The rounding word of `op` in a dialect: ceil stands for ceil_torch where only it is known."""
+    """The rounding word of `op` in a dialect: ceil where it does not know ceil_torch."""
     word = getattr(op, "rounding_type", "")
     return "ceil" if word == "ceil_torch" and word not in dialect.rounding_types else word
 
@@ -109,8 +111,8 @@ def _causes(chosen: Plan, other: Plan) -> list[str]:
         words = ",".join(map(str, strides)) if isinstance(strides, list) else strides
         causes.append(f"{title} has strides {words} by default")
     if chosen.output_shape != other.output_shape and a.get("strides") == b.get("strides"):
-        causes.append(_rounding_rule(_meaning(chosen), _meaning(other)))
-    same_windows = [_places(w) for w in chosen.windows] == [_places(w) for w in other.windows]
+        causes.append(_rounding_cause(_rounding(chosen), _rounding(other)))
+    same_windows = [_positions(w) for w in chosen.windows] == [_positions(w) for w in other.windows]
     if chosen.output_shape == other.output_shape and not same_windows and not causes:
         causes.append("its windows are at other positions")
     if not same_reduction(chosen, other):
@@ -131,20 +133,20 @@ def _causes(chosen: Plan, other: Plan) -> list[str]:
     return causes
 
 
-def _rounding_rule(chosen: str, other: str) -> str:
+def _rounding_cause(chosen: str, other: str) -> str:
     if other == "floor":
-        return ROUNDED_DOWN
+        return ROUNDS_DOWN
     if chosen == "floor":
-        return ROUNDED_UP
-    return KEPT if other == "ceil" else DROPPED
+        return ROUNDS_UP
+    return KEEPS_LAST if other == "ceil" else DROPS_LAST
 
 
-def _meaning(plan: Plan) -> str:
+def _rounding(plan: Plan) -> str:
     word = str(plan.attributes["rounding_type"])
     return DIALECTS[plan.like].ceil if word == "ceil" else word
 
 
-def _places(w: object) -> tuple[object, ...]:
+def _positions(w: object) -> tuple[object, ...]:
     return tuple(getattr(w, name, None) for name in ("size", "output", "kernel", "stride", "dilation", "pad_begin"))
 
 
@@ -158,29 +160,28 @@ def _counts(plan: Plan) -> list[object]:
     return [getattr(w, "counted", None) for w in plan.windows]
 
 
-# Versions of runtimes that compute otherwise than the rules of their framework, or refuse what it has. They were found
-# by running them: `tests/conformance/test_versions.py` installs versions on both sides of ranges.
+# Versions of runtimes that deviate from the rules of their framework, or refuse what it has. All were found by running
+# them: `tests/conformance/test_versions.py` installs the versions on both sides of each range.
 NEWEST_OPSET = 22
 
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """What some versions of a runtime do.
+    """A deviation of some versions of a runtime.
 
     Attributes
     ----------
     like : str
         The dialect that the runtime otherwise follows.
     runtime : str
-        Its name.
     since, fixed : str or None, str
-        The first version that deviates (None: the oldest that was run does, too), and the first that no longer does.
+        The first version that deviates (None: the oldest that was tested), and the first that no longer does.
     opsets : range or None
-        The opsets of the models on which it does; None for other models than those of ONNX.
+        The opsets of affected ONNX models; None for other formats.
     case, does : str
-        On which poolings in short, and what, in a main clause.
+        The affected poolings, in short, and what the runtime does, in a main clause.
     holds : callable
-        Whether a plan of that dialect is such a pooling.
+        Whether a plan of that dialect is affected.
     """
 
     like: str
@@ -199,7 +200,7 @@ class Deviation:
 
     @property
     def opset_words(self) -> str:
-        """The opsets, as in `opset 18 or lower`; nothing for other models than those of ONNX."""
+        """The opsets, as in `opset 18 or lower`; empty for other formats than ONNX."""
         if self.opsets is None:
             return ""
         if self.opsets.stop <= NEWEST_OPSET:
@@ -212,7 +213,7 @@ class Deviation:
 
 
 def deviations(plan: Plan, opset: int | None = None) -> list[str]:
-    """A sentence for each deviation that concerns the plan, in a model of `opset` where that is known."""
+    """A sentence for each deviation that affects the plan, in a model of `opset` if that is known."""
     return [
         str(row)
         for row in DEVIATIONS
@@ -229,44 +230,34 @@ def _counts_padding(plan: Plan) -> bool:
 
 
 def _overhangs(plan: Plan) -> bool:
-    """Whether padding counts and a window goes past the end of the padded input."""
+    """Whether padding is counted and a window overhangs the padded input."""
     ends = [(w.start(w.output - 1) + w.extent, w.size + w.pad_end) for w in _sliding(plan)]
     return _counts_padding(plan) and any(last > end for last, end in ends)
 
 
-def _drops(plan: Plan) -> bool:
-    """Whether a window that starts past the input is dropped."""
-    if plan.attributes.get("rounding_type") != "ceil":
-        return False
-    spans = [(w.size + w.pad_begin + w.pad_end - w.extent, w) for w in _sliding(plan)]
-    return any(ceil_div(span, w.stride) + 1 > w.output for span, w in spans)
+def _drops_window(plan: Plan) -> bool:
+    """Whether the last window is dropped because it would start past the input."""
+    ceil = plan.attributes.get("rounding_type") == "ceil"
+    return ceil and any(ceil_div(w.room, w.stride) + 1 > w.output for w in _sliding(plan))
 
 
-def _uneven(plan: Plan) -> bool:
-    """Whether padding counts and same_upper pads one more at the end than at the beginning."""
+def _pads_end_more(plan: Plan) -> bool:
+    """Whether padding is counted and same_upper pads the end more than the beginning."""
     same = plan.attributes.get("auto_pad") == "same_upper"
     return same and _counts_padding(plan) and any(w.pad_end > w.pad_begin for w in _sliding(plan))
 
 
-def _picks(plan: Plan) -> bool:
-    """Whether it takes maxima of sliding windows."""
+def _is_max(plan: Plan) -> bool:
+    """Whether it is a maximum over sliding windows."""
     return plan.reducer.picks and bool(_sliding(plan))
 
 
-def _is_torch(plan: Plan) -> bool:
+def _is_ceil_torch(plan: Plan) -> bool:
     return plan.attributes.get("rounding_type") == "ceil_torch"
 
 
-def _half(plan: Plan) -> bool:
-    return plan.dtype == "float16"
-
-
-def _three(plan: Plan) -> bool:
-    return len(plan.windows) == 3
-
-
-def _adaptive(plan: Plan) -> bool:
-    return all(isinstance(w, Bins) for w in plan.windows)
+def _is_adaptive_max_3d(plan: Plan) -> bool:
+    return len(plan.windows) == 3 and not _sliding(plan) and plan.reducer.picks
 
 
 OVERHANG = "averages that count padding, ceil"
@@ -276,51 +267,54 @@ DEVIATIONS = (
     Deviation("onnx", "ONNX Runtime", None, "1.21", range(19, 100), OVERHANG, WHOLE, _overhangs),
     Deviation(
         "onnx", "ONNX Runtime", None, "1.21", range(1, 100), "all poolings, ceil",
-        "a last window that starts past the input is kept", _drops,
+        "a last window that starts past the input is kept", _drops_window,
     ),
     Deviation(
         "onnx", "ONNX Runtime", "1.21", "1.25", range(19, 100),
         "averages that count padding, SAME_UPPER",
         "windows at the end have too small a divisor where SAME_UPPER pads more there",
-        _uneven,
+        _pads_end_more,
     ),
     Deviation(
         "openvino", "OpenVINO", None, "2024.1", None, "maxima, ceil_torch",
-        "ceil_torch of maxima is not known", lambda plan: _is_torch(plan) and _picks(plan),
+        "ceil_torch of maxima is not known", lambda plan: _is_ceil_torch(plan) and _is_max(plan),
     ),
     Deviation(
         "openvino", "OpenVINO", None, "2024.2", None, "averages, ceil_torch",
-        "ceil_torch of averages is not known, or not computed", lambda plan: _is_torch(plan) and plan.reducer.divides,
+        "ceil_torch of averages is not known, or not computed",
+        lambda plan: _is_ceil_torch(plan) and plan.reducer.divides,
     ),
     Deviation(
         "openvino", "OpenVINO", "2024.2", "2024.3", None, "all poolings, ceil_torch",
-        "windows at the end may be dropped or kept otherwise", _is_torch,
+        "windows at the end may be dropped or kept otherwise", _is_ceil_torch,
     ),
     Deviation(
         "openvino", "OpenVINO", None, "2024.3", None, "float16",
-        "infinities of float16 become its largest finite numbers", _half,
+        "infinities of float16 become its largest finite numbers", lambda plan: plan.dtype == "float16",
     ),
     Deviation(
         "pytorch", "PyTorch", None, "2.1", None, "maxima, integers", "maxima of integers are refused",
-        lambda plan: _picks(plan) and plan.dtype.startswith(("int", "uint")),
+        lambda plan: _is_max(plan) and plan.dtype.startswith(("int", "uint")),
     ),
     Deviation(
         "pytorch", "PyTorch", None, "2.2", None, "maxima and adaptive poolings, float16",
         "maxima and adaptive poolings of float16 are refused",
-        lambda plan: _half(plan) and (_picks(plan) or (_adaptive(plan) and not (_three(plan) and plan.reducer.picks))),
+        lambda plan: (
+            plan.dtype == "float16" and (_is_max(plan) or not _sliding(plan)) and not _is_adaptive_max_3d(plan)
+        ),
     ),
     Deviation(
         "pytorch", "PyTorch", None, "2.6", None, "adaptive maxima over three axes, float16",
         "adaptive maxima of float16 over three axes are refused",
-        lambda plan: _half(plan) and _three(plan) and _adaptive(plan) and plan.reducer.picks,
+        lambda plan: plan.dtype == "float16" and _is_adaptive_max_3d(plan),
     ),
     Deviation(
         "pytorch", "PyTorch", None, "2.3", None, "averages over one and two axes, float16",
         "averages of float16 over one and two axes are refused",
-        lambda plan: _half(plan) and not _three(plan) and not _adaptive(plan) and plan.reducer.divides,
+        lambda plan: plan.dtype == "float16" and plan.reducer.divides and len(_sliding(plan)) not in (0, 3),
     ),
     Deviation(
         "pytorch", "PyTorch", None, "2.3", None, "norms over three axes", "there is no lp_pool3d",
-        lambda plan: _three(plan) and plan.reducer.power is not None,
+        lambda plan: len(plan.windows) == 3 and plan.reducer.power is not None,
     ),
 )  # fmt: skip

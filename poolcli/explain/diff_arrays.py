@@ -1,9 +1,10 @@
-"""How far two arrays are from each other, and where: what `poolcli compare` and `poolcli.compare` answer."""
+"""The differences between two arrays, how large and where (`poolcli compare`, `poolcli.compare`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import RequestError
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 else:
     np = Lazy("numpy")
 
-PART = 2**20  # elements that are compared at once
-ROWS, COLUMNS = 12, 48  # of a map at most
+CHUNK = 2**20  # elements that are compared at once
+MAP_ROWS, MAP_COLUMNS = 12, 48  # the largest map
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Difference:
     max_abs, mean_abs : float
         Over all elements; a difference from NaN or infinity counts as infinity.
     max_ulp : int or None
-        Numbers of the type between two elements; None for two types.
+        Largest difference in units in the last place; None for two types.
     where : tuple of int or None
         Index of the largest difference.
     pair : tuple of str or None
@@ -44,7 +45,7 @@ class Difference:
     plane : tuple of str
         Map of the last two axes.
     border : tuple of bool
-        At which of their ends (first, last, first, last) all differences lie; empty if they do not.
+        If all differences lie on the border of that plane: at which ends (first, last, first, last); else empty.
     """
 
     shape: tuple[int, ...]
@@ -67,7 +68,7 @@ class Difference:
 
 
 def diff_arrays(a: ArrayLike, b: ArrayLike, *, atol: float = 0, rtol: float = 0) -> Difference:
-    """Compare two arrays: how far apart they are, and where.
+    """Compare two arrays: how much they differ, and where.
 
     Two elements are equal if their difference is at most `atol + rtol * abs(b)`, as in `numpy.isclose`.
 
@@ -104,31 +105,31 @@ def diff_arrays(a: ArrayLike, b: ArrayLike, *, atol: float = 0, rtol: float = 0)
         )
     if not (_is_number(x) and _is_number(y)):
         raise RequestError(f"{x.dtype.name} and {y.dtype.name} cannot be compared: numbers are needed")
-    return _gathered(x, y, atol, rtol)
+    return _compared(x, y, atol, rtol)
 
 
 def check_tolerances(atol: float, rtol: float) -> None:
-    """Refuses a tolerance below 0, and one that is no number."""
+    """Refuse a tolerance that is negative or nan."""
     for name, value in (("atol", atol), ("rtol", rtol)):
         if not value >= 0:
             raise RequestError(f"{field(name)} is {value:g}; it must be at least 0")
 
 
-def _gathered(x: NDArray[Any], y: NDArray[Any], atol: float, rtol: float) -> Difference:
+def _compared(x: NDArray[Any], y: NDArray[Any], atol: float, rtol: float) -> Difference:
     shape = x.shape or (1,)
     x, y = x.reshape(shape), y.reshape(shape)
     off = np.zeros(shape, bool)
     total, largest, ulp, where = 0.0, 0.0, 0, None
     same = x.dtype == y.dtype
     for place in _parts(shape):
-        apart = _apart(x[place], y[place])
+        distance = _distances(x[place], y[place])
         with np.errstate(invalid="ignore"):  # 0 times infinity
             bound = atol + rtol * np.abs(y[place].astype(np.float64)) if atol or rtol else 0
-        off[place] = (apart > bound) | np.isinf(apart)
-        total += float(apart.sum())
-        top = float(apart.max())
+        off[place] = (distance > bound) | np.isinf(distance)
+        total += float(distance.sum())
+        top = float(distance.max())
         if top > largest:
-            inside = np.unravel_index(int(apart.argmax()), apart.shape)
+            inside = np.unravel_index(int(distance.argmax()), distance.shape)
             largest, where = top, (place[0].start + int(inside[0]), *map(int, inside[1:]))
         ulp = max(ulp, _ulps(x[place], y[place])) if same else 0
     return Difference(
@@ -142,59 +143,58 @@ def _gathered(x: NDArray[Any], y: NDArray[Any], atol: float, rtol: float) -> Dif
         where=where,
         pair=None if where is None else (str(x[where]), str(y[where])),
         along=tuple(frozenset(np.unique(axis).tolist()) for axis in np.nonzero(off)),
-        plane=_plane(off),
+        plane=_difference_map(off),
         border=_border(off),
     )
 
 
 def _parts(shape: tuple[int, ...]) -> Iterator[tuple[slice]]:
     """Slices of the first axis of about PART elements each."""
-    rows = 1
-    for size in shape[1:]:
-        rows *= size
-    step = max(1, PART // max(rows, 1))
-    if rows:
+    row = prod(shape[1:])  # elements
+    step = max(1, CHUNK // max(row, 1))
+    if row:
         yield from ((slice(start, min(start + step, shape[0])),) for start in range(0, shape[0], step))
 
 
-def _apart(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.float64]:
-    """The distance of each pair: exact for integers up to 2**53, inf where one of both is nan."""
-    equal = (x == y) | ((x != x) & (y != y))  # nan alone differs from itself
+def _distances(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.float64]:
+    """Absolute differences: exact for integers up to 2**53, inf where one element is nan or infinite."""
+    equal = (x == y) | ((x != x) & (y != y))  # only nan differs from itself
     if x.dtype == y.dtype and x.dtype.kind in "iu":
         high, low = np.maximum(x, y), np.minimum(x, y)
-        apart = (high.astype(np.uint64) - low.astype(np.uint64)).astype(np.float64)
+        distance = (high.astype(np.uint64) - low.astype(np.uint64)).astype(np.float64)
     else:
         with np.errstate(invalid="ignore", over="ignore"):
-            apart = np.abs(x.astype(np.float64) - y.astype(np.float64))
-        apart = np.where(np.isnan(apart), np.inf, apart)
-        apart = np.where((apart == 0) & ~equal, np.finfo(np.float64).tiny, apart)  # beyond float64, and yet not equal
-    return np.where(equal, 0.0, apart)
+            distance = np.abs(x.astype(np.float64) - y.astype(np.float64))
+        distance = np.where(np.isnan(distance), np.inf, distance)
+        # Different long integers may be equal as float64, but must not count as equal.
+        distance = np.where((distance == 0) & ~equal, np.finfo(np.float64).tiny, distance)
+    return np.where(equal, 0.0, distance)
 
 
 def _ulps(x: NDArray[Any], y: NDArray[Any]) -> int:
-    """The most numbers of the type that lie between two elements, one of both included; nan counts for nothing."""
+    """The largest difference in units in the last place, of pairs without nan."""
     if x.dtype.kind in "biu":
         high, low = (f(x, y).astype(np.uint64) for f in (np.maximum, np.minimum))
         return int((high - low).max(initial=0))
     known = ~(np.isnan(x.astype(np.float64)) | np.isnan(y.astype(np.float64)))
-    a, b = (_in_order(each[known]) for each in (x, y))
+    a, b = (_as_ordered_integers(each[known]) for each in (x, y))
     return int((np.maximum(a, b).astype(np.uint64) - np.minimum(a, b).astype(np.uint64)).max(initial=0))
 
 
-def _in_order(x: NDArray[Any]) -> NDArray[np.int64]:
-    """Floats as integers in the same order, one apart where the floats are neighbours."""
+def _as_ordered_integers(x: NDArray[Any]) -> NDArray[np.int64]:
+    """Map floats to integers in the same order, so that neighbouring floats are 1 apart."""
     bits = np.ascontiguousarray(x).view(f"i{x.dtype.itemsize}").astype(np.int64)
     lowest = -(2 ** (8 * x.dtype.itemsize - 1))
     return np.where(bits < 0, lowest - bits, bits)
 
 
-def _plane(off: NDArray[np.bool_]) -> tuple[str, ...]:
-    """A map of the last two axes, places joined where there are many: `.` equal, `+` some differ, `#` all differ."""
+def _difference_map(off: NDArray[np.bool_]) -> tuple[str, ...]:
+    """A map of the last two axes, downsampled if they are long: `.` equal, `+` some differ, `#` all differ."""
     flat = off.reshape(-1, *off.shape[-2:]) if off.ndim > 1 else off[None, None]
     some, every = flat.any(0), flat.all(0)
     if not flat.size:
         return ()
-    for axis, most in ((0, ROWS), (1, COLUMNS)):
+    for axis, most in ((0, MAP_ROWS), (1, MAP_COLUMNS)):
         size = some.shape[axis]
         edges = np.linspace(0, size, min(most, size), endpoint=False).astype(int)
         some = np.logical_or.reduceat(some, edges, axis)
@@ -203,7 +203,7 @@ def _plane(off: NDArray[np.bool_]) -> tuple[str, ...]:
 
 
 def _border(off: NDArray[np.bool_]) -> tuple[bool, ...]:
-    """At which ends of the last two axes the differences lie; empty where one lies inside."""
+    """At which ends of the last two axes the differences lie; empty if one lies inside."""
     if off.ndim < 2 or min(off.shape[-2:]) < 3 or off[..., 1:-1, 1:-1].any():
         return ()
     return tuple(bool(end.any()) for end in (off[..., 0, :], off[..., -1, :], off[..., 0], off[..., -1]))

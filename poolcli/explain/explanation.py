@@ -1,4 +1,4 @@
-"""The steps from sizes and attributes to outputs, windows and divisors, as facts and as sentences."""
+"""Explains a plan (`Plan.explain`): the steps to each output length, some windows, and facts, as data and sentences."""
 
 from __future__ import annotations
 
@@ -10,24 +10,17 @@ from math import gcd, prod
 from poolcli.plan import AxisPlan, Plan
 from poolcli.windows import AxisWindows, Bins, Cells, Sliding, ceil_div
 
-BINS_LISTED = 100_000  # distinct bins, above which lengths are not counted
+MAX_COUNTED_BINS = 100_000  # bins of different positions; the lengths of more are not counted
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """One window of one axis. `start` and `stop` (exclusive) count in the input and reach into the padding;
-    `first` and `last` are the input elements that it reads, None where it reads none; `weights` those of the first,
-    of each one between and of the last, where they are not all 1.
-    """
+    """One window of one axis.
 
-    @property
-    def weighing(self) -> str:
-        """The weights as in `2, 5, 1` and `2, 7 x 5, 1`; empty where all are 1."""
-        if self.weights is None:
-            return ""
-        first, one, last = self.weights
-        between = [str(one)] if self.inside == 3 else [f"{self.inside - 2} x {one}"] if self.inside > 3 else []
-        return ", ".join([str(first), *between, *([str(last)] if self.inside > 1 else [])])
+    `start` and `stop` (exclusive) are input positions, which may lie in the padding; `first` and `last` the first and
+    last input element that it reads, None if there are none; `weights` those of the first element, of each between, and
+    of the last, None if all are 1.
+    """
 
     output: int
     start: int
@@ -38,13 +31,22 @@ class Window:
     divisor: int
     weights: tuple[int, int, int] | None = None
 
+    @property
+    def weights_text(self) -> str:
+        """The weights as in `2, 5, 1` and `2, 7 x 5, 1`; empty if all are 1."""
+        if self.weights is None:
+            return ""
+        first, one, last = self.weights
+        between = [str(one)] if self.inside == 3 else [f"{self.inside - 2} x {one}"] if self.inside > 3 else []
+        return ", ".join([str(first), *between, *([str(last)] if self.inside > 1 else [])])
+
 
 @dataclass(frozen=True, slots=True)
 class AxisExplanation:
-    """One spatial axis: the steps to its length, some windows, and what its windows leave out or reach beyond.
+    """One spatial axis: the steps to its output length, some windows, and numbers of unused elements and odd windows.
 
-    `overhanging` windows, at most the last one, end past the input and its padding; `lengths` of bins: (length, how
-    many), longest last. `padded`: there is padding.
+    `overhanging` counts windows (at most the last one) that end past the input and its padding, `empty` those without
+    input. `lengths` are (length, number of bins), shortest first. `padded`: whether there is padding.
     """
 
     name: str
@@ -76,7 +78,7 @@ class Explanation:
 
 
 def explain(plan: Plan) -> Explanation:
-    """Every step and fact of `plan`, in integers."""
+    """Explain every axis of a plan."""
     return Explanation(tuple(_axis(plan, axis) for axis in plan.axes), plan.divisor_rule)
 
 
@@ -91,7 +93,7 @@ def window(w: AxisWindows, output: int) -> Window:
 
 
 def divisor_of(plan: Plan, outputs: Sequence[int]) -> int | None:
-    """What the sum of a window is divided by; None where nothing is divided."""
+    """The divisor of one window; None if the plan does not divide."""
     if not plan.reducer.divides:
         return None
     if plan.divisor_override is not None:
@@ -100,10 +102,10 @@ def divisor_of(plan: Plan, outputs: Sequence[int]) -> int | None:
 
 
 def facts(axis: AxisExplanation) -> list[str]:
-    """What windows of the axis leave out or reach beyond, one sentence each."""
+    """Facts about the windows of an axis, one sentence each."""
     found = []
     if axis.extent is not None:
-        found.append(f"receptive field: {_seen(axis.extent, axis.dilation)}")
+        found.append(f"receptive field: {_field_text(axis.extent, axis.dilation)}")
     if axis.equal_to:
         found.append("equals kernel {}, stride {} exactly".format(*axis.equal_to))
     elif axis.lengths:
@@ -118,7 +120,7 @@ def facts(axis: AxisExplanation) -> list[str]:
     return found
 
 
-def _seen(extent: int, dilation: int) -> str:
+def _field_text(extent: int, dilation: int) -> str:
     taps = (extent - 1) // dilation + 1
     if dilation == 1 or taps == 1:
         return f"{taps} {_plural('position', taps)}"
@@ -131,7 +133,7 @@ def _plural(noun: str, count: int) -> str:
 
 def _axis(plan: Plan, axis: AxisPlan) -> AxisExplanation:
     w = axis.windows
-    windows = tuple(window(w, o) for o in _shown(w))
+    windows = tuple(window(w, o) for o in _examples(w))
     return AxisExplanation(
         name=axis.name,
         steps=tuple(_sliding_steps(plan, w) if isinstance(w, Sliding) else _bin_steps(w)),
@@ -141,20 +143,20 @@ def _axis(plan: Plan, axis: AxisPlan) -> AxisExplanation:
         unused=w.unused,
         overhanging=_overhanging(w) if isinstance(w, Sliding) else 0,
         empty=w.empty_windows,
-        lengths=_lengths(w) if isinstance(w, Bins) and not isinstance(w, Cells) and not w.equal_to else (),
+        lengths=_bin_lengths(w) if isinstance(w, Bins) and not isinstance(w, Cells) and not w.equal_to else (),
         equal_to=w.equal_to if isinstance(w, Bins) else None,
         dilation=w.dilation if isinstance(w, Sliding) else 1,
         padded=isinstance(w, Sliding) and w.pad_begin + w.pad_end > 0,
     )
 
 
-def _shown(w: AxisWindows) -> list[int]:
+def _examples(w: AxisWindows) -> list[int]:
     """The first two windows and the last one."""
     return sorted({0, min(1, w.output - 1), w.output - 1})
 
 
 def _overhanging(w: Sliding) -> int:
-    """Windows whose last tap lies at or past the end of the end padding."""
+    """The number of windows whose last tap lies past the padding."""
     return max(0, w.output - (w.room // w.stride + 1)) if w.room >= 0 else w.output
 
 
@@ -199,9 +201,9 @@ def _cell_steps(w: Cells) -> list[str]:
     cell, one = w.parts
     steps = [f"cell i covers i * {w.size} / {w.output} to (i + 1) * {w.size} / {w.output}, of each element a part"]
     steps.append(f"a cell has {cell} {_plural('part', cell)}, an element {one}: the weights of a cell add up to {cell}")
-    for i in _shown(w):
-        ends = [_mixed(*divmod(end * w.size, w.output), w.output) for end in (i, i + 1)]
-        steps.append(f"cell {i}: {ends[0]} to {ends[1]}, weights {window(w, i).weighing} of {cell}")
+    for i in _examples(w):
+        ends = [_mixed_number(*divmod(end * w.size, w.output), w.output) for end in (i, i + 1)]
+        steps.append(f"cell {i}: {ends[0]} to {ends[1]}, weights {window(w, i).weights_text} of {cell}")
     return steps
 
 
@@ -209,24 +211,24 @@ def _bin_steps(w: Bins) -> list[str]:
     if isinstance(w, Cells):
         return _cell_steps(w)
     steps = [f"bin i reads from floor(i * {w.size} / {w.output}) to ceil((i + 1) * {w.size} / {w.output})"]
-    for i in _shown(w):
+    for i in _examples(w):
         low, high = divmod(i * w.size, w.output), divmod((i + 1) * w.size, w.output)
         steps.append(
-            f"bin {i}: {i * w.size}/{w.output} = {_mixed(*low, w.output)}, down to {w.start(i)}; "
-            f"{(i + 1) * w.size}/{w.output} = {_mixed(*high, w.output)}, up to {w.stop(i)}: {w.inside(i)} long"
+            f"bin {i}: {i * w.size}/{w.output} = {_mixed_number(*low, w.output)}, down to {w.start(i)}; "
+            f"{(i + 1) * w.size}/{w.output} = {_mixed_number(*high, w.output)}, up to {w.stop(i)}: {w.inside(i)} long"
         )
     return steps
 
 
-def _mixed(whole: int, rest: int, parts: int) -> str:
+def _mixed_number(whole: int, rest: int, parts: int) -> str:
     return f"{whole} and {rest}/{parts}" if rest else str(whole)
 
 
-def _lengths(w: Bins) -> tuple[tuple[int, int], ...]:
-    """How many bins have each length; the pattern repeats gcd(size, output) times."""
+def _bin_lengths(w: Bins) -> tuple[tuple[int, int], ...]:
+    """(length, number of bins) for each length; the pattern repeats gcd(size, output) times."""
     repeats = gcd(w.size, w.output)
     period = w.output // repeats
-    if period > BINS_LISTED:
+    if period > MAX_COUNTED_BINS:
         return ()
     counts = Counter(w.inside(i) for i in range(period))
     return tuple((length, counts[length] * repeats) for length in sorted(counts))

@@ -1,4 +1,4 @@
-"""Writes one pooling as an ONNX model that runs."""
+"""Writes a pooling as an ONNX model (`Plan.save_onnx`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from poolcli.message_fields import field
 from poolcli.plan import Plan
 from poolcli.system.lazy_imports import need
 
-FIRST_OPSET = 11  # from which Pad takes its pads as an input
+FIRST_OPSET = 11  # before it, the pads of Pad are an attribute
 
 
 def save_onnx(plan: Plan, path: str | os.PathLike[str], opset: int, overwrite: bool) -> None:
@@ -37,14 +37,14 @@ def save_onnx(plan: Plan, path: str | os.PathLike[str], opset: int, overwrite: b
 
 
 def onnx_model(plan: Plan, opset: int, onnx: Any) -> Any:
-    """The model of a plan, from input `x` to output `y`, checked by `onnx`; a RequestError where there is none."""
+    """The model of a plan, from input `x` to output `y`, validated by onnx; a RequestError if there is none."""
     newest = onnx.defs.onnx_opset_version()
     if not FIRST_OPSET <= opset <= newest:
         raise RequestError(f"{field('opset')} is {opset}; it must be from {FIRST_OPSET} to {newest}")
     if plan.output_dtype != plan.dtype:
         raise RequestError(f"an ONNX model gives the type that it takes; leave out {field('dtype')}")
-    nodes = _nodes(plan, opset, onnx)
-    element = _element(plan.dtype, onnx)
+    nodes = _simplest_nodes(plan, opset, onnx)
+    element = _element_type(plan.dtype, onnx)
     graph = onnx.helper.make_graph(
         [_proto(node, opset, onnx) for node in nodes],
         "pooling",
@@ -62,28 +62,28 @@ def _in_tensor_layout(plan: Plan, shape: Sequence[int]) -> tuple[int, ...]:
     return converted_shape(tuple(shape), plan.layout, tensor_layout(plan.layout))
 
 
-def _element(dtype: str, onnx: Any) -> int:
+def _element_type(dtype: str, onnx: Any) -> int:
     number: int = onnx.TensorProto.DataType.Value(ElementType(dtype).name)
     return number
 
 
-def _nodes(plan: Plan, opset: int, onnx: Any) -> Nodes:
-    """The plainest nodes that the opset has."""
+def _simplest_nodes(plan: Plan, opset: int, onnx: Any) -> Nodes:
+    """The simplest nodes that the opset supports."""
     found = convert(plan, "onnx")
     if found.expression is None:
         raise RequestError(f"no ONNX model: {found.reason}")
     others = (each.expression for each in compositions(plan, DIALECTS["onnx"]) if same_pooling(plan, each.plan))
     refusals = []
     for nodes in map(nodes_of, (found.expression, *others)):
-        why = next((why for node in nodes for why in _lacks(node, plan.dtype, opset, onnx)), None)
+        why = next((why for node in nodes for why in _unsupported(node, plan.dtype, opset, onnx)), None)
         if why is None:
             return nodes
         refusals.append(why)
     raise RequestError(refusals[0])
 
 
-def _lacks(node: Node, dtype: str, opset: int, onnx: Any) -> Iterator[str]:
-    """What the opset's version of the operator does not take: attributes that are set, and the type."""
+def _unsupported(node: Node, dtype: str, opset: int, onnx: Any) -> Iterator[str]:
+    """Why the opset's version of an operator does not support a node: a missing attribute, or the type."""
     schema = onnx.defs.get_schema(node.op_type, opset, "")
     for name, value in node.attributes.items():
         if name not in schema.attributes and value:
@@ -103,14 +103,14 @@ def _proto(node: Node, opset: int, onnx: Any) -> Any:
 
 
 def _attribute(value: object, onnx: Any) -> object:
-    """Constants as tensors, types as numbers."""
+    """The value of an attribute for `onnx.helper`: constants become tensors, types become numbers."""
     if isinstance(value, ElementType):
-        return _element(value.dtype, onnx)
+        return _element_type(value.dtype, onnx)
     if not isinstance(value, Constant):
         return value
     dims, flat = [], [value.values() if callable(value.values) else value.values]
     while isinstance(flat[0], list):
         dims.append(len(flat[0]))
         flat = [each for row in flat for each in row]
-    element = _element(value.dtype, onnx)
+    element = _element_type(value.dtype, onnx)
     return onnx.helper.make_tensor("value", element, dims, flat)

@@ -1,4 +1,4 @@
-"""Thumbnails of the input and output of a job, side by side."""
+"""Previews of a job (`--preview`): thumbnails of its input and output side by side."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ pil: Any = Lazy("PIL.Image")
 pil_draw: Any = Lazy("PIL.ImageDraw")
 pil_font: Any = Lazy("PIL.ImageFont")
 
-TILES = 9  # channels that are shown, three by three
-AT_ONCE = 2**24  # elements that are read in one piece; of more, some rows
-ROWS = 512  # rows that are read of a larger plane
-NOT_A_NUMBER = (255, 0, 255)
+MAX_CHANNELS = 9  # shown in a 3 x 3 grid
+MAX_ELEMENTS = 2**24  # of a region that is read as a whole; of a larger one, evenly spaced rows are read
+SAMPLED_ROWS = 512
+NAN_COLOUR = (255, 0, 255)
 GAP = 1  # pixels between tiles
 
 
 @dataclass(frozen=True, slots=True)
 class Thumbnail:
-    """Some planes of an array: of an image its colours as stored (`mode`), else channels. `of` names the part of the
-    array that they are, if any is left out.
+    """Planes of an array: the colours of an image in its `mode`, or channels. `parts` describes what of the array is
+    shown, if not all.
     """
 
     planes: NDArray[Any]
     mode: str | None
-    of: tuple[str, ...]
+    parts: tuple[str, ...]
 
     @property
-    def ends(self) -> tuple[float, float]:
-        """The lowest and the highest number that is one."""
+    def value_range(self) -> tuple[float, float]:
+        """The minimum and maximum of the finite elements."""
         values = self.planes.astype(np.float64)
         finite = values[np.isfinite(values)]
         return (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
 
 
-def thumbnail(file: ArrayReader, layout: str, mode: str | None, tiles: int = TILES) -> Thumbnail:
-    """Planes of an open array: rows H and columns W (of one spatial axis, channels are the rows); of other axes the
-    middle, of N the first.
+def thumbnail(file: ArrayReader, layout: str, mode: str | None, tiles: int = MAX_CHANNELS) -> Thumbnail:
+    """Read a thumbnail of an open array: rows H and columns W (with one spatial axis, the channels are the rows), the
+    first of N, and the middle of other axes.
     """
     shape = file.header.shape
     spatial = sorted((letter for letter in layout if letter not in "NC"), key=SPATIAL.find)
@@ -82,22 +82,22 @@ def thumbnail(file: ArrayReader, layout: str, mode: str | None, tiles: int = TIL
 
 
 def _read(file: ArrayReader, region: tuple[range, ...], rows: int) -> NDArray[Any]:
-    """The region, or some of its rows, evenly spaced, where it is large."""
+    """The region, or evenly spaced rows of a large one."""
     count = len(region[rows])
-    if rows < 0 or count <= ROWS or np.prod([len(each) for each in region], dtype=float) <= AT_ONCE:
+    if rows < 0 or count <= SAMPLED_ROWS or np.prod([len(each) for each in region], dtype=float) <= MAX_ELEMENTS:
         return file.read(region)
-    chosen = [i * count // ROWS for i in range(ROWS)]
+    chosen = [i * count // SAMPLED_ROWS for i in range(SAMPLED_ROWS)]
     parts = [file.read((*region[:rows], range(i, i + 1), *region[rows + 1 :])) for i in chosen]
     return np.concatenate(parts, axis=rows)
 
 
-def paint(thumbnail: Thumbnail, width: int, height: int, ends: tuple[float, float]) -> NDArray[np.uint8]:
-    """The thumbnail as at most `width` by `height` RGB pixels; `ends` are the numbers shown as black and white."""
+def render(thumbnail: Thumbnail, width: int, height: int, value_range: tuple[float, float]) -> NDArray[np.uint8]:
+    """The thumbnail as at most `width` by `height` RGB pixels; `value_range` is shown from black to white."""
     if thumbnail.mode:
-        return _sized(_coloured(thumbnail.planes, thumbnail.mode), width, height)
+        return _resized(_coloured(thumbnail.planes, thumbnail.mode), width, height)
     side = isqrt(len(thumbnail.planes) - 1) + 1
     tiles = [
-        _sized(_grey(plane, ends), (width + GAP) // side - GAP, (height + GAP) // side - GAP)
+        _resized(_grey(plane, value_range), (width + GAP) // side - GAP, (height + GAP) // side - GAP)
         for plane in thumbnail.planes
     ]
     tall, wide = tiles[0].shape[:2]
@@ -123,15 +123,15 @@ def _coloured(planes: NDArray[Any], mode: str) -> NDArray[Any]:
     return np.moveaxis(colours, 0, -1)
 
 
-def _grey(plane: NDArray[Any], ends: tuple[float, float]) -> NDArray[Any]:
-    low, high = ends
+def _grey(plane: NDArray[Any], value_range: tuple[float, float]) -> NDArray[Any]:
+    low, high = value_range
     values = plane.astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         grey = np.clip((values - low) / ((high - low) or 1.0) * 255, 0, 255)
-    return np.where(np.isnan(values)[..., None], np.array(NOT_A_NUMBER, float), grey[..., None])
+    return np.where(np.isnan(values)[..., None], np.array(NAN_COLOUR, float), grey[..., None])
 
 
-def _sized(colours: NDArray[Any], width: int, height: int) -> NDArray[np.uint8]:
+def _resized(colours: NDArray[Any], width: int, height: int) -> NDArray[np.uint8]:
     """Resized to the box: each element a block of pixels, or each pixel the mean of several elements."""
     tall, wide = colours.shape[:2]
     share = min(max(width, 1) / wide, max(height, 1) / tall)
@@ -155,14 +155,14 @@ class Preview:
     notes: tuple[str, ...]
 
     @property
-    def ends(self) -> tuple[float, float]:
-        """The numbers shown as black and white: those of the input for both, so that what is darker has become less."""
-        return self.thumbnails[0].ends
+    def value_range(self) -> tuple[float, float]:
+        """The numbers shown as black and white: those of the input for both, so that darker means smaller."""
+        return self.thumbnails[0].value_range
 
-    def painted(self, width: int, height: int) -> Sequence[NDArray[np.uint8]]:
+    def render(self, width: int, height: int) -> Sequence[NDArray[np.uint8]]:
         """Input and output, each in a box of `width` by `height` pixels."""
         return [
-            paint(each, width, height, self.ends if not self.thumbnails[0].mode else each.ends)
+            render(each, width, height, self.value_range if not self.thumbnails[0].mode else each.value_range)
             for each in self.thumbnails
         ]
 
@@ -190,12 +190,12 @@ def _mode(mode: str | None, layout: str) -> str | None:
 
 
 def _notes(before: Thumbnail, after: Thumbnail) -> list[str]:
-    notes = [*before.of]
+    notes = [*before.parts]
     if before.mode is None:
-        low, high = before.ends
+        low, high = before.value_range
         notes.append(f"{'input: ' if after.mode else ''}black {low:.4g}, white {high:.4g}")
     elif after.mode is None:
-        low, high = after.ends
+        low, high = after.value_range
         notes.append(f"output: black {low:.4g}, white {high:.4g}")
     greys = [each.planes for each in (before, after) if each.mode is None and each.planes.dtype.kind == "f"]
     if any(np.isnan(planes).any() for planes in greys):
@@ -205,7 +205,7 @@ def _notes(before: Thumbnail, after: Thumbnail) -> list[str]:
 
 def as_png(preview: Preview) -> bytes:
     """The preview as a PNG, its titles above and its notes below."""
-    left, right = (pil.fromarray(each) for each in preview.painted(PIXELS, PIXELS))
+    left, right = (pil.fromarray(each) for each in preview.render(PIXELS, PIXELS))
     font = pil_font.load_default(16)
     ends = [font.getlength(title) for title in preview.titles]
     wide = [max(image.width, round(end)) for image, end in zip((left, right), ends, strict=True)]

@@ -1,4 +1,6 @@
-"""The inverse question: which kernel, strides, pads and words give this output length?"""
+"""Solves for attributes (`poolcli shape --solve`, `poolcli.solve`): kernels, strides, pads and words that give a wanted
+output length.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +21,18 @@ from poolcli.plan.resolve import check_lengths
 from poolcli.suggestions import did_you_mean, join_words
 from poolcli.windows import ceil_div, extent, same_pads, sliding_output
 
-USUAL = 11  # kernels and strides up to this are always tried
-SEARCHED = (  # unless one of these is given
-    (("kernel",), f"kernels up to {USUAL} and those that cover the input with the wanted windows"),
+COMMON_KERNELS = 11  # kernels and strides up to this are always tried
+SEARCH_TEXTS = (  # what is searched, unless one of these attributes is given
+    (("kernel",), f"kernels up to {COMMON_KERNELS} and those that cover the input with the wanted windows"),
     (("strides",), "every stride that fits"),
     (("pads_begin", "pads_end", "auto_pad"), "pads shorter than the window (equal, or one more at the end)"),
     (("pads_begin", "pads_end", "auto_pad"), "same_upper"),
     (("rounding_type",), "each rounding"),
 )
-CLOSE = 3  # strides that are tried from each end of those that fit
-SHOWN = 12
-EACH = 12  # of one axis, the plainest, that are combined with those of others
-NEAREST = 100  # lengths up and down that are looked at for one that can be reached
+END_STRIDES = 3  # strides that are tried from each end of the range that fits
+MAX_ANSWERS = 12
+OPTIONS_PER_AXIS = 12  # the simplest ones, which are combined with those of the other axes
+NEAREST_RANGE = 100  # how far above and below the wanted length possible ones are searched
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -43,7 +45,7 @@ class AxisOption:
     pads_end: int
 
 
-NUMBERS = frozenset(own.name for own in fields(AxisOption)) | {"dilations"}
+AXIS_ATTRIBUTES = frozenset(own.name for own in fields(AxisOption)) | {"dilations"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +57,8 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Near:
-    """An axis whose wanted length cannot be had, and the nearest ones below and above it that can."""
+class NearestLengths:
+    """An axis whose wanted length is not possible, and the nearest possible ones below and above."""
 
     axis: str
     wanted: int
@@ -65,7 +67,7 @@ class Near:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The operator with what is given, the names of what is given, the input and the wanted spatial lengths."""
+    """The operator with the given attributes, their names, the input, and the wanted spatial lengths."""
 
     op: SlidingAttributes
     fixed: frozenset[str]
@@ -121,13 +123,13 @@ def solve(
     >>> [answer.op.kernel for answer in solve("max", (1, 64, 112, 112), 56, strides=2)][:2]
     [(2,), (3,)]
     """
-    return answers(question(op, with_both_ends(given), shape, wanted, layout))
+    return find_answers(parse_question(op, with_both_ends(given), shape, wanted, layout))
 
 
-def question(
+def parse_question(
     op: str, given: dict[str, Any], shape: Sequence[int], wanted: int | Sequence[int], layout: str | None = None
 ) -> Question:
-    """What is asked; refuses operators without a kernel and numbers that fit no axis."""
+    """Validate what is asked; refuses operators without a kernel and numbers that fit no axis."""
     record = OPERATORS[one_of("op", op, tuple(OPERATORS))]
     if not issubclass(record, SlidingAttributes):
         able = join_words((name for name, each in OPERATORS.items() if issubclass(each, SlidingAttributes)), "and")
@@ -145,31 +147,33 @@ def question(
     return Question(made, frozenset(given), tuple(shape), layout, targets)
 
 
-def answers(asked: Question) -> list[Answer]:
-    """Up to a dozen answers, plainest first."""
+def find_answers(asked: Question) -> list[Answer]:
+    """Up to a dozen answers, simplest first."""
     found: dict[SlidingAttributes, Answer] = {}
-    for op in sorted(_combined(asked), key=lambda op: plainness(op, asked.sizes)):
+    for op in sorted(_candidates(asked), key=lambda op: complexity(op, asked.sizes)):
         answer = _verified(asked, op) if op not in found else None
         if answer:
             found[op] = answer
-        if len(found) == SHOWN:
+        if len(found) == MAX_ANSWERS:
             break
     return list(found.values())
 
 
-def nearest(asked: Question) -> list[Near]:
-    """For each axis whose length is not possible, whatever the others are: the nearest lengths that can."""
+def nearest_lengths(asked: Question) -> list[NearestLengths]:
+    """The nearest possible lengths of each axis whose wanted length is not possible, whatever the other axes are."""
     found = []
     for i, (axis, wanted) in enumerate(zip(asked.axes, asked.wanted, strict=True)):
         if not _reachable(asked, i, wanted):
-            below = next((t for t in range(wanted - 1, max(0, wanted - NEAREST), -1) if _reachable(asked, i, t)), None)
-            above = next((t for t in range(wanted + 1, wanted + NEAREST) if _reachable(asked, i, t)), None)
-            found.append(Near(axis, wanted, tuple(t for t in (below, above) if t is not None)))
+            below = next(
+                (t for t in range(wanted - 1, max(0, wanted - NEAREST_RANGE), -1) if _reachable(asked, i, t)), None
+            )
+            above = next((t for t in range(wanted + 1, wanted + NEAREST_RANGE) if _reachable(asked, i, t)), None)
+            found.append(NearestLengths(axis, wanted, tuple(t for t in (below, above) if t is not None)))
     return found
 
 
 def _words(asked: Question) -> Iterator[dict[str, str]]:
-    """The words that all axes share; explicit pads are none where another word is given, and the other way round."""
+    """The combinations of auto_pad and rounding_type to try; given pads exclude other words than explicit."""
     op, dialect = asked.op, dialect_of(asked.op.like)
     pads_given = not asked.fixed.isdisjoint(("pads_begin", "pads_end"))
     auto_pads = ("explicit",) if pads_given else tuple(w for w in ("explicit", "same_upper") if w in dialect.auto_pads)
@@ -179,56 +183,56 @@ def _words(asked: Question) -> Iterator[dict[str, str]]:
             yield {"auto_pad": auto_pad, "rounding_type": rounding}
 
 
-def _combined(asked: Question) -> Iterator[SlidingAttributes]:
-    """What may answer: one number for every axis where it can be, and combinations of the plainest of each axis."""
+def _candidates(asked: Question) -> Iterator[SlidingAttributes]:
+    """Operators that may be answers: the same numbers on every axis, and combinations of the simplest of each axis."""
     for words in _words(asked):
         per = [_options(asked, i, wanted, words) for i, wanted in enumerate(asked.wanted)]
         shared = set(per[0]).intersection(*per[1:])
-        yield from (_made(asked, words, (option,)) for option in shared)
+        yield from (_record(asked, words, (option,)) for option in shared)
         if shared and len({*zip(asked.sizes, asked.wanted, strict=True)}) == 1:
-            continue  # what serves one axis serves all
-        plain = [list(islice(_fitting(asked, i, words, options), EACH)) for i, options in enumerate(per)]
+            continue  # all axes are alike
+        plain = [list(islice(_accepted(asked, i, words, options), OPTIONS_PER_AXIS)) for i, options in enumerate(per)]
         for axes in product(*plain) if len(per) > 1 else ():
-            yield _made(asked, words, axes)
+            yield _record(asked, words, axes)
 
 
 def _options(asked: Question, i: int, wanted: int, words: dict[str, str]) -> list[AxisOption]:
-    """What gives the wanted length on axis `i`, plainest first."""
-    given = {name: per_axis(name, getattr(asked.op, name), asked.axes)[i] for name in asked.fixed & NUMBERS}
+    """The numbers that give the wanted length on axis `i`, simplest first."""
+    given = {name: per_axis(name, getattr(asked.op, name), asked.axes)[i] for name in asked.fixed & AXIS_ATTRIBUTES}
     rounding = words["rounding_type"]
     meaning = dialect_of(asked.op.like).ceil if rounding == "ceil" else rounding
     found = axis_options(asked.sizes[i], wanted, given, words["auto_pad"], meaning)
     return sorted(
         set(found),
-        key=lambda option: plainness(_made(asked, words, (option,)), asked.sizes[i : i + 1] * len(asked.sizes)),
+        key=lambda option: complexity(_record(asked, words, (option,)), asked.sizes[i : i + 1] * len(asked.sizes)),
     )
 
 
-def _made(asked: Question, words: dict[str, str], axes: Sequence[AxisOption]) -> SlidingAttributes:
-    """The record of these numbers; one of each where all axes have the same."""
+def _record(asked: Question, words: dict[str, str], axes: Sequence[AxisOption]) -> SlidingAttributes:
+    """The operator with these numbers; one number each if all axes have the same."""
     axes = axes[:1] if len(set(axes)) == 1 else axes
     numbers = {own.name: tuple(getattr(axis, own.name) for axis in axes) for own in fields(AxisOption)}
     changed: dict[str, Any] = numbers | words
     return replace(asked.op, **changed)
 
 
-def _fitting(asked: Question, i: int, words: dict[str, str], options: Sequence[AxisOption]) -> Iterator[AxisOption]:
-    """Those that the dialect takes: planned on a shape that is this axis in every direction."""
+def _accepted(asked: Question, i: int, words: dict[str, str], options: Sequence[AxisOption]) -> Iterator[AxisOption]:
+    """The options that the dialect accepts on a shape whose spatial axes are all as this one."""
     shape, dtype = (1, 1, *(asked.sizes[i],) * len(asked.sizes)), asked.op.reducer.usual_dtype
     for option in options:
-        alone = plan_or_none(_made(asked, words, (option,)), shape, dtype)
+        alone = plan_or_none(_record(asked, words, (option,)), shape, dtype)
         if alone and not alone.empty_windows:
             yield option
 
 
 def _reachable(asked: Question, i: int, wanted: int) -> bool:
     return any(
-        next(_fitting(asked, i, words, _options(asked, i, wanted, words)), None) is not None for words in _words(asked)
+        next(_accepted(asked, i, words, _options(asked, i, wanted, words)), None) is not None for words in _words(asked)
     )
 
 
 def _verified(asked: Question, op: SlidingAttributes) -> Answer | None:
-    """The answer, where its plan gives the wanted lengths without windows of nothing, and needs its rounding."""
+    """The answer, if its plan gives the wanted lengths without empty windows, and would not with floor."""
     dtype = asked.op.reducer.usual_dtype
     plan = plan_or_none(op, asked.shape, dtype, layout=asked.layout)
     if plan is None or plan.empty_windows or tuple(w.output for w in plan.windows) != asked.wanted:
@@ -240,28 +244,28 @@ def _verified(asked: Question, op: SlidingAttributes) -> Answer | None:
     return Answer(op, plan)
 
 
-def plainness(op: SlidingAttributes, sizes: Sequence[int]) -> tuple[object, ...]:
-    """Plainest first, as an engineer would choose: a sum of what makes attributes unusual, then small numbers."""
+def complexity(op: SlidingAttributes, sizes: Sequence[int]) -> tuple[object, ...]:
+    """A sort key, simplest first, as an engineer would choose: common attributes, then small numbers."""
     names = ("kernel", "strides", "pads_begin", "pads_end", "dilations")
     axes = list(zip(sizes, *(per_axis(name, getattr(op, name), "?" * len(sizes)) for name in names), strict=True))
     words = {"floor": 0, "ceil": 2, "ceil_torch": 5}[op.rounding_type] + 3 * (op.auto_pad != "explicit")
     unlike = (3 if len(set(sizes)) == 1 else 1) * (len({axis[1:] for axis in axes}) - 1)
-    total = words + unlike + sum(unusual(*axis) for axis in axes) / len(sizes)
+    total = words + unlike + sum(axis_complexity(*axis) for axis in axes) / len(sizes)
     return total, sum(k + s + b for _, k, s, b, _, _ in axes), axes, op.rounding_type
 
 
-def searched_for(given: Collection[str]) -> str:
-    """What is searched of that which is not given, in a sentence."""
-    free = [what for names, what in SEARCHED if not any(name in given for name in names)]
+def search_sentence(given: Collection[str]) -> str:
+    """Say in a sentence what is searched, apart from the given attributes."""
+    free = [what for names, what in SEARCH_TEXTS if not any(name in given for name in names)]
     return f"searched: {', '.join(free) or 'nothing, as everything is given'}"
 
 
 def axis_options(
     size: int, wanted: int, given: Mapping[str, int], auto_pad: str, rounding: str
 ) -> Iterator[AxisOption]:
-    """What gives `wanted` outputs from `size` inputs under the word `auto_pad` and the rule `rounding`.
+    """Yield the numbers that give `wanted` outputs from `size` inputs, under the words `auto_pad` and `rounding`.
 
-    `given` numbers are kept. Pads are shorter than the window, equal or one more at the end.
+    `given` numbers are fixed. Pads are shorter than the window, equal or one more at the end.
     """
     dilation = given.get("dilations", 1)
     for kernel in _kernels(size, wanted, given, dilation):
@@ -280,24 +284,26 @@ def axis_options(
 
 
 def _kernels(size: int, wanted: int, given: Mapping[str, int], dilation: int) -> Iterable[int]:
-    """Usual ones, those about as long as a window's share, and those that the wanted windows cover the input with."""
+    """Common kernels, those near size / wanted, and those with which the wanted windows cover the input."""
     if "kernel" in given:
         return [given["kernel"]]
     share = size // wanted
-    strides = [given["strides"]] if "strides" in given else [share, share + 1, *range(1, USUAL + 1)]
-    found = {*range(1, USUAL + 1), *range(share - 1, share + 3), size}
+    strides = [given["strides"]] if "strides" in given else [share, share + 1, *range(1, COMMON_KERNELS + 1)]
+    found = {*range(1, COMMON_KERNELS + 1), *range(share - 1, share + 3), size}
     for stride in strides:
         reach = (wanted - 1) * stride
         padded = given.get("pads_begin", 0) + given.get("pads_end", 0)
         for window in (size - reach, size + padded - reach, *(reach - size + more for more in (1, 2, 3))):
             found |= {(window - 1) // dilation + 1, ceil_div(window - 1, dilation) + 1} if window > 0 else set()
-    longest = max(USUAL, size) if wanted <= size else USUAL  # pooling enlarges by its pads alone
+    longest = max(COMMON_KERNELS, size) if wanted <= size else COMMON_KERNELS  # only pads can enlarge an input
     return sorted(kernel for kernel in found if 0 < kernel <= longest)
 
 
 def _pads(window: int, given: Mapping[str, int]) -> Iterator[tuple[int, int]]:
-    """Pads shorter than the window; of long windows those near none, near half of them, and the longest."""
-    free = [p for p in (*range(min(window, 2 * USUAL)), (window - 1) // 2, window // 2, window - 1) if p < window]
+    """Pads shorter than the window; for long windows the smallest, those near half of it, and the longest."""
+    free = [
+        p for p in (*range(min(window, 2 * COMMON_KERNELS)), (window - 1) // 2, window // 2, window - 1) if p < window
+    ]
     begins = [given["pads_begin"]] if "pads_begin" in given else list(dict.fromkeys(free))
     for begin in begins:
         if "pads_end" in given:
@@ -311,7 +317,7 @@ def _pads(window: int, given: Mapping[str, int]) -> Iterator[tuple[int, int]]:
 
 
 def _strides(span: int, wanted: int, kernel: int, given: Mapping[str, int], rounding: str) -> Iterable[int]:
-    """The strides that give `wanted` outputs, where the last window starts at most at `span`."""
+    """Strides that give `wanted` outputs if the last window starts at most at `span`."""
     if "strides" in given:
         return [given["strides"]]
     if wanted == 1:
@@ -319,16 +325,21 @@ def _strides(span: int, wanted: int, kernel: int, given: Mapping[str, int], roun
     moves = wanted - 1
     if rounding == "floor":
         low, high = span // wanted + 1, span // moves
-    else:  # one move more where ceil_torch drops the last window
+    else:  # ceil_torch may drop the last window, so that one more step fits
         low = ceil_div(span, wanted if rounding == "ceil_torch" else moves)
         high = ceil_div(span, moves - 1) - 1 if moves > 1 else max(span, kernel)
     low = max(1, low)
-    ends = {*range(low, low + CLOSE), *range(high - CLOSE + 1, high + 1), kernel, *range(1, USUAL + 1)}
+    ends = {
+        *range(low, low + END_STRIDES),
+        *range(high - END_STRIDES + 1, high + 1),
+        kernel,
+        *range(1, COMMON_KERNELS + 1),
+    }
     return sorted(s for s in ends if low <= s <= high)
 
 
 def _same_strides(size: int, wanted: int, kernel: int, given: Mapping[str, int]) -> Iterable[int]:
-    """The strides whose share of the input is one of `wanted` windows."""
+    """Strides for which ceil(size / stride) == wanted, the rule of `same` padding."""
     if "strides" in given:
         return [given["strides"]]
     low = ceil_div(size, wanted)
@@ -336,14 +347,14 @@ def _same_strides(size: int, wanted: int, kernel: int, given: Mapping[str, int])
     return sorted(s for s in {low, low + 1, high, kernel} if low <= s <= high)
 
 
-def unusual(size: int, kernel: int, stride: int, begin: int, end: int, dilation: int) -> float:
-    """Gaps between windows, elements that none reads, kernels that are seldom seen, pads other than those of "same"."""
+def axis_complexity(size: int, kernel: int, stride: int, begin: int, end: int, dilation: int) -> float:
+    """How unusual an axis is: gaps between windows, unused elements, rare kernels, pads other than those of "same"."""
     window = extent(kernel, dilation)
     is_whole = kernel == size and begin == end == 0
-    seldom = {1: 1, 2: 0, 3: 0, 4: 1, 5: 1, 7: 1}.get(kernel, 1 if is_whole else 2 if kernel <= USUAL else 4)
+    rarity = {1: 1, 2: 0, 3: 0, 4: 1, 5: 1, 7: 1}.get(kernel, 1 if is_whole else 2 if kernel <= COMMON_KERNELS else 4)
     pads = 0 if begin == end == 0 else 1 if begin == end == (window - 1) // 2 else 3
-    unread = max(0, size + begin + end - window) % stride / size
+    unused = max(0, size + begin + end - window) % stride / size
     return (
-        10 * (window < stride) + 4 * unread + seldom + (kernel != stride) + 2 * (kernel > 2 * stride)
+        10 * (window < stride) + 4 * unused + rarity + (kernel != stride) + 2 * (kernel > 2 * stride)
         + pads + 3 * (begin != end) + 4 * (window > size)
     )  # fmt: skip

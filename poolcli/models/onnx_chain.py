@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from poolcli.errors import RequestError
-from poolcli.explain.chain import Chain, Step, follow
+from poolcli.explain.chain import Chain, LayerSpec, chain_of
 from poolcli.layouts import default_layout
 from poolcli.message_fields import field
 from poolcli.models.layer import InvalidError, Layer, Shape, Whole, is_number
@@ -32,10 +32,10 @@ class _Path:
 
     length: int
     start: Shape
-    step: Step | None = None
+    step: LayerSpec | None = None
     before: _Path | None = None
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[LayerSpec]:
         found, path = [], self
         while path.before is not None:
             if path.step:
@@ -96,14 +96,14 @@ def _size(shape: Shape | None) -> Shape | None:
     return None if shape is None else shape[2:]
 
 
-def _step(node: Node, layer: Layer | None, shape: Shape | None) -> Step | None:
+def _step(node: Node, layer: Layer | None, shape: Shape | None) -> LayerSpec | None:
     """A convolution or pooling as a step of a chain; None where its windows are not known."""
     if layer is not None:
         op = layer.op
         if isinstance(op, Whole):
             sizes = (shape or ())[2:]
             op = op.over([n for n in sizes if isinstance(n, int)]) if sizes and all(map(is_number, sizes)) else None
-        return Step(layer.name, op) if op is not None and layer.layout is None and layer.keeps_axes else None
+        return LayerSpec(layer.name, op) if op is not None and layer.layout is None and layer.keeps_axes else None
     place = CONVOLVING[key_of(node.proto)[1]]
     weights: Any = node.constants.get(node.proto.input[place]) if len(node.proto.input) > place else None
     if weights is None or len(weights.dims) < 3:
@@ -114,7 +114,7 @@ def _step(node: Node, layer: Layer | None, shape: Shape | None) -> Step | None:
     except InvalidError:
         return None
     name = node.scope + (text(node.proto.name) or text(next(iter(node.proto.output), "")))
-    return None if isinstance(op, Whole) else Step(name, replace(op, like="openvino"), weights.dims[0])
+    return None if isinstance(op, Whole) else LayerSpec(name, replace(op, like="openvino"), weights.dims[0])
 
 
 def _followed(path: str, way: _Path) -> Chain:
@@ -122,4 +122,4 @@ def _followed(path: str, way: _Path) -> Chain:
     if not all(map(is_number, way.start[2:])):
         raise RequestError(f"{path}: the lengths of its input are not known; {field('input_shape')} gives them")
     shape = tuple(n if isinstance(n, int) and n > 0 else 1 for n in way.start)
-    return follow(shape, default_layout(len(shape)), way.steps())
+    return chain_of(shape, default_layout(len(shape)), way.steps())

@@ -12,7 +12,7 @@ from poolcli.errors import PoolError, RequestError
 from poolcli.explain.chain import Chain
 from poolcli.explain.compare_dialects import sentences
 from poolcli.explain.explanation import window
-from poolcli.explain.solve import Answer, Near, searched_for
+from poolcli.explain.solve import Answer, NearestLengths, search_sentence
 from poolcli.message_fields import field, for_cli, option_value
 from poolcli.plan import AxisPlan, Plan
 from poolcli.plan.attributes import Attributes
@@ -155,7 +155,7 @@ def answers_document(
     wanted: Sequence[int],
     given: Collection[str],
     answers: Sequence[Answer],
-    near: Sequence[Near],
+    near: Sequence[NearestLengths],
 ) -> dict[str, Any]:
     """The answers to the inverse question, plainest first; else what was searched, and the nearest lengths."""
     return {
@@ -171,7 +171,7 @@ def answers_document(
             }
             for answer in answers
         ],
-        "searched": None if answers else searched_for(given),
+        "searched": None if answers else search_sentence(given),
         "nearest": [asdict(axis) for axis in near],
     }
 

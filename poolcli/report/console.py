@@ -127,7 +127,7 @@ def preview_view(preview: Preview, width: int, lines: int, colour: bool, blocks:
     stream can take.
     """
     column = (width - BETWEEN) // 2
-    made = [_text(pixels, colour, blocks) for pixels in preview.painted(column, 2 * lines)]
+    made = [_text(pixels, colour, blocks) for pixels in preview.render(column, 2 * lines)]
     rows = [Text.assemble((_cut(title, column).ljust(column), "bold"), " " * BETWEEN) for title in preview.titles]
     heading = Text.assemble(rows[0], (_cut(preview.titles[1], column), "bold"))
     body = []

@@ -19,7 +19,7 @@ from poolcli.explain.convert import ONLY_THIS_SIZE, Conversion
 from poolcli.explain.equivalence import reads_same_elements
 from poolcli.explain.explanation import Window, explain, facts, window
 from poolcli.explain.identify.candidates import Candidate, Deviation
-from poolcli.explain.solve import Answer, Near, searched_for
+from poolcli.explain.solve import Answer, NearestLengths, search_sentence
 from poolcli.formats import Tensor
 from poolcli.layouts import named_shape
 from poolcli.message_fields import field, for_cli
@@ -78,7 +78,7 @@ def windows_table(axis: AxisPlan, windows: Sequence[Window], mean: bool) -> Tabl
             if w.first is None
             else f"{w.first} to {w.last}" + (f" by {step}" if w.inside > 1 and step > 1 else "")
         )
-        cells = (f"{axis.name} {w.output}", f"[{w.start}, {w.stop})", reads, *((w.weighing,) if weighted else ()))
+        cells = (f"{axis.name} {w.output}", f"[{w.start}, {w.stop})", reads, *((w.weights_text,) if weighted else ()))
         table.add_row(*cells, str(w.divisor if mean else w.inside))
     return table
 
@@ -151,11 +151,11 @@ def answers_view(answers: Sequence[Answer]) -> RenderableType:
     return Group(f"output  {output}", "", *(Text(options_of(answer.op)) for answer in answers))
 
 
-def no_answers_view(near: Sequence[Near], given: Collection[str]) -> RenderableType:
+def no_answers_view(near: Sequence[NearestLengths], given: Collection[str]) -> RenderableType:
     """That there are none, what was searched, and what lengths there are instead."""
     names = dict.fromkeys("pads" if name.startswith("pads") else name for name in given if name != "like")
     kept = f" with the given {', '.join(names)}" if names else ""
-    lines = [f"no attributes give this size{kept}", searched_for(given)]
+    lines = [f"no attributes give this size{kept}", search_sentence(given)]
     for axis in near:
         lengths = " or ".join(map(str, axis.lengths)) or "none within 100"
         lines.append(f"axis {axis.axis}: {axis.wanted} is not possible, nearest: {lengths}")

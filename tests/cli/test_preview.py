@@ -97,8 +97,8 @@ def test_inks_are_shown_as_colours(cli: Cli, folder: Path) -> None:
 
 
 def test_of_a_large_plane_rows_are_read_evenly(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("poolcli.explain.preview.AT_ONCE", 100)
-    monkeypatch.setattr("poolcli.explain.preview.ROWS", 4)
+    monkeypatch.setattr("poolcli.explain.preview.MAX_ELEMENTS", 100)
+    monkeypatch.setattr("poolcli.explain.preview.SAMPLED_ROWS", 4)
     x = np.repeat(np.arange(64, dtype=np.float32), 64).reshape(1, 1, 64, 64)
     np.save("tall.npy", x)
     done = cli("max", "tall.npy", *POOL, "--preview", "text", columns=20)

@@ -61,7 +61,7 @@ def test_parts_are_compared_as_the_whole_is(monkeypatch: pytest.MonkeyPatch) -> 
     y[5, 1, 2] += 3
     y[0, 0, 0] += 1
     whole = compare(x, y)
-    monkeypatch.setattr(diff_arrays, "PART", 5)
+    monkeypatch.setattr(diff_arrays, "CHUNK", 5)
     assert compare(x, y) == whole
     assert (whole.different, whole.where) == (2, (5, 1, 2))
 

@@ -13,17 +13,17 @@ from types import ModuleType
 import pytest
 
 from poolcli import AvgPool, RequestError
-from poolcli.explain import compare_dialects, conversion_search, convert, solve, steps
+from poolcli.explain import compare_dialects, conversion_search, convert, explanation, solve
 from poolcli.report import explain
 from tests.conftest import Cli
 
 HUGE = 2**62
 SOURCES = {
-    steps: ("facts", "_seen", "_plural", "_sliding_steps", "_bin_steps", "_mixed"),
-    compare_dialects: ("sentences", "_causes", "_rounding_rule"),
-    convert: ("_never", "convert"),
-    conversion_search: ("told", "_numbers_text"),
-    solve: ("searched_for",),
+    explanation: ("facts", "_field_text", "_plural", "_sliding_steps", "_bin_steps", "_mixed_number"),
+    compare_dialects: ("sentences", "_causes", "_rounding_cause"),
+    convert: ("_why_impossible", "convert"),
+    conversion_search: ("search_sentences", "_numbers_text"),
+    solve: ("search_sentence",),
     explain: (
         "explanation_view",
         "windows_table",

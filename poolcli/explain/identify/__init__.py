@@ -26,7 +26,7 @@ from poolcli.explain.identify.hypotheses import (
     rules,
 )
 from poolcli.explain.identify.samples import Axis, closest, matching, planes_of, telling
-from poolcli.explain.solve import plainness
+from poolcli.explain.solve import complexity
 from poolcli.layouts import convert_layout, default_layout, spatial_axes
 from poolcli.message_fields import field
 from poolcli.ops import OPERATORS
@@ -280,7 +280,7 @@ class Search:
     def _plainness(self, candidate: Candidate) -> tuple[object, ...]:
         """Adaptive windows are the plainest where they give one length of outputs for several of inputs."""
         op, sizes = candidate.op, [axis.windows.size for axis in candidate.plan.axes]
-        return (1, *plainness(op, sizes)[:2]) if isinstance(op, SlidingAttributes) else (2 - 2 * self.is_varied,)
+        return (1, *complexity(op, sizes)[:2]) if isinstance(op, SlidingAttributes) else (2 - 2 * self.is_varied,)
 
 
 def _is_near(found: Any, x: Array, at: tuple[int, ...], combination: Sequence[Hypothesis], reducer: Reducer) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from poolcli.arguments import one_of
 from poolcli.dialects import DIALECTS
 from poolcli.errors import RequestError
-from poolcli.explain.solve import USUAL, unusual
+from poolcli.explain.solve import COMMON_KERNELS, axis_complexity
 from poolcli.message_fields import field as shown
 from poolcli.ops import OPERATORS
 from poolcli.plan.attributes import Attributes, SlidingAttributes, is_known
@@ -120,7 +120,7 @@ def hypotheses(lengths: Sequence[tuple[int, int]], given: Mapping[str, int], aut
             fits = all(r < window <= n + pb + max(0, r) for (n, _), pb, r in zip(lengths, begins, reaches, strict=True))
             if gives_all and fits:
                 begin, end = begins[0], max(0, reaches[0])
-                cost = unusual(size, kernel, stride, begin, max(begin, end), dilation) + 2 * (dilation - 1)
+                cost = axis_complexity(size, kernel, stride, begin, max(begin, end), dilation) + 2 * (dilation - 1)
                 windows = Sliding(size, output, kernel, stride, dilation, begin, end)
                 found.append(Hypothesis(windows, cost, ends, auto_pad))
     return sorted(found, key=lambda each: (each.cost, each.numbers))
@@ -130,18 +130,18 @@ def _tried(
     lengths: Sequence[tuple[int, int]], given: Mapping[str, int], auto_pad: str
 ) -> Iterator[tuple[int, int, int]]:
     """Kernels, dilations and pads at the beginning; those of `auto_pad` depend on the stride."""
-    usual = {*range(1, min(USUAL, 2 * lengths[0][0]) + 1)}
+    usual = {*range(1, min(COMMON_KERNELS, 2 * lengths[0][0]) + 1)}
     for size, output in lengths:
         share = max(1, size // output)
         usual |= {*range(max(1, share - 1), share + 3), 2 * share, 2 * share - 1, size}
     for kernel in [given["kernel"]] if "kernel" in given else usual:
-        dilations = range(1, DILATIONS + 1) if 1 < kernel <= USUAL else (1,)
+        dilations = range(1, DILATIONS + 1) if 1 < kernel <= COMMON_KERNELS else (1,)
         for dilation in [given["dilations"]] if "dilations" in given else dilations:
             if auto_pad or "pads_begin" in given:
                 pads: Sequence[int] = (given.get("pads_begin", 0),)
             else:
                 longest = max(kernel, extent(kernel, dilation) // 2 + 1)
-                pads = range(longest) if kernel <= 2 * USUAL else (0, kernel // 2)
+                pads = range(longest) if kernel <= 2 * COMMON_KERNELS else (0, kernel // 2)
             yield from ((kernel, dilation, pad) for pad in pads)
 
 

@@ -130,7 +130,7 @@ def _line(axis: AxisPlan) -> dict[str, list[Any]]:
     """The windows of an axis, a list for each of their fields."""
     windows = [window(axis.windows, o) for o in _known(axis.windows.output)]
     names = ["output", "start", "stop", "first", "last", "inside", "divisor"]
-    names += ["weighing"] if isinstance(axis.windows, Cells) else []
+    names += ["weights_text"] if isinstance(axis.windows, Cells) else []
     return {name: [getattr(w, name) for w in windows] for name in names}
 
 

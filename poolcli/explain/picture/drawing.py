@@ -382,7 +382,7 @@ def _words(reach: Window, divides: bool) -> str:
     if reach.first is None:
         return "reads nothing"
     reads = f"reads {reach.first}" if reach.first == reach.last else f"reads {reach.first} to {reach.last}"
-    reads += f", weights {reach.weighing}" if reach.weights else ""
+    reads += f", weights {reach.weights_text}" if reach.weights else ""
     return f"{reads}, divides by {reach.divisor}" if divides else f"{reads}: {reach.inside}"
 
 

@@ -12,7 +12,7 @@
   const windowOf = (k) => {
     const axis = rule.axes[k], all = line(axis), i = where[k];
     return { output: all.output[i], start: all.start[i], stop: all.stop[i], first: all.first[i], last: all.last[i],
-      inside: all.inside[i], divisor: all.divisor[i], weighing: all.weighing ? all.weighing[i] : "" };
+      inside: all.inside[i], divisor: all.divisor[i], weights_text: all.weights_text ? all.weights_text[i] : "" };
   };
   const multiplied = (numbers) => rule.products[numbers.join(",")];
   const rowAxis = () => rule.axes.length - 2;
@@ -119,7 +119,7 @@
       const starts = `${axis.starts.replace("o", seen.output)} = ${seen.start}`;
       const divisor = !rule.divides ? "-" : rule.override !== null ? "override" : seen.divisor;
       row.append(made("th", { scope: "row" }, axis.name),
-        ...[starts, `[${seen.start}, ${seen.stop})`, reads(seen) + (seen.weighing ? `, weights ${seen.weighing}` : ""), seen.inside, divisor, axis.formula].map((text) => made("td", {}, text)));
+        ...[starts, `[${seen.start}, ${seen.stop})`, reads(seen) + (seen.weights_text ? `, weights ${seen.weights_text}` : ""), seen.inside, divisor, axis.formula].map((text) => made("td", {}, text)));
       return row;
     }));
     for (const input of at("steps").querySelectorAll("input")) input.value = windowOf(Number(input.dataset.axis)).output;
