@@ -133,7 +133,7 @@ def _plural(noun: str, count: int) -> str:
 
 def _axis(plan: Plan, axis: AxisPlan) -> AxisExplanation:
     w = axis.windows
-    windows = tuple(window(w, o) for o in _examples(w))
+    windows = tuple(window(w, o) for o in example_outputs(w))
     return AxisExplanation(
         name=axis.name,
         steps=tuple(_sliding_steps(plan, w) if isinstance(w, Sliding) else _bin_steps(w)),
@@ -150,9 +150,9 @@ def _axis(plan: Plan, axis: AxisPlan) -> AxisExplanation:
     )
 
 
-def _examples(w: AxisWindows) -> list[int]:
-    """The first two windows and the last one."""
-    return sorted({0, min(1, w.output - 1), w.output - 1})
+def example_outputs(w: AxisWindows) -> tuple[int, ...]:
+    """The first two outputs of an axis and the last one."""
+    return tuple(sorted({0, min(1, w.output - 1), w.output - 1}))
 
 
 def _overhanging(w: Sliding) -> int:
@@ -201,7 +201,7 @@ def _cell_steps(w: Cells) -> list[str]:
     cell, one = w.parts
     steps = [f"cell i covers i * {w.size} / {w.output} to (i + 1) * {w.size} / {w.output}, of each element a part"]
     steps.append(f"a cell has {cell} {_plural('part', cell)}, an element {one}: the weights of a cell add up to {cell}")
-    for i in _examples(w):
+    for i in example_outputs(w):
         ends = [_mixed_number(*divmod(end * w.size, w.output), w.output) for end in (i, i + 1)]
         steps.append(f"cell {i}: {ends[0]} to {ends[1]}, weights {window(w, i).weights_text} of {cell}")
     return steps
@@ -211,7 +211,7 @@ def _bin_steps(w: Bins) -> list[str]:
     if isinstance(w, Cells):
         return _cell_steps(w)
     steps = [f"bin i reads from floor(i * {w.size} / {w.output}) to ceil((i + 1) * {w.size} / {w.output})"]
-    for i in _examples(w):
+    for i in example_outputs(w):
         low, high = divmod(i * w.size, w.output), divmod((i + 1) * w.size, w.output)
         steps.append(
             f"bin {i}: {i * w.size}/{w.output} = {_mixed_number(*low, w.output)}, down to {w.start(i)}; "

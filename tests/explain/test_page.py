@@ -16,7 +16,7 @@ import pytest
 from poolcli import AdaptiveMaxPool, AvgPool, MaxPool
 from poolcli.explain.compare_dialects import compare_dialects
 from poolcli.explain.explanation import window
-from poolcli.explain.picture import MOST, page
+from poolcli.explain.picture import MAX_WINDOWS, page
 from poolcli.message_fields import for_cli
 from poolcli.plan import Plan
 from tests.conftest import Cli
@@ -55,8 +55,8 @@ def test_the_page_holds_every_window_of_every_framework() -> None:
 
 def test_of_a_long_axis_the_page_holds_both_ends() -> None:
     (line,) = document(MaxPool(3, 2), (1, 1, 2**40))["lines"][:1]
-    assert line["output"][MOST // 2 - 1 : MOST // 2 + 1] == [999, 2**39 - 1 - 1000]
-    assert len(line["start"]) == MOST
+    assert line["output"][MAX_WINDOWS // 2 - 1 : MAX_WINDOWS // 2 + 1] == [999, 2**39 - 1 - 1000]
+    assert len(line["start"]) == MAX_WINDOWS
 
 
 def test_the_page_loads_nothing_and_says_what_it_is_without_a_script() -> None:

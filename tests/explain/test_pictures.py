@@ -12,8 +12,9 @@ import pytest
 from PIL import Image
 
 from poolcli import AdaptiveAvgPool, AreaPool, AvgPool, MaxPool
-from poolcli.explain.picture.axis_breaks import CELL, line_of_input, marked
-from poolcli.explain.picture.canvas import COLOURS, Arrow, Box, Canvas, Dot, Role, Words, wide
+from poolcli.explain.explanation import example_outputs
+from poolcli.explain.picture.axis_breaks import CELL, input_axis
+from poolcli.explain.picture.canvas import COLOURS, Arrow, Box, Canvas, Dot, Label, Role, text_width
 from poolcli.explain.picture.drawing import draw
 from tests.conftest import Cli
 
@@ -30,7 +31,7 @@ def cells(drawn: list[Box], *fills: Role | None) -> list[Box]:
 
 
 def words(canvas: Canvas) -> list[str]:
-    return [shape.text for shape in canvas.shapes if isinstance(shape, Words)]
+    return [shape.text for shape in canvas.shapes if isinstance(shape, Label)]
 
 
 def outline(drawn: list[Box], role: Role) -> Box:
@@ -73,11 +74,15 @@ def test_the_first_and_the_last_window_are_where_they_lie(
 )
 def test_a_long_axis_shows_both_ends_of_three_windows_and_is_not_mostly_padding(op: Any) -> None:
     (axis,) = op.plan((1, 1, 1920)).axes
-    line = line_of_input(axis, marked(axis), 0)
+    line = input_axis(axis, example_outputs(axis.windows), 0)
     assert line.end < 40 * CELL
     inside = [position for position in line.shown if 0 <= position < 1920]
     assert len(inside) > len(line.shown) / 2
-    edges = [place for o in marked(axis) for place in (line.at(axis.windows.start(o)), line.stop(stop_of(axis, o) - 1))]
+    edges = [
+        place
+        for o in example_outputs(axis.windows)
+        for place in (line.at(axis.windows.start(o)), line.stop(stop_of(axis, o) - 1))
+    ]
     assert len(set(edges[:2])) == 2
     assert edges[1] < edges[4], "the first and the last window share an edge"
     assert [line.at(position) for position in line.shown] == sorted({line.at(position) for position in line.shown})
@@ -117,7 +122,7 @@ def test_the_words_name_sizes_sides_rounding_and_the_divisor() -> None:
 
 def test_the_output_holds_what_each_sum_is_divided_by() -> None:
     def numbers(op: Any) -> list[str]:
-        return [s.text for s in draw(op.plan((1, 1, 6, 7))).shapes if isinstance(s, Words) and s.size == 10]
+        return [s.text for s in draw(op.plan((1, 1, 6, 7))).shapes if isinstance(s, Label) and s.size == 10]
 
     legend = ["9"]
     assert numbers(AvgPool(3, 2, 1, 1)) == [*"4664", *"6996", *"6996", *legend]
@@ -233,8 +238,10 @@ def test_what_cannot_be_drawn_is_refused(options: list[str], message: str, cli: 
 
 def test_the_numbers_of_a_long_axis_stand_apart_and_the_legend_names_its_first_shade_in_full() -> None:
     canvas = draw(AvgPool(3, 1000).plan((1, 1, 1_000_000)))
-    shown = [shape for shape in canvas.shapes if isinstance(shape, Words) and shape.text.isdigit() and shape.size < 10]
-    ends = [(word.x - wide(word.text, word.size) / 2, word.x + wide(word.text, word.size) / 2) for word in shown]
+    shown = [shape for shape in canvas.shapes if isinstance(shape, Label) and shape.text.isdigit() and shape.size < 10]
+    ends = [
+        (word.x - text_width(word.text, word.size) / 2, word.x + text_width(word.text, word.size) / 2) for word in shown
+    ]
     assert all(end <= start for (_, end), (start, _) in pairwise(ends))
     assert [word.text for word in shown][-5:] == ["998997", "998999", "999001", "999003", "999999"]
     assert [word for word in words(canvas) if word.startswith("read by")] == ["read by no window", "read by 1 window"]

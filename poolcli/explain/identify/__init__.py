@@ -1,6 +1,6 @@
-"""From arrays to the pooling that turns one into the other: operator, attributes, dialect.
+"""Identifies the pooling that turns one array into another: its operator, attributes and dialect (`poolcli.identify`).
 
-Poolings that match samples are computed on a plane, then on the whole arrays.
+Hypotheses about each axis are filtered by sampled outputs; what matches is computed on one plane, then on whole arrays.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from poolcli.errors import RequestError
 from poolcli.explain.convert import in_one_operator
 from poolcli.explain.diff_arrays import check_tolerances
 from poolcli.explain.equivalence import distinguishing_input, same_pooling
-from poolcli.explain.identify.candidates import Candidate, Pair, layouts_of, of_all
+from poolcli.explain.identify.candidates import Candidate, Pair, combine_pairs, layouts_of
 from poolcli.explain.identify.hypotheses import (
-    OVERRIDDEN,
-    SAME,
+    OVERRIDE_RULE,
+    SAME_PADS,
     Constraints,
     Hypothesis,
     Rule,
     hypotheses,
-    operators,
+    operators_of,
     rules,
 )
-from poolcli.explain.identify.samples import Axis, closest, matching, planes_of, telling
+from poolcli.explain.identify.samples import Axis, closest, informative_outputs, matching, planes_of
 from poolcli.explain.solve import complexity
 from poolcli.layouts import convert_layout, default_layout, spatial_axes
 from poolcli.message_fields import field
@@ -42,13 +42,13 @@ if TYPE_CHECKING:
 
 np: Any = Lazy("numpy")
 
-VERIFIED = 60  # poolings of each rule that match the samples, and of all rules the plane, that are computed whole
-CLOSE = 6  # poolings of each rule that come closest to the samples, which are computed on the planes
-BEHAVIOURS = 4  # different ones that are reported
-FORMS = 2  # of each dialect
-VOTED = 100  # hypotheses whose modes and statistics are computed
-NEAR = 1e-3  # relative; of float16
-NOISE = 0.05  # of the spread of the output: differences below it are taken for noise
+MAX_VERIFIED = 60  # poolings of each rule that are taken from the samples, and of all rules that are computed whole
+MAX_NEAREST = 6  # poolings of each rule that are computed if none fits
+MAX_POOLINGS = 4  # different ones that are reported
+FORMS_PER_DIALECT = 2  # equal ones that are reported, in different attributes
+MAX_STATISTICS = 100  # hypotheses for which modes and statistics are computed
+STATISTIC_RTOL = 1e-3  # that of float16
+NOISE_SHARE = 0.05  # differences below this share of the output's standard deviation are reported as noise
 
 
 def identify(
@@ -71,18 +71,18 @@ def identify(
     layout : str, optional
         One letter per axis of the input; default: channels first and channels last are tried.
     output_layout : str, optional
-        The same of the output; default: the input's, or where lengths contradict that, another usual one.
+        One letter per axis of the output; default: the input's, or another common one if its lengths require that.
     atol, rtol : float, default 0
-        Elements of the output may differ by `atol + rtol * abs(y)`, beside what rounding explains.
+        Elements of the output may differ by `atol + rtol * abs(y)` in addition to rounding errors.
     **given
         Attributes that keep these values, such as `kernel=3` or `like="onnx"`.
 
     Returns
     -------
     list of Candidate
-        Best first: exact ones, then those that differ by rounding; if there are none, the nearest alone. A candidate
-        `fits` if every element is equal, or as near as rounding and the tolerance allow; `deviation` has the error,
-        and `noise` the `atol` with which the nearest fits, where its differences are small.
+        Best first: exact ones, then those that differ by rounding; if there are none, only the nearest. A candidate
+        `fits` if every element is equal within rounding errors and the tolerance; `deviation` has the error, and
+        `noise` the `atol` with which the nearest fits, if its differences are small.
 
     Raises
     ------
@@ -100,29 +100,29 @@ def identify(
     """
     check_tolerances(atol, rtol)
     pairs = [(as_array(x), as_array(y)), *map(_pair, also)]
-    held = Constraints(op, with_both_ends(given))
+    constraints = Constraints(op, with_both_ends(given))
     searches = []
     for own, other in layouts_of([(a.shape, b.shape) for a, b in pairs], layout, output_layout):
-        both = [Pair(a, convert_layout(b, other, own), own, atol, rtol) for a, b in pairs]
-        searches.append((Search(both, held), None if other == own else other))
-    for search, elsewhere in searches:
+        converted = [Pair(a, convert_layout(b, other, own), own, atol, rtol) for a, b in pairs]
+        searches.append((Search(converted, constraints), None if other == own else other))
+    for search, other_layout in searches:
         if fitting := search.fitting():
-            first, *others = [replace(each, output_layout=elsewhere) for each in fitting]
+            first, *others = [replace(each, output_layout=other_layout) for each in fitting]
             apart = [distinguishing_input(first.op, first.plan, each.op, each.plan) for each in others]
             return [first, *(replace(each, apart=difference) for each, difference in zip(others, apart, strict=True))]
-    near = [
-        (found[0], replace(found[1], output_layout=elsewhere))
-        for search, elsewhere in searches
+    nearest = [
+        (found[0], replace(found[1], output_layout=other_layout))
+        for search, other_layout in searches
         if (found := search.nearest())
     ]
-    if not near:
+    if not nearest:
         shapes = [[",".join(map(str, each.shape)) for each in pair] for pair in pairs]
-        made = " and ".join(f"{output} of one of {given}" for given, output in shapes)
+        what = " and ".join(f"{output} of one of {given}" for given, output in shapes)
         larger = len(pairs) == 1 and pairs[0][1].size > pairs[0][0].size
         raise RequestError(
-            f"no pooling that is searched makes an array of {made}" + ("; give the larger one first" if larger else "")
+            f"no pooling that is searched makes an array of {what}" + ("; give the larger one first" if larger else "")
         )
-    return [min(near, key=lambda found: found[0])[1]]
+    return [min(nearest, key=lambda found: found[0])[1]]
 
 
 def _pair(given: Any) -> tuple[Array, Array]:
@@ -133,10 +133,13 @@ def _pair(given: Any) -> tuple[Array, Array]:
 
 
 class Search:
-    """The search for what holds of all pairs, whose arrays are in one layout. The pair with most outputs is sampled."""
+    """The search for poolings that fit all pairs, in one layout. The pair with most outputs is sampled.
 
-    def __init__(self, pairs: Sequence[Pair], held: Constraints) -> None:
-        self.pairs, self.held = pairs, held
+    `axes` are the hypotheses of each axis: with explicit pads and, if inputs differ in size, with those of auto_pad.
+    """
+
+    def __init__(self, pairs: Sequence[Pair], constraints: Constraints) -> None:
+        self.pairs, self.constraints = pairs, constraints
         base = max(pairs, key=lambda pair: pair.y.size)
         self.planes = planes_of(base.x, base.y, base.layout, base.atol, base.rtol)
         x, y = self.planes[0].stored
@@ -145,9 +148,9 @@ class Search:
         ordered = [base, *(pair for pair in pairs if pair is not base)]
         lengths = [[(pair.x.shape[i], pair.y.shape[i]) for pair in ordered] for i in positions]
         self.is_varied = any(len({size for size, _ in each}) > 1 for each in lengths)
-        # Of one length, the pads of a word are written as numbers.
-        words = ("", *SAME) if self.is_varied else ("",)
-        given = [held.numbers(i, len(positions)) for i in range(len(positions))]
+        # At a single size, the pads of auto_pad equal explicit ones.
+        words = ("", *SAME_PADS) if self.is_varied else ("",)
+        given = [constraints.numbers(i, len(positions)) for i in range(len(positions))]
         self.axes = [
             [Axis(hypotheses(each, numbers, word)) for each, numbers in zip(lengths, given, strict=True)]
             for word in words
@@ -157,134 +160,135 @@ class Search:
         ]
 
     def fitting(self) -> list[Candidate]:
-        """What fits, in every dialect."""
-        found = self._verified(self._likely()) or self._verified(self._matching([OVERRIDDEN]))
+        """The poolings that fit, each in the attributes of every dialect that has it."""
+        found = self._verified(self._candidates()) or self._verified(self._matching([OVERRIDE_RULE]))
         return [form for candidate in found for form in self._forms(candidate)]
 
     def nearest(self) -> tuple[float, Candidate] | None:
         """The pooling with the smallest mean distance from the output, and that distance."""
-        best: list[tuple[float, Attributes]] = []
         spread = self.planes[0].spread
-        for op in dict.fromkeys([*self._closest(), *self._bins()]):
-            if plan := self.plane.planned(op):
-                best.append((self.plane.distance(plan, spread), op))
+        ops = dict.fromkeys([*self._closest(), *self._bins()])
+        on_plane = [(self.plane.distance(plan, spread), op) for op in ops if (plan := self.plane.plan(op))]
         found: list[tuple[float, Candidate]] = []
-        for _, op in sorted(best, key=lambda each: each[0])[:CLOSE]:
-            if plans := self._planned(op):
+        for _, op in sorted(on_plane, key=lambda each: each[0])[:MAX_NEAREST]:
+            if plans := self._plans(op):
                 distances = (pair.distance(plan, spread) for pair, plan in zip(self.pairs, plans, strict=True))
-                found.append((sum(distances), self._judged(op, plans)))
+                found.append((sum(distances), self._evaluated(op, plans)))
         if not found:
             return None
         distance, candidate = min(found, key=lambda each: each[0])
         candidate = self._planned_forms(candidate, candidate.op)[0]
         with np.errstate(invalid="ignore"):  # of infinities
-            varied = min(float(np.nanstd(pair.y.astype(np.float64))) for pair in self.pairs)
-        off = candidate.deviation.max_abs
-        return distance, replace(candidate, noise=float(f"{1.1 * off:.2g}")) if off <= NOISE * varied else candidate
+            std = min(float(np.nanstd(pair.y.astype(np.float64))) for pair in self.pairs)
+        error = candidate.deviation.max_abs
+        noise = float(f"{1.1 * error:.2g}") if error <= NOISE_SHARE * std else None
+        return distance, replace(candidate, noise=noise)
 
-    def _likely(self) -> Iterator[Attributes]:
-        """Operators that match the samples, of each rule the plainest first; of several lengths adaptive ones."""
+    def _candidates(self) -> Iterator[Attributes]:
+        """Operators that match the samples, the simplest of each rule first; adaptive ones first if sizes differ."""
         if self.is_varied:
             yield from self._bins()
         yield from self._matching(rules())
-        yield from self._voted()
+        yield from self._statistics()
         yield from self._bins()
 
     def _rules(self, among: Iterable[Rule]) -> Iterator[tuple[Rule, list[Axis]]]:
         for rule in among:
-            if self.held.allows(OPERATORS[rule.op]):
+            if self.constraints.allows(OPERATORS[rule.op]):
                 every = [self.without_pads] if rule.signed else self.axes  # PyTorch's lp has no padding
                 yield from ((rule, axes) for axes in every if all(axis.hypotheses for axis in axes))
 
     def _matching(self, among: Iterable[Rule]) -> Iterator[Attributes]:
         for rule, axes in self._rules(among):
-            for combination, divisor in matching(self.planes, rule, axes, VERIFIED):
-                yield from operators(rule, combination, divisor)
+            for combination, divisor in matching(self.planes, rule, axes, MAX_VERIFIED):
+                yield from operators_of(rule, combination, divisor)
 
     def _closest(self) -> list[Attributes]:
-        """Operators that come closest to the samples, closest first."""
+        """Operators by their distance from the samples, the nearest first."""
         found = [
             (score, op)
             for rule, axes in self._rules(rules())
-            for score, combination in closest(self.planes, rule, axes, CLOSE)
-            for op in map(self.held.applied, operators(rule, combination))
+            for score, combination in closest(self.planes, rule, axes, MAX_NEAREST)
+            for op in map(self.constraints.applied, operators_of(rule, combination))
             if op
         ]
         return [op for _, op in sorted(found, key=lambda each: each[0])]
 
     def _bins(self) -> Iterator[Attributes]:
         bins = [record for record in OPERATORS.values() if issubclass(record, BinAttributes)]
-        ops = (self.held.applied(record(self.planes[0].y.shape)) for record in bins)
+        ops = (self.constraints.applied(record(self.planes[0].y.shape)) for record in bins)
         return (op for op in ops if op)
 
-    def _voted(self) -> Iterator[Attributes]:
-        """Operators that take modes or statistics of windows, with the same numbers on every axis."""
-        x, y, places = self.plane.x, self.plane.y, telling(self.planes[0])
-        shared = [tuple(axis.hypotheses[axis.names[numbers]] for axis in axes) for axes in self.axes
-                  for numbers in axes[0].names if all(numbers in axis.names for axis in axes)]  # fmt: skip
+    def _statistics(self) -> Iterator[Attributes]:
+        """Modes and statistics that match the samples, with the same numbers on every axis."""
+        x, y, samples = self.plane.x, self.plane.y, informative_outputs(self.planes[0])
+        equal_axes = [tuple(axis.hypotheses[axis.names[numbers]] for axis in axes) for axes in self.axes
+                      for numbers in axes[0].names if all(numbers in axis.names for axis in axes)]  # fmt: skip
         for record in OPERATORS.values():
             reducer = record.reducer
-            computed = reducer.statistic or (reducer.votes and x.dtype.kind in "biu")
-            if computed and self.held.allows(record):
-                for combination in shared[:VOTED]:
-                    if all(_is_near(y[0, 0][at], x[0, 0], at, combination, reducer) for at in places):
-                        yield from operators(Rule(record.name), combination)
+            is_statistic = reducer.statistic or (reducer.votes and x.dtype.kind in "biu")
+            if is_statistic and self.constraints.allows(record):
+                for combination in equal_axes[:MAX_STATISTICS]:
+                    if all(_may_be_statistic(y[0, 0][at], x[0, 0], at, combination, reducer) for at in samples):
+                        yield from operators_of(Rule(record.name), combination)
 
     def _verified(self, ops: Iterable[Attributes]) -> list[Candidate]:
-        """Those that fit the plane and then the whole, each behaviour once; exact ones first."""
+        """The operators that fit the plane and then the whole, equal ones once; exact ones first."""
         tried: list[list[Plan]] = []
         fitting: list[Candidate] = []
         for op in ops:
-            small = self.plane.planned(op)
+            small = self.plane.plan(op)
             if small is None or not self.plane.may_fit(small):
                 continue
-            plans = self._planned(op)
-            if not plans or any(_same(plans, others) for others in tried):
+            plans = self._plans(op)
+            if not plans or any(_all_same(plans, others) for others in tried):
                 continue
             if not self.plane.candidate(op, small).fits:
                 continue
             tried.append(plans)
-            if (whole := self._judged(op, plans)).fits:
+            if (whole := self._evaluated(op, plans)).fits:
                 fitting.append(whole)
-            if len(fitting) == BEHAVIOURS or len(tried) == VERIFIED:
+            if len(fitting) == MAX_POOLINGS or len(tried) == MAX_VERIFIED:
                 break
         return sorted(fitting, key=lambda candidate: not candidate.deviation.exact)
 
-    def _planned(self, op: Attributes) -> list[Plan]:
-        """The plans of an operator on every input; none where one of them does not give the output's shape."""
-        plans = [plan for pair in self.pairs if (plan := pair.planned(op))]
+    def _plans(self, op: Attributes) -> list[Plan]:
+        """The plans of an operator on every input; empty if one of them does not give the output's shape."""
+        plans = [plan for pair in self.pairs if (plan := pair.plan(op))]
         return plans if len(plans) == len(self.pairs) else []
 
-    def _judged(self, op: Attributes, plans: Sequence[Plan]) -> Candidate:
-        """The operator held against every output."""
-        return of_all([pair.candidate(op, plan) for pair, plan in zip(self.pairs, plans, strict=True)])
+    def _evaluated(self, op: Attributes, plans: Sequence[Plan]) -> Candidate:
+        """The operator compared with every output."""
+        return combine_pairs([pair.candidate(op, plan) for pair, plan in zip(self.pairs, plans, strict=True)])
 
     def _forms(self, candidate: Candidate) -> list[Candidate]:
-        """The same pooling in each dialect that has it, with the given attributes: the plainest forms of each, by how
-        plain the plainest one is.
+        """The same pooling in each dialect that has it, with the given attributes: dialects in the order of their
+        simplest form, retired ones last.
         """
         found = []
-        for like in [self.held.given["like"]] if "like" in self.held.given else DIALECTS:
+        for like in [self.constraints.given["like"]] if "like" in self.constraints.given else DIALECTS:
             converted = in_one_operator(candidate.plan, like) or (candidate.op if candidate.op.like == like else None)
-            if converted and (forms := self._planned_forms(candidate, converted)[:FORMS]):
-                found.append((DIALECTS[like].retired, self._plainness(forms[0]), forms))
+            if converted and (forms := self._planned_forms(candidate, converted)[:FORMS_PER_DIALECT]):
+                found.append((DIALECTS[like].retired, self._complexity(forms[0]), forms))
         return [form for *_, forms in sorted(found, key=lambda each: each[:2]) for form in forms]
 
     def _planned_forms(self, candidate: Candidate, op: Attributes) -> list[Candidate]:
-        """The candidate as `op` and its variants, where these are equal for the sizes of all pairs, plainest first."""
-        known = self._planned(candidate.op)
-        variants = [kept for each in _variants(op, candidate) if (kept := self.held.applied(each))]
-        forms = [(each, plans) for each in variants if (plans := self._planned(each)) and _same(plans, known)]
-        return sorted((replace(candidate, op=each, plan=plans[0]) for each, plans in forms), key=self._plainness)
+        """The candidate as `op` and its variants that are equal at the sizes of all pairs, simplest first."""
+        known = self._plans(candidate.op)
+        variants = [allowed for each in _variants(op, candidate) if (allowed := self.constraints.applied(each))]
+        forms = [(each, plans) for each in variants if (plans := self._plans(each)) and _all_same(plans, known)]
+        return sorted((replace(candidate, op=each, plan=plans[0]) for each, plans in forms), key=self._complexity)
 
-    def _plainness(self, candidate: Candidate) -> tuple[object, ...]:
-        """Adaptive windows are the plainest where they give one length of outputs for several of inputs."""
+    def _complexity(self, candidate: Candidate) -> tuple[object, ...]:
+        """A sort key, simplest first: adaptive windows are the simplest if the inputs differ in size."""
         op, sizes = candidate.op, [axis.windows.size for axis in candidate.plan.axes]
         return (1, *complexity(op, sizes)[:2]) if isinstance(op, SlidingAttributes) else (2 - 2 * self.is_varied,)
 
 
-def _is_near(found: Any, x: Array, at: tuple[int, ...], combination: Sequence[Hypothesis], reducer: Reducer) -> bool:
-    """Whether an output may be the statistic of its window; whether it is, engines tell."""
+def _may_be_statistic(
+    found: Any, x: Array, at: tuple[int, ...], combination: Sequence[Hypothesis], reducer: Reducer
+) -> bool:
+    """Whether an output is about the statistic of its window; the engine decides whether it is equal."""
     from poolcli.engine.numpy.statistics import STATISTICS
 
     spans = [each.windows.span(o) for each, o in zip(combination, at, strict=True)]
@@ -293,22 +297,22 @@ def _is_near(found: Any, x: Array, at: tuple[int, ...], combination: Sequence[Hy
         return bool(np.isnan(found))
     take = STATISTICS["mode" if reducer.votes else reducer.statistic or ""]
     (value,) = take(elements, np.ones(elements.shape, np.bool_), reducer, found.dtype.name)
-    return bool(np.isclose(value, found, rtol=NEAR, equal_nan=True))
+    return bool(np.isclose(value, found, rtol=STATISTIC_RTOL, equal_nan=True))
 
 
-def _same(plans: Sequence[Plan], others: Sequence[Plan]) -> bool:
+def _all_same(plans: Sequence[Plan], others: Sequence[Plan]) -> bool:
     return all(same_pooling(a, b) for a, b in zip(plans, others, strict=True))
 
 
 def _variants(op: Attributes, candidate: Candidate) -> list[Attributes]:
-    """The operator, and others that may be equal for these sizes: rounding up, equal pads, the adaptive one."""
+    """The operator, and others that may be equal at these sizes: rounded up, with equal pads, adaptive."""
     found = [op]
     dialect = DIALECTS[op.like]
     if isinstance(op, SlidingAttributes):
-        alike = replace(op, pads_end=op.pads_begin)
+        symmetric = replace(op, pads_end=op.pads_begin)
         if "ceil" in dialect.rounding_types and op.rounding_type == "floor":
-            found += [replace(each, rounding_type="ceil") for each in (op, alike)]
-        found.append(alike)
+            found += [replace(each, rounding_type="ceil") for each in (op, symmetric)]
+        found.append(symmetric)
         output = tuple(axis.windows.output for axis in candidate.plan.axes)
         bins = (r for r in OPERATORS.values() if issubclass(r, BinAttributes) and r.reducer == op.reducer)
         found += [record(output, like=op.like) for record in bins if record.name in dialect.operators]

@@ -1,4 +1,4 @@
-"""Hypotheses about the windows of one axis, rules for a window's elements, and the operators that they stand for."""
+"""What `identify` searches: hypotheses about the windows of one axis, and rules that reduce a window to a number."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 np: Any = Lazy("numpy")
 
-SAME = ("same_upper", "same_lower")
-DILATIONS = 3  # largest dilation that is tried
+SAME_PADS = ("same_upper", "same_lower")
+MAX_DILATION = 3  # largest dilation that is tried
 
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """The operator and the attributes that stay fixed; refused where no operator has them."""
+    """The operator and the attributes that the caller has fixed; a RequestError if no operator has them."""
 
     op: str | None
     given: Mapping[str, Any]
@@ -45,14 +45,14 @@ class Constraints:
             known = [own.name for op in OPERATORS.values() if self.op in (None, op.name) for own in fields(op)]
             meant = did_you_mean(names[0], known) if len(names) == 1 and names[0] not in known else ""
             which = f"{which} has {'no' if self.op or meant else 'all of'}"
-            raise RequestError(f"{which} {' and '.join(map(shown, names))}{meant}")
+            raise RequestError(f"{which} {' and '.reduction(map(shown, names))}{meant}")
 
     def allows(self, record: type[Attributes]) -> bool:
-        """Whether an operator may be the one, by its name and the attributes that it has."""
+        """Whether an operator has the fixed name and all fixed attributes."""
         return self.op in (None, record.name) and all(_has(record, name) for name in self.given)
 
     def numbers(self, i: int, rank: int) -> dict[str, int]:
-        """The numbers that are given for axis `i` of `rank`."""
+        """The fixed numbers of axis `i` of `rank`."""
         found: dict[str, int] = {}
         for name in self.given.keys() & {"kernel", "strides", "pads_begin", "dilations"}:
             value = self.given[name]
@@ -65,7 +65,7 @@ class Constraints:
         return found
 
     def applied(self, op: Attributes) -> Attributes | None:
-        """`op` with the given attributes; None where they cannot be combined."""
+        """`op` with the fixed attributes; None if that is not valid."""
         try:
             return replace(op, **self.given) if self.allows(type(op)) else None
         except RequestError:
@@ -80,8 +80,8 @@ def _has(record: type[Attributes], name: str) -> bool:
 class Hypothesis:
     """Windows that an axis may have, padded at the end as far as the last one reaches, and how unusual they are.
 
-    `pads_end` are the smallest and the largest padding at the end that inputs of all lengths have; without a word
-    `auto_pad`, from which the pads follow.
+    `pads_end` are the smallest and the largest padding at the end over inputs of all sizes. `auto_pad` is empty for
+    explicit pads.
     """
 
     windows: Sliding
@@ -97,20 +97,20 @@ class Hypothesis:
 
 
 def hypotheses(lengths: Sequence[tuple[int, int]], given: Mapping[str, int], auto_pad: str = "") -> list[Hypothesis]:
-    """List the windows that give all lengths of outputs, those of the first input, the most usual first.
+    """List the windows of the first input that give the right output length for all inputs, the most common first.
 
     Kernels up to 11, those about as long as the input's share of an output, and the whole input; dilations up to 3;
     pads shorter than the kernel or half of its extent, or those of the word `auto_pad`; every stride.
     """
     (size, output), found = lengths[0], []
     longest, most = max(lengths, key=lambda each: each[1])
-    for kernel, dilation, pad in _tried(lengths, given, auto_pad):
+    for kernel, dilation, pad in _geometries(lengths, given, auto_pad):
         window = extent(kernel, dilation)
         for stride in [given["strides"]] if "strides" in given else _strides(longest + pad, most, window):
             begins = [pad] * len(lengths)
             if auto_pad:
                 begins = [same_pads(n, kernel, stride, dilation, auto_pad == "same_upper")[0] for n, _ in lengths]
-            # How far each last window reaches past its input; all are padded as far as the furthest one does.
+            # How far each last window reaches past its input; the padding covers the furthest.
             reaches = [(t - 1) * stride + window - pb - n for (n, t), pb in zip(lengths, begins, strict=True)]
             ends = max(0, min(reaches)), max(0, *reaches)
             if auto_pad:
@@ -126,16 +126,16 @@ def hypotheses(lengths: Sequence[tuple[int, int]], given: Mapping[str, int], aut
     return sorted(found, key=lambda each: (each.cost, each.numbers))
 
 
-def _tried(
+def _geometries(
     lengths: Sequence[tuple[int, int]], given: Mapping[str, int], auto_pad: str
 ) -> Iterator[tuple[int, int, int]]:
-    """Kernels, dilations and pads at the beginning; those of `auto_pad` depend on the stride."""
+    """Kernels, dilations and explicit pads at the beginning to try; the pads of `auto_pad` depend on the stride."""
     usual = {*range(1, min(COMMON_KERNELS, 2 * lengths[0][0]) + 1)}
     for size, output in lengths:
         share = max(1, size // output)
         usual |= {*range(max(1, share - 1), share + 3), 2 * share, 2 * share - 1, size}
     for kernel in [given["kernel"]] if "kernel" in given else usual:
-        dilations = range(1, DILATIONS + 1) if 1 < kernel <= COMMON_KERNELS else (1,)
+        dilations = range(1, MAX_DILATION + 1) if 1 < kernel <= COMMON_KERNELS else (1,)
         for dilation in [given["dilations"]] if "dilations" in given else dilations:
             if auto_pad or "pads_begin" in given:
                 pads: Sequence[int] = (given.get("pads_begin", 0),)
@@ -146,7 +146,7 @@ def _tried(
 
 
 def _strides(padded: int, output: int, window: int) -> Iterator[int]:
-    """The strides that give `output` windows in an input of length `padded`, beginning included."""
+    """The strides that give `output` windows on an input of length `padded`, padding at the beginning included."""
     if output == 1:
         yield max(window, padded - window + 1)
     else:
@@ -155,7 +155,7 @@ def _strides(padded: int, output: int, window: int) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How the elements of a window become one number.
+    """How the elements of a window are reduced to one number.
 
     Attributes
     ----------
@@ -163,7 +163,7 @@ class Rule:
     given : dict
         Attributes of the operator beyond those of its windows.
     join : str
-        The ufunc that joins elements.
+        The ufunc that reduces the terms.
     power : int or None
         The power of which elements are added and of whose sum the root is taken; `signed` as PyTorch has it.
     divisor : str
@@ -172,25 +172,25 @@ class Rule:
 
     op: str
     given: dict[str, Any] = field(default_factory=dict)
-    join: Literal["maximum", "minimum", "add"] = "add"
+    reduction: Literal["maximum", "minimum", "add"] = "add"
     power: int | None = None
     signed: bool = False
     divisor: Literal["", "inside", "kernel", "override"] = ""
 
     @property
     def counts_kernel(self) -> bool:
-        """Whether the size of the kernel matters."""
+        """Whether the result depends on the size of the kernel."""
         return self.signed or self.divisor in ("kernel", "override")
 
-    def taken(self, x: Array) -> Array:
-        """What is joined of each element."""
+    def terms(self, x: Array) -> Array:
+        """The terms that are reduced: the elements or their powers."""
         if self.power is None:
             return x
         powers: Array = x**self.power if self.signed else np.abs(x) ** self.power
         return powers
 
     def result(self, total: Array, inside: Array, divisor: Array) -> Array:
-        """The outputs for joined elements, the number of elements inside the input, and the divisor."""
+        """The outputs, from the reduced terms, the number of elements inside the input, and the divisor."""
         if self.divisor:
             return total / (inside if self.divisor == "inside" else divisor)
         if self.signed:
@@ -200,9 +200,9 @@ class Rule:
         return total
 
 
-OVERRIDDEN = Rule("avg", divisor="override")
-READ = frozenset({"name", "noun", "result", "better", "nothing", "divides", "power", "votes", "adds"})
-JOINS: dict[Any, Literal["maximum", "minimum"]] = {operator.gt: "maximum", operator.lt: "minimum"}
+OVERRIDE_RULE = Rule("avg", divisor="override")
+READ_FIELDS = frozenset({"name", "noun", "result", "better", "nothing", "divides", "power", "votes", "adds"})
+REDUCTIONS: dict[Any, Literal["maximum", "minimum"]] = {operator.gt: "maximum", operator.lt: "minimum"}
 POWERS = (2, 1, 3, 4)
 
 
@@ -216,13 +216,13 @@ def rules() -> list[Rule]:
 
 
 def _rules_of(record: type[SlidingAttributes]) -> Iterator[Rule]:
-    """What follows from the fields of an operator's reducer; nothing where there are others than those read here."""
+    """The rules that follow from an operator's reducer; none if it sets fields that are not read here."""
     name, reducer = record.name, record.reducer
-    if reducer.votes or not is_known(reducer, READ):
+    if reducer.votes or not is_known(reducer, READ_FIELDS):
         return
     if reducer.picks:
-        if reducer.better in JOINS:
-            yield Rule(name, join=JOINS[reducer.better])
+        if reducer.better in REDUCTIONS:
+            yield Rule(name, reduction=REDUCTIONS[reducer.better])
     elif reducer.power is not None:
         signed = [d.name for d in DIALECTS.values() if name in d.operators and record(1).reduction(d).signed]
         yield from (Rule(name, {"p": p}, power=p) for p in POWERS)
@@ -234,8 +234,8 @@ def _rules_of(record: type[SlidingAttributes]) -> Iterator[Rule]:
         yield Rule(name)
 
 
-def operators(rule: Rule, combination: Sequence[Hypothesis], divisor: int = 0) -> Iterator[Attributes]:
-    """The rule on these windows: padded as far as they reach, and rounded up where frameworks then divide otherwise."""
+def operators_of(rule: Rule, combination: Sequence[Hypothesis], divisor: int = 0) -> Iterator[Attributes]:
+    """The operators of a rule on these windows: with enough padding, and rounded up where that changes divisors."""
     windows = [each.windows for each in combination]
     ends, auto_pad = tuple(each.pads_end[1] for each in combination), combination[0].auto_pad
     numbers: dict[str, Any] = {
@@ -244,23 +244,23 @@ def operators(rule: Rule, combination: Sequence[Hypothesis], divisor: int = 0) -
     }  # fmt: skip
     given = rule.given | ({"divisor_override": divisor} if rule.divisor == "override" else {})
     record: Any = OPERATORS[rule.op]
-    made = [{"pads_end": ends, "rounding_type": "floor"}]
+    variants = [{"pads_end": ends, "rounding_type": "floor"}]
     if auto_pad:
         numbers.pop("pads_begin")
-        made = [{"auto_pad": auto_pad}]
+        variants = [{"auto_pad": auto_pad}]
     elif rule.divisor == "kernel" and any(ends):
-        overhanging = product(*map(_overhanging, combination))
-        made += [{"pads_end": shorter, "rounding_type": "ceil", "like": "onnx"} for shorter in overhanging]
+        overhanging = product(*map(_overhanging_pads, combination))
+        variants += [{"pads_end": shorter, "rounding_type": "ceil", "like": "onnx"} for shorter in overhanging]
     elif rule.signed and any(ends):  # PyTorch's lp has no padding, but windows that overhang
-        made.append({"pads_end": (0,) * len(ends), "rounding_type": "ceil"})
-    for attributes in made:
+        variants.append({"pads_end": (0,) * len(ends), "rounding_type": "ceil"})
+    for attributes in variants:
         with suppress(RequestError):
             op: Attributes = record(**numbers | attributes | given)
             yield op
 
 
-def _overhanging(each: Hypothesis) -> list[int]:
-    """Up to three paddings at the end that give as many windows by rounding up, the last of them overhanging."""
+def _overhanging_pads(each: Hypothesis) -> list[int]:
+    """Up to three paddings at the end that give as many windows by rounding up, so that the last window overhangs."""
     (least, most), w = each.pads_end, each.windows
     low = max(0, most - w.stride + 1)
     found = dict.fromkeys((w.pad_begin, 0, *range(low, least + 1)))

@@ -1,4 +1,4 @@
-"""Sampled outputs: which combinations of hypotheses, one for each axis, give them exactly, and which come closest."""
+"""Filters hypotheses by sampled outputs: combinations, one hypothesis per axis, that match exactly, or come closest."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 np: Any = Lazy("numpy")
 
-PLANES = 256  # of which those are sampled whose output varies most
-SAMPLED = 4
-ADDED = 32  # elements whose roundings a sampled sum may have
-FLOAT32 = 2.0**-23
-COMBINED = 2**23  # combinations of the most usual hypotheses of each axis that are held against the first sample
-SCORED = 2**20  # of those that are scored, or have a divisor of their own
-HELD = 2**18  # combinations, the plainest, that are held against further samples
-DECIDED = 4  # matches that need no further samples
-COMMON = 8  # a number that more than one in so many outputs have says little
-RARE = 6  # outputs with the rarest number
-FURTHER = 24  # samples of each plane where the first leave much open
-SPREAD = 16  # samples of each plane for a score
-FIRST = 4  # samples for a score of all combinations
-KEPT = 2**12  # combinations that are scored at all samples
-UNLIKE = 3  # cost of different numbers on two axes
+MAX_RANKED_PLANES = 256  # planes that are ranked by how much their outputs vary
+SAMPLED_PLANES = 4
+SUM_ROUNDINGS = 32  # rounding errors that a sampled sum may have
+FLOAT32_EPS = 2.0**-23
+MAX_FIRST_COMBINATIONS = 2**23  # of the most common hypotheses, that are compared with the first sample
+MAX_SCORED_COMBINATIONS = 2**20  # the same for scores, and for a divisor_override
+MAX_LATER_COMBINATIONS = 2**18  # the simplest matches, that are compared with further samples
+FEW_MATCHES = 4  # no further samples for as few
+COMMON_SHARE = 8  # a value that more than one in so many outputs has says little
+RARE_OUTPUTS = 6  # samples with the rarest value
+FURTHER_SAMPLES = 24  # of each plane, if the first samples leave many matches
+SCORE_SAMPLES = 16  # of each plane, for a score
+FIRST_SCORE_SAMPLES = 4  # by which all combinations are scored
+MAX_RESCORED = 2**12  # the best combinations, that are scored by all samples
+UNEQUAL_AXES_COST = 3  # of different numbers on neighbouring axes
 LARGEST_DIVISOR = 10_000
 
 Place = tuple[int, ...]
@@ -40,46 +40,48 @@ Combination = tuple[Hypothesis, ...]
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """One plane of input and output: its spatial axes as float64, and as stored; by how much elements may differ.
+    """The spatial axes of one image and channel, as float64 and as stored, and how much outputs may differ.
 
-    `step` is that of the output's type, relative; `slack` what sums may differ by besides. `spread` is the standard
-    deviation of the output: differences above it count the same.
+    `eps` is the relative spacing of the output's type, `sum_tolerance` the rounding error of sums. `spread` is the
+    standard deviation of the output; scores clip larger differences.
     """
 
     x: Array
     y: Array
     stored: tuple[Array, Array]
-    step: float
-    slack: float
+    eps: float
+    sum_eps: float
     spread: float
     atol: float
     rtol: float
 
-    def room(self, wanted: float, rule: Rule) -> float:
-        """By how much an output may differ."""
+    def tolerance(self, wanted: float, rule: Rule) -> float:
+        """How much an output may differ."""
         if not np.isfinite(wanted):
             return 0.0
-        return self.atol + (self.rtol + self.step) * abs(wanted) + self.slack * (rule.join == "add")
+        return self.atol + (self.rtol + self.eps) * abs(wanted) + self.sum_tolerance * (rule.reduction == "add")
 
 
 def planes_of(x: Array, y: Array, layout: str, atol: float, rtol: float) -> list[Plane]:
-    """The planes whose output says most, as it is finite and varied."""
+    """The planes with the most informative outputs: finite ones with many different values."""
     axes = [layout.index(letter) for letter in "NC" if letter in layout] + [*spatial_axes(layout)]
     rank = len(spatial_axes(layout))
     inputs, outputs = (np.transpose(a, axes).reshape(-1, *np.transpose(a, axes).shape[-rank:]) for a in (x, y))
-    order = sorted(range(min(len(outputs), PLANES)), key=lambda i: _variety(outputs[i]), reverse=True)
-    return [_plane(inputs[i], outputs[i], atol, rtol) for i in order[:SAMPLED]]
+    order = sorted(range(min(len(outputs), MAX_RANKED_PLANES)), key=lambda i: _information(outputs[i]), reverse=True)
+    return [_plane(inputs[i], outputs[i], atol, rtol) for i in order[:SAMPLED_PLANES]]
 
 
 def _plane(x: Array, y: Array, atol: float, rtol: float) -> Plane:
     a, b = x.astype(np.float64), y.astype(np.float64)
     finite = b[np.isfinite(b)]
-    room = slack(y) * ADDED * largest(a) or (0.0 if is_float(y) else 1.0)  # integers are rounded or cut off
+    sum_tolerance = sum_eps(y) * SUM_ROUNDINGS * largest(a) or (
+        0.0 if is_float(y) else 1.0
+    )  # integers are rounded or cut off
     spread = float(finite.std()) if finite.size else 0.0
-    return Plane(a, b, (x[None, None], y[None, None]), step(y), room, spread or 1.0, atol, rtol)
+    return Plane(a, b, (x[None, None], y[None, None]), eps(y), sum_tolerance, spread or 1.0, atol, rtol)
 
 
-def _variety(plane: Array) -> tuple[bool, int]:
+def _information(plane: Array) -> tuple[bool, int]:
     values = plane.astype(np.float64)
     return bool(np.isfinite(values).all()), len(np.unique(values))
 
@@ -90,27 +92,27 @@ def largest(x: Array) -> float:
 
 
 def is_float(y: Array) -> bool:
-    """Whether elements are floats, bfloat16 included."""
+    """Whether the type is a float, bfloat16 included."""
     return y.dtype.kind in "fV"
 
 
-def step(y: Array) -> float:
-    """The relative distance of two neighbouring floats of the type; 0 for integers."""
+def eps(y: Array) -> float:
+    """The relative spacing of the float type; 0 for integers."""
     if not is_float(y):
         return 0.0
-    return {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": FLOAT32}.get(y.dtype.name, 2.0**-52)
+    return {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": FLOAT32_EPS}.get(y.dtype.name, 2.0**-52)
 
 
-def slack(y: Array) -> float:
-    """The step of the type that sums are taken in: at least that of float32."""
-    return min(step(y), FLOAT32) if is_float(y) else 0.0
+def sum_eps(y: Array) -> float:
+    """The relative spacing of the type that accumulates sums, float32 or float64; 0 for integers."""
+    return min(eps(y), FLOAT32_EPS) if is_float(y) else 0.0
 
 
 Sample = tuple[Plane, Place]
 
 
 class Axis:
-    """The hypotheses of one axis, and what each of them reads at an output."""
+    """The hypotheses of one axis, and what each reads at an output."""
 
     def __init__(self, hypotheses: Sequence[Hypothesis]) -> None:
         self.hypotheses = hypotheses
@@ -120,7 +122,7 @@ class Axis:
         self._read: dict[int, tuple[list[range], Array, Array]] = {}
 
     def read(self, o: int) -> tuple[list[range], Array, Array]:
-        """The spans of output `o`, the number of that of each hypothesis, and whether it reaches past the end."""
+        """The different spans of output `o`, the number of each hypothesis' span, and whether it overhangs the end."""
         if o not in self._read:
             spans: dict[range, int] = {}
             numbers = [spans.setdefault(each.windows.span(o), len(spans)) for each in self.hypotheses]
@@ -129,7 +131,7 @@ class Axis:
         return self._read[o]
 
     def distinct(self, o: int, rule: Rule, limit: int) -> tuple[Array, Array]:
-        """Of the first hypotheses those that a rule distinguishes at output `o`, and for each which of them it is."""
+        """One hypothesis for each result of a rule at output `o`, and the number of the result of each."""
         _, numbers, past = self.read(o)
         keys = numbers[:limit]
         if rule.counts_kernel:
@@ -139,38 +141,38 @@ class Axis:
 
 
 def matching(planes: Sequence[Plane], rule: Rule, axes: Sequence[Axis], most: int) -> list[tuple[Combination, int]]:
-    """The `most` plainest combinations that give every sampled output, and the divisor that they share, if any.
+    """The `most` simplest combinations that give every sampled output, each with its divisor_override, if any.
 
-    Where a window overhangs, frameworks count more or less of it: any divisor that they may use is right there.
+    The divisor of an overhanging window may be any that a framework uses.
     """
-    samples = [(planes[0], at) for at in telling(planes[0])]
-    if rule.divisor == "override":  # which may be any at the first sample
-        limit = _limit(axes, SCORED)
+    samples = [(planes[0], at) for at in informative_outputs(planes[0])]
+    if rule.divisor == "override":  # some divisor always fits the first sample
+        limit = _limit(axes, MAX_SCORED_COMBINATIONS)
         right = np.ones([min(limit, len(axis.costs)) for axis in axes], bool)
     else:
-        limit = _limit(axes, COMBINED)
-        off, grid = _everywhere(samples[0], rule, axes, limit)
+        limit = _limit(axes, MAX_FIRST_COMBINATIONS)
+        off, grid = _excess_grid(samples[0], rule, axes, limit)
         right = (off == 0)[grid]
-    rows = np.concatenate((np.argwhere(right), _shared(axes, limit)))
-    rows = rows[np.argsort(_costs(axes, rows), kind="stable")[:HELD]]
+    rows = np.concatenate((np.argwhere(right), _equal_axes(axes, limit)))
+    rows = rows[np.argsort(_costs(axes, rows), kind="stable")[:MAX_LATER_COMBINATIONS]]
     divisors = np.zeros(len(rows))
-    for number, sample in enumerate((*samples, *_further(planes))):
-        if len(rows) <= (DECIDED if number >= len(samples) else 0):
+    for number, sample in enumerate((*samples, *_further_samples(planes))):
+        if len(rows) <= (FEW_MATCHES if number >= len(samples) else 0):
             break
-        off, divisors = _off(sample, rule, axes, rows, divisors)
+        off, divisors = _excess(sample, rule, axes, rows, divisors)
         rows, divisors = rows[off == 0], divisors[off == 0]
     return [(_combination(axes, row), int(by)) for row, by in zip(rows[:most], divisors[:most], strict=True)]
 
 
 def closest(planes: Sequence[Plane], rule: Rule, axes: Sequence[Axis], most: int) -> list[tuple[float, Combination]]:
-    """The `most` combinations with the smallest mean distance from sampled outputs, and that distance."""
-    samples = [(plane, at) for at in _spread(planes[0]) for plane in planes]
-    limit = _limit(axes, SCORED)
-    first = [(plane, *_everywhere((plane, at), rule, axes, limit)) for plane, at in samples[:FIRST]]
+    """The `most` combinations with the smallest mean score over the samples, and that score."""
+    samples = [(plane, at) for at in _spread_outputs(planes[0]) for plane in planes]
+    limit = _limit(axes, MAX_SCORED_COMBINATIONS)
+    first = [(plane, *_excess_grid((plane, at), rule, axes, limit)) for plane, at in samples[:FIRST_SCORE_SAMPLES]]
     scores = np.mean([_score(plane, off)[grid] for plane, off, grid in first], axis=0)
-    best = np.argpartition(scores, min(KEPT, scores.size - 1), axis=None)[:KEPT]
-    rows = np.concatenate((np.stack(np.unravel_index(best, scores.shape), -1), _shared(axes, limit)))
-    scores = np.mean([_score(sample[0], _off(sample, rule, axes, rows)[0]) for sample in samples], axis=0)
+    best = np.argpartition(scores, min(MAX_RESCORED, scores.size - 1), axis=None)[:MAX_RESCORED]
+    rows = np.concatenate((np.stack(np.unravel_index(best, scores.shape), -1), _equal_axes(axes, limit)))
+    scores = np.mean([_score(sample[0], _excess(sample, rule, axes, rows)[0]) for sample in samples], axis=0)
     order = np.lexsort((_costs(axes, rows), scores))[:most]
     return [(float(scores[i]), _combination(axes, rows[i])) for i in order]
 
@@ -180,46 +182,46 @@ def _score(plane: Plane, off: Array) -> Array:
     return score
 
 
-def distances(made: Array, wanted: Any) -> Array:
-    """How far numbers are from the wanted ones: 0 for equal ones and two nans, infinity for one nan."""
+def distances(found: Array, wanted: Any) -> Array:
+    """Absolute differences: 0 for equal numbers and two nans, infinity for one nan."""
     with np.errstate(all="ignore"):
-        off = np.where((made == wanted) | (np.isnan(made) & np.isnan(wanted)), 0.0, np.abs(made - wanted))
-    apart: Array = np.where(np.isnan(off), np.inf, off)
-    return apart
+        off = np.where((found == wanted) | (np.isnan(found) & np.isnan(wanted)), 0.0, np.abs(found - wanted))
+    error: Array = np.where(np.isnan(off), np.inf, off)
+    return error
 
 
 def _limit(axes: Sequence[Axis], most: int) -> int:
-    """How many hypotheses of each axis give at most so many combinations."""
+    """How many hypotheses of each axis to combine, so that there are at most `most` combinations."""
     limit = max(len(axis.costs) for axis in axes)
     while prod(min(limit, len(axis.costs)) for axis in axes) > most:
         limit -= 1 + limit // 50
     return limit
 
 
-def _shared(axes: Sequence[Axis], limit: int) -> Array:
-    """The combinations with the same numbers for every axis, of which some are beyond the limit."""
+def _equal_axes(axes: Sequence[Axis], limit: int) -> Array:
+    """The combinations with the same numbers on every axis that the limit would leave out."""
     rows = [[axis.names.get(numbers, -1) for axis in axes] for numbers in axes[0].names]
     beyond: Array = np.array([row for row in rows if min(row) >= 0 and max(row) >= limit], np.intp)
     return beyond.reshape(-1, len(axes))
 
 
-def _everywhere(sample: Sample, rule: Rule, axes: Sequence[Axis], limit: int) -> tuple[Array, tuple[Array, ...]]:
-    """By how much too far the first hypotheses of each axis are from a sample: for each combination of distinct ones,
-    and which of these every combination is.
+def _excess_grid(sample: Sample, rule: Rule, axes: Sequence[Axis], limit: int) -> tuple[Array, tuple[Array, ...]]:
+    """How much the combinations of the first `limit` hypotheses exceed the tolerance at a sample.
+
+    Returns an array over distinct combinations, and the index that expands it to all combinations.
     """
     distinct = [axis.distinct(o, rule, limit) for axis, o in zip(axes, sample[1], strict=True)]
     rows = np.stack(np.meshgrid(*(first for first, _ in distinct), indexing="ij"), -1)
-    off, _ = _off(sample, rule, axes, rows.reshape(-1, len(axes)))
+    off, _ = _excess(sample, rule, axes, rows.reshape(-1, len(axes)))
     return off.reshape(rows.shape[:-1]), np.ix_(*(same for _, same in distinct))
 
 
-def _off(
+def _excess(
     sample: Sample, rule: Rule, axes: Sequence[Axis], rows: Array, divisors: Array | None = None
 ) -> tuple[Array, Array]:
-    """By how much too far each row of hypotheses is from a sample, and the divisor that its outputs share, which is 0
-    as long as no sample shows it.
+    """How much each row of hypotheses exceeds the tolerance at a sample, and its divisor_override (0: unknown).
 
-    With `divisors`, windows that overhang may be divided by any number that frameworks may use.
+    With `divisors` (those found so far), overhanging windows may have any divisor that a framework uses.
     """
     plane, at = sample
     wanted = float(plane.y[at])
@@ -236,7 +238,7 @@ def _off(
             inside = inside * np.array([float(len(span)) for span in every])[read]
             kernel = kernel * axis.kernels[column]
             is_past |= past[column]
-    total = _joined(plane.x, rule, spans)[tuple(index)]
+    total = _reduced(plane.x, rule, spans)[tuple(index)]
     with np.errstate(all="ignore"):
         shown = np.nan_to_num(np.rint(total / wanted))
         divisor = kernel
@@ -246,20 +248,20 @@ def _off(
         elif rule.divisor == "kernel" and divisors is not None:
             divisor = np.where(is_past, np.clip(shown, inside, kernel), kernel)
         off = distances(rule.result(total, inside, divisor), wanted)
-    return np.maximum(off - plane.room(wanted, rule), 0), np.zeros(len(rows)) if divisors is None else divisors
+    return np.maximum(off - plane.tolerance(wanted, rule), 0), np.zeros(len(rows)) if divisors is None else divisors
 
 
-def _joined(x: Array, rule: Rule, spans: Sequence[Sequence[range]]) -> Array:
-    """The elements joined in each combination of spans, one of each axis."""
+def _reduced(x: Array, rule: Rule, spans: Sequence[Sequence[range]]) -> Array:
+    """The reduction of the elements in each combination of spans, one per axis."""
     lows = [min((span.start for span in each if span), default=0) for each in spans]
     highs = [max((span.stop for span in each if span), default=1) for each in spans]
-    joined = rule.taken(x[tuple(map(slice, lows, highs))])
-    empty = {"maximum": -np.inf, "minimum": np.inf, "add": 0.0}[rule.join]
+    reduced = rule.terms(x[tuple(map(slice, lows, highs))])
+    empty = {"maximum": -np.inf, "minimum": np.inf, "add": 0.0}[rule.reduction]
     for i, low in reversed([*enumerate(lows)]):
-        parts = [joined[(slice(None),) * i + (slice(s.start - low, s.stop - low, s.step),)] if s else
-                 joined[(slice(None),) * i + (slice(0),)] for s in spans[i]]  # fmt: skip
-        joined = np.stack([getattr(np, rule.join).reduce(part, axis=i, initial=empty) for part in parts], axis=i)
-    return joined
+        parts = [reduced[(slice(None),) * i + (slice(s.start - low, s.stop - low, s.step),)] if s else
+                 reduced[(slice(None),) * i + (slice(0),)] for s in spans[i]]  # fmt: skip
+        reduced = np.stack([getattr(np, rule.reduction).reduce(part, axis=i, initial=empty) for part in parts], axis=i)
+    return reduced
 
 
 def _combination(axes: Sequence[Axis], row: Array) -> Combination:
@@ -267,18 +269,20 @@ def _combination(axes: Sequence[Axis], row: Array) -> Combination:
 
 
 def _costs(axes: Sequence[Axis], rows: Array) -> Array:
-    """How unusual combinations are: the mean over their axes, more where these differ."""
+    """How unusual combinations are: the mean over their axes, plus a cost for neighbouring axes that differ."""
     total: Array = np.mean([axis.costs[column] for axis, column in zip(axes, rows.T, strict=True)], axis=0)
     names: dict[tuple[int, ...], int] = {}
     keys = [np.array([names.setdefault(each, len(names)) for each in axis.names]) for axis in axes]
     for (one, a), (two, b) in pairwise(zip(keys, rows.T, strict=True)):
-        total = total + UNLIKE * (one[a] != two[b])
+        total = total + UNEQUAL_AXES_COST * (one[a] != two[b])
     return total
 
 
-def telling(plane: Plane) -> list[Place]:
-    """Corners, where hypotheses differ least, the middle, and some between. Outputs whose number is common say little
-    and come last; where there are such, some with the rarest number come first.
+def informative_outputs(plane: Plane) -> list[Place]:
+    """Choose outputs to sample: the corners, the middle and some between.
+
+    A value that many outputs share (a maximum that many windows read) says little: such outputs come last, and some
+    with the rarest value first.
     """
     lengths = plane.y.shape
     marks = [list(dict.fromkeys((n // 2, 0, min(1, n - 1), n // 3, n - 1))) for n in lengths]
@@ -286,23 +290,25 @@ def telling(plane: Plane) -> list[Place]:
     usual = list(dict.fromkeys([*corners, *(tuple(m[i % len(m)] for m in marks) for i in range(5))]))
     _, back, counts = np.unique(plane.y, return_inverse=True, return_counts=True)
     many = counts[back.reshape(lengths)]
-    common = [at for at in usual if many[at] * COMMON > many.size]
+    common = [at for at in usual if many[at] * COMMON_SHARE > many.size]
     if not common:
         return usual
     rare = [tuple(int(i) for i in at) for at in np.argwhere(many == many.min())]
-    return list(dict.fromkeys([*rare[:: -(-len(rare) // RARE)], *(at for at in usual if at not in common), *common]))
+    return list(
+        dict.fromkeys([*rare[:: -(-len(rare) // RARE_OUTPUTS)], *(at for at in usual if at not in common), *common])
+    )
 
 
-def _further(planes: Sequence[Plane]) -> Iterator[tuple[Plane, Place]]:
-    """More outputs, evenly over every plane."""
+def _further_samples(planes: Sequence[Plane]) -> Iterator[tuple[Plane, Place]]:
+    """More samples, evenly spaced over every plane."""
     shape = planes[0].y.shape
-    numbers = np.unique(np.linspace(0, prod(shape) - 1, FURTHER).astype(int))
+    numbers = np.unique(np.linspace(0, prod(shape) - 1, FURTHER_SAMPLES).astype(int))
     for plane in planes:
         yield from ((plane, tuple(int(i) for i in np.unravel_index(n, shape))) for n in numbers)
 
 
-def _spread(plane: Plane) -> list[Place]:
-    """Outputs all over a plane, few of them at its borders."""
-    each = SPREAD ** (1 / plane.y.ndim)
+def _spread_outputs(plane: Plane) -> list[Place]:
+    """A regular grid of outputs, without the borders where possible."""
+    each = SCORE_SAMPLES ** (1 / plane.y.ndim)
     lines = [sorted({int((i + 0.5) * n / each) for i in range(int(each))} & {*range(n)}) for n in plane.y.shape]
     return list(product(*lines))

@@ -24,15 +24,15 @@ from poolcli.message_fields import field, for_cli, for_python
 from poolcli.plan import AxisPlan, Plan
 from poolcli.windows import Bins, Cells
 
-MOST = 2000  # windows of an axis that the page knows: half of them from each end
-PRODUCTS = 20_000  # of divisors of axes, up to which the page knows each
-LARGEST = 2**53  # above it, a browser's numbers are not exact
+MAX_WINDOWS = 2000  # of an axis in the page, half of them from each end
+MAX_PRODUCTS = 20_000  # of numbers of the axes in the page; without them it shows factors
+MAX_SAFE_INTEGER = 2**53  # integers above it are not exact in JavaScript
 
 
 def page(plan: Plan, rows: Sequence[Row] = (), theme: str = "auto") -> str:
-    """The page of `plan` as HTML, which loads nothing; `rows` are the same attributes under the rules of frameworks."""
+    """A self-contained HTML page of a plan; `rows` are the same attributes under the rules of each framework."""
     for axis in plan.axes:
-        if axis.windows.size > LARGEST:
+        if axis.windows.size > MAX_SAFE_INTEGER:
             raise RequestError(
                 f"axis {axis.name} is {axis.windows.size} long, but a page holds at most 2**53; "
                 f"use a {field('picture')} that ends in .svg"
@@ -57,7 +57,7 @@ def _file(name: str) -> str:
 
 
 def _colours(theme: str) -> str:
-    """The colours as variables of a style sheet."""
+    """The colours as CSS variables."""
     light, dark = (
         "".join(f"--{role}:{both[i]};" for role, both in COLOURS.items()) + f"color-scheme:{scheme}"
         for i, scheme in enumerate(("light", "dark"))
@@ -68,14 +68,14 @@ def _colours(theme: str) -> str:
 
 
 def _document(plan: Plan, rows: Sequence[Row]) -> dict[str, Any]:
-    """The data of the script: the rules that can be selected, and the windows of each axis once."""
-    lines: dict[object, AxisPlan] = {}  # an axis for each of the windows that differ
+    """The data of the script: the rules that can be selected, and the windows of each different axis once (`lines`)."""
+    lines: dict[object, AxisPlan] = {}
     shown = [row for row in rows if row.plan is not None or row.refusal]
     rules = [_rule(row.title, row.plan, row.refusal and for_cli(row.refusal), row.causes, lines) for row in shown]
     chosen = next((i for i, row in enumerate(shown) if row.chosen), None)
     if chosen is None:
         rules.insert(0, _rule(title(plan).partition(":")[0], plan, None, (), lines))
-    return {"chosen": chosen or 0, "rules": rules, "lines": [*map(_line, lines.values())]}
+    return {"chosen": chosen or 0, "rules": rules, "lines": [*map(_windows_of, lines.values())]}
 
 
 def _rule(
@@ -100,7 +100,7 @@ def _rule(
 
 
 def _axis(axis: AxisPlan, lines: dict[object, AxisPlan]) -> dict[str, Any]:
-    """An axis with the formulas of its length and of where a window starts, `o` being the output."""
+    """An axis with the formulas of its length and of where window `o` starts."""
     w = axis.windows
     lines.setdefault(w, axis)
     if isinstance(w, Bins):
@@ -121,36 +121,43 @@ def _axis(axis: AxisPlan, lines: dict[object, AxisPlan]) -> dict[str, Any]:
     }
 
 
-def _known(count: int) -> list[int]:
+def _page_outputs(count: int) -> list[int]:
     """The outputs of an axis that are in the page."""
-    return list(range(count)) if count <= MOST else [*range(MOST // 2), *range(count - MOST // 2, count)]
+    return (
+        list(range(count))
+        if count <= MAX_WINDOWS
+        else [*range(MAX_WINDOWS // 2), *range(count - MAX_WINDOWS // 2, count)]
+    )
 
 
-def _line(axis: AxisPlan) -> dict[str, list[Any]]:
-    """The windows of an axis, a list for each of their fields."""
-    windows = [window(axis.windows, o) for o in _known(axis.windows.output)]
+def _windows_of(axis: AxisPlan) -> dict[str, list[Any]]:
+    """The windows of an axis, as one list for each field."""
+    windows = [window(axis.windows, o) for o in _page_outputs(axis.windows.output)]
     names = ["output", "start", "stop", "first", "last", "inside", "divisor"]
     names += ["weights_text"] if isinstance(axis.windows, Cells) else []
     return {name: [getattr(w, name) for w in windows] for name in names}
 
 
 def _products(plan: Plan) -> dict[str, int]:
-    """The products of what windows hold along each axis and of what they count: `2,3` is 6; none for many."""
+    """The products of the numbers that windows may have along each axis, as in {"2,3": 6}; empty if there are many.
+
+    The script cannot compute them, as they may exceed its integers.
+    """
     factors = []
     for axis in plan.axes:
-        line = _line(axis)
+        line = _windows_of(axis)
         factors.append(sorted({n for name in ("inside", "divisor") for n in line[name] if n is not None}))
-    if prod(map(len, factors)) > PRODUCTS:
+    if prod(map(len, factors)) > MAX_PRODUCTS:
         return {}
     return {",".join(map(str, numbers)): prod(numbers) for numbers in product(*factors)}
 
 
-DENSITY = (192, 192)  # pixels an inch of a PNG: two for each unit of 1/96 inch
+DPI = (192, 192)  # pixels an inch of a PNG: two for each unit of 1/96 inch
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Picture:
-    """The picture of a plan, which notebooks display, as `svg()`, `png()` or `html()`, or saved to a file.
+    """The picture of a plan as SVG, PNG or an HTML page; notebooks display it.
 
     `theme` is light, dark, or auto: an SVG or a page follows its reader's theme, a PNG is light.
 
@@ -172,20 +179,20 @@ class Picture:
         return f"<Picture of {title(self.plan)}>"
 
     def svg(self) -> str:
-        """The picture as SVG, its text as text."""
+        """The picture as SVG."""
         return draw(self.plan).svg(self.theme)
 
     def _repr_svg_(self) -> str:
         return self.svg()
 
     def png(self) -> bytes:
-        """The picture as a PNG of two pixels for each unit."""
+        """The picture as a PNG of 192 dpi."""
         buffer = BytesIO()
-        draw(self.plan).image(self.theme).save(buffer, "PNG", dpi=DENSITY)
+        draw(self.plan).image(self.theme).save(buffer, "PNG", dpi=DPI)
         return buffer.getvalue()
 
     def html(self) -> str:
-        """A page without external files: hovering an output element shows its window, by the rules of any framework."""
+        """A self-contained page: hovering an output element shows its window, under the rules of any framework."""
         rows = self.plan.compare()
         return page(self.plan, rows, self.theme)
 
@@ -196,7 +203,7 @@ class Picture:
         """
         path = os.fspath(path)
         kind = Path(path).suffix.lower()
-        if kind not in _KINDS:
+        if kind not in _WRITERS:
             remedy = (
                 f"ends in {kind}; use .svg, .png or .html"
                 if kind
@@ -207,12 +214,16 @@ class Picture:
             raise RequestError(f"{path} exists; use {field('overwrite', True)} to replace it")
         from poolcli.formats.atomic import atomic_stream
 
-        content = _KINDS[kind](self)
+        content = _WRITERS[kind](self)
         with atomic_stream(path, overwrite) as stream:
             stream.write(content if isinstance(content, bytes) else content.encode())
 
 
-_KINDS: dict[str, Callable[[Picture], str | bytes]] = {".svg": Picture.svg, ".png": Picture.png, ".html": Picture.html}
+_WRITERS: dict[str, Callable[[Picture], str | bytes]] = {
+    ".svg": Picture.svg,
+    ".png": Picture.png,
+    ".html": Picture.html,
+}
 
 
 def plan_html(plan: Plan) -> str:

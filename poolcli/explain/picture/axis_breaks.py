@@ -1,4 +1,4 @@
-"""Axis breaks for pictures: at most 28 positions of an axis are drawn, those around whole windows."""
+"""Axis breaks for pictures: which positions of a long axis are drawn, at most 28 of them, and where."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from poolcli.explain.explanation import window
 from poolcli.plan import AxisPlan
 from poolcli.windows import Sliding
 
-CELL = 22.0
-GAP = 16.0  # stands for positions that are left out
-MOST = 28  # positions of an axis that is drawn whole
-FEW = 24  # positions that are drawn of a longer one, where its windows' edges are no more than that
-SHORT = 2  # positions that are not left out alone
-SEEN_TAPS = 5  # elements of a dilated window up to which each of them is drawn
+CELL = 22.0  # width of a position
+GAP = 16.0  # width of a break
+MAX_UNBROKEN = 28  # positions of an axis without breaks
+MAX_SHOWN = 24  # positions of a longer one, unless more belong to the edges of windows
+MIN_GAP = 2  # a break leaves out more positions than this
+MAX_DOTTED_TAPS = 5  # of a dilated window, all of which are drawn
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """Runs of positions along an axis, a gap between any two of them."""
+class BrokenAxis:
+    """An axis as it is drawn from `origin` on: runs of positions, with a break between any two."""
 
     runs: tuple[range, ...]
     origin: float
 
     @property
     def shown(self) -> list[int]:
-        """Every position that is drawn."""
+        """All positions that are drawn."""
         return [position for run in self.runs for position in run]
 
     @property
@@ -37,12 +37,12 @@ class Line:
 
     @property
     def gaps(self) -> list[float]:
-        """The middles of the gaps."""
+        """The centres of the breaks."""
         return [self.at(run.start) - GAP / 2 for run in self.runs[1:]]
 
     @property
     def middles(self) -> list[float]:
-        """The middles of the runs."""
+        """The centres of the runs."""
         return [self.at(run.start) + len(run) * CELL / 2 for run in self.runs]
 
     def at(self, position: int) -> float:
@@ -59,51 +59,45 @@ class Line:
         return self.at(position) + CELL
 
 
-def line_of_input(axis: AxisPlan, outputs: Iterable[int], origin: float) -> Line:
-    """The positions of an axis with its pads and what the last window reaches past them; `outputs` are whole."""
+def input_axis(axis: AxisPlan, outputs: Iterable[int], origin: float) -> BrokenAxis:
+    """The input positions of an axis, padding and overhang included, with the edges of the windows of `outputs`."""
     w = axis.windows
     begin, end = (w.pad_begin, w.pad_end) if isinstance(w, Sliding) else (0, 0)
     low, high = -begin, max(w.size + end, window(axis.windows, w.output - 1).stop)
     wanted = {low, -1, 0, w.size - 1, w.size, high - 1}
     for o in outputs:
-        wanted |= set(_edges(axis, o))
-    return Line(folded(range(low, high), range(w.size), wanted), origin)
+        wanted |= set(_window_edges(axis, o))
+    return BrokenAxis(visible_runs(range(low, high), range(w.size), wanted), origin)
 
 
-def line_of_output(axis: AxisPlan, origin: float) -> Line:
-    """The outputs of an axis."""
+def output_axis(axis: AxisPlan, origin: float) -> BrokenAxis:
+    """The output positions of an axis."""
     count = axis.windows.output
-    return Line(folded(range(count), range(count), {0, 1, count - 1}, FEW // 2), origin)
+    return BrokenAxis(visible_runs(range(count), range(count), {0, 1, count - 1}, MAX_SHOWN // 2), origin)
 
 
-def marked(axis: AxisPlan) -> tuple[int, ...]:
-    """The first, the second and the last output of an axis."""
-    last = axis.windows.output - 1
-    return tuple(sorted({0, min(1, last), last}))
+def _window_edges(axis: AxisPlan, output: int) -> Iterator[int]:
+    """The ends of a window, their neighbours, and the taps of a small dilated window."""
+    w, found = axis.windows, window(axis.windows, output)
+    yield from (found.start - 1, found.start, found.stop - 1, found.stop)
+    if isinstance(w, Sliding) and w.dilation > 1 and w.kernel <= MAX_DOTTED_TAPS:
+        yield from range(found.start, found.stop, w.dilation)
 
 
-def _edges(axis: AxisPlan, output: int) -> Iterator[int]:
-    """The ends of a window, what lies beside them, and the elements of a dilated one that has few."""
-    w, reach = axis.windows, window(axis.windows, output)
-    yield from (reach.start - 1, reach.start, reach.stop - 1, reach.stop)
-    if isinstance(w, Sliding) and w.dilation > 1 and w.kernel <= SEEN_TAPS:
-        yield from range(reach.start, reach.stop, w.dilation)
-
-
-def folded(whole: range, own: range, wanted: set[int], few: int = FEW) -> tuple[range, ...]:
-    """The runs of `whole` that are drawn: all that is wanted, and what fills short gaps; of those outside of
-    `own` (padding) the shortest alone.
+def visible_runs(whole: range, own: range, wanted: set[int], few: int = MAX_SHOWN) -> tuple[range, ...]:
+    """The runs of `whole` that are drawn: all `wanted` positions, and short gaps between them as long as at most `few`
+    positions are drawn; of gaps outside of `own` (in the padding) only the shortest.
 
     >>> folded(range(-1, 100), range(100), {-1, 0, 2, 99})
     (range(-1, 8), range(94, 100))
     >>> folded(range(20), range(20), {0, 19})
     (range(0, 20),)
     """
-    if len(whole) <= few + MOST - FEW:
+    if len(whole) <= few + MAX_UNBROKEN - MAX_SHOWN:
         return (whole,)
     kept = {position for position in wanted if position in whole}
     for gap in sorted(_gaps(kept), key=lambda gap: (gap.start in own, len(gap))):
-        if len(gap) <= SHORT or (gap.start in own and len(kept) + len(gap) <= few):
+        if len(gap) <= MIN_GAP or (gap.start in own and len(kept) + len(gap) <= few):
             kept |= set(gap)
     left = max(_gaps(kept), key=len, default=None)
     if left and len(kept) < few:

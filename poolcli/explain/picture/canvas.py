@@ -1,4 +1,4 @@
-"""Rectangles, lines and words in the colours of their roles, written as SVG or painted as PNG."""
+"""A canvas of shapes in themed colours that is written as SVG or painted as PNG."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Role = Literal[
     "page", "ink", "soft", "grid", "faint", "padding", "first", "second", "last", "other", "on",
     "read0", "read1", "read2", "read3", "read4",
 ]  # fmt: skip
-READ: tuple[Role, ...] = ("read0", "read1", "read2", "read3", "read4")  # by no window, by 1, 2, 3, and by 4 or more
+READ_SHADES: tuple[Role, ...] = ("read0", "read1", "read2", "read3", "read4")  # read by 0, 1, 2, 3, 4 or more windows
 THEMES = ("auto", "light", "dark")  # `auto`: an SVG follows its reader's theme, a PNG is light
 
 COLOURS: dict[Role, tuple[str, str]] = {
@@ -30,7 +30,7 @@ COLOURS: dict[Role, tuple[str, str]] = {
     "second": ("#b45309", "#fbbf24"),
     "last": ("#7c3aed", "#c4b5fd"),
     "other": ("#6b7280", "#94a3b8"),
-    "on": ("#ffffff", "#0f172a"),  # words on first, second and last
+    "on": ("#ffffff", "#0f172a"),  # text on first, second and last
     "read0": ("#ffffff", "#0f172a"),
     "read1": ("#e0efff", "#172f52"),
     "read2": ("#b9d9ff", "#1d4480"),
@@ -40,7 +40,7 @@ COLOURS: dict[Role, tuple[str, str]] = {
 
 
 def colour(role: Role, theme: str) -> str:
-    """The colour of a role; `auto` begins as light."""
+    """The colour of a role; that of `auto` is the light one."""
     return COLOURS[role][theme == "dark"]
 
 
@@ -49,14 +49,14 @@ pil_draw: Any = Lazy("PIL.ImageDraw")
 pil_font: Any = Lazy("PIL.ImageFont")
 
 SCALE = 2  # pixels of a PNG for each unit of the drawing
-FINE = 2 * SCALE  # at which it is painted, so that edges are smooth
-LETTER = 0.56  # the width of a letter, in its size
+PAINT_SCALE = 2 * SCALE  # a PNG is painted larger and reduced, for smooth edges
+LETTER_WIDTH = 0.56  # average, relative to the font size
 MARGIN = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A rectangle; `hatched` draws diagonals over its fill."""
+    """A rectangle; `hatched` draws diagonal lines over its fill."""
 
     x: float
     y: float
@@ -81,7 +81,7 @@ class Dot:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """A straight line that ends in a point."""
+    """A straight line with an arrow head."""
 
     x: float
     y: float
@@ -91,7 +91,7 @@ class Arrow:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class Label:
     """A line of text; `x` is its start, middle or end."""
 
     x: float
@@ -103,14 +103,12 @@ class Words:
     bold: bool = False
 
 
-Shape = Box | Dot | Arrow | Words
+Shape = Box | Dot | Arrow | Label
 
 
 @dataclass(slots=True)
 class Canvas:
-    """Shapes in the order in which they are drawn, and the size that holds them; `title` and `description` are for
-    screen readers.
-    """
+    """Shapes in drawing order, and the size that holds them; `title` and `description` are for screen readers."""
 
     title: str = ""
     description: str = ""
@@ -119,7 +117,7 @@ class Canvas:
     height: float = 0
 
     def add(self, shape: Shape) -> None:
-        """Draws `shape` over what is there; the canvas grows to hold it."""
+        """Draw `shape` on top; the canvas grows to hold it."""
         self.shapes.append(shape)
         if isinstance(shape, Box):
             right, bottom = shape.x + shape.width, shape.y + shape.height
@@ -129,11 +127,11 @@ class Canvas:
             right, bottom = max(shape.x, shape.to_x), max(shape.y, shape.to_y)
         else:
             share = {"start": 1.0, "middle": 0.5, "end": 0.0}[shape.anchor]
-            right, bottom = shape.x + share * wide(shape.text, shape.size), shape.y + shape.size / 3
+            right, bottom = shape.x + share * text_width(shape.text, shape.size), shape.y + shape.size / 3
         self.width, self.height = max(self.width, right), max(self.height, bottom)
 
     def svg(self, theme: str = "auto") -> str:
-        """The drawing as an SVG document, its text as text. Without style sheets its colours are the light ones."""
+        """The drawing as an SVG document. Text remains text; readers without style sheets see the light colours."""
         width, height = f"{self.width + MARGIN:.0f}", f"{self.height + MARGIN:.0f}"
         roles = {role for shape in self.shapes for role in _roles(shape)} | {"page", "grid"}
         dark = "".join(f".{name}-{role}{{{kind}:{COLOURS[role][1]}}}" for role in COLOURS if role in roles
@@ -153,16 +151,18 @@ class Canvas:
     def image(self, theme: str = "light") -> Image:
         """The drawing as an image, two pixels for each unit."""
         size = (round((self.width + MARGIN) * SCALE), round((self.height + MARGIN) * SCALE))
-        image: Image = pil.new("RGB", (size[0] * FINE // SCALE, size[1] * FINE // SCALE), colour("page", theme))
+        image: Image = pil.new(
+            "RGB", (size[0] * PAINT_SCALE // SCALE, size[1] * PAINT_SCALE // SCALE), colour("page", theme)
+        )
         pen = pil_draw.Draw(image)
         for shape in self.shapes:
             _PAINTERS[type(shape)](pen, shape, theme)
-        return image.reduce(FINE // SCALE)
+        return image.reduce(PAINT_SCALE // SCALE)
 
 
-def wide(text: str, size: float) -> float:
-    """About how wide a line of text is."""
-    return LETTER * size * len(text)
+def text_width(text: str, size: float) -> float:
+    """The approximate width of a line of text."""
+    return LETTER_WIDTH * size * len(text)
 
 
 def _roles(shape: Shape) -> tuple[Role | None, ...]:
@@ -170,7 +170,7 @@ def _roles(shape: Shape) -> tuple[Role | None, ...]:
 
 
 def _paint(theme: str, fill: Role | None = None, stroke: Role | None = None, hollow: bool = False) -> str:
-    """Fill and line as attributes, with one class attribute for both; of `hollow` shapes no fill."""
+    """The attributes of fill and stroke, with one class attribute for both; `hollow` shapes have no fill."""
     roles = [(kind, role) for kind, role in (("fill", fill), ("stroke", stroke)) if role]
     classes = f'class="{" ".join(f"{kind[0]}-{role}" for kind, role in roles)}" ' if roles else ""
     colours = [f'{kind}="{colour(role, theme)}"' for kind, role in roles]
@@ -178,7 +178,7 @@ def _paint(theme: str, fill: Role | None = None, stroke: Role | None = None, hol
 
 
 def _svg(shape: Shape, theme: str) -> str:
-    if isinstance(shape, Words):
+    if isinstance(shape, Label):
         weight = ' font-weight="bold"' if shape.bold else ""
         anchor = f' text-anchor="{shape.anchor}"' if shape.anchor != "start" else ""
         return (
@@ -200,7 +200,7 @@ def _svg(shape: Shape, theme: str) -> str:
 
 
 def _head(arrow: Arrow) -> list[tuple[float, float]]:
-    """The three corners of an arrow's point."""
+    """The three corners of an arrow head."""
     length = max(abs(arrow.to_x - arrow.x), abs(arrow.to_y - arrow.y)) or 1
     ahead = (arrow.to_x - arrow.x) / length, (arrow.to_y - arrow.y) / length
     back = arrow.to_x - 6 * ahead[0], arrow.to_y - 6 * ahead[1]
@@ -212,52 +212,61 @@ def _head(arrow: Arrow) -> list[tuple[float, float]]:
     ]
 
 
-def _paint_words(pen: Any, words: Words, theme: str) -> None:
+def _paint_text(pen: Any, words: Label, theme: str) -> None:
     anchor = {"start": "ls", "middle": "ms", "end": "rs"}[words.anchor]
-    font, at = pil_font.load_default(words.size * FINE), (words.x * FINE, words.y * FINE)
+    font, at = pil_font.load_default(words.size * PAINT_SCALE), (words.x * PAINT_SCALE, words.y * PAINT_SCALE)
     pen.text(
-        at, words.text, fill=colour(words.fill, theme), font=font, anchor=anchor, stroke_width=0.2 * FINE * words.bold
+        at,
+        words.text,
+        fill=colour(words.fill, theme),
+        font=font,
+        anchor=anchor,
+        stroke_width=0.2 * PAINT_SCALE * words.bold,
     )
 
 
 def _paint_dot(pen: Any, dot: Dot, theme: str) -> None:
-    x, y, r = dot.x * FINE, dot.y * FINE, dot.radius * FINE
+    x, y, r = dot.x * PAINT_SCALE, dot.y * PAINT_SCALE, dot.radius * PAINT_SCALE
     pen.ellipse((x - r, y - r, x + r, y + r), fill=colour(dot.fill, theme))
 
 
 def _paint_arrow(pen: Any, arrow: Arrow, theme: str) -> None:
     ink = colour(arrow.stroke, theme)
-    pen.line([number * FINE for number in (arrow.x, arrow.y, arrow.to_x, arrow.to_y)], fill=ink, width=FINE)
-    pen.polygon([(x * FINE, y * FINE) for x, y in _head(arrow)], fill=ink)
+    pen.line(
+        [number * PAINT_SCALE for number in (arrow.x, arrow.y, arrow.to_x, arrow.to_y)], fill=ink, width=PAINT_SCALE
+    )
+    pen.polygon([(x * PAINT_SCALE, y * PAINT_SCALE) for x, y in _head(arrow)], fill=ink)
 
 
 def _paint_box(pen: Any, box: Box, theme: str) -> None:
-    x0, y0 = box.x * FINE, box.y * FINE
-    x1, y1 = x0 + box.width * FINE, y0 + box.height * FINE
+    x0, y0 = box.x * PAINT_SCALE, box.y * PAINT_SCALE
+    x1, y1 = x0 + box.width * PAINT_SCALE, y0 + box.height * PAINT_SCALE
     if box.fill:
         pen.rectangle((x0, y0, x1, y1), fill=colour(box.fill, theme))
     if box.hatched:
-        step = 8 * FINE
+        step = 8 * PAINT_SCALE
         offset = step / 2
         while offset < (x1 - x0) + (y1 - y0):
             start = (min(x0 + offset, x1), y0 + max(0, offset - (x1 - x0)))
             end = (x0 + max(0, offset - (y1 - y0)), min(y0 + offset, y1))
-            pen.line((*start, *end), fill=colour("grid", theme), width=FINE)
+            pen.line((*start, *end), fill=colour("grid", theme), width=PAINT_SCALE)
             offset += step
     if not box.stroke:
         return
-    width, ink = round(box.thickness * FINE), colour(box.stroke, theme)
+    width, ink = round(box.thickness * PAINT_SCALE), colour(box.stroke, theme)
     for line in ((x0, y0, x1, y0), (x1, y0, x1, y1), (x1, y1, x0, y1), (x0, y1, x0, y0)):
         for piece in _dashes(line) if box.dashed else (line,):
             pen.line(piece, fill=ink, width=width)
 
 
 def _dashes(line: tuple[float, float, float, float]) -> list[tuple[float, float, float, float]]:
-    """An upright or level line in pieces of 4 units with gaps of 3."""
+    """Cut a horizontal or vertical line into dashes of 4 units with gaps of 3."""
     x0, y0, x1, y1 = line
     length = abs(x1 - x0) + abs(y1 - y0)
-    parts = [(at / length, min(at + 4 * FINE, length) / length) for at in range(0, ceil(length), 7 * FINE)]
+    parts = [
+        (at / length, min(at + 4 * PAINT_SCALE, length) / length) for at in range(0, ceil(length), 7 * PAINT_SCALE)
+    ]
     return [(x0 + a * (x1 - x0), y0 + a * (y1 - y0), x0 + b * (x1 - x0), y0 + b * (y1 - y0)) for a, b in parts]
 
 
-_PAINTERS: dict[type, Any] = {Box: _paint_box, Dot: _paint_dot, Arrow: _paint_arrow, Words: _paint_words}
+_PAINTERS: dict[type, Any] = {Box: _paint_box, Dot: _paint_dot, Arrow: _paint_arrow, Label: _paint_text}
