@@ -32,7 +32,7 @@ from poolcli.dtypes import lookup, numpy_dtype
 from poolcli.engine import choose, run
 from poolcli.engine.choose import ENGINES as ENGINE_ROWS
 from poolcli.engine.compiled.choose import Limits
-from poolcli.engine.numpy.reduce import gathered, steps_of
+from poolcli.engine.numpy.reduce import axis_steps, gathered_reduction
 from poolcli.engine.numpy.sums import float_sums
 from poolcli.errors import PoolError
 from poolcli.ops import LEVELLING, OPERATORS
@@ -212,10 +212,10 @@ def test_sums_of_few_elements_are_those_of_one_axis_after_the_other(data: st.Dat
         region = whole(op.plan(x.shape, x.dtype))
     except RequestError:
         return
-    sums = gathered(region, np.float64, np.add, 0)
+    sums = gathered_reduction(region, np.float64, np.add, 0)
     assert sums is not None
     with np.errstate(all="ignore"):
-        (expected,) = float_sums(steps_of(region), x.astype(np.float64), wide=False)
+        (expected,) = float_sums(axis_steps(region), x.astype(np.float64), wide=False)
         np.testing.assert_array_equal((sums(x) + 0.0).view(np.int64), expected.view(np.int64))
 
 
@@ -376,7 +376,7 @@ def test_an_operator_that_is_added_to_the_table_is_in_the_other_lists(
     monkeypatch.setitem(OPERATORS, "new-one", Added)
     monkeypatch.setattr(ops, "new_one_pool", ops.avg_pool, raising=False)
     assert "new_one_pool" in run_path(poolcli.dask.__file__)["__all__"]
-    assert [(rule.join, rule.given) for rule in rules() if rule.op == "new-one"] == joined
+    assert [(rule.reduction, rule.given) for rule in rules() if rule.op == "new-one"] == joined
 
 
 def test_every_operator_is_known_to_every_engine() -> None:

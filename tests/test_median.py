@@ -82,7 +82,7 @@ def test_windows_are_taken_in_blocks_of_so_many_elements(monkeypatch: pytest.Mon
         sizes.append(elements.size)
         return statistics.median(elements, *rest)
 
-    monkeypatch.setattr(statistics, "ELEMENTS", 1000)
+    monkeypatch.setattr(statistics, "BLOCK_ELEMENTS", 1000)
     monkeypatch.setitem(statistics.STATISTICS, "median", seen)
     x = np.random.default_rng(0).random((1, 1, 30, 30))
     expected = np.median(np.lib.stride_tricks.sliding_window_view(x[0, 0], (3, 3)), axis=(2, 3))

@@ -464,7 +464,7 @@ def test_windows_of_nothing_but_hidden_elements_have_the_index_minus_one(like: s
     hidden = np.zeros(x.shape, np.bool_)
     hidden[1, :, 2:, 4:] = True
     expected = run_region(whole(plan), x, indices=True, engine="numpy")[1]
-    found = run_region(whole(plan), x, indices=True, engine="numpy", hidden=hidden)[1]
+    found = run_region(whole(plan), x, indices=True, engine="numpy", mask=hidden)[1]
     assert expected is not None
     expected[1, :, 1, 2] = -1
     np.testing.assert_array_equal(found, expected)

@@ -166,7 +166,7 @@ def test_what_is_computed_in_pieces_for_the_sake_of_memory_has_the_bits_of_the_w
         x = np.random.default_rng(0).integers(0, 9, SHAPE).astype(dtype)
         expected, places = run(plan, x, engine=engine, indices=indices)
         with monkeypatch.context() as patched:
-            for limit in ("NUMPY_PIECE", "LARGEST_TABLE", "PIECE"):
+            for limit in ("NUMPY_PIECE_BYTES", "MAX_TABLE_BYTES", "PIECE_TABLE_BYTES"):
                 patched.setattr(f"poolcli.engine.{limit}", 500)
             found, found_places = run(plan, x, engine=engine, indices=indices)
         np.testing.assert_array_equal(found, expected)

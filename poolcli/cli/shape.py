@@ -220,7 +220,7 @@ def _input_of(request: ShapeOptions) -> tuple[tuple[int, ...], str, str | None, 
     """Shape, dtype, layout and notes, as typed or from the header of a file."""
     target, layout = request.shape, request.layout
     if _is_typed(target):
-        dtype = request.input_dtype or OPERATORS[request.op].reducer.usual_dtype
+        dtype = request.input_dtype or OPERATORS[request.op].reducer.example_dtype
         return parse_numbers("SHAPE", target), dtype, layout, ()
     from poolcli.cli.settings import DATASET_UNUSED, formats_of, header_options, refuse_width_by_height
     from poolcli.formats import parse_source, read_header

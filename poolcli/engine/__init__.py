@@ -1,4 +1,7 @@
-"""Engines: a region of a plan and what it reads in, pooled values and indices out; all give the same answers."""
+"""Runs an engine on arrays: `run` a whole plan, `run_region` a region of it, `call_of` prepares repeated calls.
+
+All engines give the same bits; `poolcli.engine.choose` selects one.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from poolcli.dtypes import numpy_dtype
-from poolcli.engine.choose import NUMPY, WORTH_LOADING, Tell, choose_engine, warn_once, with_fallback
+from poolcli.engine.choose import MIN_WORK_TO_LOAD, NUMPY, Tell, choose_engine, warn_once, with_fallback
 from poolcli.errors import RequestError
 from poolcli.plan import Plan
 from poolcli.plan.region import Region, parts_of, whole
@@ -27,13 +30,15 @@ if TYPE_CHECKING:
     from poolcli.engine.call import Call
     from poolcli.engine.choose import Engine, Pool
 
-LARGEST_PADDED = 2**62  # positions of taps must fit the int64 of the kernels
-LARGEST_OUTPUT = 2**60  # elements: numpy knows no longer array of int64
-TABLE = 96  # bytes that an engine takes for each output along an axis: where its window begins, its length and divisor
-LARGEST_TABLE = 2**24  # bytes; a region with longer tables is computed in pieces, unless its data is far larger
-PIECE = 2**21  # bytes of the tables of a piece
-NUMPY_PIECE = 2**20  # bytes of input and output; of 2**22 numpy takes four times the memory and no less time
-WORKING_MEMORY = 32 * NUMPY_PIECE  # bytes at most beside input and output: the sums of uint8 are 8 bytes, several times
+MAX_PADDED_LENGTH = 2**62  # positions of taps must fit the int64 of the kernels
+MAX_OUTPUT = 2**60  # elements: numpy has no longer arrays of int64
+# Kernels keep a table per axis: start, length and divisor of each window. A region with larger tables is computed in
+# pieces, unless its data is far larger.
+TABLE_BYTES = 96  # for each output along an axis
+MAX_TABLE_BYTES = 2**24
+PIECE_TABLE_BYTES = 2**21
+NUMPY_PIECE_BYTES = 2**20  # of input and output; with 2**22 numpy takes four times the memory and no less time
+WORKING_MEMORY = 32 * NUMPY_PIECE_BYTES  # at most, besides input and output: sums of uint8 take 8 bytes, several times
 
 
 def run(
@@ -45,7 +50,7 @@ def run(
     engine: str = "auto",
     threads: int | None = None,
 ) -> tuple[NDArray[Any], NDArray[np.int64] | NDArray[np.int32] | None]:
-    """Pooled values in the plan's output shape and dtype, and their indices when asked for."""
+    """Pooled values in the plan's output shape and dtype, and their indices if requested."""
     return run_region(whole(plan), x, out=out, indices=indices, engine=engine, threads=threads)
 
 
@@ -58,12 +63,13 @@ def run_region(
     engine: str = "auto",
     threads: int | None = None,
     tell: Tell | None = None,
-    hidden: NDArray[np.bool_] | None = None,
+    mask: NDArray[np.bool_] | None = None,
 ) -> tuple[NDArray[Any], NDArray[np.int64] | NDArray[np.int32] | None]:
-    """Pooled values of a region, and their indices in the whole array, from the `slab` of the input that it reads;
-    `tell` and `hidden` as in `call_of`.
+    """Pooled values of a region, and their indices in the whole array, from the `slab` of the input that it reads.
+
+    `tell` and `mask` are as in `call_of`.
     """
-    return call_of(region, indices=indices, engine=engine, tell=tell, hidden=hidden)(slab, out, threads)
+    return call_of(region, indices=indices, engine=engine, tell=tell, mask=mask)(slab, out, threads)
 
 
 def call_of(
@@ -72,13 +78,12 @@ def call_of(
     indices: bool = False,
     engine: str = "auto",
     tell: Tell | None = None,
-    hidden: NDArray[np.bool_] | None = None,
+    mask: NDArray[np.bool_] | None = None,
 ) -> Call:
-    """The call that computes a region, its engine chosen and loaded; refused where nothing can compute it. Elements of
-    what it reads that are `hidden` are missing, whatever they are.
+    """Prepare the computation of a region: chooses and loads the engine. Elements where `mask` is True are missing.
 
-    Where no kernel can be had, numpy computes instead and `tell` is told why; without `tell`, `auto` warns, and an
-    engine asked for by name is refused (KernelError).
+    If no kernel can be built, numpy computes instead and `tell` is called with the reason; without `tell`, `auto`
+    warns, and an engine requested by name is refused (KernelError).
     """
     from poolcli.engine.call import Call, too_large
 
@@ -88,92 +93,89 @@ def call_of(
         raise RequestError(f"{plan.op} has no indices: it does not select elements")
     _check_size(plan)
     dtype, shapes = numpy_dtype(plan.output_dtype), (region.input_shape, region.output_shape)
-    if prod(shapes[1]) >= LARGEST_OUTPUT:
+    if prod(shapes[1]) >= MAX_OUTPUT:
         raise too_large(shapes[1], dtype)
     tell = tell or (warn_once if engine == "auto" else None)
     try:
-        pool: Pool = _pool_of(chosen, region, indices, tell, hidden) if prod(shapes[1]) else _nothing
-    except MemoryError as error:  # of what goes along an axis of the output
+        pool = _pool_of(chosen, region, indices, tell, mask) if prod(shapes[1]) else None
+    except MemoryError as error:  # of the tables along an axis of the output
         raise too_large(shapes[1], dtype) from error
-    return Call(region, indices, pool, *shapes, dtype, hidden is not None)
+    return Call(region, indices, pool, *shapes, dtype, mask is not None)
 
 
-def _pool_of(
-    engine: Engine, region: Region, indices: bool, tell: Tell | None, hidden: NDArray[np.bool_] | None
-) -> Pool:
-    def made_by(one: Engine) -> Pool:
+def _pool_of(engine: Engine, region: Region, indices: bool, tell: Tell | None, mask: NDArray[np.bool_] | None) -> Pool:
+    def prepare_with(one: Engine) -> Pool:
         pieces = _pieces_of(region, one)
         return one.load()(region, indices) if len(pieces) == 1 else _pool_pieces(one, region, pieces, indices)
 
-    pool = made_by(engine) if tell is None else with_fallback(partial(made_by, engine), partial(made_by, NUMPY), tell)
-    if not region.plan.missing and hidden is None:
+    if tell is None:
+        pool = prepare_with(engine)
+    else:
+        pool = with_fallback(partial(prepare_with, engine), partial(prepare_with, NUMPY), tell)
+    if not region.plan.missing and mask is None:
         return pool
     from poolcli.engine.numpy.missing import without_missing
 
-    return without_missing(region, pool, hidden)
+    return without_missing(region, pool, mask)
 
 
 def _pieces_of(region: Region, engine: Engine) -> list[Region]:
-    """The region itself, or in pieces that an engine takes little more memory for than for the data.
+    """The region itself, or pieces for which an engine needs little memory besides the data.
 
-    Cuts lie between grains, so that the pieces have the bits of the whole.
+    Cuts are at multiples of the grain, so that the pieces give the same bits as the whole.
     """
     if engine is NUMPY:
-        return [region] if region.nbytes <= NUMPY_PIECE else list(parts_of(region, NUMPY_PIECE))
+        return [region] if region.nbytes <= NUMPY_PIECE_BYTES else list(parts_of(region, NUMPY_PIECE_BYTES))
     axis = max((planned.position for planned in region.plan.axes), key=lambda i: len(region.outputs[i]))
     outputs, grain = region.outputs[axis], region.grains[axis]
-    if TABLE * len(outputs) <= max(LARGEST_TABLE, region.nbytes // 4):
+    if TABLE_BYTES * len(outputs) <= max(MAX_TABLE_BYTES, region.nbytes // 4):
         return [region]
-    step = max(1, PIECE // TABLE // grain) * grain
+    step = max(1, PIECE_TABLE_BYTES // TABLE_BYTES // grain) * grain
     starts = range(outputs.start, outputs.stop, step)
     return [region.cut(axis, range(at, min(at + step, outputs.stop))) for at in starts]
 
 
 def _pool_pieces(engine: Engine, region: Region, pieces: Sequence[Region], indices: bool) -> Pool:
-    """What pools a region piece by piece."""
+    """The function that pools a region piece by piece."""
     prepare_piece = engine.load()
 
     def pool(slab: NDArray[Any], out: NDArray[Any], threads: int | None) -> NDArray[np.int64] | None:
         import numpy as np
 
-        from poolcli.engine.call import in_slab, slices
+        from poolcli.engine.call import rebase_positions, slices
 
         positions = np.empty(out.shape, np.int64) if indices else None
         for piece in pieces:
             reads, place = slices(piece.reads, region.reads), slices(piece.outputs, region.outputs)
             found = prepare_piece(piece, indices)(slab[reads], out[place], threads)
             if positions is not None and found is not None:
-                positions[place] = in_slab(found, region.plan, piece.reads, region.reads)
+                positions[place] = rebase_positions(found, region.plan, piece.reads, region.reads)
         return positions
 
     return pool
 
 
-def _nothing(slab: NDArray[Any], out: NDArray[Any], threads: int | None) -> None:
-    """Pools into an array without elements."""
-
-
 def prepare(plan: Plan, engine: str = "auto") -> str:
-    """The engine that will run `plan` once, by its name."""
-    return choose_engine(plan, engine, WORTH_LOADING).name
+    """The name of the engine for a process that runs `plan` once."""
+    return choose_engine(plan, engine, MIN_WORK_TO_LOAD).name
 
 
 def _check_size(plan: Plan) -> None:
     for axis in plan.axes:
         begin, end = getattr(axis.windows, "pad_begin", 0), getattr(axis.windows, "pad_end", 0)
-        if axis.windows.size + begin + end >= LARGEST_PADDED:
+        if axis.windows.size + begin + end >= MAX_PADDED_LENGTH:
             raise RequestError(
                 f"axis {axis.name} with its pads is 2**62 or longer; only `shape` can answer for such sizes"
             )
 
 
-# What computing needs is loaded while the input is read: reading and decoding let other threads run.
+# The engine is loaded while the input is read, as reading and decoding release the GIL.
 _last: deque[Plan] = deque(maxlen=1)
 
 
-def make_ready() -> None:
-    """Loads what every kernel needs, whatever it computes: what says which of those that are kept are its."""
-    with suppress(Exception):  # whoever computes meets it again
+def warm_up() -> None:
+    """Load what all kernels need: the kernel cache."""
+    with suppress(Exception):  # an error will occur again in the computation
         from poolcli.engine.compiled import kernel_cache
 
         kernel_cache.opened()
@@ -181,10 +183,10 @@ def make_ready() -> None:
 
 @contextmanager
 def prefetched_kernel(plan: Plan, indices: bool, engine: str) -> Iterator[None]:
-    """Imports the engine and loads the kernel of a plan, where one is kept, while what is inside runs; done at its end.
+    """Load the engine and the kernel of a plan in a thread while the block runs.
 
-    A picture of 12 megapixels takes as long to be decoded as numpy and a kernel to be loaded: 0.1 s. Nothing is left to
-    load for the plan of the last array, which that of the next one is in most folders.
+    Loading numpy and a kernel takes 0.1 s, as long as decoding an image of 12 megapixels. For the plan of the last
+    array nothing is left to load; in most folders, all arrays have the same.
     """
     if any(plan is last for last in _last):
         yield
@@ -200,5 +202,5 @@ def prefetched_kernel(plan: Plan, indices: bool, engine: str) -> Iterator[None]:
 
 
 def _load(plan: Plan, indices: bool, engine: str) -> None:
-    with suppress(Exception):  # whoever computes meets it again
+    with suppress(Exception):  # an error will occur again in the computation
         call_of(whole(plan), indices=indices, engine=engine)

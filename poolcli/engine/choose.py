@@ -1,6 +1,4 @@
-"""The engines as a table, which one computes a plan (the one asked for, and under `auto` the compiled one where it
-saves time), and what happens where no kernel can be built.
-"""
+"""The table of engines, the choice of one for a plan, and the fallback to numpy if no kernel can be built."""
 
 from __future__ import annotations
 
@@ -19,8 +17,8 @@ from poolcli.arguments import one_of
 from poolcli.dtypes import lookup
 from poolcli.errors import PoolError, RequestError, error_text
 from poolcli.plan import Plan
-from poolcli.plan.attributes import is_known
-from poolcli.plan.plan import EXACT
+from poolcli.plan.attributes import is_supported
+from poolcli.plan.plan import EXACT_SQUARES_ELEMENTS
 from poolcli.windows import Sliding
 
 if TYPE_CHECKING:
@@ -30,20 +28,20 @@ if TYPE_CHECKING:
     from poolcli.plan.region import Region
 
     Array = NDArray[Any]
-    # pool(slab, out, threads) writes the pooled values to `out` and returns positions inside the plane of the slab (-1:
-    # none) where they were asked for; None for threads is as many as pay
+    # pool(slab, out, threads) writes the pooled values to `out` and returns flat positions in the plane of the slab
+    # (-1: empty window) if indices were requested. threads=None uses as many as save time.
     Pool = Callable[[Array, Array, int | None], NDArray[np.int64] | None]
 
-# The fields of a reducer that each engine reads: one that learns to read a new field adds it to its own.
+# The fields of a reducer that each engine implements; it refuses a reducer that sets others.
 READ_BY_NUMBA = frozenset(
     ["name", "noun", "result", "better", "nothing", "divides", "power", "signed", "votes", "adds", "statistic", "ddof"]
 )
 READ_BY_NUMPY = READ_BY_NUMBA
-COMPARED = (operator.gt, operator.lt)
+COMPARISONS = (operator.gt, operator.lt)
 LARGEST_DIVISOR = 2**31
-LONG = 32  # bits of integers that float64 holds
-LARGEST_MEDIAN = 49  # elements of a window; the time grows with their square
-LARGEST_POWER = 6  # of numbers of at most 32 bits (and of integers), it keeps float64 between 2**-900 and 2**1000
+LONG_BITS = 32  # longer integers do not fit into float64
+MAX_MEDIAN_ELEMENTS = 49  # of a window; the time grows with their square
+MAX_POWER = 6  # sums of this power of float32 or integers stay within the normal range of float64
 
 
 def refusal(plan: Plan) -> str | None:
@@ -56,11 +54,11 @@ def refusal(plan: Plan) -> str | None:
     if (reducer.divides or reducer.is_sum) and largest_divisor(plan) >= LARGEST_DIVISOR:
         what = "adds fewer than 2**31 elements" if reducer.is_sum else "divides by numbers below 2**31"
         return f"numba {what}, the plan up to {largest_divisor(plan)}"
-    # LLVM's powers and numpy's differ in the last bit of float64; other types do not hold it.
+    # pow of LLVM and of numpy differ in the last bit of float64; shorter outputs round it off.
     last_bit = plan.output_dtype == "float64" and reducer.power not in (1, 2)
-    if reducer.power is not None and (reducer.power > LARGEST_POWER or plan.dtype == "float64" or last_bit):
-        return f"numba computes norms with p up to {LARGEST_POWER}, of types of up to 32 bits"
-    if not is_known(reducer, READ_BY_NUMBA) or reducer.better not in (None, *COMPARED):
+    if reducer.power is not None and (reducer.power > MAX_POWER or plan.dtype == "float64" or last_bit):
+        return f"numba computes norms with p up to {MAX_POWER}, of types of up to 32 bits"
+    if not is_supported(reducer, READ_BY_NUMBA) or reducer.better not in (None, *COMPARISONS):
         return f"numba has no {reducer.noun}"
     return _refused_statistic(plan) if reducer.statistic else None
 
@@ -68,24 +66,25 @@ def refusal(plan: Plan) -> str | None:
 def _refused_statistic(plan: Plan) -> str | None:
     source, elements = lookup(plan.dtype), prod(windows.longest for windows in plan.windows)
     if plan.reducer.statistic == "median":
-        if elements > LARGEST_MEDIAN:
-            return f"numba computes medians of up to {LARGEST_MEDIAN} elements, the windows have {elements}"
-        is_long = source.bits > LONG and source.kind != "float" and lookup(plan.output_dtype).kind == "float"
+        if elements > MAX_MEDIAN_ELEMENTS:
+            return f"numba computes medians of up to {MAX_MEDIAN_ELEMENTS} elements, the windows have {elements}"
+        is_long = source.bits > LONG_BITS and source.kind != "float" and lookup(plan.output_dtype).kind == "float"
         return "numba computes medians of 64-bit integers as integers only" if is_long else None
     if plan.reducer.statistic != "deviation":
         return f"numba has no {plan.reducer.noun}"
-    if source.kind == "float" or plan.has_exact_squares or source.bits == LONG:
+    if source.kind == "float" or plan.has_exact_squares or source.bits == LONG_BITS:
         return None
-    return f"numba computes deviations of floats, {LONG}-bit integers, and fewer than {EXACT} shorter ones in a window"
+    few = f"fewer than {EXACT_SQUARES_ELEMENTS} shorter ones in a window"
+    return f"numba computes deviations of floats, {LONG_BITS}-bit integers, and {few}"
 
 
 def largest_divisor(plan: Plan) -> int:
-    """The largest number that a sum may be divided by."""
+    """The largest divisor of a plan."""
     return max(prod(windows.largest_divisor for windows in plan.windows), abs(plan.divisor_override or 0))
 
 
 def is_switched_off() -> bool:
-    """Whether the user of numba wants nothing to be compiled."""
+    """Whether numba's compiler is disabled (NUMBA_DISABLE_JIT)."""
     config = getattr(sys.modules.get("numba"), "config", None)  # None also while another thread imports numba
     if config is not None:
         return bool(config.DISABLE_JIT)
@@ -94,7 +93,7 @@ def is_switched_off() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """An engine by its name; `module` holds its `prepare`, `refusal` says why a plan is not for it."""
+    """An engine: `module` has its `prepare`, `refusal` says why it cannot compute a plan."""
 
     name: str
     module: str
@@ -102,13 +101,13 @@ class Engine:
     refusal: Callable[[Plan], str | None]
 
     def load(self) -> Callable[[Region, bool], Pool]:
-        """What makes of a region, and whether positions are wanted, the function that pools it; imported at need."""
+        """Import `prepare(region, indices)`, which returns the function that pools the region."""
         prepare: Callable[[Region, bool], Pool] = import_module(self.module).prepare
         return prepare
 
 
 def _refused_by_numpy(plan: Plan) -> str | None:
-    known, statistic = is_known(plan.reducer, READ_BY_NUMPY), plan.reducer.statistic
+    known, statistic = is_supported(plan.reducer, READ_BY_NUMPY), plan.reducer.statistic
     if known and statistic is not None:
         from poolcli.engine.numpy.statistics import STATISTICS
 
@@ -121,19 +120,19 @@ NUMPY = Engine("numpy", "poolcli.engine.numpy", False, _refused_by_numpy)
 ENGINES = {engine.name: engine for engine in (NUMBA, NUMPY)}
 
 
-# Measured on 2 cores: loading the first kernel takes a process 60 ms, in which numpy does 3 (float64 averages) to 17
-# (float32 averages) million of these operations.
-WORTH_LOADING = 1_000_000  # by a process that computes one plan
-WORTH_CALLING = 30_000  # by one that may compute it again and again: numpy needs 0.2 ms, which kernels never do
+# Operations from which `auto` uses numba. Measured on 2 cores: loading the first kernel takes 60 ms, in which numpy
+# does 3 (float64 averages) to 17 (float32 averages) million operations.
+MIN_WORK_TO_LOAD = 1_000_000  # of a process that computes one plan
+MIN_WORK = 30_000  # of a process that may compute it repeatedly: numpy takes 0.2 ms, more than any kernel
 WORDS = ("auto", *ENGINES)
 
 
-def choose_engine(plan: Plan, word: str = "auto", worth: int = WORTH_CALLING) -> Engine:
-    """The engine that computes `plan` where `word` is asked for; numpy where that one cannot, and a refusal where
-    neither can.
+def choose_engine(plan: Plan, word: str = "auto", worth: int = MIN_WORK) -> Engine:
+    """The engine for `plan` if `word` is requested; numpy if that engine cannot compute it, a RequestError if neither
+    can.
 
-    `auto` goes by the plan alone (the compiled engine for more than `worth` operations), so that the same call gives
-    the same bits whatever was called, loaded or kept before.
+    `auto` depends on the plan alone (numba for more than `worth` operations), so that the same call gives the same bits
+    whatever was called, loaded or cached before.
     """
     one_of("engine", word, WORDS)
     engine = ENGINES.get(word) or (NUMBA if work_of(plan) > worth else NUMPY)
@@ -147,14 +146,14 @@ def choose_engine(plan: Plan, word: str = "auto", worth: int = WORTH_CALLING) ->
 
 
 def engine_notes(plan: Plan, word: str) -> tuple[str, ...]:
-    """Why the engine that was asked for is not the one that computes `plan`."""
+    """A note if the requested engine cannot compute `plan`."""
     reason = ENGINES[word].refusal(plan) if word in ENGINES else None
     return (f"computed by numpy: {reason}",) if reason else ()
 
 
 def work_of(plan: Plan) -> int:
-    """Element operations of the numpy engine: each axis in turn, last first, one operation for each tap. Modes and
-    statistics are taken of all axes at once.
+    """Element operations of the numpy engine: one per tap, axis by axis; for modes and statistics one per element of
+    each window.
     """
     if plan.reducer.votes or plan.reducer.statistic:
         return prod(plan.output_shape) * prod(axis.windows.longest for axis in plan.axes)
@@ -167,18 +166,18 @@ def work_of(plan: Plan) -> int:
     return work
 
 
-# What happens where no kernel can be built or loaded, because numba or llvmlite is missing, changed or broken: `auto`
-# gives way to numpy and says so once; an engine that was asked for by name is refused.
+# If no kernel can be built or loaded, because numba or llvmlite is missing, incompatible or broken, `auto` falls back
+# to numpy and says so once; an engine that was requested by name is refused.
 Tell = Callable[[str], None]
 
 
 class KernelError(RequestError):
-    """No kernel can be built or loaded in this process; the numpy engine can compute the same."""
+    """No kernel can be built or loaded in this process; numpy can compute the same."""
 
 
 @contextmanager
 def kernel_errors() -> Iterator[None]:
-    """Turns whatever numba and llvmlite raise into a KernelError: what breaks in them is not foreseen here."""
+    """Turn anything that numba and llvmlite raise into a KernelError: a broken installation can fail in any way."""
     try:
         yield
     except (PoolError, MemoryError):
@@ -193,19 +192,19 @@ _warned: list[str] = []
 
 
 def warn_once(reason: str) -> None:
-    """Says in Python, once in a process, why numpy computes what `auto` would have given to numba."""
+    """Warn once per process that numpy computes what `auto` would have given to numba."""
     if not _warned:
         _warned.append(reason)
         warnings.warn(f"poolcli computes with numpy: {reason}", RuntimeWarning, stacklevel=2)
 
 
 def with_fallback(make: Callable[[], Pool], make_other: Callable[[], Pool], tell: Tell) -> Pool:
-    """The function that `make` gives, or that of `make_other` from the moment that no kernel can be had, which `tell`
-    is told with the reason. Kernels are built when an array comes, so that both may be found out.
+    """The function that `make` returns, replaced by that of `make_other` as soon as a KernelError occurs; `tell` gets
+    the reason. The error may come late, as kernels are built when the first array is pooled.
     """
     found: list[Pool] = []
 
-    def give_way(error: KernelError) -> Pool:
+    def fall_back(error: KernelError) -> Pool:
         tell(reason_of(error))
         found[:] = [make_other()]
         return found[0]
@@ -213,17 +212,17 @@ def with_fallback(make: Callable[[], Pool], make_other: Callable[[], Pool], tell
     try:
         found.append(make())
     except KernelError as error:
-        return give_way(error)
+        return fall_back(error)
 
     def pool(slab: NDArray[Any], out: NDArray[Any], threads: int | None) -> NDArray[Any] | None:
         try:
             return found[0](slab, out, threads)
         except KernelError as error:
-            return give_way(error)(slab, out, threads)
+            return fall_back(error)(slab, out, threads)
 
     return pool
 
 
 def reason_of(error: KernelError) -> str:
-    """The message of the error without what it proposes."""
+    """The message of the error without its remedy."""
     return str(error).partition(";")[0]

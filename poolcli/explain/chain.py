@@ -144,7 +144,7 @@ def chain_of(shape: tuple[int, ...], layout: str, layers: Iterable[LayerSpec]) -
     found, current = [], shape
     for number, layer in enumerate(layers, 1):
         try:
-            plan = make_plan(layer.op, current, layer.op.reducer.usual_dtype, layout=layout)
+            plan = make_plan(layer.op, current, layer.op.reducer.example_dtype, layout=layout)
         except RequestError as error:
             raise RequestError(f"layer {number}, {layer.text}: {without_hints(error.message)}") from None
         current = plan.output_shape

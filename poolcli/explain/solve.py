@@ -16,7 +16,7 @@ from poolcli.layouts import check_layout, check_shape, default_layout, spatial_a
 from poolcli.message_fields import field
 from poolcli.ops import OPERATORS
 from poolcli.plan import Plan, plan_or_none
-from poolcli.plan.attributes import SlidingAttributes, with_both_ends
+from poolcli.plan.attributes import SlidingAttributes, expand_pads
 from poolcli.plan.resolve import check_lengths
 from poolcli.suggestions import did_you_mean, join_words
 from poolcli.windows import ceil_div, extent, same_pads, sliding_output
@@ -123,7 +123,7 @@ def solve(
     >>> [answer.op.kernel for answer in solve("max", (1, 64, 112, 112), 56, strides=2)][:2]
     [(2,), (3,)]
     """
-    return find_answers(parse_question(op, with_both_ends(given), shape, wanted, layout))
+    return find_answers(parse_question(op, expand_pads(given), shape, wanted, layout))
 
 
 def parse_question(
@@ -218,7 +218,7 @@ def _record(asked: Question, words: dict[str, str], axes: Sequence[AxisOption]) 
 
 def _accepted(asked: Question, i: int, words: dict[str, str], options: Sequence[AxisOption]) -> Iterator[AxisOption]:
     """The options that the dialect accepts on a shape whose spatial axes are all as this one."""
-    shape, dtype = (1, 1, *(asked.sizes[i],) * len(asked.sizes)), asked.op.reducer.usual_dtype
+    shape, dtype = (1, 1, *(asked.sizes[i],) * len(asked.sizes)), asked.op.reducer.example_dtype
     for option in options:
         alone = plan_or_none(_record(asked, words, (option,)), shape, dtype)
         if alone and not alone.empty_windows:
@@ -233,7 +233,7 @@ def _reachable(asked: Question, i: int, wanted: int) -> bool:
 
 def _verified(asked: Question, op: SlidingAttributes) -> Answer | None:
     """The answer, if its plan gives the wanted lengths without empty windows, and would not with floor."""
-    dtype = asked.op.reducer.usual_dtype
+    dtype = asked.op.reducer.example_dtype
     plan = plan_or_none(op, asked.shape, dtype, layout=asked.layout)
     if plan is None or plan.empty_windows or tuple(w.output for w in plan.windows) != asked.wanted:
         return None

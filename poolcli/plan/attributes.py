@@ -1,7 +1,7 @@
-"""The attributes of operators as they are given, before a shape is known.
+"""The attributes of operators as the caller gives them, before a shape is known, and the record of a reducer.
 
-An operator (`poolcli.ops`) is one of these records with a name and a reducer. The metadata of each field say how its
-value is read; values that are wrong for every shape are refused when the record is created.
+An operator (`poolcli.ops`) is one of these records with a name and a reducer. The metadata of each field parse and
+validate its value; values that are wrong for every shape are refused when the record is created.
 """
 
 from __future__ import annotations
@@ -34,36 +34,36 @@ from poolcli.windows import Bins
 
 @dataclass(frozen=True, slots=True)
 class Reducer:
-    """How the elements of a window become one number: by comparing them, by votes, by a sum, or as a statistic.
+    """How the elements of a window become one number: by comparisons, votes, a sum, or a statistic.
 
-    Its fields alone decide what is computed, never its name. An engine refuses a reducer that has not exactly one of
-    `better`, `votes`, `adds` and `statistic`, or that sets a field which the engine does not read.
+    Its fields alone decide what is computed, never its name. An engine refuses a reducer that does not have exactly one
+    of `better`, `votes`, `adds` and `statistic`, or that sets a field which the engine does not read.
 
     Attributes
     ----------
     name, noun : str
-        Its name, and that of its result in a sentence.
+        Its name, and the noun for its result in sentences.
     result : {"element", "number", "total", "float", "deviation"}
-        An element of the window; a number between them, rounded half to even for integer types; their sum, for integers
-        of 64 bits; any number, which needs a float type; or the same, by default of 32 or 64 bits.
+        An element of the window; a number between them, rounded half to even for integer types; their sum, by default
+        in 64 bits for integers; any number, which needs a float type; the same, by default float32 or float64.
     better : function, optional
         `better(a, b)`: whether a wins over b.
     nothing : {0, 1}
-        The limit of a type that loses against every element: 0 the lowest, 1 the highest.
+        The limit of the type that is the identity of the comparison: 0 the lowest, 1 the highest.
     divides : bool
-        Whether the sum is divided by the count of the plan.
+        Whether the sum is divided by the plan's divisor.
     power : float, optional
         Adds abs(x)**power and takes the root of the sum; None adds x.
     signed : bool
-        Adds x**power, and multiplies by the kernel size before the root is taken.
+        Adds x**power, and multiplies by the kernel size before taking the root.
     votes : bool
-        Takes the most frequent value, of equally frequent ones the smallest; for integers and bool.
+        Takes the most frequent value, the smallest of equally frequent ones; for integers and bool.
     adds : bool
         Adds elements or their powers.
     statistic : str, optional
-        Takes all elements of a window at once, as `STATISTICS` in `poolcli/engine/numpy/statistics.py` says.
+        A function of all elements of a window, a key of `STATISTICS` in `poolcli/engine/numpy/statistics.py`.
     ddof : float
-        How much less than the number of elements a standard deviation is divided by.
+        The divisor of a standard deviation is the number of elements minus this.
     """
 
     name: str
@@ -81,26 +81,26 @@ class Reducer:
 
     @property
     def picks(self) -> bool:
-        """Whether one element of each window wins, so that it has a position."""
+        """Whether it selects one element of each window, which has an index."""
         return self.better is not None
 
     @property
-    def usual_dtype(self) -> str:
-        """A type that it takes, where only a shape is given."""
+    def example_dtype(self) -> str:
+        """A type that it accepts, for plans from a shape alone."""
         return "uint8" if self.votes else "float32"
 
     @property
     def is_sum(self) -> bool:
-        """Whether the result is the sum itself, as if it were divided by 1."""
+        """Whether the result is the plain sum."""
         return self.adds and self.power is None and not self.divides
 
 
 @lru_cache(maxsize=64)
-def is_known(reducer: Reducer, read: frozenset[str]) -> bool:
+def is_supported(reducer: Reducer, read: frozenset[str]) -> bool:
     """Whether an engine that reads these fields can compute the reducer."""
-    ways = (reducer.better is not None, reducer.votes, reducer.adds, reducer.statistic is not None)
-    others = (own for own in fields(reducer) if own.name not in read)
-    return sum(ways) == 1 and all(getattr(reducer, own.name) == own.default for own in others)
+    kinds = (reducer.better is not None, reducer.votes, reducer.adds, reducer.statistic is not None)
+    unread = (own for own in fields(reducer) if own.name not in read)
+    return sum(kinds) == 1 and all(getattr(reducer, own.name) == own.default for own in unread)
 
 
 MEAN = Reducer("mean", "average", "number", divides=True, adds=True)
@@ -109,9 +109,9 @@ MAXIMUM = Reducer("max", "maximum", "element", better=operator.gt)
 
 @dataclass(frozen=True)
 class Operator:
-    """The base of all records: the name of the operator, its title in sentences, and its reducer.
+    """The base of all operators: its name, its title in sentences, and its reducer.
 
-    An operator that no framework has takes the limits of the operator `rules_of`.
+    An operator that no framework has follows the limits of the operator `rules_of`.
     """
 
     name: ClassVar[str]
@@ -134,8 +134,8 @@ BOTH_AND_ENDS = (
 )
 
 
-def with_both_ends(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The attributes with `pads` as `pads_begin` and `pads_end`.
+def expand_pads(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace `pads` by `pads_begin` and `pads_end`.
 
     >>> with_both_ends({"kernel": 3, "pads": 1})
     {'kernel': 3, 'pads_begin': 1, 'pads_end': 1}
@@ -148,7 +148,7 @@ def with_both_ends(given: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class SlidingAttributes(Operator):
-    """Attributes of sliding windows. A single number is for every axis; None is the dialect's default."""
+    """Attributes of sliding windows. A single number applies to every axis; None is the dialect's default."""
 
     kernel: PerAxis = field(metadata=read(numbers_from(1)))
     strides: PerAxis | None = field(default=None, metadata=read(optional(numbers_from(1))))
@@ -171,7 +171,7 @@ class SlidingAttributes(Operator):
 
 @dataclass(frozen=True)
 class DividingAttributes(SlidingAttributes):
-    """With the attributes of averages: what the divisor counts."""
+    """Sliding windows with the attributes of averages."""
 
     exclude_pad: bool | None = field(default=None, metadata=read(optional(flag)))
     divisor_override: int | None = field(default=None, metadata=read(optional(divisor)))
@@ -179,14 +179,14 @@ class DividingAttributes(SlidingAttributes):
 
 @dataclass(frozen=True)
 class PickingAttributes(SlidingAttributes):
-    """With the attributes of indices: the first axis that they count over, and their type."""
+    """Sliding windows with the attributes of indices: the first axis that they count over, and their type."""
 
     axis: int | None = field(default=None, metadata=read(optional(whole_number)))
     index_element_type: str = field(default="i64", metadata=read(word_of(tuple(INDEX_TYPES))))
 
 
-def _size(name: str, value: object) -> PerAxis | Fit:
-    """Numbers for each axis, or the pixels that images are fitted into."""
+def _output_size(name: str, value: object) -> PerAxis | Fit:
+    """Parse an output size: numbers for each axis, or the box that images are fitted into."""
     found: PerAxis | Fit = value if isinstance(value, Fit) else numbers_from(1)(name, value)
     return found
 
@@ -195,7 +195,7 @@ def _size(name: str, value: object) -> PerAxis | Fit:
 class BinAttributes(Operator):
     """Attributes of adaptive windows: the spatial size of the output."""
 
-    output_size: PerAxis | Fit = field(metadata=read(_size))
+    output_size: PerAxis | Fit = field(metadata=read(_output_size))
     like: str = field(default="openvino", metadata=read(word_of(tuple(DIALECTS))))
 
     def windows_of(self, size: int, output: int) -> Bins:
@@ -205,11 +205,11 @@ class BinAttributes(Operator):
 
 @dataclass(frozen=True)
 class PickingBinAttributes(BinAttributes):
-    """With the type of indices."""
+    """Adaptive windows with the type of indices."""
 
     index_element_type: str = field(default="i64", metadata=read(word_of(tuple(INDEX_TYPES))))
 
 
 Attributes = SlidingAttributes | BinAttributes
-# The fields of more than one operator; others, such as the p of LpPool, belong to one.
+# The fields that several operators share; others, such as the p of LpPool, belong to one.
 SHARED = {own.name for record in (DividingAttributes, PickingAttributes) for own in fields(record)}

@@ -1,4 +1,4 @@
-"""From an operator, a shape and a type to the plan: layouts, types, indices and windows without input."""
+"""Makes a plan from an operator, a shape and a type: checks the types, and adds indices and facts to the windows."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ def make_plan(
     min_count: object = None,
     nodata: float | None = None,
 ) -> Plan:
-    """The plan of `op` on an array of `shape` and `dtype`, without elements that are `missing`; every refusal is a
-    RequestError. `nodata` is the result of windows whose elements are all missing, or that have fewer than `min_count`.
+    """Plan `op` on an array of `shape` and `dtype`. Every refusal is a RequestError.
+
+    Elements equal to `missing` are excluded. `nodata` is the result of windows whose elements are all missing, or that
+    have fewer than `min_count` valid ones.
     """
     shape = check_shape(shape)
     guessed = not layout
@@ -52,8 +54,8 @@ def make_plan(
     longest = prod(axis.windows.longest for axis in axes)
     target = _default_dtype(reducer, source) if output_dtype is None else lookup(output_dtype)
     _check_dtypes(reducer, source, target, longest)
-    gone = check_missing(missing_from(missing), source)
-    least = min_count_from(min_count) if gone else None
+    excluded = check_missing(missing_from(missing), source)
+    least = min_count_from(min_count) if excluded else None
     filled = prod(axis.windows.output - axis.windows.empty_windows for axis in axes)
     empty = prod(axis.windows.output for axis in axes) - filled
     override = op.divisor_override if isinstance(op, DividingAttributes) else None
@@ -79,18 +81,18 @@ def make_plan(
         guessed=guessed,
         facts=(
             *resolved.facts,
-            *_unread(axes),
-            *_nothing(reducer, axes, empty, override, source, target),
-            *_left_out(reducer, gone, least, target, nodata),
+            *_unused_facts(axes),
+            *_empty_window_facts(reducer, axes, empty, override, source, target),
+            *_missing_facts(reducer, excluded, least, target, nodata),
         ),
-        missing=gone,
+        missing=excluded,
         min_count=least,
-        nodata=nodata if gone else None,
+        nodata=nodata if excluded else None,
     )
 
 
 def plan_or_none(op: Attributes, shape: Sequence[int], dtype: object, **words: Any) -> Plan | None:
-    """The same; None where it is refused."""
+    """The plan, or None if it is refused."""
     try:
         return make_plan(op, shape, dtype, **words)
     except RequestError:
@@ -98,7 +100,7 @@ def plan_or_none(op: Attributes, shape: Sequence[int], dtype: object, **words: A
 
 
 def _default_dtype(reducer: Reducer, source: DType) -> DType:
-    """The type of results where none is given."""
+    """The default type of the output."""
     if reducer.result == "total" and source.kind != "float":
         return lookup("uint64" if source.kind == "uint" else "int64")
     if reducer.result == "deviation":
@@ -107,8 +109,9 @@ def _default_dtype(reducer: Reducer, source: DType) -> DType:
 
 
 def _check_dtypes(reducer: Reducer, source: DType, target: DType, longest: int) -> None:
-    """Refuses a type that cannot hold every result of windows of up to `longest` elements. Sums beyond 64 bits are left
-    to those who add.
+    """Refuse a type that cannot hold every result of windows of up to `longest` elements.
+
+    Whether a sum fits into 64 bits depends on the data; engines check it.
     """
     a_result = f"{'an' if reducer.noun[0] in 'aeioL' else 'a'} {reducer.noun}"
     if reducer.result in ("number", "total") and target.kind == "bool":
@@ -137,7 +140,7 @@ def _check_dtypes(reducer: Reducer, source: DType, target: DType, longest: int) 
 
 
 def _check_override_range(axes: Sequence[AxisPlan], source: DType, target: DType, override: int) -> None:
-    """Refuses a divisor_override whose quotients can leave an integer output type."""
+    """Refuse a divisor_override with which results can exceed an integer output type."""
     if not target.is_integer:
         return
     largest = prod(min(axis.windows.size, getattr(axis.windows, "kernel", 1)) for axis in axes)
@@ -150,17 +153,17 @@ def _check_override_range(axes: Sequence[AxisPlan], source: DType, target: DType
         )
 
 
-def _unread(axes: Sequence[AxisPlan]) -> Iterator[Fact]:
+def _unused_facts(axes: Sequence[AxisPlan]) -> Iterator[Fact]:
     for axis in axes:
         if axis.windows.unused:
             unused, verb = axis.windows.unused, "is" if axis.windows.unused == 1 else "are"
             yield Fact("unread", f"axis {axis.name}: {unused} of {axis.windows.size} input elements {verb} unused")
 
 
-def _nothing(
+def _empty_window_facts(
     reducer: Reducer, axes: Sequence[AxisPlan], empty: int, override: int | None, source: DType, target: DType
 ) -> Iterator[Fact]:
-    """The result of windows without input; refused if the type has no value for it."""
+    """The result of windows without input; refused if the output type has no value for it."""
     if not empty:
         return
     counts_pads = any(isinstance(axis.windows, Sliding) and axis.windows.counted != "inside" for axis in axes)
@@ -187,31 +190,29 @@ def _nothing(
     yield Fact("empty_windows", f"{none}: {result}", result)
 
 
-def _left_out(
+def _missing_facts(
     reducer: Reducer, missing: Missing, least: MinCount | None, target: DType, nodata: float | None
 ) -> Iterator[Fact]:
-    """The result of windows whose elements are all missing."""
+    """The result of windows without enough valid elements."""
     if not missing:
         return
-    numbers = " and ".join(map(_shown, missing))
+    numbers = " and ".join(map(_number_text, missing))
     if nodata is None and target.kind != "float":
         nodata = missing[0]
-    left = "nan" if nodata is None else _shown(nodata) + (" again" if nodata in missing else "")
+    left = "nan" if nodata is None else _number_text(nodata) + (" again" if nodata in missing else "")
     result = left + (", the index -1" if reducer.picks else "")
     few = "without other elements" if least is None else f"with fewer than {least} other elements"
     yield Fact("missing", f"elements equal to {numbers} are missing and excluded; windows {few} give {result}")
 
 
-def _shown(number: float) -> str:
+def _number_text(number: float) -> str:
     return f"{number:.9g}" if isinstance(number, float) else str(number)
 
 
 def _indices(
     op: Attributes, dialect: Dialect, axes: Sequence[AxisPlan], layout: str, shape: Sequence[int]
 ) -> tuple[dict[str, object], IndexPlan | None]:
-    """The attributes of indices as they are used, and what indices count; `axis` is None where they count by another
-    base.
-    """
+    """The attributes of indices with defaults filled in, and what indices count."""
     if not isinstance(op, PickingAttributes | PickingBinAttributes):
         return {}, None
     letters = ("N", "C", *(axis.name for axis in axes))
@@ -223,7 +224,7 @@ def _indices(
         base, axis = dialect.index_base, index_axis(op, dialect, len(sizes))
         used = {"axis": axis if base == "axis" else None} | used
     modulus = prod(sizes[1:]) if base == "channels_last" else prod(sizes[axis:])
-    if op.index_element_type == "i32" and modulus > 2**31:  # no array is too large for the other, only a shape can be
+    if op.index_element_type == "i32" and modulus > 2**31:
         raise RequestError(f"{field('index_element_type', 'i32')} cannot hold indices up to {modulus - 1}; use i64")
     if base == "channels_last":
         rule = "spatial position * C + c, inside one image (channels last)"

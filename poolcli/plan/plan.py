@@ -1,4 +1,4 @@
-"""The plan: everything that is known about a pooling before data is read."""
+"""The plan: everything that is known about a pooling before data is read (`Plan`), and its facts for the user."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ if TYPE_CHECKING:
     from poolcli.explain.explanation import Explanation
     from poolcli.explain.picture import Picture
 
-SHORT = 16  # bits of integers whose standard deviations are computed from exact sums,
-EXACT = 1 << 15  # in windows of fewer elements
+# Sums of squares of integers of up to 16 bits, in windows of fewer than 2**15 elements, are exact in 64 bits.
+EXACT_SQUARES_BITS = 16
+EXACT_SQUARES_ELEMENTS = 1 << 15
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
     """A note for the user about a plan.
 
-    `message` has its fields marked, for `poolcli.message_fields` to spell; `str` spells them as in Python. `result` is
-    the result of a window without input.
+    `message` marks its fields, which `poolcli.message_fields` spells as options; `str` spells them as in Python.
+    `result` is the result of a window without input.
     """
 
     kind: Literal["file", "layout", "strides", "pads_ignored", "window_dropped", "unread", "empty_windows", "missing"]
@@ -44,7 +45,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class AxisPlan:
-    """One spatial axis: its letter, its position in the array, its windows and the formula of its length."""
+    """One spatial axis: its letter, its position in the layout, its windows, and the formula of its output length."""
 
     name: str
     position: int
@@ -75,7 +76,7 @@ class Plan:
     layout : str
         One letter per axis; shapes are in this order.
     guessed : bool
-        Whether only the number of axes determined the layout.
+        Whether the layout is assumed from the number of axes.
     input_shape, output_shape : tuple of int
     dtype, output_dtype : str
     axes : tuple of AxisPlan
@@ -92,11 +93,11 @@ class Plan:
     missing : tuple
         Nodata values, excluded from every window.
     min_count : int or str or None
-        Least number of valid elements of a window, or their least share, such as "50%"; a window of fewer is missing.
+        Minimum number of valid elements of a window, or their share, such as "50%"; a window with fewer gives `nodata`.
     nodata : int or float or None
-        Result of a window that is missing; None is NaN, or for integers the first of `missing`.
+        Result of windows without enough valid elements; None is NaN, or for integers the first of `missing`.
     given : record or None
-        Attributes as they were given, before defaults and shapes were applied.
+        Attributes as the caller gave them, before defaults and shapes were applied.
     """
 
     op: str
@@ -254,14 +255,14 @@ class Plan:
 
     @property
     def is_weighted(self) -> bool:
-        """Whether elements count in part."""
+        """Whether elements have weights (areas)."""
         return any(isinstance(axis.windows, Cells) for axis in self.axes)
 
     @property
     def has_exact_squares(self) -> bool:
-        """Whether sums of the squares of a window's elements are exact in 64 bits."""
+        """Whether the sum of squares of a window is exact in 64 bits."""
         source, elements = lookup(self.dtype), prod(windows.longest for windows in self.windows)
-        return source.kind != "float" and source.bits <= SHORT and elements < EXACT
+        return source.kind != "float" and source.bits <= EXACT_SQUARES_BITS and elements < EXACT_SQUARES_ELEMENTS
 
     @property
     def windows(self) -> tuple[AxisWindows, ...]:

@@ -1,4 +1,4 @@
-"""A region: the part of a plan's outputs that one tile, chunk or process computes."""
+"""A region: the part of a plan's outputs that one tile, chunk or process computes, and the input that it reads."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Ranges = tuple[range, ...]  # of an array: the indices along each axis of the la
 class Region:
     """A plan and a range of its outputs along each axis of the layout.
 
-    The kernel and the order of additions are chosen by the whole plan, so that a region that begins at multiples of
-    `grains` gives the same bits as the whole.
+    The whole plan determines the kernel and the order of additions. So a region that begins at multiples of `grains`
+    gives the same bits as the whole.
     """
 
     plan: Plan
@@ -34,7 +34,7 @@ class Region:
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """The shape of the input that it reads."""
+        """The shape of the part of the input that it reads."""
         return tuple(map(len, self.reads))
 
     @property
@@ -50,7 +50,7 @@ class Region:
 
     @property
     def grains(self) -> tuple[int, ...]:
-        """The step along each axis between outputs at which it may be cut."""
+        """The step between possible cuts along each axis."""
         found = [1] * len(self.outputs)
         for axis in self.plan.axes:
             found[axis.position] = axis.windows.grain
@@ -73,7 +73,7 @@ def whole(plan: Plan) -> Region:
 
 
 def parts_of(region: Region, most: int) -> Iterator[Region]:
-    """Cuts the region into parts in C order, each of about `most` bytes with its input."""
+    """Cut the region into parts in C order, each of about `most` bytes of input and output."""
     if prod(region.output_shape):
         yield from _parts(region, 0, most)
 

@@ -1,4 +1,4 @@
-"""From attributes, dialect and sizes to the windows of each axis, or a refusal."""
+"""Resolves attributes under the rules of a dialect to the windows of each axis, or refuses them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from poolcli.windows import Bins, Cells, Counted, Sliding, ceil_div, extent, sam
 Numbers = tuple[int, ...]
 
 PER_AXIS = ("kernel", "strides", "pads_begin", "pads_end", "dilations")
-MOST_PADS = 2**31  # that a message proposes
+MAX_PROPOSED_PADS = 2**31  # a message does not propose larger pads
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """The plan of each axis, the attributes with defaults filled in, what sums are divided by, and notes."""
+    """The plan of each axis, the attributes with defaults filled in, the rule of the divisor, and facts."""
 
     axes: tuple[AxisPlan, ...]
     attributes: dict[str, object]
@@ -39,14 +39,14 @@ class Resolved:
 
 
 def check_lengths(axes: str, sizes: Sequence[int]) -> None:
-    """Refuses spatial axes without elements."""
+    """Refuse spatial axes without elements."""
     for axis, size in zip(axes, sizes, strict=True):
         if size < 1:
             raise RequestError(f"axis {axis} of the input is {size} long, but a window needs at least 1 element")
 
 
 def resolve(op: Attributes, dialect: Dialect, layout: str, shape: Sequence[int]) -> Resolved:
-    """The windows of `op` on the spatial axes of `shape`, or a refusal."""
+    """Resolve `op` on the spatial axes of `shape`; every refusal is a RequestError."""
     positions = spatial_axes(layout)
     names, sizes = "".join(layout[i] for i in positions), tuple(shape[i] for i in positions)
     check_lengths(names, sizes)
@@ -59,7 +59,7 @@ def resolve(op: Attributes, dialect: Dialect, layout: str, shape: Sequence[int])
 
 
 def support_of(op: Attributes, dialect: Dialect) -> Support:
-    """The operator in the dialect; refused if the dialect does not have it."""
+    """The operator in the dialect; a RequestError if the dialect does not have it."""
     support = dialect.operators.get(op.rules_of or op.name)
     if support is None:
         able = [f"{field('like', d.name)}" for d in DIALECTS.values() if (op.rules_of or op.name) in d.operators]
@@ -118,7 +118,7 @@ def _resolve_sliding(
 
 
 def _check_words(op: SlidingAttributes, dialect: Dialect) -> str:
-    """The rounding rule that `rounding_type` means in the dialect; refuses words that it does not have."""
+    """The rounding rule of `rounding_type` in the dialect; refuses words that it does not have."""
     if op.auto_pad not in dialect.auto_pads:
         raise RequestError(
             f"{dialect.title} has no auto_pad {op.auto_pad}; use {' or '.join(dialect.auto_pads)}{hint_other_dialect()}"
@@ -139,7 +139,7 @@ def _resolve_call(
     sizes: Sequence[int],
     facts: list[Fact],
 ) -> SlidingCall:
-    """The attributes as numbers for each axis, with the pads that `auto_pad` sets."""
+    """The attributes with one number per axis, and with the pads that `auto_pad` sets."""
     kernel = per_axis("kernel", op.kernel, axes)
     strides = _resolve_strides(op, dialect, axes, kernel, facts)
     dilations = per_axis("dilations", op.dilations, axes)
@@ -179,7 +179,7 @@ def _resolve_strides(op: SlidingAttributes, dialect: Dialect, axes: str, kernel:
 
 
 def _resolve_exclude(op: SlidingAttributes, dialect: Dialect, support: Support) -> bool | None:
-    """Whether padding is left out of the divisor; None for operators without a divisor."""
+    """Whether the divisor excludes padding; None for operators without a divisor."""
     if not isinstance(op, DividingAttributes):
         return None
     if op.exclude_pad is False and not support.include_pad:
@@ -190,10 +190,10 @@ def _resolve_exclude(op: SlidingAttributes, dialect: Dialect, support: Support) 
 
 
 def _check_pads(axis: str, w: Sliding, dialect: Dialect, exclude: bool | None, limited: bool) -> None:
-    """Refuses a window that does not fit, and pads that the framework or `exclude_pad` does not allow."""
-    most = _most_pads(dialect, w.kernel) if limited else 0
+    """Refuse a window that does not fit, and pads that the framework or `exclude_pad` does not allow."""
+    most = _pad_limit(dialect, w.kernel) if limited else 0
     if w.room < 0:
-        raise RequestError(_too_large(axis, w, most))
+        raise RequestError(_window_too_large(axis, w, most))
     pads = f"axis {axis} has pads {w.pad_begin},{w.pad_end}"
     longest = max(w.pad_begin, w.pad_end)
     if limited and dialect.symmetric_pads and w.pad_begin != w.pad_end:
@@ -210,26 +210,26 @@ def _check_pads(axis: str, w: Sliding, dialect: Dialect, exclude: bool | None, l
         )
 
 
-def _most_pads(dialect: Dialect, kernel: int) -> float:
+def _pad_limit(dialect: Dialect, kernel: int) -> float:
     """The largest pad that the framework allows for a kernel."""
     return {None: inf, "half_kernel": kernel // 2, "below_kernel": kernel - 1}[dialect.pad_limit]
 
 
-def _too_large(axis: str, w: Sliding, most: float) -> str:
+def _window_too_large(axis: str, w: Sliding, most: float) -> str:
     padded = w.size + w.pad_begin + w.pad_end
     fits = (padded - 1) // w.dilation + 1
     what = f"kernel {w.kernel}" + (f" with dilation {w.dilation} spans {w.extent} and" if w.dilation > 1 else "")
     pads = f"with pads {w.pad_begin},{w.pad_end}" if padded > w.size else "without padding"
     needed = max(w.pad_begin, w.pad_end) + ceil_div(-w.room, 2)
     return f"axis {axis} is {w.size} long, {what} {pads} leaves no window; use {field('kernel', fits)}" + (
-        f" or {field('pads', needed)}" if needed <= min(most, MOST_PADS) else ""
+        f" or {field('pads', needed)}" if needed <= min(most, MAX_PROPOSED_PADS) else ""
     )
 
 
 def _divisor(
     op: SlidingAttributes, dialect: Dialect, exclude: bool | None, call: SlidingCall
 ) -> tuple[Counted, str | None]:
-    """What the divisor counts, and a sentence about it; None if nothing is divided."""
+    """What the divisor counts, and a phrase about it, None if the operator does not divide."""
     if not op.reduction(dialect).divides:
         return "inside", None
     if isinstance(op, DividingAttributes) and op.divisor_override is not None:
@@ -246,7 +246,7 @@ def _divisor(
 
 
 def _formula(w: Sliding, rounding: str, dropped: bool) -> str:
-    """The formula of an axis' output length with its numbers."""
+    """The formula of an output length, with numbers."""
     span = f"{w.size}+{w.pad_begin}+{w.pad_end}-{w.extent}"
     if rounding == "floor":
         return f"({span})//{w.stride} + 1 = {w.output}"

@@ -84,10 +84,10 @@ def _georeferenced(metadata: Metadata, x: Grid | None, y: Grid | None) -> Metada
 
 def _pooled(mask: NDArray[Any], plan: Plan, layout: str) -> NDArray[Any]:
     """Which results are missing, as the mask of a picture says it, in the layout in which the output is stored."""
-    from poolcli.engine.numpy.missing import are_hidden
+    from poolcli.engine.numpy.missing import masked_windows
 
     region = whole(plan)
-    return convert_layout(are_hidden(region, hidden_from(mask, region)), plan.layout, layout)
+    return convert_layout(masked_windows(region, hidden_from(mask, region)), plan.layout, layout)
 
 
 def hidden_from(mask: NDArray[Any], region: Region) -> NDArray[Any]:

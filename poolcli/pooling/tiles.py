@@ -258,7 +258,7 @@ def pool_part(work: Work, region: Region, slab: Array, hidden: Array | None = No
     with work.clock.phase("compute"):
         tell = work.note if work.may_fall_back else None
         results = run_region(
-            region, slab, indices=work.indices, engine=work.engine, threads=work.threads, tell=tell, hidden=hidden
+            region, slab, indices=work.indices, engine=work.engine, threads=work.threads, tell=tell, mask=hidden
         )
     work.clock.move("compute", "compile", seconds_spent() - before)
     return results

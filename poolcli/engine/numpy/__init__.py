@@ -1,7 +1,7 @@
-"""The numpy engine: what the plan's reducer says, computed to be read beside the specification.
+"""The numpy engine, written to be read beside the specification; `prepare` returns the function that pools a region.
 
-Integers are summed exactly; float16 and float32 in float64; float64 in pairs of float64 that carry the rounding error
-of every addition.
+Accumulators: integers are summed exactly, float16 and float32 in float64, and float64 in pairs of float64 that carry
+the rounding error of every addition.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from poolcli.engine.numpy.best import Better, best_of, winners_of
-from poolcli.engine.numpy.reduce import Joined
+from poolcli.engine.numpy.reduce import ArrayFunction, Better, winners, winners_with_positions
 from poolcli.engine.numpy.statistics import statistic_of
 from poolcli.engine.numpy.sums import mean_of, power_mean_of
 from poolcli.engine.rounding import Array, storable
@@ -24,11 +23,11 @@ if TYPE_CHECKING:
     from poolcli.engine.choose import Pool
 
 
-_silently = np.errstate(all="ignore")  # around a function it takes half the time of a block
+_without_warnings = np.errstate(all="ignore")  # as a decorator it takes half the time of a block
 
 
 def prepare(region: Region, indices: bool) -> Pool:
-    """What pools the region, of any array that it reads."""
+    """The function that pools the region."""
     reducer = region.plan.reducer
     if reducer.better is not None:
         return _pick(region, reducer.better, indices)
@@ -41,10 +40,10 @@ def prepare(region: Region, indices: bool) -> Pool:
 
 def _pick(region: Region, better: Better, indices: bool) -> Pool:
     if not indices:
-        return _values(winners_of(region, better))
-    best = best_of(region, better)
+        return _values(winners(region, better))
+    best = winners_with_positions(region, better)
 
-    @_silently
+    @_without_warnings
     def pool(x: Array, out: Array, threads: int | None) -> NDArray[np.int64]:
         values, positions = best(x)
         out[...] = storable(values, out.dtype)
@@ -53,8 +52,8 @@ def _pick(region: Region, better: Better, indices: bool) -> Pool:
     return pool
 
 
-def _values(of: Joined) -> Pool:
-    @_silently
+def _values(of: ArrayFunction) -> Pool:
+    @_without_warnings
     def pool(x: Array, out: Array, threads: int | None) -> None:
         out[...] = storable(of(x), out.dtype)
 

@@ -1,10 +1,8 @@
-"""Elements that are missing leave their windows: neither the sum nor the divisor counts them, and none of them wins.
+"""Excludes missing elements (nodata) from their windows: sums and divisors do not count them, and none of them wins.
 
-Everything is pooled by the engine that was chosen, and the windows that hold missing elements once more, as the numpy
-engine does it, with zeros in a sum, no position in a comparison, no vote and no part in a statistic: no bit depends on
-the engine or the cut.
-Where no element is left of those that a window has, or fewer than the plan's `min_count`, the result is the plan's
-`nodata`, and the index -1.
+The chosen engine pools everything. Windows with missing elements are then pooled again by numpy: as zeros in a sum, and
+without a part in comparisons, modes and statistics. So the bits depend neither on the engine nor on how the output is
+cut. A window without valid elements, or with fewer than the plan's `min_count`, gives `nodata` and the index -1.
 """
 
 from __future__ import annotations
@@ -15,9 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from poolcli.dtypes import lookup
-from poolcli.engine.call import in_slab, slices
-from poolcli.engine.numpy.best import best_of
-from poolcli.engine.numpy.reduce import reduce, steps_of
+from poolcli.engine.call import rebase_positions, slices
+from poolcli.engine.numpy.reduce import axis_steps, reduce, winners_with_positions
 from poolcli.engine.numpy.statistics import statistic_of
 from poolcli.engine.numpy.sums import add, divisors, mean_of, power_mean_of
 from poolcli.engine.rounding import Array, storable
@@ -31,96 +28,93 @@ if TYPE_CHECKING:
 
     from poolcli.engine.choose import Pool
 
-PART = 2**21  # bytes of input and output that are pooled again at once
+PART_BYTES = 2**21  # of input and output that are pooled again at once
 
 
-def without_missing(region: Region, pool: Pool, hidden: Array | None = None) -> Pool:
-    """What pools as `pool` does, of the elements that are there: those of the slab that are `hidden` are not."""
+def without_missing(region: Region, pool: Pool, mask: Array | None = None) -> Pool:
+    """The function that pools as `pool` does, without missing elements: the plan's, and those where `mask` is True."""
 
-    def gone_of(slab: Array, place: tuple[slice, ...]) -> Array:
+    def missing_in(slab: Array, place: tuple[slice, ...]) -> Array:
         found = _are_missing(slab, region.plan.missing)
-        return found if hidden is None else found | hidden[place]
+        return found if mask is None else found | mask[place]
 
-    def pool_present(x: Array, out: Array, threads: int | None) -> NDArray[np.int64] | None:
-        taken = x
-        if region.plan.reducer.is_sum:  # which is refused where it is too large
-            taken = np.where(gone_of(x, ()), x.dtype.type(0), x)
-        positions = pool(taken, out, threads)
-        for part in parts_of(region, PART):
+    def pool_valid(x: Array, out: Array, threads: int | None) -> NDArray[np.int64] | None:
+        # A sum that is too large is refused, so that missing elements must not be added.
+        data = np.where(missing_in(x, ()), x.dtype.type(0), x) if region.plan.reducer.is_sum else x
+        positions = pool(data, out, threads)
+        for part in parts_of(region, PART_BYTES):
             inside = slices(part.reads, region.reads)
             slab = x[inside]
-            gone = gone_of(slab, inside)
-            if region.plan.min_count is not None or gone.any():
+            missing = missing_in(slab, inside)
+            if region.plan.min_count is not None or missing.any():
                 place = slices(part.outputs, region.outputs)
                 at = None if positions is None else positions[place]
-                _pool_again(part, slab, gone, out[place], at, region.reads)
+                _pool_again(part, slab, missing, out[place], at, region.reads)
         return positions
 
-    return pool_present
+    return pool_valid
 
 
 def _pool_again(
-    part: Region, slab: Array, gone: Array, out: Array, at: NDArray[np.int64] | None, reads: Ranges
+    part: Region, slab: Array, missing: Array, out: Array, at: NDArray[np.int64] | None, reads: Ranges
 ) -> None:
-    """Pools the windows that hold what is `gone` into `out`, and their positions, in a slab that `reads`, into `at`."""
+    """Pool the windows with `missing` elements into `out`, and their positions in the slab of `reads` into `at`."""
     plan, reducer = part.plan, part.plan.reducer
-    present, lost = _counts(part, gone)
+    valid, lost = _counts(part, missing)
     again = lost > 0
     with np.errstate(all="ignore"):
         if reducer.better is not None:
-            found, positions = best_of(part, reducer.better)(slab, gone)
+            found, positions = winners_with_positions(part, reducer.better)(slab, missing)
             if at is not None:
-                at[again] = in_slab(positions, plan, part.reads, reads)[again]
+                at[again] = rebase_positions(positions, plan, part.reads, reads)[again]
         elif reducer.votes or reducer.statistic:
             found = np.empty_like(out)
-            statistic_of(part, gone)(slab, found, None)
+            statistic_of(part, missing)(slab, found, None)
         else:
-            fixed = plan.divisor_override is not None or not reducer.divides
-            left = divisors(part) - (0 if fixed else lost)
+            is_fixed = plan.divisor_override is not None or not reducer.divides
+            divisor = divisors(part) - (0 if is_fixed else lost)
             mean = mean_of if reducer.power is None else power_mean_of
-            found = mean(part, left)(np.where(gone, slab.dtype.type(0), slab))
+            found = mean(part, divisor)(np.where(missing, slab.dtype.type(0), slab))
         out[again] = storable(found, out.dtype)[again]
-    few = _are_few(plan, present, lost)
-    out[few] = _nothing(part)
+    is_nodata = _are_nodata(plan, valid, lost)
+    out[is_nodata] = _nodata_result(part)
     if at is not None:
-        at[few] = -1
+        at[is_nodata] = -1
 
 
-def are_hidden(region: Region, hidden: Array) -> Array:
-    """Which windows of a region are missing themselves, where these elements of what it reads are missing."""
+def masked_windows(region: Region, mask: Array) -> Array:
+    """Which outputs of a region are nodata, if the elements where `mask` is True are missing."""
     found = np.empty(region.output_shape, np.bool_)
-    for part in parts_of(region, PART):
-        counts = _counts(part, hidden[slices(part.reads, region.reads)])
-        found[slices(part.outputs, region.outputs)] = _are_few(part.plan, *counts)
+    for part in parts_of(region, PART_BYTES):
+        counts = _counts(part, mask[slices(part.reads, region.reads)])
+        found[slices(part.outputs, region.outputs)] = _are_nodata(part.plan, *counts)
     return found
 
 
-def _counts(part: Region, gone: Array) -> tuple[Array, ...]:
-    """How many elements of each window are there, and how many are not."""
-    return reduce(steps_of(part), ((~gone).astype(np.int64), gone.astype(np.int64)), add)
+def _counts(part: Region, missing: Array) -> tuple[Array, ...]:
+    """The number of valid and of missing elements of each window; the sums of their weights if they have weights."""
+    return reduce(axis_steps(part), ((~missing).astype(np.int64), missing.astype(np.int64)), add)
 
 
-def _are_few(plan: Plan, present: Array, lost: Array) -> Array:
-    """Which windows are missing themselves, by how many of their elements are there and how many are not: by their
-    parts where elements count in part.
-    """
+def _are_nodata(plan: Plan, valid: Array, lost: Array) -> Array:
+    """Which outputs are nodata, from the numbers of valid and missing elements of their windows."""
     least = plan.min_count
     if least is None:
-        return np.asarray((present == 0) & (lost > 0))
+        return np.asarray((valid == 0) & (lost > 0))
     if isinstance(least, int):
-        return np.asarray(present < least * prod(w.parts[1] for w in plan.windows if isinstance(w, Cells)))
-    return np.asarray(present * 100 < float(least[:-1]) * (present + lost))
+        return np.asarray(valid < least * prod(w.parts[1] for w in plan.windows if isinstance(w, Cells)))
+    return np.asarray(valid * 100 < float(least[:-1]) * (valid + lost))
 
 
-def _nothing(part: Region) -> float:
-    """What a window gives that is missing itself."""
+def _nodata_result(part: Region) -> float:
+    """The result of windows without enough valid elements."""
     if part.plan.nodata is not None:
         return part.plan.nodata
     return nan if lookup(part.plan.output_dtype).kind == "float" else part.plan.missing[0]
 
 
 def _are_missing(x: Array, missing: Missing) -> Array:
-    """Which elements are equal to one of the numbers, each as the nearest that the type of `x` has."""
+    """Which elements equal one of the numbers, each rounded to the type of `x`."""
     found = np.zeros(x.shape, np.bool_)
     with np.errstate(all="ignore"):
         for number in missing:
@@ -128,6 +122,6 @@ def _are_missing(x: Array, missing: Missing) -> Array:
                 found |= np.isnan(x)
                 continue
             stored = np.asarray(number).astype(x.dtype)
-            if np.isfinite(stored) == isfinite(number):  # beyond the type, which has no element so large
+            if np.isfinite(stored) == isfinite(number):  # else the number exceeds the type, and no element equals it
                 found |= x == stored
     return found

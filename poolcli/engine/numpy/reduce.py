@@ -1,12 +1,13 @@
-"""Windows of every axis taken together: one axis after the other, the last first, one tap after the other.
+"""Reductions over windows, one axis after the other and one tap after the other; maxima and minima with positions.
 
-Whatever is combined element by element (sums, pairs of sums, maxima with their places) is separable, so that each
-spatial axis is reduced on its own. Taps come in rising order and the last axis first, so what is found first is the
-first in row-major order. Weighted sums begin with the first axis, whose rows they then add whole.
+Reductions that combine elements (sums, pairs of sums, maxima with positions) are separable, so each spatial axis is
+reduced on its own. The last axis comes first and taps in rising order, so the first of equal maxima is the first in
+row-major order. Weighted sums begin with the first axis instead, so that whole rows are added.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from math import prod
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from poolcli.dtypes import lookup
 from poolcli.engine.rounding import Array
 from poolcli.plan.region import Ranges, Region
 from poolcli.windows import AxisWindows, Cells, Sliding
@@ -21,19 +23,17 @@ from poolcli.windows import AxisWindows, Cells, Sliding
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Parts = tuple[Array, ...]
-Combine = Callable[[Parts, Parts], None]  # joins the second parts to the first, in place
+Parts = tuple[Array, ...]  # the arrays of one accumulator: a sum, (sum, error), or (maximum, position)
+Combine = Callable[[Parts, Parts], None]  # accumulates the second parts into the first, in place
 Weigh = Callable[[Parts, Array], Parts]  # parts times weights, which broadcast over them
-Joined = Callable[[Array], Array]
+ArrayFunction = Callable[[Array], Array]
 
-
-FEW = 100  # taps; as many are kept from call to call
+CACHED_TAPS = 100  # the slices of up to as many taps are kept from call to call
 
 
 class AxisSteps(NamedTuple):
-    """How one axis of `position` is reduced to `length` outputs: for each tap, which outputs it belongs to, which
-    elements it reads, and by which weights they count (None: 1). `first` is an order of the axes in which this one
-    comes first.
+    """How the axis at `position` is reduced to `length` outputs: for each tap, the indices of its outputs, of the
+    elements that it reads, and their weights (None: 1). `first` is a permutation that puts the axis first.
     """
 
     position: int
@@ -42,16 +42,18 @@ class AxisSteps(NamedTuple):
     taps: Callable[[], Iterable[tuple[Any, Any, Array | None]]]
 
 
-def steps_of(region: Region) -> tuple[AxisSteps, ...]:
-    """The steps for every spatial axis, the last one first; where elements have weights, the first one."""
+def axis_steps(region: Region) -> tuple[AxisSteps, ...]:
+    """The steps of each spatial axis, the last axis first; with weights the first axis first."""
     axes = region.plan.axes if region.plan.is_weighted else region.plan.axes[::-1]
     return tuple(_axis_steps(axis.windows, region.outputs, axis.position) for axis in axes)
 
 
 def _axis_steps(windows: AxisWindows, outputs: Ranges, position: int) -> AxisSteps:
     wanted, first = outputs[position], (position, *(i for i in range(len(outputs)) if i != position))
-    kept = list(islice(taps_of(windows, wanted), FEW + 1))
-    return AxisSteps(position, len(wanted), first, lambda: taps_of(windows, wanted) if len(kept) > FEW else kept)
+    kept = list(islice(taps_of(windows, wanted), CACHED_TAPS + 1))
+    return AxisSteps(
+        position, len(wanted), first, lambda: taps_of(windows, wanted) if len(kept) > CACHED_TAPS else kept
+    )
 
 
 def _weigh(parts: Parts, weights: Array) -> Parts:
@@ -65,7 +67,7 @@ def reduce(
     start: Sequence[Any] = (0, 0),
     weigh: Weigh = _weigh,
 ) -> Parts:
-    """`parts` with every spatial axis reduced over its windows, beginning with the values of `start`."""
+    """Reduce `parts` over the windows of each spatial axis; `start` has the initial values of the accumulator."""
     for axis in steps:
         shape = list(parts[0].shape)
         shape[axis.position] = axis.length
@@ -73,8 +75,8 @@ def reduce(
         sources, targets = ([part.transpose(axis.first) for part in some] for some in (parts, reduced))
         for outputs, inputs, weights in axis.taps():
             rows, taken = tuple(target[outputs] for target in targets), tuple(source[inputs] for source in sources)
-            combine(rows, taken if weights is None else weigh(taken, along(weights, 0, taken[0].ndim)))
-            if not isinstance(outputs, slice):  # a selection by an array of indices is a copy
+            combine(rows, taken if weights is None else weigh(taken, broadcast_along(weights, 0, taken[0].ndim)))
+            if not isinstance(outputs, slice):  # indexing with an array makes a copy
                 for target, row in zip(targets, rows, strict=True):
                     target[outputs] = row
         parts = reduced
@@ -82,17 +84,15 @@ def reduce(
 
 
 def taps_of(windows: AxisWindows, wanted: range) -> Iterator[tuple[Any, Any, Array | None]]:
-    """For each tap, which of the `wanted` outputs it belongs to, which elements it reads of what they read, and
-    by which weights they count.
-    """
+    """For each tap: the indices of its outputs within `wanted`, of its elements within what these read, and weights."""
     low = windows.reads(wanted).start
     if isinstance(windows, Sliding):
         for j in windows.taps(wanted):
             outputs = windows.outputs_of_tap(j, wanted)
             if outputs:
                 first, last = (windows.start(o) + j * windows.dilation - low for o in (outputs[0], outputs[-1]))
-                reached = slice(outputs.start - wanted.start, outputs.stop - wanted.start)
-                yield reached, slice(first, last + 1, windows.stride), None
+                within = slice(outputs.start - wanted.start, outputs.stop - wanted.start)
+                yield within, slice(first, last + 1, windows.stride), None
         return
     bins = indices(wanted)
     starts, stops = windows.start(bins), windows.stop(bins)
@@ -104,61 +104,143 @@ def taps_of(windows: AxisWindows, wanted: range) -> Iterator[tuple[Any, Any, Arr
 
 
 def indices(outputs: range) -> NDArray[np.int64]:
-    """The indices of a range as an array."""
+    """A range as an array."""
     return np.arange(outputs.start, outputs.stop)
 
 
-def along(values: Array, axis: int, rank: int) -> Array:
-    """A row of values shaped to broadcast along one axis of `rank`."""
+def broadcast_along(values: Array, axis: int, rank: int) -> Array:
+    """Reshape a 1-d array to broadcast along one axis of `rank`."""
     return values.reshape([-1 if i == axis else 1 for i in range(rank)])
 
 
-# Few windows of few elements are gathered at once, because a step of numpy takes longer than joining them.
-FEW_ELEMENTS = 1 << 12  # of all windows, and of what they read; of more, a table of their places takes longer to read
+# Few elements are gathered at once, as each call of numpy takes longer than reducing them. For more, reading the table
+# of their positions takes longer.
+MAX_GATHERED = 1 << 12  # elements of all windows, and of the input
 
 
-def gathered(region: Region, dtype: Any, join: Callable[[Array, Array], Array], nothing: Any) -> Joined | None:
-    """What makes of an array the join of every window in that type, in the order of `reduce`: along the last axis
-    first, one tap after the other. Taps outside of the input give `nothing`. None where there are more than few.
+def gathered_reduction(
+    region: Region, dtype: Any, ufunc: Callable[[Array, Array], Array], identity: Any
+) -> ArrayFunction | None:
+    """The function that reduces all windows at once, in the order of `reduce`, or None if they are too large.
+
+    Taps outside the input have the value `identity`.
     """
     longest, size = prod(axis.windows.longest for axis in region.plan.axes), prod(region.input_shape)
-    if size > FEW_ELEMENTS or prod(region.output_shape) * longest > FEW_ELEMENTS:
+    if size > MAX_GATHERED or prod(region.output_shape) * longest > MAX_GATHERED:
         return None
-    places = _places(region, nowhere=size)
-    counts = places.shape[: len(region.plan.axes)]  # of taps
-    behind = (np.full(1, nothing, dtype),) if (places == size).any() else ()
+    positions = _flat_indices(region, outside=size)
+    taps_per_axis = positions.shape[: len(region.plan.axes)]
+    padding = (np.full(1, identity, dtype),) if (positions == size).any() else ()
 
-    def joined(x: Array) -> Array:
+    def reduced(x: Array) -> Array:
         numbers = x.astype(dtype, copy=False).ravel()
-        total = (np.concatenate((numbers, *behind)) if behind else numbers)[places]
-        for taps in counts:
+        total = (np.concatenate((numbers, *padding)) if padding else numbers)[positions]
+        for taps in taps_per_axis:
             terms, total = total, total[0]
-            for i in range(1, taps):  # by number: an array gives its parts in turn in twice the time
-                total = join(total, terms[i])
+            for i in range(1, taps):  # iterating over the array itself takes twice the time
+                total = ufunc(total, terms[i])
         return total
 
-    return joined
+    return reduced
 
 
-def _places(region: Region, nowhere: int) -> NDArray[np.int64]:
-    """Where in the flat input the elements of windows lie: [taps of the last axis, ..., of the first one, *outputs]."""
+def _flat_indices(region: Region, outside: int) -> NDArray[np.int64]:
+    """Flat input indices of all elements of windows: [taps of the last axis, ..., taps of the first axis, *outputs]."""
     tables = [np.arange(len(outputs))[None] for outputs in region.outputs]  # of each axis: [taps, outputs]
     for planned in region.plan.axes:
-        tables[planned.position] = _table(planned.windows, region.outputs[planned.position])
+        tables[planned.position] = _tap_positions(planned.windows, region.outputs[planned.position])
     rank, steps = len(tables), np.cumprod((1, *region.input_shape[:0:-1]))[::-1]
-    places, inside = np.zeros((1,) * 2 * rank, np.int64), np.ones((1,) * 2 * rank, np.bool_)
+    found, inside = np.zeros((1,) * 2 * rank, np.int64), np.ones((1,) * 2 * rank, np.bool_)
     for axis, (table, step) in enumerate(zip(tables, steps, strict=True)):
         shape = [1] * 2 * rank
         shape[rank - 1 - axis], shape[rank + axis] = table.shape
-        places, inside = places + table.reshape(shape) * step, inside & (table.reshape(shape) >= 0)
+        found, inside = found + table.reshape(shape) * step, inside & (table.reshape(shape) >= 0)
     taps = [len(tables[planned.position]) for planned in reversed(region.plan.axes)]
-    return np.where(inside, places, nowhere).reshape((*taps, *region.output_shape))
+    return np.where(inside, found, outside).reshape((*taps, *region.output_shape))
 
 
-def _table(windows: AxisWindows, outputs: range) -> NDArray[np.int64]:
-    """Where along an axis each tap of each window lies in what they read; -1 outside of the input."""
-    table = np.full((windows.longest, len(outputs)), -1)
-    elements = np.arange(len(windows.reads(outputs)))
-    for row, (reached, read, _) in zip(table, taps_of(windows, outputs), strict=False):
-        row[reached] = elements[read]
+def _tap_positions(windows: AxisWindows, outputs: range) -> NDArray[np.int64]:
+    """Positions along an axis within what `outputs` read: [taps, outputs], -1 outside the input."""
+    table, elements = np.full((windows.longest, len(outputs)), -1), np.arange(len(windows.reads(outputs)))
+    for row, (within, read, _) in zip(table, taps_of(windows, outputs), strict=False):
+        row[within] = elements[read]
     return table
+
+
+Better = Callable[[Any, Any], Any]  # whether the first value wins over the second
+
+
+def winners_with_positions(region: Region, better: Better) -> Callable[..., tuple[Array, NDArray[np.int64]]]:
+    """The function that returns the winners and their flat positions in the plane; -1 for an empty window.
+
+    Its second argument is an optional mask of elements that cannot win.
+    """
+    plan, steps = region.plan, axis_steps(region)
+    shape, rank = region.input_shape, len(region.outputs)
+    identity, dtype = lookup(plan.dtype).ends[plan.reducer.nothing], comparison_dtype(plan.dtype)
+
+    def best(x: Array, mask: Array | None = None) -> tuple[Array, NDArray[np.int64]]:
+        x = x.astype(dtype, copy=False)
+        plane: Array = np.zeros((1,) * rank, np.int64)
+        for axis in plan.axes:
+            size = shape[axis.position]
+            plane = plane * size + broadcast_along(np.arange(size), axis.position, rank)
+        combine = _keep_better(better, signs=dtype.kind == "f" and _has_negative_zeros(x))
+        where = np.broadcast_to(plane, x.shape) if mask is None else np.where(mask, -1, plane)
+        values, positions = reduce(steps, (x, where), combine, (identity, -1))
+        return values, positions
+
+    return best
+
+
+def winners(region: Region, better: Better) -> ArrayFunction:
+    """The function that returns the winners, by np.maximum or np.minimum.
+
+    If zeros of both signs compete, of which numpy may return either, it also tracks positions, in ten times the time.
+    """
+    best, ufunc = winners_with_positions(region, better), {operator.gt: np.maximum, operator.lt: np.minimum}.get(better)
+    if ufunc is None:
+        return lambda x: best(x)[0]
+    plan, steps = region.plan, axis_steps(region)
+    identity, dtype = lookup(plan.dtype).ends[plan.reducer.nothing], comparison_dtype(plan.dtype)
+    gathered, has_signs = gathered_reduction(region, dtype, ufunc, identity), dtype.kind == "f"
+
+    def combine(target: Parts, source: Parts) -> None:
+        ufunc(target[0], source[0], out=target[0])
+
+    def pick(x: Array) -> Array:
+        found = gathered(x) if gathered else reduce(steps, (x.astype(dtype, copy=False),), combine, (identity,))[0]
+        return best(x)[0] if has_signs and not found.all() and _has_negative_zeros(x) else found
+
+    return pick
+
+
+def comparison_dtype(dtype: str) -> np.dtype[Any]:
+    """The type in which elements are compared: float32 for bfloat16, which numpy cannot compare."""
+    return np.dtype("float32" if dtype == "bfloat16" else dtype)
+
+
+def _has_negative_zeros(x: Array) -> bool:
+    return bool((np.signbit(x) & (x == 0)).any())
+
+
+def _keep_better(better: Better, signs: bool) -> Combine:
+    """Keep the first of the best values; the first NaN wins over every number.
+
+    The first of two zeros gives the position, but (with `signs`) the value is -0 or +0 as in maximum and minimum of
+    IEEE 754-2019.
+    """
+
+    def combine(target: Parts, source: Parts) -> None:
+        (value, value_at), (other, other_at) = target, source
+        wins = better(other, value)
+        if other.dtype.kind == "f":
+            wins |= np.isnan(other) & ~np.isnan(value)
+        replaces = (other_at >= 0) & ((value_at < 0) | wins)
+        if signs:
+            sign = (other == value) & better(np.copysign(1, other), np.copysign(1, value))
+            np.copyto(value, other, where=sign & (other_at >= 0))
+        np.copyto(value, other, where=replaces)
+        np.copyto(value_at, other_at, where=replaces)
+
+    return combine

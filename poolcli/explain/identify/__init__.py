@@ -32,7 +32,7 @@ from poolcli.message_fields import field
 from poolcli.ops import OPERATORS
 from poolcli.ops.array_interop import as_array
 from poolcli.plan import Plan
-from poolcli.plan.attributes import Attributes, BinAttributes, Reducer, SlidingAttributes, with_both_ends
+from poolcli.plan.attributes import Attributes, BinAttributes, Reducer, SlidingAttributes, expand_pads
 from poolcli.system.lazy_imports import Lazy
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def identify(
     """
     check_tolerances(atol, rtol)
     pairs = [(as_array(x), as_array(y)), *map(_pair, also)]
-    constraints = Constraints(op, with_both_ends(given))
+    constraints = Constraints(op, expand_pads(given))
     searches = []
     for own, other in layouts_of([(a.shape, b.shape) for a, b in pairs], layout, output_layout):
         converted = [Pair(a, convert_layout(b, other, own), own, atol, rtol) for a, b in pairs]

@@ -15,7 +15,7 @@ from poolcli.errors import RequestError
 from poolcli.explain.solve import COMMON_KERNELS, axis_complexity
 from poolcli.message_fields import field as shown
 from poolcli.ops import OPERATORS
-from poolcli.plan.attributes import Attributes, SlidingAttributes, is_known
+from poolcli.plan.attributes import Attributes, SlidingAttributes, is_supported
 from poolcli.suggestions import did_you_mean
 from poolcli.system.lazy_imports import Lazy
 from poolcli.windows import Sliding, ceil_div, extent, same_pads
@@ -45,7 +45,7 @@ class Constraints:
             known = [own.name for op in OPERATORS.values() if self.op in (None, op.name) for own in fields(op)]
             meant = did_you_mean(names[0], known) if len(names) == 1 and names[0] not in known else ""
             which = f"{which} has {'no' if self.op or meant else 'all of'}"
-            raise RequestError(f"{which} {' and '.reduction(map(shown, names))}{meant}")
+            raise RequestError(f"{which} {' and '.join(map(shown, names))}{meant}")
 
     def allows(self, record: type[Attributes]) -> bool:
         """Whether an operator has the fixed name and all fixed attributes."""
@@ -218,7 +218,7 @@ def rules() -> list[Rule]:
 def _rules_of(record: type[SlidingAttributes]) -> Iterator[Rule]:
     """The rules that follow from an operator's reducer; none if it sets fields that are not read here."""
     name, reducer = record.name, record.reducer
-    if reducer.votes or not is_known(reducer, READ_FIELDS):
+    if reducer.votes or not is_supported(reducer, READ_FIELDS):
         return
     if reducer.picks:
         if reducer.better in REDUCTIONS:

@@ -50,7 +50,7 @@ class Plane:
     y: Array
     stored: tuple[Array, Array]
     eps: float
-    sum_eps: float
+    sum_tolerance: float
     spread: float
     atol: float
     rtol: float

@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection, wait
 from types import TracebackType
 from typing import Any, Self
 
-from poolcli.engine import make_ready
+from poolcli.engine import warm_up
 from poolcli.errors import FileError
 from poolcli.formats.atomic import remove_temporary
 from poolcli.formats.table import FORMATS, format_by_suffix
@@ -200,8 +200,8 @@ def _load_before_fork(job: Job) -> None:
         for module in (row.module, *row.preloads, *(ENGINE if row.preloads else ())):
             with suppress(ImportError):
                 import_module(module)
-        if row.preloads:
-            make_ready()
+        if row.loads:
+            warm_up()
 
 
 def _remove_partial_outputs(job: Job, owner: str) -> None:
