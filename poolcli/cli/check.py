@@ -15,8 +15,8 @@ from poolcli.errors import FileError, RequestError
 from poolcli.formats.checks import memory_limit_of
 from poolcli.message_fields import field
 from poolcli.models.check import findings
-from poolcli.models.elsewhere import compare_data, written
 from poolcli.models.onnx_chain import chain_to
+from poolcli.models.run_and_convert import compare_data, convert_layer
 from poolcli.report.check import findings_document, findings_view
 from poolcli.system.limits import memory_budget
 
@@ -106,8 +106,8 @@ def check(request: CheckOptions) -> int:
         if found[0].layer.framework != "ONNX Runtime":
             raise RequestError(f"{request.model}: {field('chain')} follows ONNX models, which this is not")
         chain = chain_to(request.model, found[0].layer.name, given, limit)
-    answers = [(finding, written(finding.layer, request.to) if request.to else None) for finding in found]
-    result = (request.model, answers, comparison, chain)
-    request.answer(partial(findings_document, *result), partial(findings_view, *result))
+    answers = [(finding, convert_layer(finding.layer, request.to) if request.to else None) for finding in found]
+    told = (request.model, answers, comparison, chain)
+    request.answer(partial(findings_document, *told), partial(findings_view, *told))
     wrong = any(finding.verdict in WRONG for finding in found)
     return 1 if wrong or (comparison and comparison.off) else 0

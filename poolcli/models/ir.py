@@ -1,4 +1,4 @@
-"""Pooling layers of an OpenVINO IR, read as a stream: nothing is kept but those layers and small constants."""
+"""Reads the pooling layers of an OpenVINO IR (.xml) as a stream: only they and small constants are kept in memory."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from xml.etree.ElementTree import Element
 from poolcli.errors import RequestError
 from poolcli.formats.checks import human_bytes
 from poolcli.message_fields import field
-from poolcli.models.ir_layers import KINDS, UNCHECKED, Found, layer_of
-from poolcli.models.layer import Dim, InvalidError, Layer, Shape, contradict, output_shape
+from poolcli.models.ir_layers import KINDS, UNSUPPORTED, RawLayer, layer_of
+from poolcli.models.layer import Dim, InvalidError, Layer, Shape, contradicts, output_shape
 from poolcli.system.lazy_imports import need
 
 
-def reshaped(path: str, layers: Sequence[Layer], given: Mapping[str, tuple[int, ...]]) -> list[Layer]:
-    """The layers with the input shapes that follow from lengths of the model's inputs."""
-    model = _openvino(path, f"{field('input_shape')} of an IR needs openvino")
+def reshape_layers(path: str, layers: Sequence[Layer], given: Mapping[str, tuple[int, ...]]) -> list[Layer]:
+    """The layers with the input shapes that OpenVINO infers from `given` lengths of the model's inputs."""
+    model = _read_by_openvino(path, f"{field('input_shape')} of an IR needs openvino")
     inputs = {name: port for port in model.inputs for name in (port.node.friendly_name, *port.names)}
     unknown = [name for name in given if name not in inputs]
     if unknown:
@@ -32,21 +32,21 @@ def reshaped(path: str, layers: Sequence[Layer], given: Mapping[str, tuple[int, 
     try:
         model.reshape({inputs[name]: list(lengths) for name, lengths in given.items()})
     except RuntimeError as error:
-        raise RequestError(f"{path}: OpenVINO does not accept these lengths: {_last(error)}") from None
+        raise RequestError(f"{path}: OpenVINO does not accept these lengths: {_last_line(error)}") from None
     shapes = dict(_shapes(model, ""))
-    return [_moved(layer, shapes.get(layer.name)) for layer in layers]
+    return [_with_shape(layer, shapes.get(layer.name)) for layer in layers]
 
 
-def _flowing(path: str, layers: Sequence[Layer]) -> list[Layer]:
-    """The layers on the shapes that OpenVINO infers when it reads the model, whatever the file states.
+def _with_inferred_shapes(path: str, layers: Sequence[Layer]) -> list[Layer]:
+    """The layers on the shapes that OpenVINO infers, if a layer contradicts the shape that the file states.
 
-    Where a layer contradicts the file and OpenVINO is missing or does not read the model, the others get a warning.
+    If OpenVINO is missing or cannot read the model, the other layers get a warning.
     """
     wrong = next((layer for layer in layers if _contradicts(layer)), None)
     if wrong is None or any(layer.invalid for layer in layers):
         return list(layers)
     try:
-        shapes = dict(_shapes(_openvino(path, "it infers what follows a layer that differs"), ""))
+        shapes = dict(_shapes(_read_by_openvino(path, "it infers what follows a layer that differs"), ""))
     except RequestError as error:
         why = f"its input is as stated, although {wrong.name} differs: {error.message.removeprefix(f'{path}: ')}"
         return [layer if layer is wrong else replace(layer, warnings=(*layer.warnings, why)) for layer in layers]
@@ -54,22 +54,22 @@ def _flowing(path: str, layers: Sequence[Layer]) -> list[Layer]:
 
 
 def _contradicts(layer: Layer) -> bool:
-    """Whether the file states another output than the computed one."""
-    return contradict(output_shape(layer), layer.declared_shape)
+    """Whether the file states another output shape than the computed one."""
+    return contradicts(output_shape(layer), layer.declared_shape)
 
 
-def _openvino(path: str, why: str) -> Any:
-    """The model as OpenVINO reads it."""
+def _read_by_openvino(path: str, why: str) -> Any:
     (frontend,) = need("openvino.frontend", why=f"{path}: {why}")
-    reader = frontend.FrontEndManager().load_by_framework("ir")  # others would try too, and write what they think of it
+    # Only this frontend: the others would try to read the file too, and write warnings.
+    reader = frontend.FrontEndManager().load_by_framework("ir")
     try:
         return reader.convert(reader.load(path))
     except RuntimeError as error:
-        raise RequestError(f"{path}: OpenVINO cannot read it: {_last(error)}") from None
+        raise RequestError(f"{path}: OpenVINO cannot read it: {_last_line(error)}") from None
 
 
 def _shapes(model: Any, scope: str) -> Iterator[tuple[str, Shape]]:
-    """The shape of the first input of every layer that has a rank, by name; of bodies after what they are in."""
+    """(name, shape of the first input) of every layer with a known rank, those in bodies with their path."""
     for node in model.get_ordered_ops():
         for name, body in _bodies(node):
             yield from _shapes(body, f"{scope}{node.friendly_name}/{name}/")
@@ -80,7 +80,7 @@ def _shapes(model: Any, scope: str) -> Iterator[tuple[str, Shape]]:
 
 
 def _bodies(node: Any) -> Iterator[tuple[str, Any]]:
-    """The models that a node holds, each by its tag in an IR."""
+    """The bodies of a node, each with its tag in an IR."""
     kind = node.get_type_name()
     if kind == "If":
         yield from (("then_body", node.get_function(0)), ("else_body", node.get_function(1)))
@@ -88,40 +88,37 @@ def _bodies(node: Any) -> Iterator[tuple[str, Any]]:
         yield "body", node.get_function()
 
 
-def _moved(layer: Layer, shape: Shape | None) -> Layer:
+def _with_shape(layer: Layer, shape: Shape | None) -> Layer:
     if shape is None or layer.input_shape is None:
         return layer
-    return replace(layer, input_shape=shape, moved=contradict(shape, layer.input_shape))
+    return replace(layer, input_shape=shape, moved=contradicts(shape, layer.input_shape))
 
 
-def _last(error: RuntimeError) -> str:
-    """The last line of a message that has many."""
+def _last_line(error: RuntimeError) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1][:200] if lines else "no reason given"
 
 
-LARGEST = 1 << 32  # bytes of XML
-AT_ONCE = 2**20  # bytes; the parser looks through a name again with every piece of it that comes
-LONGEST_TEXT = 1 << 16  # characters of one element or attribute that is kept
-DEEPEST = 100  # bodies within bodies
-MOST_ELEMENTS = 2**16  # of XML that are kept at a time: those of a layer, without the layers in its bodies
-LAYER_BYTES, CONSTANT_BYTES, DIM_BYTES = 1400, 500, 20  # that each takes while a model is checked
-CONSTANT = 8  # elements; output sizes and axes are a few integers
-CODES = {"i64": "q", "i32": "i", "u64": "Q", "u32": "I"}
+MAX_XML = 1 << 32  # bytes of XML
+READ_SIZE = 2**20  # bytes; large, because the parser scans a long name again with every chunk
+MAX_TEXT = 1 << 16  # characters of an element or attribute that are kept
+MAX_DEPTH = 100  # nested bodies
+MAX_ELEMENTS = 2**16  # XML elements of one layer, without the layers in its bodies
+LAYER_BYTES, CONSTANT_BYTES, DIM_BYTES = 1400, 500, 20  # memory that each takes
+MAX_CONSTANT = 8  # elements: output sizes and axes are a few integers
+STRUCT_CODES = {"i64": "q", "i32": "i", "u64": "Q", "u32": "I"}
 
 
 def read_ir(path: str, given: Mapping[str, tuple[int, ...]], limit: int | None = None) -> list[Layer]:
-    """The pooling layers of the model, in the order of the file; a RequestError where it cannot be read, or takes more
-    memory than `limit`.
-    """
+    """Read the pooling layers, in the order of the file; a RequestError if it is invalid or takes more than `limit`."""
     size = Path(path).stat().st_size
-    if size > LARGEST:
-        raise RequestError(f"{path}: {size:,} bytes of XML; models of up to {LARGEST:,} are read")
+    if size > MAX_XML:
+        raise RequestError(f"{path}: {size:,} bytes of XML; models of up to {MAX_XML:,} are read")
     reader = _Reader(path, limit)
     parser = ElementTree.XMLParser(target=reader)  # noqa: S314  # `reader` refuses what could define entities
     try:
         with open(path, "rb") as stream:
-            while data := stream.read(AT_ONCE):
+            while data := stream.read(READ_SIZE):
                 parser.feed(data)
             parser.close()
     except RequestError:
@@ -133,57 +130,57 @@ def read_ir(path: str, given: Mapping[str, tuple[int, ...]], limit: int | None =
     if not reader.is_model:
         raise RequestError(f"{path}: not an OpenVINO IR: there is no <net> or <layer> in it")
     layers = [layer for _, layer in sorted(reader.layers, key=lambda pair: pair[0])]
-    return reshaped(path, layers, given) if given else _flowing(path, layers)
+    return reshape_layers(path, layers, given) if given else _with_inferred_shapes(path, layers)
 
 
 @dataclass
 class _Scope:
-    """The graph of the model, or the body of a layer: identities of layers hold within it."""
+    """The graph of the model, or the body of a layer. Layer ids are unique within it."""
 
     prefix: str
-    found: list[tuple[int, Found]] = dataclass_field(default_factory=list)
+    found: list[tuple[int, RawLayer]] = dataclass_field(default_factory=list)
     constants: dict[str, Mapping[str, str]] = dataclass_field(default_factory=dict)
     sources: dict[tuple[str, str], str] = dataclass_field(default_factory=dict)
-    asking: set[str] = dataclass_field(default_factory=set)  # the layers whose second input is looked for
+    asking: set[str] = dataclass_field(default_factory=set)  # ids of layers whose second input is needed
 
 
 class _Reader(ElementTree.TreeBuilder):
-    """Gathers layers while the parser goes through the file; what was looked at is dropped from the tree."""
+    """Collects layers while the file is parsed, and removes finished elements from the tree."""
 
     def __init__(self, path: str, limit: int | None) -> None:
         super().__init__()
         self.path, self.is_model = path, False
-        self.limit, self.memory = limit, 0  # bytes, allowed and taken by what is kept
+        self.limit, self.memory = limit, 0  # bytes: allowed, and used
         self.layers: list[tuple[int, Layer]] = []
         self.scopes = [_Scope("")]
-        self.open: list[tuple[Element, int]] = []  # each with how many elements were kept before it
-        self.kept = 0
-        self.names: list[str] = []  # of the layers that are open
+        self.open: list[tuple[Element, int]] = []  # each with the number of elements before it
+        self.kept = 0  # elements in the tree
+        self.names: list[str] = []  # of open layers
         self.count = 0
 
     def doctype(self, *_: object) -> None:
-        """Refuses what could define entities."""
+        """Refuse a DOCTYPE, which could define entities."""
         raise RequestError(f"{self.path}: holds a DOCTYPE or an entity, which a model never needs; remove it")
 
     def start(self, tag: str, attributes: dict[str, str], /) -> Element:
-        """Opens a scope at a body."""
+        """Open an element; a body opens a scope."""
         element = super().start(tag, attributes)
         self.open.append((element, self.kept))
         self.kept += 1
-        if self.kept > MOST_ELEMENTS:
-            raise RequestError(f"{self.path}: more than {MOST_ELEMENTS:,} elements within one")
+        if self.kept > MAX_ELEMENTS:
+            raise RequestError(f"{self.path}: more than {MAX_ELEMENTS:,} elements within one")
         self.is_model |= tag in ("net", "layer")
         if tag == "layer":
             self.names.append(self.scopes[-1].prefix + attributes.get("name", attributes.get("id", "")))
         elif tag.endswith("body"):
-            if len(self.scopes) > DEEPEST:
-                raise RequestError(f"{self.path}: more than {DEEPEST} bodies within each other")
-            outer = self.names[-1][:LONGEST_TEXT] if self.names else ""
+            if len(self.scopes) > MAX_DEPTH:
+                raise RequestError(f"{self.path}: more than {MAX_DEPTH} bodies within each other")
+            outer = self.names[-1][:MAX_TEXT] if self.names else ""
             self.scopes.append(_Scope(f"{outer}/{tag}/"))
         return element
 
     def end(self, tag: str, /) -> Element:
-        """Gathers what has ended, and drops it."""
+        """Collect a finished element, and remove it from the tree."""
         element = super().end(tag)
         _, before = self.open.pop()
         scope = self.scopes[-1]
@@ -201,15 +198,15 @@ class _Reader(ElementTree.TreeBuilder):
     def _end_layer(self, element: Element, name: str, scope: _Scope) -> None:
         identity, kind = element.get("id", ""), element.get("type", "")
         described = element.find("data")
-        data = {} if described is None else {key: value[:LONGEST_TEXT] for key, value in described.items()}
+        data = {} if described is None else {key: value[:MAX_TEXT] for key, value in described.items()}
         rules = KINDS.get(kind.lower())
         if kind == "Const":
-            if (_elements(data) or 0) <= CONSTANT:
+            if (_elements(data) or 0) <= MAX_CONSTANT:
                 scope.constants[identity] = data
                 self._count(CONSTANT_BYTES, data)
-        elif rules or kind.lower() in UNCHECKED:
+        elif rules or kind.lower() in UNSUPPORTED:
             ports, outputs = element.findall("input/port"), element.findall("output/port")
-            found = Found(
+            found = RawLayer(
                 identity, name, kind, element.get("version", ""), data,
                 [port.get("id", "") for port in ports], list(map(_shape, ports)), list(map(_shape, outputs)),
             )  # fmt: skip
@@ -220,7 +217,7 @@ class _Reader(ElementTree.TreeBuilder):
                 scope.asking.add(identity)
 
     def _count(self, size: int, data: Mapping[str, str]) -> None:
-        """Counts the memory of what is kept; refuses more than the limit."""
+        """Count memory; refuse more than the limit."""
         self.memory += size + sum(map(len, data.values()))
         if self.limit is not None and self.memory > self.limit:
             raise RequestError(
@@ -239,10 +236,10 @@ class _Reader(ElementTree.TreeBuilder):
             self.scopes.pop()
 
     def _integers(self, source: Mapping[str, str] | None) -> tuple[int, ...]:
-        """The integers of a constant, from the .bin beside the model.
+        """The integers of a constant, from the .bin file of the model.
 
-        As OpenVINO, it reads as many elements as the shape of the constant has, which may be fewer than its bytes hold.
-        An InvalidError where OpenVINO refuses the model for it, a RequestError where the integers cannot be known.
+        Like OpenVINO, it reads as many elements as the shape has, even if there are more bytes. An InvalidError if
+        OpenVINO refuses the constant, a RequestError if the integers are not known.
         """
         weights = Path(self.path).with_suffix(".bin")
         if source is None:
@@ -250,9 +247,9 @@ class _Reader(ElementTree.TreeBuilder):
         if not weights.is_file():
             raise RequestError(f"is a constant in {weights.name}, which is not beside the model; put it there")
         element, offset, size = (source.get(name, "") for name in ("element_type", "offset", "size"))
-        code, begin, length = CODES.get(element), number(offset), number(size)
+        code, begin, length = STRUCT_CODES.get(element), number(offset), number(size)
         if code is None:
-            raise RequestError(f"is a constant of {element[:20] or 'no type'}; {', '.join(CODES)} are read")
+            raise RequestError(f"is a constant of {element[:20] or 'no type'}; {', '.join(STRUCT_CODES)} are read")
         needed = (_elements(source) or 0) * struct.calcsize(code)
         if begin is None or not length or length < needed or length % struct.calcsize(code):
             shape = source.get("shape", "")[:20]
@@ -271,7 +268,7 @@ class _Reader(ElementTree.TreeBuilder):
 
 
 def _elements(constant: Mapping[str, str]) -> int | None:
-    """How many elements the shape of a constant has; None where it has none that is written in numbers."""
+    """The number of elements of a constant; None without a valid shape."""
     text = constant.get("shape")
     if text is None:
         return None
@@ -280,18 +277,17 @@ def _elements(constant: Mapping[str, str]) -> int | None:
 
 
 def number(text: str) -> int | None:
-    """The number that a text of digits is; None for any other, and for one that no file is as long as."""
+    """Parse an integer of up to 18 digits; None for any other text."""
     return int(text) if re.fullmatch(r"[0-9]{1,18}", text.strip()) else None
 
 
 def _shape(port: Element) -> Shape:
-    """The shape that a port states."""
-    return tuple(_dim((each.text or "")[:LONGEST_TEXT]) for each in port.iterfind("dim"))
+    return tuple(_dim((each.text or "")[:MAX_TEXT]) for each in port.iterfind("dim"))
 
 
 @lru_cache(maxsize=1024)
 def _dim(text: str) -> Dim:
-    """A length; what is not positive or not there is dynamic."""
+    """A length; one that is missing or not positive is dynamic."""
     text = text.strip()
     found = number(text)
     if found is not None:

@@ -1,4 +1,4 @@
-"""A pooling layer as its model file states it, the shape that comes out of it, and what all readers share."""
+"""The record of a pooling layer in a model file, the inference of its output shape, and what all readers share."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from poolcli.dialects import DIALECTS
 from poolcli.errors import RequestError
 from poolcli.layouts import default_layout, spatial_axes
 from poolcli.message_fields import for_model_file, without_hints
+from poolcli.ops import AvgPool
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes, BinAttributes, PickingAttributes, SlidingAttributes
 from poolcli.windows import ceil_div, extent
@@ -28,15 +29,15 @@ EXPORT_SCRIPT = "write it in Python: torch.onnx.export(torch.jit.load('model.pt'
 
 
 class NotOnnxError(RequestError):
-    """The file is no ONNX model."""
+    """The file is not an ONNX model."""
 
 
 class TruncatedError(RequestError):
-    """The bytes are not what the format has there."""
+    """The file ends early, or its bytes do not follow the format."""
 
 
 def read_exactly(stream: BinaryIO, start: int, count: int) -> bytes:
-    """The `count` bytes from `start` on; a TruncatedError where the file does not have them."""
+    """Read `count` bytes from `start` on; a TruncatedError if the file does not have them."""
     if start >= 0:
         stream.seek(start)
         data = stream.read(count)
@@ -45,15 +46,15 @@ def read_exactly(stream: BinaryIO, start: int, count: int) -> bytes:
     raise TruncatedError(f"nothing lies at byte {start + count:,}")
 
 
-Dim = int | str | None  # a number, the name of a dynamic dimension, or nothing known
+Dim = int | str | None  # a length, the name or formula of a dynamic one ("?": unknown), or None
 Shape = tuple[Dim, ...]
 Length = TypeVar("Length", int, Dim)
-LONGEST = 60  # characters of a length that is written as a formula
+MAX_FORMULA = 60  # characters
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
-    """One window over all spatial axes, of an operator whose windows slide: its kernel is known with the input."""
+class GlobalWindow:
+    """An operator with one window over all spatial axes; the kernel follows from the input."""
 
     record: type[SlidingAttributes]
     options: tuple[tuple[str, Any], ...] = ()
@@ -63,23 +64,43 @@ class Whole:
         return self.record(kernel=tuple(sizes), **dict(self.options))
 
 
+LayerOp = Attributes | GlobalWindow
+GLOBAL_SUM = GlobalWindow(AvgPool, (("divisor_override", 1),))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """One layer: `op` is None where the file does not say enough for one, which `problem` explains, or where the
-    framework takes no such layer, which `invalid` explains.
+    """A pooling layer of a model file.
 
-    `given` are the attributes as the file spells them; shapes are None where the file states none. `layout` names the
-    axes of the data, None for N, C and the spatial ones; `keeps_axes` is False where pooled axes are dropped.
-    `framework` is whose model it is. `moved` says that the input is not the one that the file states shapes for,
-    `stopped` names the node at which the inference of its input's lengths stopped, `shape_only` why
-    the values of the layer are none that `op` computes, only its shape.
+    Attributes
+    ----------
+    name, type, version, framework : str
+    op : record, GlobalWindow or None
+        The operator; None if it is not known (`problem`), or if the framework refuses the layer (`invalid`).
+    problem, invalid : str or None
+        The reasons for that.
+    given : mapping
+        The attributes as the file spells them.
+    input_shape, declared_shape : tuple or None
+        Shapes that the file states or that are inferred; None if there are none.
+    layout : str or None
+        The axes of the data; None for N, C and the spatial ones.
+    keeps_axes : bool
+        False if the layer drops the pooled axes.
+    moved : bool
+        Whether the input has another shape than the file states.
+    shape_only : str or None
+        Why `op` computes the shape of the layer, but not its values.
+    stopped : str or None
+        The node at which inference of the input shape stopped.
+    warnings : tuple of str
     """
 
     name: str
     type: str
     version: str
     framework: str
-    op: Attributes | Whole | None = None
+    op: LayerOp | None = None
     problem: str | None = None
     invalid: str | None = None
     given: Mapping[str, str] = field(default_factory=dict)
@@ -94,12 +115,12 @@ class Layer:
 
 
 def is_number(dim: Dim) -> bool:
-    """Whether the length is known; 0 stands for a dynamic one, as -1 does."""
+    """Whether the length is known; 0 and -1 are dynamic."""
     return isinstance(dim, int) and dim > 0
 
 
-def contradict(one: Shape | None, other: Shape | None) -> bool:
-    """Whether two shapes are known and cannot be of the same value."""
+def contradicts(one: Shape | None, other: Shape | None) -> bool:
+    """Whether two shapes are known and incompatible."""
     if one is None or other is None:
         return False
     return len(one) != len(other) or any(
@@ -107,12 +128,11 @@ def contradict(one: Shape | None, other: Shape | None) -> bool:
     )
 
 
-def is_pooling(axes: Sequence[int] | None, shape: Shape | None, *, keeps: bool, last: bool = False) -> bool:
-    """Whether these are the spatial axes of N, C and spatial ones, or of N, spatial ones and C.
+def pools_spatial_axes(axes: Sequence[int] | None, shape: Shape | None, *, keeps: bool, last: bool = False) -> bool:
+    """Whether a reduction over these axes is a pooling: over all spatial axes, with channels first or last.
 
-    With one spatial axis both orders look alike, and what the format has by default decides: axis 1 where channels are
-    `last`, else axis 2. Called -1, the last axis is that of a normalisation where the reduction `keeps` it, to be
-    broadcast; where it is dropped, that of a pooling.
+    With one spatial axis both layouts look alike, and the default of the format decides: axis 1 if channels are `last`,
+    else axis 2. A reduction of axis -1 that `keeps` it belongs to a normalisation, one that drops it is a pooling.
     """
     if axes is None or shape is None or not 3 <= len(shape) <= 5:
         return False
@@ -124,18 +144,18 @@ def is_pooling(axes: Sequence[int] | None, shape: Shape | None, *, keeps: bool, 
 
 
 def channels_last(rank: int) -> str:
-    """The layout of as many axes with the channels last: `NHWC`."""
+    """The layout with channels last, such as NHWC."""
     return "N" + "DHW"[5 - rank :] + "C"
 
 
 def spatial_layout(axes: Sequence[int], shape: Shape | None) -> str | None:
-    """The layout that such axes tell of; None for N, C and spatial axes."""
+    """The layout whose spatial axes these are; None for N, C and the spatial axes."""
     rank = len(shape or ())
     return None if min(axis % rank for axis in axes) == 2 else channels_last(rank)
 
 
-# How the files of each framework spell the fields, and the settings, that messages name.
-WORDS = {
+# How each framework spells the fields, and their values, that messages name.
+FIELD_NAMES = {
     "ONNX Runtime": {
         "kernel": "kernel_shape", "pads": "pads", "pads_begin": "pads", "pads_end": "pads",
         "exclude_pad": "count_include_pad",
@@ -153,13 +173,13 @@ WORDS = {
 }  # fmt: skip
 
 
-def in_words_of(framework: str, message: str) -> str:
-    """The message as whoever changes the model's file reads it."""
-    return for_model_file(without_hints(message), WORDS[framework])
+def in_framework_terms(framework: str, message: str) -> str:
+    """The message in the terms of the model's framework."""
+    return for_model_file(without_hints(message), FIELD_NAMES[framework])
 
 
 class InvalidError(RequestError):
-    """The framework itself refuses the layer, or crashes on it; `does` is which of the two."""
+    """The framework itself refuses the layer, or crashes on it; `does` says which."""
 
     def __init__(self, message: str, does: str = "refuses it", **more: Any) -> None:
         super().__init__(message, **more)
@@ -167,37 +187,36 @@ class InvalidError(RequestError):
 
     @property
     def told(self) -> str:
-        """What the framework does, and why; fields are marked."""
+        """The whole sentence, with its fields marked."""
         return f"{self.does}: {self.message}"
 
 
-def counted(count: int) -> str:
-    """So many numbers."""
+def count_text(count: int) -> str:
+    """As in `1 number` and `2 numbers`."""
     return f"{count} number{'' if count == 1 else 's'}"
 
 
 @lru_cache(maxsize=1024)  # layers of one model are often alike
-def made(record: Any, **given: Any) -> Attributes:
-    """The operator with these attributes; an InvalidError where it takes none such."""
+def make_operator(record: Any, **given: Any) -> Attributes:
+    """Create an operator; invalid attributes are an InvalidError."""
     try:
-        operator: Attributes = record(**given)
+        return cast("Attributes", record(**given))
     except RequestError as error:
         raise InvalidError(error.message) from None
-    return operator
 
 
-def meant(name: str, known: tuple[str, ...]) -> str:
-    """The known attribute that a misspelt one looks like, as the end of a sentence; empty where none does."""
+def attribute_suggestion(name: str, known: tuple[str, ...]) -> str:
+    """The end of a sentence that suggests an attribute for a misspelt one; empty if none is close."""
     found = get_close_matches(name.replace("-", "_"), [each.replace("-", "_") for each in known], 1)
     near = [each for each in known if found and each.replace("-", "_") == found[0]]
     return f"; {near[0]} is one" if near else ""
 
 
 @dataclass(frozen=True, slots=True)
-class Pooled:
-    """The shape that comes out, and the operator and its plan where every spatial length is known.
+class InferredShape:
+    """An output shape, and the operator and its plan if every spatial length is known.
 
-    `short` names the axes on which windows are longer than what there is, of which the framework makes something.
+    `short` names axes that are shorter than the window, which this framework accepts and others refuse.
     """
 
     shape: Shape
@@ -207,67 +226,65 @@ class Pooled:
 
 
 @lru_cache(maxsize=1024)  # layers of one model are often alike
-def pooled(op: Attributes | Whole, shape: Shape, layout: str | None = None) -> Pooled:
-    """What `op` makes of `shape`; a RequestError where it takes no such shape, whatever the dynamic lengths are."""
+def infer_shape(op: LayerOp, shape: Shape, layout: str | None = None) -> InferredShape:
+    """Infer the output shape of `op`; a RequestError if it refuses `shape` whatever the dynamic lengths are."""
     layout = layout or default_layout(len(shape))
     places = spatial_axes(layout)
     sizes = [shape[place] for place in places]
-    short = "".join(layout[place] for i, place in enumerate(places) if _short(op, i, sizes[i]) is not None)
+    short = "".join(
+        layout[place] for i, place in enumerate(places) if _output_of_short_axis(op, i, sizes[i]) is not None
+    )
     if not short and all(map(is_number, sizes)):
-        sized = op.over(cast("list[int]", sizes)) if isinstance(op, Whole) else op
-        # No window reads N and C: where they are not known, any number does.
+        sized = op.over(cast("list[int]", sizes)) if isinstance(op, GlobalWindow) else op
+        # N and C do not matter: unknown ones are replaced by 1.
         numbers = [cast("int", size) if is_number(size) else 1 for size in shape]
         plan = make_plan(without_indices(sized), numbers, layout=layout)
-        return Pooled(tuple(plan.output_shape[i] if i in places else dim for i, dim in enumerate(shape)), sized, plan)
+        return InferredShape(
+            tuple(plan.output_shape[i] if i in places else dim for i, dim in enumerate(shape)), sized, plan
+        )
     found = list(shape)
     for i, place in enumerate(places):
         found[place] = _length(op, layout, places, shape, i)
-    return Pooled(tuple(found), short=short)
+    return InferredShape(tuple(found), short=short)
 
 
 def output_shape(layer: Layer) -> Shape | None:
-    """The shape that comes out of the layer; None where it cannot be known, or the framework refuses the layer."""
+    """The output shape of the layer; None if it is unknown, or the framework refuses the layer."""
     if layer.op is None or layer.input_shape is None:
         return None
     try:
-        return stored_shape(layer, pooled(layer.op, layer.input_shape, layer.layout).shape)
+        return stored_shape(layer, infer_shape(layer.op, layer.input_shape, layer.layout).shape)
     except RequestError:
         return None
 
 
 def stored_shape(layer: Layer, shape: tuple[Length, ...]) -> tuple[Length, ...]:
-    """The shape in which the layer gives what it pools to this one: where it drops them, without spatial axes."""
-    return shape if layer.keeps_axes else without_axes(shape, layer.layout)
+    """The output shape as the layer returns it: without spatial axes if the layer drops them."""
+    spatial = () if layer.keeps_axes else spatial_axes(layer.layout or default_layout(len(shape)))
+    return tuple(length for axis, length in enumerate(shape) if axis not in spatial)
 
 
-def without_axes(shape: tuple[Length, ...], layout: str | None) -> tuple[Length, ...]:
-    """The shape without its spatial axes."""
-    places = spatial_axes(layout or default_layout(len(shape)))
-    return tuple(length for place, length in enumerate(shape) if place not in places)
-
-
-def _length(op: Attributes | Whole, layout: str, places: Sequence[int], shape: Shape, i: int) -> Dim:
-    """The length of the spatial axis `i` of the output."""
-    if isinstance(op, Whole):
+def _length(op: LayerOp, layout: str, places: Sequence[int], shape: Shape, i: int) -> Dim:
+    if isinstance(op, GlobalWindow):
         return 1
     letters = "".join(layout[place] for place in places)
-    one, size = _cut(op, letters, i), shape[places[i]]
-    short = _short(op, i, size)
+    one, size = _on_one_axis(op, letters, i), shape[places[i]]
+    short = _output_of_short_axis(op, i, size)
     if short is not None:
         return short
-    numbers = [1, 1, cast("int", size) if is_number(size) else _shortest(one)]
+    numbers = [1, 1, cast("int", size) if is_number(size) else _shortest_length(one)]
     plan = make_plan(one, numbers, layout="NC" + letters[i])
     if is_number(size) or isinstance(one, BinAttributes):
         return plan.output_shape[2]
     text = _formula(one, plan, size)
-    return size if text == _name(size) else text
+    return size if text == _dim_term(size) else text
 
 
-def _short(op: Attributes | Whole, i: int, size: Dim) -> int | None:
-    """What a framework makes of windows that are longer than the padded input, which poolcli refuses.
+def _output_of_short_axis(op: LayerOp, i: int, size: Dim) -> int | None:
+    """The output length of an axis that is shorter than the window, which poolcli refuses, but some frameworks accept.
 
-    ONNX Runtime rounds what is negative up, however it is told to round, PyTorch where it rounds up. None where the
-    windows fit, or where the framework refuses them too.
+    ONNX Runtime rounds a negative quotient up whatever ceil_mode is, PyTorch only with ceil_mode. None if the windows
+    fit, or the framework refuses them too.
     """
     if not isinstance(op, SlidingAttributes) or op.auto_pad != "explicit" or not is_number(size):
         return None
@@ -282,8 +299,8 @@ def _short(op: Attributes | Whole, i: int, size: Dim) -> int | None:
     return output if span < 0 <= output - (op.like != "onnx") else None
 
 
-def _cut(op: Attributes, letters: str, i: int) -> Attributes:
-    """The operator on its spatial axis `i` alone."""
+def _on_one_axis(op: Attributes, letters: str, i: int) -> Attributes:
+    """The operator restricted to its spatial axis `i`."""
     cut: dict[str, Any] = {}
     for own in fields(op):
         value = getattr(op, own.name)
@@ -293,53 +310,53 @@ def _cut(op: Attributes, letters: str, i: int) -> Attributes:
 
 
 def without_indices(op: Attributes) -> Attributes:
-    """The operator without what its indices count from and fit into, which lengths do not depend on."""
+    """The operator with default attributes of indices, on which no shape depends."""
     return replace(op, axis=None, index_element_type="i64") if isinstance(op, PickingAttributes) else op
 
 
-def _shortest(op: Attributes) -> int:
-    """A length on which the windows fit: what is refused there is refused on any."""
+def _shortest_length(op: Attributes) -> int:
+    """The length of one window: what is refused there is refused at any length."""
     return extent(cast("int", op.kernel), cast("int", op.dilations)) if isinstance(op, SlidingAttributes) else 1
 
 
 def _formula(op: SlidingAttributes, plan: Plan, size: Dim) -> Dim:
-    """The output length in terms of the input's; `?` where that has no name."""
-    n = _name(size)
+    """The output length as a formula of the input's name; `?` if that has no name."""
+    n = _dim_term(size)
     if n is None:
         return "?"
     stride, a = cast("list[int]", plan.attributes["strides"])[0], plan.attributes
-    window = _shortest(op)
+    window = _shortest_length(op)
     word = DIALECTS[op.like].ceil if op.rounding_type == "ceil" else op.rounding_type
     begin, end = (cast("list[int]", a[name])[0] for name in ("pads_begin", "pads_end"))
     if op.auto_pad.startswith("same"):
-        least = _quotient(n, stride - 1, stride)
+        least = _quotient_term(n, stride - 1, stride)
         if word != "ceil" or window >= stride:
             return least
-        return _either("max", least, _quotient(n, 2 * stride - 1 - window, stride))
+        return _min_or_max("max", least, _quotient_term(n, 2 * stride - 1 - window, stride))
     past = begin + end - window
     if word == "floor" or stride == 1:
-        return _quotient(n, past + stride, stride)
-    kept = _quotient(n, past + 2 * stride - 1, stride)
+        return _quotient_term(n, past + stride, stride)
+    kept = _quotient_term(n, past + 2 * stride - 1, stride)
     if word == "ceil" or end + stride <= window:
         return kept
-    return _either("min", kept, _quotient(n, begin + stride - 1, stride))
+    return _min_or_max("min", kept, _quotient_term(n, begin + stride - 1, stride))
 
 
-def _either(word: str, one: str, other: str) -> str:
+def _min_or_max(word: str, one: str, other: str) -> str:
     text = f"{word}({one},{other})"
-    return text if len(text) <= LONGEST else "?"
+    return text if len(text) <= MAX_FORMULA else "?"
 
 
-def _name(size: Dim) -> str | None:
-    if not isinstance(size, str) or size == "?" or len(size) > LONGEST:
+def _dim_term(size: Dim) -> str | None:
+    if not isinstance(size, str) or size == "?" or len(size) > MAX_FORMULA:
         return None
     return size if re.fullmatch(r"\w+", size) else f"({size})"
 
 
-def _quotient(n: str, add: int, stride: int) -> str:
-    """(n + add) // stride, as short as it can be written."""
+def _quotient_term(n: str, add: int, stride: int) -> str:
+    """The shortest text for (n + add) // stride."""
     top = n if add == 0 else f"{n}{add:+}"
     if stride == 1:
         return top
     text = f"{top}//{stride}" if add == 0 else f"({top})//{stride}"
-    return text if len(text) <= LONGEST else "?"
+    return text if len(text) <= MAX_FORMULA else "?"

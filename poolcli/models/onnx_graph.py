@@ -1,4 +1,6 @@
-"""The nodes of an ONNX model with the shapes known to them: in its graph, in bodies, and in functions that it calls."""
+"""Loads an ONNX model without its weights, and yields its nodes with the shapes known at each: of the main graph, of
+bodies, and of inlined functions.
+"""
 
 from __future__ import annotations
 
@@ -14,23 +16,23 @@ from poolcli.message_fields import field as words_of
 from poolcli.models.layer import Dim, NotOnnxError, Shape, TruncatedError, read_exactly
 from poolcli.system.lazy_imports import need
 
-WHY = "reading ONNX models needs onnx"
+NEEDS_ONNX = "reading ONNX models needs onnx"
 GRAPH, GRAPHS = 5, 10  # types of attributes
 INT64 = 7  # type of a tensor
-REFUSED_BY_ONNX = (RuntimeError, ValueError, MemoryError, IndexError, OverflowError, TypeError)  # what it raises
-MEMORY = 2**30  # bytes that nodes may take after functions are inlined, unless more is allowed
-NODE, COPIES = 3000, 4  # bytes that an inlined node takes beside its own, and copies of those
-LONGEST_NAME = 200  # characters of a name that is put before others
-SMALL = 512  # bytes: shorter fields are copied unchanged; the shapes and axes that nodes read are shorter
-LONGEST = 1 << 16  # bytes of a text or a list that is kept
-LONGEST_NUMBER = 10  # bytes
-DEEPEST = 90  # nested messages; protobuf itself reads 100
-VARINT, LENGTH = 0, 2  # kinds of fields
-FIXED = {1: 8, 5: 4}  # bytes of other kinds
+ONNX_ERRORS = (RuntimeError, ValueError, MemoryError, IndexError, OverflowError, TypeError)  # that onnx raises
+DEFAULT_MEMORY = 2**30  # bytes for the nodes of inlined functions, without a limit
+NODE_BYTES, NODE_COPIES = 3000, 4  # memory of an inlined node, and copies of its message
+MAX_NAME = 200  # characters of a name that becomes a prefix
+SMALL_FIELD = 512  # bytes: shorter fields are copied unchanged, among them the shapes and axes that nodes read
+MAX_FIELD = 1 << 16  # bytes of a string or list that is kept
+MAX_VARINT = 10  # bytes
+MAX_DEPTH = 90  # nested messages; protobuf itself reads 100
+VARINT, LENGTH = 0, 2  # wire types of protobuf
+FIXED_SIZES = {1: 8, 5: 4}  # bytes, of the other wire types
 TENSOR = "tensor"
-WEIGHTS = {4, 5, 6, 7, 9, 10, 11}  # fields of a tensor
-# The fields that lead to tensors: by message, what the message in a field is. Numbers are those of onnx.proto3.
-INNER = {
+WEIGHT_FIELDS = {4, 5, 6, 7, 9, 10, 11}  # fields of a tensor
+# The fields that may contain tensors, and their messages. The numbers are those of onnx.proto3.
+SUBMESSAGES = {
     "model": {7: "graph", 25: "function"},
     "graph": {1: "node", 5: TENSOR, 15: "sparse tensor"},
     "function": {7: "node", 11: "attribute"},
@@ -44,9 +46,11 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node: `scope` names the bodies that it is in, `opsets` are those of the model by domain; `declared` are the
-    shapes that the file states, `known` those and the inferred ones, `constants` the small tensors, and `stopped` the
-    nodes at which shape inference stopped, by the names of values.
+    """A node and what is known there.
+
+    `scope` is the path of the bodies around it, `opsets` are by domain. By names of values: `declared` are the shapes
+    that the file states, `known` those and inferred ones, `constants` small tensors, and `stopped` the nodes at which
+    shape inference stopped.
     """
 
     proto: Any
@@ -61,11 +65,11 @@ class Node:
 def load(
     path: str, given: Mapping[str, tuple[int, ...]], infer: Callable[[Any], Any], limit: int | None
 ) -> Iterator[Node]:
-    """The nodes of the model at `path` with the input shapes `given`; a RequestError where it cannot be read.
+    """Yield the nodes of the model at `path` with the input shapes `given`; a RequestError if it cannot be read.
 
-    `infer` gives the graph of a model with inferred shapes; `limit` is the memory that functions may take, in bytes.
+    `infer` returns the graph of a model with inferred shapes; `limit` is the memory for inlined functions, in bytes.
     """
-    onnx, protobuf = need("onnx", "google.protobuf.message", why=f"{path}: {WHY}")
+    onnx, protobuf = need("onnx", "google.protobuf.message", why=f"{path}: {NEEDS_ONNX}")
     try:
         with open(path, "rb") as stream:
             model = onnx.ModelProto.FromString(without_weights(stream))
@@ -79,15 +83,14 @@ def load(
         scope: shapes((*graph.input, *graph.value_info, *graph.output)) for scope, graph in _graphs(model.graph, "")
     }
     if given:
-        _give(path, model.graph, given)
+        _set_input_shapes(path, model.graph, given)
         for scope, graph in _graphs(model.graph, ""):
-            _forget_shapes(graph, keep_inputs=not scope)
+            _clear_shapes(graph, keep_inputs=not scope)
     walk = _Walk(onnx.TensorProto, stated, opsets_of(model.opset_import), bool(given))
     return walk.nodes(infer(model), "", _Values({}, {}, {}))
 
 
-def _give(path: str, graph: Any, given: Mapping[str, tuple[int, ...]]) -> None:
-    """Sets the lengths of inputs."""
+def _set_input_shapes(path: str, graph: Any, given: Mapping[str, tuple[int, ...]]) -> None:
     inputs = {value.name: value for value in graph.input}
     for name, lengths in given.items():
         if name not in inputs:
@@ -100,20 +103,20 @@ def _give(path: str, graph: Any, given: Mapping[str, tuple[int, ...]]) -> None:
             shape.dim.add().dim_value = length
 
 
-def _forget_shapes(graph: Any, keep_inputs: bool) -> None:
-    """Removes the shapes that a graph states: with other inputs they no longer hold."""
+def _clear_shapes(graph: Any, keep_inputs: bool) -> None:
+    """Remove the shapes that a graph states, which are wrong for other inputs."""
     del graph.value_info[:]
     for value in (*graph.output, *(() if keep_inputs else graph.input)):
         value.type.tensor_type.ClearField("shape")
 
 
 def text(value: str | bytes) -> str:
-    """A text of the file; where it is not UTF-8, onnx gives bytes."""
+    """A string of the file; onnx returns bytes if it is not UTF-8."""
     return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
 def bodies(node: Any) -> Iterator[tuple[str, Any]]:
-    """The graphs that a node holds (If, Loop, Scan), each with its name."""
+    """The body graphs of a node (If, Loop, Scan), each with its name."""
     for attribute in node.attribute:
         kind = attribute.type
         if kind == GRAPH:
@@ -123,7 +126,7 @@ def bodies(node: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _graphs(graph: Any, scope: str) -> Iterator[tuple[str, Any]]:
-    """The graph and the bodies of its nodes, each with its scope."""
+    """The graph and all bodies in it, each with its scope."""
     yield scope, graph
     for number, node in enumerate(graph.node):
         for name, body in bodies(node):
@@ -131,13 +134,13 @@ def _graphs(graph: Any, scope: str) -> Iterator[tuple[str, Any]]:
 
 
 def _scope(around: str, node: Any, number: int, body: str) -> str:
-    """The scope of a body: what the names of its nodes begin with. `number` is the node's place in its graph."""
+    """The scope of a body, the prefix of its nodes' names. `number` is the node's index in its graph."""
     name = text(node.name) or f"{text(node.op_type)}_{number}"
-    return f"{around}{name if len(name) <= LONGEST_NAME else f'{name[:LONGEST_NAME]}#{number}'}/{body}/"
+    return f"{around}{name if len(name) <= MAX_NAME else f'{name[:MAX_NAME]}#{number}'}/{body}/"
 
 
 def shapes(values: Any) -> dict[str, Shape]:
-    """The shapes of values that state one."""
+    """The shapes of the values that have one."""
     found: dict[str, Shape] = {}
     for value in values:
         kind = value.type.tensor_type
@@ -147,7 +150,7 @@ def shapes(values: Any) -> dict[str, Shape]:
 
 
 def merged(stated: Shapes, inferred: Shapes) -> dict[str, Shape]:
-    """The inferred lengths, and the stated ones where those are unknown."""
+    """The inferred shapes; unknown lengths are those that the file states."""
     found = dict(inferred)
     for name, shape in stated.items():
         other = inferred.get(name, ())
@@ -159,7 +162,7 @@ def merged(stated: Shapes, inferred: Shapes) -> dict[str, Shape]:
 
 
 def dim(proto: Any) -> Dim:
-    """A length; what is not positive is dynamic, and names that onnx made up (`unk__0`) are none."""
+    """A length; one that is not positive is dynamic, and names that onnx generated (`unk__0`) do not count."""
     if proto.HasField("dim_value") and proto.dim_value > 0:
         return int(proto.dim_value)
     name = text(proto.dim_param)
@@ -167,58 +170,58 @@ def dim(proto: Any) -> Dim:
 
 
 def opsets_of(imports: Any) -> dict[str, int]:
-    """Versions by domain."""
+    """The opset versions by domain."""
     return {"" if text(o.domain) == "ai.onnx" else text(o.domain): o.version for o in imports}
 
 
 def key_of(node: Any) -> Key:
-    """The domain, the name and the overload that a node calls."""
+    """The domain, name and overload of the operator of a node."""
     domain = text(node.domain)
     return "" if domain == "ai.onnx" else domain, text(node.op_type), text(node.overload)
 
 
 def _inlined(path: str, model: Any, limit: int | None) -> Any:
-    """The model with its functions inlined, whose nodes are then named after the function: `Function/node__1`."""
-    inliner, checker = need("onnx.inliner", "onnx.checker", why=f"{path}: {WHY}")
+    """The model with its functions inlined; their nodes are named as in `Function/node__1`."""
+    inliner, checker = need("onnx.inliner", "onnx.checker", why=f"{path}: {NEEDS_ONNX}")
     functions = {(text(each.domain), text(each.name), text(each.overload)): each for each in model.functions}
     _check_calls(path, model.graph, functions, limit)
     for function in model.functions:
-        # An operator must be the same in the function's opset and in the model's; only calls of one opset are inlined.
+        # onnx inlines only functions with the opsets of the model; an operator must be the same in both anyway.
         del function.opset_import[:]
         function.opset_import.extend(model.opset_import)
         for node in function.node:
             name = text(node.name) or (text(node.output[0]) if node.output else text(node.op_type))
-            node.name = f"{text(function.name)[:LONGEST_NAME]}/{name}"
+            node.name = f"{text(function.name)[:MAX_NAME]}/{name}"
     try:
         return inliner.inline_local_functions(model)
-    except (*REFUSED_BY_ONNX, checker.ValidationError) as error:
+    except (*ONNX_ERRORS, checker.ValidationError) as error:
         why = " ".join(str(error).rpartition(": ")[2].split())
         raise RequestError(f"{path}: onnx cannot inline its functions: {why[:200]}") from None
 
 
 def _check_calls(path: str, graph: Any, functions: Mapping[Key, Any], limit: int | None) -> None:
-    """Refuses functions that call themselves, or each other to more memory than `limit`, or deeper than can be read.
+    """Refuse functions that are recursive, nest too deep, or take more memory than `limit` once inlined.
 
-    A node of a function has the names of its caller's values, which are as long as the `longest` name at most.
+    The values of an inlined node are named as in its caller, so each may be as long as the longest name.
     """
-    every = [each for nodes in (graph.node, *(f.node for f in functions.values())) for each in _with_bodies(nodes)]
+    every = [each for nodes in (graph.node, *(f.node for f in functions.values())) for each in _all_nodes(nodes)]
     longest = max((len(name) for node in every for name in (*node.input, *node.output)), default=0)
     sizes: dict[Key, int] = {}
 
     def size_of(nodes: Any, within: tuple[Key, ...]) -> int:
-        if len(within) > DEEPEST:
-            raise RequestError(f"{path}: its functions nest more than {DEEPEST} deep")
-        values = sum(len(node.input) + len(node.output) for node in _with_bodies(nodes))
-        total: int = COPIES * (sum(node.ByteSize() for node in nodes) + longest * values)
-        for key, times in Counter(map(key_of, _with_bodies(nodes))).items():
+        if len(within) > MAX_DEPTH:
+            raise RequestError(f"{path}: its functions nest more than {MAX_DEPTH} deep")
+        values = sum(len(node.input) + len(node.output) for node in _all_nodes(nodes))
+        total: int = NODE_COPIES * (sum(node.ByteSize() for node in nodes) + longest * values)
+        for key, times in Counter(map(key_of, _all_nodes(nodes))).items():
             if key in within:
                 raise RequestError(f"{path}: its function {key[1]} calls itself")
             if key in functions and key not in sizes:
                 sizes[key] = size_of(functions[key].node, (*within, key))
-            total += times * sizes.get(key, NODE)
+            total += times * sizes.get(key, NODE_BYTES)
         return total
 
-    size, most = size_of(graph.node, ()), limit or MEMORY
+    size, most = size_of(graph.node, ()), limit or DEFAULT_MEMORY
     if size > most:
         raise RequestError(
             f"{path}: its inlined functions take {human_bytes(size)} of memory, but the limit is "
@@ -226,17 +229,17 @@ def _check_calls(path: str, graph: Any, functions: Mapping[Key, Any], limit: int
         )
 
 
-def _with_bodies(nodes: Any) -> Iterator[Any]:
-    """The nodes and those of the bodies within them."""
+def _all_nodes(nodes: Any) -> Iterator[Any]:
+    """The nodes, and those of all bodies in them."""
     for node in nodes:
         yield node
         for _, graph in bodies(node):
-            yield from _with_bodies(graph.node)
+            yield from _all_nodes(graph.node)
 
 
 @dataclass(frozen=True, slots=True)
 class _Values:
-    """What is known of the values that a graph may use: declared and known shapes, and constants."""
+    """What is known of the values that are visible in a graph."""
 
     declared: MutableMapping[str, Shape]
     known: MutableMapping[str, Shape]
@@ -245,7 +248,7 @@ class _Values:
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
-    """Goes through the nodes of a graph and of the bodies in it, which see the values around them."""
+    """Iterates over the nodes of a graph and of its bodies, in which the values of the outer graphs are visible."""
 
     tensor: type[Any]
     stated: Mapping[str, Shapes]
@@ -264,7 +267,7 @@ class _Walk:
                 yield from self.nodes(body, _scope(scope, node, number, name), here)
 
     def _values(self, graph: Any, scope: str, around: _Values) -> _Values:
-        """The values of a graph before those around it."""
+        """The values of a graph, which shadow those around it."""
         stated = self.stated.get(scope, {})
         inferred = shapes((*graph.input, *graph.value_info, *graph.output))
         return _Values(
@@ -274,7 +277,7 @@ class _Walk:
         )
 
     def _note_stop(self, node: Any, scope: str, here: _Values) -> None:
-        """Remembers the node for its outputs that have a length which is not known, though its inputs have none."""
+        """Remember the node for outputs of unknown shape, if all its inputs are known; else the earlier node."""
         unknown = [name for name in node.output if name and not _is_known(here.known.get(name))]
         if not unknown:
             return
@@ -287,7 +290,7 @@ class _Walk:
             self.stopped.update(dict.fromkeys(unknown, found))
 
     def _note_constant(self, node: Any, here: _Values) -> None:
-        """Remembers what a Constant gives, and an Identity of one."""
+        """Remember the output of a Constant, or of an Identity of a constant."""
         if len(node.output) != 1:
             return
         tensor = None
@@ -300,12 +303,11 @@ class _Walk:
 
 
 def _is_known(shape: Shape | None) -> bool:
-    """Whether every length is a number."""
     return shape is not None and all(isinstance(length, int) for length in shape)
 
 
 def _constant(node: Any, tensor: type[Any]) -> Any:
-    """The tensor that a Constant makes, of a list of integers too; None for other kinds."""
+    """The value of a Constant if it is a tensor or a list of integers, else None."""
     for attribute in node.attribute:
         if attribute.name == "value":
             return attribute.t
@@ -315,42 +317,44 @@ def _constant(node: Any, tensor: type[Any]) -> Any:
 
 
 def without_weights(stream: BinaryIO) -> bytes:
-    """The model as protobuf, tensors of more than 512 bytes without their numbers, which say nothing about shapes.
+    """Copy the protobuf message of a model without the data of tensors above 512 bytes, on which no shape depends.
 
-    `onnx.load` takes twice the file in memory: 2 GB and 5 s for a model of 1 GB, where this takes 40 MB and 0.5 s. A
-    TruncatedError where the file ends early, or is no protobuf message.
+    `onnx.load` takes twice the size of the file in memory: 2 GB and 5 s for a model of 1 GB, instead of 40 MB and 0.5
+    s. A TruncatedError if the file ends early or is not protobuf.
     """
-    return _copy(stream, 0, stream.seek(0, SEEK_END), "model", 0)
+    return _copied(stream, 0, stream.seek(0, SEEK_END), "model", 0)
 
 
-def _copy(stream: BinaryIO, at: int, stop: int, message: str, depth: int) -> bytes:
-    """The message between `at` and `stop`, copied field by field."""
-    if depth > DEEPEST:
-        raise TruncatedError(f"more than {DEEPEST} nested messages")
+def _copied(stream: BinaryIO, at: int, stop: int, message: str, depth: int) -> bytes:
+    """Copy the message between `at` and `stop`, field by field."""
+    if depth > MAX_DEPTH:
+        raise TruncatedError(f"more than {MAX_DEPTH} nested messages")
     out = bytearray()
     while at < stop:
         key, begin, end = _field(stream, at, stop)
-        inner = INNER.get(message, {}).get(key >> 3) if key & 7 == LENGTH else None
-        if inner and end - begin > SMALL:
-            copied = _copy(stream, begin, end, inner, depth + 1)
+        inner = SUBMESSAGES.get(message, {}).get(key >> 3) if key & 7 == LENGTH else None
+        if inner and end - begin > SMALL_FIELD:
+            copied = _copied(stream, begin, end, inner, depth + 1)
             out += _to_varint(key) + _to_varint(len(copied)) + copied
-        elif end - begin <= SMALL or (end - begin <= LONGEST and not (message == TENSOR and key >> 3 in WEIGHTS)):
+        elif end - begin <= SMALL_FIELD or (
+            end - begin <= MAX_FIELD and not (message == TENSOR and key >> 3 in WEIGHT_FIELDS)
+        ):
             out += read_exactly(stream, at, end - at)
         at = end
     return bytes(out)
 
 
 def _field(stream: BinaryIO, at: int, stop: int) -> tuple[int, int, int]:
-    """The key of the field that lies at `at`, where its content begins, and where it ends."""
-    key, begin = _number(stream, at, stop)
+    """The key of the field at `at`, and where its content begins and ends."""
+    key, begin = _varint(stream, at, stop)
     kind = key & 7
     if kind == LENGTH:
-        length, begin = _number(stream, begin, stop)
+        length, begin = _varint(stream, begin, stop)
         end = begin + length
     elif kind == VARINT:
-        _, end = _number(stream, begin, stop)
-    elif kind in FIXED:
-        end = begin + FIXED[kind]
+        _, end = _varint(stream, begin, stop)
+    elif kind in FIXED_SIZES:
+        end = begin + FIXED_SIZES[kind]
     else:
         raise TruncatedError(f"a field of kind {kind} at byte {at:,}")
     if end > stop:
@@ -358,10 +362,10 @@ def _field(stream: BinaryIO, at: int, stop: int) -> tuple[int, int, int]:
     return key, begin, end
 
 
-def _number(stream: BinaryIO, at: int, stop: int) -> tuple[int, int]:
-    """The number that begins at `at`, and where it ends."""
+def _varint(stream: BinaryIO, at: int, stop: int) -> tuple[int, int]:
+    """The varint at `at`, and where it ends."""
     value = shift = 0
-    for byte in read_exactly(stream, at, min(LONGEST_NUMBER, stop - at)):
+    for byte in read_exactly(stream, at, min(MAX_VARINT, stop - at)):
         value |= (byte & 127) << shift
         at, shift = at + 1, shift + 7
         if byte < 128:

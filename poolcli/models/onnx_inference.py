@@ -1,9 +1,9 @@
-"""Shape inference of an ONNX graph in which the shape of each pooling is the one computed here.
+"""Shape inference of an ONNX graph by onnx, with our own output shapes of poolings.
 
-onnx.shape_inference keeps the last window of a ceil pooling below opset 22 even where it starts beyond the input, which
-ONNX Runtime drops, and has no rule for Microsoft's quantised poolings. What follows a pooling must be inferred from the
-true shape. So each pooling is replaced by a stand-in: an operator of a domain of its own, whose inference function is
-registered with onnx. One pass of onnx does the rest, through bodies and from values that nodes compute.
+Below opset 22, onnx.shape_inference keeps a last window of a ceil pooling that starts past the input, which ONNX
+Runtime drops, and it has no rule for Microsoft's quantised poolings. What follows a pooling must be inferred from the
+true shape. So each pooling is replaced by a stand-in, an operator of our own domain whose inference function is
+registered with onnx. One pass of onnx does the rest, including bodies and shapes that nodes compute.
 """
 
 from __future__ import annotations
@@ -19,40 +19,43 @@ from poolcli.errors import FileError, RequestError
 from poolcli.formats.checks import human_bytes
 from poolcli.message_fields import field
 from poolcli.models.layer import Shape
-from poolcli.models.onnx_graph import REFUSED_BY_ONNX, bodies, dim, key_of, merged, opsets_of
+from poolcli.models.onnx_graph import ONNX_ERRORS, bodies, dim, key_of, merged, opsets_of
 from poolcli.system.lazy_imports import need
 from poolcli.system.limits import data_limit, limit_cpu_time
 from poolcli.system.subprocesses import run_in_subprocess
 
 DOMAIN, NAME = "poolcli.internal", "Pooling"
-UNPACKED = 32  # bytes that one of an inferred model may take when it is read
+EXPANSION = 32  # memory per byte of a serialised model
 Compute = Callable[[Any, int, Shape], Shape | None]  # the output shape of a node, from its opset and its input shape
 Pools = Callable[[Any], bool]  # whether a node is a pooling
 
 
 def infer(path: str, model: Any, pools: Pools, compute: Compute, limit: int | None) -> Any:
-    """The graph of the `model` in the file at `path` with inferred shapes.
+    """Return the graph of the `model` from the file at `path` with inferred shapes.
 
-    `compute` must be a module's function: it is registered with onnx once. Where `limit` has a number, inference may
-    take so many bytes of memory.
+    `compute` must be a module-level function, as it is registered with onnx once. `limit` is the memory for the
+    inference, in bytes.
     """
     onnx, inference = need("onnx", "onnx.shape_inference", why="reading ONNX models needs onnx")
     _register(compute)
     opsets = opsets_of(model.opset_import)
-    _replace(model.graph, opsets, pools, onnx)
-    _forget_after_pools(model.graph, opsets, onnx.defs, set())
+    _insert_stand_ins(model.graph, opsets, pools, onnx)
+    _clear_shapes_after_pools(model.graph, opsets, onnx.defs, set())
     model.opset_import.add(domain=DOMAIN, version=1)
-    refused = (*REFUSED_BY_ONNX, inference.InferenceError)
-    graph = _inferred(path, model, inference.infer_shapes, refused, limit) or model.graph  # which onnx cannot infer
-    _restore(graph)
+    refused = (*ONNX_ERRORS, inference.InferenceError)
+    graph = (
+        _run_inference(path, model, inference.infer_shapes, refused, limit) or model.graph
+    )  # which onnx cannot infer
+    _remove_stand_ins(graph)
     return graph
 
 
-def _inferred(
+def _run_inference(
     path: str, model: Any, infer_shapes: Callable[..., Any], refused: tuple[type[Exception], ...], limit: int | None
 ) -> Any:
-    """What onnx infers; None where it raises what it has `refused`. A few nodes can double the number of axes each, so
-    where there is a limit, another process holds onnx to it.
+    """The inferred graph; None if onnx raises one of `refused`.
+
+    With a limit, onnx runs in another process: a few nodes that each double the number of axes can exhaust the memory.
     """
     if limit is None or sys.platform != "linux":
         with suppress(*refused):
@@ -60,7 +63,7 @@ def _inferred(
         return None
 
     def look() -> bytes | None:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # to which C++ writes that there is no memory
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # C++ reports failed allocations to stderr
         try:
             with limit_cpu_time(model.ByteSize()), data_limit(limit):
                 return infer_shapes(model, data_prop=True).SerializeToString()  # type: ignore[no-any-return]
@@ -72,7 +75,7 @@ def _inferred(
     found = None
     with suppress(FileError):  # the process ended without an answer
         found = run_in_subprocess(path, look)
-    if found is None or len(found) > limit // UNPACKED:
+    if found is None or len(found) > limit // EXPANSION:
         raise RequestError(
             f"{path}: inferring its shapes takes more memory than the limit, {human_bytes(limit)}, or does not end; "
             f"raise {field('max_memory')}"
@@ -80,16 +83,16 @@ def _inferred(
     return type(model).FromString(found).graph if found else None
 
 
-def _replace(graph: Any, opsets: Mapping[str, int], pools: Pools, onnx: Any) -> None:
-    """Puts a stand-in in the place of each pooling; it holds the node, its opset and the stated type of its output."""
+def _insert_stand_ins(graph: Any, opsets: Mapping[str, int], pools: Pools, onnx: Any) -> None:
+    """Replace each pooling by a stand-in, with the node, its opset and the stated type of its output as attributes."""
     make_node = onnx.helper.make_node
     stated = {value.name: value.type for value in (*graph.output, *graph.value_info)}
     constants = {each.name: each for each in graph.initializer if each.data_type == onnx.TensorProto.INT64}
     for node in graph.node:
         for _, body in bodies(node):
-            _replace(body, opsets, pools, onnx)
+            _insert_stand_ins(body, opsets, pools, onnx)
         if node.op_type == "Identity" and len(node.input) == 1 and node.input[0] in constants:
-            # onnx does not follow what a Reshape reads through the Identity of a constant.
+            # onnx does not propagate a constant through Identity to the shape input of a Reshape.
             node.CopyFrom(make_node("Constant", [], node.output, name=node.name, value=constants[node.input[0]]))
         elif pools(node):
             kind = {"stated": stated[node.output[0]]} if node.output and node.output[0] in stated else {}
@@ -97,11 +100,11 @@ def _replace(graph: Any, opsets: Mapping[str, int], pools: Pools, onnx: Any) -> 
             node.CopyFrom(make_node(NAME, node.input, node.output, domain=DOMAIN, **held, **kind))
 
 
-def _forget_after_pools(graph: Any, opsets: Mapping[str, int], defs: Any, after: set[str]) -> bool:
-    """Removes the stated shapes of poolings and of what follows them: onnx would prefer them to what it infers.
+def _clear_shapes_after_pools(graph: Any, opsets: Mapping[str, int], defs: Any, after: set[str]) -> bool:
+    """Remove the stated shapes of poolings and of what follows them, which onnx would prefer to the inferred ones.
 
-    `after` gathers the names of these values. What nodes make that onnx has no rule for stays as it is stated. Returns
-    whether the graph reads or makes one of these values.
+    `after` collects the names of these values. Outputs of nodes without an inference rule keep their stated shapes.
+    Returns whether the graph reads or outputs one of these values.
     """
     reads_any = False
     for node in graph.node:
@@ -110,7 +113,7 @@ def _forget_after_pools(graph: Any, opsets: Mapping[str, int], defs: Any, after:
             if reads:
                 after.update(value.name for value in body.input)
         for _, body in bodies(node):
-            reads |= _forget_after_pools(body, opsets, defs, after)
+            reads |= _clear_shapes_after_pools(body, opsets, defs, after)
         domain, kind, _ = key_of(node)
         if domain == DOMAIN or (reads and _has_rule(domain, kind, opsets.get(domain, 1), defs)):
             after.update(node.output)
@@ -126,22 +129,22 @@ def _has_rule(domain: str, kind: str, opset: int, defs: Any) -> bool:
     """Whether onnx can infer the output shapes of an operator."""
     try:
         schema = defs.get_schema(kind, opset, domain)
-    except (defs.SchemaError, TypeError):  # the latter where opset is no number of 32 bits
+    except (defs.SchemaError, TypeError):  # TypeError: opset exceeds 32 bits
         return False
     return bool(schema.has_type_and_shape_inference_function or schema.has_function)
 
 
-def _restore(graph: Any) -> None:
+def _remove_stand_ins(graph: Any) -> None:
     for node in graph.node:
         for _, body in bodies(node):
-            _restore(body)
+            _remove_stand_ins(body)
         if node.domain == DOMAIN and node.op_type == NAME:
             node.ParseFromString(next(each.s for each in node.attribute if each.name == "node"))
 
 
 @lru_cache(1)
 def _register(compute: Compute) -> None:
-    """Tells onnx of the stand-in, once: an operator of a domain that no model has."""
+    """Register the operator of stand-ins with onnx, once."""
     (onnx,) = need("onnx", why="reading ONNX models needs onnx")
     schema_type = onnx.defs.OpSchema
     option = schema_type.FormalParameterOption.Variadic
@@ -159,7 +162,7 @@ def _register(compute: Compute) -> None:
             known = tuple(map(dim, stated.tp.tensor_type.shape.dim))
             found = merged({"": known}, {"": found} if found else {})[""]
         lengths = None if found is None else [None if length == "?" else length for length in found]
-        for place in range(context.get_num_outputs()):  # the second are indices
+        for place in range(context.get_num_outputs()):  # the second one is the indices
             element = onnx.TensorProto.INT64 if place else kind.tensor_type.elem_type
             context.set_output_type(place, onnx.helper.make_tensor_type_proto(element, lengths))
 
@@ -169,7 +172,7 @@ def _register(compute: Compute) -> None:
         1,
         inputs=[schema_type.FormalParameter("X", "T", param_option=option, is_homogeneous=False)],
         outputs=[schema_type.FormalParameter("Y", "T", param_option=option, is_homogeneous=False)],
-        type_constraints=[("T", ["tensor(float)"], "")],  # which inference does not look at
+        type_constraints=[("T", ["tensor(float)"], "")],  # ignored by shape inference
     )
     schema.set_type_and_shape_inference_function(infer_node)
     onnx.defs.register_schema(schema)

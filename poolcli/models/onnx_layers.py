@@ -1,4 +1,4 @@
-"""Pooling nodes of an ONNX model: what each says, held against the schema of its operator in the model's opset."""
+"""Interprets the pooling nodes of an ONNX model by the schema of their operator in the model's opset."""
 
 from __future__ import annotations
 
@@ -10,53 +10,54 @@ from typing import Any, cast
 from poolcli.dialects.onnx import AUTO_PAD_NAMES
 from poolcli.message_fields import option_value
 from poolcli.models.layer import (
+    GLOBAL_SUM,
+    GlobalWindow,
     InvalidError,
     Layer,
+    LayerOp,
     Shape,
-    Whole,
+    attribute_suggestion,
     channels_last,
-    contradict,
-    counted,
-    is_pooling,
-    made,
-    meant,
+    contradicts,
+    count_text,
+    make_operator,
     output_shape,
+    pools_spatial_axes,
     spatial_layout,
 )
-from poolcli.models.onnx_graph import WHY, Node, key_of, load, text
+from poolcli.models.onnx_graph import NEEDS_ONNX, Node, key_of, load, text
 from poolcli.models.onnx_inference import infer
 from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool
-from poolcli.plan.attributes import Attributes, SlidingAttributes
+from poolcli.plan.attributes import SlidingAttributes
 from poolcli.system.lazy_imports import need
 
 AUTO_PADS = {there: here for here, there in AUTO_PAD_NAMES.items()}
-MOST_SPATIAL = 3  # axes that ONNX Runtime pools over
+MAX_SPATIAL_AXES = 3  # of poolings in ONNX Runtime
 MICROSOFT = "com.microsoft"
 FLOAT, INT, STRING, INTS = 1, 2, 3, 7  # types of attributes
 
 Values = Mapping[str, Any]
-Read = tuple[str, int, Any]  # an attribute: its name, its type and its value
-Made = Attributes | Whole
+ReadAttribute = tuple[str, int, Any]  # an attribute: its name, its type and its value
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A node type: how its operator is made of its attributes, and what sets it apart.
+    """A node type: how to create the operator from its attributes.
 
-    `takes` are its attributes where onnx has no schema of it. `last`: the attribute that puts channels last, or True
-    where they always are. `reduces`: which axes it pools over is said by numbers.
+    `takes` are its attributes if onnx has no schema of it. `last` is the attribute for channels last, or True if they
+    always are. `reduces`: it is a reduction, whose axes are an attribute or input.
     """
 
-    make: Callable[[Values, Shape | None], Made]
+    make: Callable[[Values, Shape | None], LayerOp]
     takes: tuple[str, ...] | None = None
     last: str | bool = False
     reduces: bool = False
 
 
-def _sliding(record: type[SlidingAttributes], **own: str) -> Callable[[Values, Shape | None], Made]:
-    """Makes a record of sliding windows; `own` are its fields beyond, by the names of attributes there."""
+def _sliding(record: type[SlidingAttributes], **own: str) -> Callable[[Values, Shape | None], LayerOp]:
+    """A function that creates an operator with sliding windows; `own` are further fields by their ONNX attributes."""
 
-    def make(data: Values, shape: Shape | None) -> Made:
+    def make(data: Values, shape: Shape | None) -> LayerOp:
         if "kernel_shape" not in data:
             raise InvalidError("it has no attribute kernel_shape")
         kernel = tuple(data["kernel_shape"])
@@ -64,7 +65,7 @@ def _sliding(record: type[SlidingAttributes], **own: str) -> Callable[[Values, S
         for name, count in {"kernel_shape": 1, "strides": 1, "dilations": 1, "pads": 2}.items():
             if name in data and len(data[name]) != count * axes:
                 raise InvalidError(
-                    f"{name} has {counted(len(data[name]))}, but {axes} spatial axes need {count * axes}"
+                    f"{name} has {count_text(len(data[name]))}, but {axes} spatial axes need {count * axes}"
                 )
         pads = tuple(data.get("pads", (0,) * (2 * axes)))
         word = data.get("auto_pad", "NOTSET")
@@ -83,18 +84,17 @@ def _sliding(record: type[SlidingAttributes], **own: str) -> Callable[[Values, S
         if "exclude_pad" in own:
             given["exclude_pad"] = not data.get(own["exclude_pad"], 0)
         given |= {field: data[name] for field, name in own.items() if field != "exclude_pad" and name in data}
-        return made(cast("Any", record), **given)
+        return make_operator(cast("Any", record), **given)
 
     return make
 
 
 AVG, MAX = _sliding(AvgPool, exclude_pad="count_include_pad"), _sliding(MaxPool)
 SLIDING = ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides")
-SUM = Whole(AvgPool, (("divisor_override", 1),))
 
 
-def _lp(power: int | None) -> Callable[[Values, Shape | None], Made]:
-    return lambda data, _: Whole(LpPool, (("p", power or data.get("p", 2)),))
+def _lp(power: int | None) -> Callable[[Values, Shape | None], LayerOp]:
+    return lambda data, _: GlobalWindow(LpPool, (("p", power or data.get("p", 2)),))
 
 
 KINDS: dict[tuple[str, str], Kind] = {
@@ -106,7 +106,7 @@ KINDS: dict[tuple[str, str], Kind] = {
     ("", "GlobalLpPool"): Kind(_lp(None)),
     ("", "ReduceMean"): Kind(lambda *_: AdaptiveAvgPool(1), reduces=True),
     ("", "ReduceMax"): Kind(lambda *_: AdaptiveMaxPool(1), reduces=True),
-    ("", "ReduceSum"): Kind(lambda *_: SUM, reduces=True),
+    ("", "ReduceSum"): Kind(lambda *_: GLOBAL_SUM, reduces=True),
     ("", "ReduceL1"): Kind(_lp(1), reduces=True),
     ("", "ReduceL2"): Kind(_lp(2), reduces=True),
     (MICROSOFT, "QLinearAveragePool"): Kind(AVG, (*SLIDING, "count_include_pad", "channels_last"), "channels_last"),
@@ -115,26 +115,24 @@ KINDS: dict[tuple[str, str], Kind] = {
     ),
     (MICROSOFT, "NhwcMaxPool"): Kind(MAX, SLIDING, True),
 }  # fmt: skip
-UNCHECKED = {("", "MaxUnpool"), ("", "MaxRoiPool"), ("", "RoiAlign"), (MICROSOFT, "MaxpoolWithMask")}
+UNSUPPORTED = {("", "MaxUnpool"), ("", "MaxRoiPool"), ("", "RoiAlign"), (MICROSOFT, "MaxpoolWithMask")}
 
 
 def read_onnx(path: str, given: Mapping[str, tuple[int, ...]], limit: int | None = None) -> Iterator[Layer]:
-    """The pooling nodes of the model in its order; a RequestError where the model cannot be read, or takes more memory
-    than `limit`.
-    """
+    """Read the pooling nodes of the model in order; a RequestError if it is invalid or takes more than `limit`."""
     return (layer for _, layer in nodes_of(path, given, limit) if layer)
 
 
 def nodes_of(path: str, given: Mapping[str, tuple[int, ...]], limit: int | None) -> Iterator[tuple[Node, Layer | None]]:
-    """All nodes, those that pool with their layers."""
-    (defs,) = need("onnx.defs", why=f"{path}: {WHY}")
+    """All nodes, each with its layer if it is a pooling."""
+    (defs,) = need("onnx.defs", why=f"{path}: {NEEDS_ONNX}")
 
     def inferred(model: Any) -> Any:
         return infer(path, model, _is_pooling, _output_shape, limit)
 
     for node in load(path, given, inferred, limit):
         key = key_of(node.proto)[:2]
-        pools = key in KINDS or key in UNCHECKED
+        pools = key in KINDS or key in UNSUPPORTED
         yield node, _layer(node, key, node.opsets.get(key[0], 1), defs, bool(given)) if pools else None
 
 
@@ -144,27 +142,27 @@ def attributes_of(proto: Any) -> Values:
 
 
 def _is_pooling(proto: Any) -> bool:
-    """Whether the shape of a node is computed here; onnx knows those of reductions."""
+    """Whether the output shape of a node is computed here; reductions are left to onnx."""
     kind = KINDS.get(key_of(proto)[:2])
     return kind is not None and not kind.reduces
 
 
 def _output_shape(proto: Any, opset: int, shape: Shape) -> Shape | None:
-    """The output shape of a pooling; None where it takes no such input."""
-    (defs,) = need("onnx.defs", why=WHY)
+    """The output shape of a pooling; None if it refuses the input."""
+    (defs,) = need("onnx.defs", why=NEEDS_ONNX)
     values = {proto.input[0]: shape}
     layer = _layer(Node(proto, "", {}, values, values, {}), key_of(proto)[:2], opset, defs, False)
     return output_shape(layer) if layer else None
 
 
 def _layer(node: Node, key: tuple[str, str], opset: int, defs: Any, moved: bool) -> Layer | None:
-    """The layer of a node; None where it pools over other axes than the spatial ones."""
+    """The layer of a node; None for a reduction over other axes than the spatial ones."""
     proto, kind = node.proto, KINDS.get(key)
     first = proto.input[0] if proto.input else ""
     shape = node.known.get(first) or node.declared.get(first)
     read = [(text(each.name), *_value(each)) for each in proto.attribute]
     data = {name: value for name, _, value in read}
-    op: Made | None = None
+    op: LayerOp | None = None
     problem = invalid = layout = None
     keeps = True
     try:
@@ -176,12 +174,12 @@ def _layer(node: Node, key: tuple[str, str], opset: int, defs: Any, moved: bool)
             _check_attributes(read, key, opset, defs)
             if kind.reduces:
                 axes, keeps = _axes(node, data), data.get("keepdims", 1) != 0
-                if not is_pooling(axes, shape, keeps=keeps):
+                if not pools_spatial_axes(axes, shape, keeps=keeps):
                     return None
                 layout = spatial_layout(axes or (), shape)
             elif shape is not None:
-                if not 3 <= len(shape) <= 2 + MOST_SPATIAL:
-                    raise InvalidError(f"its input has {len(shape)} axes; 3 to {2 + MOST_SPATIAL} are needed")
+                if not 3 <= len(shape) <= 2 + MAX_SPATIAL_AXES:
+                    raise InvalidError(f"its input has {len(shape)} axes; 3 to {2 + MAX_SPATIAL_AXES} are needed")
                 last = kind.last is True or bool(data.get(str(kind.last), 0))
                 layout = channels_last(len(shape)) if last else None
             op = kind.make(data, shape)
@@ -203,12 +201,12 @@ def _layer(node: Node, key: tuple[str, str], opset: int, defs: Any, moved: bool)
         keeps_axes=keeps,
         shape_only="it is quantised, by scales that are not read" if key[1].startswith("QLinear") else None,
         stopped=node.stopped.get(first),
-        moved=moved and contradict(shape, node.declared.get(first)),
+        moved=moved and contradicts(shape, node.declared.get(first)),
     )
 
 
 def _axes(node: Node, data: Values) -> tuple[int, ...] | None:
-    """The axes of a reduction, an attribute or a constant at the second input; None where they cannot be known."""
+    """The axes of a reduction, from its attribute or a constant second input; None if they are not known."""
     if "axes" in data:
         return data["axes"] if isinstance(data["axes"], tuple) else None
     tensor = node.constants.get(node.proto.input[1]) if len(node.proto.input) > 1 else None
@@ -220,42 +218,41 @@ def _axes(node: Node, data: Values) -> tuple[int, ...] | None:
     return tuple(int.from_bytes(raw[i : i + 8], "little", signed=True) for i in range(0, len(raw), 8))
 
 
-def _check_attributes(read: Sequence[Read], key: tuple[str, str], opset: int, defs: Any) -> None:
-    """Refuses attributes that the version has not or that are of another type, as ONNX Runtime."""
+def _check_attributes(read: Sequence[ReadAttribute], key: tuple[str, str], opset: int, defs: Any) -> None:
+    """Refuse attributes that this version does not have or that have another type, as ONNX Runtime does."""
     takes = KINDS[key].takes
-    known = dict.fromkeys(takes) if takes is not None else _types(key, opset, defs)
+    known = dict.fromkeys(takes) if takes is not None else _attribute_types(key, opset, defs)
     for name, kind, _ in read:
         needed = known.get(name)
         if name not in known:
-            raise InvalidError(_unknown(name, key[1], tuple(known), opset, defs, key[0]))
+            raise InvalidError(_unknown_attribute(name, key[1], tuple(known), opset, defs, key[0]))
         if needed is not None and kind != needed:
-            (onnx,) = need("onnx", why=WHY)
+            (onnx,) = need("onnx", why=NEEDS_ONNX)
             types = {number: word for word, number in onnx.AttributeProto.AttributeType.items()}
             raise InvalidError(f"{name} is {types.get(kind, 'of no type')}; it must be {types[needed]}")
 
 
 @lru_cache(1024)
-def _types(key: tuple[str, str], opset: int, defs: Any) -> dict[str, int | None]:
-    """The attributes of an operator in that version, and the numbers of their types."""
+def _attribute_types(key: tuple[str, str], opset: int, defs: Any) -> dict[str, int | None]:
+    """The attributes of an operator in an opset, and the numbers of their types."""
     try:
         schema = defs.get_schema(key[1], opset, key[0])
-    except (defs.SchemaError, TypeError):  # the latter where it is no number of 32 bits
+    except (defs.SchemaError, TypeError):  # TypeError: opset exceeds 32 bits
         raise InvalidError(f"opset {opset} has no {key[1]}") from None
     return {name: int(each.type) for name, each in schema.attributes.items()}
 
 
-def _unknown(name: str, kind: str, known: Sequence[str], opset: int, defs: Any, domain: str) -> str:
-    """What is wrong with an attribute that the operator does not have."""
+def _unknown_attribute(name: str, kind: str, known: Sequence[str], opset: int, defs: Any, domain: str) -> str:
     later = [schema.since_version for schema in defs.get_all_schemas_with_history()
              if (schema.domain, schema.name) == (domain, kind) and name in schema.attributes]  # fmt: skip
     if later:
         other = f"from opset {min(later)} on" if min(later) > opset else f"up to opset {max(later)}"
         return f"{kind} has no attribute {name} in opset {opset}, it has it {other}"
-    return f"{kind} has no attribute {name}{meant(name, tuple(known))}"
+    return f"{kind} has no attribute {name}{attribute_suggestion(name, tuple(known))}"
 
 
 def _value(attribute: Any) -> tuple[int, Any]:
-    """The type of an attribute, and its value as that says; None of the types that pooling has not."""
+    """The type and value of an attribute; the value is None for types that pooling does not have."""
     kind = attribute.type
     if kind == INTS:
         return kind, tuple(attribute.ints)

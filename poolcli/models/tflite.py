@@ -1,4 +1,4 @@
-"""Pooling layers of a TensorFlow Lite model. Field numbers and codes are those of its schema.fbs, version 3."""
+"""Reads the pooling layers of a TensorFlow Lite model, a flatbuffer. Numbers are those of schema.fbs, version 3."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from typing import Any, BinaryIO
 
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
-from poolcli.models.flow import Flow, Rule, broadcast, concatenation, convolution, same
+from poolcli.models import shape_propagation as propagation
 from poolcli.models.layer import (
+    GLOBAL_SUM,
     Layer,
+    LayerOp,
     Shape,
     TruncatedError,
-    Whole,
     channels_last,
-    is_pooling,
+    pools_spatial_axes,
     read_exactly,
     spatial_layout,
 )
 from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
-from poolcli.plan.attributes import Attributes, SlidingAttributes
+from poolcli.plan.attributes import SlidingAttributes
 
 OPERATOR_CODES, SUBGRAPHS, BUFFERS = 1, 2, 4  # fields of a model
 TENSORS, OPERATORS, NAME = 0, 3, 4  # of a subgraph
@@ -35,31 +36,33 @@ AUTO_PADS = ("same_upper", "valid")
 SLIDING: dict[int, tuple[str, type[SlidingAttributes]]] = {
     1: ("AVERAGE_POOL_2D", AvgPool), 12: ("L2_POOL_2D", AvgPool), 17: ("MAX_POOL_2D", MaxPool),
 }  # fmt: skip
-REDUCING: dict[int, tuple[str, Attributes | Whole]] = {
+REDUCTIONS: dict[int, tuple[str, LayerOp]] = {
     40: ("MEAN", AdaptiveAvgPool(1)),
-    74: ("SUM", Whole(AvgPool, (("divisor_override", 1),))),
+    74: ("SUM", GLOBAL_SUM),
     82: ("REDUCE_MAX", AdaptiveMaxPool(1)),
 }
 CONCATENATION, CONV, DEPTHWISE = 2, 3, 4
 BROADCASTING = {0, 18, 41, 42, 55, 57}  # ADD, MUL, SUB, DIV, MAXIMUM, MINIMUM
-KEEPING = {6, 14, 19, 20, 21, 25, 28, 47, 50, 53, 54, 59, 75, 76, 92, 98, 101, 111, 114, 117, 150}  # of one input
+SHAPE_PRESERVING = {  # operators of one input
+    6, 14, 19, 20, 21, 25, 28, 47, 50, 53, 54, 59, 75, 76, 92, 98, 101, 111, 114, 117, 150,
+}  # fmt: skip
 ROOT_OF_SQUARES = "it is the root of the mean of squares, which no operator here computes"
-MOST_AXES = 64  # bytes of the constant that says which axes are reduced
-MOST = 1 << 24  # items of a vector
-READINGS = 4  # times that each byte may belong to a vector that is read: layers share tensors
-ALWAYS = 1 << 16  # bytes of vectors that any file may have
-MEMORY_OF_BYTE = 32  # bytes: a table in a list takes 128, its entry in the file 4
+MAX_AXES_BYTES = 64  # of the constant with the axes of a reduction
+MAX_VECTOR = 1 << 24  # items
+MAX_READS = 4  # of each byte, on average: layers share tensors
+FREE_BYTES = 1 << 16  # of vectors that every file may read
+MEMORY_PER_BYTE = 32  # a table in a list takes 128 bytes, its entry in the file 4
 
 
 def read_tflite(path: str, given: Mapping[str, tuple[int, ...]], limit: int | None = None) -> list[Layer]:
-    """The pooling layers of the model, subgraph by subgraph; a RequestError where it cannot be read, or takes more
-    memory than `limit`.
+    """Read the pooling layers, subgraph by subgraph; a RequestError if the file is invalid or takes more than
+    `limit`.
     """
     if given:
         raise RequestError(f"{path}: {field('input_shape')} is for ONNX models and IR; a .tflite states its shapes")
     with open(path, "rb") as stream:
         try:
-            return list(_layers(Table(stream, _unpack(stream, "I", 0), Vectors(stream.seek(0, SEEK_END), limit))))
+            return list(_layers(Table(stream, _unpack(stream, "I", 0), VectorBudget(stream.seek(0, SEEK_END), limit))))
         except (TruncatedError, struct.error) as error:
             why = getattr(error, "message", error)  # in which fields are marked
             raise RequestError(f"{path}: not a readable TensorFlow Lite model: {why}") from None
@@ -71,7 +74,7 @@ def _layers(model: Table) -> list[Layer]:
     for i, graph in enumerate(model.tables(SUBGRAPHS)):
         tensors = graph.tables(TENSORS)
         scope = f"{graph.text(NAME) or i}/" if i else ""
-        flow = Flow(partial(_stated, tensors))
+        flow = propagation.ShapePropagation(partial(_declared, tensors))
         for operator in graph.tables(OPERATORS):
             index = operator.number(CODE, "I")
             code = codes[index] if index < len(codes) else -1
@@ -81,7 +84,7 @@ def _layers(model: Table) -> list[Layer]:
             layer = None
             if code in SLIDING:
                 layer = _sliding(code, scope, inputs, outputs, options)
-            elif code in REDUCING:
+            elif code in REDUCTIONS:
                 layer = _reducing(code, scope, inputs, outputs, options, buffers)
             if layer and sources and results:
                 layer = flow.pool(layer, sources[0], results[0])
@@ -93,26 +96,26 @@ def _layers(model: Table) -> list[Layer]:
     return found
 
 
-def _stated(tensors: Sequence[Table], place: int) -> Shape | None:
-    """The shape that a graph states of a tensor, () of a scalar; None for a place where there is none."""
+def _declared(tensors: Sequence[Table], place: int) -> Shape | None:
+    """The shape that the file states of a tensor, () of a scalar; None for an invalid index."""
     return (_shape(tensors[place : place + 1]) or ()) if 0 <= place < len(tensors) else None
 
 
-def _rule(code: int, inputs: Sequence[Table], options: Table | None) -> Rule | None:
-    """How the output shape of an operator follows from those of its inputs; None where that is not known here."""
-    if code in KEEPING:
-        return same
+def _rule(code: int, inputs: Sequence[Table], options: Table | None) -> propagation.Rule | None:
+    """The shape rule of an operator; None if there is none."""
+    if code in SHAPE_PRESERVING:
+        return propagation.same
     if code in BROADCASTING:
-        return broadcast
+        return propagation.broadcast
     if code == CONCATENATION and options is not None:
-        return concatenation(options.number(0))
+        return propagation.concatenation(options.number(0))
     weight = _shape(inputs[1:2])
     if code not in (CONV, DEPTHWISE) or options is None or weight is None or len(weight) != 4:
         return None
     padding, dilation = options.number(PADDING, "b"), 5 if code == DEPTHWISE else 4  # of the width, then of the height
     if padding not in (0, 1):
         return None
-    return convolution(
+    return propagation.convolution(
         weight[3 if code == DEPTHWISE else 0],
         channels_last(4),
         kernel=weight[1:3],
@@ -127,7 +130,7 @@ def _tensors(places: Sequence[int] | None, tensors: Sequence[Table]) -> list[Tab
 
 
 def _shape(tensors: Sequence[Table]) -> Shape | None:
-    """The shape of the first of some tensors, with its dynamic lengths."""
+    """The shape of the first tensor; its signature has the dynamic lengths."""
     if not tensors:
         return None
     shape = tensors[0].numbers(SIGNATURE) or tensors[0].numbers(SHAPE)
@@ -177,34 +180,34 @@ def _reducing(
     code: int, scope: str, inputs: Sequence[Table], outputs: Sequence[Table], options: Table | None,
     buffers: Sequence[Table],
 ) -> Layer | None:  # fmt: skip
-    """The layer of a reduction; None where it is over other axes than the spatial ones."""
-    kind, op = REDUCING[code]
+    """The layer of a reduction; None if it is over other axes than the spatial ones."""
+    kind, op = REDUCTIONS[code]
     shape = _shape(inputs)
     axes = _constant(inputs[1], buffers) if len(inputs) > 1 else None
     keeps = options is not None and options.number(0, "b") != 0
-    if not is_pooling(axes, shape, keeps=keeps, last=True):
+    if not pools_spatial_axes(axes, shape, keeps=keeps, last=True):
         return None
     layout = spatial_layout(axes or (), shape)
     return Layer(**_shared(kind, scope, inputs, outputs), op=op, layout=layout, keeps_axes=keeps)
 
 
 def _constant(tensor: Table, buffers: Sequence[Table]) -> tuple[int, ...] | None:
-    """The integers of a constant; None where it is none."""
+    """The integers of a constant; None for other tensors."""
     place = tensor.number(BUFFER, "I")
-    data = buffers[place].raw(0, MOST_AXES) if 0 < place < len(buffers) else b""
+    data = buffers[place].raw(0, MAX_AXES_BYTES) if 0 < place < len(buffers) else b""
     return struct.unpack(f"<{len(data) // 4}i", data) if data and len(data) % 4 == 0 else None
 
 
-class Vectors:
-    """Counts the bytes of the vectors that are read: they may overlap, so that a small file claims any number."""
+class VectorBudget:
+    """Limits the bytes of vectors that are read: vectors may overlap, so that a small file could read any amount."""
 
     def __init__(self, length: int, limit: int | None) -> None:
-        most = ALWAYS + READINGS * length
-        self._left = most if limit is None else min(most, max(ALWAYS, limit // MEMORY_OF_BYTE))
+        most = FREE_BYTES + MAX_READS * length
+        self._left = most if limit is None else min(most, max(FREE_BYTES, limit // MEMORY_PER_BYTE))
         self._is_limited = self._left < most
 
     def count(self, size: int, start: int) -> None:
-        """Counts a vector; refuses more than the file, or the memory, has room for."""
+        """Count the bytes of a vector; refuse more than the limit."""
         self._left -= size
         if self._left < 0:
             more = f"take more memory than the limit; raise {field('max_memory')}" if self._is_limited else "overlap"
@@ -213,14 +216,14 @@ class Vectors:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of a flatbuffer at a place in the file; fields are called by the numbers of the schema."""
+    """A table of a flatbuffer at byte `at` of the file; fields have the numbers of the schema."""
 
     stream: BinaryIO
     at: int
-    vectors: Vectors
+    vectors: VectorBudget
 
     def _place(self, number: int) -> int | None:
-        """Where a field lies; None where the table leaves it out."""
+        """The position of a field; None if the table omits it."""
         described = self.at - _unpack(self.stream, "i", self.at)
         offset = 4 + 2 * number
         if offset >= _unpack(self.stream, "H", described):
@@ -229,24 +232,24 @@ class Table:
         return self.at + found if found else None
 
     def number(self, number: int, code: str = "i", default: int = 0) -> int:
-        """A field that is a number of the struct code."""
+        """A field that is a number with this struct code."""
         place = self._place(number)
         return default if place is None else _unpack(self.stream, code, place)
 
     def numbers(self, number: int, code: str = "i") -> tuple[int, ...] | None:
-        """A field that is a vector of numbers; None where it is left out."""
+        """A field that is a vector of numbers; None if it is omitted."""
         start, count = self._vector(number)
         if start is None:
             return None
         return struct.unpack(f"<{count}{code}", self._read(start, count * struct.calcsize("<" + code)))
 
     def text(self, number: int) -> str:
-        """A field that is a text."""
+        """A field that is a string."""
         start, count = self._vector(number)
         return "" if start is None else self._read(start, count).decode(errors="replace")
 
     def raw(self, number: int, most: int) -> bytes:
-        """A field that is a vector of bytes, empty where it is longer than `most`."""
+        """A field that is a vector of bytes; empty if it is longer than `most`."""
         start, count = self._vector(number)
         return b"" if start is None or count > most else read_exactly(self.stream, start, count)
 
@@ -268,13 +271,13 @@ class Table:
         return read_exactly(self.stream, start, size)
 
     def _vector(self, number: int) -> tuple[int | None, int]:
-        """Where the items of a vector begin, and how many there are."""
+        """The start of the items of a vector, and their number."""
         place = self._place(number)
         if place is None:
             return None, 0
         start = place + _unpack(self.stream, "I", place)
         count = _unpack(self.stream, "I", start)
-        if count > MOST:
+        if count > MAX_VECTOR:
             raise TruncatedError(f"a list of {count:,} items at byte {start:,}")
         return start + 4, count
 

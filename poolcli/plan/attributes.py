@@ -137,7 +137,7 @@ BOTH_AND_ENDS = (
 def expand_pads(given: Mapping[str, Any]) -> dict[str, Any]:
     """Replace `pads` by `pads_begin` and `pads_end`.
 
-    >>> with_both_ends({"kernel": 3, "pads": 1})
+    >>> expand_pads({"kernel": 3, "pads": 1})
     {'kernel': 3, 'pads_begin': 1, 'pads_end': 1}
     """
     if "pads" in given and not given.keys().isdisjoint(("pads_begin", "pads_end")):

@@ -16,8 +16,8 @@ from rich.text import Text
 from poolcli.explain.chain import Chain
 from poolcli.message_fields import field, for_cli, printable
 from poolcli.models.check import Finding
-from poolcli.models.elsewhere import Comparison, Written
 from poolcli.models.layer import Dim
+from poolcli.models.run_and_convert import Comparison, LayerConversion
 from poolcli.report.as_json import chain_document
 from poolcli.report.console import Sheet, grid, plain_table
 from poolcli.report.explain import chain_view
@@ -29,7 +29,7 @@ LONGEST_NAME = 16  # characters of a dynamic length in the table
 MOST_LISTED = 1000  # layers that a person is shown
 RIGHT = ("agrees", "computed")
 STYLES = {"agrees": "green", "differs": "bold red", "invalid": "bold red", "computed": "cyan", "unknown": "yellow"}
-Answer = tuple[Finding, Written | None]  # a layer, and how another framework writes it where that is asked
+Answer = tuple[Finding, LayerConversion | None]  # a layer, and how another framework writes it where that is asked
 
 
 def findings_view(
@@ -101,7 +101,7 @@ def _table(findings: Sequence[Finding], left_out: tuple[str, ...] = ()) -> Sheet
     return table
 
 
-def _elsewhere(findings: Sequence[Finding], rewritten: Sequence[Written]) -> Table:
+def _elsewhere(findings: Sequence[Finding], rewritten: Sequence[LayerConversion]) -> Table:
     """Each layer in the words of another framework, or why it has none."""
     table = grid(**NAMES)
     for finding, there in zip(findings, rewritten, strict=True):
@@ -162,5 +162,5 @@ def _layer(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _written(there: Written) -> dict[str, Any]:
+def _written(there: LayerConversion) -> dict[str, Any]:
     return asdict(replace(there, reason=there.reason and for_cli(there.reason)))

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from poolcli import AvgPool, MaxPool, RequestError
-from poolcli.models.layer import pooled
+from poolcli.models.layer import infer_shape
 from tests.profiles import sized
 
 NUMBERS = {
@@ -25,8 +25,8 @@ NUMBERS = {
 def test_a_formula_gives_the_length_that_comes_out(attributes: dict[str, Any], size: int, average: bool) -> None:
     try:
         op = AvgPool(**attributes, exclude_pad=False) if average else MaxPool(**attributes)
-        (*_, formula) = pooled(op, ("N", "C", "H")).shape
-        (*_, number) = pooled(op, ("N", "C", size)).shape
+        (*_, formula) = infer_shape(op, ("N", "C", "H")).shape
+        (*_, number) = infer_shape(op, ("N", "C", size)).shape
     except RequestError:
         return
     assert isinstance(formula, str)

@@ -17,7 +17,7 @@ from poolcli.models.check import read_model
 from tests.models.onnxs import model, node, value
 from tests.processes import fresh
 
-LONG = "n" * onnx_graph.SMALL  # makes a graph longer than what is copied as it is
+LONG = "n" * onnx_graph.SMALL_FIELD  # makes a graph longer than what is copied as it is
 
 
 def mixed(path: Path) -> Path:

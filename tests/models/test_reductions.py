@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from poolcli.models.layer import is_pooling, spatial_layout
+from poolcli.models.layer import pools_spatial_axes, spatial_layout
 
 
 @pytest.mark.parametrize("keeps", [True, False])
@@ -17,7 +17,7 @@ from poolcli.models.layer import is_pooling, spatial_layout
 def test_those_of_all_spatial_axes_are_whatever_the_order(
     shape: tuple[int, ...], axes: tuple[int, ...], layout: str | None, last: bool, keeps: bool
 ) -> None:
-    assert (is_pooling(axes, shape, keeps=keeps, last=last), spatial_layout(axes, shape)) == (True, layout)
+    assert (pools_spatial_axes(axes, shape, keeps=keeps, last=last), spatial_layout(axes, shape)) == (True, layout)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_those_of_all_spatial_axes_are_whatever_the_order(
 def test_with_one_spatial_axis_it_is_told_by_what_the_format_has_and_by_its_name(
     axes: tuple[int, ...], last: bool, keeps: bool, is_one: bool
 ) -> None:
-    assert is_pooling(axes, (2, 5, 8), keeps=keeps, last=last) is is_one
+    assert pools_spatial_axes(axes, (2, 5, 8), keeps=keeps, last=last) is is_one
 
 
 def test_a_single_axis_of_sequences_is_that_between_batch_and_channels() -> None:

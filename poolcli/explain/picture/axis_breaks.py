@@ -88,9 +88,9 @@ def visible_runs(whole: range, own: range, wanted: set[int], few: int = MAX_SHOW
     """The runs of `whole` that are drawn: all `wanted` positions, and short gaps between them as long as at most `few`
     positions are drawn; of gaps outside of `own` (in the padding) only the shortest.
 
-    >>> folded(range(-1, 100), range(100), {-1, 0, 2, 99})
+    >>> visible_runs(range(-1, 100), range(100), {-1, 0, 2, 99})
     (range(-1, 8), range(94, 100))
-    >>> folded(range(20), range(20), {0, 19})
+    >>> visible_runs(range(20), range(20), {0, 19})
     (range(0, 20),)
     """
     if len(whole) <= few + MAX_UNBROKEN - MAX_SHOWN:

@@ -1,7 +1,7 @@
-"""Shapes that flow where a file states others: after a pooling whose stated output is not the computed one.
+"""Shape propagation after a pooling whose declared output shape is wrong, in files of PyTorch and TensorFlow Lite.
 
-PyTorch and TensorFlow Lite compute all shapes anew when they run a model. Elementwise nodes, concatenations and
-convolutions are followed; after any other node lengths are unknown.
+Both frameworks recompute all shapes when they run a model. Elementwise nodes, concatenations, slices and convolutions
+are followed; after any other node, lengths are unknown.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from dataclasses import replace
 from typing import Any
 
 from poolcli.errors import RequestError
-from poolcli.models.layer import Dim, Layer, Shape, contradict, is_number, output_shape, pooled
+from poolcli.models.layer import Dim, Layer, Shape, contradicts, infer_shape, is_number, output_shape
 from poolcli.ops import MaxPool
 
 Rule = Callable[[Sequence[Shape]], Shape | None]  # the output shape of a node, from its input shapes
 
 
-class Flow:
-    """The values of a graph whose shapes are not those that the file states, which `stated` gives."""
+class ShapePropagation:
+    """The values of a graph whose shapes differ from those that the file states; `stated(value)` returns these."""
 
     def __init__(self, stated: Callable[[Any], Shape | None]) -> None:
         self._stated = stated
-        self._flowing: dict[Hashable, tuple[Shape, str | None]] = {}  # and the node that stopped the inference
+        self._changed: dict[Hashable, tuple[Shape, str | None]] = {}  # (shape, node at which inference stopped)
 
     def pool(self, layer: Layer, source: Hashable, result: Hashable) -> Layer:
-        """The layer on the shape that flows into it."""
-        if source in self._flowing:
-            shape, stopped = self._flowing[source]
+        """The layer on the propagated shape of its input."""
+        if source in self._changed:
+            shape, stopped = self._changed[source]
             layer = replace(layer, input_shape=shape, stopped=stopped)
         computed = output_shape(layer)
         if computed is not None:
@@ -36,27 +36,27 @@ class Flow:
         return layer
 
     def reaches(self, sources: Sequence[Hashable]) -> bool:
-        """Whether one of these values has another shape than the file states."""
-        return any(source in self._flowing for source in sources)
+        """Whether one of these values has a propagated shape."""
+        return any(source in self._changed for source in sources)
 
     def node(self, name: str, rule: Rule | None, sources: Sequence[Hashable], results: Sequence[Hashable]) -> None:
-        """Follows another node; one without a rule stops the inference."""
+        """Propagate shapes through another node; a node without a rule stops the inference."""
         if not self.reaches(sources):
             return
-        flowing = [self._flowing.get(source, (self._stated(source), None)) for source in sources]
-        shapes = [shape for shape, _ in flowing if shape is not None]
+        propagated = [self._changed.get(source, (self._stated(source), None)) for source in sources]
+        shapes = [shape for shape, _ in propagated if shape is not None]
         found = rule(shapes) if rule is not None and len(shapes) == len(sources) else None
-        stopped = next((each for _, each in flowing if each is not None), None)
+        stopped = next((each for _, each in propagated if each is not None), None)
         for result in results:
             stated = self._stated(result)
             if found is not None:
                 self._set(result, found, stopped)
             elif stated is not None:
-                self._flowing[result] = ("?",) * len(stated), stopped or name
+                self._changed[result] = ("?",) * len(stated), stopped or name
 
     def _set(self, result: Hashable, shape: Shape, stopped: str | None) -> None:
-        if stopped is not None or contradict(self._stated(result), shape):
-            self._flowing[result] = shape, stopped
+        if stopped is not None or contradicts(self._stated(result), shape):
+            self._changed[result] = shape, stopped
 
 
 def same(shapes: Sequence[Shape]) -> Shape:
@@ -65,7 +65,7 @@ def same(shapes: Sequence[Shape]) -> Shape:
 
 
 def broadcast(shapes: Sequence[Shape]) -> Shape:
-    """The shape to which inputs are broadcast."""
+    """The shape to which the inputs are broadcast."""
     found: list[Dim] = []
     for place in range(-max(map(len, shapes)), 0):
         lengths = {shape[place] for shape in shapes if len(shape) >= -place} - {1}
@@ -74,7 +74,7 @@ def broadcast(shapes: Sequence[Shape]) -> Shape:
 
 
 def concatenation(axis: int) -> Rule:
-    """The rule of inputs that are joined along an axis."""
+    """The rule of a concatenation along an axis."""
 
     def rule(shapes: Sequence[Shape]) -> Shape | None:
         rank = len(shapes[0])
@@ -89,7 +89,7 @@ def concatenation(axis: int) -> Rule:
 
 
 def sliced(axis: int, places: slice) -> Rule:
-    """The rule of a part along an axis."""
+    """The rule of a slice along an axis."""
 
     def rule(shapes: Sequence[Shape]) -> Shape | None:
         if not -len(shapes[0]) <= axis < len(shapes[0]):
@@ -103,11 +103,11 @@ def sliced(axis: int, places: slice) -> Rule:
 
 
 def convolution(channels: Dim, layout: str | None = None, **windows: Any) -> Rule:
-    """The rule of a convolution of these windows; its first input is the data."""
+    """The rule of a convolution with these windows; its first input is the data."""
 
     def rule(shapes: Sequence[Shape]) -> Shape | None:
         with suppress(RequestError, IndexError):
-            found = list(pooled(MaxPool(**windows), shapes[0], layout).shape)
+            found = list(infer_shape(MaxPool(**windows), shapes[0], layout).shape)
             found[len(found) - 1 if layout else 1] = channels
             return tuple(found)
         return None

@@ -1,4 +1,4 @@
-"""A layer beside other answers: on recorded data, and as another framework writes it."""
+"""What `poolcli check` does with a single layer: compares it with recorded data (`--run`), or converts it (`--to`)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from poolcli.formats import ReadOptions, is_container, parse_source, read
 from poolcli.layouts import default_layout, spatial_axes
 from poolcli.message_fields import field, marked_message, option_value
 from poolcli.models.layer import (
+    GlobalWindow,
     Layer,
-    Whole,
-    in_words_of,
+    LayerOp,
+    in_framework_terms,
+    infer_shape,
     is_number,
-    pooled,
     stored_shape,
     without_indices,
 )
@@ -30,15 +31,15 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-CLOSE = 1e-5  # relative and absolute, for floats; integers and maxima must be equal
+FLOAT_TOLERANCE = 1e-5  # relative and absolute; integers and maxima must be equal
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How far a recorded output is from the computed one: the largest difference, where, and how many elements are
-    off by more than 1e-5 (relative or absolute; not at all for maxima and integers).
+    """How a recorded output differs from the computed one: the largest difference, its index, and how many elements
+    exceed the tolerance.
 
-    `answer_of` names the rules whose answer the recorded output is, where it is not that of the layer.
+    `answer_of` names other rules of which the recorded output is the result.
     """
 
     elements: int
@@ -51,9 +52,9 @@ class Comparison:
 
 
 def compare_data(layer: Layer, path: str, options: ReadOptions) -> Comparison:
-    """Pools `input` of an .npz or .h5 as the layer does and compares with `output`.
+    """Pool `input` of an .npz or .h5 file as the layer does, and compare the result with its `output`.
 
-    A RequestError where the layer takes no such input, or makes no such output of it.
+    A RequestError if the shapes do not fit the layer.
     """
     if not is_container(path):
         raise RequestError(
@@ -63,19 +64,18 @@ def compare_data(layer: Layer, path: str, options: ReadOptions) -> Comparison:
     plan, op = _plan_of(layer, path, x)
     shape = stored_shape(layer, plan.output_shape)
     if recorded.shape != shape:
-        other = _answer_of(layer, op, plan, x, recorded)
+        other = _equal_rules(layer, op, plan, x, recorded)
         raise RequestError(
             f"{path}: output is {option_value(recorded.shape)}, but layer {layer.name} makes {option_value(shape)} "
             f"of input {option_value(x.shape)}" + (f"; it equals the result of {other}" if other else "")
         )
     found = _difference(_run(plan, x).reshape(shape), recorded, plan)
-    return replace(found, answer_of=_answer_of(layer, op, plan, x, recorded)) if found.off else found
+    return replace(found, answer_of=_equal_rules(layer, op, plan, x, recorded)) if found.off else found
 
 
 def _plan_of(layer: Layer, path: str, x: Array) -> tuple[Plan, Attributes]:
-    """The plan of the layer on this data, and its operator."""
     if layer.op is None or layer.shape_only:
-        refused = in_words_of(layer.framework, layer.invalid) if layer.invalid else None
+        refused = in_framework_terms(layer.framework, layer.invalid) if layer.invalid else None
         raise RequestError(f"layer {layer.name}: {refused or layer.problem or layer.shape_only}")
     stated = layer.input_shape
     fits = stated is None or (
@@ -87,7 +87,7 @@ def _plan_of(layer: Layer, path: str, x: Array) -> tuple[Plan, Attributes]:
         )
     layout = layer.layout or default_layout(x.ndim)
     sizes = [size for size, letter in zip(x.shape, layout, strict=True) if letter not in "NC"]
-    op = layer.op.over(sizes) if isinstance(layer.op, Whole) else layer.op
+    op = layer.op.over(sizes) if isinstance(layer.op, GlobalWindow) else layer.op
     return make_plan(op, x.shape, str(x.dtype.newbyteorder("=")), layout=layout), op
 
 
@@ -97,17 +97,17 @@ def _run(plan: Plan, x: Array) -> Array:
     return run(plan, x)[0]
 
 
-def _answer_of(layer: Layer, op: Attributes, plan: Plan, x: Array, recorded: Array) -> str | None:
-    """Whose answer to the same attributes the recorded output is."""
-    for name, other in _others(op, plan):
+def _equal_rules(layer: Layer, op: Attributes, plan: Plan, x: Array, recorded: Array) -> str | None:
+    """The rules under which the same attributes give the recorded output; None if there are none."""
+    for name, other in _plans_of_other_rules(op, plan):
         shape = stored_shape(layer, other.output_shape)
         if shape == recorded.shape and not _difference(_run(other, x).reshape(shape), recorded, other).off:
             return name
     return None
 
 
-def _others(op: Attributes, plan: Plan) -> Iterator[tuple[str, Plan]]:
-    """The plans of the same attributes under other rules."""
+def _plans_of_other_rules(op: Attributes, plan: Plan) -> Iterator[tuple[str, Plan]]:
+    """The plans of the same attributes under other rules, each with a name."""
     for row in compare_dialects(without_indices(op), plan):
         if row.plan is not None and not row.chosen:
             yield row.title, row.plan
@@ -120,7 +120,7 @@ def _others(op: Attributes, plan: Plan) -> Iterator[tuple[str, Plan]]:
 
 
 def _difference(computed: Array, recorded: Array, plan: Plan) -> Comparison:
-    tolerance = 0 if plan.reducer.picks or computed.dtype.kind in "iub" else CLOSE
+    tolerance = 0 if plan.reducer.picks or computed.dtype.kind in "iub" else FLOAT_TOLERANCE
     found = diff_arrays(recorded, computed, atol=tolerance, rtol=tolerance)
     if found.where is None:
         return Comparison(found.elements, 0, 0.0, None, None, None)
@@ -129,11 +129,11 @@ def _difference(computed: Array, recorded: Array, plan: Plan) -> Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """The call or layer in the words of `like`; None where there is none, which `reason` explains.
+class LayerConversion:
+    """A layer as a call in the framework `like`; `text` is None if there is none, for the `reason`.
 
-    `note` says what the text holds for, where it does not follow from the layer alone; `only_this_size` whether it
-    gives other windows or divisors than the layer at another input size.
+    `note` has conditions under which the text is equivalent; `only_this_size` says that it is so at this input size
+    only.
     """
 
     like: str
@@ -143,39 +143,41 @@ class Written:
     only_this_size: bool = False
 
 
-def written(layer: Layer, like: str) -> Written:
-    """`layer` for the framework `like`; with dynamic axes a text that holds for every length."""
+def convert_layer(layer: Layer, like: str) -> LayerConversion:
+    """Convert a layer to the framework `like`; with dynamic axes, only to a call that holds at every length."""
     op, shape = layer.op, layer.input_shape
     if op is None or layer.invalid:
-        return Written(like, None, in_words_of(layer.framework, layer.invalid) if layer.invalid else layer.problem)
+        return LayerConversion(
+            like, None, in_framework_terms(layer.framework, layer.invalid) if layer.invalid else layer.problem
+        )
     if layer.shape_only:
-        return Written(like, None, layer.shape_only)
+        return LayerConversion(like, None, layer.shape_only)
     if shape is None:
-        return Written(like, None, "the rank of its input is not known")
-    layout, length = layer.layout or default_layout(len(shape)), _least_length(op)
-    places = [place for place in spatial_axes(layout) if not is_number(shape[place])]
+        return LayerConversion(like, None, "the rank of its input is not known")
+    layout, length = layer.layout or default_layout(len(shape)), _fitting_length(op)
+    dynamic = [axis for axis in spatial_axes(layout) if not is_number(shape[axis])]
     try:
-        made = pooled(op, tuple(length if i in places else dim for i, dim in enumerate(shape)), layout)
+        inferred = infer_shape(op, tuple(length if i in dynamic else dim for i, dim in enumerate(shape)), layout)
     except RequestError as error:
-        return Written(like, None, in_words_of(layer.framework, error.message))
-    if made.plan is None:
-        return Written(like, None, "its windows are longer than its padded input")
-    done = convert(made.plan, like)
-    if places and done.only_this_size:
+        return LayerConversion(like, None, in_framework_terms(layer.framework, error.message))
+    if inferred.plan is None:
+        return LayerConversion(like, None, "its windows are longer than its padded input")
+    conversion = convert(inferred.plan, like)
+    if dynamic and conversion.only_this_size:
         why = f"the call depends on dynamic lengths; set them with {field('input_shape')}"
-        return Written(like, None, marked_message(why))
+        return LayerConversion(like, None, marked_message(why))
     notes = []
     if layout.endswith("C") and like != "tensorflow":
         notes.append(f"for data in the order {default_layout(len(layout))}; the layer's are {layout}")
     if not layer.keeps_axes:
         notes.append("the pooled axes, 1 long, are dropped after it")
-    if done.only_this_size:
+    if conversion.only_this_size:
         notes.append(ONLY_THIS_SIZE)
-    note = "; ".join(notes) or None if done.text else None
-    return Written(like, done.text, done.reason, note, done.only_this_size)
+    note = "; ".join(notes) or None if conversion.text else None
+    return LayerConversion(like, conversion.text, conversion.reason, note, conversion.only_this_size)
 
 
-def _least_length(op: Attributes | Whole) -> int:
+def _fitting_length(op: LayerOp) -> int:
     """A length on which every window fits."""
     if not isinstance(op, SlidingAttributes):
         return 7
