@@ -334,7 +334,7 @@ def _formula(op: SlidingAttributes, plan: Plan, size: Dim) -> Dim:
             return least
         return _min_or_max("max", least, _quotient_term(n, 2 * stride - 1 - window, stride))
     past = begin + end - window
-    if word == "floor" or stride == 1:
+    if word == "floor":
         return _quotient_term(n, past + stride, stride)
     kept = _quotient_term(n, past + 2 * stride - 1, stride)
     if word == "ceil" or end + stride <= window:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from poolcli import AvgPool, MaxPool, RequestError
@@ -20,7 +20,14 @@ NUMBERS = {
 }  # fmt: skip
 
 
+PADS_AS_LONG_AS_THE_WINDOW = {
+    "kernel": 2, "strides": 1, "dilations": 1, "pads_begin": 0, "pads_end": 2, "auto_pad": "explicit",
+    "rounding_type": "ceil_torch",
+}  # fmt: skip
+
+
 @given(st.fixed_dictionaries(NUMBERS), st.integers(1, 40), st.booleans())
+@example(PADS_AS_LONG_AS_THE_WINDOW, 1, False)
 @settings(max_examples=sized(100, 1000))
 def test_a_formula_gives_the_length_that_comes_out(attributes: dict[str, Any], size: int, average: bool) -> None:
     try:
