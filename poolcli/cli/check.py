@@ -107,7 +107,7 @@ def check(request: CheckOptions) -> int:
             raise RequestError(f"{request.model}: {field('chain')} follows ONNX models, which this is not")
         chain = chain_to(request.model, found[0].layer.name, given, limit)
     answers = [(finding, convert_layer(finding.layer, request.to) if request.to else None) for finding in found]
-    told = (request.model, answers, comparison, chain)
-    request.answer(partial(findings_document, *told), partial(findings_view, *told))
+    result = (request.model, answers, comparison, chain)
+    request.answer(partial(findings_document, *result), partial(findings_view, *result))
     wrong = any(finding.verdict in WRONG for finding in found)
     return 1 if wrong or (comparison and comparison.off) else 0

@@ -187,9 +187,7 @@ def _documents(plan: Plan, request: ShapeOptions) -> dict[str, Any]:
 
 
 def _solve(request: ShapeOptions, wanted: str) -> int:
-    """Prints the attributes that give the wanted length, and what else is asked of the first of them; returns the exit
-    code: 1 where there are none.
-    """
+    """Prints the attributes that give the wanted length, and explains the first ones; returns 1 if there are none."""
     from poolcli.explain.solve import find_answers, nearest_lengths, parse_question
 
     (shape, _, layout, _), lengths = _input_of(request), parse_numbers(field("solve"), wanted)

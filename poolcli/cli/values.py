@@ -15,7 +15,7 @@ from poolcli.layouts import fit_from
 from poolcli.message_fields import BOTH_ENDS, field
 from poolcli.ops import OPERATORS
 from poolcli.plan.attributes import Attributes, expand_pads
-from poolcli.suggestions import listed
+from poolcli.suggestions import join_words
 
 _ITEM = re.compile(r"[^,xX×\s]+|[,xX×]")
 _SEPARATORS = tuple(",xX×")
@@ -133,7 +133,9 @@ def attributes_of(op: str | None, asked: Windows) -> dict[str, Any]:
     fit = given.pop("fit", None)
     if fit is not None and "output_size" in given:
         raise RequestError(f"{field('fit')} sets the output size; give either {field('fit')} or {field('output_size')}")
-    read = {name: parse_numbers(field(name), value) if name in NUMBERS else value for name, value in given.items()}
+    read = {
+        name: parse_numbers(field(name), value) if name in PER_AXIS_OPTIONS else value for name, value in given.items()
+    }
     return expand_pads(read | ({} if fit is None else {"output_size": fit_from(fit)}))
 
 

@@ -139,10 +139,10 @@ def comparison_view(rows: Sequence[Row]) -> RenderableType:
     parts: list[RenderableType] = [table]
     legend = "= chosen, * differs" + ("; divisors of the first and last window" if divided else "")
     parts += [Text(legend, style="dim"), *([""] if sentences(rows) else [])]
-    search_sentences = grid(1)
+    told = grid(1)
     for sentence in sentences(rows):
-        search_sentences.add_row("*", Text(sentence))
-    return Group(*parts, search_sentences)
+        told.add_row("*", Text(sentence))
+    return Group(*parts, told)
 
 
 def answers_view(answers: Sequence[Answer]) -> RenderableType:
@@ -223,10 +223,10 @@ def candidates_view(found: Sequence[Candidate]) -> RenderableType:
         if first.noise is not None:
             lines.append(Text(for_cli(f"as small as noise; {field('atol', first.noise)} accepts it")))
         return Group(*lines)
-    search_sentences = f"; it differs {first.deviation.where}" if first.deviation.where else ""
+    told = f"; it differs {first.deviation.where}" if first.deviation.where else ""
     programs = programs_of(found)
     also: list[RenderableType] = ["", Text(f"up to rounding also {', '.join(programs)}")] if programs else []
-    return Group(Text(heading + search_sentences), "", table, *also, *_distinctions(found))
+    return Group(Text(heading + told), "", table, *also, *_distinctions(found))
 
 
 def programs_of(found: Sequence[Candidate]) -> list[str]:

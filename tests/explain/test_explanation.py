@@ -94,7 +94,7 @@ def test_the_text_fills_in_the_numbers() -> None:
         (AdaptiveAvgPool(3), 7, "bin 1: 7/3 = 2 and 1/3, down to 2; 14/3 = 4 and 2/3, up to 5: 3 long"),
     ],
 )
-def test_explanation_that_only_some_attributes_have(op: MaxPool, size: int, expected: str) -> None:
+def test_steps_that_only_some_attributes_have(op: MaxPool, size: int, expected: str) -> None:
     (axis,) = op.plan((1, 1, size)).explain().axes
     assert expected in axis.steps
 

@@ -200,7 +200,7 @@ def _load_before_fork(job: Job) -> None:
         for module in (row.module, *row.preloads, *(ENGINE if row.preloads else ())):
             with suppress(ImportError):
                 import_module(module)
-        if row.loads:
+        if row.preloads:
             warm_up()
 
 
