@@ -116,7 +116,8 @@ def open_image(stack: ExitStack, path: str, most_pixels: int, limit: int | None)
     elif image.format == "WEBP":
         image.info["others"] = codecs.other_webp_chunks(stream)
     elif image.format == "BMP":
-        image.info.update(codecs.bmp_info(stream) | image.info)
+        for key, value in codecs.bmp_info(stream).items():
+            image.info.setdefault(key, value)
     said = list(dict.fromkeys((*notes, *(str(w.message).splitlines()[0] for w in caught))))
     more = len(said) - MOST_WARNINGS
     return image, said[:MOST_WARNINGS] + ([f"and {more} more warnings of the image"] if more > 0 else [])
