@@ -7,7 +7,8 @@ import re
 import stat
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from errno import ENOENT
 from functools import partial
 from hashlib import sha256
 from typing import Any, BinaryIO, NamedTuple
@@ -163,7 +164,7 @@ async def retry_middleware(request: Any, answer: Callable[[Any], Awaitable[Any]]
     return await answer(request)
 
 
-def unreachable(error: Exception) -> str:
+def unreachable(error: BaseException) -> str:
     """The message for an exception of an object store."""
     return f"cannot be reached: {error_text(error).strip(QUOTES)}"
 
@@ -198,6 +199,8 @@ def check_unchanged(path: str, before: Fingerprint) -> None:
     """Raises a FileError if the fingerprint of an input is no longer `before`."""
     try:
         changed = fingerprint_of(path) != before
+    except FileError:  # an object store that cannot be reached
+        raise
     except OSError:
         changed = True
     if changed:
@@ -209,12 +212,26 @@ def _fingerprint_of_url(path: str) -> Fingerprint:
     system, place = filesystem(path)
     found = []
     for name in (name for row in FORMATS.values() if row.remote for name in row.markers):
-        with suppress(FileNotFoundError):
+        try:
             about = system.info(f"{place}/{name}")
+        except MemoryError:
+            raise
+        except Exception as error:  # every store raises types of its own
+            if not _is_absent(error):
+                raise FileError(f"{path}: {unreachable(error.__cause__ or error)}") from error
+        else:
             found.append((name, about.get("size"), *(str(about.get(key)) for key in ("ETag", "mtime", "LastModified"))))
     if not found:
-        raise FileNotFoundError(path)
+        raise FileNotFoundError(ENOENT, os.strerror(ENOENT), path)
     return Fingerprint(sum(entry[1] or 0 for entry in found), int(sha256(repr(found).encode()).hexdigest()[:15], 16), 0)
+
+
+def _is_absent(error: Exception) -> bool:
+    """Whether an object is not there. fsspec says so, too, of what it could not get from a web server, and why."""
+    why = error.__cause__
+    status = getattr(why, "status", None)  # of aiohttp's errors, if there was an answer
+    unanswered = status is None and (type(why).__module__.startswith("aiohttp") or isinstance(why, TimeoutError))
+    return isinstance(error, FileNotFoundError) and status not in BUSY and not unanswered
 
 
 def checksum_of(path: str) -> str:

@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 import zarr
 
+from poolcli.errors import FileError
+from poolcli.formats.files import check_unchanged, fingerprint_of
 from poolcli.formats.zarr.write import Writer
 from tests.conftest import Cli
 from tests.formats.stores import HALVE, group, halved, made
@@ -108,6 +110,52 @@ def test_requests_to_a_busy_server_are_repeated(cli: Cli, monkeypatch: pytest.Mo
         server.shutdown()
     assert result.err == ""
     np.testing.assert_array_equal(np.load("y.npy"), halved())
+
+
+class _Refusing(_WithoutRanges):
+    """Answers every request with one status."""
+
+    status = 503
+
+    def send_head(self) -> Any:
+        self.send_error(self.status)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "said"),
+    [
+        (503, FileError, "cannot be reached: 503"),
+        (404, FileNotFoundError, "No such file"),
+        (403, FileNotFoundError, "No such file"),
+    ],
+)
+def test_a_store_that_is_not_reached_is_not_taken_for_one_that_is_gone(
+    status: int, kind: type[Exception], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """fsspec raises FileNotFoundError for whatever it does not get from a web server."""
+    monkeypatch.setattr("poolcli.formats.files.RETRY_WAITS", (0.01,) * 5)
+    monkeypatch.setattr(_Refusing, "status", status)
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Refusing) as server:
+        Thread(target=server.serve_forever).start()
+        try:
+            with pytest.raises(kind, match=said):
+                fingerprint_of(f"http://127.0.0.1:{server.server_port}/x.zarr")
+        finally:
+            server.shutdown()
+
+
+def test_an_input_that_can_no_longer_be_reached_is_not_said_to_have_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    made("memory://input/x.zarr", dimension_names=("z", "y", "x"))
+    before = fingerprint_of("memory://input/x.zarr")
+
+    def busy(*_: Any, **__: Any) -> None:
+        raise OSError(16, "Please reduce your request rate.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(fsspec.filesystem("memory")), "info", busy)
+        with pytest.raises(FileError, match="memory://input/x.zarr: cannot be reached: .*reduce your request rate"):
+            check_unchanged("memory://input/x.zarr", before)
+    check_unchanged("memory://input/x.zarr", before)
 
 
 def test_a_write_to_a_url_that_fails_leaves_nothing(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
