@@ -29,6 +29,7 @@ from poolcli.formats.npy import MAX_AXES, MAX_BYTES
 from poolcli.formats.records import ArrayReader, Header, Metadata, ReadOptions, Source
 from poolcli.formats.zarr.chunks import Chunks, chunks_of
 from poolcli.formats.zarr.coordinates import coordinates, followers
+from poolcli.formats.zarr.folders import PlainArray
 from poolcli.formats.zarr.library import (
     is_group,
     limit_chunk_size,
@@ -74,12 +75,15 @@ def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
         if options.as_pyramid and not (level or source.key):
             refuse_several(source.path, file.root)
         array = file.array(level or source.key or file.only(options.ndim))
-        most = options.limit or HIGHEST_CHUNK
-        if options.allowed is None:
-            most = min(most, HIGHEST_CHUNK)
         chunk = byte_count(array.chunks or (), DTYPES[array.header.dtype].itemsize)
-        with side_by_side(chunk, most // 8):
+        with side_by_side(chunk, _room(options)):
             yield array
+
+
+def _room(options: ReadOptions) -> int:
+    """The bytes of chunks that may be decoded at the same time."""
+    most = options.limit or HIGHEST_CHUNK
+    return (most if options.allowed is not None else min(most, HIGHEST_CHUNK)) // 8
 
 
 @dataclass(frozen=True)
@@ -128,6 +132,8 @@ class Stored:
             attributes, header = attributes_of(self.root, name, node), self._header(name, node)
             notes, missing = tuple(nodata_notes(attributes)), nodata_in(attributes, header.dtype)
             chunk = byte_count(node.chunks, DTYPES[header.dtype].itemsize)
+            if isinstance(node, PlainArray):
+                node.at_once = max(1, _room(self.options) // max(chunk, 1))
             header = replace(header, notes=notes, missing=missing, extra_memory=unless_negligible(COPIES * chunk))
             array = _Array(header, where, self.root, node, chunks_of(node), self.options.as_pyramid)
             return as_unsigned(array, attributes)

@@ -18,7 +18,8 @@ from poolcli.formats.records import Scale, Spec, WriteOptions
 from poolcli.formats.table import FORMATS
 from poolcli.formats.zarr.chunks import SHUFFLES, compressor_of
 from poolcli.formats.zarr.coordinates import TEXT
-from poolcli.formats.zarr.ome import DIMENSIONS, SHARDING, names_of, plain, stored_attributes
+from poolcli.formats.zarr.folders import SHARDING
+from poolcli.formats.zarr.ome import DIMENSIONS, names_of, plain, stored_attributes
 from poolcli.layouts import spatial_axes
 from poolcli.message_fields import field
 from poolcli.nodata import can_hold

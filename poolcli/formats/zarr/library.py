@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import stat
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache, partial
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import QUOTES, FileError, PoolError, error_text, is_of_an_operation, is_raised_explicitly
@@ -17,14 +18,13 @@ from poolcli.formats.checks import (
     blosc_size,
     byte_count,
     check_json,
-    check_memory,
     human_bytes,
     json_memory_limit,
 )
 from poolcli.formats.files import file_stats, filesystem, is_url, retry_read, with_retries
 from poolcli.formats.records import ReadOptions, slices
 from poolcli.formats.resumable import batches, read_in_batches
-from poolcli.formats.table import FORMATS
+from poolcli.formats.zarr.folders import DEFAULTS, DOCUMENTS, Folder, PlainArray, plain_node
 from poolcli.message_fields import field
 from poolcli.system.lazy_imports import Lazy
 
@@ -78,6 +78,8 @@ def finished(after: type[BaseException] = BaseException) -> Iterator[None]:
     try:
         yield
     except after:
+        if "zarr" not in sys.modules:
+            raise
         with suppress(*KNOWN):
             zarr.core.sync.sync(_all_others(), timeout=2 * PATIENCE)
         raise
@@ -101,13 +103,14 @@ async def _all_others() -> None:
 @contextmanager
 def side_by_side(chunk: int, room: int) -> Iterator[None]:
     """Limits how many chunks of so many bytes zarr decodes at once, by the bytes that there is room for."""
+    if "zarr" not in sys.modules:  # all arrays are plain
+        yield
+        return
     count = max(1, min(zarr.config.get("async.concurrency"), room // max(chunk, 1)))
     with zarr.config.set({"async.concurrency": count}):
         yield
 
 
-DEFAULTS = ReadOptions()
-DOCUMENTS = FORMATS["zarr"].naming.reserved
 MOST_LISTED = 100_000  # files and folders that are counted
 
 
@@ -119,9 +122,7 @@ def store_of(path: str, *, read_only: bool, options: ReadOptions = DEFAULTS) -> 
         store.url, store.options = path, options
         with_retries(store.fs)
         return store
-    if not read_only:
-        return zarr.storage.LocalStore(path, read_only=False)
-    return _gated()(path, options)
+    return Folder(path, options)
 
 
 def stored_bytes(path: str, enough: int) -> int:
@@ -182,82 +183,16 @@ def _of_objects() -> Any:
     return Checked
 
 
-MOST_FOLDERS = 10_000  # that are remembered
-
-
-@cache
-def _gated() -> Any:
-    """zarr's store in a folder, whose files must be regular, within the memory limit, and inside the folder."""
-
-    class Gated(zarr.storage.LocalStore):  # type: ignore[misc]  # zarr is imported when it is first used
-        def __init__(self, root: Any, options: ReadOptions, *, read_only: bool = True) -> None:
-            super().__init__(root, read_only=True)
-            self.options = options
-            self.inside = os.path.join(os.path.realpath(root), "")
-            self.folders = dict[str, bool]()  # whether they are inside
-
-        def with_read_only(self, read_only: bool = False) -> Any:
-            return type(self)(self.root, self.options)
-
-        async def get(self, key: str, *args: Any, **kwargs: Any) -> Any:
-            name = self.check(key)
-            found = await super().get(key, *args, **kwargs)
-            return _checked(name, found, self.options) if key.endswith(DOCUMENTS) else found
-
-        def get_sync(self, key: str, *args: Any, **kwargs: Any) -> Any:
-            name = self.check(key)
-            found = super().get_sync(key, *args, **kwargs)
-            return _checked(name, found, self.options) if key.endswith(DOCUMENTS) else found
-
-        async def get_partial_values(self, prototype: Any, key_ranges: Any) -> Any:
-            ranges = list(key_ranges)
-            for key, _ in ranges:
-                self.check(key)
-            return await super().get_partial_values(prototype, ranges)
-
-        def check(self, key: str) -> str:
-            """The path of the file for a key, checked if it exists."""
-            name = os.path.join(self.root, key)
-            try:
-                status = os.lstat(name)
-                is_link = stat.S_ISLNK(status.st_mode)
-                status = os.stat(name) if is_link else status
-            except (FileNotFoundError, NotADirectoryError):
-                return name
-            if stat.S_ISDIR(status.st_mode):
-                return name
-            if not stat.S_ISREG(status.st_mode):
-                raise FileError(f"{name}: is not a regular file")
-            check_memory(f"{name}: has", status.st_size, self.options.limit, unit="")
-            if not self.options.allow_external and not (self.holds(name) if is_link else self.holds_folder(name)):
-                raise FileError(f"{name}: is a link to a place outside its store; {field('allow_external')} follows it")
-            return name
-
-        def allows(self, name: str, status: os.stat_result) -> bool:
-            """Whether the file of this name and state, which is not a link, is read without further checks."""
-            fits = self.options.limit is None or status.st_size <= self.options.limit
-            return stat.S_ISREG(status.st_mode) and fits and (self.options.allow_external or self.holds_folder(name))
-
-        def holds(self, name: str) -> bool:
-            return os.path.join(os.path.realpath(name), "").startswith(self.inside)
-
-        def holds_folder(self, name: str) -> bool:
-            """Whether the folder of a file is inside: of thousands of chunks in a folder it is asked for once."""
-            folder = os.path.dirname(name)
-            if folder not in self.folders:
-                self.folders = {} if len(self.folders) >= MOST_FOLDERS else self.folders
-                self.folders[folder] = self.holds(folder)
-            return self.folders[folder]
-
-    return Gated
-
-
 MOST_NODES = 10_000
 DEEPEST = 32  # nested groups
 
 
 def root_of(path: str, store: Any) -> Any:
     """The root array or group of a store."""
+    if isinstance(store, Folder):
+        with suppress(Exception):  # zarr tells what is wrong
+            return plain_node(store, "")
+        store = store.of_zarr()
     try:
         return zarr.open(store=store, mode="r")
     except PoolError:
@@ -268,6 +203,8 @@ def root_of(path: str, store: Any) -> Any:
 
 def stored_file(group: Any, name: str) -> bytes | None:
     """The content of a file in the folder of a group that is no part of Zarr; None if there is none."""
+    if isinstance(group.store, Folder):
+        return group.store.read(f"{group.path}/{name}".strip("/"))
     prototype = zarr.core.buffer.default_buffer_prototype()
     found = zarr.core.sync.sync(group.store.get(f"{group.path}/{name}".strip("/"), prototype))
     return None if found is None else bytes(found.to_bytes())
@@ -336,6 +273,9 @@ def limit_chunk_size(where: str, array: Any) -> None:
     zarr has no public way to do this: methods of its codecs, which belong to this array alone, are replaced. A version
     of zarr without these private names reads without the check (docs/decisions.md).
     """
+    if isinstance(array, PlainArray):
+        array.where = where
+        return
     size = array.dtype.itemsize
     asynchronous = getattr(array, "async_array", None) or getattr(array, "_async_array", None)
     pipeline = getattr(asynchronous, "codec_pipeline", ())
@@ -403,7 +343,8 @@ def _values(where: str, array: Any, part: Ranges) -> NDArray[Any]:
     """The elements of a region; an error names the chunk or shard that it comes from."""
     try:
         with finished(Exception):
-            found: NDArray[Any] = array[slices(part)]
+            found: NDArray[Any] = values_of(array, slices(part))
+            return found
     except (PoolError, MemoryError):
         raise
     except Exception:
@@ -411,6 +352,18 @@ def _values(where: str, array: Any, part: Ranges) -> NDArray[Any]:
         for each in batches(part, unit, 1):
             name = array.metadata.encode_chunk_key(tuple(a.start // n for a, n in zip(each, unit, strict=True)))
             with translated(f"{where}, {name}"), finished(Exception):
-                array[slices(each)]
+                values_of(array, slices(each))
         raise
-    return found
+
+
+_one_at_a_time = Lock()
+
+
+def values_of(array: Any, selection: Any) -> Any:
+    """Elements of an array, read by zarr-python."""
+    if not isinstance(array, PlainArray):
+        return array[selection]
+    opened = zarr.open_array(store=array.store.of_zarr(), path=array.path, mode="r")
+    limit_chunk_size(array.where or array.path, opened)
+    with _one_at_a_time, side_by_side(1, array.at_once):  # zarr's configuration is that of the process
+        return opened[selection]

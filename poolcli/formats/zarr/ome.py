@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import struct
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,9 @@ from poolcli.errors import RequestError
 from poolcli.formats.checks import NODATA_ATTRIBUTES, join_names
 from poolcli.formats.names import relative_path
 from poolcli.formats.records import Axis, Dimension, Metadata
-from poolcli.formats.zarr.library import KNOWN, groups_above, is_group, zarr
+from poolcli.formats.zarr.chunks import document_of
+from poolcli.formats.zarr.folders import SHARDING
+from poolcli.formats.zarr.library import KNOWN, groups_above, is_group
 from poolcli.layouts import default_layout, layout_of_dimensions
 from poolcli.message_fields import field
 
@@ -277,7 +278,6 @@ DIMENSIONS = "_ARRAY_DIMENSIONS"  # xarray's attribute of dimension names in Zar
 SERIES, OME_XML = "bioformats2raw.layout", "OME/METADATA.ome.xml"  # of all images that bioformats2raw writes
 OF_IMAGES = ("plate", "well", SERIES, "series")  # attributes of groups above images
 OF_LEVELS = ("ome", "multiscales", "omero", *OF_IMAGES)  # what one array does not keep
-SHARDING = "sharding_indexed"
 
 
 def axes_of(root: Any, key: str | None, array: Any) -> tuple[str | None, ...]:
@@ -323,9 +323,7 @@ def metadata_of(root: Any, key: str | None, array: Any) -> Metadata:
 
 def stored(array: Any) -> dict[str, Any]:
     """The storage of an array: chunks, shards, codecs, fill value, as its version of Zarr writes them."""
-    documents = array.metadata.to_buffer_dict(zarr.core.buffer.default_buffer_prototype())
-    name = ".zarray" if array.metadata.zarr_format == 2 else "zarr.json"
-    found: dict[str, Any] = json.loads(documents[name].to_bytes())
+    found = document_of(array)
     common = {"version": array.metadata.zarr_format, "dtype": array.dtype.name, "chunks": tuple(array.chunks)}
     common |= {"shards": array.shards and tuple(array.shards), "fill_value": found["fill_value"]}
     if array.metadata.zarr_format == 2:

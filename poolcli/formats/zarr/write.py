@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from posixpath import join
@@ -17,6 +17,7 @@ from poolcli.formats.records import NamedArray, RegionWriter, Spec, WriteOptions
 from poolcli.formats.resumable import Journal, Progress, batches, remove_partial, resumable_folder, sharded_folder
 from poolcli.formats.zarr.chunks import Chunks, chunks_of
 from poolcli.formats.zarr.documents import NewArray, encoded, new_arrays
+from poolcli.formats.zarr.folders import Folder, PlainArray, plain_array
 from poolcli.formats.zarr.library import finished, opening, read_region, side_by_side, store_of, translated, zarr
 from poolcli.formats.zarr.remote import remote_store, shared_store
 from poolcli.system.signals import check_stopped
@@ -84,7 +85,7 @@ class Writer:
                 raise ValueError(f"a region {span.start}:{span.stop} of {n} would cut shards of {length}")
         with translated(self.path), finished():
             every_chunk = not self._may_leave_out_chunks(array)
-            if self.chunks is not None and self.new_array.grid.shards is None:
+            if self.chunks is not None:
                 self.chunks.write(region, array, every_chunk)
                 return
             target = self.full if every_chunk else self.sparse
@@ -114,10 +115,23 @@ class Writer:
 def writer_of(path: str, store: Any, new_array: NewArray) -> Writer:
     """The writer of an array into a store that need not have its metadata yet."""
     with opening(path):
+        plain = _plain_array(store, new_array)
         sparse, full = (
-            array_over(store, new_array.key, new_array.documents, every_chunk) for every_chunk in (False, True)
+            plain or array_over(store, new_array.key, new_array.documents, every_chunk) for every_chunk in (False, True)
         )
     return Writer(path, new_array, sparse, full, chunks_of(sparse))
+
+
+def _plain_array(store: Any, new_array: NewArray) -> PlainArray | None:
+    """The array if its chunks can be written without zarr-python."""
+    if not isinstance(store, Folder):
+        return None
+    key, documents = new_array.key, new_array.documents
+    with suppress(Exception):  # zarr tells what is wrong
+        found = plain_array(store, key, documents.get(join(key, "zarr.json")) or documents[join(key, ".zarray")], {})
+        found.at_once = max(1, ROOM // max(1, byte_count(new_array.grid.unit, found.dtype.itemsize)))
+        return found
+    return None
 
 
 @dataclass(slots=True)
@@ -162,6 +176,7 @@ def array_over(store: Any, key: str, documents: Mapping[str, Any], every_chunk: 
     new, old = (documents.get(join(key, name)) for name in ("zarr.json", ".zarray"))
     kinds = zarr.core.metadata
     metadata = kinds.ArrayV3Metadata.from_dict(new) if new else kinds.ArrayV2Metadata.from_dict(old)
+    store = zarr.storage.LocalStore(store.root) if isinstance(store, Folder) else store
     place = zarr.storage.StorePath(store, key)
     return zarr.Array(zarr.AsyncArray(metadata, place, config={"write_empty_chunks": every_chunk, "order": "C"}))
 
