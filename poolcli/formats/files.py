@@ -231,7 +231,7 @@ def _is_absent(error: Exception) -> bool:
     why = error.__cause__
     status = getattr(why, "status", None)  # of aiohttp's errors, if there was an answer
     unanswered = status is None and (type(why).__module__.startswith("aiohttp") or isinstance(why, TimeoutError))
-    return isinstance(error, FileNotFoundError) and status not in BUSY and not unanswered
+    return isinstance(error, FileNotFoundError) and status not in RETRY_STATUSES and not unanswered
 
 
 def checksum_of(path: str) -> str:

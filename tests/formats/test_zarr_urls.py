@@ -153,7 +153,7 @@ def test_an_input_that_can_no_longer_be_reached_is_not_said_to_have_changed(monk
 
     with monkeypatch.context() as patch:
         patch.setattr(type(fsspec.filesystem("memory")), "info", busy)
-        with pytest.raises(FileError, match="memory://input/x.zarr: cannot be reached: .*reduce your request rate"):
+        with pytest.raises(FileError, match=r"memory://input/x.zarr: cannot be reached: .*reduce your request rate"):
             check_unchanged("memory://input/x.zarr", before)
     check_unchanged("memory://input/x.zarr", before)
 
