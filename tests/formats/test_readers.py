@@ -54,6 +54,17 @@ def test_the_first_of_several_images_of_more_than_8_bits_is_read(cli: Cli) -> No
     np.testing.assert_array_equal(tifffile.imread("y.tif"), (first * 65535 * 2 + 1023) // 2046)
 
 
+@pytest.mark.parametrize("name", ["x.avif", "x.avifs", "x.data"])
+def test_an_avif_is_recognized_by_any_first_box(name: str, cli: Cli) -> None:
+    x = RNG.integers(0, 256, (3, 16, 24, 3), "uint8")
+    Image.fromarray(x[0]).save("x.png", "AVIF", save_all=True, append_images=[Image.fromarray(each) for each in x[1:]])
+    data = Path("x.png").read_bytes()
+    assert data[4:12] == b"ftypavis"
+    Path(name).write_bytes(data)
+    assert cli("avg", name, "-o", "y.npy", *KEEP).code == 0
+    assert np.load("y.npy").shape == (3, 3, 16, 24)
+
+
 @pytest.mark.parametrize("kept", [0, 1, 3])
 def test_a_jpeg_whose_further_images_are_cut_off_is_read(kept: int, cli: Cli) -> None:
     x = RNG.integers(0, 256, (16, 24, 3), "uint8")
