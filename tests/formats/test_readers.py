@@ -54,6 +54,19 @@ def test_the_first_of_several_images_of_more_than_8_bits_is_read(cli: Cli) -> No
     np.testing.assert_array_equal(tifffile.imread("y.tif"), (first * 65535 * 2 + 1023) // 2046)
 
 
+@pytest.mark.parametrize("most", [65535, 4095, 300])
+def test_all_bits_of_a_ppm_in_colour_are_read(most: int, cli: Cli) -> None:
+    x = RNG.integers(0, most + 1, (16, 24, 3))
+    data = b"P6 # a comment\n24 16 %d\n" % most + x.astype(">u2").tobytes()
+    Path("x.ppm").write_bytes(data)
+    result = cli("avg", "x.ppm", "-o", "y.tif", *KEEP, "--json")
+    assert result.json["notes"] == ([f"numbers up to {most} scaled to 16 bits"] if most < 65535 else [])
+    np.testing.assert_array_equal(tifffile.imread("y.tif"), (x * 65535 * 2 + most) // (2 * most))
+    Path("x.ppm").write_bytes(data[:-1])
+    result = cli("avg", "x.ppm", "-o", "y.tif", *KEEP)
+    assert (result.code, result.err) == (1, "poolcli: x.ppm: is damaged: 2,303 B cannot hold its 24 x 16 pixels\n")
+
+
 @pytest.mark.parametrize("name", ["x.avif", "x.avifs", "x.data"])
 def test_an_avif_is_recognized_by_any_first_box(name: str, cli: Cli) -> None:
     x = RNG.integers(0, 256, (3, 16, 24, 3), "uint8")

@@ -260,7 +260,7 @@ def saved(mode: str, name: str) -> bytes:
 IMAGE_REFUSALS: dict[str, tuple[str, Callable[[], bytes], str]] = {
     "16 bits per channel": (
         "x.ppm",
-        lambda: b"P6 1 1 65535\n" + b"\x01\x02" * 3,
+        lambda: b"P3 1 1 65535\n1 2 3\n",
         "x.ppm: has more than 8 bits a channel, of which Pillow keeps 8; convert it to TIFF or PNG without loss",
     ),
     "too many pixels": (

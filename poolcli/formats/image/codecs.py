@@ -14,6 +14,7 @@ import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
@@ -143,6 +144,18 @@ def read(path: str, decoder: str) -> NDArray[Any]:
     (imagecodecs,) = need("imagecodecs", why=f"{path}: {WHY_READ}", kind=FileError)
     pixels: NDArray[Any] = getattr(imagecodecs, decoder)(Path(path).read_bytes())
     return pixels
+
+
+def read_ppm(path: str, offset: int, shape: tuple[int, int, int], most: int) -> NDArray[Any]:
+    """The pixels of a binary PPM of two bytes a sample, as H, W, C; larger numbers than `most` count as `most`."""
+    import numpy as np
+
+    with open(path, "rb") as stream:
+        stream.seek(offset)
+        data = stream.read(2 * prod(shape))
+    if len(data) < 2 * prod(shape):
+        raise FileError(f"{path}: is damaged: {len(data):,} B cannot hold its {shape[1]} x {shape[0]} pixels")
+    return np.minimum(np.frombuffer(data, ">u2").reshape(shape), most).astype(np.uint16)
 
 
 def encode_png(path: str, pixels: NDArray[Any], options: Mapping[str, Any]) -> bytes:

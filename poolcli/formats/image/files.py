@@ -191,7 +191,7 @@ def _decode(path: str, picture: Picture, page: int, shape: tuple[int, ...]) -> N
     return found
 
 
-# Images of more than 8 bits a channel, of which Pillow would keep 8: PNG, AVIF, JPEG 2000 and HEIC.
+# Images of more than 8 bits a channel, of which Pillow would keep 8: PNG, PPM, AVIF, JPEG 2000 and HEIC.
 
 # Modes of a PNG of 16 bits a channel, by Pillow's raw mode and whether one colour is transparent.
 DEEP_PNG = {
@@ -234,7 +234,8 @@ def _bits_of(image: Image) -> int:
 
 def _is_decoded(image: Image) -> bool:
     """Whether all bits of such an image can be read."""
-    return image.format == "PNG" or (image.format in DECODERS and _mode(image) in MODES)
+    tile: Any = next(iter(getattr(image, "tile", ())), (None,))
+    return image.format == "PNG" or tile[0] == "ppm" or (image.format in DECODERS and _mode(image) in MODES)
 
 
 def _mode(image: Image) -> str:
@@ -244,23 +245,30 @@ def _mode(image: Image) -> str:
 
 def _deep_picture_of(path: str, image: Image) -> Picture:
     """The picture of 16 bits a channel; fewer bits are scaled."""
-    bits = 16
+    tile: Any = image.tile[0] if image.tile else None  # type: ignore[attr-defined]
+    bits, most = 16, 65535
     if image.format == "PNG":
-        mode = DEEP_PNG[image.tile[0].args, "transparency" in image.info]  # type: ignore[attr-defined]
+        mode = DEEP_PNG[tile.args, "transparency" in image.info]
+    elif image.format == "PPM":
+        mode, most = _mode(image), tile.args[1]
     else:
         bits, mode = _bits_of(image), _mode(image)
+        most = (1 << bits) - 1
     orientation = pillow.orientation_of(image)
     channels, dtype, _ = MODES[mode]
     pages = getattr(image, "n_frames", 1)
 
     def decode(_: int) -> NDArray[Any]:
-        pixels = codecs.read(path, DECODERS.get(str(image.format), "png_decode"))
+        if image.format == "PPM":
+            pixels = codecs.read_ppm(path, tile.offset, (image.height, image.width, channels), most)
+        else:
+            pixels = codecs.read(path, DECODERS.get(str(image.format), "png_decode"))
         if pages > 1 and len(pixels) == pages:  # of an AVIF with several
             pixels = pixels[0]
         if pixels.dtype.name != dtype:
             raise FileError(f"{path}: has samples of {pixels.dtype}, and {dtype} is read; convert it to TIFF")
-        if bits < 16:
-            pixels = tiff.quotients(pixels, 65535, (1 << bits) - 1)
+        if most < 65535:
+            pixels = tiff.quotients(pixels, 65535, most)
         return upright(pixels, orientation)
 
     def described() -> dict[str, Any]:
@@ -269,9 +277,11 @@ def _deep_picture_of(path: str, image: Image) -> Picture:
     notes = turning_notes(orientation)
     if bits < 16:
         notes = (*notes, f"{bits} bits a sample, scaled to 16")
+    elif most < 65535:
+        notes = (*notes, f"numbers up to {most} scaled to 16 bits")
     if pages > 1:
         notes = (*notes, f"page 1 of {pages} is read")
-    memory = (2 + 2 * pages if bits == 16 else 2 + 2 * pages + tiff.QUOTIENTS) * channels  # all pages are decoded
+    memory = (2 + 2 * pages if most == 65535 else 2 + 2 * pages + tiff.QUOTIENTS) * channels  # all pages are decoded
     return Picture(
         pillow.format_name(image), mode, channels, dtype, memory, decode, described, notes, curve=curve_of(image.info)
     )
