@@ -108,7 +108,9 @@ class Limits(NamedTuple):
     merged: int = 4096  # elements; whole planes shorter than this are glued to rows of about this length
     row: int = 1 << 13  # bytes of a row buffer: those of a task stay in the first cache
     block_row: int = 1 << 15  # the same where rows are taken in blocks, which stay in the second
-    short: int = 1 << 13  # bytes of the rows of a task's row buffer together, where rows are shorter than that
+    short: int = (
+        1 << 11
+    )  # bytes of the rows of a task together, where rows are shorter; 1 << 13 takes 1.3 times as long
     blocks: int = 8  # rows of a window for each row of stride, above which blocks pay
     constant: int = 1 << 16  # elements of an output; from here on a kernel of its own for a small window pays
     constant_at: int = 1 << 12  # the same where positions are wanted, which take the other kernel 10 times as long
@@ -118,9 +120,8 @@ class Limits(NamedTuple):
     map: int = 400  # elements of a task's planes, whose masks stay in the first cache
     short_row: int = 64  # elements of a row that hardly fills vectors
     voters: int = 27  # elements of a window; of more, sorting takes less time than comparing each with each
-    fetched_row: int = 1 << 12  # bytes of a row; of longer ones fetching ahead takes up to 1.3 times as long
-    ahead: int = 1024  # elements, from one window to that for which is fetched
-    cached: int = 1 << 21  # bytes of an input that need not be fetched ahead
+    prefetched_row: int = 1 << 12  # bytes of a row; for longer rows prefetching takes up to 1.3 times as long
+    cached: int = 1 << 21  # bytes of an input that stays in the cache and needs no prefetching
     buffered_row: int = 64  # outputs of pairs of floats; from here on a row buffer takes 0.73 of the time (112 of them)
     channels: int = 16  # inner elements, from which a row of them fills vectors
 
@@ -202,13 +203,13 @@ def _best_at(view: View, limits: Limits) -> Loops:
 def _loops(view: View, itemsize: int, source: int, limits: Limits, sums_floats: bool) -> Loops:
     """The loops that suit the windows, where totals are of `itemsize` bytes and elements of `source`."""
     w, h = across(view, limits), down(view, limits)
-    size, fetched = view.output_shape[3], _fetched(view, source, limits)
+    size, prefetched = view.output_shape[3], _prefetched(view, source, limits)
     if w is None:
         return _each(view, limits)
     taps = constant_taps(view, limits) if prod(view.output_shape) >= limits.constant else None
     is_buffered = taps is not None and sums_floats and view.inner == 1 and size >= limits.buffered_row
     if is_halving(view) and not is_buffered and not is_line(view, taps):
-        return Loops("halve" if view.inner == 1 else "halve_pixels", fetched, view.rows, 3 * size + 2)
+        return Loops("halve" if view.inner == 1 else "halve_pixels", prefetched, view.rows, 3 * size + 2)
     most = limits.row if h is None else limits.block_row
     w = in_pieces(w, most // itemsize // view.inner)
     w = w if taps is None else by_strides(w)
@@ -224,18 +225,20 @@ def _loops(view: View, itemsize: int, source: int, limits: Limits, sums_floats: 
         return _planes(w, taps, view, limits.short // itemsize, limits)
     group = max(1, limits.short // itemsize // length)
     tasks, scratch = ceil_div(view.rows, group) * pieces, 3 * length * group + sampled
-    return Loops("slide", (w, group, *fetched), tasks, scratch, taps=taps)
+    return Loops("slide", (w, group, *prefetched), tasks, scratch, taps=taps)
 
 
-def _fetched(view: View, itemsize: int, limits: Limits) -> tuple[int, int, int]:
-    """How many lines of the cache are fetched for each output row, how many elements of `itemsize` bytes each holds,
-    and how far ahead the first is: of short rows of large planes, those that a later window is the first to read.
+def _prefetched(view: View, itemsize: int, limits: Limits) -> tuple[int, int, int]:
+    """The cache lines to prefetch for each output row: their number, the elements of `itemsize` bytes in each, and the
+    first one, in elements from the first row of the windows. They hold the rows that no earlier window reads; where
+    rows between windows are skipped, those of the next window.
     """
     row, size, h = view.input_shape[3], prod(view.input_shape), view.axes[1].windows
-    if row * itemsize > limits.fetched_row or size * itemsize < limits.cached or view.axes[0].size > 1 or h is None:
+    if row * itemsize > limits.prefetched_row or size * itemsize < limits.cached or view.axes[0].size > 1 or h is None:
         return 0, 0, 0
-    fresh, later = min(h.stride, h.kernel), 1 + limits.ahead // (row * h.stride)
-    return row * fresh * itemsize // CACHE_LINE, CACHE_LINE // itemsize, row * (h.kernel - fresh + later * h.stride)
+    fresh = min(h.stride, h.kernel)
+    first = h.kernel - h.stride if h.kernel >= h.stride else h.stride
+    return row * fresh * itemsize // CACHE_LINE, CACHE_LINE // itemsize, row * first
 
 
 def _each(view: View, limits: Limits) -> Loops:

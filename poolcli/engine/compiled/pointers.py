@@ -78,15 +78,20 @@ def behind_as(typing, pointer, count, like):
 
 
 @intrinsic
-def fetch(typing, pointer, place):
-    """Asks for the line of the cache that an element is in, which need not be one of the array."""
+def prefetch(typing, pointer, index):
+    """Prefetches the cache line of an element, which need not be inside the array.
+
+    "convergent" keeps LLVM from unrolling the loop around it: hardware prefetchers follow the stride of a single
+    instruction, and eight copies of it each have a stride of eight lines.
+    """
 
     def generate(context, builder, signature, arguments):
         byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
         function = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
         at = builder.bitcast(builder.gep(arguments[0], [arguments[1]]), byte)
-        builder.call(function, [at, number(0), number(3), number(1)])  # to read, for all levels, data
+        read, all_levels, data = number(0), number(3), number(1)
+        builder.call(function, [at, read, all_levels, data], attrs=("convergent",))
         return context.get_dummy_value()
 
     return types.void(pointer, types.int64), generate

@@ -7,9 +7,9 @@ from sys import byteorder
 from poolcli.engine.compiled.kernels.rows import (
     begin_at,
     by_rows,
-    fetch_ahead,
     finish_row,
     join_rows,
+    prefetch_lines,
     sample,
     steps_in,
     unsigned,
@@ -35,8 +35,8 @@ def halve(how, taps):
         x, out, work, size = given.x, given.out, given.work, geometry.size
         (count_d, count_h, _), steps, first = geometry.counts, steps_in(geometry), begin_at(geometry, o, d, h)
         one, two, eight, n, to = unsigned(1), unsigned(2), unsigned(EIGHT), unsigned(size), unsigned(t * size)
-        lines, apart, ahead = more_at(given.numbers, 0), more_at(given.numbers, 1), more_at(given.numbers, 2)
-        fetch_ahead(x, first + ahead, lines, apart)
+        lines, elements, fresh = more_at(given.numbers, 0), more_at(given.numbers, 1), more_at(given.numbers, 2)
+        prefetch_lines(x, first + fresh, lines, elements)
         if count_d[d] * count_h[h] == 2:
             a, b = unsigned(first), unsigned(first + (steps[1] if count_h[h] == 2 else steps[0]))
             start, stop = unsigned(0), n if size < EIGHT else n // eight * eight

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from poolcli.engine.compiled.geometry import Taps
 from poolcli.engine.compiled.kernels.rows import (
     begin_at,
-    fetch_ahead,
     fill,
     finish_row,
     join_row,
@@ -18,6 +17,7 @@ from poolcli.engine.compiled.kernels.rows import (
     join_three,
     join_two,
     plane_at,
+    prefetch_lines,
     row_after,
     row_of,
     sample,
@@ -190,7 +190,7 @@ def slide(how, taps):
         across, group = across_at(numbers), more_at(numbers, 9)
         width, shape, size, inner = geometry.input[2], geometry.output, geometry.size, geometry.inner
         (count_d, count_h, _), steps = geometry.counts, steps_in(geometry)
-        fetched, apart, ahead = more_at(numbers, 10), more_at(numbers, 11), more_at(numbers, 12)
+        lines_to_prefetch, elements, fresh = more_at(numbers, 10), more_at(numbers, 11), more_at(numbers, 12)
         row_length, pieces = across.reach * inner, -(-across.outputs // across.piece)
         length = row_length * group
         fill(work, 0, length, how)
@@ -201,8 +201,8 @@ def slide(how, taps):
             some, (o, d, h) = min(group, geometry.rows - row), begin
             for r in range(some):
                 to, at = r * row_length + before, begin_at(geometry, o, d, h) + low
+                prefetch_lines(x, at + fresh, lines_to_prefetch, elements)
                 join_rows(work, to, used, x, at, count_d[d], count_h[h], steps, how)
-                fetch_ahead(x, at + ahead, fetched, apart)
                 o, d, h = row_after(o, d, h, shape)
             found, (o, d, h) = prepare(work, length, across, inner, how), begin
             for r in range(some):
