@@ -149,7 +149,7 @@ def info(cache: Path) -> dict[str, object]:
 @pytest.mark.compiles
 def test_cache_info_names_the_kernels_and_clear_removes_them(warm: Path, tmp_path: Path) -> None:
     found = info(warm)
-    assert found["kernels"] == ["best_at-int64-largest-int64-int64", "halve-int64-sum-int64-shift-bits2-int64"]
+    assert found["kernels"] == ["best_at-int64-largest-int64-int64", "tiles-2by2x2-int64-sum-int64-shift-bits2-int64"]
     assert poolcli(warm, "cache", "clear").stdout.startswith("removed ")
     assert not (warm / "poolcli").exists()
     assert (info(warm)["kernels"], info(warm)["bytes"]) == ([], 0)

@@ -169,27 +169,35 @@ PATHS: dict[str, Path] = {
         ),
         _is("slide_maps"), ("float32",), limits=CONSTANT,
     ),
-    "halve": Path(
+    "tiles": Path(
         sliding((_r(2), _r(2)), (_r(2), _r(2)), (SHORT, SHORT), padded=False),
-        _is("halve", lambda t: t.rows == {2}),
+        _is("tiles", lambda t: t.rows == {2}),
     ),
-    "halve of 3 channels": Path(
+    "tiles of other sizes": Path(
+        sliding((_r(1, 4), _r(1, 3)), (_r(1, 5), _r(3, 5)), (_r(4, 30), _r(4, 30)), padded=False),
+        _is("tiles"), limits=CONSTANT._replace(short_tile=4),
+    ),
+    "tiles of 3 channels": Path(
         sliding((_r(2), _r(2)), (_r(2), _r(2)), (SHORT, SHORT), padded=False, channels=_r(3), last=True),
-        _is("halve_pixels", lambda t: t.rows == {2}),
+        _is("tiles_of_pixels", lambda t: t.rows == {2}),
     ),
-    "halve of 1 or 3 rows": Path(
-        sliding((_r(1), _r(2)), (ONE, _r(2)), (SHORT, SHORT), padded=False)
-        | sliding((_r(3), _r(2)), (_r(1, 3), _r(2)), (SHORT, SHORT), padded=False),
-        _is("halve", lambda t: t.rows != {2}),
+    "tiles of which rows are padding": Path(
+        st.builds(
+            lambda h, w, k, s, begin, end: Pooling((2, 2, h, w), {"kernel": (2, k), "strides": (s, k),
+                "pads_begin": (begin, 0), "pads_end": (end, 0)}),
+            st.integers(2, 9), st.integers(4, 60), st.integers(1, 2), st.integers(1, 3), st.just(1),
+            st.integers(0, 1),
+        ),
+        _is("tiles", lambda t: t.rows == {1, 2}), ("float32",), limits=CONSTANT,
     ),
-    "halve of 1 or 3 rows of 3 channels": Path(
+    "tiles of 1 or 3 rows of 3 channels": Path(
         sliding((_r(1), _r(2)), (ONE, _r(2)), (SHORT, SHORT), padded=False, channels=_r(3), last=True)
         | sliding((_r(3), _r(2)), (_r(1, 3), _r(2)), (SHORT, SHORT), padded=False, channels=_r(3), last=True),
-        _is("halve_pixels", lambda t: t.rows != {2}),
+        _is("tiles_of_pixels", lambda t: t.rows != {2}),
     ),
-    "halve of 2 planes": Path(
+    "tiles of 2 planes": Path(
         sliding((_r(2), _r(1), _r(2)), (ANY, ONE, _r(2)), (SHORT, _r(0, 3), SHORT), padded=False),
-        _is("halve", lambda t: t.rows == {2} and t.view.axes[0].size > 1),
+        _is("tiles", lambda t: t.rows == {2} and t.view.axes[0].size > 1),
     ),
     "each, short": Path(
         adaptive((_r(3, 9), _r(10, 14)), (_r(1, 4), _r(6, 9))), _is("each", lambda t: t.longest <= 4)

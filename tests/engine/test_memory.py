@@ -53,13 +53,13 @@ CHANNELS = (2, 17, 3, 22)
 PLANS: dict[str, Callable[[str], Plan]] = {
     "slide": lambda dtype: AvgPool(3, 2, 1, 1).plan(SHAPE, dtype),
     "slide_blocks": lambda dtype: AvgPool((9, 3), 1, 1, 1).plan(SHAPE, dtype),
-    "halve": lambda dtype: AvgPool(2, 2).plan(SHAPE, dtype),
+    "tiles": lambda dtype: AvgPool(2, 2).plan(SHAPE, dtype),
     "each": lambda dtype: AdaptiveAvgPool((2, 2)).plan(SHAPE, dtype),
     "each_inner": lambda dtype: AdaptiveAvgPool((2, 2)).plan(CHANNELS, dtype),
     "each_inner, in place": lambda dtype: AdaptiveAvgPool((3, 2)).plan(CHANNELS, dtype),
     "slide_at": lambda dtype: MaxPool((3, 2), 1, 1, 1, axis=2).plan(SHAPE, dtype),
 }
-KINDS = [*((kernel, "float32") for kernel in PLANS), ("slide", "uint8"), ("halve", "uint8")]
+KINDS = [*((kernel, "float32") for kernel in PLANS), ("slide", "uint8"), ("tiles", "uint8")]
 
 
 @pytest.mark.parametrize("order", ORDERS)

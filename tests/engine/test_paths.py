@@ -109,7 +109,7 @@ def assert_both(plan: Plan, x: Any, values: Any, positions: Any) -> None:
         np.testing.assert_array_equal(positions, places)
 
 
-@pytest.mark.parametrize("kernel", ["slide", "slide_line", "slide_blocks", "halve", "each", "slide_maps", "best_at"])
+@pytest.mark.parametrize("kernel", ["slide", "slide_line", "slide_blocks", "tiles", "each", "slide_maps", "best_at"])
 def test_every_kernel_has_a_path(kernel: str) -> None:
     assert any(name.startswith(kernel) for name in PATHS)
 

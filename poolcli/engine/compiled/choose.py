@@ -122,7 +122,9 @@ class Limits(NamedTuple):
     voters: int = 27  # elements of a window; of more, sorting takes less time than comparing each with each
     prefetched_row: int = 1 << 12  # bytes of a row; for longer rows prefetching takes up to 1.3 times as long
     cached: int = 1 << 21  # bytes of an input that stays in the cache and needs no prefetching
-    buffered_row: int = 64  # outputs of pairs of floats; from here on a row buffer takes 0.73 of the time (112 of them)
+    tile: int = 4  # rows and columns of the largest window that is read without a row buffer
+    short_tile: int = 2  # the same for short rows: 4x4 windows over 256 columns took 1.1 to 1.25 times as long
+    few_rows: int = 16  # of fewer, long ones are shared out among threads in pieces
     channels: int = 16  # inner elements, from which a row of them fills vectors
 
 
@@ -156,7 +158,7 @@ def _choose(region: Region, indices: bool, order: Order | None, limits: Limits) 
         loops = _statistic(view, how.total, itemsize, lookup(plan.dtype).kind != "float", limits)
     else:
         read = seen_as(plan.dtype).itemsize
-        loops = _best_at(view, limits) if indices else _loops(view, itemsize, read, limits, how.sums_floats)
+        loops = _best_at(view, limits) if indices else _loops(view, itemsize, read, limits)
     geometry = view.geometry(computed.divisor, spread=loops.kernel in SPREAD)
     if loops.kernel == "slide_maps":
         geometry = geometry.of_planes(loops.more[1])
@@ -200,16 +202,18 @@ def _best_at(view: View, limits: Limits) -> Loops:
     return Loops("slide_at", (w,), view.rows, length + padded, lines=length + 2 * padded, taps=taps)
 
 
-def _loops(view: View, itemsize: int, source: int, limits: Limits, sums_floats: bool) -> Loops:
+def _loops(view: View, itemsize: int, source: int, limits: Limits) -> Loops:
     """The loops that suit the windows, where totals are of `itemsize` bytes and elements of `source`."""
     w, h = across(view, limits), down(view, limits)
     size, prefetched = view.output_shape[3], _prefetched(view, source, limits)
     if w is None:
         return _each(view, limits)
     taps = constant_taps(view, limits) if prod(view.output_shape) >= limits.constant else None
-    is_buffered = taps is not None and sums_floats and view.inner == 1 and size >= limits.buffered_row
-    if is_halving(view) and not is_buffered and not is_line(view, taps):
-        return Loops("halve" if view.inner == 1 else "halve_pixels", prefetched, view.rows, 3 * size + 2)
+    tile = tile_of(view, source, limits)
+    if tile is not None and (taps is not None or tile == HALVING) and not is_line(view, taps):
+        return Loops("tiles", prefetched, view.rows, size * tile.stride, taps=tile)
+    if view.inner == PIXEL and is_tiled(view) and w.kernel == w.stride == HALVING.kernel:
+        return Loops("tiles_of_pixels", (), view.rows, 3 * size + 2)
     most = limits.row if h is None else limits.block_row
     w = in_pieces(w, most // itemsize // view.inner)
     w = w if taps is None else by_strides(w)
@@ -230,15 +234,16 @@ def _loops(view: View, itemsize: int, source: int, limits: Limits, sums_floats: 
 
 def _prefetched(view: View, itemsize: int, limits: Limits) -> tuple[int, int, int]:
     """The cache lines to prefetch for each output row: their number, the elements of `itemsize` bytes in each, and the
-    first one, in elements from the first row of the windows. They hold the rows that no earlier window reads; where
-    rows between windows are skipped, those of the next window.
+    first one, in elements from the first row of the windows.
+
+    They hold the rows that no earlier window reads, and the skipped ones where these are few, since one ascending
+    stream is fastest (2x2 windows, stride 3: 0.4 of the time). Where most rows are skipped, those of the next window.
     """
     row, size, h = view.input_shape[3], prod(view.input_shape), view.axes[1].windows
     if row * itemsize > limits.prefetched_row or size * itemsize < limits.cached or view.axes[0].size > 1 or h is None:
         return 0, 0, 0
-    fresh = min(h.stride, h.kernel)
-    first = h.kernel - h.stride if h.kernel >= h.stride else h.stride
-    return row * fresh * itemsize // CACHE_LINE, CACHE_LINE // itemsize, row * first
+    rows, first = (h.stride, max(h.kernel - h.stride, 0)) if h.stride <= 2 * h.kernel else (h.kernel, h.stride)
+    return row * rows * itemsize // CACHE_LINE, CACHE_LINE // itemsize, row * first
 
 
 def _each(view: View, limits: Limits) -> Loops:
@@ -323,11 +328,27 @@ def constant_taps(view: View, limits: Limits) -> Taps | None:
     return Taps(w.kernel, w.stride) if side_by_side else None
 
 
-def is_halving(view: View) -> bool:
-    """Whether windows along W are pairs side by side, all of them inside the input."""
+def is_tiled(view: View) -> bool:
+    """Whether windows along W do not overlap and lie inside the input."""
     w = view.axes[2].windows
-    pair = w is not None and (w.kernel, w.stride, w.dilation, w.pad_begin) == (2, 2, 1, 0) and 2 * w.output <= w.size
-    return pair and view.inner in (1, 3)
+    if w is None or w.dilation > 1 or w.pad_begin or w.kernel > w.stride:
+        return False
+    return (w.output - 1) * w.stride + w.kernel <= w.size
+
+
+def tile_of(view: View, itemsize: int, limits: Limits) -> Taps | None:
+    """The size of small windows that do not overlap along W, of one plane or one row of each plane; None otherwise."""
+    taps, longest = constant_taps(view, limits), [axis.entire.longest for axis in view.axes]
+    most = limits.tile if view.input_shape[3] * itemsize > limits.prefetched_row else limits.short_tile
+    if taps is None or view.inner > 1 or not is_tiled(view) or min(longest[:2]) > 1 or max(longest) > most:
+        return None
+    if view.rows < limits.few_rows and view.output_shape[3] > limits.merged:
+        return None
+    return taps._replace(rows=max(longest[:2]))
+
+
+HALVING = Taps(2, 2, rows=2)
+PIXEL = 3  # inner elements
 
 
 def across(view: View, limits: Limits) -> RowWindows | None:

@@ -18,7 +18,7 @@ from poolcli.engine.rounding import Array
 from poolcli.plan.region import Region
 
 # Kernels that add in one order.
-SLIDING = {"slide", "slide_line", "slide_maps", "halve", "halve_pixels"}
+SLIDING = {"slide", "slide_line", "slide_maps", "tiles", "tiles_of_pixels"}
 TILE = 1 << 20  # bytes that are copied at a time, by each thread
 
 

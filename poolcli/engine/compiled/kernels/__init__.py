@@ -25,12 +25,12 @@ from numba import from_dtype, njit, types
 
 from poolcli.engine.compiled.kernels.best import best_at, slide_at
 from poolcli.engine.compiled.kernels.each import each, each_inner
-from poolcli.engine.compiled.kernels.halve import halve, halve_pixels
 from poolcli.engine.compiled.kernels.line import slide_line
 from poolcli.engine.compiled.kernels.maps import slide_maps
 from poolcli.engine.compiled.kernels.medians import median
 from poolcli.engine.compiled.kernels.slide import slide, slide_blocks
 from poolcli.engine.compiled.kernels.statistics import deviations, moments
+from poolcli.engine.compiled.kernels.tiles import tiles, tiles_of_pixels
 from poolcli.engine.compiled.kernels.votes import mode_each, mode_few
 from poolcli.engine.compiled.kernels.weighed import weighed
 from poolcli.engine.compiled.machine import Code, emit
@@ -46,8 +46,8 @@ MAKERS: tuple[Callable[..., Any], ...] = (
     slide_blocks,
     slide_maps,
     slide_line,
-    halve,
-    halve_pixels,
+    tiles,
+    tiles_of_pixels,
     each,
     each_inner,
     best_at,
@@ -62,7 +62,7 @@ MAKERS: tuple[Callable[..., Any], ...] = (
 KERNELS = {make.__name__: make for make in MAKERS}
 # Kernels that take up to a third less time by vectors of 512 bits, which LLVM leaves alone unasked; rows must be long
 # enough. Not those that let LLVM choose an order of additions: their bits would be others.
-WIDE = {"slide", "slide_line", "slide_maps", "slide_at", "halve", "moments", "deviations", "median"}
+WIDE = {"slide", "slide_line", "slide_maps", "slide_at", "tiles", "moments", "deviations", "median"}
 
 
 def build(choice: Choice) -> Code:
