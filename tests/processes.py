@@ -50,7 +50,7 @@ def forked(folder: Path, *arguments: str) -> Run:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads, of which this one needs none
         process.start()
-    process.join(10)
+    process.join(60)
     process.kill()
     process.join()
     out, err, peak = ((folder.parent / name).read_bytes() for name in ("out", "err", "peak"))
@@ -69,7 +69,7 @@ finally:
 """
 
 
-def fresh(folder: Path, *arguments: str, timeout: float | None = 10, stdin: IO[bytes] | None = None) -> Run:
+def fresh(folder: Path, *arguments: str, timeout: float | None = 60, stdin: IO[bytes] | None = None) -> Run:
     """poolcli in a process that has loaded nothing yet; `peak` is all that it takes.
 
     The process reads its peak itself: what `wait4` tells counts the memory of the one that started it, too.

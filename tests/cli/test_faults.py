@@ -127,7 +127,7 @@ def test_a_stream_is_read_no_further_than_it_is_worth(name: str, idle: int, tmp_
     more = [] if name == "less than it claims" else ["/dev/zero"]
     with subprocess.Popen(["cat", "../head", *more], cwd=folder, stdout=subprocess.PIPE) as stream:
         arguments = ["avg", "-", "-o", "y.npy", "-k", "2", "-s", "2", "--max-memory", "100M"]
-        done = fresh(folder, *arguments, timeout=20, stdin=stream.stdout)
+        done = fresh(folder, *arguments, timeout=60, stdin=stream.stdout)
         stream.kill()
     assert (done.code, done.err.count("\n")) == (1, 1)
     assert done.err.startswith("poolcli: " + message.removesuffix("..."))

@@ -147,9 +147,9 @@ def test_a_pipe_is_written_through_and_never_replaced(many: Path) -> None:
     words = ["avg", "long.npy", "-o", "pipe.npy", *HALVE, "--resume", "-q", "--engine", "numpy"]
     command = [sys.executable, "-m", "poolcli", *words]
     process = subprocess.Popen(command, stderr=subprocess.PIPE)
-    read = subprocess.run(["cat", "pipe.npy"], capture_output=True, timeout=20)  # which may never come
+    read = subprocess.run(["cat", "pipe.npy"], capture_output=True, timeout=60)  # which may never come
     assert len(read.stdout) == 128 + 4 * 1024 * 1024
-    _, said = process.communicate(timeout=20)
+    _, said = process.communicate(timeout=60)
     assert Path("pipe.npy").is_fifo()
     assert b"Traceback" not in said
 

@@ -38,7 +38,7 @@ def test_a_disk_that_is_full_costs_the_output_and_a_line(
         source = "x.png"
     before = Path(source).read_bytes()
     command = [sys.executable, "-c", FULL, "avg", source, "-o", f"y.{suffix}", "-k", "1"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert result.returncode == 1
     assert result.stderr == f"poolcli: {source}: y.{suffix}: File too large\n"
     assert os.listdir() == [source]

@@ -104,7 +104,7 @@ def test_a_stopped_run_goes_on_to_the_same_bytes(stop: signal.Signals, code: int
             os.killpg(process.pid, stop)
         else:
             process.send_signal(stop)
-        _, said = process.communicate(timeout=10)
+        _, said = process.communicate(timeout=60)
         assert process.returncode == code
         if code > 0:
             there = sum(name.endswith(".npy") for name in tree("out"))
@@ -133,7 +133,7 @@ def test_a_long_file_goes_on_where_it_was_stopped(many: Path, monkeypatch: pytes
     wait_for(lambda: any(path.name.endswith(".at") for path in Path().glob(".y.npy*")))
     time.sleep(0.7)
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=20)
+    process.communicate(timeout=60)
     assert process.returncode == 143
     kept = list(Path().glob(".y.npy.*.kept.part"))
     assert len(kept) == 1

@@ -27,7 +27,9 @@ FIRST = 40  # tests that are tried by themselves, which most mutants do not surv
 
 # The files that are mutated, and the tests that stand nearest to them, in the order in which they are tried.
 TARGETS: dict[str, tuple[str, ...]] = {
-    "poolcli/windows.py": ("test_windows.py", "plan", "explain/test_explanation.py", "test_specs.py", "test_traps.py"),
+    "poolcli/windows.py": (
+        "test_windows.py", "test_area.py", "plan", "explain/test_explanation.py", "test_specs.py", "test_traps.py",
+    ),
     "poolcli/plan/*.py": (
         "plan", "test_windows.py", "test_specs.py", "test_fields.py", "test_attributes.py",
         "explain/test_explanation.py",
