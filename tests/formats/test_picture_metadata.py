@@ -348,3 +348,29 @@ def test_a_resolution_without_a_unit_is_scaled_and_gets_none(deep: bool, cli: Cl
     with tifffile.TiffFile("y.tif") as file:
         tags = first(file).tags
         assert (tags[282].value, tags[283].value, tags[296].value) == ((1, 1), (1, 2), 1)
+
+
+@pytest.mark.parametrize("suffix", ["jpg", "png", "webp"])
+def test_texts_of_tags_keep_their_bytes(suffix: str, cli: Cli) -> None:
+    """Tags are ASCII by their specification, and other characters are common in them."""
+    exif = Image.Exif()
+    exif[315], exif[270] = "\u00a9 M\u00fcller".encode(), "25 \u00b0".encode("latin-1")
+    exif[34665] = {42036: "obj\u00e9ctif".encode()}
+    Image.fromarray(X).save(f"x.{suffix}", exif=exif.tobytes())
+    assert cli("avg", f"x.{suffix}", "-o", f"y.{suffix}", *HALVE).code == 0
+    data = Path(f"y.{suffix}").read_bytes()
+    assert all(text in data for text in ("\u00a9 M\u00fcller".encode(), "25 \u00b0".encode("latin-1")))
+    with Image.open(f"x.{suffix}") as read, Image.open(f"y.{suffix}") as made:
+        for tag in (315, 270):
+            assert made.getexif()[tag] == read.getexif()[tag]
+        assert made.getexif().get_ifd(34665)[42036] == read.getexif().get_ifd(34665)[42036]
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_texts_of_the_tags_of_a_tiff_keep_their_bytes(deep: bool, cli: Cli) -> None:
+    keys = (1, 1, 0, 1, 1026, 34737, 4, 0)
+    geo = (33550, "d", 3, (2.0, 2.0, 0.0), True), (34735, "H", 8, keys, True), (34737, "s", 0, b"m|\xc2\xb0|", True)
+    tiff(deep, (*geo, (285, "s", 0, b"25 \xb0", True)))
+    assert cli("avg", "x.tif", "-o", "y.tif", *HALVE).code == 0
+    data = Path("y.tif").read_bytes()
+    assert (b"m|\xc2\xb0|\0" in data, b"25 \xb0\0" in data) == (True, True)

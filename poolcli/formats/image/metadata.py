@@ -275,7 +275,7 @@ def _scaled_exif(data: bytes, factors: tuple[float, float], size: tuple[int, int
     for tag, length in zip(tags.SIZES, size, strict=True):
         if tag in below:
             below[tag] = length
-    return exif.tobytes()
+    return _exif_bytes(exif)
 
 
 def chosen_exif(exif: Exif) -> tuple[bytes | None, tuple[tuple[str, str], ...]]:
@@ -299,7 +299,14 @@ def chosen_exif(exif: Exif) -> tuple[bytes | None, tuple[tuple[str, str], ...]]:
     if dropped:
         names = [tags.name_of(tag) for tag in sorted(dropped)]
         lost.append((f"tag{'' if len(names) == 1 else 's'} {join_names(names, SHOWN)}", NOT_APPLICABLE))
-    return kept.tobytes() if len(kept) else None, tuple(lost)
+    return _exif_bytes(kept) if len(kept) else None, tuple(lost)
+
+
+def _exif_bytes(exif: Exif) -> bytes:
+    for tag, value in list(exif.items()):
+        below = tag in (tags.EXIF, tags.GPS) and not isinstance(value, dict)
+        exif[tag] = tags.as_read(directory_below(exif, tag) if below else value)
+    return exif.tobytes()
 
 
 def directory_below(exif: Exif, tag: int) -> dict[int, Any]:

@@ -73,6 +73,24 @@ _OF_THE_ARRAY = {
 }
 
 
+class _AsRead(str):
+    """Text of a tag, which Pillow decodes as Latin-1 and would encode as ASCII with question marks."""
+
+    __slots__ = ()
+
+    def encode(self, encoding: str = "latin-1", errors: str = "replace") -> bytes:  # Pillow's
+        return super().encode("latin-1", "replace")
+
+
+def as_read(value: Any) -> Any:
+    """The value of a tag, or a directory, of which Pillow writes the bytes of texts that it has read."""
+    if isinstance(value, dict):
+        return {tag: as_read(each) for tag, each in value.items()}
+    if isinstance(value, tuple):
+        return tuple(as_read(each) for each in value)
+    return _AsRead(value) if isinstance(value, str) else value
+
+
 def program_of(description: object) -> str | None:
     """The program that wrote this description of an array, which would be wrong for another array; None if none did."""
     text = description if isinstance(description, str) else ""

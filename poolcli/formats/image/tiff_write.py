@@ -166,7 +166,7 @@ def _directory(found: Mapping[str, Any], head: bytes) -> Any:
     exif: Exif = pil.Exif()
     exif.load(found.get("exif", b""))
     for tag, value in exif.items():
-        directory[tag] = directory_below(exif, tag) if tag in (tags.EXIF, tags.GPS) else value
+        directory[tag] = tags.as_read(directory_below(exif, tag) if tag in (tags.EXIF, tags.GPS) else value)
     values = {tag: (found[key], kind) for tag, (key, kind) in STORED.items() if key in found}
     iptc = tags.blocks_of(found.get("photoshop", b"")).get(tags.IPTC_BLOCK)
     if iptc:
@@ -183,5 +183,5 @@ def _directory(found: Mapping[str, Any], head: bytes) -> Any:
         for tag, dots in zip(tags.RESOLUTION, found["dpi"], strict=True):
             directory[tag] = dots
     for tag, value in found.get("geo", {}).items():
-        directory[tag] = value
+        directory[tag] = tags.as_read(value)
     return directory
