@@ -74,7 +74,6 @@ Nodes = tuple[Node, ...]
 
 
 def _output_name(nodes: Nodes) -> str:
-    """The name of the last node's output."""
     return nodes[-1].output if nodes else "x"
 
 
@@ -102,7 +101,6 @@ def _int64s(values: list[int]) -> Constant:
 
 
 def _pool(expr: Pool, nodes: Nodes) -> Nodes:
-    """The framework's own operator."""
     plan, auto_pad = expr.plan, str(expr.plan.attributes["auto_pad"])
     given: dict[str, object] = {"kernel_shape": numbers(plan, "kernel"), "strides": numbers(plan, "strides")}
     pads = numbers(plan, "pads_begin") + numbers(plan, "pads_end")

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 
 def _layer(plan: Plan) -> str:
-    """The layer of an IR."""
     a, support = plan.attributes, OPENVINO.operators[plan.op]
     if "output_size" in a:
         types = f' index_element_type="{_index_type(plan)}"' if plan.reducer.picks else ""

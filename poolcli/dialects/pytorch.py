@@ -21,7 +21,6 @@ from poolcli.message_fields import field, hint_other_dialect
 
 
 def _pool(expr: Pool, x: str) -> str:
-    """The call of the function."""
     plan = expr.plan
     name = f"{PYTORCH.operators[plan.op].name}{len(plan.axes)}d"
     if "output_size" in plan.attributes:

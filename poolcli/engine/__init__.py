@@ -136,7 +136,6 @@ def _pieces_of(region: Region, engine: Engine) -> list[Region]:
 
 
 def _pool_pieces(engine: Engine, region: Region, pieces: Sequence[Region], indices: bool) -> Pool:
-    """The function that pools a region piece by piece."""
     prepare_piece = engine.load()
 
     def pool(slab: NDArray[Any], out: NDArray[Any], threads: int | None) -> NDArray[np.int64] | None:

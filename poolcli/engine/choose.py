@@ -205,7 +205,7 @@ def with_fallback(make: Callable[[], Pool], make_other: Callable[[], Pool], tell
     found: list[Pool] = []
 
     def fall_back(error: KernelError) -> Pool:
-        tell(reason_of(error))
+        tell(str(error).partition(";")[0])  # without the remedy
         found[:] = [make_other()]
         return found[0]
 
@@ -221,8 +221,3 @@ def with_fallback(make: Callable[[], Pool], make_other: Callable[[], Pool], tell
             return fall_back(error)(slab, out, threads)
 
     return pool
-
-
-def reason_of(error: KernelError) -> str:
-    """The message of the error without its remedy."""
-    return str(error).partition(";")[0]

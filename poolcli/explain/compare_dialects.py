@@ -156,7 +156,6 @@ def _padded(*plans: Plan) -> bool:
 
 
 def _counts(plan: Plan) -> list[object]:
-    """What the divisor of each axis counts."""
     return [getattr(w, "counted", None) for w in plan.windows]
 
 

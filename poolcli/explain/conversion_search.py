@@ -56,7 +56,6 @@ def search_sentences(searched: Searched | None) -> Iterator[str]:
 
 
 def _axis_searched(axis: str, options: Sequence[Sliding]) -> AxisSearched:
-    """The numbers of the windows that were tried on an axis."""
     numbers = ((w.kernel, w.stride, w.dilation, w.pad_begin) for w in options)
     found = tuple(tuple(sorted(set(each))) for each in zip(*numbers, strict=True)) or ((),) * 4
     return AxisSearched(axis, *found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,21 +45,17 @@ def onnx_model(plan: Plan, opset: int, onnx: Any) -> Any:
         raise RequestError(f"an ONNX model gives the type that it takes; leave out {field('dtype')}")
     nodes = _simplest_nodes(plan, opset, onnx)
     element = _element_type(plan.dtype, onnx)
-    graph = onnx.helper.make_graph(
-        [_proto(node, opset, onnx) for node in nodes],
-        "pooling",
-        *([onnx.helper.make_tensor_value_info(name, element, _in_tensor_layout(plan, shape))]
-          for name, shape in (("x", plan.input_shape), ("y", plan.output_shape))),
-    )  # fmt: skip
+    layout = tensor_layout(plan.layout)
+    x, y = (
+        onnx.helper.make_tensor_value_info(name, element, converted_shape(shape, plan.layout, layout))
+        for name, shape in (("x", plan.input_shape), ("y", plan.output_shape))
+    )
+    graph = onnx.helper.make_graph([_proto(node, opset, onnx) for node in nodes], "pooling", [x], [y])
     imports = [onnx.helper.make_opsetid("", opset)]
     version = onnx.helper.find_min_ir_version_for(imports)
     model = onnx.helper.make_model(graph, opset_imports=imports, ir_version=version, producer_name="poolcli")
     onnx.checker.check_model(model, full_check=True)
     return model
-
-
-def _in_tensor_layout(plan: Plan, shape: Sequence[int]) -> tuple[int, ...]:
-    return converted_shape(tuple(shape), plan.layout, tensor_layout(plan.layout))
 
 
 def _element_type(dtype: str, onnx: Any) -> int:
@@ -68,7 +64,6 @@ def _element_type(dtype: str, onnx: Any) -> int:
 
 
 def _simplest_nodes(plan: Plan, opset: int, onnx: Any) -> Nodes:
-    """The simplest nodes that the opset supports."""
     found = convert(plan, "onnx")
     if found.expression is None:
         raise RequestError(f"no ONNX model: {found.reason}")

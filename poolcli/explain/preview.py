@@ -82,7 +82,6 @@ def thumbnail(file: ArrayReader, layout: str, mode: str | None, tiles: int = MAX
 
 
 def _read(file: ArrayReader, region: tuple[range, ...], rows: int) -> NDArray[Any]:
-    """The region, or evenly spaced rows of a large one."""
     count = len(region[rows])
     if rows < 0 or count <= SAMPLED_ROWS or np.prod([len(each) for each in region], dtype=float) <= MAX_ELEMENTS:
         return file.read(region)

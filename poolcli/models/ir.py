@@ -42,7 +42,7 @@ def _with_inferred_shapes(path: str, layers: Sequence[Layer]) -> list[Layer]:
 
     If OpenVINO is missing or cannot read the model, the other layers get a warning.
     """
-    wrong = next((layer for layer in layers if _contradicts(layer)), None)
+    wrong = next((layer for layer in layers if contradicts(output_shape(layer), layer.declared_shape)), None)
     if wrong is None or any(layer.invalid for layer in layers):
         return list(layers)
     try:
@@ -51,11 +51,6 @@ def _with_inferred_shapes(path: str, layers: Sequence[Layer]) -> list[Layer]:
         why = f"its input is as stated, although {wrong.name} differs: {error.message.removeprefix(f'{path}: ')}"
         return [layer if layer is wrong else replace(layer, warnings=(*layer.warnings, why)) for layer in layers]
     return [replace(layer, input_shape=shapes.get(layer.name, layer.input_shape)) for layer in layers]
-
-
-def _contradicts(layer: Layer) -> bool:
-    """Whether the file states another output shape than the computed one."""
-    return contradicts(output_shape(layer), layer.declared_shape)
 
 
 def _read_by_openvino(path: str, why: str) -> Any:
@@ -213,7 +208,7 @@ class _Reader(ElementTree.TreeBuilder):
             scope.found.append((self.count, found))
             self._count(LAYER_BYTES + DIM_BYTES * len(element.findall("*/port/dim")), data)
             self.count += 1
-            if rules and rules.asks:
+            if rules and rules.make is None:
                 scope.asking.add(identity)
 
     def _count(self, size: int, data: Mapping[str, str]) -> None:

@@ -68,11 +68,6 @@ class Kind:
     make: Callable[[str, int, Data, int | None, list[str]], LayerOp] | None = None
     reduces: LayerOp | None = None
 
-    @property
-    def asks(self) -> bool:
-        """Whether the second input is needed."""
-        return self.make is None
-
 
 def _average(name: str, version: int, data: Data, axes: int | None, warnings: list[str]) -> LayerOp:
     given = _sliding(name, version, data, axes)
@@ -186,7 +181,7 @@ def layer_of(found: RawLayer, second: SecondInput) -> Layer | None:
             warnings += _ignored(kind, version, found)
             op = kind.reduces or _operator_of(kind, version, found, shape, second, warnings)
     except InvalidError as error:
-        invalid = error.told
+        invalid = error.sentence
     except RequestError as error:
         problem = for_python(error.message)
     return Layer(
@@ -229,7 +224,6 @@ def _integers_of(second: SecondInput, what: str) -> tuple[int, ...]:
 
 
 def _version(kind: Kind, text: str) -> int:
-    """The version of the operator in an opset."""
     opset = re.fullmatch(r"opset([0-9]{1,3})", text)
     if not opset:
         raise InvalidError(f"it has no opset {text[:40]!r}")

@@ -43,7 +43,7 @@ def read_exactly(stream: BinaryIO, start: int, count: int) -> bytes:
         data = stream.read(count)
         if len(data) == count:
             return data
-    raise TruncatedError(f"nothing lies at byte {start + count:,}")
+    raise TruncatedError(f"byte {start + count:,} is outside the file")
 
 
 Dim = int | str | None  # a length, the name or formula of a dynamic one ("?": unknown), or None
@@ -186,7 +186,7 @@ class InvalidError(RequestError):
         self.does = does
 
     @property
-    def told(self) -> str:
+    def sentence(self) -> str:
         """The whole sentence, with its fields marked."""
         return f"{self.does}: {self.message}"
 
@@ -300,7 +300,6 @@ def _output_of_short_axis(op: LayerOp, i: int, size: Dim) -> int | None:
 
 
 def _on_one_axis(op: Attributes, letters: str, i: int) -> Attributes:
-    """The operator restricted to its spatial axis `i`."""
     cut: dict[str, Any] = {}
     for own in fields(op):
         value = getattr(op, own.name)

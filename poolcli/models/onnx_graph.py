@@ -230,7 +230,6 @@ def _check_calls(path: str, graph: Any, functions: Mapping[Key, Any], limit: int
 
 
 def _all_nodes(nodes: Any) -> Iterator[Any]:
-    """The nodes, and those of all bodies in them."""
     for node in nodes:
         yield node
         for _, graph in bodies(node):

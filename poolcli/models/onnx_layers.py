@@ -184,7 +184,7 @@ def _layer(node: Node, key: tuple[str, str], opset: int, defs: Any, moved: bool)
                 layout = channels_last(len(shape)) if last else None
             op = kind.make(data, shape)
     except InvalidError as error:
-        invalid = error.told
+        invalid = error.sentence
     result = proto.output[0] if proto.output else ""
     return Layer(
         name=node.scope + (text(proto.name) or text(result) or key[1]),

@@ -90,7 +90,6 @@ def _program(path: str, archive: zipfile.ZipFile, limit: int | None) -> Any:
 
 
 def _archive_kind(names: list[str]) -> str:
-    """What an archive without a program of torch.export is."""
     if any("/code/" in name for name in names):
         return f"a TorchScript file, which is never opened; {EXPORT_SCRIPT}"
     if any(name.endswith(("data.pkl", "constants.pkl")) for name in names):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from poolcli.engine import run
 from poolcli.errors import RequestError
 from poolcli.explain.compare_dialects import compare_dialects
 from poolcli.explain.convert import ONLY_THIS_SIZE, convert
@@ -69,7 +70,7 @@ def compare_data(layer: Layer, path: str, options: ReadOptions) -> Comparison:
             f"{path}: output is {option_value(recorded.shape)}, but layer {layer.name} makes {option_value(shape)} "
             f"of input {option_value(x.shape)}" + (f"; it equals the result of {other}" if other else "")
         )
-    found = _difference(_run(plan, x).reshape(shape), recorded, plan)
+    found = _difference(run(plan, x)[0].reshape(shape), recorded, plan)
     return replace(found, answer_of=_equal_rules(layer, op, plan, x, recorded)) if found.off else found
 
 
@@ -91,17 +92,11 @@ def _plan_of(layer: Layer, path: str, x: Array) -> tuple[Plan, Attributes]:
     return make_plan(op, x.shape, str(x.dtype.newbyteorder("=")), layout=layout), op
 
 
-def _run(plan: Plan, x: Array) -> Array:
-    from poolcli.engine import run
-
-    return run(plan, x)[0]
-
-
 def _equal_rules(layer: Layer, op: Attributes, plan: Plan, x: Array, recorded: Array) -> str | None:
     """The rules under which the same attributes give the recorded output; None if there are none."""
     for name, other in _plans_of_other_rules(op, plan):
         shape = stored_shape(layer, other.output_shape)
-        if shape == recorded.shape and not _difference(_run(other, x).reshape(shape), recorded, other).off:
+        if shape == recorded.shape and not _difference(run(other, x)[0].reshape(shape), recorded, other).off:
             return name
     return None
 
@@ -178,7 +173,6 @@ def convert_layer(layer: Layer, like: str) -> LayerConversion:
 
 
 def _fitting_length(op: LayerOp) -> int:
-    """A length on which every window fits."""
     if not isinstance(op, SlidingAttributes):
         return 7
     numbers = {name: max(value if isinstance(value := getattr(op, name), tuple) else (value,))

@@ -100,7 +100,6 @@ def plan_or_none(op: Attributes, shape: Sequence[int], dtype: object, **words: A
 
 
 def _default_dtype(reducer: Reducer, source: DType) -> DType:
-    """The default type of the output."""
     if reducer.result == "total" and source.kind != "float":
         return lookup("uint64" if source.kind == "uint" else "int64")
     if reducer.result == "deviation":

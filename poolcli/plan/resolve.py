@@ -211,7 +211,6 @@ def _check_pads(axis: str, w: Sliding, dialect: Dialect, exclude: bool | None, l
 
 
 def _pad_limit(dialect: Dialect, kernel: int) -> float:
-    """The largest pad that the framework allows for a kernel."""
     return {None: inf, "half_kernel": kernel // 2, "below_kernel": kernel - 1}[dialect.pad_limit]
 
 
@@ -246,7 +245,6 @@ def _divisor(
 
 
 def _formula(w: Sliding, rounding: str, dropped: bool) -> str:
-    """The formula of an output length, with numbers."""
     span = f"{w.size}+{w.pad_begin}+{w.pad_end}-{w.extent}"
     if rounding == "floor":
         return f"({span})//{w.stride} + 1 = {w.output}"

@@ -87,7 +87,7 @@ EXPORT = "write it in Python: torch.onnx.export(model, inputs, 'model.onnx')"
         (["a.txt"], "a zip archive without a model"),
         (["m/models/model.json"], "not a torch.export program: it has no nodes"),
         (b"PK\x03\x04", "a zip archive that cannot be read: File is not a zip file"),
-        (b"\x10\0\0\0TFL3" + b"\xff" * 40, "not a readable TensorFlow Lite model: nothing lies at byte 65,555"),
+        (b"\x10\0\0\0TFL3" + b"\xff" * 40, "not a readable TensorFlow Lite model: byte 65,555 is outside the file"),
     ],
 )  # fmt: skip
 def test_what_is_no_model_that_is_read_is_named_in_one_line(

@@ -107,7 +107,6 @@ def _are_nodata(plan: Plan, valid: Array, lost: Array) -> Array:
 
 
 def _nodata_result(part: Region) -> float:
-    """The result of windows without enough valid elements."""
     if part.plan.nodata is not None:
         return part.plan.nodata
     return nan if lookup(part.plan.output_dtype).kind == "float" else part.plan.missing[0]

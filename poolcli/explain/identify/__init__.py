@@ -258,7 +258,6 @@ class Search:
         return plans if len(plans) == len(self.pairs) else []
 
     def _evaluated(self, op: Attributes, plans: Sequence[Plan]) -> Candidate:
-        """The operator compared with every output."""
         return combine_pairs([pair.candidate(op, plan) for pair, plan in zip(self.pairs, plans, strict=True)])
 
     def _forms(self, candidate: Candidate) -> list[Candidate]:

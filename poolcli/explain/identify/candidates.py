@@ -225,13 +225,12 @@ def layouts_of(shapes: Sequence[tuple[Shape, Shape]], layout: str | None, output
         found = [
             dict.fromkeys(own if own == other else f"{own} to {other}" for own, other in each) for each in possible
         ]
-        told = ", ".join(f"pair {number}: {' or '.join(each)}" for number, each in enumerate(found, 1))
-        raise RequestError(f"the pairs are in no common layout ({told}); give pairs of one layout")
+        layouts = ", ".join(f"pair {number}: {' or '.join(each)}" for number, each in enumerate(found, 1))
+        raise RequestError(f"the pairs are in no common layout ({layouts}); give pairs of one layout")
     return [each for each in shared if each[0] == each[1]] or shared
 
 
 def _possible_layouts(shape: Shape, output: Shape, layout: str | None, output_layout: str | None) -> list[Layouts]:
-    """All layouts that an input and its output can have."""
     rank, of_output = len(shape), len(output)
     if 0 in (*shape, *output):
         raise RequestError("an empty array cannot be identified")
@@ -257,7 +256,6 @@ def _possible_layouts(shape: Shape, output: Shape, layout: str | None, output_la
 
 
 def _common_layouts(rank: int) -> list[str]:
-    """Common layouts of arrays with so many axes."""
     if rank < 3:
         return {1: ["W"], 2: ["HW", "CW"]}.get(rank, [])
     first = default_layout(rank)

@@ -177,11 +177,6 @@ class Rule:
     signed: bool = False
     divisor: Literal["", "inside", "kernel", "override"] = ""
 
-    @property
-    def counts_kernel(self) -> bool:
-        """Whether the result depends on the size of the kernel."""
-        return self.signed or self.divisor in ("kernel", "override")
-
     def terms(self, x: Array) -> Array:
         """The terms that are reduced: the elements or their powers."""
         if self.power is None:

@@ -134,7 +134,7 @@ class Axis:
         """One hypothesis for each result of a rule at output `o`, and the number of the result of each."""
         _, numbers, past = self.read(o)
         keys = numbers[:limit]
-        if rule.counts_kernel:
+        if rule.signed or rule.divisor in ("kernel", "override"):  # the result depends on the size of the kernel
             keys = np.stack((keys, self.kernels[:limit], past[:limit]))
         _, first, same = np.unique(keys, axis=-1, return_index=True, return_inverse=True)
         return first, same.reshape(-1)

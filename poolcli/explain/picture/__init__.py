@@ -122,7 +122,6 @@ def _axis(axis: AxisPlan, lines: dict[object, AxisPlan]) -> dict[str, Any]:
 
 
 def _page_outputs(count: int) -> list[int]:
-    """The outputs of an axis that are in the page."""
     return (
         list(range(count))
         if count <= MAX_WINDOWS

@@ -133,7 +133,8 @@ class Canvas:
     def svg(self, theme: str = "auto") -> str:
         """The drawing as an SVG document. Text remains text; readers without style sheets see the light colours."""
         width, height = f"{self.width + MARGIN:.0f}", f"{self.height + MARGIN:.0f}"
-        roles = {role for shape in self.shapes for role in _roles(shape)} | {"page", "grid"}
+        used = {getattr(shape, name, None) for shape in self.shapes for name in ("fill", "stroke")}
+        roles = used | {"page", "grid"}
         dark = "".join(f".{name}-{role}{{{kind}:{COLOURS[role][1]}}}" for role in COLOURS if role in roles
                        for name, kind in (("f", "fill"), ("s", "stroke")))  # fmt: skip
         style = f"<style>@media (prefers-color-scheme:dark){{{dark}}}</style>\n" if theme == "auto" else ""
@@ -163,10 +164,6 @@ class Canvas:
 def text_width(text: str, size: float) -> float:
     """The approximate width of a line of text."""
     return LETTER_WIDTH * size * len(text)
-
-
-def _roles(shape: Shape) -> tuple[Role | None, ...]:
-    return getattr(shape, "fill", None), getattr(shape, "stroke", None)
 
 
 def _paint(theme: str, fill: Role | None = None, stroke: Role | None = None, hollow: bool = False) -> str:

@@ -102,12 +102,10 @@ def input_cell(x: float, y: float, positions: tuple[int, ...], axes: tuple[AxisP
     if all(0 <= p < axis.windows.size for p, axis in zip(positions, axes, strict=True)):
         readers = min(MAX_READERS, prod(_readers(axis, p) for p, axis in zip(positions, axes, strict=True)))
         return Box(x, y, CELL, CELL, READ_SHADES[readers], "grid", hatched=readers == 0)
-    past = any(p >= axis.windows.size + _pad_end(axis) for p, axis in zip(positions, axes, strict=True))
+    past = any(
+        p >= axis.windows.size + getattr(axis.windows, "pad_end", 0) for p, axis in zip(positions, axes, strict=True)
+    )
     return Box(x, y, CELL, CELL, None if past else "padding", "faint", dashed=True)
-
-
-def _pad_end(axis: AxisPlan) -> int:
-    return axis.windows.pad_end if isinstance(axis.windows, Sliding) else 0
 
 
 def _readers(axis: AxisPlan, position: int) -> int:
