@@ -1,9 +1,8 @@
-"""Pooling of dask arrays: lazy, for any chunks, with the bits that poolcli gives for the whole array.
+"""Lazy pooling of dask arrays with any chunks; results are bit-identical to those of the whole array.
 
-Each function takes what poolcli's function of that name takes, except `out` and `threads`, and a dask array for `x`; it
-gives a dask array, or two where indices are asked for. A block of the result reads those elements of the input that its
-windows lie in, and no others: there is no rechunking, and no array of margins. Where every block reads one block of the
-input alone (windows that do not overlap, in chunks that they divide), the work is fused with what is before and after.
+The functions are those of poolcli, with the same keywords less `out` and `threads`; they take and return dask arrays.
+A block of the result reads exactly the elements in its windows, without rechunking. If every block reads a single block
+of the input, as for non-overlapping windows that divide the chunks, dask fuses the work with its neighbours.
 
 >>> import dask.array as da
 >>> y = avg_pool(da.ones((1, 1, 512, 512), chunks=(1, 1, 128, 128)), 2, strides=2)
@@ -43,23 +42,23 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-SHORT_LAYOUTS = {1: "W", 2: "HW"}  # of arrays with fewer axes than N, C and one more
+SHORT_LAYOUTS = {1: "W", 2: "HW"}  # by rank
 
 
 def is_labelled(x: object) -> bool:
-    """Whether it is a DataArray; xarray itself is not imported for that."""
+    """Whether `x` is an xarray DataArray, without importing xarray."""
     return type(x).__name__ == "DataArray" and type(x).__module__.startswith("xarray.")
 
 
 def layout_of(x: Any, layout: str | None) -> str | None:
-    """The layout that is asked for, that of the names of the dimensions, or that of an array with one or two axes."""
+    """The layout of a DataArray: the given one, by its dimension names, or by its rank."""
     return layout or layout_of_dimensions(x.dims) or SHORT_LAYOUTS.get(x.ndim)
 
 
 def around(x: Any, result: Any, plan: Plan) -> Any:
-    """The result as `x` was: coordinates along pooled dimensions are the means of the windows, others stay.
+    """The result as a DataArray like `x`; coordinates of pooled dimensions become means over windows.
 
-    What has no mean (words) is left out.
+    Coordinates that are not numbers or times are left out along pooled dimensions.
     """
     coordinates = dict(_coordinates(x, plan))
     return type(x)(result, dims=x.dims, coords=coordinates, attrs=x.attrs, name=x.name)
@@ -83,7 +82,7 @@ Block = tuple[int, ...]
 
 
 class Piece(NamedTuple):
-    """A part of one block of the input along one axis: what of the block it is, and where it lies in what is read."""
+    """The part of a block of the input that is read, along one axis: its place in the block and in the slab."""
 
     block: int
     taken: tuple[int, int]
@@ -123,7 +122,7 @@ class Blocks:
         return True
 
     def region(self, block: Block) -> Region:
-        """The region that a block of the result is."""
+        """The region of a block of the result."""
         return Region(self.plan, tuple(range(*e[i : i + 2]) for e, i in zip(self.outputs, block, strict=True)))
 
     def origin(self, block: Block) -> tuple[int, ...]:
@@ -151,9 +150,9 @@ class Blocks:
 
 
 def blocks_of(plan: Plan, chunks: Sequence[Sequence[int]]) -> Blocks:
-    """The blocks of a plan's result for an input in these chunks: a window belongs to the block that it begins in.
+    """Divides the result of a plan along the chunks of the input; a window belongs to the block that it begins in.
 
-    Blocks begin at multiples of the grains of regions, so that their bits are those of the whole.
+    Blocks begin at multiples of the grains of regions, so that the order of additions is that of the whole array.
     """
     inputs = tuple((0, *accumulate(lengths)) for lengths in chunks)
     outputs, region = list(inputs), whole(plan)
@@ -177,16 +176,17 @@ def _touched(edges: Sequence[int], read: range) -> range:
 dask_array = Lazy("dask.array")
 dask_base = Lazy("dask.base")
 highlevelgraph = Lazy("dask.highlevelgraph")
-TASKS = "dask._task_spec"  # no public module has the Task of dask's specification of graphs
+TASKS = "dask._task_spec"  # no public module has the class Task
 
-MARGIN = 0.5  # of a block: where less is read of it, its margins are cut out where the block is, and no more is moved
+# If less than this share of a block is read, only its margins are sent to the worker that needs them.
+MARGIN = 0.5
 
 
 def pooled(plan: Plan, x: Any, indices: bool, engine: str, name: str) -> Any:
-    """The dask array of a plan's result, and with `indices` that of the positions behind it."""
+    """The dask array of a plan's result, with `indices` a tuple with that of the indices."""
     from poolcli.engine.choose import choose_engine
 
-    choose_engine(plan, engine)  # refuses an unknown word now
+    choose_engine(plan, engine)  # refuses an unknown engine now rather than in a worker
     blocks = blocks_of(plan, x.chunks)
     token = dask_base.tokenize(x.name, [repr(getattr(plan, own.name)) for own in fields(plan)], engine, indices)
     dtypes = [numpy_dtype(plan.output_dtype)]
@@ -205,16 +205,16 @@ def pooled(plan: Plan, x: Any, indices: bool, engine: str, name: str) -> Any:
 
 
 def _mapped(blocks: Blocks, x: Any, engine: str, name: str, dtype: Any) -> Any:
-    """Block by block, which dask fuses with its surroundings."""
+    """The result block by block, which dask fuses with other block-wise work."""
     pool, meta = partial(_pool_one, blocks, engine), _nothing(x.ndim, dtype)
     return dask_array.map_blocks(pool, x, name=name, dtype=dtype, chunks=blocks.chunks, meta=meta)
 
 
 @cache
 def _tasks() -> tuple[Callable[..., Any], Callable[[Any], Any]]:
-    """What makes a task of its key, a function, what comes first and references; and a reference of a key.
+    """The constructors of a task, from key, function, first arguments and references, and of a reference.
 
-    dask converts graphs of tuples twice before it computes them, which takes as long as all the rest.
+    They are Dask's own classes if it has them: Dask converts graphs of tuples twice, which takes as long as all else.
     """
     try:
         found = import_module(TASKS)
@@ -225,7 +225,7 @@ def _tasks() -> tuple[Callable[..., Any], Callable[[Any], Any]]:
 
 
 def _layer(blocks: Blocks, x: Any, engine: str, indices: bool, name: str) -> dict[Any, Any]:
-    """The tasks by their keys: one for each block of the result, and one for all margins of a block of the input."""
+    """The tasks by key: one for each block of the result, and one for the margins of each block of the input."""
     task, reference = _tasks()
     beside = f"{name}-margins"
     tasks, margins = dict[Any, Any](), dict[Block, dict[tuple[tuple[int, int], ...], None]]()
@@ -253,7 +253,7 @@ def _array(layer: dict[Any, Any], x: Any, blocks: Blocks, name: str, dtype: Any)
 
 
 def _one_of(made: Any, both: str, blocks: Blocks, which: int, name: str, dtype: Any) -> Any:
-    """The values, or the indices, of the tasks that make both."""
+    """The array of the values, or of the indices, from the tasks that compute both."""
     task, reference = _tasks()
     layer = {
         (key := (name, *place)): task(key, getitem, (), reference((both, *place)), which) for place in blocks.places
@@ -277,12 +277,12 @@ def _pool_one(blocks: Blocks, engine: str, x: Array, block_id: Block) -> Array:
 
 
 def _margins(spans: Sequence[tuple[tuple[int, int], ...]], x: Array) -> dict[Any, Array]:
-    """On a worker: what is read of a block beside the block of the result that it is the most of, by its spans."""
+    """On a worker: the margins of a block of the input that other blocks of the result read, by their spans."""
     return {taken: x[tuple(slice(*span) for span in taken)].copy() for taken in spans}
 
 
 def _pool_pieces(region: Region, engine: str, indices: bool, along: list[list[Piece]], *sources: Any) -> Any:
-    """On a worker: a block of the result, and its indices where they are asked for, from what is read of several."""
+    """On a worker: a block of the result, with `indices` a pair, from pieces of several blocks of the input."""
     import numpy as np
 
     slab: Any = None
@@ -304,11 +304,11 @@ def _pool(region: Region, slab: Array, engine: str, indices: bool) -> tuple[Arra
     return run_region(region, slab, indices=indices, engine=engine, threads=1)
 
 
-OWN = ("out", "threads")  # what dask decides
+OWN = ("out", "threads")  # keywords that do not apply to dask arrays
 
 
 def lazily(record: type[Attributes], function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function of the same name and keywords for dask arrays; `record` is that of the operator."""
+    """The function for dask arrays from that of an operator and its record."""
     parameters = signature(function)
 
     @wraps(function)
@@ -351,7 +351,7 @@ def lazily(record: type[Attributes], function: Callable[..., Any]) -> Callable[.
 
 
 def _check(x: Any) -> None:
-    """Refuses what is no dask array of numpy's arrays, and chunks of which nobody knows how long they are."""
+    """Refuses other arrays than dask arrays of numpy arrays, and chunks of unknown lengths."""
     import numpy as np
 
     (array,) = need("dask.array", why="poolcli.dask needs dask")
@@ -371,5 +371,5 @@ globals().update(FUNCTIONS)
 __all__ = [*FUNCTIONS]
 
 
-def __getattr__(name: str) -> Callable[..., Any]:  # tells type checkers that there are such functions
+def __getattr__(name: str) -> Callable[..., Any]:  # lets type checkers accept the names in FUNCTIONS
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-CHANNELS = (1, 3, 4)  # numbers of channels that images have
+CHANNELS = (1, 3, 4)  # usual numbers of channels of images
 # Spatial letters in the order in which attributes name them; rank 5 ends in D, H, W.
 SPATIAL = "ABEFGIJKLMOPQRSTDHW"
 # The letters of dimensions by their names; every other single letter stands for itself.
@@ -69,8 +69,8 @@ def default_layout(rank: int) -> str:
 
 
 def other_layouts(layout: str, shape: Sequence[int]) -> tuple[str, ...]:
-    """Layouts that are as likely as the default: channels last if the last axis looks like channels and is shorter than
-    those before it; without N if there are three axes.
+    """Layouts that are as likely as the default one: with channels last if the last axis looks like channels, and
+    without N for three axes.
 
     >>> other_layouts("NCW", (48, 64, 3)), other_layouts("NCW", (20, 48, 64)), other_layouts("NCHW", (1, 512, 4, 4))
     (('HWC',), ('CHW', 'DHW'), ())
@@ -82,7 +82,7 @@ def other_layouts(layout: str, shape: Sequence[int]) -> tuple[str, ...]:
 
 
 def check_layout(layout: str, rank: int) -> str:
-    """The layout in capitals, refused unless it names each of `rank` axes once and one of them is spatial."""
+    """The layout in capitals; refuses one that does not name `rank` axes once each, or has no spatial axis."""
     text = layout.strip().upper()
     if not text.isascii() or not text.isalpha() or len(set(text)) != len(text):
         raise RequestError(f"layout {layout!r} must name each axis by its own letter{_layout_hint(layout, rank)}")
@@ -173,14 +173,14 @@ def convert_layout(x: NDArray[Any], source: str, target: str) -> NDArray[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """The pixels that an image may take at most."""
+    """The largest size of an image in pixels."""
 
     width: int
     height: int
 
 
 def fit_from(fit: object) -> Fit:
-    """The pixels of `150` and of `200x150`, width by height; refuses other values."""
+    """The size from `150` or `200x150`, width by height; refuses other values."""
     words = str(fit) if isinstance(fit, str | int) and not isinstance(fit, bool) else ""
     found = re.fullmatch(r"\s*0*([1-9]\d{0,18})(?:\s*[xX×]\s*0*([1-9]\d{0,18}))?\s*", words)
     if not found:

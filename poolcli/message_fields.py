@@ -107,8 +107,8 @@ def marked(message: str) -> str:
 
 def for_python(message: str) -> str:
     """The message with fields as keywords, printable."""
-    hints = _HINT.sub(lambda found: "" if _fields_in(found[1]) & FILE_FIELDS else found[1], message)
-    return printable(_FIELD.sub(r"\2", hints))
+    text = _HINT.sub(lambda found: "" if _fields_in(found[1]) & FILE_FIELDS else found[1], message)
+    return printable(_FIELD.sub(r"\2", text))
 
 
 def for_cli(message: str) -> str:

@@ -1,4 +1,4 @@
-"""The operators, one file a kind: records of attributes that plan and run, and the functions of the same names."""
+"""The operators: records of attributes, the functions of the same names, and their table."""
 
 from __future__ import annotations
 

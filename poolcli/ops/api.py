@@ -1,4 +1,4 @@
-"""What operators share: how records plan and run, messages about unknown keywords, and docstrings."""
+"""The code that operators share: records that plan and run, keywords and their suggestions, and docstrings."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ R = TypeVar("R")
 Record = TypeVar("Record")
 Function = TypeVar("Function", bound=Callable[..., Any])
 CHANNELS_LAST = {(count,) for count in CHANNELS}
-LONG = 2**16  # elements of an axis
-KEYS = (int, float, str, bool, type(None))
+LONG_AXIS = 2**16  # elements, above which few calls are cached
+CACHEABLE_TYPES = (int, float, str, bool, type(None))
 
 
 class RunOptions(TypedDict, total=False):
@@ -78,7 +78,7 @@ class PickingBinOptions(BinOptions, total=False):
     index_element_type: IndexType
 
 
-class Runs:
+class Plans:
     """The methods of every record."""
 
     def plan(
@@ -129,7 +129,7 @@ class Runs:
         return make_plan(attributes, shape, dtype, **words)
 
 
-class Single(Runs):
+class Single(Plans):
     """A record whose result is an array."""
 
     def __call__(self, x: Given, **options: Unpack[RunOptions]) -> Array:
@@ -137,7 +137,7 @@ class Single(Runs):
         return run(self, x, False, **options)[0]
 
 
-class Picking(Runs):
+class Picking(Plans):
     """A record whose result is an array, or two with `return_indices`."""
 
     @overload
@@ -155,7 +155,7 @@ class Picking(Runs):
         self, x: Given, *, return_indices: bool = False, **options: Unpack[RunOptions]
     ) -> Array | tuple[Array, Array]:
         """Pool `x`; keywords as in the function of the operator."""
-        return asked_for(run(self, x, return_indices, **options))
+        return values_or_pair(run(self, x, return_indices, **options))
 
 
 def run(
@@ -172,7 +172,7 @@ def run(
 ) -> tuple[Array, Array | None]:
     """The pooled `x`, and its indices or None; keywords are those of RunOptions."""
     if layout is not None or out is not None or threads is not None:
-        _check(layout, out, threads)
+        _check_keywords(layout, out, threads)
     array = as_array(x)
     if layout is None and array is not x:
         layout = named_layout(x)
@@ -181,7 +181,7 @@ def run(
     given = missing_from(missing), min_count_from(min_count)
     key: tuple[Any, ...] = (op, array.shape, array.dtype, layout, dtype, engine, *given, indices)
     try:
-        call = (_cached_call if max(array.shape, default=0) <= LONG else _cached_long_call)(*key)
+        call = (_cached_call if max(array.shape, default=0) <= LONG_AXIS else _cached_long_call)(*key)
     except TypeError:  # a dtype or an engine that cannot be hashed: planning refuses it with a better message
         call = _new_call(*key)
     if layout is None and array.shape[-1:] in CHANNELS_LAST:
@@ -225,8 +225,10 @@ def with_name_suggestions(function: Callable[P, R], title: str = "") -> Callable
 
 
 def operator_function(record: type[Attributes], other: Callable[..., Any]) -> Callable[[Function], Function]:
-    """Completes the function of `record` with what it has in common with `other`: in the place of `**options` the
-    keywords that the record takes, and the parameters and sections that its docstring does not have itself.
+    """Completes the function of an operator with the keywords and the docstring of a similar one, `other`.
+
+    `**options` is replaced by the keywords that the record has, and the docstring gets the parameters and sections that
+    it lacks.
     """
 
     def complete(function: Function) -> Function:
@@ -241,7 +243,7 @@ def operator_function(record: type[Attributes], other: Callable[..., Any]) -> Ca
         if function.__doc__ and other.__doc__:  # python -OO drops both
             theirs, mine = _sections(other.__doc__), _sections(function.__doc__)
             entries = _entries(theirs["Parameters"]) | _entries(mine.get("Parameters", ""))
-            parameters = {entries[name]: None for name in made.parameters}  # of several names once
+            parameters = {entries[name]: None for name in made.parameters}  # an entry may be of several names
             mine["Parameters"] = "\n".join(("Parameters\n----------", *parameters))
             function.__doc__ = "\n\n".join((theirs | mine).values())
         found: Any = with_name_suggestions(function)
@@ -263,29 +265,29 @@ def _entries(section: str) -> dict[str, str]:
     return {name: entry for entry in entries for name in entry.partition(" : ")[0].split(", ")}
 
 
-def asked_for(found: tuple[Array, Array | None]) -> Array | tuple[Array, Array]:
-    """Values alone, or with their indices if there are any."""
+def values_or_pair(found: tuple[Array, Array | None]) -> Array | tuple[Array, Array]:
+    """The values, or values and indices if there are any."""
     values, indices = found
     return values if indices is None else (values, indices)
 
 
-def pooled(
+def pool_with(
     record: type[Attributes], x: Given, size: PerAxis, indices: bool = False, **options: Any
 ) -> tuple[Array, Array | None]:
     """The pooled `x`, and its indices or None; `options` are attributes of the record and those of RunOptions."""
     own = {name: options.pop(name) for name in [*options] if name in record.__dataclass_fields__}
-    return run(made(record, size, **own), x, indices, **options)
+    return run(cached_record(record, size, **own), x, indices, **options)
 
 
-def made(record: type[Record], *values: Any, **named: Any) -> Record:
-    """The record of these values, cached: making it takes 9 of the 29 us of a call with a small array."""
+def cached_record(record: type[Record], *values: Any, **named: Any) -> Record:
+    """The record with these values, cached: creating it takes 9 of the 29 us of a call with a small array."""
     build: Any = _cached_record if all(map(_is_key, (*values, *named.values()))) else _new_record
     return cast("Record", build(record, *values, **named))
 
 
 def _is_key(value: object) -> bool:
-    """Whether a typed cache distinguishes the value from all others; it does not look at types inside tuples."""
-    return type(value) in KEYS or (type(value) is tuple and all(type(number) is int for number in value))
+    """Whether the typed cache distinguishes the value from all others; it ignores the types inside of tuples."""
+    return type(value) in CACHEABLE_TYPES or (type(value) is tuple and all(type(number) is int for number in value))
 
 
 def _new_record(record: Any, *values: Any, **more: Any) -> Any:
@@ -312,19 +314,19 @@ def _new_call(
     return call_of(whole(plan), indices=indices, engine=engine)
 
 
-# Planning takes longer than pooling thousands of elements, so calls are kept; a call of a long axis holds tables of its
-# windows, up to 32 bytes for each element, so that few of those are.
+# Calls are cached, because planning takes longer than pooling thousands of elements. A call with a long axis has tables
+# of its windows, up to 32 bytes for each element, so few of those are cached.
 _cached_call = lru_cache(maxsize=64)(_new_call)
 _cached_long_call = lru_cache(maxsize=4)(_new_call)
 
 
 def _check_min_count(missing: object, min_count: object) -> None:
-    """Refuses a minimum of valid elements where all are valid."""
+    """Refuses `min_count` without `missing`."""
     if min_count is not None and missing is None:
         raise RequestError(f"{field('min_count')} has no effect without {field('missing')}; give both, or neither")
 
 
-def _check(layout: object, out: object, threads: object) -> None:
+def _check_keywords(layout: object, out: object, threads: object) -> None:
     """Refuses keywords of a wrong type."""
     if layout is not None and not isinstance(layout, str):
         raise RequestError(f"layout is {layout!r}; a word such as 'NCHW' is needed")

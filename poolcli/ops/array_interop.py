@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
     Given = ArrayLike | HasDLPack  # inputs of the operators
 
-ON_CPU = (1, 3, 11)  # devices of DLPack in CPU memory: CPU, and memory pinned by CUDA and ROCm
+CPU_DEVICES = (1, 3, 11)  # devices of DLPack in CPU memory: CPU, and memory pinned by CUDA and ROCm
 DEVICES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm", 13: "CUDA managed", 14: "oneAPI", 15: "WebGPU"}
 
 
 def as_array(x: Any) -> Array:
-    """`x` as a numpy array. Objects with `__array__`, `__dlpack__` or a buffer share their memory if their library
-    allows it; lists are copied. Raises RequestError for masked arrays, arrays on other devices, tensors that require a
-    gradient, and lazy arrays.
+    """`x` as a numpy array; objects with `__array__`, `__dlpack__` or a buffer share their memory where possible.
+
+    Raises RequestError for masked arrays, arrays on other devices, tensors that require a gradient, and lazy arrays.
     """
     import numpy as np
 
@@ -43,19 +43,19 @@ def as_array(x: Any) -> Array:
             "give x.filled(value) with missing=value, or x.data for all"
         )
     if isinstance(x, str | bytes | os.PathLike):
-        raise RequestError(f"x is {_named(x)}, not an array; read the file first, as numpy.load reads .npy")
-    _refuse_unready(x)
-    _refuse_elsewhere(x)
+        raise RequestError(f"x is {_describe(x)}, not an array; read the file first, as numpy.load reads .npy")
+    _refuse_lazy(x)
+    _refuse_other_devices(x)
     try:
-        array = _taken(x)
+        array = _convert(x)
     except (PoolError, MemoryError):
         raise
     except Exception as error:  # each library raises its own
         why = (str(error).splitlines() or [""])[0].rstrip(". ")
-        raise RequestError(f"x is {_named(x)}, which gives no numpy array ({why}); give a numpy array") from error
+        raise RequestError(f"x is {_describe(x)}, which gives no numpy array ({why}); give a numpy array") from error
     if array.dtype == object:
         raise RequestError(
-            f"x is {_named(x)}, whose elements are no numbers of one type; give a numpy array of numbers"
+            f"x is {_describe(x)}, whose elements are no numbers of one type; give a numpy array of numbers"
         )
     return array
 
@@ -63,12 +63,12 @@ def as_array(x: Any) -> Array:
 def named_layout(x: Any) -> str | None:
     """The layout by the dimension names of an xarray DataArray or a Zarr array; None if they are not known."""
     names = getattr(x, "dims", None)
-    if names is None and _root(x) == "zarr":
+    if names is None and _package_of(x) == "zarr":
         names = getattr(x.metadata, "dimension_names", None) or x.attrs.get("_ARRAY_DIMENSIONS")
     return layout_of_dimensions(names) if isinstance(names, tuple | list) else None
 
 
-def _taken(x: Any) -> Array:
+def _convert(x: Any) -> Array:
     import numpy as np
 
     if str(getattr(x, "dtype", "")) == "torch.bfloat16":  # PyTorch cannot convert it, because numpy has no bfloat16
@@ -81,39 +81,41 @@ def _taken(x: Any) -> Array:
     return np.asanyarray(x)
 
 
-def _refuse_unready(x: Any) -> None:
+def _refuse_lazy(x: Any) -> None:
     """Refuses lazy arrays, and tensors whose gradient would be lost."""
     inner = getattr(x, "data", None) if hasattr(x, "dims") else None  # the array in a DataArray
     for each in (x, inner):
-        if _root(each) == "dask":
+        if _package_of(each) == "dask":
             raise RequestError(
-                f"x is {_named(x)} that is still to be computed; "
+                f"x is {_describe(x)} that is still to be computed; "
                 "give x.compute(), or pool it in parts with poolcli.dask"
             )
     if getattr(x, "requires_grad", False) is True:
-        raise RequestError(f"x is {_named(x)} that requires a gradient, which is not computed here; give x.detach()")
+        raise RequestError(f"x is {_describe(x)} that requires a gradient, which is not computed here; give x.detach()")
 
 
-def _refuse_elsewhere(x: Any) -> None:
+def _refuse_other_devices(x: Any) -> None:
     """Refuses arrays in the memory of another device."""
     where = getattr(x, "__dlpack_device__", None)
     if where is None:
         return
     try:
         kind, number = where()
-    except Exception:  # of an array that DLPack cannot describe; numpy may read it all the same
+    except Exception:  # DLPack cannot describe the array; numpy may still be able to read it
         return
-    if int(kind) not in ON_CPU:
+    if int(kind) not in CPU_DEVICES:
         device = f"{DEVICES.get(int(kind), f'DLPack device {int(kind)}')}:{number}"
-        raise RequestError(f"x is {_named(x)} on {device}; poolcli computes on the CPU: give x.cpu(), or copy it there")
+        raise RequestError(
+            f"x is {_describe(x)} on {device}; poolcli computes on the CPU: give x.cpu(), or copy it there"
+        )
 
 
-def _root(x: Any) -> str:
+def _package_of(x: Any) -> str:
     return type(x).__module__.partition(".")[0]
 
 
-def _named(x: Any) -> str:
+def _describe(x: Any) -> str:
     """The type of an argument in words: `a torch Tensor`, `a list`."""
-    kind, root = type(x).__name__, _root(x)
+    kind, root = type(x).__name__, _package_of(x)
     words = kind if root in ("builtins", kind.lower()) else f"{root} {kind}"
     return f"{'an' if words[0].lower() in 'aeiox' else 'a'} {words}"

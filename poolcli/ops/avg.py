@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Unpack
 
 from poolcli.arguments import AutoPad, DType, Engine, Like, PerAxis, RoundingType
-from poolcli.ops.api import BinOptions, Single, made, operator_function, pooled, run, with_name_suggestions
+from poolcli.ops.api import BinOptions, Single, cached_record, operator_function, pool_with, run, with_name_suggestions
 from poolcli.plan.attributes import MEAN, BinAttributes, DividingAttributes, Reducer
 from poolcli.windows import Bins, cells
 
@@ -124,7 +124,7 @@ def avg_pool(
     array([[[ 1,  5,  5, -9]]])
     """
     windows = (kernel, strides, pads_begin, pads_end, dilations, auto_pad, rounding_type, like)
-    op = made(AvgPool, *windows, exclude_pad, divisor_override, pads=pads)
+    op = cached_record(AvgPool, *windows, exclude_pad, divisor_override, pads=pads)
     return run(op, x, False, layout, dtype, missing, min_count, out, engine, threads)[0]
 
 
@@ -166,7 +166,7 @@ def adaptive_avg_pool(x: Given, output_size: PerAxis, **options: Unpack[BinOptio
     >>> adaptive_avg_pool(np.arange(1, 6, dtype="float32").reshape(1, 1, 5), 2)
     array([[[2., 4.]]], dtype=float32)
     """
-    return pooled(AdaptiveAvgPool, x, output_size, **options)[0]
+    return pool_with(AdaptiveAvgPool, x, output_size, **options)[0]
 
 
 @dataclass(frozen=True)
@@ -213,4 +213,4 @@ def area_pool(x: Given, output_size: PerAxis, **options: Unpack[BinOptions]) -> 
     >>> area_pool(np.arange(1, 6, dtype="float32").reshape(1, 1, 5), 2)
     array([[[1.8, 4.2]]], dtype=float32)
     """
-    return pooled(AreaPool, x, output_size, **options)[0]
+    return pool_with(AreaPool, x, output_size, **options)[0]

@@ -12,9 +12,9 @@ from poolcli.ops.api import (
     PickingBinOptions,
     PickingOptions,
     SlidingOptions,
-    asked_for,
     operator_function,
-    pooled,
+    pool_with,
+    values_or_pair,
 )
 from poolcli.ops.avg import avg_pool
 from poolcli.plan.attributes import MAXIMUM, PickingAttributes, PickingBinAttributes, Reducer
@@ -88,7 +88,7 @@ def max_pool(
     (array([[[[5, 7]]]], dtype=uint8), array([[[[1, 3]]]]))
     """
     own = {"axis": axis, "index_element_type": index_element_type}
-    return asked_for(pooled(MaxPool, x, kernel, return_indices, **own, **options))
+    return values_or_pair(pool_with(MaxPool, x, kernel, return_indices, **own, **options))
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def adaptive_max_pool(
     >>> adaptive_max_pool(np.array([[[1, 5, 2, 7, 3]]], dtype="int16"), 2, return_indices=True)
     (array([[[5, 7]]], dtype=int16), array([[[1, 3]]]))
     """
-    return asked_for(pooled(AdaptiveMaxPool, x, output_size, return_indices, **options))
+    return values_or_pair(pool_with(AdaptiveMaxPool, x, output_size, return_indices, **options))
 
 
 @dataclass(frozen=True)
@@ -205,4 +205,4 @@ def min_pool(
     >>> min_pool(np.array([[[[1, 5, 2, 7]]]], dtype="uint8"), (1, 2), strides=2, return_indices=True)
     (array([[[[1, 2]]]], dtype=uint8), array([[[[0, 2]]]]))
     """
-    return asked_for(pooled(MinPool, x, kernel, return_indices, **options))
+    return values_or_pair(pool_with(MinPool, x, kernel, return_indices, **options))

@@ -1,4 +1,4 @@
-"""Norms and sums, medians, modes and standard deviations; of these frameworks have norms only."""
+"""Norms, sums, medians, modes and standard deviations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Unpack
 
 from poolcli.arguments import PerAxis, number_from, read, word_of
 from poolcli.dialects import DIALECTS, Dialect
-from poolcli.ops.api import Single, SlidingOptions, operator_function, pooled
+from poolcli.ops.api import Single, SlidingOptions, operator_function, pool_with
 from poolcli.ops.avg import avg_pool
 from poolcli.plan.attributes import Reducer, SlidingAttributes
 
@@ -67,7 +67,7 @@ def lp_pool(x: Given, kernel: PerAxis, *, p: float = 2, **options: Unpack[Slidin
     >>> lp_pool(np.array([[[3, -4, 0, 5, 12]]], "float32"), 2, strides=2, pads_end=1)
     array([[[ 5.,  5., 12.]]], dtype=float32)
     """
-    return pooled(LpPool, x, kernel, p=p, **options)[0]
+    return pool_with(LpPool, x, kernel, p=p, **options)[0]
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def median_pool(x: Given, kernel: PerAxis, **options: Unpack[SlidingOptions]) ->
     >>> median_pool(np.array([[[1, 2, 8, 9]]], dtype="float32"), 4)
     array([[[5.]]], dtype=float32)
     """
-    return pooled(MedianPool, x, kernel, **options)[0]
+    return pool_with(MedianPool, x, kernel, **options)[0]
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def mode_pool(x: Given, kernel: PerAxis, **options: Unpack[SlidingOptions]) -> A
     >>> mode_pool(np.array([[[7, 3, 9, 9]]], dtype="uint16"), 2, strides=2)
     array([[[3, 9]]], dtype=uint16)
     """
-    return pooled(ModePool, x, kernel, **options)[0]
+    return pool_with(ModePool, x, kernel, **options)[0]
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ def std_pool(x: Given, kernel: PerAxis, *, ddof: float = 0, **options: Unpack[Sl
     >>> std_pool(np.array([[[1., 2, 3]]]), 3, ddof=1)
     array([[[1.]]])
     """
-    return pooled(StdPool, x, kernel, ddof=ddof, **options)[0]
+    return pool_with(StdPool, x, kernel, ddof=ddof, **options)[0]
 
 
 @dataclass(frozen=True)
@@ -237,4 +237,4 @@ def sum_pool(x: Given, kernel: PerAxis, **options: Unpack[SlidingOptions]) -> Ar
     >>> sum_pool(np.array([[[200, 100, 7, 5]]], dtype="uint8"), 3, dtype="uint16")
     array([[[307, 112]]], dtype=uint16)
     """
-    return pooled(SumPool, x, kernel, **options)[0]
+    return pool_with(SumPool, x, kernel, **options)[0]

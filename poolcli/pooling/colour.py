@@ -1,9 +1,9 @@
-"""Averages and modes of pictures whose channels belong together: transparency, light, and votes on whole pixels.
+"""Pools the channels of an image together: averages weighted with alpha, averages in linear light, modes of pixels; and
+rescales float results to 8 bits.
 
-Where a picture has alpha, colours are weighted with it, or a transparent red pixel would bleed: the result's colour is
-the sum of colour times alpha over the sum of alpha. In linear light, values are decoded by the curve that the file
-names before they are averaged, and encoded after it. A mode is a colour of its window: each pixel is one number, its
-first channel the most significant one. All are computed with the plan's own windows.
+Colours of an image with alpha are averaged as sum(colour * alpha) / sum(alpha), so that transparent pixels do not
+bleed. In linear light, values are decoded by the transfer curve of the file, averaged and encoded again. A mode is the
+most frequent pixel: the channels of a pixel are packed into one integer. All use the windows of the plan.
 """
 
 from __future__ import annotations
@@ -31,15 +31,18 @@ if TYPE_CHECKING:
 
 Pool = Callable[[Region, "Array"], "Array"]
 NEAR_HALF = 1e-10  # above the rounding of a quotient below 2**16; quotients that are no half are further from one
-WEIGHTED = "colours are weighted with alpha"
-LIGHTLESS = ("CMYK", "LAB", "I", "F", "bands")  # modes whose numbers are not sRGB values
-WHOLE = "whole pixels vote"
+WEIGHTED_NOTE = "colours are weighted with alpha"
+MODES_WITHOUT_LIGHT = ("CMYK", "LAB", "I", "F", "bands")  # modes whose numbers are not sRGB values
+VOTES_NOTE = "whole pixels vote"
 
 
 @dataclass(frozen=True, slots=True)
 class Colour:
-    """How the channels of a picture are pooled together: averages `weighted` with alpha, the last of them, and in
-    linear light by a curve; modes by `votes` on whole pixels.
+    """How the channels of an image are pooled together.
+
+    weighted: averages are weighted with alpha, the last channel
+    linear: the transfer curve for averages in linear light
+    votes: modes are of whole pixels
     """
 
     weighted: bool = False
@@ -48,14 +51,14 @@ class Colour:
 
     @property
     def is_plain(self) -> bool:
-        """Whether each number is pooled by itself."""
+        """Whether channels are pooled separately."""
         return not (self.weighted or self.linear or self.votes)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a report says of it."""
+        """The notes for the report."""
         light = f"averaged in linear light ({self.linear.name})" if self.linear else ""
-        steps = {WEIGHTED: self.weighted, light: self.linear, WHOLE: self.votes}
+        steps = {WEIGHTED_NOTE: self.weighted, light: self.linear, VOTES_NOTE: self.votes}
         return tuple(note for note, holds in steps.items() if holds)
 
 
@@ -63,9 +66,9 @@ PLAIN = Colour()
 
 
 def choose_colour(plan: Plan, header: Header, linear: bool) -> Colour:
-    """What is done to the colours, if these are any; refuses linear light where it has no meaning.
+    """How the channels are pooled; refuses linear light for other data than images.
 
-    Alpha is the last channel of the picture, and so only where the plan's layout has C at the axis of the channels.
+    Alpha is the last channel of an image only if the layout of the plan has C at the axis of the channels.
     """
     if header.mode is None and not linear:
         return PLAIN
@@ -74,7 +77,7 @@ def choose_colour(plan: Plan, header: Header, linear: bool) -> Colour:
 
     channels = header.layout is not None and header.layout.find("C") == plan.layout.find("C")
     weighted = header.alpha and channels and plan.reducer.divides and plan.output_dtype == plan.dtype
-    if linear and (not plan.reducer.divides or header.mode is None or header.mode in LIGHTLESS):
+    if linear and (not plan.reducer.divides or header.mode is None or header.mode in MODES_WITHOUT_LIGHT):
         kind = f"mode {header.mode}" if header.mode else "a tensor"
         raise RequestError(
             f"{field('linear_light')} is for averages of grey, RGB and RGBA images; this is {plan.op} of {kind}; "
@@ -95,54 +98,52 @@ def choose_colour(plan: Plan, header: Header, linear: bool) -> Colour:
 
 
 def pool_colours(pool: Pool, plan: Plan, x: Array, colour: Colour) -> Array:
-    """The averages or modes of pictures of uint8 or uint16, with alpha as their last channel where they are weighted
-    with it.
-    """
+    """Pools an image of uint8 or uint16 as `colour` says, region by region."""
     import numpy as np
 
     from poolcli.formats.image.curves import SRGB, decoded, encoded
 
     at = plan.layout.find("C")
-    if colour.weighted and not colour.linear and (x[_on(at, slice(-1, None))] == np.iinfo(x.dtype).max).all():
+    if colour.weighted and not colour.linear and (x[_channels(at, slice(-1, None))] == np.iinfo(x.dtype).max).all():
         return pool(whole(plan), x)  # opaque
     out = np.empty(plan.output_shape, plan.output_dtype)
     for region in parts_of(whole(plan), TILE_BYTES // 4):
         slab = x[slices(region.reads)]
         place = out[slices(region.outputs)]
         if colour.votes:
-            place[...] = _voted(pool, region, slab)
+            place[...] = _most_frequent_pixels(pool, region, slab)
         elif colour.weighted:
-            alpha, colours = slab[_on(at, slice(-1, None))], slab[_on(at, slice(-1))]
-            place[_on(at, slice(-1, None))] = pool(_of(region, 1, alpha.dtype, alpha.dtype), alpha)
-            place[_on(at, slice(-1))] = _weighted(pool, region, colours, alpha, colour.linear)
+            alpha, colours = slab[_channels(at, slice(-1, None))], slab[_channels(at, slice(-1))]
+            place[_channels(at, slice(-1, None))] = pool(_region_of_type(region, 1, alpha.dtype, alpha.dtype), alpha)
+            place[_channels(at, slice(-1))] = _weighted_with_alpha(pool, region, colours, alpha, colour.linear)
         else:
             curve = colour.linear or SRGB
             light = decoded(curve, slab.dtype.name)[slab]
-            place[...] = encoded(curve, pool(_of(region, None, light.dtype, light.dtype), light), x.dtype)
+            place[...] = encoded(curve, pool(_region_of_type(region, None, light.dtype, light.dtype), light), x.dtype)
     return out
 
 
-def _on(axis: int, which: slice) -> tuple[slice, ...]:
-    """Some of the channels, as numpy indexes them."""
+def _channels(axis: int, which: slice) -> tuple[slice, ...]:
+    """The index of some of the channels."""
     return (*([slice(None)] * axis), which)
 
 
-def _voted(pool: Pool, region: Region, slab: Array) -> Array:
-    """The most frequent pixel of each window, of equally frequent ones the smallest, first channel first."""
+def _most_frequent_pixels(pool: Pool, region: Region, slab: Array) -> Array:
+    """The most frequent pixel of each window; of equally frequent ones the smallest, by the first channel first."""
     import numpy as np
 
     at, bits = region.plan.layout.index("C"), slab.dtype.itemsize * 8
     channels = slab.shape[at]
     wide = np.dtype(np.uint32 if channels * bits <= 32 else np.uint64)
-    pixels = np.zeros_like(slab[_on(at, slice(1))], wide)
+    pixels = np.zeros_like(slab[_channels(at, slice(1))], wide)
     for channel in range(channels):
-        pixels = pixels << bits | slab[_on(at, slice(channel, channel + 1))]
-    found = pool(_of(region, 1, wide, wide), pixels)
+        pixels = pixels << bits | slab[_channels(at, slice(channel, channel + 1))]
+    found = pool(_region_of_type(region, 1, wide, wide), pixels)
     parts = [found >> bits * channel & np.iinfo(slab.dtype).max for channel in reversed(range(channels))]
     return np.concatenate(parts, at)
 
 
-def _weighted(pool: Pool, region: Region, colours: Array, alpha: Array, linear: Curve | None) -> Array:
+def _weighted_with_alpha(pool: Pool, region: Region, colours: Array, alpha: Array, linear: Curve | None) -> Array:
     import numpy as np
 
     from poolcli.formats.image.curves import decoded, encoded
@@ -150,15 +151,15 @@ def _weighted(pool: Pool, region: Region, colours: Array, alpha: Array, linear: 
     wide = np.dtype(np.float64) if linear else np.dtype(np.uint32)
     values = decoded(linear, colours.dtype.name)[colours] if linear else colours.astype(wide)
     double = np.dtype(np.float64)
-    over = pool(_of(region, colours.shape[region.plan.layout.index("C")], wide, double), values * alpha)
-    under = pool(_of(region, 1, alpha.dtype, double), alpha)
+    over = pool(_region_of_type(region, colours.shape[region.plan.layout.index("C")], wide, double), values * alpha)
+    under = pool(_region_of_type(region, 1, alpha.dtype, double), alpha)
     with np.errstate(invalid="ignore", divide="ignore"):
         found = np.where(under > 0, over / under, 0.0)
     return encoded(linear, found, colours.dtype) if linear else _rounded(found, colours.dtype)
 
 
-def _of(region: Region, channels: int | None, dtype: Any, output: Any) -> Region:
-    """The same places of a picture of as many channels (None: as it has) and of other types."""
+def _region_of_type(region: Region, channels: int | None, dtype: Any, output: Any) -> Region:
+    """The region for an image with other types and with `channels` channels; None keeps their number."""
     plan = replace(region.plan, dtype=dtype.name, output_dtype=output.name)
     if channels is None:
         return Region(plan, region.outputs)
@@ -172,7 +173,7 @@ def _of(region: Region, channels: int | None, dtype: Any, output: Any) -> Region
 
 
 def _rounded(values: Array, dtype: Any) -> Array:
-    """To the nearest integer, halves to even; what division has moved off a half is put back."""
+    """The nearest integers, halves to even; quotients that division has moved off a half are put back."""
     import numpy as np
 
     halves = np.rint(values * 2) / 2
@@ -181,11 +182,11 @@ def _rounded(values: Array, dtype: Any) -> Array:
 
 
 Limits = tuple[float, float] | tuple[()]  # what becomes 0 and 255; () for the lowest and the highest of each result
-STORED = "uint8"
+RESCALED_DTYPE = "uint8"
 
 
 def check_rescale(plan: Plan, path: str | None) -> None:
-    """Refuses what is no float result on its way into a picture."""
+    """Refuses --rescale for other results than floats, and for other outputs than images."""
     if lookup(plan.output_dtype).kind != "float":
         raise RequestError(f"{field('rescale')} is for float results, but this is {plan.output_dtype}; leave it out")
     if path and not output_format(path).is_image:
@@ -195,7 +196,7 @@ def check_rescale(plan: Plan, path: str | None) -> None:
 
 
 def rescaled(array: NDArray[Any], limits: Limits) -> tuple[NDArray[np.uint8], str]:
-    """The numbers from 0 to 255, halves to even, and a note on what became what. NaN becomes 0."""
+    """The values scaled to 0 to 255, halves to even and NaN to 0, and a note about the range."""
     import numpy as np
 
     values = array.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Runs one job: about one array, all arrays of a file that holds several, or the pages of a picture that differ."""
+"""Runs one job: one array, several arrays of a file, or the pages of an image that differ in size."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from poolcli.pooling.tiles import Clock, Distribute, Progress, bytes_of_plan, no
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-RESULT_COPIES = 2  # of a result: itself, and in the file as it is made
+RESULT_COPIES = 2  # of each page in memory: the array, and the encoded file
 
 
 def run_job(
@@ -68,7 +68,7 @@ def run_job(
             return Outcome(job, skipped=True)
         if settings.arrays is not None and is_container(job.source.path):
             return run_bundle(job, op, settings)
-        options = replace(settings.read_options, split_pages=_holds_unequal(job, settings))
+        options = replace(settings.read_options, split_pages=_splits_pages(job, settings))
         with ExitStack() as stack:
             with clock.phase("read"):
                 file = stack.enter_context(open_array(job.source, options))
@@ -78,12 +78,12 @@ def run_job(
             return outcome if settings.dry_run else pool_file(outcome, settings, file, clock, progress, distribute)
     except Exception as error:  # of any kind: what goes wrong with one input must not end the others
         if "-" in (job.output, job.indices) and isinstance(error, OSError) and not isinstance(error, FileError):
-            raise  # standard output itself, which is no fault of the input
+            raise  # an error of standard output, not of the input
         return replace(outcome, error=failure(error, job.source.path))
 
 
-def _holds_unequal(job: Job, settings: Settings) -> bool:
-    """Whether the output has pages that may differ, as far as each is pooled by itself."""
+def _splits_pages(job: Job, settings: Settings) -> bool:
+    """Whether pages of different sizes are pooled by themselves: if the output format can have such pages."""
     alone = job.indices is None and settings.rescale is None and settings.raw is None
     return alone and job.output not in (None, "-") and output_format(str(job.output)).mixed_pages
 
@@ -91,8 +91,9 @@ def _holds_unequal(job: Job, settings: Settings) -> bool:
 def run_pages(
     job: Job, op: Attributes, settings: Settings, runs: Sequence[str], reader: Callable[[ReadOptions], ArrayReader]
 ) -> Outcome:
-    """Pools pages that differ, those of each run together; the outcomes of each are its `parts`. Where no pages are
-    asked for, those that cannot be pooled are left out, and a note says why.
+    """Pools runs of pages of equal size; the outcome of each is in `parts`.
+
+    Without --pages, pages that cannot be pooled are left out with a note.
     """
     clock, path, held = Clock(), job.source.path, 0
     parts, values, notes, lost = list[Outcome](), list[NamedArray](), list[str](), list[PoolError]()
@@ -124,20 +125,20 @@ def run_pages(
             notes += output_format(str(job.output)).functions.write(
                 str(job.output), values, WriteOptions(settings.overwrite, settings.quality)
             )
-    return _together(job, clock, parts, notes)
+    return _join_parts(job, clock, parts, notes)
 
 
-def _together(job: Job, clock: Clock, parts: Sequence[Outcome], notes: Sequence[str]) -> Outcome:
-    """The outcome of a job whose arrays have these, with notes on all of them."""
+def _join_parts(job: Job, clock: Clock, parts: Sequence[Outcome], notes: Sequence[str]) -> Outcome:
+    """The outcome of a job with several arrays; `notes` are added to each."""
     parts = [replace(part, notes=(*part.notes, *notes)) for part in parts]
     every = tuple(dict.fromkeys(note for part in parts for note in part.notes))
     return Outcome(job, seconds=clock.seconds, parts=tuple(parts), notes=every)
 
 
 def run_bundle(job: Job, op: Attributes, settings: Settings) -> Outcome:
-    """Pools the arrays that the settings name (all of them for none); the outcomes of each are its `parts`.
+    """Pools several arrays of a file; the outcome of each is in `parts`.
 
-    Where all are meant, those that have other axes than can be pooled are copied.
+    If the settings name no arrays, all are pooled, and those whose axes cannot be pooled are copied.
     """
     clock = Clock()
     for target in job.targets:
@@ -153,7 +154,7 @@ def run_bundle(job: Job, op: Attributes, settings: Settings) -> Outcome:
         for target in job.targets:
             array_names(target.path, [header.key for header in (*chosen, *copied)])
         parts = [_prepared(job, op, settings, file, header, clock) for header in chosen]
-        _check_sum(job.source.path, parts, copied, settings)
+        _check_total_memory(job.source.path, parts, copied, settings)
         notes: tuple[str, ...] = (
             (f"copied unpooled, because of their axes: {describe_arrays(copied)}",) if copied else ()
         )
@@ -162,7 +163,7 @@ def run_bundle(job: Job, op: Attributes, settings: Settings) -> Outcome:
         if not settings.dry_run:
             parts, not_kept = _pooled_and_written(job, settings, file, parts, copied, clock)
             notes += not_kept
-    return _together(job, clock, parts, notes)
+    return _join_parts(job, clock, parts, notes)
 
 
 def _prepared(
@@ -172,15 +173,15 @@ def _prepared(
     try:
         return prepare_job(part, op, settings, file.array(header.key or "").header)
     except PoolError as error:
-        raise located(error, _place(job, header.key)) from error
+        raise located(error, _array_place(job, header.key)) from error
 
 
-def _place(job: Job, key: str | None) -> str:
+def _array_place(job: Job, key: str | None) -> str:
     return f"{job.source.path}:{key}" if key else job.source.path
 
 
-def _check_sum(path: str, parts: Sequence[Outcome], copied: Sequence[Header], settings: Settings) -> None:
-    """Refuses what is too large together, though each array for itself is not."""
+def _check_total_memory(path: str, parts: Sequence[Outcome], copied: Sequence[Header], settings: Settings) -> None:
+    """Refuses arrays that are too large together."""
     headers = [*(part.header for part in parts if part.header), *copied]
     held = sum(byte_count(header.shape, DTYPES[header.dtype].itemsize) for header in headers)
     check_expansion(path, os.path.getsize(path), held, settings.allowed)
@@ -192,14 +193,14 @@ def _check_sum(path: str, parts: Sequence[Outcome], copied: Sequence[Header], se
 def _pooled_and_written(
     job: Job, settings: Settings, file: ArrayContainer, parts: Sequence[Outcome], copied: Sequence[Header], clock: Clock
 ) -> tuple[list[Outcome], tuple[str, ...]]:
-    """The outcomes, and notes on what could not be kept."""
+    """The outcomes, and notes on metadata that could not be kept."""
     ran, values, positions = [], list[NamedArray](), list[NamedArray]()
     for part in parts:
         key = part.job.source.key
         try:
             done, pooled, found, metadata = pool_to_memory(part, settings, file.array(key or ""), clock)
         except PoolError as error:
-            raise located(error, _place(job, key)) from error
+            raise located(error, _array_place(job, key)) from error
         ran.append(done)
         values.append(_named(key, pooled, part.output, metadata))
         if found is not None:
@@ -229,9 +230,7 @@ def _copied(file: ArrayContainer, header: Header) -> NamedArray:
 
 
 def _chosen(path: str, headers: Sequence[Header], settings: Settings) -> Iterator[Header]:
-    """The arrays that are to be pooled: those that are named, else those of which one could be taken by itself, and
-    others of the same spatial axes.
-    """
+    """The arrays to pool: those that are named, else those that can be pooled and others with the same spatial axes."""
     if not headers:
         raise RequestError(f"{path}: holds no array that can be pooled")
     if not settings.arrays:

@@ -1,9 +1,8 @@
-"""What results keep of the metadata of their input, adjusted to windows, reducer and layout.
+"""Adjusts the metadata of an input to its result: resolution, georeference, coordinates, scale and offset, limits.
 
-Resolutions and georeferences are scaled, and coordinates along a pooled axis are the means of its windows'. A number
-that a file stores stands for `stored * scale + offset`: means, medians, modes and extremes of stored numbers stand for
-those of what the numbers stand for. Standard deviations know no offset, and no two numbers are right for all sums and
-norms of numbers that have one.
+Coordinates of a pooled axis become the means over its windows. A stored number stands for `stored * scale + offset`
+(packing). Means, medians, modes and extremes keep scale and offset; standard deviations keep the scale; for sums and
+norms of numbers with an offset no scale and offset are right, so that both are left out.
 """
 
 from __future__ import annotations
@@ -27,19 +26,19 @@ if TYPE_CHECKING:
 
     from poolcli.formats.image.metadata import Grid
 
-PER_AXIS = {"chunks": 1, "shards": 1, "maxshape": 0}  # of how an array is stored, with what a new axis has
-GDAL = "GeoTransform"  # of pixels to coordinates, in the grid mapping
-SIZES = re.compile(r"spacing|resolution|transform|(pixel|voxel|element|grid|cell)_?(size|width|height)", re.IGNORECASE)
+NEW_AXIS = {"chunks": 1, "shards": 1, "maxshape": 0}  # storage settings per axis, and their values for a new axis
+GEO_TRANSFORM = "GeoTransform"  # attribute of a grid mapping: the affine map of pixels to coordinates
+SIZE_NAMES = re.compile(
+    r"spacing|resolution|transform|(pixel|voxel|element|grid|cell)_?(size|width|height)", re.IGNORECASE
+)
 
 
 def scaled_metadata(metadata: Metadata, plan: Plan, layout: str) -> Metadata:
-    """Fewer pixels to the inch, another size; the places along a pooled axis are the means of its windows'.
-
-    What there is for each axis is in the order of `layout`, in which the output is stored.
-    """
-    windows, metadata = {axis.name: axis.windows for axis in plan.axes}, repacked(metadata, plan)
+    """The metadata of the result of a plan, with values per axis in the order of `layout`, that of the output."""
+    windows, metadata = {axis.name: axis.windows for axis in plan.axes}, with_valid_packing(metadata, plan)
     if "mask" in metadata.image:
-        metadata = replace(metadata, image={**metadata.image, "mask": _pooled(metadata.image["mask"], plan, layout)})
+        mask = _pooled_mask(metadata.image["mask"], plan, layout)
+        metadata = replace(metadata, image={**metadata.image, "mask": mask})
     if metadata.image and {"H", "W"} <= windows.keys():
         metadata = replace(metadata, image=_scaled_image(metadata.image, windows["W"], windows["H"]))
     if metadata.axes:
@@ -52,8 +51,8 @@ def scaled_metadata(metadata: Metadata, plan: Plan, layout: str) -> Metadata:
         grids = [_grid(places[i]) if i in places else None for i in (len(plan.layout) - 1, len(plan.layout) - 2)]
         metadata = _georeferenced(with_coordinates_pooled(metadata, places), *grids)
     if layout != plan.layout:
-        metadata = _turned(metadata, plan.layout, layout)
-    copied = [name for name in metadata.attributes if SIZES.search(name)]
+        metadata = _reordered(metadata, plan.layout, layout)
+    copied = [name for name in metadata.attributes if SIZE_NAMES.search(name)]
     if copied:
         were, them = ("was", "it if it describes") if len(copied) == 1 else ("were", "them if they describe")
         note = f"{join_names(copied)} {were} copied unchanged; update {them} the resolution"
@@ -62,28 +61,28 @@ def scaled_metadata(metadata: Metadata, plan: Plan, layout: str) -> Metadata:
 
 
 def _georeferenced(metadata: Metadata, x: Grid | None, y: Grid | None) -> Metadata:
-    """GDAL's transformation in grid mappings for pixels on the grids `x` and `y` of the input's, or a note."""
+    """The metadata with the GeoTransform of GDAL for output pixels on the grids `x` and `y` of input pixels."""
     variables, notes = dict(metadata.variables), metadata.notes
     for name, each in metadata.variables.items() if x or y else ():
-        found, attributes = each.attributes.get(GDAL), dict(each.attributes)
+        found, attributes = each.attributes.get(GEO_TRANSFORM), dict(each.attributes)
         if found is None:
             continue
         try:
             text = found.decode() if isinstance(found, bytes) else str(found)
             (x0, ax, bx, y0, ay, by) = map(float, text.split())
         except ValueError:
-            notes = (*notes, f"left out, because it does not have six numbers: the attribute {name}@{GDAL}")
-            del attributes[GDAL]
+            notes = (*notes, f"left out, because it does not have six numbers: the attribute {name}@{GEO_TRANSFORM}")
+            del attributes[GEO_TRANSFORM]
         else:
             (across, i), (down, j) = x or (1.0, 0.0), y or (1.0, 0.0)
             pixels = ((x0 + i * ax + j * bx, across * ax, down * bx), (y0 + i * ay + j * by, across * ay, down * by))
-            attributes[GDAL] = " ".join(str(number) for row in pixels for number in row)
+            attributes[GEO_TRANSFORM] = " ".join(str(number) for row in pixels for number in row)
         variables[name] = replace(each, attributes=attributes)
     return replace(metadata, variables=variables, notes=notes)
 
 
-def _pooled(mask: NDArray[Any], plan: Plan, layout: str) -> NDArray[Any]:
-    """Which results are missing, as the mask of a picture says it, in the layout in which the output is stored."""
+def _pooled_mask(mask: NDArray[Any], plan: Plan, layout: str) -> NDArray[Any]:
+    """The mask of the result of a masked image: where a window has no valid pixel."""
     from poolcli.engine.numpy.missing import masked_windows
 
     region = whole(plan)
@@ -91,7 +90,7 @@ def _pooled(mask: NDArray[Any], plan: Plan, layout: str) -> NDArray[Any]:
 
 
 def hidden_from(mask: NDArray[Any], region: Region) -> NDArray[Any]:
-    """Which elements of what a region reads a mask hides, in which all channels have one."""
+    """Which elements that a region reads are hidden by a mask; an axis of length 1 of the mask is broadcast."""
     import numpy as np
 
     own = (
@@ -101,15 +100,13 @@ def hidden_from(mask: NDArray[Any], region: Region) -> NDArray[Any]:
     return np.broadcast_to(mask[tuple(own)], region.input_shape)
 
 
-def _turned(metadata: Metadata, source: str, target: str) -> Metadata:
-    """What there is for each axis in the order of another layout, whose further axes have nothing."""
+def _reordered(metadata: Metadata, source: str, target: str) -> Metadata:
+    """The metadata with values per axis in the order of another layout; new axes get defaults."""
     places = [source.find(axis) for axis in target]
 
     def stored(found: Mapping[str, Any]) -> dict[str, Any]:
-        return {
-            name: tuple(value[i] if i >= 0 else PER_AXIS[name] for i in places) if name in PER_AXIS and value else value
-            for name, value in found.items()
-        }
+        lists = {name: default for name, default in NEW_AXIS.items() if found.get(name)}
+        return {**found} | {n: tuple(found[n][i] if i >= 0 else new for i in places) for n, new in lists.items()}
 
     dimensions = metadata.dimensions and tuple(metadata.dimensions[i] if i >= 0 else Dimension("", {}) for i in places)
     variables = {
@@ -133,7 +130,7 @@ def _scaled_image(found: Mapping[str, Any], across: AxisWindows, down: AxisWindo
 
 
 def _grid(windows: AxisWindows) -> Grid:
-    """Where the output's pixels lie in the input: each has the size of a stride, around the middle of its window."""
+    """The grid of output pixels in the input: each pixel is as large as the stride and centred on its window."""
     from poolcli.formats.image.metadata import Grid
 
     if not isinstance(windows, Sliding):
@@ -141,15 +138,15 @@ def _grid(windows: AxisWindows) -> Grid:
     return Grid(windows.stride, (windows.extent - windows.stride) / 2 - windows.pad_begin)
 
 
-LONGEST_SCALE = 1_000_000  # values; longer ones are left out
+MAX_COORDINATES = 1_000_000  # values of an axis; longer coordinates are left out
 
 
 def with_coordinates_pooled(metadata: Metadata, windows: Mapping[int, AxisWindows]) -> Metadata:
-    """The metadata with coordinates pooled along the axes that have windows, and a note on those that are left out."""
+    """The metadata with coordinates pooled along the axes that have windows, and notes on those that are left out."""
     from poolcli.formats.cf import BOUNDS_ATTRIBUTES
 
-    lost, untold = list[str](), list[str]()
-    gone = {i for i, each in windows.items() if each.empty_windows or max(each.size, each.output) > LONGEST_SCALE}
+    lost, unknown_bounds = list[str](), list[str]()
+    gone = {i for i, each in windows.items() if each.empty_windows or max(each.size, each.output) > MAX_COORDINATES}
 
     def follow(name: str, scale: Scale, axes: tuple[int, ...]) -> dict[str, Scale]:
         pooled = {k: windows[i] for k, i in enumerate(axes) if i in windows}
@@ -165,7 +162,7 @@ def with_coordinates_pooled(metadata: Metadata, windows: Mapping[int, AxisWindow
         for place, each in scale.bounds.items():
             outer = outer_bounds(each.values, pooled, found if around else None)
             if outer is None:
-                untold.append(place)
+                unknown_bounds.append(place)
                 attributes = {word: value for word, value in attributes.items() if word not in BOUNDS_ATTRIBUTES}
             else:
                 bounds[place] = replace(each, values=outer)
@@ -186,24 +183,23 @@ def with_coordinates_pooled(metadata: Metadata, windows: Mapping[int, AxisWindow
         f"left out, because {why} {join_names(names)}"
         for names, why in (
             (lost, "they are very long, no numbers, or a window has none of them: the coordinates"),
-            (untold, "they cannot be told of whole windows: the bounds"),
+            (unknown_bounds, "they cannot be told of whole windows: the bounds"),
         )
         if names
     )
     return replace(metadata, notes=(*metadata.notes, *notes))
 
 
-SCALE, OFFSET = "scale_factor", "add_offset"  # of CF conventions
-ACTUAL = "actual_range"  # of the numbers that there are
+SCALE, OFFSET, ACTUAL_RANGE = "scale_factor", "add_offset", "actual_range"  # CF attributes
 
 
-def repacked(metadata: Metadata, plan: Plan) -> Metadata:
-    """The metadata with scales, offsets and limits as they hold for the results, and notes on what is left out."""
-    attributes, left = _fitting(metadata.attributes, SCALE, OFFSET, plan)
-    left += [name for name in (*_limits(plan), ACTUAL) if attributes.pop(name, None) is not None]
-    image, notes = _of_bands(metadata.image, plan), list[str]()
+def with_valid_packing(metadata: Metadata, plan: Plan) -> Metadata:
+    """The metadata with the scales, offsets and limits that hold for the result, and notes on those that do not."""
+    attributes, left = _valid_packing(metadata.attributes, SCALE, OFFSET, plan)
+    left += [name for name in (*_limits(plan), ACTUAL_RANGE) if attributes.pop(name, None) is not None]
+    image, notes = _image_packing(metadata.image, plan), list[str]()
     if "pages" in image:
-        image["pages"] = {number: _of_bands(page, plan) for number, page in image["pages"].items()}
+        image["pages"] = {number: _image_packing(page, plan) for number, page in image["pages"].items()}
     if left:
         notes.append(f"left out, because they do not hold for {plan.op} pooling: the attributes {join_names(left)}")
     if plan.reducer.picks and SCALE in attributes and _number(attributes[SCALE]) < 0:
@@ -213,12 +209,12 @@ def repacked(metadata: Metadata, plan: Plan) -> Metadata:
     return replace(metadata, image=image, attributes=attributes, notes=(*metadata.notes, *notes))
 
 
-def _of_bands(found: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
-    """What an image or a page says, with GDAL's scales and offsets as they hold for the results."""
+def _image_packing(found: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
+    """The metadata of an image or a page, with the GDAL scales and offsets that hold for the result."""
     kept, lost = dict(found), dict[tuple[str, str], None]()
     bands = dict[str, dict[str, str]]()
     for band, roles in kept.pop("gdal", {}).items():
-        bands[band], gone = _fitting(roles, "scale", "offset", plan)
+        bands[band], gone = _valid_packing(roles, "scale", "offset", plan)
         lost |= {(f"GDAL's {role}", f"it does not hold for {plan.op} pooling"): None for role in gone}
     bands = {band: roles for band, roles in bands.items() if roles}
     kept |= {"gdal": bands} if bands else {}
@@ -226,12 +222,12 @@ def _of_bands(found: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
 
 
 def _limits(plan: Plan) -> tuple[str, ...]:
-    """The limits that results do not keep, beyond which readers take numbers for missing."""
+    """The attributes with limits of valid numbers that do not hold for the result."""
     return RANGE_ATTRIBUTES if plan.reducer.result in ("total", "float", "deviation") else ()
 
 
-def _fitting(found: Mapping[str, Any], scale: str, offset: str, plan: Plan) -> tuple[dict[str, Any], list[str]]:
-    """What is found, with this scale and offset as they hold for the results, and which of them is left out."""
+def _valid_packing(found: Mapping[str, Any], scale: str, offset: str, plan: Plan) -> tuple[dict[str, Any], list[str]]:
+    """The attributes with the scale and offset that hold for the result, and the names of those that do not."""
     kept, reducer = dict(found), plan.reducer
     if not {scale, offset} & kept.keys() or reducer.picks or reducer.votes or reducer.statistic == "median":
         return kept, []

@@ -1,4 +1,4 @@
-"""Jobs, the settings of a run, and the outcome of each job."""
+"""The records of a run: jobs, settings and outcomes; and the errors of jobs."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from poolcli.system.signals import check_stopped
 
 @dataclass(frozen=True)  # without slots, with which pickling takes several times as long
 class Job:
-    """One input and where its results go; None for output in a dry run without one.
+    """One input and its outputs; `output` is None in a dry run without one.
 
-    With an `output_key` (or an `indices_key`) the result is added under that name to what the file holds already.
-    `refusal` says why the job cannot be run, though others of the same run can; `note` is for its report.
+    With an `output_key` (or `indices_key`) the result is added to an existing file under that name. `refusal` says why
+    this job of a run is refused; `note` is for its report.
     """
 
     source: Source
@@ -40,13 +40,13 @@ class Job:
 
     @property
     def targets(self) -> tuple[Source, ...]:
-        """The same, and the arrays in them that it adds."""
+        """The same files, each with the name of the array that is added to it."""
         both = ((self.output, self.output_key), (self.indices, self.indices_key))
         return tuple(Source(path, key) for path, key in both if path and path != "-")
 
 
 def existing_outputs(jobs: Iterable[Job]) -> Iterator[str]:
-    """The outputs that exist already, devices and pipes left out; of what is added to a file, the array in it."""
+    """The outputs that exist already, without devices and pipes; of a file with a key, the array of that name."""
     return (str(target) for job in jobs if not job.refusal for target in job.targets if _exists(target))
 
 
@@ -58,11 +58,13 @@ def _exists(target: Source) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What holds for every job of a run.
+    """The settings of all jobs of a run; None is the default of each.
 
-    `max_memory` is in bytes, None for no limit, and `allowed` the same where it was given by name; `arrays` names those
-    of a file that holds several, () is all of them and None the one that is named with the file; `missing` are numbers
-    that stand for no value, None for those that the file names; `rescale` makes 8 bits of floats in pictures.
+    max_memory, allowed: the memory limit in bytes, and the same only if the user set it
+    missing: nodata values; None for those of the file
+    arrays: names of arrays in a file with several, () for all; None for the one that the source names
+    rescale: values that become 0 and 255 in an image of a float result
+    part: number and count of the shards of one array
     """
 
     layout: str | None = None
@@ -92,7 +94,7 @@ class Settings:
 
     @property
     def read_options(self) -> ReadOptions:
-        """What of the settings is about reading."""
+        """The settings for reading the input."""
         axes = len(self.layout.strip()) if self.layout else None
         limits = self.max_memory, self.allowed
         return ReadOptions(
@@ -108,7 +110,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """An array as it is written: axes in the order of `layout`; with a `key` it is added to a file under that name."""
+    """An output array: its file, its shape in the order of `layout`, and its name in the file if it has one."""
 
     path: str | None
     shape: tuple[int, ...]
@@ -119,7 +121,7 @@ class Stored:
 
 @dataclass(frozen=True)  # without slots, with which pickling takes several times as long
 class Record:
-    """How one output came to be; hashes are those of `checksum_of`."""
+    """The record of an output in the manifest; hashes are those of `checksum_of`."""
 
     output: str
     indices: str | None
@@ -133,10 +135,10 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What is known about a job after it ran, failed or was skipped.
+    """The result of a job that ran, failed or was skipped.
 
-    Seconds are by phase; `record` is for a manifest; a `lost` job was reported as done or skipped before its output was
-    removed.
+    `parts` are the outcomes of several arrays of one file; a `lost` outcome follows that of a job whose output was
+    removed during the run.
     """
 
     job: Job
@@ -157,9 +159,9 @@ class Outcome:
 
 
 def picklable(outcome: Outcome) -> Outcome:
-    """The outcome for another process: its errors say all that is known, without the exceptions that caused them.
+    """The outcome with errors that can be pickled: without the exceptions that caused them.
 
-    tblib, which distributed loads, pickles those too, and some of zarr's cannot be made again from their pickles.
+    tblib, which distributed loads, pickles those too, and some of zarr's cannot be unpickled.
     """
     for each in (outcome, *outcome.parts):
         if each.error is not None:
@@ -172,7 +174,7 @@ NUMBERS = re.compile(r"\d+")
 
 @dataclass(slots=True)
 class Noted:
-    """A kind of note: the first of it, how many files have one, and whether all say the same."""
+    """Notes that differ in numbers only: the first one, how many there are, and whether all are the same."""
 
     first: str
     count: int = 0
@@ -181,9 +183,7 @@ class Noted:
 
 @dataclass(slots=True)
 class Tally:
-    """What is kept of the outcomes of a run: counts, how many files each kind of note is about, and the errors; and the
-    names in its folders that were not taken. Notes that differ in numbers alone are of one kind.
-    """
+    """The counts, notes and errors of a run, and the names in its folders that were ignored."""
 
     ignored: Sequence[str] = ()
     done: int = 0
@@ -192,7 +192,7 @@ class Tally:
     errors: list[PoolError] = field(default_factory=list)
 
     def add(self, outcome: Outcome) -> None:
-        """Counts one more outcome, or what a job has come to that was counted before."""
+        """Counts an outcome; a `lost` one replaces the earlier outcome of its job."""
         if outcome.lost:
             self.done -= not outcome.skipped
             self.skipped -= outcome.skipped
@@ -214,11 +214,8 @@ class Tally:
 
 
 def failure(error: Exception, place: str) -> PoolError:
-    """The one line that an exception becomes, with the input's name before its message.
-
-    A signal that a library has turned into an exception of its own is raised as what it is.
-    """
-    check_stopped()
+    """The PoolError for an exception, with the input's name before its message."""
+    check_stopped()  # the exception may be a signal's that a library has replaced by its own
     if isinstance(error, PoolError):
         return located(error, place)
     if isinstance(error, OSError) and isinstance(error.strerror, str) and error.strerror:
@@ -228,5 +225,5 @@ def failure(error: Exception, place: str) -> PoolError:
 
 
 def located(error: PoolError, place: str) -> PoolError:
-    """The error with the input's name before its message, unless it is there already."""
+    """The error with the input's name before its message, if it is not there yet."""
     return error if error.message.startswith(place) else error.at(place)

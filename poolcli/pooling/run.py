@@ -1,4 +1,4 @@
-"""One array: prepared from the header, then read, pooled and written, in parts where the file can be read in parts."""
+"""Pools one array: plans it from the header, then reads, pools and writes it, in parts if the file allows that."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from poolcli.plan import Fact, Plan, make_plan
 from poolcli.plan.attributes import Attributes
 from poolcli.plan.region import Ranges, Region, whole
 from poolcli.pooling import tiles
-from poolcli.pooling.colour import STORED, check_rescale, choose_colour, pool_colours, rescaled
+from poolcli.pooling.colour import RESCALED_DTYPE, check_rescale, choose_colour, pool_colours, rescaled
 from poolcli.pooling.metadata import hidden_from, scaled_metadata
 from poolcli.pooling.outcome import Job, Outcome, Settings, Stored
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: Header) -> Outcome:
-    """The outcome with its plan, the arrays that will be stored, and notes."""
+    """Plans a job; returns its outcome with the plan, the arrays that will be written, and notes."""
     job = outcome.job
     layout, own = settings.layout or header.layout, header.layout if header.axes else None
     if layout and own and len(own) > 3 and layout.strip().upper() != own:
@@ -66,7 +66,7 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
         output_dtype=settings.dtype,
         min_count=settings.min_count,
     )
-    plan = planned(missing=missing or None, nodata=_nodata(job, header, settings))
+    plan = planned(missing=missing or None, nodata=_nodata_of_output(job, header, settings))
     colour = choose_colour(plan, header, settings.linear_light)
     if plan.missing and not colour.is_plain:
         if settings.missing:
@@ -75,11 +75,11 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
             )
         plan = planned(missing=None)
     if header.masked:
-        plan = _masked(plan, settings, job)
+        plan = _plan_with_mask(plan, settings, job)
     dtype, mode = plan.output_dtype, header.mode
     if settings.rescale is not None:
         check_rescale(plan, job.output)
-        dtype, mode = STORED, None
+        dtype, mode = RESCALED_DTYPE, None
     for target in job.targets:
         array_names(target.path, [target.key or header.key])
     output = _stored(job.output, job.output_key, plan, dtype, settings.output_layout, mode)
@@ -90,17 +90,17 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
         if plan.index is None:
             raise RequestError(f"{plan.op} has no indices: it does not select elements")
         indices = _stored(job.indices, job.indices_key, plan, plan.index.dtype, settings.output_layout, header.mode)
-    _refuse_input(job, header)
+    _refuse_overwriting_input(job, header)
     least = f"{field('min_count')} has no effect: no nodata value is known"
     unused = (least,) if settings.min_count is not None and not (plan.missing or header.masked) else ()
-    ran = (*_voting(header, plan), *unused, *engine_notes(plan, settings.engine))
+    ran = (*_unused_nodata_notes(header, plan), *unused, *engine_notes(plan, settings.engine))
     renamed = (job.note,) if job.note else ()
     notes = (*header.notes, *renamed, *(fact.message for fact in (*plan.doubts, *plan.facts)), *ran, *colour.notes)
     return replace(outcome, header=header, plan=plan, output=output, indices=indices, notes=notes, colour=colour)
 
 
-def _masked(plan: Plan, settings: Settings, job: Job) -> Plan:
-    """The plan of a picture with a mask, and a note on it."""
+def _plan_with_mask(plan: Plan, settings: Settings, job: Job) -> Plan:
+    """The plan of an image with a mask, with a note about it."""
     nothing = plan.nodata
     if not plan.missing and lookup(plan.output_dtype).kind != "float":
         nothing = 0
@@ -113,8 +113,8 @@ def _masked(plan: Plan, settings: Settings, job: Job) -> Plan:
     return replace(plan, nodata=nothing, min_count=least, facts=(*plan.facts, fact))
 
 
-def _refuse_input(job: Job, header: Header) -> None:
-    """Refuses to put a result in the place of the array that it is computed from."""
+def _refuse_overwriting_input(job: Job, header: Header) -> None:
+    """Refuses to replace the input by the result."""
     for target in job.targets:
         if target.key is None and not is_device(target.path):
             check_distinct(job.source.path, target.path)
@@ -123,14 +123,14 @@ def _refuse_input(job: Job, header: Header) -> None:
             raise RequestError(f"output {target} is the input; name another dataset")
 
 
-def _voting(header: Header, plan: Plan) -> tuple[str, ...]:
-    """A note on numbers that the file calls missing and that count all the same."""
+def _unused_nodata_notes(header: Header, plan: Plan) -> tuple[str, ...]:
+    """The note on nodata values of the file that are pooled like other numbers."""
     voting = [str(number) for number in header.missing if str(number) not in map(str, plan.missing)]
     return (f"the file's nodata value ({join_names(voting)}) is pooled like any other number",) if voting else ()
 
 
-def _nodata(job: Job, header: Header, settings: Settings) -> float | None:
-    """The nodata value that the output's attributes or tags name, which are those of the input; None if they do not."""
+def _nodata_of_output(job: Job, header: Header, settings: Settings) -> float | None:
+    """The nodata value that the metadata of the output will name, which are those of the input; None without one."""
     if not header.missing or not job.output or settings.rescale is not None:
         return None
     names_same = FORMATS[header.format].nodata == output_format(job.output).nodata != ""
@@ -158,25 +158,25 @@ def pool_file(
     progress: tiles.Progress,
     distribute: tiles.Distribute | None = None,
 ) -> Outcome:
-    """Reads, pools and writes what the outcome has been prepared for."""
+    """Reads, pools and writes the array of a planned outcome."""
     work = _work(outcome, settings, file.streams, clock, progress)
-    return _ran(outcome, work, _read_pool_write(work, outcome, settings, file, distribute))
+    return _finish(outcome, work, _read_pool_write(work, outcome, settings, file, distribute))
 
 
 def pool_to_memory(
     outcome: Outcome, settings: Settings, file: ArrayReader, clock: tiles.Clock
 ) -> tuple[Outcome, NDArray[Any], NDArray[Any] | None, Metadata]:
-    """The outcome, and in the layout in which they are to be stored: values, positions, and what goes with them."""
+    """The outcome with values, indices and metadata, in the layout of the output."""
     work = _work(outcome, settings, False, clock, tiles.no_progress)
     plan, output = work.plan, outcome.output
     assert output is not None  # noqa: S101  # set by prepare_job
     values, positions = _pool_whole(work, outcome, file, fingerprint_of(outcome.job.source.path))
     turned = convert_layout(values, plan.layout, output.layout)
     where = None if positions is None else convert_layout(positions, plan.layout, output.layout)
-    return _ran(outcome, work), turned, where, scaled_metadata(file.metadata, plan, output.layout)
+    return _finish(outcome, work), turned, where, scaled_metadata(file.metadata, plan, output.layout)
 
 
-def _ran(outcome: Outcome, work: tiles.Work, not_kept: Sequence[str] = ()) -> Outcome:
+def _finish(outcome: Outcome, work: tiles.Work, not_kept: Sequence[str] = ()) -> Outcome:
     from poolcli.engine.choose import ENGINES, NUMPY
     from poolcli.system.limits import allowed_threads
 
@@ -188,7 +188,7 @@ def _ran(outcome: Outcome, work: tiles.Work, not_kept: Sequence[str] = ()) -> Ou
 def _work(
     outcome: Outcome, settings: Settings, streams: bool, clock: tiles.Clock, progress: tiles.Progress
 ) -> tiles.Work:
-    """The work of a job; refused where it must be held in memory and is too large."""
+    """The work of a job; refuses an array that cannot be read in parts and does not fit into memory."""
     plan = outcome.plan
     assert plan is not None  # noqa: S101  # set by prepare_job
     if not streams:
@@ -197,8 +197,8 @@ def _work(
 
 
 def _memory_at_once(outcome: Outcome) -> int:
-    """The bytes that a whole array takes: read, pooled, with positions, and brought into the order it is stored in; and
-    what engines take beside it, where that is less than the array.
+    """The bytes that pooling a whole array takes: input, output, indices, copies in another layout or format, and
+    buffers of the engine if the array is larger than those.
     """
     from poolcli.engine import WORKING_MEMORY
 
@@ -216,7 +216,7 @@ def _memory_at_once(outcome: Outcome) -> int:
 def _read_pool_write(
     work: tiles.Work, outcome: Outcome, settings: Settings, file: ArrayReader, distribute: tiles.Distribute | None
 ) -> list[str]:
-    """Reads, pools and writes; returns notes on what could not be kept."""
+    """Reads, pools and writes; returns notes on metadata that could not be kept."""
     targets = [stored for stored in (outcome.output, outcome.indices) if stored and stored.path]
     path = outcome.job.source.path
     before = fingerprint_of(path)
@@ -244,7 +244,7 @@ def _read_pool_write(
             largest=tiles.largest_block(work.plan, at_url),
         )  # fmt: skip
         if settings.part is not None:
-            parts = _own(parts, sinks, settings.part, writer.notes)
+            parts = _regions_of_shard(parts, sinks, settings.part, writer.notes)
         shared = [sink for sink in sinks if isinstance(sink, tiles.SharedWriter)]
         if distribute is not None and isinstance(parts, Sequence) and len(shared) == len(sinks):
             tiles.pool_distributed(
@@ -256,10 +256,10 @@ def _read_pool_write(
     return writer.notes
 
 
-def _own(
+def _regions_of_shard(
     parts: Iterable[Region], sinks: Sequence[RegionWriter], part: tuple[int, int], notes: list[str]
 ) -> Iterable[Region]:
-    """The consecutive parts of one shard."""
+    """The regions of one shard, which are consecutive."""
     if not isinstance(parts, Sequence) or not all(isinstance(sink, tiles.SharedWriter) for sink in sinks):
         raise RequestError(f"{field('shard')} needs an output with its axes in the order of the input's")
     (number, count), regions = part, len(parts)
@@ -271,7 +271,7 @@ def _own(
 def _pool_whole(
     work: tiles.Work, outcome: Outcome, file: ArrayReader, before: Fingerprint
 ) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    """Reads and pools all at once; refused where the input is not as it was `before`."""
+    """Reads and pools the whole array; raises FileError if the input has changed since `before`."""
     from poolcli.engine import prefetched_kernel
 
     with work.clock.phase("read"), prefetched_kernel(work.plan, work.indices, work.engine):
@@ -289,7 +289,7 @@ def _pool_whole(
 
 @dataclass(slots=True)
 class Writer:
-    """Writes the results of one job, whose input was as `source` says; `notes` say what could not be kept."""
+    """Writes the results of one job; `source` is the fingerprint of the input, `notes` say which metadata are lost."""
 
     outcome: Outcome
     plan: Plan
@@ -298,7 +298,7 @@ class Writer:
     notes: list[str] = default(default_factory=list)
 
     def write(self, target: Stored, array: NDArray[Any], metadata: Metadata | None) -> None:
-        """Writes one result whole; `metadata` is that of the input, None for what has none."""
+        """Writes one result at once; `metadata` is that of the input, None for indices."""
         header = self.outcome.header
         mode = header.mode if header else None
         if self._rescales(target):
@@ -319,8 +319,10 @@ class Writer:
         return self.settings.rescale is not None and target is self.outcome.output
 
     def open_writer(self, stack: ExitStack, target: Stored, metadata: Metadata | None) -> RegionWriter:
-        """Takes one result region by region: the file itself, or, where that takes no regions or has its axes in
-        another order, an array that is written when the stack is left.
+        """A writer of regions of one result.
+
+        If the file cannot be written in regions, or has another layout, regions are collected in an array, which is
+        written when the stack is closed.
         """
         import numpy as np
 
@@ -355,17 +357,17 @@ class Writer:
         )
 
     def _key(self, target: Stored) -> str | None:
-        """What the array is called in the file: as it was asked for, or else as the input's."""
+        """The name of the array in the file: the one that was typed, or that of the input."""
         header = self.outcome.header
         return target.key or (header.key if header else None)
 
     def _identity(self, path: str) -> str | None:
-        """Names long work, so that it is only continued where it is the same: the plan and the input's state."""
+        """A hash of the plan and the input by which unfinished output is recognised; None if it is not resumed."""
         asked = self.settings
         if asked.part is None and not (asked.resume and output_format(path).resumable):
             return None
         if asked.part is None and tiles.bytes_of_plan(self.plan) <= tiles.TILE_BYTES and not is_url(path):
-            return None  # which takes no longer than to continue it
+            return None  # starting again takes no longer than resuming
         source = self.outcome.job.source
         stored = (asked.chunks, asked.shards, asked.part and (asked.part[1], asked.max_memory))
         planned = [getattr(self.plan, each.name) for each in fields(self.plan)]

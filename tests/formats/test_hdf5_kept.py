@@ -221,7 +221,7 @@ def test_a_scale_that_is_too_long_is_left_out_by_name(cli: Cli, monkeypatch: pyt
         file["g/a"].dims[2].attach_scale(file["lat"])
 
     made(fill)
-    monkeypatch.setattr("poolcli.pooling.metadata.LONGEST_SCALE", 7)
+    monkeypatch.setattr("poolcli.pooling.metadata.MAX_COORDINATES", 7)
     said = "left out, because they are very long, no numbers, or a window has none of them: the coordinates /lat"
     assert notes_of(cli) == [said]
 
