@@ -1,1 +1,1 @@
-"""What people and programs are told: text for a terminal, JSON, and safe names."""
+"""Reports of plans and outcomes: views for a terminal, and JSON documents."""

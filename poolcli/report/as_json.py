@@ -1,4 +1,4 @@
-"""The JSON reports, schema version 1, and attributes as options."""
+"""The JSON documents of plans, outcomes, errors and explanations, and the attributes of an operator as options."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ SCHEMA_VERSION = 1
 
 
 def to_json(document: dict[str, Any]) -> str:
-    """The document with the version of its schema on one line, ASCII only, so that any name survives."""
+    """The document with the version of the schema on one line; ASCII only, so that any encoding can print it."""
     return json.dumps({"schema_version": SCHEMA_VERSION, **document}, ensure_ascii=True, allow_nan=False)
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:
-    """What a plan alone can say; `outcome_document` has the same keys and fills in the rest."""
+    """The document of a plan, with the keys of `outcome_document`."""
     return {
         "op": plan.op,
         "like": plan.like,
@@ -52,17 +52,19 @@ def plan_document(plan: Plan) -> dict[str, Any]:
 
 
 def outcome_document(outcome: Outcome, op: str, like: str) -> dict[str, Any]:
-    """The report of one job."""
+    """The document of one job."""
     job, stored, indices = outcome.job, outcome.output, outcome.indices
-    document = plan_document(outcome.plan) if outcome.plan else dict.fromkeys(_KEYS) | {"axes": []}
+    planned = plan_document(outcome.plan) if outcome.plan else None
     if stored:
         output = {"path": stored.path, "shape": list(stored.shape), "dtype": stored.dtype, "layout": stored.layout}
-    return document | {
+    return {
         "op": op,
         "like": like,
-        "input": (document["input"] or {"shape": None, "dtype": None, "layout": None})
+        "attributes": planned and planned["attributes"],
+        "input": (planned["input"] if planned else {"shape": None, "dtype": None, "layout": None})
         | {"path": job.source.path, "dataset": outcome.header.key if outcome.header else job.source.key},
         "output": output if stored else {"path": job.output},
+        "axes": planned["axes"] if planned else [],
         "indices": indices and {"path": indices.path, "dtype": indices.dtype},
         "notes": ["skipped: the output exists"] if outcome.skipped else [*map(for_cli, outcome.notes)],
         "engine": outcome.engine,
@@ -73,12 +75,12 @@ def outcome_document(outcome: Outcome, op: str, like: str) -> dict[str, Any]:
 
 
 def error_document(error: PoolError | None) -> dict[str, str | None] | None:
-    """Kind, message and field (None where it is about none) of an error; None without one."""
+    """The kind, message and field of an error, or None."""
     return {"kind": error.kind, "message": error.cli_message, "field": error.field} if error else None
 
 
 def axis_document(axis: AxisPlan) -> dict[str, Any]:
-    """One spatial axis. An adaptive axis has a kernel and a stride where fixed ones give the same windows."""
+    """One spatial axis. An adaptive axis has a kernel and a stride if sliding windows are the same."""
     w = axis.windows
     kernel, stride = (w.equal_to or (None, None)) if isinstance(w, Bins) else (w.kernel, w.stride)
     return {
@@ -96,14 +98,11 @@ def axis_document(axis: AxisPlan) -> dict[str, Any]:
     }
 
 
-_KEYS = (
-    "op", "like", "attributes", "input", "output", "axes", "indices", "notes", "engine", "threads", "seconds", "error",
-)  # fmt: skip
 MOST_WINDOWS = 1_000_000
 
 
 def windows_document(plan: Plan) -> dict[str, Any]:
-    """Every window of every axis, by the axis' name; refused where that would be too long a document."""
+    """The windows of each axis by name; refuses more than MOST_WINDOWS."""
     for axis in plan.axes:
         if axis.windows.output > MOST_WINDOWS:
             raise RequestError(
@@ -114,7 +113,7 @@ def windows_document(plan: Plan) -> dict[str, Any]:
 
 
 def comparison_document(plan: Plan) -> dict[str, Any]:
-    """Every framework's answer, and what makes the difference."""
+    """The output in every framework, and the causes of differences."""
     rows = plan.compare()
     return {
         "rows": [
@@ -137,7 +136,7 @@ def comparison_document(plan: Plan) -> dict[str, Any]:
 
 
 def conversion_document(plan: Plan, like: str) -> dict[str, Any]:
-    """The same pooling in another framework, or the reason why there is none."""
+    """The equivalent call in another framework, or why there is none."""
     conversion = plan.to(like)
     return {
         "like": like,
@@ -157,7 +156,7 @@ def answers_document(
     answers: Sequence[Answer],
     near: Sequence[NearestLengths],
 ) -> dict[str, Any]:
-    """The answers to the inverse question, plainest first; else what was searched, and the nearest lengths."""
+    """The attributes that `--solve` has found, simplest first; else what was searched, and the nearest lengths."""
     return {
         "op": op,
         "like": like,
@@ -177,7 +176,7 @@ def answers_document(
 
 
 def chain_document(chain: Chain) -> dict[str, Any]:
-    """What is known after each layer; lists have one entry per spatial axis."""
+    """Shape, stride and receptive field after each layer; lists have one entry per spatial axis."""
     return {
         "shape": list(chain.input_shape),
         "layout": chain.layout,
@@ -185,18 +184,18 @@ def chain_document(chain: Chain) -> dict[str, Any]:
     }
 
 
-SHORT = {"kernel": "-k", "strides": "-s"}
-UNSAID = ("like", "axis", "index_element_type")  # what is said elsewhere, and what is of indices alone
+SHORT_FLAGS = {"kernel": "-k", "strides": "-s"}
+OMITTED = ("like", "axis", "index_element_type")  # reported elsewhere, or about indices
 
 
 def options_of(op: Attributes) -> str:
-    """The options that give these attributes; those that are as they are by default are left out.
+    """The options that give the attributes of an operator, without defaults.
 
     >>> from poolcli import AvgPool
     >>> options_of(AvgPool((3, 3), 2, 1, (1, 0), exclude_pad=False))
     '-k 3 -s 2 --pads-begin 1 --pads-end 1,0 --include-pad'
     """
-    defaults = {own.name: own.default for own in fields(op) if own.name not in UNSAID}
+    defaults = {own.name: own.default for own in fields(op) if own.name not in OMITTED}
     values = {name: _plain(getattr(op, name)) for name in defaults}
     if values.get("exclude_pad") == DIALECTS[op.like].default_exclude_pad:
         del values["exclude_pad"]
@@ -210,10 +209,11 @@ def options_of(op: Attributes) -> str:
             elif pads and name == "pads_begin":
                 words.append(f"-p {option_value(pads)}")
         elif value is not None and value != defaults[name]:
-            words.append(f"{SHORT[name]} {option_value(value)}" if name in SHORT else for_cli(field(name, value)))
+            short = SHORT_FLAGS.get(name)
+            words.append(f"{short} {option_value(value)}" if short else for_cli(field(name, value)))
     return " ".join(words)
 
 
 def _plain(value: Any) -> Any:
-    """One number where all axes have the same."""
+    """One number if all axes have the same."""
     return value[0] if isinstance(value, tuple | list) and len({*value}) == 1 else value

@@ -1,4 +1,4 @@
-"""The verdicts on a model's pooling layers, for a person and as JSON."""
+"""The report of `check`: verdicts on the pooling layers of a model, as a view and as JSON."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ from poolcli.report.as_json import chain_document
 from poolcli.report.console import Sheet, grid, plain_table
 from poolcli.report.explain import chain_view
 
-SHORT = ("verdict", "type", "version")  # columns that are never folded
-WHOLE = 20  # characters of a shape that is shown on one line
-NAMES: dict[str, Any] = {"overflow": "ellipsis", "max_width": 24}  # of layers beside remarks
-LONGEST_NAME = 16  # characters of a dynamic length in the table
-MOST_LISTED = 1000  # layers that a person is shown
-RIGHT = ("agrees", "computed")
+UNFOLDED = ("verdict", "type", "version")  # columns
+UNFOLDED_SHAPE = 20  # characters of a shape that is not folded
+NAME_COLUMN: dict[str, Any] = {"overflow": "ellipsis", "max_width": 24}
+DYNAMIC_NAME = 16  # characters of a dynamic length that is shown
+LAYERS_SHOWN = 1000
+CORRECT = ("agrees", "computed")
 STYLES = {"agrees": "green", "differs": "bold red", "invalid": "bold red", "computed": "cyan", "unknown": "yellow"}
-Answer = tuple[Finding, LayerConversion | None]  # a layer, and how another framework writes it where that is asked
+Answer = tuple[Finding, LayerConversion | None]  # a layer, and with --to its equivalent in another framework
 
 
 def findings_view(
     path: str, answers: Sequence[Answer], comparison: Comparison | None, chain: Chain | None
 ) -> RenderableType:
-    """One line for each layer, then what is to be said about some of them, and how they are written elsewhere.
+    """One line for each layer, reasons and warnings, and equivalents in another framework.
 
-    Of many layers, those that are not as they should be come before others.
+    Of more than LAYERS_SHOWN, incorrect ones are preferred.
     """
     count = len(answers)
     if not count:
         return Text(f"{printable(path)}: no pooling layers")
-    first = sorted(range(count), key=lambda place: answers[place][0].verdict in RIGHT)[:MOST_LISTED]
+    first = sorted(range(count), key=lambda place: answers[place][0].verdict in CORRECT)[:LAYERS_SHOWN]
     shown = [answers[place] for place in sorted(first)]
     listed = [finding for finding, _ in shown]
     parts: list[RenderableType] = [_table(listed)]
     if len(listed) < count:
         parts.append(Text(f"and {count - len(listed):,} more, which {for_cli(field('json'))} lists, too"))
-    remarks = grid(**NAMES)
+    remarks = grid(**NAME_COLUMN)
     for finding in listed:
         name = Text(printable(finding.layer.name))
         if finding.reason:
@@ -75,7 +75,7 @@ def findings_view(
 
 
 def _table(findings: Sequence[Finding], left_out: tuple[str, ...] = ()) -> Sheet:
-    """One row for each; where there is no room, what all have alike, or is declared as it is computed, is left out."""
+    """One row for each layer; if the terminal is too narrow, columns without information of their own are left out."""
     shapes = [(each.layer.input_shape, each.layer.declared_shape, each.computed) for each in findings]
     inputs, declared, computed = ([*map(_shape, each)] for each in zip(*shapes, strict=True))
     columns = {
@@ -92,7 +92,7 @@ def _table(findings: Sequence[Finding], left_out: tuple[str, ...] = ()) -> Sheet
     kept, table = [heading for heading in columns if heading not in left_out], plain_table()
     for heading in kept:
         widest = max(map(len, columns[heading]))
-        whole = heading != "layer" and (heading in SHORT or widest <= WHOLE)
+        whole = heading != "layer" and (heading in UNFOLDED or widest <= UNFOLDED_SHAPE)
         table.add_column(heading, overflow="fold", no_wrap=whole)
     for row in zip(*(columns[heading] for heading in kept), strict=True):
         table.add_row(*row)
@@ -102,8 +102,8 @@ def _table(findings: Sequence[Finding], left_out: tuple[str, ...] = ()) -> Sheet
 
 
 def _elsewhere(findings: Sequence[Finding], rewritten: Sequence[LayerConversion]) -> Table:
-    """Each layer in the words of another framework, or why it has none."""
-    table = grid(**NAMES)
+    """The equivalent of each layer in another framework, or why there is none."""
+    table = grid(**NAME_COLUMN)
     for finding, there in zip(findings, rewritten, strict=True):
         none = f"none: {for_cli(there.reason or '')}"
         text = Text(there.text) if there.text else Text(printable(none), style="yellow")
@@ -116,12 +116,9 @@ def _elsewhere(findings: Sequence[Finding], rewritten: Sequence[LayerConversion]
 def _shape(shape: tuple[Dim, ...] | None) -> str:
     if shape is None:
         return "-"
-    return printable(",".join(str(size) if _is_short(size) else "?" for size in shape))
-
-
-def _is_short(size: Dim) -> bool:
-    """Whether a length is one to be shown in a table; long formulas are in the JSON."""
-    return isinstance(size, int) or (size is not None and len(size) <= LONGEST_NAME)
+    lengths = ("?" if size is None else str(size) for size in shape)
+    # Long formulas of dynamic lengths are in the JSON only.
+    return printable(",".join(text if text.isdigit() or len(text) <= DYNAMIC_NAME else "?" for text in lengths))
 
 
 def _told(comparison: Comparison) -> str:

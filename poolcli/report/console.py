@@ -1,4 +1,4 @@
-"""How reports are printed: the console, tables in one style, and pixels as characters."""
+"""Prints reports with Rich: the console, the style of tables, and previews of images as characters."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from poolcli.explain.preview import Preview
 
 UNWRAPPED = 20_000  # columns, more than any line has
-NARROWEST = 14  # columns of the screen that one may be folded to
+MIN_COLUMN = 14  # characters that a column is folded to, at least
 HALF = "\N{UPPER HALF BLOCK}"
 SHADES = " \N{LIGHT SHADE}\N{MEDIUM SHADE}\N{DARK SHADE}\N{FULL BLOCK}"
 PLAIN_SHADES = " .:*#"
-BETWEEN = 2  # columns between the two
+GAP = 2  # columns between input and output of a preview
 
 
 class _Console(Console):
-    """Prints no control character of a text, whoever made it, beside line breaks."""
+    """A console that escapes control characters other than line breaks."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         if isinstance(renderable, str):
@@ -45,16 +45,16 @@ def _escaped(text: str) -> str:
 
 
 def console(stream: TextIO) -> Console:
-    """A Rich console that prints data as data: no markup, no highlighting, no emoji.
+    """A Rich console without markup, highlighting and emoji, so that data are printed as they are.
 
-    What goes to no terminal is not wrapped, unless COLUMNS says where.
+    Lines are wrapped in a terminal, or if COLUMNS is set.
     """
     width = None if stream.isatty() or "COLUMNS" in os.environ else UNWRAPPED
     return _Console(file=stream, width=width, markup=False, highlight=False, emoji=False)
 
 
 def show(view: RenderableType, stream: TextIO) -> None:
-    """Prints `view` without the spaces with which tables fill their lines."""
+    """Prints `view` without trailing spaces."""
     printer = console(stream)
     with printer.capture() as captured:
         printer.print(view, crop=False)
@@ -62,7 +62,7 @@ def show(view: RenderableType, stream: TextIO) -> None:
 
 
 def plain_table(*headings: str) -> Sheet:
-    """A table in the one style of all reports, with columns of these headings that fold."""
+    """A table in the style of all reports, with columns that fold."""
     table = Sheet(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for heading in headings:
         table.add_column(heading, overflow="fold")
@@ -70,7 +70,7 @@ def plain_table(*headings: str) -> Sheet:
 
 
 def grid(gap: int = 2, **first: Any) -> Table:
-    """A table without headings: names, in a column with the `first` settings, and texts, which fold."""
+    """A table without headings: a column of names, with the settings `first`, and one of texts, which fold."""
     table = Table.grid(padding=(0, gap))
     table.add_column(no_wrap=True, **first)
     table.add_column(overflow="fold")
@@ -86,9 +86,9 @@ def notes_view(notes: Iterable[str]) -> Table:
 
 
 class Sheet(Table):
-    """Rows beside headings; below so many columns of the screen as they need, each row as a list of its cells.
+    """A table that is printed as one list per row if the terminal is too narrow for it.
 
-    `narrower` makes, where there is one, the same without a column that says nothing that is not said elsewhere.
+    `narrower` makes a narrower table without a column that can be left out; it is tried before the list.
     """
 
     narrower: Callable[[], Sheet] | None = None
@@ -98,9 +98,9 @@ class Sheet(Table):
         if needed <= options.max_width:
             yield from super().__rich_console__(console, options)
         else:
-            yield self.narrower() if self.narrower else self._stood_up()
+            yield self.narrower() if self.narrower else self._as_lists()
 
-    def _stood_up(self) -> RenderableType:
+    def _as_lists(self) -> RenderableType:
         parts: list[RenderableType] = []
         for index, row in enumerate(self.rows):
             cells = grid(style="bold")
@@ -113,9 +113,9 @@ class Sheet(Table):
 
 
 def _least(column: Column) -> int:
-    """The width below which a column would lose something, or be hard to read."""
+    """The least width of a column that can be read."""
     widest = max((_width(cell) for cell in (column.header, *column.cells)), default=0)
-    return widest if column.no_wrap else min(widest, max(NARROWEST, _width(column.header)))
+    return widest if column.no_wrap else min(widest, max(MIN_COLUMN, _width(column.header)))
 
 
 def _width(cell: RenderableType) -> int:
@@ -123,18 +123,19 @@ def _width(cell: RenderableType) -> int:
 
 
 def preview_view(preview: Preview, width: int, lines: int, colour: bool, blocks: bool = True) -> RenderableType:
-    """Input and output side by side in `width` columns and at most so many lines; `blocks` are characters that the
-    stream can take.
+    """Input and output side by side in `width` columns and at most `lines` lines.
+
+    `blocks` says whether the stream can encode block characters.
     """
-    column = (width - BETWEEN) // 2
+    column = (width - GAP) // 2
     made = [_text(pixels, colour, blocks) for pixels in preview.render(column, 2 * lines)]
-    rows = [Text.assemble((_cut(title, column).ljust(column), "bold"), " " * BETWEEN) for title in preview.titles]
+    rows = [Text.assemble((_cut(title, column).ljust(column), "bold"), " " * GAP) for title in preview.titles]
     heading = Text.assemble(rows[0], (_cut(preview.titles[1], column), "bold"))
     body = []
     for number in range(max(map(len, made))):
         left = made[0][number] if number < len(made[0]) else Text("")
         right = made[1][number] if number < len(made[1]) else Text("")
-        body.append(Text.assemble(left, " " * (column + BETWEEN - len(left)), right))
+        body.append(Text.assemble(left, " " * (column + GAP - len(left)), right))
     notes = [Text("; ".join(preview.notes), style="dim")] if preview.notes else []
     return Group(heading, *body, *notes)
 

@@ -1,4 +1,4 @@
-"""Two arrays compared, for a person and as JSON."""
+"""The report of `compare`: the differences of two arrays, as a view and as JSON."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def difference_view(first: str, second: str, layout: str, found: Difference) -> 
 
 
 def where(layout: str, found: Difference) -> str:
-    """In which part of the array the differences lie: along each axis that tells something."""
+    """Where the differences are, in words, such as "last W" or "scattered"."""
     if found.different == found.elements:
         return "everywhere"
     if found.different == 1:
@@ -47,7 +47,7 @@ def where(layout: str, found: Difference) -> str:
 
 
 def difference_document(first: str, second: str, layout: str, found: Difference) -> dict[str, Any]:
-    """The same facts as JSON; what is no finite number is a word."""
+    """The same as JSON; infinite numbers and NaN are strings."""
     numbers = {"max_abs": found.max_abs, "mean_abs": found.mean_abs}
     finite = {name: value if isfinite(value) else str(value) for name, value in numbers.items()}
     return {
@@ -79,14 +79,14 @@ def _place(layout: str, found: Difference) -> str:
 
 
 def _at_the_border(layout: str, found: Difference) -> str:
-    """The ends of the last two axes at which all differences lie; empty where they do not."""
+    """The ends of the last two axes, if all differences are there; else ""."""
     ends = [f"{end} {letter}" for letter in layout[-2:] for end in ("first", "last")]
     touched = [end for end, has in zip(ends, found.border, strict=False) if has]
     return f"only the border: {', '.join(touched)}" if touched else ""
 
 
 def _along(letter: str, size: int, places: frozenset[int]) -> str:
-    """What the places along an axis have in common; empty where they have nothing."""
+    """What the places of differences along an axis have in common, in words; "" if nothing."""
     if size < 2 or len(places) == size:
         return ""
     last = size - 1
@@ -104,7 +104,7 @@ def _along(letter: str, size: int, places: frozenset[int]) -> str:
 
 
 def _map(layout: str, found: Difference) -> list[RenderableType]:
-    """The plane of the last two axes: which places differ in no element, in some, in all."""
+    """A map of the last two axes: where no, some or all elements differ."""
     if found.equal or len(found.shape) < 2 or found.different == found.elements:
         return []
     legend = f"map of {layout[-2]} (down) and {layout[-1]} (right): . equal, + some differ, # all differ"

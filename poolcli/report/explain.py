@@ -1,4 +1,4 @@
-"""Explanations for a person: steps, windows, comparisons, answers."""
+"""Views of explanations: `shape` with its options, `chain` and `identify`; and the JSON of `identify`."""
 
 from __future__ import annotations
 
@@ -30,16 +30,15 @@ from poolcli.report.as_json import options_of
 from poolcli.report.console import grid, plain_table
 from poolcli.windows import Cells, Sliding, cells
 
-FOLDED = 24  # windows, above which the middle of a table is left out
-DRAWN = 48  # positions of an axis, padding included, up to which its windows are drawn in the terminal
-DRAWN_WINDOWS = 12
+WINDOWS_SHOWN = 24  # of more, the middle ones are left out
+DRAWN_LENGTH, DRAWN_WINDOWS = 48, 12  # of an axis with its padding, whose windows are drawn in the terminal
 IMAGE_DTYPES = ("uint8", "uint16")
 
 
 def explanation_view(plan: Plan) -> RenderableType:
-    """Axis by axis: the steps, the facts, the first, second and last window; drawn where they fit."""
+    """For each axis: the steps of the formula, facts, and the first, second and last window, drawn if they fit."""
     parts: list[RenderableType] = []
-    first: dict[object, str] = {}  # the axis that has these steps and windows first
+    first: dict[object, str] = {}  # the first axis with the same explanation
     for axis, explained in zip(plan.axes, explain(plan).axes, strict=True):
         same = first.setdefault((explained.steps, explained.windows), axis.name)
         if same != axis.name:
@@ -60,9 +59,7 @@ def _indented(line: str) -> Padding:
 
 
 def windows_table(axis: AxisPlan, windows: Sequence[Window], mean: bool) -> Table:
-    """Windows of one axis: what they span, what of it lies in the input, how much it counts, and their factor of the
-    divisor.
-    """
+    """One row for each window of an axis: its span, the elements that it reads, weights, and its divisor."""
     table, weighted = plain_table(), any(w.weights for w in windows)
     weights = ("weights",) if weighted else ()
     for heading in ("window", "spans", "reads", *weights, *(("divides by",) if mean else ("elements",))):
@@ -84,11 +81,12 @@ def windows_table(axis: AxisPlan, windows: Sequence[Window], mean: bool) -> Tabl
 
 
 def all_windows_view(plan: Plan) -> RenderableType:
-    """The windows of every axis, all of them up to 24; of more the first and the last dozen."""
+    """The windows of every axis; of more than WINDOWS_SHOWN the first and last ones."""
     parts: list[RenderableType] = []
     for axis in plan.axes:
         count = axis.windows.output
-        shown = range(count) if count <= FOLDED else [*range(FOLDED // 2), *range(count - FOLDED // 2, count)]
+        half = WINDOWS_SHOWN // 2
+        shown = range(count) if count <= WINDOWS_SHOWN else [*range(half), *range(count - half, count)]
         parts += ["", windows_table(axis, [window(axis.windows, o) for o in shown], plan.reducer.divides)]
         if len(shown) < count:
             parts.append(Text(f"left out: {count - len(shown)} of {count} windows", style="dim"))
@@ -96,12 +94,12 @@ def all_windows_view(plan: Plan) -> RenderableType:
 
 
 def drawing(axis: AxisPlan) -> Table | None:
-    """The windows of a short axis, one line each, over the padded input; None for long ones."""
+    """The windows of a short axis, one line each, below the padded input; None for a long axis."""
     w = axis.windows
     begin, end = (w.pad_begin, w.pad_end) if isinstance(w, Sliding) else (0, 0)
     low = min(-begin, 0)
     high = max(w.size + end, max(window(axis.windows, o).stop for o in (0, w.output - 1)))
-    if high - low > DRAWN or w.output > DRAWN_WINDOWS:
+    if high - low > DRAWN_LENGTH or w.output > DRAWN_WINDOWS:
         return None
     table = Table.grid(padding=(0, 1))
     table.add_column(no_wrap=True, justify="right")
@@ -146,13 +144,13 @@ def comparison_view(rows: Sequence[Row]) -> RenderableType:
 
 
 def answers_view(answers: Sequence[Answer]) -> RenderableType:
-    """Answers to the inverse question, plainest first, as options."""
+    """The attributes that `--solve` has found, simplest first, as options."""
     output = named_shape(answers[0].plan.layout, answers[0].plan.output_shape)
     return Group(f"output  {output}", "", *(Text(options_of(answer.op)) for answer in answers))
 
 
 def no_answers_view(near: Sequence[NearestLengths], given: Collection[str]) -> RenderableType:
-    """That there are none, what was searched, and what lengths there are instead."""
+    """The message that `--solve` has found nothing, what was searched, and the nearest possible lengths."""
     names = dict.fromkeys("pads" if name.startswith("pads") else name for name in given if name != "like")
     kept = f" with the given {', '.join(names)}" if names else ""
     lines = [f"no attributes give this size{kept}", search_sentence(given)]
@@ -165,7 +163,7 @@ def no_answers_view(near: Sequence[NearestLengths], given: Collection[str]) -> R
 
 
 def conversion_view(conversion: Conversion, title: str) -> RenderableType:
-    """What to paste into the other framework, or why there is nothing."""
+    """The call in another framework, or why there is none."""
     heading = Text(f"the same in {title}", style="bold")
     if conversion.text is None:
         return Group(
@@ -178,7 +176,7 @@ def conversion_view(conversion: Conversion, title: str) -> RenderableType:
 
 
 def chain_view(chain: Chain) -> RenderableType:
-    """One line per layer; one number where all axes have the same."""
+    """One line per layer, with one number if it is the same for all axes."""
     table = plain_table("layer", "output", "stride", "field", "output 0", "centre", "padding")
     table.add_row("input", named_shape(chain.layout, chain.input_shape))
     for layer in chain.layers:
@@ -192,7 +190,7 @@ def chain_view(chain: Chain) -> RenderableType:
 
 
 def _per_axis(values: Iterable[str]) -> str:
-    """The values of all axes, or one where they are the same."""
+    """The values of all axes, or one value if they are the same."""
     found = list(values)
     return found[0] if len({*found}) == 1 else ",".join(found)
 
@@ -202,7 +200,7 @@ def _span(ends: Span) -> str:
 
 
 def candidates_view(found: Sequence[Candidate]) -> RenderableType:
-    """The poolings, best first, how far each is off, and what would tell them from the first."""
+    """The candidates, best first, with their errors, and inputs that would distinguish them from the first one."""
     if not found:
         return Text("nothing fits: no pooling gives an output of this shape")
     table = plain_table("", "as", "options", "error")
@@ -230,7 +228,7 @@ def candidates_view(found: Sequence[Candidate]) -> RenderableType:
 
 
 def programs_of(found: Sequence[Candidate]) -> list[str]:
-    """Programs for images that shrink as the first candidate does, if it fits: to equal parts of each axis."""
+    """Image programs that compute the same as the first candidate: the mean over equal parts of each axis."""
     if not found or not found[0].fits:
         return []
     plan = found[0].plan
@@ -245,7 +243,7 @@ def programs_of(found: Sequence[Candidate]) -> list[str]:
 
 
 def off(deviation: Deviation) -> str:
-    """How far a pooling is off, in a few words."""
+    """The error of a candidate in a few words."""
     if deviation.exact:
         return "exact"
     ulp = f", {deviation.max_ulp:,} ulp" if deviation.max_ulp is not None else ""
@@ -253,7 +251,7 @@ def off(deviation: Deviation) -> str:
 
 
 def candidates_document(pairs: Sequence[tuple[Tensor, Tensor]], found: Sequence[Candidate]) -> dict[str, Any]:
-    """All that is known of the candidates, best first."""
+    """The candidates of `identify` as JSON, best first."""
     first, *also = (
         {
             name: {"shape": list(each.array.shape), "dtype": each.array.dtype.name}
@@ -296,7 +294,7 @@ def _share(deviation: Deviation) -> str:
 
 
 def _distinctions(found: Sequence[Candidate]) -> list[RenderableType]:
-    """Each thing that would tell candidates from the first, once, with their numbers."""
+    """Inputs that would distinguish candidates from the first one, with the numbers of these candidates."""
     numbers: dict[str, list[str]] = {}
     for number, candidate in enumerate(found[1:], 2):
         numbers.setdefault(candidate.apart or "", []).append(str(number))

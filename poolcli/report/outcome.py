@@ -1,4 +1,4 @@
-"""The reports of plans, jobs and pyramids for a person: one job in full, or a run over several inputs."""
+"""Views of plans, of single jobs, of runs over several inputs and of pyramids; and the JSON of pyramids."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from poolcli.plan import Plan
 from poolcli.report.console import grid, notes_view, plain_table
 from poolcli.windows import Bins, Cells
 
-if TYPE_CHECKING:  # which the report of a plan alone needs not
+if TYPE_CHECKING:  # not imported for the report of a plan
     from poolcli.pooling.outcome import Noted, Outcome, Stored, Tally
     from poolcli.pooling.pyramid import PyramidResult
     from poolcli.pooling.pyramid_plan import Pyramid
 
-SHOWN = 10  # names in a note
-End = tuple[str, str, str, str]  # of a report: input, output or indices, its shape with axis names, type, path
-OF_INDICES = ("axis", "index_element_type")  # shown as the rule that they make
+NAMES_SHOWN = 10  # in a note
+End = tuple[str, str, str, str]  # a line of a report: "input", "output" or "indices", shape, dtype, path
+INDEX_ATTRIBUTES = ("axis", "index_element_type")  # part of the line "indices"
 
 
 def plan_view(plan: Plan, notes: Iterable[str], ends: Sequence[End] = (), closing: str = "") -> RenderableType:
-    """The report of a plan; of a job with the `ends` that are files, and what is said last."""
+    """The report of a plan; for a job also with its files as `ends`, and a last line."""
     ends = ends or (
         ("input", named_shape(plan.layout, plan.input_shape), plan.dtype, ""),
         ("output", named_shape(plan.layout, plan.output_shape), plan.output_dtype, ""),
@@ -42,7 +42,7 @@ def plan_view(plan: Plan, notes: Iterable[str], ends: Sequence[End] = (), closin
 
 
 def spaced(*parts: RenderableType) -> Group:
-    """The parts with an empty line between any two."""
+    """The parts with an empty line between them."""
     first, *others = parts
     return Group(first, *(row for part in others for row in ("", part)))
 
@@ -66,12 +66,12 @@ def axes_table(plan: Plan) -> Table:
 
 
 def facts_view(plan: Plan, notes: Iterable[str]) -> Table:
-    """The attributes that are not numbers of an axis, the rules of divisor and indices, and the notes."""
+    """The attributes that are not per axis, an assumed layout, the rules of divisor and indices, and notes."""
     table = grid()
     words = [
         f"{name} {str(value).lower() if isinstance(value, bool) else value}"
         for name, value in plan.attributes.items()
-        if value is not None and not isinstance(value, list) and name not in OF_INDICES
+        if value is not None and not isinstance(value, list) and name not in INDEX_ATTRIBUTES
     ]
     if words:
         table.add_row("rules", ", ".join(words))
@@ -88,7 +88,7 @@ def facts_view(plan: Plan, notes: Iterable[str]) -> Table:
 
 
 def ends_table(rows: Iterable[End]) -> Table:
-    """Input, output and indices, a line each."""
+    """Input, output and indices, one line each."""
     table = grid()
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
@@ -123,7 +123,7 @@ def outcome_view(outcome: Outcome) -> RenderableType:
 
 
 def _bundle_view(outcome: Outcome) -> RenderableType:
-    """One row for each array of a file, and where all of them went."""
+    """One row for each array of a file."""
     table = plain_table("array", "type", "shape", "output shape")
     for part in outcome.parts:
         if part.plan and part.output and part.header:
@@ -136,7 +136,7 @@ def _bundle_view(outcome: Outcome) -> RenderableType:
 
 
 def summary_view(tally: Tally, dry_run: bool) -> RenderableType:
-    """The end of a run over several inputs: counts, and how many files each note is about."""
+    """The summary of a run over several inputs: counts, and notes with the numbers of files."""
     counts = f"{tally.done} {'planned' if dry_run else 'done'}, {tally.skipped} skipped, {len(tally.errors)} failed"
     if tally.ignored:
         counts += f", {len(tally.ignored)} ignored"
@@ -154,10 +154,10 @@ def _counted(noted: Noted, total: int) -> str:
 
 
 def ignored_note(names: Collection[str]) -> str:
-    """The first of the names in folders that are no inputs."""
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    """The note about names in folders that are not inputs."""
+    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
     deeper = " (use -r for subfolders)" if any(name.endswith("/") for name in names) else ""
-    return f"ignored: {', '.join(printable(name) for name in islice(names, SHOWN))}{more}{deeper}"
+    return f"ignored: {', '.join(printable(name) for name in islice(names, NAMES_SHOWN))}{more}{deeper}"
 
 
 def shapes_view(outcomes: Iterable[Outcome]) -> Table:
@@ -202,7 +202,7 @@ PLACES = 6  # digits of a number in a table
 
 
 def pyramid_view(pyramid: Pyramid, made: PyramidResult | None, dry_run: bool) -> RenderableType:
-    """The pyramid for a person."""
+    """The report of a pyramid."""
     header = pyramid.header
     source = pyramid.source.path + (f":{header.key}" if header.key else "")
     shape = named_shape(pyramid.layout, pyramid.levels[0].shape)
