@@ -69,7 +69,7 @@ OPERATOR_HELP = {
         ("med",),
     ),
     "sum": OperatorHelp(
-        "Sum of every window; integers become 64 bits long.",
+        "Sum of every window; integers become int64 or uint64.",
         (
             "poolcli sum samples/volume.h5 -o y.h5 -k 2,2,2 -s 2",
             "poolcli sum samples/astronaut.png -o sums.npy -k 3 -s 3",

@@ -104,7 +104,7 @@ class Windows:
     )] = None
     strides: Annotated[str | None, option(
         "-s", "--strides", metavar="S", panel=USUAL, example="2", per_axis=True,
-        help="Step of the windows. Default: 1 (PyTorch: kernel).",
+        help="Stride of the windows. Default: 1 (PyTorch: kernel).",
     )] = None
     pads: Annotated[str | None, option(
         "-p", "--pads", metavar="P", panel=USUAL, example="1", per_axis=True,
@@ -213,12 +213,12 @@ class MakesArrays(ReadsArrays):
     layout: Layout = None
     missing: Annotated[list[str], option(
         "--missing", metavar="VALUE", panel=RESULT, hidden=True, example="nan",
-        help="Nodata value, excluded from every window: a number or nan; repeat it for several. Default: what the file "
-             "says; none: no nodata value.",
+        help="Nodata value, excluded from every window: a number or nan; repeat it for several. Default: those of the "
+             "file; none: no nodata value.",
     )] = field(default_factory=list)
     min_count: Annotated[str | None, option(
         "--min-count", metavar="N", panel=RESULT, hidden=True, example="50%",
-        help="A window of fewer than N valid elements, or of less than P%, is missing itself.",
+        help="Windows with fewer than N valid elements, or less than P%, give nodata.",
     )] = None
     dataset: Dataset = field(default_factory=list)
     chunks: Annotated[str | None, option(

@@ -65,7 +65,7 @@ class PoolOptions(MakesArrays, Windows):
     preview: Annotated[str | None, option(
         "--preview", metavar="FILE", panel=RUN, hidden=True, example="seen.png", flag_value="terminal",
         value_pattern=PREVIEWS,
-        help="Show input and output side by side, in a terminal. FILE.png: write an image; text: also into a pipe.",
+        help="Show input and output side by side in a terminal; text: also in a pipe; FILE.png: write an image.",
     )] = None
     jobs: Annotated[int | None, option(
         "--jobs", metavar="N", panel=RUN, hidden=True, example="2",

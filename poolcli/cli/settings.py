@@ -27,7 +27,6 @@ from poolcli.formats.table import FORMATS, Format, format_by_suffix
 from poolcli.layouts import convert_layout
 from poolcli.message_fields import field
 from poolcli.nodata import Missing, min_count_from
-from poolcli.pooling.colour import Limits
 from poolcli.pooling.outcome import Job, Settings, existing_outputs
 from poolcli.suggestions import join_words
 from poolcli.system.limits import memory_budget
@@ -35,6 +34,7 @@ from poolcli.system.limits import memory_budget
 if TYPE_CHECKING:
     from poolcli.cli.options import MakesArrays, ReadsArrays, ReadsHeaders
     from poolcli.cli.pool import PoolOptions
+    from poolcli.pooling.colour import Limits
 
 AUTO_RANGE = "auto"  # --rescale without a value: the range of each result
 NO_NODATA = "none"  # --missing none: no element is missing, whatever the file says

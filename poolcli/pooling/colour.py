@@ -50,11 +50,6 @@ class Colour:
     votes: bool = False
 
     @property
-    def is_plain(self) -> bool:
-        """Whether channels are pooled separately."""
-        return not (self.weighted or self.linear or self.votes)
-
-    @property
     def notes(self) -> tuple[str, ...]:
         """The notes for the report."""
         light = f"averaged in linear light ({self.linear.name})" if self.linear else ""
@@ -62,16 +57,11 @@ class Colour:
         return tuple(note for note, holds in steps.items() if holds)
 
 
-PLAIN = Colour()
-
-
-def choose_colour(plan: Plan, header: Header, linear: bool) -> Colour:
-    """How the channels are pooled; refuses linear light for other data than images.
+def choose_colour(plan: Plan, header: Header, linear: bool) -> Colour | None:
+    """How the channels are pooled together, None if separately; refuses linear light for other data than images.
 
     Alpha is the last channel of an image only if the layout of the plan has C at the axis of the channels.
     """
-    if header.mode is None and not linear:
-        return PLAIN
     from poolcli.formats.image.curves import SRGB
     from poolcli.formats.image.modes import MODES
 
@@ -94,7 +84,8 @@ def choose_colour(plan: Plan, header: Header, linear: bool) -> Colour:
         )
     light = (header.curve or SRGB) if linear else None
     several = header.mode in MODES and MODES[header.mode].channels > 1  # of a pixel, which belong together
-    return Colour(weighted, light, plan.reducer.votes and channels and several)
+    votes = plan.reducer.votes and channels and several
+    return Colour(weighted, light, votes) if weighted or light or votes else None
 
 
 def pool_colours(pool: Pool, plan: Plan, x: Array, colour: Colour) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from poolcli.errors import FileError, PoolError, unexpected
 from poolcli.formats import Header, ReadOptions, Source, contains_array
@@ -13,8 +14,10 @@ from poolcli.formats.files import exists
 from poolcli.formats.npy import Raw
 from poolcli.nodata import MinCount, Missing
 from poolcli.plan import Plan
-from poolcli.pooling.colour import PLAIN, Colour, Limits
 from poolcli.system.signals import check_stopped
+
+if TYPE_CHECKING:
+    from poolcli.pooling.colour import Colour, Limits
 
 
 @dataclass(frozen=True)  # without slots, with which pickling takes several times as long
@@ -147,7 +150,7 @@ class Outcome:
     output: Stored | None = None
     indices: Stored | None = None
     notes: tuple[str, ...] = ()
-    colour: Colour = PLAIN
+    colour: Colour | None = None
     engine: str | None = None
     threads: int | None = None
     seconds: dict[str, float] = field(default_factory=dict)

@@ -42,7 +42,6 @@ from poolcli.plan import Fact, Plan, make_plan
 from poolcli.plan.attributes import Attributes
 from poolcli.plan.region import Ranges, Region, whole
 from poolcli.pooling import tiles
-from poolcli.pooling.colour import RESCALED_DTYPE, check_rescale, choose_colour, pool_colours, rescaled
 from poolcli.pooling.metadata import hidden_from, scaled_metadata
 from poolcli.pooling.outcome import Job, Outcome, Settings, Stored
 
@@ -67,8 +66,12 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
         min_count=settings.min_count,
     )
     plan = planned(missing=missing or None, nodata=_nodata_of_output(job, header, settings))
-    colour = choose_colour(plan, header, settings.linear_light)
-    if plan.missing and not colour.is_plain:
+    colour = None
+    if header.mode is not None or settings.linear_light:
+        from poolcli.pooling.colour import choose_colour
+
+        colour = choose_colour(plan, header, settings.linear_light)
+    if plan.missing and colour:
         if settings.missing:
             raise RequestError(
                 f"{field('missing')} is for numbers, and these are colours ({'; '.join(colour.notes)}); leave it out"
@@ -78,6 +81,8 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
         plan = _plan_with_mask(plan, settings, job)
     dtype, mode = plan.output_dtype, header.mode
     if settings.rescale is not None:
+        from poolcli.pooling.colour import RESCALED_DTYPE, check_rescale
+
         check_rescale(plan, job.output)
         dtype, mode = RESCALED_DTYPE, None
     for target in job.targets:
@@ -95,7 +100,8 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
     unused = (least,) if settings.min_count is not None and not (plan.missing or header.masked) else ()
     ran = (*_unused_nodata_notes(header, plan), *unused, *engine_notes(plan, settings.engine))
     renamed = (job.note,) if job.note else ()
-    notes = (*header.notes, *renamed, *(fact.message for fact in (*plan.doubts, *plan.facts)), *ran, *colour.notes)
+    facts = (fact.message for fact in (*plan.doubts, *plan.facts))
+    notes = (*header.notes, *renamed, *facts, *ran, *(colour.notes if colour else ()))
     return replace(outcome, header=header, plan=plan, output=output, indices=indices, notes=notes, colour=colour)
 
 
@@ -282,8 +288,10 @@ def _pool_whole(
     def pool(region: Region, slab: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any] | None]:
         return tiles.pool_part(work, region, slab, None if mask is None else hidden_from(mask, region))
 
-    if outcome.colour.is_plain:
+    if outcome.colour is None:
         return pool(whole(work.plan), x)
+    from poolcli.pooling.colour import pool_colours
+
     return pool_colours(lambda *part: pool(*part)[0], work.plan, x, outcome.colour), None
 
 
@@ -302,6 +310,8 @@ class Writer:
         header = self.outcome.header
         mode = header.mode if header else None
         if self._rescales(target):
+            from poolcli.pooling.colour import rescaled
+
             array, note = rescaled(array, self.settings.rescale or ())
             self.notes.append(note)
             mode = None
