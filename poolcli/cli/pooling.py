@@ -23,7 +23,7 @@ from poolcli.cli.settings import (
     refuse_without_effect,
 )
 from poolcli.cli.values import attributes_of, make_operator
-from poolcli.engine import compiled
+from poolcli.engine import choose
 from poolcli.errors import RequestError
 from poolcli.formats.atomic import is_device
 from poolcli.formats.files import is_url
@@ -64,7 +64,7 @@ def pool(name: str, request: PoolOptions) -> int:
     refuse_without_effect(request, jobs)
     refuse_existing(jobs, settings)
     if not request.quiet:
-        compiled.announce = print_notice
+        choose.announce = print_notice
     reporter = _Reporter(request, op, found.several, found.ignored)
     try:
         seen = _run(jobs, op, settings, request, found.several, reporter)

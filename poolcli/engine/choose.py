@@ -32,6 +32,13 @@ if TYPE_CHECKING:
     # (-1: empty window) if indices were requested. threads=None uses as many as save time.
     Pool = Callable[[Array, Array, int | None], NDArray[np.int64] | None]
 
+
+def _print_nothing(text: str) -> None:
+    """The library is silent."""
+
+
+announce: Callable[[str], None] = _print_nothing  # called before kernels are compiled; set by the command line
+
 # The fields of a reducer that each engine implements; it refuses a reducer that sets others.
 READ_BY_NUMBA = frozenset(
     ["name", "noun", "result", "better", "nothing", "divides", "power", "signed", "votes", "adds", "statistic", "ddof"]

@@ -252,16 +252,24 @@ def _read_ahead(reader: ThreadPoolExecutor, read: Read, part: Region | None) -> 
 def pool_part(work: Work, region: Region, slab: Array, hidden: Array | None = None) -> tuple[Array, Array | None]:
     """The values and indices of a region, from the slab that it reads; `hidden` marks masked elements of the slab."""
     from poolcli.engine import run_region
-    from poolcli.engine.compiled import seconds_spent
 
-    before = seconds_spent()
+    before = _compile_seconds(work)
     with work.clock.phase("compute"):
         tell = work.note if work.may_fall_back else None
         results = run_region(
             region, slab, indices=work.indices, engine=work.engine, threads=work.threads, tell=tell, mask=hidden
         )
-    work.clock.move("compute", "compile", seconds_spent() - before)
+    work.clock.move("compute", "compile", _compile_seconds(work) - before)
     return results
+
+
+def _compile_seconds(work: Work) -> float:
+    """The seconds that this process has spent on building and loading kernels."""
+    if work.engine == "numpy":
+        return 0.0
+    from poolcli.engine.compiled import seconds_spent
+
+    return seconds_spent()
 
 
 def pool_aligned(work: Work, region: Region, slab: Array) -> tuple[Array, Array | None]:

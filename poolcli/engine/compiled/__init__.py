@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from poolcli.engine import choose
 from poolcli.engine.choose import KernelError, is_switched_off, kernel_errors
 from poolcli.engine.compiled import kernel_cache
 from poolcli.engine.compiled.machine import Kernel, LoadedKernel, loaded
@@ -16,12 +17,6 @@ from poolcli.system.lazy_imports import gc_disabled
 if TYPE_CHECKING:
     from poolcli.engine.compiled.choose import Choice
 
-
-def _say_nothing(text: str) -> None:
-    """The library compiles in silence; the command line sets `announce` to something that prints."""
-
-
-announce: Callable[[str], None] = _say_nothing
 
 _spent: list[float] = []
 
@@ -95,7 +90,7 @@ def _built(choice: Choice) -> LoadedKernel:
             with gc_disabled():
                 from poolcli.engine.compiled.kernels import build
 
-                announce(f"compiling kernels for {choice.dtype} (first run only)")
+                choose.announce(f"compiling kernels for {choice.dtype} (first run only)")
                 code = build(choice)
             kernel = loaded(code)
             if kernel is None:
