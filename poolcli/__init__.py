@@ -33,23 +33,15 @@ if TYPE_CHECKING:
 
 # The modules of public names, which are imported on first use, so that a command imports only what it needs.
 _MODULES = {
-    "FileError": "errors",
-    "LayoutWarning": "errors",
-    "PoolError": "errors",
-    "RequestError": "errors",
-    "Chain": "explain.chain",
-    "ChainLayer": "explain.chain",
-    "chain": "explain.chain",
-    "Conversion": "explain.convert",
+    **dict.fromkeys(("FileError", "LayoutWarning", "PoolError", "RequestError"), "errors"),
+    **dict.fromkeys(("Chain", "ChainLayer", "chain"), "explain.chain"),
+    **dict.fromkeys(("Conversion", "convert"), "explain.convert"),
+    **dict.fromkeys(("Finding", "check"), "models.check"),
+    **dict.fromkeys(("convert_layout", "fit_size"), "layouts"),
     "Difference": "explain.diff_arrays",
     "compare": "explain.diff_arrays:diff_arrays",
-    "check": "models.check",
-    "convert": "explain.convert",
-    "convert_layout": "layouts",
-    "fit_size": "layouts",
-    "Finding": "models.check",
-    "Plan": "plan",
     "identify": "explain.identify",
+    "Plan": "plan",
     "solve": "explain.solve",
 }
 

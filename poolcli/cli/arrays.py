@@ -1,13 +1,12 @@
 """The commands `compare`, `identify` and `info`: two arrays, the pooling between them, and the arrays in files."""
 
 import shlex
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from dataclasses import field as dataclass_field
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from poolcli.cli.messages import print_error
 from poolcli.cli.operators import OPERATOR_HELP
@@ -24,6 +23,8 @@ from poolcli.layouts import SPATIAL, default_layout, named_shape
 from poolcli.message_fields import field, for_cli, printable
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from poolcli.explain.diff_arrays import Difference
     from poolcli.explain.identify.candidates import Candidate
 
@@ -239,13 +240,10 @@ def info(request: InfoOptions) -> int:
                 raise
             failed, error = True, error.for_fields([each.name for each in fields(InfoOptions)])
             if request.json:
-                _print_json(redacted(path), [], error)
+                request.answer(partial(_info_document, redacted(path), [], error), str)
             print_error(error)
-            continue
-        if request.json:
-            _print_json(path, headers, None)
         else:
-            _print_table(path, headers)
+            request.answer(partial(_info_document, path, headers, None), partial(_info_view, path, headers))
     return 1 if failed else 0
 
 
@@ -256,8 +254,8 @@ def _headers(text: str, options: ReadOptions) -> list[Header]:
     return [choose_array(source, headers)] if source.key else headers
 
 
-def _print_json(path: str, headers: list[Header], error: PoolError | None) -> None:
-    from poolcli.report.as_json import error_document, to_json
+def _info_document(path: str, headers: list[Header], error: PoolError | None) -> dict[str, Any]:
+    from poolcli.report.as_json import error_document
 
     arrays = [
         {
@@ -269,22 +267,20 @@ def _print_json(path: str, headers: list[Header], error: PoolError | None) -> No
         }
         for header in headers
     ]
-    document = {"path": path, "format": headers[0].format if headers else None, "arrays": arrays}
-    print(to_json({**document, "error": error_document(error)}))
+    kind = headers[0].format if headers else None
+    return {"path": path, "format": kind, "arrays": arrays, "error": error_document(error)}
 
 
-def _print_table(path: str, headers: list[Header]) -> None:
+def _info_view(path: str, headers: list[Header]) -> "RenderableType":
+    from rich.console import Group
     from rich.text import Text
 
-    from poolcli.report.console import notes_view, plain_table, show
+    from poolcli.report.console import notes_view, plain_table
 
     kind = headers[0].format if headers else "no arrays"
-    show(Text(f"{printable(path)}: {kind}", style="bold"), sys.stdout)
     table = plain_table("array", "shape", "dtype")
     for header in headers:
         shape = named_shape(header.layout, header.shape) if header.layout else ",".join(map(str, header.shape))
         table.add_row(Text(printable(header.key or "-")), shape, header.dtype)
-    show(table, sys.stdout)
     notes = [note for header in headers for note in header.notes]
-    if notes:
-        show(notes_view(notes), sys.stdout)
+    return Group(Text(f"{printable(path)}: {kind}", style="bold"), table, *([notes_view(notes)] if notes else []))

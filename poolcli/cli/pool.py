@@ -1,4 +1,4 @@
-"""The commands `avg`, `max` and so on, one for each operator: their options. `pooling.py` runs them."""
+"""The commands `avg`, `max` and so on, one for each operator: their options. `run_pool.py` runs them."""
 
 from dataclasses import dataclass, field, fields
 from typing import Annotated
@@ -96,6 +96,6 @@ for _op, _words in OPERATOR_HELP.items():
 
     @command(_op, PoolOptions, *_words.examples, usage=f"{_window} -o PATH [OPTIONS]", without=_not_offered(_op))
     def _pool(asked: PoolOptions, op: str = _op) -> int:
-        from poolcli.cli.pooling import pool  # slow to import, and not needed for the help
+        from poolcli.cli.run_pool import pool  # slow to import, and not needed for the help
 
         return pool(op, asked)

@@ -1,4 +1,4 @@
-"""Runs the commands that pool files: turns options into jobs, runs them, and prints reports and previews."""
+"""Runs the commands that pool files: options to jobs, outcomes to reports and previews."""
 
 from __future__ import annotations
 
