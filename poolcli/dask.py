@@ -189,25 +189,19 @@ def pooled(plan: Plan, x: Any, indices: bool, engine: str, name: str) -> Any:
     choose_engine(plan, engine)  # refuses an unknown engine now rather than in a worker
     blocks = blocks_of(plan, x.chunks)
     token = dask_base.tokenize(x.name, [repr(getattr(plan, own.name)) for own in fields(plan)], engine, indices)
-    dtypes = [numpy_dtype(plan.output_dtype)]
+    dtype, key = numpy_dtype(plan.output_dtype), f"{name}-both-{token}" if indices else f"{name}-{token}"
+    if blocks.is_one_to_one and not indices:  # dask fuses this with other block-wise work
+        pool, meta = partial(_pool_one, blocks, engine), _nothing(x.ndim, dtype)
+        return dask_array.map_blocks(pool, x, name=key, dtype=dtype, chunks=blocks.chunks, meta=meta)
+    layer = _layer(blocks, x, engine, indices, key)
+    graph = highlevelgraph.HighLevelGraph.from_collections(key, layer, dependencies=[x])
     if not indices:
-        if blocks.is_one_to_one:
-            return _mapped(blocks, x, engine, f"{name}-{token}", dtypes[0])
-        return _array(_layer(blocks, x, engine, False, f"{name}-{token}"), x, blocks, f"{name}-{token}", dtypes[0])
-    both = f"{name}-both-{token}"
-    layer = _layer(blocks, x, engine, True, both)
-    dtypes.append(numpy_dtype(plan.index.dtype if plan.index else "int64"))
-    made = highlevelgraph.HighLevelGraph.from_collections(both, layer, dependencies=[x])
-    return tuple(
-        _one_of(made, both, blocks, place, f"{name}-{word}-{token}", dtype)
-        for place, (word, dtype) in enumerate(zip(("values", "indices"), dtypes, strict=True))
+        return dask_array.Array(graph, key, blocks.chunks, meta=_nothing(x.ndim, dtype))
+    index_dtype = numpy_dtype(plan.index.dtype if plan.index else "int64")
+    return (
+        _one_of(graph, key, blocks, 0, f"{name}-values-{token}", dtype),
+        _one_of(graph, key, blocks, 1, f"{name}-indices-{token}", index_dtype),
     )
-
-
-def _mapped(blocks: Blocks, x: Any, engine: str, name: str, dtype: Any) -> Any:
-    """The result block by block, which dask fuses with other block-wise work."""
-    pool, meta = partial(_pool_one, blocks, engine), _nothing(x.ndim, dtype)
-    return dask_array.map_blocks(pool, x, name=name, dtype=dtype, chunks=blocks.chunks, meta=meta)
 
 
 @cache
@@ -247,18 +241,13 @@ def _layer(blocks: Blocks, x: Any, engine: str, indices: bool, name: str) -> dic
     return tasks
 
 
-def _array(layer: dict[Any, Any], x: Any, blocks: Blocks, name: str, dtype: Any) -> Any:
-    graph = highlevelgraph.HighLevelGraph.from_collections(name, layer, dependencies=[x])
-    return dask_array.Array(graph, name, blocks.chunks, meta=_nothing(x.ndim, dtype))
-
-
-def _one_of(made: Any, both: str, blocks: Blocks, which: int, name: str, dtype: Any) -> Any:
-    """The array of the values, or of the indices, from the tasks that compute both."""
+def _one_of(graph: Any, both: str, blocks: Blocks, which: int, name: str, dtype: Any) -> Any:
+    """The array of the values (0) or of the indices (1) from the tasks of `graph`, which compute both."""
     task, reference = _tasks()
     layer = {
         (key := (name, *place)): task(key, getitem, (), reference((both, *place)), which) for place in blocks.places
     }
-    graph = highlevelgraph.HighLevelGraph({**made.layers, name: layer}, {**made.dependencies, name: {both}})
+    graph = highlevelgraph.HighLevelGraph({**graph.layers, name: layer}, {**graph.dependencies, name: {both}})
     return dask_array.Array(graph, name, blocks.chunks, meta=_nothing(len(blocks.chunks), dtype))
 
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import pytest
 from hypothesis import HealthCheck, settings
 
-from poolcli.cli import pooling
+from poolcli.cli import run_pool
 from poolcli.formats.recognise import is_fragile
 from poolcli.pooling.outcome import Job
 from poolcli.runs import choose_executor
@@ -98,7 +98,7 @@ def _free(folder: str) -> int:
 
 def pytest_configure(config: pytest.Config) -> None:
     _chosen["full"] = config.option.full
-    pytest.MonkeyPatch().setattr(pooling, "choose_executor", _executor)
+    pytest.MonkeyPatch().setattr(run_pool, "choose_executor", _executor)
     shared: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture]}
     settings.register_profile("quick", max_examples=30, derandomize=True, database=None, **shared)
     settings.register_profile("full", max_examples=100, **shared)
