@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from poolcli.engine import choose
+from poolcli.engine import choose as engines  # `choose` is a module of this package
 from poolcli.engine.choose import KernelError, is_switched_off, kernel_errors
 from poolcli.engine.compiled import kernel_cache
 from poolcli.engine.compiled.machine import Kernel, LoadedKernel, loaded
@@ -90,7 +90,7 @@ def _built(choice: Choice) -> LoadedKernel:
             with gc_disabled():
                 from poolcli.engine.compiled.kernels import build
 
-                choose.announce(f"compiling kernels for {choice.dtype} (first run only)")
+                engines.announce(f"compiling kernels for {choice.dtype} (first run only)")
                 code = build(choice)
             kernel = loaded(code)
             if kernel is None:
