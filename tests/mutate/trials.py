@@ -111,12 +111,13 @@ def run_trial(mutant: Mutant, chosen: dict[str, float], tree: Path) -> Trial:
 
 
 def _outcome(path: str, chosen: dict[str, float], tree: Path) -> tuple[str, str]:
-    rows = list(chosen.items())
+    kernels = kernel_cache.key() if path.startswith(IN_NO_KERNEL) else ""
+    # Tests of the key itself fail on every mutant for which it is replaced.
+    rows = [row for row in chosen.items() if not (kernels and row[0].startswith("tests/engine/test_store.py"))]
     for part in (rows[:FIRST], rows[FIRST:]):
         if not part:
             continue
         (tree / "chosen.json").write_text(json.dumps(dict(part)))
-        kernels = kernel_cache.key() if path.startswith(IN_NO_KERNEL) else ""
         files = sorted({name.split("::")[0] for name, _ in part})
         try:
             code, said = _pytest(
