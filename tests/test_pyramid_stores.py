@@ -77,6 +77,13 @@ def test_own_attributes_are_carried_and_what_is_lost_is_named(version: str, ngff
     open_ome_zarr(zarr.open_group("y.zarr", mode="r"))
 
 
+@pytest.mark.parametrize("ngff", ["0.5", "0.4"])
+def test_rendering_settings_have_the_version_of_the_output(ngff: str, cli: Cli) -> None:
+    image("x.zarr", "0.4", X, {}, {"omero": {"channels": [], "version": "0.4"}})
+    assert cli("pyramid", "x.zarr", "-o", "y.zarr", "--levels", "2", "--ngff", ngff, "-q").err == ""
+    assert attributes("y.zarr")["omero"] == {"channels": [], "version": ngff}
+
+
 def with_labels(path: str, version: str, wrong: str = "absent") -> Any:
     """An image with labels of smaller chunks, and some that are listed only; returns the labels' elements."""
     cells = (X // 32).astype(np.uint32)

@@ -180,7 +180,9 @@ def _carried_attributes(
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any], list[str]]:
     """The OME attributes beside `multiscales`, other attributes of the group, those of the levels, and notes."""
     known, notes, lost = metadata.ome, list[str](), list[str]()
-    beside = dict(known.get("beside", {})) | ({"omero": dict(omero)} if omero else {})
+    beside = dict(known.get("beside", {}))
+    if omero:
+        beside["omero"] = dict(omero) | ({"version": request.ngff} if "version" in omero else {})
     nearest = list(metadata.groups)[-1:]
     own = ome.plain(metadata.groups[nearest[0]] if nearest else {}, "", lost)
     attributes = ome.plain(metadata.attributes, "", lost)
