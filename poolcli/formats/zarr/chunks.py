@@ -211,9 +211,13 @@ class Chunks:
                 os.unlink(name)
             return
         part = f"{name}.{os.getpid()}.partial"
-        os.makedirs(os.path.dirname(name), exist_ok=True)
         try:
-            with open(part, "wb") as file:
+            try:
+                file = open(part, "wb")  # noqa: SIM115  # closed below
+            except FileNotFoundError:  # the first chunk of a folder
+                os.makedirs(os.path.dirname(name), exist_ok=True)
+                file = open(part, "wb")  # noqa: SIM115
+            with file:
                 file.writelines(packed)
             os.replace(part, name)
         except BaseException:
