@@ -135,7 +135,7 @@ def test_sums_are_divided_in_the_cheapest_way_that_gives_the_same_bits(name: str
 @pytest.mark.parametrize(
     ("kernel", "strides", "shape", "prefetched"),
     [
-        (3, 2, (1, 64, 112, 112), (14, 16, 112)),
+        (3, 2, (1, 64, 112, 112), (14, 16, 3 * 112)),
         (3, 2, (1, 8, 112, 112), (0, 0, 0)),
         (3, 2, (1, 1, 1100, 1100), (0, 0, 0)),
         ((2, 3), (2, 2), (1, 64, 112, 112), (14, 16, 0)),

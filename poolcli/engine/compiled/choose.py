@@ -236,13 +236,15 @@ def _prefetched(view: View, itemsize: int, limits: Limits) -> tuple[int, int, in
     """The cache lines to prefetch for each output row: their number, the elements of `itemsize` bytes in each, and the
     first one, in elements from the first row of the windows.
 
-    They hold the rows that no earlier window reads, and the skipped ones where these are few, since one ascending
-    stream is fastest (2x2 windows, stride 3: 0.4 of the time). Where most rows are skipped, those of the next window.
+    They hold the rows that the windows are the first to read, and skipped ones where these are few, since one ascending
+    stream is fastest (2x2 windows, stride 3: 0.4 of the time); where most rows are skipped, those of the next windows.
+    Windows that overlap prefetch those of the next ones too (5x5, stride 1: 0.9 of the time).
     """
     row, size, h = view.input_shape[3], prod(view.input_shape), view.axes[1].windows
     if row * itemsize > limits.prefetched_row or size * itemsize < limits.cached or view.axes[0].size > 1 or h is None:
         return 0, 0, 0
-    rows, first = (h.stride, max(h.kernel - h.stride, 0)) if h.stride <= 2 * h.kernel else (h.kernel, h.stride)
+    rows, first = (h.stride, 0) if h.stride <= 2 * h.kernel else (h.kernel, h.stride)
+    first = h.kernel if h.kernel > h.stride else first
     return row * rows * itemsize // CACHE_LINE, CACHE_LINE // itemsize, row * first
 
 
