@@ -15,7 +15,7 @@ from poolcli import AvgPool
 from poolcli.formats import Source
 from poolcli.formats.records import Metadata, ReadOptions, Spec, WriteOptions
 from poolcli.formats.zarr.documents import new_arrays
-from poolcli.formats.zarr.library import store_of
+from poolcli.formats.zarr.library import open_store
 from poolcli.formats.zarr.write import writer_of
 from poolcli.pooling.outcome import Job, Settings
 from poolcli.pooling.tiles import Blocks, FileOpener, RemoteBlocks, Work
@@ -145,7 +145,7 @@ def test_no_message_holds_the_credentials_of_an_object_store(monkeypatch: pytest
     plan, spec = OP.plan((1, 1, 64, 64), "uint8"), Spec((1, 1, 32, 32), "uint8", "NCHW", None, Metadata())
     writer = writer_of(
         "s3://bucket/y.zarr",
-        store_of("s3://bucket/y.zarr", read_only=False),
+        open_store("s3://bucket/y.zarr", read_only=False),
         new_arrays("s3://bucket/y.zarr", [spec], WriteOptions())[0],
     )
     reading = FileOpener(Source("s3://bucket/x.zarr"), ReadOptions())

@@ -10,7 +10,7 @@ import pytest
 import zarr
 from ome_zarr_models import open_ome_zarr
 
-from poolcli.formats.zarr.ome import plain
+from poolcli.formats.zarr.ome import json_attributes
 from poolcli.formats.zarr.write import Writer
 from poolcli.system.signals import Stopped
 from tests.conftest import Cli
@@ -169,9 +169,9 @@ def test_groups_above_many_images_are_described_once(cli: Cli, monkeypatch: pyte
 
     def noting(attributes: Any, owner: str, lost: list[str]) -> dict[str, Any]:
         described.append(owner)
-        return plain(attributes, owner, lost)
+        return json_attributes(attributes, owner, lost)
 
-    monkeypatch.setattr("poolcli.formats.zarr.documents.plain", noting)
+    monkeypatch.setattr("poolcli.formats.zarr.documents.json_attributes", noting)
     assert cli("pyramid", "x.zarr", "-o", "y.zarr", "--all", "--levels", "2", "-q").err == ""
     assert described.count("/") == 1
 

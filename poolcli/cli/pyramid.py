@@ -14,7 +14,7 @@ from poolcli.errors import RequestError
 from poolcli.formats import ReadOptions, Source, open_array, open_container, parse_source
 from poolcli.formats.files import check_url, exists, is_url
 from poolcli.formats.recognise import in_subprocess_if_fragile, recognise
-from poolcli.formats.zarr.plates import Images, images_of
+from poolcli.formats.zarr.plates import Images, list_images
 from poolcli.formats.zarr.remote import is_finished
 from poolcli.message_fields import field
 from poolcli.ops import LEVELLING
@@ -137,7 +137,7 @@ def _images(source: Source, options: ReadOptions, ngff: str) -> Images:
     if not recognise(source.path)[0].chunked:
         raise RequestError(f"{field('all')} is for Zarr stores with a plate or series of bioformats2raw; leave it out")
     with open_container(source.path, options) as store:
-        return images_of(source.path, getattr(store, "root", None), source.key, ngff)
+        return list_images(source.path, getattr(store, "root", None), source.key, ngff)
 
 
 def _pyramid_request(request: PyramidOptions) -> Request:

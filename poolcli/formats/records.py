@@ -125,7 +125,7 @@ class Metadata:
 
     image : for images, by the argument names of Pillow's `save`; `mask` is true for missing pixels
     hdf5_storage : chunks, filters and fill value of an HDF5 dataset, as arguments of `create_dataset`
-    zarr_storage : chunks, shards, codecs and fill value of a Zarr array, from `poolcli.formats.zarr.ome.stored`
+    zarr_storage : chunks, shards, codecs and fill value of a Zarr array, from `poolcli.formats.zarr.ome.storage_of`
     attributes, groups : attributes of the array, and of its parent groups by path
     ome : OME-Zarr metadata
     dimensions : name and coordinates of each axis

@@ -92,7 +92,7 @@ def pool_colours(pool: Pool, plan: Plan, x: Array, colour: Colour) -> Array:
     """Pools an image of uint8 or uint16 as `colour` says, region by region."""
     import numpy as np
 
-    from poolcli.formats.image.curves import SRGB, decoded, encoded
+    from poolcli.formats.image.curves import SRGB, from_light, light_table
 
     at = plan.layout.find("C")
     if colour.weighted and not colour.linear and (x[_channels(at, slice(-1, None))] == np.iinfo(x.dtype).max).all():
@@ -109,8 +109,10 @@ def pool_colours(pool: Pool, plan: Plan, x: Array, colour: Colour) -> Array:
             place[_channels(at, slice(-1))] = _weighted_with_alpha(pool, region, colours, alpha, colour.linear)
         else:
             curve = colour.linear or SRGB
-            light = decoded(curve, slab.dtype.name)[slab]
-            place[...] = encoded(curve, pool(_region_of_type(region, None, light.dtype, light.dtype), light), x.dtype)
+            light = light_table(curve, slab.dtype.name)[slab]
+            place[...] = from_light(
+                curve, pool(_region_of_type(region, None, light.dtype, light.dtype), light), x.dtype
+            )
     return out
 
 
@@ -137,16 +139,16 @@ def _most_frequent_pixels(pool: Pool, region: Region, slab: Array) -> Array:
 def _weighted_with_alpha(pool: Pool, region: Region, colours: Array, alpha: Array, linear: Curve | None) -> Array:
     import numpy as np
 
-    from poolcli.formats.image.curves import decoded, encoded
+    from poolcli.formats.image.curves import from_light, light_table
 
     wide = np.dtype(np.float64) if linear else np.dtype(np.uint32)
-    values = decoded(linear, colours.dtype.name)[colours] if linear else colours.astype(wide)
+    values = light_table(linear, colours.dtype.name)[colours] if linear else colours.astype(wide)
     double = np.dtype(np.float64)
     over = pool(_region_of_type(region, colours.shape[region.plan.layout.index("C")], wide, double), values * alpha)
     under = pool(_region_of_type(region, 1, alpha.dtype, double), alpha)
     with np.errstate(invalid="ignore", divide="ignore"):
         found = np.where(under > 0, over / under, 0.0)
-    return encoded(linear, found, colours.dtype) if linear else _rounded(found, colours.dtype)
+    return from_light(linear, found, colours.dtype) if linear else _rounded(found, colours.dtype)
 
 
 def _region_of_type(region: Region, channels: int | None, dtype: Any, output: Any) -> Region:

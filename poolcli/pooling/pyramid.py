@@ -25,7 +25,7 @@ from poolcli.formats.checks import byte_count, join_names
 from poolcli.formats.files import check_unchanged, fingerprint_of, is_url
 from poolcli.formats.names import array_names
 from poolcli.formats.records import WriteOptions
-from poolcli.formats.zarr.documents import encoded, new_arrays
+from poolcli.formats.zarr.documents import encode_documents, new_arrays
 from poolcli.formats.zarr.ome import OME_XML
 from poolcli.formats.zarr.plates import Images
 from poolcli.formats.zarr.write import Writer, ZarrWriter, open_writers
@@ -273,7 +273,7 @@ def _identity(pyramid: Pyramid, state: tuple[int, ...]) -> str:
 
 
 def _metadata_files(pyramid: Pyramid) -> dict[str, bytes]:
-    return encoded(new_arrays(pyramid.output, pyramid.all_specs, WriteOptions()), pyramid.beside)
+    return encode_documents(new_arrays(pyramid.output, pyramid.all_specs, WriteOptions()), pyramid.beside)
 
 
 def _chunks_of_source(pyramid: Pyramid, file: ArrayReader) -> tuple[int, ...] | None:

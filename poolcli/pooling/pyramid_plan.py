@@ -17,10 +17,10 @@ from poolcli.errors import RequestError
 from poolcli.formats import Header, Metadata, Source, Spec, check_output, output_format
 from poolcli.formats.checks import join_names
 from poolcli.formats.files import check_distinct
-from poolcli.formats.image.stacks import TIMES
+from poolcli.formats.image.stacks import TIME_UNITS
 from poolcli.formats.records import Axis, Dimension, WriteOptions
 from poolcli.formats.zarr import ome
-from poolcli.formats.zarr.documents import Grid, for_version, grid_of
+from poolcli.formats.zarr.documents import Grid, convert_storage, grid_of
 from poolcli.layouts import converted_shape, spatial_axes
 from poolcli.message_fields import field
 from poolcli.ops import OPERATORS
@@ -110,7 +110,7 @@ def plan_pyramid(
     check_distinct(source.path, output)
     given = settings.layout or header.layout
     read_layout = given.strip().upper() if given else _assumed_layout(header)
-    layout = ome.ordered(read_layout)
+    layout = ome.ome_order(read_layout)
     shape = converted_shape(header.shape, read_layout, layout)
     check_output(output, shape, header.dtype, layout)
     if not request.of_labels:  # labels may lack some axes of their image
@@ -154,7 +154,7 @@ def _specs(
     """The arrays of the levels with the metadata of their group, and notes on metadata that are lost."""
     dtype, layout = pyramid.header.dtype, pyramid.layout
     highest = DTYPES[dtype].limits[1] if DTYPES[dtype].is_integer else None
-    omero = known.get("omero") or ome.colours(pyramid.header.mode, highest)
+    omero = known.get("omero") or ome.omero_rendering(pyramid.header.mode, highest)
     beside, own, attributes, lost = _carried_attributes(request, metadata, omero)
     group = own | ome.multiscale(
         layout,
@@ -184,8 +184,8 @@ def _carried_attributes(
     if omero:
         beside["omero"] = dict(omero) | ({"version": request.ngff} if "version" in omero else {})
     nearest = list(metadata.groups)[-1:]
-    own = ome.plain(metadata.groups[nearest[0]] if nearest else {}, "", lost)
-    attributes = ome.plain(metadata.attributes, "", lost)
+    own = ome.json_attributes(metadata.groups[nearest[0]] if nearest else {}, "", lost)
+    attributes = ome.json_attributes(metadata.attributes, "", lost)
     own.pop("image-label", None)  # of OME-Zarr 0.4
     label = dict(known.get("image-label", {}))
     if label and OPERATORS[request.reduction.op].reducer.result != "element":
@@ -246,7 +246,7 @@ def _ome_from_axes(axes: Sequence[Axis]) -> dict[str, Any]:
         name, unit = ome.AXES[axis.letter][0], axis.unit
         with suppress(RequestError):
             unit = unit if axis.letter == "N" else ome.unit_of(unit)
-        known = unit in (TIMES.values() if axis.letter == "N" else ome.KNOWN_UNITS)
+        known = unit in (TIME_UNITS.values() if axis.letter == "N" else ome.KNOWN_UNITS)
         found.append({"name": name} | ({"unit": unit} if known else {}))
         scale.append(axis.step if known and axis.step > 0 else 1.0)
     return {"axes": found, "scale": scale} if found else {}
@@ -279,7 +279,7 @@ def _units(request: Request, layout: str, read_layout: str, known: Mapping[str, 
 
 def _storage_of_input(metadata: Metadata, read_layout: str, layout: str, version: int) -> dict[str, Any]:
     """How the input is stored, if it is a Zarr array."""
-    kept = for_version(metadata.zarr_storage, version)
+    kept = convert_storage(metadata.zarr_storage, version)
     for name in ("chunks", "shards"):
         if kept.get(name):
             kept[name] = tuple(_reordered(kept[name], read_layout, layout))

@@ -16,7 +16,7 @@ import pytest
 
 from poolcli.errors import FileError, RequestError
 from poolcli.formats import FORMATS, WriteOptions, write
-from poolcli.formats.hdf5.write import added_to
+from poolcli.formats.hdf5.write import open_copy
 from poolcli.system.subprocesses import start
 from tests.conftest import Cli
 
@@ -155,7 +155,7 @@ def test_a_dataset_that_appeared_meanwhile_is_not_replaced() -> None:
 
 
 def kill() -> None:
-    with added_to("a.h5", 100) as file:
+    with open_copy("a.h5", 100) as file:
         file["z"] = np.zeros(1000)
         file.flush()
         os.kill(os.getpid(), signal.SIGKILL)
@@ -171,20 +171,20 @@ def test_a_process_that_is_killed_leaves_the_old_file_and_the_next_one_removes_i
 
 
 def fail_in_between() -> None:
-    with added_to("a.h5", 100) as file:
+    with open_copy("a.h5", 100) as file:
         file["z"] = np.zeros(1000)
         raise OSError(122, "Disk quota exceeded")
 
 
 def change_in_between() -> None:
-    with added_to("a.h5", 100) as file:
+    with open_copy("a.h5", 100) as file:
         file["z"] = np.zeros(1000)
         with h5py.File("a.h5", "r+") as other:
             other["new"] = 1
 
 
 def on_a_full_disk() -> None:
-    with added_to("a.h5", 2**62):
+    with open_copy("a.h5", 2**62):
         pass
 
 

@@ -69,9 +69,9 @@ def test_a_picture_that_is_turned_is_upright() -> None:
 @pytest.mark.parametrize("restart", [0, 2])
 def test_a_jpeg_is_whole_up_to_its_end_marker(restart: int) -> None:
     data = saved(restart_marker_blocks=restart)
-    assert codecs.is_whole_jpeg(data)
-    assert codecs.is_whole_jpeg(data + b"more")
-    assert not any(codecs.is_whole_jpeg(data[:length]) for length in range(len(data)))
+    assert codecs.is_complete_jpeg(data)
+    assert codecs.is_complete_jpeg(data + b"more")
+    assert not any(codecs.is_complete_jpeg(data[:length]) for length in range(len(data)))
 
 
 def test_one_that_was_cut_is_refused_though_a_preview_in_it_has_an_end() -> None:
@@ -87,13 +87,13 @@ def test_one_that_was_cut_is_refused_though_a_preview_in_it_has_an_end() -> None
 def test_without_imagecodecs_pillow_decodes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "imagecodecs", None)
     installed.cache_clear()
-    codecs._has_turbo.cache_clear()
+    codecs._shares_libjpeg_turbo.cache_clear()
     Path("x.jpg").write_bytes(saved())
     with Image.open("x.jpg") as image:
         assert codecs.decode(image, image.mode, "x.jpg") is None
         np.testing.assert_array_equal(read(Source("x.jpg")).array, np.asarray(image))
     installed.cache_clear()
-    codecs._has_turbo.cache_clear()
+    codecs._shares_libjpeg_turbo.cache_clear()
 
 
 def test_pixels_of_one_colour_are_read_however_few_bytes_they_take() -> None:

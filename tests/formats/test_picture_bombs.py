@@ -16,7 +16,7 @@ from PIL import Image
 
 from poolcli.errors import FileError
 from poolcli.formats import ReadOptions, Source, read, read_header
-from poolcli.formats.image.tiff import SPARSE
+from poolcli.formats.image.tiff import SPARSE_NOTE
 from tests.formats.tiffs import bare
 from tests.processes import forked
 from tests.profiles import slow
@@ -250,5 +250,5 @@ def test_pixels_that_a_tiff_does_not_have_are_not_made_up(
         for tag in (273, 279):
             found = file.pages[0].tags[tag]  # type: ignore[union-attr]  # likewise
             found.overwrite([found.value[0], 0])
-    assert read_header(Source("sparse.tif")).notes == (SPARSE,)
+    assert read_header(Source("sparse.tif")).notes == (SPARSE_NOTE,)
     np.testing.assert_array_equal(read(Source("sparse.tif")).array, np.concatenate([x[:16], 0 * x[16:]]))

@@ -57,7 +57,7 @@ def test_a_tiff_keeps_what_it_says_of_its_making(deep: bool, compression: str | 
 
 
 def test_a_tiff_that_must_be_large_keeps_what_it_says(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("poolcli.formats.image.tiff_write.MOST_BYTES", 10)
+    monkeypatch.setattr("poolcli.formats.image.tiff_write.MAX_CLASSIC_BYTES", 10)
     tiff(True)
     assert cli("avg", "x.tif", "-o", "y.tif", *HALVE, "-q").code == 0
     with tifffile.TiffFile("y.tif") as file:

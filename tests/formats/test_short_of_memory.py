@@ -19,9 +19,9 @@ METADATA = "poolcli.formats.image.metadata"
 PLACES = {
     "JPEG": ("imagecodecs.jpeg8_decode", "x.jpg"),
     "PNG": ("imagecodecs.png_decode", "x.png"),
-    "choosing EXIF data": (f"{METADATA}.chosen_exif", "x.jpg"),
+    "choosing EXIF data": (f"{METADATA}.select_exif", "x.jpg"),
     "scaling EXIF data": (f"{METADATA}._scaled_exif", "x.jpg"),
-    "tags of a TIFF": (f"{METADATA}._of_tiff", "x.tif"),
+    "tags of a TIFF": (f"{METADATA}._tiff_metadata", "x.tif"),
     "tags that tifffile leaves to Pillow": ("PIL.Image.Exif.load_from_fp", "deep.tif"),
     "what stands for no number": ("poolcli.formats.image.tiff.can_hold", "deep.tif"),
     "packing": ("PIL.Image.Image.save", "x.jpg"),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, GzipCodec, ShardingCodec, TransposeCodec, ZstdCodec
 
 from poolcli.formats import ReadOptions, Source, open_array
-from poolcli.formats.zarr.chunks import chunks_of
+from poolcli.formats.zarr.chunks import chunk_files
 from tests.conftest import Cli
 from tests.formats.stores import KEPT, document, made
 from tests.profiles import sized
@@ -97,7 +97,7 @@ def test_plain_chunks_are_written_with_the_bytes_of_zarr(how: str, cli: Cli, mon
 @pytest.mark.parametrize("how", LEFT_TO_ZARR)
 def test_what_only_zarr_can_read_is_left_to_it(how: str) -> None:
     array = made("x.zarr", VALUES if how != "filters" else VALUES.astype("u1"), **LEFT_TO_ZARR[how])
-    assert chunks_of(array) is None
+    assert chunk_files(array) is None
     with open_array(Source("x.zarr"), ReadOptions()) as file:
         np.testing.assert_array_equal(file.read(tuple(map(range, VALUES.shape))), array[:])
 

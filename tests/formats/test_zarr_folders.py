@@ -15,7 +15,7 @@ import zarr
 
 from poolcli.formats.zarr.chunks import Memory, document_of
 from poolcli.formats.zarr.folders import Folder, PlainArray, PlainGroup, plain_node
-from poolcli.formats.zarr.library import root_of, store_of
+from poolcli.formats.zarr.library import open_root, open_store
 from tests.conftest import Cli
 from tests.formats.stores import HALVE, document, group, halved, made, whole
 from tests.formats.test_zarr_chunks import PLAIN, VALUES
@@ -27,7 +27,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def root(path: str) -> Any:
-    return root_of(path, store_of(path, read_only=True))
+    return open_root(path, open_store(path, read_only=True))
 
 
 @pytest.mark.parametrize("how", PLAIN)

@@ -31,16 +31,16 @@ from poolcli.formats.checks import (
     nodata_notes,
     open_chosen,
 )
-from poolcli.formats.hdf5.chunks import check_filters, check_memory, check_place, h5py, is_virtual, read_chunks
+from poolcli.formats.hdf5.chunks import check_filters, check_location, check_memory, h5py, is_virtual, read_chunks
 from poolcli.formats.hdf5.gate import (
     Attributes,
-    above,
-    find,
-    opened_root,
+    decode_name,
+    find_object,
+    open_root,
+    parent_groups,
     reading,
     storage_of,
-    text_of,
-    texts_fit,
+    strings_fit,
     walk,
 )
 from poolcli.formats.hdf5.write import contains, open_writer, write
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 __all__ = ["contains", "open_array", "open_container", "open_writer", "write"]
 
 
-MADE_ANEW = (
+REWRITTEN = (
     "DIMENSION_LIST", "DIMENSION_LABELS", "REFERENCE_LIST", "CLASS", "NAME", "_Netcdf4Dimid", "_Netcdf4Coordinates",
 )  # fmt: skip
 
@@ -74,20 +74,20 @@ MADE_ANEW = (
 @contextmanager
 def open_container(path: str, options: ReadOptions) -> Iterator[ArrayContainer]:
     """Opens the file."""
-    with opened_root(path) as root:
-        yield File(path, root, options)
+    with open_root(path) as root:
+        yield Hdf5File(path, root, options)
 
 
 @contextmanager
 def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
     """The chosen dataset, read region by region."""
-    with opened_root(source.path) as root:
-        file = File(source.path, root, options, alone=True)
+    with open_root(source.path) as root:
+        file = Hdf5File(source.path, root, options, alone=True)
         yield file.array(source.key) if source.key is not None else open_chosen(file, source, options.ndim)
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class Hdf5File:
     """An open file. The datasets that it returns have passed the checks; `alone` if one of them is all that is read."""
 
     path: str
@@ -148,7 +148,7 @@ class File:
 
     def _find(self, key: str) -> Any:
         where = f"{self.path}:{key}"
-        found = find(self.root, key, where, self.options.allow_external)
+        found = find_object(self.root, key, where, self.options.allow_external)
         if found is None:
             names = [header.key or "" for header in self.headers]
             near = get_close_matches("/" + key.strip("/"), names, 3) or names[:3]
@@ -160,10 +160,10 @@ class File:
 
     def _checked(self, name: str, found: Any, texts: bool = False) -> Dataset:
         where = f"{self.path}:{name}"
-        if not (texts and _is_text(found) and texts_fit(self.path, prod(found.shape or ()), self.options)):
+        if not (texts and _is_string(found) and strings_fit(self.path, prod(found.shape or ()), self.options)):
             check_dtype(where, _dtype_of(found))
         properties = found.get_create_plist()
-        check_place(where, self.path, properties, name, self.options.allow_external)
+        check_location(where, self.path, properties, name, self.options.allow_external)
         check_rank(where, found.shape or ())
         check_filters(where, properties)
         packed, taken = check_memory(where, self.path, found, properties, self.options)
@@ -188,9 +188,9 @@ class File:
             return None
         found = h5py.h5r.dereference(reference, self.root)
         name = h5py.h5i.get_name(found) if isinstance(found, h5py.h5d.DatasetID) else None
-        if not name or (_header("", found) is None and not _is_text(found)):
+        if not name or (_header("", found) is None and not _is_string(found)):
             return None
-        return self._checked(text_of(name), found, texts=True)
+        return self._checked(decode_name(name), found, texts=True)
 
 
 @dataclass(slots=True)
@@ -198,7 +198,7 @@ class Dataset:
     """A dataset that has passed the checks; `scales` are the dimension scales of each axis."""
 
     header: Header
-    file: File
+    file: Hdf5File
     name: str
     _dataset: Any
     _packed: Sequence[int] | None  # the numbers of the stored chunks
@@ -257,10 +257,11 @@ class Dataset:
         """Its attributes, those of the groups above it, its storage and its dimension scales."""
         lost: list[str] = []
         with reading(self.file.path):
-            attributes = _own(self.attributes, self.name, lost)
-            above_it = ((name, h5py.Group(group).attrs) for name, group in above(self.file.root, self.name))
+            attributes = _copyable(self.attributes, self.name, lost)
+            above_it = ((name, h5py.Group(group).attrs) for name, group in parent_groups(self.file.root, self.name))
             groups = {
-                name: _own(Attributes(attrs, self.file.path, self.file.options), name, lost) for name, attrs in above_it
+                name: _copyable(Attributes(attrs, self.file.path, self.file.options), name, lost)
+                for name, attrs in above_it
             }
             dimensions, notes = self._dimensions(lost)
             stored, more = storage_of(self._dataset)
@@ -282,13 +283,13 @@ class Dataset:
 
     def _variable(self, place: str, lost: list[str]) -> Variable | None:
         """The variable of a name, beside this field; None for dimension scales and what is no dataset."""
-        found = find(self.file.root, place, place, False)
+        found = find_object(self.file.root, place, place, False)
         if not isinstance(found, h5py.h5d.DatasetID) or h5py.h5ds.is_scale(found):
             return None
         properties, dataset = found.get_create_plist(), h5py.Dataset(found)
         if not (found.shape or properties.get_external_count() or is_virtual(properties)):
-            attributes = _own(self.file._attributes(found), place, lost)
-            stored = dataset.asstr("utf-8", "replace") if _is_text(found) else dataset
+            attributes = _copyable(self.file._attributes(found), place, lost)
+            stored = dataset.asstr("utf-8", "replace") if _is_string(found) else dataset
             return Variable((), (), (), 0, attributes, lambda: stored[()])
         other = self.file._checked(place, found, texts=True)
         own = {scale.name: i for i, scales in enumerate(self.scales) for scale in scales}
@@ -297,7 +298,7 @@ class Dataset:
         axes = tuple(next((own[scale.name] for scale in each if scale.name in own), -1) for each in scales)
         vertices = f"{place.rpartition('/')[0]}/nv{shape[-1]}"
         names = tuple(each[0].name if each else vertices for each in scales)
-        attributes = _own(other.attributes, place, lost)
+        attributes = _copyable(other.attributes, place, lost)
         if other.is_of_characters and axes[-1] == -1:
             shape, axes, names = shape[:-1], axes[:-1], names[:-1]
             attributes.pop("_Encoding", None)
@@ -316,9 +317,9 @@ class Dataset:
                 if room < 0:
                     long.append(scale.name)
                     continue
-                title = text_of(h5py.h5ds.get_scale_name(scale._dataset.id))
+                title = decode_name(h5py.h5ds.get_scale_name(scale._dataset.id))
                 values = scale.values((length,))
-                attributes = _own(scale.attributes, scale.name, lost)
+                attributes = _copyable(scale.attributes, scale.name, lost)
                 if values.shape != scale.header.shape:
                     attributes.pop("_Encoding", None)
                 kept[scale.name] = Scale(values, title, attributes)
@@ -327,24 +328,24 @@ class Dataset:
         return tuple(found) if any(each.label or each.scales for each in found) else (), notes
 
 
-def _own(attributes: Any, owner: str, lost: list[str]) -> dict[str, Any]:
+def _copyable(attributes: Any, owner: str, lost: list[str]) -> dict[str, Any]:
     """The attributes of an object that can be written again; names of others, unless made anew, are added to `lost`."""
     found = {}
     for name in attributes:
-        if name in MADE_ANEW:
+        if name in REWRITTEN:
             continue
         try:
             value = attributes[name]
         except ATTRIBUTE_ERRORS:
             value = None
-        if value is None or _refers(value):
+        if value is None or _is_reference(value):
             lost.append(f"{owner}@{name}")
         else:
             found[name] = value
     return found
 
 
-def _refers(value: Any) -> bool:
+def _is_reference(value: Any) -> bool:
     """Whether the value of an attribute is, or contains, references to other objects."""
     kind = getattr(value, "dtype", None)
     if kind is None or kind.names is None:
@@ -359,7 +360,7 @@ def _dtype_of(found: Any) -> str:
         return "a type that numpy does not have"
 
 
-def _is_text(found: Any) -> bool:
+def _is_string(found: Any) -> bool:
     try:
         return h5py.check_string_dtype(found.dtype) is not None
     except (TypeError, ValueError):

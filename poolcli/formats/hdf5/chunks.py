@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 h5py: Any = Lazy("h5py")
 
-Unpacked = bytes | int
+Decoded = bytes | int
 Values = tuple[int, ...]
 FLETCHER32 = 3
 CHECKSUM = 4  # bytes that fletcher32 appends
@@ -44,7 +44,7 @@ SCALED_HEADER = 21  # bytes of scale-offset before the numbers
 PACKED_ATOMS = 1  # n-bit's kind for plain numbers
 
 
-def _stream(make: Callable[[], Any], data: bytes, values: Values, most: int) -> Unpacked:
+def _stream(make: Callable[[], Any], data: bytes, values: Values, most: int) -> Decoded:
     """By a decompressor of the standard library."""
     unpacker = make()
     try:
@@ -56,7 +56,7 @@ def _stream(make: Callable[[], Any], data: bytes, values: Values, most: int) -> 
     return found if unpacker.eof else b""
 
 
-def _shuffle(data: bytes, values: Values, most: int) -> Unpacked:
+def _shuffle(data: bytes, values: Values, most: int) -> Decoded:
     """Brings the bytes of each number together again; the rest at the end was never moved."""
     import numpy as np
 
@@ -68,7 +68,7 @@ def _shuffle(data: bytes, values: Values, most: int) -> Unpacked:
     return moved.T.tobytes() + data[size * count :]
 
 
-def _nbit(data: bytes, values: Values, most: int) -> Unpacked:
+def _nbit(data: bytes, values: Values, most: int) -> Decoded:
     _, whole, count, kind, size, _, bits, *_ = (*values, *[0] * 8)
     if whole:
         return data
@@ -76,7 +76,7 @@ def _nbit(data: bytes, values: Values, most: int) -> Unpacked:
     return count * size if enough else b""
 
 
-def _scale_offset(data: bytes, values: Values, most: int) -> Unpacked:
+def _scale_offset(data: bytes, values: Values, most: int) -> Decoded:
     _, _, count, _, size, *_ = (*values, *[0] * 5)
     bits = int.from_bytes(data[:4], "little")
     most_packed = SCALED_HEADER + count * bits // 8 + 1
@@ -84,7 +84,7 @@ def _scale_offset(data: bytes, values: Values, most: int) -> Unpacked:
     return count * size if whole else b""
 
 
-def _szip(data: bytes, values: Values, most: int) -> Unpacked | None:
+def _szip(data: bytes, values: Values, most: int) -> Decoded | None:
     """By HDF5's own library."""
     library, size = _library(), int.from_bytes(data[:4], "little")
     if not hasattr(library, "SZ_BufftoBuffDecompress"):
@@ -98,7 +98,7 @@ def _szip(data: bytes, values: Values, most: int) -> Unpacked | None:
     return b"" if failed else out.raw[: made.value]
 
 
-def _lzf(data: bytes, values: Values, most: int) -> Unpacked | None:
+def _lzf(data: bytes, values: Values, most: int) -> Decoded | None:
     """By h5py's own routine."""
     library = _library()
     if not hasattr(library, "lzf_decompress"):
@@ -116,7 +116,7 @@ def _library() -> Any:
     return ctypes.CDLL(h5py.h5z.__file__, use_errno=True)
 
 
-BUILT_IN: dict[int, Callable[[bytes, Values, int], Unpacked | None]] = {
+DECODERS: dict[int, Callable[[bytes, Values, int], Decoded | None]] = {
     1: partial(_stream, zlib.decompressobj), 2: _shuffle, FLETCHER32: lambda data, values, most: data[:-CHECKSUM],
     4: _szip, 5: _nbit, 6: _scale_offset, 307: partial(_stream, bz2.BZ2Decompressor), 32000: _lzf,
 }  # fmt: skip
@@ -135,27 +135,28 @@ def _blosc2_size(data: bytes, most: int) -> int:
     return int.from_bytes(data[30:38], "big") if data[2:9] == b"b2frame" else blosc_size(data, most)
 
 
-CLAIMED = {
+SIZE_IN_HEADER = {
     32001: blosc_size, 32004: _size_before_lz4, BITSHUFFLE: _size_before_lz4, 32015: zstd_size, 32026: _blosc2_size,
 }  # fmt: skip
-UNPACKING = 0x0100  # H5Z_FLAG_REVERSE
-MOST = 2**63  # larger results are negative error codes of a codec
-FILTER = ctypes.CFUNCTYPE(
+H5Z_FLAG_REVERSE = 0x0100  # H5Z_FLAG_REVERSE
+MAX_RESULT = 2**63  # larger results are negative error codes of a codec
+FilterFunc = ctypes.CFUNCTYPE(
     ctypes.c_size_t, ctypes.c_uint, ctypes.c_size_t, ctypes.POINTER(ctypes.c_uint), ctypes.c_size_t,
     ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_void_p),
 )  # fmt: skip
 
 
-class _Class(ctypes.Structure):
+class _FilterClass(ctypes.Structure):
     """H5Z_class2_t."""
 
     _fields_ = (
         ("version", ctypes.c_int), ("id", ctypes.c_int), ("encodes", ctypes.c_uint), ("decodes", ctypes.c_uint),
-        ("name", ctypes.c_char_p), ("can_apply", ctypes.c_void_p), ("set_local", ctypes.c_void_p), ("filter", FILTER),
+        ("name", ctypes.c_char_p), ("can_apply", ctypes.c_void_p), ("set_local", ctypes.c_void_p),
+        ("filter", FilterFunc),
     )  # fmt: skip
 
 
-def unpacked_by_plugin(code: int, data: bytes, values: tuple[int, ...], most: int) -> bytes | int | None:
+def decode_with_plugin(code: int, data: bytes, values: tuple[int, ...], most: int) -> bytes | int | None:
     """A chunk decoded by a filter of hdf5plugin; its length if that is more than `most`; b'' if decoding fails.
 
     None if hdf5plugin has no such filter, or its memory cannot be freed from here.
@@ -164,7 +165,7 @@ def unpacked_by_plugin(code: int, data: bytes, values: tuple[int, ...], most: in
     if filter_of is None:
         return None
     packs = code != BITSHUFFLE or any(values[4:5])
-    claimed = CLAIMED[code](data, most) if code in CLAIMED and packs else 0
+    claimed = SIZE_IN_HEADER[code](data, most) if code in SIZE_IN_HEADER and packs else 0
     if claimed > most:
         return claimed
     system = ctypes.CDLL(None)
@@ -176,8 +177,8 @@ def unpacked_by_plugin(code: int, data: bytes, values: tuple[int, ...], most: in
     ctypes.memmove(buffer, data, len(data))
     try:
         numbers = (ctypes.c_uint * len(values))(*values)
-        given = filter_of(UNPACKING, len(values), numbers, len(data), ctypes.byref(taken), ctypes.byref(buffer))
-        if not buffer or given > MOST:
+        given = filter_of(H5Z_FLAG_REVERSE, len(values), numbers, len(data), ctypes.byref(taken), ctypes.byref(buffer))
+        if not buffer or given > MAX_RESULT:
             return b""
         return ctypes.string_at(buffer, given) if given <= most else int(given)
     finally:
@@ -196,28 +197,32 @@ def _filters() -> dict[int, Callable[..., int]]:
     found: dict[int, Callable[..., int]] = {}
     for path in plugin.get_config().registered_filters.values():
         library: Any = ctypes.CDLL(path)
-        library.H5PLget_plugin_info.restype = ctypes.POINTER(_Class)
+        library.H5PLget_plugin_info.restype = ctypes.POINTER(_FilterClass)
         about = library.H5PLget_plugin_info().contents
         found[about.id] = about.filter
     return found
 
 
 Filter = tuple[int, tuple[int, ...]]  # its number and its values
-MORE = 64  # bytes that a filter may add before the next one compresses
+FILTER_OVERHEAD = 64  # bytes that a filter may add before the next one compresses
 
 
-def unpacked(where: str, data: bytes, filters: Sequence[Filter], size: int) -> bytes | None:
+def decode_chunk(where: str, data: bytes, filters: Sequence[Filter], size: int) -> bytes | None:
     """A chunk of `size` bytes, decoded; None if it is left to h5py.
 
     Raises a FileError for a chunk that is longer, shorter or damaged.
     """
-    found: Unpacked | None = data
+    found: Decoded | None = data
     for code, values in reversed(filters):
         if not isinstance(found, bytes):
             return None  # h5py will decode it
-        undo = BUILT_IN.get(code)
-        found = undo(found, values, size + MORE) if undo else unpacked_by_plugin(code, found, values, size + MORE)
-        if found == b"" or (isinstance(found, int) and found > size + MORE):
+        undo = DECODERS.get(code)
+        found = (
+            undo(found, values, size + FILTER_OVERHEAD)
+            if undo
+            else decode_with_plugin(code, found, values, size + FILTER_OVERHEAD)
+        )
+        if found == b"" or (isinstance(found, int) and found > size + FILTER_OVERHEAD):
             break
     if found is None:
         return None
@@ -244,12 +249,12 @@ def read_chunks(where: str, dataset: Any, written: Sequence[int], region: Ranges
     out = np.empty(tuple(map(len, region)), dtype)
     for part in batches(region, shape, 1):
         first = tuple(span.start - span.start % step for span, step in zip(part, shape, strict=True))
-        data, number = None, number_of(first, dataset.shape, shape)
+        data, number = None, chunk_index(first, dataset.shape, shape)
         at = bisect_left(written, number)
         if at < len(written) and written[at] == number:
             skipped, stored = dataset.id.read_direct_chunk(first)
             applied = [each for i, each in enumerate(filters) if not skipped >> i & 1]
-            data = unpacked(where, stored, applied, size)
+            data = decode_chunk(where, stored, applied, size)
         if data is not None and as_stored:
             inside = tuple(range(start, start + step) for start, step in zip(first, shape, strict=True))
             out[slices(part, region)] = np.frombuffer(data, dtype).reshape(shape)[slices(part, inside)]
@@ -258,7 +263,7 @@ def read_chunks(where: str, dataset: Any, written: Sequence[int], region: Ranges
     return out
 
 
-def number_of(first: Sequence[int], shape: Sequence[int], chunk: Sequence[int]) -> int:
+def chunk_index(first: Sequence[int], shape: Sequence[int], chunk: Sequence[int]) -> int:
     """The number of a chunk in C order, by its first element."""
     number = 0
     for place, n, step in zip(first, shape, chunk, strict=True):
@@ -266,9 +271,9 @@ def number_of(first: Sequence[int], shape: Sequence[int], chunk: Sequence[int]) 
     return number
 
 
-SMALL = 1024  # bytes that filters may add to a chunk
-COPIES = 4  # of a chunk while it is decoded: stored (up to twice as long), decoded, and inside a filter
-NUMBER = 16  # bytes for each stored chunk: its number, twice while they are sorted
+MAX_OVERHEAD = 1024  # bytes that filters may add to a chunk
+CHUNK_COPIES = 4  # of a chunk while it is decoded: stored (up to twice as long), decoded, and inside a filter
+INDEX_BYTES = 16  # bytes for each stored chunk: its number, twice while they are sorted
 
 
 def is_virtual(properties: Any) -> bool:
@@ -276,7 +281,7 @@ def is_virtual(properties: Any) -> bool:
     return bool(properties.get_layout() == h5py.h5d.VIRTUAL)
 
 
-def check_place(where: str, path: str, properties: Any, name: str, allow_external: bool) -> None:
+def check_location(where: str, path: str, properties: Any, name: str, allow_external: bool) -> None:
     """Refuses data in other files unless that is allowed, and sources that are missing or the dataset itself."""
     for i in range(properties.get_virtual_count() if is_virtual(properties) else 0):
         file, source = properties.get_virtual_filename(i), properties.get_virtual_dsetname(i)
@@ -313,12 +318,12 @@ def check_memory(
         check_expansion(where, min(stored, whole), chunk, None)
     if not filtered:
         return None, 0
-    taken = unless_negligible(COPIES * chunk + NUMBER * found.get_num_chunks())
+    taken = unless_negligible(CHUNK_COPIES * chunk + INDEX_BYTES * found.get_num_chunks())
     checks.check_memory(f"{where}: reading its chunks takes", taken, options.limit, unit="")
-    return _packed_chunks(where, found, properties.get_chunk(), chunk), taken
+    return _stored_chunks(where, found, properties.get_chunk(), chunk), taken
 
 
-def _packed_chunks(where: str, found: Any, shape: tuple[int, ...], chunk: int) -> array[int]:
+def _stored_chunks(where: str, found: Any, shape: tuple[int, ...], chunk: int) -> array[int]:
     """The sorted numbers of the stored chunks; refuses one that is far longer in the file than decoded."""
     import numpy as np
 
@@ -327,10 +332,10 @@ def _packed_chunks(where: str, found: Any, shape: tuple[int, ...], chunk: int) -
     def look(info: Any) -> None:
         nonlocal largest
         largest = max(largest, int(info.size))
-        numbers.append(number_of(info.chunk_offset, lengths, shape))
+        numbers.append(chunk_index(info.chunk_offset, lengths, shape))
 
     found.chunk_iter(look)
-    if largest > 2 * chunk + SMALL:
+    if largest > 2 * chunk + MAX_OVERHEAD:
         raise FileError(f"{where}: has a chunk of {human_bytes(chunk)} that is stored in {human_bytes(largest)}")
     np.frombuffer(numbers, np.int64).sort()  # in place
     return numbers

@@ -24,43 +24,43 @@ from poolcli.message_fields import field
 from poolcli.system.lazy_imports import need
 from poolcli.system.limits import limit_cpu_time
 
-KNOWN = (OSError, RuntimeError, KeyError, TypeError, ValueError)
+H5PY_ERRORS = (OSError, RuntimeError, KeyError, TypeError, ValueError)
 
 
-def translated(path: str) -> AbstractContextManager[None]:
+def h5py_errors(path: str) -> AbstractContextManager[None]:
     """Turns errors of h5py into a FileError of one line."""
-    return as_file_error(path, KNOWN, _said)
+    return as_file_error(path, H5PY_ERRORS, _describe)
 
 
 @contextmanager
 def reading(path: str, size: int = 0) -> Iterator[None]:
-    """As `translated`, with a CPU limit while h5py reads `size` bytes: a damaged file may send it into a loop."""
-    with limit_cpu_time(os.path.getsize(path) + size), translated(path):
+    """As `h5py_errors`, with a CPU limit while h5py reads `size` bytes: a damaged file may send it into a loop."""
+    with limit_cpu_time(os.path.getsize(path) + size), h5py_errors(path):
         yield
 
 
-def _said(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     if isinstance(error, BlockingIOError):
         return "is open in another program; close it there first"
     return f"HDF5 cannot read or write it: {error_text(error).strip(QUOTES)}"
 
 
-MOST_GROUPS = 100_000
-MOST_HOPS = 100  # soft links that are followed
+MAX_GROUPS = 100_000
+MAX_SOFT_LINKS = 100  # soft links that are followed
 
 
-def text_of(name: bytes) -> str:
+def decode_name(name: bytes) -> str:
     return name.decode("utf-8", "surrogateescape")
 
 
-def bytes_of(name: str) -> bytes:
+def encode_name(name: str) -> bytes:
     return name.encode("utf-8", "surrogateescape")
 
 
-def find(root: Any, key: str, where: str, allow_external: bool) -> Any:
+def find_object(root: Any, key: str, where: str, allow_external: bool) -> Any:
     """The object called `key`, None if there is none; refuses a link to another file anywhere on the way."""
     here, hops = root, 0
-    waiting = _steps(bytes_of(key))
+    waiting = _reversed_parts(encode_name(key))
     while waiting:
         name = waiting.pop()
         link = _link(here, name)
@@ -70,29 +70,29 @@ def find(root: Any, key: str, where: str, allow_external: bool) -> Any:
             here = h5py.h5o.open(here, name)
         elif link == h5py.h5l.TYPE_SOFT:
             hops += 1
-            if hops > MOST_HOPS:
+            if hops > MAX_SOFT_LINKS:
                 raise FileError(f"{where}: is a circular link")
             target = here.links.get_val(name)
             here = h5py.h5o.open(here, b"/") if target.startswith(b"/") else here
-            waiting += _steps(target)
+            waiting += _reversed_parts(target)
         elif link == h5py.h5l.TYPE_EXTERNAL and allow_external:
             here = h5py.h5o.open(here, name)
         elif link == h5py.h5l.TYPE_EXTERNAL:
-            other = text_of(here.links.get_val(name)[0])
+            other = decode_name(here.links.get_val(name)[0])
             raise FileError(f"{where}: is a link to the file {other}; {field('allow_external')} follows it")
         else:
             raise FileError(f"{where}: is a link of a kind that poolcli does not know")
     return here
 
 
-def above(root: Any, key: str) -> Iterator[tuple[str, Any]]:
+def parent_groups(root: Any, key: str) -> Iterator[tuple[str, Any]]:
     """The root and the groups above `key`, by name, as far as hard links lead."""
     here, path = root, "/"
-    waiting = _steps(bytes_of(key))
+    waiting = _reversed_parts(encode_name(key))
     yield path, here
     while len(waiting) > 1 and _link(here, waiting[-1]) == h5py.h5l.TYPE_HARD:
         name = waiting.pop()
-        here, path = h5py.h5o.open(here, name), f"{path}{text_of(name)}/"
+        here, path = h5py.h5o.open(here, name), f"{path}{decode_name(name)}/"
         yield path, here
 
 
@@ -106,19 +106,19 @@ def walk(root: Any) -> Iterator[tuple[str, Any]]:
     while waiting:
         prefix, group = waiting.pop()
         address = h5py.h5o.get_info(group).addr
-        if address in seen or len(seen) > MOST_GROUPS:
+        if address in seen or len(seen) > MAX_GROUPS:
             continue
         seen.add(address)
         groups = []
         for name in sorted(group):
             if _link(group, name) != h5py.h5l.TYPE_HARD:
-                yield f"{prefix}{text_of(name)}", None
+                yield f"{prefix}{decode_name(name)}", None
                 continue
             child = h5py.h5o.open(group, name)
             if isinstance(child, h5py.h5g.GroupID):
-                groups.append((f"{prefix}{text_of(name)}/", child))
+                groups.append((f"{prefix}{decode_name(name)}/", child))
             elif isinstance(child, h5py.h5d.DatasetID):
-                yield f"{prefix}{text_of(name)}", child
+                yield f"{prefix}{decode_name(name)}", child
         waiting.extend(reversed(groups))
 
 
@@ -129,15 +129,15 @@ def _link(group: Any, name: bytes) -> int | None:
     return int(group.links.get_info(name).type) if group.links.exists(name) else None
 
 
-def _steps(path: bytes) -> list[bytes]:
+def _reversed_parts(path: bytes) -> list[bytes]:
     """The names in a path, the last one first."""
     return [name for name in reversed(path.split(b"/")) if name not in (b"", b".")]
 
 
-KEPT_BY_H5PY = (1, 2, 3, 4, 32000)  # gzip, shuffle, fletcher32, szip, lzf
+H5PY_FILTERS = (1, 2, 3, 4, 32000)  # gzip, shuffle, fletcher32, szip, lzf
 # Filters of hdf5plugin that are kept: bzip2, Blosc, LZ4, Bitshuffle, ZFP, Zstandard, Blosc2. Others round, or change
 # arrays of some shapes, as that of JPEG-LS does with four axes.
-KEPT_BY_PLUGIN = (307, 32001, 32004, 32008, 32013, 32015, 32026)
+PLUGIN_FILTERS = (307, 32001, 32004, 32008, 32013, 32015, 32026)
 
 
 def storage_of(dataset: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -164,14 +164,14 @@ def storage_of(dataset: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
         options = _plugin_options(code, values)
         if options and "compression" not in stored:
             stored |= options
-        elif code not in KEPT_BY_H5PY:
+        elif code not in H5PY_FILTERS:
             lost.append(name.decode("utf-8", "replace") or str(code))
     return stored, (f"stored without the filter {join_names(lost)}",) if lost else ()
 
 
 def _plugin_options(code: int, values: tuple[int, ...]) -> dict[str, Any]:
     """A filter of hdf5plugin as arguments of `create_dataset`; {} if it cannot be asked for, or may change values."""
-    if code not in KEPT_BY_PLUGIN:
+    if code not in PLUGIN_FILTERS:
         return {}
     try:
         (plugin,) = need("hdf5plugin", why="filters")
@@ -180,36 +180,36 @@ def _plugin_options(code: int, values: tuple[int, ...]) -> dict[str, Any]:
         return {}
 
 
-COPIES_OF_TEXT = 3  # of each string of an attribute while it is read
+STRING_COPIES = 3  # of each string of an attribute while it is read
 # Older formats with the same suffixes, by their first bytes, and what to do about them.
-OLDER = {
+OTHER_FORMATS = {
     b"CDF": ", but one of classic netCDF; convert it with: nccopy -k nc4 OLD.nc NEW.nc",
     b"MATLAB 5": ", but a MATLAB v5 file, and only v7.3 is supported; save it with: save('NEW.mat', '-v7.3')",
 }
 
 
 @contextmanager
-def opened_root(path: str) -> Iterator[Any]:
+def open_root(path: str) -> Iterator[Any]:
     """Opens a file; yields its root group."""
     with open(path, "rb") as stream:  # the system's own message for a missing or forbidden file
-        start = stream.read(max(map(len, OLDER)))
+        start = stream.read(max(map(len, OTHER_FORMATS)))
     with ExitStack() as stack:
         with reading(path):
             if not h5py.is_hdf5(path):
-                remedy = next((remedy for magic, remedy in OLDER.items() if start.startswith(magic)), "")
+                remedy = next((remedy for magic, remedy in OTHER_FORMATS.items() if start.startswith(magic)), "")
                 raise FileError(f"{path}: is not an HDF5 file{remedy}")
             root = stack.enter_context(h5py.File(path, "r"))["/"].id
         yield root
 
 
-def texts_fit(path: str, count: int, options: ReadOptions) -> bool:
+def strings_fit(path: str, count: int, options: ReadOptions) -> bool:
     """Whether so many strings take no more memory than the limit: a file can store one string for all of them.
 
     Each counts as long as the file, but as 1 MiB at most: HDF5 tells no lengths before it reads. A single one always
     fits.
     """
     limit = memory_limit_of(path, options.limit, options.allowed)
-    longest = COPIES_OF_TEXT * min(os.path.getsize(path), SMALL_FILE)
+    longest = STRING_COPIES * min(os.path.getsize(path), SMALL_FILE)
     return limit is None or count * longest <= max(limit, longest)
 
 
@@ -227,7 +227,7 @@ class Attributes(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if name in self._found:
             stored = self._found.get_id(name)
-            if stored.dtype.hasobject and not texts_fit(self.path, prod(stored.shape or ()), self.options):
+            if stored.dtype.hasobject and not strings_fit(self.path, prod(stored.shape or ()), self.options):
                 raise OSError(f"the attribute {name} may take more memory than the limit")
         return self._found[name]
 

@@ -18,28 +18,31 @@ from poolcli.formats.cf import NOT_A_VARIABLE, conflict_note, same_values
 from poolcli.formats.checks import byte_count, human_bytes, join_names
 from poolcli.formats.files import fingerprint_of
 from poolcli.formats.hdf5.chunks import h5py
-from poolcli.formats.hdf5.gate import bytes_of, find, opened_root, reading, translated
+from poolcli.formats.hdf5.gate import encode_name, find_object, h5py_errors, open_root, reading
 from poolcli.formats.names import array_names
 from poolcli.formats.records import CallbackWriter, NamedArray, RegionWriter, Scale, Source, Spec, WriteOptions, slices
 from poolcli.message_fields import field
 
-PLAIN = re.compile(r"[\w-]+")
-ROOM = 2**20  # bytes for names, attributes and the index of chunks
+PLAIN_NAME = re.compile(r"[\w-]+")
+FILE_OVERHEAD = 2**20  # bytes for names, attributes and the index of chunks
 
 
 @contextmanager
-def added_to(path: str, more: int) -> Iterator[Any]:
+def open_copy(path: str, more: int) -> Iterator[Any]:
     """Opens a copy of the file for `more` bytes, which then replaces the file atomically, or is removed on an error."""
     with atomic_file(path, overwrite=True) as part:
         before = fingerprint_of(path)
-        needed, free = before.size + more + ROOM, shutil.disk_usage(os.path.dirname(os.path.realpath(path))).free
+        needed, free = (
+            before.size + more + FILE_OVERHEAD,
+            shutil.disk_usage(os.path.dirname(os.path.realpath(path))).free,
+        )
         if free < needed:  # HDF5 crashes the process when the disk is full
             raise FileError(
                 f"{path}: no space left on device: a copy with the new array needs {human_bytes(needed)}, "
                 f"{human_bytes(free)} are free"
             )
         shutil.copyfile(path, part)
-        with translated(path), h5py.File(part, "r+") as file:
+        with h5py_errors(path), h5py.File(part, "r+") as file:
             yield file
         if fingerprint_of(path) != before:
             raise FileError(f"{path}: changed while a dataset was added; run again when nothing writes to it")
@@ -47,20 +50,20 @@ def added_to(path: str, more: int) -> Iterator[Any]:
 
 def contains(source: Source) -> bool:
     """Whether the file has an object or a link of this name."""
-    *groups, last = _steps(str(source.key))
-    with opened_root(source.path) as root, reading(source.path):
-        group = find(root, "/".join(groups), str(source), False) if groups else root
-        return isinstance(group, h5py.h5g.GroupID) and bool(group.links.exists(bytes_of(last)))
+    *groups, last = _parts(str(source.key))
+    with open_root(source.path) as root, reading(source.path):
+        group = find_object(root, "/".join(groups), str(source), False) if groups else root
+        return isinstance(group, h5py.h5g.GroupID) and bool(group.links.exists(encode_name(last)))
 
 
-def place_of(file: Any, path: str, key: str) -> tuple[Any, bytes]:
+def resolve_name(file: Any, path: str, key: str) -> tuple[Any, bytes]:
     """The group for an object of this name, and its name there as bytes, which need not be UTF-8."""
-    *groups, last = map(bytes_of, _steps(key))
+    *groups, last = map(encode_name, _parts(key))
     group = file
     for name in groups:
         if not group.id.links.exists(name):
             group = group.create_group(name)
-        elif is_own(group, name) and isinstance(group[name], h5py.Group):
+        elif is_hard_link(group, name) and isinstance(group[name], h5py.Group):
             group = group[name]
         else:
             raise FileError(f"{path}:/{key}: leads through something that is not a group; choose another name")
@@ -73,17 +76,17 @@ def remove_existing(group: Any, name: bytes, where: str, overwrite: bool) -> Non
         return
     if not overwrite:
         raise RequestError(f"{where} exists; use {field('overwrite')} or another name")
-    if not is_own(group, name) or not isinstance(group[name], h5py.Dataset):
+    if not is_hard_link(group, name) or not isinstance(group[name], h5py.Dataset):
         raise FileError(f"{where}: is a group or a link, which a dataset cannot replace; choose another name")
     del group[name]
 
 
-def is_own(group: Any, name: bytes) -> bool:
+def is_hard_link(group: Any, name: bytes) -> bool:
     """Whether the name is a hard link."""
     return bool(group.id.links.get_info(name).type == h5py.h5l.TYPE_HARD)
 
 
-def _steps(key: str) -> list[str]:
+def _parts(key: str) -> list[str]:
     return [name for name in key.split("/") if name not in ("", ".")]
 
 
@@ -91,11 +94,11 @@ def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tup
     """Writes datasets (`data` without a name) with the attributes and the storage of the inputs'."""
     names = array_names(path, [each.spec.key for each in arrays])
     if _is_added_to(path, options):
-        with added_to(path, sum(each.array.nbytes for each in arrays)) as file:
-            return _filled(file, path, names, arrays, options)
+        with open_copy(path, sum(each.array.nbytes for each in arrays)) as file:
+            return _write_all(file, path, names, arrays, options)
     # Made in memory, because HDF5 crashes the process when the disk is full.
-    with translated(path), h5py.File("made in memory", "w", driver="core", backing_store=False) as file:
-        notes = _filled(file, path, names, arrays, options)
+    with h5py_errors(path), h5py.File("made in memory", "w", driver="core", backing_store=False) as file:
+        notes = _write_all(file, path, names, arrays, options)
         file.flush()
         image = file.id.get_file_image()
     with atomic_stream(path, options.overwrite) as stream:
@@ -103,14 +106,14 @@ def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tup
     return notes
 
 
-def _filled(
+def _write_all(
     file: Any, path: str, names: Sequence[str], arrays: Sequence[NamedArray], options: WriteOptions
 ) -> tuple[str, ...]:
     import numpy as np
 
     notes: list[str] = []
     for name, each in zip(names, arrays, strict=True):
-        dataset, lost = _create(file, path, name, each.spec, options)
+        dataset, lost = _create_array(file, path, name, each.spec, options)
         dataset[...] = np.ascontiguousarray(each.array)
         notes += lost
     return tuple(dict.fromkeys(notes))
@@ -122,12 +125,12 @@ def open_writer(path: str, spec: Spec, options: WriteOptions) -> Iterator[Region
     (name,) = array_names(path, [spec.key])
     with ExitStack() as stack:
         if _is_added_to(path, options):
-            file = stack.enter_context(added_to(path, byte_count(spec.shape, DTYPES[spec.dtype].itemsize)))
+            file = stack.enter_context(open_copy(path, byte_count(spec.shape, DTYPES[spec.dtype].itemsize)))
         else:
             part = stack.enter_context(atomic_file(path, options.overwrite))
-            stack.enter_context(translated(path))
+            stack.enter_context(h5py_errors(path))
             file = stack.enter_context(h5py.File(part, "w"))
-        dataset, notes = _create(file, path, name, spec, options)
+        dataset, notes = _create_array(file, path, name, spec, options)
         yield CallbackWriter(lambda region, array: dataset.__setitem__(slices(region), array), notes)
 
 
@@ -135,29 +138,29 @@ def _is_added_to(path: str, options: WriteOptions) -> bool:
     return options.append and os.path.lexists(path)
 
 
-def _create(file: Any, path: str, key: str, spec: Spec, options: WriteOptions) -> tuple[Any, tuple[str, ...]]:
+def _create_array(file: Any, path: str, key: str, spec: Spec, options: WriteOptions) -> tuple[Any, tuple[str, ...]]:
     """The empty dataset with its metadata, and notes on what cannot be kept.
 
     A file that it is added to keeps the attributes of its own groups.
     """
     import numpy as np
 
-    metadata, lost, others, above = spec.metadata, list[str](), list[str](), _steps(key)[:-1]
+    metadata, lost, others, above = spec.metadata, list[str](), list[str](), _parts(key)[:-1]
     is_partly = metadata.zarr_storage and any(
         each.scales for each in metadata.dimensions
     )  # netCDF needs scales of all axes
-    group, name = place_of(file, path, key)
+    group, name = resolve_name(file, path, key)
     if options.append:
         remove_existing(group, name, f"{path}:{spec.key}", options.overwrite)
-    dataset, notes = _stored(group, name, spec)
-    _add(dataset.attrs, metadata.attributes, dataset.dtype, lost)
+    dataset, notes = _create_dataset(group, name, spec)
+    _add_attributes(dataset.attrs, metadata.attributes, dataset.dtype, lost)
     for place, attributes in () if options.append else metadata.groups.items():
-        _add(file[bytes_of(place)].attrs, attributes, None, lost)
+        _add_attributes(file[encode_name(place)].attrs, attributes, None, lost)
     for i, (axis, dimension) in enumerate(zip(dataset.dims, metadata.dimensions, strict=False)):
         if dimension.label:
             axis.label = dimension.label
         scales = dict(dimension.scales)
-        if is_partly and not scales and PLAIN.fullmatch(dimension.label):
+        if is_partly and not scales and PLAIN_NAME.fullmatch(dimension.label):
             empty = Scale(np.zeros(spec.shape[i], ">f4"), NOT_A_VARIABLE, {})
             scales["/".join([*above, dimension.label])] = empty
         for key, scale in scales.items():
@@ -176,7 +179,7 @@ def _create(file: Any, path: str, key: str, spec: Spec, options: WriteOptions) -
     return dataset, (*metadata.notes, *notes)
 
 
-def _stored(group: Any, name: bytes, spec: Spec) -> tuple[Any, tuple[str, ...]]:
+def _create_dataset(group: Any, name: bytes, spec: Spec) -> tuple[Any, tuple[str, ...]]:
     """The empty dataset, stored like the input's as far as possible."""
     import numpy as np
 
@@ -236,7 +239,7 @@ def _bounds(file: Any, path: str, scale: Scale, owner: Any, lost: list[str]) -> 
         vertices = Scale(np.zeros(each.values.shape[-1], ">f4"), NOT_A_VARIABLE, {})
         made = _scale(file, path, each.title, vertices, lost)
         if not refused and made is not None:
-            (*_, last) = file[bytes_of(key)].dims
+            (*_, last) = file[encode_name(key)].dims
             last.attach_scale(made)
     return others
 
@@ -244,12 +247,12 @@ def _bounds(file: Any, path: str, scale: Scale, owner: Any, lost: list[str]) -> 
 def _shared(file: Any, path: str, key: str, scale: Scale, lost: list[str]) -> tuple[Any, bool]:
     """The dataset of a name and whether it is new, None if one of that name has other values."""
     (checked,) = array_names(path, [key])
-    group, name = place_of(file, path, checked)
+    group, name = resolve_name(file, path, checked)
     if not group.id.links.exists(name):
         made = group.create_dataset(name, data=scale.values)
-        _add(made.attrs, scale.attributes, made.dtype, lost)
+        _add_attributes(made.attrs, scale.attributes, made.dtype, lost)
         return made, True
-    if not is_own(group, name):
+    if not is_hard_link(group, name):
         return None, False
     found = group[name]
     is_text = isinstance(found, h5py.Dataset) and h5py.check_string_dtype(found.dtype) is not None
@@ -258,7 +261,7 @@ def _shared(file: Any, path: str, key: str, scale: Scale, lost: list[str]) -> tu
     return (found if same else None), False
 
 
-def _add(target: Any, attributes: Mapping[str, Any], dtype: Any, lost: list[str]) -> None:
+def _add_attributes(target: Any, attributes: Mapping[str, Any], dtype: Any, lost: list[str]) -> None:
     """Adds attributes; nodata values get the type of the dataset, as netCDF requires."""
     import numpy as np
 

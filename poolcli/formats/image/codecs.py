@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from poolcli.errors import FileError
-from poolcli.formats.image.modes import is_of
-from poolcli.formats.image.pages import refuse_memory
+from poolcli.formats.image.modes import has_mode
+from poolcli.formats.image.pages import check_image_memory
 from poolcli.system.lazy_imports import Lazy, installed, need
 
 if TYPE_CHECKING:
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 pil: Any = Lazy("PIL.Image")
 
-ALONE, END = (0x01, 0xD8), 0xD9  # markers without a segment, and the last one
-FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-ARITHMETIC = 0xC9  # the first of the frames with arithmetic coding
-FILL = 0xFF  # any number of these bytes may precede a marker
-DECODED = ("L", "RGB")  # modes of JPEG that are decoded here
+STANDALONE, EOI = (0x01, 0xD8), 0xD9  # markers without a segment, and the last one
+SOF = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+SOF9 = 0xC9  # the first of the frames with arithmetic coding
+FILL_BYTE = 0xFF  # any number of these bytes may precede a marker
+JPEG_MODES = ("L", "RGB")  # modes of JPEG that are decoded here
 # In coded pixels 255 is followed by 0, by the number of a restart interval, or by fill bytes.
 MARKER = re.compile(rb"\xff([^\x00\xd0-\xd7\xff])")
 
@@ -43,13 +43,13 @@ def decode(image: Image, mode: str, path: str) -> NDArray[Any] | None:
 
     None where they are left to Pillow, which also reports what is wrong.
     """
-    is_jpeg = image.format == "JPEG" and image.mode in DECODED and _has_turbo()
+    is_jpeg = image.format == "JPEG" and image.mode in JPEG_MODES and _shares_libjpeg_turbo()
     plain = image.mode == mode and [tile.args for tile in getattr(image, "tile", ())] == [mode]
     is_png = image.format == "PNG" and plain and getattr(image, "n_frames", 1) == 1 and installed("imagecodecs")
     if not (is_jpeg or is_png):
         return None
     data = Path(path).read_bytes()
-    if is_jpeg and not is_whole_jpeg(data):  # libjpeg would fill the rest with grey
+    if is_jpeg and not is_complete_jpeg(data):  # libjpeg would fill the rest with grey
         return None
     (imagecodecs,) = need("imagecodecs", why=WHY_READ)
     try:
@@ -58,10 +58,10 @@ def decode(image: Image, mode: str, path: str) -> NDArray[Any] | None:
         raise
     except Exception:  # Pillow finds the same fault, and reports it
         return None
-    return pixels if is_of(image.mode, pixels, image.size) else None
+    return pixels if has_mode(image.mode, pixels, image.size) else None
 
 
-def refuse_other_bits(path: str, stream: BinaryIO) -> None:
+def check_jpeg_precision(path: str, stream: BinaryIO) -> None:
     """Refuses a JPEG whose samples do not have 8 bits, which Pillow only calls unidentified."""
     frame = jpeg_frame(stream)
     if frame and frame.bits != 8:
@@ -82,7 +82,7 @@ class Frame(NamedTuple):
     @property
     def is_arithmetic(self) -> bool:
         """Whether the pixels are coded arithmetically, so that a byte may hold any number of them."""
-        return self.kind >= ARITHMETIC
+        return self.kind >= SOF9
 
 
 def jpeg_frame(stream: BinaryIO) -> Frame | None:
@@ -90,26 +90,26 @@ def jpeg_frame(stream: BinaryIO) -> Frame | None:
     at = 2
     while len(head := _read_at(stream, at, 9)) == 9 and head[0] == 0xFF:
         kind, length = head[1], int.from_bytes(head[2:4], "big")
-        if kind in FRAMES:
+        if kind in SOF:
             return Frame(kind, *struct.unpack(">BHH", head[4:]))
-        at += 1 if kind == FILL else max(length, 2) + 2
+        at += 1 if kind == FILL_BYTE else max(length, 2) + 2
     return None
 
 
-def is_whole_jpeg(data: bytes) -> bool:
+def is_complete_jpeg(data: bytes) -> bool:
     """Whether the segments of a JPEG follow each other up to its end marker."""
     at = 2
     while found := MARKER.search(data, at):
         kind, at = found[1][0], found.end()
-        if kind == END:
+        if kind == EOI:
             return True
-        if kind not in ALONE:
+        if kind not in STANDALONE:
             at += max(2, int.from_bytes(data[at : at + 2], "big"))
     return False
 
 
 @cache
-def _has_turbo() -> bool:
+def _shares_libjpeg_turbo() -> bool:
     """Whether imagecodecs and Pillow decode JPEG by the same library."""
     if not installed("imagecodecs"):
         return False
@@ -122,15 +122,15 @@ HEADER = 25  # bytes of the first chunk
 # zlib's level for PNG: a third of the time of 6, Pillow's default, for 0.1 % more bytes of a photograph.
 LEVEL = 4
 PIXEL_NAMES = ("bbox", "interlace", "transparency")  # keys of Pillow's `info` that decide about pixels
-PIXELS = (b"IHDR", b"IDAT", b"IEND")
-DRAWN = (*PIXELS, b"PLTE", b"tRNS", b"acTL", b"fcTL", b"fdAT")  # chunks that make up the pixels
+CRITICAL_CHUNKS = (b"IHDR", b"IDAT", b"IEND")
+PIXEL_CHUNKS = (*CRITICAL_CHUNKS, b"PLTE", b"tRNS", b"acTL", b"fcTL", b"fdAT")  # chunks that make up the pixels
 COLOUR_CHUNKS = (b"cHRM", b"cICP", b"gAMA", b"sRGB")  # kept as they are
-OF_PILLOW = (b"eXIf", b"iCCP", b"iTXt", b"pHYs", b"tEXt", b"zTXt")  # kept as Pillow reads them
+PILLOW_CHUNKS = (b"eXIf", b"iCCP", b"iTXt", b"pHYs", b"tEXt", b"zTXt")  # kept as Pillow reads them
 WHY_READ = "has colour of 16 bits a channel, or numbers, that Pillow cannot read without loss; install what can"
 WHY_WRITE = "16 bits a channel, or numbers, which Pillow cannot write; install what can"
 
 
-def read(path: str, decoder: str) -> NDArray[Any]:
+def decode_all_bits(path: str, decoder: str) -> NDArray[Any]:
     """The pixels as H, W, C by a decoder of imagecodecs, or all bits of page 1 of a HEIC by pillow_heif.
 
     With an alpha channel if a PNG has a transparent colour.
@@ -164,11 +164,11 @@ def encode_png(path: str, pixels: NDArray[Any], options: Mapping[str, Any]) -> b
     data: bytes = imagecodecs.png_encode(pixels, level=LEVEL)
     beside = io.BytesIO()
     pil.new("RGB", (1, 1)).save(beside, "PNG", **options)
-    others = b"".join(beside.getvalue()[at:end] for kind, at, end in png_chunks(beside) if kind not in PIXELS)
+    others = b"".join(beside.getvalue()[at:end] for kind, at, end in png_chunks(beside) if kind not in CRITICAL_CHUNKS)
     return data[: SIGNATURE + HEADER] + others + data[SIGNATURE + HEADER :]
 
 
-def take_out_texts(path: str, image: Any) -> Mapping[str, Any]:
+def pop_texts(path: str, image: Any) -> Mapping[str, Any]:
     """Removes the texts of a PNG from `info`, where Pillow puts them under their own names, and returns them.
 
     A text under a name that decides about pixels is refused.
@@ -183,7 +183,7 @@ def take_out_texts(path: str, image: Any) -> Mapping[str, Any]:
     return found
 
 
-def without_pixels(path: str) -> Image:
+def metadata_image(path: str) -> Image:
     """An image of one pixel with the metadata of a PNG.
 
     Some of it may follow the pixels; of the file itself Pillow would decode all of them first.
@@ -192,13 +192,13 @@ def without_pixels(path: str) -> Image:
     pil.new("L", (1, 1)).save(small, "PNG")
     data, end = small.getvalue(), -12  # of the last chunk, which is empty
     with open(path, "rb") as stream:
-        others = [(at, after - at) for kind, at, after in png_chunks(stream) if kind not in DRAWN]
+        others = [(at, after - at) for kind, at, after in png_chunks(stream) if kind not in PIXEL_CHUNKS]
         chunks = b"".join(_read_at(stream, *place) for place in others)
     image: Image = pil.open(io.BytesIO(data[:end] + chunks + data[end:]))
     return image
 
 
-def png_parts(stream: BinaryIO, kinds: Sequence[bytes]) -> dict[bytes, bytes]:
+def first_chunks(stream: BinaryIO, kinds: Sequence[bytes]) -> dict[bytes, bytes]:
     """The data of the first chunk of each of these kinds."""
     found: dict[bytes, bytes] = {}
     for kind, at, end in png_chunks(stream):
@@ -207,10 +207,10 @@ def png_parts(stream: BinaryIO, kinds: Sequence[bytes]) -> dict[bytes, bytes]:
     return found
 
 
-def other_chunks(stream: BinaryIO) -> list[str]:
+def unknown_chunks(stream: BinaryIO) -> list[str]:
     """The names of the chunks of a PNG that are neither read nor kept."""
     kinds = dict.fromkeys(kind for kind, _, _ in png_chunks(stream))
-    return [kind.decode("latin-1") for kind in kinds if kind not in (*DRAWN, *COLOUR_CHUNKS, *OF_PILLOW)]
+    return [kind.decode("latin-1") for kind in kinds if kind not in (*PIXEL_CHUNKS, *COLOUR_CHUNKS, *PILLOW_CHUNKS)]
 
 
 def png_chunks(stream: BinaryIO) -> Iterator[tuple[bytes, int, int]]:
@@ -227,11 +227,11 @@ def _read_at(stream: BinaryIO, place: int, count: int) -> bytes:
     return stream.read(count)
 
 
-SCREEN = 13  # bytes of the signature and the screen descriptor of a GIF
+GIF_HEADER = 13  # bytes of the signature and the screen descriptor of a GIF
 EXTENSION, FRAME = b"\x21", b"\x2c"
 
 
-def refuse_wide_gif_frames(path: str, stream: BinaryIO) -> int:
+def check_gif_frames(path: str, stream: BinaryIO) -> int:
     """The pixels of a GIF; refuses frames that reach beyond it, for which Pillow allocates memory unasked."""
     stream.seek(6)
     screen: tuple[int, int] = struct.unpack("<HH", stream.read(4).ljust(4, b"\0"))
@@ -248,9 +248,9 @@ def refuse_wide_gif_frames(path: str, stream: BinaryIO) -> int:
 
 def _gif_parts(stream: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
     """The kind and the first bytes of each frame and extension, up to any damage; its blocks come next."""
-    stream.seek(SCREEN - 3)
+    stream.seek(GIF_HEADER - 3)
     (flags,) = stream.read(1) or b"\0"
-    stream.seek(SCREEN + _colours(flags))
+    stream.seek(GIF_HEADER + _colour_table_size(flags))
     while kind := stream.read(1):
         if kind not in (EXTENSION, FRAME):
             return
@@ -258,7 +258,7 @@ def _gif_parts(stream: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
         if kind == FRAME:
             if len(head) < 9:
                 return
-            stream.seek(_colours(head[8]) + 1, 1)
+            stream.seek(_colour_table_size(head[8]) + 1, 1)
         place = stream.tell()
         yield kind, head
         stream.seek(place)
@@ -272,14 +272,16 @@ def _gif_sizes(stream: BinaryIO) -> Iterator[int]:
         yield size
 
 
-def _colours(flags: int) -> int:
+def _colour_table_size(flags: int) -> int:
     """The bytes of a colour table."""
     return 3 << (flags & 7) + 1 if flags & 0x80 else 0
 
 
-ICC_SIGN, XMP_SIGN = b"\x21\xff\x0bICCRGBG1012", b"\x21\xff\x0bXMP DataXMP"  # of application extensions of a GIF
+GIF_ICC, GIF_XMP = b"\x21\xff\x0bICCRGBG1012", b"\x21\xff\x0bXMP DataXMP"  # of application extensions of a GIF
 LOOPS = (b"NETSCAPE2.0", b"ANIMEXTS1.0")  # extensions that say how often an animation is repeated
-XMP_END = b"\x01" + bytes(range(255, -1, -1)) + b"\0"  # by which a reader of blocks ends, wherever in the text it is
+GIF_XMP_TRAILER = (
+    b"\x01" + bytes(range(255, -1, -1)) + b"\0"
+)  # by which a reader of blocks ends, wherever in the text it is
 
 
 def gif_profiles(path: str) -> dict[str, Any]:
@@ -288,19 +290,19 @@ def gif_profiles(path: str) -> dict[str, Any]:
     others = dict[str, None]()
     with open(path, "rb") as stream:
         for kind, head in _gif_parts(stream):
-            if kind + head != ICC_SIGN[:2]:
+            if kind + head != GIF_ICC[:2]:
                 continue
-            sign, begin = ICC_SIGN[:2] + stream.read(len(ICC_SIGN) - 2), stream.tell()
-            if sign == ICC_SIGN and "icc_profile" not in found:
+            sign, begin = GIF_ICC[:2] + stream.read(len(GIF_ICC) - 2), stream.tell()
+            if sign == GIF_ICC and "icc_profile" not in found:
                 found["icc_profile"] = b"".join(stream.read(size) for size in _gif_sizes(stream))
-            elif sign == XMP_SIGN and "xmp" not in found:  # text, of which any byte may be taken for a size
+            elif sign == GIF_XMP and "xmp" not in found:  # text, of which any byte may be taken for a size
                 for size in _gif_sizes(stream):
                     stream.seek(size, 1)
                 length = stream.tell() - begin
                 stream.seek(begin)
-                text, end, _ = stream.read(length).partition(XMP_END[:3])
+                text, end, _ = stream.read(length).partition(GIF_XMP_TRAILER[:3])
                 found |= {"xmp": text} if text and end else {}
-            elif sign not in (ICC_SIGN, XMP_SIGN) and sign[3:] not in LOOPS:
+            elif sign not in (GIF_ICC, GIF_XMP) and sign[3:] not in LOOPS:
                 others[sign[3:].decode("latin-1")] = None
     return found | ({"others": [f"GIF extensions {', '.join(others)}"]} if others else {})
 
@@ -310,14 +312,14 @@ def with_gif_profiles(data: bytes, kept: Mapping[str, Any]) -> bytes:
     profile, more = kept.get("icc_profile", b""), b""
     if profile:
         parts = (profile[at : at + 255] for at in range(0, len(profile), 255))
-        more += ICC_SIGN + b"".join(bytes([len(part)]) + part for part in parts) + b"\0"
+        more += GIF_ICC + b"".join(bytes([len(part)]) + part for part in parts) + b"\0"
     if "xmp" in kept:
-        more += XMP_SIGN + kept["xmp"] + XMP_END
-    place = SCREEN + _colours(data[SCREEN - 3])
+        more += GIF_XMP + kept["xmp"] + GIF_XMP_TRAILER
+    place = GIF_HEADER + _colour_table_size(data[GIF_HEADER - 3])
     return b"GIF89a" + data[6:place] + more + data[place:] if more else data
 
 
-LOSSY = b"VP8 "  # a chunk of WebP
+LOSSY_CHUNK = b"VP8 "  # a chunk of WebP
 FRAME_HEADER = 16  # bytes before the chunks of an animation's frame
 
 
@@ -327,13 +329,13 @@ def is_lossy_webp(path: str) -> bool:
     with open(path, "rb") as stream:
         while len(head := _read_at(stream, at, 8)) == 8:
             kind, size = head[:4], struct.unpack("<I", head[4:])[0]
-            if kind in (LOSSY, b"VP8L"):
-                return kind == LOSSY
+            if kind in (LOSSY_CHUNK, b"VP8L"):
+                return kind == LOSSY_CHUNK
             at += 8 + (FRAME_HEADER if kind == b"ANMF" else size + size % 2)
     return False
 
 
-PIXELS_OF_WEBP = (LOSSY, b"VP8L", b"VP8X", b"ALPH", b"ANIM", b"ANMF")
+PIXELS_OF_WEBP = (LOSSY_CHUNK, b"VP8L", b"VP8X", b"ALPH", b"ANIM", b"ANMF")
 OF_WEBP = (b"EXIF", b"ICCP", b"XMP ")  # kept as Pillow reads them
 
 
@@ -382,7 +384,7 @@ def open_bit_fields(path: str, stream: BinaryIO, most_pixels: int, limit: int | 
     import numpy as np
 
     stream.seek(0)
-    refuse_memory(path, BMP_MEMORY * os.path.getsize(path), limit)
+    check_image_memory(path, BMP_MEMORY * os.path.getsize(path), limit)
     data = stream.read()
     start, header, width, height, _, bits = struct.unpack_from("<IIiiHH", data, 10)
     masks = struct.unpack_from("<3I", data, BMP_HEADER + 40)

@@ -29,9 +29,9 @@ class Curve(NamedTuple):
 
 SRGB = Curve("sRGB curve", 2.4, 1 / 1.055, 0.055 / 1.055, 1 / 12.92, 0.04045)  # IEC 61966-2-1
 BT709 = Curve("curve of BT.709", 1 / 0.45, 1 / 1.099, 0.099 / 1.099, 1 / 4.5, 0.081)
-SRGB_GAMMA, NEAR = 1 / 2.2, 0.001  # with a gAMA chunk near this value PNG files mean sRGB
+SRGB_GAMMA, GAMMA_TOLERANCE = 1 / 2.2, 0.001  # with a gAMA chunk near this value PNG files mean sRGB
 # Transfer characteristics of a cICP chunk (ITU-T H.273).
-TRANSFERS = {1: BT709, 4: Curve("gamma 2.2", 2.2), 5: Curve("gamma 2.8", 2.8), 6: BT709, 8: Curve("no curve"),
+CICP_CURVES = {1: BT709, 4: Curve("gamma 2.2", 2.2), 5: Curve("gamma 2.8", 2.8), 6: BT709, 8: Curve("no curve"),
              13: SRGB, 14: BT709, 15: BT709}  # fmt: skip
 
 
@@ -43,42 +43,44 @@ def curve_of(info: Mapping[Any, Any]) -> Curve:
     chunks: Mapping[bytes, bytes] = info.get("colour", {})
     profile, gamma = info.get("icc_profile"), info.get("gamma")
     if len(chunks.get(b"cICP", b"")) == 4:
-        known = TRANSFERS.get(chunks[b"cICP"][1])
-        return known or _assumed("cICP chunk")
+        known = CICP_CURVES.get(chunks[b"cICP"][1])
+        return known or _assume_srgb("cICP chunk")
     if isinstance(profile, bytes) and profile:
         try:
-            return _of_profile(profile)
+            return _parse_profile(profile)
         except (struct.error, ValueError, IndexError, ArithmeticError):
-            return _assumed("ICC profile")
-    if b"sRGB" in chunks or not isinstance(gamma, float) or gamma <= 0 or abs(gamma - SRGB_GAMMA) <= NEAR:
+            return _assume_srgb("ICC profile")
+    if b"sRGB" in chunks or not isinstance(gamma, float) or gamma <= 0 or abs(gamma - SRGB_GAMMA) <= GAMMA_TOLERANCE:
         return SRGB
     return Curve(f"gamma {1 / gamma:.4g} by the gAMA chunk", 1 / gamma)
 
 
-def _assumed(source: str) -> Curve:
+def _assume_srgb(source: str) -> Curve:
     return SRGB._replace(name=f"the sRGB curve is assumed: the {source} has no plain curve")
 
 
-PARAMETERS = {0: 1, 1: 3, 2: 4, 3: 5, 4: 7}  # of a parametric curve by its type
-TABLES = (b"A2B0", b"A2B1", b"A2B2")  # tags by which colours are looked up
-PROBED, EQUAL = 64, 1e-4  # places in which curves are compared, and by how much they may differ
+PARAMETER_COUNTS = {0: 1, 1: 3, 2: 4, 3: 5, 4: 7}  # of a parametric curve by its type
+LOOKUP_TAGS = (b"A2B0", b"A2B1", b"A2B2")  # tags by which colours are looked up
+SAMPLES, TOLERANCE = 64, 1e-4  # places in which curves are compared, and by how much they may differ
 
 
-def _of_profile(profile: bytes) -> Curve:
+def _parse_profile(profile: bytes) -> Curve:
     """The curve that all channels share; raises a ValueError if they do not, or colours are looked up in a table."""
     (count,) = struct.unpack_from(">I", profile, 128)
     if count > len(profile) // 12:
         raise ValueError("the tags are damaged")
     places = {sign: (at, size) for sign, at, size in struct.iter_unpack(">4sII", profile[132 : 132 + 12 * count])}
     stored = {profile[at : at + size] for sign, (at, size) in places.items() if sign[1:] == b"TRC"}
-    if len(stored) != 1 or places.keys() & set(TABLES):
+    if len(stored) != 1 or places.keys() & set(LOOKUP_TAGS):
         raise ValueError("no single curve")
-    curve = _of_tag(stored.pop())
-    same = all(abs(_at(curve, i / PROBED) - _at(SRGB, i / PROBED)) < EQUAL for i in range(PROBED + 1))
+    curve = _parse_curve(stored.pop())
+    same = all(
+        abs(_evaluate(curve, i / SAMPLES) - _evaluate(SRGB, i / SAMPLES)) < TOLERANCE for i in range(SAMPLES + 1)
+    )
     return SRGB if same else curve
 
 
-def _at(curve: Curve, value: float) -> float:
+def _evaluate(curve: Curve, value: float) -> float:
     """Light of one value, without numpy, which takes long to import."""
     if not curve.table:
         return float((curve.a * value + curve.b) ** curve.gamma) if value >= curve.d else curve.c * value
@@ -87,7 +89,7 @@ def _at(curve: Curve, value: float) -> float:
     return (curve.table[low] + (place - low) * (curve.table[low + 1] - curve.table[low])) / 65535
 
 
-def _of_tag(data: bytes) -> Curve:
+def _parse_curve(data: bytes) -> Curve:
     """A curve as ICC profiles store it."""
     name = "curve of the ICC profile"
     kind, many = data[:4], struct.unpack_from(">I", data, 8)[0]
@@ -100,9 +102,9 @@ def _of_tag(data: bytes) -> Curve:
         gamma = numbers[0] / 256 if many else 1.0
         return Curve(f"gamma {gamma:.4g} by the ICC profile", gamma)
     form = many >> 16
-    if kind != b"para" or form not in PARAMETERS:
+    if kind != b"para" or form not in PARAMETER_COUNTS:
         raise ValueError("no curve")
-    g, *others = (number / 65536 for number in struct.unpack_from(f">{PARAMETERS[form]}i", data, 12))
+    g, *others = (number / 65536 for number in struct.unpack_from(f">{PARAMETER_COUNTS[form]}i", data, 12))
     if form == 0:
         return Curve(f"gamma {g:.4g} by the ICC profile", g)
     if form != 3:  # the others have offsets, which no profile of a display has
@@ -113,7 +115,7 @@ def _of_tag(data: bytes) -> Curve:
 
 
 @cache
-def _light(curve: Curve, count: int) -> Array:
+def _light_table(curve: Curve, count: int) -> Array:
     import numpy as np
 
     value = np.linspace(0, 1, count)
@@ -123,15 +125,15 @@ def _light(curve: Curve, count: int) -> Array:
     return light
 
 
-def decoded(curve: Curve, dtype: str) -> Array:
+def light_table(curve: Curve, dtype: str) -> Array:
     """Light from 0 to 1 for every value of an unsigned type."""
     import numpy as np
 
-    return _light(curve, int(np.iinfo(dtype).max) + 1)
+    return _light_table(curve, int(np.iinfo(dtype).max) + 1)
 
 
-def encoded(curve: Curve, light: Array, dtype: Any) -> Array:
-    """The inverse of `decoded`, rounded."""
+def from_light(curve: Curve, light: Array, dtype: Any) -> Array:
+    """The inverse of `light_table`, rounded."""
     import numpy as np
 
     light = np.clip(np.nan_to_num(light), 0, 1)

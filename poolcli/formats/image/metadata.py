@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 pil: Any = Lazy("PIL.Image")
 
-RASTER_TYPE, OF_POINTS = 1025, 2  # the GeoKey, and its value if coordinates mean the centres of pixels
+GT_RASTER_TYPE, PIXEL_IS_POINT = 1025, 2  # the GeoKey, and its value if coordinates mean the centres of pixels
 
 
 class Grid(NamedTuple):
@@ -30,7 +30,9 @@ def scaled_geo(found: Mapping[int, Any], x: Grid, y: Grid) -> dict[int, Any]:
     """GeoTIFF tags for pixels on the grids `x` and `y` of the input's; raises for tags of odd forms."""
     # The value of a GeoKey that is stored in the directory itself: four numbers a key, after a header of four.
     keys = (entry for entry in _rows(found, tags.GEO_KEYS, 4) if len(entry) == 4)
-    points = next((value for key, place, _, value in keys if (key, place) == (RASTER_TYPE, 0)), None) == OF_POINTS
+    points = (
+        next((value for key, place, _, value in keys if (key, place) == (GT_RASTER_TYPE, 0)), None) == PIXEL_IS_POINT
+    )
     left, top = (grid.start + (grid.step - 1) / 2 if points else grid.start for grid in (x, y))
     kept, ties, matrix = dict(found), list[float](), list[float]()
     if tags.PIXEL_SCALE in found:
@@ -51,10 +53,10 @@ def _rows(found: Mapping[int, Any], tag: int, length: int) -> Iterator[Sequence[
     return (values[at : at + length] for at in range(0, len(values), length))
 
 
-MOST_DOTS = 65_536  # per inch; JPEG has 16 bits for them
+MAX_RESOLUTION = 65_536  # per inch; JPEG has 16 bits for them
 INCH, CENTIMETRE = 2, 3
-SHOWN = 5  # tags named in a note
-WORDS = {
+MAX_TAGS = 5  # tags named in a note
+LABELS = {
     "icc_profile": "ICC profile", "exif": "EXIF data", "dpi": "resolution", "xmp": "XMP data", "text": "text chunks",
     "comment": "comment", "photoshop": "IPTC data", "geo": "georeference", "duration": "durations of the pages",
     "colour": "colour space", "nodata": "nodata value",
@@ -65,10 +67,12 @@ DAMAGED = "damaged in the input"
 XMP_TEXT = "XML:com.adobe.xmp"
 PROFILE_TEXT = "Raw profile type "  # text chunks in which ImageMagick stores profiles as hexadecimal numbers
 KNOWN_PROFILES = ("exif", "APP1", "xmp", "iptc", "8bim", "icc", "icm")
-EXIF_SIGN, XMP_SIGN = b"Exif\0\0", b"http://ns.adobe.com/xap/1.0/\0"
-SIGN_OF_BLOCKS = b"Photoshop 3.0\0"
+EXIF_SIGNATURE, XMP_SIGNATURE = b"Exif\0\0", b"http://ns.adobe.com/xap/1.0/\0"
+PHOTOSHOP_SIGNATURE = b"Photoshop 3.0\0"
 # What JPEG segments for applications start with if they are kept, or described by what is kept.
-SEGMENTS = (b"JFIF", b"JFXX", EXIF_SIGN, XMP_SIGN, b"ICC_PROFILE\0", SIGN_OF_BLOCKS, b"Adobe", b"MPF\0")
+KNOWN_SEGMENTS = (
+    b"JFIF", b"JFXX", EXIF_SIGNATURE, XMP_SIGNATURE, b"ICC_PROFILE\0", PHOTOSHOP_SIGNATURE, b"Adobe", b"MPF\0",
+)  # fmt: skip
 NOT_APPLICABLE = "may not apply to the output"
 
 
@@ -90,26 +94,26 @@ def metadata_of(info: Mapping[str, Any], exif: Exif, is_tiff: bool) -> dict[str,
     found |= {"loop": info["loop"]} if "loop" in info else {}  # 0 repeats for ever
     texts = {key: str(value) for key, value in info.get("text", {}).items() if key != XMP_TEXT}
     text = {key: value for key, value in texts.items() if not key.startswith(PROFILE_TEXT)}
-    profiles = profiles_in(texts)
-    lost = [(what, NOT_APPLICABLE) for what in _others(info)]
-    lost += [(WORDS[key], DAMAGED) for key in info.get("damaged", ())]
+    profiles = imagemagick_profiles(texts)
+    lost = [(what, NOT_APPLICABLE) for what in _unknown_data(info)]
+    lost += [(LABELS[key], DAMAGED) for key in info.get("damaged", ())]
     lost += [(repr(key), DAMAGED) for key in texts if key not in text and key not in profiles]
     try:
-        kept, dropped = chosen_exif(exif)
+        kept, dropped = select_exif(exif)
         found |= {"exif": kept} if kept else {}
         lost += dropped
     except MemoryError:
         raise
     except Exception:  # what Pillow reads as it is, it may not be able to write
-        lost.append((WORDS["exif"], DAMAGED))
+        lost.append((LABELS["exif"], DAMAGED))
     data = _profile(profiles, "iptc", "8bim") or b""
-    blocks = dict(info.get("photoshop", {})) or tags.blocks_of(data.removeprefix(SIGN_OF_BLOCKS))
+    blocks = dict(info.get("photoshop", {})) or tags.parse_blocks(data.removeprefix(PHOTOSHOP_SIGNATURE))
     blocks = blocks or ({tags.IPTC_BLOCK: data} if data else {})
     if is_tiff:
         lost += [("images in SubIFDs", "they are not read")] if tags.SUB_IFDS in exif else []
         try:
-            found |= _of_tiff(exif)
-            bands, others = tags.bands_of(str(exif.get(tags.GDAL, "")))
+            found |= _tiff_metadata(exif)
+            bands, others = tags.parse_gdal(str(exif.get(tags.GDAL_METADATA, "")))
             found |= {"gdal": bands} if bands else {}
             lost += [(f"GDAL's {join_names(others)}", NOT_APPLICABLE)] if others else []
             blocks = _photoshop(exif)
@@ -120,27 +124,27 @@ def metadata_of(info: Mapping[str, Any], exif: Exif, is_tiff: bool) -> dict[str,
     elif info.get("dpi"):
         found["dpi"] = tuple(info["dpi"])
     kept_blocks = {number: blocks[number] for number in tags.KEPT_BLOCKS if blocks.get(number)}
-    others = [str(number) for number in sorted(blocks) if number not in tags.KEPT_BLOCKS + tags.ELSEWHERE]
+    others = [str(number) for number in sorted(blocks) if number not in tags.KEPT_BLOCKS + tags.REDUNDANT_BLOCKS]
     if kept_blocks:
-        found["photoshop"] = tags.as_bytes(kept_blocks)
+        found["photoshop"] = tags.encode_blocks(kept_blocks)
     elif tags.IPTC_BLOCK in blocks:
-        lost.append((WORDS["photoshop"], "stored as numbers, not as bytes"))
+        lost.append((LABELS["photoshop"], "stored as numbers, not as bytes"))
     if others:
         lost.append((f"Photoshop's resources {', '.join(others)}", NOT_APPLICABLE))
-    for key, value in (("icc_profile", _profile(profiles, "icc", "icm")), ("xmp", _xmp_in(profiles))):
+    for key, value in (("icc_profile", _profile(profiles, "icc", "icm")), ("xmp", _xmp_profile(profiles))):
         own = found.pop(key, None) if is_tiff else info.get(key)
         stored = own or value
         if isinstance(stored, bytes):
             found[key] = stored
         elif stored is not None:  # a tag may be of any type
-            lost.append((WORDS[key], DAMAGED))
+            lost.append((LABELS[key], DAMAGED))
     if "xmp" in found:
         found["xmp"], prefixes = _xmp_for_pooled(found["xmp"])
         lost += [(f"XMP data of companion images ({', '.join(prefixes)})", "the output has none")] if prefixes else []
     return found | ({"text": text} if text else {}) | ({"lost": tuple(lost)} if lost else {})
 
 
-def profiles_in(texts: Mapping[str, Any]) -> dict[str, bytes]:
+def imagemagick_profiles(texts: Mapping[str, Any]) -> dict[str, bytes]:
     """The profiles among the texts of a PNG, by the names of their chunks: a name and a length precede the numbers."""
     found = {}
     for key, value in texts.items():
@@ -155,18 +159,18 @@ def _profile(profiles: Mapping[str, bytes], *kinds: str) -> bytes | None:
     return next((profiles[PROFILE_TEXT + kind] for kind in kinds if PROFILE_TEXT + kind in profiles), None)
 
 
-def exif_in(profiles: Mapping[str, bytes]) -> bytes | None:
+def exif_profile(profiles: Mapping[str, bytes]) -> bytes | None:
     """The EXIF data among them."""
     data = _profile(profiles, "exif", "APP1")
-    return data if data and data.startswith(EXIF_SIGN) else None
+    return data if data and data.startswith(EXIF_SIGNATURE) else None
 
 
-def _xmp_in(profiles: Mapping[str, bytes]) -> bytes | None:
+def _xmp_profile(profiles: Mapping[str, bytes]) -> bytes | None:
     data = _profile(profiles, "xmp") or _profile(profiles, "APP1")
-    return None if data is None or data.startswith(EXIF_SIGN) else data.removeprefix(XMP_SIGN)
+    return None if data is None or data.startswith(EXIF_SIGNATURE) else data.removeprefix(XMP_SIGNATURE)
 
 
-def _others(info: Mapping[str, Any]) -> Iterator[str]:
+def _unknown_data(info: Mapping[str, Any]) -> Iterator[str]:
     """What else an image file holds, by name."""
     across, down = info.get("aspect") or (info.get("jfif_density", (1, 1)) if not info.get("jfif_unit") else (1, 1))
     if across != down:
@@ -178,30 +182,30 @@ def _others(info: Mapping[str, Any]) -> Iterator[str]:
         yield f"auxiliary images ({', '.join(str(name).rpartition(':')[2] for name in info['aux'])})"
     if info.get("depth_images"):
         yield "depth images"
-    names = {name for name, data in info.get("segments", ()) if name != "COM" and not data.startswith(SEGMENTS)}
+    names = {name for name, data in info.get("segments", ()) if name != "COM" and not data.startswith(KNOWN_SEGMENTS)}
     if names:
         yield f"JPEG segments {', '.join(sorted(names))}"
 
 
-def of_a_turned_picture(found: Mapping[str, Any]) -> dict[str, Any]:
+def without_orientation_dependent(found: Mapping[str, Any]) -> dict[str, Any]:
     """The metadata without what is for the pixels as they were stored: georeference, XMP data of a panorama."""
     gone = ["geo"] if "geo" in found else []
     gone += ["xmp"] if _PANORAMA.search(found.get("xmp", b"")) else []
     if not gone:
         return dict(found)
-    lost = (*found.get("lost", ()), *((WORDS[key], "the image was rotated") for key in gone))
+    lost = (*found.get("lost", ()), *((LABELS[key], "the image was rotated") for key in gone))
     return {key: value for key, value in found.items() if key not in gone} | {"lost": lost}
 
 
-def _of_tiff(exif: Exif) -> dict[str, Any]:
+def _tiff_metadata(exif: Exif) -> dict[str, Any]:
     stored = {"icc_profile": exif.get(tags.ICC_PROFILE), "xmp": exif.get(tags.XMP)}
     found: dict[str, Any] = {key: value for key, value in stored.items() if value}
     geo = {tag: exif[tag] for tag in tags.GEO if tag in exif}
     unit = exif.get(tags.RESOLUTION_UNIT, INCH)
     if unit in (INCH, CENTIMETRE) and all(tag in exif for tag in tags.RESOLUTION):
-        dots = (_dots(exif[tag]) for tag in tags.RESOLUTION)
+        dots = (_resolution(exif[tag]) for tag in tags.RESOLUTION)
         found["dpi"] = tuple(x * 2.54 if x and unit == CENTIMETRE else x for x in dots)
-    nodata = exif.get(tags.NO_DATA)
+    nodata = exif.get(tags.GDAL_NODATA)
     if isinstance(nodata, str | int | float):
         found["nodata"] = str(nodata).strip("\0 ")
     return found | ({"geo": geo} if geo else {})
@@ -210,19 +214,19 @@ def _of_tiff(exif: Exif) -> dict[str, Any]:
 def _photoshop(exif: Exif) -> dict[int, bytes]:
     """Photoshop's resource blocks in a TIFF, with the IPTC data, which is empty if it is not stored as bytes."""
     stored, own = exif.get(tags.PHOTOSHOP), exif.get(tags.IPTC)
-    blocks = tags.blocks_of(stored) if isinstance(stored, bytes) else {}
+    blocks = tags.parse_blocks(stored) if isinstance(stored, bytes) else {}
     if isinstance(own, bytes):
         return blocks | {tags.IPTC_BLOCK: own}
     return blocks if own is None else {tags.IPTC_BLOCK: b"", **blocks}
 
 
-def _dots(value: object) -> float | None:
+def _resolution(value: object) -> float | None:
     """A resolution as a number; None if no file can hold it."""
     try:
         number = float(value)  # type: ignore[arg-type]  # a tag may be of any type
     except (TypeError, ValueError, ArithmeticError):
         return None
-    return number if 0 < number < MOST_DOTS else None
+    return number if 0 < number < MAX_RESOLUTION else None
 
 
 def scaled(found: Mapping[str, Any], x: Grid, y: Grid, size: tuple[int, int]) -> dict[str, Any]:
@@ -238,9 +242,9 @@ def scaled(found: Mapping[str, Any], x: Grid, y: Grid, size: tuple[int, int]) ->
                 raise
             except Exception:  # of many kinds, for values of other types than their tags have
                 del kept[key]
-                lost.append((WORDS[key], DAMAGED))
+                lost.append((LABELS[key], DAMAGED))
 
-    follow("dpi", lambda dots: tuple(_scaled_dots(*each) for each in zip(dots, factors, strict=True)))
+    follow("dpi", lambda dots: tuple(_scaled_resolution(*each) for each in zip(dots, factors, strict=True)))
     follow("exif", lambda data: _scaled_exif(data, factors, size))
     follow("geo", lambda geo: scaled_geo(geo, x, y))
     follow("xmp", lambda data: _scaled_xmp(data, factors))
@@ -253,8 +257,8 @@ def scaled(found: Mapping[str, Any], x: Grid, y: Grid, size: tuple[int, int]) ->
     return kept | ({"lost": tuple(lost)} if lost else {})
 
 
-def _scaled_dots(value: object, factor: float) -> float:
-    dots = _dots(_dots(value) * factor)  # type: ignore[operator]
+def _scaled_resolution(value: object, factor: float) -> float:
+    dots = _resolution(_resolution(value) * factor)  # type: ignore[operator]
     if dots is None:
         raise ValueError("no resolution")
     return dots
@@ -267,7 +271,7 @@ def _scaled_exif(data: bytes, factors: tuple[float, float], size: tuple[int, int
     directories: tuple[Any, ...] = (exif, below)
     for directory, resolution in zip(directories, (tags.RESOLUTION, tags.FOCAL_PLANE), strict=True):
         for tag, factor in zip(resolution, factors, strict=True):
-            dots = _dots(directory.get(tag))
+            dots = _resolution(directory.get(tag))
             if dots is not None:
                 directory[tag] = dots * factor
             elif tag in directory:
@@ -278,7 +282,7 @@ def _scaled_exif(data: bytes, factors: tuple[float, float], size: tuple[int, int
     return _exif_bytes(exif)
 
 
-def chosen_exif(exif: Exif) -> tuple[bytes | None, tuple[tuple[str, str], ...]]:
+def select_exif(exif: Exif) -> tuple[bytes | None, tuple[tuple[str, str], ...]]:
     """The tags that are kept, as EXIF data (None for none), and pairs of what is dropped and why."""
     kept, dropped, lost = pil.Exif(), list[int](), list[tuple[str, str]]()
     for tag, value in exif.items():
@@ -286,30 +290,30 @@ def chosen_exif(exif: Exif) -> tuple[bytes | None, tuple[tuple[str, str], ...]]:
         if program:
             lost.append((f"description by {program}", "it describes how the input is stored"))
         elif tag == tags.EXIF:
-            directory = directory_below(exif, tag)
-            kept[tag] = {key: directory[key] for key in directory if key in tags.EXIF_KEPT}
-            dropped += [key for key in directory if key not in tags.EXIF_KEPT | tags.MADE_ANEW]
-        elif tag in tags.KEPT:
-            kept[tag] = directory_below(exif, tag) if tag == tags.GPS else value
-        elif tag not in tags.GEO | tags.MADE_ANEW:
+            directory = sub_ifd(exif, tag)
+            kept[tag] = {key: directory[key] for key in directory if key in tags.KEPT_EXIF}
+            dropped += [key for key in directory if key not in tags.KEPT_EXIF | tags.REWRITTEN]
+        elif tag in tags.KEPT_TAGS:
+            kept[tag] = sub_ifd(exif, tag) if tag == tags.GPS else value
+        elif tag not in tags.GEO | tags.REWRITTEN:
             dropped.append(tag)
     if tags.MAKER_NOTE in dropped:
         dropped.remove(tags.MAKER_NOTE)
         lost.append(("maker notes", "they may not apply to the output"))
     if dropped:
-        names = [tags.name_of(tag) for tag in sorted(dropped)]
-        lost.append((f"tag{'' if len(names) == 1 else 's'} {join_names(names, SHOWN)}", NOT_APPLICABLE))
+        names = [tags.tag_name(tag) for tag in sorted(dropped)]
+        lost.append((f"tag{'' if len(names) == 1 else 's'} {join_names(names, MAX_TAGS)}", NOT_APPLICABLE))
     return _exif_bytes(kept) if len(kept) else None, tuple(lost)
 
 
 def _exif_bytes(exif: Exif) -> bytes:
     for tag, value in list(exif.items()):
         below = tag in (tags.EXIF, tags.GPS) and not isinstance(value, dict)
-        exif[tag] = tags.as_read(directory_below(exif, tag) if below else value)
+        exif[tag] = tags.as_read(sub_ifd(exif, tag) if below else value)
     return exif.tobytes()
 
 
-def directory_below(exif: Exif, tag: int) -> dict[int, Any]:
+def sub_ifd(exif: Exif, tag: int) -> dict[int, Any]:
     """The directory that a tag points to, with the one below it."""
     directory = dict(exif.get_ifd(tag))
     if tags.INTEROPERABILITY in directory:

@@ -41,11 +41,11 @@ MODES = {
 }
 BANDS = "bands"  # any number of channels of any type, with no meaning as colours
 # What other modes are converted to.
-READ_AS = {
+CONVERTED_MODES = {
     "1": "L", "P": "RGB", "PA": "RGBA", "RGBX": "RGB", "RGBa": "RGBA", "La": "LA", "YCbCr": "RGB", "HSV": "RGB",
     "I;16L": "I;16", "I;16B": "I;16", "I;16N": "I;16",
 }  # fmt: skip
-STORES: dict[str, tuple[str, ...]] = {
+MODES_BY_FORMAT: dict[str, tuple[str, ...]] = {
     "png": ("L", "LA", "RGB", "RGBA", "I;16", "LA;16", "RGB;16", "RGBA;16"),
     "jpeg": ("L", "RGB", "CMYK"),
     "tiff": (*MODES, BANDS),
@@ -54,11 +54,11 @@ STORES: dict[str, tuple[str, ...]] = {
     "gif": ("L", "RGB", "RGBA"),
     "ppm": ("L", "RGB", "I;16"),
 }
-PAGES = ("tiff", "png", "webp", "gif")  # formats that hold several pages
-ROUNDS = ("gif",)  # formats that keep few of the colours: never proposed
-DEEP = ("LA;16", "RGB;16", "RGBA;16", BANDS)  # modes that need other libraries than Pillow
-NO_BANDS = ("bool", "bfloat16")  # number types that TIFF does not have
-OF_OME = ("int8", "int16", "int32", "uint8", "uint16", "uint32", "float32", "float64")  # those that OME-XML has
+MULTIPAGE = ("tiff", "png", "webp", "gif")  # formats that hold several pages
+QUANTIZED = ("gif",)  # formats that keep few of the colours: never proposed
+BEYOND_PILLOW = ("LA;16", "RGB;16", "RGBA;16", BANDS)  # modes that need other libraries than Pillow
+NON_TIFF_DTYPES = ("bool", "bfloat16")  # number types that TIFF does not have
+OME_DTYPES = ("int8", "int16", "int32", "uint8", "uint16", "uint32", "float32", "float64")  # those that OME-XML has
 
 
 def mode_of(shape: Sequence[int], dtype: str, layout: str, wanted: str | None) -> str:
@@ -68,7 +68,7 @@ def mode_of(shape: Sequence[int], dtype: str, layout: str, wanted: str | None) -
     return wanted if wanted in (*fitting, BANDS) else next(iter(fitting), BANDS)
 
 
-def is_of(mode: str, pixels: NDArray[Any], size: tuple[int, int]) -> bool:
+def has_mode(mode: str, pixels: NDArray[Any], size: tuple[int, int]) -> bool:
     """Whether an array is an image of the mode, of that width and height."""
     (width, height), (channels, dtype, _) = size, MODES[mode]
     return pixels.shape == (height, width, channels)[: 2 if channels == 1 else 3] and pixels.dtype.name == dtype
@@ -87,26 +87,26 @@ def stored_layout(name: str, shape: Sequence[int], dtype: str, layout: str, want
         )
     spatial = set(layout) - set("NC")
     if name == "tiff" and spatial == set("DHW"):
-        return _of_stack(shape, dtype, layout, wanted)
+        return _stack_layout(shape, dtype, layout, wanted)
     if spatial != set("HW"):
         axes = "N, C, D, H and W" if name == "tiff" else "H, W and C"
         raise RequestError(f"{name} images have the axes {axes}, but the result has {layout}; use .npy, .npz or .h5")
     pages = shape[layout.index("N")] if "N" in layout else 1
-    proposed = [other for other in STORES if other not in (name, *ROUNDS)]
-    if pages != 1 and name not in PAGES:
+    proposed = [other for other in MODES_BY_FORMAT if other not in (name, *QUANTIZED)]
+    if pages != 1 and name not in MULTIPAGE:
         raise RequestError(
             f"a {name} file holds one image, but the result has N={pages}; "
-            f"use {', '.join(f'.{other}' for other in PAGES if other in proposed)}, "
+            f"use {', '.join(f'.{other}' for other in MULTIPAGE if other in proposed)}, "
             f".npy, .npz or .h5, or take one image with {field('pages', 1)}"
         )
     mode = mode_of(shape, dtype, layout, wanted)
-    unheard = mode == BANDS and dtype in NO_BANDS
-    if mode not in STORES[name] or unheard or (pages != 1 and mode in DEEP and name != "tiff"):
+    unheard = mode == BANDS and dtype in NON_TIFF_DTYPES
+    if mode not in MODES_BY_FORMAT[name] or unheard or (pages != 1 and mode in BEYOND_PILLOW and name != "tiff"):
         channels = shape[layout.index("C")] if "C" in layout else 1
-        able = [f".{other}" for other in proposed if mode in STORES[other] and not unheard]
+        able = [f".{other}" for other in proposed if mode in MODES_BY_FORMAT[other] and not unheard]
         colour = f" ({mode})" if mode in ("CMYK", "LAB") else ""
         bits = mode_of(shape, "uint8", layout, None)
-        opaque = bits in STORES[name] and bits in MODES and not MODES[bits].alpha
+        opaque = bits in MODES_BY_FORMAT[name] and bits in MODES and not MODES[bits].alpha
         rescale = f", or {field('rescale')} for 8 bits" if opaque and lookup(dtype).kind == "float" else ""
         raise RequestError(
             f"{name} cannot hold {channels} channel{'' if channels == 1 else 's'} of {dtype}{colour}; "
@@ -116,8 +116,8 @@ def stored_layout(name: str, shape: Sequence[int], dtype: str, layout: str, want
     return f"N{kept}" if pages != 1 else kept
 
 
-def _of_stack(shape: Sequence[int], dtype: str, layout: str, wanted: str | None) -> str:
-    if dtype not in OF_OME:
+def _stack_layout(shape: Sequence[int], dtype: str, layout: str, wanted: str | None) -> str:
+    if dtype not in OME_DTYPES:
         raise RequestError(f"a stack in an OME-TIFF cannot have numbers of the type {dtype}; use .npy, .npz or .h5")
     channels = size_of("C", layout, shape)
     inside = channels > 1 and wanted in MODES and (channels, dtype) == MODES[wanted][:2]
@@ -125,7 +125,7 @@ def _of_stack(shape: Sequence[int], dtype: str, layout: str, wanted: str | None)
     return f"{frames}DHWC" if inside else f"{frames}{'C' if channels != 1 else ''}DHW"
 
 
-def with_signs_turned(pixels: NDArray[Any]) -> NDArray[Any]:
+def with_flipped_signs(pixels: NDArray[Any]) -> NDArray[Any]:
     """LAB with a and b offset to start at 0, from the signed numbers that TIFF stores; and the reverse."""
     turned = pixels.copy()
     turned[..., 1:3] ^= pixels.dtype.type(1 << (pixels.dtype.itemsize * 8 - 1))

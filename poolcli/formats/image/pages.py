@@ -15,11 +15,11 @@ from poolcli.nodata import Missing
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-TRANSPOSED = (5, 6, 7, 8)  # orientations that exchange width and height
+TRANSPOSING = (5, 6, 7, 8)  # orientations that exchange width and height
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class PageDecoder:
     """The pages that are read, and how each is decoded: as H, W or H, W, C, upright.
 
     `memory` is what decoding takes beside the result, in bytes a pixel. `described` returns the metadata, after
@@ -48,7 +48,7 @@ class Picture:
 
 def upright(pixels: NDArray[Any], orientation: object) -> NDArray[Any]:
     """The pixels with the orientation tag applied: 2 to 4 mirror, 5 to 8 also exchange the axes."""
-    if orientation in TRANSPOSED:
+    if orientation in TRANSPOSING:
         pixels = pixels.swapaxes(0, 1)
     if orientation in (2, 3, 6, 7):
         pixels = pixels[:, ::-1]
@@ -57,12 +57,12 @@ def upright(pixels: NDArray[Any], orientation: object) -> NDArray[Any]:
     return pixels
 
 
-def turned(orientation: object, width: int, height: int) -> tuple[int, int]:
+def upright_size(orientation: object, width: int, height: int) -> tuple[int, int]:
     """Width and height with the orientation tag applied."""
-    return (height, width) if orientation in TRANSPOSED else (width, height)
+    return (height, width) if orientation in TRANSPOSING else (width, height)
 
 
-def turning_notes(orientation: object) -> tuple[str, ...]:
+def orientation_notes(orientation: object) -> tuple[str, ...]:
     """A note if an orientation was applied."""
     applied = isinstance(orientation, int) and 2 <= orientation <= 8
     return (f"EXIF orientation {orientation} applied",) if applied else ()
@@ -98,7 +98,7 @@ def choose_pages(
     themselves only if no other page is wanted.
     """
     pictures = [i for i, page in enumerate(pages) if not page.is_mask] or list(range(len(pages)))
-    chosen, notes = _chosen(path, pages, pictures, wanted, apart)
+    chosen, notes = _select(path, pages, pictures, wanted, apart)
     if pages[chosen[0]].is_mask:
         return chosen, notes
     masks = masks_of(pages)
@@ -125,12 +125,12 @@ def masks_of(pages: Sequence[Page]) -> dict[int, int]:
     return found
 
 
-def _chosen(
+def _select(
     path: str, pages: Sequence[Page], pictures: Sequence[int], wanted: str | None, apart: bool
 ) -> tuple[list[int], tuple[str, ...]]:
     count = len(pages)
     if wanted is not None:
-        asked = pictures if wanted == "all" else _asked(path, count, wanted)
+        asked = pictures if wanted == "all" else _parse_range(path, count, wanted)
         chosen = [i for i in asked if not pages[i].is_mask] or list(asked)
         first = chosen[0]
         other = next((i for i in chosen if pages[i][:3] != pages[first][:3]), first)
@@ -160,7 +160,7 @@ def _is_reduced(page: Page, full: Page) -> bool:
     return max(near) < 1 and page.kind == full.kind
 
 
-def alike(pages: Sequence[Page], chosen: Sequence[int]) -> list[list[int]]:
+def equal_runs(pages: Sequence[Page], chosen: Sequence[int]) -> list[list[int]]:
     """The chosen pages in runs of one size and kind, with no others but masks in between."""
     runs = list[list[int]]()
     for i in chosen:
@@ -171,7 +171,7 @@ def alike(pages: Sequence[Page], chosen: Sequence[int]) -> list[list[int]]:
     return runs
 
 
-def _asked(path: str, count: int, wanted: str) -> range:
+def _parse_range(path: str, count: int, wanted: str) -> range:
     first, _, last = wanted.partition("-")
     if not first.isdigit() or (last and not last.isdigit()):
         raise RequestError(f"{field('pages')} is {wanted!r}; write all, a page such as 1, or a range such as 2-5")
@@ -183,12 +183,12 @@ def _asked(path: str, count: int, wanted: str) -> range:
     return pages
 
 
-def refuse_memory(path: str, needed: int, limit: int | None) -> None:
+def check_image_memory(path: str, needed: int, limit: int | None) -> None:
     """Refuses an image that takes more memory than is allowed, before any is allocated."""
     check_memory(f"{path}: needs", needed, limit, " to be decoded")
 
 
-def refuse_many_pixels(path: str, pixels: int, most: int) -> None:
+def check_pixel_count(path: str, pixels: int, most: int) -> None:
     """Refuses an image of more pixels than are read, before any is decoded."""
     if pixels > most:
         raise FileError(

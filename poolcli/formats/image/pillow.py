@@ -18,9 +18,22 @@ from poolcli.formats.checks import human_bytes
 from poolcli.formats.image import apng, boxes, codecs, tiff, tiff_checks
 from poolcli.formats.image import tiff_tags as tags
 from poolcli.formats.image.curves import curve_of
-from poolcli.formats.image.metadata import exif_in, metadata_of, of_a_turned_picture, profiles_in
-from poolcli.formats.image.modes import MODES, READ_AS, with_signs_turned
-from poolcli.formats.image.pages import Page, Picture, refuse_many_pixels, refuse_memory, turned, turning_notes, upright
+from poolcli.formats.image.metadata import (
+    exif_profile,
+    imagemagick_profiles,
+    metadata_of,
+    without_orientation_dependent,
+)
+from poolcli.formats.image.modes import CONVERTED_MODES, MODES, with_flipped_signs
+from poolcli.formats.image.pages import (
+    Page,
+    PageDecoder,
+    check_image_memory,
+    check_pixel_count,
+    orientation_notes,
+    upright,
+    upright_size,
+)
 from poolcli.formats.recognise import MAGIC_LENGTH
 from poolcli.formats.table import FORMATS, Format
 from poolcli.system.lazy_imports import Lazy, loading, need
@@ -37,17 +50,17 @@ HEIF = "HEIF"  # Pillow knows it once pillow_heif is registered
 # By these Pillow multiplies the numbers of a grey PNG, but not its transparent number, which follows them here.
 GREY_SCALES = {"1": 255, "L;2": 85, "L;4": 17}
 SEVERAL_VIEWS = ("MPO", HEIF)  # formats whose primary page is the one at which they open
-DIFFERING = ("TIFF", *SEVERAL_VIEWS)  # formats whose pages may be of different sizes
+MIXED_SIZES = ("TIFF", *SEVERAL_VIEWS)  # formats whose pages may be of different sizes
 JPEG = ("JPEG", "MPO")
-CANVASES = {"GIF": 8, "WEBP": 8, "PNG": 4}  # bytes a pixel of the canvases of an animation
-DECODERS = {"JPEG2000": 16, "AVIF": 8, "HEIF": 8}  # bytes a pixel that libraries take while they decode
+CANVAS_BYTES = {"GIF": 8, "WEBP": 8, "PNG": 4}  # bytes a pixel of the canvases of an animation
+DECODER_BYTES = {"JPEG2000": 16, "AVIF": 8, "HEIF": 8}  # bytes a pixel that libraries take while they decode
 # Pixels a byte, at most, of Pillow's compressed formats: deflate makes 1,032 bytes of one, of eight pixels each. Pixels
 # that a bitmap may skip are no more, nor what Huffman codes of a JPEG make of one byte, 512.
-DENSEST, PACKED = 2**14, {"PNG", "GIF", "BMP", "PPM", "TGA", "SGI", "DDS", "QOI", "JPEG", "MPO"}
-LEAST = 8  # bytes of a page in any file
-MOST_WARNINGS = 3  # of Pillow, of which a damaged directory causes one for each tag
-ALONE = "images after the first cannot be found, and are not read"
-BUFFER, NARROW = 4, ("1", "L", "P")  # bytes a pixel in Pillow, and the modes in which it is 1
+MAX_PIXELS_PER_BYTE, COMPRESSED = 2**14, {"PNG", "GIF", "BMP", "PPM", "TGA", "SGI", "DDS", "QOI", "JPEG", "MPO"}
+MIN_PAGE_BYTES = 8  # bytes of a page in any file
+MAX_WARNINGS = 3  # of Pillow, of which a damaged directory causes one for each tag
+LOST_IMAGES_NOTE = "images after the first cannot be found, and are not read"
+PIXEL_BYTES, ONE_BYTE_MODES = 4, ("1", "L", "P")  # bytes a pixel in Pillow, and the modes in which it is 1
 
 
 def open_image(stack: ExitStack, path: str, most_pixels: int, limit: int | None) -> tuple[Image | None, list[str]]:
@@ -64,11 +77,11 @@ def open_image(stack: ExitStack, path: str, most_pixels: int, limit: int | None)
         heif.register_heif_opener()
         formats: tuple[str, ...] = (HEIF,)
     else:
-        formats = likeliest_first(start)
+        formats = formats_by_likelihood(start)
     if start.startswith(FORMATS["gif"].magic):
-        pixels = codecs.refuse_wide_gif_frames(path, stream)
-        refuse_many_pixels(path, pixels, most_pixels)
-        refuse_memory(path, BUFFER * pixels, limit)
+        pixels = codecs.check_gif_frames(path, stream)
+        check_pixel_count(path, pixels, most_pixels)
+        check_image_memory(path, PIXEL_BYTES * pixels, limit)
     stream.seek(0)
     notes: list[str] = []
     try:
@@ -82,10 +95,10 @@ def open_image(stack: ExitStack, path: str, most_pixels: int, limit: int | None)
             return None, []
         stream.seek(0)
         if start.startswith(FORMATS["jpeg"].magic) and not isinstance(error, MemoryError | pil.DecompressionBombError):
-            codecs.refuse_other_bits(path, stream)
+            codecs.check_jpeg_precision(path, stream)
             stream.seek(0)
             try:
-                image, notes = pil_jpeg.JpegImageFile(stream), [ALONE]
+                image, notes = pil_jpeg.JpegImageFile(stream), [LOST_IMAGES_NOTE]
             except MemoryError:
                 raise
             except Exception:  # of many kinds
@@ -94,17 +107,21 @@ def open_image(stack: ExitStack, path: str, most_pixels: int, limit: int | None)
             image, notes = codecs.open_bit_fields(path, stream, most_pixels, limit)
         else:
             raise
-    refuse_many_pixels(path, image.size[0] * image.size[1], most_pixels)
+    check_pixel_count(path, image.size[0] * image.size[1], most_pixels)
     frame = codecs.jpeg_frame(stream) if image.format in JPEG else None
     (width, height), stored = image.size, os.path.getsize(path)
-    if image.format in PACKED and width * height > DENSEST * stored and not (frame and frame.is_arithmetic):
+    if (
+        image.format in COMPRESSED
+        and width * height > MAX_PIXELS_PER_BYTE * stored
+        and not (frame and frame.is_arithmetic)
+    ):
         raise FileError(f"{path}: is damaged: {human_bytes(stored)} cannot hold its {width:,} x {height:,} pixels")
     if image.format == "PNG":  # Pillow ignores wrong checksums when it decodes pixels
         with pil.open(path, formats=("PNG",)) as probe:
             probe.verify()
-        texts = profiles_in(codecs.take_out_texts(path, image))
-        parts = codecs.png_parts(stream, (*codecs.COLOUR_CHUNKS, b"eXIf"))
-        if "exif" not in image.info and (data := parts.pop(b"eXIf", None) or exif_in(texts)):
+        texts = imagemagick_profiles(codecs.pop_texts(path, image))
+        parts = codecs.first_chunks(stream, (*codecs.COLOUR_CHUNKS, b"eXIf"))
+        if "exif" not in image.info and (data := parts.pop(b"eXIf", None) or exif_profile(texts)):
             image.info["exif"] = data
         image.info["colour"] = {kind: parts[kind] for kind in parts if kind != b"eXIf"}
     elif image.format == "GIF":
@@ -119,8 +136,8 @@ def open_image(stack: ExitStack, path: str, most_pixels: int, limit: int | None)
         for key, value in codecs.bmp_info(stream).items():
             image.info.setdefault(key, value)
     said = list(dict.fromkeys((*notes, *(str(w.message).splitlines()[0] for w in caught))))
-    more = len(said) - MOST_WARNINGS
-    return image, said[:MOST_WARNINGS] + ([f"and {more} more warnings of the image"] if more > 0 else [])
+    more = len(said) - MAX_WARNINGS
+    return image, said[:MAX_WARNINGS] + ([f"and {more} more warnings of the image"] if more > 0 else [])
 
 
 def format_name(image: Image) -> str:
@@ -133,17 +150,17 @@ def pages_of(path: str, image: Image, limit: int | None) -> list[Page]:
     """The pages, upright; those of an animation all have the size of its canvas."""
     count = getattr(image, "n_frames", 1)
     size = os.path.getsize(path)
-    if count > 1 and count * LEAST > size:  # more than the file can hold
+    if count > 1 and count * MIN_PAGE_BYTES > size:  # more than the file can hold
         raise FileError(f"{path}: is damaged: it says that it has {count:,} pages, in {human_bytes(size)}")
-    if image.format not in DIFFERING:
+    if image.format not in MIXED_SIZES:
         return [Page(*_size(image))] * count
     pages, first = list[Page](), image.tell()
     for number in range(count):
         if count > 1:
             seek(image, number)
-        refuse_memory(path, tiff.tile_bytes(stored_tags(image)), limit)
+        check_image_memory(path, tiff.tile_bytes(stored_tags(image)), limit)
         further = image.format in SEVERAL_VIEWS and number != first
-        is_copy, is_mask = tiff.role_of(stored_tags(image).get(tags.SUBFILE, 0))
+        is_copy, is_mask = tiff.page_role(stored_tags(image).get(tags.SUBFILE, 0))
         pages.append(Page(*_size(image), image.mode, further or is_copy, is_mask))
     return pages
 
@@ -174,10 +191,10 @@ def seek(image: Image, number: int) -> None:
     image.seek(number)
 
 
-def picture_of(path: str, image: Image, page: Page, animated: bool) -> Picture:
+def page_decoder(path: str, image: Image, page: Page, animated: bool) -> PageDecoder:
     """The picture from the current page on, which is `page`."""
     if image.format == "TIFF":
-        tiff_checks.refuse_lacking(path, image.tell() + 1, stored_tags(image))
+        tiff_checks.check_strips(path, image.tell() + 1, stored_tags(image))
     exif = exif_of(image)
     mode = _mode(path, image, animated)
     rawmode = next((tile.args for tile in getattr(image, "tile", ())), None)
@@ -189,7 +206,7 @@ def picture_of(path: str, image: Image, page: Page, animated: bool) -> Picture:
     def decode(number: int) -> NDArray[Any]:
         if number != image.tell():
             seek(image, number)
-            tiff_checks.refuse_lacking(path, number + 1, stored_tags(image))
+            tiff_checks.check_strips(path, number + 1, stored_tags(image))
         if _size(image) != page[:2]:
             raise FileError(f"{path}: page {number + 1} is {Page(*_size(image))}, but its header says {page}")
         if blended is not None:
@@ -197,16 +214,16 @@ def picture_of(path: str, image: Image, page: Page, animated: bool) -> Picture:
         return _decoded(path, image, mode)
 
     def described() -> dict[str, Any]:
-        found = metadata_of(info_of(path, image), exif, image.format == "TIFF") | _storage(path, image, exif)
-        return of_a_turned_picture(found) if turns else found
+        found = metadata_of(full_info(path, image), exif, image.format == "TIFF") | _storage(path, image, exif)
+        return without_orientation_dependent(found) if turns else found
 
     channels, dtype, _ = MODES[mode]
-    turns = turning_notes(orientation_of(image))
-    notes = (*turns, *_changes(image, mode), *tiff.false_predictor(stored_tags(image)))
-    return Picture(
+    turns = orientation_notes(orientation_of(image))
+    notes = (*turns, *_conversion_notes(image, mode), *tiff.ignored_predictor(stored_tags(image)))
+    return PageDecoder(
         format_name(image), mode, channels, dtype, _memory(image, mode) + (apng.BLENDING if blended else 0), decode,
         described, notes,
-        lambda: image.info.get("duration"), image.format == "TIFF", tiff.no_data(stored_tags(image), dtype),
+        lambda: image.info.get("duration"), image.format == "TIFF", tiff.nodata_of(stored_tags(image), dtype),
         curve_of(image.info),
     )  # fmt: skip
 
@@ -238,7 +255,7 @@ def _decoded(path: str, image: Image, mode: str) -> NDArray[Any]:
     if image.mode != mode and not image.mode.startswith("I;16"):
         image = image.convert(mode)
     pixels = np.asarray(image, MODES[mode].dtype)
-    return upright(with_signs_turned(pixels) if mode == "LAB" else pixels, orientation)
+    return upright(with_flipped_signs(pixels) if mode == "LAB" else pixels, orientation)
 
 
 def exif_of(image: Image) -> Exif:
@@ -266,7 +283,7 @@ def orientation_of(image: Image) -> object:
 
 def _size(image: Image) -> tuple[int, int]:
     """Width and height, upright; in a TIFF Pillow exchanges them itself."""
-    return image.size if image.format == "TIFF" else turned(orientation_of(image), *image.size)
+    return image.size if image.format == "TIFF" else upright_size(orientation_of(image), *image.size)
 
 
 def stored_tags(image: Image) -> Mapping[int, Any]:
@@ -280,22 +297,22 @@ def _memory(image: Image, mode: str) -> int:
     for numpy.
     """
     kind = str(image.format)
-    has_canvases = kind in CANVASES and (kind == "WEBP" or getattr(image, "n_frames", 1) > 1)
-    canvases = CANVASES[kind] if has_canvases else 0
+    has_canvases = kind in CANVAS_BYTES and (kind == "WEBP" or getattr(image, "n_frames", 1) > 1)
+    canvases = CANVAS_BYTES[kind] if has_canvases else 0
     modes = [image.mode] if image.mode == mode else [image.mode, mode]
-    images = sum(1 if each in NARROW else BUFFER for each in modes)
-    return canvases + DECODERS.get(kind, 0) + images + MODES[mode].channels * (2 if mode == "I;16" else 1)
+    images = sum(1 if each in ONE_BYTE_MODES else PIXEL_BYTES for each in modes)
+    return canvases + DECODER_BYTES.get(kind, 0) + images + MODES[mode].channels * (2 if mode == "I;16" else 1)
 
 
-def info_of(path: str, image: Image) -> dict[str, Any]:
+def full_info(path: str, image: Image) -> dict[str, Any]:
     """What Pillow finds in the file, and what it does not tell."""
     undecoded = image.format == "PNG" and bool(image.tile)  # type: ignore[attr-defined]
-    source = codecs.without_pixels(path) if undecoded else image
+    source = codecs.metadata_image(path) if undecoded else image
     text = getattr(source, "text", {})  # under any names, which Pillow adds to `info`
     found: dict[str, Any] = {"text": text, "colour": image.info.get("colour")}
     if image.format == "PNG":
         with open(path, "rb") as stream:
-            found["chunks"] = codecs.other_chunks(stream)
+            found["chunks"] = codecs.unknown_chunks(stream)
     elif image.format in JPEG:
         found["segments"] = image.applist  # type: ignore[attr-defined]
     return {str(key): value for key, value in (image.info | source.info).items() if key not in text} | found
@@ -316,13 +333,13 @@ def _storage(path: str, image: Image, exif: Exif) -> dict[str, Any]:
     return {"qtables": tables} | ({"subsampling": sampling} if sampling >= 0 else {})
 
 
-def _changes(image: Image, mode: str) -> Iterator[str]:
+def _conversion_notes(image: Image, mode: str) -> Iterator[str]:
     if image.mode in ("P", "PA"):
         yield f"palette expanded to {mode}"
     elif image.mode != mode and not image.mode.startswith("I;16"):
         yield f"mode {image.mode} read as {mode}"
     if stored_tags(image).get(tags.EXTRA_SAMPLES) == (tags.ASSOCIATED,):
-        yield tiff.DIVIDED
+        yield tiff.ALPHA_NOTE
 
 
 def _mode(path: str, image: Image, animated: bool) -> str:
@@ -334,14 +351,14 @@ def _mode(path: str, image: Image, animated: bool) -> str:
         return "RGBA" if image.mode == "RGB" else "LA"
     if image.mode == "I" and image.format == "PPM":
         return "I;16"
-    mode = READ_AS.get(image.mode, image.mode)
+    mode = CONVERTED_MODES.get(image.mode, image.mode)
     if mode not in MODES:
         raise FileError(f"{path}: has the colour mode {image.mode}; convert it to RGB or greyscale first")
     return mode
 
 
 @contextmanager
-def translated(path: str) -> Iterator[None]:
+def pillow_errors(path: str) -> Iterator[None]:
     """Turns whatever Pillow raises into a FileError of one line, with the last line of its libraries on stderr."""
     said: list[str] = []
     try:
@@ -351,7 +368,7 @@ def translated(path: str) -> Iterator[None]:
         raise
     except pil.DecompressionBombError as error:
         pixels, most = (int(number) for number in re.findall(r"\d+", str(error))[:2])
-        refuse_many_pixels(path, pixels, most)
+        check_pixel_count(path, pixels, most)
     except pil.UnidentifiedImageError as error:
         with open(path, "rb") as stream:
             start = stream.read(MAGIC_LENGTH)
@@ -367,7 +384,7 @@ def translated(path: str) -> Iterator[None]:
         raise FileError(f"{path}: the image cannot be read or written: {why}{more}") from error
 
 
-MOST_BYTES = 10_000  # of standard error that are read
+MAX_STDERR = 10_000  # of standard error that are read
 
 
 @contextmanager
@@ -388,7 +405,7 @@ def captured_stderr() -> Iterator[list[str]]:
             os.dup2(kept, 2)
             os.close(kept)
             caught.seek(0)
-            lines += caught.read(MOST_BYTES).decode("utf-8", "replace").splitlines()
+            lines += caught.read(MAX_STDERR).decode("utf-8", "replace").splitlines()
 
 
 def pillow_names() -> tuple[str, ...]:
@@ -396,7 +413,7 @@ def pillow_names() -> tuple[str, ...]:
     return tuple(row.name.upper() for row in FORMATS.values() if row.is_image)
 
 
-def likeliest_first(start: bytes) -> tuple[str, ...]:
+def formats_by_likelihood(start: bytes) -> tuple[str, ...]:
     """The formats in the order in which Pillow tries them, the one that the first bytes tell first."""
     likely = [row for row in FORMATS.values() if row.plugin and start.startswith(row.magic)]
     for row in likely:

@@ -12,35 +12,37 @@ from poolcli.formats.image.codecs import WHY_READ, WHY_WRITE
 from poolcli.formats.records import Axis
 from poolcli.system.lazy_imports import need
 
-LETTERS = {"T": "N", "C": "C", "Z": "D", "Y": "H", "X": "W"}
-NAMES = {letter: name for name, letter in LETTERS.items()}
+LAYOUT_LETTERS = {"T": "N", "C": "C", "Z": "D", "Y": "H", "X": "W"}
+DIMENSIONS = {letter: name for name, letter in LAYOUT_LETTERS.items()}
 # Units of time that OME-XML has, and their names.
 PREFIXES = {
     "": "", "Y": "yotta", "Z": "zetta", "E": "exa", "P": "peta", "T": "tera", "G": "giga", "M": "mega", "k": "kilo",
     "h": "hecto", "d": "deci", "c": "centi", "m": "milli", "µ": "micro", "n": "nano", "p": "pico", "f": "femto",
     "a": "atto", "z": "zepto", "y": "yocto",
 }  # fmt: skip
-TIMES = {f"{short}s": f"{prefix}second" for short, prefix in PREFIXES.items()}
-TIMES |= {"min": "minute", "h": "hour", "d": "day"}
-SIZES = {"T": "frames", "Z": "slices", "C": "channels"}  # of ImageJ, in its order of pages
+TIME_UNITS = {f"{short}s": f"{prefix}second" for short, prefix in PREFIXES.items()}
+TIME_UNITS |= {"min": "minute", "h": "hour", "d": "day"}
+IMAGEJ_SIZES = {"T": "frames", "Z": "slices", "C": "channels"}  # of ImageJ, in its order of pages
 # Units of length that OME-XML has, and how others write them.
-UNITS = {
+LENGTH_UNITS = {
     "um": "µm", "μm": "µm", "micron": "µm", "microns": "µm", "micrometer": "µm", "nanometer": "nm", "picometer": "pm",
     "millimeter": "mm", "centimeter": "cm", "decimeter": "dm", "meter": "m", "kilometer": "km", "inch": "in",
     "inches": "in", "foot": "ft", "yard": "yd", "mile": "mi", "angstrom": "Å", "parsec": "pc",
 }  # fmt: skip
-OF_OME = frozenset(UNITS.values()) | {"Ym", "Zm", "Em", "Pm", "Tm", "Gm", "Mm", "hm", "fm", "am", "zm", "ym", "pixel"}
+OME_LENGTHS = frozenset(LENGTH_UNITS.values()) | {
+    "Ym", "Zm", "Em", "Pm", "Tm", "Gm", "Mm", "hm", "fm", "am", "zm", "ym", "pixel",
+}  # fmt: skip
 
 
-def axes_of(path: str, pages: int, size: Sequence[int]) -> tuple[Axis, ...]:
+def read_axes(path: str, pages: int, size: Sequence[int]) -> tuple[Axis, ...]:
     """The axes of all pages together, each of this height and width; () if the file does not name just these."""
     try:
         (tifffile,) = need("tifffile", why=WHY_READ)
         with tifffile.TiffFile(path) as file:
             if file.is_ome:  # of several images or files, `Image` or `TiffData` is a list, which raises
-                found = _of_ome(tifffile.xml2dict(file.ome_metadata)["OME"]["Image"]["Pixels"])
+                found = _ome_axes(tifffile.xml2dict(file.ome_metadata)["OME"]["Image"]["Pixels"])
             elif file.is_imagej:
-                found = _of_imagej(file.imagej_metadata, size, file.pages[0].resolution)
+                found = _imagej_axes(file.imagej_metadata, size, file.pages[0].resolution)
             else:
                 return ()
     except MemoryError:
@@ -52,7 +54,7 @@ def axes_of(path: str, pages: int, size: Sequence[int]) -> tuple[Axis, ...]:
     return axes if lengths[-2:] == list(size) and prod(lengths[:-2]) == pages else ()
 
 
-def _of_ome(pixels: Mapping[str, Any]) -> list[Axis]:
+def _ome_axes(pixels: Mapping[str, Any]) -> list[Axis]:
     """OME-XML: pages in the order of `DimensionOrder`, of which the first letter changes fastest."""
     if pixels["TiffData"].get("IFD", 0) != 0 or "UUID" in pixels["TiffData"]:
         raise ValueError("pages in another order, or another file")
@@ -60,50 +62,50 @@ def _of_ome(pixels: Mapping[str, Any]) -> list[Axis]:
     for name in reversed(pixels["DimensionOrder"]):
         key = "TimeIncrement" if name == "T" else f"PhysicalSize{name}"
         unit = pixels.get(f"{key}Unit", "s" if name == "T" else "µm") if key in pixels else ""
-        unit = TIMES.get(unit, unit) if name == "T" else unit
-        found.append(Axis(LETTERS[name], pixels[f"Size{name}"], float(pixels.get(key, 1)), unit))
+        unit = TIME_UNITS.get(unit, unit) if name == "T" else unit
+        found.append(Axis(LAYOUT_LETTERS[name], pixels[f"Size{name}"], float(pixels.get(key, 1)), unit))
     return found
 
 
-def _of_imagej(said: Mapping[str, Any], size: Sequence[int], resolution: Sequence[float]) -> list[Axis]:
+def _imagej_axes(said: Mapping[str, Any], size: Sequence[int], resolution: Sequence[float]) -> list[Axis]:
     """ImageJ's description: pages by frame, slice and channel; the resolution is in pixels to the unit."""
     unit = str(said.get("unit", "")).replace("\\u00B5", "µ")
     steps = {"Z": said.get("spacing", 1), "T": said.get("finterval", 1), "Y": 1 / resolution[1], "X": 1 / resolution[0]}
     units = {"T": "second" if "finterval" in said else "", "C": ""}
-    sizes = {name: said.get(key, 1) for name, key in SIZES.items()}
+    sizes = {name: said.get(key, 1) for name, key in IMAGEJ_SIZES.items()}
     if prod(sizes.values()) == 1:
         sizes["Z"] = said.get("images", 1)
     sizes |= {"Y": size[0], "X": size[1]}
+    if not unit:  # then only the frame interval has a meaning
+        steps = {"T": steps["T"]}
     return [
-        Axis(
-            LETTERS[name], int(length), float(steps.get(name, 1)) if unit or name == "T" else 1.0, units.get(name, unit)
-        )
+        Axis(LAYOUT_LETTERS[name], int(length), float(steps.get(name, 1)), units.get(name, unit))
         for name, length in sizes.items()
     ]
 
 
-def stated(axes: Sequence[Axis]) -> tuple[dict[str, Any], list[str]]:
+def ome_attributes(axes: Sequence[Axis]) -> tuple[dict[str, Any], list[str]]:
     """Distances of axes as attributes of OME-XML, and units that it lacks."""
     found, lacking = dict[str, Any](), list[str]()
     for letter, _, step, unit in (axis for axis in axes if 0 < axis.step < inf):
-        name, known = NAMES[letter], UNITS.get(unit, unit)
-        short = next((each for each, time in TIMES.items() if unit in (each, time)), None)
+        name, known = DIMENSIONS[letter], LENGTH_UNITS.get(unit, unit)
+        short = next((each for each, time in TIME_UNITS.items() if unit in (each, time)), None)
         if name == "T" and short:
             found |= {"TimeIncrement": step} | ({"TimeIncrementUnit": short} if short != "s" else {})
-        elif name in "ZYX" and known in OF_OME:
+        elif name in "ZYX" and known in OME_LENGTHS:
             found |= {f"PhysicalSize{name}": step, f"PhysicalSize{name}Unit": known}
         elif unit and unit not in lacking:
             lacking.append(unit)
     return found, lacking
 
 
-def described(path: str, stacks: Sequence[tuple[str, Sequence[int], str, Mapping[str, Any]]]) -> str:
+def ome_xml(path: str, stacks: Sequence[tuple[str, Sequence[int], str, Mapping[str, Any]]]) -> str:
     """OME-XML of stacks, each of a layout, a shape, a number type, and the distances of its axes."""
     (tifffile,) = need("tifffile", why=f"{path}: {WHY_WRITE}", kind=FileError)
     xml = tifffile.OmeXml(Creator="poolcli", UUID=str(uuid5(NAMESPACE_URL, repr(stacks))))
     for layout, shape, dtype, steps in stacks:
         inside = layout.endswith("C")
-        names = "".join("S" if inside and letter == "C" else NAMES[letter] for letter in layout)
+        names = "".join("S" if inside and letter == "C" else DIMENSIONS[letter] for letter in layout)
         *pages, height, width, samples = shape if inside else (*shape, 1)
         xml.addimage(dtype, shape, (prod(pages), 1, 1, height, width, samples), axes=names, **steps)
     text: str = xml.tostring(declaration=True)

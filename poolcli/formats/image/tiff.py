@@ -17,10 +17,10 @@ from poolcli.errors import FileError
 from poolcli.formats.image import tiff_tags as tags
 from poolcli.formats.image.codecs import WHY_READ
 from poolcli.formats.image.curves import curve_of
-from poolcli.formats.image.metadata import metadata_of, of_a_turned_picture
-from poolcli.formats.image.modes import BANDS, NO_BANDS, mode_of, with_signs_turned
-from poolcli.formats.image.pages import Page, Picture, refuse_memory, turned, turning_notes, upright
-from poolcli.formats.image.tiff_checks import NAMED, count_pages, is_sparse, refuse_lacking, refuse_larger
+from poolcli.formats.image.metadata import metadata_of, without_orientation_dependent
+from poolcli.formats.image.modes import BANDS, NON_TIFF_DTYPES, mode_of, with_flipped_signs
+from poolcli.formats.image.pages import Page, PageDecoder, check_image_memory, orientation_notes, upright, upright_size
+from poolcli.formats.image.tiff_checks import LAYOUT_TAGS, check_embedded_sizes, check_strips, count_pages, is_sparse
 from poolcli.message_fields import field
 from poolcli.nodata import Missing, can_hold
 from poolcli.system.lazy_imports import Lazy, installed, need
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 pil: Any = Lazy("PIL.Image")
 
-SWAPPED = 16  # bits of a big-endian sample, above which Pillow swaps bytes that libtiff has swapped
+MAX_SWAPPED_BITS = 16  # bits of a big-endian sample, above which Pillow swaps bytes that libtiff has swapped
 NO_PREDICTOR = 1
 MANY_PAGES = 200
-QUOTIENTS = 24  # bytes a sample that a division takes for a while
-SPARSE = "some strips or tiles are not stored, and read as no data, or 0"
+DIVISION_BYTES = 24  # bytes a sample that a division takes for a while
+SPARSE_NOTE = "some strips or tiles are not stored, and read as no data, or 0"
 INTEGER = re.compile(r"[+-]?\d{1,19}")
 
 # What Pillow reads without loss: photometric interpretation, sample format, bits, extra samples.
@@ -49,7 +49,7 @@ PILLOW_READS = {
     (tags.CMYK, _U, (8,) * 4, ()), (tags.LAB, _U, (8,) * 3, ()), (tags.RGB, _U, (8,) * 3, ()),
     *((tags.RGB, _U, (8,) * 4, extra) for extra in ((), *_ONE_ALPHA)),
 }  # fmt: skip
-IN_PLANES = (tags.RGB, tags.CMYK)  # those that it also reads in separate planes
+PLANAR = (tags.RGB, tags.CMYK)  # those that it also reads in separate planes
 
 
 def pillow_reads(stored: Mapping[int, Any], big_endian: bool) -> bool:
@@ -57,18 +57,18 @@ def pillow_reads(stored: Mapping[int, Any], big_endian: bool) -> bool:
     photometric, planes = stored.get(tags.PHOTOMETRIC), stored.get(tags.PLANAR, 1) != 1
     formats, bits = stored.get(tags.SAMPLE_FORMAT, (tags.UNSIGNED,)), stored.get(tags.BITS, (1,))
     compressed = stored.get(tags.COMPRESSION, tags.UNCOMPRESSED) != tags.UNCOMPRESSED
-    if stored.get(tags.COMPRESSION, tags.UNCOMPRESSED) not in tags.OF_PILLOW or is_sparse(stored):
+    if stored.get(tags.COMPRESSION, tags.UNCOMPRESSED) not in tags.PILLOW_COMPRESSIONS or is_sparse(stored):
         return False
     if photometric == tags.YCBCR:  # libtiff converts it to RGB; of uncompressed data Pillow ignores the subsampling
         return not planes and (compressed or stored.get(tags.SUBSAMPLING, (2, 2)) == (1, 1))
     bits = bits * stored.get(tags.SAMPLES, 1) if len(bits) == 1 else bits
-    if big_endian and max(bits) > SWAPPED and compressed:
+    if big_endian and max(bits) > MAX_SWAPPED_BITS and compressed:
         return False
     kind = (photometric, formats[0], bits, stored.get(tags.EXTRA_SAMPLES, ()))
-    return kind in PILLOW_READS and (not planes or photometric in IN_PLANES)
+    return kind in PILLOW_READS and (not planes or photometric in PLANAR)
 
 
-def is_slow(stored: Mapping[int, Any], pages: int) -> bool:
+def is_faster(stored: Mapping[int, Any], pages: int) -> bool:
     """Whether tifffile, if it is installed, reads the same pixels faster than Pillow: libtiff walks through all pages
     before each one that it unpacks, which takes 2 ms a page in a file of 8,000.
     """
@@ -77,7 +77,7 @@ def is_slow(stored: Mapping[int, Any], pages: int) -> bool:
     return pages >= MANY_PAGES and is_plain and packed and installed("tifffile", "imagecodecs")
 
 
-def open_file(stack: ExitStack, path: str, limit: int | None) -> tuple[Any, BinaryIO, list[Page]]:
+def open_tiff(stack: ExitStack, path: str, limit: int | None) -> tuple[Any, BinaryIO, list[Page]]:
     """tifffile's TiffFile, the file's bytes, and its pages, upright."""
     _, tifffile = need("imagecodecs", "tifffile", why=f"{path}: {WHY_READ}", kind=FileError)
     import logging
@@ -88,9 +88,9 @@ def open_file(stack: ExitStack, path: str, limit: int | None) -> tuple[Any, Bina
     file = stack.enter_context(tifffile.TiffFile(path))
     pages = []
     for page in (file.pages[number] for number in range(count)):
-        refuse_memory(path, tile_bytes(_tags(page, (tags.TILE_WIDTH, tags.TILE_LENGTH))), limit)
-        size = turned(_orientation(page), int(page.imagewidth), int(page.imagelength))
-        pages.append(Page(*size, f"{page.photometric:d}, {page.dtype}", *role_of(page.subfiletype)))
+        check_image_memory(path, tile_bytes(_tags(page, (tags.TILE_WIDTH, tags.TILE_LENGTH))), limit)
+        size = upright_size(_orientation(page), int(page.imagewidth), int(page.imagelength))
+        pages.append(Page(*size, f"{page.photometric:d}, {page.dtype}", *page_role(page.subfiletype)))
     return file, stream, pages
 
 
@@ -100,55 +100,55 @@ def tile_bytes(stored: Mapping[int, Any]) -> int:
     return across * down * 4 if isinstance(across, int) and isinstance(down, int) else 0
 
 
-def role_of(subfile_type: Any) -> tuple[bool, bool]:
+def page_role(subfile_type: Any) -> tuple[bool, bool]:
     """Whether a page is a smaller copy or a mask of another, and whether it is a mask: which pixels are valid."""
-    return bool(int(subfile_type) & (tags.SMALLER | tags.MASK)), bool(int(subfile_type) & tags.MASK)
+    return bool(int(subfile_type) & (tags.REDUCED | tags.MASK)), bool(int(subfile_type) & tags.MASK)
 
 
-def picture_of(path: str, file: Any, stream: BinaryIO, first: int) -> Picture:
+def page_decoder(path: str, file: Any, stream: BinaryIO, first: int) -> PageDecoder:
     """The picture from the page `first` on; refuses colours that have no meaning as numbers."""
     page = file.pages[first]
-    stored = _tags(page, NAMED)
-    refuse_lacking(path, first + 1, stored)
+    stored = _tags(page, LAYOUT_TAGS)
+    check_strips(path, first + 1, stored)
     samples = samples_of(path, page)
-    exif = _directory(file, page, stream)[0]
-    missing, curve = no_data(exif, samples.dtype), curve_of({"icc_profile": exif.get(tags.ICC_PROFILE)})
+    exif = _read_exif(file, page, stream)[0]
+    missing, curve = nodata_of(exif, samples.dtype), curve_of({"icc_profile": exif.get(tags.ICC_PROFILE)})
     decoded = [page]  # the page that was decoded last
 
     def decode(number: int) -> Array:
-        page = decoded[0] = _checked(path, file, stream, number)
+        page = decoded[0] = _checked_page(path, file, stream, number)
         if samples_of(path, page) != samples:
             raise FileError(f"{path}: page {number + 1} has other samples; take one with {field('pages', first + 1)}")
         return upright(_pixels(page, samples), _orientation(page))
 
     def described() -> dict[str, Any]:
-        exif, lost = _directory(file, decoded[0], stream)
+        exif, lost = _read_exif(file, decoded[0], stream)
         storage = storage_of({tags.COMPRESSION: int(page.compression), tags.PREDICTOR: int(page.predictor)})
         found = metadata_of({}, exif, True) | storage | samples.kept | lost
-        return of_a_turned_picture(found) if turns else found
+        return without_orientation_dependent(found) if turns else found
 
     divides = samples.is_scaled or samples.is_divided
-    memory = samples.channels * (2 * DTYPES[samples.dtype].itemsize + (QUOTIENTS if divides else 0))
-    turns = turning_notes(_orientation(page))
-    sparse = (SPARSE,) if is_sparse(stored) else ()
-    notes = (*turns, *samples.notes, *sparse, *false_predictor(_tags(page, (tags.COMPRESSION, tags.PREDICTOR))))
-    return Picture(
+    memory = samples.channels * (2 * DTYPES[samples.dtype].itemsize + (DIVISION_BYTES if divides else 0))
+    turns = orientation_notes(_orientation(page))
+    sparse = (SPARSE_NOTE,) if is_sparse(stored) else ()
+    notes = (*turns, *samples.notes, *sparse, *ignored_predictor(_tags(page, (tags.COMPRESSION, tags.PREDICTOR))))
+    return PageDecoder(
         "tiff", samples.mode, samples.channels, samples.dtype, memory, decode, described, notes,
         tells_of_pages=True, missing=missing, curve=curve,
     )  # fmt: skip
 
 
-def _checked(path: str, file: Any, stream: BinaryIO, number: int) -> Any:
+def _checked_page(path: str, file: Any, stream: BinaryIO, number: int) -> Any:
     """A page whose pixels may be decoded."""
     page = file.pages[number]
-    refuse_lacking(path, number + 1, _tags(page, NAMED))
-    if false_predictor(_tags(page, (tags.COMPRESSION, tags.PREDICTOR))):
+    check_strips(path, number + 1, _tags(page, LAYOUT_TAGS))
+    if ignored_predictor(_tags(page, (tags.COMPRESSION, tags.PREDICTOR))):
         page.predictor = NO_PREDICTOR  # as libtiff reads it
-    refuse_larger(path, number + 1, page, stream)
+    check_embedded_sizes(path, number + 1, page, stream)
     return page
 
 
-def hidden_by(
+def read_masks(
     path: str, file: Any, stream: BinaryIO, masks: Sequence[int | None], pages: Sequence[int], size: Sequence[int]
 ) -> Array:
     """The pixels that the masks of these pages hide, upright, a plane for each page; None is no mask."""
@@ -158,7 +158,7 @@ def hidden_by(
     for plane, page, mask in zip(hidden, pages, masks, strict=True):
         if mask is None:
             continue
-        found = _checked(path, file, stream, mask).asarray() == 0
+        found = _checked_page(path, file, stream, mask).asarray() == 0
         found = upright(found if found.ndim == 2 else found.all(-1), _orientation(file.pages[page]))
         if found.shape != plane.shape:
             raise FileError(f"{path}: page {mask + 1} is a mask of {found.shape}, but its header says {plane.shape}")
@@ -166,7 +166,7 @@ def hidden_by(
     return hidden
 
 
-def _directory(file: Any, page: Any, stream: BinaryIO) -> tuple[Exif, dict[str, Any]]:
+def _read_exif(file: Any, page: Any, stream: BinaryIO) -> tuple[Exif, dict[str, Any]]:
     """The tags of a page. Pillow cannot read those of damaged files and of big-endian BigTIFF: none, and that loss."""
     exif: Exif = pil.Exif()
     exif.bigtiff, exif.endian = file.is_bigtiff, file.byteorder
@@ -179,7 +179,7 @@ def _directory(file: Any, page: Any, stream: BinaryIO) -> tuple[Exif, dict[str, 
     return exif, {}
 
 
-def false_predictor(stored: Mapping[int, Any]) -> tuple[str, ...]:
+def ignored_predictor(stored: Mapping[int, Any]) -> tuple[str, ...]:
     """A note for a page with a predictor whose compression has none: libtiff ignores it, tifffile does not."""
     predictor = stored.get(tags.PREDICTOR, NO_PREDICTOR)
     without = stored.get(tags.COMPRESSION, tags.UNCOMPRESSED) in (tags.UNCOMPRESSED, tags.PACKBITS)
@@ -187,10 +187,10 @@ def false_predictor(stored: Mapping[int, Any]) -> tuple[str, ...]:
     return (f"predictor {predictor} ignored: its compression has none",) if is_false else ()
 
 
-def no_data(stored: Mapping[int, Any], dtype: str) -> Missing:
+def nodata_of(stored: Mapping[int, Any], dtype: str) -> Missing:
     """GDAL's nodata value, if the type can hold it."""
     try:
-        text = str(stored[tags.NO_DATA]).strip("\0 ")
+        text = str(stored[tags.GDAL_NODATA]).strip("\0 ")
         number = int(text) if INTEGER.fullmatch(text) else float(text)
         return (number,) if can_hold(DTYPES[dtype], number) else ()
     except MemoryError:
@@ -216,13 +216,13 @@ def _orientation(page: Any) -> Any:
     return _tags(page, (tags.ORIENTATION,)).get(tags.ORIENTATION, 1)
 
 
-NAMES = {
+PHOTOMETRIC_NAMES = {
     0: "white is zero", 1: "grey", 2: "RGB", 3: "palette", 4: "mask", 5: "CMYK", 6: "YCbCr", 8: "LAB", 9: "LAB",
     10: "ITU LAB", 32803: "colour filter array",
 }  # fmt: skip
-DIVIDED = "associated alpha: colours are divided by it"
-WIDEST = 32  # bits; products of two such numbers are exact
-MODES_OF = {
+ALPHA_NOTE = "associated alpha: colours are divided by it"
+MAX_SCALED_BITS = 32  # bits; products of two such numbers are exact
+MODES_BY_PHOTOMETRIC = {
     tags.GREY: ("L", "LA", "I;16", "LA;16", "I", "F"),
     tags.RGB: ("RGB", "RGBA", "RGB;16", "RGBA;16"),
     tags.CMYK: ("CMYK",),
@@ -255,7 +255,7 @@ class Samples:
     @property
     def is_scaled(self) -> bool:
         """Whether a sample has fewer bits than its type, and is brought to the full scale."""
-        return self.is_unsigned and self.bits < DTYPES[self.dtype].bits <= WIDEST
+        return self.is_unsigned and self.bits < DTYPES[self.dtype].bits <= MAX_SCALED_BITS
 
     @property
     def is_inverted(self) -> bool:
@@ -275,7 +275,7 @@ class Samples:
         if self.extra and (len(self.extra) > 1 or self.extra[0] == tags.UNSPECIFIED):
             return BANDS
         mode = mode_of((1, 1, self.channels), self.dtype, "HWC", "LAB" if self.photometric == tags.LAB else None)
-        return mode if mode in MODES_OF.get(max(self.photometric, tags.GREY), ("LAB",)) else BANDS
+        return mode if mode in MODES_BY_PHOTOMETRIC.get(max(self.photometric, tags.GREY), ("LAB",)) else BANDS
 
     @property
     def kept(self) -> dict[str, Any]:
@@ -292,7 +292,7 @@ class Samples:
         if self.photometric == tags.WHITE_IS_ZERO:
             found.append("white is zero: inverted" if self.is_inverted else "white is zero, and stays so")
         if self.is_divided:
-            found.append(DIVIDED)
+            found.append(ALPHA_NOTE)
         if self.mode == BANDS and any(kind != tags.UNSPECIFIED for kind in self.extra):
             found.append("alpha is pooled as a band like others")
         return tuple(found)
@@ -302,12 +302,17 @@ def samples_of(path: str, page: Any) -> Samples:
     """The samples of a page; refuses those that have no meaning as numbers."""
     photometric = int(page.photometric)
     dtype = "none" if page.dtype is None else "uint8" if page.dtype.name == "bool" else page.dtype.name
-    if photometric not in tags.COLOURS or dtype not in DTYPES or dtype in NO_BANDS or page.imagedepth != 1:
-        kind = NAMES.get(photometric, f"photometric {photometric}")
+    if (
+        photometric not in tags.COLOUR_CHANNELS
+        or dtype not in DTYPES
+        or dtype in NON_TIFF_DTYPES
+        or page.imagedepth != 1
+    ):
+        kind = PHOTOMETRIC_NAMES.get(photometric, f"photometric {photometric}")
         raise FileError(
             f"{path}: is a TIFF of {dtype} ({kind}); grey, RGB, CMYK and LAB of integers and floats are read"
         )
-    count = int(page.samplesperpixel) - tags.COLOURS[photometric]
+    count = int(page.samplesperpixel) - tags.COLOUR_CHANNELS[photometric]
     said = tuple(int(kind) for kind in page.extrasamples)[:count]
     if not said and photometric == tags.RGB and count == 1:
         said = (tags.UNASSOCIATED,)  # as other programs read it
@@ -322,20 +327,20 @@ def _pixels(page: Any, samples: Samples) -> Array:
     pixels: Array = stored[0] if separate == 1 else stored[..., 0].transpose(1, 2, 0)
     pixels = pixels.astype(samples.dtype, copy=False)
     if samples.is_scaled:
-        pixels = quotients(pixels, samples.highest, (1 << samples.bits) - 1)
-    colours = tags.COLOURS[samples.photometric]
+        pixels = rounded_quotient(pixels, samples.highest, (1 << samples.bits) - 1)
+    colours = tags.COLOUR_CHANNELS[samples.photometric]
     if samples.is_inverted:
         pixels = pixels.copy()
         pixels[..., :colours] = samples.highest - pixels[..., :colours]
     if samples.photometric == tags.LAB and samples.is_unsigned:
-        pixels = with_signs_turned(pixels)
+        pixels = with_flipped_signs(pixels)
     if samples.is_divided:
         pixels = pixels.copy()
-        pixels[..., :-1] = quotients(pixels[..., :-1], samples.highest, pixels[..., -1:])
+        pixels[..., :-1] = rounded_quotient(pixels[..., :-1], samples.highest, pixels[..., -1:])
     return pixels if samples.channels > 1 else pixels[..., 0]
 
 
-def quotients(values: Array, factor: int, divisor: Any) -> Array:
+def rounded_quotient(values: Array, factor: int, divisor: Any) -> Array:
     """`values * factor / divisor`, rounded, at most `factor`; 0 where the divisor is 0."""
     import numpy as np
 

@@ -41,12 +41,12 @@ def count_pages(path: str, stream: BinaryIO) -> int:
     return len(seen)
 
 
-NAMED = (
+LAYOUT_TAGS = (
     tags.WIDTH, tags.LENGTH, tags.BITS, tags.COMPRESSION, tags.PHOTOMETRIC, tags.SAMPLES, tags.ROWS, tags.PLANAR,
     tags.TILE_WIDTH, tags.TILE_LENGTH, tags.STRIP_OFFSETS, tags.STRIP_BYTES, tags.TILE_OFFSETS, tags.TILE_BYTES,
 )  # fmt: skip
 # Bytes that one byte can unpack to, at most, by compression; 7 is JPEG.
-MOST = {
+MAX_RATIOS = {
     tags.LZW: 2**12,
     7: 2**12,
     tags.DEFLATE: 2**11,
@@ -57,14 +57,14 @@ MOST = {
 }
 
 
-def refuse_lacking(path: str, number: int, stored: Mapping[int, Any]) -> None:
+def check_strips(path: str, number: int, stored: Mapping[int, Any]) -> None:
     """Refuses a page with fewer strips or tiles than it needs, or with fewer bytes than can unpack to its pixels."""
     tiled = tags.TILE_OFFSETS in stored
     places, counts = (
         _numbers(stored, tag)
         for tag in ((tags.TILE_OFFSETS, tags.TILE_BYTES) if tiled else (tags.STRIP_OFFSETS, tags.STRIP_BYTES))
     )
-    needed, pixels = _needed(stored, tiled)
+    needed, pixels = _expected(stored, tiled)
     if not places or not needed:
         return  # the reader reports that
     if len(places) < needed:
@@ -72,7 +72,7 @@ def refuse_lacking(path: str, number: int, stored: Mapping[int, Any]) -> None:
         raise FileError(f"{path}: is damaged: page {number} names {len(places):,} of its {needed:,} {kind}")
     compression, size = _number(stored, tags.COMPRESSION, tags.UNCOMPRESSED), os.path.getsize(path)
     # The length of a single uncompressed strip is often stated too short.
-    most = MOST.get(compression, 1 if compression == tags.UNCOMPRESSED and needed > 1 else 0)
+    most = MAX_RATIOS.get(compression, 1 if compression == tags.UNCOMPRESSED and needed > 1 else 0)
     packed = sum(min(count, size) for count in counts)
     if most and counts and 0 not in counts and packed * most < pixels:
         raise FileError(
@@ -86,7 +86,7 @@ def is_sparse(stored: Mapping[int, Any]) -> bool:
     return any(0 in _numbers(stored, tag) for tag in (tags.STRIP_BYTES, tags.TILE_BYTES))
 
 
-def _needed(stored: Mapping[int, Any], tiled: bool) -> tuple[int, int]:
+def _expected(stored: Mapping[int, Any], tiled: bool) -> tuple[int, int]:
     """How many strips or tiles a page needs, and the least bytes of its decoded pixels; zeros if its tags do not tell.
 
     Tiles are stored whole, and YCbCr may be subsampled.
@@ -117,13 +117,13 @@ def _number(stored: Mapping[int, Any], tag: int, default: int) -> int:
     return (_numbers(stored, tag) or (default,))[0]
 
 
-HEAD = 2**16  # bytes of a strip or tile that may hold its header
+HEADER_BYTES = 2**16  # bytes of a strip or tile that may hold its header
 BLOCK = 16  # pixels, to a multiple of which encoders round up
 
 Size = tuple[int, int]  # width, height
 
 
-def refuse_larger(path: str, number: int, page: Any, stream: BinaryIO) -> None:
+def check_embedded_sizes(path: str, number: int, page: Any, stream: BinaryIO) -> None:
     """Refuses a page (tifffile's) with an image in a strip or tile that is larger than that, or with LZMA data that
     unpacks to more, which tifffile would cut without an error.
     """
@@ -131,12 +131,12 @@ def refuse_larger(path: str, number: int, page: Any, stream: BinaryIO) -> None:
         width, height = int(page.tilewidth), int(page.tilelength)
     else:
         width, height = int(page.imagewidth), int(min(page.rowsperstrip or page.imagelength, page.imagelength))
-    size_of, is_lzma = CLAIMS.get(int(page.compression)), int(page.compression) == tags.LZMA
+    size_of, is_lzma = EMBEDDED_SIZE.get(int(page.compression)), int(page.compression) == tags.LZMA
     samples = int(page.samplesperpixel) if int(page.planarconfig) == 1 else 1
     most = height * ceil_div(width * samples * int(page.bitspersample), 8) if is_lzma else 0
     for at, count in zip(page.dataoffsets, page.databytecounts, strict=False) if size_of or is_lzma else ():
         stream.seek(at)
-        data = stream.read(count if is_lzma else min(count, HEAD))
+        data = stream.read(count if is_lzma else min(count, HEADER_BYTES))
         if is_lzma and lzma_size(data, most) > most:
             raise FileError(
                 f"{path}: is damaged: a strip or tile of page {number} unpacks to more than its {human_bytes(most)}"
@@ -153,17 +153,17 @@ def refuse_larger(path: str, number: int, page: Any, stream: BinaryIO) -> None:
             )
 
 
-def _of_jpeg(data: bytes) -> Size | None:
+def _jpeg_size(data: bytes) -> Size | None:
     frame = jpeg_frame(io.BytesIO(data))
     return (frame.width, frame.height) if frame else None
 
 
-def _of_png(data: bytes) -> Size:
+def _png_size(data: bytes) -> Size:
     width, height = struct.unpack_from(">II", data, 16)
     return width, height
 
 
-def _of_webp(data: bytes) -> Size | None:
+def _webp_size(data: bytes) -> Size | None:
     kind = data[12:16]
     if kind == b"VP8 ":
         width, height = struct.unpack_from("<HH", data, 26)
@@ -174,7 +174,7 @@ def _of_webp(data: bytes) -> Size | None:
     return int.from_bytes(data[24:27], "little") + 1, int.from_bytes(data[27:30], "little") + 1
 
 
-def _of_jpeg_2000(data: bytes) -> Size | None:
+def _jpeg_2000_size(data: bytes) -> Size | None:
     at = data.find(b"\xff\x4f\xff\x51")
     if at < 0:
         return None
@@ -182,7 +182,7 @@ def _of_jpeg_2000(data: bytes) -> Size | None:
     return right - left, bottom - top
 
 
-def _of_lerc(data: bytes) -> Size | None:
+def _lerc_size(data: bytes) -> Size | None:
     if data[:6] != b"Lerc2 ":
         return None
     (version,) = struct.unpack_from("<i", data, 6)
@@ -190,7 +190,7 @@ def _of_lerc(data: bytes) -> Size | None:
     return width, height
 
 
-def _of_jpeg_xr(data: bytes) -> Size | None:
+def _jpeg_xr_size(data: bytes) -> Size | None:
     (at,) = struct.unpack_from("<I", data, 4)
     (count,) = struct.unpack_from("<H", data, at)
     entries = (struct.unpack_from("<HHII", data, at + 2 + 12 * i) for i in range(count))
@@ -198,7 +198,7 @@ def _of_jpeg_xr(data: bytes) -> Size | None:
     return (found[0xBC80], found[0xBC81]) if found.keys() >= {0xBC80, 0xBC81} else None
 
 
-def _of_jpeg_xl(data: bytes) -> Size | None:
+def _jpeg_xl_size(data: bytes) -> Size | None:
     """By the SizeHeader of ISO/IEC 18181-1, whose bits start with the lowest."""
     at = data.find(b"\xff\x0a")
     if at < 0:
@@ -222,8 +222,8 @@ def _of_jpeg_xl(data: bytes) -> Size | None:
 
 JPEG_XL_RATIOS = ((0, 1), (1, 1), (12, 10), (4, 3), (3, 2), (16, 9), (5, 4), (2, 1))
 # Sizes stated in the compressed image, by compression.
-CLAIMS: Mapping[int, Callable[[bytes], Size | None]] = {
-    **dict.fromkeys((6, 7, 34892), _of_jpeg), **dict.fromkeys((33003, 33004, 33005, 34712), _of_jpeg_2000),
-    22610: _of_jpeg_xr, 34887: _of_lerc, 34933: _of_png, 34934: _of_jpeg_xr, 50001: _of_webp,
-    **dict.fromkeys((50002, 52546), _of_jpeg_xl),
+EMBEDDED_SIZE: Mapping[int, Callable[[bytes], Size | None]] = {
+    **dict.fromkeys((6, 7, 34892), _jpeg_size), **dict.fromkeys((33003, 33004, 33005, 34712), _jpeg_2000_size),
+    22610: _jpeg_xr_size, 34887: _lerc_size, 34933: _png_size, 34934: _jpeg_xr_size, 50001: _webp_size,
+    **dict.fromkeys((50002, 52546), _jpeg_xl_size),
 }  # fmt: skip

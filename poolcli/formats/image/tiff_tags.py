@@ -24,7 +24,8 @@ SUB_IFDS, EXTRA_SAMPLES, SAMPLE_FORMAT, SUBSAMPLING = 330, 338, 339, 530
 # What the file says beside them.
 DESCRIPTION, ORIENTATION, RESOLUTION_UNIT = 270, 274, 296
 RESOLUTION = (282, 283)  # x, y; pixels per unit
-XMP, IPTC, PHOTOSHOP, EXIF, ICC_PROFILE, GPS, GDAL, NO_DATA = 700, 33723, 34377, 34665, 34675, 34853, 42112, 42113
+XMP, IPTC, PHOTOSHOP, EXIF, ICC_PROFILE, GPS = 700, 33723, 34377, 34665, 34675, 34853
+GDAL_METADATA, GDAL_NODATA = 42112, 42113
 PIXEL_SCALE, TIE_POINTS, TRANSFORMATION, GEO_KEYS = 33550, 33922, 34264, 34735  # GeoTIFF
 # In the EXIF directory.
 MAKER_NOTE, INTEROPERABILITY = 37500, 40965
@@ -32,39 +33,39 @@ FOCAL_PLANE = (41486, 41487)  # x, y; pixels per unit
 SIZES = (40962, 40963)  # width and height
 
 # Values: bits of the subfile type, photometric interpretations, sample formats, extra samples, compressions.
-SMALLER, MASK = 1, 4
+REDUCED, MASK = 1, 4
 WHITE_IS_ZERO, GREY, RGB, PALETTE, CMYK, YCBCR, LAB, ICC_LAB = 0, 1, 2, 3, 5, 6, 8, 9
-COLOURS = {WHITE_IS_ZERO: 1, GREY: 1, RGB: 3, CMYK: 4, LAB: 3, ICC_LAB: 3}  # channels of those that are read
+COLOUR_CHANNELS = {WHITE_IS_ZERO: 1, GREY: 1, RGB: 3, CMYK: 4, LAB: 3, ICC_LAB: 3}  # channels of those that are read
 UNSIGNED, SIGNED, FLOAT = 1, 2, 3
 UNSPECIFIED, ASSOCIATED, UNASSOCIATED = 0, 1, 2
 UNCOMPRESSED, LZW, DEFLATE, OLD_DEFLATE, PACKBITS, LZMA, ZSTD = 1, 5, 8, 32946, 32773, 34925, 50000
 # Compressions that every build of Pillow reads: also CCITT (2, 3, 4, 32771), JPEG (6, 7) and ThunderScan (32809).
-OF_PILLOW = (UNCOMPRESSED, 2, 3, 4, LZW, 6, 7, DEFLATE, 32771, PACKBITS, 32809, OLD_DEFLATE)
+PILLOW_COMPRESSIONS = (UNCOMPRESSED, 2, 3, 4, LZW, 6, 7, DEFLATE, 32771, PACKBITS, 32809, OLD_DEFLATE)
 
 # Kept from the main directory: document, description, make, model, page and its position, resolution, software, time,
 # artist, computer, white point, primaries, inks, printer, ratings, copyright, and what Windows adds.
-KEPT = frozenset((
+KEPT_TAGS = frozenset((
     269, 270, 271, 272, 282, 283, 285, 286, 287, 296, 305, 306, 315, 316, 318, 319, 333, 337,
     18246, 18249, 33432, EXIF, GPS, 40091, 40092, 40093, 40094, 40095,
 ))  # fmt: skip
 # Georeference.
 GEO = frozenset((PIXEL_SCALE, TIE_POINTS, TRANSFORMATION, GEO_KEYS, 34736, 34737))
 # Kept from the EXIF directory: exposure, versions, times, lens, light, sensor, scene, owner, serial numbers.
-EXIF_KEPT = frozenset((
+KEPT_EXIF = frozenset((
     33434, 33437, 34850, 34852, 34855, 34856, *range(34864, 34870), 36864, 36867, 36868, *range(36880, 36883),
     *range(37377, 37387), 37510, *range(37520, 37523), *range(37888, 37894), 40960, 40961, 40962, 40963, 40964,
     INTEROPERABILITY, 41483, 41486, 41487, 41488, 41493, 41495, *range(41728, 41731), *range(41985, 41997), 42016,
     *range(42032, 42038), *range(42038, 42045), *range(42080, 42083), 42240,
 ))  # fmt: skip
 # Written anew: how the pixels are stored, what is kept apart from the directory, padding.
-MADE_ANEW = frozenset((
+REWRITTEN = frozenset((
     *range(254, 269), *range(273, 282), 284, *range(288, 294), 297, 317, *range(320, 331), 332, 334, 336,
-    *range(338, 348), *range(512, 522), *range(529, 533), XMP, IPTC, PHOTOSHOP, ICC_PROFILE, GDAL, NO_DATA,
+    *range(338, 348), *range(512, 522), *range(529, 533), XMP, IPTC, PHOTOSHOP, ICC_PROFILE, GDAL_METADATA, GDAL_NODATA,
     37121, 37122, 59932, 59933,
 ))  # fmt: skip
 
 # Descriptions by which a program finds the arrays in the file.
-_OF_THE_ARRAY = {
+_ARRAY_DESCRIPTIONS = {
     "ImageJ": re.compile(r"\s*ImageJ="),
     "OME-XML": re.compile(r"(?s)\s*<.*<(\w+:)?OME\b|\s*<(\w+:)?OME\b"),
     "tifffile": re.compile(r'\s*\{"shape"|shape=\('),
@@ -94,36 +95,36 @@ def as_read(value: Any) -> Any:
 def program_of(description: object) -> str | None:
     """The program that wrote this description of an array, which would be wrong for another array; None if none did."""
     text = description if isinstance(description, str) else ""
-    return next((name for name, start in _OF_THE_ARRAY.items() if start.match(text)), None)
+    return next((name for name, start in _ARRAY_DESCRIPTIONS.items() if start.match(text)), None)
 
 
-def name_of(tag: int) -> str:
+def tag_name(tag: int) -> str:
     """The name of a tag, or its number."""
     name = pil_exif.TAGS.get(tag) or pil_tags.lookup(tag).name
     return str(tag) if name == "unknown" else str(name)
 
 
 # GDAL's metadata: what is kept of each band, by its role, and its name.
-ROLES = {"scale": "SCALE", "offset": "OFFSET", "unittype": "UNITTYPE", "description": "DESCRIPTION"}
+GDAL_ROLES = {"scale": "SCALE", "offset": "OFFSET", "unittype": "UNITTYPE", "description": "DESCRIPTION"}
 _ITEM, _ATTRIBUTE = re.compile(r"<Item\b([^<>]*)>([^<]*)</Item>"), re.compile(r"""(\w+)\s*=\s*["']([^"']*)["']""")
 
 
-def bands_of(text: str) -> tuple[dict[str, dict[str, str]], list[str]]:
+def parse_gdal(text: str) -> tuple[dict[str, dict[str, str]], list[str]]:
     """What GDAL's metadata say of each band, by its number and their role, and the names of others."""
     bands, others = dict[str, dict[str, str]](), list[str]()
     for stored, value in _ITEM.findall(text):
         item = dict(_ATTRIBUTE.findall(stored))
-        if item.get("role") in ROLES and item.get("sample", "").isdecimal():
+        if item.get("role") in GDAL_ROLES and item.get("sample", "").isdecimal():
             bands.setdefault(item["sample"], {})[item["role"]] = value
         else:
             others.append(item.get("name", "?"))
     return bands, others
 
 
-def as_gdal(bands: Mapping[str, Mapping[str, str]]) -> bytes:
+def encode_gdal(bands: Mapping[str, Mapping[str, str]]) -> bytes:
     """GDAL's metadata as they are stored, of texts that Pillow has read byte by byte."""
     items = (
-        f'  <Item name="{ROLES[role]}" sample="{band}" role="{role}">{value}</Item>\n'
+        f'  <Item name="{GDAL_ROLES[role]}" sample="{band}" role="{role}">{value}</Item>\n'
         for band, roles in bands.items()
         for role, value in roles.items()
     )
@@ -133,11 +134,11 @@ def as_gdal(bands: Mapping[str, Mapping[str, str]]) -> bytes:
 # Photoshop's resource blocks.
 IPTC_BLOCK = 0x0404
 KEPT_BLOCKS = (IPTC_BLOCK, 0x0425, 0x040A, 0x040B)  # IPTC data, their hash, copyright flag and URL
-ELSEWHERE = (0x03ED, 0x040F, 0x0422, 0x0423, 0x0424)  # copies of resolution, ICC profile, EXIF and XMP data
+REDUNDANT_BLOCKS = (0x03ED, 0x040F, 0x0422, 0x0423, 0x0424)  # copies of resolution, ICC profile, EXIF and XMP data
 _SIGN = b"8BIM"
 
 
-def blocks_of(data: bytes) -> dict[int, bytes]:
+def parse_blocks(data: bytes) -> dict[int, bytes]:
     """Photoshop's resource blocks by number, as far as they are not damaged."""
     blocks, at = dict[int, bytes](), 0
     while data[at : at + 4] == _SIGN and len(data) > at + 6:
@@ -151,7 +152,7 @@ def blocks_of(data: bytes) -> dict[int, bytes]:
     return blocks
 
 
-def as_bytes(blocks: Mapping[int, bytes]) -> bytes:
+def encode_blocks(blocks: Mapping[int, bytes]) -> bytes:
     """Resource blocks as they are stored."""
     return b"".join(
         _SIGN + struct.pack(">HHI", number, 0, len(data)) + data + bytes(len(data) % 2)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from poolcli.errors import FileError
 from poolcli.formats.image import tiff_tags as tags
 from poolcli.formats.image.codecs import WHY_WRITE
-from poolcli.formats.image.metadata import INCH, directory_below
-from poolcli.formats.image.modes import MODES, with_signs_turned
+from poolcli.formats.image.metadata import INCH, sub_ifd
+from poolcli.formats.image.modes import MODES, with_flipped_signs
 from poolcli.system.lazy_imports import Lazy, installed, need
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Compression(NamedTuple):
 
     def pillow_options(self, kept: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of Pillow's `save`, with the tags that every page has."""
-        info = {tags.NO_DATA: kept["nodata"]} if "nodata" in kept else {}
+        info = {tags.GDAL_NODATA: kept["nodata"]} if "nodata" in kept else {}
         if not self.pillow:
             return {"tiffinfo": info} if info else {}
         info |= {tags.PREDICTOR: 2} if self.predictor else {}
@@ -69,12 +69,12 @@ def choose_compression(kept: Mapping[str, Any]) -> tuple[Compression, tuple[str,
     return able._replace(predictor=able.predictor and kept.get("predictor") in PREDICTORS), lost
 
 
-DIFFERENCES = 4  # bytes of the largest integers of which tifffile stores differences
+MAX_PREDICTOR_BYTES = 4  # bytes of the largest integers of which tifffile stores differences
 # Differences of 16 bits are mostly noise, which no search makes shorter: photographs, microscopy and elevations take at
 # the lowest level 0.99 to 1.04 of the bytes that they take at the usual one (labels 1.26), and half the time.
-NOISY, QUICK = {("zlib", True, "uint16"), ("zlib", True, "int16")}, {"level": 1}
-MOST_BYTES = 2**32 - 2**25  # of pixels, above which a BigTIFF is written
-NAMED = {"CMYK": tags.CMYK, "LAB": tags.LAB}  # modes whose colours their number does not tell
+FAST_DEFLATE, FAST_LEVEL = {("zlib", True, "uint16"), ("zlib", True, "int16")}, {"level": 1}
+MAX_CLASSIC_BYTES = 2**32 - 2**25  # of pixels, above which a BigTIFF is written
+PHOTOMETRIC_OF_MODE = {"CMYK": tags.CMYK, "LAB": tags.LAB}  # modes whose colours their number does not tell
 
 
 def encode(
@@ -83,24 +83,26 @@ def encode(
     """A little-endian TIFF of modes, pixels as N, H, W, C, and what is kept, each with its compression."""
     (tifffile,) = need("tifffile", why=f"{path}: {WHY_WRITE}", kind=FileError)
     stream, size = io.BytesIO(), sum(pages.nbytes for _, pages, _ in sections)
-    with tifffile.TiffWriter(stream, byteorder="<", bigtiff=size > MOST_BYTES) as file:
+    with tifffile.TiffWriter(stream, byteorder="<", bigtiff=size > MAX_CLASSIC_BYTES) as file:
         for (mode, pages, kept), compression in zip(sections, compressions, strict=True):
-            _append(file, mode, pages, kept, compression)
+            _write_pages(file, mode, pages, kept, compression)
     return stream.getvalue()
 
 
-def _append(file: Any, mode: str, pages: NDArray[Any], kept: Mapping[str, Any], compression: Compression) -> None:
+def _write_pages(file: Any, mode: str, pages: NDArray[Any], kept: Mapping[str, Any], compression: Compression) -> None:
     """Writes pages with their masks; `kept` says what bands are."""
     channels = pages.shape[-1]
-    photometric, extra = kept.get("bands", (NAMED.get(mode, tags.RGB if channels in (3, 4) else tags.GREY), ()))
-    if tags.COLOURS[photometric] + len(extra) != channels:
+    photometric, extra = kept.get(
+        "bands", (PHOTOMETRIC_OF_MODE.get(mode, tags.RGB if channels in (3, 4) else tags.GREY), ())
+    )
+    if tags.COLOUR_CHANNELS[photometric] + len(extra) != channels:
         kind = tags.UNASSOCIATED if mode in MODES and MODES[mode].alpha else tags.UNSPECIFIED
-        extra = (kind,) * (channels - tags.COLOURS[photometric])
+        extra = (kind,) * (channels - tags.COLOUR_CHANNELS[photometric])
     if photometric == tags.LAB and pages.dtype.kind == "u":
-        pages = with_signs_turned(pages)
+        pages = with_flipped_signs(pages)
     compressor = compression.tifffile
-    predictor = compression.predictor and (pages.dtype.kind == "f" or pages.dtype.itemsize <= DIFFERENCES)
-    nodata = [(tags.NO_DATA, "s", 0, kept["nodata"], True)] if "nodata" in kept else []
+    predictor = compression.predictor and (pages.dtype.kind == "f" or pages.dtype.itemsize <= MAX_PREDICTOR_BYTES)
+    nodata = [(tags.GDAL_NODATA, "s", 0, kept["nodata"], True)] if "nodata" in kept else []
     for number, page in enumerate(pages):
         file.write(
             page if channels > 1 else page[..., 0],
@@ -108,7 +110,7 @@ def _append(file: Any, mode: str, pages: NDArray[Any], kept: Mapping[str, Any], 
             planarconfig="contig" if channels > 1 else None,
             extrasamples=extra or None,
             compression=compressor,
-            compressionargs=QUICK if (compressor, predictor, pages.dtype.name) in NOISY else None,
+            compressionargs=FAST_LEVEL if (compressor, predictor, pages.dtype.name) in FAST_DEFLATE else None,
             predictor=predictor,
             metadata=None,
             software=False,
@@ -120,17 +122,17 @@ def _append(file: Any, mode: str, pages: NDArray[Any], kept: Mapping[str, Any], 
 
 
 BYTE, TEXT, UNDEFINED = 1, 2, 7  # types of tags
-BESIDE = ("description", "exif", "icc_profile", "xmp", "photoshop", "dpi", "geo", "gdal")
-STORED = {tags.ICC_PROFILE: ("icc_profile", UNDEFINED), tags.XMP: ("xmp", BYTE), tags.PHOTOSHOP: ("photoshop", BYTE)}
+PAGE_METADATA = ("description", "exif", "icc_profile", "xmp", "photoshop", "dpi", "geo", "gdal")
+BYTE_TAGS = {tags.ICC_PROFILE: ("icc_profile", UNDEFINED), tags.XMP: ("xmp", BYTE), tags.PHOTOSHOP: ("photoshop", BYTE)}
 
 
-def with_directories(data: bytes, found: Sequence[Mapping[str, Any]]) -> bytes | bytearray:
+def with_metadata_tags(data: bytes, found: Sequence[Mapping[str, Any]]) -> bytes | bytearray:
     """A little-endian TIFF whose pages, masks left out, also have the tags that were found for each.
 
     Their directories are written anew at the end of the file, with the entries that they had, which say where the
     pixels are, and the new ones: tifffile cannot write EXIF directories, and Pillow not all that tifffile writes.
     """
-    if not any(key in page for page in found for key in BESIDE):
+    if not any(key in page for page in found for key in PAGE_METADATA):
         return data
     tiff, big = bytearray(data), data[2] == 43
     number, place, entry, at = ("<Q", "<Q", 20, 8) if big else ("<H", "<I", 12, 4)
@@ -147,7 +149,7 @@ def with_directories(data: bytes, found: Sequence[Mapping[str, Any]]) -> bytes |
         if int.from_bytes(own.get(tags.SUBFILE, b"")[-struct.calcsize(place) :], "little") & tags.MASK:
             at = following
             continue
-        tags_of_page = _directory(found[page], head)
+        tags_of_page = _metadata_ifd(found[page], head)
         if len(tags_of_page):
             tiff += bytes(len(tiff) % 2)
             added = tags_of_page.tobytes(len(tiff))
@@ -161,20 +163,20 @@ def with_directories(data: bytes, found: Sequence[Mapping[str, Any]]) -> bytes |
     return tiff
 
 
-def _directory(found: Mapping[str, Any], head: bytes) -> Any:
+def _metadata_ifd(found: Mapping[str, Any], head: bytes) -> Any:
     directory = pil_tiff.ImageFileDirectory_v2(head)
     exif: Exif = pil.Exif()
     exif.load(found.get("exif", b""))
     for tag, value in exif.items():
-        directory[tag] = tags.as_read(directory_below(exif, tag) if tag in (tags.EXIF, tags.GPS) else value)
-    values = {tag: (found[key], kind) for tag, (key, kind) in STORED.items() if key in found}
-    iptc = tags.blocks_of(found.get("photoshop", b"")).get(tags.IPTC_BLOCK)
+        directory[tag] = tags.as_read(sub_ifd(exif, tag) if tag in (tags.EXIF, tags.GPS) else value)
+    values = {tag: (found[key], kind) for tag, (key, kind) in BYTE_TAGS.items() if key in found}
+    iptc = tags.parse_blocks(found.get("photoshop", b"")).get(tags.IPTC_BLOCK)
     if iptc:
         values[tags.IPTC] = (iptc, UNDEFINED)
     if "description" in found:
         values[tags.DESCRIPTION] = (found["description"], TEXT)
     if "gdal" in found:
-        values[tags.GDAL] = (tags.as_gdal(found["gdal"]), TEXT)
+        values[tags.GDAL_METADATA] = (tags.encode_gdal(found["gdal"]), TEXT)
     for tag, (value, kind) in values.items():
         directory.tagtype[tag] = kind
         directory[tag] = value

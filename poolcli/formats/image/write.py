@@ -13,9 +13,9 @@ from poolcli.errors import PoolError
 from poolcli.formats.atomic import atomic_stream
 from poolcli.formats.image import stacks, tiff_write
 from poolcli.formats.image.codecs import LEVEL, encode_png, with_gif_profiles
-from poolcli.formats.image.metadata import WORDS
-from poolcli.formats.image.modes import BANDS, DEEP, OF_OME, mode_of, stored_layout, with_signs_turned
-from poolcli.formats.image.pillow import load_plugin, translated
+from poolcli.formats.image.metadata import LABELS
+from poolcli.formats.image.modes import BANDS, BEYOND_PILLOW, OME_DTYPES, mode_of, stored_layout, with_flipped_signs
+from poolcli.formats.image.pillow import load_plugin, pillow_errors
 from poolcli.formats.image.tiff_tags import DESCRIPTION, as_jpeg_marker
 from poolcli.formats.records import Axis, NamedArray, Spec, WriteOptions
 from poolcli.formats.table import FORMATS, output_format
@@ -43,11 +43,11 @@ def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tup
         spec = named.spec
         is_stack = "D" in spec.layout
         layout = stored_layout(name, spec.shape, spec.dtype, spec.layout, spec.mode) if is_stack else "NHWC"
-        stack = np.ascontiguousarray(_pages(named.array, spec.layout, layout))
+        stack = np.ascontiguousarray(_as_pages(named.array, spec.layout, layout))
         mode = mode_of(stack.shape, spec.dtype, "NHWC", spec.mode)
-        kept, lost = chosen(name, mode, spec.metadata.image)
+        kept, lost = select_metadata(name, mode, spec.metadata.image)
         if "mask" in kept:
-            kept["mask"] = _pages(kept["mask"], spec.layout, layout)[..., 0]
+            kept["mask"] = _as_pages(kept["mask"], spec.layout, layout)[..., 0]
         kept.pop("axes", None)
         if is_stack:
             kept.pop("bands" if not layout.endswith("C") else "", None)
@@ -55,19 +55,21 @@ def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tup
             lost += (others,) if kept.pop("pages", None) else ()
             shape = converted_shape(spec.shape, spec.layout, layout)
             lost += _describe_stack(kept, spec.metadata.axes, layout, shape, spec.dtype)
-        elif axes := _axes_of_pages(name, stack.shape, spec):
+        elif axes := _stack_axes(name, stack.shape, spec):
             shape = (*(axis.length for axis in axes[:-2]), *stack.shape[1:3])
             lost += _describe_stack(kept, axes, "".join(axis.letter for axis in axes), shape, spec.dtype)
         sections.append((mode, stack, kept))
         notes += lost
     encoded = partial(_encode, path, name, options.quality)
-    with translated(path):
+    with pillow_errors(path):
         try:
             data, more = encoded(sections)
         except (PoolError, MemoryError):
             raise
         except Exception:  # because of the pixels, or of the metadata
-            bare = [(m, s, {key: value for key, value in kept.items() if key not in BESIDE}) for m, s, kept in sections]
+            bare = [
+                (m, s, {key: value for key, value in kept.items() if key not in OPTIONAL}) for m, s, kept in sections
+            ]
             if bare == sections:
                 raise
             data, more = encoded(bare)
@@ -77,16 +79,16 @@ def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tup
     return tuple(dict.fromkeys((*notes, *more)))
 
 
-def _pages(array: NDArray[Any], source: str, target: str) -> NDArray[Any]:
+def _as_pages(array: NDArray[Any], source: str, target: str) -> NDArray[Any]:
     """The pages of an array, N, H, W, C, in the order of the layout `target`."""
     found = convert_layout(array, source, target)
     found = found if target.endswith("C") else found[..., None]
     return found.reshape(-1, *found.shape[-3:])
 
 
-def _axes_of_pages(name: str, shape: Sequence[int], spec: Spec) -> tuple[Axis, ...]:
+def _stack_axes(name: str, shape: Sequence[int], spec: Spec) -> tuple[Axis, ...]:
     """The axes of the stack whose pages were pooled each by itself, () if the result has others."""
-    axes: tuple[Axis, ...] = spec.metadata.image.get("axes", ()) if name == "tiff" and spec.dtype in OF_OME else ()
+    axes: tuple[Axis, ...] = spec.metadata.image.get("axes", ()) if name == "tiff" and spec.dtype in OME_DTYPES else ()
     return axes if (shape[0], shape[-1]) == (prod(axis.length for axis in axes[:-2]), 1) else ()
 
 
@@ -96,7 +98,7 @@ def _describe_stack(
     """Adds what OME-XML says of a stack; returns notes."""
     if "mask" in kept:
         return ("axes not kept: OME-XML has no masks",)
-    steps, units = stacks.stated(axes)
+    steps, units = stacks.ome_attributes(axes)
     exif = pil.Exif()
     exif.load(kept.get("exif", b""))
     steps |= {"Description": exif[DESCRIPTION]} if DESCRIPTION in exif else {}
@@ -114,7 +116,7 @@ def _encode(
     if name == "gif":
         return encode_gif(stack, kept)
     settings = _OPTIONS[name](dict(kept), mode, quality) if name in _OPTIONS else dict(kept)
-    if name == "png" and (mode in DEEP or (len(stack) == 1 and installed("imagecodecs"))):
+    if name == "png" and (mode in BEYOND_PILLOW or (len(stack) == 1 and installed("imagecodecs"))):
         return encode_png(path, stack[0], settings), ()
     return encode(name, mode, stack, settings), ()
 
@@ -122,18 +124,18 @@ def _encode(
 def _encode_tiff(path: str, sections: Sequence[Section]) -> tuple[bytes | bytearray, tuple[str, ...]]:
     compressions, notes = zip(*(tiff_write.choose_compression(kept) for _, _, kept in sections), strict=True)
     (mode, stack, kept), compression = sections[0], compressions[0]
-    if len(sections) > 1 or mode in DEEP or compression.needs_tifffile or "mask" in kept:
+    if len(sections) > 1 or mode in BEYOND_PILLOW or compression.needs_tifffile or "mask" in kept:
         data: bytes = tiff_write.encode(path, sections, compressions)
     else:
         data = encode("tiff", mode, stack, compression.pillow_options(kept))
     pages = [kept.get("pages", {}).get(i, kept) for _, stack, kept in sections for i in range(len(stack))]
     if all("stack" in kept for _, _, kept in sections):
-        text = stacks.described(path, [kept["stack"] for _, _, kept in sections])
+        text = stacks.ome_xml(path, [kept["stack"] for _, _, kept in sections])
         pages[0] = {**pages[0], "description": text}
-    return tiff_write.with_directories(data, pages), tuple(dict.fromkeys(note for said in notes for note in said))
+    return tiff_write.with_metadata_tags(data, pages), tuple(dict.fromkeys(note for said in notes for note in said))
 
 
-KEEPS = {
+KEPT = {
     "png": {"icc_profile", "exif", "dpi", "xmp", "text", "colour", "duration", "loop"},
     "jpeg": {"icc_profile", "exif", "dpi", "xmp", "photoshop", "comment", "qtables", "subsampling"},
     "tiff": {
@@ -145,27 +147,27 @@ KEEPS = {
     "gif": {"icc_profile", "xmp", "comment", "duration", "loop"},
 }  # fmt: skip
 # What may be damaged.
-BESIDE = ("icc_profile", "exif", "dpi", "xmp", "photoshop", "geo", "gdal", "comment", "text", "pages", "colour")
+OPTIONAL = ("icc_profile", "exif", "dpi", "xmp", "photoshop", "geo", "gdal", "comment", "text", "pages", "colour")
 GREY = ("L", "LA", "I;16", "I", "F", "LA;16")
 BEST_QUALITY = 95
 LOSSY_WEBP = 90  # the quality of a WebP whose input was lossy
 
 
-def chosen(name: str, mode: str, found: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+def select_metadata(name: str, mode: str, found: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The metadata that the format keeps, and notes on what it does not; an ICC profile must fit the mode."""
-    able = KEEPS.get(name, set())
+    able = KEPT.get(name, set())
     kept = {key: value for key, value in found.items() if key in able}
-    notes = [f"{WORDS[key]} not kept: {name} files cannot store it" for key in found if key in WORDS.keys() - able]
+    notes = [f"{LABELS[key]} not kept: {name} files cannot store it" for key in found if key in LABELS.keys() - able]
     chunks = found.get("colour", {})  # of a PNG; other formats mean sRGB without a name
     if b"sRGB" in chunks or all(data == SRGB_CHUNKS[kind] for kind, data in chunks.items()):
-        notes = [note for note in notes if not note.startswith(WORDS["colour"])]
+        notes = [note for note in notes if not note.startswith(LABELS["colour"])]
     fitting = {"CMYK": b"CMYK", "LAB": b"Lab "}.get(mode, b"GRAY" if mode in GREY else b"RGB ")
     for page in (kept, *kept.get("pages", {}).values()):
         space = page.get("icc_profile", b"")[16:20]
         if "icc_profile" in page and space != fitting and mode != BANDS:  # bands are those of the input
             del page["icc_profile"]
             said = space.decode("latin-1").strip()
-            notes.append(f"{WORDS['icc_profile']} not kept: it is for {said} pixels, these are {mode}")
+            notes.append(f"{LABELS['icc_profile']} not kept: it is for {said} pixels, these are {mode}")
     if "pages" in found.keys() - able:
         notes.append(f"metadata of pages after the first not kept: {name} files cannot store it")
     notes += [f"{what} not kept: {why}" for what, why in found.get("lost", ())]
@@ -217,7 +219,7 @@ _OPTIONS = {"jpeg": _jpeg_options, "webp": _webp_options, "png": _png_options}
 
 def encode(name: str, mode: str, pages: NDArray[Any], options: Mapping[str, Any]) -> bytes:
     """The pixels, N, H, W, C, as a file that Pillow writes."""
-    pages = with_signs_turned(pages) if mode == "LAB" else pages
+    pages = with_flipped_signs(pages) if mode == "LAB" else pages
     pages = pages if pages.shape[-1] > 1 else pages[..., 0]
     # Image.fromarray takes any four channels for RGBA.
     pictures = [
@@ -227,23 +229,23 @@ def encode(name: str, mode: str, pages: NDArray[Any], options: Mapping[str, Any]
         for page in pages
     ]
     load_plugin(FORMATS[name])
-    return _saved(pictures, name, options)
+    return _save(pictures, name, options)
 
 
-def _saved(pictures: Sequence[Any], name: str, options: Mapping[str, Any]) -> bytes:
+def _save(pictures: Sequence[Any], name: str, options: Mapping[str, Any]) -> bytes:
     several = {"save_all": True, "append_images": pictures[1:]} if len(pictures) > 1 else {}
     stream = io.BytesIO()
     pictures[0].save(stream, format=name.upper(), **several, **options)
     return stream.getvalue()  # not a view: CPython 3.12 crashes if one outlives its stream in an error
 
 
-COLOURS = 256  # of a frame of a GIF
+GIF_COLOURS = 256  # of a frame of a GIF
 TICK = 10  # milliseconds, the unit of durations
 OPAQUE = 255
-TO_BACKGROUND = 2  # disposal: otherwise a frame would show through transparent pixels of the next one
-ROUNDED = f"colours rounded to {COLOURS} in each frame"
-HALVED = "alpha rounded to transparent or opaque"
-LATE = "durations of the pages rounded to 1/100 s"
+DISPOSE_TO_BACKGROUND = 2  # disposal: otherwise a frame would show through transparent pixels of the next one
+QUANTIZED_NOTE = f"colours rounded to {GIF_COLOURS} in each frame"
+ALPHA_NOTE = "alpha rounded to transparent or opaque"
+DURATION_NOTE = "durations of the pages rounded to 1/100 s"
 
 
 def encode_gif(pages: NDArray[Any], kept: Mapping[str, Any]) -> tuple[bytes, tuple[str, ...]]:
@@ -254,10 +256,10 @@ def encode_gif(pages: NDArray[Any], kept: Mapping[str, Any]) -> tuple[bytes, tup
     times = kept.get("duration")
     if times and len(frames) > 1:
         options["duration"] = times
-        notes += [LATE] if any(time % TICK for time in times) else []
+        notes += [DURATION_NOTE] if any(time % TICK for time in times) else []
     if pages.shape[-1] == 4:
-        options["disposal"] = TO_BACKGROUND
-    data = _saved(frames, "gif", options | {"optimize": False})
+        options["disposal"] = DISPOSE_TO_BACKGROUND
+    data = _save(frames, "gif", options | {"optimize": False})
     return with_gif_profiles(data, kept), tuple(dict.fromkeys(notes))
 
 
@@ -267,21 +269,21 @@ def _frame(page: NDArray[Any], notes: list[str]) -> Any:
         return pil.fromarray(page[..., 0])
     alpha = page[..., 3] if page.shape[-1] == 4 else None
     if alpha is not None and ((alpha > 0) & (alpha < OPAQUE)).any():
-        notes.append(HALVED)
+        notes.append(ALPHA_NOTE)
     hidden = None if alpha is None else alpha <= OPAQUE // 2
-    places, colours = _indexed(page[..., :3], hidden, notes)
+    places, colours = _quantize(page[..., :3], hidden, notes)
     frame = pil.fromarray(places)
     frame.putpalette(colours.tobytes())  # which turns grey into a palette image
     if hidden is not None and hidden.any():
-        frame.info["transparency"] = COLOURS - 1
+        frame.info["transparency"] = GIF_COLOURS - 1
     return frame
 
 
-def _indexed(pixels: NDArray[Any], hidden: NDArray[Any] | None, notes: list[str]) -> tuple[NDArray[Any], NDArray[Any]]:
+def _quantize(pixels: NDArray[Any], hidden: NDArray[Any] | None, notes: list[str]) -> tuple[NDArray[Any], NDArray[Any]]:
     """The index of each pixel's colour, and the colour table; hidden pixels have the last index."""
     import numpy as np
 
-    free = COLOURS - (hidden is not None)
+    free = GIF_COLOURS - (hidden is not None)
     seen = pixels if hidden is None else np.where(hidden[..., None], np.uint8(0), pixels)
     codes = seen.astype(np.uint32) @ np.array([65536, 256, 1], np.uint32)
     found, places = np.unique(codes, return_inverse=True)
@@ -289,10 +291,10 @@ def _indexed(pixels: NDArray[Any], hidden: NDArray[Any] | None, notes: list[str]
         colours = (found[:, None] >> np.array([16, 8, 0], np.uint32) & 255).astype(np.uint8)
         places = places.reshape(codes.shape).astype(np.uint8)
     else:
-        notes.append(ROUNDED)
+        notes.append(QUANTIZED_NOTE)
         rounded = pil.fromarray(np.ascontiguousarray(seen)).quantize(free, pil.Quantize.MEDIANCUT)
         places, colours = np.array(rounded), np.array(rounded.getpalette(), np.uint8).reshape(-1, 3)
     if hidden is not None:
-        places[hidden] = COLOURS - 1
-        colours = np.concatenate([colours, np.zeros((COLOURS - len(colours), 3), np.uint8)])
+        places[hidden] = GIF_COLOURS - 1
+        colours = np.concatenate([colours, np.zeros((GIF_COLOURS - len(colours), 3), np.uint8)])
     return places, colours

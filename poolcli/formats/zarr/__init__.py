@@ -27,22 +27,22 @@ from poolcli.formats.checks import (
 from poolcli.formats.names import relative_path
 from poolcli.formats.npy import MAX_AXES, MAX_BYTES
 from poolcli.formats.records import ArrayReader, Header, Metadata, ReadOptions, Source
-from poolcli.formats.zarr.chunks import Chunks, chunks_of
-from poolcli.formats.zarr.coordinates import coordinates, followers
+from poolcli.formats.zarr.chunks import ChunkFiles, chunk_files
+from poolcli.formats.zarr.coordinates import dependent_arrays, read_coordinates
 from poolcli.formats.zarr.folders import PlainArray
 from poolcli.formats.zarr.library import (
     is_group,
     limit_chunk_size,
-    opening,
+    limit_concurrency,
+    open_root,
+    open_store,
     read_region,
-    root_of,
-    side_by_side,
-    store_of,
+    reading_metadata,
     stored_bytes,
     walk,
 )
-from poolcli.formats.zarr.ome import attributes_of, axes_of, first_level, metadata_of, of_image
-from poolcli.formats.zarr.plates import refuse_several
+from poolcli.formats.zarr.ome import attributes_of, axes_of, first_level, image_extras, metadata_of
+from poolcli.formats.zarr.plates import check_single_image
 from poolcli.formats.zarr.write import open_writer, open_writers, write
 from poolcli.layouts import layout_of_dimensions
 from poolcli.windows import ceil_div
@@ -54,17 +54,17 @@ if TYPE_CHECKING:
 
 __all__ = ["open_array", "open_container", "open_writer", "open_writers", "write"]
 
-HIGHEST_CHUNK = 2**31  # bytes of one chunk, if no memory limit is known
-COPIES = 2  # of a chunk while it is read: stored and decoded
+MAX_CHUNK = 2**31  # bytes of one chunk, if no memory limit is known
+CHUNK_COPIES = 2  # of a chunk while it is read: stored and decoded
 
 
 @contextmanager
-def open_container(path: str, options: ReadOptions) -> Iterator[Stored]:
+def open_container(path: str, options: ReadOptions) -> Iterator[ZarrStore]:
     """Opens the store; groups and arrays that cannot be read are left out."""
-    with opening(path):
-        store = store_of(path, read_only=True, options=options)
-        root = root_of(path, store)
-    yield Stored(path, root, options)
+    with reading_metadata(path):
+        store = open_store(path, read_only=True, options=options)
+        root = open_root(path, store)
+    yield ZarrStore(path, root, options)
 
 
 @contextmanager
@@ -73,21 +73,21 @@ def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
     with open_container(source.path, options) as file:
         level = first_level(file.root, source.key) if options.as_pyramid else None
         if options.as_pyramid and not (level or source.key):
-            refuse_several(source.path, file.root)
+            check_single_image(source.path, file.root)
         array = file.array(level or source.key or file.only(options.ndim))
         chunk = byte_count(array.chunks or (), DTYPES[array.header.dtype].itemsize)
-        with side_by_side(chunk, _room(options)):
+        with limit_concurrency(chunk, _room(options)):
             yield array
 
 
 def _room(options: ReadOptions) -> int:
     """The bytes of chunks that may be decoded at the same time."""
-    most = options.limit or HIGHEST_CHUNK
-    return (most if options.allowed is not None else min(most, HIGHEST_CHUNK)) // 8
+    most = options.limit or MAX_CHUNK
+    return (most if options.allowed is not None else min(most, MAX_CHUNK)) // 8
 
 
 @dataclass(frozen=True)
-class Stored:
+class ZarrStore:
     """An open store: an array, or a group with arrays."""
 
     path: str
@@ -97,15 +97,15 @@ class Stored:
     @cached_property
     def _arrays(self) -> list[tuple[str | None, Any, bool]]:
         """The key of each array, the array, and whether it can be pooled; without coordinates of others."""
-        with opening(self.path):
+        with reading_metadata(self.path):
             found = walk(self.path, self.root, self.options.allow_external)
             arrays = list(found)
-            dependent = followers({key: array for key, array in arrays if key})
-            return [(key, array, _is_of_numbers(array)) for key, array in arrays if key not in dependent]
+            dependent = dependent_arrays({key: array for key, array in arrays if key})
+            return [(key, array, _is_numeric(array)) for key, array in arrays if key not in dependent]
 
     @cached_property
     def headers(self) -> Sequence[Header]:
-        with opening(self.path):
+        with reading_metadata(self.path):
             return [self._header(key, array) for key, array, able in self._arrays if able]
 
     @property
@@ -118,7 +118,7 @@ class Stored:
 
     def array(self, key: str) -> ArrayReader:
         """The array of a name; refuses names without one, and arrays beyond the limits."""
-        with opening(self.path):
+        with reading_metadata(self.path):
             node = self._node(key)
             if node is None:
                 node = self._node(choose_array(Source(self.path, key), self.headers).key)
@@ -134,14 +134,14 @@ class Stored:
             chunk = byte_count(node.chunks, DTYPES[header.dtype].itemsize)
             if isinstance(node, PlainArray):
                 node.at_once = max(1, _room(self.options) // max(chunk, 1))
-            header = replace(header, notes=notes, missing=missing, extra_memory=unless_negligible(COPIES * chunk))
-            array = _Array(header, where, self.root, node, chunks_of(node), self.options.as_pyramid)
+            header = replace(header, notes=notes, missing=missing, extra_memory=unless_negligible(CHUNK_COPIES * chunk))
+            array = _ArrayReader(header, where, self.root, node, chunk_files(node), self.options.as_pyramid)
             return as_unsigned(array, attributes)
 
     def _check_stored(self, where: str, array: Any) -> None:
         """Refuses a large array of which almost nothing is stored: it would take long, and its chunks much memory."""
         size = DTYPES[array.dtype.name].itemsize
-        claimed = max(byte_count(array.shape, size), COPIES * byte_count(array.chunks, size))
+        claimed = max(byte_count(array.shape, size), CHUNK_COPIES * byte_count(array.chunks, size))
         if self.options.allowed is None and claimed > FREE_EXPANSION:
             stored = stored_bytes(f"{self.path.rstrip('/')}/{array.path}", ceil_div(claimed, MAX_EXPANSION_RATIO))
             check_expansion(where, stored, claimed, None)
@@ -163,7 +163,7 @@ class Stored:
         return Header("zarr", array.shape, array.dtype.name, layout_of_dimensions(names) if names else None, key)
 
 
-def _is_of_numbers(array: Any) -> bool:
+def _is_numeric(array: Any) -> bool:
     if array.dtype.name not in DTYPES or not array.ndim:
         return False
     try:
@@ -183,7 +183,7 @@ def _check(where: str, array: Any, limit: int | None) -> None:
     chunk = array.chunks
     if any(length < 1 for length in chunk):
         raise FileError(f"{where}: has chunks of {','.join(map(str, chunk))}, which must be at least 1")
-    size, most = byte_count(chunk, itemsize), limit or HIGHEST_CHUNK
+    size, most = byte_count(chunk, itemsize), limit or MAX_CHUNK
     if size * 2 > most:
         raise FileError(
             f"{where}: one chunk ({','.join(map(str, chunk))}) is {human_bytes(size)}, which is read as a whole; the "
@@ -192,13 +192,13 @@ def _check(where: str, array: Any, limit: int | None) -> None:
 
 
 @dataclass(slots=True)
-class _Array:
+class _ArrayReader:
     header: Header
     where: str
     root: Any
     array: Any
-    plain: Chunks | None
-    of_image: bool  # whether its metadata tell of the whole image
+    chunk_files: ChunkFiles | None
+    as_pyramid: bool
     streams: bool = True
 
     @property
@@ -208,16 +208,16 @@ class _Array:
 
     @property
     def metadata(self) -> Metadata:
-        with opening(self.where):
+        with reading_metadata(self.where):
             key = self.header.key
             found = metadata_of(self.root, key, self.array)
             if key and found.dimensions:
                 names = [each.label for each in found.dimensions]
-                dimensions, variables, notes = coordinates(self.root, key, self.array, names)
+                dimensions, variables, notes = read_coordinates(self.root, key, self.array, names)
                 notes = (*found.notes, *notes)
                 found = replace(found, dimensions=dimensions, variables=variables, notes=notes)
-            more = of_image(self.root, self.header.key) if self.of_image else {}
+            more = image_extras(self.root, self.header.key) if self.as_pyramid else {}
             return replace(found, ome={**found.ome, **more})
 
     def read(self, region: Ranges) -> NDArray[Any]:
-        return read_region(self.where, self.array, region, self.plain)
+        return read_region(self.where, self.array, region, self.chunk_files)

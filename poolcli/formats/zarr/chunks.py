@@ -29,17 +29,17 @@ numcodecs: Any = Lazy("numcodecs")
 zarr: Any = Lazy("zarr")
 
 Slices = tuple[slice, ...]
-Place = tuple[tuple[int, ...], Slices, Slices]  # the numbers of a chunk, a part of it, and where that is in a region
+Touched = tuple[tuple[int, ...], Slices, Slices]  # the numbers of a chunk, a part of it, and where that is in a region
 
 SHUFFLES = {0: "noshuffle", 1: "shuffle", 2: "bitshuffle"}
-SIZED = ("blosc", "lz4", "zstd")  # compressors whose data begin with the size that they unpack to
-WORTH_SHARING = 2**16  # bytes of a chunk; of smaller ones threads mostly wait for Python's lock
-INDEX = [("bytes", {"endian": "little"}), ("crc32c", {})]  # the codecs of the index of a shard
-ABSENT = 2**64 - 1  # in an index
+SIZE_PREFIXED = ("blosc", "lz4", "zstd")  # compressors whose data begin with the size that they unpack to
+MIN_PARALLEL_BYTES = 2**16  # bytes of a chunk; of smaller ones threads mostly wait for Python's lock
+INDEX_CODECS = [("bytes", {"endian": "little"}), ("crc32c", {})]  # the codecs of the index of a shard
+MISSING = 2**64 - 1  # in an index
 LEAST_REUSED = 2**17  # bytes of an array; smaller ones come from memory that the process has
 
 
-def compressor_of(codec: Mapping[str, Any]) -> dict[str, Any]:
+def numcodecs_config(codec: Mapping[str, Any]) -> dict[str, Any]:
     """The name and the settings that numcodecs has for a compressor of Zarr v3."""
     setting = dict(codec.get("configuration", {}))
     if codec["name"] == "blosc":
@@ -79,7 +79,7 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class Chunks:
+class ChunkFiles:
     """The files of an array of zarr: how a chunk is stored, and the lengths of shards.
 
     What is not as expected, and what only zarr can judge, raises an exception: `read_region` then leaves it to zarr.
@@ -106,7 +106,7 @@ class Chunks:
         out = self.regions.array(tuple(map(len, region)), self.array.dtype)
         size = byte_count(self.array.chunks, self.dtype.itemsize)
 
-        def read_some(places: Sequence[Place]) -> None:
+        def read_some(places: Sequence[Touched]) -> None:
             room = self.rooms.array((size,), np.dtype("u1"))
             for numbers, inside, outside in places:
                 self._read(numbers, inside, out[outside], room)
@@ -117,19 +117,19 @@ class Chunks:
     def write(self, region: Ranges, values: NDArray[Any], every_chunk: bool) -> None:
         """Writes a region of whole chunks; only if `every_chunk` is true those that hold nothing but the fill value."""
 
-        def write_some(places: Sequence[Place]) -> None:
+        def write_some(places: Sequence[Touched]) -> None:
             for numbers, inside, outside in places:
                 self._write(numbers, inside, values[outside], every_chunk)
 
         self._share(write_some, region, self.shard or self.array.chunks)
 
-    def _share(self, work: Callable[[Sequence[Place]], None], region: Ranges, unit: Sequence[int]) -> None:
+    def _share(self, work: Callable[[Sequence[Touched]], None], region: Ranges, unit: Sequence[int]) -> None:
         """Shares chunks among as many threads as may hold one, if they are worth it."""
-        places = list(_places(region, unit))
+        places = list(_touched(region, unit))
         plain = isinstance(self.array, PlainArray)
         most = self.array.at_once if plain else zarr.config.get("async.concurrency")
         threads = min(len(places), allowed_threads(), most)
-        if threads < 2 or byte_count(unit, self.dtype.itemsize) < WORTH_SHARING:
+        if threads < 2 or byte_count(unit, self.dtype.itemsize) < MIN_PARALLEL_BYTES:
             work(places)
             return
         with ThreadPoolExecutor(threads) as pool:
@@ -155,9 +155,11 @@ class Chunks:
                 out[...] = self._decoded(file, 0, status.st_size, room)[inside]
                 return
             index = self._index(file, status.st_size)
-            for inner, within, outside in _places([range(part.start, part.stop) for part in inside], self.array.chunks):
+            for inner, within, outside in _touched(
+                [range(part.start, part.stop) for part in inside], self.array.chunks
+            ):
                 start, size = map(int, index[inner])
-                if start == size == ABSENT:
+                if start == size == MISSING:
                     out[outside] = self.fill
                 elif start + size <= status.st_size:
                     out[outside] = self._decoded(file, start, size, room)[within]
@@ -188,7 +190,7 @@ class Chunks:
             name = self.compressor.codec_id
             packed = packed[: os.preadv(file, [packed], start)]
             found = unpacked = UNPACKED_SIZES[name](packed, len(room))
-            if name not in SIZED and unpacked <= len(room):
+            if name not in SIZE_PREFIXED and unpacked <= len(room):
                 data = self.compressor.decode(packed)
                 found = len(data)
             elif unpacked == len(room):
@@ -229,7 +231,7 @@ class Chunks:
         """A chunk as it is stored, None if it may be left out; what is outside of the array is the fill value."""
         import numpy as np
 
-        if not every_chunk and _holds_only(values, self.fill):
+        if not every_chunk and _is_all_fill(values, self.fill):
             return None
         chunk = np.ascontiguousarray(values, self.dtype)
         if chunk.shape != self.array.chunks:
@@ -243,8 +245,8 @@ class Chunks:
         from numcodecs.checksum32 import CRC32C
 
         counts = [length // n for length, n in zip(self.shard or (), self.array.chunks, strict=True)]
-        index, parts, end = np.full((*counts, 2), ABSENT, "<u8"), list[Any](), 0
-        for inner, within, outside in _places([range(part.start, part.stop) for part in inside], self.array.chunks):
+        index, parts, end = np.full((*counts, 2), MISSING, "<u8"), list[Any](), 0
+        for inner, within, outside in _touched([range(part.start, part.stop) for part in inside], self.array.chunks):
             packed = self._packed(within, values[outside], every_chunk)
             if packed is not None:
                 size = memoryview(packed[0]).nbytes
@@ -257,7 +259,7 @@ def _any_file(name: str, status: os.stat_result) -> bool:
     return True
 
 
-def _holds_only(values: NDArray[Any], fill: Any) -> bool:
+def _is_all_fill(values: NDArray[Any], fill: Any) -> bool:
     """Whether all elements are the fill value; none is a negative zero."""
     import numpy as np
 
@@ -266,7 +268,7 @@ def _holds_only(values: NDArray[Any], fill: Any) -> bool:
     return not (fill == 0 and np.signbit(fill)) and bool((values == fill).all())
 
 
-def chunks_of(array: Any) -> Chunks | None:
+def chunk_files(array: Any) -> ChunkFiles | None:
     """The files of an array of zarr; None if it is not in a folder, or has codecs or a layout that are left to zarr."""
     if not isinstance(array, PlainArray) and not isinstance(array.store, zarr.storage.LocalStore):
         return None
@@ -277,12 +279,12 @@ def chunks_of(array: Any) -> Chunks | None:
         if about["filters"] or not (setting is None or setting["id"] in UNPACKED_SIZES):
             return None
         compressor = setting and numcodecs.get_codec(setting)
-        return Chunks(folder, array, order, array.dtype, compressor, None)
+        return ChunkFiles(folder, array, order, array.dtype, compressor, None)
     codecs = about["codecs"]
     if codecs[0]["name"] == SHARDING:
         inner = codecs[0]["configuration"]
         index = [(codec["name"], codec.get("configuration", {})) for codec in inner["index_codecs"]]
-        if (len(codecs), index, inner["index_location"]) != (1, INDEX, "end"):
+        if (len(codecs), index, inner["index_location"]) != (1, INDEX_CODECS, "end"):
             return None
         codecs = inner["codecs"]
     order, dtype, compressor = axes, array.dtype, None
@@ -293,10 +295,10 @@ def chunks_of(array: Any) -> Chunks | None:
         elif codec["name"] == "bytes":
             dtype = dtype.newbyteorder({"little": "<", "big": ">"}.get(setting.get("endian"), "="))
         elif codec["name"] in ("blosc", "gzip", "zstd") and compressor is None:
-            compressor = numcodecs.get_codec(compressor_of(codec))
+            compressor = numcodecs.get_codec(numcodecs_config(codec))
         else:
             return None
-    return Chunks(folder, array, order, dtype, compressor, array.shards)
+    return ChunkFiles(folder, array, order, dtype, compressor, array.shards)
 
 
 def document_of(array: Any) -> dict[str, Any]:
@@ -309,7 +311,7 @@ def document_of(array: Any) -> dict[str, Any]:
     return found
 
 
-def _places(region: Sequence[range], chunk: Sequence[int]) -> Iterator[Place]:
+def _touched(region: Sequence[range], chunk: Sequence[int]) -> Iterator[Touched]:
     """The chunks that a region touches."""
     axes = [
         [

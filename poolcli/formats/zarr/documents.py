@@ -16,10 +16,10 @@ from poolcli.formats.checks import join_names
 from poolcli.formats.names import array_names
 from poolcli.formats.records import Scale, Spec, WriteOptions
 from poolcli.formats.table import FORMATS
-from poolcli.formats.zarr.chunks import SHUFFLES, compressor_of
-from poolcli.formats.zarr.coordinates import TEXT
+from poolcli.formats.zarr.chunks import SHUFFLES, numcodecs_config
+from poolcli.formats.zarr.coordinates import STRING_CODEC
 from poolcli.formats.zarr.folders import SHARDING
-from poolcli.formats.zarr.ome import DIMENSIONS, names_of, plain, stored_attributes
+from poolcli.formats.zarr.ome import DIMENSIONS, default_names, encode_nodata, json_attributes
 from poolcli.layouts import spatial_axes
 from poolcli.message_fields import field
 from poolcli.nodata import can_hold
@@ -32,12 +32,12 @@ LOSSLESS = (
     "adler32", "blosc", "bz2", "crc32", "crc32c", "fletcher32", "gzip", "jenkins_lookup3", "lz4", "lzma", "pcodec",
     "shuffle", "zlib", "zstd",
 )  # fmt: skip
-OF_INTEGERS = ("delta",)  # lossless for integers of the type that they name
-OF_BOOL = ("packbits",)
+LOSSLESS_FOR_INTEGERS = ("delta",)  # lossless for integers of the type that they name
+LOSSLESS_FOR_BOOL = ("packbits",)
 ZSTD_2: dict[str, Any] = {"id": "zstd", "level": 0}
 ZSTD_3: dict[str, Any] = {"name": "zstd", "configuration": {"level": 0, "checksum": False}}
-OWN = FORMATS["zarr"].naming.reserved
-INDEX: dict[str, Any] = {
+METADATA_FILES = FORMATS["zarr"].naming.reserved
+DEFAULT_INDEX: dict[str, Any] = {
     "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}],
     "index_location": "end",
 }
@@ -45,9 +45,9 @@ INDEX: dict[str, Any] = {
 
 def codecs_2(kept: Mapping[str, Any], dtype: str, lost: list[str]) -> dict[str, Any]:
     """Filters and compressor of an array of Zarr v2; names of dropped ones are added to `lost`."""
-    filters = [each for each in kept.get("filters") or () if _keeps(each["id"], kept["dtype"], dtype, lost)]
+    filters = [each for each in kept.get("filters") or () if _is_lossless(each["id"], kept["dtype"], dtype, lost)]
     compressor = kept.get("compressor")
-    if compressor is not None and not _keeps(compressor["id"], kept["dtype"], dtype, lost):
+    if compressor is not None and not _is_lossless(compressor["id"], kept["dtype"], dtype, lost):
         compressor = ZSTD_2
     return {"filters": filters or None, "compressor": compressor}
 
@@ -66,14 +66,14 @@ def codecs_3(kept: Mapping[str, Any], dtype: str, lost: list[str]) -> list[dict[
         if name == "bytes":
             wide = DTYPES[dtype].itemsize > 1
             found.append({"name": "bytes"} | ({"configuration": {"endian": "little"}} if wide else {}))
-        elif _keeps(name.removeprefix("numcodecs."), kept.get("dtype", dtype), dtype, lost):
+        elif _is_lossless(name.removeprefix("numcodecs."), kept.get("dtype", dtype), dtype, lost):
             setting |= {"typesize": DTYPES[dtype].itemsize} if name == "blosc" else {}
             needed = setting or name.startswith("numcodecs.")  # of which zarr reads none without
             found.append({"name": name} | ({"configuration": setting} if needed else {}))
     return found
 
 
-def for_version(kept: Mapping[str, Any], version: int) -> dict[str, Any]:
+def convert_storage(kept: Mapping[str, Any], version: int) -> dict[str, Any]:
     """The storage of an array as another version of Zarr writes it; zstd replaces compressors that it does not have."""
     if not kept or kept["version"] == version:
         return dict(kept)
@@ -89,7 +89,7 @@ def for_version(kept: Mapping[str, Any], version: int) -> dict[str, Any]:
 
 def _compressor_2(codec: Mapping[str, Any]) -> dict[str, Any]:
     left_out = ("typesize", "checksum")  # not every reader of Zarr 2 knows a checksum
-    return {name: value for name, value in compressor_of(codec).items() if name not in left_out}
+    return {name: value for name, value in numcodecs_config(codec).items() if name not in left_out}
 
 
 def _codec_3(compressor: Mapping[str, Any]) -> dict[str, Any]:
@@ -124,11 +124,11 @@ def fill_value(kept: Mapping[str, Any], dtype: str) -> tuple[Any, bool]:
     return (value, True) if abs(value) <= float(np.finfo(dtype).max) else (0, False)
 
 
-def _keeps(name: str, source: str, target: str, lost: list[str]) -> bool:
+def _is_lossless(name: str, source: str, target: str, lost: list[str]) -> bool:
     able = (
         name in LOSSLESS
-        or (name in OF_INTEGERS and source == target and DTYPES[target].is_integer)
-        or (name in OF_BOOL and target == "bool")
+        or (name in LOSSLESS_FOR_INTEGERS and source == target and DTYPES[target].is_integer)
+        or (name in LOSSLESS_FOR_BOOL and target == "bool")
     )
     if not able:
         lost.append(name)
@@ -156,10 +156,10 @@ def new_arrays(path: str, specs: Sequence[Spec], options: WriteOptions) -> list[
     """The new arrays of one store at `path`; refuses names that lead out of it."""
     names = array_names(path, [spec.key for spec in specs])
     above, taken = Documents(), dict[str, Any]()
-    return [_made(path, name, spec, options, above, taken) for name, spec in zip(names, specs, strict=True)]
+    return [_new_array(path, name, spec, options, above, taken) for name, spec in zip(names, specs, strict=True)]
 
 
-def _made(
+def _new_array(
     path: str, key: str, spec: Spec, options: WriteOptions, above: Documents, taken: dict[str, NDArray[Any]]
 ) -> NewArray:
     """A new array, stored like its input as far as possible; it shares the groups `above` earlier ones, and coordinates
@@ -172,11 +172,11 @@ def _made(
         kept = {}  # v2 has no shards
     shape, layout, most = spec.shape, spec.layout, options.max_elements
     grid = grid_of(shape, layout, asked=options.chunks, asked_shards=options.shards, kept=kept, most=most)
-    attributes = plain(spec.metadata.attributes, key, lost)
+    attributes = json_attributes(spec.metadata.attributes, key, lost)
     version = int(kept.get("version", 3))
     # In Zarr v2 only names of the input, as they change what the fill value means to xarray.
     labels = tuple(each.label or basename(next(iter(each.scales), "")) or None for each in spec.metadata.dimensions)
-    names = labels if any(labels) or version == 2 else names_of(layout)
+    names = labels if any(labels) or version == 2 else default_names(layout)
     fill, has_fill = fill_value(kept, spec.dtype)
     without = list[str]()
     describe = _array_2 if version == 2 else _array_3
@@ -205,11 +205,11 @@ def _made(
     return NewArray(key, documents, grid, scales, tuple(notes), bool(spec.metadata.zarr_storage.get("consolidated")))
 
 
-def encoded(arrays: Sequence[NewArray], beside: Mapping[str, bytes]) -> dict[str, bytes]:
+def encode_documents(arrays: Sequence[NewArray], beside: Mapping[str, bytes]) -> dict[str, bytes]:
     """The documents of the arrays of a store as JSON, and what stands `beside` them."""
     documents = {name: content for each in arrays for name, content in each.documents.items()}
     if any(each.consolidates for each in arrays):
-        more = {name: json.loads(content) for name, content in beside.items() if name.endswith(OWN)}
+        more = {name: json.loads(content) for name, content in beside.items() if name.endswith(METADATA_FILES)}
         together = _consolidated(documents | more)
         documents = together | documents | together  # written before the others of the root
     return _as_json(documents) | dict(beside)
@@ -246,7 +246,7 @@ def _array_3(
     """The documents of an array whose input is stored as `kept`; names of dropped codecs are added to `without`."""
     codecs = codecs_3(kept, spec.dtype, without)
     if grid.shards:
-        inner = {"chunk_shape": list(grid.chunks), "codecs": codecs} | (kept.get("index") or INDEX)
+        inner = {"chunk_shape": list(grid.chunks), "codecs": codecs} | (kept.get("index") or DEFAULT_INDEX)
         codecs = [{"name": SHARDING, "configuration": inner}]
     content = {
         "zarr_format": 3,
@@ -257,7 +257,7 @@ def _array_3(
         "chunk_key_encoding": kept.get("chunk_key_encoding", {"name": "default", "configuration": {"separator": "/"}}),
         "fill_value": fill,
         "codecs": codecs,
-        "attributes": stored_attributes(about, spec.dtype),
+        "attributes": encode_nodata(about, spec.dtype),
     }
     return {join(key, "zarr.json"): content | ({"dimension_names": list(names)} if names or not spec.shape else {})}
 
@@ -302,7 +302,7 @@ def _groups(
     for place in ("/".join(names[:depth]) for depth in range(len(names) + 1)):
         if join(place, ".zgroup" if version == 2 else "zarr.json") in known:
             continue
-        attributes = plain(groups.get(f"/{place}/" if place else "/", {}), place or "/", lost)
+        attributes = json_attributes(groups.get(f"/{place}/" if place else "/", {}), place or "/", lost)
         documents |= _group(place, attributes, version)
     return documents
 
@@ -336,16 +336,16 @@ def _scale(
     spec = Spec(values.shape, "uint8" if is_text else values.dtype.name, "W", place)
     grid = Grid(tuple(max(1, n) for n in spec.shape))
     describe = _array_2 if version == 2 else _array_3
-    documents = describe(place, spec, grid, {}, 0, names, plain(attributes, place, lost), [])
+    documents = describe(place, spec, grid, {}, 0, names, json_attributes(attributes, place, lost), [])
     if is_text:
         own = documents[join(place, ".zarray" if version == 2 else "zarr.json")]
-        text: dict[str, Any] = {"dtype": "|O", "filters": [{"id": TEXT}], "fill_value": ""}
-        text_3: dict[str, Any] = {"data_type": "string", "codecs": [{"name": TEXT}, ZSTD_3], "fill_value": ""}
+        text: dict[str, Any] = {"dtype": "|O", "filters": [{"id": STRING_CODEC}], "fill_value": ""}
+        text_3: dict[str, Any] = {"data_type": "string", "codecs": [{"name": STRING_CODEC}, ZSTD_3], "fill_value": ""}
         own |= text if version == 2 else text_3
     return documents
 
 
-USUAL = {1: 2**20, 2: 1024, 3: 128}  # the default length of a chunk along each spatial axis, by their number
+DEFAULT_CHUNKS = {1: 2**20, 2: 1024, 3: 128}  # the default length of a chunk along each spatial axis, by their number
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,9 +383,9 @@ def grid_of(
     """
     kept = kept or {}
     free = asked is None and asked_shards is None
-    usual = (USUAL.get(len(spatial_axes(layout)), 32),)
-    chunks = _lengths("chunks", asked, layout) or kept.get("chunks") or _lengths("chunks", usual, layout)
-    shards = _lengths("shards", asked_shards, layout) or (kept.get("shards") if free else None)
+    usual = (DEFAULT_CHUNKS.get(len(spatial_axes(layout)), 32),)
+    chunks = _per_axis("chunks", asked, layout) or kept.get("chunks") or _per_axis("chunks", usual, layout)
+    shards = _per_axis("shards", asked_shards, layout) or (kept.get("shards") if free else None)
     assert chunks is not None  # noqa: S101  # there is always a default
     if shards and any(shard % chunk for shard, chunk in zip(shards, chunks, strict=True)):
         larger = tuple(ceil_div(shard, chunk) * chunk for shard, chunk in zip(shards, chunks, strict=True))
@@ -395,10 +395,10 @@ def grid_of(
     chunks = tuple(max(1, min(chunk, n)) for chunk, n in zip(chunks, shape, strict=True))
     if shards:
         shards = tuple(c * ceil_div(max(1, min(s, n)), c) for s, c, n in zip(shards, chunks, shape, strict=True))
-    return _smaller(Grid(chunks, shards), most) if free and most is not None else Grid(chunks, shards)
+    return _shrink(Grid(chunks, shards), most) if free and most is not None else Grid(chunks, shards)
 
 
-def _lengths(name: str, numbers: tuple[int, ...] | None, layout: str) -> tuple[int, ...] | None:
+def _per_axis(name: str, numbers: tuple[int, ...] | None, layout: str) -> tuple[int, ...] | None:
     """A length for each axis, from numbers for all axes, or for the spatial ones (N and C get 1)."""
     if numbers is None:
         return None
@@ -417,7 +417,7 @@ def _lengths(name: str, numbers: tuple[int, ...] | None, layout: str) -> tuple[i
     return tuple(found)
 
 
-def _smaller(grid: Grid, most: int) -> Grid:
+def _shrink(grid: Grid, most: int) -> Grid:
     """The grid with its units halved along the longest axis until one has at most `most` elements."""
     chunks, shards = grid.chunks, grid.shards
     while shards and prod(shards) > most and shards != chunks:

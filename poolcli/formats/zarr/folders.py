@@ -28,8 +28,8 @@ numcodecs: Any = Lazy("numcodecs")
 zarr: Any = Lazy("zarr")
 
 DEFAULTS = ReadOptions()
-DOCUMENTS = FORMATS["zarr"].naming.reserved
-MOST_FOLDERS = 10_000  # that are remembered
+METADATA_FILES = FORMATS["zarr"].naming.reserved
+MAX_FOLDERS = 10_000  # that are remembered
 SHARDING = "sharding_indexed"
 
 
@@ -93,7 +93,7 @@ class Folder:
         """Whether the folder of a file is inside: of thousands of chunks in a folder it is asked for once."""
         folder = os.path.dirname(name)
         if folder not in self.folders:
-            self.folders = {} if len(self.folders) >= MOST_FOLDERS else self.folders
+            self.folders = {} if len(self.folders) >= MAX_FOLDERS else self.folders
             self.folders[folder] = self.holds(folder)
         return self.folders[folder]
 
@@ -128,7 +128,7 @@ def _checked_store() -> Any:
 
         def _checked(self, name: str, found: Any) -> Any:
             """What was read; refused if it is a document that would take too much memory as Python objects."""
-            if found is not None and name.endswith(DOCUMENTS):
+            if found is not None and name.endswith(METADATA_FILES):
                 check_json(name, found.to_bytes(), self.folder.options.limit, self.folder.options.allowed)
             return found
 

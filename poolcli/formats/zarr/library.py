@@ -24,33 +24,33 @@ from poolcli.formats.checks import (
 from poolcli.formats.files import file_stats, filesystem, is_url, retry_read, with_retries
 from poolcli.formats.records import ReadOptions, slices
 from poolcli.formats.resumable import batches, read_in_batches
-from poolcli.formats.zarr.folders import DEFAULTS, DOCUMENTS, Folder, PlainArray, plain_node
+from poolcli.formats.zarr.folders import DEFAULTS, METADATA_FILES, Folder, PlainArray, plain_node
 from poolcli.message_fields import field
 from poolcli.system.lazy_imports import Lazy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from poolcli.formats.zarr.chunks import Chunks
+    from poolcli.formats.zarr.chunks import ChunkFiles
     from poolcli.plan.region import Ranges
 
 zarr: Any = Lazy("zarr")
 asyncio: Any = Lazy("asyncio")
 
-PATIENCE = 10.0  # seconds for zarr's running tasks to end before they are cancelled
-WAITS = "poolcli waits"  # the name of tasks that wait for others
-KNOWN = (
+TASK_TIMEOUT = 10.0  # seconds for zarr's running tasks to end before they are cancelled
+WAITER = "poolcli waits"  # the name of tasks that wait for others
+ZARR_ERRORS = (
     OSError, EOFError, SystemError, RuntimeError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError,
     ImportError,
 )  # fmt: skip
 
 
-def translated(path: str) -> AbstractContextManager[None]:
+def zarr_errors(path: str) -> AbstractContextManager[None]:
     """Turns errors of zarr, codecs and object stores into a FileError of one line."""
-    return as_file_error(path, KNOWN, _said, third_party=True)
+    return as_file_error(path, ZARR_ERRORS, _describe, third_party=True)
 
 
-def _said(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     why = error_text(error)
     of_python = isinstance(error, TypeError | AttributeError | UnicodeError) and not is_raised_explicitly(error)
     if of_python or (isinstance(error, ValueError) and is_of_an_operation(error)):
@@ -61,15 +61,15 @@ def _said(error: Exception) -> str:
 
 
 @contextmanager
-def opening(path: str) -> Iterator[None]:
-    """As `translated`, for metadata, about which zarr's warnings do not concern users."""
-    with translated(path), warnings.catch_warnings():
+def reading_metadata(path: str) -> Iterator[None]:
+    """As `zarr_errors`, for metadata, about which zarr's warnings do not concern users."""
+    with zarr_errors(path), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
 @contextmanager
-def finished(after: type[BaseException] = BaseException) -> Iterator[None]:
+def tasks_joined(after: type[BaseException] = BaseException) -> Iterator[None]:
     """Waits for zarr's other tasks after an exception.
 
     If one of several chunks fails, zarr leaves the other tasks running: they would write into a folder that has been
@@ -80,28 +80,28 @@ def finished(after: type[BaseException] = BaseException) -> Iterator[None]:
     except after:
         if "zarr" not in sys.modules:
             raise
-        with suppress(*KNOWN):
-            zarr.core.sync.sync(_all_others(), timeout=2 * PATIENCE)
+        with suppress(*ZARR_ERRORS):
+            zarr.core.sync.sync(_join_tasks(), timeout=2 * TASK_TIMEOUT)
         raise
 
 
-async def _all_others() -> None:
+async def _join_tasks() -> None:
     """Waits for all tasks but this one and others that wait here, and cancels those that retry for long.
 
     Their exceptions are ignored: the first one is being raised already.
     """
     own = asyncio.current_task()
-    own.set_name(WAITS)
-    others = [task for task in asyncio.all_tasks() if task is not own and task.get_name() != WAITS]
+    own.set_name(WAITER)
+    others = [task for task in asyncio.all_tasks() if task is not own and task.get_name() != WAITER]
     if others:
-        _, late = await asyncio.wait(others, timeout=PATIENCE)
+        _, late = await asyncio.wait(others, timeout=TASK_TIMEOUT)
         for task in late:
             task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
 
 
 @contextmanager
-def side_by_side(chunk: int, room: int) -> Iterator[None]:
+def limit_concurrency(chunk: int, room: int) -> Iterator[None]:
     """Limits how many chunks of so many bytes zarr decodes at once, by the bytes that there is room for."""
     if "zarr" not in sys.modules:  # all arrays are plain
         yield
@@ -111,14 +111,14 @@ def side_by_side(chunk: int, room: int) -> Iterator[None]:
         yield
 
 
-MOST_LISTED = 100_000  # files and folders that are counted
+MAX_LISTED = 100_000  # files and folders that are counted
 
 
-def store_of(path: str, *, read_only: bool, options: ReadOptions = DEFAULTS) -> Any:
+def open_store(path: str, *, read_only: bool, options: ReadOptions = DEFAULTS) -> Any:
     """The store at a path or URL; when it is read, its documents are limited in size."""
     if is_url(path):
         filesystem(path)  # refuses protocols whose package is missing
-        store = _of_objects().from_url(path, read_only=read_only)
+        store = _remote_store().from_url(path, read_only=read_only)
         store.url, store.options = path, options
         with_retries(store.fs)
         return store
@@ -137,19 +137,19 @@ def stored_bytes(path: str, enough: int) -> int:
     total, seen = 0, 0
     for size in sizes:
         total, seen = total + size, seen + 1
-        if total >= enough or seen >= MOST_LISTED:
+        if total >= enough or seen >= MAX_LISTED:
             return enough
     return total
 
 
-def _checked(where: str, found: Any, options: ReadOptions) -> Any:
+def _check_document(where: str, found: Any, options: ReadOptions) -> Any:
     """A document that was read; refused if it would take too much memory as Python objects."""
     if found is not None:
         check_json(where, found.to_bytes(), options.limit, options.allowed)
     return found
 
 
-def _asked_of(found: Any, asked: Any) -> Any:
+def _requested_range(found: Any, asked: Any) -> Any:
     """The bytes asked for, of those that came: an HTTP server may ignore ranges, and answer with the whole object."""
     if found is not None and hasattr(asked, "suffix"):
         return found[max(0, len(found) - asked.suffix) :]
@@ -159,35 +159,35 @@ def _asked_of(found: Any, asked: Any) -> Any:
 
 
 @cache
-def _of_objects() -> Any:
+def _remote_store() -> Any:
     """zarr's store at a URL, which reads no more of a document than the limit and a byte."""
 
     class Checked(zarr.storage.FsspecStore):  # type: ignore[misc]  # zarr is imported when it is first used
         options, url = DEFAULTS, ""
 
         def __reduce__(self) -> Any:  # other processes take the credentials of their own environment
-            return partial(store_of, self.url, read_only=self.read_only, options=self.options), ()
+            return partial(open_store, self.url, read_only=self.read_only, options=self.options), ()
 
         async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
             if byte_range is not None:
-                return _asked_of(await retry_read(super().get, key, prototype, byte_range), byte_range)
-            if not key.endswith(DOCUMENTS):
+                return _requested_range(await retry_read(super().get, key, prototype, byte_range), byte_range)
+            if not key.endswith(METADATA_FILES):
                 return await retry_read(super().get, key, prototype)
             most = json_memory_limit(self.options.limit, self.options.allowed)
             first = zarr.abc.store.RangeByteRequest(0, most + 1)
             found = await retry_read(super().get, key, prototype, first)
             if found is not None and len(found) > most:
                 raise FileError(f"{key}: has more than {human_bytes(most)}, the limit; raise {field('max_memory')}")
-            return _checked(key, found, self.options)
+            return _check_document(key, found, self.options)
 
     return Checked
 
 
-MOST_NODES = 10_000
-DEEPEST = 32  # nested groups
+MAX_NODES = 10_000
+MAX_DEPTH = 32  # nested groups
 
 
-def root_of(path: str, store: Any) -> Any:
+def open_root(path: str, store: Any) -> Any:
     """The root array or group of a store."""
     if isinstance(store, Folder):
         with suppress(Exception):  # zarr tells what is wrong
@@ -224,17 +224,17 @@ def walk(path: str, root: Any, follow: bool) -> Iterator[tuple[str | None, Any]]
         yield None, root
         return
     waiting, seen = [root], 0
-    while waiting and seen < MOST_NODES:
+    while waiting and seen < MAX_NODES:
         group, groups = waiting.pop(), []
         for name in _names(path, group, follow):
             seen += 1
-            with suppress(PoolError, *KNOWN):
+            with suppress(PoolError, *ZARR_ERRORS):
                 node = group[name]
                 if is_group(node):
                     groups.append(node)
                 else:
                     yield "/" + node.path, node
-        if group.path.count("/") < DEEPEST:
+        if group.path.count("/") < MAX_DEPTH:
             waiting.extend(reversed(groups))
 
 
@@ -264,7 +264,7 @@ def _names(path: str, group: Any, follow: bool) -> list[str]:
     return sorted(entry["name"].rstrip("/").rpartition("/")[2] for entry in found if entry["type"] == "directory")
 
 
-MORE = 2**16  # bytes that codecs may add before the next one compresses
+CODEC_OVERHEAD = 2**16  # bytes that codecs may add before the next one compresses
 
 
 def limit_chunk_size(where: str, array: Any) -> None:
@@ -326,23 +326,23 @@ def _size_checked(where: str, codec: Any, size: int) -> _SizeChecked:
 def _refuse_larger(where: str, measure: Callable[[bytes, int], int], data: bytes, size: int) -> None:
     if measure is blosc_size and int.from_bytes(data[12:16], "little") > len(data):
         raise ValueError("the data are cut short")  # Blosc would copy what lies behind them
-    if measure(data, 2 * size + MORE) > 2 * size + MORE:
+    if measure(data, 2 * size + CODEC_OVERHEAD) > 2 * size + CODEC_OVERHEAD:
         raise FileError(f"{where}: has a chunk of {human_bytes(size)} that unpacks to more")
 
 
-def read_region(where: str, array: Any, region: Ranges, chunks: Chunks | None) -> NDArray[Any]:
+def read_region(where: str, array: Any, region: Ranges, chunks: ChunkFiles | None) -> NDArray[Any]:
     """A region of zarr's array, by way of its `chunks` if they are plain; zarr tells what is wrong with them."""
     if chunks is not None:
         with suppress(Exception):  # those of codecs have no common base class
             return chunks.read(region)
-    with translated(where):
-        return read_in_batches(region, array.chunks, array.dtype, lambda part: _values(where, array, part))
+    with zarr_errors(where):
+        return read_in_batches(region, array.chunks, array.dtype, lambda part: _read_part(where, array, part))
 
 
-def _values(where: str, array: Any, part: Ranges) -> NDArray[Any]:
+def _read_part(where: str, array: Any, part: Ranges) -> NDArray[Any]:
     """The elements of a region; an error names the chunk or shard that it comes from."""
     try:
-        with finished(Exception):
+        with tasks_joined(Exception):
             found: NDArray[Any] = values_of(array, slices(part))
             return found
     except (PoolError, MemoryError):
@@ -351,7 +351,7 @@ def _values(where: str, array: Any, part: Ranges) -> NDArray[Any]:
         unit = array.shards or array.chunks
         for each in batches(part, unit, 1):
             name = array.metadata.encode_chunk_key(tuple(a.start // n for a, n in zip(each, unit, strict=True)))
-            with translated(f"{where}, {name}"), finished(Exception):
+            with zarr_errors(f"{where}, {name}"), tasks_joined(Exception):
                 values_of(array, slices(each))
         raise
 
@@ -365,5 +365,5 @@ def values_of(array: Any, selection: Any) -> Any:
         return array[selection]
     opened = zarr.open_array(store=array.store.of_zarr(), path=array.path, mode="r")
     limit_chunk_size(array.where or array.path, opened)
-    with _one_at_a_time, side_by_side(1, array.at_once):  # zarr's configuration is that of the process
+    with _one_at_a_time, limit_concurrency(1, array.at_once):  # zarr's configuration is that of the process
         return opened[selection]

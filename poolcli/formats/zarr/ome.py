@@ -15,7 +15,7 @@ from poolcli.formats.names import relative_path
 from poolcli.formats.records import Axis, Dimension, Metadata
 from poolcli.formats.zarr.chunks import document_of
 from poolcli.formats.zarr.folders import SHARDING
-from poolcli.formats.zarr.library import KNOWN, groups_above, is_group
+from poolcli.formats.zarr.library import ZARR_ERRORS, groups_above, is_group
 from poolcli.layouts import default_layout, layout_of_dimensions
 from poolcli.message_fields import field
 
@@ -32,14 +32,14 @@ KNOWN_UNITS = (
     "inch", "kilometer", "megameter", "meter", "micrometer", "mile", "millimeter", "nanometer", "parsec", "petameter",
     "picometer", "terameter", "yard", "yoctometer", "yottameter", "zeptometer", "zettameter",
 )  # fmt: skip
-KNOWN_WORDS = ("version", "multiscales", "omero", "image-label")  # of the attribute `ome` of an image
+KNOWN_KEYS = ("version", "multiscales", "omero", "image-label")  # of the attribute `ome` of an image
 COLOURS = {"red": "FF0000", "green": "00FF00", "blue": "0000FF"}
 
 
-def ordered(layout: str) -> str:
+def ome_order(layout: str) -> str:
     """The layout in the order of OME-Zarr: t, c, z, y, x; refuses axes that it does not have.
 
-    >>> ordered("HWC")
+    >>> ome_order("HWC")
     'CHW'
     """
     spatial = [letter for letter in layout if letter in "DHW"]
@@ -106,7 +106,7 @@ def multiscale(
     return {"ome": {"version": version, "multiscales": [scales], **beside}}
 
 
-def colours(mode: str | None, highest: int | None) -> dict[str, Any] | None:
+def omero_rendering(mode: str | None, highest: int | None) -> dict[str, Any] | None:
     """The `omero` rendering of RGB channels; None for other modes."""
     if mode != "RGB" or highest is None:
         return None
@@ -117,7 +117,7 @@ def colours(mode: str | None, highest: int | None) -> dict[str, Any] | None:
     return {"channels": channels, "rdefs": {"model": "color"}}
 
 
-def described(root: Any, key: str | None) -> dict[str, Any]:
+def image_metadata(root: Any, key: str | None) -> dict[str, Any]:
     """The OME-Zarr metadata of the array `key` in its group: `axes`, `scale`, `translation`, `omero`, `name`,
     `image-label`, and `beside`, what else the attribute `ome` has.
 
@@ -126,25 +126,25 @@ def described(root: Any, key: str | None) -> dict[str, Any]:
     if key is None:
         return {}
     *_, (_, group) = groups_above(root, key)
-    with suppress(*KNOWN):
+    with suppress(*ZARR_ERRORS):
         found = ome_of(group)
         for each in found["multiscales"]:
             for data in each["datasets"]:
                 if data["path"] == key.rpartition("/")[2]:
                     others = found.items() if "ome" in group.attrs else ()
-                    beside = {name: value for name, value in others if name not in KNOWN_WORDS}
-                    return _described(found, each, data) | {"beside": beside}
+                    beside = {name: value for name, value in others if name not in KNOWN_KEYS}
+                    return _parse_multiscale(found, each, data) | {"beside": beside}
     return {}
 
 
 def first_level(root: Any, key: str | None) -> str | None:
     """The key of the largest level of the multiscale group `key`, or of the root; None if there is no such group."""
-    with suppress(*KNOWN):
+    with suppress(*ZARR_ERRORS):
         return _levels(root[relative_path(key)] if key and key.strip("/") else root)[0]
     return None
 
 
-def of_image(root: Any, key: str | None) -> dict[str, Any]:
+def image_extras(root: Any, key: str | None) -> dict[str, Any]:
     """What an image holds beside its level `key`: `labels`, of each the key of the same level, or nothing; and notes
     on what describes it with `others`.
     """
@@ -152,16 +152,16 @@ def of_image(root: Any, key: str | None) -> dict[str, Any]:
         return {}
     labels: dict[str, str] = {}
     *_, (_, image) = groups_above(root, key)
-    with suppress(*KNOWN):
+    with suppress(*ZARR_ERRORS):
         group = image["labels"]
         for name in ome_of(group)["labels"]:
             labels[str(name)] = ""
-            with suppress(*KNOWN):
+            with suppress(*ZARR_ERRORS):
                 labels[str(name)] = _levels(group[relative_path(name)])[_levels(image).index(key)]
-    return {"labels": labels, "others": _outer(root, key)}
+    return {"labels": labels, "others": _series_notes(root, key)}
 
 
-def _outer(root: Any, key: str | None) -> list[str]:
+def _series_notes(root: Any, key: str | None) -> list[str]:
     """A note on the group OME, which describes all images of a store."""
     return [
         f"left out: {name}OME, which describes every image of the store"
@@ -182,7 +182,7 @@ def _levels(image: Any) -> list[str]:
     return [start + str(data["path"]) for data in ome_of(image)["multiscales"][0]["datasets"]]
 
 
-def _described(found: Mapping[str, Any], each: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
+def _parse_multiscale(found: Mapping[str, Any], each: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
     axes = [dict(axis) if isinstance(axis, Mapping) else {"name": str(axis)} for axis in each["axes"]]
     scale, translation = [1.0] * len(axes), [0.0] * len(axes)
     # The transformations of the level come first, then those of all levels.
@@ -197,20 +197,20 @@ def _described(found: Mapping[str, Any], each: Mapping[str, Any], data: Mapping[
     return {"axes": axes, "scale": scale, "translation": translation, **kept}
 
 
-def names_of(layout: str) -> tuple[str, ...]:
+def default_names(layout: str) -> tuple[str, ...]:
     """Dimension names for a layout; none for the default layout, which may be a guess."""
     if len(layout) > 2 and layout == default_layout(len(layout)):
         return ()
     return tuple(letter.lower() for letter in layout)
 
 
-DEEPEST = 64
+MAX_DEPTH = 64
 
 
-def plain(attributes: Mapping[str, Any], owner: str, lost: list[str]) -> dict[str, Any]:
+def json_attributes(attributes: Mapping[str, Any], owner: str, lost: list[str]) -> dict[str, Any]:
     """Attributes as JSON values; the names of those that cannot be are added to `lost`.
 
-    >>> plain({"title": b"a", "of": object()}, "/x", lost := [])
+    >>> json_attributes({"title": b"a", "of": object()}, "/x", lost := [])
     {'title': 'a'}
     >>> lost
     ['/x@of']
@@ -218,23 +218,23 @@ def plain(attributes: Mapping[str, Any], owner: str, lost: list[str]) -> dict[st
     found = {}
     for name, value in attributes.items():
         try:
-            found[str(name)] = _plain(value, 0)
+            found[str(name)] = _json_value(value, 0)
         except (TypeError, ValueError):
             lost.append(f"{owner}@{name}")
     return found
 
 
-def _plain(value: Any, depth: int) -> Any:
-    if depth > DEEPEST:
+def _json_value(value: Any, depth: int) -> Any:
+    if depth > MAX_DEPTH:
         raise ValueError("nested too deeply")
     if isinstance(value, bytes):
         return value.decode()
     if hasattr(value, "tolist"):  # of numpy; netCDF stores a number as an array of one
-        return _plain(value.item() if value.size == 1 else value.tolist(), depth + 1)
+        return _json_value(value.item() if value.size == 1 else value.tolist(), depth + 1)
     if isinstance(value, Mapping):
-        return {str(name): _plain(each, depth + 1) for name, each in value.items()}
+        return {str(name): _json_value(each, depth + 1) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each, depth + 1) for each in value]
+        return [_json_value(each, depth + 1) for each in value]
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise TypeError(f"{type(value).__name__} is not a JSON type")
@@ -246,25 +246,25 @@ def attributes_of(root: Any, key: str | None, array: Any) -> dict[str, Any]:
     In Zarr v2 xarray stores `_FillValue` as the fill value of arrays with dimension names; those of a multiscale group
     are written by others, whose fill value is an element like others.
     """
-    found = with_numbers(array.attrs)
+    found = decode_nodata(array.attrs)
     named, fill = found.pop(DIMENSIONS, None), getattr(array.metadata, "fill_value", None)
-    if named and array.metadata.zarr_format == 2 and fill is not None and not described(root, key):
+    if named and array.metadata.zarr_format == 2 and fill is not None and not image_metadata(root, key):
         found["_FillValue"] = fill.item()
     return found
 
 
-def stored_attributes(attributes: Mapping[str, Any], dtype: str) -> dict[str, Any]:
-    """The attributes of an array of Zarr v3 as xarray writes them, the inverse of `with_numbers`."""
+def encode_nodata(attributes: Mapping[str, Any], dtype: str) -> dict[str, Any]:
+    """The attributes of an array of Zarr v3 as xarray writes them, the inverse of `decode_nodata`."""
     fill = attributes.get("_FillValue")
     if DTYPES[dtype].kind != "float" or not isinstance(fill, int | float):
         return dict(attributes)
     return {**attributes, "_FillValue": b64encode(struct.pack("<d", fill)).decode()}
 
 
-def with_numbers(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def decode_nodata(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """The attributes, with nodata values that xarray wrote as the base64 of their eight bytes as numbers.
 
-    >>> with_numbers({"_FillValue": "AAAAAAAA+H8=", "title": "AAAAAAAA+H8="})
+    >>> decode_nodata({"_FillValue": "AAAAAAAA+H8=", "title": "AAAAAAAA+H8="})
     {'_FillValue': nan, 'title': 'AAAAAAAA+H8='}
     """
     found = dict(attributes)
@@ -276,14 +276,14 @@ def with_numbers(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 DIMENSIONS = "_ARRAY_DIMENSIONS"  # xarray's attribute of dimension names in Zarr v2
 SERIES, OME_XML = "bioformats2raw.layout", "OME/METADATA.ome.xml"  # of all images that bioformats2raw writes
-OF_IMAGES = ("plate", "well", SERIES, "series")  # attributes of groups above images
-OF_LEVELS = ("ome", "multiscales", "omero", *OF_IMAGES)  # what one array does not keep
+COLLECTION_KEYS = ("plate", "well", SERIES, "series")  # attributes of groups above images
+GROUP_KEYS = ("ome", "multiscales", "omero", *COLLECTION_KEYS)  # what one array does not keep
 
 
 def axes_of(root: Any, key: str | None, array: Any) -> tuple[str | None, ...]:
     """The names of an array's axes, its own or those of OME-Zarr; () if there are none."""
     names = dimension_names(array)
-    axes = () if names else tuple(str(axis.get("name", "")) for axis in described(root, key).get("axes", ()))
+    axes = () if names else tuple(str(axis.get("name", "")) for axis in image_metadata(root, key).get("axes", ()))
     return names or (axes if len(axes) == array.ndim else ())
 
 
@@ -301,11 +301,11 @@ def metadata_of(root: Any, key: str | None, array: Any) -> Metadata:
     groups, dropped = {}, []
     for name, group in groups_above(root, key):
         attributes = dict(group.attrs)
-        dropped += [f"{word} of {name}" for word in OF_LEVELS if attributes.pop(word, None) is not None]
+        dropped += [f"{word} of {name}" for word in GROUP_KEYS if attributes.pop(word, None) is not None]
         groups[name] = attributes
     notes = [f"left out, because it describes several arrays: {join_names(dropped)}"] if dropped else []
-    notes += _outer(root, key)
-    ome = described(root, key)
+    notes += _series_notes(root, key)
+    ome = image_metadata(root, key)
     found = ome.get("axes", ())
     letters = layout_of_dimensions([axis.get("name") for axis in found]) or ""
     units = [str(axis.get("unit", "")) for axis in found]
@@ -313,7 +313,7 @@ def metadata_of(root: Any, key: str | None, array: Any) -> Metadata:
     return Metadata(
         ome=ome,
         axes=tuple(map(Axis, letters, array.shape, ome.get("scale", ()), units)),
-        zarr_storage=stored(array) | {"consolidated": consolidated},
+        zarr_storage=storage_of(array) | {"consolidated": consolidated},
         attributes=attributes_of(root, key, array),
         groups=groups,
         dimensions=tuple(Dimension(name or "", {}) for name in axes),
@@ -321,7 +321,7 @@ def metadata_of(root: Any, key: str | None, array: Any) -> Metadata:
     )
 
 
-def stored(array: Any) -> dict[str, Any]:
+def storage_of(array: Any) -> dict[str, Any]:
     """The storage of an array: chunks, shards, codecs, fill value, as its version of Zarr writes them."""
     found = document_of(array)
     common = {"version": array.metadata.zarr_format, "dtype": array.dtype.name, "chunks": tuple(array.chunks)}

@@ -12,8 +12,8 @@ from typing import Any
 from poolcli.errors import FileError, RequestError
 from poolcli.formats.names import relative_path
 from poolcli.formats.zarr.documents import group_documents
-from poolcli.formats.zarr.library import is_group, opening, stored_file
-from poolcli.formats.zarr.ome import OF_IMAGES, OME_XML, SERIES, VERSIONS, ome_of
+from poolcli.formats.zarr.library import is_group, reading_metadata, stored_file
+from poolcli.formats.zarr.ome import COLLECTION_KEYS, OME_XML, SERIES, VERSIONS, ome_of
 from poolcli.message_fields import field
 
 
@@ -28,12 +28,12 @@ class Images:
     beside: Mapping[str, bytes] = default(default_factory=dict)
 
 
-def images_of(path: str, root: Any, key: str | None, ngff: str) -> Images:
+def list_images(path: str, root: Any, key: str | None, ngff: str) -> Images:
     """The images of the plate or of the series in the group `key`, with attributes for a version of OME-Zarr.
 
     Raises a RequestError for groups that are neither, and a FileError for damaged metadata.
     """
-    with opening(path):
+    with reading_metadata(path):
         try:
             group = root.get(relative_path(key)) if key and key.strip("/") and is_group(root) else root
             found = ome_of(group)
@@ -51,7 +51,7 @@ def images_of(path: str, root: Any, key: str | None, ngff: str) -> Images:
     return replace(images, beside=beside)
 
 
-def refuse_several(path: str, root: Any) -> None:
+def check_single_image(path: str, root: Any) -> None:
     """Refuses to choose one of the images of a plate or of series."""
     if not {"plate", SERIES}.isdisjoint(ome_of(root)):
         raise RequestError(
@@ -101,7 +101,7 @@ def _attributes(group: Any, ngff: str) -> dict[str, Any]:
         raise ValueError(f"{group.path} is an array")
     own, known, found = dict(group.attrs), dict(ome_of(group)), dict[str, Any]()
     own.pop("ome", None)
-    for word in [each for each in known if each in OF_IMAGES or (each not in own and each != "version")]:
+    for word in [each for each in known if each in COLLECTION_KEYS or (each not in own and each != "version")]:
         own.pop(word, None)
         found[word] = value = known[word]
         if isinstance(value, Mapping):

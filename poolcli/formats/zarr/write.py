@@ -15,10 +15,18 @@ from poolcli.formats.checks import byte_count
 from poolcli.formats.files import is_url
 from poolcli.formats.records import NamedArray, RegionWriter, Spec, WriteOptions, slices, whole_region
 from poolcli.formats.resumable import Journal, Progress, batches, remove_partial, resumable_folder, sharded_folder
-from poolcli.formats.zarr.chunks import Chunks, chunks_of
-from poolcli.formats.zarr.documents import NewArray, encoded, new_arrays
+from poolcli.formats.zarr.chunks import ChunkFiles, chunk_files
+from poolcli.formats.zarr.documents import NewArray, encode_documents, new_arrays
 from poolcli.formats.zarr.folders import Folder, PlainArray, plain_array
-from poolcli.formats.zarr.library import finished, opening, read_region, side_by_side, store_of, translated, zarr
+from poolcli.formats.zarr.library import (
+    limit_concurrency,
+    open_store,
+    read_region,
+    reading_metadata,
+    tasks_joined,
+    zarr,
+    zarr_errors,
+)
 from poolcli.formats.zarr.remote import remote_store, shared_store
 from poolcli.system.signals import check_stopped
 
@@ -27,7 +35,7 @@ if TYPE_CHECKING:
 
     from poolcli.plan.region import Ranges
 
-ROOM = 2**28  # bytes of the shards that are encoded at the same time
+ENCODING_MEMORY = 2**28  # bytes of the shards that are encoded at the same time
 
 
 def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:
@@ -52,7 +60,7 @@ def open_writers(path: str, specs: Sequence[Spec], options: WriteOptions) -> Ite
     """As `open_writer`, for several arrays of one store."""
     planned = new_arrays(path, specs, options)
     units = (byte_count(each.grid.unit, DTYPES[spec.dtype].itemsize) for each, spec in zip(planned, specs, strict=True))
-    with _store(path, planned, options) as (store, journal), side_by_side(max(units), ROOM):
+    with _store(path, planned, options) as (store, journal), limit_concurrency(max(units), ENCODING_MEMORY):
         progress = Progress(journal)
         found = [
             ZarrWriter(writer_of(path, store, new_array), progress, number) for number, new_array in enumerate(planned)
@@ -75,7 +83,7 @@ class Writer:
     new_array: NewArray
     sparse: Any  # zarr's array, which omits chunks that hold nothing but the fill value
     full: Any
-    chunks: Chunks | None  # if zarr is not needed to read them
+    chunks: ChunkFiles | None  # if zarr is not needed to read them
 
     def __call__(self, region: Ranges, array: NDArray[Any]) -> None:
         """Writes a region. Raises a ValueError if it cuts a shard, which another process may be writing."""
@@ -83,8 +91,8 @@ class Writer:
         for span, n, length in zip(region, self.sparse.shape, unit, strict=True):
             if span.start % length or (span.stop % length and span.stop != n):
                 raise ValueError(f"a region {span.start}:{span.stop} of {n} would cut shards of {length}")
-        with translated(self.path), finished():
-            every_chunk = not self._may_leave_out_chunks(array)
+        with zarr_errors(self.path), tasks_joined():
+            every_chunk = not self._may_skip_chunks(array)
             if self.chunks is not None:
                 self.chunks.write(region, array, every_chunk)
                 return
@@ -96,7 +104,7 @@ class Writer:
         """A region that was written."""
         return read_region(self.path, self.sparse, region, self.chunks)
 
-    def _may_leave_out_chunks(self, array: NDArray[Any]) -> bool:
+    def _may_skip_chunks(self, array: NDArray[Any]) -> bool:
         """Whether a chunk may hold nothing but the fill value, by the first element of each: zarr compares all of them.
 
         A chunk of negative zeros equals the fill value 0, but must be stored.
@@ -114,12 +122,12 @@ class Writer:
 
 def writer_of(path: str, store: Any, new_array: NewArray) -> Writer:
     """The writer of an array into a store that need not have its metadata yet."""
-    with opening(path):
+    with reading_metadata(path):
         plain = _plain_array(store, new_array)
         sparse, full = (
             plain or array_over(store, new_array.key, new_array.documents, every_chunk) for every_chunk in (False, True)
         )
-    return Writer(path, new_array, sparse, full, chunks_of(sparse))
+    return Writer(path, new_array, sparse, full, chunk_files(sparse))
 
 
 def _plain_array(store: Any, new_array: NewArray) -> PlainArray | None:
@@ -129,7 +137,7 @@ def _plain_array(store: Any, new_array: NewArray) -> PlainArray | None:
     key, documents = new_array.key, new_array.documents
     with suppress(Exception):  # zarr tells what is wrong
         found = plain_array(store, key, documents.get(join(key, "zarr.json")) or documents[join(key, ".zarray")], {})
-        found.at_once = max(1, ROOM // max(1, byte_count(new_array.grid.unit, found.dtype.itemsize)))
+        found.at_once = max(1, ENCODING_MEMORY // max(1, byte_count(new_array.grid.unit, found.dtype.itemsize)))
         return found
     return None
 
@@ -184,10 +192,10 @@ def array_over(store: Any, key: str, documents: Mapping[str, Any], every_chunk: 
 @contextmanager
 def _store(path: str, planned: Sequence[NewArray], options: WriteOptions) -> Iterator[tuple[Any, Journal | None]]:
     """The store that becomes `path`, with metadata and coordinates; and a journal if it can be continued."""
-    documents = encoded(planned, options.extra_files)
+    documents = encode_documents(planned, options.extra_files)
     if is_url(path):
-        with opening(path):
-            store = store_of(path, read_only=False)
+        with reading_metadata(path):
+            store = open_store(path, read_only=False)
         kept = (
             shared_store(path, options.identity, options.part, options.resume, documents)
             if options.part and options.identity
@@ -199,30 +207,30 @@ def _store(path: str, planned: Sequence[NewArray], options: WriteOptions) -> Ite
         return
     if options.part and options.identity:
         with sharded_folder(path, options.overwrite, options.identity, options.part, options.resume) as (part, journal):
-            yield _begun(path, part, documents, planned), journal
+            yield _create_store(path, part, documents, planned), journal
         return
     if options.identity is None:
         with atomic_folder(path, options.overwrite) as part:
-            yield _begun(path, part, documents, planned), None
+            yield _create_store(path, part, documents, planned), None
         return
     with resumable_folder(path, options.overwrite, options.identity) as (part, journal):
-        yield _begun(path, part, documents, planned), journal
+        yield _create_store(path, part, documents, planned), journal
 
 
-def _begun(path: str, part: str, documents: Mapping[str, bytes], planned: Sequence[NewArray]) -> Any:
+def _create_store(path: str, part: str, documents: Mapping[str, bytes], planned: Sequence[NewArray]) -> Any:
     """The store of a folder, after its metadata is written."""
     for name, content in documents.items():
         file = Path(part, name)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content)
-    with opening(path):
-        store = store_of(part, read_only=False)
+    with reading_metadata(path):
+        store = open_store(part, read_only=False)
     _write_scales(path, store, planned)
     return store
 
 
 def _write_scales(path: str, store: Any, planned: Sequence[NewArray]) -> None:
-    with opening(path):
+    with reading_metadata(path):
         for new_array in planned:
             for key, values in new_array.scales.items():
                 array_over(store, key, new_array.documents, True)[...] = values
