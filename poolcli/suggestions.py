@@ -123,7 +123,7 @@ SETTINGS: dict[str, tuple[str, ...]] = _by_word({
     ("--output-size {7}", "--kernel {2}", "--solve {28}", "--input-shape NAME={1,3,640,640}"):
         "size shape output-dim out-size",
     ("--output-size {7}", "--solve {28}", "@adaptive-avg --output-size {7}"):
-        "target-size target new-size resize-to output-shape output-dims",
+        "target-size target new-size resize-to output-dims",
     ("--fit {100}", "@adaptive-avg --fit {100}"):
         "width height output-height output-width max-size max-width max-height longest-side long-side",
     ("--kernel {2} --strides {2}", "--kernel {2}", "@avg --kernel {2} --strides {2}"):

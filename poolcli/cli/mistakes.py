@@ -54,8 +54,8 @@ def unknown_option(command: str, word: str, words: Sequence[str]) -> RequestErro
         end = f"; write {meant}" if meant else f"; {REASONS[plain]}"
     elif ":" in name and name.partition(":")[0] in own:
         end = f"; write {name.replace(':', ' ', 1)}"
-    elif others := [other for other in COMMANDS if other != command and _has_option(other, name)]:
-        return _option_of_others(command, name, others)
+    elif others := [other for other in COMMANDS if other != command and _has_option(other, _dashed(name))]:
+        return _option_of_others(command, _dashed(name), others)
     elif positive != plain and f"--{positive}" in own:
         end = f"; leave --{positive} out"
     elif len(name) == 2 and name.swapcase() in own:
@@ -215,6 +215,10 @@ def _plain(word: str) -> str:
     return word.strip("-").lower().replace("_", "-")
 
 
+def _dashed(flag: str) -> str:
+    return flag if len(flag) == 2 else f"--{_plain(flag)}"
+
+
 def _negative_number(command: str, word: str, parameters: Sequence[Parameter]) -> RequestError:
     if command == "shape":
         return RequestError(f"{word}: dimensions cannot be negative; for a dynamic axis use any positive number")
@@ -231,7 +235,7 @@ def _has_option(command: str, name: str) -> bool:
 def _option_of_others(command: str, name: str, others: Sequence[str]) -> RequestError:
     others = [each for each in others if each in OPERATOR_HELP] or others
     own = next((each for each in ("--kernel", "--output-size") if _has_option(command, each)), "")
-    is_window = name in ("-k", "--kernel", "--output-size") and command in OPERATOR_HELP
+    is_window = name in ("-k", "--kernel", "--output-size", "--output-shape") and command in OPERATOR_HELP
     instead = f"{command} uses {own}" if is_window and own else "leave it out"
     return RequestError(f"{command} has no {name}, which is an option of {join_words(others, 'and')}; {instead}")
 
