@@ -6,6 +6,7 @@ import io
 import sys
 from itertools import product
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -112,7 +113,7 @@ def test_frames_of_an_animation_are_blended_over_what_is_below(mode: str, dispos
     colours = NOISE.integers(0, 256, (256, 4), np.uint8)
     colours[::2, 3] = 255
     pixels = colours[indices] if mode != "LA" else colours[indices][..., [0, 3]]
-    options = {"transparency": colours[:, 3].tobytes()} if mode == "P" else {}
+    options: dict[str, Any] = {"transparency": colours[:, 3].tobytes()} if mode == "P" else {}
     frames = [Image.fromarray(each, "P" if mode == "P" else None) for each in (indices if mode == "P" else pixels)]
     for frame in frames if mode == "P" else []:
         frame.putpalette(colours[:, :3].tobytes())

@@ -64,7 +64,8 @@ class Animation:
                 self.frames.append(Frame(width, height, (x, y), disposal, blend, []))
             elif kind == b"IDAT":
                 if not self.frames:
-                    self.frames.append(Frame(*struct.unpack(">II", self._header[:8]), None, TO_BACKGROUND, 0, []))
+                    width, height = struct.unpack(">II", self._header[:8])
+                    self.frames.append(Frame(width, height, None, TO_BACKGROUND, 0, []))
                 self.frames[-1].data.append(content)
             elif kind == b"fdAT" and self.frames:
                 self.frames[-1].data.append((content[0] + 4, content[1]))

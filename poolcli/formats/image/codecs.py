@@ -155,7 +155,8 @@ def read_ppm(path: str, offset: int, shape: tuple[int, int, int], most: int) -> 
         data = stream.read(2 * prod(shape))
     if len(data) < 2 * prod(shape):
         raise FileError(f"{path}: is damaged: {len(data):,} B cannot hold its {shape[1]} x {shape[0]} pixels")
-    return np.minimum(np.frombuffer(data, ">u2").reshape(shape), most).astype(np.uint16)
+    samples: NDArray[Any] = np.minimum(np.frombuffer(data, ">u2").reshape(shape), most).astype(np.uint16)
+    return samples
 
 
 def encode_png(path: str, pixels: NDArray[Any], options: Mapping[str, Any]) -> bytes:
