@@ -108,9 +108,9 @@ class Limits(NamedTuple):
     merged: int = 4096  # elements; whole planes shorter than this are glued to rows of about this length
     row: int = 1 << 13  # bytes of a row buffer: those of a task stay in the first cache
     block_row: int = 1 << 15  # the same where rows are taken in blocks, which stay in the second
-    short: int = (
-        1 << 11
-    )  # bytes of the rows of a task together, where rows are shorter; 1 << 13 takes 1.3 times as long
+    short: int = 1 << 13  # bytes of the rows of a task's row buffer together, where rows are shorter than that
+    short_fetched: int = 1 << 11  # the same for prefetched rows: reading and computing alternate in shorter bursts
+    busy: int = 4  # rows of a window for each row of stride, from which computing takes longer than reading
     blocks: int = 8  # rows of a window for each row of stride, above which blocks pay
     constant: int = 1 << 16  # elements of an output; from here on a kernel of its own for a small window pays
     constant_at: int = 1 << 12  # the same where positions are wanted, which take the other kernel 10 times as long
@@ -227,7 +227,8 @@ def _loops(view: View, itemsize: int, source: int, limits: Limits) -> Loops:
         return Loops("slide_blocks", (w, h), tasks, scratch, taps=taps)
     if taps is not None and is_small_map(view, limits):
         return _planes(w, taps, view, limits.short // itemsize, limits)
-    group = max(1, limits.short // itemsize // length)
+    is_slow = prefetched[0] > 0 and not is_busy(view, limits)
+    group = max(1, (limits.short_fetched if is_slow else limits.short) // itemsize // length)
     tasks, scratch = ceil_div(view.rows, group) * pieces, 3 * length * group + sampled
     return Loops("slide", (w, group, *prefetched), tasks, scratch, taps=taps)
 
@@ -238,14 +239,21 @@ def _prefetched(view: View, itemsize: int, limits: Limits) -> tuple[int, int, in
 
     They hold the rows that the windows are the first to read, and skipped ones where these are few, since one ascending
     stream is fastest (2x2 windows, stride 3: 0.4 of the time); where most rows are skipped, those of the next windows.
-    Windows that overlap prefetch those of the next ones too (5x5, stride 1: 0.9 of the time).
+    Windows that overlap prefetch those of the next ones (5x5, stride 1: 0.9 of the time), or of later ones.
     """
     row, size, h = view.input_shape[3], prod(view.input_shape), view.axes[1].windows
     if row * itemsize > limits.prefetched_row or size * itemsize < limits.cached or view.axes[0].size > 1 or h is None:
         return 0, 0, 0
     rows, first = (h.stride, 0) if h.stride <= 2 * h.kernel else (h.kernel, h.stride)
-    first = h.kernel if h.kernel > h.stride else first
+    if h.kernel > h.stride:
+        first = h.kernel + (limits.busy * h.stride if is_busy(view, limits) else 0)
     return row * rows * itemsize // CACHE_LINE, CACHE_LINE // itemsize, row * first
+
+
+def is_busy(view: View, limits: Limits) -> bool:
+    """Whether windows share so many rows that computing them takes longer than reading."""
+    h = view.axes[1].windows
+    return h is not None and h.kernel >= limits.busy * h.stride
 
 
 def _each(view: View, limits: Limits) -> Loops:
