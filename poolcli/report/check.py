@@ -62,7 +62,8 @@ def findings_view(
     if rewritten:
         parts += ["", _elsewhere(listed, rewritten)]
     counts = Counter[str](finding.verdict for finding, _ in answers)
-    told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in STYLES if counts[verdict])
+    verbs = {verdict: verdict if counts[verdict] == 1 else verdict.removesuffix("s") for verdict in STYLES}
+    told = ", ".join(f"{counts[verdict]} {verb}" for verdict, verb in verbs.items() if counts[verdict])
     versions = {finding.layer.version for finding in listed}
     of = f" of {printable(*versions)}" if len(versions) == 1 and any(versions) else ""
     layers = f"{count} pooling layer{'' if count == 1 else 's'}{of}"

@@ -206,7 +206,8 @@ def pyramid_view(pyramid: Pyramid, made: PyramidResult | None, dry_run: bool) ->
     header = pyramid.header
     source = pyramid.source.path + (f":{header.key}" if header.key else "")
     shape = named_shape(pyramid.layout, pyramid.levels[0].shape)
-    levels = f"{len(pyramid.levels)} levels" + (f", {1 + len(pyramid.others)} images" if pyramid.others else "")
+    count = len(pyramid.levels)
+    levels = f"{count} level{'' if count == 1 else 's'}" + (f", {1 + len(pyramid.others)} images" if pyramid.others else "")
     ends = [("input", shape, header.dtype, source), ("output", levels, "", pyramid.output)]
     table = plain_table("level", "shape", "scale", "translation")
     names = ",".join(pyramid.names)
@@ -223,8 +224,8 @@ def pyramid_view(pyramid: Pyramid, made: PyramidResult | None, dry_run: bool) ->
         parts.append(notes_view(notes))
     if made is None and not dry_run:
         parts.append(Text("is already complete, made from this input"))
-    elif made is not None:
-        parts.append(Text(f"{made.engine}, {sum(made.seconds.values()):.3g} s"))
+    elif made is not None and made.engine != "none":  # a single level is a copy
+        parts.append(Text(f"{made.engine}: {_duration(sum(made.seconds.values()))}"))
     return spaced(*parts)
 
 

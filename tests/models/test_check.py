@@ -45,14 +45,14 @@ pool  the given pads are ignored: auto_pad valid sets them
 pool  attribute exclude_pad is not one of AvgPool's and is ignored; exclude-pad
       is one
 
-m.xml: 3 pooling layers of opset1: 2 agrees, 1 differs
+m.xml: 3 pooling layers of opset1: 2 agree, 1 differs
 """
 NARROW = """\
 verdict  type     input            computed            layer
 agrees   AvgPool  1,1024,112,112   1,1024,56,56        features/transition1/pool
 agrees   AvgPool  batch,1024,56,h  batch,1024,28,h//2  features/transition2/pool
 
-m.xml: 2 pooling layers of opset1: 2 agrees
+m.xml: 2 pooling layers of opset1: 2 agree
 """
 
 

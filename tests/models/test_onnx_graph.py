@@ -141,7 +141,7 @@ def of_a_function(path: Path, count: int) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("make", "verdicts"), [(of_bodies, "30000 agrees"), (of_a_function, "30000 computed")], ids=["bodies", "function"]
+    ("make", "verdicts"), [(of_bodies, "30000 agree"), (of_a_function, "30000 computed")], ids=["bodies", "function"]
 )
 def test_30_000_layers_take_less_than_400_mb_wherever_they_are(
     make: Callable[[Path, int], Path], verdicts: str, tmp_path: Path
