@@ -11,7 +11,7 @@ import griffe
 import typer
 from typer.cli import get_docs_for_click
 
-from poolcli.cli.program import COMMANDS, made
+from poolcli.cli.program import COMMANDS, load_command
 from poolcli.ops import OPERATORS, RECORDS
 
 FUNCTIONS = [f"{name.replace('-', '_')}_pool" for name in OPERATORS]
@@ -48,7 +48,7 @@ def _parameter(each: Parameter) -> griffe.Parameter:
 
 
 def _documented(name: str) -> str:
-    command = made(name)
+    command = load_command(name)
     context = typer.Context(command, info_name=name)
     text = get_docs_for_click(obj=command, ctx=context, name=name, call_prefix="poolcli", indent=1)
     return EXAMPLES.sub(r"**Examples**:\n\n```console\n\1```\n", text)
