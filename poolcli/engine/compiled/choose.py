@@ -349,9 +349,12 @@ def is_tiled(view: View) -> bool:
 def tile_of(view: View, itemsize: int, limits: Limits) -> Taps | None:
     """The size of small windows that do not overlap along W, of one plane or one row of each plane; None otherwise."""
     taps, longest = constant_taps(view, limits), [axis.entire.longest for axis in view.axes]
-    most = limits.tile if view.input_shape[3] * itemsize > limits.prefetched_row else limits.short_tile
+    is_short = view.input_shape[3] * itemsize <= limits.prefetched_row
+    most = limits.short_tile if is_short else limits.tile
     if taps is None or view.inner > 1 or not is_tiled(view) or min(longest[:2]) > 1 or max(longest) > most:
         return None
+    if is_short and taps.kernel > 1 and taps.stride > limits.short_tile:
+        return None  # loads three and more elements apart are gathers: 2x2 with stride 3 took 1.2 to 1.35 times as long
     if view.rows < limits.few_rows and view.output_shape[3] > limits.merged:
         return None
     return taps._replace(rows=max(longest[:2]))

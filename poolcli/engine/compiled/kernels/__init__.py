@@ -63,6 +63,7 @@ KERNELS = {make.__name__: make for make in MAKERS}
 # Kernels that take up to a third less time by vectors of 512 bits, which LLVM leaves alone unasked; rows must be long
 # enough. Not those that let LLVM choose an order of additions: their bits would be others.
 WIDE = {"slide", "slide_line", "slide_maps", "slide_at", "tiles", "moments", "deviations", "median"}
+STRIDED = {"slide", "slide_blocks", "tiles"}  # which load elements a stride apart
 
 
 def build(choice: Choice) -> Code:
@@ -76,4 +77,5 @@ def build(choice: Choice) -> Code:
     signature = types.void(x, out, places, work, lines, places, divisor, types.int64, types.int64)
     how, loops = functions_of(choice.how, choice.source, choice.made, choice.divisor), choice.loops
     compiled = njit(signature, **KERNEL)(KERNELS[loops.kernel](how, loops.taps))
-    return emit(compiled.inspect_llvm(compiled.signatures[0]), wide=loops.kernel in WIDE)
+    stride = loops.taps.stride if loops.taps and loops.kernel in STRIDED else 1
+    return emit(compiled.inspect_llvm(compiled.signatures[0]), wide=loops.kernel in WIDE, stride=stride)

@@ -26,7 +26,7 @@ from poolcli.engine.compiled.kernels.rows import (
     unsigned,
     window_of,
 )
-from poolcli.engine.compiled.machine import has_gathers
+from poolcli.engine.compiled.machine import uses_gathers
 from poolcli.engine.compiled.pointers import (
     across_at,
     behind,
@@ -111,7 +111,7 @@ def _in_one_go(taps: int, stride: int) -> Along:
     A row is divided by one divisor first, and then outputs at its ends by their own: 0.85 of the time for 3x3 windows.
     """
     window, step = window_of(taps, _element(stride)), unsigned(stride)
-    sorts = stride > 1 and taps > stride and has_gathers()
+    sorts = stride > 1 and taps > stride and uses_gathers(stride)
     gap = unsigned(1 if sorts else stride)  # between the first elements of neighbouring windows
 
     @inlined
