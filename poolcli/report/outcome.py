@@ -207,7 +207,8 @@ def pyramid_view(pyramid: Pyramid, made: PyramidResult | None, dry_run: bool) ->
     source = pyramid.source.path + (f":{header.key}" if header.key else "")
     shape = named_shape(pyramid.layout, pyramid.levels[0].shape)
     count = len(pyramid.levels)
-    levels = f"{count} level{'' if count == 1 else 's'}" + (f", {1 + len(pyramid.others)} images" if pyramid.others else "")
+    levels = f"{count} level{'' if count == 1 else 's'}"
+    levels += f", {1 + len(pyramid.others)} images" if pyramid.others else ""
     ends = [("input", shape, header.dtype, source), ("output", levels, "", pyramid.output)]
     table = plain_table("level", "shape", "scale", "translation")
     names = ",".join(pyramid.names)

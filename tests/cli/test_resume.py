@@ -126,7 +126,7 @@ def test_a_long_file_goes_on_where_it_was_stopped(many: Path, monkeypatch: pytes
     base = [sys.executable, "-m", "poolcli", "avg", "long.npy", *HALVE, "-q"]
     subprocess.run([*base, "-o", "whole.npy"], check=True)
     slower = SLOWLY.replace("0.05", "0.3").replace(
-        "whole =", "import poolcli.formats.resumable as continued\ncontinued.NOTE_EVERY = 0\nwhole ="
+        "whole =", "import poolcli.formats.resumable as continued\ncontinued.JOURNAL_INTERVAL = 0\nwhole ="
     )
     command = [sys.executable, "-c", slower, *base[3:], "-o", "y.npy", "--resume", "--max-memory", "24M"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True)
