@@ -42,6 +42,7 @@ def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     from moto.server import ThreadedMotoServer
 
     monkeypatch.chdir(tmp_path)
+    s3fs.S3FileSystem.clear_instance_cache()  # of other tests, with settings of their own
     server = ThreadedMotoServer("127.0.0.1", port=0)
     server.start()
     host, port = server.get_host_and_port()
