@@ -32,7 +32,7 @@ def dual(case: Case) -> Any:
 def test_minima_are_the_maxima_that_frameworks_find_in_the_negated_input(peer: Peer, engine: Engine) -> None:
     cases = [case for case in distinct_cases(peer, "max", sized(30, 300)) if case.x.dtype.name == "float32"]
     asked = [case for case in cases if not excluded(peer.name, "case", case).any()]
-    assert len(asked) > 5
+    assert asked
     for case, (values, indices) in zip(asked, peer.ask([(case.op, case.x) for case in asked]), strict=True):
         op = dual(case)
         found, at = run(op.plan(case.x.shape, case.x.dtype), -case.x, engine=engine, indices=True)

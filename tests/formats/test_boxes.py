@@ -89,6 +89,8 @@ def test_the_colour_space_of_an_avif_or_heic_goes_into_a_png(
         heif = pytest.importorskip("pillow_heif", reason="the extra heic is not installed: pip install pillow-heif")
         heif.register_heif_opener()
     data = saved("HEIF" if kind == "heic" else "AVIF")
+    if b"nclx" not in data:
+        pytest.skip("this version of pillow_heif writes no colour space")
     at = data.index(b"nclx") + 4
     Path(f"x.{kind}").write_bytes(data[:at] + struct.pack(">HH", *colour) + data[at + 4 :])
     result = cli("avg", f"x.{kind}", "-o", "y.png", *HALVE, "--json")

@@ -128,10 +128,11 @@ def test_shards_have_the_chunks_that_zarr_would_store(fill: float, cli: Cli) -> 
     values[4:, 8:] = 0
     made("x.zarr", values, shards=(8, 8, 4), chunks=(4, 4, 4), fill_value=fill)
     assert cli("max", "x.zarr", "-o", "y.zarr", "-k", "1", "--layout", "DHW", "-q").err == ""
-    assert whole("y.zarr").tobytes() == values.tobytes()
+    # Older versions of zarr take -0 for 0, and leave out chunks of either.
+    assert whole("y.zarr").tobytes() == whole("x.zarr").tobytes()
     names = [{str(p.relative_to(s)) for p in Path(s).rglob("*") if p.is_file()} for s in ("x.zarr", "y.zarr")]
     assert names[0] <= names[1]
-    assert (names[0] == names[1]) == (str(fill) != "-0.0")  # zarr leaves out chunks of 0, which do not equal it
+    assert names[0] == names[1] or str(fill) == "-0.0"  # zarr leaves out chunks of 0, which do not equal it
 
 
 def test_a_link_out_of_a_plain_store_is_refused(cli: Cli) -> None:
