@@ -13,7 +13,7 @@ import zlib
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -246,13 +246,16 @@ def read_chunks(where: str, dataset: Any, written: Sequence[int], region: Ranges
     shape, kind, dtype = properties.get_chunk(), dataset.id.get_type(), dataset.dtype
     size = byte_count(shape, kind.get_size())
     as_stored = kind.equal(h5py.h5t.py_create(dtype))
+    # Up to 3.14, h5py reads a stored chunk without its lock, and a write in another thread then crashes the process.
+    lock = getattr(h5py._objects, "phil", nullcontext())
     out = np.empty(tuple(map(len, region)), dtype)
     for part in batches(region, shape, 1):
         first = tuple(span.start - span.start % step for span, step in zip(part, shape, strict=True))
         data, number = None, chunk_index(first, dataset.shape, shape)
         at = bisect_left(written, number)
         if at < len(written) and written[at] == number:
-            skipped, stored = dataset.id.read_direct_chunk(first)
+            with lock:
+                skipped, stored = dataset.id.read_direct_chunk(first)
             applied = [each for i, each in enumerate(filters) if not skipped >> i & 1]
             data = decode_chunk(where, stored, applied, size)
         if data is not None and as_stored:
