@@ -247,7 +247,7 @@ def read_chunks(where: str, dataset: Any, written: Sequence[int], region: Ranges
     size = byte_count(shape, kind.get_size())
     as_stored = kind.equal(h5py.h5t.py_create(dtype))
     # Up to 3.14, h5py reads a stored chunk without its lock, and a write in another thread then crashes the process.
-    lock = getattr(h5py._objects, "phil", nullcontext())
+    lock = getattr(getattr(h5py, "_objects", None), "phil", nullcontext())
     out = np.empty(tuple(map(len, region)), dtype)
     for part in batches(region, shape, 1):
         first = tuple(span.start - span.start % step for span, step in zip(part, shape, strict=True))
