@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from PIL import Image
 
 from poolcli.cli import run
+from poolcli.engine.compiled import kernel_cache
 
 pytest_plugins = ("tests.processes", "tests.profiles", "tests.clusters")
 SAMPLES = Path(__file__).parents[1] / "samples"
@@ -58,3 +60,20 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Image.fromarray(pixels).save("photo.png")
     Path("bad.npy").write_bytes(b"not an array")
     return tmp_path
+
+
+@pytest.fixture
+def own_kernel_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An empty kernel cache below `tmp_path`, which the test may clear; no later test writes to it."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    reopen_kernel_cache()
+    yield
+    reopen_kernel_cache()
+
+
+def reopen_kernel_cache() -> None:
+    """Let this process look for the folder of kernels as for the first time."""
+    place = kernel_cache.opened() if kernel_cache.opened.cache_info().currsize else None
+    kernel_cache.opened.cache_clear()
+    if place is not None:
+        os.close(place)

@@ -103,13 +103,13 @@ def test_there_are_many() -> None:
     assert len(PROPOSED) >= 170
 
 
+@pytest.mark.usefixtures("own_kernel_cache")
 @pytest.mark.parametrize("words", PROPOSED, ids=" ".join)
 def test_what_a_message_proposes_runs(
     cli: Cli, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
     if ABSENT.search(" ".join(words)) or words[0] == "check" or words == ("cache", "warm"):  # which takes a minute
         pytest.skip("stands for what is not here")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     result = cli(*words)

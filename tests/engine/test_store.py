@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,26 +17,16 @@ import pytest
 
 from poolcli.engine.compiled import kernel_cache as store
 from poolcli.engine.compiled.machine import Code
+from tests.conftest import reopen_kernel_cache
 
 NAME, CODE_KEPT = "slide-of-a-test", Code("symbol", b"\n{}\x00machine code\n")
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def place(own_kernel_cache: None) -> Path:
     """The folder of the entries in a cache of one's own, with one entry in it, which this process may use."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    forget()
     keep(NAME)
-    yield store.folder()
-    forget()
-
-
-def forget() -> None:
-    """Lets this process look at the folder as for the first time."""
-    place = store.opened() if store.opened.cache_info().currsize else None
-    store.opened.cache_clear()
-    if place is not None:
-        os.close(place)
+    return store.folder()
 
 
 def keep(name: str, code: Code = CODE_KEPT) -> None:
@@ -179,7 +169,7 @@ def give(path: Path) -> None:
 def test_a_folder_that_others_could_exchange_is_not_used(
     change: Callable[[Path], None], level: int, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    forget()
+    reopen_kernel_cache()
     change([place, *place.parents][level])
     before = sorted(place.iterdir())
     assert store.read(NAME) is None
@@ -195,17 +185,17 @@ def test_a_group_of_ones_own_may_write_to_the_cache_and_no_other(place: Path) ->
     cache.chmod(0o775)
     for owner, found in ((0, CODE_KEPT), (12345, None), (grp.getgrnam("daemon").gr_gid, None)):
         os.chown(cache, -1, owner)
-        forget()
+        reopen_kernel_cache()
         assert store.read(NAME) == found
     os.chown(cache, -1, 0)
     cache.chmod(0o777)
-    forget()
+    reopen_kernel_cache()
     assert store.read(NAME) is None
 
 
 @pytest.mark.parametrize("level", [0, 1], ids=["the folder", "poolcli"])
 def test_a_folder_behind_a_link_is_not_used(level: int, place: Path, tmp_path: Path) -> None:
-    forget()
+    reopen_kernel_cache()
     linked = [place, *place.parents][level]
     linked.rename(tmp_path / "real")
     linked.symlink_to(tmp_path / "real")
@@ -217,7 +207,7 @@ def test_a_folder_behind_a_link_is_not_used(level: int, place: Path, tmp_path: P
 
 
 def test_the_cache_itself_may_be_a_link_to_a_safe_place(place: Path, tmp_path: Path) -> None:
-    forget()
+    reopen_kernel_cache()
     (tmp_path / "cache").rename(tmp_path / "real")
     (tmp_path / "cache").symlink_to(tmp_path / "real")
     assert store.read(NAME) == CODE_KEPT
