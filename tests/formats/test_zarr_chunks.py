@@ -75,9 +75,10 @@ def test_any_region_of_plain_chunks_is_read_as_zarr_reads_it(how: str, monkeypat
         read()
 
 
-@pytest.mark.parametrize("how", [name for name in PLAIN if "shards" not in name and "gzip" not in name])
+@pytest.mark.parametrize("how", [name for name in PLAIN if "gzip" not in name])
 def test_plain_chunks_are_written_with_the_bytes_of_zarr(how: str, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    made("x.zarr", VALUES, **PLAIN[how])
+    old = {"fill_value": 0} if PLAIN[how].get("fill_value") == 0 else {}  # older versions of zarr take -0 for 0
+    made("x.zarr", VALUES, **PLAIN[how] | old)
     with monkeypatch.context() as patch:
         patch.setattr(zarr.Array, "__setitem__", no_zarr)
         assert cli("max", "x.zarr", "-o", "y.zarr", "-k", "1", "--layout", "DHW", "-q").err == ""

@@ -296,9 +296,8 @@ def test_shards_of_an_array_become_one_store_when_they_are_merged(bucket: Any, c
     assert (merged.code, merged.out, merged.err) == (0, f"{url}: 3 shards, 1 output\n", "")
     names = sorted(name.removeprefix("bucket/y.zarr/") for name in bucket.find("bucket"))
     assert names == sorted(str(p.relative_to("y.zarr")) for p in Path("y.zarr").rglob("*") if p.is_file())
-    assert bucket.cat_file("bucket/y.zarr/zarr.json") == Path("y.zarr/zarr.json").read_bytes()
-    # Chunks may lie in a shard in any order; zarr-python's differs from that of shards in folders.
-    np.testing.assert_array_equal(zarr.open_array(url)[:], zarr.open_array("y.zarr")[:])
+    for name in names:
+        assert bucket.cat_file(f"bucket/y.zarr/{name}") == Path("y.zarr", name).read_bytes(), name
     again = cli(*words, "-o", url, "--shard", "1/3", "--overwrite")
     assert again.err == (
         f"poolcli: in.npy: {url}: is a store already, which shards do not replace at a URL; remove it first, or name "

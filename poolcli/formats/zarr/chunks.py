@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import product
 from math import prod
 from threading import Lock
@@ -240,19 +241,43 @@ class ChunkFiles:
         return [self.compressor.encode(chunk) if self.compressor else chunk.data]
 
     def _packed_shard(self, inside: Slices, values: NDArray[Any], every_chunk: bool) -> list[Any] | None:
-        """As `_packed`, for a shard: its chunks in C order, and behind them the index."""
+        """As `_packed`, for a shard: its chunks in the order of zarr-python, and behind them the index."""
         import numpy as np
         from numcodecs.checksum32 import CRC32C
 
         counts = [length // n for length, n in zip(self.shard or (), self.array.chunks, strict=True)]
         index, parts, end = np.full((*counts, 2), MISSING, "<u8"), list[Any](), 0
-        for inner, within, outside in _touched([range(part.start, part.stop) for part in inside], self.array.chunks):
+        codes = _morton_codes(tuple(counts))
+        chunks = _touched([range(part.start, part.stop) for part in inside], self.array.chunks)
+        for inner, within, outside in sorted(chunks, key=lambda chunk: codes[chunk[0]]):
             packed = self._packed(within, values[outside], every_chunk)
             if packed is not None:
                 size = memoryview(packed[0]).nbytes
                 index[inner] = end, size
                 parts, end = parts + packed, end + size
         return [*parts, CRC32C(location="end").encode(index)] if parts else None
+
+
+@lru_cache(maxsize=16)
+def _morton_codes(counts: tuple[int, ...]) -> NDArray[Any]:
+    """The Morton codes of the chunks of a shard: the bits of their indices, interleaved, the first axis lowest.
+
+    An axis has as many bits as its last index.
+
+    >>> _morton_codes((2, 4)).tolist()
+    [[0, 2, 4, 6], [1, 3, 5, 7]]
+    """
+    import numpy as np
+
+    codes, place = np.zeros(counts, np.int64), 0
+    lengths = [(count - 1).bit_length() for count in counts]
+    for bit in range(max(lengths, default=0)):
+        for axis, length in enumerate(lengths):
+            if bit < length:
+                bits = (np.arange(counts[axis]) >> bit & 1) << place
+                codes |= bits.reshape([-1 if other == axis else 1 for other in range(len(counts))])
+                place += 1
+    return codes
 
 
 def _any_file(name: str, status: os.stat_result) -> bool:
