@@ -1,4 +1,4 @@
-"""Validates values of attributes: numbers for each axis, words of a list, flags.
+"""Validates values of attributes: numbers for each axis, words of a list, flags, nodata values.
 
 A `Reader` takes the name of a field and a value, and returns the validated value or raises RequestError.
 """
@@ -6,6 +6,7 @@ A `Reader` takes the name of a field and a value, and returns the validated valu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias, get_args
 
@@ -196,3 +197,42 @@ def _plain(value: object) -> object:
     """A numpy scalar as a Python number; any other value unchanged."""
     item = getattr(value, "item", None)
     return item() if item is not None and getattr(value, "shape", None) == () else value
+
+
+Missing = tuple[int | float, ...]
+MinCount = int | str
+MAX_WHOLE_NUMBER = 2**64  # larger numbers must be floats
+
+
+def missing_from(value: object) -> Missing:
+    """The nodata values as a tuple, from one number, several or None; refuses other values.
+
+    >>> missing_from(None), missing_from(-9999), missing_from([0, 1e20])
+    ((), (-9999,), (0, 1e+20))
+    """
+    if value is None:
+        return ()
+    found = numbers_of("missing", value)
+    if any(isinstance(number, int) and abs(number) > MAX_WHOLE_NUMBER for number in found):
+        raise RequestError(f"{field('missing')} is a whole number beyond 2**64; give larger ones as floats")
+    return found
+
+
+def min_count_from(value: object) -> MinCount | None:
+    """The least number of valid elements of a window, or their least share as text such as "50%".
+
+    >>> min_count_from(None), min_count_from("4"), min_count_from("62.50%")
+    (None, 4, '62.5%')
+    """
+    if value is None:
+        return None
+    text, share = str(value).strip(), None
+    with suppress(ValueError):
+        if text.endswith("%"):
+            share = float(text[:-1])
+        elif not isinstance(value, float | bool) and int(text) >= 1:
+            return int(text)
+    if share is None or not 0 < share <= 100:
+        wanted = "a whole number of at least 1, or a share above 0% and up to 100%"
+        raise RequestError(f"{field('min_count')} is {text[:40]!r}, {wanted}, is needed")
+    return f"{share:.15g}%"

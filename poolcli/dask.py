@@ -33,7 +33,7 @@ from poolcli.layouts import layout_of_dimensions
 from poolcli.ops.api import warn_of_layout
 from poolcli.plan import Plan
 from poolcli.plan.attributes import Attributes
-from poolcli.plan.region import Region, whole
+from poolcli.plan.plan import Region, whole
 from poolcli.suggestions import unknown_keyword
 from poolcli.system.lazy_imports import Lazy, need
 

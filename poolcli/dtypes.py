@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
+from math import inf, isnan
 from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import RequestError
@@ -105,3 +105,11 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     (ml_dtypes,) = need("ml_dtypes", why="bfloat16 needs ml_dtypes")
     dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
     return dtype
+
+
+def can_hold(dtype: DType, number: float) -> bool:
+    """Whether an element of the type can equal the number, which is rounded for float types."""
+    if dtype.kind == "float":
+        return True
+    low, high = dtype.limits
+    return not isnan(number) and low <= number <= high and number == int(number)

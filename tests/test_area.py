@@ -18,7 +18,7 @@ from poolcli.engine import run, run_region
 from poolcli.engine.choose import engine_notes, refusal
 from poolcli.explain.explanation import window
 from poolcli.formats import parse_source, read_header
-from poolcli.plan.region import Region
+from poolcli.plan.plan import Region
 from tests.documents.console import typed
 from tests.engine.watched import guarded
 

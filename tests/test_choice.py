@@ -31,7 +31,7 @@ from poolcli.engine.compiled.choose import Limits, choose_kernel
 from poolcli.engine.compiled.geometry import Taps
 from poolcli.engine.compiled.pool import _fits
 from poolcli.plan.attributes import Reducer
-from poolcli.plan.region import whole
+from poolcli.plan.plan import whole
 from tests.conftest import Cli
 from tests.reducers import MINIMUM, Under, power
 

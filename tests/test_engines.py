@@ -38,7 +38,7 @@ from poolcli.errors import PoolError
 from poolcli.ops import LEVELLING, OPERATORS
 from poolcli.plan import Plan
 from poolcli.plan.attributes import MEAN, Reducer
-from poolcli.plan.region import whole
+from poolcli.plan.plan import whole
 from tests.profiles import by_engine, sized
 
 INTEGERS = ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64")

@@ -23,7 +23,7 @@ from poolcli.arguments import Engine
 from poolcli.dtypes import lookup
 from poolcli.engine import run, run_region
 from poolcli.plan import Plan
-from poolcli.plan.region import parts_of, whole
+from poolcli.plan.plan import parts_of, whole
 from tests.conftest import Cli
 from tests.profiles import sized, slow
 

@@ -16,7 +16,7 @@ from poolcli.engine import _pieces_of, call_of, run, run_region
 from poolcli.engine.choose import NUMBA
 from poolcli.formats.records import slices
 from poolcli.plan import Plan
-from poolcli.plan.region import Region, whole
+from poolcli.plan.plan import Region, whole
 from poolcli.pooling.tiles import bytes_of_tile
 from tests.profiles import by_engine, sized
 from tests.reducers import MINIMUM, Under, power

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poolcli.formats.table import format_by_suffix
-from poolcli.plan.region import Region
+from poolcli.plan.plan import Region
 from poolcli.pooling import tiles
 from poolcli.runs.inputs import Shard
 from poolcli.runs.manifest import NAME, merge

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from poolcli.cli.messages import print_error
 from poolcli.cli.operators import OPERATOR_HELP
-from poolcli.cli.options import Layout, ReadsArrays, ReadsHeaders, Windows, complete_inputs
+from poolcli.cli.options import Layout, ReadsArrays, ReadsHeaders, Windows, attributes_of, complete_inputs
 from poolcli.cli.program import EXPLAIN, RESULT, USUAL, argument, command, option
 from poolcli.cli.settings import array_options, as_tensor, header_options
-from poolcli.cli.values import attributes_of
 from poolcli.errors import FileError, PoolError, RequestError
 from poolcli.formats import Header, ReadOptions, Source, Tensor, list_arrays, parse_source, read
 from poolcli.formats.checks import choose_array
@@ -100,7 +99,7 @@ class InfoOptions(ReadsHeaders):
 def compare(request: CompareOptions) -> int:
     """Prints the differences of two arrays; returns 0 if they are equal within the tolerance, else 1."""
     from poolcli.explain.diff_arrays import check_tolerances
-    from poolcli.report.differences import difference_document, difference_view
+    from poolcli.report.explain import difference_document, difference_view
 
     check_tolerances(request.atol, request.rtol)
     sources = [parse_source(text) for text in (request.first, request.second)]

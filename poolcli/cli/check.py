@@ -15,7 +15,7 @@ from poolcli.errors import FileError, RequestError
 from poolcli.formats.checks import memory_limit_of
 from poolcli.message_fields import field
 from poolcli.models.check import findings
-from poolcli.models.onnx_chain import chain_to
+from poolcli.models.onnx_layers import chain_to
 from poolcli.models.run_and_convert import compare_data, convert_layer
 from poolcli.report.check import findings_document, findings_view
 from poolcli.system.limits import memory_budget

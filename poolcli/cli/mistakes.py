@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from poolcli.cli.operators import OPERATOR_HELP, adaptive, find_operator, parse_operator, sliding
+from poolcli.cli.options import attribute_names, is_number_list
 from poolcli.cli.program import COMMANDS, PROGRAM_OPTIONS, Parameter, foreign_flags, load_command
-from poolcli.cli.values import attribute_names, is_number_list
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
 from poolcli.suggestions import (

@@ -4,9 +4,8 @@ from dataclasses import dataclass, field, fields
 from typing import Annotated
 
 from poolcli.cli.operators import OPERATOR_HELP
-from poolcli.cli.options import Dtype, MakesArrays, Windows, complete_inputs
+from poolcli.cli.options import Dtype, MakesArrays, Windows, attribute_names, complete_inputs
 from poolcli.cli.program import FILES, RESULT, RUN, argument, command, option
-from poolcli.cli.values import attribute_names
 from poolcli.ops import OPERATORS
 from poolcli.plan.attributes import BinAttributes
 

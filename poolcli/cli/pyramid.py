@@ -6,10 +6,9 @@ from functools import partial
 from typing import Annotated
 
 from poolcli.cli.messages import Bytes, progress
-from poolcli.cli.options import MakesArrays, complete_inputs
+from poolcli.cli.options import MakesArrays, complete_inputs, parse_numbers
 from poolcli.cli.program import RESULT, USUAL, WINDOWS, argument, command, option
 from poolcli.cli.settings import array_settings
-from poolcli.cli.values import parse_numbers
 from poolcli.errors import RequestError
 from poolcli.formats import ReadOptions, Source, open_array, open_container, parse_source
 from poolcli.formats.files import check_url, exists, is_url

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from poolcli.cli.messages import print_error, print_errors, print_notice, progress
+from poolcli.cli.options import attributes_of, make_operator
 from poolcli.cli.settings import (
     TERMINAL,
     TEXT,
@@ -22,7 +23,6 @@ from poolcli.cli.settings import (
     refuse_width_by_height,
     refuse_without_effect,
 )
-from poolcli.cli.values import attributes_of, make_operator
 from poolcli.engine import choose
 from poolcli.errors import RequestError
 from poolcli.formats.atomic import is_device

@@ -15,8 +15,9 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from poolcli.arguments import Missing, min_count_from
 from poolcli.cli.operators import OPERATOR_HELP, find_operator
-from poolcli.cli.values import is_number_list, parse_numbers
+from poolcli.cli.options import is_number_list, parse_numbers
 from poolcli.errors import RequestError
 from poolcli.formats import ReadOptions, Source, Tensor, parse_source
 from poolcli.formats.atomic import is_device
@@ -26,7 +27,6 @@ from poolcli.formats.npy import parse_raw
 from poolcli.formats.table import FORMATS, Format, format_by_suffix
 from poolcli.layouts import convert_layout
 from poolcli.message_fields import field
-from poolcli.nodata import Missing, min_count_from
 from poolcli.pooling.outcome import Job, Settings, existing_outputs
 from poolcli.suggestions import join_words
 from poolcli.system.limits import memory_budget

@@ -9,9 +9,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from poolcli.cli.operators import OPERATOR_HELP, find_operator, parse_operator
-from poolcli.cli.options import Dataset, Dtype, Layout, Like, ReadsHeaders, Reporting, To, Windows, complete_inputs
+from poolcli.cli.options import (
+    Dataset,
+    Dtype,
+    Layout,
+    Like,
+    ReadsHeaders,
+    Reporting,
+    To,
+    Windows,
+    attributes_of,
+    complete_inputs,
+    is_number_list,
+    make_operator,
+    parse_numbers,
+    refuse_shape,
+)
 from poolcli.cli.program import EXPLAIN, RESULT, argument, command, option
-from poolcli.cli.values import attributes_of, is_number_list, make_operator, parse_numbers, refuse_shape
 from poolcli.dialects import DIALECTS
 from poolcli.dtypes import DTYPES
 from poolcli.errors import RequestError

@@ -9,16 +9,6 @@ from typing import TYPE_CHECKING, Any
 from poolcli.arguments import AUTO_PADS
 from poolcli.dialects.dialect import (
     Dialect,
-    SlidingCall,
-    Support,
-    counts_pads,
-    is_ceil,
-    is_dilated,
-    literal,
-    numbers,
-    too_many_axes,
-)
-from poolcli.dialects.expressions import (
     Expression,
     GatherPool,
     GlobalPool,
@@ -28,7 +18,15 @@ from poolcli.dialects.expressions import (
     Pool,
     Power,
     Scale,
+    SlidingCall,
+    Support,
+    counts_pads,
     gather_indices,
+    is_ceil,
+    is_dilated,
+    literal,
+    numbers,
+    too_many_axes,
     translate,
 )
 from poolcli.message_fields import field

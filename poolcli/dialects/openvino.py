@@ -5,8 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from poolcli.arguments import AUTO_PADS, ROUNDING_TYPES
-from poolcli.dialects.dialect import Dialect, Support, comma_separated, counts_pads, is_ceil, is_dilated, too_many_axes
-from poolcli.dialects.expressions import Negate, Pad, Pool, Power, Scale
+from poolcli.dialects.dialect import (
+    Dialect,
+    Negate,
+    Pad,
+    Pool,
+    Power,
+    Scale,
+    Support,
+    comma_separated,
+    counts_pads,
+    is_ceil,
+    is_dilated,
+    too_many_axes,
+)
 
 if TYPE_CHECKING:
     from poolcli.plan import Plan

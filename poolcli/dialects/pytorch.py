@@ -6,6 +6,15 @@ from math import prod
 
 from poolcli.dialects.dialect import (
     Dialect,
+    DilatedPool,
+    Divide,
+    MatrixProduct,
+    Negate,
+    Ones,
+    Pad,
+    Pool,
+    Power,
+    Scale,
     SlidingCall,
     Support,
     argument,
@@ -16,7 +25,6 @@ from poolcli.dialects.dialect import (
     numbers,
     too_many_axes,
 )
-from poolcli.dialects.expressions import DilatedPool, Divide, MatrixProduct, Negate, Ones, Pad, Pool, Power, Scale
 from poolcli.message_fields import field, hint_other_dialect
 
 

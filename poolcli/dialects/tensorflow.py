@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from poolcli.dialects import expressions as ex
+from poolcli.dialects import dialect as ex
 from poolcli.dialects.dialect import Dialect, SlidingCall, Support, literal, numbers, too_many_axes
 from poolcli.message_fields import field, hint_other_dialect
 

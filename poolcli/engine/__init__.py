@@ -17,7 +17,7 @@ from poolcli.dtypes import numpy_dtype
 from poolcli.engine.choose import MIN_WORK_TO_LOAD, NUMPY, Tell, choose_engine, warn_once, with_fallback
 from poolcli.errors import RequestError
 from poolcli.plan import Plan
-from poolcli.plan.region import Region, parts_of, whole
+from poolcli.plan.plan import Region, parts_of, whole
 from poolcli.system.lazy_imports import loading
 
 if TYPE_CHECKING:

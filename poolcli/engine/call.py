@@ -14,7 +14,7 @@ from poolcli.dtypes import lookup
 from poolcli.errors import RequestError
 from poolcli.layouts import size_of
 from poolcli.plan import IndexPlan, Plan
-from poolcli.plan.region import Ranges, Region
+from poolcli.plan.plan import Ranges, Region
 from poolcli.system.limits import allowed_threads
 
 if TYPE_CHECKING:

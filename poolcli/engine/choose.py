@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from poolcli.plan.region import Region
+    from poolcli.plan.plan import Region
 
     Array = NDArray[Any]
     # pool(slab, out, threads) writes the pooled values to `out` and returns flat positions in the plane of the slab

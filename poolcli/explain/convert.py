@@ -13,7 +13,7 @@ from math import prod
 from typing import Any
 
 from poolcli.dialects import Dialect, dialect_of
-from poolcli.dialects import expressions as ex
+from poolcli.dialects import dialect as ex
 from poolcli.dialects.dialect import MOST_AXES
 from poolcli.dtypes import lookup
 from poolcli.errors import RequestError

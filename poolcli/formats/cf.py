@@ -16,7 +16,7 @@ from poolcli.formats.records import ArrayReader, Dimension, Header, Metadata, Sc
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from poolcli.plan.region import Ranges
+    from poolcli.plan.plan import Ranges
 
 MAX_BYTES = 2**25  # of all auxiliary variables together; others are dropped, with a note
 NOT_A_VARIABLE = "This is a netCDF dimension but not a netCDF variable."  # netCDF4's NAME of a dimension without values

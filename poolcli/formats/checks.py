@@ -13,12 +13,12 @@ from functools import partial
 from math import prod
 from typing import Any
 
-from poolcli.dtypes import DTYPES
+from poolcli.arguments import Missing
+from poolcli.dtypes import DTYPES, can_hold
 from poolcli.errors import FileError, PoolError, RequestError
 from poolcli.formats.records import ArrayContainer, ArrayReader, Header, Source
 from poolcli.layouts import spatial_axes
 from poolcli.message_fields import field, hint
-from poolcli.nodata import Missing, can_hold
 from poolcli.suggestions import did_you_mean
 
 

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from poolcli.nodata import Missing
+from poolcli.arguments import Missing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from poolcli.formats.image.curves import Curve
     from poolcli.formats.npy import Raw
-    from poolcli.plan.region import Ranges
+    from poolcli.plan.plan import Ranges
 
 
 @dataclass(frozen=True)  # without slots: pickling a frozen dataclass with slots takes several times as long

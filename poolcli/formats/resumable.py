@@ -26,7 +26,7 @@ from poolcli.windows import ceil_div
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from poolcli.plan.region import Ranges
+    from poolcli.plan.plan import Ranges
 
 MAX_CHUNKS = 1024  # per call of a library; zarr takes about 10 KB of memory for each, HDF5 6 KB
 

@@ -10,15 +10,27 @@ from functools import lru_cache, wraps
 from inspect import cleandoc, signature
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
 
-from poolcli.arguments import AutoPad, DType, Engine, IndexType, Like, PerAxis, RoundingType, whole_number
+from poolcli.arguments import (
+    AutoPad,
+    DType,
+    Engine,
+    IndexType,
+    Like,
+    MinCount,
+    Missing,
+    PerAxis,
+    RoundingType,
+    min_count_from,
+    missing_from,
+    whole_number,
+)
 from poolcli.errors import LayoutWarning, RequestError
 from poolcli.layouts import CHANNELS, default_layout, other_layouts
 from poolcli.message_fields import field
-from poolcli.nodata import MinCount, Missing, min_count_from, missing_from
 from poolcli.ops.array_interop import as_array, named_layout
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes
-from poolcli.plan.region import whole
+from poolcli.plan.plan import whole
 from poolcli.suggestions import unknown_keyword
 
 if TYPE_CHECKING:

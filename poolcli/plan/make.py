@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
 
-from poolcli.arguments import INDEX_TYPES
+from poolcli.arguments import INDEX_TYPES, MinCount, Missing, min_count_from, missing_from
 from poolcli.dialects import Dialect, IndexBase, dialect_of
-from poolcli.dtypes import DType, lookup
+from poolcli.dtypes import DType, can_hold, lookup
 from poolcli.errors import RequestError
 from poolcli.layouts import check_layout, check_shape, default_layout, named_shape, size_of
 from poolcli.message_fields import field
-from poolcli.nodata import MinCount, Missing, check_missing, min_count_from, missing_from
 from poolcli.plan.attributes import Attributes, DividingAttributes, PickingAttributes, PickingBinAttributes, Reducer
 from poolcli.plan.plan import AxisPlan, Fact, IndexPlan, Plan
 from poolcli.plan.resolve import index_axis, resolve
@@ -54,7 +53,7 @@ def make_plan(
     longest = prod(axis.windows.longest for axis in axes)
     target = _default_dtype(reducer, source) if output_dtype is None else lookup(output_dtype)
     _check_dtypes(reducer, source, target, longest)
-    excluded = check_missing(missing_from(missing), source)
+    excluded = _check_missing(missing_from(missing), source)
     least = min_count_from(min_count) if excluded else None
     filled = prod(axis.windows.output - axis.windows.empty_windows for axis in axes)
     empty = prod(axis.windows.output for axis in axes) - filled
@@ -230,3 +229,15 @@ def _indices(
     else:
         rule = "flat position over " + ",".join(letters[axis:])
     return used, IndexPlan(INDEX_TYPES[op.index_element_type], base, modulus, rule)
+
+
+def _check_missing(found: Missing, dtype: DType) -> Missing:
+    """The nodata values; refuses one that no element of the type can equal."""
+    for number in found:
+        if not can_hold(dtype, number):
+            low, high = dtype.limits
+            raise RequestError(
+                f"{field('missing', number)} is not a number of {dtype.name}, which has whole numbers from {low} to "
+                f"{high}"
+            )
+    return found

@@ -18,7 +18,7 @@ from poolcli.formats import output_format
 from poolcli.formats.records import Header, slices
 from poolcli.message_fields import field
 from poolcli.plan import Plan
-from poolcli.plan.region import Region, parts_of, whole
+from poolcli.plan.plan import Region, parts_of, whole
 from poolcli.pooling.tiles import TILE_BYTES
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from poolcli.formats.checks import RANGE_ATTRIBUTES, join_names, nodata_in
 from poolcli.formats.records import Dimension, Metadata, Scale
 from poolcli.layouts import convert_layout
 from poolcli.plan import Plan
-from poolcli.plan.region import Region, whole
+from poolcli.plan.plan import Region, whole
 from poolcli.windows import AxisWindows, Sliding
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from poolcli.arguments import MinCount, Missing
 from poolcli.errors import FileError, PoolError, unexpected
 from poolcli.formats import Header, ReadOptions, Source, contains_array
 from poolcli.formats.atomic import is_device
 from poolcli.formats.files import exists
 from poolcli.formats.npy import Raw
-from poolcli.nodata import MinCount, Missing
 from poolcli.plan import Plan
 from poolcli.system.signals import check_stopped
 

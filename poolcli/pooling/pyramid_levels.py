@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from poolcli.arguments import per_axis
+from poolcli.arguments import MinCount, Missing, per_axis
 from poolcli.errors import RequestError
 from poolcli.formats.zarr.ome import names_of_axes
 from poolcli.layouts import spatial_axes
 from poolcli.message_fields import field
-from poolcli.nodata import MinCount, Missing
 from poolcli.ops import OPERATORS
 from poolcli.plan import Plan, make_plan
 from poolcli.windows import ceil_div

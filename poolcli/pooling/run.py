@@ -13,6 +13,7 @@ from math import lcm, prod
 from typing import TYPE_CHECKING, Any
 
 from poolcli import __version__
+from poolcli.arguments import min_count_from
 from poolcli.dtypes import lookup
 from poolcli.engine.choose import engine_notes
 from poolcli.errors import RequestError
@@ -37,10 +38,9 @@ from poolcli.formats.names import array_names
 from poolcli.formats.records import CallbackWriter, slices, whole_region
 from poolcli.layouts import check_layout, convert_layout, converted_shape
 from poolcli.message_fields import field
-from poolcli.nodata import min_count_from
 from poolcli.plan import Fact, Plan, make_plan
 from poolcli.plan.attributes import Attributes
-from poolcli.plan.region import Ranges, Region, whole
+from poolcli.plan.plan import Ranges, Region, whole
 from poolcli.pooling import tiles
 from poolcli.pooling.metadata import hidden_from, scaled_metadata
 from poolcli.pooling.outcome import Job, Outcome, Settings, Stored

@@ -19,7 +19,7 @@ from poolcli.formats.checks import check_memory, human_bytes
 from poolcli.formats.records import ReadOptions, RegionWriter, Source
 from poolcli.message_fields import field
 from poolcli.plan import Plan
-from poolcli.plan.region import Ranges, Region, parts_of, whole
+from poolcli.plan.plan import Ranges, Region, parts_of, whole
 from poolcli.system.lazy_imports import seconds_loading
 from poolcli.system.signals import check_stopped
 from poolcli.windows import ceil_div

@@ -10,9 +10,8 @@ import pytest
 
 from poolcli.arguments import PerAxis
 from poolcli.cli.operators import OPERATOR_HELP
-from poolcli.cli.options import Windows
+from poolcli.cli.options import PER_AXIS_OPTIONS, Windows, attribute_names, attributes_of
 from poolcli.cli.program import COMMANDS, PANELS, Command, foreign_flags, load_command
-from poolcli.cli.values import PER_AXIS_OPTIONS, attribute_names, attributes_of
 from poolcli.errors import RequestError
 from poolcli.message_fields import NEGATED, POSITIONAL, field, for_cli
 from poolcli.ops import OPERATORS, AvgPool

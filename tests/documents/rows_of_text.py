@@ -13,7 +13,7 @@ import poolcli
 from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, RequestError, avg_pool
 from poolcli.explain.compare_dialects import DEVIATIONS
 from poolcli.ops import OPERATORS
-from poolcli.plan.region import whole
+from poolcli.plan.plan import whole
 from tests.bench.cold import cold_starts
 from tests.bench.pictures import PEERS
 from tests.bench.rows import FURTHER, KERNELS, LISTED, LYING

@@ -10,7 +10,7 @@ import pytest
 from onnx import numpy_helper
 
 from poolcli import RequestError
-from poolcli.models.onnx_chain import chain_to
+from poolcli.models.onnx_layers import chain_to
 from tests.conftest import Cli
 from tests.models.onnxs import model, node, value
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from poolcli import AvgPool
-from poolcli.plan.region import Region, whole
+from poolcli.plan.plan import Region, whole
 
 PLAN = AvgPool((2, 3), (2, 1), 1, 0, exclude_pad=False).plan((2, 3, 9, 10), "uint8", output_dtype="float32")
 

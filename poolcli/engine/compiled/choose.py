@@ -31,7 +31,7 @@ from poolcli.engine.compiled.geometry import (
     flat,
 )
 from poolcli.engine.compiled.view import View, view_of
-from poolcli.plan.region import Region
+from poolcli.plan.plan import Region
 from poolcli.windows import ceil_div
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from poolcli.engine.compiled.choose import LIMITS, Choice, choose_kernel
 from poolcli.engine.compiled.geometry import SHORT, Strides
 from poolcli.engine.compiled.launch import share_out
 from poolcli.engine.rounding import Array
-from poolcli.plan.region import Region
+from poolcli.plan.plan import Region
 
 # Kernels that add in one order.
 SLIDING = {"slide", "slide_line", "slide_maps", "tiles", "tiles_of_pixels"}

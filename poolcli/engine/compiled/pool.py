@@ -14,7 +14,7 @@ from poolcli.engine.compiled.choose import Choice, choose_kernel
 from poolcli.engine.compiled.launch import Buffers, address, share_out
 from poolcli.engine.compiled.memory_order import apart_of, choose_for_order, contiguous, copy_into
 from poolcli.engine.rounding import Array
-from poolcli.plan.region import Region
+from poolcli.plan.plan import Region
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

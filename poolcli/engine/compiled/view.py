@@ -14,7 +14,7 @@ from poolcli.engine.compiled.arithmetic import lengths_of, seen_as
 from poolcli.engine.compiled.geometry import Geometry, in_order
 from poolcli.engine.rounding import Array, storable
 from poolcli.plan import Plan
-from poolcli.plan.region import Region
+from poolcli.plan.plan import Region
 from poolcli.windows import AxisWindows, Cells, Sliding
 
 if TYPE_CHECKING:

@@ -15,13 +15,12 @@ from poolcli.engine.numpy.statistics import statistic_of
 from poolcli.engine.numpy.sums import mean_of, power_mean_of
 from poolcli.engine.rounding import Array, storable
 from poolcli.errors import RequestError
-from poolcli.plan.region import Region
+from poolcli.plan.plan import Region
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from poolcli.engine.choose import Pool
-
 
 _without_warnings = np.errstate(all="ignore")  # as a decorator it takes half the time of a block
 

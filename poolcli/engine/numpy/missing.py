@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from poolcli.arguments import Missing
 from poolcli.dtypes import lookup
 from poolcli.engine.call import rebase_positions, slices
 from poolcli.engine.numpy.reduce import axis_steps, reduce, winners_with_positions
 from poolcli.engine.numpy.statistics import statistic_of
 from poolcli.engine.numpy.sums import add, divisors, mean_of, power_mean_of
 from poolcli.engine.rounding import Array, storable
-from poolcli.nodata import Missing
 from poolcli.plan import Plan
-from poolcli.plan.region import Ranges, Region, parts_of
+from poolcli.plan.plan import Ranges, Region, parts_of
 from poolcli.windows import Cells
 
 if TYPE_CHECKING:

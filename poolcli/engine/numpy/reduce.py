@@ -17,7 +17,7 @@ import numpy as np
 
 from poolcli.dtypes import lookup
 from poolcli.engine.rounding import Array
-from poolcli.plan.region import Ranges, Region
+from poolcli.plan.plan import Ranges, Region
 from poolcli.windows import AxisWindows, Cells, Sliding
 
 if TYPE_CHECKING:

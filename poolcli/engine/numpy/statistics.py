@@ -11,8 +11,7 @@ import numpy as np
 from poolcli.engine.numpy.sums import float_of_integers, quotient
 from poolcli.engine.rounding import Array, storable
 from poolcli.plan.attributes import Reducer
-from poolcli.plan.plan import EXACT_SQUARES_ELEMENTS
-from poolcli.plan.region import Region
+from poolcli.plan.plan import EXACT_SQUARES_ELEMENTS, Region
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -23,7 +23,7 @@ from poolcli.engine.rounding import Array, quotient_to_odd, round_to_odd
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
 from poolcli.plan import Plan
-from poolcli.plan.region import Region
+from poolcli.plan.plan import Region
 
 Steps = tuple[AxisSteps, ...]
 SCALE_BITS = 64  # 2**64 exceeds the number of elements of any window

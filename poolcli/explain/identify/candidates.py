@@ -17,7 +17,7 @@ from poolcli.layouts import check_layout, converted_shape, default_layout, named
 from poolcli.message_fields import field
 from poolcli.plan import Plan, make_plan, plan_or_none
 from poolcli.plan.attributes import Attributes
-from poolcli.plan.region import Region
+from poolcli.plan.plan import Region
 from poolcli.system.lazy_imports import Lazy
 
 if TYPE_CHECKING:

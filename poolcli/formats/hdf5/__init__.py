@@ -61,7 +61,7 @@ from poolcli.formats.resumable import read_in_batches
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from poolcli.plan.region import Ranges
+    from poolcli.plan.plan import Ranges
 
 __all__ = ["contains", "open_array", "open_container", "open_writer", "write"]
 

@@ -29,7 +29,7 @@ from poolcli.windows import ceil_div
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from poolcli.plan.region import Ranges
+    from poolcli.plan.plan import Ranges
 
     Array = NDArray[Any]
 

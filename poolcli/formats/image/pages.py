@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from poolcli.arguments import Missing
 from poolcli.errors import FileError, RequestError
 from poolcli.formats.checks import check_memory, join_names
 from poolcli.formats.image.curves import SRGB, Curve
 from poolcli.message_fields import field
-from poolcli.nodata import Missing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,7 +12,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from poolcli.dtypes import DTYPES
+from poolcli.arguments import Missing
+from poolcli.dtypes import DTYPES, can_hold
 from poolcli.errors import FileError
 from poolcli.formats.image import tiff_tags as tags
 from poolcli.formats.image.codecs import WHY_READ
@@ -22,7 +23,6 @@ from poolcli.formats.image.modes import BANDS, NON_TIFF_DTYPES, mode_of, with_fl
 from poolcli.formats.image.pages import Page, PageDecoder, check_image_memory, orientation_notes, upright, upright_size
 from poolcli.formats.image.tiff_checks import LAYOUT_TAGS, check_embedded_sizes, check_strips, count_pages, is_sparse
 from poolcli.message_fields import field
-from poolcli.nodata import Missing, can_hold
 from poolcli.system.lazy_imports import Lazy, installed, need
 
 if TYPE_CHECKING:

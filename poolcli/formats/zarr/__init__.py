@@ -50,7 +50,7 @@ from poolcli.windows import ceil_div
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from poolcli.plan.region import Ranges
+    from poolcli.plan.plan import Ranges
 
 __all__ = ["open_array", "open_container", "open_writer", "open_writers", "write"]
 

@@ -9,7 +9,7 @@ from math import isfinite, prod
 from posixpath import basename, dirname, join
 from typing import TYPE_CHECKING, Any
 
-from poolcli.dtypes import DTYPES
+from poolcli.dtypes import DTYPES, can_hold
 from poolcli.errors import RequestError
 from poolcli.formats.cf import NOT_A_VARIABLE, conflict_note, same_values
 from poolcli.formats.checks import join_names
@@ -22,7 +22,6 @@ from poolcli.formats.zarr.folders import SHARDING
 from poolcli.formats.zarr.ome import DIMENSIONS, default_names, encode_nodata, json_attributes
 from poolcli.layouts import spatial_axes
 from poolcli.message_fields import field
-from poolcli.nodata import can_hold
 from poolcli.windows import ceil_div
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from poolcli.formats.zarr.chunks import ChunkFiles
-    from poolcli.plan.region import Ranges
+    from poolcli.plan.plan import Ranges
 
 zarr: Any = Lazy("zarr")
 asyncio: Any = Lazy("asyncio")
