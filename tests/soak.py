@@ -48,7 +48,7 @@ LAYOUTS: dict[str, dict[str, Any]] = {
 }
 SHAPE = (40, 48, 56)
 WAYS = ("plain", "plain", "shards", "resume", "cluster")
-MANIFEST = ".poolcli.jsonl"  # of --resume
+NOTES = (".poolcli.jsonl", ".y.zarr.kept.at")  # of --resume
 MARKERS = ("zarr.json", ".zarray", ".zgroup", ".zmetadata")
 
 
@@ -321,7 +321,8 @@ class Soak:
     def judged(self, case: Case, ends: Sequence[tuple[int, str]], expected: dict[str, bytes]) -> list[str]:
         """What is wrong with how a case ended."""
         found = self.objects("out/") if case.target == "s3" else _tree(self.folder / "out")
-        found.pop(MANIFEST, None)
+        for name in NOTES:
+            found.pop(name, None)
         codes = [code for code, _ in ends]
         if not any(codes):
             said = "".join(err for _, err in ends)

@@ -14,7 +14,6 @@ from poolcli.formats import ReadOptions, Source, open_array, open_container, par
 from poolcli.formats.files import check_url, exists, is_url
 from poolcli.formats.recognise import in_subprocess_if_fragile, recognise
 from poolcli.formats.zarr.plates import Images, list_images
-from poolcli.formats.zarr.remote import is_finished
 from poolcli.message_fields import field
 from poolcli.ops import LEVELLING
 from poolcli.pooling.outcome import Settings, failure
@@ -124,7 +123,7 @@ def _plan_and_write(
             )
         if settings.dry_run or (settings.resume and is_up_to_date(found)):
             return found, None
-        continued = settings.resume and is_url(found.output) and not is_finished(found.output)
+        continued = settings.resume and is_url(found.output)  # the writer checks what it finds
         if not settings.overwrite and not continued and exists(found.output):
             raise RequestError(f"{found.output} exists; use {field('overwrite')}, or another {field('output')}")
         with distributor(request.cluster, settings.resume) as distribute:

@@ -36,6 +36,7 @@ from poolcli.formats.checks import join_names
 from poolcli.formats.files import Fingerprint, check_distinct, check_unchanged, fingerprint_of, is_url
 from poolcli.formats.names import array_names
 from poolcli.formats.records import CallbackWriter, slices, whole_region
+from poolcli.formats.zarr.remote import is_finished
 from poolcli.layouts import check_layout, convert_layout, converted_shape
 from poolcli.message_fields import field
 from poolcli.plan import Fact, Plan, make_plan
@@ -164,9 +165,12 @@ def pool_file(
     progress: tiles.Progress,
     distribute: tiles.Distribute | None = None,
 ) -> Outcome:
-    """Reads, pools and writes the array of a planned outcome."""
+    """Reads, pools and writes the array of a planned outcome, unless an earlier run with --resume has done so."""
     work = _work(outcome, settings, file.streams, clock, progress)
-    return _finish(outcome, work, _read_pool_write(work, outcome, settings, file, distribute))
+    writer = Writer(outcome, work.plan, settings, fingerprint_of(outcome.job.source.path))
+    if writer.is_finished():
+        return Outcome(outcome.job, skipped=True)
+    return _finish(outcome, work, _read_pool_write(work, outcome, settings, file, writer, distribute))
 
 
 def pool_to_memory(
@@ -220,13 +224,15 @@ def _memory_at_once(outcome: Outcome) -> int:
 
 
 def _read_pool_write(
-    work: tiles.Work, outcome: Outcome, settings: Settings, file: ArrayReader, distribute: tiles.Distribute | None
+    work: tiles.Work,
+    outcome: Outcome,
+    settings: Settings,
+    file: ArrayReader,
+    writer: Writer,
+    distribute: tiles.Distribute | None,
 ) -> list[str]:
     """Reads, pools and writes; returns notes on metadata that could not be kept."""
-    targets = [stored for stored in (outcome.output, outcome.indices) if stored and stored.path]
-    path = outcome.job.source.path
-    before = fingerprint_of(path)
-    writer = Writer(outcome, work.plan, settings, before)
+    targets, path, before = writer.targets, outcome.job.source.path, writer.source
     beside = file.header.extra_memory
     if settings.part and not file.streams:
         raise RequestError(
@@ -304,6 +310,19 @@ class Writer:
     settings: Settings
     source: Fingerprint
     notes: list[str] = default(default_factory=list)
+
+    @property
+    def targets(self) -> list[Stored]:
+        """The results that are written."""
+        return [stored for stored in (self.outcome.output, self.outcome.indices) if stored and stored.path]
+
+    def is_finished(self) -> bool:
+        """Whether an earlier run with --resume has written all results at URLs; the manifest says so of files."""
+        paths = [str(target.path) for target in self.targets] if self.settings.resume else []
+        identities = {path: self._identity(path) for path in paths if is_url(path)}
+        return bool(identities) and all(
+            identity is not None and is_finished(path, identity) for path, identity in identities.items()
+        )
 
     def write(self, target: Stored, array: NDArray[Any], metadata: Metadata | None) -> None:
         """Writes one result at once; `metadata` is that of the input, None for indices."""

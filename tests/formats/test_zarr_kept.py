@@ -13,7 +13,7 @@ import pytest
 from poolcli.formats.zarr.write import Writer
 from poolcli.system.signals import Stopped
 from tests.conftest import Cli
-from tests.formats.stores import HALVE, halved, made, whole
+from tests.formats.stores import HALVE, X, halved, made, whole
 
 OUT = "memory://kept/y.zarr"
 AVG = ("avg", "x.zarr", *HALVE, "-q", "-o", OUT)
@@ -60,7 +60,6 @@ def test_a_run_is_continued(cli: Cli, monkeypatch: pytest.MonkeyPatch, system: A
     assert cli(*AVG, "--resume").err == ""
     assert system.modified(first) == before
     np.testing.assert_array_equal(whole(OUT), halved())
-    assert system.ls("/kept", detail=False) == ["/kept/y.zarr"]
 
 
 def test_a_run_is_not_continued_after_another_has_cleared_the_store(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,3 +183,60 @@ def test_a_run_that_overwrites_shards_leaves_nothing_to_merge(cli: Cli, system: 
     assert cli("merge", OUT).err == ""
     np.testing.assert_array_equal(whole(OUT), expected)
     assert system.ls("/kept", detail=False) == ["/kept/y.zarr"]
+
+
+PYRAMID = ("pyramid", "x.zarr", "--levels", "2", "-o", OUT)
+
+
+@pytest.mark.parametrize("words", [tuple(word for word in AVG if word != "-q"), PYRAMID], ids=["avg", "pyramid"])
+def test_a_finished_store_is_left_as_it_is(words: tuple[str, ...], cli: Cli, system: Any) -> None:
+    """As one on disk is."""
+    assert cli(*words, "--resume").err == ""
+    before = {name: (system.cat_file(name), system.modified(name)) for name in system.find("/kept")}
+    again = cli(*words, "--resume")
+    assert (again.code, again.err) == (0, "")
+    local = [word.replace(OUT, "y.zarr") for word in words]
+    assert cli(*local, "--resume").err == ""
+    assert again.out.replace(OUT, "y.zarr") == cli(*local, "--resume").out
+    assert {name: (system.cat_file(name), system.modified(name)) for name in system.find("/kept")} == before
+
+
+@pytest.mark.parametrize("words", [AVG, PYRAMID], ids=["avg", "pyramid"])
+@pytest.mark.parametrize("change", ["input", "options", "store"])
+def test_a_finished_store_of_something_else_is_refused(
+    words: tuple[str, ...], change: str, cli: Cli, system: Any
+) -> None:
+    assert cli(*words, "--resume").err == ""
+    if change == "input":
+        made("x.zarr", X + 1, chunks=(2, 2, 2), dimension_names=("z", "y", "x"), overwrite=True)
+    elif change == "store":
+        name = f"{OUT}/zarr.json"
+        system.pipe_file(name, system.cat_file(name) + b"\n")
+    elif words is AVG:
+        words = MAX
+    else:
+        words = tuple(word.replace("2", "3") for word in words)
+    again = cli(*words, "--resume")
+    assert (again.code, again.err.count("\n")) == (2, 1)
+    assert f"{OUT}: exists; use --overwrite, or another --output" in again.err
+
+
+def test_a_finished_store_that_was_removed_is_written_again(cli: Cli, system: Any) -> None:
+    assert cli(*AVG, "--resume").err == ""
+    system.rm("/kept/y.zarr", recursive=True)
+    assert cli(*AVG, "--resume").err == ""
+    np.testing.assert_array_equal(whole(OUT), halved())
+
+
+@pytest.mark.parametrize("output", [OUT, "y.zarr"])
+def test_a_run_is_not_continued_with_chunks_of_another_length(
+    output: str, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Less memory makes chunks shorter."""
+    monkeypatch.setattr("poolcli.pooling.tiles.TILE_BYTES", 1)  # or else so small a file is not resumed
+    x = np.random.default_rng(0).integers(0, 255, (256, 64, 64)).astype(np.uint8)
+    made("long.zarr", x, chunks=(64, 64, 64), dimension_names=("z", "y", "x"))
+    run = ("avg", "long.zarr", *HALVE, "-q", "-o", output, "--resume", "--max-memory")
+    interrupted(cli, monkeypatch, *run, "1M", regions=5)
+    assert cli(*run, "64M").err == ""
+    np.testing.assert_array_equal(whole(output), halved(x))

@@ -11,7 +11,7 @@ from typing import Any
 
 from poolcli.errors import FileError, RequestError, error_text
 from poolcli.formats.checks import as_file_error
-from poolcli.formats.files import RETRY_WAITS, filesystem, read_object, unreachable
+from poolcli.formats.files import RETRY_WAITS, filesystem, fingerprint_of, read_object, unreachable
 from poolcli.formats.names import relative_path
 from poolcli.formats.resumable import DONE, Journal, check_shards, note_prefix, only_run
 from poolcli.formats.table import FORMATS
@@ -24,13 +24,13 @@ def remote_store(path: str, overwrite: bool, identity: str | None, documents: Ma
     """Clears the URL, yields the journal of its regions, and writes the metadata when all else is written.
 
     If that fails, what was written is removed. If the run is interrupted, it is kept for the next run of the same
-    `identity`, unless that is None.
+    `identity`, unless that is None. The journal of a complete store stays, for `is_finished`.
     """
     system, place = filesystem(path)
-    journal = RemoteJournal(system, f"{_beside(place)}kept.at", identity or "")
+    journal = RemoteJournal(system, _journal_beside(place), identity or "")
     with _reached(path):
-        if identity is None or not journal.is_begun():
-            _make_room(system, place, path, overwrite, journal)
+        if identity is None or not journal.continues(path):
+            _make_room(system, place, path, overwrite or journal.is_of_other_chunks(), journal)
             if identity is not None:
                 journal.write([])  # before the first chunk: without it, what lies there is not a run's to continue
         try:
@@ -45,8 +45,9 @@ def remote_store(path: str, overwrite: bool, identity: str | None, documents: Ma
             if identity is None:
                 _clear(system, place, journal)
             raise
-        with suppress(Exception):  # beside a complete store it does no harm
-            journal.remove()
+        if identity is not None:
+            with suppress(Exception):  # the store is complete without it
+                journal.finish(path)
 
 
 def write_documents(system: Any, place: str, documents: Mapping[str, bytes]) -> None:
@@ -56,7 +57,9 @@ def write_documents(system: Any, place: str, documents: Mapping[str, bytes]) -> 
 
 
 class RemoteJournal(Journal):
-    """A journal in an object beside the store: a line with the identity of the run, and one with its regions."""
+    """A journal in an object beside the store: a line with the identity of the run, one with its regions and, if the
+    store is complete, one with the fingerprint of its metadata.
+    """
 
     def __init__(self, system: Any, path: str, identity: str) -> None:
         super().__init__(path)
@@ -64,31 +67,57 @@ class RemoteJournal(Journal):
 
     def is_begun(self) -> bool:
         """Whether there is a journal of this identity."""
-        try:
-            self._load()
-        except (FileNotFoundError, ValueError):
-            return False
-        return True
+        return self._lines()[0] == self._identity
+
+    def continues(self, store: str) -> bool:
+        """Whether there is a journal of this identity, and not of a complete store that was replaced later."""
+        identity, _, mark = self._lines()
+        return identity == self._identity and (not mark or mark == _mark_of(store))
+
+    def is_finished(self, store: str) -> bool:
+        """Whether a run has completed the store, which was not replaced later; its identity begins with this one."""
+        identity, _, mark = self._lines()
+        return bool(mark) and identity.startswith(self._identity) and mark == _mark_of(store)
+
+    def is_of_other_chunks(self) -> bool:
+        """Whether there is the journal of an incomplete store that has the same values in other chunks."""
+        identity, _, mark = self._lines()
+        return identity != "" and not mark and identity.partition("-")[0] == self._identity.partition("-")[0]
+
+    def finish(self, store: str) -> None:
+        """Notes that the store is complete."""
+        self._store(f"{self._lines()[1]}\n{_mark_of(store)}".encode())
 
     def remove(self) -> None:
         """Removes the journal, of whatever identity."""
         with suppress(FileNotFoundError):
             self._system.rm_file(self.path)
 
-    def _load(self) -> bytes:
+    def _lines(self) -> tuple[str, str, str]:
+        """The identity, the regions and the mark; "" for what is not there."""
         try:
-            content = read_object(self._system, self.path)
-        except FileNotFoundError:
-            raise
+            lines = read_object(self._system, self.path).decode().split("\n")
+        except (FileNotFoundError, UnicodeDecodeError):
+            lines = []
         except OSError as error:  # a journal that cannot be read must not be taken for one that is not there
             raise FileError(f"{self.path}: {unreachable(error)}") from error
-        identity, _, note = content.partition(b"\n")
-        if identity != self._identity.encode():
-            raise ValueError("the journal of another run")
-        return note
+        identity, regions, mark, *_ = (*lines, "", "", "")
+        return identity, regions, mark
+
+    def _load(self) -> bytes:
+        identity, regions, _ = self._lines()
+        return regions.encode() if identity == self._identity else b""
 
     def _store(self, note: bytes) -> None:
         self._system.pipe_file(self.path, self._identity.encode() + b"\n" + note)
+
+
+def _mark_of(store: str) -> str:
+    """The fingerprint of the metadata of a store at a URL, in one line; "-" if it has none."""
+    try:
+        return json.dumps(fingerprint_of(store))
+    except FileNotFoundError:
+        return "-"
 
 
 def _make_room(system: Any, place: str, path: str, overwrite: bool, journal: Journal) -> None:
@@ -96,7 +125,7 @@ def _make_room(system: Any, place: str, path: str, overwrite: bool, journal: Jou
     notes = _notes_beside(place)
     is_there, has_notes = system.exists(place), system.exists(notes)
     if not overwrite and (is_there or has_notes):
-        raise FileError(f"{path}: exists; use {field('overwrite')}, or another {field('output')}")
+        raise RequestError(f"{path}: exists; use {field('overwrite')}, or another {field('output')}")
     for name in FORMATS["zarr"].naming.reserved if is_there else ():  # without these it is no store
         with suppress(FileNotFoundError):
             system.rm_file(f"{place}/{name}")
@@ -186,12 +215,14 @@ def finish_store(path: str) -> tuple[int, int]:
     return len(ended), 1
 
 
-def is_finished(path: str) -> bool:
-    """Whether there is a store at a URL, with its metadata."""
+def is_finished(path: str, identity: str) -> bool:
+    """Whether a run has completed the store at a URL, which was not replaced later. `identity` may leave out what does
+    not change the values.
+    """
     system, place = filesystem(path)
     system.invalidate_cache()
     with _reached(path):
-        return _is_store(system, place)
+        return RemoteJournal(system, _journal_beside(place), identity).is_finished(path)
 
 
 def _is_store(system: Any, place: str) -> bool:
@@ -202,6 +233,11 @@ def _beside(place: str) -> str:
     """The start of the names of a store's journal and notes."""
     folder, name = posixpath.split(place.rstrip("/"))
     return f"{folder}/.{name}."
+
+
+def _journal_beside(place: str) -> str:
+    """The object of the journal of a store."""
+    return f"{_beside(place)}kept.at"
 
 
 def _notes_beside(place: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from posixpath import join
 from typing import TYPE_CHECKING, Any
@@ -66,7 +67,7 @@ def open_writers(path: str, specs: Sequence[Spec], options: WriteOptions) -> Ite
             ZarrWriter(writer_of(path, store, new_array), progress, number) for number, new_array in enumerate(planned)
         ]
         yield found
-        if options.part is not None:
+        if options.part is not None or is_url(path):
             progress.write()
         elif any(each.is_shared for each in found) or journal is not None:
             remove_partial(getattr(store, "root", ""))
@@ -193,27 +194,30 @@ def array_over(store: Any, key: str, documents: Mapping[str, Any], every_chunk: 
 def _store(path: str, planned: Sequence[NewArray], options: WriteOptions) -> Iterator[tuple[Any, Journal | None]]:
     """The store that becomes `path`, with metadata and coordinates; and a journal if it can be continued."""
     documents = encode_documents(planned, options.extra_files)
+    identity = options.identity
+    if identity and not options.part:  # chunks depend on the memory, which does not change the values
+        identity += f"-{sha256(repr(sorted(documents.items())).encode()).hexdigest()[:12]}"
     if is_url(path):
         with reading_metadata(path):
             store = open_store(path, read_only=False)
         kept = (
-            shared_store(path, options.identity, options.part, options.resume, documents)
-            if options.part and options.identity
-            else remote_store(path, options.overwrite, options.identity, documents)
+            shared_store(path, identity, options.part, options.resume, documents)
+            if options.part and identity
+            else remote_store(path, options.overwrite, identity, documents)
         )
         with kept as journal:
             _write_scales(path, store, planned)
-            yield store, journal if options.identity else None
+            yield store, journal if identity else None
         return
-    if options.part and options.identity:
-        with sharded_folder(path, options.overwrite, options.identity, options.part, options.resume) as (part, journal):
+    if options.part and identity:
+        with sharded_folder(path, options.overwrite, identity, options.part, options.resume) as (part, journal):
             yield _create_store(path, part, documents, planned), journal
         return
-    if options.identity is None:
+    if identity is None:
         with atomic_folder(path, options.overwrite) as part:
             yield _create_store(path, part, documents, planned), None
         return
-    with resumable_folder(path, options.overwrite, options.identity) as (part, journal):
+    with resumable_folder(path, options.overwrite, identity) as (part, journal):
         yield _create_store(path, part, documents, planned), journal
 
 
