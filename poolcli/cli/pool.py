@@ -93,7 +93,7 @@ def _not_offered(op: str) -> list[str]:
 for _op, _words in OPERATOR_HELP.items():
     _window = "--output-size S" if issubclass(OPERATORS[_op], BinAttributes) else "-k K"
 
-    @command(_op, PoolOptions, *_words.examples, usage=f"{_window} -o PATH [OPTIONS]", without=_not_offered(_op))
+    @command(_op, PoolOptions, *_words.examples, usage=f"{_window} -o PATH [OPTIONS]", without=_not_offered)
     def _pool(asked: PoolOptions, op: str = _op) -> int:
         from poolcli.cli.run_pool import pool  # slow to import, and not needed for the help
 

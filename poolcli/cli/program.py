@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
-from functools import cache
+from functools import cache, cached_property
 from importlib import import_module
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
@@ -81,12 +81,12 @@ class Parameter:
         """Whether it is an option without a value."""
         return self.value_type is bool
 
-    @property
+    @cached_property
     def other_names(self) -> tuple[str, ...]:
         """Its names in other frameworks, as flags."""
         return tuple(f"--{name}" for name in OTHER_NAMES.get(self.name, ()) if self.flags)
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """Its flags, those of other frameworks included."""
         return (*self.flags, *self.off_flags, *self.other_names)
@@ -266,10 +266,13 @@ def load_command(name: str) -> Command:
     with gc_disabled():
         import_module(f"poolcli.cli.{module}")
     single = typer.Typer(add_completion=False)
-    single.registered_commands += [each for each in app.registered_commands if each.name == name]
+    _DECLARED[name](single)
     command: Command = get_command(single)  # type: ignore[assignment]
     command.help = text
     return command
+
+
+_DECLARED: dict[str, Callable[[typer.Typer], None]] = {}  # by the name of a command: adds it to an app
 
 
 def command(
@@ -278,9 +281,9 @@ def command(
     *examples: str,
     exit_codes: str = EXIT_CODES,
     usage: str = "[OPTIONS]",
-    without: Sequence[str] = (),
+    without: Callable[[str], Sequence[str]] = lambda name: (),
 ) -> Callable[[Callable[[Any], int]], Callable[[Any], int]]:
-    """Declares the command `name`: a function of a record whose fields, less those in `without`, are its options.
+    """Declares the command `name`: a function of a record whose fields, less those `without(name)`, are its options.
 
     Options are in the order of PANELS, and within a panel in the order of the fields.
     """
@@ -289,17 +292,20 @@ def command(
         def run(**typed: Any) -> int:
             return function(record(**typed))
 
-        found = [each for each in _typer_parameters(record) if each.name not in without]
-        vars(run)["__signature__"] = inspect.Signature(found)
-        run.__annotations__ = {each.name: each.annotation for each in found}
-        epilog = _epilog(examples, exit_codes)
-        app.command(name, cls=Command, add_help_option=False, options_metavar=usage, epilog=epilog)(run)
+        def add(app: typer.Typer) -> None:
+            left_out = without(name)
+            found = [each for each in _typer_parameters(record) if each.name not in left_out]
+            vars(run)["__signature__"] = inspect.Signature(found)
+            run.__annotations__ = {each.name: each.annotation for each in found}
+            epilog = _epilog(examples, exit_codes)
+            app.command(name, cls=Command, add_help_option=False, options_metavar=usage, epilog=epilog)(run)
+
+        _DECLARED[name] = add
         return function
 
     return declare
 
 
-@cache
 def _typer_parameters(record: type) -> list[inspect.Parameter]:
     """The fields of a record as parameters of a function, in the order of their panels."""
     hints, found = get_type_hints(record, include_extras=True), list[inspect.Parameter]()
