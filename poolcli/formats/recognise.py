@@ -69,16 +69,16 @@ def refuse_known_format(path: str) -> None:
 
 def format_by_magic(start: bytes) -> Format | None:
     """The format whose magic number the bytes start with; None if there is none."""
-    return next((row for row in FORMATS.values() if start.startswith(row.magic, row.magic_at)), None)
+    return next((row for row in FORMATS.values() if row.has_magic(start)), None)
 
 
 def folder_format(path: str) -> Format | None:
     """The format of a folder or URL that is one input, such as a Zarr store; None for any other path."""
-    rows = [row for row in FORMATS.values() if row.is_folder and row.reads]
     if is_url(path):
-        return format_by_suffix(path, FORMATS.values()) or next(row for row in rows if row.remote)
-    if not rows or not os.path.isdir(path):
+        return format_by_suffix(path, FORMATS.values()) or next(row for row in FORMATS.values() if row.remote)
+    if not os.path.isdir(path):
         return None
+    rows = [row for row in FORMATS.values() if row.is_folder and row.reads]
     marked = (row for row in rows if any(os.path.lexists(os.path.join(path, name)) for name in row.markers))
     return next(marked, None) or format_by_suffix(path, rows)
 

@@ -102,6 +102,10 @@ class Format:
         """Whether the format is a folder, which counts as one input or output."""
         return bool(self.markers)
 
+    def has_magic(self, start: bytes) -> bool:
+        """Whether a file that starts with these bytes has a magic number of the format."""
+        return start.startswith(self.magic, self.magic_at)
+
     @property
     def functions(self) -> Functions:
         """The format's module, imported when it is first used."""
@@ -144,11 +148,6 @@ def _image(name: str, plugin: str, suffixes: tuple[str, ...], *magic: bytes, **m
     return Format(name, suffixes, module, magic, is_image=True, plugin=plugin, preloads=preloads, **more)
 
 
-# The `ftyp` box (ISO/IEC 14496-12), whose length varies, with the brands of AVIF and HEIF images.
-_AVIF, _HEIF = (
-    tuple(bytes((0, 0, 0, length)) + b"ftyp" + brand for length in range(16, 128, 4) for brand in brands)
-    for brands in ((b"avif", b"avis"), (b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1", b"msf1"))
-)
 # HDF5 outputs of up to 2**25 elements are built in memory, because HDF5 crashes when the disk is full.
 FORMATS: dict[str, Format] = {
     row.name: row
@@ -195,8 +194,12 @@ FORMATS: dict[str, Format] = {
         _image("ppm", "Ppm", (".ppm", ".pgm", ".pbm", ".pnm"), *(b"P%d" % i for i in range(1, 8))),
         _image("gif", "Gif", (".gif",), b"GIF8"),
         _image("jpeg2000", "Jpeg2K", (".jp2", ".j2k"), b"\0\0\0\x0cjP  ", b"\xff\x4f\xff\x51", writes=False),
-        _image("avif", "Avif", (".avif", ".avifs"), *_AVIF, writes=False),
-        _image("heif", "", (".heic", ".heif", ".hif"), *_HEIF, writes=False),
+        # The `ftyp` box (ISO/IEC 14496-12) after its length, with the brand of the image.
+        _image("avif", "Avif", (".avif", ".avifs"), b"ftypavif", b"ftypavis", magic_at=4, writes=False),
+        _image(
+            "heif", "", (".heic", ".heif", ".hif"), b"ftypheic", b"ftypheix", b"ftypheim", b"ftypheis", b"ftyphevc",
+            b"ftypmif1", b"ftypmsf1", magic_at=4, writes=False,
+        ),
         _image("qoi", "Qoi", (".qoi",), b"qoif", writes=False),
         _image("sgi", "Sgi", (".sgi",), b"\x01\xda", writes=False),
         _image("dds", "Dds", (".dds",), b"DDS ", writes=False),

@@ -72,13 +72,13 @@ def open_image(stack: ExitStack, path: str, most_pixels: int, limit: int | None)
     warnings.simplefilter("ignore", pillow.DecompressionBombWarning)
     pillow.MAX_IMAGE_PIXELS = (most_pixels + 1) // 2  # it raises above twice that, for each frame
     start = stream.read(MAGIC_LENGTH)
-    if start.startswith(FORMATS["heif"].magic):
+    if FORMATS["heif"].has_magic(start):
         (heif,) = need("pillow_heif", why=f"{path}: reading HEIC images needs pillow_heif", kind=FileError)
         heif.register_heif_opener()
         formats: tuple[str, ...] = (HEIF,)
     else:
         formats = formats_by_likelihood(start)
-    if start.startswith(FORMATS["gif"].magic):
+    if FORMATS["gif"].has_magic(start):
         pixels = codecs.check_gif_frames(path, stream)
         check_pixel_count(path, pixels, most_pixels)
         check_image_memory(path, PIXEL_BYTES * pixels, limit)
@@ -91,10 +91,10 @@ def open_image(stack: ExitStack, path: str, most_pixels: int, limit: int | None)
                 for number in range(1, probe.n_frames):
                     probe.seek(number)
     except Exception as error:
-        if start.startswith(FORMATS["tiff"].magic) and isinstance(error, pil.UnidentifiedImageError):
+        if FORMATS["tiff"].has_magic(start) and isinstance(error, pil.UnidentifiedImageError):
             return None, []
         stream.seek(0)
-        if start.startswith(FORMATS["jpeg"].magic) and not isinstance(error, MemoryError | pil.DecompressionBombError):
+        if FORMATS["jpeg"].has_magic(start) and not isinstance(error, MemoryError | pil.DecompressionBombError):
             codecs.check_jpeg_precision(path, stream)
             stream.seek(0)
             try:
@@ -372,9 +372,7 @@ def pillow_errors(path: str) -> Iterator[None]:
     except pil.UnidentifiedImageError as error:
         with open(path, "rb") as stream:
             start = stream.read(MAGIC_LENGTH)
-        likely = next(
-            (row.name.upper() for row in FORMATS.values() if row.is_image and start.startswith(row.magic)), None
-        )
+        likely = next((row.name.upper() for row in FORMATS.values() if row.is_image and row.has_magic(start)), None)
         if likely:
             raise FileError(f"{path}: is a damaged {likely} file, or of a kind that Pillow does not read") from error
         raise FileError(f"{path}: is not an image that poolcli reads ({', '.join(pillow_names())})") from error
@@ -415,7 +413,7 @@ def pillow_names() -> tuple[str, ...]:
 
 def formats_by_likelihood(start: bytes) -> tuple[str, ...]:
     """The formats in the order in which Pillow tries them, the one that the first bytes tell first."""
-    likely = [row for row in FORMATS.values() if row.plugin and start.startswith(row.magic)]
+    likely = [row for row in FORMATS.values() if row.plugin and row.has_magic(start)]
     for row in likely:
         load_plugin(row)
     first = tuple(row.name.upper() for row in likely)
