@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO
 
-from poolcli.system.subprocesses import CONTEXT
+from poolcli.system.subprocesses import context
 
 
 def hear_signals() -> None:
@@ -46,7 +46,7 @@ class Run:
 def forked(folder: Path, *arguments: str) -> Run:
     """poolcli in a fork of this process, which has loaded everything already; `peak` counts what it takes on top."""
     _load()
-    process = CONTEXT.Process(target=_main, args=(folder, arguments))  # no daemon, which could start none of its own
+    process = context().Process(target=_main, args=(folder, arguments))  # no daemon, which could start none of its own
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads, of which this one needs none
         process.start()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from poolcli.system.subprocesses import CONTEXT, has_exited, process_token, start, token_of
+from poolcli.system.subprocesses import context, has_exited, process_token, start, token_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="where processes tell when they began")
 
@@ -62,7 +62,7 @@ def test_a_process_of_another_namespace_is_never_known_to_be_gone(spaces: list[s
 
 def test_a_process_that_is_forked_is_an_owner_of_its_own() -> None:
     assert process_token() == token_of(os.getpid())
-    here, there = CONTEXT.Pipe()
+    here, there = context().Pipe()
     process = start(lambda: there.send(process_token()))
     assert here.recv() == token_of(process.pid) != process_token()
     process.join()

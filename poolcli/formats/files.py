@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from errno import ENOENT
 from functools import partial
-from hashlib import sha256
 from typing import Any, BinaryIO, NamedTuple
 from zlib import crc32
 
@@ -223,6 +222,8 @@ def _fingerprint_of_url(path: str) -> Fingerprint:
             found.append((name, about.get("size"), *(str(about.get(key)) for key in ("ETag", "mtime", "LastModified"))))
     if not found:
         raise FileNotFoundError(ENOENT, os.strerror(ENOENT), path)
+    from hashlib import sha256
+
     return Fingerprint(sum(entry[1] or 0 for entry in found), int(sha256(repr(found).encode()).hexdigest()[:15], 16), 0)
 
 

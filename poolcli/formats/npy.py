@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from dataclasses import field as default_field
+from itertools import product
+from math import prod
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
 from poolcli.dtypes import DTYPES, lookup, numpy_dtype
@@ -33,7 +35,6 @@ from poolcli.formats.records import (
     WriteOptions,
     whole_region,
 )
-from poolcli.formats.resumable import Journal, Progress, contiguous_runs, resumable_file
 from poolcli.message_fields import field
 from poolcli.system.lazy_imports import loading
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from poolcli.formats.resumable import Journal
     from poolcli.plan.plan import Ranges
 
 MAGIC = b"\x93NUMPY"
@@ -189,9 +191,31 @@ def open_writer(path: str, spec: Spec, options: WriteOptions) -> Iterator[Region
         with atomic_stream(path, options.overwrite) as stream:
             yield _Writer(stream, head, spec, front_to_back=is_stream)
         return
+    from poolcli.formats.resumable import resumable_file
+
     with resumable_file(path, options.overwrite, options.identity) as (stream, journal):
         stream.seek(0)
         yield _Writer(stream, head, spec, journal)
+
+
+def contiguous_runs(shape: Sequence[int], region: Ranges) -> Iterator[tuple[int, int]]:
+    """The contiguous runs of elements that make up a region of a C-order array: the first element, and how many.
+
+    >>> list(contiguous_runs((2, 3, 4), (range(1, 2), range(1, 3), range(4))))
+    [(16, 8)]
+    >>> list(contiguous_runs((2, 3, 4), (range(2), range(1), range(1, 3))))
+    [(1, 2), (13, 2)]
+    """
+    last = len(shape) - 1
+    while last > 0 and len(region[last]) == shape[last]:
+        last -= 1
+    unit = prod(shape[last + 1 :])
+    length = unit * len(region[last])
+    for outer in product(*region[:last]) if length else ():
+        place = 0
+        for index, size in zip((*outer, region[last].start), shape, strict=False):
+            place = place * size + index
+        yield place * unit, length
 
 
 class _Writer:
@@ -203,6 +227,8 @@ class _Writer:
     def __init__(
         self, stream: BinaryIO, header: bytes, spec: Spec, journal: Journal | None = None, front_to_back: bool = False
     ) -> None:
+        from poolcli.formats.resumable import Progress
+
         self._stream, self._start, self._shape = stream, len(header), spec.shape
         self._itemsize = DTYPES[spec.dtype].itemsize
         self._at, self._front_to_back = stream.write(header), front_to_back

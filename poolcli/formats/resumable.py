@@ -31,26 +31,6 @@ if TYPE_CHECKING:
 MAX_CHUNKS = 1024  # per call of a library; zarr takes about 10 KB of memory for each, HDF5 6 KB
 
 
-def contiguous_runs(shape: Sequence[int], region: Ranges) -> Iterator[tuple[int, int]]:
-    """The contiguous runs of elements that make up a region of a C-order array: the first element, and how many.
-
-    >>> list(contiguous_runs((2, 3, 4), (range(1, 2), range(1, 3), range(4))))
-    [(16, 8)]
-    >>> list(contiguous_runs((2, 3, 4), (range(2), range(1), range(1, 3))))
-    [(1, 2), (13, 2)]
-    """
-    last = len(shape) - 1
-    while last > 0 and len(region[last]) == shape[last]:
-        last -= 1
-    unit = prod(shape[last + 1 :])
-    length = unit * len(region[last])
-    for outer in product(*region[:last]) if length else ():
-        place = 0
-        for index, size in zip((*outer, region[last].start), shape, strict=False):
-            place = place * size + index
-        yield place * unit, length
-
-
 class CoveredRegions:
     """A union of regions. Adjacent regions are merged, so that few remain for any usual order of writing."""
 

@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from dataclasses import field as default
 from functools import partial
-from hashlib import sha256
 from math import lcm, prod
 from typing import TYPE_CHECKING, Any
 
@@ -397,6 +396,8 @@ class Writer:
             return None
         if asked.part is None and tiles.bytes_of_plan(self.plan) <= tiles.TILE_BYTES and not is_url(path):
             return None  # starting again takes no longer than resuming
+        from hashlib import sha256  # loads OpenSSL, in 3 ms
+
         source = self.outcome.job.source
         stored = (asked.chunks, asked.shards, asked.part and (asked.part[1], asked.max_memory))
         planned = [getattr(self.plan, each.name) for each in fields(self.plan)]

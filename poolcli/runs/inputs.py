@@ -10,7 +10,6 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from hashlib import sha256
 from operator import attrgetter
 from pathlib import Path
 from typing import BinaryIO
@@ -51,6 +50,8 @@ class Shard:
 
     def includes(self, relative: str) -> bool:
         """Whether the input of this relative name belongs to the shard."""
+        from hashlib import sha256
+
         stem, _ = os.path.splitext(unicodedata.normalize("NFC", os.path.normpath(relative)).casefold())
         place = int.from_bytes(sha256(stem.encode("utf-8", "surrogateescape")).digest()[:8])
         return place % self.count == self.number - 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import re
 import signal
@@ -10,9 +9,9 @@ import sys
 import warnings
 from collections.abc import Callable
 from functools import cache
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
+from zlib import crc32
 
 from poolcli.errors import FileError, PoolError, unexpected
 from poolcli.message_fields import field
@@ -32,13 +31,22 @@ ENDINGS = {
         f"it may have run out of memory: try fewer {field('jobs')} or a lower {field('max_memory')}",
     ),
 }
-# A fork starts in milliseconds with all modules imported; it is safe on Linux only.
-CONTEXT: Any = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+
+
+@cache
+def context() -> Any:
+    """The context of multiprocessing, which is imported when it is first used, because that takes 10 ms.
+
+    A fork starts in milliseconds with all modules imported; it is safe on Linux only.
+    """
+    import multiprocessing
+
+    return multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
 
 
 def start(target: Callable[..., None], *arguments: object) -> Any:
     """Starts a daemon process that runs `target` and ignores SIGINT, which the parent handles."""
-    process = CONTEXT.Process(target=_main, args=(target, *arguments), daemon=True)
+    process = context().Process(target=_main, args=(target, *arguments), daemon=True)
     sys.stdout.flush()
     with signals_blocked(), warnings.catch_warnings():
         # Python warns about forks in multi-threaded processes; poolcli has no threads when it forks.
@@ -84,7 +92,7 @@ Result = TypeVar("Result")
 
 def run_in_subprocess(path: str, look: Callable[[], Result]) -> Result:
     """The result of `look`, which reads the file at `path`, in a subprocess; errors and crashes become PoolErrors."""
-    here, there = CONTEXT.Pipe(duplex=False)
+    here, there = context().Pipe(duplex=False)
     process = start(_send, there, path, look)
     there.close()
     try:
@@ -179,4 +187,4 @@ def _read_text(path: str) -> str:
 
 
 def _hash(text: str) -> str:
-    return sha256(text.encode()).hexdigest()[:8]
+    return f"{crc32(text.encode()):08x}"

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from poolcli.errors import FileError
 from poolcli.formats import Spec, WriteOptions, npy
-from poolcli.formats.resumable import CoveredRegions, contiguous_runs
+from poolcli.formats.npy import contiguous_runs
+from poolcli.formats.resumable import CoveredRegions
 
 SHAPE = (3, 4, 5)
 

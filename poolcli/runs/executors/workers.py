@@ -27,7 +27,7 @@ from poolcli.pooling.tiles import Progress
 from poolcli.runs.executors import Outcomes, Runner, Task
 from poolcli.system.lazy_imports import gc_disabled, gc_frozen
 from poolcli.system.signals import check_stopped, install_handlers, signals_blocked
-from poolcli.system.subprocesses import CONTEXT, Ending, ending, start, token_of
+from poolcli.system.subprocesses import Ending, context, ending, start, token_of
 
 TRIES = 2
 MAX_UNREACHED = 10  # workers in a row that die before they get a task
@@ -142,7 +142,7 @@ class Workers:
                 self._unreached = 0
 
     def _start(self) -> _Worker:
-        here, there = CONTEXT.Pipe()
+        here, there = context().Pipe()
         with signals_blocked(), gc_frozen():
             process = start(_run_worker, there, [worker.pipe for worker in self._workers] + [here], self._runner)
             worker = _Worker(process, token_of(process.pid), here)
