@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -81,6 +82,19 @@ def test_pillow_loads_the_plugins_that_are_used_and_not_all_of_its_forty(tmp_pat
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout == "['Bmp', 'Gif', 'Jpeg', 'Jpeg2K', 'Png', 'Ppm', 'Qoi', 'Tiff', 'WebP']\n"
+
+
+def test_pooling_a_small_array_loads_nothing_that_it_does_not_use(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.ones((1, 1, 4, 4), np.float32))
+    script = (
+        "import sys; from poolcli.cli import run\n"
+        "code = run(['avg', 'x.npy', '-k', '2', '-o', 'y.npy', '-q'])\n"
+        "unused = ('hashlib', 'multiprocessing', 'poolcli.explain', 'poolcli.formats.resumable',"
+        " 'poolcli.formats.zarr', 'poolcli.report', 'rich')\n"
+        "print(code, [name for name in unused if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "0 []\n"
 
 
 def test_a_phase_leaves_out_what_loading_took_of_it(monkeypatch: pytest.MonkeyPatch) -> None:

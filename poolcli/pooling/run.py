@@ -35,7 +35,6 @@ from poolcli.formats.checks import join_names
 from poolcli.formats.files import Fingerprint, check_distinct, check_unchanged, fingerprint_of, is_url
 from poolcli.formats.names import array_names
 from poolcli.formats.records import CallbackWriter, slices, whole_region
-from poolcli.formats.zarr.remote import is_finished
 from poolcli.layouts import check_layout, convert_layout, converted_shape
 from poolcli.message_fields import field
 from poolcli.plan import Fact, Plan, make_plan
@@ -319,9 +318,11 @@ class Writer:
         """Whether an earlier run with --resume has written all results at URLs; the manifest says so of files."""
         paths = [str(target.path) for target in self.targets] if self.settings.resume else []
         identities = {path: self._identity(path) for path in paths if is_url(path)}
-        return bool(identities) and all(
-            identity is not None and is_finished(path, identity) for path, identity in identities.items()
-        )
+        if not identities:
+            return False
+        from poolcli.formats.zarr.remote import is_finished
+
+        return all(identity is not None and is_finished(path, identity) for path, identity in identities.items())
 
     def write(self, target: Stored, array: NDArray[Any], metadata: Metadata | None) -> None:
         """Writes one result at once; `metadata` is that of the input, None for indices."""
