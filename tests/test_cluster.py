@@ -148,6 +148,42 @@ def test_an_interrupted_run_ends_its_workers_and_can_be_continued(jobs: list[Job
 
 
 @slow
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes in /proc")
+def test_an_interrupted_start_leaves_no_process_no_folder_and_one_line(
+    jobs: list[Job], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C in a terminal is sent to the workers, too, which may be importing their packages."""
+    Path("tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    words = [sys.executable, "-m", "poolcli", "avg", "in", "-o", "out/", "-k", "2", "--cluster", "local:2"]
+    run = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    for _ in range(600):
+        if workers_in(run.pid):
+            break
+        time.sleep(0.05)
+    time.sleep(0.3)  # a worker installs its own handlers last
+    os.killpg(run.pid, signal.SIGINT)
+    _, said = run.communicate(timeout=60)
+    assert (run.returncode, said) == (130, "poolcli: stopped: 0 done, 12 left; --resume continues\n")
+    assert ended(run.pid)
+    assert os.listdir("tmp") == []
+
+
+def workers_in(session: int) -> list[str]:
+    """The processes of a session that multiprocessing has started."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            own = int((process / "stat").read_text().rpartition(")")[2].split()[3])
+            words = (process / "cmdline").read_text()
+        except OSError:  # it has ended
+            continue
+        if own == session and "spawn_main" in words:
+            found.append(words)
+    return found
+
+
+@slow
 def test_workers_with_other_versions_are_refused_by_name(address: str, jobs: list[Job], monkeypatch: Any) -> None:
     monkeypatch.setattr(clusters, "_version", lambda name: "0.0.1" if name == "numpy" else version(name))
     with pytest.raises(PoolError) as refused:

@@ -11,9 +11,12 @@ import json
 import logging
 import signal
 import warnings
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from multiprocessing import resource_tracker
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -166,13 +169,38 @@ def local_cluster(workers: int) -> Iterator[Any]:
         }
         scheduler = {"cls": Scheduler, "options": {**common, "dashboard": False}}
         nannies = {number: {"cls": distributed.Nanny, "options": options} for number in range(workers)}
-        with distributed.SpecCluster(
-            workers=nannies, scheduler=scheduler, security=common["security"], silence_logs=NO_LOGS
-        ) as cluster:
+        start = partial(
+            distributed.SpecCluster,
+            workers=nannies, scheduler=scheduler, security=common["security"], silence_logs=NO_LOGS,
+        )  # fmt: skip
+        with _started_without_interrupts(start) as cluster:
             yield cluster
 
 
+@contextmanager
+def _started_without_interrupts(start: Callable[[], Any]) -> Iterator[Any]:
+    """The cluster that `start` returns, whose processes ignore Ctrl-C: the main process handles it, and ends them.
+
+    Processes inherit the signals that the thread which starts them blocks, and threads those of their creator. A
+    cluster whose start is interrupted is ended once it has started; else its processes would outlive their folder.
+    """
+    with ThreadPoolExecutor(1, initializer=_block_interrupts) as thread:
+        starting = thread.submit(start)
+        try:
+            cluster = starting.result()
+        except BaseException:
+            with suppress(Exception):
+                starting.result().close()
+            raise
+    with cluster:
+        yield cluster
+
+
+def _block_interrupts() -> None:
+    resource_tracker.ensure_running()  # which would unblock them when the first process is started
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+
+
 def dask_setup(worker: object) -> None:
-    """Called by Dask when a worker starts: ignores Ctrl-C, which the main process handles."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Called by Dask when a worker starts."""
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # connections to object stores end with the worker
