@@ -122,8 +122,8 @@ class Limits(NamedTuple):
     voters: int = 27  # elements of a window; of more, sorting takes less time than comparing each with each
     prefetched_row: int = 1 << 12  # bytes of a row; for longer rows prefetching takes up to 1.3 times as long
     cached: int = 1 << 21  # bytes of an input that stays in the cache and needs no prefetching
-    tile: int = 4  # rows and columns of the largest window that is read without a row buffer
-    short_tile: int = 2  # the same for short rows: 4x4 windows over 256 columns took 1.1 to 1.25 times as long
+    tile: int = 3  # rows and columns of the largest window read without a row buffer; 4x4 took 1.1 to 1.2 times as long
+    short_tile: int = 2  # the same for short rows
     few_rows: int = 16  # of fewer, long ones are shared out among threads in pieces
     channels: int = 16  # inner elements, from which a row of them fills vectors
 
