@@ -182,12 +182,12 @@ def warm_up() -> None:
 
 @contextmanager
 def prefetched_kernel(plan: Plan, indices: bool, engine: str) -> Iterator[None]:
-    """Load the engine and the kernel of a plan in a thread while the block runs.
+    """Load the kernel of a plan in a thread while the block runs, unless numpy computes it.
 
-    Loading numpy and a kernel takes 0.1 s, as long as decoding an image of 12 megapixels. For the plan of the last
-    array nothing is left to load; in most folders, all arrays have the same.
+    Loading a kernel takes 0.1 s, as long as decoding an image of 12 megapixels. For the plan of the last array nothing
+    is left to load; in most folders, all arrays have the same.
     """
-    if any(plan is last for last in _last):
+    if engine == NUMPY.name or any(plan is last for last in _last):
         yield
         return
     helper = threading.Thread(target=_load, args=(plan, indices, engine), name="poolcli")
