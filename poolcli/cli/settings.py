@@ -155,33 +155,31 @@ EXCLUSIVE = (
 def refuse_contradictions(request: PoolOptions) -> None:
     """Refuses options that contradict each other, and a call without an output."""
     output, streams = field("output"), (request.output, request.indices)
-    _refuse_if(request.output == "", f"{output} is empty (an unset variable?); name a file, a folder or -")
-    _refuse_if(
-        request.output is None and not request.dry_run,
-        f"{output} is missing: name a file, a folder or - (or plan only, with {field('dry_run')})",
-    )
+    if request.output == "":
+        raise RequestError(f"{output} is empty (an unset variable?); name a file, a folder or -")
+    if request.output is None and not request.dry_run:
+        raise RequestError(f"{output} is missing: name a file, a folder or - (or plan only, with {field('dry_run')})")
     for one, other in EXCLUSIVE:
-        both = getattr(request, one) and getattr(request, other)
-        _refuse_if(both, f"{field(one)} and {field(other)} contradict each other; give one")
-    _refuse_if(
-        streams == ("-", "-"), f"{output} and {field('indices')} cannot both be standard output; name a file for one"
-    )
-    _refuse_if(
-        request.resume and "-" in streams, f"{field('resume')} continues files; standard output cannot be continued"
-    )
+        if getattr(request, one) and getattr(request, other):
+            raise RequestError(f"{field(one)} and {field(other)} contradict each other; give one")
+    if streams == ("-", "-"):
+        raise RequestError(f"{output} and {field('indices')} cannot both be standard output; name a file for one")
+    if request.resume and "-" in streams:
+        raise RequestError(f"{field('resume')} continues files; standard output cannot be continued")
     for name, stream in zip(("output", "indices"), streams, strict=True):
-        _refuse_if(
-            stream == "-" and not request.dry_run and sys.stdout.isatty(),
-            f"{field(name, '-')} writes numbers as a .npy stream, and standard output is a terminal; "
-            f"send it somewhere (| or >), or name a file: {field(name, 'y.npy')}",
-        )
+        if stream == "-" and not request.dry_run and sys.stdout.isatty():
+            raise RequestError(
+                f"{field(name, '-')} writes numbers as a .npy stream, and standard output is a terminal; "
+                f"send it somewhere (| or >), or name a file: {field(name, 'y.npy')}"
+            )
 
 
 def refuse_unknown_inputs(op: str, request: PoolOptions) -> None:
     """Refuses inputs that are values, operators or outputs in the wrong place, but not other files that are missing."""
     words = request.inputs
     for i, word in enumerate(words):
-        _refuse_if(word == "", "an input is empty (an unset variable?); name a file")
+        if word == "":
+            raise RequestError("an input is empty (an unset variable?); name a file")
         if word == "-" or re.search(r"://|[*?[]", word) or os.path.lexists(parse_source(word).path):
             continue
         parts = (words[i:end] for end in range(i + 2, len(words) + 1))
@@ -190,16 +188,16 @@ def refuse_unknown_inputs(op: str, request: PoolOptions) -> None:
             raise RequestError(
                 f"{join_words(name, 'and')} are not files; write {shlex.quote(' '.join(name))} in quotes"
             )
-        both = f"adaptive-{find_operator(word)}"
-        instead = f"write {both} in one word, or leave it out" if both in OPERATOR_HELP else "leave it out"
-        _refuse_if(find_operator(word), f"{word} is not a file, and the operator is {op} already; {instead}")
-        own = field("output_size" if request.output_size else "kernel", word)
-        _refuse_if(is_number_list(word), f"{word} is not a file; if it is a value, its option is missing, as in {own}")
-        output = word if os.path.splitext(word)[1] else f"{word.rstrip('/')}/"
-        _refuse_if(
-            i == len(words) - 1 > 0 and request.output is None,
-            f"{word} is not a file; if it is the output, write {field('output', output)}",
-        )
+        if find_operator(word):
+            both = f"adaptive-{find_operator(word)}"
+            instead = f"write {both} in one word, or leave it out" if both in OPERATOR_HELP else "leave it out"
+            raise RequestError(f"{word} is not a file, and the operator is {op} already; {instead}")
+        if is_number_list(word):
+            own = field("output_size" if request.output_size else "kernel", word)
+            raise RequestError(f"{word} is not a file; if it is a value, its option is missing, as in {own}")
+        if i == len(words) - 1 > 0 and request.output is None:
+            output = word if os.path.splitext(word)[1] else f"{word.rstrip('/')}/"
+            raise RequestError(f"{word} is not a file; if it is the output, write {field('output', output)}")
 
 
 def refuse_preview(request: PoolOptions, several: bool) -> None:
@@ -208,25 +206,19 @@ def refuse_preview(request: PoolOptions, several: bool) -> None:
     if wanted is None:
         return
     on_screen = wanted in (TERMINAL, TEXT)
-    _refuse_if(
-        several and not on_screen,
-        f"{field('preview', wanted)} is for one input, and there are several; write {name} alone",
-    )
+    if several and not on_screen:
+        raise RequestError(f"{field('preview', wanted)} is for one input, and there are several; write {name} alone")
     for path in (*request.inputs, request.output or ""):
-        _refuse_if(
-            path == "-" or (path and is_device(path)),
-            f"{name} reads input and output again, and {path} cannot be read twice; name files",
-        )
-    _refuse_if(len(request.dataset) > 1, f"{name} shows one array; name it with one {field('dataset')}")
-    _refuse_if(
-        on_screen and request.json, f"{name} would print into the JSON; write it with {field('preview', 'seen.png')}"
-    )
-    _refuse_if(
-        not on_screen and not wanted.lower().endswith(".png"),
-        f"{field('preview', wanted)}: use a file that ends in .png, text, or {name} alone",
-    )
-    exists = not on_screen and os.path.lexists(wanted) and not request.overwrite
-    _refuse_if(exists, f"{wanted} exists; use {field('overwrite')} to replace it")
+        if path == "-" or (path and is_device(path)):
+            raise RequestError(f"{name} reads input and output again, and {path} cannot be read twice; name files")
+    if len(request.dataset) > 1:
+        raise RequestError(f"{name} shows one array; name it with one {field('dataset')}")
+    if on_screen and request.json:
+        raise RequestError(f"{name} would print into the JSON; write it with {field('preview', 'seen.png')}")
+    if not on_screen and not wanted.lower().endswith(".png"):
+        raise RequestError(f"{field('preview', wanted)}: use a file that ends in .png, text, or {name} alone")
+    if not on_screen and os.path.lexists(wanted) and not request.overwrite:
+        raise RequestError(f"{wanted} exists; use {field('overwrite')} to replace it")
 
 
 def refuse_width_by_height(size: str | None, paths: Iterable[str]) -> None:
@@ -234,12 +226,12 @@ def refuse_width_by_height(size: str | None, paths: Iterable[str]) -> None:
     found = re.fullmatch(r"\s*(\d+)\s*[xX×]\s*(\d+)\s*", size or "")
     if found is None or found[1] == found[2]:
         return
-    _refuse_if(
-        any(row and row.is_image for row in formats_of(paths)),
-        f"{field('output_size', size)}: the order is H,W, and for an image {found[0].strip()} is width by height; "
-        f"write {field('output_size', f'{found[2]},{found[1]}')}, or {field('fit', f'{found[1]}x{found[2]}')} to keep "
-        "its aspect",
-    )
+    if any(row and row.is_image for row in formats_of(paths)):
+        raise RequestError(
+            f"{field('output_size', size)}: the order is H,W, and for an image {found[0].strip()} is width by height; "
+            f"write {field('output_size', f'{found[2]},{found[1]}')}, or {field('fit', f'{found[1]}x{found[2]}')} to "
+            "keep its aspect"
+        )
 
 
 def refuse_without_effect(request: PoolOptions, jobs: Collection[Job]) -> None:
@@ -266,7 +258,8 @@ def refuse_without_effect(request: PoolOptions, jobs: Collection[Job]) -> None:
         ("index_element_type", request.indices, about_indices),
     )
     for name, has_effect, purpose in effects:
-        _refuse_if(getattr(request, name) and jobs and not has_effect, f"{field(name)} {purpose}; leave it out")
+        if getattr(request, name) and jobs and not has_effect:
+            raise RequestError(f"{field(name)} {purpose}; leave it out")
 
 
 def refuse_existing(jobs: Collection[Job], settings: Settings) -> None:
@@ -277,17 +270,12 @@ def refuse_existing(jobs: Collection[Job], settings: Settings) -> None:
         return  # another shard may have created the store; the writer checks what it finds
     existing = existing_outputs(jobs)
     first, others = next(existing, None), sum(1 for _ in existing)
-    more = f" (and {others} more)" if others else ""
-    _refuse_if(
-        first is not None,
-        f"{first} exists{more}; use {field('overwrite')}, {field('skip_existing')} or {field('resume')}, "
-        f"or another {field('output')}",
-    )
-
-
-def _refuse_if(wrong: object, message: str) -> None:
-    if wrong:
-        raise RequestError(message)
+    if first is not None:
+        more = f" (and {others} more)" if others else ""
+        raise RequestError(
+            f"{first} exists{more}; use {field('overwrite')}, {field('skip_existing')} or {field('resume')}, "
+            f"or another {field('output')}"
+        )
 
 
 def formats_of(paths: Iterable[str]) -> list[Format | None]:
