@@ -27,9 +27,9 @@ from poolcli import (
 from poolcli.arguments import Engine
 from poolcli.engine import prepare, run
 from poolcli.engine.choose import KernelError, choose_engine, engine_notes, with_fallback
-from poolcli.engine.compiled.choose import Limits, choose_kernel
 from poolcli.engine.compiled.geometry import Taps
-from poolcli.engine.compiled.pool import _fits
+from poolcli.engine.compiled.kernel_choice import Thresholds, choose_kernel
+from poolcli.engine.compiled.pool import _sums_fit
 from poolcli.plan.attributes import Reducer
 from poolcli.plan.plan import whole
 from tests.conftest import Cli
@@ -45,10 +45,10 @@ KERNELS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "many rows": (AvgPool(9, 1, 4, 4), "slide_blocks", {}),
     "as many rows as do not pay": (AvgPool((8, 9), 1), "slide", {}),
     "bins": (AdaptiveAvgPool(7), "each", {}),
-    "areas": (AreaPool(7), "weighed", {}),
+    "areas": (AreaPool(7), "weighted_sum", {}),
     "medians": (MedianPool(3, 1, 1, 1), "median", {}),
-    "deviations of short integers": (StdPool(3, 2), "moments", {"dtype": "int16"}),
-    "deviations of other numbers": (StdPool(3, 2), "deviations", {"dtype": "uint32"}),
+    "deviations of short integers": (StdPool(3, 2), "exact_deviation", {"dtype": "int16"}),
+    "deviations of other numbers": (StdPool(3, 2), "deviation", {"dtype": "uint32"}),
     "areas at a whole ratio": (AreaPool((6, 7)), "each", {}),
     "windows far longer than their input": (AvgPool((1, 9000), 1, (0, 4500), (0, 4500)), "each", {}),
     "long runs": (AvgPool((1, 16), (1, 16)), "each", {}),
@@ -65,13 +65,13 @@ KERNELS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "positions in more rows": (
         MaxPool((1, 1, 3), (1, 1, 2)), "best_at", {"indices": True, "shape": (1, 1, 2**16, 2**15, 5)}
     ),
-    "small maps": (AvgPool(3, 1, 1, 1), "slide_maps", {"shape": (100, 100, 7, 7)}),
-    "small maps under many rows": (AvgPool(5, 1, 2, 2), "slide_maps", {"shape": (100, 100, 7, 7)}),
-    "lines": (AvgPool(8, 4, 2, 2), "slide_line", {"shape": (1, 3, 400_000)}),
-    "lines in planes": (MaxPool((1, 3), (1, 3)), "slide_line", {"shape": (1, 1, 900, 1000)}),
+    "small maps": (AvgPool(3, 1, 1, 1), "slide_planes", {"shape": (100, 100, 7, 7)}),
+    "small maps under many rows": (AvgPool(5, 1, 2, 2), "slide_planes", {"shape": (100, 100, 7, 7)}),
+    "lines": (AvgPool(8, 4, 2, 2), "slide_row", {"shape": (1, 3, 400_000)}),
+    "lines in planes": (MaxPool((1, 3), (1, 3)), "slide_row", {"shape": (1, 1, 900, 1000)}),
     "lines that share more than half": (AvgPool(8, 3), "slide", {"shape": (1, 3, 400_000)}),
     "short lines": (AvgPool(8, 4), "slide", {"shape": (1, 3, 4000)}),
-    "lines of the longest windows that have a kernel": (AvgPool(9, 8), "slide_line", {"shape": (1, 3, 600_000)}),
+    "lines of the longest windows that have a kernel": (AvgPool(9, 8), "slide_row", {"shape": (1, 3, 600_000)}),
     "lines of longer windows": (AvgPool(10, 5), "slide", {"shape": (1, 3, 400_000)}),
     "lines of windows further apart": (AvgPool(9, 9), "slide", {"shape": (1, 3, 600_000)}),
     "few small maps": (AvgPool(3, 1, 1, 1), "slide", {"shape": (10, 10, 7, 7)}),
@@ -92,7 +92,7 @@ def test_each_plan_has_its_kernel(name: str) -> None:
     options = {"shape": WIDE, "dtype": "float32", **more}
     indices = options.pop("indices", False)
     plan = op.plan(options.pop("shape"), options.pop("dtype"), **options)
-    assert choose_kernel(whole(plan), indices).loops.kernel == kernel
+    assert choose_kernel(whole(plan), indices).launch.kernel == kernel
 
 
 @pytest.mark.parametrize(
@@ -103,23 +103,23 @@ def test_each_plan_has_its_kernel(name: str) -> None:
 def test_deviations_of_few_elements_have_a_kernel_for_their_size_where_there_are_many(
     kernel: int, shape: tuple[int, ...], taps: Taps | None
 ) -> None:
-    assert choose_kernel(whole(StdPool(kernel, 2).plan(shape))).loops.taps == taps
+    assert choose_kernel(whole(StdPool(kernel, 2).plan(shape))).launch.taps == taps
 
 
 DIVISIONS: dict[str, tuple[Any, str, str | None, list[str]]] = {
     "by 4": (AvgPool(2, 2), "uint8", None, ["int16", "shift", "bits2"]),
     "by 256": (AvgPool(16, 16), "uint8", None, ["int32", "shift", "bits8"]),
     "by 1": (AvgPool(1, 2), "uint8", None, ["int16"]),
-    "by 9": (AvgPool(3, 2), "uint8", None, ["int16", "halfeven"]),
-    "by 4 and less": (AvgPool(2, 2, 1, 1), "uint8", None, ["int16", "halfeven"]),
+    "by 9": (AvgPool(3, 2), "uint8", None, ["int16", "half_even"]),
+    "by 4 and less": (AvgPool(2, 2, 1, 1), "uint8", None, ["int16", "half_even"]),
     "as sums": (SumPool(2, 2), "uint8", None, ["int16"]),
     "to floats by 4": (AvgPool(2, 2), "uint8", "float32", ["int16", "scaled"]),
-    "to floats by 3": (AvgPool(2, 2, divisor_override=3), "uint8", "float32", ["int16", "byreciprocal"]),
-    "of floats by 9": (AvgPool(3, 2), "float32", None, ["float64", "byreciprocal"]),
+    "to floats by 3": (AvgPool(2, 2, divisor_override=3), "uint8", "float32", ["int16", "by_reciprocal"]),
+    "of floats by 9": (AvgPool(3, 2), "float32", None, ["float64", "by_reciprocal"]),
     "of floats by -4": (AvgPool(2, 2, divisor_override=-4), "float32", None, ["float64", "quotient"]),
-    "of float64": (AvgPool(2, 2), "float64", None, ["complex128", "byreciprocal"]),
+    "of float64": (AvgPool(2, 2), "float64", None, ["complex128", "by_reciprocal"]),
     "of float64 to a shorter type": (AvgPool(2, 2), "float64", "float32", ["complex128", "odd"]),
-    "of sums that float64 holds": (AvgPool(3, 2), "int32", "float64", ["int64", "byreciprocal"]),
+    "of sums that float64 holds": (AvgPool(3, 2), "int32", "float64", ["int64", "by_reciprocal"]),
     "of longer sums": (AvgPool(3, 2), "int64", "float64", ["int64", "nearest"]),
     "of longer sums to a shorter type": (AvgPool(3, 2), "int64", "float32", ["int64", "odd"]),
 }
@@ -129,7 +129,7 @@ DIVISIONS: dict[str, tuple[Any, str, str | None, list[str]]] = {
 def test_sums_are_divided_in_the_cheapest_way_that_gives_the_same_bits(name: str) -> None:
     op, dtype, output_dtype, words = DIVISIONS[name]
     plan = op.plan(WIDE, dtype, output_dtype=output_dtype)
-    assert choose_kernel(whole(plan)).how.words[1:] == words
+    assert choose_kernel(whole(plan)).arithmetic.steps[1:] == words
 
 
 @pytest.mark.parametrize(
@@ -156,15 +156,16 @@ def test_sums_are_divided_in_the_cheapest_way_that_gives_the_same_bits(name: str
 def test_short_rows_of_large_planes_are_prefetched(
     kernel: Any, strides: Any, shape: tuple[int, ...], prefetched: tuple[int, int, int]
 ) -> None:
-    loops = choose_kernel(whole(AvgPool(kernel, strides).plan(shape))).loops
-    assert (loops.kernel, loops.more[-3:]) == ("slide", prefetched)
+    launch = choose_kernel(whole(AvgPool(kernel, strides).plan(shape))).launch
+    assert (launch.kernel, launch.params[-3:]) == ("slide", prefetched)
 
 
 def test_integers_whose_sums_may_leave_64_bits_are_left_to_numpy() -> None:
     large = np.array([-(2**61), 2**61 - 1])
-    assert [_fits(large, longest) for longest in (2, 4)] == [True, False]
-    assert [_fits(np.array([number]), 4) for number in (-(2**60), -(2**60) - 1, 2**60, 2**60 + 1)] == [True, False] * 2
-    assert _fits(large[:0], 2**30)
+    assert [_sums_fit(large, longest) for longest in (2, 4)] == [True, False]
+    limits = -(2**60), -(2**60) - 1, 2**60, 2**60 + 1
+    assert [_sums_fit(np.array([limit]), 4) for limit in limits] == [True, False] * 2
+    assert _sums_fit(large[:0], 2**30)
 
 
 @pytest.mark.parametrize("when", ["at once", "when an array comes"])
@@ -183,9 +184,9 @@ def test_where_no_kernel_can_be_had_the_other_pool_computes_from_then_on(when: s
 
 def test_limits_can_be_lowered() -> None:
     plan = AvgPool(3, 1).plan(WIDE)
-    assert choose_kernel(whole(plan)).loops.kernel == "slide"
-    with patch("poolcli.engine.compiled.choose.LIMITS", Limits(blocks=2)):
-        assert choose_kernel(whole(plan)).loops.kernel == "slide_blocks"
+    assert choose_kernel(whole(plan)).launch.kernel == "slide"
+    with patch("poolcli.engine.compiled.kernel_choice.THRESHOLDS", Thresholds(block_rows=2)):
+        assert choose_kernel(whole(plan)).launch.kernel == "slide_blocks"
 
 
 HUGE = (1, 1, 3, 3)

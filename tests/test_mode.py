@@ -18,7 +18,7 @@ from tests.engine.watched import watched
 from tests.profiles import by_engine, sized
 
 DTYPES = (("bool",), ("int8",), ("uint8",), ("int16",), ("uint32",), ("int64",), ("uint64",))
-FEW, EACH = "mode_few", "mode_each"
+FEW, EACH = "mode_pairs", "mode_sort"
 KERNELS = {
     "of two, halves": (ModePool(2, 2), FEW),
     "of three, padded": (ModePool(3, 2, 1, 1), FEW),

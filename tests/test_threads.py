@@ -51,8 +51,8 @@ def test_several_python_threads_may_call_at_once() -> None:
 FORKED = """
 import os, sys, numpy as np, poolcli
 x = np.ones((4, 8, 64, 64), np.float32)
-poolcli.engine.compiled.launch.SMALLEST_TILE = 1000
-poolcli.engine.compiled.launch.WORTH_SHARING = 1
+poolcli.engine.compiled.launch.MIN_RANGE = 1000
+poolcli.engine.compiled.launch.MIN_PER_THREAD = 1
 poolcli.avg_pool(x, 2, strides=2, engine="numba", threads=2)
 child = os.fork()
 y = poolcli.avg_pool(x, 2, strides=2, engine="numba", threads=2)
@@ -71,7 +71,7 @@ def test_a_fork_after_a_call_can_call_too() -> None:
 
 @pytest.mark.parametrize("here", [True, False])
 def test_an_error_in_one_thread_reaches_the_caller_and_stops_the_others(here: bool) -> None:
-    from poolcli.engine.compiled.launch import share
+    from poolcli.engine.compiled.launch import run_in_threads
 
     seen = []
 
@@ -81,7 +81,7 @@ def test_an_error_in_one_thread_reaches_the_caller_and_stops_the_others(here: bo
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        share(call, [(i, i + 1) for i in range(1_000_000)], 2)
+        run_in_threads(call, [(i, i + 1) for i in range(1_000_000)], 2)
     assert len(seen) < 1_000_000
 
 
@@ -101,8 +101,8 @@ def test_results_are_the_same_bits_for_any_number_of_threads(
     name: str, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("poolcli.engine.call.allowed_threads", lambda asked: asked or 1)
-    monkeypatch.setattr("poolcli.engine.compiled.launch.SMALLEST_TILE", 100)
-    monkeypatch.setattr("poolcli.engine.compiled.launch.WORTH_SHARING", 1)
+    monkeypatch.setattr("poolcli.engine.compiled.launch.MIN_RANGE", 100)
+    monkeypatch.setattr("poolcli.engine.compiled.launch.MIN_PER_THREAD", 1)
     x = (np.random.default_rng(2).random((2, 3, 65, 67)) * 255).astype(dtype)
     plan = (AvgPool if name == "avg" else MaxPool)(5, 2, 2, 2).plan(x.shape, dtype)
     results = [run(plan, x, engine="numba", threads=n)[0].tobytes() for n in (1, 2, 4)]
@@ -110,13 +110,13 @@ def test_results_are_the_same_bits_for_any_number_of_threads(
 
 
 def test_a_thread_keeps_its_buffer_for_the_next_call_unless_it_is_large() -> None:
-    from poolcli.engine.compiled.launch import MOST_KEPT, Buffers
+    from poolcli.engine.compiled.launch import MAX_KEPT, WorkArrays
 
-    buffers = Buffers()
-    kept, at = buffers.of(1000)
-    assert (kept.size >= 1000, at % 64, buffers.of(900)[0] is kept) == (True, 0, True)
-    assert buffers.of(2 * MOST_KEPT)[0].size >= 2 * MOST_KEPT
-    assert buffers.of(900)[0] is kept
+    buffers = WorkArrays()
+    kept, at = buffers.get(1000)
+    assert (kept.size >= 1000, at % 64, buffers.get(900)[0] is kept) == (True, 0, True)
+    assert buffers.get(2 * MAX_KEPT)[0].size >= 2 * MAX_KEPT
+    assert buffers.get(900)[0] is kept
 
 
 @pytest.mark.parametrize(
@@ -130,8 +130,8 @@ def test_no_more_threads_work_than_the_work_is_worth(
 
     shared: list[int] = []
     monkeypatch.setattr(launch, "allowed_threads", lambda: 8)
-    monkeypatch.setattr(launch, "share", lambda call, tiles, count: shared.append(count))
-    launch.share_out(lambda first, last: None, tasks, size * size, asked)
+    monkeypatch.setattr(launch, "run_in_threads", lambda call, ranges, count: shared.append(count))
+    launch.run_tasks(lambda first, last: None, tasks, size * size, asked)
     assert shared == ([threads] if threads > 1 else [])
 
 
@@ -144,9 +144,9 @@ def test_helpers_keep_to_the_cores_that_their_caller_may_use() -> None:
         number = helpers.submit(threading.get_native_id).result()
         os.sched_setaffinity(0, {min(every)})
         try:
-            launch._keep_off_this_core(helpers)
+            launch._move_off_this_core(helpers)
         finally:
             os.sched_setaffinity(0, every)
         assert os.sched_getaffinity(number) == {min(every)}
-        launch._keep_off_this_core(helpers)
+        launch._move_off_this_core(helpers)
         assert len(os.sched_getaffinity(number)) == max(1, len(every) - 1)

@@ -12,15 +12,16 @@ from math import prod
 
 from hypothesis import strategies as st
 
-from poolcli.engine.compiled.choose import LIMITS, Limits
 from poolcli.engine.compiled.geometry import Taps
+from poolcli.engine.compiled.kernel_choice import THRESHOLDS, Thresholds
 from poolcli.plan import Plan
 from tests.engine.poolings import ANY, LONG, ONE, SHORT, VERY_LONG, Pooling, adaptive, any_two_axes, sliding
 from tests.engine.poolings import between as _r
 from tests.engine.watched import Taken
 
-SHORT_BUFFERS = Limits(row=1 << 13, block_row=1 << 13)
-CONSTANT = Limits(constant=0, constant_at=0)  # kernels for one size of windows, however small the work
+SHORT_BUFFERS = Thresholds(row_bytes=1 << 13, block_row_bytes=1 << 13)
+# Kernels for one size of windows, however small the work.
+CONSTANT = Thresholds(fixed_outputs=0, fixed_outputs_argmax=0)
 
 Check = Callable[[Taken, Plan], bool]
 
@@ -36,7 +37,7 @@ class Path:
     took: Check
     quick: tuple[str, ...] = ("float32", "uint8")
     reducers: tuple[str, ...] = ("mean", "max")
-    limits: Limits = LIMITS
+    limits: Thresholds = THRESHOLDS
 
 
 def _is(kernel: str, check: Callable[[Taken], bool] = lambda taken: True) -> Check:
@@ -82,7 +83,7 @@ PATHS: dict[str, Path] = {
     ),
     "slide, a row a task": Path(
         sliding((_r(2, 3), ANY), (ONE, ONE), (_r(0, 3), LONG), channels=ONE), _slides(lambda t: _group(t) == 1),
-        limits=Limits(short=1),
+        limits=Thresholds(group_bytes=1),
     ),
     "slide, in pieces": Path(
         sliding((_r(1, 2), ANY), (ONE, _r(1, 3)), (ONE, VERY_LONG), channels=ONE),
@@ -139,14 +140,14 @@ PATHS: dict[str, Path] = {
         sliding((_r(1, 2), _r(3)), (ANY, _r(3)), (SHORT, SHORT), channels=_r(16, 18), last=True),
         _is_by(3, 3), (), limits=CONSTANT,
     ),
-    "slide_line by 4 over 8": Path(
-        sliding((_r(8),), (_r(4),), (LONG,)), _is("slide_line"), ("float32",), limits=CONSTANT
+    "slide_row by 4 over 8": Path(
+        sliding((_r(8),), (_r(4),), (LONG,)), _is("slide_row"), ("float32",), limits=CONSTANT
     ),
-    "slide_line by 2 over 3, in pieces": Path(
-        sliding((_r(3),), (_r(2),), (VERY_LONG,), channels=ONE), _is("slide_line", _in_pieces), (), limits=CONSTANT
+    "slide_row by 2 over 3, in pieces": Path(
+        sliding((_r(3),), (_r(2),), (VERY_LONG,), channels=ONE), _is("slide_row", _in_pieces), (), limits=CONSTANT
     ),
-    "slide_line by 3 over 3": Path(
-        sliding((_r(3),), (_r(3),), (SHORT,)), _is("slide_line"), (), limits=CONSTANT
+    "slide_row by 3 over 3": Path(
+        sliding((_r(3),), (_r(3),), (SHORT,)), _is("slide_row"), (), limits=CONSTANT
     ),
     "slide by 2 over 3 of many channels": Path(
         sliding((_r(1, 2), _r(3)), (ANY, _r(2)), (SHORT, SHORT), channels=_r(16, 18), last=True),
@@ -160,14 +161,14 @@ PATHS: dict[str, Path] = {
         sliding((_r(9, 12), _r(3)), (ONE, _r(2)), (SHORT, SHORT)),
         lambda t, plan: t.kernel == "slide_blocks" and t.taps == Taps(3, 2), ("float32",), limits=CONSTANT,
     ),
-    "slide_maps": Path(
+    "slide_planes": Path(
         st.builds(
             lambda n, k, h, w, pad, d, e: Pooling((n, 3, h + k - 1, w + 2), {"kernel": (k, 3), "strides": (1, 1),
                 "pads_begin": (min(pad, k - 1), d), "pads_end": (k - 1, d), "dilations": (1, d), "exclude_pad": e}),
             st.integers(1, 20), st.integers(1, 8), st.integers(1, 9), st.integers(1, 20), st.integers(0, 3),
             st.integers(1, 2), st.booleans(),
         ),
-        _is("slide_maps"), ("float32",), limits=CONSTANT,
+        _is("slide_planes"), ("float32",), limits=CONSTANT,
     ),
     "tiles": Path(
         sliding((_r(2), _r(2)), (_r(2), _r(2)), (SHORT, SHORT), padded=False),

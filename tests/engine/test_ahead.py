@@ -47,7 +47,7 @@ def test_a_kept_kernel_is_loaded_when_the_input_has_been_read(monkeypatch: pytes
 def test_none_is_built_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "_kernels", {})
     monkeypatch.setattr(compiled.kernel_cache, "read", lambda variant: None)
-    monkeypatch.setattr(compiled, "_built", pytest.fail)
+    monkeypatch.setattr(compiled, "_compiled", pytest.fail)
     with prefetched_kernel(PLAN, False, "numba"):
         pass
     assert compiled._kernels == {}

@@ -99,6 +99,6 @@ def test_what_lies_in_another_order_is_added_in_that_of_the_layout(
         x *= rng.choice([1, 2.0**60, -(2.0**60)], shape).astype(dtype)
         x[0, 1], x[1, 1, 3, 4], x[1, 1, 9, 8] = -0.0, np.nan, -np.inf
     expected = poolcli.avg_pool(x, size, **attributes, engine="numba")
-    with patch("poolcli.engine.compiled.choose.LIMITS", CONSTANT):
+    with patch("poolcli.engine.compiled.kernel_choice.THRESHOLDS", CONSTANT):
         found = poolcli.avg_pool(lying(x), size, **attributes, engine="numba")
     assert found.tobytes() == expected.tobytes()

@@ -96,7 +96,7 @@ def test_a_path_gives_what_the_definition_and_the_other_engine_give(name: str, r
         assert_exact(plan, x, values, positions, some_places(plan, np.random.default_rng(seed), 6))
         assert_both(plan, x, values, positions)
 
-    with patch("poolcli.engine.compiled.choose.LIMITS", path.limits):
+    with patch("poolcli.engine.compiled.kernel_choice.THRESHOLDS", path.limits):
         hold()
     assert seen["took it"] >= FLOOR, seen
 
@@ -109,7 +109,7 @@ def assert_both(plan: Plan, x: Any, values: Any, positions: Any) -> None:
         np.testing.assert_array_equal(positions, places)
 
 
-@pytest.mark.parametrize("kernel", ["slide", "slide_line", "slide_blocks", "tiles", "each", "slide_maps", "best_at"])
+@pytest.mark.parametrize("kernel", ["slide", "slide_row", "slide_blocks", "tiles", "each", "slide_planes", "best_at"])
 def test_every_kernel_has_a_path(kernel: str) -> None:
     assert any(name.startswith(kernel) for name in PATHS)
 
@@ -125,7 +125,7 @@ def test_windows_are_divided_by_their_own_divisors_where_the_largest_one_comes_t
     plan = op.plan(x.shape, dtype)
     divisors = plan.windows[-1].divisor(np.arange(plan.output_shape[-1]))
     assert np.ptp(np.flatnonzero(divisors == divisors.max())) >= np.count_nonzero(divisors == divisors.max())
-    with patch("poolcli.engine.compiled.choose.LIMITS", CONSTANT), watched() as taken:
+    with patch("poolcli.engine.compiled.kernel_choice.THRESHOLDS", CONSTANT), watched() as taken:
         values, positions = run(plan, x, engine="numba")
     assert [step.kernel for step in taken] == ["slide"]
     assert taken[0].taps is not None

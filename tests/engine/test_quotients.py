@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 from numba import njit, types
 
-from poolcli.engine.compiled import results
+from poolcli.engine.compiled import finish
 from poolcli.engine.compiled.launch import address
 from poolcli.engine.compiled.machine import emit, loaded
 from poolcli.engine.compiled.pointers import KERNEL, inlined
-from poolcli.engine.compiled.pool import NOWHERE
+from poolcli.engine.compiled.pool import UNUSED
 from tests.profiles import sized
 
 Array = np.ndarray[Any, np.dtype[Any]]
 pointer: Any = types.CPointer
-quotient: Any = results.quotient
-quotient_by_any: Any = results.quotient_by_any
+quotient: Any = finish.quotient
+quotient_by_any: Any = finish.quotient_by_any
 COUNT = sized(1 << 17, 1 << 20)
 fused = pytest.mark.parametrize("fused", [True, False], ids=["in one step", "in several steps"])
 
@@ -40,7 +40,7 @@ def each_of(function: Callable[..., float], *given: Array) -> Array:
     kernel = loaded(emit(compiled.inspect_llvm(compiled.signatures[0])))
     assert kernel is not None
     found = np.empty_like(given[0])
-    kernel.call(NOWHERE, NOWHERE, *map(address, (*given, found)), None, None, None, 0, found.size)
+    kernel.call(UNUSED, UNUSED, *map(address, (*given, found)), None, None, None, 0, found.size)
     return found
 
 
@@ -56,7 +56,7 @@ def cases(n: int) -> tuple[Array, Array]:
 
 @fused
 def test_a_product_put_right_is_the_quotient_to_the_last_bit(fused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(results, "fuses", lambda: fused)
+    monkeypatch.setattr(finish, "fuses", lambda: fused)
     totals, divisors = cases(COUNT)
     inverse = (1 - 2.0**-50) / divisors
     function = inlined(lambda total, divisor, reciprocal: quotient(total, divisor, reciprocal))
@@ -65,7 +65,7 @@ def test_a_product_put_right_is_the_quotient_to_the_last_bit(fused: bool, monkey
 
 @fused
 def test_two_steps_give_the_quotient_by_any_divisor(fused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(results, "fuses", lambda: fused)
+    monkeypatch.setattr(finish, "fuses", lambda: fused)
     totals, _ = cases(COUNT)
     divisors = np.random.default_rng(6).uniform(0.01, 100, totals.size)
     function = inlined(lambda total, divisor, reciprocal: quotient_by_any(total, divisor, reciprocal))
@@ -83,7 +83,7 @@ def test_what_is_not_finite_has_the_quotient_of_a_division() -> None:
     assert np.signbit(found[-1])
 
 
-@pytest.mark.parametrize("residue", [results.residue, results.residue_of_halves], ids=["fused", "of halves"])
+@pytest.mark.parametrize("residue", [finish.remainder, finish.remainder_without_fma], ids=["fused", "of halves"])
 def test_the_residue_of_a_quotient_is_exact(residue: Any) -> None:
     totals, divisors = cases(2000)
     divisors = 127 * divisors
@@ -95,7 +95,7 @@ def test_the_residue_of_a_quotient_is_exact(residue: Any) -> None:
 
 @fused
 def test_a_total_that_is_minus_0_is_divided_as_0(fused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(results, "fuses", lambda: fused)
+    monkeypatch.setattr(finish, "fuses", lambda: fused)
     totals, divisors = np.array([-0.0, 0.0]), np.array([3.0, 3.0])
     function = inlined(lambda total, divisor, reciprocal: quotient(total, divisor, reciprocal))
     assert not np.signbit(each_of(function, totals, divisors, 1 / divisors)).any()

@@ -11,10 +11,10 @@ from unittest.mock import patch
 import numpy as np
 
 from poolcli.engine.compiled import pool as engine
-from poolcli.engine.compiled.choose import Choice
-from poolcli.engine.compiled.geometry import RowWindows, Taps
-from poolcli.engine.compiled.launch import LINE, Buffers, address
-from poolcli.engine.compiled.view import View
+from poolcli.engine.compiled.canonical_view import CanonicalView
+from poolcli.engine.compiled.geometry import CACHE_LINE, RowWindows, Taps
+from poolcli.engine.compiled.kernel_choice import KernelSpec
+from poolcli.engine.compiled.launch import WorkArrays, address
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Taken:
 
     kernel: str
     taps: Taps | None
-    view: View
+    view: CanonicalView
     rest: tuple[Any, ...]
 
     @property
@@ -48,9 +48,9 @@ def watched() -> Iterator[list[Taken]]:
     """What the compiled engine does meanwhile, in buffers that kernels keep to."""
     taken: list[Taken] = []
 
-    def seen(choice: Choice, *arguments: Any) -> None:
-        taken.append(Taken(choice.loops.kernel, choice.loops.taps, choice.view, choice.loops.more))
-        pooled(choice, *arguments)
+    def seen(spec: KernelSpec, *arguments: Any) -> None:
+        taken.append(Taken(spec.launch.kernel, spec.launch.taps, spec.view, spec.launch.params))
+        pooled(spec, *arguments)
 
     pooled = engine.run
     with patch.object(engine, "run", seen), guarded():
@@ -62,15 +62,15 @@ GUARD, MARK = 1 << 12, 0xA5  # bytes, each of this value, behind a buffer
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Buffers of just the size that a kernel asks for meanwhile, behind which it writes nothing."""
+    """Work arrays of just the size that a kernel asks for meanwhile, behind which it writes nothing."""
     given: list[tuple[Any, int]] = []
 
-    def of(self: Buffers, size: int) -> tuple[Any, int]:
-        buffer = np.full(size + LINE + GUARD, MARK, np.uint8)
-        buffer = buffer[-address(buffer) % LINE :]
+    def get(self: WorkArrays, size: int) -> tuple[Any, int]:
+        buffer = np.full(size + CACHE_LINE + GUARD, MARK, np.uint8)
+        buffer = buffer[-address(buffer) % CACHE_LINE :]
         given.append((buffer, size))
         return buffer, address(buffer)
 
-    with patch.object(Buffers, "of", of):
+    with patch.object(WorkArrays, "get", get):
         yield
     assert [size for buffer, size in given if (buffer[size:] != MARK).any()] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 WINDOWS = "poolcli/windows.py"
+VIEW = "poolcli/engine/compiled/canonical_view.py"
 EQUIVALENT: dict[str, str] = {
     f"{WINDOWS}::_at_least: comparison: a < low -> a <= low": "at the limit itself the difference that is added is 0",
     f"{WINDOWS}::_at_most: comparison: a > high -> a >= high": "at the limit itself the difference that is taken is 0",
@@ -15,11 +16,10 @@ EQUIVALENT: dict[str, str] = {
     "poolcli/engine/compiled/kernel_cache.py::_locked: comparison: time.monotonic() < end -> time.monotonic() <= end": (
         "a limit of time, which nobody feels"
     ),
-    "poolcli/engine/compiled/view.py::_entire: number: 0 -> -1": "there is a window, and none holds less than nothing",
-    "poolcli/engine/compiled/view.py::_merged: number: 1 -> 2": "asked of the first axis alone, which is never merged",
-    "poolcli/engine/compiled/numbers.py::functions_of: comparison: steps.total == 'sum' -> steps.total != 'sum'": (
-        "the general way adds the same, only slower"
-    ),
+    f"{VIEW}::_full_axis: number: 0 -> -1": "there is a window, and none has fewer than 0 elements",
+    f"{VIEW}::_merged: number: 1 -> 2": "read of the first axis only, which is never merged",
+    "poolcli/engine/compiled/operations.py::operations_of: comparison: "
+    "steps.accumulator == 'sum' -> steps.accumulator != 'sum'": ("the general way adds the same, only slower"),
     "poolcli/engine/compiled/arithmetic.py::_integer_mean: number: 0 -> -1": "sums of the size of the limit still fit",
     "poolcli/engine/numpy/missing.py::_pool_again: number: 1 -> 2": "any number below 0 is the index of nothing",
     "poolcli/engine/numpy/reduce.py::: number: 100 -> 101": "a limit of what is kept, which nobody feels",
@@ -27,12 +27,12 @@ EQUIVALENT: dict[str, str] = {
         "a limit of what is kept, which nobody feels"
     ),
     "poolcli/engine/numpy/sums.py::mean_of: number: 1 -> 2": "it is compared with 2**24",
-    "poolcli/engine/compiled/results.py::: number: 2 -> 3": "what two steps of Newton's give, a third does not change",
-    "poolcli/engine/compiled/results.py::_root_of.newton: arithmetic: "
-    "near - near * (near ** power / value - 1) / power -> near + near * (near ** power / value - 1) / power": (
+    "poolcli/engine/compiled/finish.py::: number: 2 -> 3": "what two steps of Newton's give, a third does not change",
+    "poolcli/engine/compiled/finish.py::_root_of.newton: arithmetic: "
+    "near - near * (near ** degree / value - 1) / degree -> near + near * (near ** degree / value - 1) / degree": (
         "the result has at most 24 bits, of which a step from 51 to 50 changes none"
     ),
-    "poolcli/engine/compiled/numbers.py::_one_of_equals: arguments: "
+    "poolcli/engine/compiled/operations.py::_one_of_equals: arguments: "
     "both(number(a).view(bits), number(b).view(bits)) -> both(number(b).view(bits), number(a).view(bits))": (
         "and, or: it is all the same which comes first"
     ),

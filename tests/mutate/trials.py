@@ -42,9 +42,10 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "poolcli/engine/numpy/*.py": (
         "test_traps.py", "test_engines.py", "engine/test_rounding.py", "test_numbers.py", "test_missing.py",
     ),
-    "poolcli/engine/compiled/[!bfks]*.py": (
+    "poolcli/engine/compiled/[!k]*.py": (
         "test_choice.py", "test_traps.py", "engine", "test_numbers.py", "test_engines.py",
     ),
+    "poolcli/engine/compiled/kernel_choice.py": ("test_choice.py", "engine", "test_engines.py"),
     "poolcli/engine/compiled/kernel_cache.py": ("engine/test_store.py", "test_cache.py"),
     "poolcli/pooling/tiles.py": (
         "test_executors.py", "test_larger_than_memory.py", "cli/test_pooling.py", "cli/test_resume.py",
@@ -56,7 +57,8 @@ TARGETS: dict[str, tuple[str, ...]] = {
 
 COMPILED = "poolcli/engine/compiled"
 IN_NO_KERNEL = tuple(  # a change of these builds no kernel anew
-    f"{COMPILED}/{name}.py" for name in ("__init__", "choose", "view", "memory_order", "pool", "launch")
+    f"{COMPILED}/{name}.py"
+    for name in ("__init__", "kernel_choice", "canonical_view", "memory_order", "pool", "launch")
 )
 
 

@@ -1,4 +1,4 @@
-"""Kernels by what tells them apart: in this process, else in the cache, else built; and the time that this takes."""
+"""Loads compiled kernels: from this process, from the kernel cache, or by compiling them; and measures the time."""
 
 from __future__ import annotations
 
@@ -8,92 +8,93 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from poolcli.engine import choose as engines  # `choose` is a module of this package
+from poolcli.engine import choose
 from poolcli.engine.choose import KernelError, is_switched_off, kernel_errors
 from poolcli.engine.compiled import kernel_cache
 from poolcli.engine.compiled.machine import Kernel, LoadedKernel, loaded
 from poolcli.system.lazy_imports import gc_disabled
 
 if TYPE_CHECKING:
-    from poolcli.engine.compiled.choose import Choice
+    from poolcli.engine.compiled.kernel_choice import KernelSpec
 
 
-_spent: list[float] = []
+_seconds: list[float] = []
 
 
 @contextmanager
 def timed() -> Iterator[None]:
-    """Adds the time inside to what this process has spent on building and loading kernels."""
+    """Add the time inside the block to `seconds_spent`."""
     start = time.perf_counter()
     try:
         yield
     finally:
-        _spent.append(time.perf_counter() - start)
+        _seconds.append(time.perf_counter() - start)
 
 
 def seconds_spent() -> float:
-    """What this process has spent on building and loading kernels."""
-    return sum(_spent)
+    """Seconds that this process has spent on compiling and loading kernels."""
+    return sum(_seconds)
 
 
 _kernels: dict[str, LoadedKernel] = {}
-_failed: dict[str, str] = {}  # why a kernel cannot be had, so that a later call need not find out again
-_preparing = threading.Lock()
+_failed: dict[str, str] = {}  # the reasons of failures, so that they are not tried again
+_lock = threading.Lock()
 
 
-def load(choice: Choice) -> Kernel:
-    """The kernel that was chosen, as a function of pointers and a range of tasks; it lets other threads run. Raises
-    KernelError where it cannot be had.
+def load(spec: KernelSpec) -> Kernel:
+    """The kernel as a function of pointers and a range of tasks, which releases the GIL.
+
+    Raises KernelError if it can be neither loaded nor compiled.
     """
-    kernel = _kernels.get(choice.variant)
+    kernel = _kernels.get(spec.name)
     if kernel is None:
-        with _preparing, timed():
-            kernel = _kernels.get(choice.variant) or _found(choice, lambda: _kept(choice) or _built(choice))
-    assert kernel is not None  # noqa: S101  # built or raised
+        with _lock, timed():
+            kernel = _kernels.get(spec.name) or _remembered(spec, lambda: _cached(spec) or _compiled(spec))
+    assert kernel is not None  # noqa: S101  # compiled or raised
     return kernel.call
 
 
-def load_kept(choice: Choice) -> None:
-    """Loads the kernel that was chosen where it is kept; builds none."""
-    if choice.variant not in _kernels:
-        with _preparing, timed():
-            _found(choice, lambda: _kernels.get(choice.variant) or _kept(choice))
+def load_cached(spec: KernelSpec) -> None:
+    """Load the kernel if it is cached; do not compile it."""
+    if spec.name not in _kernels:
+        with _lock, timed():
+            _remembered(spec, lambda: _kernels.get(spec.name) or _cached(spec))
 
 
-def _found(choice: Choice, find: Callable[[], LoadedKernel | None]) -> LoadedKernel | None:
-    """What `find` gives, noted for later calls, and so is why it fails."""
-    if choice.variant in _failed:
-        raise KernelError(_failed[choice.variant])
+def _remembered(spec: KernelSpec, find: Callable[[], LoadedKernel | None]) -> LoadedKernel | None:
+    """What `find` returns; it and failures are kept for later calls."""
+    if spec.name in _failed:
+        raise KernelError(_failed[spec.name])
     try:
         with kernel_errors():
             if is_switched_off():
                 raise KernelError("NUMBA_DISABLE_JIT switches numba off; use engine numpy or auto")
             kernel = find()
     except KernelError as error:
-        _failed[choice.variant] = error.message
+        _failed[spec.name] = error.message
         raise
     if kernel is not None:
-        _kernels[choice.variant] = kernel
+        _kernels[spec.name] = kernel
     return kernel
 
 
-def _kept(choice: Choice) -> LoadedKernel | None:
-    code = kernel_cache.read(choice.variant)
+def _cached(spec: KernelSpec) -> LoadedKernel | None:
+    code = kernel_cache.read(spec.name)
     return loaded(code) if code else None
 
 
-def _built(choice: Choice) -> LoadedKernel:
-    """Built here and kept, unless another process has just done so."""
-    with kernel_cache.writing(choice.variant) as keep:
-        kernel = _kept(choice)
+def _compiled(spec: KernelSpec) -> LoadedKernel:
+    """The kernel compiled and cached, unless another process has just done so."""
+    with kernel_cache.writing(spec.name) as keep:
+        kernel = _cached(spec)
         if kernel is None:
             with gc_disabled():
                 from poolcli.engine.compiled.kernels import build
 
-                engines.announce(f"compiling kernels for {choice.dtype} (first run only)")
-                code = build(choice)
+                choose.announce(f"compiling kernels for {spec.dtype} (first run only)")
+                code = build(spec)
             kernel = loaded(code)
             if kernel is None:
-                raise RuntimeError(f"the kernel {choice.variant} was built without its function")
+                raise RuntimeError(f"the compiled kernel {spec.name} does not have its function")
             keep(code)
     return kernel

@@ -1,7 +1,7 @@
-"""What kernels do with numbers, as a record of named steps, which are constants of a kernel.
+"""The arithmetic of a kernel: the steps from the elements of a window to its output, chosen for a plan.
 
-An element is read, a term is made of it, terms are joined to a total, a result is made of the total, a root taken of
-that, and written.
+A kernel reads an element, converts it to a term, combines the terms of a window in an accumulator, computes the result
+from that, takes the root of the result, and writes it. `operations.py` and `finish.py` compile these steps.
 """
 
 from __future__ import annotations
@@ -23,28 +23,49 @@ if TYPE_CHECKING:
 
 Scalar = np.generic
 
+SHORT_FLOATS = ("float16", "bfloat16")
+KERNEL_DTYPES = {"bool": "uint8", "float16": "int16", "bfloat16": "uint16"}  # of types that LLVM or numba lack
+EXACT_32, EXACT_64 = 2**23, 2**52  # below, a rounded quotient of float32 or float64 is a half only if the exact one is
+LARGEST_SUM = 2**62  # magnitude; sums of int64 and uint64 that may be larger are computed by numpy
+SMALL = 2**24  # quotients by smaller integers are no nearer than 2**-25 of their distance to the middle of two floats
+NO_DIVISOR = np.dtype(np.int8)
+
 
 class Arithmetic(NamedTuple):
-    """From elements to what is stored: each step by a word, "" for none (`numbers` and `results` have the functions).
+    """The steps of a kernel, each a word ("" for none), and the types between them. All are constants of the kernel.
 
-    read, write: "float16" or "bfloat16", which kernels see by their bits.
-    term: "negated", "size" (without its sign), "square", "power" or "powerofsize".
-    total: "sum"; "sumwitherror", of float64, whose total is a complex number of the sum and of the errors of the
-    additions; "largest", "smallest", of integers; "smallestbits", of floats; "mostoften"; "moments" and "deviations",
-    which make standard deviations; "median".
-    nothing: what a window of no elements gives, of the type of totals.
-    result: "element" or "negated", with one NaN for all; "quotient"; "byreciprocal", the quotient from a product with
-    the reciprocal of the divisor, put right by what is left over; "scaled", the quotient by the one divisor of all
-    totals, a power of two, as a product; "halfeven", the integer nearest to the quotient, computed in the type of the
-    divisor; "shift", the same by 2**bits in the type of totals; "nearest" and "odd", the quotient of a total that
-    float64 may not hold, rounded to the nearest or to odd (`engine/rounding.py`); "ofkernel", the quotient times the
-    elements of a whole kernel.
-    power: that of terms; root: that of the root which is taken of the result, 1 for none.
-    ddof: how much less than the number of elements a standard deviation is divided by.
+    Parameters
+    ----------
+    accumulator
+        "sum" (of integers or float64); "sum_with_error" (float64 with the sum of its rounding errors, as complex128);
+        "max" and "min" of integers; "float_min", the IEEE 754-2019 minimum; "mode"; "median"; "exact_deviation" (from
+        sums of integers and of their squares) and "deviation" (in two passes).
+    identity
+        The accumulator of an empty window, in the type of accumulators.
+    output
+        The type that is stored.
+    divisor
+        The type of divisors, or NO_DIVISOR.
+    read, write
+        "float16" or "bfloat16": kernels see these types as integers of 16 bits.
+    term
+        "negated", "abs", "square", "power" or "abs_power".
+    result
+        "element" or "negated", with the standard NaN; "quotient"; "by_reciprocal", the quotient computed with the
+        reciprocal of the divisor; "scaled", the product with the reciprocal of a divisor that is a power of two;
+        "half_even", the nearest integer to the quotient, computed in the type of the divisor; "shift", the same for a
+        divisor 2**bits; "nearest" and "odd", the quotient of a total that float64 may not hold, rounded to nearest or
+        to odd (`engine/rounding.py`); "times_kernel", the quotient times the number of elements of a whole kernel.
+    power, root
+        The exponent of terms, and the degree of the root that is taken of the result (1: none).
+    ddof
+        Delta degrees of freedom of standard deviations, as in numpy.std.
     """
 
-    total: str
-    nothing: Scalar
+    accumulator: str
+    identity: Scalar
+    output: np.dtype[Any]
+    divisor: np.dtype[Any] = NO_DIVISOR
     read: str = ""
     term: str = ""
     result: str = ""
@@ -55,171 +76,164 @@ class Arithmetic(NamedTuple):
     ddof: float = 0
 
     @property
-    def words(self) -> list[str]:
-        """What tells it from others, as parts of a kernel's name."""
-        steps = self.read, self.term, self.total, self.nothing.dtype.name, self.result, self.write
+    def steps(self) -> list[str]:
+        """The steps as words, which are parts of the name of a kernel."""
+        steps = self.read, self.term, self.accumulator, self.identity.dtype.name, self.result, self.write
         numbers = ("power", self.power, 1), ("root", self.root, 1), ("bits", self.bits, 0), ("ddof", self.ddof, 0)
         return [*filter(None, steps), *(f"{name}{value}" for name, value, none in numbers if value != none)]
 
     @property
-    def sums_floats(self) -> bool:
-        """Whether totals are sums in float64."""
-        return self.total == "sum" and self.nothing.dtype.kind == "f"
+    def is_float_sum(self) -> bool:
+        """Whether accumulators are sums in float64, without their rounding errors."""
+        return self.accumulator == "sum" and self.identity.dtype.kind == "f"
 
 
-class Computed(NamedTuple):
-    """An arithmetic, and as which types kernels see what they store and what they divide by."""
-
-    how: Arithmetic
-    made: np.dtype[Any]
-    divisor: np.dtype[Any]
+def kernel_dtype(dtype: str) -> np.dtype[Any]:
+    """The type as which kernels see elements of `dtype`."""
+    return np.dtype(KERNEL_DTYPES.get(dtype, dtype))
 
 
-BEST: dict[Any, str] = {operator.gt: "largest", operator.lt: "smallest"}
-SHORT_FLOATS = ("float16", "bfloat16")
-SEEN_AS = {"bool": "uint8", "float16": "int16", "bfloat16": "uint16"}  # the types that kernels do not know
-EXACT_32, EXACT_64 = 2**23, 2**52  # below, a quotient that is no half is further from one than it is rounded by
-LARGEST_SUM = 2**62  # in size; sums of int64 and uint64 that may be larger are computed by numpy
-SMALL = 2**24  # below, no quotient by an integer is nearer to the middle of two floats than 2**-25 of their distance
-NONE = np.dtype(np.int8)  # of divisors that nothing is divided by
-
-
-def seen_as(dtype: str) -> np.dtype[Any]:
-    """As which type kernels see numbers of a type."""
-    return np.dtype(SEEN_AS.get(dtype, dtype))
-
-
-def compute(plan: Plan, longest: int) -> Computed:
-    """How the numbers of a plan are computed whose windows hold up to `longest` elements."""
+def arithmetic_for(plan: Plan, longest: int) -> Arithmetic:
+    """The arithmetic of a plan whose windows have up to `longest` elements."""
     if plan.reducer.better is not None or plan.reducer.votes:
-        return _element(plan)
+        return _selection(plan)
     if plan.reducer.statistic == "deviation":
         return _deviation(plan, longest)
     if plan.reducer.statistic == "median":
         return _median(plan)
     if plan.reducer.adds and plan.reducer.power is not None:
-        return _root(plan)
+        return _norm(plan)
     if not plan.reducer.adds:
         raise RequestError(f"the numba engine does not know the reducer {plan.reducer.name!r}")
     return _float_mean(plan) if lookup(plan.dtype).kind == "float" else _integer_mean(plan, longest)
 
 
-def _element(plan: Plan) -> Computed:
-    """One of the elements as it is. The best of floats takes three operations where a comparison that minds NaN and the
-    signs of zeros takes seven: maxima are minima of negated numbers.
+def _selection(plan: Plan) -> Arithmetic:
+    """An element of each window: its maximum, minimum or mode.
+
+    Maxima of floats are minima of negated numbers: `float_min` takes three operations, where a comparison that handles
+    NaN and signed zeros takes seven.
     """
-    stored, reducer = _stored(plan.dtype), plan.reducer
-    dtype = np.dtype(np.float32) if stored else seen_as(plan.dtype)
-    nothing = dtype.type(0) if reducer.votes else dtype.type(lookup(plan.dtype).ends[reducer.nothing])
-    is_own = plan.output_dtype == plan.dtype
-    how = Arithmetic("mostoften" if reducer.votes else BEST[reducer.better], nothing, stored)
-    if lookup(plan.dtype).kind == "float" and not reducer.votes:
-        is_largest = how.total == "largest"
-        how = how._replace(total="smallestbits", result="element")
-        if is_largest:
-            how = how._replace(term="negated", nothing=np.negative(nothing), result="negated")
-    return Computed(how._replace(write=stored if is_own else ""), seen_as(plan.dtype) if is_own else dtype, NONE)
+    stored, reducer = _short_float(plan.dtype), plan.reducer
+    dtype = np.dtype(np.float32) if stored else kernel_dtype(plan.dtype)
+    identity = dtype.type(0) if reducer.votes else dtype.type(lookup(plan.dtype).ends[reducer.nothing])
+    is_same_type = plan.output_dtype == plan.dtype
+    output, write = (kernel_dtype(plan.dtype), stored) if is_same_type else (dtype, "")
+    is_max = reducer.better is operator.gt
+    if reducer.votes or lookup(plan.dtype).kind != "float":
+        return Arithmetic(
+            "mode" if reducer.votes else "max" if is_max else "min", identity, output, read=stored, write=write
+        )
+    if not is_max:
+        return Arithmetic("float_min", identity, output, read=stored, result="element", write=write)
+    return Arithmetic(
+        "float_min", np.negative(identity), output, read=stored, term="negated", result="negated", write=write
+    )
 
 
-def _stored(dtype: str) -> str:
-    """The word for how numbers of a type are read and written."""
+def _short_float(dtype: str) -> str:
+    """The word for reading and writing elements of `dtype`."""
     return dtype if dtype in SHORT_FLOATS else ""
 
 
-def _sum_of_floats(plan: Plan) -> Arithmetic:
-    """Sums in float64, with their errors where float64 itself is read or made."""
-    is_wide = "float64" in (plan.dtype, plan.output_dtype)
-    total, nothing = ("sumwitherror", np.complex128(0)) if is_wide else ("sum", np.float64(0))
-    return Arithmetic(total, nothing, _stored(plan.dtype), write=_stored(plan.output_dtype))
+def _float_sum(plan: Plan) -> Arithmetic:
+    """Sums in float64, with their rounding errors if float64 is read or written."""
+    has_errors = "float64" in (plan.dtype, plan.output_dtype)
+    accumulator, identity = ("sum_with_error", np.complex128(0)) if has_errors else ("sum", np.float64(0))
+    return Arithmetic(
+        accumulator,
+        identity,
+        kernel_dtype(plan.output_dtype),
+        np.dtype(np.float64),
+        read=_short_float(plan.dtype),
+        write=_short_float(plan.output_dtype),
+    )
 
 
-def _float_mean(plan: Plan) -> Computed:
-    how = _sum_of_floats(plan)
-    is_twice = how.total == "sumwitherror" or largest_divisor(plan) >= SMALL
-    how = how._replace(result="odd" if plan.output_dtype != "float64" and is_twice else "quotient")
-    return Computed(how, seen_as(plan.output_dtype), np.dtype(np.float64))
+def _float_mean(plan: Plan) -> Arithmetic:
+    total = _float_sum(plan)
+    rounds_twice = total.accumulator == "sum_with_error" or largest_divisor(plan) >= SMALL
+    return total._replace(result="odd" if plan.output_dtype != "float64" and rounds_twice else "quotient")
 
 
-def _integer_mean(plan: Plan, longest: int) -> Computed:
-    """Sums of 64-bit integers are computed here where they stay below LARGEST_SUM."""
+def _integer_mean(plan: Plan, longest: int) -> Arithmetic:
+    """Means of integers; the sums of 64-bit integers must stay below LARGEST_SUM."""
     source, target = lookup(plan.dtype), lookup(plan.output_dtype)
     bits = _divisor_bits(plan) if target.is_integer else None
     largest = min(max(map(abs, source.limits)) * longest, LARGEST_SUM) + (1 << bits if bits else 0)
-    how = Arithmetic("sum", np.int16(0) if largest < 2**15 else np.int32(0) if largest < 2**31 else np.int64(0))
-    made = seen_as(target.name)
+    identity = np.int16(0) if largest < 2**15 else np.int32(0) if largest < 2**31 else np.int64(0)
+    total = Arithmetic("sum", identity, kernel_dtype(target.name))
     if target.kind == "float":
         result = "quotient"
         if largest >= EXACT_64 or (target.bits < 64 and largest_divisor(plan) >= SMALL):
             result = "nearest" if target.bits == 64 else "odd"
-        return Computed(how._replace(result=result, write=_stored(target.name)), made, np.dtype(np.float64))
+        return total._replace(divisor=np.dtype(np.float64), result=result, write=_short_float(target.name))
     if bits is not None:
-        return Computed(how._replace(result="shift" if bits else "", bits=bits), made, NONE)
+        return total._replace(result="shift" if bits else "", bits=bits)
     largest = max(largest, largest_divisor(plan))
     divisor = np.float32 if largest < EXACT_32 else np.float64 if largest < EXACT_64 else np.int64
-    return Computed(how._replace(result="halfeven"), made, np.dtype(divisor))
+    return total._replace(divisor=np.dtype(divisor), result="half_even")
 
 
-def without_division(how: Arithmetic, plan: Plan) -> Arithmetic:
-    """The same without a division, which takes as long as twenty additions, where that gives the same bits."""
-    if how.result != "quotient":
-        return how
-    if how.total == "sum" and _divisor_bits(plan) is not None:
-        return how._replace(result="scaled")
+def without_division(arithmetic: Arithmetic, plan: Plan) -> Arithmetic:
+    """The arithmetic without a division, which takes as long as twenty additions, where that gives the same bits."""
+    if arithmetic.result != "quotient":
+        return arithmetic
+    if arithmetic.accumulator == "sum" and _divisor_bits(plan) is not None:
+        return arithmetic._replace(result="scaled")
     is_small = (plan.divisor_override or 1) > 0 and largest_divisor(plan) < SMALL
-    return how._replace(result="byreciprocal") if is_small else how
+    return arithmetic._replace(result="by_reciprocal") if is_small else arithmetic
 
 
 def _divisor_bits(plan: Plan) -> int | None:
-    """Of the one divisor of all sums, the power of two; None where there are several, or it is no such power."""
+    """log2 of the divisor; None if outputs have different divisors, or theirs is no power of two."""
     if plan.reducer.is_sum:
         return 0
-    factors = [lengths_of(windows)[1] for windows in plan.windows]
+    factors = [distinct_windows(windows)[1] for windows in plan.windows]
     if plan.divisor_override is None and any((factor != factor[0]).any() for factor in factors):
         return None
     divisor = plan.divisor_override or prod(int(factor[0]) for factor in factors)
     return divisor.bit_length() - 1 if divisor > 0 and divisor & (divisor - 1) == 0 else None
 
 
-def lengths_of(windows: AxisWindows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The lengths that windows of an axis have, and their factors of the divisor, each at least once.
+def distinct_windows(windows: AxisWindows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The lengths of the windows of an axis and their divisors, each distinct one at least once.
 
-    Windows are looked at where they reach over a border, and one of the others: an axis may be long.
+    Only windows that cross a border and one interior window are computed, because an axis may be long.
     """
     if isinstance(windows, Cells):
         return np.array(windows.lengths), np.array([windows.largest_divisor] * 2)
     if isinstance(windows, Bins):
         return np.array(windows.lengths), np.array(windows.lengths)
     inner = windows.interior
-    first, behind = min(inner.start + 1, inner.stop), np.arange(inner.stop, windows.output)
-    outputs = np.concatenate([np.arange(first), behind])
+    first, last = min(inner.start + 1, inner.stop), np.arange(inner.stop, windows.output)
+    outputs = np.concatenate([np.arange(first), last])
     return windows.inside(outputs), windows.divisor(outputs)
 
 
-def _median(plan: Plan) -> Computed:
-    dtype = np.dtype(np.float32) if _stored(plan.dtype) else seen_as(plan.dtype)
-    how = Arithmetic("median", dtype.type(0), _stored(plan.dtype), write=_stored(plan.output_dtype))
-    return Computed(how, seen_as(plan.output_dtype), NONE)
+def _median(plan: Plan) -> Arithmetic:
+    dtype = np.dtype(np.float32) if _short_float(plan.dtype) else kernel_dtype(plan.dtype)
+    read, write = _short_float(plan.dtype), _short_float(plan.output_dtype)
+    return Arithmetic("median", dtype.type(0), kernel_dtype(plan.output_dtype), read=read, write=write)
 
 
-def _deviation(plan: Plan, longest: int) -> Computed:
+def _deviation(plan: Plan, longest: int) -> Arithmetic:
     """Standard deviations: of short integers from exact sums, of others in two passes in float64."""
-    total: str = "deviations"
-    nothing: Scalar = np.float64(0)
+    accumulator: str = "deviation"
+    identity: Scalar = np.float64(0)
     if plan.has_exact_squares:
         largest = longest * max(map(abs, lookup(plan.dtype).limits))
-        total, nothing = "moments", np.int32(0) if largest**2 < 2**31 else np.int64(0)
-    write, ddof = _stored(plan.output_dtype), float(plan.reducer.ddof)
-    how = Arithmetic(total, nothing, _stored(plan.dtype), write=write, ddof=ddof)
-    return Computed(how, seen_as(plan.output_dtype), NONE)
+        accumulator, identity = "exact_deviation", np.int32(0) if largest**2 < 2**31 else np.int64(0)
+    read, write = _short_float(plan.dtype), _short_float(plan.output_dtype)
+    output, ddof = kernel_dtype(plan.output_dtype), float(plan.reducer.ddof)
+    return Arithmetic(accumulator, identity, output, read=read, write=write, ddof=ddof)
 
 
-def _root(plan: Plan) -> Computed:
-    power, signed = float(plan.reducer.power or 1), plan.reducer.signed
-    term = "power" if signed else "powerofsize"
-    if power in (1, 2):
-        term, power_of_terms = "square" if power == 2 else "" if signed else "size", 1.0
-    else:
-        power_of_terms = power
-    result = "ofkernel" if plan.reducer.divides else ""
-    how = _sum_of_floats(plan)._replace(term=term, result=result, power=power_of_terms, root=power)
-    return Computed(how, seen_as(plan.output_dtype), np.dtype(np.float64))
+def _norm(plan: Plan) -> Arithmetic:
+    """Roots of sums of powers."""
+    exponent, signed = float(plan.reducer.power or 1), plan.reducer.signed
+    term, power = "power" if signed else "abs_power", exponent
+    if exponent in (1, 2):
+        term, power = "square" if exponent == 2 else "" if signed else "abs", 1.0
+    result = "times_kernel" if plan.reducer.divides else ""
+    return _float_sum(plan)._replace(term=term, result=result, power=power, root=exponent)

@@ -89,7 +89,7 @@ def flat(geometry: Geometry, more: tuple[Any, ...], result: str) -> tuple[NDArra
     rest = (geometry.size, *geometry.steps, *sizes, *geometry.apart)
     head = [geometry.rows, geometry.inner, *geometry.input, *geometry.output, *rest, *own]
     head += [0] * (ARRAYS - len(head))
-    inverse = geometry.reciprocals(result == "scaled") if result in ("scaled", "byreciprocal") else ()
+    inverse = geometry.reciprocals(result == "scaled") if result in ("scaled", "by_reciprocal") else ()
     integers: list[Any] = [head, *geometry.begins, *geometry.counts, *geometry.weights]
     return np.concatenate(integers), np.concatenate([*geometry.divisors, *inverse])
 

@@ -1,4 +1,4 @@
-"""Tasks of a kernel, shared out among threads in tiles, and memory for them that outlasts a call."""
+"""Runs the tasks of a kernel in threads, with a work array for each thread."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from poolcli.engine.compiled.geometry import CACHE_LINE
 from poolcli.system.limits import allowed_threads
 from poolcli.windows import ceil_div
 
@@ -20,41 +21,40 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-LINE = 64  # bytes of a line of the cache
-MOST_KEPT = 1 << 22  # bytes
+MAX_KEPT = 1 << 22  # bytes of a work array that is kept
 _first_byte: Callable[[Any], ctypes.c_char] = ctypes.c_char.from_buffer
 
 
-class Buffers(threading.local):
-    """One buffer of each thread."""
+class WorkArrays(threading.local):
+    """One work array per thread, kept for later calls: allocating it takes as long as a small kernel."""
 
     def __init__(self) -> None:
         self.kept: tuple[NDArray[np.uint8], int] = np.empty(0, np.uint8), 0
 
-    def of(self, size: int) -> tuple[NDArray[np.uint8], int]:
-        """At least so many bytes from the beginning of a line of the cache, given to the next call too; and where."""
+    def get(self, size: int) -> tuple[NDArray[np.uint8], int]:
+        """At least `size` bytes, aligned to a cache line, and their address."""
         found = self.kept
         if found[0].size < size:
-            buffer = np.empty(size + LINE, np.uint8)
-            buffer = buffer[-address(buffer) % LINE :]
+            buffer = np.empty(size + CACHE_LINE, np.uint8)
+            buffer = buffer[-address(buffer) % CACHE_LINE :]
             found = buffer, address(buffer)
-            if buffer.size <= MOST_KEPT:
+            if buffer.size <= MAX_KEPT:
                 self.kept = found
         return found
 
 
 def address(array: NDArray[Any]) -> int:
-    """Where its first element is."""
+    """The address of its first element."""
     try:
-        return ctypes.addressof(_first_byte(array))  # in a quarter of the time of what follows
-    except (TypeError, ValueError, BufferError):  # without elements, strided, read-only, or of a type unknown there
+        return ctypes.addressof(_first_byte(array))  # in a quarter of the time of `__array_interface__`
+    except (TypeError, ValueError, BufferError):  # empty, strided or read-only arrays, and extension types
         return int(array.__array_interface__["data"][0])
 
 
-TILES = 4  # for each thread, so that threads share evenly
-SMALLEST_TILE = 1 << 15  # elements; fewer are not worth a call
-WORTH_SHARING = 1 << 20  # elements for each thread: of fewer, handing over (20 to 40 us of CPU) takes over a tenth
-LARGEST_TILE = 1 << 20  # elements, so that a stop request is heard soon
+RANGES = 4  # of tasks for each thread, so that threads finish together
+MIN_RANGE = 1 << 15  # elements; fewer are not worth a call
+MIN_PER_THREAD = 1 << 20  # elements; for fewer, starting a thread (20 to 40 us of CPU) takes over a tenth
+MAX_RANGE = 1 << 20  # elements, so that interrupts are handled soon
 
 _pools: dict[int, ThreadPoolExecutor] = {}
 _current_core = getattr(ctypes.CDLL(None), "sched_getcpu", None) if sys.platform == "linux" else None
@@ -62,40 +62,41 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pools.clear)  # the child has none of the parent's threads
 
 
-def share_out(call: Callable[[int, int], None], tasks: int, work: int, threads: int | None) -> None:
-    """Calls `call(first, last)` until all tasks are done, through `work` elements together; None for threads is as many
-    as are allowed. Of those no more are taken than pay.
+def run_tasks(call: Callable[[int, int], None], tasks: int, elements: int, threads: int | None) -> None:
+    """Call `call(first, last)` until all tasks are done, which read or write `elements` elements in all.
+
+    At most `threads` threads (None: as many as are allowed) are used, and only as many as save time.
     """
-    if work < 2 * WORTH_SHARING:
+    if elements < 2 * MIN_PER_THREAD:
         call(0, tasks)
         return
-    threads = min(threads or allowed_threads(), work // WORTH_SHARING)
-    count = max(min(TILES * threads, work // SMALLEST_TILE), work // LARGEST_TILE, 1)
-    tile = ceil_div(tasks, count)
-    tiles = [(first, min(first + tile, tasks)) for first in range(0, tasks, tile)]
-    if threads == 1 or len(tiles) == 1:
-        for first, last in tiles:
+    threads = min(threads or allowed_threads(), elements // MIN_PER_THREAD)
+    count = max(min(RANGES * threads, elements // MIN_RANGE), elements // MAX_RANGE, 1)
+    step = ceil_div(tasks, count)
+    ranges = [(first, min(first + step, tasks)) for first in range(0, tasks, step)]
+    if threads == 1 or len(ranges) == 1:
+        for first, last in ranges:
             call(first, last)
         return
-    share(call, tiles, threads)
+    run_in_threads(call, ranges, threads)
 
 
-def share(call: Callable[[int, int], None], tiles: list[tuple[int, int]], threads: int) -> None:
-    """Each thread, this one included, takes the next tile until none is left; an exception in one stops all."""
-    waiting = iter(tiles)
+def run_in_threads(call: Callable[[int, int], None], ranges: list[tuple[int, int]], threads: int) -> None:
+    """Each thread, including the caller's, takes the next range until none is left; an exception stops all."""
+    waiting = iter(ranges)
 
     def work() -> None:
         try:
-            for first, last in waiting:  # the interpreter lock makes taking the next tile safe
+            for first, last in waiting:  # thread-safe because of the GIL
                 call(first, last)
         except BaseException:
             for _ in waiting:
-                pass  # nothing is left for the others
+                pass  # leaves nothing for the other threads
             raise
 
-    most = max(threads, allowed_threads())  # few pools, whose threads begin when they are needed
-    helpers = _pools.get(most) or _pools.setdefault(most, ThreadPoolExecutor(most - 1, "poolcli"))
-    _keep_off_this_core(helpers)
+    size = max(threads, allowed_threads())  # one pool for all calls, whose threads start when they are needed
+    helpers = _pools.get(size) or _pools.setdefault(size, ThreadPoolExecutor(size - 1, "poolcli"))
+    _move_off_this_core(helpers)
     futures = [helpers.submit(work) for _ in range(threads - 1)]
     try:
         work()
@@ -104,8 +105,8 @@ def share(call: Callable[[int, int], None], tiles: list[tuple[int, int]], thread
             future.result()
 
 
-def _keep_off_this_core(helpers: ThreadPoolExecutor) -> None:
-    """Lets helpers run on every core but the caller's.
+def _move_off_this_core(helpers: ThreadPoolExecutor) -> None:
+    """Let helpers run on every core but the caller's.
 
     Linux may wake a helper on the caller's core and leave both there for a time slice of 3 ms: a call of 1.8 ms
     after a pause of 20 ms took 3.3.

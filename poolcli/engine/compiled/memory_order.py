@@ -1,9 +1,8 @@
-"""Arrays whose elements do not lie in memory in the order of the layout: which kernel pools them, and what is copied.
+"""Arrays that are not in C order: which kernel pools them, and when they are copied.
 
-Rows may lie anywhere as long as the elements of each lie side by side: a kernel is told how far apart they are. Axes
-may lie in another order where values do not depend on it, or where channels lie last. Everything else is copied to C
-order first: kernels for exchanged axes and reversed rows of floats, and copies in tiles that stay in the cache, spared
-up to a half of the time of transposed arrays, for 500 lines.
+Rows may have any strides as long as the elements of a row are contiguous. Axes may be in another order if values do not
+depend on it, or if channels are last. All other arrays are copied to C order: kernels that read exchanged axes and
+reversed rows in place, and tiled copies, took at best half the time but needed 500 lines.
 """
 
 from __future__ import annotations
@@ -11,106 +10,105 @@ from __future__ import annotations
 import numpy as np
 
 from poolcli.engine.call import is_exact, order_of
-from poolcli.engine.compiled.choose import LIMITS, Choice, choose_kernel
 from poolcli.engine.compiled.geometry import SHORT, Strides
-from poolcli.engine.compiled.launch import share_out
+from poolcli.engine.compiled.kernel_choice import THRESHOLDS, KernelSpec, choose_kernel
+from poolcli.engine.compiled.launch import run_tasks
 from poolcli.engine.rounding import Array
 from poolcli.plan.plan import Region
 
-# Kernels that add in one order.
-SLIDING = {"slide", "slide_line", "slide_maps", "tiles", "tiles_of_pixels"}
-TILE = 1 << 20  # bytes that are copied at a time, by each thread
+SLIDING = {"slide", "slide_row", "slide_planes", "tiles", "tiles_of_pixels"}  # kernels with one order of additions
+COPIED_BYTES = 1 << 20  # at a time, by each thread
 
 
-def choose_for_order(region: Region, indices: bool, in_order: Choice, x: Array) -> Choice:
-    """The choice for the axes as they lie, so that no element needs to be moved; `in_order` where there is none, or its
-    kernel would add floats in another order.
+def choose_for_memory_order(region: Region, indices: bool, default: KernelSpec, x: Array) -> KernelSpec:
+    """The kernel for the axes of `x` in memory order, so that `x` is not copied; `default`, the kernel for C order, if
+    there is none or it would add floats in another order.
     """
     order = order_of(region.plan, x, indices)
-    if order.axes == in_order.view.order:
-        return in_order
+    if order.axes == default.view.order:
+        return default
     other = choose_kernel(region, indices, order)
-    if not (is_exact(region.plan) or _add_alike(in_order, other)):
-        return in_order
-    if not _moves(other, x):
+    if not (is_exact(region.plan) or _add_alike(default, other)):
+        return default
+    if not _needs_copy(other, x):
         return other
-    return other if other.view.inner >= LIMITS.channels and _moves(in_order, x) else in_order
+    return other if other.view.inner >= THRESHOLDS.channels and _needs_copy(default, x) else default
 
 
-def _moves(choice: Choice, x: Array) -> bool:
-    """Whether elements are copied for it."""
-    return apart_of(choice, choice.view.of_input(x)) is None
+def _needs_copy(spec: KernelSpec, x: Array) -> bool:
+    return strides_of(spec, spec.view.transposed(x)) is None
 
 
-def _add_alike(one: Choice, other: Choice) -> bool:
-    kernels = {one.loops.kernel, other.loops.kernel}
-    return kernels <= SLIDING or kernels == {"slide_blocks"} or all(map(_adds_in_lanes, (one, other)))
+def _add_alike(one: KernelSpec, other: KernelSpec) -> bool:
+    """Whether two kernels add in the same order."""
+    kernels = {one.launch.kernel, other.launch.kernel}
+    return kernels <= SLIDING or kernels == {"slide_blocks"} or all(map(_adds_like_irregular, (one, other)))
 
 
-def _adds_in_lanes(choice: Choice) -> bool:
-    """Whether windows are taken one by one, their elements along W in lanes or else in turn, as `each` has them."""
-    is_short = choice.view.axes[2].entire.longest <= SHORT
-    kernel = choice.loops.kernel
-    return kernel == "each_inner" or (kernel == "each" and (choice.view.inner == 1 or is_short))
+def _adds_like_irregular(spec: KernelSpec) -> bool:
+    """Whether a kernel combines windows one by one and long ones in lanes, as `irregular` does for one channel."""
+    is_short = spec.view.axes[2].full.longest <= SHORT
+    kernel = spec.launch.kernel
+    return kernel == "each_inner" or (kernel == "each" and (spec.view.inner == 1 or is_short))
 
 
-def apart_of(choice: Choice, source: Array) -> Strides | None:
-    """How far apart the elements of an array are; None where those of a row do not lie side by side, or the outer axes
-    are more than two that lie apart.
+def strides_of(spec: KernelSpec, source: Array) -> Strides | None:
+    """The strides of an array in elements; None if its rows are not contiguous, or its outer axes need more than two
+    strides.
     """
-    if any(step % source.itemsize for step in source.strides):
+    if any(stride % source.itemsize for stride in source.strides):
         return None
-    axes = _joined([(n, step // source.itemsize) for n, step in zip(source.shape, source.strides, strict=True)])
-    _, depth, height, line = choice.view.input_shape
-    along, high, deep = (_split(axes, count) for count in (line, height, depth))
-    if (along != 1 and line > 1) or high is None or deep is None or len(axes) > 2:
+    axes = _merged([(n, stride // source.itemsize) for n, stride in zip(source.shape, source.strides, strict=True)])
+    _, depth, height, width = spec.view.input_shape
+    along_w, along_h, along_d = (_split_last(axes, count) for count in (width, height, depth))
+    if (along_w != 1 and width > 1) or along_h is None or along_d is None or len(axes) > 2:
         return None
-    if choice.loops.kernel == "slide_maps" and high != line:  # which takes all rows of a plane as one
+    if spec.launch.kernel == "slide_planes" and along_h != width:  # which reads a plane as one row
         return None
     (_, far), (many, near) = [(1, 0)] * (2 - len(axes)) + axes
-    return Strides(many, far, near, deep, high)
+    return Strides(many, far, near, along_d, along_h)
 
 
-def _joined(axes: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The axes that have more than one element, with neighbours as one where the one continues the other."""
-    joined: list[tuple[int, int]] = []
-    for length, step in axes:
-        if joined and joined[-1][1] == step * length:
-            joined[-1] = joined[-1][0] * length, step
+def _merged(axes: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The (length, stride) of axes with more than one element; axes that continue each other are merged."""
+    merged: list[tuple[int, int]] = []
+    for length, stride in axes:
+        if merged and merged[-1][1] == stride * length:
+            merged[-1] = merged[-1][0] * length, stride
         elif length > 1:
-            joined.append((length, step))
-    return joined
+            merged.append((length, stride))
+    return merged
 
 
-def _split(axes: list[tuple[int, int]], count: int) -> int | None:
-    """Takes an axis of `count` elements from the end of `axes`; how far apart they are, None where there is none."""
+def _split_last(axes: list[tuple[int, int]], count: int) -> int | None:
+    """Remove an axis of `count` elements from the end of `axes` and return its stride; None if there is none."""
     if count == 1:
         return 0
-    length, step = axes.pop()
+    length, stride = axes.pop()
     if length % count:
         return None
     if length > count:
-        axes.append((length // count, step * count))
-    return step
+        axes.append((length // count, stride * count))
+    return stride
 
 
 def contiguous(x: Array, threads: int | None) -> Array:
-    """`x` in C order, copied by several threads; itself where it is so already."""
+    """`x` itself if it is C-contiguous, else a copy made by several threads."""
     if x.flags.c_contiguous:
         return x
-    made = np.empty(x.shape, x.dtype)
-    copy_into(made, x, threads)
-    return made
+    copy = np.empty(x.shape, x.dtype)
+    copy_into(copy, x, threads)
+    return copy
 
 
 def copy_into(target: Array, source: Array, threads: int | None) -> None:
-    """Copies an array to one of its shape, in boxes that stay in the cache until all of each line is copied."""
+    """Copy an array to one of its shape, in boxes that stay in the cache until all of their cache lines are copied."""
     first = next((axis for axis, n in enumerate(source.shape) if n > 1), 0)
     rows = source.shape[first] if source.ndim else 1
-    tile = max(1, TILE * rows // max(source.nbytes, 1))
+    step = max(1, COPIED_BYTES * rows // max(source.nbytes, 1))
 
     def copy(begin: int, end: int) -> None:
-        box = (*(slice(None),) * first, slice(begin * tile, end * tile))
+        box = (*(slice(None),) * first, slice(begin * step, end * step))
         np.copyto(target[box], source[box])
 
-    share_out(copy, -(-rows // tile), source.size, threads)
+    run_tasks(copy, -(-rows // step), source.size, threads)

@@ -1,4 +1,4 @@
-"""The numba engine: brings a slab into the canonical view and runs the kernel that was chosen over its tasks."""
+"""The numba engine: views an array as its kernel does, and runs the kernel over its tasks."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from poolcli.engine.compiled import load, load_kept
+from poolcli.engine.compiled import load, load_cached
 from poolcli.engine.compiled.arithmetic import LARGEST_SUM
-from poolcli.engine.compiled.choose import Choice, choose_kernel
-from poolcli.engine.compiled.launch import Buffers, address, share_out
-from poolcli.engine.compiled.memory_order import apart_of, choose_for_order, contiguous, copy_into
+from poolcli.engine.compiled.kernel_choice import KernelSpec, choose_kernel
+from poolcli.engine.compiled.launch import WorkArrays, address, run_tasks
+from poolcli.engine.compiled.memory_order import choose_for_memory_order, contiguous, copy_into, strides_of
 from poolcli.engine.rounding import Array
 from poolcli.plan.plan import Region
 
@@ -21,97 +21,98 @@ if TYPE_CHECKING:
 
     from poolcli.engine.choose import Pool
 
-_NOTHING = ctypes.create_string_buffer(64)
-NOWHERE = ctypes.addressof(_NOTHING)  # where numba puts a result and an exception, of which there are none
-_totals = Buffers()
-LARGEST_EXPONENT = 400  # in size
-SCALE = 2.0**-64  # brings sums of float64 back into range where they overflow
+# numba's functions begin with pointers to a return value and to an exception; kernels have neither.
+_unused = ctypes.create_string_buffer(64)
+UNUSED = ctypes.addressof(_unused)
+_work_arrays = WorkArrays()
+MAX_EXPONENT = 400  # magnitude; squares of such numbers, and their sums, stay normal float64
+SCALE = 2.0**-64  # keeps scaled sums of float64 finite
 
 
 def prepare(region: Region, indices: bool) -> Pool:
-    """What pools the region, of any array that it reads."""
-    in_order = choose_kernel(region, indices)
-    load_kept(in_order)
-    plan = region.plan  # an int16 that wins is a number, also where float16 is wanted
+    """The function that pools the region of any array."""
+    default = choose_kernel(region, indices)
+    load_cached(default)
+    plan = region.plan  # the maximum of int16 is a number, also if float16 is requested
     as_bits = plan.reducer.result != "element" or plan.dtype == plan.output_dtype
-    can_overflow, longest = _can_overflow(in_order), prod(max(w.longest, w.largest_divisor) for w in plan.windows)
+    can_overflow, longest = _can_overflow(default), prod(max(w.longest, w.largest_divisor) for w in plan.windows)
     sums_64_bits = plan.dtype in ("int64", "uint64") and plan.reducer.adds and plan.reducer.power is None
     squares_64_bits = plan.dtype == "float64" and plan.reducer.statistic == "deviation"
 
     def pool(x: Array, out: Array, threads: int | None) -> NDArray[np.int64] | None:
-        if (sums_64_bits and not _fits(x, longest)) or (squares_64_bits and not _squares_fit(x)):
+        if (sums_64_bits and not _sums_fit(x, longest)) or (squares_64_bits and not _squares_fit(x)):
             from poolcli.engine.numpy import prepare as prepare_numpy
 
             return prepare_numpy(region, indices)(x, out, threads)
-        x = _as_numbers(x, in_order.source)
-        choice = in_order if in_order.view.is_contiguous(x) else choose_for_order(region, indices, in_order, x)
-        source, values = choice.view.of_input(x), choice.view.target(out, choice.made, as_bits)
-        positions = np.empty(choice.view.output_shape, np.int64) if indices else None
-        run(choice, source, values, positions, threads)
+        x = _viewed_as(x, default.source)
+        spec = default if default.view.is_contiguous(x) else choose_for_memory_order(region, indices, default, x)
+        source, values = spec.view.transposed(x), spec.view.target(out, spec.arithmetic.output, as_bits)
+        positions = np.empty(spec.view.output_shape, np.int64) if indices else None
+        run(spec, source, values, positions, threads)
         if can_overflow and not np.isfinite(values).all():
-            values = _rescued(choice, in_order, x, values, threads)
+            values = _with_scaled_sums(spec, default, x, values, threads)
         if values is not out:
-            choice.view.store(out, values, as_bits)
-        return None if positions is None else _inside_plane(region, choice, positions)
+            spec.view.store(out, values, as_bits)
+        return None if positions is None else _positions_in_plane(region, spec, positions)
 
     return pool
 
 
-def run(choice: Choice, source: Array, values: Array, positions: Array | None, threads: int | None) -> None:
-    """Has the kernel pool `source` to `values` and `positions`; all have their axes in the order of its view."""
-    kernel, (integers, divisors) = load(choice), choice.numbers
+def run(spec: KernelSpec, source: Array, values: Array, positions: Array | None, threads: int | None) -> None:
+    """Run the kernel from `source` to `values` and `positions`, whose axes are in the order of the view."""
+    kernel, (integers, divisors) = load(spec), spec.params
     if not source.flags.c_contiguous:
-        apart = apart_of(choice, source)
-        if apart is None:
+        strides = strides_of(spec, source)
+        if strides is None:
             source = contiguous(source, threads)
         else:
-            integers = choice.with_apart(apart)
+            integers = spec.params_for(strides)
     target = values if values.flags.c_contiguous else np.empty(values.shape, values.dtype)
     where = None if positions is None else address(positions)
-    x, out, numbers, by = address(source), address(target), address(integers), address(divisors)
+    x, out, params, divisor_table = address(source), address(target), address(integers), address(divisors)
 
-    def pool(first: int, last: int) -> None:
-        _owner, totals = _totals.of(choice.buffered)
-        kernel(NOWHERE, NOWHERE, x, out, where, totals, totals + choice.lines_at, numbers, by, first, last)
+    def run_range(first: int, last: int) -> None:
+        _owner, work = _work_arrays.get(spec.work_bytes)
+        kernel(UNUSED, UNUSED, x, out, where, work, work + spec.iwork_offset, params, divisor_table, first, last)
 
-    share_out(pool, choice.loops.tasks, choice.work, threads)
+    run_tasks(run_range, spec.launch.tasks, spec.operations, threads)
     if target is not values:
         copy_into(values, target, threads)
 
 
-def _as_numbers(x: Array, dtype: np.dtype[Any]) -> Array:
-    """`x` seen as numbers of that type, copied where its bytes are in another order."""
+def _viewed_as(x: Array, dtype: np.dtype[Any]) -> Array:
+    """`x` viewed as `dtype`, copied if its byte order is not native."""
     return x if x.dtype == dtype else x.astype(x.dtype.newbyteorder("="), copy=False).view(dtype)
 
 
-def _can_overflow(choice: Choice) -> bool:
-    """Whether sums may leave the range that the means lie in."""
-    return choice.dtype == "float64" and choice.how.result in ("quotient", "byreciprocal", "odd")
+def _can_overflow(spec: KernelSpec) -> bool:
+    """Whether a sum may overflow although its mean does not."""
+    return spec.dtype == "float64" and spec.arithmetic.result in ("quotient", "by_reciprocal", "odd")
 
 
-def _fits(x: Array, longest: int) -> bool:
-    """Whether no sum of that many of its integers leaves 64 bits."""
-    most = LARGEST_SUM // longest
-    return x.size == 0 or (-most <= int(x.min()) and int(x.max()) <= most)
+def _sums_fit(x: Array, longest: int) -> bool:
+    """Whether sums of `longest` of its integers fit into 64 bits."""
+    limit = LARGEST_SUM // longest
+    return x.size == 0 or (-limit <= int(x.min()) and int(x.max()) <= limit)
 
 
 def _squares_fit(x: Array) -> bool:
-    """Whether squares of its numbers stay so far from the ends of the range that deviations need no scaling."""
-    return int(abs(np.frexp(x)[1]).max(initial=0)) <= LARGEST_EXPONENT
+    """Whether standard deviations can be computed without scaling."""
+    return int(abs(np.frexp(x)[1]).max(initial=0)) <= MAX_EXPONENT
 
 
-def _rescued(choice: Choice, in_order: Choice, x: Array, values: Array, threads: int | None) -> Array:
-    """The means, where they are not finite from sums of scaled numbers: a sum may leave the range, its mean cannot."""
-    smaller, scaled = in_order.view.of_input(x * SCALE), np.empty(in_order.view.ordered_shape, values.dtype)
-    run(in_order, smaller, scaled, None, threads)
-    scaled = choice.view.of_input(in_order.view.to_layout(scaled))
+def _with_scaled_sums(spec: KernelSpec, default: KernelSpec, x: Array, values: Array, threads: int | None) -> Array:
+    """The means, recomputed from scaled numbers where they are not finite: their sums may have overflowed."""
+    source, scaled = default.view.transposed(x * SCALE), np.empty(default.view.ordered_shape, values.dtype)
+    run(default, source, scaled, None, threads)
+    scaled = spec.view.transposed(default.view.to_layout(scaled))
     with np.errstate(all="ignore"):
         return np.where(np.isfinite(values), values, scaled / SCALE)
 
 
-def _inside_plane(region: Region, choice: Choice, positions: Array) -> NDArray[np.int64]:
-    """Positions in the order of the layout; where several planes lie in one row, they count inside their own."""
+def _positions_in_plane(region: Region, spec: KernelSpec, positions: Array) -> NDArray[np.int64]:
+    """Positions in the order of the layout, counted from their plane if a row has several planes."""
     plane = prod(region.input_shape[axis.position] for axis in region.plan.axes)
-    if choice.view.axes[2].size > plane:
-        positions -= choice.view.axes[2].begin // plane * plane  # every window is a whole plane, so none is of nothing
-    return choice.view.to_layout(positions)
+    if spec.view.axes[2].size > plane:
+        positions -= spec.view.axes[2].start // plane * plane  # each window is a whole plane, so none is empty
+    return spec.view.to_layout(positions)

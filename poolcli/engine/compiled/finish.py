@@ -1,5 +1,6 @@
-"""From a total to what is stored: the last steps of an arithmetic as one function, `finish_of`. Quotients are taken
-without a division where they have the same bits.
+"""From an accumulator to the output: quotients, roots and conversion to the output type, as one function, `finish_of`.
+
+Quotients are computed without a division where that gives the same bits.
 """
 
 from __future__ import annotations
@@ -20,13 +21,12 @@ Function = Callable[..., Any]  # compiled by numba, inlined where it is called
 def _quotient_in(steps: int) -> Any:
     @intrinsic
     def quotient(typing, total, divisor, reciprocal):
-        """total / divisor to the nearest float64, and 0 of -0, for an integer divisor up to 2**24 and totals far from
-        the ends of the range; `reciprocal` is near that of the divisor.
+        """The correctly rounded total / divisor in float64, from a `reciprocal` that is a few ulp off; -0 becomes 0.
 
-        A product with the reciprocal is a few units in the last place away; what it leaves over is exact, and brings it
-        so near that it is rounded to the nearest (Markstein), as no such quotient lies that near to the middle of two
-        floats. With the nearest reciprocal, a second step does that for any divisor. Where something is not finite, or
-        the divisor 0, the product is the quotient; in two steps it is NaN.
+        For integer divisors up to 2**24 and totals far from the ends of the range. total * reciprocal is a few ulp off;
+        its exact remainder corrects it (Markstein), because no such quotient is that near to the middle of two floats.
+        With the nearest reciprocal, a second step gives the quotient for any divisor. If something is not finite or the
+        divisor is 0, one step returns the product, two steps return NaN.
         """
 
         def generate(context, builder, signature, arguments):
@@ -35,9 +35,9 @@ def _quotient_in(steps: int) -> Any:
                 return builder.fdiv(builder.fadd(value, value.type(0.0)), by)
             near = builder.fmul(value, inverse)
             for _ in range(steps):
-                left = builder.fma(builder.fneg(near), by, value)
-                better = builder.fma(left, inverse, near)
-                near = better if steps > 1 else builder.select(builder.fcmp_ordered("ord", left, left), better, near)
+                rest = builder.fma(builder.fneg(near), by, value)
+                better = builder.fma(rest, inverse, near)
+                near = better if steps > 1 else builder.select(builder.fcmp_ordered("ord", rest, rest), better, near)
             return near
 
         return types.float64(types.float64, types.float64, types.float64), generate
@@ -49,8 +49,8 @@ quotient, quotient_by_any = _quotient_in(1), _quotient_in(2)
 
 
 @intrinsic
-def residue(typing, total, found, divisor):
-    """total - found * divisor, exactly, for the nearest quotient, in one step."""
+def remainder(typing, total, found, divisor):
+    """total - found * divisor by one fused operation; exact if `found` is the rounded quotient."""
 
     def generate(context, builder, signature, arguments):
         value, near, by = arguments
@@ -60,8 +60,8 @@ def residue(typing, total, found, divisor):
 
 
 @inlined
-def residue_of_halves(total, found, divisor):
-    """The same in several steps (Dekker): halves of 26 bits have exact products. Large numbers are scaled first."""
+def remainder_without_fma(total, found, divisor):
+    """The same by Dekker's product: halves of 26 bits have exact products. Large numbers are scaled first."""
     scale = 2.0**-64 if abs(total) > 2.0**900 else 1.0
     total, found = total * scale, found * scale
     product = found * divisor
@@ -72,14 +72,12 @@ def residue_of_halves(total, found, divisor):
     return ((total - product) - lost) / scale
 
 
-def _nearest_of(residue_of):
+def _nearest_quotient_by(remainder_of):
     @inlined
     def nearest_quotient(total, error, divisor):
-        """(total + error) / divisor to the nearest float64, with the quotient's own rounding error put right, and what
-        that number is less than the quotient.
-        """
+        """(total + error) / divisor rounded to nearest, and the part of the quotient that was rounded off."""
         found = (total + 0.0) / divisor
-        more = (residue_of(total, found, divisor) + error) / divisor
+        more = (remainder_of(total, found, divisor) + error) / divisor
         better = found + more
         if not np.isfinite(better) or more == 0.0:
             return found, 0.0
@@ -89,8 +87,8 @@ def _nearest_of(residue_of):
 
 
 @inlined
-def rounded_to_odd(near, rest):
-    """The same rounded to odd: of the neighbours of an inexact quotient the one whose last bit is set."""
+def round_to_odd(near, rest):
+    """near + rest rounded to odd: the neighbour whose last bit is set, unless `rest` is 0."""
     bits = np.float64(near).view(np.int64)
     if rest != 0.0 and bits & 1 == 0:
         bits += 1 if (rest > 0.0) == (near > 0.0) else -1
@@ -120,7 +118,7 @@ def _sum_of_pair(total):
 
 @inlined
 def _half_even(total, divisor):
-    """total / divisor to the nearest integer, halves to even, in integers."""
+    """The nearest integer to total / divisor, halves to even, by integer arithmetic."""
     sign = -1 if divisor < 0 else 1
     total, divisor = sign * total, sign * divisor
     quotient = total // divisor
@@ -142,8 +140,10 @@ def bfloat16_bits(value):
 
 @inlined
 def _short_bits(value, dropped, bias, least_normal, scale, infinity, nan):
-    """The bits of a float64 with `dropped` fraction bits rounded away and the exponent's bias changed; below the least
-    normal number the number of least steps; the sign in bit 15.
+    """The bits of a float of 16 bits.
+
+    Normal numbers: the bits of the float64 without `dropped` fraction bits, minus the difference of the exponent
+    `bias`; subnormal numbers: the multiple of 1 / `scale`.
     """
     size = abs(value)
     bits = np.float64(size).view(np.int64)
@@ -154,24 +154,24 @@ def _short_bits(value, dropped, bias, least_normal, scale, infinity, nan):
     return short | (0x8000 if np.float64(value).view(np.int64) < 0 else 0)
 
 
-def _result_of(steps, divisor):
-    """result(total, share, w): what is made of the total of element w of a row, before its root."""
-    total = steps.nothing.dtype.kind
-    if steps.result == "byreciprocal":
-        return _pair_by_reciprocal() if total == "c" else _by_reciprocal
-    nan, bits = steps.nothing.dtype.type(np.nan) if total == "f" else 0, steps.bits
-    whole = _sum_of_pair if total == "c" else inlined(lambda total: total)
+def _result_of(steps):
+    """result(total, share, w): the result of the total of element w of a row, before its root."""
+    kind = steps.identity.dtype.kind
+    if steps.result == "by_reciprocal":
+        return _pair_by_reciprocal() if kind == "c" else _by_reciprocal
+    nan, bits = steps.identity.dtype.type(np.nan) if kind == "f" else 0, steps.bits
+    whole = _sum_of_pair if kind == "c" else inlined(lambda total: total)
     without_divisor = {
         "": inlined(lambda total, share, w: whole(total)),
         "element": inlined(lambda total, share, w: total if total == total else nan),
         "negated": inlined(lambda total, share, w: -total if total == total else nan),
         "scaled": inlined(lambda total, share, w: (float(total) + 0.0) * share.outer_reciprocal),
         "shift": inlined(lambda total, share, w: half_even_shift(total, bits)),
-        "ofkernel": inlined(lambda total, share, w: whole(total) / (share.outer * share.along[w]) * share.elements),
+        "times_kernel": inlined(lambda total, share, w: whole(total) / (share.outer * share.along[w]) * share.elements),
     }
     if steps.result in without_divisor:
         return without_divisor[steps.result]
-    divided = _division(steps.result, total, divisor)
+    divided = _division(steps.result, kind, steps.divisor)
     return inlined(lambda total, share, w: divided(total, share.outer * share.along[w]))
 
 
@@ -182,25 +182,25 @@ def _by_reciprocal(total, share, w):
 
 
 def _pair_by_reciprocal():
-    residue_of = residue if fuses() else residue_of_halves
+    remainder_of = remainder if fuses() else remainder_without_fma
 
     @inlined
     def by_reciprocal(total, share, w):
-        """As the division of a pair: its second quotient alone is far from the ends of the range, or too small to
-        matter.
+        """As `to_nearest`, with one division instead of two: the quotient of the remainder alone is far from the ends
+        of the range, or too small to matter.
         """
         divisor, reciprocal = share.outer * share.along[w], share.outer_reciprocal * share.reciprocals[w]
         found = total.real / divisor
-        better = found + quotient(residue_of(total.real, found, divisor) + total.imag, divisor, reciprocal)
+        better = found + quotient(remainder_of(total.real, found, divisor) + total.imag, divisor, reciprocal)
         return better if np.isfinite(better) else found
 
     return by_reciprocal
 
 
-def _division(result, total, divisor):
-    """divided(total, divisor), for totals of the kind `total` and divisors of the type `divisor`."""
-    parts = {"c": _parts_of_pair, "f": _parts_of_float}.get(total, _parts_of_integer)
-    nearest, exact = _nearest_of(residue if fuses() else residue_of_halves), divisor.type
+def _division(result, kind, divisor):
+    """divided(total, divisor), for accumulators of `kind` ("i", "f" or "c") and divisors of the dtype `divisor`."""
+    parts = {"c": _parts_of_pair, "f": _parts_of_float}.get(kind, _parts_of_integer)
+    nearest, exact = _nearest_quotient_by(remainder if fuses() else remainder_without_fma), divisor.type
 
     @inlined
     def to_nearest(total, divisor):
@@ -211,35 +211,35 @@ def _division(result, total, divisor):
     def to_odd(total, divisor):
         high, low = parts(total)
         near, rest = nearest(high, low, divisor)
-        return rounded_to_odd(near, rest)
+        return round_to_odd(near, rest)
 
     @inlined
     def rounded(total, divisor):
-        """In a type of floats, exact where totals and divisors stay below EXACT_32 or EXACT_64."""
+        """In a float type, exact if totals and divisors are below EXACT_32 or EXACT_64."""
         return np.rint(exact(total) / divisor)
 
     @inlined
     def divided(total, divisor):
-        return (float(total) + 0.0) / divisor  # a sum that is -0 becomes 0, as sums from 0 on do
+        return (float(total) + 0.0) / divisor  # -0 becomes 0, as in sums that start from 0
 
-    ways = {"odd": to_odd, "nearest": to_nearest, "halfeven": rounded if divisor.kind == "f" else _half_even}
-    return ways.get(result, to_nearest if total == "c" else divided)
+    ways = {"odd": to_odd, "nearest": to_nearest, "half_even": rounded if divisor.kind == "f" else _half_even}
+    return ways.get(result, to_nearest if kind == "c" else divided)
 
 
-def _root_of(power):
-    """The root, as the numpy engine has it: a step of Newton's after the power."""
+def _root_of(degree):
+    """The root as the numpy engine computes it: a power and one step of Newton's method."""
 
     @inlined
     def newton(value):
-        near = value ** (1 / power)
-        better = near - near * (near**power / value - 1) / power
+        near = value ** (1 / degree)
+        better = near - near * (near**degree / value - 1) / degree
         return better if np.isfinite(better) else near
 
-    return {1: inlined(lambda value: value), 2: inlined(lambda value: np.sqrt(value))}.get(power, newton)
+    return {1: inlined(lambda value: value), 2: inlined(lambda value: np.sqrt(value))}.get(degree, newton)
 
 
-def finish_of(steps, made, divisor):
-    """finish(total, share, w): what is stored as `made` of the total of element w of an output row."""
-    result, root, store = _result_of(steps, divisor), _root_of(steps.root), made.type
+def finish_of(steps):
+    """finish(total, share, w): the output for the total of element w of an output row."""
+    result, root, store = _result_of(steps), _root_of(steps.root), steps.output.type
     write = {"float16": float16_bits, "bfloat16": bfloat16_bits}.get(steps.write, inlined(lambda value: store(value)))
     return inlined(lambda total, share, w: write(root(result(total, share, w))))

@@ -1,5 +1,6 @@
-"""Windows that slide by one over planes too small to fill vectors by their rows, and leave them as large: whole planes
-are taken as rows, and what lies beyond the edges of a plane is masked.
+"""Windows that slide by one over planes whose rows are too short to fill vectors, with outputs of the same size.
+
+A plane is processed as one row, and elements of windows that are in another row of the plane are masked.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from poolcli.engine.compiled.pointers import (
 
 @looped
 def _join_planes(work, x, first, planes, geometry, how):
-    """The rows of the windows of some planes, joined, one output row after the other. Output rows whose windows have
-    as many rows and begin one row further each are made in one pass.
+    """Combine the rows of the windows of some planes, one output row after the other.
+
+    Output rows whose windows have the same number of rows, and start one row after the other, take one pass.
     """
     optimise_later()
     width, (_, begin, _), (_, count, _) = geometry.input[2], geometry.begins, geometry.counts
@@ -38,11 +40,11 @@ def _join_planes(work, x, first, planes, geometry, how):
             h = stop
 
 
-def slide_maps(how, taps: Taps):
-    """A task is `group` planes, whose output rows are as long as those of the input."""
+def slide_planes(how, taps: Taps):
+    """A task is a group of planes. `lines` has the mask: for each tap, whether it is inside the row of its output."""
     window = window_of(taps.kernel, _tap)
 
-    def slide_maps(x, out, where, work, lines, numbers, divisors, first_task, last_task):
+    def slide_planes(x, out, where, work, lines, numbers, divisors, first_task, last_task):
         pointers_are_distinct()
         optimise_later()
         geometry = geometry_at(numbers, divisors)
@@ -64,11 +66,11 @@ def slide_maps(how, taps: Taps):
                     total = window(begin, i, unsigned(0), (apart, unit, lines), how)
                     out[to + i] = how.finish(total, share, past + i)
 
-    return slide_maps
+    return slide_planes
 
 
 @inlined
 def _tap(work, at, tap, places, how):
-    """Element `tap` of the window at `at`; outside its row, nothing."""
+    """Element `tap` of the window at `at`, or the identity if it is outside the row."""
     apart, unit, inside = places
     return work[at + tap * unit] if inside[tap * apart + at] else how.nothing

@@ -1,4 +1,4 @@
-"""Sums in which elements have weights: of areas, whose elements count in part."""
+"""Weighted sums: means of areas, whose border elements count partly."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from poolcli.engine.compiled.pointers import behind, looped, more_at, optimise_l
 
 
 @looped
-def _weigh_row(work, size, x, at, weight, is_first, how):
-    """Adds a row of x times its weight to that at 0 of `work`, or begins it."""
+def _add_weighted_row(work, size, x, at, weight, starts, how):
+    """Add a row of x times its weight to the first row of `work`, or start with it."""
     optimise_later()
     at = unsigned(at)
-    if is_first:
+    if starts:
         for w in range(unsigned(size)):
             work[w] = how.lift(x[at + w]) * weight
     else:
@@ -21,8 +21,8 @@ def _weigh_row(work, size, x, at, weight, is_first, how):
 
 
 @looped
-def _weigh_columns(work, to, columns, inner, begin, count, weights, longest, how):
-    """The weighted sums along the row at 0 of `work`, a window after the other, with all inner elements."""
+def _weighted_sums(work, to, columns, inner, begin, count, weights, longest, how):
+    """The weighted sums along the first row of `work`, window by window, for every inner element."""
     optimise_later()
     to, many, most = unsigned(to), unsigned(inner), unsigned(longest)
     for w in range(unsigned(columns)):
@@ -34,9 +34,9 @@ def _weigh_columns(work, to, columns, inner, begin, count, weights, longest, how
             work[to + w * many + c] = total
 
 
-def weighed(how, taps):
-    """Windows of any places and lengths along two axes: of each output row first the rows, then along the row, tap by
-    tap, which is the order of the numpy engine.
+def weighted_sum(how, taps):
+    """Windows of any position and size along H and W: first the rows, then along the row, tap by tap, in the order of
+    the numpy engine.
     """
 
     @by_rows
@@ -50,8 +50,8 @@ def weighed(how, taps):
         begin_w, (_, count_h, count_w), (_, step) = geometry.begins[2], geometry.counts, steps_in(geometry)
         first = begin_at(geometry, o, d, h)
         for i in range(count_h[h]):
-            _weigh_row(work, width, given.x, first + i * step, how.weight(along_h[h * high + i]), i == 0, how)
-        _weigh_columns(work, width, columns, inner, begin_w, count_w, along_w, wide, how)
+            _add_weighted_row(work, width, given.x, first + i * step, how.weight(along_h[h * high + i]), i == 0, how)
+        _weighted_sums(work, width, columns, inner, begin_w, count_w, along_w, wide, how)
         finish_row(given.out, t * size, size, work, 1, width, 0, 0, share, 0, how)
 
     return row

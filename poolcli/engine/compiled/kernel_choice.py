@@ -1,0 +1,392 @@
+"""The choice of a kernel for a region, its parameters and the number of its tasks.
+
+Whatever decides on the order of additions depends on whole axes, so that all regions of a plan give the same bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from poolcli.dtypes import lookup
+from poolcli.engine.call import Order
+from poolcli.engine.choose import largest_divisor
+from poolcli.engine.compiled.arithmetic import NO_DIVISOR, Arithmetic, arithmetic_for, kernel_dtype, without_division
+from poolcli.engine.compiled.canonical_view import CanonicalView, canonical_view
+from poolcli.engine.compiled.geometry import (
+    APART,
+    CACHE_LINE,
+    LANES,
+    LINE,
+    SHORT,
+    VECTORS,
+    ColumnWindows,
+    Geometry,
+    RowWindows,
+    Strides,
+    Taps,
+    flat,
+)
+from poolcli.plan.plan import Region
+from poolcli.windows import ceil_div
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class Thresholds(NamedTuple):
+    """The sizes from which another kernel, or another division of its work, is faster."""
+
+    long_window: int = 16  # elements along W of windows that do not overlap; longer ones are combined one by one
+    merged_row: int = 4096  # elements of the rows that are made of whole planes
+    row_bytes: int = 1 << 13  # of a row buffer: a task's buffers stay in the first-level cache
+    block_row_bytes: int = 1 << 15  # the same for `slide_blocks`, whose buffers stay in the second-level cache
+    group_bytes: int = 1 << 13  # of the rows of a task, if they are shorter than `row_bytes`
+    prefetched_group_bytes: int = 1 << 11  # the same for prefetched rows: shorter bursts of reading and computing
+    shared_rows: int = 4  # kernel_h / stride_h from which computing takes longer than reading
+    block_rows: int = 8  # kernel_h / stride_h above which `slide_blocks` is faster
+    fixed_outputs: int = 1 << 16  # elements of an output from which kernels are compiled for one window size
+    fixed_outputs_argmax: int = 1 << 12  # the same with indices: the general kernel takes ten times as long
+    fixed_kernel: int = 9  # the largest kernel_w with kernels of its own
+    fixed_stride: int = 8  # the largest stride_w with kernels of its own
+    unrolled: int = 16  # elements of a window, up to which LLVM unrolls its loop
+    mask_elements: int = 400  # outputs of the planes of a task, whose masks stay in the first-level cache
+    short_row: int = 64  # elements of a row that is too short to fill vectors well
+    mode_elements: int = 27  # of a window; for more, sorting takes less time than comparing all pairs
+    prefetched_row_bytes: int = 1 << 12  # for longer rows prefetching takes up to 1.3 times as long
+    cached_bytes: int = 1 << 21  # of an input that stays in the cache and needs no prefetching
+    tile: int = 3  # rows and columns of the largest window read without a row buffer; 4x4 took 1.1 to 1.2 times as long
+    short_tile: int = 2  # the same for short rows
+    few_rows: int = 16  # fewer long rows are divided among threads in pieces
+    channels: int = 16  # inner elements from which they fill vectors
+
+
+THRESHOLDS = Thresholds()
+HALVING = Taps(2, 2, rows=2)
+RGB = 3  # inner elements
+MAX_INT32 = 2**31 - 1
+MAX_CACHED_LENGTH = 2**13  # outputs along an axis; longer tables, of about 100 bytes an output, are not cached
+REPEATED = ("each", "best_at", "mode_sort")  # kernels whose windows along W are repeated for every inner element
+
+
+class Launch(NamedTuple):
+    """A kernel by its name, its own parameters and the number of its tasks.
+
+    `work` is the size of its work array in accumulators, `iwork` that of its work array of int32. `taps` are the
+    constants of a kernel that is compiled for one window size.
+    """
+
+    kernel: str
+    params: tuple[Any, ...]
+    tasks: int
+    work: int
+    iwork: int = 0
+    taps: Taps | None = None
+
+
+@dataclass(frozen=True)
+class KernelSpec:
+    """A kernel and its arguments besides the arrays.
+
+    `dtype` is the type of the elements, and `source` the type as which the kernel sees them.
+    """
+
+    dtype: str
+    view: CanonicalView
+    arithmetic: Arithmetic
+    source: np.dtype[Any]
+    geometry: Geometry
+    launch: Launch
+
+    @cached_property
+    def name(self) -> str:
+        """The name of the compiled kernel, which has everything that is constant in it."""
+        taps, divisor = self.launch.taps, self.arithmetic.divisor
+        size = [] if taps is None else [f"{taps.kernel}by{taps.stride}" + f"x{taps.rows}" * (taps.rows > 1)]
+        types = [self.arithmetic.output.name] + [divisor.name] * (divisor != NO_DIVISOR)
+        return "-".join([self.launch.kernel, *size, self.dtype, *self.arithmetic.steps, *types])
+
+    @cached_property
+    def params(self) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """The integers and the divisors that the kernel reads."""
+        return flat(self.geometry, self.launch.params, self.arithmetic.result)
+
+    def params_for(self, strides: Strides) -> NDArray[np.int64]:
+        """The integers for an array with these strides."""
+        integers = self.params[0].copy()
+        integers[APART : APART + len(strides)] = strides
+        return integers
+
+    @cached_property
+    def iwork_offset(self) -> int:
+        """The bytes of the work array, after which that of int32 begins."""
+        return ceil_div(self.launch.work * self.arithmetic.identity.itemsize, CACHE_LINE) * CACHE_LINE
+
+    @cached_property
+    def work_bytes(self) -> int:
+        """The bytes of both work arrays."""
+        return self.iwork_offset + self.launch.iwork * 4
+
+    @cached_property
+    def operations(self) -> int:
+        """Elements that the kernel reads or writes; of windows of several rows, each row counts."""
+        d, h, _ = self.view.axes
+        rows = min(d.full.longest * h.full.longest, 8)
+        read = prod(self.view.output_shape[:3]) * self.view.input_shape[3] * rows
+        return max(prod(self.view.input_shape), prod(self.view.output_shape), read)
+
+
+def choose_kernel(region: Region, indices: bool = False, order: Order | None = None) -> KernelSpec:
+    """The kernel that computes a region, with indices if requested.
+
+    `order` is the order of the axes in memory, if it is not that of the layout.
+    """
+    if max(map(len, region.outputs)) > MAX_CACHED_LENGTH:
+        return _choose.__wrapped__(region, indices, order, THRESHOLDS)
+    return _choose(region, indices, order, THRESHOLDS)
+
+
+@lru_cache(maxsize=16)
+def _choose(region: Region, indices: bool, order: Order | None, limits: Thresholds) -> KernelSpec:
+    plan, view = region.plan, canonical_view(region, limits.merged_row, order)
+    longest = prod(axis.full.longest for axis in view.axes)
+    total = arithmetic_for(plan, max(longest, largest_divisor(plan)) if plan.is_weighted else longest)
+    arithmetic, itemsize = without_division(total, plan), total.identity.itemsize
+    if plan.is_weighted:
+        longest_h, longest_w = view.axes[1].full.longest, view.axes[2].full.longest
+        launch = Launch("weighted_sum", (longest_h, longest_w), view.rows, view.input_shape[3] + view.output_shape[3])
+    elif plan.reducer.votes:
+        launch = _mode(view, itemsize, limits)
+    elif plan.reducer.statistic:
+        launch = _statistic(view, arithmetic.accumulator, itemsize, lookup(plan.dtype).kind != "float", limits)
+    elif indices:
+        launch = _argmax(view, limits)
+    else:
+        launch = _sum_or_max(view, itemsize, kernel_dtype(plan.dtype).itemsize, limits)
+    geometry = view.geometry(total.divisor, repeat=launch.kernel in REPEATED)
+    if launch.kernel == "slide_planes":
+        geometry = geometry.of_planes(launch.params[1])
+    if arithmetic.result == "times_kernel":
+        geometry = geometry._replace(elements=prod(windows.longest for windows in plan.windows))
+    sums_integers = arithmetic.accumulator == "sum" and not arithmetic.is_float_sum
+    source = np.dtype(np.int64) if sums_integers and plan.dtype == "uint64" else kernel_dtype(plan.dtype)
+    return KernelSpec(plan.dtype, view, arithmetic, source, geometry, launch)
+
+
+def _argmax(view: CanonicalView, limits: Thresholds) -> Launch:
+    """Maxima or minima with their positions."""
+    width, size, taps = view.input_shape[3], view.output_shape[3], fixed_window(view, limits)
+    w = row_windows(view, limits)
+    is_strided = taps is not None and taps.stride > 1 and view.inner > 1
+    has_many_rows = prod(view.input_shape[1:3]) > MAX_INT32
+    if (
+        w is None
+        or taps is None
+        or is_strided
+        or has_many_rows
+        or prod(view.output_shape) < limits.fixed_outputs_argmax
+    ):
+        d, h, _ = view.axes
+        in_one_row = view.inner == view.axes[2].dilation == d.full.longest == h.full.longest == 1
+        row = (min(width, LINE) if in_one_row else width) + VECTORS
+        return Launch("best_at", (), view.rows, row, iwork=0 if in_one_row else row)
+    w = in_whole_strides(w)
+    length, padded = 2 * w.reach * view.inner + VECTORS, ceil_div(size, VECTORS) * VECTORS
+    return Launch("slide_at", (w,), view.rows, length + padded, iwork=length + 2 * padded, taps=taps)
+
+
+def _sum_or_max(view: CanonicalView, itemsize: int, source_itemsize: int, limits: Thresholds) -> Launch:
+    """Sums, maxima and minima; `itemsize` is that of accumulators."""
+    w, h = row_windows(view, limits), column_windows(view, limits)
+    size, prefetched = view.output_shape[3], _prefetched(view, source_itemsize, limits)
+    if w is None:
+        return _irregular(view, limits)
+    taps = fixed_window(view, limits) if prod(view.output_shape) >= limits.fixed_outputs else None
+    tile = fixed_tile(view, source_itemsize, limits)
+    if tile is not None and (taps is not None or tile == HALVING) and not is_single_row(view, taps):
+        return Launch("tiles", prefetched, view.rows, size * tile.stride, taps=tile)
+    if view.inner == RGB and is_tiled(view) and w.kernel == w.stride == HALVING.kernel:
+        return Launch("tiles_of_pixels", (), view.rows, 3 * size + 2)
+    buffer = limits.row_bytes if h is None else limits.block_row_bytes
+    w = in_pieces(w, buffer // itemsize // view.inner)
+    w = w if taps is None else in_whole_strides(w)
+    pieces, length, sampled = ceil_div(w.outputs, w.piece), w.reach * view.inner, w.piece * view.inner
+    if is_single_row(view, taps):
+        return Launch("slide_row", (w,), view.rows * pieces, 0, taps=taps)
+    if h is not None:
+        tasks, work = view.rows // view.axes[1].output * h.blocks * pieces, 4 * length + sampled
+        work += (h.kernel + 1) * length
+        return Launch("slide_blocks", (w, h), tasks, work, taps=taps)
+    if taps is not None and is_small_plane(view, limits):
+        return _small_planes(w, taps, view, limits.group_bytes // itemsize, limits)
+    waits_for_memory = prefetched[0] > 0 and not shares_rows(view, limits)
+    bytes_of_group = limits.prefetched_group_bytes if waits_for_memory else limits.group_bytes
+    group = max(1, bytes_of_group // itemsize // length)
+    tasks, work = ceil_div(view.rows, group) * pieces, 3 * length * group + sampled
+    return Launch("slide", (w, group, *prefetched), tasks, work, taps=taps)
+
+
+def _prefetched(view: CanonicalView, itemsize: int, limits: Thresholds) -> tuple[int, int, int]:
+    """The cache lines to prefetch for each output row: their number, the elements of `itemsize` bytes in each, and the
+    first one, in elements from the first row of the windows.
+
+    They hold the rows that the windows are the first to read, and skipped ones where these are few, since one ascending
+    stream is fastest (2x2 windows, stride 3: 0.4 of the time); where most rows are skipped, those of the next windows.
+    Windows that overlap prefetch those of the next ones (5x5, stride 1: 0.9 of the time), or of later ones.
+    """
+    row, size, h = view.input_shape[3], prod(view.input_shape), view.axes[1].windows
+    is_short, is_cached = row * itemsize <= limits.prefetched_row_bytes, size * itemsize < limits.cached_bytes
+    if not is_short or is_cached or view.axes[0].size > 1 or h is None:
+        return 0, 0, 0
+    rows, first = (h.stride, 0) if h.stride <= 2 * h.kernel else (h.kernel, h.stride)
+    if h.kernel > h.stride:
+        first = h.kernel + (limits.shared_rows * h.stride if shares_rows(view, limits) else 0)
+    return row * rows * itemsize // CACHE_LINE, CACHE_LINE // itemsize, row * first
+
+
+def shares_rows(view: CanonicalView, limits: Thresholds) -> bool:
+    """Whether windows share so many rows that computing them takes longer than reading."""
+    h = view.axes[1].windows
+    return h is not None and h.kernel >= limits.shared_rows * h.stride
+
+
+def _irregular(view: CanonicalView, limits: Thresholds) -> Launch:
+    """Sums, maxima and minima of windows that are combined one by one."""
+    w = view.axes[2]
+    if view.inner >= limits.channels and w.full.longest > SHORT:
+        reach = (w.full.longest - 1) * w.dilation + 1
+        return Launch("each_inner", (), view.rows, (LANES + reach) * view.inner)
+    return Launch("each", (w.full.longest,), view.rows, view.input_shape[3] + view.output_shape[3])
+
+
+def is_single_row(view: CanonicalView, taps: Taps | None) -> bool:
+    """Whether windows have one row, and share none, one or half of their elements with the next one."""
+    d, h, _ = view.axes
+    return taps is not None and view.inner == 1 and d.full.is_single and h.full.is_single and taps.pass_on
+
+
+def is_small_plane(view: CanonicalView, limits: Thresholds) -> bool:
+    """Whether windows slide by one over planes of short rows, and output rows are as long as input rows."""
+    d, h, w = view.axes
+    if view.inner > 1 or d.size > 1 or not d.is_global or h.windows is None or w.windows is None:
+        return False
+    return h.windows.stride == w.windows.stride == 1 and w.output == w.size <= limits.short_row
+
+
+def _small_planes(w: RowWindows, taps: Taps, view: CanonicalView, elements: int, limits: Thresholds) -> Launch:
+    """Whole planes; a task has planes of up to `elements` elements."""
+    planes, size = view.outer, view.axes[1].output * view.axes[2].output
+    group, row = max(1, elements // size), view.axes[2].output
+    masked = min(group * size, max(1, limits.mask_elements // row) * row)
+    work = group * size + 2 * w.kernel * w.dilation + 64
+    params, tasks = (w, group, planes, masked), ceil_div(planes, group)
+    return Launch("slide_planes", params, tasks, work, iwork=w.kernel * masked, taps=taps)
+
+
+def _mode(view: CanonicalView, itemsize: int, limits: Thresholds) -> Launch:
+    """Modes: by comparing all pairs if windows are small and regular, else by sorting."""
+    elements, taps = prod(axis.full.longest for axis in view.axes), fixed_window(view, limits)
+    if taps is None or view.inner > 1 or elements > limits.mode_elements:
+        return Launch("mode_sort", (), view.rows, elements)
+    piece = max(VECTORS, limits.row_bytes // itemsize // (elements + 3))
+    return Launch("mode_pairs", (view.axes[2].full.longest, piece), view.rows, piece * (elements + 3), taps=taps)
+
+
+def _statistic(view: CanonicalView, kernel: str, itemsize: int, is_integer: bool, limits: Thresholds) -> Launch:
+    """Medians and standard deviations, in pieces of `piece` windows.
+
+    The work array has `rows` rows, of an element of each window or of what the windows read.
+    """
+    d, h, w = view.axes
+    lines = d.full.longest * h.full.longest
+    kept = lines * w.full.longest // 2 + 2  # candidates for the median, of which one is replaced at a time
+    rows, own = {"exact_deviation": (8, 0), "deviation": (5, int(is_integer)), "median": (kept + 1, kept)}[kernel]
+    taps = _unrolled_window(view, lines, limits) if kernel == "deviation" and not is_integer else None
+    rows = rows if taps is None else max(rows, lines * taps.stride + 1)
+    buffer = limits.row_bytes if kernel == "deviation" else 2 * limits.row_bytes  # the others use half of it at once
+    piece = max(1, max(VECTORS, buffer // itemsize // rows) // view.inner)
+    stride = int(np.diff(w.start).max(initial=1)) if kernel == "exact_deviation" else 1
+    length = min(view.input_shape[3], (piece * stride + (w.full.longest - 1) * w.dilation) * view.inner) + CACHE_LINE
+    return Launch(kernel, (w.full.longest, piece, own), view.rows, rows * length, iwork=rows, taps=taps)
+
+
+def _unrolled_window(view: CanonicalView, lines: int, limits: Thresholds) -> Taps | None:
+    """The constants of a kernel that unrolls all taps of a window; None if it is too large, or the output too small."""
+    taps = fixed_window(view, limits) if prod(view.output_shape) >= limits.fixed_outputs else None
+    if taps is None or lines * taps.kernel > limits.unrolled or (taps.stride > 1 and view.inner > 1):
+        return None
+    return taps._replace(rows=lines)
+
+
+def fixed_window(view: CanonicalView, limits: Thresholds) -> Taps | None:
+    """The constants of a kernel that is compiled for one size of windows along W; None if that does not pay."""
+    w = view.axes[2].windows
+    if w is None or w.kernel > limits.fixed_kernel or w.stride > limits.fixed_stride:
+        return None
+    is_adjacent = w.stride == 1 or (w.dilation == 1 and (view.inner == 1 or view.inner >= limits.channels))
+    return Taps(w.kernel, w.stride) if is_adjacent else None
+
+
+def is_tiled(view: CanonicalView) -> bool:
+    """Whether windows along W do not overlap and are inside the input."""
+    w = view.axes[2].windows
+    if w is None or w.dilation > 1 or w.pad_begin or w.kernel > w.stride:
+        return False
+    return (w.output - 1) * w.stride + w.kernel <= w.size
+
+
+def fixed_tile(view: CanonicalView, itemsize: int, limits: Thresholds) -> Taps | None:
+    """The constants of a kernel for small windows that do not overlap along W and have one plane, or one row of each
+    plane; None otherwise.
+    """
+    taps, longest = fixed_window(view, limits), [axis.full.longest for axis in view.axes]
+    is_short = view.input_shape[3] * itemsize <= limits.prefetched_row_bytes
+    largest = limits.short_tile if is_short else limits.tile
+    if taps is None or view.inner > 1 or not is_tiled(view) or min(longest[:2]) > 1 or max(longest) > largest:
+        return None
+    if is_short and taps.kernel > 1 and taps.stride > limits.short_tile:
+        return None  # loads three and more elements apart are gathers: 2x2 with stride 3 took 1.2 to 1.35 times as long
+    if view.rows < limits.few_rows and view.output_shape[3] > limits.merged_row:
+        return None
+    return taps._replace(rows=max(longest[:2]))
+
+
+def row_windows(view: CanonicalView, limits: Thresholds) -> RowWindows | None:
+    """The windows along W, a row as one piece; None if they are irregular, or better combined one by one."""
+    axis = view.axes[2]
+    w = axis.windows
+    if w is None or (w.stride >= w.extent and w.kernel >= limits.long_window):
+        return None
+    if (w.output - 1) * w.stride + w.extent + w.pad_begin > 4 * w.size + limits.merged_row:  # mostly padding
+        return None
+    reach = (axis.output - 1) * w.stride + w.extent
+    first = int(axis.divisor.argmax())
+    stop = first + int(np.append(axis.divisor[first:] == axis.divisor[first], False).argmin())
+    return RowWindows(w.kernel, w.stride, w.dilation, axis.pad, reach, axis.output, axis.output, first, stop)
+
+
+def in_pieces(w: RowWindows, limit: int) -> RowWindows:
+    """The same in pieces that read about `limit` elements, if a row reads more."""
+    extent = (w.kernel - 1) * w.dilation + 1
+    piece = w.piece if w.reach <= limit else min(w.outputs, max(1, (limit + extent) // w.stride))
+    return w._replace(piece=piece, reach=(piece - 1) * w.stride + extent)
+
+
+def in_whole_strides(w: RowWindows) -> RowWindows:
+    """The same with a reach of whole strides, so that pieces can be sorted by their residue modulo the stride."""
+    return w._replace(reach=ceil_div(w.reach, w.stride) * w.stride)
+
+
+def column_windows(view: CanonicalView, limits: Thresholds) -> ColumnWindows | None:
+    """The windows along H if `slide_blocks` is faster; None otherwise."""
+    axis = view.axes[1]
+    h = axis.windows
+    if h is None or h.dilation > 1 or h.kernel <= limits.block_rows * h.stride or h.kernel > h.size + limits.merged_row:
+        return None
+    if not view.axes[0].full.is_single:
+        return None
+    return ColumnWindows(h.kernel, h.stride, axis.pad, ceil_div((axis.output - 1) * h.stride + 1, h.kernel))

@@ -1,0 +1,140 @@
+"""Medians by selection: as many candidates as the median needs are kept, and the others are dropped one by one."""
+
+from __future__ import annotations
+
+from poolcli.engine.compiled.kernels.pieces import aligned, by_pieces, gather_tap, tap_at
+from poolcli.engine.compiled.kernels.rows import unsigned
+from poolcli.engine.compiled.pointers import behind, inlined, looped, more_at, optimise_later
+
+
+@inlined
+def _min(a, b):
+    return a if a < b else b
+
+
+@inlined
+def _max(a, b):
+    return b if a < b else a
+
+
+@inlined
+def _nan_or(a, b):
+    return a if b == b else b
+
+
+@looped
+def _exchange(work, a, b, size):
+    """Sort each pair of elements of the rows at `a` and `b`: the smaller one goes to row `a`."""
+    optimise_later()
+    low, high = behind(work, a), behind(work, b)
+    for w in range(unsigned(size)):
+        low[w], high[w] = _min(low[w], high[w]), _max(low[w], high[w])
+
+
+@looped
+def _clamp(work, first, low, high, last, size):
+    """Clamp the row at `low` by the row `first` from below, and that at `high`, which may be the same, by `last`."""
+    optimise_later()
+    smallest, smaller, larger, largest = behind(work, first), behind(work, low), behind(work, high), behind(work, last)
+    for w in range(unsigned(size)):
+        smaller[w] = _max(smallest[w], smaller[w])
+    for w in range(unsigned(size)):
+        larger[w] = _min(larger[w], largest[w])
+
+
+@looped
+def _drop_extremes(work, places, first, last, size):
+    """Drop the smallest and the largest elements of the rows first to last; the others are in the rows between.
+
+    The offsets of rows are read from `places`, because LLVM would otherwise check all rows at once for overlap.
+    """
+    optimise_later()
+    half = (last - first) // 2
+    for i in range((last - first + 1) // 2):
+        _exchange(work, places[first + i], places[last - i], size)
+    for i in range(1, half):
+        _exchange(work, places[first], places[first + i], size)
+        _exchange(work, places[last - i], places[last], size)
+    _clamp(work, places[first], places[first + half], places[last - half], places[last], size)
+
+
+@looped
+def _record_nan(work, nan, row, size):
+    """Copy the NaN of a row to the row at `nan`."""
+    optimise_later()
+    to, at = unsigned(nan), unsigned(row * size)
+    for w in range(unsigned(size)):
+        work[to + w] = _nan_or(work[to + w], work[at + w])
+
+
+@looped
+def _median_of_3x3(work, size, pitch, unit, x, a, b, c, how):
+    """Medians of 3x3 windows, in row 4 of `work`. Columns are sorted once: the result is the median of the largest
+    minimum, the median of the middle elements, and the smallest maximum of the three columns.
+    """
+    optimise_later()
+    one, two, middles = unsigned(unit), unsigned(2 * unit), behind(work, pitch)
+    largest, invalid, found = behind(work, 2 * pitch), behind(work, 3 * pitch), behind(work, 4 * pitch)
+    for w in range(unsigned(size) + two):
+        top, middle, bottom = how.lift(x[a + w]), how.lift(x[b + w]), how.lift(x[c + w])
+        less, more = _min(top, middle), _max(top, middle)
+        rest = _min(more, bottom)
+        work[w], middles[w], largest[w] = _min(less, rest), _max(less, rest), _max(more, bottom)
+        invalid[w] = _nan_or(_nan_or(top, middle), bottom)
+    for w in range(unsigned(size)):
+        low = _max(_max(work[w], work[w + one]), work[w + two])
+        high = _min(_min(largest[w], largest[w + one]), largest[w + two])
+        less, more = _min(middles[w], middles[w + one]), _max(middles[w], middles[w + one])
+        middle = _max(less, _min(more, middles[w + two]))
+        median = _max(_min(low, middle), _min(_max(low, middle), high))
+        found[w] = _nan_or(_nan_or(_nan_or(median, invalid[w]), invalid[w + one]), invalid[w + two])
+
+
+@looped
+def _select(work, places, x, geometry, piece, candidates, how):
+    """The offsets of the rows of the lower and the upper middle elements, and of the row of NaN.
+
+    More than half of the elements are candidates. When there are no rows left for further ones, the extremes of the
+    candidates are dropped, which cannot be the median; at last all but the middle ones are.
+    """
+    optimise_later()
+    count, size = piece.count, piece.size
+    begin, end, nan = 0, min(count, count // 2 + 2), candidates * size
+    for row in range(end):
+        places[row] = row * size
+    for w in range(unsigned(size)):
+        work[unsigned(nan) + w] = how.nothing
+    for tap in range(count):
+        row = min(tap, end - 1)
+        if tap >= end:
+            _drop_extremes(work, places, begin, end - 1, size)
+            begin += 1
+        gather_tap(work, row * size, x, tap, geometry, piece, how)
+        _record_nan(work, nan, row, size)
+    while end - begin > 2 - count % 2:
+        _drop_extremes(work, places, begin, end - 1, size)
+        begin, end = begin + 1, end - 1
+    return begin * size, max(end - 1, begin) * size, nan
+
+
+def median(how, taps):
+    """Medians; of an even number of elements, the mean of the two middle ones."""
+
+    @by_pieces
+    def median(given, geometry, piece, share):
+        optimise_later()
+        x, work, size = given.x, given.work, piece.size
+        if (piece.count == 9) & (piece.count_w == 3) & (piece.stride == 1):
+            a, b, c = tap_at(geometry, piece, 0), tap_at(geometry, piece, 3), tap_at(geometry, piece, 6)
+            unit = geometry.steps[2] * geometry.inner
+            pitch = aligned(size + 2 * unit)
+            _median_of_3x3(work, size, pitch, unit, x, a, b, c, how)
+            low, high, nan = 4 * pitch, 4 * pitch, 4 * pitch
+        else:
+            low, high, nan = _select(work, given.lines, x, geometry, piece, more_at(given.numbers, 2), how)
+        lower, upper, invalid = behind(work, low), behind(work, high), behind(work, nan)
+        for w in range(unsigned(size)):
+            is_known = (piece.count > 0) & (invalid[w] == invalid[w])
+            given.out[piece.target + w] = how.finish(how.middle(lower[w], upper[w], is_known), share, w)
+
+    return median
