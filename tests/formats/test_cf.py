@@ -129,6 +129,31 @@ def test_a_netcdf_file_and_a_store_have_the_same_coordinates(cli: Cli) -> None:
     assert y["lon_bnds"].values.tolist() == [[356.5, 360.5], [0.5, 4.5]]
 
 
+def test_unlimited_dimensions_of_a_netcdf_file_stay_unlimited(cli: Cli) -> None:
+    """The netCDF library finds them by their scales; one without values has the length 0."""
+    only = "This is a netCDF dimension but not a netCDF variable."
+    with h5py.File("x.nc", "w") as file:
+        file.create_dataset("t", data=np.arange(288.0).reshape(2, 3, 6, 8), maxshape=(None, None, 6, 8))
+        file.create_dataset("run", (0,), ">f4", maxshape=(None,)).make_scale(f"{only}         0")
+        file.create_dataset("time", data=np.arange(3.0), maxshape=(None,)).make_scale("time")
+        file.create_dataset("time_bnds", data=np.arange(3.0)[:, None] + [0, 1], maxshape=(None, 2))
+        file["time"].attrs["bounds"] = "time_bnds"
+        file["time_bnds"].dims[0].attach_scale(file["time"])
+        for name, n in (("lat", 6), ("lon", 8)):
+            file[name] = np.arange(n)
+            file[name].make_scale(name)
+        for axis, name in enumerate(("run", "time", "lat", "lon")):
+            file["t"].dims[axis].attach_scale(file[name])
+    assert cli("avg", "x.nc:/t", "-o", "y.nc", "-k", "2", "-s", "2", "-q").err == ""
+    with h5py.File("y.nc") as file:
+        assert [next(iter(axis.values())).name for axis in file["t"].dims] == ["/run", "/time", "/lat", "/lon"]
+        assert {name: each.maxshape for name, each in file.items()} == {
+            "t": (None, None, 3, 4), "run": (None,), "time": (None,), "time_bnds": (None, 2), "nv2": (2,),
+            "lat": (3,), "lon": (4,),
+        }  # fmt: skip
+        assert (file["run"].shape, file["run"].attrs["NAME"].decode()) == ((2,), f"{only}         2")
+
+
 def test_texts_beside_a_field_of_an_hdf5_file_are_kept_along_axes_that_are_not_pooled(cli: Cli) -> None:
     with h5py.File("x.nc", "w") as file:
         file["t"] = np.arange(96.0).reshape(2, 6, 8)

@@ -13,6 +13,7 @@ from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, PoolError, RequestError
 from poolcli.formats.cf import (
     MAX_BYTES,
+    NOT_A_VARIABLE,
     VARIABLE_ATTRIBUTES,
     AuxiliaryVariables,
     Variable,
@@ -179,8 +180,8 @@ class Hdf5File:
         if listed is None or len(listed) != len(dataset.header.shape):
             return
         for references, length in zip(listed, dataset.header.shape, strict=True):
-            scales = map(self._referred, references)
-            yield tuple(scale for scale in scales if scale is not None and (length,) in scale.shapes)
+            scales = [scale for scale in map(self._referred, references) if scale is not None]
+            yield tuple(scale for scale in scales if (length,) in scale.shapes or scale.is_dimension_only)
 
     def _referred(self, reference: Any) -> Dataset | None:
         """The dataset that a reference points to; None for anything but a reference into this file."""
@@ -235,6 +236,17 @@ class Dataset:
         """Its shape, of characters also that of the texts."""
         shape = self.header.shape
         return (shape, shape[:-1]) if self.is_of_characters else (shape,)
+
+    @property
+    def title(self) -> str:
+        """The NAME of a dimension scale."""
+        return decode_name(h5py.h5ds.get_scale_name(self._dataset.id))
+
+    @property
+    def is_dimension_only(self) -> bool:
+        """Whether it is a dimension of netCDF without values, whose length is wrong if the dimension is unlimited."""
+        is_plain = self.header.dtype in DTYPES and len(self.header.shape) == 1
+        return is_plain and h5py.h5ds.is_scale(self._dataset.id) and self.title.startswith(NOT_A_VARIABLE)
 
     @property
     def is_of_characters(self) -> bool:
@@ -308,6 +320,8 @@ class Dataset:
 
     def _dimensions(self, lost: list[str]) -> tuple[tuple[Dimension, ...], tuple[str, ...]]:
         """The name and scales of each axis, () if no axis has any; and a note on scales that are left out."""
+        import numpy as np
+
         room, found, long = MAX_BYTES, [], []
         axes = self._dataset.dims
         for axis, scales, length in zip(axes, self.scales or [()] * len(axes), self.header.shape, strict=True):
@@ -317,10 +331,10 @@ class Dataset:
                 if room < 0:
                     long.append(scale.name)
                     continue
-                title = decode_name(h5py.h5ds.get_scale_name(scale._dataset.id))
-                values = scale.values((length,))
-                attributes = _copyable(scale.attributes, scale.name, lost)
-                if values.shape != scale.header.shape:
+                title, attributes = scale.title, _copyable(scale.attributes, scale.name, lost)
+                only = scale.is_dimension_only
+                values = np.zeros(length, scale.header.dtype) if only else scale.values((length,))
+                if not only and values.shape != scale.header.shape:
                     attributes.pop("_Encoding", None)
                 kept[scale.name] = Scale(values, title, attributes)
             found.append(Dimension(axis.label, kept))

@@ -164,12 +164,13 @@ def _create_array(file: Any, path: str, key: str, spec: Spec, options: WriteOpti
             empty = Scale(np.zeros(spec.shape[i], ">f4"), NOT_A_VARIABLE, {})
             scales["/".join([*above, dimension.label])] = empty
         for key, scale in scales.items():
-            made = _scale(file, path, key, scale, lost)
+            scale = replace(scale, axes=(i,))
+            made = _scale(file, path, key, scale, lost, dataset)
             if made is None:
                 others.append(key)
             else:
                 axis.attach_scale(made)
-                others += _bounds(file, path, replace(scale, axes=(i,)), dataset, lost)
+                others += _bounds(file, path, scale, dataset, lost)
     for key, variable in metadata.variables.items():
         others += _variable(file, path, key, variable, dataset, lost)
         others += _bounds(file, path, variable, dataset, lost)
@@ -208,9 +209,9 @@ def _create_dataset(group: Any, name: bytes, spec: Spec) -> tuple[Any, tuple[str
     return group.create_dataset(name, spec.shape, spec.dtype, **stored), tuple(notes)
 
 
-def _scale(file: Any, path: str, key: str, scale: Scale, lost: list[str]) -> Any:
+def _scale(file: Any, path: str, key: str, scale: Scale, lost: list[str], owner: Any = None) -> Any:
     """The dataset of a dimension scale, which axes can share; None if one of that name has other values."""
-    made, is_new = _shared(file, path, key, scale, lost)
+    made, is_new = _shared(file, path, key, scale, lost, owner)
     if is_new:
         made.make_scale(
             f"{NOT_A_VARIABLE}{len(scale.values):10}" if scale.title.startswith(NOT_A_VARIABLE) else scale.title
@@ -220,7 +221,7 @@ def _scale(file: Any, path: str, key: str, scale: Scale, lost: list[str]) -> Any
 
 def _variable(file: Any, path: str, key: str, variable: Scale, owner: Any, lost: list[str]) -> list[str]:
     """Writes the dataset of a variable, with axes of its owner; its key if one of that name has other values."""
-    made, is_new = _shared(file, path, key, variable, lost)
+    made, is_new = _shared(file, path, key, variable, lost, owner)
     if is_new:
         for axis, own in zip(made.dims, variable.axes, strict=False):
             for scale in owner.dims[own].values():
@@ -244,12 +245,19 @@ def _bounds(file: Any, path: str, scale: Scale, owner: Any, lost: list[str]) -> 
     return others
 
 
-def _shared(file: Any, path: str, key: str, scale: Scale, lost: list[str]) -> tuple[Any, bool]:
-    """The dataset of a name and whether it is new, None if one of that name has other values."""
+def _shared(file: Any, path: str, key: str, scale: Scale, lost: list[str], owner: Any) -> tuple[Any, bool]:
+    """The dataset of a name and whether it is new, None if one of that name has other values.
+
+    Its axes are resizable where those of its owner are: netCDF finds unlimited dimensions by their scales.
+    """
+    import numpy as np
+
     (checked,) = array_names(path, [key])
     group, name = resolve_name(file, path, checked)
     if not group.id.links.exists(name):
-        made = group.create_dataset(name, data=scale.values)
+        grows = {i for i, axis in enumerate(scale.axes) if owner is not None and owner.maxshape[axis] is None}
+        limits = tuple(None if i in grows else n for i, n in enumerate(np.shape(scale.values)))
+        made = group.create_dataset(name, data=scale.values, maxshape=limits if grows else None)
         _add_attributes(made.attrs, scale.attributes, made.dtype, lost)
         return made, True
     if not is_hard_link(group, name):
