@@ -68,13 +68,15 @@ def pool(name: str, request: PoolOptions) -> int:
     reporter = _Reporter(request, op, found.several, found.ignored)
     try:
         seen = _run(jobs, op, settings, request, found.several, reporter)
+        _output_previews(request, settings, seen, len(jobs))
+        return reporter.finish()
     except Stopped as stop:
         if not found.several:
             raise
         done = reporter.tally.total
-        raise Stopped(stop.exit_code, f"stopped: {done} done, {len(jobs) - done} left; --resume continues") from None
-    _output_previews(request, settings, seen, len(jobs))
-    return reporter.finish()
+        left = len(jobs) - done
+        more = "; --resume continues" if left else ""
+        raise Stopped(stop.exit_code, f"stopped: {done} done, {left} left{more}") from None
 
 
 def _run(

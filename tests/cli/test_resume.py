@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from poolcli.system.signals import Stopped
 from tests.cli.folders import HALVE, MANIFEST, counts, tree, wait_for
 from tests.conftest import Cli
 from tests.profiles import sized, slow
@@ -118,6 +119,17 @@ def test_a_stopped_run_goes_on_to_the_same_bytes(stop: signal.Signals, code: int
         assert result.code == 0
         assert counts(result) != "12 done, 0 skipped, 0 failed"
         assert {n: h for n, h in tree("out").items() if not n.endswith(".part")} == clean
+
+
+def test_a_run_that_is_stopped_after_its_last_file_counts_all(
+    cli: Cli, many: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise Stopped(130, "interrupted")
+
+    monkeypatch.setattr("poolcli.report.outcome.summary_view", interrupted)
+    with pytest.raises(Stopped, match=r"^stopped: 12 done, 0 left$"):
+        cli("avg", "in", "-r", "-o", "out/", *HALVE)
 
 
 @pytest.mark.slow
