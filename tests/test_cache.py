@@ -149,7 +149,7 @@ def info(cache: Path) -> dict[str, object]:
 @pytest.mark.compiles
 def test_cache_info_names_the_kernels_and_clear_removes_them(warm: Path, tmp_path: Path) -> None:
     found = info(warm)
-    assert found["kernels"] == ["best_at-int64-largest-int64-int64", "tiles-2by2x2-int64-sum-int64-shift-bits2-int64"]
+    assert found["kernels"] == ["argmax-int64-max-int64-int64", "tiles-2by2x2-int64-sum-int64-shift-bits2-int64"]
     assert poolcli(warm, "cache", "clear").stdout.startswith("removed ")
     assert not (warm / "poolcli").exists()
     assert (info(warm)["kernels"], info(warm)["bytes"]) == ([], 0)
@@ -161,5 +161,5 @@ def test_cache_warm_compiles_what_the_usual_types_need(tmp_path: Path) -> None:
     assert poolcli(tmp_path, "cache", "warm", "-q").returncode == 0
     kernels = info(tmp_path)["kernels"]
     assert isinstance(kernels, list)
-    usual = {"slide-float32-sum-float64-byreciprocal-float32-float64", "best_at-uint8-largest-uint8-uint8"}
+    usual = {"slide-float32-sum-float64-by_reciprocal-float32-float64", "argmax-uint8-max-uint8-uint8"}
     assert usual <= set(kernels)

@@ -27,7 +27,7 @@ from poolcli import (
 from poolcli.arguments import Engine
 from poolcli.engine import prepare, run
 from poolcli.engine.choose import KernelError, choose_engine, engine_notes, with_fallback
-from poolcli.engine.compiled.geometry import Taps
+from poolcli.engine.compiled.geometry import FixedWindow
 from poolcli.engine.compiled.kernel_choice import Thresholds, choose_kernel
 from poolcli.engine.compiled.pool import _sums_fit
 from poolcli.plan.attributes import Reducer
@@ -39,31 +39,31 @@ WIDE = (1, 1, 60, 70)
 KERNELS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "overlapping": (AvgPool(3, 2, 1, 1), "slide", {}),
     "pairs": (MaxPool(2, 2), "tiles", {}),
-    "pairs of pixels": (AvgPool(2, 2), "tiles_of_pixels", {"layout": "NHWC", "shape": (1, 60, 70, 3)}),
+    "pairs of pixels": (AvgPool(2, 2), "rgb_tiles", {"layout": "NHWC", "shape": (1, 60, 70, 3)}),
     "pairs of four channels": (AvgPool(2, 2), "slide", {"layout": "NHWC", "shape": (1, 60, 70, 4)}),
     "pairs, one of which overhangs": (AvgPool(2, 2, rounding_type="ceil"), "slide", {"shape": (1, 1, 60, 71)}),
     "many rows": (AvgPool(9, 1, 4, 4), "slide_blocks", {}),
     "as many rows as do not pay": (AvgPool((8, 9), 1), "slide", {}),
-    "bins": (AdaptiveAvgPool(7), "each", {}),
+    "bins": (AdaptiveAvgPool(7), "irregular", {}),
     "areas": (AreaPool(7), "weighted_sum", {}),
     "medians": (MedianPool(3, 1, 1, 1), "median", {}),
     "deviations of short integers": (StdPool(3, 2), "exact_deviation", {"dtype": "int16"}),
     "deviations of other numbers": (StdPool(3, 2), "deviation", {"dtype": "uint32"}),
-    "areas at a whole ratio": (AreaPool((6, 7)), "each", {}),
-    "windows far longer than their input": (AvgPool((1, 9000), 1, (0, 4500), (0, 4500)), "each", {}),
-    "long runs": (AvgPool((1, 16), (1, 16)), "each", {}),
+    "areas at a whole ratio": (AreaPool((6, 7)), "irregular", {}),
+    "windows far longer than their input": (AvgPool((1, 9000), 1, (0, 4500), (0, 4500)), "irregular", {}),
+    "long runs": (AvgPool((1, 16), (1, 16)), "irregular", {}),
     "not quite long runs": (AvgPool((1, 15), (1, 15)), "slide", {}),
     "64-bit integers": (AvgPool(3, 2), "slide", {"dtype": "int64"}),
     "64-bit maxima": (MaxPool(3, 2), "slide", {"dtype": "int64"}),
-    "positions": (MaxPool(3, 2), "best_at", {"indices": True}),
+    "positions": (MaxPool(3, 2), "argmax", {"indices": True}),
     "positions in windows of a constant size": (
-        MaxPool(3, 2), "slide_at", {"indices": True, "shape": (1, 1, 1100, 1100)}
+        MaxPool(3, 2), "slide_argmax", {"indices": True, "shape": (1, 1, 1100, 1100)}
     ),
     "positions in as many rows as int32 counts": (
-        MaxPool((1, 1, 3), (1, 1, 2)), "slide_at", {"indices": True, "shape": (1, 1, 2**16 - 1, 2**15, 5)}
+        MaxPool((1, 1, 3), (1, 1, 2)), "slide_argmax", {"indices": True, "shape": (1, 1, 2**16 - 1, 2**15, 5)}
     ),
     "positions in more rows": (
-        MaxPool((1, 1, 3), (1, 1, 2)), "best_at", {"indices": True, "shape": (1, 1, 2**16, 2**15, 5)}
+        MaxPool((1, 1, 3), (1, 1, 2)), "argmax", {"indices": True, "shape": (1, 1, 2**16, 2**15, 5)}
     ),
     "small maps": (AvgPool(3, 1, 1, 1), "slide_planes", {"shape": (100, 100, 7, 7)}),
     "small maps under many rows": (AvgPool(5, 1, 2, 2), "slide_planes", {"shape": (100, 100, 7, 7)}),
@@ -77,7 +77,7 @@ KERNELS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "few small maps": (AvgPool(3, 1, 1, 1), "slide", {"shape": (10, 10, 7, 7)}),
     "small maps that shrink": (AvgPool(3, 1), "slide", {"shape": (100, 100, 7, 7)}),
     "maps with long rows": (AvgPool(3, 1, 1, 1), "slide", {"shape": (10, 10, 7, 65)}),
-    "positions in bins": (AdaptiveMaxPool(3), "best_at", {"indices": True}),
+    "positions in bins": (AdaptiveMaxPool(3), "argmax", {"indices": True}),
     "minima": (Under(MaxPool(3, 2), MINIMUM), "slide", {}),
     "powers": (Under(AvgPool(3, 2), power(3)), "slide", {}),
     "powers of 64-bit integers": (
@@ -97,13 +97,13 @@ def test_each_plan_has_its_kernel(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("kernel", "shape", "taps"),
-    [(3, (1, 1, 600, 700), Taps(3, 2, 3)), (3, WIDE, None), (5, (1, 1, 600, 700), None)],
+    [(3, (1, 1, 600, 700), FixedWindow(3, 2, 3)), (3, WIDE, None), (5, (1, 1, 600, 700), None)],
     ids=["few elements", "few windows", "many elements"],
 )
 def test_deviations_of_few_elements_have_a_kernel_for_their_size_where_there_are_many(
-    kernel: int, shape: tuple[int, ...], taps: Taps | None
+    kernel: int, shape: tuple[int, ...], taps: FixedWindow | None
 ) -> None:
-    assert choose_kernel(whole(StdPool(kernel, 2).plan(shape))).launch.taps == taps
+    assert choose_kernel(whole(StdPool(kernel, 2).plan(shape))).launch.fixed == taps
 
 
 DIVISIONS: dict[str, tuple[Any, str, str | None, list[str]]] = {

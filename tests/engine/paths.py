@@ -12,7 +12,7 @@ from math import prod
 
 from hypothesis import strategies as st
 
-from poolcli.engine.compiled.geometry import Taps
+from poolcli.engine.compiled.geometry import FixedWindow
 from poolcli.engine.compiled.kernel_choice import THRESHOLDS, Thresholds
 from poolcli.plan import Plan
 from tests.engine.poolings import ANY, LONG, ONE, SHORT, VERY_LONG, Pooling, adaptive, any_two_axes, sliding
@@ -53,11 +53,11 @@ def _is_by(kernel: int, stride: int, check: Callable[[Taken], bool] = lambda tak
 
 
 def _has(taken: Taken, kernel: int, stride: int) -> bool:
-    return taken.taps is not None and (taken.taps.kernel, taken.taps.stride) == (kernel, stride)
+    return taken.fixed is not None and (taken.fixed.kernel, taken.fixed.stride) == (kernel, stride)
 
 
 def _in_pieces(taken: Taken) -> bool:
-    return taken.across.outputs > taken.across.piece
+    return taken.windows.outputs > taken.windows.piece
 
 
 def _group(taken: Taken) -> int:
@@ -94,27 +94,27 @@ PATHS: dict[str, Path] = {
         _slides(_in_pieces), ("float32",), limits=SHORT_BUFFERS,
     ),
     "slide, dilated": Path(
-        sliding((ANY, _r(2, 4)), (_r(1, 2), ONE), (SHORT, SHORT), _r(2, 3)), _slides(lambda t: t.across.dilation > 1)
+        sliding((ANY, _r(2, 4)), (_r(1, 2), ONE), (SHORT, SHORT), _r(2, 3)), _slides(lambda t: t.windows.dilation > 1)
     ),
     "slide, windows of 5 to 15": Path(
-        sliding((_r(1, 2), _r(5, 15)), (ONE, ONE), (SHORT, SHORT)), _slides(lambda t: t.across.kernel > 4)
+        sliding((_r(1, 2), _r(5, 15)), (ONE, ONE), (SHORT, SHORT)), _slides(lambda t: t.windows.kernel > 4)
     ),
     "slide, every second of windows of odd length": Path(
-        sliding((ANY, _r(3)), (ANY, _r(2)), (SHORT, SHORT)), _slides(lambda t: t.across.stride == 2)
+        sliding((ANY, _r(3)), (ANY, _r(2)), (SHORT, SHORT)), _slides(lambda t: t.windows.stride == 2)
     ),
     "slide, every second of windows of even length": Path(
-        sliding((ANY, _r(4)), (ANY, _r(2)), (SHORT, SHORT)), _slides(lambda t: t.across.stride == 2)
+        sliding((ANY, _r(4)), (ANY, _r(2)), (SHORT, SHORT)), _slides(lambda t: t.windows.stride == 2)
     ),
     "slide, every third": Path(
-        sliding((ANY, _r(1, 5)), (ANY, _r(3)), (SHORT, SHORT)), _slides(lambda t: t.across.stride == 3)
+        sliding((ANY, _r(1, 5)), (ANY, _r(3)), (SHORT, SHORT)), _slides(lambda t: t.windows.stride == 3)
     ),
     "slide, every second of 3 channels": Path(
         sliding((ANY, _r(3, 4)), (ANY, _r(2)), (SHORT, SHORT), channels=_r(3), last=True),
-        _slides(lambda t: t.view.inner == 3 and t.across.stride == 2),
+        _slides(lambda t: t.view.inner == 3 and t.windows.stride == 2),
     ),
     "slide, every second of other channels": Path(
         sliding((ANY, _r(3, 4)), (ANY, _r(2)), (SHORT, SHORT), channels=_r(4, 5), last=True),
-        _slides(lambda t: t.view.inner > 3 and t.across.stride == 2),
+        _slides(lambda t: t.view.inner > 3 and t.windows.stride == 2),
     ),
     "slide, rows of several planes": Path(
         sliding((_r(2, 3), _r(1, 3), ANY), (ANY, ANY, ONE), (_r(0, 3), _r(0, 4), SHORT)),
@@ -159,7 +159,7 @@ PATHS: dict[str, Path] = {
     ),
     "slide_blocks by 2 over 3": Path(
         sliding((_r(9, 12), _r(3)), (ONE, _r(2)), (SHORT, SHORT)),
-        lambda t, plan: t.kernel == "slide_blocks" and t.taps == Taps(3, 2), ("float32",), limits=CONSTANT,
+        lambda t, plan: t.kernel == "slide_blocks" and t.fixed == FixedWindow(3, 2), ("float32",), limits=CONSTANT,
     ),
     "slide_planes": Path(
         st.builds(
@@ -180,7 +180,7 @@ PATHS: dict[str, Path] = {
     ),
     "tiles of 3 channels": Path(
         sliding((_r(2), _r(2)), (_r(2), _r(2)), (SHORT, SHORT), padded=False, channels=_r(3), last=True),
-        _is("tiles_of_pixels", lambda t: t.rows == {2}),
+        _is("rgb_tiles", lambda t: t.rows == {2}),
     ),
     "tiles of which rows are padding": Path(
         st.builds(
@@ -194,51 +194,52 @@ PATHS: dict[str, Path] = {
     "tiles of 1 or 3 rows of 3 channels": Path(
         sliding((_r(1), _r(2)), (ONE, _r(2)), (SHORT, SHORT), padded=False, channels=_r(3), last=True)
         | sliding((_r(3), _r(2)), (_r(1, 3), _r(2)), (SHORT, SHORT), padded=False, channels=_r(3), last=True),
-        _is("tiles_of_pixels", lambda t: t.rows != {2}),
+        _is("rgb_tiles", lambda t: t.rows != {2}),
     ),
     "tiles of 2 planes": Path(
         sliding((_r(2), _r(1), _r(2)), (ANY, ONE, _r(2)), (SHORT, _r(0, 3), SHORT), padded=False),
         _is("tiles", lambda t: t.rows == {2} and t.view.axes[0].size > 1),
     ),
-    "each, short": Path(
-        adaptive((_r(3, 9), _r(10, 14)), (_r(1, 4), _r(6, 9))), _is("each", lambda t: t.longest <= 4)
+    "irregular, short": Path(
+        adaptive((_r(3, 9), _r(10, 14)), (_r(1, 4), _r(6, 9))), _is("irregular", lambda t: t.longest <= 4)
     ),
-    "each, more outputs than inputs": Path(
-        adaptive((_r(3, 5), _r(3, 5)), (_r(2, 9), _r(7, 9))), _is("each", lambda t: t.longest <= 4)
+    "irregular, more outputs than inputs": Path(
+        adaptive((_r(3, 5), _r(3, 5)), (_r(2, 9), _r(7, 9))), _is("irregular", lambda t: t.longest <= 4)
     ),
-    "each, long": Path(
-        adaptive((_r(2, 6), _r(23, 30)), (ONE, _r(2, 4))), _is("each", lambda t: t.longest > 4 and t.rows != {1})
+    "irregular, long": Path(
+        adaptive((_r(2, 6), _r(23, 30)), (ONE, _r(2, 4))), _is("irregular", lambda t: t.longest > 4 and t.rows != {1})
     ),
-    "each, long of channels": Path(
+    "irregular, long of channels": Path(
         adaptive((_r(2, 6), _r(23, 30)), (ONE, _r(2, 4)), last=True),
-        _is("each", lambda t: t.longest > 4 and t.view.inner > 1),
+        _is("irregular", lambda t: t.longest > 4 and t.view.inner > 1),
     ),
-    "each, in place": Path(
+    "irregular, in place": Path(
         adaptive((_r(3), _r(23, 29)), (_r(3), _r(2, 4))),
-        _is("each", lambda t: t.longest > 4 and 1 in t.rows and t.view.inner == 1),
+        _is("irregular", lambda t: t.longest > 4 and 1 in t.rows and t.view.inner == 1),
     ),
-    "each, in place of channels": Path(
+    "irregular, in place of channels": Path(
         adaptive((ONE, _r(23, 29)), (ONE, _r(2, 4)), last=True),
-        _is("each", lambda t: t.longest > 4 and t.rows == {1} and t.view.inner > 1),
+        _is("irregular", lambda t: t.longest > 4 and t.rows == {1} and t.view.inner > 1),
     ),
-    "each_inner": Path(
+    "irregular_inner": Path(
         adaptive((_r(2, 6), _r(23, 30)), (ONE, _r(2, 4)), last=True, channels=_r(16, 18)),
-        _is("each_inner", lambda t: t.rows != {1}), ("float32",),
+        _is("irregular_inner", lambda t: t.rows != {1}), ("float32",),
     ),
-    "each_inner, of one row": Path(
+    "irregular_inner, of one row": Path(
         adaptive((ONE, _r(23, 29)), (ONE, _r(2, 4)), last=True, channels=_r(16, 18)),
-        _is("each_inner", lambda t: t.rows == {1}), (),
+        _is("irregular_inner", lambda t: t.rows == {1}), (),
     ),
-    "each, long windows side by side": Path(
-        sliding((_r(1, 2), _r(16, 18)), (ANY, _r(19, 20)), (SHORT, _r(0, 60))), _is("each", lambda t: t.longest > 4)
+    "irregular, long windows side by side": Path(
+        sliding((_r(1, 2), _r(16, 18)), (ANY, _r(19, 20)), (SHORT, _r(0, 60))),
+        _is("irregular", lambda t: t.longest > 4),
     ),
-    "each, far out in the padding": Path(
+    "irregular, far out in the padding": Path(
         st.builds(
             lambda n, k, pad: Pooling((1, 2, 3, n), {"kernel": (1, k), "strides": (1, 1), "pads_begin": (0, pad),
                                                      "exclude_pad": False}),
             st.integers(2, 9), st.integers(1, 3), st.integers(5000, 5010),
         ),
-        _is("each", lambda t: t.view.axes[2].windows is not None),
+        _is("irregular", lambda t: t.view.axes[2].windows is not None),
     ),
     "merged axes": Path(
         st.builds(
@@ -253,23 +254,24 @@ PATHS: dict[str, Path] = {
     "64-bit integers": Path(
         sliding((ANY, ANY), (ANY, ANY), (SHORT, SHORT)), _slides(lambda t: True), ("int64", "uint64"), ("mean",)
     ),
-    "best_at": Path(
+    "argmax": Path(
         any_two_axes(),
-        _is("best_at"), reducers=("at",),
+        _is("argmax"), reducers=("at",),
     ),
-    "slide_at by 2 over 3": Path(
-        sliding((ANY, _r(3)), (ANY, _r(2)), (SHORT, SHORT)), _is("slide_at"), ("float32",), ("at",), limits=CONSTANT
+    "slide_argmax by 2 over 3": Path(
+        sliding((ANY, _r(3)), (ANY, _r(2)), (SHORT, SHORT)), _is("slide_argmax"), ("float32",), ("at",), limits=CONSTANT
     ),
-    "slide_at by 1 over 2": Path(
-        sliding((_r(1, 9), _r(2)), (ANY, ONE), (SHORT, SHORT), _r(1, 2)), _is("slide_at"), (), ("at",), limits=CONSTANT
+    "slide_argmax by 1 over 2": Path(
+        sliding((_r(1, 9), _r(2)), (ANY, ONE), (SHORT, SHORT), _r(1, 2)),
+        _is("slide_argmax"), (), ("at",), limits=CONSTANT,
     ),
-    "slide_at of several planes and channels": Path(
+    "slide_argmax of several planes and channels": Path(
         sliding((_r(2, 3), ANY, _r(3)), (ANY, ANY, ONE), (_r(0, 2), SHORT, SHORT), last=True, channels=_r(2, 3)),
-        _is("slide_at", lambda t: t.view.inner > 1), ("float32",), ("at",), limits=CONSTANT,
+        _is("slide_argmax", lambda t: t.view.inner > 1), ("float32",), ("at",), limits=CONSTANT,
     ),
-    "best_at of every second of many channels": Path(
+    "argmax of every second of many channels": Path(
         sliding((_r(1, 2), _r(3)), (ANY, _r(2)), (SHORT, SHORT), channels=_r(16, 18), last=True),
-        _is("best_at", lambda t: t.view.inner > 1), ("float32",), ("at",), limits=CONSTANT,
+        _is("argmax", lambda t: t.view.inner > 1), ("float32",), ("at",), limits=CONSTANT,
     ),
     "slide beside planes of padding": Path(
         st.builds(
@@ -279,15 +281,15 @@ PATHS: dict[str, Path] = {
         ),
         _is_by(3, 1), ("float32",), limits=CONSTANT,
     ),
-    "best_at, of many elements in one line": Path(
-        adaptive((_r(3), _r(40, 90)), (_r(3), _r(2, 3))), _is("best_at", lambda t: 1 in t.rows), reducers=("at",)
+    "argmax, of many elements in one line": Path(
+        adaptive((_r(3), _r(40, 90)), (_r(3), _r(2, 3))), _is("argmax", lambda t: 1 in t.rows), reducers=("at",)
     ),
-    "best_at, of several planes and channels": Path(
+    "argmax, of several planes and channels": Path(
         sliding((_r(2, 3), ANY, ANY), (ANY, ANY, ANY), (_r(0, 2), SHORT, SHORT), last=True, channels=_r(2, 3)),
-        _is("best_at", lambda t: t.view.inner > 1 and t.view.axes[0].size > 1), reducers=("at",),
+        _is("argmax", lambda t: t.view.inner > 1 and t.view.axes[0].size > 1), reducers=("at",),
     ),
-    "best_at, of glued planes": Path(
+    "argmax, of glued planes": Path(
         st.builds(lambda n, h, w: Pooling((n, 3, h, w), {"output_size": (1, 1)}), *[st.integers(1, 6)] * 3),
-        lambda taken, plan: taken.kernel == "best_at" and _glued(taken, plan), reducers=("at",),
+        lambda taken, plan: taken.kernel == "argmax" and _glued(taken, plan), reducers=("at",),
     ),
 }  # fmt: skip

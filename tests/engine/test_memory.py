@@ -54,10 +54,10 @@ PLANS: dict[str, Callable[[str], Plan]] = {
     "slide": lambda dtype: AvgPool(3, 2, 1, 1).plan(SHAPE, dtype),
     "slide_blocks": lambda dtype: AvgPool((9, 3), 1, 1, 1).plan(SHAPE, dtype),
     "tiles": lambda dtype: AvgPool(2, 2).plan(SHAPE, dtype),
-    "each": lambda dtype: AdaptiveAvgPool((2, 2)).plan(SHAPE, dtype),
-    "each_inner": lambda dtype: AdaptiveAvgPool((2, 2)).plan(CHANNELS, dtype),
-    "each_inner, in place": lambda dtype: AdaptiveAvgPool((3, 2)).plan(CHANNELS, dtype),
-    "slide_at": lambda dtype: MaxPool((3, 2), 1, 1, 1, axis=2).plan(SHAPE, dtype),
+    "irregular": lambda dtype: AdaptiveAvgPool((2, 2)).plan(SHAPE, dtype),
+    "irregular_inner": lambda dtype: AdaptiveAvgPool((2, 2)).plan(CHANNELS, dtype),
+    "irregular_inner, in place": lambda dtype: AdaptiveAvgPool((3, 2)).plan(CHANNELS, dtype),
+    "slide_argmax": lambda dtype: MaxPool((3, 2), 1, 1, 1, axis=2).plan(SHAPE, dtype),
 }
 KINDS = [*((kernel, "float32") for kernel in PLANS), ("slide", "uint8"), ("tiles", "uint8")]
 
@@ -65,7 +65,7 @@ KINDS = [*((kernel, "float32") for kernel in PLANS), ("slide", "uint8"), ("tiles
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize(("kernel", "dtype"), KINDS)
 def test_no_bit_depends_on_the_order_in_memory(kernel: str, dtype: str, order: str) -> None:
-    plan, indices = PLANS[kernel](dtype), kernel == "slide_at"
+    plan, indices = PLANS[kernel](dtype), kernel == "slide_argmax"
     shape = plan.input_shape
     x = np.random.default_rng(0).standard_normal(shape) * 10.0 ** np.random.default_rng(1).integers(-9, 9, shape)
     x = ORDERS[order](x.astype(dtype) if dtype == "float32" else (x % 256).astype(dtype))
@@ -76,9 +76,9 @@ def test_no_bit_depends_on_the_order_in_memory(kernel: str, dtype: str, order: s
         run(plan, x, engine="numba", out=out)
     assert not x.flags.c_contiguous
     name, *_ = kernel.split(", ")
-    others = {"each"} if name == "each_inner" else {"slide"}  # channels that lie last are not halved
+    others = {"irregular"} if name == "irregular_inner" else {"slide"}  # channels that lie last are not halved
     assert {step.kernel for step in taken} <= {name, *others}
-    assert order != "channels last" or name != "each_inner" or {step.kernel for step in taken} == {name}
+    assert order != "channels last" or name != "irregular_inner" or {step.kernel for step in taken} == {name}
     assert found.tobytes() == out.tobytes() == expected.tobytes()
     np.testing.assert_array_equal(found_places, places)
 

@@ -109,7 +109,9 @@ def assert_both(plan: Plan, x: Any, values: Any, positions: Any) -> None:
         np.testing.assert_array_equal(positions, places)
 
 
-@pytest.mark.parametrize("kernel", ["slide", "slide_row", "slide_blocks", "tiles", "each", "slide_planes", "best_at"])
+@pytest.mark.parametrize(
+    "kernel", ["slide", "slide_row", "slide_blocks", "slide_planes", "tiles", "irregular", "argmax"]
+)
 def test_every_kernel_has_a_path(kernel: str) -> None:
     assert any(name.startswith(kernel) for name in PATHS)
 
@@ -128,5 +130,5 @@ def test_windows_are_divided_by_their_own_divisors_where_the_largest_one_comes_t
     with patch("poolcli.engine.compiled.kernel_choice.THRESHOLDS", CONSTANT), watched() as taken:
         values, positions = run(plan, x, engine="numba")
     assert [step.kernel for step in taken] == ["slide"]
-    assert taken[0].taps is not None
+    assert taken[0].fixed is not None
     assert_both(plan, x, values, positions)

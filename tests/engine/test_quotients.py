@@ -11,9 +11,9 @@ import pytest
 from numba import njit, types
 
 from poolcli.engine.compiled import finish
+from poolcli.engine.compiled.codegen import emit, loaded
+from poolcli.engine.compiled.intrinsics import KERNEL, inlined
 from poolcli.engine.compiled.launch import address
-from poolcli.engine.compiled.machine import emit, loaded
-from poolcli.engine.compiled.pointers import KERNEL, inlined
 from poolcli.engine.compiled.pool import UNUSED
 from tests.profiles import sized
 

@@ -11,7 +11,7 @@ import pytest
 
 import poolcli
 from poolcli.arguments import DTypeName, Engine
-from poolcli.engine.compiled.geometry import LINE
+from poolcli.engine.compiled.geometry import ARGMAX_BLOCK
 from tests.profiles import sized, slow
 
 pytestmark = pytest.mark.compiles
@@ -100,7 +100,7 @@ def test_bool_has_a_maximum_and_an_average_as_a_number(engine: Engine) -> None:
     assert poolcli.avg_pool(x, 2, strides=2, dtype="int8", engine=engine).tolist() == [[[0, 0]]]
 
 
-@pytest.mark.parametrize("length", [LINE, 3 * LINE + 5])
+@pytest.mark.parametrize("length", [ARGMAX_BLOCK, 3 * ARGMAX_BLOCK + 5])
 def test_the_place_of_a_maximum_is_found_in_lines_of_any_length(length: int) -> None:
     x = np.zeros((1, 1, length), np.uint8)
     for place in (0, 31, length // 2, length - 1):

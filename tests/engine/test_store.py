@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from poolcli.engine.compiled import kernel_cache as store
-from poolcli.engine.compiled.machine import Code
+from poolcli.engine.compiled.codegen import Code
 from tests.conftest import reopen_kernel_cache
 
 NAME, CODE_KEPT = "slide-of-a-test", Code("symbol", b"\n{}\x00machine code\n")

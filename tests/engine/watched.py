@@ -12,7 +12,7 @@ import numpy as np
 
 from poolcli.engine.compiled import pool as engine
 from poolcli.engine.compiled.canonical_view import CanonicalView
-from poolcli.engine.compiled.geometry import CACHE_LINE, RowWindows, Taps
+from poolcli.engine.compiled.geometry import CACHE_LINE, FixedWindow, RowWindows
 from poolcli.engine.compiled.kernel_choice import KernelSpec
 from poolcli.engine.compiled.launch import WorkArrays, address
 
@@ -22,12 +22,12 @@ class Taken:
     """What the compiled engine was seen to do: the kernel, the view that it worked on, and the numbers it was given."""
 
     kernel: str
-    taps: Taps | None
+    fixed: FixedWindow | None
     view: CanonicalView
     rest: tuple[Any, ...]
 
     @property
-    def across(self) -> RowWindows:
+    def windows(self) -> RowWindows:
         """The windows along W, of the kernels that slide."""
         return next(given for given in self.rest if isinstance(given, RowWindows))
 
@@ -49,7 +49,7 @@ def watched() -> Iterator[list[Taken]]:
     taken: list[Taken] = []
 
     def seen(spec: KernelSpec, *arguments: Any) -> None:
-        taken.append(Taken(spec.launch.kernel, spec.launch.taps, spec.view, spec.launch.params))
+        taken.append(Taken(spec.launch.kernel, spec.launch.fixed, spec.view, spec.launch.params))
         pooled(spec, *arguments)
 
     pooled = engine.run

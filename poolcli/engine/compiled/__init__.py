@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from poolcli.engine import choose
 from poolcli.engine.choose import KernelError, is_switched_off, kernel_errors
 from poolcli.engine.compiled import kernel_cache
-from poolcli.engine.compiled.machine import Kernel, LoadedKernel, loaded
+from poolcli.engine.compiled.codegen import Kernel, LoadedKernel, loaded
 from poolcli.system.lazy_imports import gc_disabled
 
 if TYPE_CHECKING:

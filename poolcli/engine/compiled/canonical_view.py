@@ -11,7 +11,7 @@ import numpy as np
 
 from poolcli.engine.call import Order
 from poolcli.engine.compiled.arithmetic import distinct_windows, kernel_dtype
-from poolcli.engine.compiled.geometry import Geometry, in_order
+from poolcli.engine.compiled.geometry import Geometry, contiguous_strides
 from poolcli.engine.rounding import Array, storable
 from poolcli.plan.plan import Plan, Region
 from poolcli.windows import AxisWindows, Cells, Sliding
@@ -155,7 +155,7 @@ class CanonicalView:
             (d.count, h.count, count),
             (d.dilation, h.dilation, w.dilation),
             (d.divisor.astype(divisor), h.divisor.astype(divisor), along_w),
-            in_order(*self.input_shape[1:]),
+            contiguous_strides(*self.input_shape[1:]),
             weights=() if h.weights is w.weights is None else (_flat_weights(h), _flat_weights(w)),
         )
 

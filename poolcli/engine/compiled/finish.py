@@ -12,8 +12,8 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from poolcli.engine.compiled.machine import fuses
-from poolcli.engine.compiled.pointers import half_even_shift, inlined
+from poolcli.engine.compiled.codegen import fuses
+from poolcli.engine.compiled.intrinsics import half_even_shift, inlined
 
 Function = Callable[..., Any]  # compiled by numba, inlined where it is called
 
@@ -155,29 +155,35 @@ def _short_bits(value, dropped, bias, least_normal, scale, infinity, nan):
 
 
 def _result_of(steps):
-    """result(total, share, w): the result of the total of element w of a row, before its root."""
+    """result(total, divisors, w): the result of the total of element w of a row, before its root."""
     kind = steps.identity.dtype.kind
     if steps.result == "by_reciprocal":
         return _pair_by_reciprocal() if kind == "c" else _by_reciprocal
     nan, bits = steps.identity.dtype.type(np.nan) if kind == "f" else 0, steps.bits
     whole = _sum_of_pair if kind == "c" else inlined(lambda total: total)
     without_divisor = {
-        "": inlined(lambda total, share, w: whole(total)),
-        "element": inlined(lambda total, share, w: total if total == total else nan),
-        "negated": inlined(lambda total, share, w: -total if total == total else nan),
-        "scaled": inlined(lambda total, share, w: (float(total) + 0.0) * share.outer_reciprocal),
-        "shift": inlined(lambda total, share, w: half_even_shift(total, bits)),
-        "times_kernel": inlined(lambda total, share, w: whole(total) / (share.outer * share.along[w]) * share.elements),
+        "": inlined(lambda total, divisors, w: whole(total)),
+        "element": inlined(lambda total, divisors, w: total if total == total else nan),
+        "negated": inlined(lambda total, divisors, w: -total if total == total else nan),
+        "scaled": inlined(lambda total, divisors, w: (float(total) + 0.0) * divisors.outer_reciprocal),
+        "shift": inlined(lambda total, divisors, w: half_even_shift(total, bits)),
+        "times_kernel": inlined(
+            lambda total, divisors, w: whole(total) / (divisors.outer * divisors.along_w[w]) * divisors.kernel_elements
+        ),
     }
     if steps.result in without_divisor:
         return without_divisor[steps.result]
     divided = _division(steps.result, kind, steps.divisor)
-    return inlined(lambda total, share, w: divided(total, share.outer * share.along[w]))
+    return inlined(lambda total, divisors, w: divided(total, divisors.outer * divisors.along_w[w]))
+
+
+def _times_kernel_by(whole):
+    return inlined(lambda total, d, w: whole(total) / (d.outer * d.along_w[w]) * d.kernel_elements)
 
 
 @inlined
-def _by_reciprocal(total, share, w):
-    divisor, reciprocal = share.outer * share.along[w], share.outer_reciprocal * share.reciprocals[w]
+def _by_reciprocal(total, divisors, w):
+    divisor, reciprocal = divisors.outer * divisors.along_w[w], divisors.outer_reciprocal * divisors.reciprocals[w]
     return quotient(float(total), divisor, reciprocal)
 
 
@@ -185,11 +191,11 @@ def _pair_by_reciprocal():
     remainder_of = remainder if fuses() else remainder_without_fma
 
     @inlined
-    def by_reciprocal(total, share, w):
+    def by_reciprocal(total, divisors, w):
         """As `to_nearest`, with one division instead of two: the quotient of the remainder alone is far from the ends
         of the range, or too small to matter.
         """
-        divisor, reciprocal = share.outer * share.along[w], share.outer_reciprocal * share.reciprocals[w]
+        divisor, reciprocal = divisors.outer * divisors.along_w[w], divisors.outer_reciprocal * divisors.reciprocals[w]
         found = total.real / divisor
         better = found + quotient(remainder_of(total.real, found, divisor) + total.imag, divisor, reciprocal)
         return better if np.isfinite(better) else found
@@ -239,7 +245,7 @@ def _root_of(degree):
 
 
 def finish_of(steps):
-    """finish(total, share, w): the output for the total of element w of an output row."""
+    """finish(total, divisors, w): the output for the total of element w of an output row."""
     result, root, store = _result_of(steps), _root_of(steps.root), steps.output.type
     write = {"float16": float16_bits, "bfloat16": bfloat16_bits}.get(steps.write, inlined(lambda value: store(value)))
-    return inlined(lambda total, share, w: write(root(result(total, share, w))))
+    return inlined(lambda total, divisors, w: write(root(result(total, divisors, w))))

@@ -1,4 +1,4 @@
-"""Where kernels read and write, as records of integers and arrays of them, and all of a record as two flat arrays."""
+"""The geometry of a kernel: shapes, strides and windows, and all of it as two flat arrays, which kernels read."""
 
 from __future__ import annotations
 
@@ -11,119 +11,135 @@ if TYPE_CHECKING:
 
     Indices = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 
+CACHE_LINE = 64  # bytes
+VECTOR_BYTES = 64
+VECTOR_ELEMENTS = 16  # a multiple of the elements of a vector register
+LANES = 8  # partial sums of a long window, which fill vectors: element i is added to sum i % LANES
+SHORT_WINDOW = 4  # elements along W; shorter windows are combined one tap of all of them at a time
+ARGMAX_BLOCK = 1 << 12  # elements that are searched at once for a maximum with its position
+
 
 class Strides(NamedTuple):
-    """How far elements lie apart: of the outer axis those that are `many` further, and neighbours; of D and of H. Along
-    W * inner they lie side by side.
+    """Strides in elements: outer index o is at (o // split) * far + (o % split) * near; `plane` is the stride along D,
+    `row` along H. Elements along W * inner are contiguous.
     """
 
-    many: int
+    split: int
     far: int
     near: int
-    deep: int
-    high: int
+    plane: int
+    row: int
 
 
-def in_order(depth: int, height: int, line: int) -> Strides:
-    """In C order."""
-    return Strides(1, depth * height * line, 0, height * line, line)
+def contiguous_strides(depth: int, height: int, width: int) -> Strides:
+    """The strides of an array in C order; `width` is that of W * inner."""
+    return Strides(1, depth * height * width, 0, height * width, width)
 
 
 class Geometry(NamedTuple):
-    """The windows of the axes D, H and W, and the arrays (outer, D, H, W * inner) that they lie in.
+    """The windows along D, H and W, and the arrays (outer, D, H, W * inner) that they are in.
 
-    Window o of an axis reads begins[o] + j * step for j < counts[o]; `input` is D, H and W * inner of what is read,
-    `output` is D and H of what is made, whose rows are of `size`. An output is divided by the product of its axes'
-    divisors. `rows` is the number of output rows, `apart` how far elements of what is read lie apart, `elements` the
-    number of those of a whole kernel where results are multiplied by it. `weights` are those of each window along H,
-    and then along W, as many for each as the longest one has elements.
+    Parameters
+    ----------
+    rows, inner
+        The numbers of output rows and of inner elements.
+    input_shape, output_shape, row_size
+        (D, H, W * inner) of the input, (D, H) of the output, and the elements of an output row.
+    starts, counts, dilations
+        Of each axis: window o has the elements starts[o] + j * dilation, j < counts[o]. Along W, starts are multiplied
+        by `inner`, and windows repeated for each inner element, only for some kernels.
+    divisors
+        Of each axis: the divisor of an output is the product of those of its windows. In kernels a pair, with the
+        reciprocals.
+    strides
+        Of the input.
+    kernel_elements
+        The number of elements of a whole kernel, if results are multiplied by it.
+    weights
+        Of the windows along H and along W: as many for each window as the longest one has elements.
     """
 
     rows: int
     inner: int
-    input: tuple[int, int, int]
-    output: tuple[int, int]
-    size: int
-    begins: Indices
+    input_shape: tuple[int, int, int]
+    output_shape: tuple[int, int]
+    row_size: int
+    starts: Indices
     counts: Indices
-    steps: tuple[int, int, int]
+    dilations: tuple[int, int, int]
     divisors: tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
-    apart: Strides
-    elements: int = 0
+    strides: Strides
+    kernel_elements: int = 0
     weights: tuple[NDArray[np.int64], ...] = ()
 
-    def reciprocals(self, of_all: bool) -> tuple[NDArray[Any], ...]:
-        """Those of the divisors; no product of them is beyond the reciprocal of the product. `of_all`: the exact one of
-        the one divisor of all outputs, a power of two, as that of the first axis.
+    def reciprocals(self, is_single: bool) -> tuple[NDArray[Any], ...]:
+        """The reciprocals of the divisors; no product of them exceeds the reciprocal of the product.
+
+        is_single: all outputs have one divisor, a power of two, whose exact reciprocal is that of the first axis.
         """
         d, h, w = self.divisors
-        if of_all:
+        if is_single:
             return 1 / (d * h[0] * w[0]), np.ones_like(h), np.ones_like(w)
         with np.errstate(divide="ignore"):
             return 1 / d, 1 / h, (1 - 2.0**-50) / w
 
-    def of_planes(self, group: int) -> Geometry:
-        """The same with the divisors of `group` whole planes, one output row after the other, as those along W."""
+    def with_planes_as_rows(self, group: int) -> Geometry:
+        """The same with the divisors of `group` planes as those along W, one output row after the other."""
         (d,), h, w = self.divisors
-        return self._replace(
-            divisors=(np.ones_like(h[:1]), np.ones_like(h), np.tile(np.outer(d * h, w).reshape(-1), group))
-        )
+        along_w = np.tile(np.outer(d * h, w).reshape(-1), group)
+        return self._replace(divisors=(np.ones_like(h[:1]), np.ones_like(h), along_w))
 
 
-VECTORS = 16  # elements that fill vectors, several at once
-LINE = 1 << 12  # elements of a line, of which the best is found at once
-SHORT = 4  # elements along W of windows that are joined one tap of all of them at a time
-LANES = 8  # sums that the elements of a longer window are added in, every eighth in one, so that they fill vectors
-CACHE_LINE = 64  # bytes
-APART = 14  # where in the flat integers those of `apart` are
-MORE = APART + 5  # where in the flat integers those begin that one kernel alone is given
-ARRAYS = MORE + 14  # where the begins follow, and then the counts
+# The layout of the integers: the scalars of the geometry, its strides, the parameters of the kernel, and the tables of
+# starts, counts and weights. The other array has the divisors and then their reciprocals, if these are needed.
+STRIDES_AT = 14
+PARAMS_AT = STRIDES_AT + 5
+TABLES_AT = PARAMS_AT + 14
 
 
-def flat(geometry: Geometry, more: tuple[Any, ...], result: str) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """All integers of a geometry and what one kernel alone is given; and all divisors, with their reciprocals where the
-    `result` of the arithmetic asks for them.
+def pack(geometry: Geometry, params: tuple[Any, ...], result: str) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """All integers of a geometry and of a kernel's own `params`, which may be tuples; and all divisors, with their
+    reciprocals if the `result` of the arithmetic needs them.
     """
-    own = [number for given in more for number in (given if isinstance(given, tuple) else (given,))]
-    sizes = geometry.begins[2].size, geometry.elements, geometry.divisors[2].size
-    rest = (geometry.size, *geometry.steps, *sizes, *geometry.apart)
-    head = [geometry.rows, geometry.inner, *geometry.input, *geometry.output, *rest, *own]
-    head += [0] * (ARRAYS - len(head))
-    inverse = geometry.reciprocals(result == "scaled") if result in ("scaled", "by_reciprocal") else ()
-    integers: list[Any] = [head, *geometry.begins, *geometry.counts, *geometry.weights]
-    return np.concatenate(integers), np.concatenate([*geometry.divisors, *inverse])
+    own = [number for param in params for number in (param if isinstance(param, tuple) else (param,))]
+    sizes = geometry.starts[2].size, geometry.kernel_elements, geometry.divisors[2].size
+    rest = (geometry.row_size, *geometry.dilations, *sizes, *geometry.strides)
+    scalars = [geometry.rows, geometry.inner, *geometry.input_shape, *geometry.output_shape, *rest, *own]
+    scalars += [0] * (TABLES_AT - len(scalars))
+    reciprocals = geometry.reciprocals(result == "scaled") if result in ("scaled", "by_reciprocal") else ()
+    integers: list[Any] = [scalars, *geometry.starts, *geometry.counts, *geometry.weights]
+    return np.concatenate(integers), np.concatenate([*geometry.divisors, *reciprocals])
 
 
 class Divisors(NamedTuple):
-    """What the sums of one output row are divided by: a number for all of them, and an array along it; the reciprocals
-    of both, and the elements of a whole kernel, where the arithmetic asks for them.
+    """The divisors of one output row: the product of those along D and H, and an array along the row; the reciprocals
+    of both, and the number of elements of a whole kernel, if the arithmetic needs them.
     """
 
     outer: Any
-    along: Any
+    along_w: Any
     outer_reciprocal: Any
     reciprocals: Any
-    elements: Any
+    kernel_elements: Any
 
 
-class Taps(NamedTuple):
-    """The size and the stride of windows along W, as constants of a kernel; the number of their rows, where it is one
-    too.
-    """
+class FixedWindow(NamedTuple):
+    """The kernel size and the stride along W as constants of a compiled kernel; for some also the number of rows."""
 
     kernel: int
     stride: int
     rows: int = 1
 
     @property
-    def pass_on(self) -> bool:
-        """Whether a window shares nothing, one element or half of its own with the next one."""
+    def shares_part(self) -> bool:
+        """Whether a window shares none, one or half of its elements with the next one."""
         return self.stride > 1 and self.kernel - self.stride in (0, 1, self.stride)
 
 
 class RowWindows(NamedTuple):
-    """Regular windows along W; rows are taken in pieces of `piece` outputs, which reach over `reach` inputs. Outputs
-    from `whole` to before `cut` have one divisor.
+    """Regular windows along W. Rows are processed in pieces of `piece` outputs, which read `reach` elements.
+
+    The outputs full_start to full_stop - 1 have the same divisor.
     """
 
     kernel: int
@@ -133,12 +149,12 @@ class RowWindows(NamedTuple):
     reach: int
     outputs: int
     piece: int
-    whole: int
-    cut: int
+    full_start: int
+    full_stop: int
 
 
 class ColumnWindows(NamedTuple):
-    """Regular windows along H, whose rows, from `pad` before the first one, are cut into `blocks` of a window's."""
+    """Regular windows along H. Rows, from `pad` before the first one, are divided into `blocks` of `kernel` rows."""
 
     kernel: int
     stride: int

@@ -18,18 +18,18 @@ from poolcli.engine.choose import largest_divisor
 from poolcli.engine.compiled.arithmetic import NO_DIVISOR, Arithmetic, arithmetic_for, kernel_dtype, without_division
 from poolcli.engine.compiled.canonical_view import CanonicalView, canonical_view
 from poolcli.engine.compiled.geometry import (
-    APART,
+    ARGMAX_BLOCK,
     CACHE_LINE,
     LANES,
-    LINE,
-    SHORT,
-    VECTORS,
+    SHORT_WINDOW,
+    STRIDES_AT,
+    VECTOR_ELEMENTS,
     ColumnWindows,
+    FixedWindow,
     Geometry,
     RowWindows,
     Strides,
-    Taps,
-    flat,
+    pack,
 )
 from poolcli.plan.plan import Region
 from poolcli.windows import ceil_div
@@ -66,17 +66,17 @@ class Thresholds(NamedTuple):
 
 
 THRESHOLDS = Thresholds()
-HALVING = Taps(2, 2, rows=2)
+HALVING = FixedWindow(2, 2, rows=2)
 RGB = 3  # inner elements
 MAX_INT32 = 2**31 - 1
 MAX_CACHED_LENGTH = 2**13  # outputs along an axis; longer tables, of about 100 bytes an output, are not cached
-REPEATED = ("each", "best_at", "mode_sort")  # kernels whose windows along W are repeated for every inner element
+REPEATED = ("irregular", "argmax", "mode_sort")  # kernels whose windows along W are repeated for every inner element
 
 
 class Launch(NamedTuple):
     """A kernel by its name, its own parameters and the number of its tasks.
 
-    `work` is the size of its work array in accumulators, `iwork` that of its work array of int32. `taps` are the
+    `work` is the size of its work array in accumulators, `iwork` that of its work array of int32. `fixed` are the
     constants of a kernel that is compiled for one window size.
     """
 
@@ -85,7 +85,7 @@ class Launch(NamedTuple):
     tasks: int
     work: int
     iwork: int = 0
-    taps: Taps | None = None
+    fixed: FixedWindow | None = None
 
 
 @dataclass(frozen=True)
@@ -105,20 +105,20 @@ class KernelSpec:
     @cached_property
     def name(self) -> str:
         """The name of the compiled kernel, which has everything that is constant in it."""
-        taps, divisor = self.launch.taps, self.arithmetic.divisor
-        size = [] if taps is None else [f"{taps.kernel}by{taps.stride}" + f"x{taps.rows}" * (taps.rows > 1)]
+        fixed, divisor = self.launch.fixed, self.arithmetic.divisor
+        size = [] if fixed is None else [f"{fixed.kernel}by{fixed.stride}" + f"x{fixed.rows}" * (fixed.rows > 1)]
         types = [self.arithmetic.output.name] + [divisor.name] * (divisor != NO_DIVISOR)
         return "-".join([self.launch.kernel, *size, self.dtype, *self.arithmetic.steps, *types])
 
     @cached_property
     def params(self) -> tuple[NDArray[np.int64], NDArray[Any]]:
         """The integers and the divisors that the kernel reads."""
-        return flat(self.geometry, self.launch.params, self.arithmetic.result)
+        return pack(self.geometry, self.launch.params, self.arithmetic.result)
 
     def params_for(self, strides: Strides) -> NDArray[np.int64]:
         """The integers for an array with these strides."""
         integers = self.params[0].copy()
-        integers[APART : APART + len(strides)] = strides
+        integers[STRIDES_AT : STRIDES_AT + len(strides)] = strides
         return integers
 
     @cached_property
@@ -169,9 +169,9 @@ def _choose(region: Region, indices: bool, order: Order | None, limits: Threshol
         launch = _sum_or_max(view, itemsize, kernel_dtype(plan.dtype).itemsize, limits)
     geometry = view.geometry(total.divisor, repeat=launch.kernel in REPEATED)
     if launch.kernel == "slide_planes":
-        geometry = geometry.of_planes(launch.params[1])
+        geometry = geometry.with_planes_as_rows(launch.params[1])
     if arithmetic.result == "times_kernel":
-        geometry = geometry._replace(elements=prod(windows.longest for windows in plan.windows))
+        geometry = geometry._replace(kernel_elements=prod(windows.longest for windows in plan.windows))
     sums_integers = arithmetic.accumulator == "sum" and not arithmetic.is_float_sum
     source = np.dtype(np.int64) if sums_integers and plan.dtype == "uint64" else kernel_dtype(plan.dtype)
     return KernelSpec(plan.dtype, view, arithmetic, source, geometry, launch)
@@ -179,24 +179,24 @@ def _choose(region: Region, indices: bool, order: Order | None, limits: Threshol
 
 def _argmax(view: CanonicalView, limits: Thresholds) -> Launch:
     """Maxima or minima with their positions."""
-    width, size, taps = view.input_shape[3], view.output_shape[3], fixed_window(view, limits)
+    width, size, fixed = view.input_shape[3], view.output_shape[3], fixed_window(view, limits)
     w = row_windows(view, limits)
-    is_strided = taps is not None and taps.stride > 1 and view.inner > 1
+    is_strided = fixed is not None and fixed.stride > 1 and view.inner > 1
     has_many_rows = prod(view.input_shape[1:3]) > MAX_INT32
     if (
         w is None
-        or taps is None
+        or fixed is None
         or is_strided
         or has_many_rows
         or prod(view.output_shape) < limits.fixed_outputs_argmax
     ):
         d, h, _ = view.axes
         in_one_row = view.inner == view.axes[2].dilation == d.full.longest == h.full.longest == 1
-        row = (min(width, LINE) if in_one_row else width) + VECTORS
-        return Launch("best_at", (), view.rows, row, iwork=0 if in_one_row else row)
+        row = (min(width, ARGMAX_BLOCK) if in_one_row else width) + VECTOR_ELEMENTS
+        return Launch("argmax", (), view.rows, row, iwork=0 if in_one_row else row)
     w = in_whole_strides(w)
-    length, padded = 2 * w.reach * view.inner + VECTORS, ceil_div(size, VECTORS) * VECTORS
-    return Launch("slide_at", (w,), view.rows, length + padded, iwork=length + 2 * padded, taps=taps)
+    length, padded = 2 * w.reach * view.inner + VECTOR_ELEMENTS, ceil_div(size, VECTOR_ELEMENTS) * VECTOR_ELEMENTS
+    return Launch("slide_argmax", (w,), view.rows, length + padded, iwork=length + 2 * padded, fixed=fixed)
 
 
 def _sum_or_max(view: CanonicalView, itemsize: int, source_itemsize: int, limits: Thresholds) -> Launch:
@@ -205,29 +205,29 @@ def _sum_or_max(view: CanonicalView, itemsize: int, source_itemsize: int, limits
     size, prefetched = view.output_shape[3], _prefetched(view, source_itemsize, limits)
     if w is None:
         return _irregular(view, limits)
-    taps = fixed_window(view, limits) if prod(view.output_shape) >= limits.fixed_outputs else None
+    fixed = fixed_window(view, limits) if prod(view.output_shape) >= limits.fixed_outputs else None
     tile = fixed_tile(view, source_itemsize, limits)
-    if tile is not None and (taps is not None or tile == HALVING) and not is_single_row(view, taps):
-        return Launch("tiles", prefetched, view.rows, size * tile.stride, taps=tile)
+    if tile is not None and (fixed is not None or tile == HALVING) and not is_single_row(view, fixed):
+        return Launch("tiles", prefetched, view.rows, size * tile.stride, fixed=tile)
     if view.inner == RGB and is_tiled(view) and w.kernel == w.stride == HALVING.kernel:
-        return Launch("tiles_of_pixels", (), view.rows, 3 * size + 2)
+        return Launch("rgb_tiles", (), view.rows, 3 * size + 2)
     buffer = limits.row_bytes if h is None else limits.block_row_bytes
     w = in_pieces(w, buffer // itemsize // view.inner)
-    w = w if taps is None else in_whole_strides(w)
+    w = w if fixed is None else in_whole_strides(w)
     pieces, length, sampled = ceil_div(w.outputs, w.piece), w.reach * view.inner, w.piece * view.inner
-    if is_single_row(view, taps):
-        return Launch("slide_row", (w,), view.rows * pieces, 0, taps=taps)
+    if is_single_row(view, fixed):
+        return Launch("slide_row", (w,), view.rows * pieces, 0, fixed=fixed)
     if h is not None:
         tasks, work = view.rows // view.axes[1].output * h.blocks * pieces, 4 * length + sampled
         work += (h.kernel + 1) * length
-        return Launch("slide_blocks", (w, h), tasks, work, taps=taps)
-    if taps is not None and is_small_plane(view, limits):
-        return _small_planes(w, taps, view, limits.group_bytes // itemsize, limits)
+        return Launch("slide_blocks", (w, h), tasks, work, fixed=fixed)
+    if fixed is not None and is_small_plane(view, limits):
+        return _small_planes(w, fixed, view, limits.group_bytes // itemsize, limits)
     waits_for_memory = prefetched[0] > 0 and not shares_rows(view, limits)
     bytes_of_group = limits.prefetched_group_bytes if waits_for_memory else limits.group_bytes
     group = max(1, bytes_of_group // itemsize // length)
     tasks, work = ceil_div(view.rows, group) * pieces, 3 * length * group + sampled
-    return Launch("slide", (w, group, *prefetched), tasks, work, taps=taps)
+    return Launch("slide", (w, group, *prefetched), tasks, work, fixed=fixed)
 
 
 def _prefetched(view: CanonicalView, itemsize: int, limits: Thresholds) -> tuple[int, int, int]:
@@ -257,16 +257,16 @@ def shares_rows(view: CanonicalView, limits: Thresholds) -> bool:
 def _irregular(view: CanonicalView, limits: Thresholds) -> Launch:
     """Sums, maxima and minima of windows that are combined one by one."""
     w = view.axes[2]
-    if view.inner >= limits.channels and w.full.longest > SHORT:
+    if view.inner >= limits.channels and w.full.longest > SHORT_WINDOW:
         reach = (w.full.longest - 1) * w.dilation + 1
-        return Launch("each_inner", (), view.rows, (LANES + reach) * view.inner)
-    return Launch("each", (w.full.longest,), view.rows, view.input_shape[3] + view.output_shape[3])
+        return Launch("irregular_inner", (), view.rows, (LANES + reach) * view.inner)
+    return Launch("irregular", (w.full.longest,), view.rows, view.input_shape[3] + view.output_shape[3])
 
 
-def is_single_row(view: CanonicalView, taps: Taps | None) -> bool:
+def is_single_row(view: CanonicalView, fixed: FixedWindow | None) -> bool:
     """Whether windows have one row, and share none, one or half of their elements with the next one."""
     d, h, _ = view.axes
-    return taps is not None and view.inner == 1 and d.full.is_single and h.full.is_single and taps.pass_on
+    return fixed is not None and view.inner == 1 and d.full.is_single and h.full.is_single and fixed.shares_part
 
 
 def is_small_plane(view: CanonicalView, limits: Thresholds) -> bool:
@@ -277,23 +277,23 @@ def is_small_plane(view: CanonicalView, limits: Thresholds) -> bool:
     return h.windows.stride == w.windows.stride == 1 and w.output == w.size <= limits.short_row
 
 
-def _small_planes(w: RowWindows, taps: Taps, view: CanonicalView, elements: int, limits: Thresholds) -> Launch:
+def _small_planes(w: RowWindows, fixed: FixedWindow, view: CanonicalView, elements: int, limits: Thresholds) -> Launch:
     """Whole planes; a task has planes of up to `elements` elements."""
     planes, size = view.outer, view.axes[1].output * view.axes[2].output
     group, row = max(1, elements // size), view.axes[2].output
     masked = min(group * size, max(1, limits.mask_elements // row) * row)
     work = group * size + 2 * w.kernel * w.dilation + 64
     params, tasks = (w, group, planes, masked), ceil_div(planes, group)
-    return Launch("slide_planes", params, tasks, work, iwork=w.kernel * masked, taps=taps)
+    return Launch("slide_planes", params, tasks, work, iwork=w.kernel * masked, fixed=fixed)
 
 
 def _mode(view: CanonicalView, itemsize: int, limits: Thresholds) -> Launch:
     """Modes: by comparing all pairs if windows are small and regular, else by sorting."""
-    elements, taps = prod(axis.full.longest for axis in view.axes), fixed_window(view, limits)
-    if taps is None or view.inner > 1 or elements > limits.mode_elements:
+    elements, fixed = prod(axis.full.longest for axis in view.axes), fixed_window(view, limits)
+    if fixed is None or view.inner > 1 or elements > limits.mode_elements:
         return Launch("mode_sort", (), view.rows, elements)
-    piece = max(VECTORS, limits.row_bytes // itemsize // (elements + 3))
-    return Launch("mode_pairs", (view.axes[2].full.longest, piece), view.rows, piece * (elements + 3), taps=taps)
+    piece = max(VECTOR_ELEMENTS, limits.row_bytes // itemsize // (elements + 3))
+    return Launch("mode_pairs", (view.axes[2].full.longest, piece), view.rows, piece * (elements + 3), fixed=fixed)
 
 
 def _statistic(view: CanonicalView, kernel: str, itemsize: int, is_integer: bool, limits: Thresholds) -> Launch:
@@ -305,30 +305,30 @@ def _statistic(view: CanonicalView, kernel: str, itemsize: int, is_integer: bool
     lines = d.full.longest * h.full.longest
     kept = lines * w.full.longest // 2 + 2  # candidates for the median, of which one is replaced at a time
     rows, own = {"exact_deviation": (8, 0), "deviation": (5, int(is_integer)), "median": (kept + 1, kept)}[kernel]
-    taps = _unrolled_window(view, lines, limits) if kernel == "deviation" and not is_integer else None
-    rows = rows if taps is None else max(rows, lines * taps.stride + 1)
+    fixed = _unrolled_window(view, lines, limits) if kernel == "deviation" and not is_integer else None
+    rows = rows if fixed is None else max(rows, lines * fixed.stride + 1)
     buffer = limits.row_bytes if kernel == "deviation" else 2 * limits.row_bytes  # the others use half of it at once
-    piece = max(1, max(VECTORS, buffer // itemsize // rows) // view.inner)
+    piece = max(1, max(VECTOR_ELEMENTS, buffer // itemsize // rows) // view.inner)
     stride = int(np.diff(w.start).max(initial=1)) if kernel == "exact_deviation" else 1
     length = min(view.input_shape[3], (piece * stride + (w.full.longest - 1) * w.dilation) * view.inner) + CACHE_LINE
-    return Launch(kernel, (w.full.longest, piece, own), view.rows, rows * length, iwork=rows, taps=taps)
+    return Launch(kernel, (w.full.longest, piece, own), view.rows, rows * length, iwork=rows, fixed=fixed)
 
 
-def _unrolled_window(view: CanonicalView, lines: int, limits: Thresholds) -> Taps | None:
+def _unrolled_window(view: CanonicalView, lines: int, limits: Thresholds) -> FixedWindow | None:
     """The constants of a kernel that unrolls all taps of a window; None if it is too large, or the output too small."""
-    taps = fixed_window(view, limits) if prod(view.output_shape) >= limits.fixed_outputs else None
-    if taps is None or lines * taps.kernel > limits.unrolled or (taps.stride > 1 and view.inner > 1):
+    fixed = fixed_window(view, limits) if prod(view.output_shape) >= limits.fixed_outputs else None
+    if fixed is None or lines * fixed.kernel > limits.unrolled or (fixed.stride > 1 and view.inner > 1):
         return None
-    return taps._replace(rows=lines)
+    return fixed._replace(rows=lines)
 
 
-def fixed_window(view: CanonicalView, limits: Thresholds) -> Taps | None:
+def fixed_window(view: CanonicalView, limits: Thresholds) -> FixedWindow | None:
     """The constants of a kernel that is compiled for one size of windows along W; None if that does not pay."""
     w = view.axes[2].windows
     if w is None or w.kernel > limits.fixed_kernel or w.stride > limits.fixed_stride:
         return None
     is_adjacent = w.stride == 1 or (w.dilation == 1 and (view.inner == 1 or view.inner >= limits.channels))
-    return Taps(w.kernel, w.stride) if is_adjacent else None
+    return FixedWindow(w.kernel, w.stride) if is_adjacent else None
 
 
 def is_tiled(view: CanonicalView) -> bool:
@@ -339,20 +339,20 @@ def is_tiled(view: CanonicalView) -> bool:
     return (w.output - 1) * w.stride + w.kernel <= w.size
 
 
-def fixed_tile(view: CanonicalView, itemsize: int, limits: Thresholds) -> Taps | None:
+def fixed_tile(view: CanonicalView, itemsize: int, limits: Thresholds) -> FixedWindow | None:
     """The constants of a kernel for small windows that do not overlap along W and have one plane, or one row of each
     plane; None otherwise.
     """
-    taps, longest = fixed_window(view, limits), [axis.full.longest for axis in view.axes]
+    fixed, longest = fixed_window(view, limits), [axis.full.longest for axis in view.axes]
     is_short = view.input_shape[3] * itemsize <= limits.prefetched_row_bytes
     largest = limits.short_tile if is_short else limits.tile
-    if taps is None or view.inner > 1 or not is_tiled(view) or min(longest[:2]) > 1 or max(longest) > largest:
+    if fixed is None or view.inner > 1 or not is_tiled(view) or min(longest[:2]) > 1 or max(longest) > largest:
         return None
-    if is_short and taps.kernel > 1 and taps.stride > limits.short_tile:
+    if is_short and fixed.kernel > 1 and fixed.stride > limits.short_tile:
         return None  # loads three and more elements apart are gathers: 2x2 with stride 3 took 1.2 to 1.35 times as long
     if view.rows < limits.few_rows and view.output_shape[3] > limits.merged_row:
         return None
-    return taps._replace(rows=max(longest[:2]))
+    return fixed._replace(rows=max(longest[:2]))
 
 
 def row_windows(view: CanonicalView, limits: Thresholds) -> RowWindows | None:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import numpy as np
 
 from poolcli.engine.call import is_exact, order_of
-from poolcli.engine.compiled.geometry import SHORT, Strides
+from poolcli.engine.compiled.geometry import SHORT_WINDOW, Strides
 from poolcli.engine.compiled.kernel_choice import THRESHOLDS, KernelSpec, choose_kernel
 from poolcli.engine.compiled.launch import run_tasks
 from poolcli.engine.rounding import Array
 from poolcli.plan.plan import Region
 
-SLIDING = {"slide", "slide_row", "slide_planes", "tiles", "tiles_of_pixels"}  # kernels with one order of additions
+SLIDING = {"slide", "slide_row", "slide_planes", "tiles", "rgb_tiles"}  # kernels with one order of additions
 COPIED_BYTES = 1 << 20  # at a time, by each thread
 
 
@@ -47,9 +47,9 @@ def _add_alike(one: KernelSpec, other: KernelSpec) -> bool:
 
 def _adds_like_irregular(spec: KernelSpec) -> bool:
     """Whether a kernel combines windows one by one and long ones in lanes, as `irregular` does for one channel."""
-    is_short = spec.view.axes[2].full.longest <= SHORT
+    is_short = spec.view.axes[2].full.longest <= SHORT_WINDOW
     kernel = spec.launch.kernel
-    return kernel == "each_inner" or (kernel == "each" and (spec.view.inner == 1 or is_short))
+    return kernel == "irregular_inner" or (kernel == "irregular" and (spec.view.inner == 1 or is_short))
 
 
 def strides_of(spec: KernelSpec, source: Array) -> Strides | None:
@@ -65,8 +65,8 @@ def strides_of(spec: KernelSpec, source: Array) -> Strides | None:
         return None
     if spec.launch.kernel == "slide_planes" and along_h != width:  # which reads a plane as one row
         return None
-    (_, far), (many, near) = [(1, 0)] * (2 - len(axes)) + axes
-    return Strides(many, far, near, along_d, along_h)
+    (_, far), (split, near) = [(1, 0)] * (2 - len(axes)) + axes
+    return Strides(split, far, near, along_d, along_h)
 
 
 def _merged(axes: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -15,7 +15,7 @@ import numpy as np
 from poolcli.engine.compiled.arithmetic import NO_DIVISOR, Arithmetic, Scalar
 from poolcli.engine.compiled.finish import Function, finish_of, round_to_odd
 from poolcli.engine.compiled.geometry import LANES
-from poolcli.engine.compiled.pointers import behind, inlined, sum_of_lanes
+from poolcli.engine.compiled.intrinsics import inlined, offset, sum_of_lanes
 
 
 class Operations(NamedTuple):
@@ -23,17 +23,17 @@ class Operations(NamedTuple):
 
     Parameters
     ----------
-    nothing
-        The accumulator of no elements: the identity of `join`.
+    identity
+        The accumulator of no elements.
     lift
         lift(element): the accumulator of one element.
-    join
-        join(a, b): their sum, maximum or minimum. NaN wins, and so does one of the two zeros.
+    combine
+        combine(a, b): their sum, maximum or minimum. NaN wins, and so does one of the two zeros.
     finish
-        finish(total, share, w): the output of the total of element w of an output row.
-    join_elements, join_totals
-        join_elements(x, first, count, step), join_totals(work, first, count, step): the join of elements, or of
-        accumulators, `step` apart.
+        finish(total, divisors, w): the output of the total of element w of an output row.
+    combine_elements, combine_accumulators
+        combine_elements(x, first, count, step), combine_accumulators(work, first, count, step): the total of `count`
+        elements, or of accumulators, `step` apart.
     beats
         beats(a, b): whether a replaces b as the maximum or minimum. NaN beats every number, and zeros are equal.
     rank
@@ -42,10 +42,10 @@ class Operations(NamedTuple):
         is_worse_zero(value): whether value is the zero that loses against the other zero.
     vote
         vote(a, b): 1 if a == b, else 0, in the type of accumulators.
-    fills_lanes
+    uses_lanes
         Whether long windows are summed in LANES partial sums, which fill vectors.
-    is_own_total
-        Whether elements can be joined from x: they are accumulators as they are, or are not summed in lanes.
+    combines_elements
+        Whether `combine_elements` is as fast as `combine_accumulators`.
     divides
         Whether outputs depend on the divisors of their windows.
     adds_bytes
@@ -58,18 +58,18 @@ class Operations(NamedTuple):
         middle(a, b, is_known): the mean of two elements (NaN unless is_known), which `finish` rounds only once.
     """
 
-    nothing: Scalar
+    identity: Scalar
     lift: Function
-    join: Function
+    combine: Function
     finish: Function
-    join_elements: Function
-    join_totals: Function
+    combine_elements: Function
+    combine_accumulators: Function
     beats: Function
     rank: Function
     is_worse_zero: Function
     vote: Function
-    fills_lanes: bool
-    is_own_total: bool
+    uses_lanes: bool
+    combines_elements: bool
     divides: bool
     adds_bytes: bool
     weight: Function
@@ -80,14 +80,14 @@ class Operations(NamedTuple):
 def operations_of(steps: Arithmetic, source: np.dtype[Any]) -> Operations:
     """The operations for elements that kernels see as `source`."""
     kind: Any = type(steps.identity)
-    lift, join, is_converted = _lift(steps), _join(steps), bool(steps.read or steps.term)
+    lift, combine, is_converted = _lift(steps), _combine(steps), bool(steps.read or steps.term)
     return Operations(
         steps.identity,
         lift,
-        join,
+        combine,
         finish_of(steps),
-        _run_over(lift, join, steps, steps.is_float_sum and not is_converted and source.kind == "f"),
-        _run_over(_unchanged, join, steps, steps.is_float_sum),
+        _run_of(lift, combine, steps, steps.is_float_sum and not is_converted and source.kind == "f"),
+        _run_of(_unchanged, combine, steps, steps.is_float_sum),
         _beats(steps),
         _rank(steps),
         _is_worse_zero(steps),
@@ -141,10 +141,10 @@ def _lift(steps):
     return inlined(lambda raw: kind(term(read(raw))))
 
 
-def _join(steps):
+def _combine(steps):
     if steps.accumulator == "float_min":
         return _float_min(steps.identity)
-    joins = {
+    functions = {
         "sum": inlined(lambda a, b: a + b),
         "sum_with_error": _two_sum,
         "max": inlined(lambda a, b: a if a > b else b),
@@ -152,7 +152,7 @@ def _join(steps):
         "exact_deviation": inlined(lambda a, b: a + b),
         **dict.fromkeys(("mode", "deviation", "median")),  # which combine no accumulators
     }
-    return joins[steps.accumulator]
+    return functions[steps.accumulator]
 
 
 def _float_min(identity):
@@ -243,8 +243,8 @@ def _middle(steps):
     return of_floats if is_float or steps.output.kind == "f" or steps.write else of_integers
 
 
-def _run_over(take, join, steps, uses_lanes):
-    """join_run(values, first, count, step): the join of `count` values, `step` apart, which `take` converts.
+def _run_of(convert, combine, steps, uses_lanes):
+    """run(values, first, count, step): the total of `count` values, `step` apart, which `convert` makes accumulators.
 
     If `uses_lanes`, neighbours are summed in LANES partial sums. Inlined, because calls took a tenth longer (means of
     7x7 windows).
@@ -255,7 +255,7 @@ def _run_over(take, join, steps, uses_lanes):
     def in_turn(values, first, count, step):
         total = identity
         for i in range(count):
-            total = join(total, take(values[np.uint64(first + i * step)]))
+            total = combine(total, convert(values[np.uint64(first + i * step)]))
         return total
 
     if not uses_lanes:
@@ -265,9 +265,9 @@ def _run_over(take, join, steps, uses_lanes):
     def in_lanes(values, first, count, step):
         if step > 1:
             return in_turn(values, first, count, step)
-        total, done = sum_of_lanes(behind(values, first), count // LANES), count // LANES * LANES
+        total, done = sum_of_lanes(offset(values, first), count // LANES), count // LANES * LANES
         for i in range(np.uint64(first + done), np.uint64(first + count)):
-            total += take(values[i])
+            total += convert(values[i])
         return total
 
     return in_lanes

@@ -2,7 +2,7 @@
 
 A task is one output row (outer, d, h), a group of rows, a piece of a row, or a block of rows. The rows of a window are
 combined in a row buffer first, which is contiguous and vectorises for any number of inner elements; then the windows
-are computed along the buffer. How elements are combined is up to the arithmetic (`how`), where they are to the
+are computed along the buffer. How elements are combined is up to the arithmetic (`ops`), where they are to the
 `geometry`. Every output is computed inside one task and in the same order of operations wherever it is, so the bits do
 not depend on threads or on how tasks are divided.
 
@@ -22,19 +22,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import from_dtype, njit, types
 
-from poolcli.engine.compiled.kernels.best import best_at, slide_at
+from poolcli.engine.compiled.codegen import Code, emit
+from poolcli.engine.compiled.intrinsics import KERNEL
+from poolcli.engine.compiled.kernels.argmax import argmax, slide_argmax
 from poolcli.engine.compiled.kernels.deviation import deviation, exact_deviation
-from poolcli.engine.compiled.kernels.each import each, each_inner
+from poolcli.engine.compiled.kernels.irregular import irregular, irregular_inner
 from poolcli.engine.compiled.kernels.median import median
 from poolcli.engine.compiled.kernels.mode import mode_pairs, mode_sort
 from poolcli.engine.compiled.kernels.single_row import slide_row
 from poolcli.engine.compiled.kernels.slide import slide, slide_blocks
 from poolcli.engine.compiled.kernels.small_planes import slide_planes
-from poolcli.engine.compiled.kernels.tiles import tiles, tiles_of_pixels
+from poolcli.engine.compiled.kernels.tiles import rgb_tiles, tiles
 from poolcli.engine.compiled.kernels.weighted import weighted_sum
-from poolcli.engine.compiled.machine import Code, emit
 from poolcli.engine.compiled.operations import operations_of
-from poolcli.engine.compiled.pointers import KERNEL
 
 if TYPE_CHECKING:
     from poolcli.engine.compiled.kernel_choice import KernelSpec
@@ -46,11 +46,11 @@ MAKERS: tuple[Callable[..., Any], ...] = (
     slide_planes,
     slide_row,
     tiles,
-    tiles_of_pixels,
-    each,
-    each_inner,
-    best_at,
-    slide_at,
+    rgb_tiles,
+    irregular,
+    irregular_inner,
+    argmax,
+    slide_argmax,
     mode_sort,
     mode_pairs,
     weighted_sum,
@@ -61,7 +61,7 @@ MAKERS: tuple[Callable[..., Any], ...] = (
 KERNELS = {make.__name__: make for make in MAKERS}
 # Vectors of 512 bits, which LLVM avoids by default, take up to a third less time in these kernels if rows are long.
 # Kernels in which LLVM chooses the order of additions are not among them: their bits would change.
-WIDE = {"slide", "slide_row", "slide_planes", "slide_at", "tiles", "exact_deviation", "deviation", "median"}
+WIDE = {"slide", "slide_row", "slide_planes", "slide_argmax", "tiles", "exact_deviation", "deviation", "median"}
 STRIDED = {"slide", "slide_blocks", "tiles"}  # load elements a stride apart
 
 
@@ -73,6 +73,6 @@ def build(spec: KernelSpec) -> Code:
     positions, iwork = types.CPointer(types.int64), types.CPointer(types.int32)
     signature = types.void(x, out, positions, work, iwork, positions, divisors, types.int64, types.int64)
     make, operations = KERNELS[launch.kernel], operations_of(arithmetic, spec.source)
-    compiled = njit(signature, **KERNEL)(make(operations, launch.taps))
-    stride = launch.taps.stride if launch.taps and launch.kernel in STRIDED else 1
+    compiled = njit(signature, **KERNEL)(make(operations, launch.fixed))
+    stride = launch.fixed.stride if launch.fixed and launch.kernel in STRIDED else 1
     return emit(compiled.inspect_llvm(compiled.signatures[0]), wide=launch.kernel in WIDE, stride=stride)

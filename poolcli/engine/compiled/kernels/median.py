@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from poolcli.engine.compiled.intrinsics import inlined, looped, offset, optimise_later, param_at
 from poolcli.engine.compiled.kernels.pieces import aligned, by_pieces, gather_tap, tap_at
 from poolcli.engine.compiled.kernels.rows import unsigned
-from poolcli.engine.compiled.pointers import behind, inlined, looped, more_at, optimise_later
 
 
 @inlined
@@ -26,7 +26,7 @@ def _nan_or(a, b):
 def _exchange(work, a, b, size):
     """Sort each pair of elements of the rows at `a` and `b`: the smaller one goes to row `a`."""
     optimise_later()
-    low, high = behind(work, a), behind(work, b)
+    low, high = offset(work, a), offset(work, b)
     for w in range(unsigned(size)):
         low[w], high[w] = _min(low[w], high[w]), _max(low[w], high[w])
 
@@ -35,7 +35,7 @@ def _exchange(work, a, b, size):
 def _clamp(work, first, low, high, last, size):
     """Clamp the row at `low` by the row `first` from below, and that at `high`, which may be the same, by `last`."""
     optimise_later()
-    smallest, smaller, larger, largest = behind(work, first), behind(work, low), behind(work, high), behind(work, last)
+    smallest, smaller, larger, largest = offset(work, first), offset(work, low), offset(work, high), offset(work, last)
     for w in range(unsigned(size)):
         smaller[w] = _max(smallest[w], smaller[w])
     for w in range(unsigned(size)):
@@ -68,15 +68,15 @@ def _record_nan(work, nan, row, size):
 
 
 @looped
-def _median_of_3x3(work, size, pitch, unit, x, a, b, c, how):
+def _median_of_3x3(work, size, pitch, unit, x, a, b, c, ops):
     """Medians of 3x3 windows, in row 4 of `work`. Columns are sorted once: the result is the median of the largest
     minimum, the median of the middle elements, and the smallest maximum of the three columns.
     """
     optimise_later()
-    one, two, middles = unsigned(unit), unsigned(2 * unit), behind(work, pitch)
-    largest, invalid, found = behind(work, 2 * pitch), behind(work, 3 * pitch), behind(work, 4 * pitch)
+    one, two, middles = unsigned(unit), unsigned(2 * unit), offset(work, pitch)
+    largest, invalid, found = offset(work, 2 * pitch), offset(work, 3 * pitch), offset(work, 4 * pitch)
     for w in range(unsigned(size) + two):
-        top, middle, bottom = how.lift(x[a + w]), how.lift(x[b + w]), how.lift(x[c + w])
+        top, middle, bottom = ops.lift(x[a + w]), ops.lift(x[b + w]), ops.lift(x[c + w])
         less, more = _min(top, middle), _max(top, middle)
         rest = _min(more, bottom)
         work[w], middles[w], largest[w] = _min(less, rest), _max(less, rest), _max(more, bottom)
@@ -91,7 +91,7 @@ def _median_of_3x3(work, size, pitch, unit, x, a, b, c, how):
 
 
 @looped
-def _select(work, places, x, geometry, piece, candidates, how):
+def _select(work, places, x, geometry, piece, candidates, ops):
     """The offsets of the rows of the lower and the upper middle elements, and of the row of NaN.
 
     More than half of the elements are candidates. When there are no rows left for further ones, the extremes of the
@@ -103,13 +103,13 @@ def _select(work, places, x, geometry, piece, candidates, how):
     for row in range(end):
         places[row] = row * size
     for w in range(unsigned(size)):
-        work[unsigned(nan) + w] = how.nothing
+        work[unsigned(nan) + w] = ops.identity
     for tap in range(count):
         row = min(tap, end - 1)
         if tap >= end:
             _drop_extremes(work, places, begin, end - 1, size)
             begin += 1
-        gather_tap(work, row * size, x, tap, geometry, piece, how)
+        gather_tap(work, row * size, x, tap, geometry, piece, ops)
         _record_nan(work, nan, row, size)
     while end - begin > 2 - count % 2:
         _drop_extremes(work, places, begin, end - 1, size)
@@ -117,24 +117,24 @@ def _select(work, places, x, geometry, piece, candidates, how):
     return begin * size, max(end - 1, begin) * size, nan
 
 
-def median(how, taps):
+def median(ops, fixed):
     """Medians; of an even number of elements, the mean of the two middle ones."""
 
     @by_pieces
-    def median(given, geometry, piece, share):
+    def median(args, geometry, piece, divisors):
         optimise_later()
-        x, work, size = given.x, given.work, piece.size
+        x, work, size = args.x, args.work, piece.size
         if (piece.count == 9) & (piece.count_w == 3) & (piece.stride == 1):
             a, b, c = tap_at(geometry, piece, 0), tap_at(geometry, piece, 3), tap_at(geometry, piece, 6)
-            unit = geometry.steps[2] * geometry.inner
+            unit = geometry.dilations[2] * geometry.inner
             pitch = aligned(size + 2 * unit)
-            _median_of_3x3(work, size, pitch, unit, x, a, b, c, how)
+            _median_of_3x3(work, size, pitch, unit, x, a, b, c, ops)
             low, high, nan = 4 * pitch, 4 * pitch, 4 * pitch
         else:
-            low, high, nan = _select(work, given.lines, x, geometry, piece, more_at(given.numbers, 2), how)
-        lower, upper, invalid = behind(work, low), behind(work, high), behind(work, nan)
+            low, high, nan = _select(work, args.iwork, x, geometry, piece, param_at(args.params, 2), ops)
+        lower, upper, invalid = offset(work, low), offset(work, high), offset(work, nan)
         for w in range(unsigned(size)):
             is_known = (piece.count > 0) & (invalid[w] == invalid[w])
-            given.out[piece.target + w] = how.finish(how.middle(lower[w], upper[w], is_known), share, w)
+            args.out[piece.target + w] = ops.finish(ops.middle(lower[w], upper[w], is_known), divisors, w)
 
     return median

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from poolcli.engine.compiled.intrinsics import looped, offset, optimise_later
 from poolcli.engine.compiled.kernels.pieces import by_pieces, gather, tap_at
-from poolcli.engine.compiled.kernels.rows import begin_at, by_rows, steps_in, unsigned
-from poolcli.engine.compiled.pointers import behind, looped, optimise_later
+from poolcli.engine.compiled.kernels.rows import by_rows, row_offset, unsigned, window_strides
 
 
 @looped
@@ -68,8 +68,8 @@ def _mode_of_run(run, count):
 def _mode_at(run, x, geometry, o, d, h, begin, columns):
     """The mode of one window, whose elements are copied to `run`; along W it has `columns` of them, from `begin` on."""
     optimise_later()
-    (count_d, count_h, _), step, count = geometry.counts, geometry.steps[2] * geometry.inner, 0
-    (deep, high), first = steps_in(geometry), begin_at(geometry, o, d, h) + begin
+    (count_d, count_h, _), step, count = geometry.counts, geometry.dilations[2] * geometry.inner, 0
+    (deep, high), first = window_strides(geometry), row_offset(geometry, o, d, h) + begin
     for i in range(count_d[d]):
         for j in range(count_h[h]):
             at = first + i * deep + j * high
@@ -79,54 +79,54 @@ def _mode_at(run, x, geometry, o, d, h, begin, columns):
     return _mode_of_run(run, count)
 
 
-def mode_sort(how, taps):
+def mode_sort(ops, fixed):
     """Windows of any position and size, one by one; windows along W are repeated for every inner element."""
 
     @by_rows
-    def row(given, geometry, t, o, d, h, share):
+    def row(args, geometry, t, o, d, h, divisors):
         optimise_later()
-        begin, count = geometry.begins[2], geometry.counts[2]
-        for w in range(geometry.size):
-            found = _mode_at(given.work, given.x, geometry, o, d, h, begin[w], count[w])
-            given.out[t * geometry.size + w] = how.finish(found, share, w)
+        begin, count = geometry.starts[2], geometry.counts[2]
+        for w in range(geometry.row_size):
+            found = _mode_at(args.work, args.x, geometry, o, d, h, begin[w], count[w])
+            args.out[t * geometry.row_size + w] = ops.finish(found, divisors, w)
 
     return row
 
 
 @looped
-def _count_votes(work, votes, i, rows, size, how):
+def _count_votes(work, votes, i, rows, size, ops):
     """For each element of row i, how many of the later rows have the same value; four rows in one pass."""
     optimise_later()
     n, own, j = unsigned(size), unsigned(i * size), i + 1
     for w in range(n):
-        votes[w] = how.nothing
+        votes[w] = ops.identity
     while j + 4 <= rows:
         a, b = unsigned(j * size), unsigned((j + 1) * size)
         c, e = unsigned((j + 2) * size), unsigned((j + 3) * size)
         for w in range(n):
-            one, two = how.vote(work[a + w], work[own + w]), how.vote(work[b + w], work[own + w])
-            three, four = how.vote(work[c + w], work[own + w]), how.vote(work[e + w], work[own + w])
+            one, two = ops.vote(work[a + w], work[own + w]), ops.vote(work[b + w], work[own + w])
+            three, four = ops.vote(work[c + w], work[own + w]), ops.vote(work[e + w], work[own + w])
             votes[w] += (one + two) + (three + four)
         j += 4
     while j < rows:
         a = unsigned(j * size)
         for w in range(n):
-            votes[w] += how.vote(work[a + w], work[own + w])
+            votes[w] += ops.vote(work[a + w], work[own + w])
         j += 1
 
 
 @looped
-def _elect(work, rows, size, how):
+def _elect(work, rows, size, ops):
     """The mode of each column of `rows` rows: the pointer to them.
 
     The first of equal values has the most votes, because each is compared with later ones only.
     """
     optimise_later()
     n = unsigned(size)
-    votes = behind(work, rows * size)
-    best, most = behind(votes, size), behind(votes, 2 * size)
+    votes = offset(work, rows * size)
+    best, most = offset(votes, size), offset(votes, 2 * size)
     for i in range(rows):
-        _count_votes(work, votes, i, rows, size, how)
+        _count_votes(work, votes, i, rows, size, ops)
         own = unsigned(i * size)
         for w in range(n):
             value = work[own + w]
@@ -135,22 +135,22 @@ def _elect(work, rows, size, how):
     return best
 
 
-def mode_pairs(how, taps):
+def mode_pairs(ops, fixed):
     """Small windows of constant size along W: all pairs of elements are compared, for all windows of a piece."""
 
     @by_pieces
-    def mode_pairs(given, geometry, piece, share):
+    def mode_pairs(args, geometry, piece, divisors):
         optimise_later()
-        work, begin = given.work, geometry.begins[2][piece.first]
+        work, begin = args.work, geometry.starts[2][piece.first]
         if piece.columns > 1:
             for tap in range(piece.count):
                 at = tap_at(geometry, piece, tap)  # a constant stride takes half the time here
-                gather(work, tap * piece.size, given.x, at, piece.columns, taps.stride, 1, how)
-            best = _elect(work, piece.count, piece.size, how)
+                gather(work, tap * piece.size, args.x, at, piece.columns, fixed.stride, 1, ops)
+            best = _elect(work, piece.count, piece.size, ops)
             for w in range(unsigned(piece.size)):
-                given.out[piece.target + w] = how.finish(best[w], share, w)
+                args.out[piece.target + w] = ops.finish(best[w], divisors, w)
         else:
-            found = _mode_at(work, given.x, geometry, piece.o, piece.d, piece.h, begin, piece.count_w)
-            given.out[piece.target] = how.finish(found, share, 0)
+            found = _mode_at(work, args.x, geometry, piece.o, piece.d, piece.h, begin, piece.count_w)
+            args.out[piece.target] = ops.finish(found, divisors, 0)
 
     return mode_pairs

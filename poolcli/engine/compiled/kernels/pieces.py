@@ -7,16 +7,16 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from poolcli.engine.compiled.geometry import CACHE_LINE
-from poolcli.engine.compiled.kernels.rows import Given, line_at, row_after, row_of, unsigned
-from poolcli.engine.compiled.pointers import (
-    geometry_at,
+from poolcli.engine.compiled.intrinsics import (
+    assume_no_alias,
+    divisors_at,
     inlined,
+    load_geometry,
     looped,
-    more_at,
     optimise_later,
-    pointers_are_distinct,
-    share_at,
+    param_at,
 )
+from poolcli.engine.compiled.kernels.rows import Arguments, line_offset, next_row, row_index, unsigned
 
 
 class Piece(NamedTuple):
@@ -39,35 +39,38 @@ class Piece(NamedTuple):
 
 
 def by_pieces(compute):
-    """The kernel whose tasks are output rows, in pieces that compute(given, geometry, piece, share) pools.
+    """The kernel whose tasks are output rows, in pieces that compute(args, geometry, piece, divisors) pools.
 
     Its first two parameters are the elements of the longest window along W, and the windows of a piece.
     """
     pool_piece = looped(compute)
 
-    def kernel(x, out, where, work, lines, numbers, divisors, first_task, last_task):
-        pointers_are_distinct()
+    def kernel(x, out, positions, work, iwork, params, divisor_table, first_task, last_task):
+        assume_no_alias()
         optimise_later()
-        given, geometry = Given(x, out, where, work, lines, numbers), geometry_at(numbers, divisors)
+        args, geometry = Arguments(x, out, positions, work, iwork, params), load_geometry(params, divisor_table)
         longest, most, inner, (count_d, count_h, count_w) = (
-            more_at(numbers, 0),
-            more_at(numbers, 1),
+            param_at(params, 0),
+            param_at(params, 1),
             geometry.inner,
             geometry.counts,
         )
-        columns = geometry.size // inner
+        columns = geometry.row_size // inner
         low, high = _whole_windows(geometry, columns, longest)
-        begin_w, (o, d, h) = geometry.begins[2], row_of(first_task, geometry.output)
+        begin_w, (o, d, h) = geometry.starts[2], row_index(first_task, geometry.output_shape)
         for t in range(first_task, last_task):
-            share, first = share_at(geometry, d, h), 0
+            divisors, first = divisors_at(geometry, d, h), 0
             while first < columns:
                 many = min(most, high - first) if (low <= first) & (first < high) else 1
                 stride = begin_w[first + 1] - begin_w[first] if many > 1 else 1
-                target, count = unsigned(t * geometry.size + first * inner), count_d[d] * count_h[h] * count_w[first]
+                target, count = (
+                    unsigned(t * geometry.row_size + first * inner),
+                    count_d[d] * count_h[h] * count_w[first],
+                )
                 piece = Piece(o, d, h, first, many, stride, many * inner, target, count, count_w[first])
-                pool_piece(given, geometry, piece, share)
+                pool_piece(args, geometry, piece, divisors)
                 first += many
-            o, d, h = row_after(o, d, h, geometry.output)
+            o, d, h = next_row(o, d, h, geometry.output_shape)
 
     return kernel
 
@@ -79,7 +82,7 @@ def _whole_windows(geometry, columns, longest):
     Windows that reach over both ends of the input may have fewer elements than those beside them.
     """
     optimise_later()
-    count, begin, low = geometry.counts[2], geometry.begins[2], 0
+    count, begin, low = geometry.counts[2], geometry.starts[2], 0
     while low < columns and count[low] < longest:
         low += 1
     high = low + 1
@@ -91,27 +94,27 @@ def _whole_windows(geometry, columns, longest):
 
 
 @looped
-def gather(work, to, source, at, columns, stride, inner, how):
+def gather(work, to, source, at, columns, stride, inner, ops):
     """Copy one element of each of `columns` windows, `stride` apart, with all inner elements, to a row of `work`."""
     optimise_later()
     to, at, step = unsigned(to), unsigned(at), unsigned(stride * inner)
     if stride == 1:
         for w in range(unsigned(columns * inner)):
-            work[to + w] = how.lift(source[at + w])
+            work[to + w] = ops.lift(source[at + w])
     elif inner == 1:
         for w in range(unsigned(columns)):
-            work[to + w] = how.lift(source[at + w * step])
+            work[to + w] = ops.lift(source[at + w * step])
     else:
         n = unsigned(inner)
         for w in range(unsigned(columns)):
             for c in range(n):
-                work[to + w * n + c] = how.lift(source[at + w * step + c])
+                work[to + w * n + c] = ops.lift(source[at + w * step + c])
 
 
 @inlined
-def gather_tap(work, to, x, tap, geometry, piece, how):
+def gather_tap(work, to, x, tap, geometry, piece, ops):
     """Copy the element `tap` of every window of a piece to a row of `work`."""
-    gather(work, to, x, tap_at(geometry, piece, tap), piece.columns, piece.stride, geometry.inner, how)
+    gather(work, to, x, tap_at(geometry, piece, tap), piece.columns, piece.stride, geometry.inner, ops)
 
 
 @inlined
@@ -119,8 +122,8 @@ def tap_at(geometry, piece, tap):
     """The position in x of the element `tap` of the first window of a piece."""
     along = piece.count_w
     line = tap // along
-    beside = geometry.begins[2][piece.first] + (tap - line * along) * geometry.steps[2]
-    return line_at(geometry, piece.o, piece.d, piece.h, line) + unsigned(beside * geometry.inner)
+    beside = geometry.starts[2][piece.first] + (tap - line * along) * geometry.dilations[2]
+    return line_offset(geometry, piece.o, piece.d, piece.h, line) + unsigned(beside * geometry.inner)
 
 
 @inlined

@@ -1,5 +1,6 @@
-"""Windows that slide: rows are joined in the row buffer of a task, and windows taken along it: of any size in passes,
-of a constant size in one go.
+"""Regular windows: rows are combined in a row buffer, and then windows along it (a vertical and a horizontal pass).
+
+Windows of any size are combined in log2(kernel) passes, those of a small constant size by one unrolled loop.
 """
 
 from __future__ import annotations
@@ -7,66 +8,66 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from poolcli.engine.compiled.geometry import Taps
-from poolcli.engine.compiled.kernels.rows import (
-    begin_at,
-    fill,
-    finish_row,
-    join_row,
-    join_rows,
-    join_three,
-    join_two,
-    plane_at,
-    prefetch_lines,
-    row_after,
-    row_of,
-    sample,
-    side_by_side,
-    steps_in,
-    unsigned,
-    window_of,
-)
-from poolcli.engine.compiled.kernels.tiles import VECTOR
-from poolcli.engine.compiled.machine import uses_gathers
-from poolcli.engine.compiled.pointers import (
-    across_at,
-    behind,
-    down_at,
-    geometry_at,
+from poolcli.engine.compiled.codegen import uses_gathers
+from poolcli.engine.compiled.geometry import VECTOR_BYTES, FixedWindow
+from poolcli.engine.compiled.intrinsics import (
+    assume_no_alias,
+    column_windows_at,
+    divisors_at,
     inlined,
+    load_geometry,
     looped,
-    more_at,
+    offset,
     optimise_later,
-    pointers_are_distinct,
-    share_at,
+    param_at,
+    row_windows_at,
+)
+from poolcli.engine.compiled.kernels.rows import (
+    combine_row,
+    combine_rows,
+    combine_three,
+    combine_two,
+    deinterleave,
+    fill_identity,
+    finish_row,
+    next_row,
+    plane_offset,
+    prefetch_lines,
+    row_index,
+    row_offset,
+    subsample,
+    unrolled,
+    unsigned,
+    window_strides,
 )
 
 
-class Along(NamedTuple):
-    """How windows along rows are taken: `prepare` works on all rows of the buffer, `write` makes a row of `out` of one.
+class HorizontalPass(NamedTuple):
+    """How windows along a row are combined, in two steps.
 
-    prepare(work, length, across, inner, how), for rows of `length` totals together, returns the numbers `found` that
-    write(out, at, size, work, begin, length, found, across, inner, share, first, how) needs; its row begins at `begin`.
+    prepare(work, length, windows, inner, ops) processes the rows of a task, `length` accumulators in all; its result is
+    `found` of write(out, at, size, work, begin, length, found, windows, inner, divisors, first, ops), which computes an
+    output row from the row at `begin`.
     """
 
     prepare: Callable[..., Any]
     write: Callable[..., Any]
 
 
-def along(how: Any, taps: Taps | None) -> Along:
-    """For windows of that size and stride, or for any."""
-    if taps is None:
-        return _in_passes
-    return _in_one_go(taps.kernel, taps.stride, unsigned(VECTOR // how.nothing.dtype.itemsize))
+def horizontal_pass(ops: Any, fixed: FixedWindow | None) -> HorizontalPass:
+    """The pass for a constant window, or for any (None)."""
+    if fixed is None:
+        return _doubling_passes
+    return _unrolled_pass(fixed.kernel, fixed.stride, unsigned(VECTOR_BYTES // ops.identity.dtype.itemsize))
 
 
 @looped
-def windows_by_passes(work, length, taps, unit, whole, how):
-    """The join of `taps` elements, `unit` apart, from every position of the row at 0 of `work`.
+def combine_windows(work, length, taps, unit, whole, ops):
+    """Combine `taps` elements, `unit` apart, from every position of the first row of `work`.
 
-    Windows of m taps give those of 2m (two of them) and of 2m + 1 (and one tap), so k taps cost log2(k) passes,
-    through the two buffers behind the row. Unless `whole`, the last pass is left to the caller: returned are the
-    number of terms that it joins and where they are.
+    Two windows of m taps give one of 2m, and with another tap one of 2m + 1, so k taps take log2(k) passes, which
+    alternate between the two buffers after the row. Unless `whole`, the last pass is left to the caller: returned are
+    the number of terms that it combines, and their positions.
     """
     optimise_later()
     bit, done, source = 1, 1, 0
@@ -77,99 +78,102 @@ def windows_by_passes(work, length, taps, unit, whole, how):
         bit //= 2
         shift, spare = done * unit, 2 * length if source == length else length
         if taps & bit:
-            join_three(work, spare, source, source + shift, 2 * shift, length - 2 * shift, how)
+            combine_three(work, spare, source, source + shift, 2 * shift, length - 2 * shift, ops)
         else:
-            join_two(work, spare, source, source + shift, length - 2 * shift + unit, how)
+            combine_two(work, spare, source, source + shift, length - 2 * shift + unit, ops)
         source, done = spare, 2 * done + (taps & bit != 0)
     terms = 1 if whole else min(taps, 2 + taps % 2)
     return terms, source, source + done * unit, 2 * done * unit
 
 
 @inlined
-def _prepare(work, length, across, inner, how):
-    """Windows that are sampled are joined at every position before: leaving the last pass to sampling saved nothing."""
-    return windows_by_passes(work, length, across.kernel, across.dilation * inner, across.stride > 1, how)
+def _prepare(work, length, windows, inner, ops):
+    """Strided windows are combined at every position first; combining while subsampling saved nothing."""
+    return combine_windows(work, length, windows.kernel, windows.dilation * inner, windows.stride > 1, ops)
 
 
 @inlined
-def _write(out, at, size, work, begin, length, found, across, inner, share, first, how):
+def _write(out, at, size, work, begin, length, found, windows, inner, divisors, first, ops):
     terms, a, b, c = found
     a, b, c, sampled = a + begin, b + begin, c + begin, 3 * length
-    if across.stride > 1:
-        sample(work, sampled, size, a, across.stride, inner)
+    if windows.stride > 1:
+        subsample(work, sampled, size, a, windows.stride, inner)
         a = sampled
-    finish_row(out, at, size, work, terms, a, b, c, share, first, how)
+    finish_row(out, at, size, work, terms, a, b, c, divisors, first, ops)
 
 
-_in_passes = Along(_prepare, _write)
+_doubling_passes = HorizontalPass(_prepare, _write)
 
 
-def _in_one_go(taps: int, stride: int, vector: Any) -> Along:
-    """Where LLVM would take strided loads for gathers (up to a quarter longer with AVX-512; without it, they take 0.83
-    to 1 of the time), elements of one residue of the stride are brought side by side first, so that every tap of the
-    next windows is the next one. Many channels lie side by side already, and windows that share nothing are read once.
+def _unrolled_pass(taps: int, stride: int, vector: Any) -> HorizontalPass:
+    """All taps of a window in one unrolled loop.
 
-    A row is divided by one divisor first, and then outputs at its ends by their own: 0.85 of the time for 3x3 windows.
+    If LLVM would use gathers for strided loads (up to a quarter slower with AVX-512; without it, they take 0.83 to 1 of
+    the time), elements are sorted by their residue modulo the stride first, so that a tap of neighbouring windows is
+    contiguous. Not if there are many channels, which are contiguous, or if windows do not overlap.
+
+    All outputs are divided by the divisor of whole windows, and then those at the ends of the row again by their own:
+    0.85 of the time for 3x3 windows.
     """
-    window, step = window_of(taps, _element(stride)), unsigned(stride)
+    window, step = unrolled(taps, _element(stride)), unsigned(stride)
     sorts = stride > 1 and taps > stride and uses_gathers(stride)
     gap = unsigned(1 if sorts else stride)  # between the first elements of neighbouring windows
 
     @inlined
-    def prepare(work, length, across, inner, how):
+    def prepare(work, length, windows, inner, ops):
         if sorts and inner == 1:
-            side_by_side(work, length, stride)
+            deinterleave(work, length, stride)
         return length
 
     @looped
-    def write(out, at, size, work, begin, length, found, across, inner, share, first, how):
+    def write(out, at, size, work, begin, length, found, windows, inner, divisors, first, ops):
         optimise_later()
-        out, n, channels, unit = behind(out, at), unsigned(size), unsigned(inner), unsigned(across.dilation * inner)
+        out, n, channels, unit = offset(out, at), unsigned(size), unsigned(inner), unsigned(windows.dilation * inner)
         row = unsigned(length + begin // stride if sorts and inner == 1 else begin)
         zero, apart, next_pixel = unsigned(0), unsigned(length // stride), step * channels
-        whole, of_pixels, places = unsigned(across.whole * inner), (channels, next_pixel), (unsigned(1), step)
+        whole, of_pixels, places = unsigned(windows.full_start * inner), (channels, next_pixel), (unsigned(1), step)
         if sorts or stride == 1:
             places = (apart, unit)
         if stride > 1 and inner > 1:
             for pixel in range(n // channels):
                 for c in range(channels):
-                    total = window(work, row + next_pixel * pixel + c, zero, of_pixels, how)
-                    out[channels * pixel + c] = how.finish(total, share, whole)
+                    total = window(work, row + next_pixel * pixel + c, zero, of_pixels, ops)
+                    out[channels * pixel + c] = ops.finish(total, divisors, whole)
         else:
             start, stop = zero, n if n < vector else n // vector * vector
-            while start < stop:  # the last outputs fill a vector too, some of them for the second time
+            while start < stop:  # the last vector starts earlier and writes some outputs twice
                 for w in range(start, stop):
-                    out[w] = how.finish(window(work, row + gap * w, zero, places, how), share, whole)
+                    out[w] = ops.finish(window(work, row + gap * w, zero, places, ops), divisors, whole)
                 start, stop = n - vector if stop < n else n, n
-        if how.divides:
-            low = min(max(0, across.whole * inner - first), size)
-            high = min(max(low, across.cut * inner - first), size)
+        if ops.divides:
+            low = min(max(0, windows.full_start * inner - first), size)
+            high = min(max(low, windows.full_stop * inner - first), size)
             for i in range(low + size - high):
                 w = unsigned(i if i < low else i - low + high)
                 source = row + gap * w
                 if stride > 1 and inner > 1:
                     source, places = row + w + w // channels * (next_pixel - channels), of_pixels
-                out[w] = how.finish(window(work, source, zero, places, how), share, unsigned(first) + w)
+                out[w] = ops.finish(window(work, source, zero, places, ops), divisors, unsigned(first) + w)
 
-    return Along(prepare, write)
+    return HorizontalPass(prepare, write)
 
 
 def _element(stride: int) -> Callable[..., Any]:
-    """One element; places: how far those of the next residue of the stride are, and the next ones of the same."""
+    """One element; places: the distances of the next residue modulo the stride, and of the next element of the same."""
     by = unsigned(stride)
     one: Callable[..., Any] = inlined(
-        lambda work, at, tap, places, how: work[at + tap % by * places[0] + tap // by * places[1]]
+        lambda work, at, tap, places, ops: work[at + tap % by * places[0] + tap // by * places[1]]
     )
     return one
 
 
 @looped
-def piece_of(p, across, width, inner, work, rows, how):
-    """Piece p of a row: its first output and their number, its first input and their number, where those belong in
-    the row buffer. What the buffer holds before and behind them, for `rows` rows, joins nothing.
+def piece_of(p, windows, width, inner, work, rows, ops):
+    """Piece p of a row: its first output and their number, its first element and their number, and the position of that
+    in the row buffer. The buffer is filled with the identity before and after them, for `rows` rows.
     """
     optimise_later()
-    _, stride, _, pad, reach, outputs, piece, _, _ = across
+    _, stride, _, pad, reach, outputs, piece, _, _ = windows
     first = p * piece
     start = first * stride - pad
     low = min(max(start, 0), width)
@@ -178,41 +182,41 @@ def piece_of(p, across, width, inner, work, rows, how):
     if outputs > piece:
         for row in range(rows):
             at = row * reach * inner
-            fill(work, at, before * inner, how)
-            fill(work, at + (before + used) * inner, (reach - before - used) * inner, how)
+            fill_identity(work, at, before * inner, ops)
+            fill_identity(work, at + (before + used) * inner, (reach - before - used) * inner, ops)
     return first * inner, min(piece, outputs - first) * inner, low * inner, used * inner, before * inner
 
 
-def slide(how, taps):
-    """Sliding windows. A task is a piece of one output row, or `group` whole rows where they are short."""
-    prepare, write = along(how, taps)
+def slide(ops, fixed):
+    """Regular windows. A task is a piece of an output row, or `group` whole rows if they are short."""
+    prepare, write = horizontal_pass(ops, fixed)
 
-    def slide(x, out, where, work, lines, numbers, divisors, first_task, last_task):
-        pointers_are_distinct()
+    def slide(x, out, positions, work, iwork, params, divisor_table, first_task, last_task):
+        assume_no_alias()
         optimise_later()
-        geometry = geometry_at(numbers, divisors)
-        across, group = across_at(numbers), more_at(numbers, 9)
-        width, shape, size, inner = geometry.input[2], geometry.output, geometry.size, geometry.inner
-        (count_d, count_h, _), steps = geometry.counts, steps_in(geometry)
-        lines_to_prefetch, elements, fresh = more_at(numbers, 10), more_at(numbers, 11), more_at(numbers, 12)
-        row_length, pieces = across.reach * inner, -(-across.outputs // across.piece)
+        geometry = load_geometry(params, divisor_table)
+        windows, group = row_windows_at(params), param_at(params, 9)
+        width, shape, size, inner = geometry.input_shape[2], geometry.output_shape, geometry.row_size, geometry.inner
+        (count_d, count_h, _), steps = geometry.counts, window_strides(geometry)
+        lines_to_prefetch, elements, fresh = param_at(params, 10), param_at(params, 11), param_at(params, 12)
+        row_length, pieces = windows.reach * inner, -(-windows.outputs // windows.piece)
         length = row_length * group
-        fill(work, 0, length, how)
+        fill_identity(work, 0, length, ops)
         columns, p, row = width // inner, first_task % pieces, first_task // pieces * group
-        begin = row_of(row, shape)
+        begin = row_index(row, shape)
         for _ in range(first_task, last_task):
-            first, many, low, used, before = piece_of(p, across, columns, inner, work, group, how)
+            first, many, low, used, before = piece_of(p, windows, columns, inner, work, group, ops)
             some, (o, d, h) = min(group, geometry.rows - row), begin
             for r in range(some):
-                to, at = r * row_length + before, begin_at(geometry, o, d, h) + low
+                to, at = r * row_length + before, row_offset(geometry, o, d, h) + low
                 prefetch_lines(x, at + fresh, lines_to_prefetch, elements)
-                join_rows(work, to, used, x, at, count_d[d], count_h[h], steps, how)
-                o, d, h = row_after(o, d, h, shape)
-            found, (o, d, h) = prepare(work, length, across, inner, how), begin
+                combine_rows(work, to, used, x, at, count_d[d], count_h[h], steps, ops)
+                o, d, h = next_row(o, d, h, shape)
+            found, (o, d, h) = prepare(work, length, windows, inner, ops), begin
             for r in range(some):
-                at, share = (row + r) * size + first, share_at(geometry, d, h)
-                write(out, at, many, work, r * row_length, length, found, across, inner, share, first, how)
-                o, d, h = row_after(o, d, h, shape)
+                at, divisors = (row + r) * size + first, divisors_at(geometry, d, h)
+                write(out, at, many, work, r * row_length, length, found, windows, inner, divisors, first, ops)
+                o, d, h = next_row(o, d, h, shape)
             p += 1
             if p == pieces:
                 p, row, begin = 0, row + group, (o, d, h)
@@ -221,8 +225,8 @@ def slide(how, taps):
 
 
 @looped
-def _block_ends(ends, height, size, x, at, high, first, rows, how):
-    """ends[r]: the join of rows first + r and below of a block, for every r; rows outside the input join nothing."""
+def _block_ends(ends, height, size, x, at, high, first, rows, ops):
+    """ends[r]: the combined rows first + r to the last of a block, for every r; rows outside the input are skipped."""
     optimise_later()
     n = unsigned(size)
     for r in range(height - 1, -1, -1):
@@ -233,49 +237,54 @@ def _block_ends(ends, height, size, x, at, high, first, rows, how):
                 ends[to + w] = ends[below + w]
         else:
             for w in range(n):
-                ends[to + w] = how.join(ends[below + w], how.lift(x[source + w]))
+                ends[to + w] = ops.combine(ends[below + w], ops.lift(x[source + w]))
 
 
-def slide_blocks(how, taps):
-    """Sliding windows of many overlapping rows, of one plane each. A task is a piece of a block of rows.
+def slide_blocks(ops, fixed):
+    """Windows of many overlapping rows of one plane. A task is a piece of a block of rows.
 
-    Rows, padding included, are cut into blocks of a window's height. A window is the end of one block, whose
-    joins are made once from its last row upwards, and the beginning of the next, joined row by row.
+    Rows, padding included, are divided into blocks of the height of a window (van Herk). A window is the end of one
+    block, which is combined once from its last row upwards, and the start of the next, which is combined row by row.
     """
-    prepare, write = along(how, taps)
+    prepare, write = horizontal_pass(ops, fixed)
 
-    def slide_blocks(x, out, where, work, lines, numbers, divisors, first_task, last_task):
-        pointers_are_distinct()
+    def slide_blocks(x, out, positions, work, iwork, params, divisor_table, first_task, last_task):
+        assume_no_alias()
         optimise_later()
-        geometry = geometry_at(numbers, divisors)
-        across, down = across_at(numbers), down_at(numbers)
-        (_, height, width), shape, size, inner = geometry.input, geometry.output, geometry.size, geometry.inner
+        geometry = load_geometry(params, divisor_table)
+        windows, down = row_windows_at(params), column_windows_at(params)
+        (_, height, width), shape, size, inner = (
+            geometry.input_shape,
+            geometry.output_shape,
+            geometry.row_size,
+            geometry.inner,
+        )
         rows, down_stride, above, blocks = down
-        length, pieces = across.reach * inner, -(-across.outputs // across.piece)
-        prefix = 3 * length + across.piece * inner
-        ends, high = behind(work, prefix + length), geometry.apart.high
-        fill(work, 0, length, how)
+        length, pieces = windows.reach * inner, -(-windows.outputs // windows.piece)
+        prefix = 3 * length + windows.piece * inner
+        ends, high = offset(work, prefix + length), geometry.strides.row
+        fill_identity(work, 0, length, ops)
         for t in range(first_task, last_task):
-            o, d, block = row_of(t // pieces, (shape[0], blocks))
-            first, many, low, used, before = piece_of(t % pieces, across, width // inner, inner, work, 1, how)
-            at, top = plane_at(geometry, o, d) + low, block * rows - above
-            fill(ends, rows * used, used, how)
-            _block_ends(ends, rows, used, x, at, high, top, height, how)
-            fill(work, prefix, used, how)
+            o, d, block = row_index(t // pieces, (shape[0], blocks))
+            first, many, low, used, before = piece_of(t % pieces, windows, width // inner, inner, work, 1, ops)
+            at, top = plane_offset(geometry, o, d) + low, block * rows - above
+            fill_identity(ends, rows * used, used, ops)
+            _block_ends(ends, rows, used, x, at, high, top, height, ops)
+            fill_identity(work, prefix, used, ops)
             done = top + rows
             for h in range(-(-block * rows // down_stride), min(shape[1], ((block + 1) * rows - 1) // down_stride + 1)):
                 start = h * down_stride - above
                 fresh, stop = max(done, 0), min(start + rows, height)
                 for r in range(fresh, stop):
-                    join_row(work, prefix, used, x, at + r * high, how)
+                    combine_row(work, prefix, used, x, at + r * high, ops)
                 done = max(done, start + rows)
                 middle, end, beginning = unsigned(before), unsigned((start - top) * used), unsigned(prefix)
                 for w in range(unsigned(used)):
-                    work[middle + w] = how.join(ends[end + w], work[beginning + w])
+                    work[middle + w] = ops.combine(ends[end + w], work[beginning + w])
                 found, to = (
-                    prepare(work, length, across, inner, how),
+                    prepare(work, length, windows, inner, ops),
                     ((o * shape[0] + d) * shape[1] + h) * size + first,
                 )
-                write(out, to, many, work, 0, length, found, across, inner, share_at(geometry, d, h), first, how)
+                write(out, to, many, work, 0, length, found, windows, inner, divisors_at(geometry, d, h), first, ops)
 
     return slide_blocks

@@ -1,122 +1,119 @@
-"""Windows that do not overlap: small ones straight from x, without a row buffer, and pairs of three-channel pixels."""
+"""Windows that do not overlap: small ones, read from x without a row buffer, and 2x2 windows of RGB pixels."""
 
 from __future__ import annotations
 
 from sys import byteorder
 
-from poolcli.engine.compiled.geometry import Taps
+from poolcli.engine.compiled.geometry import VECTOR_BYTES, FixedWindow
+from poolcli.engine.compiled.intrinsics import add_pixels, inlined, looped, offset, optimise_later, param_at
 from poolcli.engine.compiled.kernels.rows import (
-    begin_at,
     by_rows,
+    combine_rows,
     finish_row,
-    join_rows,
     prefetch_lines,
-    sample,
-    steps_in,
+    row_offset,
+    subsample,
+    unrolled,
     unsigned,
-    window_of,
+    window_strides,
 )
-from poolcli.engine.compiled.pointers import add_pixels, behind, inlined, looped, more_at, optimise_later
 
-VECTOR = 64  # bytes of totals that fill a vector
 zero = unsigned(0)
 
 
 @inlined
-def _element(x, at, row, step, how):
-    """The element in row `row` of a window, whose rows are `step` apart."""
-    return how.lift(x[at + row * step])
+def _element(x, at, row, step, ops):
+    """The element in row `row` of a window; rows are `step` elements apart."""
+    return ops.lift(x[at + row * step])
 
 
 @inlined
-def _total(work, at, tap, step, how):
+def _total(work, at, tap, step, ops):
     return work[at + tap]
 
 
-def tiles(how, taps: Taps):
-    """For windows of constant size, rows included, for one inner element; all of them lie inside the input along W.
+def tiles(ops, fixed: FixedWindow):
+    """Windows of constant size, including the number of rows, and one channel; all are inside the input along W.
 
-    A row buffer takes 1.2 times as long (rows of 1 kB, AMD EPYC Zen 4). Windows cut along D or H need one all the same.
+    A row buffer takes 1.2 times as long (rows of 1 kB, AMD EPYC Zen 4). It is used for windows cut along D or H.
     """
-    column, stride, reach = window_of(taps.rows, _element), unsigned(taps.stride), taps.kernel - taps.stride
-    whole = window_of(taps.kernel, inlined(lambda x, at, tap, step, how: column(x, at + tap, zero, step, how)))
-    joined, vector = window_of(taps.kernel, _total), unsigned(VECTOR // how.nothing.dtype.itemsize)
+    column, stride, reach = unrolled(fixed.rows, _element), unsigned(fixed.stride), fixed.kernel - fixed.stride
+    whole = unrolled(fixed.kernel, inlined(lambda x, at, tap, step, ops: column(x, at + tap, zero, step, ops)))
+    joined, vector = unrolled(fixed.kernel, _total), unsigned(VECTOR_BYTES // ops.identity.dtype.itemsize)
 
     @by_rows
-    def row(given, geometry, t, o, d, h, share):
+    def row(args, geometry, t, o, d, h, divisors):
         optimise_later()
-        x, out, work, n, to = given.x, given.out, given.work, unsigned(geometry.size), unsigned(t * geometry.size)
-        (count_d, count_h, _), steps, first = geometry.counts, steps_in(geometry), begin_at(geometry, o, d, h)
-        lines, elements, fresh = more_at(given.numbers, 0), more_at(given.numbers, 1), more_at(given.numbers, 2)
+        x, out, work, n, to = args.x, args.out, args.work, unsigned(geometry.row_size), unsigned(t * geometry.row_size)
+        (count_d, count_h, _), steps, first = geometry.counts, window_strides(geometry), row_offset(geometry, o, d, h)
+        lines, elements, fresh = param_at(args.params, 0), param_at(args.params, 1), param_at(args.params, 2)
         prefetch_lines(x, first + fresh, lines, elements)
-        if count_d[d] * count_h[h] == taps.rows:
-            at, step = unsigned(first), unsigned(steps[1] if count_h[h] == taps.rows else steps[0])
+        if count_d[d] * count_h[h] == fixed.rows:
+            at, step = unsigned(first), unsigned(steps[1] if count_h[h] == fixed.rows else steps[0])
             start, stop = zero, n if n < vector else n // vector * vector
-            while start < stop:  # the last outputs fill a vector too, with some for the second time
+            while start < stop:  # the last vector starts earlier and writes some outputs twice
                 for w in range(start, stop):
-                    out[to + w] = how.finish(whole(x, at + stride * w, zero, step, how), share, zero)
+                    out[to + w] = ops.finish(whole(x, at + stride * w, zero, step, ops), divisors, zero)
                 start, stop = n - vector if stop < n else n, n
         else:
-            used = geometry.size * taps.stride + reach
-            join_rows(work, 0, used, x, first, count_d[d], count_h[h], steps, how)
+            used = geometry.row_size * fixed.stride + reach
+            combine_rows(work, 0, used, x, first, count_d[d], count_h[h], steps, ops)
             for w in range(n):
-                out[to + w] = how.finish(joined(work, stride * w, zero, zero, how), share, zero)
+                out[to + w] = ops.finish(joined(work, stride * w, zero, zero, ops), divisors, zero)
 
     return row
 
 
-PIXELS = 12  # numbers that `add_pixels` makes
+SUMS = 12  # of `add_pixels`
 
 
 @inlined
-def _pair_of_pairs(x, a, b, i, j, how):
-    """The join of elements i and j of the rows of x at a and b, in the order in which other kernels join them."""
-    first = how.join(how.lift(x[a + i]), how.lift(x[b + i]))
-    return how.join(first, how.join(how.lift(x[a + j]), how.lift(x[b + j])))
+def _pair_of_pairs(x, a, b, i, j, ops):
+    """Combine elements i and j of the rows of x at a and b, in the order of other kernels."""
+    first = ops.combine(ops.lift(x[a + i]), ops.lift(x[b + i]))
+    return ops.combine(first, ops.combine(ops.lift(x[a + j]), ops.lift(x[b + j])))
 
 
 @looped
-def _pairs_of_any(work, x, a, b, size, how):
-    """Each element is joined with the third after it, and then every other pixel taken. (Taking elements six apart from
-    x takes twice as long.)
-    """
+def _pairs_of_any(work, x, a, b, size, ops):
+    """Combine each pixel with the next one, and keep every other result; strided loads from x take twice as long."""
     optimise_later()
     three = unsigned(3)
     for i in range(unsigned(2 * size - 3)):
-        work[i] = _pair_of_pairs(x, a, b, i, i + three, how)
-    sample(work, 2 * size, size, 0, 2, 3)
+        work[i] = _pair_of_pairs(x, a, b, i, i + three, ops)
+    subsample(work, 2 * size, size, 0, 2, 3)
 
 
 @looped
-def _pairs_of_bytes(work, x, a, b, size, how):
-    """Bytes are sorted in registers: two thirds of the time. The last pixels fill a vector too, some of them again."""
+def _pairs_of_bytes(work, x, a, b, size, ops):
+    """Deinterleave bytes in registers: two thirds of the time. The last vector starts earlier."""
     optimise_later()
-    if size < PIXELS:
-        _pairs_of_any(work, x, a, b, size, how)
+    if size < SUMS:
+        _pairs_of_any(work, x, a, b, size, ops)
     else:
-        for some in range(0, size, PIXELS):
-            to = min(some, size - PIXELS)
+        for some in range(0, size, SUMS):
+            to = min(some, size - SUMS)
             at = unsigned(2 * to)
-            add_pixels(behind(work, 2 * size + to), behind(x, a + at), behind(x, b + at))
+            add_pixels(offset(work, 2 * size + to), offset(x, a + at), offset(x, b + at))
 
 
-def tiles_of_pixels(how, taps):
-    """For windows of two pixels along W, of two rows in one pass, for three inner elements."""
-    pairs_of_pixels = _pairs_of_bytes if how.adds_bytes and byteorder == "little" else _pairs_of_any
+def rgb_tiles(ops, fixed):
+    """2x2 windows of three channels, in one pass; windows of other heights need a row buffer."""
+    pairs_of_pixels = _pairs_of_bytes if ops.adds_bytes and byteorder == "little" else _pairs_of_any
 
     @by_rows
-    def row(given, geometry, t, o, d, h, share):
+    def row(args, geometry, t, o, d, h, divisors):
         optimise_later()
-        x, work, size, used, three = given.x, given.work, geometry.size, 2 * geometry.size, unsigned(3)
-        (count_d, count_h, _), steps, first = geometry.counts, steps_in(geometry), begin_at(geometry, o, d, h)
+        x, work, size, used, three = args.x, args.work, geometry.row_size, 2 * geometry.row_size, unsigned(3)
+        (count_d, count_h, _), steps, first = geometry.counts, window_strides(geometry), row_offset(geometry, o, d, h)
         if count_d[d] * count_h[h] == 2:
             a, b = unsigned(first), unsigned(first + (steps[1] if count_h[h] == 2 else steps[0]))
-            pairs_of_pixels(work, x, a, b, size, how)
+            pairs_of_pixels(work, x, a, b, size, ops)
         else:
-            join_rows(work, 0, used, x, first, count_d[d], count_h[h], steps, how)
+            combine_rows(work, 0, used, x, first, count_d[d], count_h[h], steps, ops)
             for i in range(unsigned(used - 3)):
-                work[i] = how.join(work[i], work[i + three])
-            sample(work, 2 * size, size, 0, 2, 3)
-        finish_row(given.out, t * size, size, work, 1, used, 0, 0, share, 0, how)
+                work[i] = ops.combine(work[i], work[i + three])
+            subsample(work, 2 * size, size, 0, 2, 3)
+        finish_row(args.out, t * size, size, work, 1, used, 0, 0, divisors, 0, ops)
 
     return row

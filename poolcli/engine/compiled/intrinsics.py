@@ -1,4 +1,4 @@
-"""What kernels find behind the pointers that they are given; `geometry.flat` puts the integers there."""
+"""What kernels are built from: numba decorators, LLVM intrinsics, and the functions that read the packed geometry."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 from poolcli.engine.compiled.geometry import (
-    APART,
-    ARRAYS,
     LANES,
-    MORE,
+    PARAMS_AT,
+    STRIDES_AT,
+    TABLES_AT,
     ColumnWindows,
     Divisors,
     Geometry,
@@ -20,7 +20,7 @@ from poolcli.engine.compiled.geometry import (
     Strides,
 )
 
-# Kernels are called by their machine code alone, and know no exceptions.
+# Kernels are called by address and raise nothing, so they need neither wrappers nor checks of divisors.
 KERNEL: Any = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 INLINED: Any = {"forceinline": True, **KERNEL}
 inlined = njit(**INLINED)  # for functions without loops
@@ -29,13 +29,13 @@ looped = njit(forceinline=False, **KERNEL)  # for functions with loops, which be
 
 @intrinsic
 def optimise_later(typing):
-    """Has numba leave a function as it is written. Otherwise it would optimise each one by itself and make machine code
-    of it, before it is known where it is inlined: a third of the time of a build. `machine.emit` inlines them all and
-    optimises the whole.
+    """Keep numba from optimising a function on its own, which took a third of the time of a build.
+
+    `codegen.emit` inlines all functions and optimises the result.
     """
 
     def generate(context, builder, signature, arguments):
-        for attribute in ("noinline", "optnone"):  # which machine.emit takes away
+        for attribute in ("noinline", "optnone"):  # which codegen.emit removes
             builder.function.attributes.add(attribute)
         return context.get_dummy_value()
 
@@ -43,10 +43,8 @@ def optimise_later(typing):
 
 
 @intrinsic
-def pointers_are_distinct(typing):
-    """Promises that each pointer of a kernel leads to memory of its own, so that LLVM need not ask whether what is read
-    has just been written: up to a third of the time of a kernel.
-    """
+def assume_no_alias(typing):
+    """Declare that the pointers of a kernel do not overlap; checks for overlap took up to a third of its time."""
 
     def generate(context, builder, signature, arguments):
         for argument in builder.function.args:
@@ -58,8 +56,8 @@ def pointers_are_distinct(typing):
 
 
 @intrinsic
-def behind(typing, pointer, count):
-    """The pointer to `count` elements further."""
+def offset(typing, pointer, count):
+    """pointer + count, in elements."""
 
     def generate(context, builder, signature, arguments):
         return builder.gep(arguments[0], [arguments[1]])
@@ -68,8 +66,8 @@ def behind(typing, pointer, count):
 
 
 @intrinsic
-def behind_as(typing, pointer, count, like):
-    """The same as a pointer to numbers of the type of `like`."""
+def offset_as(typing, pointer, count, like):
+    """pointer + count, as a pointer to the type of `like`."""
 
     def generate(context, builder, signature, arguments):
         return builder.bitcast(builder.gep(arguments[0], [arguments[1]]), context.get_value_type(signature.return_type))
@@ -79,7 +77,7 @@ def behind_as(typing, pointer, count, like):
 
 @intrinsic
 def prefetch(typing, pointer, index):
-    """Prefetches the cache line of an element, which need not be inside the array.
+    """Prefetch the cache line of an element, which need not be inside the array.
 
     "convergent" keeps LLVM from unrolling the loop around it: hardware prefetchers follow the stride of a single
     instruction, and eight copies of it each have a stride of eight lines.
@@ -99,9 +97,7 @@ def prefetch(typing, pointer, index):
 
 @intrinsic
 def add_pixels(typing, target, first, second):
-    """Adds four pairs of neighbouring pixels of two rows, three bytes a pixel, as int16: 12 numbers of 24 bytes of each
-    row, and behind them two that mean nothing.
-    """
+    """Sums of 2x2 RGB pixels of two rows of bytes, as int16: 12 from 24 bytes of each row, and 2 undefined ones."""
 
     def generate(context, builder, signature, arguments):
         to, *rows = arguments
@@ -127,20 +123,21 @@ def add_pixels(typing, target, first, second):
 
 
 def _loaded(builder, pointer, place, vector):
-    """The vector of bytes behind the pointer."""
+    """The vector of bytes at `place` bytes from the pointer."""
     found = builder.gep(pointer, [ir.Constant(ir.IntType(64), place)])
     return builder.load(builder.bitcast(found, vector.as_pointer()), align=1)
 
 
 def _places(numbers):
-    """Which elements a shuffle takes."""
+    """The mask of a shuffle."""
     return ir.Constant(ir.VectorType(ir.IntType(32), len(numbers)), list(numbers))
 
 
 @intrinsic
 def half_even_shift(typing, total, bits):
-    """total / 2**bits to the nearest integer, halves to even. Its steps are as wide as the total, where those of Python
-    are of 64 bits, which fill vectors with a fourth of the numbers.
+    """The nearest integer to total / 2**bits, halves to even, in the type of `total`.
+
+    Integer operations of numba have 64 bits, so that vectors would hold a fourth of the numbers.
     """
 
     def generate(context, builder, signature, arguments):
@@ -156,9 +153,7 @@ def half_even_shift(typing, total, bits):
 
 @intrinsic
 def sum_of_lanes(typing, pointer, blocks):
-    """The sum in float64 of so many blocks of LANES floats: lane by lane, and then of the lanes, each with the one that
-    half of them lie before, until one is left.
-    """
+    """The sum of `blocks` * LANES floats in float64: LANES partial sums, whose halves are added until one is left."""
 
     def generate(context, builder, signature, arguments):
         values, count = arguments
@@ -170,7 +165,7 @@ def sum_of_lanes(typing, pointer, blocks):
             builder.append_basic_block("lanes"),
             builder.append_basic_block("lanes.end"),
         )
-        nothing = ir.Constant(wide, [0.0] * LANES)
+        zeros = ir.Constant(wide, [0.0] * LANES)
         builder.cbranch(builder.icmp_signed(">", count, index(0)), body, after)
         with builder.goto_block(body):
             i, so_far = builder.phi(index), builder.phi(wide)
@@ -178,13 +173,13 @@ def sum_of_lanes(typing, pointer, blocks):
             found = builder.load(builder.bitcast(at, block), align=context.get_abi_sizeof(kind))
             total = builder.fadd(so_far, found if isinstance(kind, ir.DoubleType) else builder.fpext(found, wide))
             following = builder.add(i, index(1))
-            for phi, first, later in ((i, index(0), following), (so_far, nothing, total)):
+            for phi, first, later in ((i, index(0), following), (so_far, zeros, total)):
                 phi.add_incoming(first, before)
                 phi.add_incoming(later, body)
             builder.cbranch(builder.icmp_signed("<", following, count), body, after)
         builder.position_at_end(after)
         lanes = builder.phi(wide)
-        lanes.add_incoming(nothing, before)
+        lanes.add_incoming(zeros, before)
         lanes.add_incoming(total, body)
         half = LANES // 2
         while half:
@@ -197,55 +192,61 @@ def sum_of_lanes(typing, pointer, blocks):
 
 
 @inlined
-def geometry_at(numbers, divisors):
-    """The geometry, with pointers for arrays."""
-    depth, height, columns = numbers[5], numbers[6], numbers[11]
-    reciprocals = behind(divisors, depth + height + numbers[13])
-    begins = behind(numbers, ARRAYS)
-    counts = behind(begins, depth + height + columns)
+def load_geometry(params, divisor_table):
+    """The geometry, with pointers in place of arrays; `geometry.pack` defines where everything is."""
+    depth, height, columns = params[5], params[6], params[11]
+    reciprocals = offset(divisor_table, depth + height + params[13])
+    starts = offset(params, TABLES_AT)
+    counts = offset(starts, depth + height + columns)
     return Geometry(
-        numbers[0],
-        numbers[1],
-        (numbers[2], numbers[3], numbers[4]),
+        params[0],
+        params[1],
+        (params[2], params[3], params[4]),
         (depth, height),
-        numbers[7],
-        (begins, behind(begins, depth), behind(begins, depth + height)),
-        (counts, behind(counts, depth), behind(counts, depth + height)),
-        (numbers[8], numbers[9], numbers[10]),
-        (_of_axes(divisors, depth, height), _of_axes(reciprocals, depth, height)),
-        Strides(numbers[APART], numbers[APART + 1], numbers[APART + 2], numbers[APART + 3], numbers[APART + 4]),
-        numbers[12],
+        params[7],
+        (starts, offset(starts, depth), offset(starts, depth + height)),
+        (counts, offset(counts, depth), offset(counts, depth + height)),
+        (params[8], params[9], params[10]),
+        (_by_axis(divisor_table, depth, height), _by_axis(reciprocals, depth, height)),
+        Strides(
+            params[STRIDES_AT],
+            params[STRIDES_AT + 1],
+            params[STRIDES_AT + 2],
+            params[STRIDES_AT + 3],
+            params[STRIDES_AT + 4],
+        ),
+        params[12],
     )
 
 
 @inlined
-def _of_axes(numbers, depth, height):
-    """Where those of D, H and W begin."""
-    return numbers, behind(numbers, depth), behind(numbers, depth + height)
+def _by_axis(table, depth, height):
+    """The tables of D, H and W, which are one after the other."""
+    return table, offset(table, depth), offset(table, depth + height)
 
 
 @inlined
-def share_at(geometry, d, h):
-    """What sums of the output row (d, h) are divided by."""
-    (of_d, of_h, along), (by_d, by_h, reciprocals) = geometry.divisors
-    return Divisors(of_d[d] * of_h[h], along, by_d[d] * by_h[h], reciprocals, float(geometry.elements))
+def divisors_at(geometry, d, h):
+    """The divisors of output row (d, h)."""
+    (of_d, of_h, along_w), (by_d, by_h, reciprocals) = geometry.divisors
+    return Divisors(of_d[d] * of_h[h], along_w, by_d[d] * by_h[h], reciprocals, float(geometry.kernel_elements))
 
 
 @inlined
-def more_at(numbers, place):
-    """One of the numbers that a kernel alone is given."""
-    return numbers[MORE + place]
+def param_at(params, index):
+    """One of a kernel's own parameters."""
+    return params[PARAMS_AT + index]
 
 
 @inlined
-def across_at(numbers):
-    """The windows along W, which come first of what a kernel alone is given."""
-    n = behind(numbers, MORE)
+def row_windows_at(params):
+    """The windows along W, which are the first parameters of kernels that need them."""
+    n = offset(params, PARAMS_AT)
     return RowWindows(n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8])
 
 
 @inlined
-def down_at(numbers):
-    """The windows along H, which come after those along W."""
-    n = behind(numbers, MORE + 9)
+def column_windows_at(params):
+    """The windows along H, which follow those along W."""
+    n = offset(params, PARAMS_AT + 9)
     return ColumnWindows(n[0], n[1], n[2], n[3])

@@ -1,5 +1,6 @@
-"""Machine code of kernels: made from a module of LLVM, and brought to life in any later process. llvmlite does both,
-so a process that finds its kernels made never imports numba.
+"""Compiles LLVM modules of kernels to machine code, and loads machine code.
+
+Both need llvmlite only, so that a process whose kernels are cached does not import numba.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     import llvmlite.binding as llvm
 
-POINTERS, INTEGERS = 9, 2  # a kernel's arguments: the first two pointers are numba's own
-KNOWN = {"memset", "memcpy", "memmove", "pow", "sqrt", "fabs", "rint"}  # what every process has to link to
+POINTERS, INTEGERS = 9, 2  # arguments of a kernel; numba adds the first two pointers
+LINKED = {"memset", "memcpy", "memmove", "pow", "sqrt", "fabs", "rint"}  # which every process has
 
 Kernel = Callable[..., int]
 
@@ -27,7 +28,7 @@ class Code(NamedTuple):
 
 
 class LoadedKernel(NamedTuple):
-    """A function to call, and what must outlive it."""
+    """A function, and the engine that owns its code."""
 
     call: Kernel
     engine: Any
@@ -35,7 +36,7 @@ class LoadedKernel(NamedTuple):
 
 @cache
 def binding() -> Any:
-    """llvmlite, ready for this machine."""
+    """llvmlite, initialised for this machine."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -45,7 +46,7 @@ def binding() -> Any:
 
 @cache
 def _processor() -> tuple[str, str]:
-    """The processor that numba's environment variables name; what they leave open is that of this machine."""
+    """The name and features of the processor: from numba's environment variables, else of this machine."""
     llvm = binding()
     name = os.environ.get("NUMBA_CPU_NAME") or llvm.get_host_cpu_name()
     features = os.environ.get("NUMBA_CPU_FEATURES")
@@ -53,30 +54,30 @@ def _processor() -> tuple[str, str]:
 
 
 def description() -> str:
-    """The processor as far as code depends on it."""
+    """What machine code depends on: platform, processor and LLVM version."""
     llvm, (name, features) = binding(), _processor()
     return f"{llvm.get_default_triple()} {name} {features} LLVM {llvm.llvm_version_info}"
 
 
 def fuses() -> bool:
-    """Whether this processor multiplies and adds in one step, with one rounding."""
+    """Whether this processor has fused multiply-add."""
     return not {"+fma", "+fp-armv8"}.isdisjoint(_processor()[1].split(","))
 
 
 def uses_gathers(stride: int) -> bool:
-    """Whether LLVM makes gathers of loads that are `stride` elements apart, as it does with AVX-512.
+    """Whether LLVM uses gathers for loads that are `stride` elements apart, as it does with AVX-512.
 
     On AMD, gathers are slow: kernels for strides of 3 and more, compiled without AVX-512, take 0.67 to 0.83 of the time
-    (EPYC Zen 4, rows of 1 kB); for a stride of 2, LLVM makes no gathers, and AVX-512 takes 0.8 to 0.95.
+    (EPYC Zen 4, rows of 1 kB); for a stride of 2, LLVM uses no gathers, and AVX-512 takes 0.8 to 0.95.
     """
     name, features = _processor()
     return "+avx512f" in features.split(",") and not (stride > 2 and name.startswith("znver"))
 
 
 def emit(text: str, wide: bool = False, stride: int = 1) -> Code:
-    """Compiles a module's one function, in which everything is inlined, and loops are vectorised.
+    """Compile the only function of a module, with everything inlined and loops vectorised.
 
-    `wide` allows the widest vectors that there are; `stride` is that of the loads which must not become slow gathers.
+    wide: use 512-bit vectors if the processor has them. stride: that of strided loads, if they might become gathers.
     """
     llvm = binding()
     machine, module = _machine(llvm, wide, stride), llvm.parse_assembly(_to_optimise(text))
@@ -86,14 +87,14 @@ def emit(text: str, wide: bool = False, stride: int = 1) -> Code:
     builder.getModulePassManager().run(module, builder)
     (symbol,) = (function.name for function in module.functions if not function.is_declaration)
     declared = {function.name for function in module.functions if function.is_declaration}
-    strange = {name for name in declared if not name.startswith("llvm.")} - KNOWN
-    if strange:
-        raise RuntimeError(f"a kernel needs what other processes may lack: {', '.join(sorted(strange))}")
+    unknown = {name for name in declared if not name.startswith("llvm.")} - LINKED
+    if unknown:
+        raise RuntimeError(f"a kernel calls functions that other processes may lack: {', '.join(sorted(unknown))}")
     return Code(symbol, machine.emit_object(module))
 
 
 def _to_optimise(text: str) -> str:
-    """A module without the marks of `pointers.optimise_later`: what had them is inlined instead."""
+    """The module with alwaysinline in place of the attributes that `optimise_later` sets."""
     lines = text.split("\n")
     for number, line in enumerate(lines):
         if line.startswith("attributes #"):
@@ -102,7 +103,7 @@ def _to_optimise(text: str) -> str:
 
 
 def loaded(code: Code) -> LoadedKernel | None:
-    """The function of some machine code; None where the code does not have it."""
+    """Load machine code; None if it does not have the function."""
     llvm = binding()
     # llvmlite's memory manager places code and constants side by side. LLVM's aborts the process where free memory is
     # further apart than the 2 GiB that addresses in a kernel span, as it may be in large programs.

@@ -1,0 +1,103 @@
+"""Windows of any position and size (bins, or sparse ones), combined one by one."""
+
+from __future__ import annotations
+
+from poolcli.engine.compiled.geometry import LANES, SHORT_WINDOW
+from poolcli.engine.compiled.intrinsics import looped, offset, optimise_later, param_at
+from poolcli.engine.compiled.kernels.rows import (
+    by_rows,
+    combine_row,
+    combine_rows,
+    combine_two,
+    fill_identity,
+    finish_row,
+    row_offset,
+    unsigned,
+    window_strides,
+)
+
+
+@looped
+def _short_windows(work, to, size, begin, count, step, longest, ops):
+    """Short windows, combined one tap of all of them at a time, so that no branch depends on a length."""
+    optimise_later()
+    to = unsigned(to)
+    fill_identity(work, to, size, ops)
+    for j in range(longest):
+        for w in range(unsigned(size)):
+            at = unsigned(begin[w] + min(j, count[w] - 1) * step)
+            work[to + w] = ops.combine(work[to + w], work[at] if j < count[w] else ops.identity)
+
+
+def irregular(ops, fixed):
+    """Windows of any position and size; those along W are repeated for every inner element."""
+
+    @by_rows
+    def row(args, geometry, t, o, d, h, divisors):
+        optimise_later()
+        x, work, longest = args.x, args.work, param_at(args.params, 0)
+        width, size, inner = geometry.input_shape[2], geometry.row_size, geometry.inner
+        begin_w, (count_d, count_h, count_w) = geometry.starts[2], geometry.counts
+        first, step_w = row_offset(geometry, o, d, h), geometry.dilations[2] * inner
+        in_place = count_d[d] * count_h[h] == 1 and longest > SHORT_WINDOW and ops.combines_elements
+        if not in_place:
+            combine_rows(work, 0, width, x, first, count_d[d], count_h[h], window_strides(geometry), ops)
+        if longest <= SHORT_WINDOW:
+            _short_windows(work, width, size, begin_w, count_w, step_w, longest, ops)
+        elif in_place:
+            for w in range(size):
+                work[width + w] = ops.combine_elements(x, first + begin_w[w], count_w[w], step_w)
+        else:
+            for w in range(size):
+                work[width + w] = ops.combine_accumulators(work, begin_w[w], count_w[w], step_w)
+        finish_row(args.out, t * size, size, work, 1, width, 0, 0, divisors, 0, ops)
+
+    return row
+
+
+@looped
+def _combine_accumulators(work, to, size, totals, at, ops):
+    optimise_later()
+    to, at = unsigned(to), unsigned(at)
+    for w in range(unsigned(size)):
+        work[to + w] = ops.combine(work[to + w], totals[at + w])
+
+
+@looped
+def _combine_columns(work, size, combine_one, values, at, count, step, ops):
+    """Combine `count` columns of `size` elements, `step` apart, in LANES rows of `work`, and these in the first one."""
+    optimise_later()
+    lanes = LANES if ops.uses_lanes and step == size else 1
+    whole = count // lanes * lanes
+    fill_identity(work, 0, lanes * size, ops)
+    for first in range(0, whole, lanes):
+        for lane in range(lanes):
+            combine_one(work, lane * size, size, values, at + (first + lane) * step, ops)
+    half = lanes // 2
+    while half > 0:
+        combine_two(work, 0, 0, half * size, half * size, ops)
+        half //= 2
+    for column in range(whole, count):
+        combine_one(work, 0, size, values, at + column * step, ops)
+
+
+def irregular_inner(ops, fixed):
+    """Windows with many inner elements, which fill vectors: the rows of a window are combined, then its columns."""
+
+    @by_rows
+    def row(args, geometry, t, o, d, h, divisors):
+        optimise_later()
+        x, work, size, inner = args.x, args.work, geometry.row_size, geometry.inner
+        begin_w, (count_d, count_h, count_w) = geometry.starts[2], geometry.counts
+        joined, step = offset(work, LANES * inner), geometry.dilations[2] * inner
+        for pixel in range(size // inner):
+            at, count, first = row_offset(geometry, o, d, h) + begin_w[pixel] * inner, count_w[pixel], pixel * inner
+            if count_d[d] * count_h[h] == 1:
+                _combine_columns(work, inner, combine_row, x, at, count, step, ops)
+            else:
+                reach = max(0, (count - 1) * step + inner)
+                combine_rows(joined, 0, reach, x, at, count_d[d], count_h[h], window_strides(geometry), ops)
+                _combine_columns(work, inner, _combine_accumulators, joined, 0, count, step, ops)
+            finish_row(args.out, t * size + first, inner, work, 1, 0, 0, 0, divisors, first, ops)
+
+    return row
