@@ -63,8 +63,7 @@ def pool(name: str, request: PoolOptions) -> int:
         raise RequestError(f"{field('resume')} continues files; what is added to a file cannot be continued")
     refuse_without_effect(request, jobs)
     refuse_existing(jobs, settings)
-    if not request.quiet:
-        choose.announce = print_notice
+    choose.announce = (lambda text: None) if request.quiet else print_notice
     reporter = _Reporter(request, op, found.several, found.ignored)
     try:
         seen = _run(jobs, op, settings, request, found.several, reporter)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from poolcli.engine import choose
 from tests.conftest import SAMPLES, Cli
 
 
@@ -277,3 +278,13 @@ def test_info_lists_what_a_file_holds(cli: Cli, folder: Path) -> None:
         [(None, [1, 2, 6, 8], "float32")],
     ]
     assert cli("info", "bad.npy").code == 1
+
+
+def test_quiet_holds_for_its_own_run_after_one_that_was_not(
+    cli: Cli, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.save("x.npy", np.ones((1, 1, 4, 4), np.float32))
+    for quiet in ((), ("-q",)):
+        assert cli("avg", "x.npy", "-k", "2", "-o", "y.npy", "--overwrite", *quiet).code == 0
+    choose.announce("compiling")
+    assert capsys.readouterr().err == ""

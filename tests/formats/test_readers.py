@@ -15,6 +15,8 @@ from PIL import Image
 
 from poolcli.formats import Source, read
 from poolcli.formats.image.codecs import open_bit_fields
+from poolcli.formats.recognise import format_by_magic
+from poolcli.formats.table import FORMATS
 from tests.conftest import Cli
 
 RNG = np.random.default_rng(3)
@@ -76,6 +78,12 @@ def test_an_avif_is_recognized_by_any_first_box(name: str, cli: Cli) -> None:
     Path(name).write_bytes(data)
     assert cli("avg", name, "-o", "y.npy", *KEEP).code == 0
     assert np.load("y.npy").shape == (3, 3, 16, 24)
+
+
+@pytest.mark.parametrize("length", [28, 132, 256])
+def test_an_avif_is_recognized_by_a_first_box_of_any_length(length: int) -> None:
+    """The box lists all brands with which the file is compatible."""
+    assert format_by_magic(length.to_bytes(4, "big") + b"ftypavif") is FORMATS["avif"]
 
 
 @pytest.mark.parametrize("kept", [0, 1, 3])
