@@ -12,7 +12,6 @@ EQUIVALENT: dict[str, str] = {
     f"{WINDOWS}::: number: 100000 -> 100001": "a limit of time, which nobody feels",
     f"{WINDOWS}::: number: 100000 -> 99999": "a limit of time, which nobody feels",
     "poolcli/plan/resolve.py::_check_pads: number: 0 -> -1": "pads that are needed are at least 1",
-    "poolcli/engine/numpy/sums.py::_halves: number: 1 -> 2": "both halves are short enough either way",
     "poolcli/engine/compiled/kernel_cache.py::_locked: comparison: time.monotonic() < end -> time.monotonic() <= end": (
         "a limit of time, which nobody feels"
     ),
@@ -23,17 +22,10 @@ EQUIVALENT: dict[str, str] = {
     "poolcli/engine/compiled/arithmetic.py::_integer_mean: number: 0 -> -1": "sums of the size of the limit still fit",
     "poolcli/engine/numpy/missing.py::_pool_again: number: 1 -> 2": "any number below 0 is the index of nothing",
     "poolcli/engine/numpy/reduce.py::: number: 100 -> 101": "a limit of what is kept, which nobody feels",
-    "poolcli/engine/numpy/reduce.py::_axis_steps: comparison: len(kept) > FEW -> len(kept) >= FEW": (
-        "a limit of what is kept, which nobody feels"
-    ),
     "poolcli/engine/numpy/sums.py::mean_of: number: 1 -> 2": "it is compared with 2**24",
     "poolcli/engine/compiled/finish.py::: number: 2 -> 3": "what two steps of Newton's give, a third does not change",
     "poolcli/engine/compiled/finish.py::_root_of.newton: arithmetic: "
     "near - near * (near ** degree / value - 1) / degree -> near + near * (near ** degree / value - 1) / degree": (
         "the result has at most 24 bits, of which a step from 51 to 50 changes none"
-    ),
-    "poolcli/engine/compiled/operations.py::_one_of_equals: arguments: "
-    "both(number(a).view(bits), number(b).view(bits)) -> both(number(b).view(bits), number(a).view(bits))": (
-        "and, or: it is all the same which comes first"
     ),
 }

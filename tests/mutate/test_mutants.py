@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.mutate.equivalent import EQUIVALENT
 from tests.mutate.mutants import Mutant, mutants
 from tests.mutate.reach import Reach
 from tests.mutate.trials import TARGETS, run_trial
@@ -75,3 +76,10 @@ def test_every_room_that_is_mutated_is_there_with_its_tests() -> None:
     assert [pattern for pattern in TARGETS if not list(root.glob(pattern))] == []
     nearest = {name for tests in TARGETS.values() for name in tests}
     assert [name for name in nearest if not (root / "tests" / name).exists()] == []
+
+
+def test_every_equivalent_mutant_is_a_mutant_of_the_program() -> None:
+    root = Path(__file__).parents[2]
+    paths = {name.split("::")[0] for name in EQUIVALENT}
+    names = {mutant.name for path in paths for mutant in mutants(path, (root / path).read_text())}
+    assert set(EQUIVALENT) - names == set()
