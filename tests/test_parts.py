@@ -134,8 +134,11 @@ def test_an_array_that_is_not_what_the_region_reads_is_refused() -> None:
         run_region(region, np.ones((1, 1, 8, 8), np.float32))
 
 
-def test_long_tables_are_cut_into_pieces_of_whole_grains() -> None:
-    pieces = _pieces_of(whole(AvgPool((1, 3), 1).plan((1, 1, 1, 400_000))), NUMBA)
+def test_tables_of_more_than_16_mib_are_cut_into_pieces_of_whole_grains() -> None:
+    longest = 2**24 // 96
+    fitting, longer = (whole(AvgPool((1, 3), 1).plan((1, 1, 1, n + 2))) for n in (longest, longest + 1))
+    assert _pieces_of(fitting, NUMBA) == [fitting]
+    pieces = _pieces_of(longer, NUMBA)
     assert {len(piece.outputs[3]) for piece in pieces[:-1]} == {2**21 // 96 // 3 * 3}
     assert [piece.outputs[3].stop for piece in pieces[:-1]] == [piece.outputs[3].start for piece in pieces[1:]]
 

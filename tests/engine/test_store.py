@@ -65,7 +65,6 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "with a number for a function": header(symbol=5),
     "with another hash": header(sha256="0" * 64),
     "with more": header(more=1),
-    "too large": lambda text: text + b"\0" * store.LARGEST,
 }
 
 
@@ -76,6 +75,14 @@ def test_an_entry_that_does_not_agree_with_itself_is_not_read_and_replaced(damag
     assert store.read(NAME) is None
     keep(NAME)
     assert store.read(NAME) == CODE_KEPT
+
+
+@pytest.mark.parametrize(("size", "is_read"), [(2**24, True), (2**24 + 1, False)])
+def test_an_entry_of_more_than_16_mib_is_not_read(size: int, is_read: bool, place: Path) -> None:
+    header = (place / f"{NAME}.kernel").stat().st_size - len(CODE_KEPT.data)
+    keep(NAME, Code("symbol", b"\0" * (size - header)))
+    assert (place / f"{NAME}.kernel").stat().st_size == size
+    assert (store.read(NAME) is not None) == is_read
 
 
 def test_links_pipes_and_files_of_others_are_no_entries(place: Path, tmp_path: Path) -> None:

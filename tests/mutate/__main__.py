@@ -68,8 +68,9 @@ def report(trials: list[Trial]) -> None:
     meant = outcomes["killed"] + outcomes["survived"]
     print(f"killed {outcomes['killed']} of {meant}, {outcomes['equivalent']} more change nothing that can be seen")
     for trial in trials:
-        if trial.outcome == "survived":
-            print(f"  line {trial.line} {trial.mutant}", f"({why})" if (why := EQUIVALENT.get(trial.mutant)) else "")
+        if trial.outcome != "killed":
+            why = EQUIVALENT.get(trial.mutant)
+            print(f"  {trial.outcome}: line {trial.line} {trial.mutant}", f"({why})" if why else "")
 
 
 def main() -> None:
@@ -89,8 +90,9 @@ def main() -> None:
     chosen = drawn(given.count, given.seed, given.only)
     with file.open("a") as results:
         for trial in tried([pair for pair in chosen if pair[0].name not in names], given.jobs, given.seconds, folder):
-            results.write(json.dumps(asdict(trial)) + "\n")
-            results.flush()
+            if trial.outcome != "undecided":  # it is tried again
+                results.write(json.dumps(asdict(trial)) + "\n")
+                results.flush()
             print(f"{trial.outcome:<9} {trial.seconds:>6} s  {trial.mutant}  {trial.by}", flush=True)
             known.append(trial)
     wanted = {mutant.name for mutant, _ in chosen}

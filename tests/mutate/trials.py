@@ -22,7 +22,7 @@ from tests.mutate.reach import Reach, read
 
 ROOT = Path(__file__).parents[2]
 COPIED = ("poolcli", "tests", "samples", "docs", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "pyproject.toml")
-SECONDS = 1800  # what takes longer waits for something that never comes: tests that compute without end are stopped
+SECONDS = 1800  # of a trial at most; a test that computes without end is stopped earlier, by its CPU time
 FIRST = 40  # tests that are tried by themselves, which most mutants do not survive
 
 # The files that are mutated, and the tests that stand nearest to them, in the order in which they are tried.
@@ -64,7 +64,9 @@ IN_NO_KERNEL = tuple(  # a change of these builds no kernel anew
 
 @dataclass(frozen=True)
 class Trial:
-    """What became of a mutant: `killed` by a test, by `time` or by a crash, or `survived`."""
+    """What became of a mutant: `killed` by a test, by CPU `time` or by a crash, `survived`, or `undecided` where the
+    tests took too long: a test may wait without end, or the machine was busy.
+    """
 
     mutant: str
     line: int
@@ -123,11 +125,11 @@ def _outcome(path: str, chosen: dict[str, float], tree: Path) -> tuple[str, str]
         files = sorted({name.split("::")[0] for name, _ in part})
         try:
             code, said = _pytest(
-                tree, "-x", "--tb=no", "-rf", *files,
+                tree, "-x", "--tb=no", "-rf", *files, timeout=SECONDS,
                 POOLCLI_CHOSEN="chosen.json", POOLCLI_KERNELS=kernels, PYTHONDONTWRITEBYTECODE="1",
             )  # fmt: skip
         except subprocess.TimeoutExpired:
-            return "killed", "time"
+            return "undecided", ""
         if code == -signal.SIGXCPU:
             return "killed", "time"
         if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
@@ -136,7 +138,7 @@ def _outcome(path: str, chosen: dict[str, float], tree: Path) -> tuple[str, str]
     return "survived", ""
 
 
-def _pytest(tree: Path, *arguments: str, **environment: str) -> tuple[int, str]:
+def _pytest(tree: Path, *arguments: str, timeout: float | None = None, **environment: str) -> tuple[int, str]:
     """The exit code and the output of a run of the quick and the compile profile in `tree`."""
     command = [sys.executable, "-m", "pytest", "-p", "tests.mutate.reach", "-p", "no:cacheprovider", "-n", "0"]
     kernels = tree / "cache" / "poolcli"
@@ -148,7 +150,7 @@ def _pytest(tree: Path, *arguments: str, **environment: str) -> tuple[int, str]:
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="replace", start_new_session=True,
     ) as process:  # fmt: skip
         try:
-            said, _ = process.communicate(timeout=SECONDS)
+            said, _ = process.communicate(timeout=timeout)
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # with whatever it has started

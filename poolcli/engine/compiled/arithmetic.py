@@ -25,7 +25,7 @@ Scalar = np.generic
 
 SHORT_FLOATS = ("float16", "bfloat16")
 KERNEL_DTYPES = {"bool": "uint8", "float16": "int16", "bfloat16": "uint16"}  # of types that LLVM or numba lack
-EXACT_32, EXACT_64 = 2**23, 2**52  # below, a rounded quotient of float32 or float64 is a half only if the exact one is
+EXACT_32, EXACT_64 = 2**23, 2**52  # of smaller totals, a float32 or float64 quotient is a half only if the exact one is
 LARGEST_SUM = 2**62  # magnitude; sums of int64 and uint64 that may be larger are computed by numpy
 SMALL = 2**24  # quotients by smaller integers are no nearer than 2**-25 of their distance to the middle of two floats
 NO_DIVISOR = np.dtype(np.int8)
@@ -170,7 +170,6 @@ def _integer_mean(plan: Plan, longest: int) -> Arithmetic:
         return total._replace(divisor=np.dtype(np.float64), result=result, write=_short_float(target.name))
     if bits is not None:
         return total._replace(result="shift" if bits else "", bits=bits)
-    largest = max(largest, largest_divisor(plan))
     divisor = np.float32 if largest < EXACT_32 else np.float64 if largest < EXACT_64 else np.int64
     return total._replace(divisor=np.dtype(divisor), result="half_even")
 

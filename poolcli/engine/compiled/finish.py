@@ -221,7 +221,7 @@ def _division(result, kind, divisor):
 
     @inlined
     def rounded(total, divisor):
-        """In a float type, exact if totals and divisors are below EXACT_32 or EXACT_64."""
+        """In a float type, exact if totals are below EXACT_32 or EXACT_64, whatever the divisors."""
         return np.rint(exact(total) / divisor)
 
     @inlined

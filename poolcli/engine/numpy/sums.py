@@ -136,7 +136,7 @@ def _integer_mean(plan: Plan, total: Array, divisor: Array) -> Array:
 
 def float_of_integers(total: Array, divisor: Array, is_float64: bool) -> Array:
     """total / divisor as float64: correctly rounded, or rounded to odd for a shorter output type."""
-    is_exact = total.dtype != object and int(abs(total).max(initial=0)) < EXACT_TOTAL
+    is_exact = int(abs(total).max(initial=0)) < EXACT_TOTAL
     if is_exact and (is_float64 or int(abs(divisor).max(initial=0)) < EXACT_DIVISOR):
         return np.asarray(total.astype(np.float64) / divisor.astype(np.float64))
     total, divisor = np.broadcast_arrays(total.astype(object), divisor.astype(object))
