@@ -125,6 +125,12 @@ def test_a_term_below_the_range_changes_no_bit_beside_others(p: float) -> None:
     )
 
 
+@pytest.mark.parametrize(("scale", "vanishing"), [(2.0**-453, 2.0**-530), (2.0**-454, 0)], ids=["2**-900", "less"])
+def test_small_sums_that_lose_no_digits_are_exact(scale: float, vanishing: float) -> None:
+    x = line(*(scale * np.array([7, 3, 2, 1, 1])), vanishing)  # the squares add up to 2**-900, or 2**-902
+    assert poolcli.lp_pool(x, 6, engine="numpy").tolist() == [[[8 * scale]]]
+
+
 def test_comparison_and_conversion_tell_where_signs_matter() -> None:
     even, odd = LpPool(2, 2, p=2), LpPool(2, 2, p=3)
     rows = {row.like: row for row in compare_dialects(odd, odd.plan((1, 1, 8)))}

@@ -349,11 +349,11 @@ def divide(
     data, positions = bytes_of_plan(plan), POSITION_BYTES * prod(plan.output_shape) if indices else 0
     share = data / (data + positions) if data else 1.0
     if unit is None and (chunks is None or front_to_back):
-        tile = max(1, int(bytes_of_tile(limit, beside) * share))
+        tile = int(bytes_of_tile(limit, beside) * share)
         first = islice(parts_of(whole(plan), tile), 3)  # the largest part is among the first three
         _check_largest(max((part.nbytes for part in first), default=0), limit, beside)
         return parts_of(whole(plan), tile)
-    most = largest if limit is None else max(1, min(largest, int((limit - beside) // TILES_IN_MEMORY * share)))
+    most = largest if limit is None else min(largest, int((limit - beside) // TILES_IN_MEMORY * share))
     blocks = blocks_of(plan, unit or unit_from_chunks(plan, chunks or plan.input_shape), chunks, most)
     _check_largest(blocks.largest.aligned.nbytes if len(blocks) else 0, limit, beside)
     return blocks
