@@ -12,11 +12,16 @@ import threading
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from poolcli import AvgPool
+from poolcli.engine import compiled
 from poolcli.engine.compiled import kernel_cache as store
 from poolcli.engine.compiled.codegen import Code
+from poolcli.engine.compiled.kernel_choice import choose_kernel
+from poolcli.plan.plan import whole
 from tests.conftest import reopen_kernel_cache
 
 NAME, CODE_KEPT = "slide-of-a-test", Code("symbol", b"\n{}\x00machine code\n")
@@ -124,6 +129,18 @@ def test_what_lies_where_an_entry_is_written_is_not_followed(kind: str, place: P
     keep("other")
     assert mine.read_text() == "mine"
     assert store.read("other") == (CODE_KEPT if kind == "file" else None)
+
+
+def test_a_kernel_is_announced_where_it_is_built_and_not_where_it_is_found(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr("poolcli.engine.choose.announce", told.append)
+    monkeypatch.setitem(sys.modules, "poolcli.engine.compiled.kernels", SimpleNamespace(build=lambda choice: CODE_KEPT))
+    monkeypatch.setattr(compiled, "loaded", lambda code: code)
+    choice = choose_kernel(whole(AvgPool(2, 2).plan((1, 1, 8, 8))))
+    assert [compiled._compiled(choice) for _ in range(2)] == [CODE_KEPT] * 2
+    assert told == ["compiling kernels for float32 (first run only)"]
 
 
 def test_who_waits_for_a_kernel_finds_it_built(place: Path) -> None:

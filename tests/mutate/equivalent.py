@@ -28,4 +28,31 @@ EQUIVALENT: dict[str, str] = {
     "near - near * (near ** degree / value - 1) / degree -> near + near * (near ** degree / value - 1) / degree": (
         "the result has at most 24 bits, of which a step from 51 to 50 changes none"
     ),
+    "poolcli/engine/compiled/kernel_cache.py::_is_private: return: return False -> return None": "asked for its truth",
+    "poolcli/engine/compiled/pointers.py::half_even_shift.generate: arguments: "
+    "builder.and_(builder.ashr(value, by), one) -> builder.and_(one, builder.ashr(value, by))": (
+        "a bitwise and does not depend on the order of its operands"
+    ),
+    "poolcli/engine/compiled/results.py::_half_even: comparison: divisor < 0 -> divisor <= 0": (
+        "a divisor of 0 divides a total of 0, which has no sign"
+    ),
+    "poolcli/engine/compiled/results.py::_half_even: number: 0 -> 1": (
+        "a divisor of 0 divides a total of 0, which has no sign"
+    ),
+    "poolcli/engine/numpy/reduce.py::gathered_reduction: comparison: size > MAX_GATHERED -> size >= MAX_GATHERED": (
+        "a limit of speed: both ways add in the same order"
+    ),
+    "poolcli/engine/numpy/sums.py::_integer_total: and, or: "
+    "fits or (weighted and count >= 2 ** 30) -> fits and (weighted and count >= 2 ** 30)": (
+        "the sums of halves are the same, only slower"
+    ),
+    "poolcli/engine/numpy/sums.py::_split: number: 1 -> 0": "any factor near 2**27 leaves halves of 26 bits",
+    "poolcli/engine/numpy/sums.py::_split: arithmetic: 2.0 ** 27 + 1 -> 2.0 ** 27 - 1": (
+        "any factor near 2**27 leaves halves of 26 bits"
+    ),
+    "poolcli/formats/atomic.py::_is_equal: arguments: "
+    "filecmp.cmp(one, other, shallow=False) -> filecmp.cmp(other, one, shallow=False)": "equality is symmetric",
+    "poolcli/plan/make.py::_default_dtype: number: 16 -> 17": "no type has 17 bits",
+    "poolcli/pooling/tiles.py::bytes_of_block: number: 1 -> 0": "no block has fewer than 2 bytes",
+    "poolcli/pooling/tiles.py::bytes_of_tile: number: 1 -> 0": "no tile has fewer than 2 bytes",
 }
