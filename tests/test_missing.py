@@ -18,7 +18,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import poolcli
-from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool, MinPool, ModePool, RequestError, SumPool
+from poolcli import (
+    AdaptiveAvgPool,
+    AdaptiveMaxPool,
+    AreaPool,
+    AvgPool,
+    LpPool,
+    MaxPool,
+    MinPool,
+    ModePool,
+    RequestError,
+    SumPool,
+)
 from poolcli.arguments import Engine
 from poolcli.dtypes import lookup
 from poolcli.engine import run, run_region
@@ -431,6 +442,12 @@ def test_a_window_of_too_few_valid_elements_is_missing(op: Any, least: Any, need
     if op.reducer.picks:
         _, at = op(x, missing=-9, min_count=least, engine=engine, return_indices=True)
         np.testing.assert_array_equal(at < 0, few | np.isnan(plain))
+
+
+def test_areas_count_as_the_parts_of_elements_that_are_valid() -> None:
+    x = np.array([[[4, -9, 6], [4, 6, -9]]], np.float32)  # each cell is 1.5 elements long
+    found = AreaPool(2)(x, missing=-9, min_count=1, engine="numpy")
+    np.testing.assert_array_equal(found, np.array([[[4, 6], [14 / 3, np.nan]]], np.float32))
 
 
 def _sliding(op: Any) -> dict[str, Any]:

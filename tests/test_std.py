@@ -80,6 +80,7 @@ def test_both_engines_give_the_same_bits(dtype: DTypeName) -> None:
         (StdPool(4, 1, 3, 3, 2), "NCW", (2, 3, 6)),
         (StdPool((3, 3), 1, 1, 2), "NHWC", (1, 8, 1, 70)),
         (StdPool(3, 2, 1, 1, ddof=0.3), "HW", (300, 901)),
+        (StdPool((1, 9), (1, 2), dilations=(1, 30)), "HW", (2, 3000)),
     ):
         plan = op.plan(shape, dtype, layout=layout)
         for x in of_all_kinds(dtype, shape):

@@ -64,7 +64,7 @@ def _positions(letter: str, region: Region) -> NDArray[np.int64]:
     """The indices along axis `letter`, shaped to broadcast over the output; 0 if the layout has no such axis."""
     layout = region.plan.layout
     if letter not in layout:
-        return np.zeros((1,) * len(layout), np.int64)
+        return np.zeros((), np.int64)
     at = layout.index(letter)
     outputs = region.outputs[at]
     return np.arange(outputs.start, outputs.stop).reshape([-1 if i == at else 1 for i in range(len(layout))])
