@@ -139,7 +139,8 @@ def test_a_kernel_is_announced_where_it_is_built_and_not_where_it_is_found(
     monkeypatch.setitem(sys.modules, "poolcli.engine.compiled.kernels", SimpleNamespace(build=lambda choice: CODE_KEPT))
     monkeypatch.setattr(compiled, "loaded", lambda code: code)
     choice = choose_kernel(whole(AvgPool(2, 2).plan((1, 1, 8, 8))))
-    assert [compiled._compiled(choice) for _ in range(2)] == [CODE_KEPT] * 2
+    found: list[object] = [compiled._compiled(choice) for _ in range(2)]
+    assert found == [CODE_KEPT] * 2
     assert told == ["compiling kernels for float32 (first run only)"]
 
 

@@ -29,14 +29,10 @@ EQUIVALENT: dict[str, str] = {
         "the result has at most 24 bits, of which a step from 51 to 50 changes none"
     ),
     "poolcli/engine/compiled/kernel_cache.py::_is_private: return: return False -> return None": "asked for its truth",
-    "poolcli/engine/compiled/pointers.py::half_even_shift.generate: arguments: "
-    "builder.and_(builder.ashr(value, by), one) -> builder.and_(one, builder.ashr(value, by))": (
-        "a bitwise and does not depend on the order of its operands"
-    ),
-    "poolcli/engine/compiled/results.py::_half_even: comparison: divisor < 0 -> divisor <= 0": (
+    "poolcli/engine/compiled/finish.py::_half_even: comparison: divisor < 0 -> divisor <= 0": (
         "a divisor of 0 divides a total of 0, which has no sign"
     ),
-    "poolcli/engine/compiled/results.py::_half_even: number: 0 -> 1": (
+    "poolcli/engine/compiled/finish.py::_half_even: number: 0 -> 1": (
         "a divisor of 0 divides a total of 0, which has no sign"
     ),
     "poolcli/engine/numpy/reduce.py::gathered_reduction: comparison: size > MAX_GATHERED -> size >= MAX_GATHERED": (
@@ -50,9 +46,10 @@ EQUIVALENT: dict[str, str] = {
     "poolcli/engine/numpy/sums.py::_split: arithmetic: 2.0 ** 27 + 1 -> 2.0 ** 27 - 1": (
         "any factor near 2**27 leaves halves of 26 bits"
     ),
-    "poolcli/formats/atomic.py::_is_equal: arguments: "
-    "filecmp.cmp(one, other, shallow=False) -> filecmp.cmp(other, one, shallow=False)": "equality is symmetric",
     "poolcli/plan/make.py::_default_dtype: number: 16 -> 17": "no type has 17 bits",
     "poolcli/pooling/tiles.py::bytes_of_block: number: 1 -> 0": "no block has fewer than 2 bytes",
     "poolcli/pooling/tiles.py::bytes_of_tile: number: 1 -> 0": "no tile has fewer than 2 bytes",
+    f"{VIEW}::CanonicalView.keeps_order: return: return self.order == tuple(range(len(self.order))) -> return None": (
+        "a transposition that moves no axis is spared"
+    ),
 }

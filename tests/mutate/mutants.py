@@ -22,7 +22,8 @@ ARITHMETIC = {
 
 
 TYPES = ("TypeVar(", "tuple[", "Literal[", "Callable[", "Sliding | Bins")
-SYMMETRIC = ("max", "min", "gcd", "_at_most", "_at_least")  # functions whose arguments may change places
+# Functions whose arguments may change places.
+SYMMETRIC = ("max", "min", "gcd", "_at_most", "_at_least", "builder.and_", "builder.add", "filecmp.cmp")
 
 
 @dataclass(frozen=True)
