@@ -85,8 +85,10 @@ def test_every_short_float_and_every_tie_between_two_is_rounded_as_numpy_does(dt
     np.testing.assert_array_equal(np.signbit(found[found == 0]), np.signbit(expected[expected == 0]))
 
 
-def test_means_of_signed_pixels_keep_their_signs() -> None:
-    x = np.random.default_rng(0).integers(-128, 128, (1, 6, 130, 3), np.int8)
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_means_of_pixels_have_their_values_and_signs(dtype: str) -> None:
+    ends = np.iinfo(dtype)
+    x = np.random.default_rng(0).integers(ends.min, ends.max, (1, 6, 130, 3), dtype, endpoint=True)
     found = poolcli.avg_pool(x, 2, strides=2, layout="NHWC", engine="numba")
     expected = np.rint(x.reshape(3, 2, 65, 2, 3).mean((1, 3)))
     np.testing.assert_array_equal(found[0], expected)

@@ -82,6 +82,14 @@ def test_an_entry_that_does_not_agree_with_itself_is_not_read_and_replaced(damag
     assert store.read(NAME) == CODE_KEPT
 
 
+def test_the_cache_tells_what_it_holds_and_whether_it_can_be_used(place: Path) -> None:
+    size = (place / f"{NAME}.kernel").stat().st_size
+    (place / ".other.part").write_bytes(b"x")
+    assert store.info() == store.CacheInfo(str(place), (NAME,), size, usable=True)
+    place.chmod(0o777)
+    assert store.info() == store.CacheInfo(str(place), (NAME,), size, usable=False)
+
+
 @pytest.mark.parametrize(("size", "is_read"), [(2**24, True), (2**24 + 1, False)])
 def test_an_entry_of_more_than_16_mib_is_not_read(size: int, is_read: bool, place: Path) -> None:
     header = (place / f"{NAME}.kernel").stat().st_size - len(CODE_KEPT.data)
