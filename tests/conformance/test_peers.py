@@ -26,8 +26,9 @@ ON_ENGINES = [
 def test_the_framework_gives_the_same_shapes_values_and_indices(peer: Peer, op: str, engine: str) -> None:
     # every further type has kernels of its own to compile
     dtypes = sized(("float32", "uint8") if "avg" in op else ("float32",), None) if engine == "numba" else None
-    found = distinct_cases(peer, op, CASES[engine], dtypes)
-    assert len(found) > 0.7 * CASES[engine]
+    count = CASES[engine] // (2 if (op, engine) == ("lp", "numba") else 1)  # each power has a kernel, too
+    found = distinct_cases(peer, op, count, dtypes)
+    assert len(found) > 0.6 * count
     asked = [case for case in found if not excluded(peer.name, "case", case).any()]
     for i in range(0, len(asked), BATCH):
         batch = asked[i : i + BATCH]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -43,12 +43,20 @@ class Taken:
         return int(self.view.axes[2].count.max())
 
 
+class UnwantedKernelError(Exception):
+    """A kernel was chosen that the test does not want built."""
+
+
 @contextmanager
-def watched() -> Iterator[list[Taken]]:
-    """What the compiled engine does meanwhile, in buffers that kernels keep to."""
+def watched(wanted: Callable[[KernelSpec], bool] = lambda spec: True) -> Iterator[list[Taken]]:
+    """What the compiled engine does meanwhile, in buffers that kernels keep to. Raises UnwantedKernelError, and builds
+    nothing, where it chooses a kernel that is not `wanted`.
+    """
     taken: list[Taken] = []
 
     def seen(spec: KernelSpec, *arguments: Any) -> None:
+        if not wanted(spec):
+            raise UnwantedKernelError
         taken.append(Taken(spec.launch.kernel, spec.launch.fixed, spec.view, spec.launch.params))
         pooled(spec, *arguments)
 
