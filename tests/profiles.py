@@ -7,10 +7,11 @@ everything is shared among the cores where pytest-xdist is installed.
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Any, TypeVar
 
 import pytest
@@ -121,6 +122,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.hook.pytest_deselected(items=left_out)
     _chosen["left out"] = len(left_out)
     items.sort(key=lambda item: not LARGE.isdisjoint(item.path.parts))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Collects without looking for garbage in what is collected; nor do tests and their forks later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _is_left_out(item: pytest.Item) -> bool:

@@ -97,6 +97,7 @@ def is_input(word: str) -> bool:
 
 
 PROPOSED = {tuple(words): command for command, words in proposals()}  # each line once, with one of its mistakes
+CASES = [pytest.param(words, marks=pytest.mark.compiles if "numba" in words else ()) for words in PROPOSED]
 
 
 def test_there_are_many() -> None:
@@ -104,7 +105,7 @@ def test_there_are_many() -> None:
 
 
 @pytest.mark.usefixtures("own_kernel_cache")
-@pytest.mark.parametrize("words", PROPOSED, ids=" ".join)
+@pytest.mark.parametrize("words", CASES, ids=" ".join)
 def test_what_a_message_proposes_runs(
     cli: Cli, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
