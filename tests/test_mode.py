@@ -78,10 +78,8 @@ def test_modes_of_any_windows_are_those_of_a_slow_loop(data: st.DataObject) -> N
 @given(st.data())
 def test_the_engines_agree_on_modes(data: st.DataObject) -> None:
     rank = data.draw(st.integers(1, 3))
-    kernel = data.draw(st.tuples(*[st.integers(1, 4)] * (rank - 1), st.sampled_from(sized([2, 3], [1, 2, 3, 4]))))
-    strides = data.draw(
-        st.tuples(*[st.sampled_from([1, 2, 5])] * (rank - 1), st.sampled_from(sized([1, 5], [1, 2, 5])))
-    )
+    kernel = data.draw(st.tuples(*[st.integers(1, 4)] * rank))
+    strides = data.draw(st.tuples(*[st.sampled_from([1, 2, 5])] * rank))
     pads = tuple(data.draw(st.integers(0, k - 1)) for k in kernel)
     layout = data.draw(st.sampled_from(["NC" + "DHW"[-rank:], "N" + "DHW"[-rank:] + "C"]))
     shape = data.draw(st.tuples(*[st.integers(5, 40)] * rank))
