@@ -73,6 +73,13 @@ def test_modes_of_any_windows_are_those_of_a_slow_loop(data: st.DataObject) -> N
     np.testing.assert_array_equal(np.moveaxis(channels_last, -1, 1), modes(op, x))
 
 
+@pytest.mark.compiles
+@pytest.mark.parametrize("windows", [(2, 5), (3, 4), (4, 3)], ids=str)
+def test_windows_that_are_clipped_at_both_ends_are_read_from_where_they_start(windows: tuple[int, int]) -> None:
+    x, op = labels("uint8", (2, 3, 5)), ModePool(*windows, 1, 1)
+    np.testing.assert_array_equal(op(x, engine="numba"), op(x, engine="numpy"))
+
+
 @pytest.mark.slow
 @settings(max_examples=60, derandomize=True)
 @given(st.data())

@@ -293,7 +293,7 @@ def _mode(view: CanonicalView, itemsize: int, limits: Thresholds) -> Launch:
     if fixed is None or view.inner > 1 or elements > limits.mode_elements:
         return Launch("mode_sort", (), view.rows, elements)
     piece = max(VECTOR_ELEMENTS, limits.row_bytes // itemsize // (elements + 3))
-    return Launch("mode_pairs", (view.axes[2].full.longest, piece), view.rows, piece * (elements + 3), fixed=fixed)
+    return Launch("mode_pairs", (fixed.kernel, piece), view.rows, piece * (elements + 3), fixed=fixed)
 
 
 def _statistic(view: CanonicalView, kernel: str, itemsize: int, is_integer: bool, limits: Thresholds) -> Launch:
