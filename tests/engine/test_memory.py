@@ -113,7 +113,8 @@ def test_rows_and_columns_are_exchanged_in_the_result_where_no_bit_depends_on_it
 def test_rows_and_columns_that_are_exchanged_are_pooled_where_they_lie() -> None:
     plan, x = AvgPool(3, 2, 1, 1).plan(SHAPE, "uint8"), np.arange(np.prod(SHAPE), dtype=np.uint8).reshape(SHAPE)
     expected, _ = run(plan, x, engine="numpy")
-    with patch("poolcli.engine.compiled.pool.choose_for_order", side_effect=AssertionError):  # only of other arrays
+    # Only other arrays ask for it.
+    with patch("poolcli.engine.compiled.pool.choose_for_memory_order", side_effect=AssertionError):
         run(plan, x, engine="numba")
     with patch("poolcli.engine.compiled.pool.contiguous") as brought_into_order:
         result, _ = run(plan, _lying(0, 1, 3, 2)(x), engine="numba")
