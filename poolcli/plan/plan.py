@@ -255,7 +255,7 @@ class Plan:
             Where ONNX cannot express the plan, or the opset cannot; for another extension; for an existing file without
             `overwrite`; where the package onnx is missing.
         """
-        from poolcli.explain.convert import save_onnx
+        from poolcli.explain.onnx_model import save_onnx
 
         save_onnx(self, path, opset, overwrite)
 

@@ -9,20 +9,17 @@ from textwrap import wrap
 
 from poolcli.dialects import DIALECTS
 from poolcli.explain.explanation import Window, divisor_of, example_outputs, window
+from poolcli.explain.picture.axis_breaks import CELL, BrokenAxis, input_axis, output_axis
 from poolcli.explain.picture.canvas import (
-    CELL,
     LETTER_WIDTH,
     READ_SHADES,
     Arrow,
     Box,
-    BrokenAxis,
     Canvas,
     Dot,
     Label,
     Role,
     Shape,
-    input_axis,
-    output_axis,
     text_width,
 )
 from poolcli.ops import OPERATORS
