@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, GzipCodec, ShardingCodec, TransposeCodec, ZstdCodec
 
 from poolcli.formats import ReadOptions, Source, open_array
-from poolcli.formats.zarr.chunks import chunk_files
+from poolcli.formats.zarr.chunks import Memory, chunk_files
 from tests.conftest import Cli
-from tests.formats.stores import KEPT, made
+from tests.formats.stores import HALVE, KEPT, made, whole
 from tests.profiles import sized
 
 PLAIN: dict[str, dict[str, Any]] = {
@@ -97,7 +97,7 @@ def test_plain_chunks_are_written_with_the_bytes_of_zarr(how: str, cli: Cli, mon
 @pytest.mark.parametrize("how", LEFT_TO_ZARR)
 def test_what_only_zarr_can_read_is_left_to_it(how: str) -> None:
     array = made("x.zarr", VALUES if how != "filters" else VALUES.astype("u1"), **LEFT_TO_ZARR[how])
-    assert chunk_files(array) is None
+    assert chunk_files(array, 2**20) is None
     with open_array(Source("x.zarr"), ReadOptions()) as file:
         np.testing.assert_array_equal(file.read(tuple(map(range, VALUES.shape))), array[:])
 
@@ -120,3 +120,40 @@ def test_a_chunk_without_compression_that_blosc_has_cut_is_refused(cli: Cli) -> 
     Path("x.zarr/1.1.1").write_bytes(Path("x.zarr/1.1.1").read_bytes()[:99])
     result = cli("avg", "x.zarr", "-o", "y.npy", "-k", "2", "--layout", "DHW")
     assert result.err == "poolcli: x.zarr, 1.1.1: Zarr cannot read or write it: the data are cut short\n"
+
+
+@pytest.mark.parametrize("fill", [0, 7, -0.0, np.nan])
+def test_shards_have_the_chunks_that_zarr_would_store(fill: float, cli: Cli) -> None:
+    values = np.full((9, 10, 11), fill, "f4")
+    values[:3, :4, :5] = 2
+    values[4:, 8:] = 0
+    made("x.zarr", values, shards=(8, 8, 4), chunks=(4, 4, 4), fill_value=fill)
+    assert cli("max", "x.zarr", "-o", "y.zarr", "-k", "1", "--layout", "DHW", "-q").err == ""
+    # Older versions of zarr take -0 for 0, and leave out chunks of either.
+    assert whole("y.zarr").tobytes() == whole("x.zarr").tobytes()
+    names = [{str(p.relative_to(s)) for p in Path(s).rglob("*") if p.is_file()} for s in ("x.zarr", "y.zarr")]
+    assert names[0] <= names[1]
+    assert names[0] == names[1] or str(fill) == "-0.0"  # zarr leaves out chunks of 0, which do not equal it
+
+
+def test_a_link_to_metadata_outside_the_store_is_refused(cli: Cli) -> None:
+    made("x.zarr")
+    os.rename("x.zarr/zarr.json", "outside.json")
+    os.symlink("../outside.json", "x.zarr/zarr.json")
+    result = cli("avg", "x.zarr", "-o", "y.npy", *HALVE, "--layout", "DHW")
+    assert (result.code, result.err.count("\n")) == (1, 1)
+    assert "is a link to a place outside its store; --allow-external follows it" in result.err
+
+
+def test_memory_is_used_again_once_no_view_lies_in_it() -> None:
+    memory, dtype = Memory(), np.dtype("f4")
+    first = memory.array((512, 512), dtype)
+    part, place = first[1:].T, first.ctypes.data
+    del first
+    other = memory.array((512, 512), dtype)
+    assert other.ctypes.data != place
+    del part
+    again = memory.array((500, 512), dtype)
+    assert (again.ctypes.data, again.shape, again.dtype) == (place, (500, 512), dtype)
+    larger = memory.array((2000, 512), dtype)
+    assert larger.nbytes == 4 * 2000 * 512

@@ -29,20 +29,18 @@ from poolcli.formats.npy import MAX_AXES, MAX_BYTES
 from poolcli.formats.records import ArrayReader, Header, Metadata, ReadOptions, Source
 from poolcli.formats.zarr.chunks import ChunkFiles, chunk_files
 from poolcli.formats.zarr.coordinates import dependent_arrays, read_coordinates
-from poolcli.formats.zarr.folders import PlainArray
 from poolcli.formats.zarr.library import (
     is_group,
     limit_chunk_size,
     limit_concurrency,
     open_root,
-    open_store,
     read_region,
     reading_metadata,
-    stored_bytes,
     walk,
 )
 from poolcli.formats.zarr.ome import attributes_of, axes_of, first_level, image_extras, metadata_of
 from poolcli.formats.zarr.plates import check_single_image
+from poolcli.formats.zarr.stores import open_store, stored_bytes
 from poolcli.formats.zarr.write import open_writer, open_writers, write
 from poolcli.layouts import layout_of_dimensions
 from poolcli.windows import ceil_div
@@ -132,10 +130,9 @@ class ZarrStore:
             attributes, header = attributes_of(self.root, name, node), self._header(name, node)
             notes, missing = tuple(nodata_notes(attributes)), nodata_in(attributes, header.dtype)
             chunk = byte_count(node.chunks, DTYPES[header.dtype].itemsize)
-            if isinstance(node, PlainArray):
-                node.at_once = max(1, _room(self.options) // max(chunk, 1))
             header = replace(header, notes=notes, missing=missing, extra_memory=unless_negligible(CHUNK_COPIES * chunk))
-            array = _ArrayReader(header, where, self.root, node, chunk_files(node), self.options.as_pyramid)
+            files = chunk_files(node, _room(self.options))
+            array = _ArrayReader(header, where, self.root, node, files, self.options.as_pyramid)
             return as_unsigned(array, attributes)
 
     def _check_stored(self, where: str, array: Any) -> None:

@@ -16,7 +16,6 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from poolcli.formats.checks import UNPACKED_SIZES, byte_count
-from poolcli.formats.zarr.folders import SHARDING, PlainArray
 from poolcli.system.lazy_imports import Lazy
 from poolcli.system.limits import allowed_threads
 from poolcli.windows import ceil_div
@@ -32,6 +31,7 @@ zarr: Any = Lazy("zarr")
 Slices = tuple[slice, ...]
 Touched = tuple[tuple[int, ...], Slices, Slices]  # the numbers of a chunk, a part of it, and where that is in a region
 
+SHARDING = "sharding_indexed"
 SHUFFLES = {0: "noshuffle", 1: "shuffle", 2: "bitshuffle"}
 SIZE_PREFIXED = ("blosc", "lz4", "zstd")  # compressors whose data begin with the size that they unpack to
 MIN_PARALLEL_BYTES = 2**16  # bytes of a chunk; of smaller ones threads mostly wait for Python's lock
@@ -87,32 +87,31 @@ class ChunkFiles:
     """
 
     folder: str
-    array: Any
+    metadata: Any  # of zarr, for the names of files
+    allows: Callable[[str, os.stat_result], bool]  # whether a file may be read
+    chunks: tuple[int, ...]
+    shard: tuple[int, ...] | None
     order: tuple[int, ...]  # of the axes as they are stored
     dtype: Any
     compressor: Any
-    shard: tuple[int, ...] | None
+    fill: Any  # the value of elements that are not stored
+    at_once: int  # chunks that may be decoded side by side
     regions: Memory = field(default_factory=Memory, compare=False)
     rooms: Memory = field(default_factory=Memory, compare=False)
-
-    @property
-    def fill(self) -> Any:
-        """The value of elements that are not stored."""
-        return 0 if self.array.fill_value is None else self.array.fill_value
 
     def read(self, region: Ranges) -> NDArray[Any]:
         """A region of the array."""
         import numpy as np
 
-        out = self.regions.array(tuple(map(len, region)), self.array.dtype)
-        size = byte_count(self.array.chunks, self.dtype.itemsize)
+        out = self.regions.array(tuple(map(len, region)), self.dtype.newbyteorder("="))
+        size = byte_count(self.chunks, self.dtype.itemsize)
 
         def read_some(places: Sequence[Touched]) -> None:
             room = self.rooms.array((size,), np.dtype("u1"))
             for numbers, inside, outside in places:
                 self._read(numbers, inside, out[outside], room)
 
-        self._share(read_some, region, self.shard or self.array.chunks)
+        self._share(read_some, region)
         return out
 
     def write(self, region: Ranges, values: NDArray[Any], every_chunk: bool) -> None:
@@ -122,14 +121,13 @@ class ChunkFiles:
             for numbers, inside, outside in places:
                 self._write(numbers, inside, values[outside], every_chunk)
 
-        self._share(write_some, region, self.shard or self.array.chunks)
+        self._share(write_some, region)
 
-    def _share(self, work: Callable[[Sequence[Touched]], None], region: Ranges, unit: Sequence[int]) -> None:
+    def _share(self, work: Callable[[Sequence[Touched]], None], region: Ranges) -> None:
         """Shares chunks among as many threads as may hold one, if they are worth it."""
+        unit = self.shard or self.chunks
         places = list(_touched(region, unit))
-        plain = isinstance(self.array, PlainArray)
-        most = self.array.at_once if plain else zarr.config.get("async.concurrency")
-        threads = min(len(places), allowed_threads(), most)
+        threads = min(len(places), allowed_threads(), self.at_once)
         if threads < 2 or byte_count(unit, self.dtype.itemsize) < MIN_PARALLEL_BYTES:
             work(places)
             return
@@ -138,7 +136,7 @@ class ChunkFiles:
                 pass
 
     def _name(self, numbers: tuple[int, ...]) -> str:
-        return f"{self.folder}/{self.array.metadata.encode_chunk_key(numbers)}"
+        return f"{self.folder}/{self.metadata.encode_chunk_key(numbers)}"
 
     def _read(self, numbers: tuple[int, ...], inside: Slices, out: NDArray[Any], room: NDArray[Any]) -> None:
         """Reads a part of a chunk or shard into `out`; `room` is for a chunk."""
@@ -150,15 +148,13 @@ class ChunkFiles:
             return
         try:
             status = os.fstat(file)
-            if not getattr(self.array.store, "allows", _any_file)(name, status):
+            if not self.allows(name, status):
                 raise ValueError(name)
             if self.shard is None:
                 out[...] = self._decoded(file, 0, status.st_size, room)[inside]
                 return
             index = self._index(file, status.st_size)
-            for inner, within, outside in _touched(
-                [range(part.start, part.stop) for part in inside], self.array.chunks
-            ):
+            for inner, within, outside in _touched([range(part.start, part.stop) for part in inside], self.chunks):
                 start, size = map(int, index[inner])
                 if start == size == MISSING:
                     out[outside] = self.fill
@@ -174,7 +170,7 @@ class ChunkFiles:
         import numpy as np
         from numcodecs.checksum32 import CRC32C
 
-        counts = [length // n for length, n in zip(self.shard or (), self.array.chunks, strict=True)]
+        counts = [length // n for length, n in zip(self.shard or (), self.chunks, strict=True)]
         length = 16 * prod(counts) + 4
         found = CRC32C(location="end").decode(os.pread(file, min(length, size), max(0, size - length)))
         return np.frombuffer(found, "<u8").reshape(*counts, 2)
@@ -198,7 +194,7 @@ class ChunkFiles:
                 data = self.compressor.decode(packed, room)
         if found != len(room):
             raise ValueError(f"{found} bytes instead of {len(room)}")
-        chunk = np.frombuffer(data, self.dtype).reshape([self.array.chunks[axis] for axis in self.order])
+        chunk = np.frombuffer(data, self.dtype).reshape([self.chunks[axis] for axis in self.order])
         return chunk.transpose([self.order.index(axis) for axis in range(len(self.order))])
 
     def _write(self, numbers: tuple[int, ...], inside: Slices, values: NDArray[Any], every_chunk: bool) -> None:
@@ -235,8 +231,8 @@ class ChunkFiles:
         if not every_chunk and _is_all_fill(values, self.fill):
             return None
         chunk = np.ascontiguousarray(values, self.dtype)
-        if chunk.shape != self.array.chunks:
-            chunk = np.full(self.array.chunks, self.fill, self.dtype)
+        if chunk.shape != self.chunks:
+            chunk = np.full(self.chunks, self.fill, self.dtype)
             chunk[inside] = values
         return [self.compressor.encode(chunk) if self.compressor else chunk.data]
 
@@ -245,10 +241,10 @@ class ChunkFiles:
         import numpy as np
         from numcodecs.checksum32 import CRC32C
 
-        counts = [length // n for length, n in zip(self.shard or (), self.array.chunks, strict=True)]
+        counts = [length // n for length, n in zip(self.shard or (), self.chunks, strict=True)]
         index, parts, end = np.full((*counts, 2), MISSING, "<u8"), list[Any](), 0
         codes = _morton_codes(tuple(counts))
-        chunks = _touched([range(part.start, part.stop) for part in inside], self.array.chunks)
+        chunks = _touched([range(part.start, part.stop) for part in inside], self.chunks)
         for inner, within, outside in sorted(chunks, key=lambda chunk: codes[chunk[0]]):
             packed = self._packed(within, values[outside], every_chunk)
             if packed is not None:
@@ -293,43 +289,55 @@ def _is_all_fill(values: NDArray[Any], fill: Any) -> bool:
     return not (fill == 0 and np.signbit(fill)) and bool((values == fill).all())
 
 
-def chunk_files(array: Any) -> ChunkFiles | None:
-    """The files of an array of zarr; None if it is not in a folder, or has codecs or a layout that are left to zarr."""
-    if not isinstance(array, PlainArray) and not isinstance(array.store, zarr.storage.LocalStore):
+def chunk_files(array: Any, memory: int) -> ChunkFiles | None:
+    """The files of an array of zarr; None if it is not in a folder, or has codecs or a layout that are left to zarr.
+
+    Chunks or shards that are decoded or encoded side by side take at most so many bytes of `memory`.
+    """
+    if not isinstance(array.store, zarr.storage.LocalStore):
         return None
-    about, axes, folder = document_of(array), tuple(range(array.ndim)), os.path.join(array.store.root, array.path)
-    folder = folder.rstrip("/")
+    about, axes, dtype, compressor = document_of(array), tuple(range(array.ndim)), array.dtype, None
+    order = axes
     if about["zarr_format"] == 2:
-        order, setting = axes if about["order"] == "C" else axes[::-1], about["compressor"]
+        setting = about["compressor"]
         if about["filters"] or not (setting is None or setting["id"] in UNPACKED_SIZES):
             return None
+        order = axes if about["order"] == "C" else axes[::-1]
         compressor = setting and numcodecs.get_codec(setting)
-        return ChunkFiles(folder, array, order, array.dtype, compressor, None)
-    codecs = about["codecs"]
-    if codecs[0]["name"] == SHARDING:
-        inner = codecs[0]["configuration"]
-        index = [(codec["name"], codec.get("configuration", {})) for codec in inner["index_codecs"]]
-        if (len(codecs), index, inner["index_location"]) != (1, INDEX_CODECS, "end"):
-            return None
-        codecs = inner["codecs"]
-    order, dtype, compressor = axes, array.dtype, None
-    for codec in codecs:
-        setting = codec.get("configuration", {})
-        if codec["name"] == "transpose" and order == axes:
-            order = tuple(setting["order"])
-        elif codec["name"] == "bytes":
-            dtype = dtype.newbyteorder({"little": "<", "big": ">"}.get(setting.get("endian"), "="))
-        elif codec["name"] in ("blosc", "gzip", "zstd") and compressor is None:
-            compressor = numcodecs.get_codec(numcodecs_config(codec))
-        else:
-            return None
-    return ChunkFiles(folder, array, order, dtype, compressor, array.shards)
+    else:
+        codecs = about["codecs"]
+        if codecs[0]["name"] == SHARDING:
+            inner = codecs[0]["configuration"]
+            index = [(codec["name"], codec.get("configuration", {})) for codec in inner["index_codecs"]]
+            if (len(codecs), index, inner["index_location"]) != (1, INDEX_CODECS, "end"):
+                return None
+            codecs = inner["codecs"]
+        for codec in codecs:
+            setting = codec.get("configuration", {})
+            if codec["name"] == "transpose" and order == axes:
+                order = tuple(setting["order"])
+            elif codec["name"] == "bytes":
+                dtype = dtype.newbyteorder({"little": "<", "big": ">"}.get(setting.get("endian"), "="))
+            elif codec["name"] in ("blosc", "gzip", "zstd") and compressor is None:
+                compressor = numcodecs.get_codec(numcodecs_config(codec))
+            else:
+                return None
+    return ChunkFiles(
+        folder=os.path.join(array.store.root, array.path).rstrip("/"),
+        metadata=array.metadata,
+        allows=getattr(array.store, "allows", _any_file),
+        chunks=tuple(array.chunks),
+        shard=array.shards,
+        order=order,
+        dtype=dtype,
+        compressor=compressor,
+        fill=0 if array.fill_value is None else array.fill_value,
+        at_once=max(1, memory // max(byte_count(array.shards or array.chunks, dtype.itemsize), 1)),
+    )
 
 
 def document_of(array: Any) -> dict[str, Any]:
     """The metadata of an array as zarr-python writes it."""
-    if isinstance(array, PlainArray):
-        return array.document
     documents = array.metadata.to_buffer_dict(zarr.core.buffer.default_buffer_prototype())
     name = ".zarray" if array.metadata.zarr_format == 2 else "zarr.json"
     found: dict[str, Any] = json.loads(documents[name].to_bytes())

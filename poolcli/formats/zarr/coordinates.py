@@ -13,7 +13,7 @@ from poolcli.errors import FileError
 from poolcli.formats.checks import byte_count
 from poolcli.formats.names import relative_path
 from poolcli.formats.records import Dimension, Scale
-from poolcli.formats.zarr.library import ZARR_ERRORS, is_group, limit_chunk_size, values_of, zarr_errors
+from poolcli.formats.zarr.library import ZARR_ERRORS, is_group, limit_chunk_size, zarr_errors
 from poolcli.formats.zarr.ome import attributes_of, dimension_names
 
 STRING_CODEC = "vlen-utf8"  # the codec of texts
@@ -89,7 +89,7 @@ def _as_variable(root: Any, place: str, node: Any, axes: Sequence[str | None]) -
 
         with zarr_errors(place):
             limit_chunk_size(place, node)
-            found = np.asarray(values_of(node, ...))
+            found = np.asarray(node[...])
         return found if found.dtype.name in DTYPES else found.astype(object)
 
     names = tuple(map(str, dimension_names(node))) or ("",) * node.ndim

@@ -16,9 +16,8 @@ from poolcli.formats.checks import join_names
 from poolcli.formats.names import array_names
 from poolcli.formats.records import Scale, Spec, WriteOptions
 from poolcli.formats.table import FORMATS
-from poolcli.formats.zarr.chunks import SHUFFLES, numcodecs_config
+from poolcli.formats.zarr.chunks import SHARDING, SHUFFLES, numcodecs_config
 from poolcli.formats.zarr.coordinates import STRING_CODEC
-from poolcli.formats.zarr.folders import SHARDING
 from poolcli.formats.zarr.ome import DIMENSIONS, default_names, encode_nodata, json_attributes
 from poolcli.layouts import spatial_axes
 from poolcli.message_fields import field

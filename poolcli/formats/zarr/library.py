@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from functools import cache, partial
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import QUOTES, FileError, PoolError, error_text, is_of_an_operation, is_raised_explicitly
@@ -17,15 +14,11 @@ from poolcli.formats.checks import (
     as_file_error,
     blosc_size,
     byte_count,
-    check_json,
     human_bytes,
-    json_memory_limit,
 )
-from poolcli.formats.files import file_stats, filesystem, is_url, retry_read, with_retries
-from poolcli.formats.records import ReadOptions, slices
+from poolcli.formats.files import filesystem, is_url
+from poolcli.formats.records import slices
 from poolcli.formats.resumable import batches, read_in_batches
-from poolcli.formats.zarr.folders import DEFAULTS, METADATA_FILES, Folder, PlainArray, plain_node
-from poolcli.message_fields import field
 from poolcli.system.lazy_imports import Lazy
 
 if TYPE_CHECKING:
@@ -78,8 +71,6 @@ def tasks_joined(after: type[BaseException] = BaseException) -> Iterator[None]:
     try:
         yield
     except after:
-        if "zarr" not in sys.modules:
-            raise
         with suppress(*ZARR_ERRORS):
             zarr.core.sync.sync(_join_tasks(), timeout=2 * TASK_TIMEOUT)
         raise
@@ -103,84 +94,9 @@ async def _join_tasks() -> None:
 @contextmanager
 def limit_concurrency(chunk: int, room: int) -> Iterator[None]:
     """Limits how many chunks of so many bytes zarr decodes at once, by the bytes that there is room for."""
-    if "zarr" not in sys.modules:  # all arrays are plain
-        yield
-        return
     count = max(1, min(zarr.config.get("async.concurrency"), room // max(chunk, 1)))
     with zarr.config.set({"async.concurrency": count}):
         yield
-
-
-MAX_LISTED = 100_000  # files and folders that are counted
-
-
-def open_store(path: str, *, read_only: bool, options: ReadOptions = DEFAULTS) -> Any:
-    """The store at a path or URL; when it is read, its documents are limited in size."""
-    if is_url(path):
-        filesystem(path)  # refuses protocols whose package is missing
-        store = _remote_store().from_url(path, read_only=read_only)
-        store.url, store.options = path, options
-        with_retries(store.fs)
-        return store
-    return Folder(path, options)
-
-
-def stored_bytes(path: str, enough: int) -> int:
-    """The bytes below a folder or URL; `enough` if there are as many, or more files than are counted."""
-    if is_url(path):
-        system, inside = filesystem(path)
-        found = ((*folders, *files.values()) for _, folders, files in system.walk(inside, detail=True))
-        # A folder is given by its name, a file by what is known of it.
-        sizes = (0 if isinstance(each, str) else int(each.get("size") or 0) for part in found for each in part)
-    else:
-        sizes = (status.st_size if status else 0 for status in file_stats(path))
-    total, seen = 0, 0
-    for size in sizes:
-        total, seen = total + size, seen + 1
-        if total >= enough or seen >= MAX_LISTED:
-            return enough
-    return total
-
-
-def _check_document(where: str, found: Any, options: ReadOptions) -> Any:
-    """A document that was read; refused if it would take too much memory as Python objects."""
-    if found is not None:
-        check_json(where, found.to_bytes(), options.limit, options.allowed)
-    return found
-
-
-def _requested_range(found: Any, asked: Any) -> Any:
-    """The bytes asked for, of those that came: an HTTP server may ignore ranges, and answer with the whole object."""
-    if found is not None and hasattr(asked, "suffix"):
-        return found[max(0, len(found) - asked.suffix) :]
-    if found is not None and hasattr(asked, "end") and len(found) > asked.end - asked.start:
-        return found[asked.start : asked.end]
-    return found
-
-
-@cache
-def _remote_store() -> Any:
-    """zarr's store at a URL, which reads no more of a document than the limit and a byte."""
-
-    class Checked(zarr.storage.FsspecStore):  # type: ignore[misc]  # zarr is imported when it is first used
-        options, url = DEFAULTS, ""
-
-        def __reduce__(self) -> Any:  # other processes take the credentials of their own environment
-            return partial(open_store, self.url, read_only=self.read_only, options=self.options), ()
-
-        async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
-            if byte_range is not None:
-                return _requested_range(await retry_read(super().get, key, prototype, byte_range), byte_range)
-            if not key.endswith(METADATA_FILES):
-                return await retry_read(super().get, key, prototype)
-            most = json_memory_limit(self.options.limit, self.options.allowed)
-            first = zarr.abc.store.RangeByteRequest(0, most + 1)
-            found = await retry_read(super().get, key, prototype, first)
-            if found is not None and len(found) > most:
-                raise FileError(f"{key}: has more than {human_bytes(most)}, the limit; raise {field('max_memory')}")
-            return _check_document(key, found, self.options)
-
-    return Checked
 
 
 MAX_NODES = 10_000
@@ -189,10 +105,6 @@ MAX_DEPTH = 32  # nested groups
 
 def open_root(path: str, store: Any) -> Any:
     """The root array or group of a store."""
-    if isinstance(store, Folder):
-        with suppress(Exception):  # zarr tells what is wrong
-            return plain_node(store, "")
-        store = store.of_zarr()
     try:
         return zarr.open(store=store, mode="r")
     except PoolError:
@@ -203,8 +115,6 @@ def open_root(path: str, store: Any) -> Any:
 
 def stored_file(group: Any, name: str) -> bytes | None:
     """The content of a file in the folder of a group that is no part of Zarr; None if there is none."""
-    if isinstance(group.store, Folder):
-        return group.store.read(f"{group.path}/{name}".strip("/"))
     prototype = zarr.core.buffer.default_buffer_prototype()
     found = zarr.core.sync.sync(group.store.get(f"{group.path}/{name}".strip("/"), prototype))
     return None if found is None else bytes(found.to_bytes())
@@ -273,9 +183,6 @@ def limit_chunk_size(where: str, array: Any) -> None:
     zarr has no public way to do this: methods of its codecs, which belong to this array alone, are replaced. A version
     of zarr without these private names reads without the check (docs/decisions.md).
     """
-    if isinstance(array, PlainArray):
-        array.where = where
-        return
     size = array.dtype.itemsize
     asynchronous = getattr(array, "async_array", None) or getattr(array, "_async_array", None)
     pipeline = getattr(asynchronous, "codec_pipeline", ())
@@ -343,7 +250,7 @@ def _read_part(where: str, array: Any, part: Ranges) -> NDArray[Any]:
     """The elements of a region; an error names the chunk or shard that it comes from."""
     try:
         with tasks_joined(Exception):
-            found: NDArray[Any] = values_of(array, slices(part))
+            found: NDArray[Any] = array[slices(part)]
             return found
     except (PoolError, MemoryError):
         raise
@@ -352,18 +259,5 @@ def _read_part(where: str, array: Any, part: Ranges) -> NDArray[Any]:
         for each in batches(part, unit, 1):
             name = array.metadata.encode_chunk_key(tuple(a.start // n for a, n in zip(each, unit, strict=True)))
             with zarr_errors(f"{where}, {name}"), tasks_joined(Exception):
-                values_of(array, slices(each))
+                array[slices(each)]
         raise
-
-
-_one_at_a_time = Lock()
-
-
-def values_of(array: Any, selection: Any) -> Any:
-    """Elements of an array, read by zarr-python."""
-    if not isinstance(array, PlainArray):
-        return array[selection]
-    opened = zarr.open_array(store=array.store.of_zarr(), path=array.path, mode="r")
-    limit_chunk_size(array.where or array.path, opened)
-    with _one_at_a_time, limit_concurrency(1, array.at_once):  # zarr's configuration is that of the process
-        return opened[selection]

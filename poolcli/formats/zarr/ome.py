@@ -13,8 +13,7 @@ from poolcli.errors import RequestError
 from poolcli.formats.checks import NODATA_ATTRIBUTES, join_names
 from poolcli.formats.names import relative_path
 from poolcli.formats.records import Axis, Dimension, Metadata
-from poolcli.formats.zarr.chunks import document_of
-from poolcli.formats.zarr.folders import SHARDING
+from poolcli.formats.zarr.chunks import SHARDING, document_of
 from poolcli.formats.zarr.library import ZARR_ERRORS, groups_above, is_group
 from poolcli.layouts import default_layout, layout_of_dimensions
 from poolcli.message_fields import field

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -18,10 +18,8 @@ from poolcli.formats.records import NamedArray, RegionWriter, Spec, WriteOptions
 from poolcli.formats.resumable import Journal, Progress, batches, remove_partial, resumable_folder, sharded_folder
 from poolcli.formats.zarr.chunks import ChunkFiles, chunk_files
 from poolcli.formats.zarr.documents import NewArray, encode_documents, new_arrays
-from poolcli.formats.zarr.folders import Folder, PlainArray, plain_array
 from poolcli.formats.zarr.library import (
     limit_concurrency,
-    open_store,
     read_region,
     reading_metadata,
     tasks_joined,
@@ -29,6 +27,7 @@ from poolcli.formats.zarr.library import (
     zarr_errors,
 )
 from poolcli.formats.zarr.remote import remote_store, shared_store
+from poolcli.formats.zarr.stores import open_store
 from poolcli.system.signals import check_stopped
 
 if TYPE_CHECKING:
@@ -82,14 +81,13 @@ class Writer:
 
     path: str
     new_array: NewArray
-    sparse: Any  # zarr's array, which omits chunks that hold nothing but the fill value
-    full: Any
+    target: Any  # the array of zarr, which omits chunks that hold nothing but the fill value
     chunks: ChunkFiles | None  # if zarr is not needed to read them
 
     def __call__(self, region: Ranges, array: NDArray[Any]) -> None:
         """Writes a region. Raises a ValueError if it cuts a shard, which another process may be writing."""
         unit = self.new_array.grid.unit
-        for span, n, length in zip(region, self.sparse.shape, unit, strict=True):
+        for span, n, length in zip(region, self.target.shape, unit, strict=True):
             if span.start % length or (span.stop % length and span.stop != n):
                 raise ValueError(f"a region {span.start}:{span.stop} of {n} would cut shards of {length}")
         with zarr_errors(self.path), tasks_joined():
@@ -97,13 +95,14 @@ class Writer:
             if self.chunks is not None:
                 self.chunks.write(region, array, every_chunk)
                 return
-            target = self.full if every_chunk else self.sparse
+            new = self.new_array
+            target = array_over(self.target.store, new.key, new.documents, every_chunk) if every_chunk else self.target
             for part in batches(region, unit):
                 target[slices(part)] = array[slices(part, region)]
 
     def read(self, region: Ranges) -> NDArray[Any]:
         """A region that was written."""
-        return read_region(self.path, self.sparse, region, self.chunks)
+        return read_region(self.path, self.target, region, self.chunks)
 
     def _may_skip_chunks(self, array: NDArray[Any]) -> bool:
         """Whether a chunk may hold nothing but the fill value, by the first element of each: zarr compares all of them.
@@ -113,7 +112,7 @@ class Writer:
         import numpy as np
 
         first = array[tuple(slice(None, None, length) for length in self.new_array.grid.chunks)]
-        fill = self.sparse.fill_value
+        fill = self.target.fill_value
         if array.dtype.kind == "f" and fill is not None and np.isnan(fill):
             return bool(np.isnan(first).any())
         if not (first == (fill or 0)).any():
@@ -124,23 +123,8 @@ class Writer:
 def writer_of(path: str, store: Any, new_array: NewArray) -> Writer:
     """The writer of an array into a store that need not have its metadata yet."""
     with reading_metadata(path):
-        plain = _plain_array(store, new_array)
-        sparse, full = (
-            plain or array_over(store, new_array.key, new_array.documents, every_chunk) for every_chunk in (False, True)
-        )
-    return Writer(path, new_array, sparse, full, chunk_files(sparse))
-
-
-def _plain_array(store: Any, new_array: NewArray) -> PlainArray | None:
-    """The array if its chunks can be written without zarr-python."""
-    if not isinstance(store, Folder):
-        return None
-    key, documents = new_array.key, new_array.documents
-    with suppress(Exception):  # zarr tells what is wrong
-        found = plain_array(store, key, documents.get(join(key, "zarr.json")) or documents[join(key, ".zarray")], {})
-        found.at_once = max(1, ENCODING_MEMORY // max(1, byte_count(new_array.grid.unit, found.dtype.itemsize)))
-        return found
-    return None
+        array = array_over(store, new_array.key, new_array.documents, every_chunk=False)
+    return Writer(path, new_array, array, chunk_files(array, ENCODING_MEMORY))
 
 
 @dataclass(slots=True)
@@ -185,7 +169,6 @@ def array_over(store: Any, key: str, documents: Mapping[str, Any], every_chunk: 
     new, old = (documents.get(join(key, name)) for name in ("zarr.json", ".zarray"))
     kinds = zarr.core.metadata
     metadata = kinds.ArrayV3Metadata.from_dict(new) if new else kinds.ArrayV2Metadata.from_dict(old)
-    store = zarr.storage.LocalStore(store.root) if isinstance(store, Folder) else store
     place = zarr.storage.StorePath(store, key)
     return zarr.Array(zarr.AsyncArray(metadata, place, config={"write_empty_chunks": every_chunk, "order": "C"}))
 
