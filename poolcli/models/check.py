@@ -206,8 +206,6 @@ def _verdict(layer: Layer, computed: Shape, plan: Plan | None) -> tuple[Verdict,
 
 def _remedy(layer: Layer) -> str:
     """What to do to make unknown lengths known."""
-    if layer.stopped and layer.framework != "ONNX Runtime":
-        return f"shapes after {layer.stopped} are not inferred; correct the layer before it that differs"
     if layer.stopped:
         return f"shape inference stops at {layer.stopped}; fold constants (onnxsim) or state it in value_info"
     if layer.framework in ("PyTorch", "TensorFlow Lite"):

@@ -18,7 +18,15 @@ from poolcli.errors import RequestError
 from poolcli.formats.checks import human_bytes
 from poolcli.message_fields import field
 from poolcli.models.ir_layers import KINDS, UNSUPPORTED, RawLayer, layer_of
-from poolcli.models.layer import Dim, InvalidError, Layer, Shape, contradicts, output_shape
+from poolcli.models.layer import (
+    Dim,
+    InvalidError,
+    Layer,
+    Shape,
+    contradicts,
+    first_contradiction,
+    with_warnings_after_a_contradiction,
+)
 from poolcli.system.lazy_imports import need
 
 
@@ -37,19 +45,17 @@ def reshape_layers(path: str, layers: Sequence[Layer], given: Mapping[str, tuple
     return [_with_shape(layer, shapes.get(layer.name)) for layer in layers]
 
 
-def _with_inferred_shapes(path: str, layers: Sequence[Layer]) -> list[Layer]:
+def _with_inferred_shapes(path: str, layers: list[Layer]) -> list[Layer]:
     """The layers on the shapes that OpenVINO infers, if a layer contradicts the shape that the file states.
 
-    If OpenVINO is missing or cannot read the model, the other layers get a warning.
+    If OpenVINO is missing or cannot read the model, the layers after that one get a warning.
     """
-    wrong = next((layer for layer in layers if contradicts(output_shape(layer), layer.declared_shape)), None)
-    if wrong is None or any(layer.invalid for layer in layers):
-        return list(layers)
+    if any(layer.invalid for layer in layers) or first_contradiction(layers) is None:
+        return layers
     try:
         shapes = dict(_shapes(_read_by_openvino(path, "it infers what follows a layer that differs"), ""))
     except RequestError as error:
-        why = f"its input is as stated, although {wrong.name} differs: {error.message.removeprefix(f'{path}: ')}"
-        return [layer if layer is wrong else replace(layer, warnings=(*layer.warnings, why)) for layer in layers]
+        return with_warnings_after_a_contradiction(layers, f": {error.message.removeprefix(f'{path}: ')}")
     return [replace(layer, input_shape=shapes.get(layer.name, layer.input_shape)) for layer in layers]
 
 

@@ -18,13 +18,12 @@ from poolcli.models.layer import (
     Layer,
     LayerOp,
     Shape,
-    attribute_suggestion,
     count_text,
     make_operator,
-    pools_spatial_axes,
-    spatial_layout,
+    reduced_layout,
 )
 from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool
+from poolcli.suggestions import did_you_mean
 
 NEWEST_OPSET = 16  # whose operators are known here
 MAX_SPATIAL_AXES = 3
@@ -175,9 +174,9 @@ def layer_of(found: RawLayer, second: SecondInput) -> Layer | None:
             if kind.reduces is not None:
                 axes = _axes(second, shape)
                 keeps = found.data.get("keep_dims", "false").strip().lower() in ("true", "1")
-                if not pools_spatial_axes(axes, shape, keeps=keeps):
+                layout = reduced_layout(axes, shape, keeps=keeps)
+                if layout is None:
                     return None
-                layout = spatial_layout(axes or (), shape)
             warnings += _ignored(kind, version, found)
             op = kind.reduces or _operator_of(kind, version, found, shape, second, warnings)
     except InvalidError as error:
@@ -259,7 +258,5 @@ def _ignored(kind: Kind, version: int, found: RawLayer) -> list[str]:
             continue
         later = [number for number, names in kind.versions.items() if name in names]
         why = f" before opset{min(later)}" if later else ""
-        warnings.append(
-            f"attribute {name} is not one of {kind.name}'s{why} and is ignored{attribute_suggestion(name, known)}"
-        )
+        warnings.append(f"attribute {name} is not one of {kind.name}'s{why} and is ignored{did_you_mean(name, known)}")
     return warnings

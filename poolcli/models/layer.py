@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, BinaryIO, TypeVar, cast
 
@@ -128,30 +127,26 @@ def contradicts(one: Shape | None, other: Shape | None) -> bool:
     )
 
 
-def pools_spatial_axes(axes: Sequence[int] | None, shape: Shape | None, *, keeps: bool, last: bool = False) -> bool:
-    """Whether a reduction over these axes is a pooling: over all spatial axes, with channels first or last.
+def reduced_layout(axes: Sequence[int] | None, shape: Shape | None, *, keeps: bool, last: bool = False) -> str | None:
+    """The layout, channels first or last, whose spatial axes a reduction pools; None if it reduces other axes.
 
     With one spatial axis both layouts look alike, and the default of the format decides: axis 1 if channels are `last`,
     else axis 2. A reduction of axis -1 that `keeps` it belongs to a normalisation, one that drops it is a pooling.
     """
     if axes is None or shape is None or not 3 <= len(shape) <= 5:
-        return False
+        return None
     rank = len(shape)
     if rank == 3:
-        return tuple(axes) in (((1,), (-2,)) if last else ((2,),) if keeps else ((2,), (-1,)))
-    found = sorted(axis % rank if -rank <= axis < rank else rank for axis in axes)
-    return found == list(range(2, rank)) or found == list(range(1, rank - 1))
+        pooled = ((1,), (-2,)) if last else ((2,),) if keeps else ((2,), (-1,))
+        return ("NWC" if last else "NCW") if tuple(axes) in pooled else None
+    found = tuple(sorted(axis % rank if -rank <= axis < rank else rank for axis in axes))
+    layouts = {tuple(range(2, rank)): default_layout(rank), tuple(range(1, rank - 1)): channels_last(rank)}
+    return layouts.get(found)
 
 
 def channels_last(rank: int) -> str:
     """The layout with channels last, such as NHWC."""
     return "N" + "DHW"[5 - rank :] + "C"
-
-
-def spatial_layout(axes: Sequence[int], shape: Shape | None) -> str | None:
-    """The layout whose spatial axes these are; None for N, C and the spatial axes."""
-    rank = len(shape or ())
-    return None if min(axis % rank for axis in axes) == 2 else channels_last(rank)
 
 
 # How each framework spells the fields, and their values, that messages name.
@@ -205,13 +200,6 @@ def make_operator(record: Any, **given: Any) -> Attributes:
         raise InvalidError(error.message) from None
 
 
-def attribute_suggestion(name: str, known: tuple[str, ...]) -> str:
-    """The end of a sentence that suggests an attribute for a misspelt one; empty if none is close."""
-    found = get_close_matches(name.replace("-", "_"), [each.replace("-", "_") for each in known], 1)
-    near = [each for each in known if found and each.replace("-", "_") == found[0]]
-    return f"; {near[0]} is one" if near else ""
-
-
 @dataclass(frozen=True, slots=True)
 class InferredShape:
     """An output shape, and the operator and its plan if every spatial length is known.
@@ -256,6 +244,21 @@ def output_shape(layer: Layer) -> Shape | None:
         return stored_shape(layer, infer_shape(layer.op, layer.input_shape, layer.layout).shape)
     except RequestError:
         return None
+
+
+def first_contradiction(layers: Sequence[Layer]) -> Layer | None:
+    """The first layer whose output shape contradicts the shape that the file states."""
+    return next((layer for layer in layers if contradicts(output_shape(layer), layer.declared_shape)), None)
+
+
+def with_warnings_after_a_contradiction(layers: list[Layer], why: str = "") -> list[Layer]:
+    """The layers, with a warning on those after one that contradicts the file: their input is only stated."""
+    wrong = first_contradiction(layers)
+    if wrong is None:
+        return layers
+    warning = f"its input is as stated, although {wrong.name} differs{why}"
+    after = layers.index(wrong) + 1
+    return layers[:after] + [replace(layer, warnings=(*layer.warnings, warning)) for layer in layers[after:]]
 
 
 def stored_shape(layer: Layer, shape: tuple[Length, ...]) -> tuple[Length, ...]:

@@ -22,20 +22,19 @@ from poolcli.models.layer import (
     Layer,
     LayerOp,
     Shape,
-    attribute_suggestion,
     channels_last,
     contradicts,
     count_text,
     is_number,
     make_operator,
     output_shape,
-    pools_spatial_axes,
-    spatial_layout,
+    reduced_layout,
 )
 from poolcli.models.onnx_graph import NEEDS_ONNX, Node, key_of, load, text
 from poolcli.models.onnx_inference import infer
 from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool
 from poolcli.plan.attributes import SlidingAttributes
+from poolcli.suggestions import did_you_mean
 from poolcli.system.lazy_imports import need
 
 AUTO_PADS = {there: here for here, there in AUTO_PAD_NAMES.items()}
@@ -181,9 +180,9 @@ def _layer(node: Node, key: tuple[str, str], opset: int, defs: Any, moved: bool)
             _check_attributes(read, key, opset, defs)
             if kind.reduces:
                 axes, keeps = _axes(node, data), data.get("keepdims", 1) != 0
-                if not pools_spatial_axes(axes, shape, keeps=keeps):
+                layout = reduced_layout(axes, shape, keeps=keeps)
+                if layout is None:
                     return None
-                layout = spatial_layout(axes or (), shape)
             elif shape is not None:
                 if not 3 <= len(shape) <= 2 + MAX_SPATIAL_AXES:
                     raise InvalidError(f"its input has {len(shape)} axes; 3 to {2 + MAX_SPATIAL_AXES} are needed")
@@ -255,7 +254,7 @@ def _unknown_attribute(name: str, kind: str, known: Sequence[str], opset: int, d
     if later:
         other = f"from opset {min(later)} on" if min(later) > opset else f"up to opset {max(later)}"
         return f"{kind} has no attribute {name} in opset {opset}, it has it {other}"
-    return f"{kind} has no attribute {name}{attribute_suggestion(name, tuple(known))}"
+    return f"{kind} has no attribute {name}{did_you_mean(name, known)}"
 
 
 def _value(attribute: Any) -> tuple[int, Any]:
@@ -359,7 +358,8 @@ def _layer_spec(node: Node, layer: Layer | None, shape: Shape | None) -> LayerSp
         if isinstance(op, GlobalWindow):
             sizes = (shape or ())[2:]
             op = op.over([n for n in sizes if isinstance(n, int)]) if sizes and all(map(is_number, sizes)) else None
-        return LayerSpec(layer.name, op) if op is not None and layer.layout is None and layer.keeps_axes else None
+        first = not (layer.layout or "").endswith("C")  # channels
+        return LayerSpec(layer.name, op) if op is not None and first and layer.keeps_axes else None
     place = CONVOLUTIONS[key_of(node.proto)[1]]
     weights: Any = node.constants.get(node.proto.input[place]) if len(node.proto.input) > place else None
     if weights is None or len(weights.dims) < 3:

@@ -15,40 +15,33 @@ from typing import Any
 from poolcli.errors import FileError, RequestError
 from poolcli.formats.checks import check_json, check_zip_directory
 from poolcli.message_fields import field, option_value
-from poolcli.models import shape_propagation as propagation
 from poolcli.models.layer import (
     EXPORT_KERAS,
     EXPORT_SCRIPT,
     EXPORT_TORCH,
     GLOBAL_SUM,
     Dim,
+    InvalidError,
     Layer,
     LayerOp,
     Shape,
-    pools_spatial_axes,
-    spatial_layout,
+    make_operator,
+    reduced_layout,
+    with_warnings_after_a_contradiction,
 )
 from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
 
 PROGRAM = re.compile(r"(.*/)?models/[^/]+\.json|serialized_exported_program\.json")
 TARGET = re.compile(r"torch\.ops\.(?:aten|torchvision)\.(\w+)\.(\w+)")
-SLIDING = re.compile(r"(avg|max)_pool([123])d(_with_indices)?")
-ADAPTIVE = re.compile(r"_?adaptive_(avg|max)_pool([123])d")
+POOLING = re.compile(r"_?(adaptive_)?(avg|max)_pool([123])d(_with_indices)?")
 REDUCTIONS: dict[str, LayerOp] = {
     "mean": AdaptiveAvgPool(1),
     "amax": AdaptiveMaxPool(1),
     "sum": GLOBAL_SUM,
 }
-CONVOLUTIONS = re.compile(r"conv[123]d|convolution")
-SHAPE_PRESERVING = re.compile(
-    r"((leaky_)?relu6?|sigmoid|silu|mish|gelu|elu|tanh|hard(swish|sigmoid|tanh)|clamp(_min|_max)?|dropout|sqrt|exp|neg|pow)_?"
-    r"|batch_norm|group_norm|layer_norm|instance_norm|_?(log_)?softmax|clone|contiguous|detach_?|alias|to|_to_copy"
-)
-BROADCASTING = re.compile(r"(add|sub|mul|div)_?|maximum|minimum")
 UNSUPPORTED = re.compile(r"max_unpool[23]d|fractional_max_pool[23]d|(ps_)?roi_(align|pool)")
 DAMAGED_ZIP = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, OverflowError, RuntimeError, ValueError)
 MAX_JSON = 1 << 28  # bytes of JSON
-END_OF_AXIS = 2**63 - 1  # the default end of aten.slice
 Values = Mapping[str, Any]
 
 
@@ -70,8 +63,8 @@ def read_pt2(path: str, given: Mapping[str, tuple[int, ...]], limit: int | None 
     shapes = {name: _shape(_get(value, "sizes")) for name, value in _items(_get(graph, "tensor_values"))}
     if not isinstance(_get(graph, "nodes"), list):
         raise RequestError(f"{path}: not a torch.export program: it has no nodes")
-    flow = propagation.ShapePropagation(shapes.get)
-    return [layer for node in graph["nodes"] for layer in _propagated(node, shapes, flow)]
+    layers = (_layer(node, shapes) for node in graph["nodes"])
+    return with_warnings_after_a_contradiction([layer for layer in layers if layer])
 
 
 def _program(path: str, archive: zipfile.ZipFile, limit: int | None) -> Any:
@@ -132,63 +125,13 @@ def _value(argument: Any) -> Any:
     return None
 
 
-def _propagated(node: Any, shapes: Mapping[str, Shape | None], flow: propagation.ShapePropagation) -> list[Layer]:
-    """The layers of a call on propagated shapes; propagates its output shapes."""
+def _layer(node: Any, shapes: Mapping[str, Shape | None]) -> Layer | None:
+    """The layer of a call; None if it is no pooling."""
     target = TARGET.fullmatch(str(_get(node, "target")))
-    arguments = _arguments(node)
-    sources = [name for argument in arguments.values() for name in _tensors(argument)]
-    results = [name for output in _as_list(_get(node, "outputs")) for name in _tensors(output)]
-    layers = _layers(node, target, arguments, shapes) if target else []
-    if layers and sources and results:
-        return [flow.pool(layer, sources[0], results[0]) for layer in layers]
-    rule = _rule(target[1], target[2], arguments, shapes) if target else None
-    flow.node(results[0] if results else "", rule, sources, results)
-    return layers
-
-
-def _rule(name: str, overload: str, arguments: Values, shapes: Mapping[str, Shape | None]) -> propagation.Rule | None:
-    """The shape rule of a call; None if there is none."""
-    if SHAPE_PRESERVING.fullmatch(name):
-        return propagation.same
-    if BROADCASTING.fullmatch(name):
-        return propagation.broadcast
-    data = {each: _value(argument) for each, argument in arguments.items()}
-    if name == "cat":
-        axis = data.get("dim", 0)
-        return propagation.concatenation(axis) if isinstance(axis, int) else None
-    if name == "slice":
-        numbers = [
-            data.get(each, default) for each, default in (("dim", 0), ("start", 0), ("end", END_OF_AXIS), ("step", 1))
-        ]
-        axis, start, end, step = (each if isinstance(each, int) else None for each in numbers)
-        return (
-            None if None in (axis, start, end) or not step else propagation.sliced(axis or 0, slice(start, end, step))
-        )
-    weight = shapes.get(str(_get(arguments.get("weight"), "as_tensor", "name")))
-    if not CONVOLUTIONS.fullmatch(name) or overload != "default" or not weight or data.get("transposed"):
+    if target is None:
         return None
-    padding = _numbers(data, "padding", 0)
-    sizes = {"strides": _numbers(data, "stride", 1), "dilations": _numbers(data, "dilation", 1)}
-    return propagation.convolution(weight[0], kernel=weight[2:], pads_begin=padding, pads_end=padding, **sizes)
-
-
-def _arguments(node: Any) -> dict[str, Any]:
-    return {str(_get(each, "name")): _get(each, "arg") for each in _as_list(_get(node, "inputs"))}
-
-
-def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _tensors(argument: Any) -> list[str]:
-    many = [_get(each, "name") for each in _as_list(_get(argument, "as_tensors"))]
-    return [name for name in (_get(argument, "as_tensor", "name"), *many) if isinstance(name, str)]
-
-
-def _layers(
-    node: Any, target: re.Match[str], arguments: Values, shapes: Mapping[str, Shape | None]
-) -> list[Layer]:  # fmt: skip
-    """The layer of a call; empty if it is no pooling."""
+    inputs = _get(node, "inputs")
+    arguments = {str(_get(each, "name")): _get(each, "arg") for each in (inputs if isinstance(inputs, list) else ())}
     data = {name: _value(argument) for name, argument in arguments.items()}
     shape = shapes.get(str(_get(arguments.get("self") or arguments.get("input"), "as_tensor", "name")))
     outputs = _get(node, "outputs")
@@ -199,31 +142,30 @@ def _layers(
         "given": {name: option_value(value) for name, value in data.items() if value is not None},
     }  # fmt: skip
     if UNSUPPORTED.fullmatch(target[1]):
-        return [Layer(**shared, problem=f"{target[1]} is not checked")]
+        return Layer(**shared, problem=f"{target[1]} is not checked")
     if target[1] in REDUCTIONS:
         axes = data.get("dim") if isinstance(data.get("dim"), tuple) else None
         keeps = data.get("keepdim") is True
-        if not pools_spatial_axes(axes, shape, keeps=keeps):
-            return []
-        layout = spatial_layout(axes or (), shape)
-        return [Layer(**shared, op=REDUCTIONS[target[1]], layout=layout, keeps_axes=keeps)]
-    sliding, adaptive = SLIDING.fullmatch(target[1]), ADAPTIVE.fullmatch(target[1])
-    if sliding is None and adaptive is None:
-        return []
-    found = sliding or adaptive
-    axes_there = int(found[2]) if found else 0
+        layout = reduced_layout(axes, shape, keeps=keeps)
+        return Layer(**shared, op=REDUCTIONS[target[1]], layout=layout, keeps_axes=keeps) if layout else None
+    pooling = POOLING.fullmatch(target[1])
+    if pooling is None:
+        return None
+    count = int(pooling[3])
     try:
-        op = _sliding(sliding[1], data) if sliding else _adaptive(adaptive[1] if adaptive else "", data)
-    except RequestError as error:
-        return [Layer(**shared, invalid=f"refuses it: {error.message}")]
-    if shape is not None and len(shape) not in (axes_there + 1, axes_there + 2):
-        return [Layer(**shared, invalid=f"refuses it: its input has {len(shape)} axes")]
-    layout = "C" + "DHW"[3 - axes_there :] if shape is not None and len(shape) == axes_there + 1 else None
-    return [Layer(**shared, op=op, layout=layout)]
+        op = _operator(pooling[1] is not None, pooling[2], data)
+        if shape is not None and len(shape) not in (count + 1, count + 2):
+            raise InvalidError(f"its input has {len(shape)} axes")
+    except InvalidError as error:
+        return Layer(**shared, invalid=error.sentence)
+    return Layer(**shared, op=op, layout="C" + "DHW"[3 - count :] if len(shape or ()) == count + 1 else None)
 
 
-def _sliding(word: str, data: Values) -> Any:
-    """The operator with sliding windows; missing arguments have PyTorch's defaults."""
+def _operator(adaptive: bool, word: str, data: Values) -> LayerOp:
+    """The operator of a call; missing arguments have PyTorch's defaults."""
+    if adaptive:
+        record = AdaptiveAvgPool if word == "avg" else AdaptiveMaxPool
+        return make_operator(record, output_size=_numbers(data, "output_size", None), like="pytorch")
     padding = _numbers(data, "padding", 0)
     given: dict[str, Any] = {
         "kernel": _numbers(data, "kernel_size", None),
@@ -236,13 +178,8 @@ def _sliding(word: str, data: Values) -> Any:
     if word == "avg":
         given["exclude_pad"] = data.get("count_include_pad") is False
         given["divisor_override"] = data.get("divisor_override")
-        return AvgPool(**given)
-    return MaxPool(**given, dilations=_numbers(data, "dilation", 1))
-
-
-def _adaptive(word: str, data: Values) -> Any:
-    record = AdaptiveAvgPool if word == "avg" else AdaptiveMaxPool
-    return record(_numbers(data, "output_size", None), like="pytorch")
+        return make_operator(AvgPool, **given)
+    return make_operator(MaxPool, **given, dilations=_numbers(data, "dilation", 1))
 
 
 def _numbers(data: Values, name: str, default: int | None) -> Any:

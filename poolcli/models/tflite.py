@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from os import SEEK_END
 from typing import Any, BinaryIO
 
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
-from poolcli.models import shape_propagation as propagation
 from poolcli.models.layer import (
     GLOBAL_SUM,
+    InvalidError,
     Layer,
     LayerOp,
     Shape,
     TruncatedError,
     channels_last,
-    pools_spatial_axes,
+    make_operator,
     read_exactly,
-    spatial_layout,
+    reduced_layout,
+    with_warnings_after_a_contradiction,
 )
 from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
-from poolcli.plan.attributes import SlidingAttributes
 
 OPERATOR_CODES, SUBGRAPHS, BUFFERS = 1, 2, 4  # fields of a model
 TENSORS, OPERATORS, NAME = 0, 3, 4  # of a subgraph
@@ -33,7 +32,7 @@ SHAPE, BUFFER, TENSOR_NAME, SIGNATURE = 0, 2, 3, 7  # of a tensor
 PADDING, STRIDE_W, STRIDE_H, WIDTH, HEIGHT, ACTIVATION = range(6)  # of the options of pooling
 NUMBERS = {"filter_height": HEIGHT, "filter_width": WIDTH, "stride_h": STRIDE_H, "stride_w": STRIDE_W}
 AUTO_PADS = ("same_upper", "valid")
-SLIDING: dict[int, tuple[str, type[SlidingAttributes]]] = {
+SLIDING: dict[int, tuple[str, Any]] = {
     1: ("AVERAGE_POOL_2D", AvgPool), 12: ("L2_POOL_2D", AvgPool), 17: ("MAX_POOL_2D", MaxPool),
 }  # fmt: skip
 REDUCTIONS: dict[int, tuple[str, LayerOp]] = {
@@ -41,11 +40,6 @@ REDUCTIONS: dict[int, tuple[str, LayerOp]] = {
     74: ("SUM", GLOBAL_SUM),
     82: ("REDUCE_MAX", AdaptiveMaxPool(1)),
 }
-CONCATENATION, CONV, DEPTHWISE = 2, 3, 4
-BROADCASTING = {0, 18, 41, 42, 55, 57}  # ADD, MUL, SUB, DIV, MAXIMUM, MINIMUM
-SHAPE_PRESERVING = {  # operators of one input
-    6, 14, 19, 20, 21, 25, 28, 47, 50, 53, 54, 59, 75, 76, 92, 98, 101, 111, 114, 117, 150,
-}  # fmt: skip
 ROOT_OF_SQUARES = "it is the root of the mean of squares, which no operator here computes"
 MAX_AXES_BYTES = 64  # of the constant with the axes of a reduction
 MAX_VECTOR = 1 << 24  # items
@@ -62,7 +56,8 @@ def read_tflite(path: str, given: Mapping[str, tuple[int, ...]], limit: int | No
         raise RequestError(f"{path}: {field('input_shape')} is for ONNX models and IR; a .tflite states its shapes")
     with open(path, "rb") as stream:
         try:
-            return list(_layers(Table(stream, _unpack(stream, "I", 0), VectorBudget(stream.seek(0, SEEK_END), limit))))
+            model = Table(stream, _unpack(stream, "I", 0), VectorBudget(stream.seek(0, SEEK_END), limit))
+            return with_warnings_after_a_contradiction(_layers(model))
         except (TruncatedError, struct.error) as error:
             why = getattr(error, "message", error)  # in which fields are marked
             raise RequestError(f"{path}: not a readable TensorFlow Lite model: {why}") from None
@@ -74,55 +69,29 @@ def _layers(model: Table) -> list[Layer]:
     for i, graph in enumerate(model.tables(SUBGRAPHS)):
         tensors = graph.tables(TENSORS)
         scope = f"{graph.text(NAME) or i}/" if i else ""
-        flow = propagation.ShapePropagation(partial(_declared, tensors))
         for operator in graph.tables(OPERATORS):
             index = operator.number(CODE, "I")
             code = codes[index] if index < len(codes) else -1
-            sources, results = (operator.numbers(n) or () for n in (INPUTS, OUTPUTS))
-            inputs, outputs = (_tensors(places, tensors) for places in (sources, results))
+            if code not in SLIDING and code not in REDUCTIONS:
+                continue
+            kind = SLIDING[code][0] if code in SLIDING else REDUCTIONS[code][0]
+            inputs, outputs = (_tensors(operator.numbers(n), tensors) for n in (INPUTS, OUTPUTS))
+            stated = Layer(
+                name=scope + (outputs[0].text(TENSOR_NAME) if outputs else kind),
+                type=kind,
+                version="",
+                framework="TensorFlow Lite",
+                input_shape=_shape(inputs),
+                declared_shape=_shape(outputs),
+            )
             options = operator.table(OPTIONS)
-            layer = None
-            if code in SLIDING:
-                layer = _sliding(code, scope, inputs, outputs, options)
-            elif code in REDUCTIONS:
-                layer = _reducing(code, scope, inputs, outputs, options, buffers)
-            if layer and sources and results:
-                layer = flow.pool(layer, sources[0], results[0])
-            elif flow.reaches(sources):
-                name = outputs[0].text(TENSOR_NAME) if outputs else f"operator {code}"
-                flow.node(scope + name, _rule(code, inputs, options), [n for n in sources if n >= 0], results)
+            layer = _sliding(stated, code, options) if code in SLIDING else None
+            if code in REDUCTIONS:
+                axes = _constant(inputs[1], buffers) if len(inputs) > 1 else None
+                layer = _reducing(stated, code, axes, options)
             if layer:
                 found.append(layer)
     return found
-
-
-def _declared(tensors: Sequence[Table], place: int) -> Shape | None:
-    """The shape that the file states of a tensor, () of a scalar; None for an invalid index."""
-    return (_shape(tensors[place : place + 1]) or ()) if 0 <= place < len(tensors) else None
-
-
-def _rule(code: int, inputs: Sequence[Table], options: Table | None) -> propagation.Rule | None:
-    """The shape rule of an operator; None if there is none."""
-    if code in SHAPE_PRESERVING:
-        return propagation.same
-    if code in BROADCASTING:
-        return propagation.broadcast
-    if code == CONCATENATION and options is not None:
-        return propagation.concatenation(options.number(0))
-    weight = _shape(inputs[1:2])
-    if code not in (CONV, DEPTHWISE) or options is None or weight is None or len(weight) != 4:
-        return None
-    padding, dilation = options.number(PADDING, "b"), 5 if code == DEPTHWISE else 4  # of the width, then of the height
-    if padding not in (0, 1):
-        return None
-    return propagation.convolution(
-        weight[3 if code == DEPTHWISE else 0],
-        channels_last(4),
-        kernel=weight[1:3],
-        strides=(options.number(STRIDE_H), options.number(STRIDE_W)),
-        dilations=(options.number(dilation + 1, default=1), options.number(dilation, default=1)),
-        auto_pad=AUTO_PADS[padding],
-    )
 
 
 def _tensors(places: Sequence[int] | None, tensors: Sequence[Table]) -> list[Table]:
@@ -137,58 +106,38 @@ def _shape(tensors: Sequence[Table]) -> Shape | None:
     return tuple(size if size > 0 else "?" for size in shape) if shape else None
 
 
-def _shared(kind: str, scope: str, inputs: Sequence[Table], outputs: Sequence[Table]) -> dict[str, Any]:
-    return {
-        "name": scope + (outputs[0].text(TENSOR_NAME) if outputs else kind),
-        "type": kind,
-        "version": "",
-        "framework": "TensorFlow Lite",
-        "input_shape": _shape(inputs),
-        "declared_shape": _shape(outputs),
-    }
-
-
-def _sliding(
-    code: int, scope: str, inputs: Sequence[Table], outputs: Sequence[Table], options: Table | None
-) -> Layer:  # fmt: skip
-    kind, record = SLIDING[code]
-    shared = _shared(kind, scope, inputs, outputs)
+def _sliding(stated: Layer, code: int, options: Table | None) -> Layer:
+    """The layer with its operator, or the reason why TensorFlow Lite refuses it."""
     if options is None:
-        return Layer(**shared, invalid="refuses it: it has no options")
+        return replace(stated, invalid=InvalidError("it has no options").sentence)
     numbers = {name: options.number(place) for name, place in NUMBERS.items()}
     padding, activation = options.number(PADDING, "b"), options.number(ACTIVATION, "b")
     words = {"padding": ("SAME", "VALID")[padding] if padding in (0, 1) else str(padding)}
-    given = {name: str(number) for name, number in numbers.items()} | words
-    rank = len(shared["input_shape"] or "NHWC")
-    if rank != 4 or padding not in (0, 1):
-        what = f"its input has {rank} axes; 4 are needed" if rank != 4 else f"its padding is {padding}"
-        return Layer(**shared, given=given, invalid=f"refuses it: {what}")
+    layer = replace(stated, given={name: str(number) for name, number in numbers.items()} | words)
+    rank = len(layer.input_shape or "NHWC")
     try:
-        op = record(
+        if rank != 4:
+            raise InvalidError(f"its input has {rank} axes; 4 are needed")
+        if padding not in (0, 1):
+            raise InvalidError(f"its padding is {padding}")
+        op = make_operator(
+            SLIDING[code][1],
             kernel=(numbers["filter_height"], numbers["filter_width"]),
             strides=(numbers["stride_h"], numbers["stride_w"]),
             auto_pad=AUTO_PADS[padding],
             like="tensorflow",
         )
-    except RequestError as error:
-        return Layer(**shared, given=given, invalid=f"refuses it: {error.message}")
+    except InvalidError as error:
+        return replace(layer, invalid=error.sentence)
     why = ROOT_OF_SQUARES if code == 12 else "an activation is fused into it" if activation else None
-    return Layer(**shared, given=given, op=op, layout=channels_last(4), shape_only=why)
+    return replace(layer, op=op, layout=channels_last(4), shape_only=why)
 
 
-def _reducing(
-    code: int, scope: str, inputs: Sequence[Table], outputs: Sequence[Table], options: Table | None,
-    buffers: Sequence[Table],
-) -> Layer | None:  # fmt: skip
-    """The layer of a reduction; None if it is over other axes than the spatial ones."""
-    kind, op = REDUCTIONS[code]
-    shape = _shape(inputs)
-    axes = _constant(inputs[1], buffers) if len(inputs) > 1 else None
+def _reducing(stated: Layer, code: int, axes: tuple[int, ...] | None, options: Table | None) -> Layer | None:
+    """The layer with its operator; None for a reduction over other axes than the spatial ones."""
     keeps = options is not None and options.number(0, "b") != 0
-    if not pools_spatial_axes(axes, shape, keeps=keeps, last=True):
-        return None
-    layout = spatial_layout(axes or (), shape)
-    return Layer(**_shared(kind, scope, inputs, outputs), op=op, layout=layout, keeps_axes=keeps)
+    layout = reduced_layout(axes, stated.input_shape, keeps=keeps, last=True)
+    return replace(stated, op=REDUCTIONS[code][1], layout=layout, keeps_axes=keeps) if layout else None
 
 
 def _constant(tensor: Table, buffers: Sequence[Table]) -> tuple[int, ...] | None:

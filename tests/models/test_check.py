@@ -42,8 +42,8 @@ agrees   AvgPool  opset1   1,3,9,9    1,3,4,4    1,3,4,4    pool
 pool  differs: axes H, W: declared 32, computed (32+0+0-2)//2 + 1 = 16
 pool  the given pads are ignored: auto_pad same_upper sets them
 pool  the given pads are ignored: auto_pad valid sets them
-pool  attribute exclude_pad is not one of AvgPool's and is ignored; exclude-pad
-      is one
+pool  attribute exclude_pad is not one of AvgPool's and is ignored; did you mean
+      exclude-pad?
 
 m.xml: 3 pooling layers of opset1: 2 agree, 1 differs
 """

@@ -85,9 +85,9 @@ def test_an_average_of_opset16_without_dilations_crashes_openvino(cli: Cli, tmp_
         ("opset1", with_("dilations", "2,2"),
          "attribute dilations is not one of AvgPool's before opset16 and is ignored"),
         ("opset1", with_("rounding-type", "ceil"),
-         "attribute rounding-type is not one of AvgPool's and is ignored; rounding_type is one"),
+         "attribute rounding-type is not one of AvgPool's and is ignored; did you mean rounding_type?"),
         ("opset1", with_("exclude_pad", "false"),
-         "attribute exclude_pad is not one of AvgPool's and is ignored; exclude-pad is one"),
+         "attribute exclude_pad is not one of AvgPool's and is ignored; did you mean exclude-pad?"),
         ("opset1", with_("exclude-pad", "maybe"), "exclude-pad is 'maybe', which OpenVINO reads as true"),
     ],
 )  # fmt: skip

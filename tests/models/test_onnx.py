@@ -72,7 +72,7 @@ def test_what_onnx_runtime_refuses_is_invalid_and_its_shapes_are_the_computed_on
     ("opset", "attributes", "reason"),
     [
         (8, K | {"ceil_mode": 1}, "MaxPool has no attribute ceil_mode in opset 8, it has it from opset 10 on"),
-        (22, {"kernelshape": [2, 2]}, "MaxPool has no attribute kernelshape; kernel_shape is one"),
+        (22, {"kernelshape": [2, 2]}, "MaxPool has no attribute kernelshape; did you mean kernel_shape?"),
         (22, {"kernel_shape": 2}, "kernel_shape is INT; it must be INTS"),
         (22, {}, "it has no attribute kernel_shape"),
         (22, K | {"pads": [1, 1]}, "pads has 2 numbers, but 2 spatial axes need 4"),
