@@ -14,11 +14,10 @@ from poolcli.dialects import DIALECTS
 from poolcli.errors import FileError, RequestError
 from poolcli.formats.checks import memory_limit_of
 from poolcli.message_fields import field
-from poolcli.models.check import findings
+from poolcli.models.check import check as check_model
 from poolcli.models.onnx_layers import chain_to
 from poolcli.models.run_and_convert import compare_data, convert_layer
 from poolcli.report.check import findings_document, findings_view
-from poolcli.system.limits import memory_budget
 
 WRONG = ("differs", "invalid")
 
@@ -91,13 +90,13 @@ def check(request: CheckOptions) -> int:
             f"{field('allow_external')} applies to the data that {field('run', 'DATA')} reads; leave it out"
         )
     given = input_shapes(request.input_shape)
-    allowed = memory_budget(request.max_memory) if request.max_memory else None
-    limit = memory_limit_of(request.model, allowed, allowed)
-    found = list(findings(request.model, given, request.against, request.layer, limit))
+    options = data_options(request.allow_external, request.max_memory)
+    found = check_model(
+        request.model, input_shape=given, against=request.against, layer=request.layer, max_memory=request.max_memory
+    )
     comparison = None
     if request.run:
         try:
-            options = data_options(request.allow_external, request.max_memory)
             comparison = compare_data(found[0].layer, request.run, options)
         except FileError as error:  # its exit code 1 would mean that they differ
             raise RequestError(error.message) from error
@@ -105,6 +104,7 @@ def check(request: CheckOptions) -> int:
     if request.chain:
         if found[0].layer.framework != "ONNX Runtime":
             raise RequestError(f"{request.model}: {field('chain')} follows ONNX models, which this is not")
+        limit = memory_limit_of(request.model, options.allowed, options.allowed)
         chain = chain_to(request.model, found[0].layer.name, given, limit)
     answers = [(finding, convert_layer(finding.layer, request.to) if request.to else None) for finding in found]
     result = (request.model, answers, comparison, chain)

@@ -110,7 +110,17 @@ def check(
     [('MaxPool', 'agrees'), ('AvgPool', 'agrees'), ('AvgPool', 'agrees')]
     """
     path, allowed = os.fspath(model), _byte_count(max_memory)
-    return list(findings(path, input_shape or {}, against, layer, memory_limit_of(path, allowed, allowed)))
+    against = None if against is None else one_of("against", against, tuple(DIALECTS))
+    limit = memory_limit_of(path, allowed, allowed)
+    found, names = list[Finding](), list[str]()
+    for each in read_model(path, _checked_lengths(input_shape or {}), limit):
+        if layer in (None, each.name):
+            found.append(check_layer(each, against))
+        elif len(names) < MAX_LISTED:
+            names.append(each.name)
+    if layer is not None and not found:
+        raise RequestError(f"{path}: no pooling layer is called {layer}; there are: {', '.join(names) or 'none'}")
+    return found
 
 
 def _byte_count(given: int | str | None) -> int | None:
@@ -121,28 +131,6 @@ def _byte_count(given: int | str | None) -> int | None:
     if count < 1:
         raise RequestError(f"{field('max_memory')} is {count}; give bytes from 1 on, or a size such as '2G'")
     return count
-
-
-def findings(
-    path: str,
-    input_shape: Mapping[str, Sequence[int]],
-    against: str | None = None,
-    layer: str | None = None,
-    limit: int | None = None,
-) -> Iterator[Finding]:
-    """Yield what `check` returns, while the model is read."""
-    if against is not None:
-        against = one_of("against", against, tuple(DIALECTS))
-    names: list[str] = []
-    chosen = 0
-    for each in read_model(path, _checked_lengths(input_shape), limit):
-        if layer in (None, each.name):
-            chosen += 1
-            yield check_layer(each, against)
-        elif len(names) < MAX_LISTED:
-            names.append(each.name)
-    if layer is not None and not chosen:
-        raise RequestError(f"{path}: no pooling layer is called {layer}; there are: {', '.join(names) or 'none'}")
 
 
 def _checked_lengths(given: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:

@@ -48,9 +48,6 @@ def test_the_page_holds_every_window_of_every_framework() -> None:
             windows = [window(axis.windows, o) for o in range(axis.windows.output)]
             line = held["lines"][told["line"]]
             assert {name: [getattr(w, name) for w in windows] for name in line} == line
-        for outputs in product(*(range(w.output) for w in row.plan.windows)):
-            factors = [w.divisor(o) for w, o in zip(row.plan.windows, outputs, strict=True)]
-            assert rule["products"][",".join(map(str, factors))] == prod(factors)
 
 
 def test_of_a_long_axis_the_page_holds_both_ends() -> None:

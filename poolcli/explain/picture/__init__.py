@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 from io import BytesIO
-from itertools import product
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +23,6 @@ from poolcli.plan import AxisPlan, Plan
 from poolcli.windows import Bins, Cells
 
 MAX_WINDOWS = 2000  # of an axis in the page, half of them from each end
-MAX_PRODUCTS = 20_000  # of numbers of the axes in the page; without them it shows factors
 MAX_SAFE_INTEGER = 2**53  # integers above it are not exact in JavaScript
 
 
@@ -84,7 +81,7 @@ def _rule(
     if plan is None:
         return {"name": name, "refusal": refusal, "causes": []}
     axes = [_axis(axis, lines) for axis in plan.axes]
-    found: dict[str, Any] = {
+    return {
         "name": name,
         "refusal": None,
         "causes": list(causes),
@@ -96,7 +93,6 @@ def _rule(
         "override": plan.divisor_override,
         "nothing": next((fact.result for fact in plan.facts if fact.kind == "empty_windows"), None),
     }
-    return found | {"products": _products(plan)}
 
 
 def _axis(axis: AxisPlan, lines: dict[object, AxisPlan]) -> dict[str, Any]:
@@ -135,20 +131,6 @@ def _windows_of(axis: AxisPlan) -> dict[str, list[Any]]:
     names = ["output", "start", "stop", "first", "last", "inside", "divisor"]
     names += ["weights_text"] if isinstance(axis.windows, Cells) else []
     return {name: [getattr(w, name) for w in windows] for name in names}
-
-
-def _products(plan: Plan) -> dict[str, int]:
-    """The products of the numbers that windows may have along each axis, as in {"2,3": 6}; empty if there are many.
-
-    The script cannot compute them, as they may exceed its integers.
-    """
-    factors = []
-    for axis in plan.axes:
-        line = _windows_of(axis)
-        factors.append(sorted({n for name in ("inside", "divisor") for n in line[name] if n is not None}))
-    if prod(map(len, factors)) > MAX_PRODUCTS:
-        return {}
-    return {",".join(map(str, numbers)): prod(numbers) for numbers in product(*factors)}
 
 
 DPI = (192, 192)  # pixels an inch of a PNG: two for each unit of 1/96 inch

@@ -14,7 +14,7 @@
     return { output: all.output[i], start: all.start[i], stop: all.stop[i], first: all.first[i], last: all.last[i],
       inside: all.inside[i], divisor: all.divisor[i], weights_text: all.weights_text ? all.weights_text[i] : "" };
   };
-  const multiplied = (numbers) => rule.products[numbers.join(",")];
+  const multiplied = (numbers) => numbers.reduce((all, n) => all * BigInt(n), 1n);
   const rowAxis = () => rule.axes.length - 2;
   const columnAxis = () => rule.axes.length - 1;
 
@@ -103,9 +103,9 @@
     if (seen.some((w) => w.first === null)) return `Output ${element} reads nothing${rule.nothing ? `: ${rule.nothing}` : ""}`;
     const sum = `Output ${element} = ${rule.verb} of input ${from}`;
     if (!rule.divides) return sum;
-    const factors = seen.map((w) => w.divisor), all = multiplied(factors);
+    const factors = seen.map((w) => w.divisor);
     if (rule.override !== null) return `${sum}, divided by ${rule.override}`;
-    const how = factors.length > 1 ? factors.join(" × ") + (all === undefined ? "" : ` = ${all}`) : factors[0];
+    const how = factors.length > 1 ? `${factors.join(" × ")} = ${multiplied(factors)}` : factors[0];
     return `${sum}, divided by ${how}`;
   }
 
@@ -143,8 +143,7 @@
     if (!rule.divides) return "";
     if (rule.override !== null) return rule.override;
     const at = [...where.slice(0, -2), ...(rule.axes.length > 1 ? [i] : []), j];
-    const found = multiplied(rule.axes.map((axis, k) => line(axis).divisor[at[k]]));
-    return found === undefined ? "" : found;
+    return multiplied(rule.axes.map((axis, k) => line(axis).divisor[at[k]]));
   }
 
   function table() {
