@@ -165,7 +165,7 @@ def test_a_write_to_a_url_that_fails_leaves_nothing(cli: Cli, monkeypatch: pytes
     seen: list[bool] = []
 
     def fail(self: Any, region: Any, array: Any) -> None:
-        self.sparse[:] = 5
+        self.target[:] = 5
         seen.append(system.exists("/failed/y.zarr/zarr.json"))
         raise OSError(28, "No space left on device")
 
