@@ -201,6 +201,19 @@ def test_indices_follow_axis(engine: Engine, axis: int, expected: list[int]) -> 
         assert at.ravel().tolist() == expected
 
 
+@pytest.mark.parametrize(
+    ("layout", "arguments", "expected"),
+    [("HW", {"like": "tensorflow"}, [5, 7, 13, 15]), ("NHW", {"axis": 0}, [3, 7])],
+    ids=["channels last", "batch"],
+)
+def test_an_array_without_channels_has_indices_as_with_one_channel(
+    engine: Engine, layout: str, arguments: dict[str, Any], expected: list[int]
+) -> None:
+    x = np.arange(16 if layout == "HW" else 8, dtype=np.float32).reshape((4, 4) if layout == "HW" else (2, 2, 2))
+    _, at = max_pool(x, 2, strides=2, layout=layout, return_indices=True, engine=engine, **arguments)
+    assert at.ravel().tolist() == expected
+
+
 def test_four_spatial_axes_are_pooled_too(engine: Engine) -> None:
     x = np.random.default_rng(0).integers(0, 99, (1, 2, 4, 4, 4, 6)).astype(np.float64)
     y = poolcli.avg_pool(x, 2, strides=2, engine=engine)

@@ -273,6 +273,11 @@ EDGES: dict[str, tuple[Ask, Ask, str]] = {
         peak(3, 1, 2**15, 2**15, kernel=2, axis=0, index_element_type="i32"),
         "index_element_type='i32' cannot hold indices up to 3221225471; use i64",
     ),
+    "indices of 32 bits that count the channels of one image": (
+        peak(2, 3, 2**15, 2**14, kernel=2, like="tensorflow", index_element_type="i32"),
+        peak(2, 5, 2**15, 2**14, kernel=2, like="tensorflow", index_element_type="i32"),
+        "index_element_type='i32' cannot hold indices up to 2684354559; use i64",
+    ),
     "indices of 32 bits of adaptive maxima": (
         bins(1, 1, 2**31, make=AdaptiveMaxPool, output_size=3, index_element_type="i32"),
         bins(1, 1, 2**31 + 1, make=AdaptiveMaxPool, output_size=3, index_element_type="i32"),
