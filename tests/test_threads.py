@@ -14,6 +14,7 @@ import pytest
 import poolcli
 from poolcli import AvgPool, MaxPool
 from poolcli.engine import run
+from poolcli.engine.compiled.launch import MAX_KEPT, WorkArrays, address
 from poolcli.system import limits
 from tests.profiles import slow
 
@@ -46,6 +47,14 @@ def test_several_python_threads_may_call_at_once() -> None:
         calls = [pool.submit(poolcli.avg_pool, x, 3, strides=2, engine="numba", threads=2) for _ in range(64)]
     for call in calls:
         np.testing.assert_allclose(call.result(), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [1, 100, 5000, MAX_KEPT, MAX_KEPT + 1])
+def test_work_arrays_are_large_enough_and_aligned_to_cache_lines(size: int) -> None:
+    arrays = WorkArrays()
+    for wanted in (size, 2 * size):
+        array, start = arrays.get(wanted)
+        assert (array.size >= wanted, address(array), start % 64) == (True, start, 0)
 
 
 FORKED = """

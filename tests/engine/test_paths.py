@@ -157,3 +157,13 @@ def test_windows_are_divided_by_their_own_divisors_where_the_largest_one_comes_t
     assert [step.kernel for step in taken] == ["slide"]
     assert taken[0].fixed is not None
     assert_both(plan, x, values, positions)
+
+
+def test_windows_that_reach_far_beyond_the_planes_of_a_task_leave_its_masks_alone() -> None:
+    op = AvgPool((1, 9), 1, 0, (0, 8 * 14), dilations=(1, 14))
+    x = numbers(0, (1, 2, 6, 16), "float32", ties=False)
+    plan = op.plan(x.shape, "float32")
+    with patch("poolcli.engine.compiled.kernel_choice.THRESHOLDS", CONSTANT), watched() as taken:
+        values, positions = run(plan, x, engine="numba")
+    assert [step.kernel for step in taken] == ["slide_planes"]
+    assert_both(plan, x, values, positions)
