@@ -235,6 +235,17 @@ def test_a_worker_that_is_killed_while_it_gives_an_output_its_name_costs_nothing
     assert (found[0].error, os.listdir("out")) == (None, ["0.npy"])
 
 
+def test_a_job_that_every_worker_dies_of_leaves_no_temporary_file(
+    jobs: list[Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(source: str, target: str) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    monkeypatch.setattr(os, "link", die)
+    found = dict(load_executor("workers")([Task(jobs[0])], Runner(OP, Settings()), 1, nothing))
+    assert (found[0].error is None, os.listdir("out")) == (False, [])
+
+
 def test_an_output_of_others_that_appears_meanwhile_is_refused(jobs: list[Job]) -> None:
     def progress(done: int, total: int) -> None:
         Path("out").mkdir(exist_ok=True)

@@ -17,7 +17,7 @@ from poolcli.engine.choose import NUMBA
 from poolcli.formats.records import slices
 from poolcli.plan import Plan
 from poolcli.plan.plan import Region, whole
-from poolcli.pooling.tiles import bytes_of_tile
+from poolcli.pooling.tiles import bytes_of_block, bytes_of_tile
 from tests.profiles import by_engine, sized
 from tests.reducers import MINIMUM, Under, power
 
@@ -157,6 +157,11 @@ def test_positions_of_taps_are_below_2_to_the_62(op: Any, padding: int) -> None:
 def test_as_many_tiles_as_are_in_memory_at_once_stay_below_the_limit(limit: int, beside: int) -> None:
     # One tile is read ahead, one is in work with its buffers, and one is written.
     assert 6 * bytes_of_tile(limit, beside) + beside <= limit
+
+
+@pytest.mark.parametrize("limit", [10**6, 10**8])
+def test_six_blocks_fill_the_limit_and_do_not_exceed_it(limit: int) -> None:
+    assert limit - 6 < 6 * bytes_of_block(limit) <= limit
 
 
 @pytest.mark.parametrize(("name", "engine"), by_engine(*((name,) for name in OPS), compiled=()))

@@ -279,6 +279,19 @@ def test_what_was_moved_aside_by_a_process_that_was_killed_comes_back_or_goes(na
     assert sorted(os.listdir()) == sorted(["other.npy", path_of(name)])
 
 
+@pytest.mark.parametrize("name", FOLDERS)
+def test_what_was_moved_aside_comes_back_if_its_name_has_up_to_214_bytes(name: str) -> None:
+    suffix = FORMATS[name].suffixes[0]
+    for length, comes_back in ((214, True), (215, False)):  # of longer names the backup has only a part
+        target = "a" * (length - len(suffix)) + suffix
+        backup = f".{target}.old-{owner_that_is_gone()}.part"
+        os.mkdir(backup)
+        remove_leftovers.cache_clear()
+        remove_leftovers(os.getcwd())
+        assert os.listdir() == [target if comes_back else backup]
+        os.rmdir(os.listdir()[0])
+
+
 @cache
 def owner_that_is_gone() -> str:
     code = "import os; from poolcli.system.subprocesses import token_of; print(token_of(os.getpid()), end='')"
