@@ -60,6 +60,7 @@ def test_each_outcome_comes_once_with_the_place_of_its_task(name: str, jobs: lis
     assert multiprocessing.active_children() == []
 
 
+@pytest.mark.slow
 def test_workers_that_no_task_can_be_sent_to_are_not_started_for_ever(
     jobs: list[Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -398,6 +399,7 @@ def test_a_limit_below_the_smallest_part_says_what_is_needed() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("path", "loaded"), [("x.jpg", ["PIL", "imagecodecs._jpeg8"]), ("x.h5", []), ("x.npy", [])])
 def test_what_workers_need_is_loaded_before_they_are_forked_unless_it_may_crash(path: str, loaded: list[str]) -> None:
     code = (

@@ -127,6 +127,7 @@ def test_xarrays_arrays_are_taken_unless_they_hold_dasks() -> None:
         max_pool(lazy, 2)
 
 
+@pytest.mark.slow
 def test_pytorchs_tensors_are_taken_where_they_are_values_in_memory() -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
     tensor = torch.from_numpy(X)

@@ -107,6 +107,7 @@ def test_fortran_order_is_read_whole_or_refused(tmp_path: Path, monkeypatch: pyt
     assert (result.returncode, result.stderr.startswith("poolcli: fortran.npy: needs 2.7")) == (1, True)
 
 
+@pytest.mark.slow
 def test_what_must_be_held_whole_is_refused_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     np.savez_compressed("x.npz", x=np.zeros((1, 1, 2000, 2000), np.float32))

@@ -34,6 +34,7 @@ def imported(tree: ast.AST) -> Iterator[str]:
         yield from imported(node)
 
 
+@pytest.mark.slow
 def test_no_heavy_package_is_imported_outside_the_seam() -> None:
     heavy = {name: set(PACKAGES).intersection(imported(ast.parse(text))) for name, text in SOURCES.items()}
     assert {name for name, found in heavy.items() if found and not name.startswith(SUBJECT)} == set()
@@ -70,6 +71,7 @@ def test_a_module_that_is_lazy_is_imported_by_the_first_use(monkeypatch: pytest.
         _ = Lazy("h5py").File
 
 
+@pytest.mark.slow
 def test_pillow_loads_the_plugins_that_are_used_and_not_all_of_its_forty(tmp_path: Path) -> None:
     names = ["x.tif", "x.webp", "x.qoi", "x.jp2"]
     for name in names:

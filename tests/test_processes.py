@@ -51,6 +51,7 @@ def test_a_process_that_is_stopped_in_its_first_instants_prints_nothing(capfd: p
     assert (child.exitcode, *capfd.readouterr()) == (143, "", "")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="where poolcli forks")
 def test_a_fork_of_poolcli_says_how_it_ended_and_what_it_took(tmp_path: Path) -> None:
     folder = tmp_path / "work"

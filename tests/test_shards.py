@@ -228,6 +228,7 @@ def test_merging_again_checks_what_is_merged(arrays: Path, cli: Any) -> None:
     assert contents("out") == before
 
 
+@pytest.mark.slow
 def test_a_merge_that_was_killed_can_be_repeated(arrays: Path, cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     pooled(cli, "one")
     unlink, number = os.unlink, 0

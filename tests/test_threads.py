@@ -71,6 +71,7 @@ if child:
 """
 
 
+@pytest.mark.slow
 def test_a_fork_after_a_call_can_call_too() -> None:
     code = "import poolcli.engine.compiled.pool\n" + FORKED
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", code]  # Python 3.12 warns of every such fork

@@ -134,6 +134,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_costs_nothing_but_a_second_try(many: Path) -> None:
     command = [sys.executable, "-c", KILLED_ONCE, "avg", "in", "-o", "out/", *HALVE]
     result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
@@ -141,6 +142,7 @@ def test_a_worker_that_is_killed_costs_nothing_but_a_second_try(many: Path) -> N
     assert Path("killed").exists()
 
 
+@pytest.mark.slow
 def test_a_pipe_is_written_through_and_never_replaced(many: Path) -> None:
     np.save("long.npy", np.full((1, 1, 2048, 2048), 3, np.float32))
     os.mkfifo("pipe.npy")

@@ -66,6 +66,7 @@ def test_one_file_goes_in_on_stdin_and_comes_out_on_stdout(folder: Path) -> None
     np.testing.assert_array_equal(np.load("y.npy"), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), slow(signal.SIGTERM, 143, "ended")]
 )
@@ -110,6 +111,7 @@ SWALLOWING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [how if how == "everything" else slow(how) for how in SWALLOWING])
 @pytest.mark.parametrize(("name", "code", "word"), [("INT", 130, "interrupted"), slow("TERM", 143, "ended")])
 @pytest.mark.parametrize("inputs", [["x.npy"], slow(["x.npy", "w.npy"])])
@@ -157,6 +159,7 @@ def test_nothing_is_said_of_what_zarr_had_begun_when_a_signal_came(folder: Path)
 COUNT = sized(4, 24)  # of instants
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), slow(signal.SIGTERM, 143)])
 def test_a_signal_at_any_instant_ends_without_a_traceback_or_a_trace(
     number: signal.Signals, code: int, folder: Path
@@ -192,6 +195,7 @@ def test_a_signal_that_comes_twice_at_once_is_one_signal(folder: Path) -> None:
     assert (process.returncode, err) == (143, "poolcli: ended\n")
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_causes_no_message(folder: Path) -> None:
     done = subprocess.run(
         f"{sys.executable} -m poolcli shape avg 1,1,9 -k 2 | true",
@@ -210,6 +214,7 @@ def test_a_full_standard_output_is_one_line_and_exit_code_1(folder: Path) -> Non
     assert (done.returncode, done.stderr) == (1, "poolcli: standard output: No space left on device\n")
 
 
+@pytest.mark.slow
 def test_the_traceback_is_shown_with_debug_only(folder: Path, cli: Cli) -> None:
     command = ["avg", "bad.npy", "-o", "y.npy", "-k", "2"]
     plain = cli(*command)
@@ -232,6 +237,7 @@ CLOSED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("command", "code", "said"), CLOSED.values(), ids=CLOSED)
 def test_streams_that_are_closed_end_in_an_exit_code_and_no_traceback(
     command: str, code: int, said: str, folder: Path

@@ -90,6 +90,7 @@ main()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("stop", "code"), [(signal.SIGINT, 130), slow(signal.SIGTERM, 143), slow(signal.SIGKILL, -9)])
 def test_a_stopped_run_goes_on_to_the_same_bytes(stop: signal.Signals, code: int, cli: Cli, many: Path) -> None:
     arguments = ("avg", "in", "-r", "-o", "out/", *HALVE)
@@ -164,6 +165,7 @@ def test_a_long_file_goes_on_where_it_was_stopped(many: Path, monkeypatch: pytes
     assert not [path for path in Path().iterdir() if ".part" in path.name]
 
 
+@pytest.mark.slow
 def test_a_note_that_lies_is_not_believed(cli: Cli, many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.save("long.npy", np.random.default_rng(0).random((20, 4, 256, 256), np.float32))
     monkeypatch.setattr("poolcli.pooling.run.Writer._identity", lambda *_: "0123456789ab")

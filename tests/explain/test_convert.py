@@ -194,6 +194,7 @@ def test_a_call_that_holds_for_every_size_is_preferred(op: Any, like: str, expec
     assert str(found) == found.text + "\nfor this input size only" * only_this_size
 
 
+@pytest.mark.slow
 @settings(max_examples=sized(10, 400), derandomize=True)
 @given(plans(), st.lists(st.lists(st.integers(1, 30), min_size=3, max_size=3), min_size=10, max_size=10))
 def test_a_conversion_without_a_mark_holds_for_other_sizes(plan: Plan | None, others: list[list[int]]) -> None:
@@ -214,6 +215,7 @@ def test_a_conversion_without_a_mark_holds_for_other_sizes(plan: Plan | None, ot
                 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("like", ["pytorch", "onnx"])
 def test_a_conversion_without_a_mark_is_pasted_at_other_sizes(like: str) -> None:
     pytest.importorskip("torch" if like == "pytorch" else "onnxruntime")

@@ -172,6 +172,7 @@ def _one(y: Any) -> None:
     y[0, 1, 4, 3] += 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spoil", "where"),
     [
@@ -190,6 +191,7 @@ def test_where_nothing_fits_the_nearest_is_said_and_where_it_differs(spoil: Any,
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "kernel", "strides"),
     [slow((1, 2, 12, 12, 12), (2, 2, 1), (2, 2, 2)), ((1, 8, 5, 4, 10), (4, 2, 1), (1, 3, 3))],
@@ -212,6 +214,7 @@ def _noisy(y: Any) -> Any:
     return (y + 1e-3 * np.random.default_rng(1).standard_normal(y.shape)).astype(np.float32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spoil", [_noisy, slow(lambda y: np.round(y, 3))], ids=["noise", "rounded to 3 decimals"])
 @pytest.mark.parametrize(
     "made",
@@ -416,6 +419,7 @@ def test_a_picture_and_an_array_that_was_made_of_it_are_brought_to_the_same_axes
     assert (found["op"], found["exact"], found["attributes"]["kernel"]) == ("avg", True, [2, 2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("op", [slow(None), "max"])
 def test_any_pair_of_lengths_is_answered_in_one_line(op: str | None) -> None:
     chance = np.random.default_rng(0)
@@ -430,6 +434,7 @@ def test_any_pair_of_lengths_is_answered_in_one_line(op: str | None) -> None:
             assert all(each.plan.output_shape == y.shape for each in found), (long, short)
 
 
+@pytest.mark.slow
 def test_files_that_were_swapped_are_answered_with_the_command_that_works(cli: Cli, tmp_path: Path) -> None:
     large, small = str(tmp_path / "large.npy"), str(tmp_path / "small.npy")
     x = np.random.default_rng(0).random((1, 2, 20, 20), np.float32)

@@ -175,6 +175,7 @@ def test_the_one_array_that_can_be_pooled_is_taken_by_itself(save: Callable[...,
     assert (result.code, "holds 3 arrays: " in result.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_many_arrays_take_time_in_proportion(cli: Cli) -> None:
     """The archive is read once, whatever is done with it."""
     save_npz("many.npz", **{f"a{i}": B for i in range(400)})

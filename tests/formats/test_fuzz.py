@@ -83,6 +83,7 @@ def look(path: str) -> list[tuple[Any, Any]]:
     return [(header.shape, read(Source(path, header.key)).array.shape) for header in list_arrays(path)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", READ)
 @settings(max_examples=sized(8, 30))
 @given(data=st.data())

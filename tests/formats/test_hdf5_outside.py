@@ -95,6 +95,7 @@ def test_a_crash_of_the_library_costs_one_file_and_a_line(cli: Cli) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="where workers are forks")
 def test_a_file_in_which_the_library_runs_in_a_circle_costs_itself(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MIN_CPU_SECONDS", 0.3)
@@ -112,6 +113,7 @@ def test_a_file_in_which_the_library_runs_in_a_circle_costs_itself(cli: Cli, mon
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="where workers are forks")
 def test_a_crash_does_not_stop_the_others(cli: Cli) -> None:
     a_crash()

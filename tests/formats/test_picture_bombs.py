@@ -140,6 +140,7 @@ def idle(tmp_path_factory: pytest.TempPathFactory) -> int:
     return forked(folder, "avg", "small.png", "-o", "y.npy", "-k", "2", "-q").peak
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [slow(name) if name == "JPEG 2000" else name for name in BOMBS])
 def test_a_bomb_is_refused_within_little_memory(name: str, idle: int, tmp_path: Path) -> None:
     folder = tmp_path / "in"

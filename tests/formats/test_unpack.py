@@ -57,6 +57,7 @@ def region_of(shape: tuple[int, ...], draw: Any) -> tuple[range, ...]:
     return tuple(range(a, draw(st.integers(a, n))) for a, n in zip(starts, shape, strict=True))
 
 
+@pytest.mark.slow
 @settings(max_examples=sized(50, 600), derandomize=True)
 @given(st.data())
 def test_any_region_is_what_h5py_reads(data: st.DataObject) -> None:
@@ -133,6 +134,7 @@ def test_what_fletcher32_sums_is_compared() -> None:
         read()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "pipeline",
     [

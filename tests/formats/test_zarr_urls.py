@@ -68,6 +68,7 @@ class _WithoutRanges(SimpleHTTPRequestHandler):
     def log_message(self, *_: Any) -> None: ...
 
 
+@pytest.mark.slow
 def test_shards_are_read_from_a_server_that_ignores_ranges(cli: Cli) -> None:
     made("x.zarr", key="a", shards=(4, 4, 4), chunks=(2, 2, 2), dimension_names=("z", "y", "x"))
     with ThreadingHTTPServer(("127.0.0.1", 0), _WithoutRanges) as server:

@@ -139,6 +139,7 @@ KINDS: dict[str, Kind] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
 def test_any_damage_ends_in_an_answer_or_in_one_line(make: Kind, cli: Cli, tmp_path: Path) -> None:
     chance = random.Random(0)  # noqa: S311  # of no secret
@@ -188,6 +189,7 @@ def test_bodies_within_bodies_without_end_are_refused(cli: Cli, tmp_path: Path) 
     assert (done.code, done.err) == (2, f"poolcli: {tmp_path}/m.xml: more than 100 bodies within each other\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", ["<a>" * 70_000, '<layer id="0">' + "<a/>" * 70_000], ids=["deep", "wide"])
 def test_elements_without_end_are_refused(start: str, cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "m.xml").write_text(f"<net><layers>{start}")
