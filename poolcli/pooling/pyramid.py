@@ -28,7 +28,7 @@ from poolcli.formats.records import WriteOptions
 from poolcli.formats.zarr.documents import encode_documents, new_arrays
 from poolcli.formats.zarr.ome import OME_XML
 from poolcli.formats.zarr.plates import Images
-from poolcli.formats.zarr.remote import is_finished
+from poolcli.formats.zarr.remote import is_finished, mark_finished
 from poolcli.formats.zarr.write import Writer, ZarrWriter, open_writers
 from poolcli.layouts import convert_layout
 from poolcli.message_fields import field
@@ -209,6 +209,8 @@ def write_pyramid(
                     if each is pyramid:
                         engine = "numpy" if work.reasons else work.engine
         check_unchanged(path, before)
+    if identity and is_url(path) and not is_url(pyramid.output):
+        mark_finished(pyramid.output, identity)
     return PyramidResult(engine, clock.seconds, tuple(notes))
 
 
@@ -255,10 +257,13 @@ def _write_levels(
 
 
 def is_up_to_date(pyramid: Pyramid) -> bool:
-    """Whether the output is this pyramid, made after the last change of the source."""
-    if is_url(pyramid.output):
+    """Whether the output is this pyramid of the source as it is now.
+
+    That is noted beside outputs of runs from and to URLs. In folders, the output must be newer than the source.
+    """
+    if is_url(pyramid.output) or is_url(pyramid.source.path):
         return is_finished(pyramid.output, _identity(pyramid, fingerprint_of(pyramid.source.path)))
-    if is_url(pyramid.source.path) or not os.path.isdir(pyramid.output):
+    if not os.path.isdir(pyramid.output):
         return False
     wanted = _metadata_files(pyramid)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import posixpath
 import time
 from collections.abc import Iterator, Mapping
@@ -11,11 +12,12 @@ from typing import Any
 
 from poolcli.errors import FileError, RequestError, error_text
 from poolcli.formats.checks import as_file_error
-from poolcli.formats.files import RETRY_WAITS, filesystem, fingerprint_of, read_object, unreachable
+from poolcli.formats.files import RETRY_WAITS, filesystem, fingerprint_of, is_url, read_object, unreachable
 from poolcli.formats.names import relative_path
 from poolcli.formats.resumable import DONE, Journal, check_shards, note_prefix, only_run
 from poolcli.formats.table import FORMATS
 from poolcli.message_fields import field
+from poolcli.system.lazy_imports import need
 from poolcli.system.signals import check_stopped
 
 
@@ -215,14 +217,29 @@ def finish_store(path: str) -> tuple[int, int]:
     return len(ended), 1
 
 
+def mark_finished(path: str, identity: str) -> None:
+    """Notes beside a complete store in a folder which run has made it, for `is_finished`."""
+    system, place = _located(path)
+    with suppress(OSError):  # the store is complete without it
+        RemoteJournal(system, _journal_beside(place), identity).finish(path)
+
+
 def is_finished(path: str, identity: str) -> bool:
-    """Whether a run has completed the store at a URL, which was not replaced later. `identity` may leave out what does
-    not change the values.
+    """Whether a run has completed the store at a path or URL, which was not replaced later. `identity` may leave out
+    what does not change the values.
     """
-    system, place = filesystem(path)
+    system, place = _located(path)
     system.invalidate_cache()
     with _reached(path):
         return RemoteJournal(system, _journal_beside(place), identity).is_finished(path)
+
+
+def _located(path: str) -> tuple[Any, str]:
+    """The file system of a path or URL, and the path in it."""
+    if is_url(path):
+        return filesystem(path)
+    (fsspec,) = need("fsspec", why=f"{path}: notes on what was read from URLs need fsspec")
+    return fsspec.filesystem("file"), os.path.abspath(path)
 
 
 def _is_store(system: Any, place: str) -> bool:
