@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import ChainMap, Counter
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import SEEK_END
 from typing import Any, BinaryIO
 
@@ -54,12 +54,12 @@ class Node:
     """
 
     proto: Any
-    scope: str
-    opsets: Mapping[str, int]
-    declared: Shapes
-    known: Shapes
-    constants: Mapping[str, Any]
-    stopped: Mapping[str, str] = field(default_factory=dict)
+    scope: str = ""
+    opsets: Mapping[str, int] = field(default_factory=dict)
+    declared: MutableMapping[str, Shape] = field(default_factory=dict)
+    known: MutableMapping[str, Shape] = field(default_factory=dict)
+    constants: MutableMapping[str, Any] = field(default_factory=dict)
+    stopped: dict[str, str] = field(default_factory=dict)
 
 
 def load(
@@ -86,8 +86,7 @@ def load(
         _set_input_shapes(path, model.graph, given)
         for scope, graph in _graphs(model.graph, ""):
             _clear_shapes(graph, keep_inputs=not scope)
-    walk = _Walk(onnx.TensorProto, stated, opsets_of(model.opset_import), bool(given))
-    return walk.nodes(infer(model), "", _Values({}, {}, {}))
+    return _nodes(infer(model), Node(None, opsets=opsets_of(model.opset_import)), stated, bool(given))
 
 
 def _set_input_shapes(path: str, graph: Any, given: Mapping[str, tuple[int, ...]]) -> None:
@@ -236,82 +235,63 @@ def _all_nodes(nodes: Any) -> Iterator[Any]:
             yield from _all_nodes(graph.node)
 
 
-@dataclass(frozen=True, slots=True)
-class _Values:
-    """What is known of the values that are visible in a graph."""
+def _nodes(graph: Any, around: Node, stated: Mapping[str, Shapes], moved: bool) -> Iterator[Node]:
+    """All nodes of a graph, each before those of its bodies, in which the values `around` the graph are visible."""
+    own, inferred = stated.get(around.scope, {}), shapes((*graph.input, *graph.value_info, *graph.output))
+    here = replace(
+        around,
+        declared=ChainMap(dict(own), around.declared),
+        known=ChainMap(inferred if moved else merged(own, inferred), around.known),
+        constants=ChainMap({tensor.name: tensor for tensor in graph.initializer}, around.constants),
+    )
+    for number, proto in enumerate(graph.node):
+        _note_constant(proto, here.constants)
+        node = replace(here, proto=proto)
+        yield node
+        _note_stop(node)
+        for name, body in bodies(proto):
+            yield from _nodes(body, replace(here, scope=_scope(here.scope, proto, number, name)), stated, moved)
 
-    declared: MutableMapping[str, Shape]
-    known: MutableMapping[str, Shape]
-    constants: MutableMapping[str, Any]
+
+def _note_stop(node: Node) -> None:
+    """Remember the node for outputs of unknown shape, if all its inputs are known; else the earlier node."""
+    proto = node.proto
+    unknown = [name for name in proto.output if name and not _is_known(node.known.get(name))]
+    if not unknown:
+        return
+    before = [name for name in proto.input if name and name not in node.constants]
+    found = next((node.stopped[name] for name in before if name in node.stopped), None)
+    if found is None and all(_is_known(node.known.get(name)) for name in before):
+        name = text(proto.name) or (text(proto.output[0]) if proto.output else "")
+        found = f"{node.scope}{name} ({text(proto.op_type)})"
+    if found is not None:
+        node.stopped.update(dict.fromkeys(unknown, found))
 
 
-@dataclass(frozen=True, slots=True)
-class _Walk:
-    """Iterates over the nodes of a graph and of its bodies, in which the values of the outer graphs are visible."""
-
-    tensor: type[Any]
-    stated: Mapping[str, Shapes]
-    opsets: Mapping[str, int]
-    moved: bool
-    stopped: dict[str, str] = field(default_factory=dict)
-
-    def nodes(self, graph: Any, scope: str, around: _Values) -> Iterator[Node]:
-        """All nodes, each before those of its bodies."""
-        here = self._values(graph, scope, around)
-        for number, node in enumerate(graph.node):
-            self._note_constant(node, here)
-            yield Node(node, scope, self.opsets, here.declared, here.known, here.constants, self.stopped)
-            self._note_stop(node, scope, here)
-            for name, body in bodies(node):
-                yield from self.nodes(body, _scope(scope, node, number, name), here)
-
-    def _values(self, graph: Any, scope: str, around: _Values) -> _Values:
-        """The values of a graph, which shadow those around it."""
-        stated = self.stated.get(scope, {})
-        inferred = shapes((*graph.input, *graph.value_info, *graph.output))
-        return _Values(
-            ChainMap(dict(stated), around.declared),
-            ChainMap(inferred if self.moved else merged(stated, inferred), around.known),
-            ChainMap({tensor.name: tensor for tensor in graph.initializer}, around.constants),
-        )
-
-    def _note_stop(self, node: Any, scope: str, here: _Values) -> None:
-        """Remember the node for outputs of unknown shape, if all its inputs are known; else the earlier node."""
-        unknown = [name for name in node.output if name and not _is_known(here.known.get(name))]
-        if not unknown:
-            return
-        before = [name for name in node.input if name and name not in here.constants]
-        found = next((self.stopped[name] for name in before if name in self.stopped), None)
-        if found is None and all(_is_known(here.known.get(name)) for name in before):
-            name = text(node.name) or (text(node.output[0]) if node.output else "")
-            found = f"{scope}{name} ({text(node.op_type)})"
-        if found is not None:
-            self.stopped.update(dict.fromkeys(unknown, found))
-
-    def _note_constant(self, node: Any, here: _Values) -> None:
-        """Remember the output of a Constant, or of an Identity of a constant."""
-        if len(node.output) != 1:
-            return
-        tensor = None
-        if node.op_type == "Constant":
-            tensor = _constant(node, self.tensor)
-        elif node.op_type == "Identity" and len(node.input) == 1:
-            tensor = here.constants.get(node.input[0])
-        if tensor is not None:
-            here.constants[node.output[0]] = tensor
+def _note_constant(node: Any, constants: MutableMapping[str, Any]) -> None:
+    """Remember the output of a Constant, or of an Identity of a constant."""
+    if len(node.output) != 1:
+        return
+    tensor = None
+    if node.op_type == "Constant":
+        tensor = _constant(node)
+    elif node.op_type == "Identity" and len(node.input) == 1:
+        tensor = constants.get(node.input[0])
+    if tensor is not None:
+        constants[node.output[0]] = tensor
 
 
 def _is_known(shape: Shape | None) -> bool:
     return shape is not None and all(isinstance(length, int) for length in shape)
 
 
-def _constant(node: Any, tensor: type[Any]) -> Any:
+def _constant(node: Any) -> Any:
     """The value of a Constant if it is a tensor or a list of integers, else None."""
     for attribute in node.attribute:
         if attribute.name == "value":
             return attribute.t
         if attribute.name == "value_ints":
-            return tensor(data_type=INT64, dims=[len(attribute.ints)], int64_data=attribute.ints)
+            return type(attribute.t)(data_type=INT64, dims=[len(attribute.ints)], int64_data=attribute.ints)
     return None
 
 

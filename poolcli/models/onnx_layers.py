@@ -156,8 +156,8 @@ def _is_pooling(proto: Any) -> bool:
 def _output_shape(proto: Any, opset: int, shape: Shape) -> Shape | None:
     """The output shape of a pooling; None if it refuses the input."""
     (defs,) = need("onnx.defs", why=NEEDS_ONNX)
-    values = {proto.input[0]: shape}
-    layer = _layer(Node(proto, "", {}, values, values, {}), key_of(proto)[:2], opset, defs, False)
+    values: dict[str, Shape] = {proto.input[0]: shape}
+    layer = _layer(Node(proto, declared=values, known=values), key_of(proto)[:2], opset, defs, False)
     return output_shape(layer) if layer else None
 
 
