@@ -83,17 +83,6 @@ MAX_END_PADS = 12  # pads at the end that are tried for one window, the shortest
 _Words = dict[str, Any]  # attributes that all axes share: auto_pad, rounding_type, exclude_pad, divisor_override
 
 
-@dataclass(frozen=True, slots=True)
-class _Axis:
-    """One axis' numbers."""
-
-    kernel: int
-    strides: int
-    dilations: int
-    pads_begin: int
-    pads_end: int
-
-
 def searched(plan: Plan, dialect: Dialect) -> Searched | None:
     """What `candidates` tries; None if the framework has no operator with the same reducer."""
     records = operators_of(plan, dialect)
@@ -140,7 +129,7 @@ def own_attributes(plan: Plan, dialect: Dialect) -> Iterator[SlidingAttributes]:
         for words in _words(plan, dialect, record):
             more = up - (words["rounding_type"] != "floor")
             axes = [
-                _Axis(w.kernel, w.stride, w.dilation if w.kernel > 1 else 1, w.pad_begin, end)
+                replace(w, dilation=w.dilation if w.kernel > 1 else 1, pad_end=end)
                 for w in plan.windows
                 if isinstance(w, Sliding) and (end := w.pad_end + more * (w.stride - 1)) >= 0
             ]
@@ -185,19 +174,30 @@ def _words(plan: Plan, dialect: Dialect, record: type[SlidingAttributes]) -> Ite
         yield {"auto_pad": auto_pad, "rounding_type": rounding, **division}
 
 
+def numbers_of(windows: Sequence[Sliding]) -> dict[str, tuple[int, ...]]:
+    """The attributes of operators that have a number for each axis."""
+    return {
+        "kernel": tuple(w.kernel for w in windows),
+        "strides": tuple(w.stride for w in windows),
+        "dilations": tuple(w.dilation for w in windows),
+        "pads_begin": tuple(w.pad_begin for w in windows),
+        "pads_end": tuple(w.pad_end for w in windows),
+    }
+
+
 def _attributes(
-    record: type[SlidingAttributes], shared: dict[str, Any], words: _Words, axes: Sequence[_Axis]
+    record: type[SlidingAttributes], shared: dict[str, Any], words: _Words, axes: Sequence[Sliding]
 ) -> SlidingAttributes:
-    numbers: dict[str, Any] = {own.name: tuple(getattr(axis, own.name) for axis in axes) for own in fields(_Axis)}
+    numbers: dict[str, Any] = numbers_of(axes)
     if words["auto_pad"] != "explicit":
         numbers |= {"pads_begin": (0,), "pads_end": (0,)}
     return record(**shared, **numbers, **words)
 
 
-def _end_pads(w: Sliding, words: _Words, dialect: Dialect) -> list[_Axis]:
+def _end_pads(w: Sliding, words: _Words, dialect: Dialect) -> list[Sliding]:
     """The windows with each padding at the end that gives the same number of outputs."""
     if words["auto_pad"] != "explicit":
-        return [_Axis(w.kernel, w.stride, w.dilation, 0, 0)]
+        return [w]
     exact = (w.output - 1) * w.stride + w.extent - w.size - w.pad_begin
     up = words["rounding_type"] != "floor"
     low, high = (exact - w.stride + 1, exact) if up else (exact, exact + w.stride - 1)
@@ -209,19 +209,19 @@ def _end_pads(w: Sliding, words: _Words, dialect: Dialect) -> list[_Axis]:
     found = [w.pad_begin] if dialect.symmetric_pads else [*between, low, high, w.pad_begin, exact]
     ends = [end for end in dict.fromkeys(found) if low <= end <= high]
     ends.sort(key=lambda end: (end != w.pad_begin, end != exact, end))
-    return [_Axis(w.kernel, w.stride, w.dilation, w.pad_begin, end) for end in ends]
+    return [replace(w, pad_end=end) for end in ends]
 
 
 def _axis_options(
-    plan: Plan, i: int, made: Callable[[Sequence[_Axis]], Attributes], words: _Words, options: Sequence[Sliding],
+    plan: Plan, i: int, made: Callable[[Sequence[Sliding]], Attributes], words: _Words, options: Sequence[Sliding],
     dialect: Dialect,
-) -> list[_Axis]:  # fmt: skip
+) -> list[Sliding]:  # fmt: skip
     """The numbers that give the windows of axis `i`, verified by a plan whose spatial axes are all as this one.
 
     The divisor is a product over the axes, so that one axis alone cannot show whether it is right. Of the options whose
     divisors differ by a constant factor, the simplest is kept for each factor.
     """
-    rank, found = len(plan.axes), dict[object, _Axis]()
+    rank, found = len(plan.axes), dict[object, Sliding]()
     for w in options:
         for axis in _end_pads(w, words, dialect):
             shape = (1, 1, *(w.size,) * rank)

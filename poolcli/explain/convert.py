@@ -20,6 +20,7 @@ from poolcli.errors import RequestError
 from poolcli.explain.conversion_search import (
     Searched,
     candidates,
+    numbers_of,
     operators_of,
     own_attributes,
     search_sentences,
@@ -287,13 +288,11 @@ def _excluding(
 
 def _unpadded_pool(record: Any, dialect: Dialect, windows: Sequence[Sliding], rounding: str) -> SlidingAttributes:
     """The pool without padding, under the rules of OpenVINO if the dialect has no dilation (`DilatedPool`)."""
-    dilations = tuple(w.dilation if w.kernel > 1 else 1 for w in windows)
-    own = max(dilations) == 1 or dialect.operators[record.name].dilations
+    bare = [replace(w, dilation=w.dilation if w.kernel > 1 else 1, pad_begin=0, pad_end=0) for w in windows]
+    own = all(w.dilation == 1 for w in bare) or dialect.operators[record.name].dilations
     division = {"exclude_pad": True} if issubclass(record, DividingAttributes) else {}
-    op: SlidingAttributes = record(
-        tuple(w.kernel for w in windows), tuple(w.stride for w in windows), dilations=dilations,
-        rounding_type=rounding, like=dialect.name if own else "openvino", **division,
-    )  # fmt: skip
+    like = dialect.name if own else "openvino"
+    op: SlidingAttributes = record(**numbers_of(bare), rounding_type=rounding, like=like, **division)
     return op
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from poolcli.arguments import one_of
 from poolcli.dialects import DIALECTS
 from poolcli.errors import RequestError
+from poolcli.explain.conversion_search import numbers_of
 from poolcli.explain.solve import COMMON_KERNELS, axis_complexity
 from poolcli.message_fields import field as shown
 from poolcli.ops import OPERATORS
@@ -231,17 +232,13 @@ def _rules_of(record: type[SlidingAttributes]) -> Iterator[Rule]:
 
 def operators_of(rule: Rule, combination: Sequence[Hypothesis], divisor: int = 0) -> Iterator[Attributes]:
     """The operators of a rule on these windows: with enough padding, and rounded up where that changes divisors."""
-    windows = [each.windows for each in combination]
     ends, auto_pad = tuple(each.pads_end[1] for each in combination), combination[0].auto_pad
-    numbers: dict[str, Any] = {
-        "kernel": tuple(w.kernel for w in windows), "strides": tuple(w.stride for w in windows),
-        "dilations": tuple(w.dilation for w in windows), "pads_begin": tuple(w.pad_begin for w in windows),
-    }  # fmt: skip
+    numbers: dict[str, Any] = numbers_of([each.windows for each in combination])
     given = rule.given | ({"divisor_override": divisor} if rule.divisor == "override" else {})
     record: Any = OPERATORS[rule.op]
     variants = [{"pads_end": ends, "rounding_type": "floor"}]
     if auto_pad:
-        numbers.pop("pads_begin")
+        del numbers["pads_begin"], numbers["pads_end"]
         variants = [{"auto_pad": auto_pad}]
     elif rule.divisor == "kernel" and any(ends):
         overhanging = product(*map(_overhanging_pads, combination))
