@@ -152,7 +152,7 @@ def identify(request: IdentifyOptions) -> int:
     pairs = [_as_tensors(x, y) for x, y in zip(arrays[::2], arrays[1::2], strict=True)]
     found = _search_both_ways(pairs, request)
     request.answer(partial(candidates_document, pairs, found), partial(candidates_view, found))
-    return 0 if found and found[0].fits else 1
+    return 0 if found[0].fits else 1
 
 
 Pair = tuple[Tensor, Tensor]

@@ -257,6 +257,10 @@ class Dialect:
     cannot_write: Callable[[Plan], str | None] = no_limits
     exports: Callable[[Plan], bool] = lambda plan: True
 
+    def rounding_rule(self, word: object) -> str:
+        """Return the rule that a rounding word means: only `ceil` depends on the framework."""
+        return self.ceil if word == "ceil" else str(word)
+
     def write(self, expr: Expression) -> str:
         """Return an expression as text."""
         return self.text(translate(expr, self.writers, self.start))

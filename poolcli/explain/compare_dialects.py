@@ -111,7 +111,8 @@ def _causes(chosen: Plan, other: Plan) -> list[str]:
         words = ",".join(map(str, strides)) if isinstance(strides, list) else strides
         causes.append(f"{title} has strides {words} by default")
     if chosen.output_shape != other.output_shape and a.get("strides") == b.get("strides"):
-        causes.append(_rounding_cause(_rounding(chosen), _rounding(other)))
+        rules = (DIALECTS[plan.like].rounding_rule(plan.attributes["rounding_type"]) for plan in (chosen, other))
+        causes.append(_rounding_cause(*rules))
     same_windows = [_positions(w) for w in chosen.windows] == [_positions(w) for w in other.windows]
     if chosen.output_shape == other.output_shape and not same_windows and not causes:
         causes.append("its windows are at other positions")
@@ -139,11 +140,6 @@ def _rounding_cause(chosen: str, other: str) -> str:
     if chosen == "floor":
         return ROUNDS_UP
     return KEEPS_LAST if other == "ceil" else DROPS_LAST
-
-
-def _rounding(plan: Plan) -> str:
-    word = str(plan.attributes["rounding_type"])
-    return DIALECTS[plan.like].ceil if word == "ceil" else word
 
 
 def _positions(w: object) -> tuple[object, ...]:

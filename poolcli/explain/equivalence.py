@@ -60,7 +60,7 @@ def divisor_ratio(a: AxisWindows | None, b: AxisWindows | None) -> Fraction | No
     at = _common_breakpoints(a, b)
     if at is None:
         return Fraction(1) if a == b else None
-    found = {(_divisor(a, o), _divisor(b, o)) for o in at}
+    found = {(1 if a is None else a.divisor(o), 1 if b is None else b.divisor(o)) for o in at}
     if any((x == 0) != (y == 0) for x, y in found):
         return None
     ratios = {Fraction(x, y) for x, y in found if y}
@@ -135,8 +135,7 @@ def same_at_every_size(a: Plan, b: Plan, b_at: Callable[[Sequence[int]], Plan | 
 
 def _size_rules(plan: Plan) -> tuple[object, ...]:
     """The rules that determine the windows at other sizes."""
-    rounding, auto_pad = plan.attributes["rounding_type"], plan.attributes["auto_pad"]
-    rule = DIALECTS[plan.like].ceil if rounding == "ceil" else rounding
+    rule, auto_pad = DIALECTS[plan.like].rounding_rule(plan.attributes["rounding_type"]), plan.attributes["auto_pad"]
     sets_pads = str(auto_pad).startswith("same")
     return rule, plan.reducer, plan.divisor_override, plan.like if sets_pads else None, auto_pad if sets_pads else None
 
@@ -163,10 +162,6 @@ def _common_breakpoints(*axes: AxisWindows | None) -> set[int] | None:
                 return None
             found |= own
     return found
-
-
-def _divisor(w: AxisWindows | None, o: int) -> int:
-    return 1 if w is None else w.divisor(o)
 
 
 FREE_VALUES = 5  # the smallest values that are tried for a number that the windows do not determine

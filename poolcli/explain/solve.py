@@ -199,9 +199,8 @@ def _candidates(asked: Question) -> Iterator[SlidingAttributes]:
 def _options(asked: Question, i: int, wanted: int, words: dict[str, str]) -> list[AxisOption]:
     """The numbers that give the wanted length on axis `i`, simplest first."""
     given = {name: per_axis(name, getattr(asked.op, name), asked.axes)[i] for name in asked.fixed & AXIS_ATTRIBUTES}
-    rounding = words["rounding_type"]
-    meaning = dialect_of(asked.op.like).ceil if rounding == "ceil" else rounding
-    found = axis_options(asked.sizes[i], wanted, given, words["auto_pad"], meaning)
+    rounding = dialect_of(asked.op.like).rounding_rule(words["rounding_type"])
+    found = axis_options(asked.sizes[i], wanted, given, words["auto_pad"], rounding)
     return sorted(
         set(found),
         key=lambda option: complexity(_record(asked, words, (option,)), asked.sizes[i : i + 1] * len(asked.sizes)),

@@ -13,12 +13,14 @@ from poolcli.errors import RequestError
 from poolcli.message_fields import for_python
 from poolcli.models.layer import (
     GLOBAL_SUM,
+    MAX_SPATIAL_AXES,
     GlobalWindow,
     InvalidError,
     Layer,
     LayerOp,
     Shape,
-    count_text,
+    check_count,
+    check_rank,
     make_operator,
     reduced_layout,
 )
@@ -26,7 +28,6 @@ from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPo
 from poolcli.suggestions import did_you_mean
 
 NEWEST_OPSET = 16  # whose operators are known here
-MAX_SPATIAL_AXES = 3
 MAX_NUMBER = 2**63 - 1
 SLIDING = ("kernel", "strides", "pads_begin", "pads_end", "rounding_type", "auto_pad")
 AVERAGE = (*SLIDING, "exclude-pad")
@@ -136,8 +137,7 @@ def _number(name: str, text: str) -> int:
 @lru_cache(maxsize=1024)  # layers of one model are often alike
 def _numbers(name: str, text: str, count: int) -> tuple[int, ...]:
     parts = text.split(",")
-    if len(parts) != count:
-        raise InvalidError(f"{name} has {count_text(len(parts))}, but {count} spatial axes need {count}")
+    check_count(name, len(parts), count)
     return tuple(_number(name, part) for part in parts)
 
 
@@ -237,14 +237,14 @@ def _version(kind: Kind, text: str) -> int:
 def _operator_of(
     kind: Kind, version: int, found: RawLayer, shape: Shape | None, second: SecondInput, warnings: list[str]
 ) -> LayerOp:  # fmt: skip
-    if shape is not None and not 3 <= len(shape) <= 2 + MAX_SPATIAL_AXES:
-        raise InvalidError(f"its input has {len(shape)} axes; 3 to {2 + MAX_SPATIAL_AXES} are needed")
+    if shape is not None:
+        check_rank(shape)
     axes = None if shape is None else len(shape) - 2
     if kind.make:
         return kind.make(kind.name, version, found.data, axes, warnings)
     sizes = _integers_of(second, "its output size")
-    if axes is not None and len(sizes) != axes:
-        raise InvalidError(f"its output size has {count_text(len(sizes))}, but {axes} spatial axes need {axes}")
+    if axes is not None:
+        check_count("its output size", len(sizes), axes)
     record = AdaptiveMaxPool if kind.name == "AdaptiveMaxPool" else AdaptiveAvgPool
     types = {"index_element_type": _index_type(found.data, warnings)} if record is AdaptiveMaxPool else {}
     return make_operator(record, output_size=sizes, **types)

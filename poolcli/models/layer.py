@@ -186,9 +186,20 @@ class InvalidError(RequestError):
         return f"{self.does}: {self.message}"
 
 
-def count_text(count: int) -> str:
-    """As in `1 number` and `2 numbers`."""
-    return f"{count} number{'' if count == 1 else 's'}"
+MAX_SPATIAL_AXES = 3  # of poolings in OpenVINO and ONNX Runtime
+
+
+def check_rank(shape: Shape) -> None:
+    """Refuse an input of another rank than that of one to three spatial axes."""
+    if not 3 <= len(shape) <= 2 + MAX_SPATIAL_AXES:
+        raise InvalidError(f"its input has {len(shape)} axes; 3 to {2 + MAX_SPATIAL_AXES} are needed")
+
+
+def check_count(name: str, found: int, axes: int, for_each: int = 1) -> None:
+    """Refuse another count of numbers than `for_each` for each of the spatial axes."""
+    if found != for_each * axes:
+        numbers = f"{found} number{'' if found == 1 else 's'}"
+        raise InvalidError(f"{name} has {numbers}, but {axes} spatial axes need {for_each * axes}")
 
 
 @lru_cache(maxsize=1024)  # layers of one model are often alike
@@ -328,7 +339,7 @@ def _formula(op: SlidingAttributes, plan: Plan, size: Dim) -> Dim:
         return "?"
     stride, a = cast("list[int]", plan.attributes["strides"])[0], plan.attributes
     window = _shortest_length(op)
-    word = DIALECTS[op.like].ceil if op.rounding_type == "ceil" else op.rounding_type
+    word = DIALECTS[op.like].rounding_rule(op.rounding_type)
     begin, end = (cast("list[int]", a[name])[0] for name in ("pads_begin", "pads_end"))
     if op.auto_pad.startswith("same"):
         least = _quotient_term(n, stride - 1, stride)

@@ -23,8 +23,9 @@ from poolcli.models.layer import (
     LayerOp,
     Shape,
     channels_last,
+    check_count,
+    check_rank,
     contradicts,
-    count_text,
     is_number,
     make_operator,
     output_shape,
@@ -38,7 +39,6 @@ from poolcli.suggestions import did_you_mean
 from poolcli.system.lazy_imports import need
 
 AUTO_PADS = {there: here for here, there in AUTO_PAD_NAMES.items()}
-MAX_SPATIAL_AXES = 3  # of poolings in ONNX Runtime
 MICROSOFT = "com.microsoft"
 FLOAT, INT, STRING, INTS = 1, 2, 3, 7  # types of attributes
 
@@ -69,10 +69,8 @@ def _sliding(record: type[SlidingAttributes], **own: str) -> Callable[[Values, S
         kernel = tuple(data["kernel_shape"])
         axes = len(shape) - 2 if shape is not None else len(kernel)
         for name, count in {"kernel_shape": 1, "strides": 1, "dilations": 1, "pads": 2}.items():
-            if name in data and len(data[name]) != count * axes:
-                raise InvalidError(
-                    f"{name} has {count_text(len(data[name]))}, but {axes} spatial axes need {count * axes}"
-                )
+            if name in data:
+                check_count(name, len(data[name]), axes, count)
         pads = tuple(data.get("pads", (0,) * (2 * axes)))
         word = data.get("auto_pad", "NOTSET")
         if word not in AUTO_PADS:
@@ -142,11 +140,6 @@ def nodes_of(path: str, given: Mapping[str, tuple[int, ...]], limit: int | None)
         yield node, _layer(node, key, node.opsets.get(key[0], 1), defs, bool(given)) if pools else None
 
 
-def attributes_of(proto: Any) -> Values:
-    """The attributes of a node."""
-    return {text(each.name): _value(each)[1] for each in proto.attribute}
-
-
 def _is_pooling(proto: Any) -> bool:
     """Whether the output shape of a node is computed here; reductions are left to onnx."""
     kind = KINDS.get(key_of(proto)[:2])
@@ -184,8 +177,7 @@ def _layer(node: Node, key: tuple[str, str], opset: int, defs: Any, moved: bool)
                 if layout is None:
                     return None
             elif shape is not None:
-                if not 3 <= len(shape) <= 2 + MAX_SPATIAL_AXES:
-                    raise InvalidError(f"its input has {len(shape)} axes; 3 to {2 + MAX_SPATIAL_AXES} are needed")
+                check_rank(shape)
                 last = kind.last is True or bool(data.get(str(kind.last), 0))
                 layout = channels_last(len(shape)) if last else None
             op = kind.make(data, shape)
@@ -364,7 +356,8 @@ def _layer_spec(node: Node, layer: Layer | None, shape: Shape | None) -> LayerSp
     weights: Any = node.constants.get(node.proto.input[place]) if len(node.proto.input) > place else None
     if weights is None or len(weights.dims) < 3:
         return None
-    data = {"kernel_shape": tuple(weights.dims[2:])} | dict(attributes_of(node.proto))
+    data = {"kernel_shape": tuple(weights.dims[2:])}
+    data |= {text(each.name): _value(each)[1] for each in node.proto.attribute}
     try:
         op = MAX(data, shape)  # with the same windows; openvino allows the longer pads of convolutions
     except InvalidError:

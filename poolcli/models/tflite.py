@@ -75,7 +75,8 @@ def _layers(model: Table) -> list[Layer]:
             if code not in SLIDING and code not in REDUCTIONS:
                 continue
             kind = SLIDING[code][0] if code in SLIDING else REDUCTIONS[code][0]
-            inputs, outputs = (_tensors(operator.numbers(n), tensors) for n in (INPUTS, OUTPUTS))
+            places = (operator.numbers(n) or () for n in (INPUTS, OUTPUTS))
+            inputs, outputs = ([tensors[place] for place in each if 0 <= place < len(tensors)] for each in places)
             stated = Layer(
                 name=scope + (outputs[0].text(TENSOR_NAME) if outputs else kind),
                 type=kind,
@@ -92,10 +93,6 @@ def _layers(model: Table) -> list[Layer]:
             if layer:
                 found.append(layer)
     return found
-
-
-def _tensors(places: Sequence[int] | None, tensors: Sequence[Table]) -> list[Table]:
-    return [tensors[place] for place in places or () if 0 <= place < len(tensors)]
 
 
 def _shape(tensors: Sequence[Table]) -> Shape | None:

@@ -128,20 +128,12 @@ def preview_view(preview: Preview, width: int, lines: int, colour: bool, blocks:
     `blocks` says whether the stream can encode block characters.
     """
     column = (width - GAP) // 2
-    made = [_text(pixels, colour, blocks) for pixels in preview.render(column, 2 * lines)]
-    rows = [Text.assemble((_cut(title, column).ljust(column), "bold"), " " * GAP) for title in preview.titles]
-    heading = Text.assemble(rows[0], (_cut(preview.titles[1], column), "bold"))
-    body = []
-    for number in range(max(map(len, made))):
-        left = made[0][number] if number < len(made[0]) else Text("")
-        right = made[1][number] if number < len(made[1]) else Text("")
-        body.append(Text.assemble(left, " " * (column + GAP - len(left)), right))
-    notes = [Text("; ".join(preview.notes), style="dim")] if preview.notes else []
-    return Group(heading, *body, *notes)
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: max(0, width - 3)] + "..."
+    table = Table.grid(padding=(0, GAP))
+    for _ in preview.titles:
+        table.add_column(width=column, no_wrap=True, overflow="ellipsis" if blocks else "crop")
+    table.add_row(*(Text(title, style="bold") for title in preview.titles))
+    table.add_row(*(Text("\n").join(_text(pixels, colour, blocks)) for pixels in preview.render(column, 2 * lines)))
+    return Group(table, *([Text("; ".join(preview.notes), style="dim")] if preview.notes else []))
 
 
 def _text(pixels: NDArray[np.uint8], colour: bool, blocks: bool) -> list[Text]:

@@ -202,8 +202,6 @@ def _span(ends: Span) -> str:
 
 def candidates_view(found: Sequence[Candidate]) -> RenderableType:
     """The candidates, best first, with their errors, and inputs that would distinguish them from the first one."""
-    if not found:
-        return Text("nothing fits: no pooling gives an output of this shape")
     table = plain_table("", "as", "options", "error")
     for number, candidate in enumerate(found, 1):
         title = DIALECTS[candidate.op.like].title if OPERATORS[candidate.op.name].rules_of is None else "-"
@@ -213,11 +211,12 @@ def candidates_view(found: Sequence[Candidate]) -> RenderableType:
     elsewhere = f", output {first.output_layout}" if first.output_layout else ""
     heading = f"layout {first.plan.layout}{elsewhere}"
     if not first.fits:
+        differ = first.deviation.different
         lines: list[RenderableType] = [
             Text(f"nothing fits ({heading}); the nearest differs {first.deviation.where}:"),
             "",
             table,
-            Text(_share(first.deviation)),
+            Text(f"{differ:,} of {first.deviation.elements:,} outputs differ by more than rounding error"),
         ]
         if first.noise is not None:
             lines.append(Text(for_cli(f"as small as noise; {field('atol', first.noise)} accepts it")))
@@ -230,7 +229,7 @@ def candidates_view(found: Sequence[Candidate]) -> RenderableType:
 
 def programs_of(found: Sequence[Candidate]) -> list[str]:
     """Image programs that compute the same as the first candidate: the mean over equal parts of each axis."""
-    if not found or not found[0].fits:
+    if not found[0].fits:
         return []
     plan = found[0].plan
     parts = [(w, cells(w.size, w.output)) for w in plan.windows]
@@ -263,8 +262,8 @@ def candidates_document(pairs: Sequence[tuple[Tensor, Tensor]], found: Sequence[
     return {
         **first,
         "also": also,
-        "fits": bool(found) and found[0].fits,
-        "noise": found[0].noise if found else None,
+        "fits": found[0].fits,
+        "noise": found[0].noise,
         "programs": programs_of(found),
         "candidates": [_document(candidate) for candidate in found],
     }
@@ -288,10 +287,6 @@ def _document(candidate: Candidate) -> dict[str, Any]:
         "where": off.where,
         "apart": candidate.apart,
     }
-
-
-def _share(deviation: Deviation) -> str:
-    return f"{deviation.different:,} of {deviation.elements:,} outputs differ by more than rounding error"
 
 
 def _distinctions(found: Sequence[Candidate]) -> list[RenderableType]:

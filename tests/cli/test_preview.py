@@ -161,7 +161,7 @@ def test_of_several_inputs_the_first_few_are_shown_each_under_its_name(cli: Cli,
     for name in names[1:]:
         Path(name).write_bytes(Path("steps.npy").read_bytes())
     done = cli("max", *names, "-k", "1,2", "-s", "1,2", "-o", "out/", "--preview", "text", columns=20)
-    shown = "{}.npy\ninput ...  output...\n  ░░▓▓▓██    ░░▓▓▓██\nblack 0, white 3"
+    shown = "{}.npy\ninput  N…  output  …\n  ░░▓▓▓██    ░░▓▓▓██\nblack 0, white 3"
     assert done.out.split("\n\n")[:2] == [shown.format(name) for name in "ab"]
     assert "\n\nthe first 4 of 6 are shown\n" in done.out
     assert cli("max", *names, "-k", "1,2", "-o", "out/", "--skip-existing", "--preview", "text", "-q").out == ""
