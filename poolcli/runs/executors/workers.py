@@ -8,7 +8,6 @@ job nor its exit code is known.
 
 from __future__ import annotations
 
-import ctypes
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -34,8 +33,6 @@ MAX_UNREACHED = 10  # workers in a row that die before they get a task
 # Loaded before workers are forked: a worker that loaded the engine itself took 0.1 s longer for its first image.
 ENGINE = ("poolcli.engine.call", "poolcli.engine.compiled.pool")
 CLEANUP_SECONDS = 2.0  # before a worker that is terminated is killed
-
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of the C library's mallopt
 
 
 def run(tasks: Sequence[Task], runner: Runner, count: int, progress: Progress) -> Outcomes:
@@ -214,7 +211,6 @@ def _run_worker(pipe: Connection, others: Sequence[Connection], runner: Runner) 
     for other in others:
         other.close()  # a copy here would keep the pipe open after the parent closed it
     install_handlers()
-    _keep_freed_memory()
     try:
         while True:
             task = pipe.recv()
@@ -236,11 +232,3 @@ def _send(pipe: Connection, kind: str, outcome: Outcome) -> None:
     except Exception as error:
         job = outcome.job
         pipe.send((kind, Outcome(job, error=failure(error, job.source.path))))
-
-
-def _keep_freed_memory() -> None:
-    """Makes malloc keep freed memory for the next file: page faults of new memory took a tenth of the time."""
-    setting = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
-    if setting is not None:
-        setting(M_MMAP_THRESHOLD, 2**30)
-        setting(M_TRIM_THRESHOLD, 2**30)
