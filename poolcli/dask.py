@@ -108,26 +108,9 @@ class Blocks:
         """The number of each block of the result along each axis."""
         return product(*(range(len(edges) - 1) for edges in self.outputs))
 
-    @property
-    def is_one_to_one(self) -> bool:
-        """Whether each block of the result reads the block of the input that has its number, and no other."""
-        if any(len(a) != len(b) for a, b in zip(self.inputs, self.outputs, strict=True)):
-            return False
-        ends = whole(self.plan)
-        for axis, (edges, made) in enumerate(zip(self.inputs, self.outputs, strict=True)):
-            for (low, high), outputs in zip(pairwise(edges), pairwise(made), strict=True):
-                read = ends.cut(axis, range(*outputs)).reads[axis]
-                if read.start < low or read.stop > high:
-                    return False
-        return True
-
     def region(self, block: Block) -> Region:
         """The region of a block of the result."""
         return Region(self.plan, tuple(range(*e[i : i + 2]) for e, i in zip(self.outputs, block, strict=True)))
-
-    def origin(self, block: Block) -> tuple[int, ...]:
-        """Where a block of the input begins."""
-        return tuple(edges[i] for edges, i in zip(self.inputs, block, strict=True))
 
     def pieces(self, axis: int) -> list[list[Piece]]:
         """For each block of the result along an axis, the parts of the input's blocks that it reads."""
@@ -190,9 +173,6 @@ def pooled(plan: Plan, x: Any, indices: bool, engine: str, name: str) -> Any:
     blocks = blocks_of(plan, x.chunks)
     token = dask_base.tokenize(x.name, [repr(getattr(plan, own.name)) for own in fields(plan)], engine, indices)
     dtype, key = numpy_dtype(plan.output_dtype), f"{name}-both-{token}" if indices else f"{name}-{token}"
-    if blocks.is_one_to_one and not indices:  # dask fuses this with other block-wise work
-        pool, meta = partial(_pool_one, blocks, engine), _nothing(x.ndim, dtype)
-        return dask_array.map_blocks(pool, x, name=key, dtype=dtype, chunks=blocks.chunks, meta=meta)
     layer = _layer(blocks, x, engine, indices, key)
     graph = highlevelgraph.HighLevelGraph.from_collections(key, layer, dependencies=[x])
     if not indices:
@@ -257,14 +237,6 @@ def _nothing(rank: int, dtype: Any) -> Array:
     return np.empty((0,) * rank, dtype)
 
 
-def _pool_one(blocks: Blocks, engine: str, x: Array, block_id: Block) -> Array:
-    """On a worker: a block of the result from the block of the input with its number."""
-    region = blocks.region(block_id)
-    origin = blocks.origin(block_id)
-    slab = x[tuple(slice(read.start - low, read.stop - low) for read, low in zip(region.reads, origin, strict=True))]
-    return _pool(region, slab, engine, False)[0]
-
-
 def _margins(spans: Sequence[tuple[tuple[int, int], ...]], x: Array) -> dict[Any, Array]:
     """On a worker: the margins of a block of the input that other blocks of the result read, by their spans."""
     return {taken: x[tuple(slice(*span) for span in taken)].copy() for taken in spans}
@@ -273,6 +245,8 @@ def _margins(spans: Sequence[tuple[tuple[int, int], ...]], x: Array) -> dict[Any
 def _pool_pieces(region: Region, engine: str, indices: bool, along: list[list[Piece]], *sources: Any) -> Any:
     """On a worker: a block of the result, with `indices` a pair, from pieces of several blocks of the input."""
     import numpy as np
+
+    from poolcli.engine import run_region
 
     slab: Any = None
     for source, pieces in zip(sources, product(*along), strict=True):
@@ -283,14 +257,8 @@ def _pool_pieces(region: Region, engine: str, indices: bool, along: list[list[Pi
             break
         slab = np.empty(region.input_shape, part.dtype) if slab is None else slab
         slab[tuple(slice(*piece.put) for piece in pieces)] = part
-    values, at = _pool(region, slab, engine, indices)
+    values, at = run_region(region, slab, indices=indices, engine=engine, threads=1)
     return (values, at) if indices else values
-
-
-def _pool(region: Region, slab: Array, engine: str, indices: bool) -> tuple[Array, Array | None]:
-    from poolcli.engine import run_region
-
-    return run_region(region, slab, indices=indices, engine=engine, threads=1)
 
 
 OWN = ("out", "threads")  # keywords that do not apply to dask arrays

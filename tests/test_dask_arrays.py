@@ -9,6 +9,7 @@ import dask as dask_package
 import dask.array as da
 import numpy as np
 import pytest
+from dask._task_spec import Alias
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -77,7 +78,8 @@ def test_windows_that_do_not_overlap_are_fused_with_what_surrounds_them() -> Non
     x = da.ones((1, 1, 256, 256), chunks=(1, 1, 64, 64), dtype="float32")
     y = poolcli.dask.avg_pool(x + 1, 2, strides=2) * 3
     (optimised,) = dask.optimize(y)
-    assert len(dict(optimised.__dask_graph__())) == y.npartitions == 16
+    tasks = [task for task in dict(optimised.__dask_graph__()).values() if not isinstance(task, Alias)]
+    assert len(tasks) == y.npartitions == 16
     assert y.chunks == ((1,), (1,), (32,) * 4, (32,) * 4)
     assert (y.compute(scheduler="sync") == 6).all()
 
