@@ -184,6 +184,17 @@ def pop_texts(path: str, image: Any) -> Mapping[str, Any]:
     return found
 
 
+# By these Pillow multiplies the numbers of a grey PNG, but not its transparent number, which follows them here.
+GREY_SCALES = {"1": 255, "L;2": 85, "L;4": 17}
+
+
+def scale_transparency(image: Any) -> None:
+    """Brings the transparent number of a grey PNG to the scale of its numbers."""
+    rawmode = next((tile.args for tile in image.tile), None)
+    if rawmode in GREY_SCALES and "transparency" in image.info:
+        image.info["transparency"] = min(image.info["transparency"] * GREY_SCALES[rawmode], 255)
+
+
 def metadata_image(path: str) -> Image:
     """An image of one pixel with the metadata of a PNG.
 

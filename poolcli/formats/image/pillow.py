@@ -47,8 +47,6 @@ pil_jpeg: Any = Lazy("PIL.JpegImagePlugin")
 
 HEIF = "HEIF"  # Pillow knows it once pillow_heif is registered
 
-# By these Pillow multiplies the numbers of a grey PNG, but not its transparent number, which follows them here.
-GREY_SCALES = {"1": 255, "L;2": 85, "L;4": 17}
 SEVERAL_VIEWS = ("MPO", HEIF)  # formats whose primary page is the one at which they open
 MIXED_SIZES = ("TIFF", *SEVERAL_VIEWS)  # formats whose pages may be of different sizes
 JPEG = ("JPEG", "MPO")
@@ -197,11 +195,10 @@ def page_decoder(path: str, image: Image, page: Page, animated: bool) -> PageDec
         tiff_checks.check_strips(path, image.tell() + 1, stored_tags(image))
     exif = exif_of(image)
     mode = _mode(path, image, animated)
-    rawmode = next((tile.args for tile in getattr(image, "tile", ())), None)
-    if image.format == "PNG" and rawmode in GREY_SCALES and "transparency" in image.info:
-        image.info["transparency"] = min(image.info["transparency"] * GREY_SCALES[rawmode], 255)
-
-    blended = _blended(path, image, mode)
+    if image.format == "PNG":
+        codecs.scale_transparency(image)
+    animation = image.format == "PNG" and MODES[mode].alpha and getattr(image, "n_frames", 1) > 1
+    blended = apng.Animation(path, mode) if animation else None
 
     def decode(number: int) -> NDArray[Any]:
         if number != image.tell():
@@ -226,21 +223,6 @@ def page_decoder(path: str, image: Image, page: Page, animated: bool) -> PageDec
         lambda: image.info.get("duration"), image.format == "TIFF", tiff.nodata_of(stored_tags(image), dtype),
         curve_of(image.info),
     )  # fmt: skip
-
-
-def _blended(path: str, image: Image, mode: str) -> apng.Animation | None:
-    """The frames of an animated PNG with alpha whose frames are blended; None for other images."""
-    if image.format != "PNG" or not MODES[mode].alpha:
-        return None
-    count = getattr(image, "n_frames", 1)
-    if count == 1:
-        return None
-    animation = apng.Animation(path, mode)
-    if not animation.blends:
-        return None
-    if len(animation.frames) < count:
-        raise FileError(f"{path}: is damaged: it says that it has {count} pages, and has {len(animation.frames)}")
-    return animation
 
 
 def _decoded(path: str, image: Image, mode: str) -> NDArray[Any]:
