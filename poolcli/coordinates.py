@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from poolcli.system.lazy_imports import numpy as np
 from poolcli.windows import AxisWindows, Cells
 
 if TYPE_CHECKING:
@@ -33,8 +34,6 @@ def means(
     Longitudes (`around`) are averaged across the wrap, and results are in the range of the values: 0 to 360,
     -180 to 180, or from their minimum on.
     """
-    import numpy as np
-
     is_time = values.dtype.kind in "mM"
     there = ~np.isnat(values) if is_time else np.isfinite(values) & ~np.isin(values, missing)
     known = values[there]
@@ -61,8 +60,6 @@ def _window_sums(
     axis: int, windows: AxisWindows, sums: NDArray[Any], counts: NDArray[Any], around: bool
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Sums and counts of the windows of an axis; neighbouring angles are taken to be at most half a turn apart."""
-    import numpy as np
-
     sums, counts = np.moveaxis(sums, axis, 0), np.moveaxis(counts, axis, 0)
     if around:
         mean = np.divide(sums, counts, out=np.zeros_like(sums), where=counts > 0)
@@ -80,8 +77,6 @@ def _window_sums(
 
 def _whole_turns(angles: NDArray[Any]) -> NDArray[Any]:
     """The whole turns, in degrees, between each angle along the first axis and the first one."""
-    import numpy as np
-
     return TURN * np.cumsum(np.round(np.diff(angles, axis=0, prepend=angles[:1]) / TURN), axis=0)
 
 
@@ -102,8 +97,6 @@ def outer_bounds(
 
 def _interval_bounds(values: NDArray[Any], windows: AxisWindows, middles: NDArray[Any] | None) -> NDArray[Any]:
     """The hull of the intervals of each window; of an element that counts in part, that part of its interval."""
-    import numpy as np
-
     ends = values.astype(np.float64) if middles is not None or isinstance(windows, Cells) else values
     if middles is not None:
         ends = ends - _whole_turns(ends[:, :1])
@@ -133,8 +126,6 @@ def _interval_bounds(values: NDArray[Any], windows: AxisWindows, middles: NDArra
 
 def _corner_bounds(values: NDArray[Any], windows: Mapping[int, AxisWindows], around: bool) -> NDArray[Any] | None:
     """Each corner is that of the outermost cell there; None if the order of vertices cannot be told from neighbours."""
-    import numpy as np
-
     most = 1e-6 * float(np.max(np.abs(values), initial=1.0, where=np.isfinite(values)))
 
     def same(a: NDArray[Any], b: NDArray[Any]) -> bool:

@@ -36,6 +36,7 @@ from poolcli.plan.attributes import Attributes
 from poolcli.plan.plan import Region, whole
 from poolcli.suggestions import unknown_keyword
 from poolcli.system.lazy_imports import Lazy, need
+from poolcli.system.lazy_imports import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -232,8 +233,6 @@ def _one_of(graph: Any, both: str, blocks: Blocks, which: int, name: str, dtype:
 
 
 def _nothing(rank: int, dtype: Any) -> Array:
-    import numpy as np
-
     return np.empty((0,) * rank, dtype)
 
 
@@ -244,8 +243,6 @@ def _margins(spans: Sequence[tuple[tuple[int, int], ...]], x: Array) -> dict[Any
 
 def _pool_pieces(region: Region, engine: str, indices: bool, along: list[list[Piece]], *sources: Any) -> Any:
     """On a worker: a block of the result, with `indices` a pair, from pieces of several blocks of the input."""
-    import numpy as np
-
     from poolcli.engine import run_region
 
     slab: Any = None
@@ -309,8 +306,6 @@ def lazily(record: type[Attributes], function: Callable[..., Any]) -> Callable[.
 
 def _check(x: Any) -> None:
     """Refuses other arrays than dask arrays of numpy arrays, and chunks of unknown lengths."""
-    import numpy as np
-
     (array,) = need("dask.array", why="poolcli.dask needs dask")
     if not isinstance(x, array.Array):
         raise RequestError(f"x is a {type(x).__name__}; a dask array is needed; dask.array.from_array makes one")

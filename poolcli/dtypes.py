@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf, isnan
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from poolcli.errors import RequestError
 from poolcli.suggestions import did_you_mean
 from poolcli.system.lazy_imports import need
-
-if TYPE_CHECKING:
-    import numpy as np
+from poolcli.system.lazy_imports import numpy as np
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +96,6 @@ def lookup(name: object) -> DType:
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
     """The numpy dtype called `name`; bfloat16 comes from ml_dtypes."""
-    import numpy as np
-
     if name != "bfloat16":
         return np.dtype(name)
     (ml_dtypes,) = need("ml_dtypes", why="bfloat16 needs ml_dtypes")

@@ -12,6 +12,7 @@ from poolcli.dtypes import DTYPES
 from poolcli.errors import PoolError
 from poolcli.formats.checks import ATTRIBUTE_ERRORS, NODATA_ATTRIBUTES, RANGE_ATTRIBUTES, join_names, nodata_in
 from poolcli.formats.records import ArrayReader, Dimension, Header, Metadata, Scale
+from poolcli.system.lazy_imports import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -141,8 +142,6 @@ def referenced_names(attributes: Mapping[str, Any], name: str, words: Sequence[s
 
 def same_values(one: Any, other: Any) -> bool:
     """Whether two variables of one name have equal values, so that one of them is written."""
-    import numpy as np
-
     a, b = np.asarray(one), np.asarray(other)
     return a.shape == b.shape and np.array_equal(a, b, equal_nan=a.dtype.kind == b.dtype.kind == "f")
 
@@ -212,8 +211,6 @@ def _unsigned_attributes(attributes: Mapping[str, Any], dtype: str) -> dict[str,
 
 def _reinterpreted(value: Any, dtype: str) -> Any:
     """Signed integers reinterpreted as unsigned ones of the same width; other values unchanged."""
-    import numpy as np
-
     array = np.asarray(value)
     if array.dtype.kind != "i":
         return value

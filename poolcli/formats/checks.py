@@ -20,6 +20,7 @@ from poolcli.formats.records import ArrayContainer, ArrayReader, Header, Source
 from poolcli.layouts import spatial_axes
 from poolcli.message_fields import field, hint
 from poolcli.suggestions import did_you_mean
+from poolcli.system.lazy_imports import numpy as np
 
 
 @contextmanager
@@ -231,8 +232,6 @@ def nodata_notes(attributes: Mapping[str, Any]) -> Iterator[str]:
 
 def _numbers(attributes: Mapping[str, Any], name: str) -> Sequence[int | float] | None:
     """The numbers in an attribute; () if it is missing, None if it is not numeric."""
-    import numpy as np
-
     if name not in attributes:
         return ()
     try:

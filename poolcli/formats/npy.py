@@ -36,10 +36,9 @@ from poolcli.formats.records import (
     whole_region,
 )
 from poolcli.message_fields import field
-from poolcli.system.lazy_imports import loading
+from poolcli.system.lazy_imports import numpy as np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from poolcli.formats.resumable import Journal
@@ -96,9 +95,6 @@ class UncompressedReader:
     metadata: Metadata = default_field(default_factory=Metadata)
 
     def read(self, region: Ranges) -> NDArray[Any]:
-        with loading():
-            import numpy as np
-
         shape, stored = self.header.shape, region
         if self.fortran:
             shape, stored = shape[::-1], region[::-1]
@@ -126,8 +122,6 @@ def stream_reader(name: str, stream: BinaryIO) -> InMemoryReader:
 
 
 def _read_stream(name: str, stream: BinaryIO, dtype: Any, header: Header, fortran: bool) -> NDArray[Any]:
-    import numpy as np
-
     array = np.empty(header.shape, dtype, order="F" if fortran else "C")
     target = array.reshape(-1, order="A").view(np.uint8).data if array.size else memoryview(b"")
     done = 0
@@ -141,8 +135,6 @@ def _read_stream(name: str, stream: BinaryIO, dtype: Any, header: Header, fortra
 
 def _with_valid_bools(array: NDArray[Any], header: Header) -> NDArray[Any]:
     """The array; of bool, bytes other than 0 and 1 become 1, because numpy's loops rely on these values."""
-    import numpy as np
-
     return array.view(np.uint8) != 0 if header.dtype == "bool" else array
 
 
@@ -159,8 +151,6 @@ def write_to(stream: IO[bytes], array: NDArray[Any]) -> None:
     Elements are copied in blocks of 1 MiB only if they are not in C order: `numpy.lib.format.write_array` copies blocks
     of 16 MiB, and its OSError for a full disk has no error number.
     """
-    import numpy as np
-
     stream.write(_encode_header(array.shape, array.dtype))
     flags: Any = ["external_loop", "buffered", "zerosize_ok"]
     contiguous: Any = [["readonly", "contig"]]
@@ -169,8 +159,6 @@ def write_to(stream: IO[bytes], array: NDArray[Any]) -> None:
 
 
 def _encode_header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
-    import numpy as np
-
     head = io.BytesIO()
     descr = np.lib.format.dtype_to_descr(dtype)
     np.lib.format.write_array_header_1_0(head, {"descr": descr, "fortran_order": False, "shape": shape})
@@ -183,8 +171,6 @@ def open_writer(path: str, spec: Spec, options: WriteOptions) -> Iterator[Region
 
     Standard output, pipes and devices take regions from front to back only.
     """
-    import numpy as np
-
     head = _encode_header(spec.shape, np.dtype(spec.dtype))
     is_stream = path == "-" or is_device(path)
     if is_stream or options.identity is None:
@@ -248,8 +234,6 @@ class _Writer:
         return self._progress.holds(region)
 
     def __call__(self, region: Ranges, array: NDArray[Any]) -> None:
-        import numpy as np
-
         data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
         done = 0
         for first, length in contiguous_runs(self._shape, region):
@@ -298,9 +282,6 @@ def parse_header(name: str, stream: BinaryIO) -> tuple[np.dtype[Any], Header, bo
 
 
 def _parse_dict(name: str, text: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    with loading():
-        import numpy as np
-
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about headers written by Python 2, and invalid literals such as `1if`

@@ -20,6 +20,7 @@ from poolcli.formats import atomic
 from poolcli.formats.checks import join_names
 from poolcli.formats.records import slices
 from poolcli.message_fields import field
+from poolcli.system.lazy_imports import numpy as np
 from poolcli.system.signals import check_stopped
 from poolcli.windows import ceil_div
 
@@ -98,8 +99,6 @@ def batches(region: Ranges, chunk: Sequence[int], most: int = MAX_CHUNKS) -> Ite
 
 def read_in_batches(region: Ranges, chunk: Sequence[int], dtype: Any, read: Callable[[Ranges], Any]) -> NDArray[Any]:
     """Reads a region in parts that touch at most `MAX_CHUNKS` chunks each."""
-    import numpy as np
-
     out = np.empty(tuple(map(len, region)), dtype)
     for part in batches(region, chunk):
         out[slices(part, region)] = read(part)

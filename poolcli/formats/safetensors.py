@@ -16,6 +16,7 @@ from poolcli.formats.checks import byte_count, human_bytes, join_names, open_cho
 from poolcli.formats.names import array_names
 from poolcli.formats.npy import MAX_AXES, UncompressedReader
 from poolcli.formats.records import ArrayReader, Header, Metadata, NamedArray, ReadOptions, Source, WriteOptions
+from poolcli.system.lazy_imports import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -111,8 +112,6 @@ def _string_metadata(arrays: Sequence[NamedArray]) -> tuple[dict[str, str], list
 
 
 def _little_endian(array: NDArray[Any]) -> memoryview:
-    import numpy as np
-
     little = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
     return little.reshape(-1).view(np.uint8).data
 

@@ -32,6 +32,7 @@ from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes
 from poolcli.plan.plan import whole
 from poolcli.suggestions import unknown_keyword
+from poolcli.system.lazy_imports import numpy as np
 
 if TYPE_CHECKING:
     from poolcli.engine.call import Call
@@ -342,10 +343,7 @@ def _check_keywords(layout: object, out: object, threads: object) -> None:
     """Refuses keywords of a wrong type."""
     if layout is not None and not isinstance(layout, str):
         raise RequestError(f"layout is {layout!r}; a word such as 'NCHW' is needed")
-    if out is not None:
-        import numpy as np
-
-        if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
-            raise RequestError(f"out is a {type(out).__name__}; a numpy array is needed")
+    if out is not None and (not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray)):
+        raise RequestError(f"out is a {type(out).__name__}; a numpy array is needed")
     if threads is not None:
         whole_number("threads", threads)

@@ -20,9 +20,9 @@ from poolcli.message_fields import field
 from poolcli.plan import Plan
 from poolcli.plan.plan import Region, parts_of, whole
 from poolcli.pooling.tiles import TILE_BYTES
+from poolcli.system.lazy_imports import numpy as np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from poolcli.formats.image.curves import Curve
@@ -90,8 +90,6 @@ def choose_colour(plan: Plan, header: Header, linear: bool) -> Colour | None:
 
 def pool_colours(pool: Pool, plan: Plan, x: Array, colour: Colour) -> Array:
     """Pools an image of uint8 or uint16 as `colour` says, region by region."""
-    import numpy as np
-
     from poolcli.formats.image.curves import SRGB, from_light, light_table
 
     at = plan.layout.find("C")
@@ -123,8 +121,6 @@ def _channels(axis: int, which: slice) -> tuple[slice, ...]:
 
 def _most_frequent_pixels(pool: Pool, region: Region, slab: Array) -> Array:
     """The most frequent pixel of each window; of equally frequent ones the smallest, by the first channel first."""
-    import numpy as np
-
     at, bits = region.plan.layout.index("C"), slab.dtype.itemsize * 8
     channels = slab.shape[at]
     wide = np.dtype(np.uint32 if channels * bits <= 32 else np.uint64)
@@ -137,8 +133,6 @@ def _most_frequent_pixels(pool: Pool, region: Region, slab: Array) -> Array:
 
 
 def _weighted_with_alpha(pool: Pool, region: Region, colours: Array, alpha: Array, linear: Curve | None) -> Array:
-    import numpy as np
-
     from poolcli.formats.image.curves import from_light, light_table
 
     wide = np.dtype(np.float64) if linear else np.dtype(np.uint32)
@@ -167,8 +161,6 @@ def _region_of_type(region: Region, channels: int | None, dtype: Any, output: An
 
 def _rounded(values: Array, dtype: Any) -> Array:
     """The nearest integers, halves to even; quotients that division has moved off a half are put back."""
-    import numpy as np
-
     halves = np.rint(values * 2) / 2
     exact: Array = np.where(np.abs(values - halves) < NEAR_HALF, halves, values)
     return np.rint(exact).astype(dtype)
@@ -190,8 +182,6 @@ def check_rescale(plan: Plan, path: str | None) -> None:
 
 def rescaled(array: NDArray[Any], limits: Limits) -> tuple[NDArray[np.uint8], str]:
     """The values scaled to 0 to 255, halves to even and NaN to 0, and a note about the range."""
-    import numpy as np
-
     values = array.astype(np.float64)
     finite = values[np.isfinite(values)]
     low, high = limits or ((finite.min(), finite.max()) if finite.size else (0.0, 1.0))

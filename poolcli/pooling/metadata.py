@@ -18,6 +18,7 @@ from poolcli.formats.records import Dimension, Metadata, Scale
 from poolcli.layouts import convert_layout
 from poolcli.plan import Plan
 from poolcli.plan.plan import Region, whole
+from poolcli.system.lazy_imports import numpy as np
 from poolcli.windows import AxisWindows, Sliding
 
 if TYPE_CHECKING:
@@ -90,8 +91,6 @@ def _pooled_mask(mask: NDArray[Any], plan: Plan, layout: str) -> NDArray[Any]:
 
 def hidden_from(mask: NDArray[Any], region: Region) -> NDArray[Any]:
     """Which elements that a region reads are hidden by a mask; an axis of length 1 of the mask is broadcast."""
-    import numpy as np
-
     own = (
         slice(0, 1) if length == 1 else slice(r.start, r.stop)
         for length, r in zip(mask.shape, region.reads, strict=True)
@@ -244,8 +243,6 @@ def _valid_packing(found: Mapping[str, Any], scale: str, offset: str, plan: Plan
 
 def _number(value: Any) -> float:
     """The single number that an attribute holds; NaN where it holds something else."""
-    import numpy as np
-
     try:
         return float(np.asarray(value, np.float64).item())
     except (TypeError, ValueError, ArithmeticError):

@@ -43,6 +43,7 @@ from poolcli.plan.plan import Ranges, Region, whole
 from poolcli.pooling import tiles
 from poolcli.pooling.metadata import hidden_from, scaled_metadata
 from poolcli.pooling.outcome import Job, Outcome, Settings, Stored
+from poolcli.system.lazy_imports import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -353,8 +354,6 @@ class Writer:
         If the file cannot be written in regions, or has another layout, regions are collected in an array, which is
         written when the stack is closed.
         """
-        import numpy as np
-
         if target.layout == self.plan.layout:
             path = str(target.path)
             scaled = scaled_metadata(metadata, self.plan, target.layout) if metadata else Metadata()

@@ -20,6 +20,7 @@ from poolcli.formats.records import ReadOptions, RegionWriter, Source
 from poolcli.message_fields import field
 from poolcli.plan import Plan
 from poolcli.plan.plan import Ranges, Region, parts_of, whole
+from poolcli.system.lazy_imports import numpy as np
 from poolcli.system.lazy_imports import seconds_loading
 from poolcli.system.signals import check_stopped
 from poolcli.windows import ceil_div
@@ -287,8 +288,6 @@ def pool_aligned(work: Work, region: Region, slab: Array) -> tuple[Array, Array 
 
 def pool_block(work: Work, read: Read, block: Region, most: int | None) -> tuple[Array, Array | None]:
     """Reads and pools a block; one of more than `most` bytes in pieces, without indices."""
-    import numpy as np
-
     if most is None or block.aligned.nbytes <= most:
         return pool_aligned(work, block, read(block.aligned.reads))
     values = np.empty(block.output_shape, work.plan.output_dtype)

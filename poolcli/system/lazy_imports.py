@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import PoolError, RequestError
 
@@ -96,6 +96,12 @@ class Lazy:
         if self._module is None:
             (self._module,) = need(self._name, why=f"this needs {self._name.partition('.')[0]}")
         return getattr(self._module, name)
+
+
+if TYPE_CHECKING:  # commands that read no array do without numpy, which takes long to import
+    import numpy as numpy
+else:
+    numpy = Lazy("numpy")
 
 
 @contextmanager

@@ -58,6 +58,7 @@ from poolcli.formats.records import (
     whole_region,
 )
 from poolcli.formats.resumable import read_in_batches
+from poolcli.system.lazy_imports import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -219,8 +220,6 @@ class Dataset:
 
     def values(self, shape: tuple[int, ...]) -> NDArray[Any]:
         """All of it, as numbers or texts; of a `shape` of fewer axes, characters along the last axis are one text."""
-        import numpy as np
-
         if self.header.dtype in DTYPES:
             return self.read(whole_region(self.header.shape))
         with reading(self.file.path, self.size):
@@ -320,8 +319,6 @@ class Dataset:
 
     def _dimensions(self, lost: list[str]) -> tuple[tuple[Dimension, ...], tuple[str, ...]]:
         """The name and scales of each axis, () if no axis has any; and a note on scales that are left out."""
-        import numpy as np
-
         room, found, long = MAX_BYTES, [], []
         axes = self._dataset.dims
         for axis, scales, length in zip(axes, self.scales or [()] * len(axes), self.header.shape, strict=True):

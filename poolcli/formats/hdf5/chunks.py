@@ -24,6 +24,7 @@ from poolcli.formats.records import ReadOptions, slices
 from poolcli.formats.resumable import batches
 from poolcli.message_fields import field
 from poolcli.system.lazy_imports import Lazy, need
+from poolcli.system.lazy_imports import numpy as np
 from poolcli.windows import ceil_div
 
 if TYPE_CHECKING:
@@ -58,8 +59,6 @@ def _stream(make: Callable[[], Any], data: bytes, values: Values, most: int) -> 
 
 def _shuffle(data: bytes, values: Values, most: int) -> Decoded:
     """Brings the bytes of each number together again; the rest at the end was never moved."""
-    import numpy as np
-
     size = values[0] if values else 1
     count = len(data) // size if size else 0
     if count <= 1 or size <= 1:
@@ -239,8 +238,6 @@ def read_chunks(where: str, dataset: Any, written: Sequence[int], region: Ranges
 
     `written` are the sorted numbers of the chunks that are stored.
     """
-    import numpy as np
-
     properties = dataset.id.get_create_plist()
     filters = [(code, values) for code, _, values, _ in map(properties.get_filter, range(properties.get_nfilters()))]
     shape, kind, dtype = properties.get_chunk(), dataset.id.get_type(), dataset.dtype
@@ -328,8 +325,6 @@ def check_memory(
 
 def _stored_chunks(where: str, found: Any, shape: tuple[int, ...], chunk: int) -> array[int]:
     """The sorted numbers of the stored chunks; refuses one that is far longer in the file than decoded."""
-    import numpy as np
-
     largest, numbers, lengths = 0, array("q"), found.shape
 
     def look(info: Any) -> None:

@@ -22,6 +22,7 @@ from poolcli.formats.hdf5.gate import encode_name, find_object, h5py_errors, ope
 from poolcli.formats.names import array_names
 from poolcli.formats.records import CallbackWriter, NamedArray, RegionWriter, Scale, Source, Spec, WriteOptions, slices
 from poolcli.message_fields import field
+from poolcli.system.lazy_imports import numpy as np
 
 PLAIN_NAME = re.compile(r"[\w-]+")
 FILE_OVERHEAD = 2**20  # bytes for names, attributes and the index of chunks
@@ -109,8 +110,6 @@ def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tup
 def _write_all(
     file: Any, path: str, names: Sequence[str], arrays: Sequence[NamedArray], options: WriteOptions
 ) -> tuple[str, ...]:
-    import numpy as np
-
     notes: list[str] = []
     for name, each in zip(names, arrays, strict=True):
         dataset, lost = _create_array(file, path, name, each.spec, options)
@@ -143,8 +142,6 @@ def _create_array(file: Any, path: str, key: str, spec: Spec, options: WriteOpti
 
     A file that it is added to keeps the attributes of its own groups.
     """
-    import numpy as np
-
     metadata, lost, others, above = spec.metadata, list[str](), list[str](), _parts(key)[:-1]
     is_partly = metadata.zarr_storage and any(
         each.scales for each in metadata.dimensions
@@ -182,8 +179,6 @@ def _create_array(file: Any, path: str, key: str, spec: Spec, options: WriteOpti
 
 def _create_dataset(group: Any, name: bytes, spec: Spec) -> tuple[Any, tuple[str, ...]]:
     """The empty dataset, stored like the input's as far as possible."""
-    import numpy as np
-
     stored, notes = dict(spec.metadata.hdf5_storage), list[str]()
     fill = stored.get("fillvalue")
     with np.errstate(all="ignore"):  # for a value beyond the type
@@ -231,8 +226,6 @@ def _variable(file: Any, path: str, key: str, variable: Scale, owner: Any, lost:
 
 def _bounds(file: Any, path: str, scale: Scale, owner: Any, lost: list[str]) -> list[str]:
     """Writes the bounds of a coordinate; the names of those of which there are others with other values."""
-    import numpy as np
-
     others = []
     for key, each in scale.bounds.items():
         refused = _variable(file, path, key, replace(each, axes=scale.axes), owner, lost)
@@ -250,8 +243,6 @@ def _shared(file: Any, path: str, key: str, scale: Scale, lost: list[str], owner
 
     Its axes are resizable where those of its owner are: netCDF finds unlimited dimensions by their scales.
     """
-    import numpy as np
-
     (checked,) = array_names(path, [key])
     group, name = resolve_name(file, path, checked)
     if not group.id.links.exists(name):
@@ -271,8 +262,6 @@ def _shared(file: Any, path: str, key: str, scale: Scale, lost: list[str], owner
 
 def _add_attributes(target: Any, attributes: Mapping[str, Any], dtype: Any, lost: list[str]) -> None:
     """Adds attributes; nodata values get the type of the dataset, as netCDF requires."""
-    import numpy as np
-
     for name, value in attributes.items():
         try:
             if name not in target:

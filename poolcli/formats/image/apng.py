@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.formats.image.codecs import scale_transparency
 from poolcli.system.lazy_imports import Lazy
+from poolcli.system.lazy_imports import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,8 +31,6 @@ class Animation:
         self._next = 0
 
     def _rewind(self) -> None:
-        import numpy as np
-
         self._image = pil.open(io.BytesIO(Path(self._path).read_bytes()), formats=("PNG",))
         scale_transparency(self._image)
         width, height = self._image.size
@@ -47,8 +46,6 @@ class Animation:
 
     def _compose(self) -> NDArray[Any]:
         """The next frame as it is shown; leaves on the canvas what is below the one after it."""
-        import numpy as np
-
         image = self._image
         image.seek(self._next)
         image.blend_op = REPLACE  # else Pillow would blend it
@@ -69,8 +66,6 @@ class Animation:
 
 def _over(above: NDArray[Any], below: NDArray[Any]) -> NDArray[Any]:
     """One image over another, both with alpha last and not multiplied by it, rounded to the nearest."""
-    import numpy as np
-
     upper = above[..., -1:].astype(np.uint32) * 255
     lower = below[..., -1:] * (255 - above[..., -1:].astype(np.uint32))
     alpha = upper + lower  # in units of 1 / 255**2

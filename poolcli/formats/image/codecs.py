@@ -22,6 +22,7 @@ from poolcli.errors import FileError
 from poolcli.formats.image.modes import has_mode
 from poolcli.formats.image.pages import check_image_memory
 from poolcli.system.lazy_imports import Lazy, installed, need
+from poolcli.system.lazy_imports import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -136,8 +137,6 @@ def decode_all_bits(path: str, decoder: str) -> NDArray[Any]:
     With an alpha channel if a PNG has a transparent colour.
     """
     if decoder == "heif_decode":
-        import numpy as np
-
         (heif,) = need("pillow_heif", why="HEIC")
         image = heif.read_heif(path, convert_hdr_to_8bit=False, hdr_to_16bit=False)[0]
         return np.array(image)  # a copy: in some versions of pillow_heif an array does not keep the memory of its image
@@ -148,8 +147,6 @@ def decode_all_bits(path: str, decoder: str) -> NDArray[Any]:
 
 def read_ppm(path: str, offset: int, shape: tuple[int, int, int], most: int) -> NDArray[Any]:
     """The pixels of a binary PPM of two bytes a sample, as H, W, C; larger numbers than `most` count as `most`."""
-    import numpy as np
-
     with open(path, "rb") as stream:
         stream.seek(offset)
         data = stream.read(2 * prod(shape))
@@ -393,8 +390,6 @@ BMP_HEADER, WITH_ALPHA = 14, 56  # bytes; of the header from which on a mask of 
 
 def open_bit_fields(path: str, stream: BinaryIO, most_pixels: int, limit: int | None) -> tuple[Image, list[str]]:
     """A BMP whose channels lie in bit fields: the image of 8 bits a channel, and a note if it has more."""
-    import numpy as np
-
     stream.seek(0)
     check_image_memory(path, BMP_MEMORY * os.path.getsize(path), limit)
     data = stream.read()
@@ -418,8 +413,6 @@ def open_bit_fields(path: str, stream: BinaryIO, most_pixels: int, limit: int | 
 
 def _channel(stored: Any, mask: int) -> Any:
     """The bits of a mask on the scale of 8 bits, rounded; 0 for an empty one."""
-    import numpy as np
-
     if not mask:
         return np.zeros(stored.shape, np.uint8)
     shift = (mask & -mask).bit_length() - 1

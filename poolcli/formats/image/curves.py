@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from poolcli.system.lazy_imports import numpy as np
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -116,8 +118,6 @@ def _parse_curve(data: bytes) -> Curve:
 
 @cache
 def _light_table(curve: Curve, count: int) -> Array:
-    import numpy as np
-
     value = np.linspace(0, 1, count)
     if curve.table:
         return np.interp(value, np.linspace(0, 1, len(curve.table)), np.array(curve.table) / 65535)
@@ -127,15 +127,11 @@ def _light_table(curve: Curve, count: int) -> Array:
 
 def light_table(curve: Curve, dtype: str) -> Array:
     """Light from 0 to 1 for every value of an unsigned type."""
-    import numpy as np
-
     return _light_table(curve, int(np.iinfo(dtype).max) + 1)
 
 
 def from_light(curve: Curve, light: Array, dtype: Any) -> Array:
     """The inverse of `light_table`, rounded."""
-    import numpy as np
-
     light = np.clip(np.nan_to_num(light), 0, 1)
     if curve.table:
         value = np.interp(light, np.array(curve.table) / 65535, np.linspace(0, 1, len(curve.table)))

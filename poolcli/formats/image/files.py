@@ -29,7 +29,8 @@ from poolcli.formats.image.pages import (
 )
 from poolcli.formats.image.write import write
 from poolcli.formats.records import ArrayReader, Axis, Header, InMemoryReader, Metadata, ReadOptions, Source
-from poolcli.system.lazy_imports import installed, loading
+from poolcli.system.lazy_imports import installed
+from poolcli.system.lazy_imports import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -150,9 +151,6 @@ def _load(
     check_image_memory(path, needed + header.extra_memory, options.limit)
     check_expansion(path, os.path.getsize(path), needed, options.allowed)
     first = _decode(path, picture, pages[0], header.shape[-picture.axes :])
-    with loading():
-        import numpy as np
-
     first = np.ascontiguousarray(first)
     found = picture.described()
     if len(pages) == 1:

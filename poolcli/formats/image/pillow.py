@@ -36,7 +36,8 @@ from poolcli.formats.image.pages import (
 )
 from poolcli.formats.recognise import MAGIC_LENGTH
 from poolcli.formats.table import FORMATS, Format
-from poolcli.system.lazy_imports import Lazy, loading, need
+from poolcli.system.lazy_imports import Lazy, need
+from poolcli.system.lazy_imports import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -230,9 +231,6 @@ def _decoded(path: str, image: Image, mode: str) -> NDArray[Any]:
     if pixels is not None:
         return upright(pixels, orientation_of(image))
     image.load()
-    with loading():
-        import numpy as np
-
     orientation = orientation_of(image)  # read now, because Pillow turns a TIFF upright itself when it loads
     if image.mode != mode and not image.mode.startswith("I;16"):
         image = image.convert(mode)

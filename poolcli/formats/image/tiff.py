@@ -24,6 +24,7 @@ from poolcli.formats.image.pages import Page, PageDecoder, check_image_memory, o
 from poolcli.formats.image.tiff_checks import LAYOUT_TAGS, check_embedded_sizes, check_strips, count_pages, is_sparse
 from poolcli.message_fields import field
 from poolcli.system.lazy_imports import Lazy, installed, need
+from poolcli.system.lazy_imports import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -152,8 +153,6 @@ def read_masks(
     path: str, file: Any, stream: BinaryIO, masks: Sequence[int | None], pages: Sequence[int], size: Sequence[int]
 ) -> Array:
     """The pixels that the masks of these pages hide, upright, a plane for each page; None is no mask."""
-    import numpy as np
-
     hidden = np.zeros((len(pages), *size), np.bool_)
     for plane, page, mask in zip(hidden, pages, masks, strict=True):
         if mask is None:
@@ -342,8 +341,6 @@ def _pixels(page: Any, samples: Samples) -> Array:
 
 def rounded_quotient(values: Array, factor: int, divisor: Any) -> Array:
     """`values * factor / divisor`, rounded, at most `factor`; 0 where the divisor is 0."""
-    import numpy as np
-
     wide = np.asarray(divisor, np.uint64)
     found = (values.astype(np.uint64) * np.uint64(factor) + wide // np.uint64(2)) // np.maximum(wide, np.uint64(1))
     found = np.where(wide == 0, np.uint64(0), np.minimum(found, np.uint64(factor)))

@@ -21,6 +21,7 @@ from poolcli.formats.records import Axis, NamedArray, Spec, WriteOptions
 from poolcli.formats.table import FORMATS, output_format
 from poolcli.layouts import convert_layout, converted_shape
 from poolcli.system.lazy_imports import Lazy, installed
+from poolcli.system.lazy_imports import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,8 +37,6 @@ def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tup
     """Writes the images of one array, or in formats whose pages may differ of several; returns notes on what the format
     could not keep.
     """
-    import numpy as np
-
     name, sections, notes = output_format(path).name, list[Section](), list[str]()
     for named in arrays:
         spec = named.spec
@@ -281,8 +280,6 @@ def _frame(page: NDArray[Any], notes: list[str]) -> Any:
 
 def _quantize(pixels: NDArray[Any], hidden: NDArray[Any] | None, notes: list[str]) -> tuple[NDArray[Any], NDArray[Any]]:
     """The index of each pixel's colour, and the colour table; hidden pixels have the last index."""
-    import numpy as np
-
     free = GIF_COLOURS - (hidden is not None)
     seen = pixels if hidden is None else np.where(hidden[..., None], np.uint8(0), pixels)
     codes = seen.astype(np.uint32) @ np.array([65536, 256, 1], np.uint32)
