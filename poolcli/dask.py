@@ -28,6 +28,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from poolcli import ops
 from poolcli.coordinates import are_longitudes, means
 from poolcli.dtypes import numpy_dtype
+from poolcli.engine import run_region
+from poolcli.engine.choose import choose_engine
 from poolcli.errors import RequestError
 from poolcli.layouts import layout_of_dimensions
 from poolcli.ops.api import warn_of_layout
@@ -168,8 +170,6 @@ MARGIN = 0.5
 
 def pooled(plan: Plan, x: Any, indices: bool, engine: str, name: str) -> Any:
     """The dask array of a plan's result, with `indices` a tuple with that of the indices."""
-    from poolcli.engine.choose import choose_engine
-
     choose_engine(plan, engine)  # refuses an unknown engine now rather than in a worker
     blocks = blocks_of(plan, x.chunks)
     token = dask_base.tokenize(x.name, [repr(getattr(plan, own.name)) for own in fields(plan)], engine, indices)
@@ -243,8 +243,6 @@ def _margins(spans: Sequence[tuple[tuple[int, int], ...]], x: Array) -> dict[Any
 
 def _pool_pieces(region: Region, engine: str, indices: bool, along: list[list[Piece]], *sources: Any) -> Any:
     """On a worker: a block of the result, with `indices` a pair, from pieces of several blocks of the input."""
-    from poolcli.engine import run_region
-
     slab: Any = None
     for source, pieces in zip(sources, product(*along), strict=True):
         taken = tuple(piece.taken for piece in pieces)

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from poolcli.dtypes import lookup
 from poolcli.errors import RequestError
 from poolcli.formats import output_format
+from poolcli.formats.image.curves import SRGB, Curve, from_light, light_table
+from poolcli.formats.image.modes import MODES
 from poolcli.formats.records import Header, slices
 from poolcli.message_fields import field
 from poolcli.plan import Plan
@@ -24,8 +26,6 @@ from poolcli.system.lazy_imports import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from poolcli.formats.image.curves import Curve
 
     Array = NDArray[Any]
 
@@ -62,9 +62,6 @@ def choose_colour(plan: Plan, header: Header, linear: bool) -> Colour | None:
 
     Alpha is the last channel of an image only if the layout of the plan has C at the axis of the channels.
     """
-    from poolcli.formats.image.curves import SRGB
-    from poolcli.formats.image.modes import MODES
-
     channels = header.layout is not None and header.layout.find("C") == plan.layout.find("C")
     weighted = header.alpha and channels and plan.reducer.divides and plan.output_dtype == plan.dtype
     if linear and (not plan.reducer.divides or header.mode is None or header.mode in MODES_WITHOUT_LIGHT):
@@ -90,8 +87,6 @@ def choose_colour(plan: Plan, header: Header, linear: bool) -> Colour | None:
 
 def pool_colours(pool: Pool, plan: Plan, x: Array, colour: Colour) -> Array:
     """Pools an image of uint8 or uint16 as `colour` says, region by region."""
-    from poolcli.formats.image.curves import SRGB, from_light, light_table
-
     at = plan.layout.find("C")
     if colour.weighted and not colour.linear and (x[_channels(at, slice(-1, None))] == np.iinfo(x.dtype).max).all():
         return pool(whole(plan), x)  # opaque
@@ -133,8 +128,6 @@ def _most_frequent_pixels(pool: Pool, region: Region, slab: Array) -> Array:
 
 
 def _weighted_with_alpha(pool: Pool, region: Region, colours: Array, alpha: Array, linear: Curve | None) -> Array:
-    from poolcli.formats.image.curves import from_light, light_table
-
     wide = np.dtype(np.float64) if linear else np.dtype(np.uint32)
     values = light_table(linear, colours.dtype.name)[colours] if linear else colours.astype(wide)
     double = np.dtype(np.float64)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from poolcli import __version__
 from poolcli.arguments import min_count_from
 from poolcli.dtypes import lookup
-from poolcli.engine.choose import engine_notes
+from poolcli.engine import WORKING_MEMORY, prefetched_kernel
+from poolcli.engine.choose import ENGINES, NUMPY, engine_notes
 from poolcli.errors import RequestError
 from poolcli.formats import (
     FORMATS,
@@ -41,9 +42,11 @@ from poolcli.plan import Fact, Plan, make_plan
 from poolcli.plan.attributes import Attributes
 from poolcli.plan.plan import Ranges, Region, whole
 from poolcli.pooling import tiles
+from poolcli.pooling.colour import RESCALED_DTYPE, check_rescale, choose_colour, pool_colours, rescaled
 from poolcli.pooling.metadata import hidden_from, scaled_metadata
 from poolcli.pooling.outcome import Job, Outcome, Settings, Stored
 from poolcli.system.lazy_imports import numpy as np
+from poolcli.system.limits import allowed_threads
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,8 +71,6 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
     plan = planned(missing=missing or None, nodata=_nodata_of_output(job, header, settings))
     colour = None
     if header.mode is not None or settings.linear_light:
-        from poolcli.pooling.colour import choose_colour
-
         colour = choose_colour(plan, header, settings.linear_light)
     if plan.missing and colour:
         if settings.missing:
@@ -81,8 +82,6 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
         plan = _plan_with_mask(plan, settings, job)
     dtype, mode = plan.output_dtype, header.mode
     if settings.rescale is not None:
-        from poolcli.pooling.colour import RESCALED_DTYPE, check_rescale
-
         check_rescale(plan, job.output)
         dtype, mode = RESCALED_DTYPE, None
     for target in job.targets:
@@ -186,9 +185,6 @@ def pool_to_memory(
 
 
 def _finish(outcome: Outcome, work: tiles.Work, not_kept: Sequence[str] = ()) -> Outcome:
-    from poolcli.engine.choose import ENGINES, NUMPY
-    from poolcli.system.limits import allowed_threads
-
     engine = NUMPY if work.reasons else ENGINES[work.engine]
     threads = allowed_threads(work.threads) if engine.is_threaded else 1
     return replace(outcome, engine=engine.name, threads=threads, notes=(*outcome.notes, *work.notes, *not_kept))
@@ -209,8 +205,6 @@ def _memory_at_once(outcome: Outcome) -> int:
     """The bytes that pooling a whole array takes: input, output, indices, copies in another layout or format, and
     buffers of the engine if the array is larger than those.
     """
-    from poolcli.engine import WORKING_MEMORY
-
     plan, header, output = outcome.plan, outcome.header, outcome.output
     assert plan is not None and header is not None  # noqa: PT018, S101  # set by prepare_job
     count = prod(plan.output_shape)
@@ -283,8 +277,6 @@ def _pool_whole(
     work: tiles.Work, outcome: Outcome, file: ArrayReader, before: Fingerprint
 ) -> tuple[NDArray[Any], NDArray[Any] | None]:
     """Reads and pools the whole array; raises FileError if the input has changed since `before`."""
-    from poolcli.engine import prefetched_kernel
-
     with work.clock.phase("read"), prefetched_kernel(work.plan, work.indices, work.engine):
         x = file.read(whole_region(work.plan.input_shape))
     check_unchanged(outcome.job.source.path, before)
@@ -295,8 +287,6 @@ def _pool_whole(
 
     if outcome.colour is None:
         return pool(whole(work.plan), x)
-    from poolcli.pooling.colour import pool_colours
-
     return pool_colours(lambda *part: pool(*part)[0], work.plan, x, outcome.colour), None
 
 
@@ -330,8 +320,6 @@ class Writer:
         header = self.outcome.header
         mode = header.mode if header else None
         if self._rescales(target):
-            from poolcli.pooling.colour import rescaled
-
             array, note = rescaled(array, self.settings.rescale or ())
             self.notes.append(note)
             mode = None

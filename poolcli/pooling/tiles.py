@@ -13,6 +13,7 @@ from itertools import islice
 from math import prod
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from poolcli.engine import prepare, run_region
 from poolcli.errors import RequestError
 from poolcli.formats import open_array
 from poolcli.formats.checks import check_memory, human_bytes
@@ -198,8 +199,6 @@ def make_work(
     plan: Plan, engine: str, threads: int | None, clock: Clock, progress: Progress, indices: bool = False
 ) -> Work:
     """Chooses and loads the engine, and returns the work."""
-    from poolcli.engine import prepare
-
     with clock.phase("compute"):
         chosen = prepare(plan, engine)
     return Work(plan, indices, chosen, threads, clock, progress, engine == "auto")
@@ -252,8 +251,6 @@ def _read_ahead(reader: ThreadPoolExecutor, read: Read, part: Region | None) -> 
 
 def pool_part(work: Work, region: Region, slab: Array, hidden: Array | None = None) -> tuple[Array, Array | None]:
     """The values and indices of a region, from the slab that it reads; `hidden` marks masked elements of the slab."""
-    from poolcli.engine import run_region
-
     before = _compile_seconds(work)
     with work.clock.phase("compute"):
         tell = work.note if work.may_fall_back else None
