@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
 from poolcli.windows import AxisWindows, Cells
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 TURN = 360.0  # degrees
 LONGITUDES, ROTATED_NAMES = re.compile(r"degrees?_?e(ast)?", re.IGNORECASE), ("longitude", "grid_longitude")
@@ -27,8 +25,8 @@ def are_longitudes(attributes: Mapping[str, Any]) -> bool:
 
 
 def means(
-    values: NDArray[Any], windows: Mapping[int, AxisWindows], around: bool = False, missing: Sequence[float] = ()
-) -> NDArray[Any]:
+    values: Array, windows: Mapping[int, AxisWindows], around: bool = False, missing: Sequence[float] = ()
+) -> Array:
     """The means of numbers or times over windows, as float64 or times; missing where a window has no valid value.
 
     Longitudes (`around`) are averaged across the wrap, and results are in the range of the values: 0 to 360,
@@ -56,9 +54,7 @@ def means(
     return np.asarray(np.where(counts > 0, found, nothing))
 
 
-def _window_sums(
-    axis: int, windows: AxisWindows, sums: NDArray[Any], counts: NDArray[Any], around: bool
-) -> tuple[NDArray[Any], NDArray[Any]]:
+def _window_sums(axis: int, windows: AxisWindows, sums: Array, counts: Array, around: bool) -> tuple[Array, Array]:
     """Sums and counts of the windows of an axis; neighbouring angles are taken to be at most half a turn apart."""
     sums, counts = np.moveaxis(sums, axis, 0), np.moveaxis(counts, axis, 0)
     if around:
@@ -75,14 +71,12 @@ def _window_sums(
     return np.moveaxis(out[0], 0, axis), np.moveaxis(out[1], 0, axis)
 
 
-def _whole_turns(angles: NDArray[Any]) -> NDArray[Any]:
+def _whole_turns(angles: Array) -> Array:
     """The whole turns, in degrees, between each angle along the first axis and the first one."""
     return TURN * np.cumsum(np.round(np.diff(angles, axis=0, prepend=angles[:1]) / TURN), axis=0)
 
 
-def outer_bounds(
-    values: NDArray[Any], windows: Mapping[int, AxisWindows], middles: NDArray[Any] | None = None
-) -> NDArray[Any] | None:
+def outer_bounds(values: Array, windows: Mapping[int, AxisWindows], middles: Array | None = None) -> Array | None:
     """The bounds of the union of the cells that each window reads: intervals of one axis, or quadrilaterals of two.
 
     Vertices are along the last axis and keep their order. For longitudes, `middles` are the means of the windows, which
@@ -95,7 +89,7 @@ def outer_bounds(
     return None
 
 
-def _interval_bounds(values: NDArray[Any], windows: AxisWindows, middles: NDArray[Any] | None) -> NDArray[Any]:
+def _interval_bounds(values: Array, windows: AxisWindows, middles: Array | None) -> Array:
     """The hull of the intervals of each window; of an element that counts in part, that part of its interval."""
     ends = values.astype(np.float64) if middles is not None or isinstance(windows, Cells) else values
     if middles is not None:
@@ -124,11 +118,11 @@ def _interval_bounds(values: NDArray[Any], windows: AxisWindows, middles: NDArra
     return out.astype(values.dtype) if values.dtype.kind == "f" else out
 
 
-def _corner_bounds(values: NDArray[Any], windows: Mapping[int, AxisWindows], around: bool) -> NDArray[Any] | None:
+def _corner_bounds(values: Array, windows: Mapping[int, AxisWindows], around: bool) -> Array | None:
     """Each corner is that of the outermost cell there; None if the order of vertices cannot be told from neighbours."""
     most = 1e-6 * float(np.max(np.abs(values), initial=1.0, where=np.isfinite(values)))
 
-    def same(a: NDArray[Any], b: NDArray[Any]) -> bool:
+    def same(a: Array, b: Array) -> bool:
         apart = a.astype(np.float64) - b
         return not (np.abs(apart - TURN * np.round(apart / TURN) if around else apart) > most).any()
 
@@ -136,7 +130,7 @@ def _corner_bounds(values: NDArray[Any], windows: Mapping[int, AxisWindows], aro
         [[each.span(o)[place] for o in range(each.output)] if each else list(range(length)) for place in (0, -1)]
         for each, length in ((windows.get(i), length) for i, length in enumerate(values.shape[:2]))
     ]
-    found: list[NDArray[Any]] = []
+    found: list[Array] = []
     for shift, step in product(range(4), (1, -1)):
         order = [((0, 0), (0, 1), (1, 1), (1, 0))[(shift + step * i) % 4] for i in range(4)]
         at = {corner: values[..., i] for i, corner in enumerate(order)}  # keys: whether at the end of each axis

@@ -23,7 +23,7 @@ from inspect import signature
 from itertools import accumulate, pairwise, product
 from math import isnan, prod
 from operator import getitem
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from poolcli import ops
 from poolcli.coordinates import are_longitudes, means
@@ -37,13 +37,8 @@ from poolcli.plan import Plan
 from poolcli.plan.attributes import Attributes
 from poolcli.plan.plan import Region, whole
 from poolcli.suggestions import unknown_keyword
-from poolcli.system.lazy_imports import Lazy, need
+from poolcli.system.lazy_imports import Array, Lazy, need
 from poolcli.system.lazy_imports import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
 
 SHORT_LAYOUTS = {1: "W", 2: "HW"}  # by rank
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Index = TypeVar("Index", int, "NDArray[np.int64]")
+Ranges = tuple[range, ...]  # of an array: the indices along each axis
 Counted = Literal["inside", "clipped", "kernel"]
 CLASSES_COUNTED = 100_000  # residue classes modulo the stride, above which unused input is not counted
 

@@ -14,8 +14,9 @@ from poolcli.dtypes import lookup
 from poolcli.errors import RequestError
 from poolcli.layouts import size_of
 from poolcli.plan import IndexPlan, Plan
-from poolcli.plan.plan import Ranges, Region
+from poolcli.plan.plan import Region
 from poolcli.system.limits import allowed_threads
+from poolcli.windows import Ranges
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

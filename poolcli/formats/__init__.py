@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any
 
 from poolcli.dtypes import DTYPES
 from poolcli.errors import RequestError
@@ -38,9 +37,7 @@ from poolcli.formats.records import (
 )
 from poolcli.formats.table import FORMATS, output_format, suffixes_of
 from poolcli.message_fields import field
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from poolcli.system.lazy_imports import Array
 
 __all__ = [
     "FORMATS",
@@ -173,7 +170,7 @@ def check_chunks(
 
 def write(
     path: str,
-    array: NDArray[Any],
+    array: Array,
     layout: str,
     *,
     key: str | None = None,

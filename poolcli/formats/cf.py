@@ -6,18 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from poolcli.dtypes import DTYPES
 from poolcli.errors import PoolError
 from poolcli.formats.checks import ATTRIBUTE_ERRORS, NODATA_ATTRIBUTES, RANGE_ATTRIBUTES, join_names, nodata_in
 from poolcli.formats.records import ArrayReader, Dimension, Header, Metadata, Scale
+from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from poolcli.plan.plan import Ranges
+from poolcli.windows import Ranges
 
 MAX_BYTES = 2**25  # of all auxiliary variables together; others are dropped, with a note
 NOT_A_VARIABLE = "This is a netCDF dimension but not a netCDF variable."  # netCDF4's NAME of a dimension without values
@@ -36,7 +33,7 @@ class Variable:
     names: tuple[str, ...]
     size: int
     attributes: Mapping[str, Any]
-    read: Callable[[], NDArray[Any]]
+    read: Callable[[], Array]
 
 
 @dataclass(slots=True)
@@ -191,7 +188,7 @@ class _UnsignedReader:
             stored["fillvalue"] = _reinterpreted(stored["fillvalue"], dtype)
         return replace(found, hdf5_storage=stored, attributes=_unsigned_attributes(found.attributes, dtype))
 
-    def read(self, region: Ranges) -> NDArray[Any]:
+    def read(self, region: Ranges) -> Array:
         found = self.signed.read(region)
         return found.view(found.dtype.str.replace("i", "u"))  # keeps the byte order
 

@@ -36,13 +36,12 @@ from poolcli.formats.records import (
     whole_region,
 )
 from poolcli.message_fields import field
+from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
+from poolcli.windows import Ranges
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from poolcli.formats.resumable import Journal
-    from poolcli.plan.plan import Ranges
 
 MAGIC = b"\x93NUMPY"
 LENGTH_BYTES = {b"\x01\x00": 2, b"\x02\x00": 4, b"\x03\x00": 4}  # width of the header length, by version
@@ -94,7 +93,7 @@ class UncompressedReader:
     chunks: tuple[int, ...] | None = None
     metadata: Metadata = default_field(default_factory=Metadata)
 
-    def read(self, region: Ranges) -> NDArray[Any]:
+    def read(self, region: Ranges) -> Array:
         shape, stored = self.header.shape, region
         if self.fortran:
             shape, stored = shape[::-1], region[::-1]
@@ -121,7 +120,7 @@ def stream_reader(name: str, stream: BinaryIO) -> InMemoryReader:
     return InMemoryReader(header, lambda: (_read_stream(name, stream, dtype, header, fortran), Metadata()))
 
 
-def _read_stream(name: str, stream: BinaryIO, dtype: Any, header: Header, fortran: bool) -> NDArray[Any]:
+def _read_stream(name: str, stream: BinaryIO, dtype: Any, header: Header, fortran: bool) -> Array:
     array = np.empty(header.shape, dtype, order="F" if fortran else "C")
     target = array.reshape(-1, order="A").view(np.uint8).data if array.size else memoryview(b"")
     done = 0
@@ -133,7 +132,7 @@ def _read_stream(name: str, stream: BinaryIO, dtype: Any, header: Header, fortra
     return _with_valid_bools(array, header)
 
 
-def _with_valid_bools(array: NDArray[Any], header: Header) -> NDArray[Any]:
+def _with_valid_bools(array: Array, header: Header) -> Array:
     """The array; of bool, bytes other than 0 and 1 become 1, because numpy's loops rely on these values."""
     return array.view(np.uint8) != 0 if header.dtype == "bool" else array
 
@@ -145,7 +144,7 @@ def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tup
     return ()
 
 
-def write_to(stream: IO[bytes], array: NDArray[Any]) -> None:
+def write_to(stream: IO[bytes], array: Array) -> None:
     """Writes the header and the elements in C order.
 
     Elements are copied in blocks of 1 MiB only if they are not in C order: `numpy.lib.format.write_array` copies blocks
@@ -233,7 +232,7 @@ class _Writer:
     def holds(self, region: Ranges) -> bool:
         return self._progress.holds(region)
 
-    def __call__(self, region: Ranges, array: NDArray[Any]) -> None:
+    def __call__(self, region: Ranges, array: Array) -> None:
         data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
         done = 0
         for first, length in contiguous_runs(self._shape, region):
@@ -322,7 +321,7 @@ def _gzip_reader(path: str, stream: BinaryIO, options: ReadOptions) -> InMemoryR
     header = replace(file.header, format="npy.gz")
     check_expansion(path, os.path.getsize(path), _bytes(header), options.allowed)
 
-    def load() -> tuple[NDArray[Any], Metadata]:
+    def load() -> tuple[Array, Metadata]:
         with _gzip_errors(path):
             found = file.load()
             while stream.read(BLOCK):  # up to the end, where the checksum is compared

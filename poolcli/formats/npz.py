@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from errno import EINVAL
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
+from typing import IO, BinaryIO, cast
 
 from poolcli.errors import FileError, error_text
 from poolcli.formats import npy
@@ -31,9 +31,7 @@ from poolcli.formats.records import (
     WriteOptions,
     whole_region,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from poolcli.system.lazy_imports import Array
 
 ZIP_ERRORS = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, IndexError, NotImplementedError, OSError,
@@ -94,7 +92,7 @@ class _Archive:
             _, header, _ = npy.parse_header(f"{self.path}:{info.filename}", cast("BinaryIO", stream))
         return Header("npz", header.shape, header.dtype, key=_key_of(info))
 
-    def _decompress(self, where: str, info: zipfile.ZipInfo) -> NDArray[Any]:
+    def _decompress(self, where: str, info: zipfile.ZipInfo) -> Array:
         with _zip_errors(self.path), self._open_member(info) as stream:
             file = npy.stream_reader(where, cast("BinaryIO", stream))
             array = file.read(whole_region(file.header.shape))

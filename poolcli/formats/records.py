@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from poolcli.arguments import Missing
+from poolcli.system.lazy_imports import Array
+from poolcli.windows import Ranges
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from poolcli.formats.image.curves import Curve
     from poolcli.formats.npy import Raw
-    from poolcli.plan.plan import Ranges
 
 
 @dataclass(frozen=True)  # without slots: pickling a frozen dataclass with slots takes several times as long
@@ -104,7 +103,7 @@ class Scale:
     bounds : cell bounds by name
     """
 
-    values: NDArray[Any]
+    values: Array
     title: str
     attributes: Mapping[str, Any]
     axes: tuple[int, ...] = ()
@@ -150,7 +149,7 @@ class Metadata:
 class Tensor:
     """An array in memory with its header and metadata."""
 
-    array: NDArray[Any]
+    array: Array
     header: Header
     metadata: Metadata = field(default_factory=Metadata)
 
@@ -172,7 +171,7 @@ class NamedArray:
     """An array to be written, with its values."""
 
     spec: Spec
-    array: NDArray[Any]
+    array: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +216,7 @@ class RegionWriter(Protocol):
     def holds(self, region: Ranges) -> bool:
         """Whether an interrupted run has written the region."""
 
-    def __call__(self, region: Ranges, array: NDArray[Any]) -> None:
+    def __call__(self, region: Ranges, array: Array) -> None:
         """Writes a region."""
 
 
@@ -225,14 +224,14 @@ class RegionWriter(Protocol):
 class CallbackWriter:
     """RegionWriter backed by a callback; never resumed."""
 
-    write: Callable[[Ranges, NDArray[Any]], None]
+    write: Callable[[Ranges, Array], None]
     notes: tuple[str, ...] = ()
     unit: tuple[int, ...] | None = None
 
     def holds(self, region: Ranges) -> bool:
         return False
 
-    def __call__(self, region: Ranges, array: NDArray[Any]) -> None:
+    def __call__(self, region: Ranges, array: Array) -> None:
         self.write(region, array)
 
 
@@ -253,7 +252,7 @@ class ArrayReader(Protocol):
     def metadata(self) -> Metadata:
         """The metadata; available after the first read."""
 
-    def read(self, region: Ranges) -> NDArray[Any]:
+    def read(self, region: Ranges) -> Array:
         """The region as an array. Raises a FileError if the file is truncated."""
 
 
@@ -277,20 +276,20 @@ class InMemoryReader:
     """An array that `load` decodes as a whole at the first read; `reopen` reads other pages of the open image."""
 
     header: Header
-    load: Callable[[], tuple[NDArray[Any], Metadata]]
+    load: Callable[[], tuple[Array, Metadata]]
     reopen: Callable[[ReadOptions], InMemoryReader] | None = None
     streams: bool = False
     chunks: tuple[int, ...] | None = None
-    _whole: tuple[NDArray[Any], Metadata] | None = None
+    _whole: tuple[Array, Metadata] | None = None
 
     @property
     def metadata(self) -> Metadata:
         return self._loaded()[1]
 
-    def read(self, region: Ranges) -> NDArray[Any]:
+    def read(self, region: Ranges) -> Array:
         return self._loaded()[0][slices(region)]
 
-    def _loaded(self) -> tuple[NDArray[Any], Metadata]:
+    def _loaded(self) -> tuple[Array, Metadata]:
         if self._whole is None:
             self._whole = self.load()
         return self._whole

@@ -13,21 +13,17 @@ from itertools import product
 from math import prod
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from poolcli.errors import FileError, RequestError, error_text
 from poolcli.formats import atomic
 from poolcli.formats.checks import join_names
 from poolcli.formats.records import slices
 from poolcli.message_fields import field
+from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
 from poolcli.system.signals import check_stopped
-from poolcli.windows import ceil_div
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from poolcli.plan.plan import Ranges
+from poolcli.windows import Ranges, ceil_div
 
 MAX_CHUNKS = 1024  # per call of a library; zarr takes about 10 KB of memory for each, HDF5 6 KB
 
@@ -97,7 +93,7 @@ def batches(region: Ranges, chunk: Sequence[int], most: int = MAX_CHUNKS) -> Ite
         )
 
 
-def read_in_batches(region: Ranges, chunk: Sequence[int], dtype: Any, read: Callable[[Ranges], Any]) -> NDArray[Any]:
+def read_in_batches(region: Ranges, chunk: Sequence[int], dtype: Any, read: Callable[[Ranges], Any]) -> Array:
     """Reads a region in parts that touch at most `MAX_CHUNKS` chunks each."""
     out = np.empty(tuple(map(len, region)), dtype)
     for part in batches(region, chunk):

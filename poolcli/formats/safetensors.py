@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from poolcli.dtypes import DTYPES, numpy_dtype
 from poolcli.errors import FileError
@@ -16,10 +16,8 @@ from poolcli.formats.checks import byte_count, human_bytes, join_names, open_cho
 from poolcli.formats.names import array_names
 from poolcli.formats.npy import MAX_AXES, UncompressedReader
 from poolcli.formats.records import ArrayReader, Header, Metadata, NamedArray, ReadOptions, Source, WriteOptions
+from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 LENGTH_BYTES = 8  # the header's length, little-endian, starts the file
 MAX_HEADER = 2**21  # bytes
@@ -111,7 +109,7 @@ def _string_metadata(arrays: Sequence[NamedArray]) -> tuple[dict[str, str], list
     return strings, list(lost)
 
 
-def _little_endian(array: NDArray[Any]) -> memoryview:
+def _little_endian(array: Array) -> memoryview:
     little = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
     return little.reshape(-1).view(np.uint8).data
 

@@ -19,7 +19,7 @@ from poolcli.layouts import named_shape, other_layouts
 from poolcli.message_fields import field as shown
 from poolcli.message_fields import for_python
 from poolcli.plan.attributes import Attributes, Reducer
-from poolcli.windows import AxisWindows, Cells
+from poolcli.windows import AxisWindows, Cells, Ranges
 
 if TYPE_CHECKING:
     from poolcli.explain.compare_dialects import Row
@@ -274,9 +274,6 @@ class Plan:
     def windows(self) -> tuple[AxisWindows, ...]:
         """The windows of each spatial axis, in the order of attributes."""
         return tuple(axis.windows for axis in self.axes)
-
-
-Ranges = tuple[range, ...]  # of an array: the indices along each axis of the layout
 
 
 @dataclass(frozen=True)

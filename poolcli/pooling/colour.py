@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from poolcli.dtypes import lookup
 from poolcli.errors import RequestError
@@ -22,14 +22,10 @@ from poolcli.message_fields import field
 from poolcli.plan import Plan
 from poolcli.plan.plan import Region, parts_of, whole
 from poolcli.pooling.tiles import TILE_BYTES
+from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
-
-Pool = Callable[[Region, "Array"], "Array"]
+Pool = Callable[[Region, Array], Array]
 NEAR_HALF = 1e-10  # above the rounding of a quotient below 2**16; quotients that are no half are further from one
 WEIGHTED_NOTE = "colours are weighted with alpha"
 MODES_WITHOUT_LIGHT = ("CMYK", "LAB", "I", "F", "bands")  # modes whose numbers are not sRGB values
@@ -173,7 +169,7 @@ def check_rescale(plan: Plan, path: str | None) -> None:
         )
 
 
-def rescaled(array: NDArray[Any], limits: Limits) -> tuple[NDArray[np.uint8], str]:
+def rescaled(array: Array, limits: Limits) -> tuple[Array, str]:
     """The values scaled to 0 to 255, halves to even and NaN to 0, and a note about the range."""
     values = array.astype(np.float64)
     finite = values[np.isfinite(values)]

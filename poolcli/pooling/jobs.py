@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, PoolError, RequestError
@@ -41,9 +40,7 @@ from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Job, Outcome, Settings, Stored, existing_outputs, failure, located
 from poolcli.pooling.run import pool_file, pool_to_memory, prepare_job
 from poolcli.pooling.tiles import Clock, Distribute, Progress, bytes_of_plan, no_progress
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from poolcli.system.lazy_imports import Array
 
 RESULT_COPIES = 2  # of each page in memory: the array, and the encoded file
 
@@ -217,7 +214,7 @@ def _pooled_and_written(
 
 
 def _named(
-    key: str | None, array: NDArray[Any], stored: Stored | None, metadata: Metadata, mode: str | None = None
+    key: str | None, array: Array, stored: Stored | None, metadata: Metadata, mode: str | None = None
 ) -> NamedArray:
     assert stored is not None  # noqa: S101  # set by prepare_job
     return NamedArray(Spec(stored.shape, stored.dtype, stored.layout, key, metadata, mode), array)

@@ -20,12 +20,11 @@ from poolcli.formats.records import Dimension, Metadata, Scale
 from poolcli.layouts import convert_layout
 from poolcli.plan import Plan
 from poolcli.plan.plan import Region, whole
+from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
 from poolcli.windows import AxisWindows, Sliding
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from poolcli.formats.image.metadata import Grid
 
 NEW_AXIS = {"chunks": 1, "shards": 1, "maxshape": 0}  # storage settings per axis, and their values for a new axis
@@ -83,7 +82,7 @@ def _georeferenced(metadata: Metadata, x: Grid | None, y: Grid | None) -> Metada
     return replace(metadata, variables=variables, notes=notes)
 
 
-def _pooled_mask(mask: NDArray[Any], plan: Plan, layout: str) -> NDArray[Any]:
+def _pooled_mask(mask: Array, plan: Plan, layout: str) -> Array:
     """The mask of the result of a masked image: where a window has no valid pixel."""
     from poolcli.engine.numpy.missing import masked_windows
 
@@ -91,7 +90,7 @@ def _pooled_mask(mask: NDArray[Any], plan: Plan, layout: str) -> NDArray[Any]:
     return convert_layout(masked_windows(region, hidden_from(mask, region)), plan.layout, layout)
 
 
-def hidden_from(mask: NDArray[Any], region: Region) -> NDArray[Any]:
+def hidden_from(mask: Array, region: Region) -> Array:
     """Which elements that a region reads are hidden by a mask; an axis of length 1 of the mask is broadcast."""
     own = (
         slice(0, 1) if length == 1 else slice(r.start, r.stop)

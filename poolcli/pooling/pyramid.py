@@ -33,11 +33,11 @@ from poolcli.formats.zarr.write import Writer, ZarrWriter, open_writers
 from poolcli.layouts import convert_layout
 from poolcli.message_fields import field
 from poolcli.plan import Plan
-from poolcli.plan.plan import Ranges
 from poolcli.pooling import tiles
 from poolcli.pooling.outcome import Settings, failure
 from poolcli.pooling.pyramid_plan import Pyramid, Request, plan_pyramid
 from poolcli.system.signals import check_stopped
+from poolcli.windows import Ranges
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,7 +9,6 @@ from dataclasses import dataclass, fields, replace
 from dataclasses import field as default
 from functools import partial
 from math import lcm, prod
-from typing import TYPE_CHECKING, Any
 
 from poolcli import __version__
 from poolcli.arguments import min_count_from
@@ -40,16 +39,15 @@ from poolcli.layouts import check_layout, convert_layout, converted_shape
 from poolcli.message_fields import field
 from poolcli.plan import Fact, Plan, make_plan
 from poolcli.plan.attributes import Attributes
-from poolcli.plan.plan import Ranges, Region, whole
+from poolcli.plan.plan import Region, whole
 from poolcli.pooling import tiles
 from poolcli.pooling.colour import RESCALED_DTYPE, check_rescale, choose_colour, pool_colours, rescaled
 from poolcli.pooling.metadata import hidden_from, scaled_metadata
 from poolcli.pooling.outcome import Job, Outcome, Settings, Stored
+from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
 from poolcli.system.limits import allowed_threads
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from poolcli.windows import Ranges
 
 
 def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: Header) -> Outcome:
@@ -173,7 +171,7 @@ def pool_file(
 
 def pool_to_memory(
     outcome: Outcome, settings: Settings, file: ArrayReader, clock: tiles.Clock
-) -> tuple[Outcome, NDArray[Any], NDArray[Any] | None, Metadata]:
+) -> tuple[Outcome, Array, Array | None, Metadata]:
     """The outcome with values, indices and metadata, in the layout of the output."""
     work = _work(outcome, settings, False, clock, tiles.no_progress)
     plan, output = work.plan, outcome.output
@@ -275,14 +273,14 @@ def _regions_of_shard(
 
 def _pool_whole(
     work: tiles.Work, outcome: Outcome, file: ArrayReader, before: Fingerprint
-) -> tuple[NDArray[Any], NDArray[Any] | None]:
+) -> tuple[Array, Array | None]:
     """Reads and pools the whole array; raises FileError if the input has changed since `before`."""
     with work.clock.phase("read"), prefetched_kernel(work.plan, work.indices, work.engine):
         x = file.read(whole_region(work.plan.input_shape))
     check_unchanged(outcome.job.source.path, before)
     mask = file.metadata.image.get("mask")
 
-    def pool(region: Region, slab: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    def pool(region: Region, slab: Array) -> tuple[Array, Array | None]:
         return tiles.pool_part(work, region, slab, None if mask is None else hidden_from(mask, region))
 
     if outcome.colour is None:
@@ -315,7 +313,7 @@ class Writer:
 
         return all(identity is not None and is_finished(path, identity) for path, identity in identities.items())
 
-    def write(self, target: Stored, array: NDArray[Any], metadata: Metadata | None) -> None:
+    def write(self, target: Stored, array: Array, metadata: Metadata | None) -> None:
         """Writes one result at once; `metadata` is that of the input, None for indices."""
         header = self.outcome.header
         mode = header.mode if header else None
@@ -358,7 +356,7 @@ class Writer:
             if kind is None:
                 self.write(target, result, metadata)
 
-        def put(region: Ranges, array: NDArray[Any]) -> None:
+        def put(region: Ranges, array: Array) -> None:
             result[slices(region)] = array
 
         stack.push(finish)

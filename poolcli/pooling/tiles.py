@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from math import prod
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from poolcli.engine import prepare, run_region
 from poolcli.errors import RequestError
@@ -20,21 +20,17 @@ from poolcli.formats.checks import check_memory, human_bytes
 from poolcli.formats.records import ReadOptions, RegionWriter, Source
 from poolcli.message_fields import field
 from poolcli.plan import Plan
-from poolcli.plan.plan import Ranges, Region, parts_of, whole
+from poolcli.plan.plan import Region, parts_of, whole
+from poolcli.system.lazy_imports import Array, seconds_loading
 from poolcli.system.lazy_imports import numpy as np
-from poolcli.system.lazy_imports import seconds_loading
 from poolcli.system.signals import check_stopped
-from poolcli.windows import ceil_div
+from poolcli.windows import Ranges, ceil_div
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
-
-Read = Callable[[Ranges], "Array"]
-Write = Callable[[Ranges, "Array"], None]
+Read = Callable[[Ranges], Array]
+Write = Callable[[Ranges, Array], None]
 Progress = Callable[[int, int], None]  # bytes done, bytes in all
 Unit = tuple[int, ...] | None
 

@@ -1,4 +1,4 @@
-"""Lazy imports of packages that are slow to import or optional, and imports without garbage collection."""
+"""Lazy imports of packages that are slow to import or optional, also of numpy, and imports without the collector."""
 
 from __future__ import annotations
 
@@ -100,8 +100,12 @@ class Lazy:
 
 if TYPE_CHECKING:  # commands that read no array do without numpy, which takes long to import
     import numpy as numpy
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
 else:
     numpy = Lazy("numpy")
+    Array = Any
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import pytest
 from poolcli.formats import FORMATS, Source, read, write
 from poolcli.formats.atomic import remove
 from poolcli.formats.resumable import sync_folder
-from poolcli.plan.plan import Ranges
+from poolcli.windows import Ranges
 from tests.conftest import Cli
 from tests.formats import toy
 

@@ -29,7 +29,7 @@ from poolcli.formats.records import (
     whole_region,
 )
 from poolcli.formats.table import Format
-from poolcli.plan.plan import Ranges
+from poolcli.windows import Ranges
 
 ROW = Format("toy", (".toy",), __name__, markers=("toy.json",), streams=True, streams_from=0)
 CHUNK = 3  # elements along every axis

@@ -20,8 +20,8 @@ from poolcli.engine.numpy.statistics import statistic_of
 from poolcli.engine.numpy.sums import add, divisors, mean_of, power_mean_of
 from poolcli.engine.rounding import Array, storable
 from poolcli.plan import Plan
-from poolcli.plan.plan import Ranges, Region, parts_of
-from poolcli.windows import Cells
+from poolcli.plan.plan import Region, parts_of
+from poolcli.windows import Cells, Ranges
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -17,8 +17,8 @@ import numpy as np
 
 from poolcli.dtypes import lookup
 from poolcli.engine.rounding import Array
-from poolcli.plan.plan import Ranges, Region
-from poolcli.windows import AxisWindows, Cells, Sliding
+from poolcli.plan.plan import Region
+from poolcli.windows import AxisWindows, Cells, Ranges, Sliding
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

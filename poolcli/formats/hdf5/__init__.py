@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, PoolError, RequestError
@@ -58,12 +58,9 @@ from poolcli.formats.records import (
     whole_region,
 )
 from poolcli.formats.resumable import read_in_batches
+from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from poolcli.plan.plan import Ranges
+from poolcli.windows import Ranges
 
 __all__ = ["contains", "open_array", "open_container", "open_writer", "write"]
 
@@ -218,12 +215,12 @@ class Dataset:
         """The bytes of the array, of texts those that it has by itself."""
         return byte_count(self.header.shape, self._dataset.dtype.itemsize)
 
-    def values(self, shape: tuple[int, ...]) -> NDArray[Any]:
+    def values(self, shape: tuple[int, ...]) -> Array:
         """All of it, as numbers or texts; of a `shape` of fewer axes, characters along the last axis are one text."""
         if self.header.dtype in DTYPES:
             return self.read(whole_region(self.header.shape))
         with reading(self.file.path, self.size):
-            found: NDArray[Any] = self._dataset.asstr("utf-8", "replace")[...]
+            found: Array = self._dataset.asstr("utf-8", "replace")[...]
             if shape != self.header.shape:
                 rows = self._dataset[...].reshape(-1, self.header.shape[-1])
                 texts = [b"".join(row).decode("utf-8", "replace") for row in rows]
@@ -252,7 +249,7 @@ class Dataset:
         """Whether it holds texts as classic netCDF does, with their characters along the last axis."""
         return self._dataset.dtype.str == "|S1" and len(self.header.shape) > 0
 
-    def read(self, region: Ranges) -> NDArray[Any]:
+    def read(self, region: Ranges) -> Array:
         """A region of it."""
         dataset, path = self._dataset, self.file.path
         with reading(path, byte_count(tuple(map(len, region)), dataset.dtype.itemsize)):
@@ -260,7 +257,7 @@ class Dataset:
                 return read_chunks(f"{path}:{self.name}", dataset, self._packed, region)
             if dataset.chunks:
                 return read_in_batches(region, dataset.chunks, dataset.dtype, lambda part: dataset[slices(part)])
-            found: NDArray[Any] = dataset[slices(region)]
+            found: Array = dataset[slices(region)]
         return found
 
     @property

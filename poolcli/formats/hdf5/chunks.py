@@ -15,7 +15,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from poolcli.errors import FileError, RequestError
 from poolcli.formats import checks
@@ -23,17 +23,9 @@ from poolcli.formats.checks import blosc_size, byte_count, check_expansion, huma
 from poolcli.formats.records import ReadOptions, slices
 from poolcli.formats.resumable import batches
 from poolcli.message_fields import field
-from poolcli.system.lazy_imports import Lazy, need
+from poolcli.system.lazy_imports import Array, Lazy, need
 from poolcli.system.lazy_imports import numpy as np
-from poolcli.windows import ceil_div
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from poolcli.plan.plan import Ranges
-
-    Array = NDArray[Any]
-
+from poolcli.windows import Ranges, ceil_div
 
 h5py: Any = Lazy("h5py")
 

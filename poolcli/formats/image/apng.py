@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from poolcli.formats.image.codecs import scale_transparency
-from poolcli.system.lazy_imports import Lazy
+from poolcli.system.lazy_imports import Array, Lazy
 from poolcli.system.lazy_imports import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 pil: Any = Lazy("PIL.Image")
 
@@ -36,7 +33,7 @@ class Animation:
         width, height = self._image.size
         self._canvas, self._next = np.zeros((height, width, len(self._mode)), np.uint8), 0
 
-    def page(self, number: int) -> NDArray[Any]:
+    def page(self, number: int) -> Array:
         """A frame as it is shown; quickest in their order."""
         if self._next == 0 or number < self._next:
             self._rewind()
@@ -44,7 +41,7 @@ class Animation:
             self._compose()
         return self._compose()
 
-    def _compose(self) -> NDArray[Any]:
+    def _compose(self) -> Array:
         """The next frame as it is shown; leaves on the canvas what is below the one after it."""
         image = self._image
         image.seek(self._next)
@@ -64,7 +61,7 @@ class Animation:
         return shown
 
 
-def _over(above: NDArray[Any], below: NDArray[Any]) -> NDArray[Any]:
+def _over(above: Array, below: Array) -> Array:
     """One image over another, both with alpha last and not multiplied by it, rounded to the nearest."""
     upper = above[..., -1:].astype(np.uint32) * 255
     lower = below[..., -1:] * (255 - above[..., -1:].astype(np.uint32))

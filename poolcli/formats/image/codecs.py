@@ -21,11 +21,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from poolcli.errors import FileError
 from poolcli.formats.image.modes import has_mode
 from poolcli.formats.image.pages import check_image_memory
-from poolcli.system.lazy_imports import Lazy, installed, need
+from poolcli.system.lazy_imports import Array, Lazy, installed, need
 from poolcli.system.lazy_imports import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from PIL.Image import Image
 
 pil: Any = Lazy("PIL.Image")
@@ -39,7 +38,7 @@ JPEG_MODES = ("L", "RGB")  # modes of JPEG that are decoded here
 MARKER = re.compile(rb"\xff([^\x00\xd0-\xd7\xff])")
 
 
-def decode(image: Image, mode: str, path: str) -> NDArray[Any] | None:
+def decode(image: Image, mode: str, path: str) -> Array | None:
     """The pixels of a JPEG, or of a PNG of one page and 8 bits a channel.
 
     None where they are left to Pillow, which also reports what is wrong.
@@ -54,7 +53,7 @@ def decode(image: Image, mode: str, path: str) -> NDArray[Any] | None:
         return None
     (imagecodecs,) = need("imagecodecs", why=WHY_READ)
     try:
-        pixels: NDArray[Any] = imagecodecs.jpeg8_decode(data) if is_jpeg else imagecodecs.png_decode(data)
+        pixels: Array = imagecodecs.jpeg8_decode(data) if is_jpeg else imagecodecs.png_decode(data)
     except MemoryError:
         raise
     except Exception:  # Pillow finds the same fault, and reports it
@@ -131,7 +130,7 @@ WHY_READ = "has colour of 16 bits a channel, or numbers, that Pillow cannot read
 WHY_WRITE = "16 bits a channel, or numbers, which Pillow cannot write; install what can"
 
 
-def decode_all_bits(path: str, decoder: str) -> NDArray[Any]:
+def decode_all_bits(path: str, decoder: str) -> Array:
     """The pixels as H, W, C by a decoder of imagecodecs, or all bits of page 1 of a HEIC by pillow_heif.
 
     With an alpha channel if a PNG has a transparent colour.
@@ -141,22 +140,22 @@ def decode_all_bits(path: str, decoder: str) -> NDArray[Any]:
         image = heif.read_heif(path, convert_hdr_to_8bit=False, hdr_to_16bit=False)[0]
         return np.array(image)  # a copy: in some versions of pillow_heif an array does not keep the memory of its image
     (imagecodecs,) = need("imagecodecs", why=f"{path}: {WHY_READ}", kind=FileError)
-    pixels: NDArray[Any] = getattr(imagecodecs, decoder)(Path(path).read_bytes())
+    pixels: Array = getattr(imagecodecs, decoder)(Path(path).read_bytes())
     return pixels
 
 
-def read_ppm(path: str, offset: int, shape: tuple[int, int, int], most: int) -> NDArray[Any]:
+def read_ppm(path: str, offset: int, shape: tuple[int, int, int], most: int) -> Array:
     """The pixels of a binary PPM of two bytes a sample, as H, W, C; larger numbers than `most` count as `most`."""
     with open(path, "rb") as stream:
         stream.seek(offset)
         data = stream.read(2 * prod(shape))
     if len(data) < 2 * prod(shape):
         raise FileError(f"{path}: is damaged: {len(data):,} B cannot hold its {shape[1]} x {shape[0]} pixels")
-    samples: NDArray[Any] = np.minimum(np.frombuffer(data, ">u2").reshape(shape), most).astype(np.uint16)
+    samples: Array = np.minimum(np.frombuffer(data, ">u2").reshape(shape), most).astype(np.uint16)
     return samples
 
 
-def encode_png(path: str, pixels: NDArray[Any], options: Mapping[str, Any]) -> bytes:
+def encode_png(path: str, pixels: Array, options: Mapping[str, Any]) -> bytes:
     """The pixels, H, W, C, of 8 or 16 bits, as a PNG with the other chunks that Pillow's `save` makes of `options`."""
     (imagecodecs,) = need("imagecodecs", why=f"{path}: {WHY_WRITE}", kind=FileError)
     data: bytes = imagecodecs.png_encode(pixels, level=LEVEL)

@@ -5,14 +5,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
 
 
 class Curve(NamedTuple):

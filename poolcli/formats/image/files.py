@@ -29,11 +29,10 @@ from poolcli.formats.image.pages import (
 )
 from poolcli.formats.image.write import write
 from poolcli.formats.records import ArrayReader, Axis, Header, InMemoryReader, Metadata, ReadOptions, Source
-from poolcli.system.lazy_imports import installed
+from poolcli.system.lazy_imports import Array, installed
 from poolcli.system.lazy_imports import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from PIL.Image import Image
 
 __all__ = ["open_array", "write"]
@@ -69,7 +68,7 @@ def _reader(file: _File, options: ReadOptions) -> InMemoryReader:
     with pillow.pillow_errors(file.path):
         header, picture, pages, masks = _inspect(file, options)
 
-    def load() -> tuple[NDArray[Any], Metadata]:
+    def load() -> tuple[Array, Metadata]:
         with pillow.pillow_errors(file.path):
             array, metadata = _load(file.path, header, picture, pages, options)
             if header.masked:
@@ -145,7 +144,7 @@ def _select_pages(
 
 def _load(
     path: str, header: Header, picture: PageDecoder, pages: Sequence[int], options: ReadOptions
-) -> tuple[NDArray[Any], Metadata]:
+) -> tuple[Array, Metadata]:
     """The pixels as H, W or H, W, C, with N in front for several pages, and the metadata."""
     needed = byte_count(header.shape, DTYPES[header.dtype].itemsize)
     check_image_memory(path, needed + header.extra_memory, options.limit)
@@ -182,7 +181,7 @@ def _page_metadata(found: Mapping[str, Any]) -> dict[str, Any]:
     return {key: found[key] for key in tiff_write.PAGE_METADATA if key in found}
 
 
-def _decode(path: str, picture: PageDecoder, page: int, shape: tuple[int, ...]) -> NDArray[Any]:
+def _decode(path: str, picture: PageDecoder, page: int, shape: tuple[int, ...]) -> Array:
     found = picture.decode(page)
     if found.shape != shape:
         raise FileError(f"{path}: page {page + 1} has pixels of the shape {found.shape}, but its header says {shape}")
@@ -258,7 +257,7 @@ def _deep_decoder(path: str, image: Image) -> PageDecoder:
     channels, dtype, _ = MODES[mode]
     pages = getattr(image, "n_frames", 1)
 
-    def decode(_: int) -> NDArray[Any]:
+    def decode(_: int) -> Array:
         if image.format == "PPM":
             pixels = codecs.read_ppm(path, tile.offset, (image.height, image.width, channels), most)
         else:

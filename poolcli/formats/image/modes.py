@@ -6,15 +6,13 @@ Modes have Pillow's names; `;16` is added for what Pillow lacks, colour of 16 bi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 from poolcli.dtypes import lookup
 from poolcli.errors import RequestError
 from poolcli.layouts import size_of
 from poolcli.message_fields import field
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from poolcli.system.lazy_imports import Array
 
 
 class Mode(NamedTuple):
@@ -68,7 +66,7 @@ def mode_of(shape: Sequence[int], dtype: str, layout: str, wanted: str | None) -
     return wanted if wanted in (*fitting, BANDS) else next(iter(fitting), BANDS)
 
 
-def has_mode(mode: str, pixels: NDArray[Any], size: tuple[int, int]) -> bool:
+def has_mode(mode: str, pixels: Array, size: tuple[int, int]) -> bool:
     """Whether an array is an image of the mode, of that width and height."""
     (width, height), (channels, dtype, _) = size, MODES[mode]
     return pixels.shape == (height, width, channels)[: 2 if channels == 1 else 3] and pixels.dtype.name == dtype
@@ -125,7 +123,7 @@ def _stack_layout(shape: Sequence[int], dtype: str, layout: str, wanted: str | N
     return f"{frames}DHWC" if inside else f"{frames}{'C' if channels != 1 else ''}DHW"
 
 
-def with_flipped_signs(pixels: NDArray[Any]) -> NDArray[Any]:
+def with_flipped_signs(pixels: Array) -> Array:
     """LAB with a and b offset to start at 0, from the signed numbers that TIFF stores; and the reverse."""
     turned = pixels.copy()
     turned[..., 1:3] ^= pixels.dtype.type(1 << (pixels.dtype.itemsize * 8 - 1))

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from poolcli.arguments import Missing
 from poolcli.errors import FileError, RequestError
 from poolcli.formats.checks import check_memory, join_names
 from poolcli.formats.image.curves import SRGB, Curve
 from poolcli.message_fields import field
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from poolcli.system.lazy_imports import Array
 
 TRANSPOSING = (5, 6, 7, 8)  # orientations that exchange width and height
 
@@ -32,7 +30,7 @@ class PageDecoder:
     channels: int
     dtype: str
     memory: int
-    decode: Callable[[int], NDArray[Any]]
+    decode: Callable[[int], Array]
     described: Callable[[], dict[str, Any]]
     notes: tuple[str, ...] = ()
     duration: Callable[[], int | None] = lambda: None
@@ -46,7 +44,7 @@ class PageDecoder:
         return 2 if self.channels == 1 else 3
 
 
-def upright(pixels: NDArray[Any], orientation: object) -> NDArray[Any]:
+def upright(pixels: Array, orientation: object) -> Array:
     """The pixels with the orientation tag applied: 2 to 4 mirror, 5 to 8 also exchange the axes."""
     if orientation in TRANSPOSING:
         pixels = pixels.swapaxes(0, 1)

@@ -36,11 +36,10 @@ from poolcli.formats.image.pages import (
 )
 from poolcli.formats.recognise import MAGIC_LENGTH
 from poolcli.formats.table import FORMATS, Format
-from poolcli.system.lazy_imports import Lazy, need
+from poolcli.system.lazy_imports import Array, Lazy, need
 from poolcli.system.lazy_imports import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from PIL.Image import Exif, Image
 
 pil: Any = Lazy("PIL.Image")
@@ -201,7 +200,7 @@ def page_decoder(path: str, image: Image, page: Page, animated: bool) -> PageDec
     animation = image.format == "PNG" and MODES[mode].alpha and getattr(image, "n_frames", 1) > 1
     blended = apng.Animation(path, mode) if animation else None
 
-    def decode(number: int) -> NDArray[Any]:
+    def decode(number: int) -> Array:
         if number != image.tell():
             seek(image, number)
             tiff_checks.check_strips(path, number + 1, stored_tags(image))
@@ -226,7 +225,7 @@ def page_decoder(path: str, image: Image, page: Page, animated: bool) -> PageDec
     )  # fmt: skip
 
 
-def _decoded(path: str, image: Image, mode: str) -> NDArray[Any]:
+def _decoded(path: str, image: Image, mode: str) -> Array:
     pixels = codecs.decode(image, mode, path)
     if pixels is not None:
         return upright(pixels, orientation_of(image))

@@ -23,14 +23,11 @@ from poolcli.formats.image.modes import BANDS, NON_TIFF_DTYPES, mode_of, with_fl
 from poolcli.formats.image.pages import Page, PageDecoder, check_image_memory, orientation_notes, upright, upright_size
 from poolcli.formats.image.tiff_checks import LAYOUT_TAGS, check_embedded_sizes, check_strips, count_pages, is_sparse
 from poolcli.message_fields import field
-from poolcli.system.lazy_imports import Lazy, installed, need
+from poolcli.system.lazy_imports import Array, Lazy, installed, need
 from poolcli.system.lazy_imports import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from PIL.Image import Exif
-
-    Array = NDArray[Any]
 
 pil: Any = Lazy("PIL.Image")
 

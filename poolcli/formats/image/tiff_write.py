@@ -17,10 +17,9 @@ from poolcli.formats.image import tiff_tags as tags
 from poolcli.formats.image.codecs import WHY_WRITE
 from poolcli.formats.image.metadata import INCH, sub_ifd
 from poolcli.formats.image.modes import MODES, with_flipped_signs
-from poolcli.system.lazy_imports import Lazy, installed, need
+from poolcli.system.lazy_imports import Array, Lazy, installed, need
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from PIL.Image import Exif
 
 pil: Any = Lazy("PIL.Image")
@@ -78,7 +77,7 @@ PHOTOMETRIC_OF_MODE = {"CMYK": tags.CMYK, "LAB": tags.LAB}  # modes whose colour
 
 
 def encode(
-    path: str, sections: Sequence[tuple[str, NDArray[Any], Mapping[str, Any]]], compressions: Sequence[Compression]
+    path: str, sections: Sequence[tuple[str, Array, Mapping[str, Any]]], compressions: Sequence[Compression]
 ) -> bytes:
     """A little-endian TIFF of modes, pixels as N, H, W, C, and what is kept, each with its compression."""
     (tifffile,) = need("tifffile", why=f"{path}: {WHY_WRITE}", kind=FileError)
@@ -89,7 +88,7 @@ def encode(
     return stream.getvalue()
 
 
-def _write_pages(file: Any, mode: str, pages: NDArray[Any], kept: Mapping[str, Any], compression: Compression) -> None:
+def _write_pages(file: Any, mode: str, pages: Array, kept: Mapping[str, Any], compression: Compression) -> None:
     """Writes pages with their masks; `kept` says what bands are."""
     channels = pages.shape[-1]
     photometric, extra = kept.get(

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from poolcli.errors import PoolError
 from poolcli.formats.atomic import atomic_stream
@@ -20,17 +20,14 @@ from poolcli.formats.image.tiff_tags import DESCRIPTION, as_jpeg_marker
 from poolcli.formats.records import Axis, NamedArray, Spec, WriteOptions
 from poolcli.formats.table import FORMATS, output_format
 from poolcli.layouts import convert_layout, converted_shape
-from poolcli.system.lazy_imports import Lazy, installed
+from poolcli.system.lazy_imports import Array, Lazy, installed
 from poolcli.system.lazy_imports import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 pil: Any = Lazy("PIL.Image")
 pil_png: Any = Lazy("PIL.PngImagePlugin")
 
 
-Section = tuple[str, "NDArray[Any]", dict[str, Any]]  # the mode of pages of one size, their pixels, and what is kept
+Section = tuple[str, Array, dict[str, Any]]  # the mode of pages of one size, their pixels, and what is kept
 
 
 def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:
@@ -78,7 +75,7 @@ def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tup
     return tuple(dict.fromkeys((*notes, *more)))
 
 
-def _as_pages(array: NDArray[Any], source: str, target: str) -> NDArray[Any]:
+def _as_pages(array: Array, source: str, target: str) -> Array:
     """The pages of an array, N, H, W, C, in the order of the layout `target`."""
     found = convert_layout(array, source, target)
     found = found if target.endswith("C") else found[..., None]
@@ -216,7 +213,7 @@ def _png_options(kept: dict[str, Any], mode: str, quality: int | None) -> dict[s
 _OPTIONS = {"jpeg": _jpeg_options, "webp": _webp_options, "png": _png_options}
 
 
-def encode(name: str, mode: str, pages: NDArray[Any], options: Mapping[str, Any]) -> bytes:
+def encode(name: str, mode: str, pages: Array, options: Mapping[str, Any]) -> bytes:
     """The pixels, N, H, W, C, as a file that Pillow writes."""
     pages = with_flipped_signs(pages) if mode == "LAB" else pages
     pages = pages if pages.shape[-1] > 1 else pages[..., 0]
@@ -247,7 +244,7 @@ ALPHA_NOTE = "alpha rounded to transparent or opaque"
 DURATION_NOTE = "durations of the pages rounded to 1/100 s"
 
 
-def encode_gif(pages: NDArray[Any], kept: Mapping[str, Any]) -> tuple[bytes, tuple[str, ...]]:
+def encode_gif(pages: Array, kept: Mapping[str, Any]) -> tuple[bytes, tuple[str, ...]]:
     """The pixels, N, H, W, C of bytes, as a GIF, and notes on what it could not hold."""
     notes: list[str] = []
     frames = [_frame(page, notes) for page in pages]
@@ -262,7 +259,7 @@ def encode_gif(pages: NDArray[Any], kept: Mapping[str, Any]) -> tuple[bytes, tup
     return with_gif_profiles(data, kept), tuple(dict.fromkeys(notes))
 
 
-def _frame(page: NDArray[Any], notes: list[str]) -> Any:
+def _frame(page: Array, notes: list[str]) -> Any:
     """One frame with its own colours; what is lost is added to `notes`."""
     if page.shape[-1] == 1:
         return pil.fromarray(page[..., 0])
@@ -278,7 +275,7 @@ def _frame(page: NDArray[Any], notes: list[str]) -> Any:
     return frame
 
 
-def _quantize(pixels: NDArray[Any], hidden: NDArray[Any] | None, notes: list[str]) -> tuple[NDArray[Any], NDArray[Any]]:
+def _quantize(pixels: Array, hidden: Array | None, notes: list[str]) -> tuple[Array, Array]:
     """The index of each pixel's colour, and the colour table; hidden pixels have the last index."""
     free = GIF_COLOURS - (hidden is not None)
     seen = pixels if hidden is None else np.where(hidden[..., None], np.uint8(0), pixels)

@@ -48,7 +48,7 @@ from poolcli.windows import ceil_div
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from poolcli.plan.plan import Ranges
+    from poolcli.windows import Ranges
 
 __all__ = ["open_array", "open_container", "open_writer", "open_writers", "write"]
 

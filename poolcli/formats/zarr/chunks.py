@@ -23,7 +23,7 @@ from poolcli.windows import ceil_div
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from poolcli.plan.plan import Ranges
+    from poolcli.windows import Ranges
 
 numcodecs: Any = Lazy("numcodecs")
 zarr: Any = Lazy("zarr")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from poolcli.formats.zarr.chunks import ChunkFiles
-    from poolcli.plan.plan import Ranges
+    from poolcli.windows import Ranges
 
 zarr: Any = Lazy("zarr")
 asyncio: Any = Lazy("asyncio")

@@ -33,7 +33,7 @@ from poolcli.system.signals import check_stopped
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from poolcli.plan.plan import Ranges
+    from poolcli.windows import Ranges
 
 ENCODING_MEMORY = 2**28  # bytes of the shards that are encoded at the same time
 
