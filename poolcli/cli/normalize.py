@@ -6,8 +6,8 @@ import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from itertools import takewhile
-from typing import Any
 
+from poolcli.cli import mistakes
 from poolcli.cli.program import HELP, HELP_ALL, Command, Parameter, foreign_flags
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
@@ -52,9 +52,9 @@ class _Line:
         if not any(each.multiple for each in places):
             filled, extra = self.positional[: len(places)], self.positional[len(places) :]
             if self.command == "shape" and filled:
-                _mistakes().refuse_no_operator(filled[0], self.words)
+                mistakes.refuse_no_operator(filled[0], self.words)
             if extra:
-                raise _mistakes().extra_argument(self.command, filled, extra, self.words)
+                raise mistakes.extra_argument(self.command, filled, extra, self.words)
         return self.result
 
     def _read(self, word: str) -> None:
@@ -71,7 +71,7 @@ class _Line:
         elif re.match("-[A-Za-z].", word):
             self._read_short_options(word)
         elif word != "-" and word.startswith("-"):
-            raise _mistakes().unknown_option(self.command, word, self.words)
+            raise mistakes.unknown_option(self.command, word, self.words)
         else:
             self.result.append(word)
             self.positional.append(word)
@@ -85,7 +85,7 @@ class _Line:
         for at, letter in enumerate(word[1:], 1):
             each = self.flags.get(f"-{letter}")
             if each is None:
-                raise _mistakes().unknown_option(self.command, word, self.words)
+                raise mistakes.unknown_option(self.command, word, self.words)
             if not each.is_flag:
                 self._read_option(each, word[at + 1 :].removeprefix("=") or None)
                 return
@@ -108,7 +108,7 @@ class _Line:
                 return True
             value = self.rest.pop(0)
         if value.lower() not in TRUE + FALSE:
-            raise _mistakes().unexpected_value(self.command, flag, value, self.words)
+            raise mistakes.unexpected_value(self.command, flag, value, self.words)
         return value.lower() in TRUE
 
     def _read_option(self, each: Parameter, value: str | None) -> None:
@@ -174,10 +174,3 @@ def _refuse_split_numbers(name: str, value: str, rest: Sequence[str]) -> None:
             ends = (field("pads_begin", ",".join(numbers[:half])), field("pads_end", ",".join(numbers[half:])))
             written = field(name, numbers[0]) if len({*numbers}) == 1 else " ".join(ends)
         raise RequestError(f"{field(name)} takes one comma-separated value, not {' '.join(numbers)}; write {written}")
-
-
-def _mistakes() -> Any:
-    """The module that explains mistakes, which a correct command line does not import."""
-    from poolcli.cli import mistakes
-
-    return mistakes
