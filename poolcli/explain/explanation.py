@@ -155,6 +155,11 @@ def example_outputs(w: AxisWindows) -> tuple[int, ...]:
     return tuple(sorted({0, min(1, w.output - 1), w.output - 1}))
 
 
+def both_ends(count: int, most: int) -> Sequence[int]:
+    """The numbers below `count`; of more than `most` the first and last ones."""
+    return range(count) if count <= most else [*range(most // 2), *range(count - most // 2, count)]
+
+
 def _overhanging(w: Sliding) -> int:
     """The number of windows whose last tap lies past the padding."""
     return max(0, w.output - (w.room // w.stride + 1)) if w.room >= 0 else w.output

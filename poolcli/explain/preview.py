@@ -153,17 +153,13 @@ class Preview:
     titles: tuple[str, str]
     notes: tuple[str, ...]
 
-    @property
-    def value_range(self) -> tuple[float, float]:
-        """The numbers shown as black and white: those of the input for both, so that darker means smaller."""
-        return self.thumbnails[0].value_range
-
     def render(self, width: int, height: int) -> Sequence[NDArray[np.uint8]]:
-        """Input and output, each in a box of `width` by `height` pixels."""
-        return [
-            render(each, width, height, self.value_range if not self.thumbnails[0].mode else each.value_range)
-            for each in self.thumbnails
-        ]
+        """Input and output, each in a box of `width` by `height` pixels; numbers in the range of the input, so that
+        darker means smaller in both.
+        """
+        before, after = self.thumbnails
+        ranges = before.value_range, (after if before.mode else before).value_range
+        return [render(each, width, height, own) for each, own in zip(self.thumbnails, ranges, strict=True)]
 
 
 def preview_of(outcome: Outcome, options: ReadOptions, tiles: int) -> Preview | None:

@@ -333,7 +333,13 @@ def read_model(path: str, given: Given | None = None, limit: int | None = None) 
             head = stream.read(SIGNATURE_BYTES)
     except OSError as error:
         raise RequestError(f"{path}: {error.strerror or error}") from None
-    yield from _layers(path, head, given or {}, limit)
+    try:
+        yield from _layers(path, head, given or {}, limit)
+    except NotOnnxError:  # other protobuf files are recognised by their name, as protobuf has no signature
+        kind = next((kind for ending, kind in KINDS_BY_NAME.items() if path.lower().endswith(ending)), None)
+        if kind is None:
+            raise
+        raise RequestError(f"{path}: {kind}") from None
 
 
 def _folder(path: Path) -> str:
@@ -360,20 +366,9 @@ def _layers(path: str, head: bytes, given: Given, limit: int | None) -> Iterable
     other = _not_a_model(head)
     if other:
         raise RequestError(f"{path}: {other}")
-    return _read_onnx(path, given, limit)
-
-
-def _read_onnx(path: str, given: Given, limit: int | None) -> Iterator[Layer]:
-    """The layers of an ONNX file. Other protobuf files are recognised by their name, as protobuf has no signature."""
     from poolcli.models.onnx_layers import read_onnx
 
-    try:
-        yield from read_onnx(path, given, limit)
-    except NotOnnxError:
-        kind = next((kind for ending, kind in KINDS_BY_NAME.items() if path.lower().endswith(ending)), None)
-        if kind is None:
-            raise
-        raise RequestError(f"{path}: {kind}") from None
+    return read_onnx(path, given, limit)
 
 
 def _not_a_model(head: bytes) -> str | None:

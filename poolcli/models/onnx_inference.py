@@ -43,9 +43,7 @@ def infer(path: str, model: Any, pools: Pools, compute: Compute, limit: int | No
     _clear_shapes_after_pools(model.graph, opsets, onnx.defs, set())
     model.opset_import.add(domain=DOMAIN, version=1)
     refused = (*ONNX_ERRORS, inference.InferenceError)
-    graph = (
-        _run_inference(path, model, inference.infer_shapes, refused, limit) or model.graph
-    )  # which onnx cannot infer
+    graph = _run_inference(path, model, inference.infer_shapes, refused, limit) or model.graph
     _remove_stand_ins(graph)
     return graph
 

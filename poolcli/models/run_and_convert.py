@@ -76,8 +76,7 @@ def compare_data(layer: Layer, path: str, options: ReadOptions) -> Comparison:
 
 def _plan_of(layer: Layer, path: str, x: Array) -> tuple[Plan, Attributes]:
     if layer.op is None or layer.shape_only:
-        refused = in_framework_terms(layer.framework, layer.invalid) if layer.invalid else None
-        raise RequestError(f"layer {layer.name}: {refused or layer.problem or layer.shape_only}")
+        raise RequestError(f"layer {layer.name}: {_why_unknown(layer)}")
     stated = layer.input_shape
     fits = stated is None or (
         len(stated) == x.ndim and all(not is_number(a) or a == b for a, b in zip(stated, x.shape, strict=True))
@@ -90,6 +89,12 @@ def _plan_of(layer: Layer, path: str, x: Array) -> tuple[Plan, Attributes]:
     sizes = [size for size, letter in zip(x.shape, layout, strict=True) if letter not in "NC"]
     op = layer.op.over(sizes) if isinstance(layer.op, GlobalWindow) else layer.op
     return make_plan(op, x.shape, str(x.dtype.newbyteorder("=")), layout=layout), op
+
+
+def _why_unknown(layer: Layer) -> str | None:
+    """Why the values of a layer are not known."""
+    refused = in_framework_terms(layer.framework, layer.invalid) if layer.invalid else None
+    return refused or layer.problem or layer.shape_only
 
 
 def _equal_rules(layer: Layer, op: Attributes, plan: Plan, x: Array, recorded: Array) -> str | None:
@@ -141,12 +146,8 @@ class LayerConversion:
 def convert_layer(layer: Layer, like: str) -> LayerConversion:
     """Convert a layer to the framework `like`; with dynamic axes, only to a call that holds at every length."""
     op, shape = layer.op, layer.input_shape
-    if op is None or layer.invalid:
-        return LayerConversion(
-            like, None, in_framework_terms(layer.framework, layer.invalid) if layer.invalid else layer.problem
-        )
-    if layer.shape_only:
-        return LayerConversion(like, None, layer.shape_only)
+    if op is None or layer.invalid or layer.shape_only:
+        return LayerConversion(like, None, _why_unknown(layer))
     if shape is None:
         return LayerConversion(like, None, "the rank of its input is not known")
     layout, length = layer.layout or default_layout(len(shape)), _fitting_length(op)

@@ -18,7 +18,7 @@ from poolcli.explain.conversion_search import search_sentences
 from poolcli.explain.convert import ONLY_THIS_SIZE, Conversion
 from poolcli.explain.diff_arrays import Difference
 from poolcli.explain.equivalence import reads_same_elements
-from poolcli.explain.explanation import Window, explain, facts, window
+from poolcli.explain.explanation import Window, both_ends, explain, facts, window
 from poolcli.explain.identify.candidates import Candidate, Deviation
 from poolcli.explain.solve import Answer, NearestLengths, search_sentence
 from poolcli.formats import Tensor
@@ -86,8 +86,7 @@ def all_windows_view(plan: Plan) -> RenderableType:
     parts: list[RenderableType] = []
     for axis in plan.axes:
         count = axis.windows.output
-        half = WINDOWS_SHOWN // 2
-        shown = range(count) if count <= WINDOWS_SHOWN else [*range(half), *range(count - half, count)]
+        shown = both_ends(count, WINDOWS_SHOWN)
         parts += ["", windows_table(axis, [window(axis.windows, o) for o in shown], plan.reducer.divides)]
         if len(shown) < count:
             parts.append(Text(f"left out: {count - len(shown)} of {count} windows", style="dim"))

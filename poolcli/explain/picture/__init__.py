@@ -15,7 +15,7 @@ from typing import Any
 from poolcli.arguments import one_of
 from poolcli.errors import RequestError
 from poolcli.explain.compare_dialects import Row
-from poolcli.explain.explanation import window
+from poolcli.explain.explanation import both_ends, window
 from poolcli.explain.picture.canvas import COLOURS, THEMES
 from poolcli.explain.picture.drawing import caption, draw, title
 from poolcli.message_fields import field, for_cli, for_python
@@ -117,17 +117,9 @@ def _axis(axis: AxisPlan, lines: dict[object, AxisPlan]) -> dict[str, Any]:
     }
 
 
-def _page_outputs(count: int) -> list[int]:
-    return (
-        list(range(count))
-        if count <= MAX_WINDOWS
-        else [*range(MAX_WINDOWS // 2), *range(count - MAX_WINDOWS // 2, count)]
-    )
-
-
 def _windows_of(axis: AxisPlan) -> dict[str, list[Any]]:
     """The windows of an axis, as one list for each field."""
-    windows = [window(axis.windows, o) for o in _page_outputs(axis.windows.output)]
+    windows = [window(axis.windows, o) for o in both_ends(axis.windows.output, MAX_WINDOWS)]
     names = ["output", "start", "stop", "first", "last", "inside", "divisor"]
     names += ["weights_text"] if isinstance(axis.windows, Cells) else []
     return {name: [getattr(w, name) for w in windows] for name in names}
