@@ -69,6 +69,13 @@ def test_the_middle_two_are_averaged_exactly_and_rounded_once(x: Any, dtype: DTy
     assert not np.signbit(found[found == 0]).any()
 
 
+@pytest.mark.compiles
+def test_kernels_average_float64_whose_sum_overflows() -> None:
+    x = np.array([[1.5e308, 1.7e308], [-1.7e308, -1.2e308], [1.7e308, -1.7e308], [np.inf, 1], [5e-324, 1e-323]])
+    found = median_pool(x[:, None], 2, engine="numba")
+    assert found.ravel().tolist() == [1.6e308, -1.45e308, 0, np.inf, 1e-323]
+
+
 def test_missing_elements_and_padding_have_no_part_in_a_median() -> None:
     x = np.array([[[9, -9, 4, 1, -9, -9, -9, -9]]], "int16")
     assert median_pool(x, 3, strides=3, pads_begin=1, missing=-9).tolist() == [[[9, 2, -9]]]
