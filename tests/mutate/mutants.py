@@ -120,9 +120,14 @@ def _changes(node: Node, field: str) -> list[Change]:
         found.append(("return", lambda n: ast.Return(ast.Constant(None))))
     if isinstance(node, ast.Expr | ast.Assign | ast.AugAssign | ast.Raise) and field in ("body", "orelse"):
         found.append(("statement", lambda n: ast.Pass()))
-    if isinstance(node, ast.Call) and len(node.args) > 1 and ast.unparse(node.func) not in SYMMETRIC:
+    if isinstance(node, ast.Call) and len(node.args) > 1 and not _is_symmetric(node):
         found.append(("arguments", lambda n: ast.Call(n.func, [n.args[1], n.args[0], *n.args[2:]], n.keywords)))
     return found
+
+
+def _is_symmetric(call: ast.Call) -> bool:
+    """Whether the call is the same after an exchange of its first two arguments."""
+    return ast.unparse(call.func) in SYMMETRIC or ast.unparse(call.args[0]) == ast.unparse(call.args[1])
 
 
 def _negated(node: Node) -> ast.AST:

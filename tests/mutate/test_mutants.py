@@ -19,6 +19,7 @@ SOURCES = {
     ),
     "two conditions": ("def f(a, b):\n    return a and (not b)", {"a or not b", "a and b", "None"}),
     "a sum and an exchange of arguments": ("x = f(a + b, c)", {"pass", "f(c, a + b)", "f(a - b, c)"}),
+    "equal arguments, whose exchange changes nothing": ("x = f(a, a, b)", {"pass"}),
     "a choice": ("def f(a):\n    if a:\n        g(a)", {"if not a:", "if a: pass"}),
     "words, imports, types and documentation": (
         '"""A."""\nfrom b import c\n\ndef f(a: int=c) -> int:\n    """B."""\n    print(f\'{a + 1}\')',
@@ -46,6 +47,7 @@ def _line_that_differs(source: str, changed: str) -> str:
 def test_a_mutant_is_killed_by_the_test_that_notices_it_and_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "tests").mkdir()
     (tmp_path / "x.py").write_text("def f():\n    return 3\n")
+    (tmp_path / "tests" / "conftest.py").write_text("import sys; sys.dont_write_bytecode = False\n")
     (tmp_path / "tests" / "test_x.py").write_text("from x import f\n\ndef test_x():\n    assert f() > 1\n")
     outcomes = {}
     for value in (2, 1):

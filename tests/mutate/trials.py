@@ -12,6 +12,7 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from tests.mutate.reach import Reach, read
 ROOT = Path(__file__).parents[2]
 COPIED = ("poolcli", "tests", "samples", "docs", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "pyproject.toml")
 SECONDS = 1800  # of a trial at most; a test that computes without end is stopped earlier, by its CPU time
+_times = count()  # seconds; mutants of the same length with the same time would share a compiled module
 FIRST = 40  # tests that are tried by themselves, which most mutants do not survive
 
 # The files that are mutated, and the tests that stand nearest to them, in the order in which they are tried.
@@ -105,7 +107,7 @@ def run_trial(mutant: Mutant, chosen: dict[str, float], tree: Path) -> Trial:
     path, begin = tree / mutant.path, time.monotonic()
     before, status = path.read_text(), path.stat()
     path.write_text(mutant.text())
-    os.utime(path, (0, 0))  # no compiled module has this time: each is kept, and this one alone is compiled anew
+    os.utime(path, (next(_times),) * 2)  # no compiled module has this time, so this file alone is compiled anew
     try:
         outcome, by = _outcome(mutant.path, chosen, tree)
     finally:
