@@ -62,7 +62,7 @@ def need(*modules: str, why: str, kind: type[PoolError] = RequestError) -> list[
     poolcli.errors.RequestError: this needs two packages: pip install no_such_package
     """
     found, missing = [], []
-    with loading():
+    with loading(), gc_disabled():
         for module in modules:
             try:
                 found.append(import_module(module))
