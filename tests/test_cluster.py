@@ -8,10 +8,12 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -167,6 +169,22 @@ def test_an_interrupted_start_leaves_no_process_no_folder_and_one_line(
     assert (run.returncode, said) == (130, "poolcli: stopped: 0 done, 12 left; --resume continues\n")
     assert ended(run.pid)
     assert os.listdir("tmp") == []
+
+
+def test_a_cluster_is_ended_if_its_start_is_interrupted_before_it_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Interrupted(ThreadPoolExecutor):
+        def submit(self, *words: Any, **options: Any) -> Any:
+            started = super().submit(*words, **options)
+            signal.raise_signal(signal.SIGINT)
+            return started
+
+    monkeypatch.setattr(clusters, "ThreadPoolExecutor", Interrupted)
+    started = Mock()
+    with pytest.raises(KeyboardInterrupt), clusters._started_without_interrupts(lambda: started):
+        raise AssertionError("the signal was lost")
+    started.close.assert_called_once()
 
 
 def workers_in(session: int) -> list[str]:

@@ -12,8 +12,8 @@ import logging
 import signal
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from multiprocessing import resource_tracker
@@ -28,6 +28,7 @@ from poolcli.errors import FileError, RequestError, error_text
 from poolcli.message_fields import field
 from poolcli.runs.executors import CONFIGURED, LOCAL, SCHEDULER_FILE
 from poolcli.system.limits import allowed_threads
+from poolcli.system.signals import signals_blocked
 
 COMPARED_PACKAGES = ("poolcli", "numpy", "numba", "llvmlite", "zarr", "distributed")
 LOGS = {"distributed.admin.low-level-log-length": 10}  # by default, Dask keeps its last 1,000 messages whole
@@ -184,21 +185,23 @@ def _started_without_interrupts(start: Callable[[], Any]) -> Iterator[Any]:
     Processes inherit the signals that the thread which starts them blocks, and threads those of their creator. A
     cluster whose start is interrupted is ended once it has started; else its processes would outlive their folder.
     """
-    with ThreadPoolExecutor(1, initializer=_block_interrupts) as thread:
-        starting = thread.submit(start)
-        try:
-            cluster = starting.result()
-        except BaseException:
-            with suppress(Exception):
-                starting.result().close()
-            raise
-    with cluster:
-        yield cluster
+    with ExitStack() as stack:
+        with signals_blocked():  # until it is certain that the cluster will be ended
+            thread = stack.enter_context(ThreadPoolExecutor(1, initializer=_block_interrupts))
+            starting = thread.submit(start)
+            stack.callback(_end, starting)
+        yield starting.result()
 
 
 def _block_interrupts() -> None:
     resource_tracker.ensure_running()  # which would unblock them when the first process is started
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    signal.pthread_sigmask(signal.SIG_SETMASK, [signal.SIGINT])  # not SIGTERM, which the thread inherits as blocked
+
+
+def _end(starting: Future[Any]) -> None:
+    """Ends a cluster once it has started."""
+    if starting.exception() is None:
+        starting.result().close()
 
 
 def dask_setup(worker: object) -> None:
