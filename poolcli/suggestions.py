@@ -228,16 +228,8 @@ OPPOSITES = (
 
 # What a fraction of the length is given to: 0.5 is a factor of 2.
 FACTORS = (
-    "factor",
-    "scale-factor",
-    "scale",
-    "scale-by",
-    "scale-down",
-    "rescale-factor",
-    "resize-factor",
-    "ratio",
-    "zoom",
-)
+    "factor", "scale-factor", "scale", "scale-by", "scale-down", "rescale-factor", "resize-factor", "ratio", "zoom",
+)  # fmt: skip
 
 # Options whose values people write as width by height.
 WIDTH_FIRST = ("geometry", "resize", "thumbnail", "size", "target-size", "new-size", "resize-to")

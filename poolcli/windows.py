@@ -141,7 +141,9 @@ class Sliding:
         # its first tap at or after 0 at `start mod dilation`.
         starts_before = min(self.output, ceil_div(self.pad_begin, self.stride))
         offset = before * self.stride - self.pad_begin
-        return past + before + _residues_at_least(starts_before - before, self.stride, offset, self.dilation, self.size)
+        count, step, d = starts_before - before, self.stride, self.dilation
+        at_or_past_end = _floor_sum(count, step, offset + d - self.size, d) - _floor_sum(count, step, offset, d)
+        return past + before + at_or_past_end
 
     @property
     def unused(self) -> int | None:
@@ -315,11 +317,6 @@ def sliding_output(size: int, window: int, stride: int, pad_begin: int, pad_end:
     if rounding == "ceil_torch" and (output - 1) * stride >= size + pad_begin:
         return output - 1
     return output
-
-
-def _residues_at_least(count: int, step: int, offset: int, modulus: int, low: int) -> int:
-    """The number of i in [0, count) with (i*step + offset) mod modulus >= low."""
-    return _floor_sum(count, step, offset + modulus - low, modulus) - _floor_sum(count, step, offset, modulus)
 
 
 def _floor_sum(count: int, a: int, b: int, m: int) -> int:

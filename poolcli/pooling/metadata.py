@@ -41,7 +41,10 @@ def scaled_metadata(metadata: Metadata, plan: Plan, layout: str) -> Metadata:
         mask = _pooled_mask(metadata.image["mask"], plan, layout)
         metadata = replace(metadata, image={**metadata.image, "mask": mask})
     if metadata.image and {"H", "W"} <= windows.keys():
-        metadata = replace(metadata, image=_scaled_image(metadata.image, windows["W"], windows["H"]))
+        from poolcli.formats.image.metadata import scaled
+
+        x, y = windows["W"], windows["H"]
+        metadata = replace(metadata, image=scaled(metadata.image, _grid(x), _grid(y), (x.output, y.output)))
     if metadata.axes:
         steps = {name: _grid(axis).step for name, axis in windows.items()}
         found = zip(plan.layout, metadata.axes, strict=True) if len(metadata.axes) == len(plan.layout) else ()
@@ -122,12 +125,6 @@ def _reordered(metadata: Metadata, source: str, target: str) -> Metadata:
     )
 
 
-def _scaled_image(found: Mapping[str, Any], across: AxisWindows, down: AxisWindows) -> dict[str, Any]:
-    from poolcli.formats.image.metadata import scaled
-
-    return scaled(found, _grid(across), _grid(down), (across.output, down.output))
-
-
 def _grid(windows: AxisWindows) -> Grid:
     """The grid of output pixels in the input: each pixel is as large as the stride and centred on its window."""
     from poolcli.formats.image.metadata import Grid
@@ -193,7 +190,8 @@ SCALE, OFFSET, ACTUAL_RANGE = "scale_factor", "add_offset", "actual_range"  # CF
 def with_valid_packing(metadata: Metadata, plan: Plan) -> Metadata:
     """The metadata with the scales, offsets and limits that hold for the result, and notes on those that do not."""
     attributes, left = _valid_packing(metadata.attributes, SCALE, OFFSET, plan)
-    left += [name for name in (*_limits(plan), ACTUAL_RANGE) if attributes.pop(name, None) is not None]
+    beyond = RANGE_ATTRIBUTES if plan.reducer.result in ("total", "float", "deviation") else ()
+    left += [name for name in (*beyond, ACTUAL_RANGE) if attributes.pop(name, None) is not None]
     image, notes = _image_packing(metadata.image, plan), list[str]()
     if "pages" in image:
         image["pages"] = {number: _image_packing(page, plan) for number, page in image["pages"].items()}
@@ -216,11 +214,6 @@ def _image_packing(found: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
     bands = {band: roles for band, roles in bands.items() if roles}
     kept |= {"gdal": bands} if bands else {}
     return kept | ({"lost": (*kept.get("lost", ()), *lost)} if lost else {})
-
-
-def _limits(plan: Plan) -> tuple[str, ...]:
-    """The attributes with limits of valid numbers that do not hold for the result."""
-    return RANGE_ATTRIBUTES if plan.reducer.result in ("total", "float", "deviation") else ()
 
 
 def _valid_packing(found: Mapping[str, Any], scale: str, offset: str, plan: Plan) -> tuple[dict[str, Any], list[str]]:

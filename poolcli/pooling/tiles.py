@@ -148,11 +148,6 @@ class Clock:
             self.seconds["load"] += loading
             self.seconds[name] += time.perf_counter() - start - loading
 
-    def move(self, source: str, target: str, seconds: float) -> None:
-        """Moves seconds from one phase to another."""
-        self.seconds[source] -= seconds
-        self.seconds[target] += seconds
-
 
 def no_progress(done: int, total: int) -> None:
     """A progress callback that shows nothing."""
@@ -253,7 +248,9 @@ def pool_part(work: Work, region: Region, slab: Array, hidden: Array | None = No
         results = run_region(
             region, slab, indices=work.indices, engine=work.engine, threads=work.threads, tell=tell, mask=hidden
         )
-    work.clock.move("compute", "compile", _compile_seconds(work) - before)
+    compiling = _compile_seconds(work) - before
+    work.clock.seconds["compute"] -= compiling
+    work.clock.seconds["compile"] += compiling
     return results
 
 

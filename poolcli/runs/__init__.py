@@ -57,7 +57,8 @@ def run_all(
     manifest, options = Manifest(folder, shard), options_of(op, settings)
     _refuse_unowned(manifest, jobs, settings)
     with manifest.locked():
-        manifest.begin(job for job in jobs if not (job.refusal or _is_skipped(job, settings)))
+        skips = settings.skip_existing
+        manifest.begin(job for job in jobs if not (job.refusal or (skips and any(existing_outputs((job,))))))
         runner = Runner(op, replace(settings, overwrite=settings.overwrite or settings.resume), options, folder)
         tasks = manifest.tasks(jobs) if settings.resume else [Task(job) for job in jobs]
         failed = False
@@ -66,10 +67,6 @@ def run_all(
             yield outcome
         if not failed:
             manifest.complete(options)
-
-
-def _is_skipped(job: Job, settings: Settings) -> bool:
-    return settings.skip_existing and any(existing_outputs((job,)))
 
 
 def _with_missing_reports(jobs: Sequence[Job], outcomes: Outcomes) -> Iterator[Outcome]:
