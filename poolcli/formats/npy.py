@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from dataclasses import field as default_field
 from itertools import product
 from math import prod
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, Literal, cast
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
 from poolcli.dtypes import DTYPES, lookup, numpy_dtype
 from poolcli.errors import FileError, RequestError
@@ -28,6 +28,7 @@ from poolcli.formats.records import (
     InMemoryReader,
     Metadata,
     NamedArray,
+    Raw,
     ReadOptions,
     RegionWriter,
     Source,
@@ -338,15 +339,6 @@ def _gzip_errors(path: str) -> AbstractContextManager[None]:
 
 
 RAW_EXAMPLE = "1,3,64,64,uint8"
-
-
-@dataclass(frozen=True, slots=True)
-class Raw:
-    """Shape, dtype and byte order (`<` or `>`) of a file without a header, whose elements are in C order."""
-
-    shape: tuple[int, ...]
-    dtype: str
-    order: Literal["<", ">"] = "<"
 
 
 def parse_raw(text: str) -> Raw:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from poolcli.arguments import Missing
 from poolcli.system.lazy_imports import Array
@@ -12,7 +12,6 @@ from poolcli.windows import Ranges
 
 if TYPE_CHECKING:
     from poolcli.formats.image.curves import Curve
-    from poolcli.formats.npy import Raw
 
 
 @dataclass(frozen=True)  # without slots: pickling a frozen dataclass with slots takes several times as long
@@ -24,6 +23,15 @@ class Source:
 
     def __str__(self) -> str:
         return self.path if self.key is None else f"{self.path}:{self.key}"
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """Shape, dtype and byte order (`<` or `>`) of a file without a header, whose elements are in C order."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    order: Literal["<", ">"] = "<"
 
 
 @dataclass(frozen=True, slots=True)

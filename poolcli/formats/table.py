@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
 from poolcli.errors import RequestError
+from poolcli.formats.records import (
+    ArrayContainer,
+    ArrayReader,
+    NamedArray,
+    ReadOptions,
+    RegionWriter,
+    Source,
+    Spec,
+    WriteOptions,
+)
 from poolcli.message_fields import field
 from poolcli.suggestions import did_you_mean
 from poolcli.system.lazy_imports import loading
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from contextlib import AbstractContextManager
-
-    from poolcli.formats.records import (
-        ArrayContainer,
-        ArrayReader,
-        NamedArray,
-        ReadOptions,
-        RegionWriter,
-        Source,
-        Spec,
-        WriteOptions,
-    )
 
 
 @dataclass(frozen=True, slots=True)

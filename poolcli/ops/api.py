@@ -27,16 +27,16 @@ from poolcli.arguments import (
 from poolcli.errors import LayoutWarning, RequestError
 from poolcli.layouts import CHANNELS, default_layout, other_layouts
 from poolcli.message_fields import field
-from poolcli.ops.array_interop import as_array, named_layout
+from poolcli.ops.array_interop import Given, as_array, named_layout
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes
 from poolcli.plan.plan import whole
 from poolcli.suggestions import unknown_keyword
+from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
 
 if TYPE_CHECKING:
     from poolcli.engine.call import Call
-    from poolcli.ops.array_interop import Array, Given
 
 P = ParamSpec("P")
 R = TypeVar("R")

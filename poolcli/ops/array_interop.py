@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import PoolError, RequestError
 from poolcli.layouts import layout_of_dimensions
+from poolcli.system.lazy_imports import Array
 
 if TYPE_CHECKING:
     from typing import Protocol
 
-    from numpy.typing import ArrayLike, NDArray
-
-    Array = NDArray[Any]
+    from numpy.typing import ArrayLike
 
     class HasDLPack(Protocol):
         """An array with the DLPack protocol."""
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
         def __dlpack__(self, *, stream: None = ...) -> Any: ...
 
     Given = ArrayLike | HasDLPack  # inputs of the operators
+else:
+    Given = Any
 
 CPU_DEVICES = (1, 3, 11)  # devices of DLPack in CPU memory: CPU, and memory pinned by CUDA and ROCm
 DEVICES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm", 13: "CUDA managed", 14: "oneAPI", 15: "WebGPU"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, Unpack, overload
+from typing import ClassVar, Literal, Unpack, overload
 
 from poolcli.arguments import IndexType, PerAxis
 from poolcli.ops.api import (
@@ -16,11 +16,10 @@ from poolcli.ops.api import (
     pool_with,
     values_or_pair,
 )
+from poolcli.ops.array_interop import Given
 from poolcli.ops.avg import avg_pool
 from poolcli.plan.attributes import MAXIMUM, PickingAttributes, PickingBinAttributes, Reducer
-
-if TYPE_CHECKING:
-    from poolcli.ops.array_interop import Array, Given
+from poolcli.system.lazy_imports import Array
 
 MINIMUM = Reducer("min", "minimum", "element", better=operator.lt, nothing=1)
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar, Unpack
+from typing import ClassVar, Unpack
 
 from poolcli.arguments import PerAxis, number_from, read, word_of
 from poolcli.dialects import DIALECTS, Dialect
 from poolcli.ops.api import Single, SlidingOptions, operator_function, pool_with
+from poolcli.ops.array_interop import Given
 from poolcli.ops.avg import avg_pool
 from poolcli.plan.attributes import Reducer, SlidingAttributes
-
-if TYPE_CHECKING:
-    from poolcli.ops.array_interop import Array, Given
+from poolcli.system.lazy_imports import Array
 
 NORM = Reducer("lp", "Lp norm", "float", power=2, adds=True)
 SUM = Reducer("sum", "sum", "total", adds=True)

@@ -33,12 +33,11 @@ from poolcli.ops import OPERATORS
 from poolcli.ops.array_interop import as_array
 from poolcli.plan import Plan
 from poolcli.plan.attributes import Attributes, BinAttributes, Reducer, SlidingAttributes, expand_pads
-from poolcli.system.lazy_imports import Lazy
+from poolcli.system.lazy_imports import Array, Lazy
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from poolcli.ops.array_interop import Array
 
 np: Any = Lazy("numpy")
 

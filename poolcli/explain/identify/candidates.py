@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from poolcli.engine import run, run_region
 from poolcli.errors import RequestError
@@ -18,10 +18,7 @@ from poolcli.message_fields import field
 from poolcli.plan import Plan, make_plan, plan_or_none
 from poolcli.plan.attributes import Attributes
 from poolcli.plan.plan import Region
-from poolcli.system.lazy_imports import Lazy
-
-if TYPE_CHECKING:
-    from poolcli.ops.array_interop import Array
+from poolcli.system.lazy_imports import Array, Lazy
 
 np: Any = Lazy("numpy")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from poolcli.arguments import one_of
 from poolcli.dialects import DIALECTS
@@ -18,11 +18,8 @@ from poolcli.message_fields import field as shown
 from poolcli.ops import OPERATORS
 from poolcli.plan.attributes import Attributes, SlidingAttributes, is_supported
 from poolcli.suggestions import did_you_mean
-from poolcli.system.lazy_imports import Lazy
+from poolcli.system.lazy_imports import Array, Lazy
 from poolcli.windows import Sliding, ceil_div, extent, same_pads
-
-if TYPE_CHECKING:
-    from poolcli.ops.array_interop import Array
 
 np: Any = Lazy("numpy")
 

@@ -6,14 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from poolcli.explain.identify.hypotheses import Hypothesis, Rule
 from poolcli.layouts import spatial_axes
-from poolcli.system.lazy_imports import Lazy
-
-if TYPE_CHECKING:
-    from poolcli.ops.array_interop import Array
+from poolcli.system.lazy_imports import Array, Lazy
 
 np: Any = Lazy("numpy")
 
