@@ -102,6 +102,15 @@ def test_bool_has_a_maximum_and_an_average_as_a_number(engine: Engine) -> None:
     assert poolcli.avg_pool(x, 2, strides=2, dtype="int8", engine=engine).tolist() == [[[0, 0]]]
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_extreme_of_both_zeros_has_the_better_sign_and_the_first_position(engine: Engine) -> None:
+    x = np.array([[[-0.0, 0.0, -1.0]]], np.float32)
+    largest, at = poolcli.max_pool(x, 3, return_indices=True, engine=engine)
+    smallest, place = poolcli.min_pool(-x, 3, return_indices=True, engine=engine)
+    assert (str(largest.item()), at.item()) == ("0.0", 0)
+    assert (str(smallest.item()), place.item()) == ("-0.0", 0)
+
+
 @pytest.mark.parametrize("length", [ARGMAX_BLOCK, 3 * ARGMAX_BLOCK + 5])
 def test_the_place_of_a_maximum_is_found_in_lines_of_any_length(length: int) -> None:
     x = np.zeros((1, 1, length), np.uint8)
