@@ -388,6 +388,12 @@ def test_six_parts_with_what_they_read_stay_below_the_limit(unit: tuple[int, ...
     assert 48_000 // 6 // 2 < max(sizes) <= 48_000 // 6
 
 
+def test_a_part_may_be_a_single_output_where_the_limit_has_no_room_for_two() -> None:
+    plan = AvgPool(64, strides=64).plan((1, 1, 256, 256))
+    sizes = [part.nbytes for part in divide(plan, 6 * 20_000, (1, 1, 1, 1), None)]
+    assert sizes == [4 * (64 * 64 + 1)] * 16
+
+
 def test_a_limit_below_the_smallest_part_says_what_is_needed() -> None:
     plan = AvgPool((64, 4096)).plan((1, 1, 64, 4096))
     smallest = 4 * (64 * 4096 + 1)  # the whole window, and its mean
