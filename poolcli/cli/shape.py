@@ -190,8 +190,6 @@ def _views(plan: Plan, request: ShapeOptions) -> "list[RenderableType]":
 
 def _documents(plan: Plan, request: ShapeOptions) -> dict[str, Any]:
     """The parts of the JSON document beside the plan."""
-    if not _wants_more(request):
-        return {}
     from poolcli.report import as_json
 
     parts: dict[str, Any] = {"explain": asdict(plan.explain())} if request.explain else {}

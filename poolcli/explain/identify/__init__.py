@@ -149,7 +149,8 @@ class Search:
         self.is_varied = any(len({size for size, _ in each}) > 1 for each in lengths)
         # At a single size, the pads of auto_pad equal explicit ones.
         words = ("", *SAME_PADS) if self.is_varied else ("",)
-        given = [constraints.numbers(i, len(positions)) for i in range(len(positions))]
+        letters = "".join(base.layout[i] for i in positions)
+        given = [constraints.numbers(i, letters) for i in range(len(positions))]
         self.axes = [
             [Axis(hypotheses(each, numbers, word)) for each, numbers in zip(lengths, given, strict=True)]
             for word in words

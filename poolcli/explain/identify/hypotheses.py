@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import product
 from typing import Any, Literal
 
-from poolcli.arguments import one_of
+from poolcli.arguments import one_of, per_axis
 from poolcli.dialects import DIALECTS
 from poolcli.errors import RequestError
 from poolcli.explain.conversion_search import numbers_of
@@ -49,18 +49,10 @@ class Constraints:
         """Whether an operator has the fixed name and all fixed attributes."""
         return self.op in (None, record.name) and all(_has(record, name) for name in self.given)
 
-    def numbers(self, i: int, rank: int) -> dict[str, int]:
-        """The fixed numbers of axis `i` of `rank`."""
-        found: dict[str, int] = {}
-        for name in self.given.keys() & {"kernel", "strides", "pads_begin", "dilations"}:
-            value = self.given[name]
-            each = (value,) if isinstance(value, int) else tuple(value)
-            if len(each) not in (1, rank):
-                raise RequestError(
-                    f"{shown(name)} has {len(each)} numbers, but the input has {rank} spatial axes; give 1 or {rank}"
-                )
-            found[name] = each[i] if len(each) > 1 else each[0]
-        return found
+    def numbers(self, i: int, axes: str) -> dict[str, int]:
+        """The fixed numbers of axis `i` of those with these letters."""
+        names = self.given.keys() & {"kernel", "strides", "pads_begin", "dilations"}
+        return {name: per_axis(name, self.given[name], axes)[i] for name in names}
 
     def applied(self, op: Attributes) -> Attributes | None:
         """`op` with the fixed attributes; None if that is not valid."""
