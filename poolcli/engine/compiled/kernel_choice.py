@@ -46,7 +46,7 @@ class Thresholds(NamedTuple):
     row_bytes: int = 1 << 13  # of a row buffer: a task's buffers stay in the first-level cache
     block_row_bytes: int = 1 << 15  # the same for `slide_blocks`, whose buffers stay in the second-level cache
     group_bytes: int = 1 << 13  # of the rows of a task, if they are shorter than `row_bytes`
-    prefetched_group_bytes: int = 1 << 11  # the same for prefetched rows: shorter bursts of reading and computing
+    waiting_group_bytes: int = 1 << 11  # the same for short rows beyond the cache: shorter bursts of reading
     shared_rows: int = 4  # kernel_h / stride_h from which computing takes longer than reading
     block_rows: int = 8  # kernel_h / stride_h above which `slide_blocks` is faster
     fixed_outputs: int = 1 << 16  # elements of an output from which kernels are compiled for one window size
@@ -223,8 +223,8 @@ def _sum_or_max(view: CanonicalView, itemsize: int, source_itemsize: int, limits
         return Launch("slide_blocks", (w, h), tasks, work, fixed=fixed)
     if fixed is not None and is_small_plane(view, limits):
         return _small_planes(w, fixed, view, limits.group_bytes // itemsize, limits)
-    waits_for_memory = prefetched[0] > 0 and not shares_rows(view, limits)
-    bytes_of_group = limits.prefetched_group_bytes if waits_for_memory else limits.group_bytes
+    waits_for_memory = is_beyond_cache(view, source_itemsize, limits) and not shares_rows(view, limits)
+    bytes_of_group = limits.waiting_group_bytes if waits_for_memory else limits.group_bytes
     group = max(1, bytes_of_group // itemsize // length)
     tasks, work = ceil_div(view.rows, group) * pieces, 3 * length * group + sampled
     return Launch("slide", (w, group, *prefetched), tasks, work, fixed=fixed)
@@ -236,16 +236,27 @@ def _prefetched(view: CanonicalView, itemsize: int, limits: Thresholds) -> tuple
 
     They hold the rows that the windows are the first to read, and skipped ones where these are few, since one ascending
     stream is fastest (2x2 windows, stride 3: 0.4 of the time); where most rows are skipped, those of the next windows.
-    Windows that overlap prefetch those of the next ones (5x5, stride 1: 0.9 of the time), or of later ones.
+    Windows that overlap prefetch those of the next ones, or of later ones if they share most rows (5x5, stride 1: 0.9
+    of the time). Others with stride 1 read one new row each, a stream that needs no prefetching: 0.8 to 0.95 without.
     """
-    row, size, h = view.input_shape[3], prod(view.input_shape), view.axes[1].windows
-    is_short, is_cached = row * itemsize <= limits.prefetched_row_bytes, size * itemsize < limits.cached_bytes
-    if not is_short or is_cached or view.axes[0].size > 1 or h is None:
+    h = view.axes[1].windows
+    if h is None or not is_beyond_cache(view, itemsize, limits):
         return 0, 0, 0
+    is_shared = shares_rows(view, limits)
+    if h.stride == 1 and not is_shared:
+        return 0, 0, 0
+    row = view.input_shape[3]
     rows, first = (h.stride, 0) if h.stride <= 2 * h.kernel else (h.kernel, h.stride)
     if h.kernel > h.stride:
-        first = h.kernel + (limits.shared_rows * h.stride if shares_rows(view, limits) else 0)
+        first = h.kernel + (limits.shared_rows * h.stride if is_shared else 0)
     return row * rows * itemsize // CACHE_LINE, CACHE_LINE // itemsize, row * first
+
+
+def is_beyond_cache(view: CanonicalView, itemsize: int, limits: Thresholds) -> bool:
+    """Whether regular windows of one plane read short rows of an input that does not stay in the cache."""
+    row, size = view.input_shape[3] * itemsize, prod(view.input_shape) * itemsize
+    is_regular = view.axes[0].size == 1 and view.axes[1].windows is not None
+    return is_regular and row <= limits.prefetched_row_bytes and size >= limits.cached_bytes
 
 
 def shares_rows(view: CanonicalView, limits: Thresholds) -> bool:
