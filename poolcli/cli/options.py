@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields
 from dataclasses import field as dataclass_field
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
@@ -261,9 +261,7 @@ MAX_DIGITS = 20  # digits; 2**63 has 19
 _LIST = re.compile(rf"\d{{1,{MAX_DIGITS}}}(,\d{{1,{MAX_DIGITS}}})*")
 _OTHER_SEPARATORS = re.compile(r"\s*[\s;:/*+|,xX×]\s*")
 UNKNOWN_LENGTHS = ("none", "null", "batch", "dynamic", "any")
-PER_AXIS_OPTIONS = {own.name for op in OPERATORS.values() for own in fields(op) if "PerAxis" in str(own.type)} | {
-    *BOTH_ENDS
-}
+PER_AXIS_OPTIONS = {name for name, hint in Windows.__annotations__.items() if get_args(hint)[1].declared.per_axis}
 # The words that other libraries take as padding, and the option for each.
 PADDING_MODES: dict[str, str] = {
     **{str(word): field("auto_pad", word) for word in AUTO_PADS},
