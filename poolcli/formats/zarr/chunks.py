@@ -114,12 +114,12 @@ class ChunkFiles:
         self._share(read_some, region)
         return out
 
-    def write(self, region: Ranges, values: NDArray[Any], every_chunk: bool) -> None:
-        """Writes a region of whole chunks; only if `every_chunk` is true those that hold nothing but the fill value."""
+    def write(self, region: Ranges, values: NDArray[Any]) -> None:
+        """Writes a region of whole chunks, without those that hold nothing but the fill value."""
 
         def write_some(places: Sequence[Touched]) -> None:
             for numbers, inside, outside in places:
-                self._write(numbers, inside, values[outside], every_chunk)
+                self._write(numbers, inside, values[outside])
 
         self._share(write_some, region)
 
@@ -197,14 +197,10 @@ class ChunkFiles:
         chunk = np.frombuffer(data, self.dtype).reshape([self.chunks[axis] for axis in self.order])
         return chunk.transpose([self.order.index(axis) for axis in range(len(self.order))])
 
-    def _write(self, numbers: tuple[int, ...], inside: Slices, values: NDArray[Any], every_chunk: bool) -> None:
+    def _write(self, numbers: tuple[int, ...], inside: Slices, values: NDArray[Any]) -> None:
         """Writes a chunk or shard, or removes it if it may be left out."""
         name = self._name(numbers)
-        packed = (
-            self._packed(inside, values, every_chunk)
-            if self.shard is None
-            else self._packed_shard(inside, values, every_chunk)
-        )
+        packed = self._packed(inside, values) if self.shard is None else self._packed_shard(inside, values)
         if packed is None:
             with suppress(FileNotFoundError):
                 os.unlink(name)
@@ -224,11 +220,11 @@ class ChunkFiles:
                 os.unlink(part)
             raise
 
-    def _packed(self, inside: Slices, values: NDArray[Any], every_chunk: bool) -> list[Any] | None:
+    def _packed(self, inside: Slices, values: NDArray[Any]) -> list[Any] | None:
         """A chunk as it is stored, None if it may be left out; what is outside of the array is the fill value."""
         import numpy as np
 
-        if not every_chunk and _is_all_fill(values, self.fill):
+        if _is_all_fill(values, self.fill):
             return None
         chunk = np.ascontiguousarray(values, self.dtype)
         if chunk.shape != self.chunks:
@@ -236,7 +232,7 @@ class ChunkFiles:
             chunk[inside] = values
         return [self.compressor.encode(chunk) if self.compressor else chunk.data]
 
-    def _packed_shard(self, inside: Slices, values: NDArray[Any], every_chunk: bool) -> list[Any] | None:
+    def _packed_shard(self, inside: Slices, values: NDArray[Any]) -> list[Any] | None:
         """As `_packed`, for a shard: its chunks in the order of zarr-python, and behind them the index."""
         import numpy as np
         from numcodecs.checksum32 import CRC32C
@@ -246,7 +242,7 @@ class ChunkFiles:
         codes = _morton_codes(tuple(counts))
         chunks = _touched([range(part.start, part.stop) for part in inside], self.chunks)
         for inner, within, outside in sorted(chunks, key=lambda chunk: codes[chunk[0]]):
-            packed = self._packed(within, values[outside], every_chunk)
+            packed = self._packed(within, values[outside])
             if packed is not None:
                 size = memoryview(packed[0]).nbytes
                 index[inner] = end, size
@@ -281,12 +277,14 @@ def _any_file(name: str, status: os.stat_result) -> bool:
 
 
 def _is_all_fill(values: NDArray[Any], fill: Any) -> bool:
-    """Whether all elements are the fill value; none is a negative zero."""
+    """Whether all elements are the fill value, of whose two zeros one is not the other."""
     import numpy as np
 
     if values.dtype.kind == "f" and np.isnan(fill):
-        return bool(np.isnan(values).all())
-    return not (fill == 0 and np.signbit(fill)) and bool((values == fill).all())
+        return bool(np.isnan(values.flat[0]) and np.isnan(values).all())
+    if values.flat[0] != fill or not (values == fill).all():  # of most chunks the first element differs
+        return False
+    return bool(values.dtype.kind != "f" or (np.signbit(values) == np.signbit(fill)).all())
 
 
 def chunk_files(array: Any, memory: int) -> ChunkFiles | None:

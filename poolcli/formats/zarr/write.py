@@ -91,12 +91,12 @@ class Writer:
             if span.start % length or (span.stop % length and span.stop != n):
                 raise ValueError(f"a region {span.start}:{span.stop} of {n} would cut shards of {length}")
         with zarr_errors(self.path), tasks_joined():
-            every_chunk = not self._may_skip_chunks(array)
             if self.chunks is not None:
-                self.chunks.write(region, array, every_chunk)
+                self.chunks.write(region, array)
                 return
-            new = self.new_array
-            target = array_over(self.target.store, new.key, new.documents, every_chunk) if every_chunk else self.target
+            target, new = self.target, self.new_array
+            if _has_negative_zeros(array):  # which older versions of zarr take for the fill value 0
+                target = array_over(target.store, new.key, new.documents, every_chunk=True)
             for part in batches(region, unit):
                 target[slices(part)] = array[slices(part, region)]
 
@@ -104,20 +104,11 @@ class Writer:
         """A region that was written."""
         return read_region(self.path, self.target, region, self.chunks)
 
-    def _may_skip_chunks(self, array: NDArray[Any]) -> bool:
-        """Whether a chunk may hold nothing but the fill value, by the first element of each: zarr compares all of them.
 
-        A chunk of negative zeros equals the fill value 0, but must be stored.
-        """
-        import numpy as np
+def _has_negative_zeros(array: NDArray[Any]) -> bool:
+    import numpy as np
 
-        first = array[tuple(slice(None, None, length) for length in self.new_array.grid.chunks)]
-        fill = self.target.fill_value
-        if array.dtype.kind == "f" and fill is not None and np.isnan(fill):
-            return bool(np.isnan(first).any())
-        if not (first == (fill or 0)).any():
-            return False
-        return array.dtype.kind != "f" or not bool((np.signbit(array) & (array == 0)).any())
+    return array.dtype.kind == "f" and bool((np.signbit(array) & (array == 0)).any())
 
 
 def writer_of(path: str, store: Any, new_array: NewArray) -> Writer:
