@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from poolcli.errors import FileError, RequestError
 from poolcli.pooling.tiles import Clock
@@ -72,20 +71,6 @@ def test_a_module_that_is_lazy_is_imported_by_the_first_use(monkeypatch: pytest.
 
 
 @pytest.mark.slow
-def test_pillow_loads_the_plugins_that_are_used_and_not_all_of_its_forty(tmp_path: Path) -> None:
-    names = ["x.tif", "x.webp", "x.qoi", "x.jp2"]
-    for name in names:
-        Image.new("RGB", (4, 4)).save(tmp_path / name)
-    script = (
-        "import sys; from poolcli.formats import Source, read, write\n"
-        f"for name in {names}: found = read(Source(name))\n"
-        "write('y.tif', found.array, 'HWC')\n"
-        "print(sorted(name[4:-11] for name in sys.modules if name[:4] == 'PIL.' and name.endswith('ImagePlugin')))"
-    )
-    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout == "['Bmp', 'Gif', 'Jpeg', 'Jpeg2K', 'Png', 'Ppm', 'Qoi', 'Tiff', 'WebP']\n"
-
-
 def test_pooling_a_small_array_loads_nothing_that_it_does_not_use(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.ones((1, 1, 4, 4), np.float32))
     script = (

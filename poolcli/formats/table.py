@@ -64,7 +64,6 @@ class Format:
     nodata : where its files declare nodata values: `attributes` or `tags`
     written_as : for a format that is only read, the extension of outputs in a folder run
     preloads : modules, if installed, that are imported before workers are forked
-    plugin : the one of them that is Pillow's plugin
     """
 
     name: str
@@ -91,7 +90,6 @@ class Format:
     nodata: str = ""
     written_as: str = ""
     preloads: tuple[str, ...] = ()
-    plugin: str = ""
 
     @property
     def is_folder(self) -> bool:
@@ -131,17 +129,13 @@ class Functions(Protocol):
 
 
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst", ".lz4")
-# Pillow, and the plugins that it imports itself when it opens its first image.
-PILLOW = ("PIL.Image", *(f"PIL.{name}ImagePlugin" for name in ("Bmp", "Gif", "Jpeg", "Ppm", "Png")))
 
 
-def _image(name: str, plugin: str, suffixes: tuple[str, ...], *magic: bytes, **more: Any) -> Format:
-    """The row of an image format, which Pillow reads with `plugin`."""
-    plugin = plugin and f"PIL.{plugin}ImagePlugin"
-    preloads = (*PILLOW, *((plugin,) if plugin else ()), *more.pop("preloads", ()))
+def _image(name: str, suffixes: tuple[str, ...], *magic: bytes, **more: Any) -> Format:
+    """The row of an image format."""
+    preloads = ("PIL.Image", *more.pop("preloads", ()))
     more |= {} if more.get("writes", True) else {"written_as": ".png"}
-    module = "poolcli.formats.image.files"
-    return Format(name, suffixes, module, magic, is_image=True, plugin=plugin, preloads=preloads, **more)
+    return Format(name, suffixes, "poolcli.formats.image.files", magic, is_image=True, preloads=preloads, **more)
 
 
 # HDF5 outputs of up to 2**25 elements are built in memory, because HDF5 crashes when the disk is full.
@@ -177,29 +171,29 @@ FORMATS: dict[str, Format] = {
             "safetensors", (".safetensors",), "poolcli.formats.safetensors", (b'\0\0\0{"',), 5,
             is_container=True, streams=True, unsupported_dtypes=(), naming=Naming(reserved=("__metadata__",)),
         ),
-        _image("png", "Png", (".png", ".apng"), b"\x89PNG\r\n\x1a\n", preloads=("imagecodecs", "imagecodecs._png")),
-        _image("jpeg", "Jpeg", (".jpg", ".jpeg", ".jpe", ".jfif", ".mpo"), b"\xff\xd8\xff",
+        _image("png", (".png", ".apng"), b"\x89PNG\r\n\x1a\n", preloads=("imagecodecs", "imagecodecs._png")),
+        _image("jpeg", (".jpg", ".jpeg", ".jpe", ".jfif", ".mpo"), b"\xff\xd8\xff",
             preloads=("PIL.features", "imagecodecs", "imagecodecs._jpeg8")),
         _image(
-            "tiff", "Tiff", (".tif", ".tiff"), b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+",
+            "tiff", (".tif", ".tiff"), b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+",
             preloads=("imagecodecs", "imagecodecs._deflate", "imagecodecs._imcd", "tifffile"), nodata="tags",
             mixed_pages=True,
         ),
-        _image("bmp", "Bmp", (".bmp",), b"BM"),
-        _image("webp", "WebP", (".webp",), b"RIFF"),
-        _image("ppm", "Ppm", (".ppm", ".pgm", ".pbm", ".pnm"), *(b"P%d" % i for i in range(1, 8))),
-        _image("gif", "Gif", (".gif",), b"GIF8"),
-        _image("jpeg2000", "Jpeg2K", (".jp2", ".j2k"), b"\0\0\0\x0cjP  ", b"\xff\x4f\xff\x51", writes=False),
+        _image("bmp", (".bmp",), b"BM"),
+        _image("webp", (".webp",), b"RIFF"),
+        _image("ppm", (".ppm", ".pgm", ".pbm", ".pnm"), *(b"P%d" % i for i in range(1, 8))),
+        _image("gif", (".gif",), b"GIF8"),
+        _image("jpeg2000", (".jp2", ".j2k"), b"\0\0\0\x0cjP  ", b"\xff\x4f\xff\x51", writes=False),
         # The `ftyp` box (ISO/IEC 14496-12) after its length, with the brand of the image.
-        _image("avif", "Avif", (".avif", ".avifs"), b"ftypavif", b"ftypavis", magic_at=4, writes=False),
+        _image("avif", (".avif", ".avifs"), b"ftypavif", b"ftypavis", magic_at=4, writes=False),
         _image(
-            "heif", "", (".heic", ".heif", ".hif"), b"ftypheic", b"ftypheix", b"ftypheim", b"ftypheis", b"ftyphevc",
+            "heif", (".heic", ".heif", ".hif"), b"ftypheic", b"ftypheix", b"ftypheim", b"ftypheis", b"ftyphevc",
             b"ftypmif1", b"ftypmsf1", magic_at=4, writes=False,
         ),
-        _image("qoi", "Qoi", (".qoi",), b"qoif", writes=False),
-        _image("sgi", "Sgi", (".sgi",), b"\x01\xda", writes=False),
-        _image("dds", "Dds", (".dds",), b"DDS ", writes=False),
-        _image("tga", "Tga", (".tga",), writes=False),
+        _image("qoi", (".qoi",), b"qoif", writes=False),
+        _image("sgi", (".sgi",), b"\x01\xda", writes=False),
+        _image("dds", (".dds",), b"DDS ", writes=False),
+        _image("tga", (".tga",), writes=False),
     )
 }  # fmt: skip
 

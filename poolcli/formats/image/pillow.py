@@ -9,8 +9,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from importlib import import_module
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import FileError, PoolError, error_text, is_for_users
@@ -35,7 +34,7 @@ from poolcli.formats.image.pages import (
     upright_size,
 )
 from poolcli.formats.recognise import MAGIC_LENGTH
-from poolcli.formats.table import FORMATS, Format
+from poolcli.formats.table import FORMATS
 from poolcli.system.lazy_imports import Array, Lazy, need
 from poolcli.system.lazy_imports import numpy as np
 
@@ -392,14 +391,5 @@ def pillow_names() -> tuple[str, ...]:
 
 def formats_by_likelihood(start: bytes) -> tuple[str, ...]:
     """The formats in the order in which Pillow tries them, the one that the first bytes tell first."""
-    likely = [row for row in FORMATS.values() if row.plugin and row.has_magic(start)]
-    for row in likely:
-        load_plugin(row)
-    first = tuple(row.name.upper() for row in likely)
-    return (*first, *(name for name in pillow_names() if name not in (*first, HEIF)))
-
-
-def load_plugin(row: Format) -> None:
-    """Loads the plugin of a format: otherwise Pillow loads all of its forty, in 50 ms."""
-    with suppress(ImportError):
-        import_module(row.plugin)
+    likely = tuple(row.name.upper() for row in FORMATS.values() if row.is_image and row.has_magic(start))
+    return (*likely, *(name for name in pillow_names() if name not in (*likely, HEIF)))

@@ -15,10 +15,10 @@ from poolcli.formats.image import stacks, tiff_write
 from poolcli.formats.image.codecs import LEVEL, encode_png, with_gif_profiles
 from poolcli.formats.image.metadata import LABELS
 from poolcli.formats.image.modes import BANDS, BEYOND_PILLOW, OME_DTYPES, mode_of, stored_layout, with_flipped_signs
-from poolcli.formats.image.pillow import load_plugin, pillow_errors
+from poolcli.formats.image.pillow import pillow_errors
 from poolcli.formats.image.tiff_tags import DESCRIPTION, as_jpeg_marker
 from poolcli.formats.records import Axis, NamedArray, Spec, WriteOptions
-from poolcli.formats.table import FORMATS, output_format
+from poolcli.formats.table import output_format
 from poolcli.layouts import convert_layout, converted_shape
 from poolcli.system.lazy_imports import Array, Lazy, installed
 from poolcli.system.lazy_imports import numpy as np
@@ -224,7 +224,6 @@ def encode(name: str, mode: str, pages: Array, options: Mapping[str, Any]) -> by
         else pil.fromarray(page)
         for page in pages
     ]
-    load_plugin(FORMATS[name])
     return _save(pictures, name, options)
 
 
