@@ -172,14 +172,6 @@ def _check_size(plan: Plan) -> None:
 _last: deque[Plan] = deque(maxlen=1)
 
 
-def warm_up() -> None:
-    """Load what all kernels need: the kernel cache."""
-    with suppress(Exception):  # an error will occur again in the computation
-        from poolcli.engine.compiled import kernel_cache
-
-        kernel_cache.opened()
-
-
 @contextmanager
 def prefetched_kernel(plan: Plan, indices: bool, engine: str) -> Iterator[None]:
     """Load the kernel of a plan in a thread while the block runs, unless numpy computes it.

@@ -17,7 +17,6 @@ from multiprocessing.connection import Connection, wait
 from types import TracebackType
 from typing import Any, Self
 
-from poolcli.engine import warm_up
 from poolcli.errors import FileError
 from poolcli.formats.atomic import remove_temporary
 from poolcli.formats.table import FORMATS, format_by_suffix
@@ -30,8 +29,6 @@ from poolcli.system.subprocesses import Ending, context, ending, start, token_of
 
 TRIES = 2
 MAX_UNREACHED = 10  # workers in a row that die before they get a task
-# Loaded before workers are forked: a worker that loaded the engine itself took 0.1 s longer for its first image.
-ENGINE = ("poolcli.engine.call", "poolcli.engine.compiled.pool")
 CLEANUP_SECONDS = 2.0  # before a worker that is terminated is killed
 
 
@@ -194,11 +191,9 @@ def _load_before_fork(job: Job) -> None:
     if row is None or row.fragile:  # libraries that may crash are loaded by workers only
         return
     with gc_disabled():
-        for module in (row.module, *row.preloads, *(ENGINE if row.preloads else ())):
+        for module in (row.module, *row.preloads):
             with suppress(ImportError):
                 import_module(module)
-        if row.preloads:
-            warm_up()
 
 
 def _remove_partial_outputs(job: Job, owner: str) -> None:
