@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
 
 from poolcli.engine import run
 from poolcli.errors import RequestError
@@ -26,11 +25,7 @@ from poolcli.models.layer import (
 )
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes, DividingAttributes, SlidingAttributes
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
+from poolcli.system.lazy_imports import Array
 
 FLOAT_TOLERANCE = 1e-5  # relative and absolute; integers and maxima must be equal
 

@@ -15,7 +15,7 @@ from hashlib import sha256
 from itertools import islice
 from math import gcd, lcm
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from poolcli import __version__
 from poolcli.dtypes import lookup
@@ -36,13 +36,9 @@ from poolcli.plan import Plan
 from poolcli.pooling import tiles
 from poolcli.pooling.outcome import Settings, failure
 from poolcli.pooling.pyramid_plan import Pyramid, Request, plan_pyramid
+from poolcli.system.lazy_imports import Array
 from poolcli.system.signals import check_stopped
 from poolcli.windows import Ranges
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
 
 
 def plan_with_labels(

@@ -14,9 +14,9 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from poolcli.message_fields import escaped, for_cli
+from poolcli.system.lazy_imports import numpy as np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from poolcli.explain.preview import Preview
@@ -137,8 +137,6 @@ def preview_view(preview: Preview, width: int, lines: int, colour: bool, blocks:
 
 
 def _text(pixels: NDArray[np.uint8], colour: bool, blocks: bool) -> list[Text]:
-    import numpy as np
-
     if len(pixels) % 2:
         pixels = np.concatenate([pixels, pixels[-1:]])
     pairs = zip(pixels[0::2].tolist(), pixels[1::2].tolist(), strict=True)

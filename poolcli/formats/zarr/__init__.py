@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError
@@ -43,12 +43,8 @@ from poolcli.formats.zarr.plates import check_single_image
 from poolcli.formats.zarr.stores import open_store, stored_bytes
 from poolcli.formats.zarr.write import open_writer, open_writers, write
 from poolcli.layouts import layout_of_dimensions
-from poolcli.windows import ceil_div
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from poolcli.windows import Ranges
+from poolcli.system.lazy_imports import Array
+from poolcli.windows import Ranges, ceil_div
 
 __all__ = ["open_array", "open_container", "open_writer", "open_writers", "write"]
 
@@ -216,5 +212,5 @@ class _ArrayReader:
             more = image_extras(self.root, self.header.key) if self.as_pyramid else {}
             return replace(found, ome={**found.ome, **more})
 
-    def read(self, region: Ranges) -> NDArray[Any]:
+    def read(self, region: Ranges) -> Array:
         return read_region(self.where, self.array, region, self.chunk_files)

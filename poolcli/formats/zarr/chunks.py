@@ -13,17 +13,13 @@ from functools import lru_cache
 from itertools import product
 from math import prod
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from poolcli.formats.checks import UNPACKED_SIZES, byte_count
-from poolcli.system.lazy_imports import Lazy
+from poolcli.system.lazy_imports import Array, Lazy
+from poolcli.system.lazy_imports import numpy as np
 from poolcli.system.limits import allowed_threads
-from poolcli.windows import ceil_div
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from poolcli.windows import Ranges
+from poolcli.windows import Ranges, ceil_div
 
 numcodecs: Any = Lazy("numcodecs")
 zarr: Any = Lazy("zarr")
@@ -54,16 +50,14 @@ class Memory:
     """
 
     def __init__(self) -> None:
-        self._blocks: list[tuple[memoryview, weakref.ref[NDArray[Any]]]] = []
+        self._blocks: list[tuple[memoryview, weakref.ref[Array]]] = []
         self._lock = Lock()
 
     def __reduce__(self) -> Any:
         return Memory, ()
 
-    def array(self, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+    def array(self, shape: tuple[int, ...], dtype: Any) -> Array:
         """An array without values; views of it keep its memory from being used again."""
-        import numpy as np
-
         size = byte_count(shape, dtype.itemsize)
         if size < LEAST_REUSED:
             return np.empty(shape, dtype)
@@ -74,7 +68,7 @@ class Memory:
                 self._blocks.remove(best)
             fits = best is not None and best[0].nbytes >= size
             memory = best[0] if best and fits else np.empty(2 ** (size - 1).bit_length(), np.uint8).data
-            found: NDArray[Any] = np.frombuffer(memory, dtype, prod(shape))
+            found: Array = np.frombuffer(memory, dtype, prod(shape))
             self._blocks.append((memory, weakref.ref(found)))
         return found.reshape(shape)
 
@@ -99,10 +93,8 @@ class ChunkFiles:
     regions: Memory = field(default_factory=Memory, compare=False)
     rooms: Memory = field(default_factory=Memory, compare=False)
 
-    def read(self, region: Ranges) -> NDArray[Any]:
+    def read(self, region: Ranges) -> Array:
         """A region of the array."""
-        import numpy as np
-
         out = self.regions.array(tuple(map(len, region)), self.dtype.newbyteorder("="))
         size = byte_count(self.chunks, self.dtype.itemsize)
 
@@ -114,7 +106,7 @@ class ChunkFiles:
         self._share(read_some, region)
         return out
 
-    def write(self, region: Ranges, values: NDArray[Any]) -> None:
+    def write(self, region: Ranges, values: Array) -> None:
         """Writes a region of whole chunks, without those that hold nothing but the fill value."""
 
         def write_some(places: Sequence[Touched]) -> None:
@@ -138,7 +130,7 @@ class ChunkFiles:
     def _name(self, numbers: tuple[int, ...]) -> str:
         return f"{self.folder}/{self.metadata.encode_chunk_key(numbers)}"
 
-    def _read(self, numbers: tuple[int, ...], inside: Slices, out: NDArray[Any], room: NDArray[Any]) -> None:
+    def _read(self, numbers: tuple[int, ...], inside: Slices, out: Array, room: Array) -> None:
         """Reads a part of a chunk or shard into `out`; `room` is for a chunk."""
         name = self._name(numbers)
         try:
@@ -165,9 +157,8 @@ class ChunkFiles:
         finally:
             os.close(file)
 
-    def _index(self, file: int, size: int) -> NDArray[Any]:
+    def _index(self, file: int, size: int) -> Array:
         """The places of the chunks of a shard, at its end."""
-        import numpy as np
         from numcodecs.checksum32 import CRC32C
 
         counts = [length // n for length, n in zip(self.shard or (), self.chunks, strict=True)]
@@ -175,10 +166,8 @@ class ChunkFiles:
         found = CRC32C(location="end").decode(os.pread(file, min(length, size), max(0, size - length)))
         return np.frombuffer(found, "<u8").reshape(*counts, 2)
 
-    def _decoded(self, file: int, start: int, size: int, room: NDArray[Any]) -> NDArray[Any]:
+    def _decoded(self, file: int, start: int, size: int, room: Array) -> Array:
         """The elements of a chunk in a file, unpacked into `room` if their size is known in advance."""
-        import numpy as np
-
         if self.compressor is None:
             found = os.preadv(file, [room.data], start) if size == len(room) else 0
             data: Any = room
@@ -197,7 +186,7 @@ class ChunkFiles:
         chunk = np.frombuffer(data, self.dtype).reshape([self.chunks[axis] for axis in self.order])
         return chunk.transpose([self.order.index(axis) for axis in range(len(self.order))])
 
-    def _write(self, numbers: tuple[int, ...], inside: Slices, values: NDArray[Any]) -> None:
+    def _write(self, numbers: tuple[int, ...], inside: Slices, values: Array) -> None:
         """Writes a chunk or shard, or removes it if it may be left out."""
         name = self._name(numbers)
         packed = self._packed(inside, values) if self.shard is None else self._packed_shard(inside, values)
@@ -220,10 +209,8 @@ class ChunkFiles:
                 os.unlink(part)
             raise
 
-    def _packed(self, inside: Slices, values: NDArray[Any]) -> list[Any] | None:
+    def _packed(self, inside: Slices, values: Array) -> list[Any] | None:
         """A chunk as it is stored, None if it may be left out; what is outside of the array is the fill value."""
-        import numpy as np
-
         if _is_all_fill(values, self.fill):
             return None
         chunk = np.ascontiguousarray(values, self.dtype)
@@ -232,9 +219,8 @@ class ChunkFiles:
             chunk[inside] = values
         return [self.compressor.encode(chunk) if self.compressor else chunk.data]
 
-    def _packed_shard(self, inside: Slices, values: NDArray[Any]) -> list[Any] | None:
+    def _packed_shard(self, inside: Slices, values: Array) -> list[Any] | None:
         """As `_packed`, for a shard: its chunks in the order of zarr-python, and behind them the index."""
-        import numpy as np
         from numcodecs.checksum32 import CRC32C
 
         counts = [length // n for length, n in zip(self.shard or (), self.chunks, strict=True)]
@@ -251,7 +237,7 @@ class ChunkFiles:
 
 
 @lru_cache(maxsize=16)
-def _morton_codes(counts: tuple[int, ...]) -> NDArray[Any]:
+def _morton_codes(counts: tuple[int, ...]) -> Array:
     """The Morton codes of the chunks of a shard: the bits of their indices, interleaved, the first axis lowest.
 
     An axis has as many bits as its last index.
@@ -259,8 +245,6 @@ def _morton_codes(counts: tuple[int, ...]) -> NDArray[Any]:
     >>> _morton_codes((2, 4)).tolist()
     [[0, 2, 4, 6], [1, 3, 5, 7]]
     """
-    import numpy as np
-
     codes, place = np.zeros(counts, np.int64), 0
     lengths = [(count - 1).bit_length() for count in counts]
     for bit in range(max(lengths, default=0)):
@@ -276,10 +260,8 @@ def _any_file(name: str, status: os.stat_result) -> bool:
     return True
 
 
-def _is_all_fill(values: NDArray[Any], fill: Any) -> bool:
+def _is_all_fill(values: Array, fill: Any) -> bool:
     """Whether all elements are the fill value, of whose two zeros one is not the other."""
-    import numpy as np
-
     if values.dtype.kind == "f" and np.isnan(fill):
         return bool(np.isnan(values.flat[0]) and np.isnan(values).all())
     if values.flat[0] != fill or not (values == fill).all():  # of most chunks the first element differs

@@ -15,6 +15,7 @@ from poolcli.formats.names import relative_path
 from poolcli.formats.records import Dimension, Scale
 from poolcli.formats.zarr.library import ZARR_ERRORS, is_group, limit_chunk_size, zarr_errors
 from poolcli.formats.zarr.ome import attributes_of, dimension_names
+from poolcli.system.lazy_imports import numpy as np
 
 STRING_CODEC = "vlen-utf8"  # the codec of texts
 
@@ -85,8 +86,6 @@ def _as_variable(root: Any, place: str, node: Any, axes: Sequence[str | None]) -
         return None
 
     def read() -> Any:
-        import numpy as np
-
         with zarr_errors(place):
             limit_chunk_size(place, node)
             found = np.asarray(node[...])

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, prod
 from posixpath import basename, dirname, join
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from poolcli.dtypes import DTYPES, can_hold
 from poolcli.errors import RequestError
@@ -21,10 +21,9 @@ from poolcli.formats.zarr.coordinates import STRING_CODEC
 from poolcli.formats.zarr.ome import DIMENSIONS, default_names, encode_nodata, json_attributes
 from poolcli.layouts import spatial_axes
 from poolcli.message_fields import field
+from poolcli.system.lazy_imports import Array
+from poolcli.system.lazy_imports import numpy as np
 from poolcli.windows import ceil_div
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 LOSSLESS = (
     "adler32", "blosc", "bz2", "crc32", "crc32c", "fletcher32", "gzip", "jenkins_lookup3", "lz4", "lzma", "pcodec",
@@ -103,8 +102,6 @@ def _codec_3(compressor: Mapping[str, Any]) -> dict[str, Any]:
 
 def fill_value(kept: Mapping[str, Any], dtype: str) -> tuple[Any, bool]:
     """The fill value as JSON, 0 if the type cannot hold that of the input; and whether it is that of the input."""
-    import numpy as np
-
     kind = DTYPES[dtype]
     if not kept or kept["dtype"] == dtype:
         return kept.get("fill_value", False if kind.kind == "bool" else 0), True
@@ -145,7 +142,7 @@ class NewArray:
     key: str
     documents: Documents
     grid: Grid
-    scales: Mapping[str, NDArray[Any]]
+    scales: Mapping[str, Array]
     notes: tuple[str, ...]
     consolidates: bool  # whether the root of the store has the metadata of everything in it
 
@@ -158,13 +155,11 @@ def new_arrays(path: str, specs: Sequence[Spec], options: WriteOptions) -> list[
 
 
 def _new_array(
-    path: str, key: str, spec: Spec, options: WriteOptions, above: Documents, taken: dict[str, NDArray[Any]]
+    path: str, key: str, spec: Spec, options: WriteOptions, above: Documents, taken: dict[str, Array]
 ) -> NewArray:
     """A new array, stored like its input as far as possible; it shares the groups `above` earlier ones, and coordinates
     that are `taken`.
     """
-    import numpy as np
-
     kept, lost = spec.metadata.zarr_storage, list[str]()
     if options.shards and kept.get("version") == 2:
         kept = {}  # v2 has no shards
@@ -264,8 +259,6 @@ def _array_2(
     key: str, spec: Spec, grid: Grid, kept: Mapping[str, Any], fill: Any, names: Names, about: Mapping[str, Any],
     without: list[str],
 ) -> Documents:  # fmt: skip
-    import numpy as np
-
     attributes = dict(about)
     if all(names) and (names or not spec.shape):
         attributes[DIMENSIONS] = list(names)
@@ -327,7 +320,7 @@ def _coordinates(spec: Spec, labels: Names) -> Iterator[tuple[str, Scale, Names]
 
 
 def _scale(
-    place: str, values: NDArray[Any], attributes: Mapping[str, Any], names: Names, version: int, lost: list[str]
+    place: str, values: Array, attributes: Mapping[str, Any], names: Names, version: int, lost: list[str]
 ) -> Documents:
     """The documents of an array of coordinates, in one chunk."""
     is_text = values.dtype == object

@@ -19,13 +19,11 @@ from poolcli.formats.checks import (
 from poolcli.formats.files import filesystem, is_url
 from poolcli.formats.records import slices
 from poolcli.formats.resumable import batches, read_in_batches
-from poolcli.system.lazy_imports import Lazy
+from poolcli.system.lazy_imports import Array, Lazy
+from poolcli.windows import Ranges
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from poolcli.formats.zarr.chunks import ChunkFiles
-    from poolcli.windows import Ranges
 
 zarr: Any = Lazy("zarr")
 asyncio: Any = Lazy("asyncio")
@@ -237,7 +235,7 @@ def _refuse_larger(where: str, measure: Callable[[bytes, int], int], data: bytes
         raise FileError(f"{where}: has a chunk of {human_bytes(size)} that unpacks to more")
 
 
-def read_region(where: str, array: Any, region: Ranges, chunks: ChunkFiles | None) -> NDArray[Any]:
+def read_region(where: str, array: Any, region: Ranges, chunks: ChunkFiles | None) -> Array:
     """A region of zarr's array, by way of its `chunks` if they are plain; zarr tells what is wrong with them."""
     if chunks is not None:
         with suppress(Exception):  # those of codecs have no common base class
@@ -246,11 +244,11 @@ def read_region(where: str, array: Any, region: Ranges, chunks: ChunkFiles | Non
         return read_in_batches(region, array.chunks, array.dtype, lambda part: _read_part(where, array, part))
 
 
-def _read_part(where: str, array: Any, part: Ranges) -> NDArray[Any]:
+def _read_part(where: str, array: Any, part: Ranges) -> Array:
     """The elements of a region; an error names the chunk or shard that it comes from."""
     try:
         with tasks_joined(Exception):
-            found: NDArray[Any] = array[slices(part)]
+            found: Array = array[slices(part)]
             return found
     except (PoolError, MemoryError):
         raise

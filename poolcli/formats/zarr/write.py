@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from posixpath import join
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from poolcli.dtypes import DTYPES
 from poolcli.formats.atomic import atomic_folder
@@ -28,12 +28,10 @@ from poolcli.formats.zarr.library import (
 )
 from poolcli.formats.zarr.remote import remote_store, shared_store
 from poolcli.formats.zarr.stores import open_store
+from poolcli.system.lazy_imports import Array
+from poolcli.system.lazy_imports import numpy as np
 from poolcli.system.signals import check_stopped
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from poolcli.windows import Ranges
+from poolcli.windows import Ranges
 
 ENCODING_MEMORY = 2**28  # bytes of the shards that are encoded at the same time
 
@@ -84,7 +82,7 @@ class Writer:
     target: Any  # the array of zarr, which omits chunks that hold nothing but the fill value
     chunks: ChunkFiles | None  # if zarr is not needed to read them
 
-    def __call__(self, region: Ranges, array: NDArray[Any]) -> None:
+    def __call__(self, region: Ranges, array: Array) -> None:
         """Writes a region. Raises a ValueError if it cuts a shard, which another process may be writing."""
         unit = self.new_array.grid.unit
         for span, n, length in zip(region, self.target.shape, unit, strict=True):
@@ -100,14 +98,12 @@ class Writer:
             for part in batches(region, unit):
                 target[slices(part)] = array[slices(part, region)]
 
-    def read(self, region: Ranges) -> NDArray[Any]:
+    def read(self, region: Ranges) -> Array:
         """A region that was written."""
         return read_region(self.path, self.target, region, self.chunks)
 
 
-def _has_negative_zeros(array: NDArray[Any]) -> bool:
-    import numpy as np
-
+def _has_negative_zeros(array: Array) -> bool:
     return array.dtype.kind == "f" and bool((np.signbit(array) & (array == 0)).any())
 
 
@@ -138,11 +134,11 @@ class ZarrWriter:
     def holds(self, region: Ranges) -> bool:
         return self.progress.holds(self._numbered(region))
 
-    def read(self, region: Ranges) -> NDArray[Any]:
+    def read(self, region: Ranges) -> Array:
         """A region that was written."""
         return self.writer.read(region)
 
-    def __call__(self, region: Ranges, array: NDArray[Any]) -> None:
+    def __call__(self, region: Ranges, array: Array) -> None:
         self.writer(region, array)
         self.progress.add(self._numbered(region))
 
