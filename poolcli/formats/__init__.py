@@ -11,7 +11,6 @@ from math import prod
 from poolcli.dtypes import DTYPES
 from poolcli.errors import RequestError
 from poolcli.formats.checks import byte_count, check_memory, memory_limit_of, tensor_layout
-from poolcli.formats.image.modes import stored_layout
 from poolcli.formats.npy import open_raw
 from poolcli.formats.recognise import (
     folder_format,
@@ -146,6 +145,8 @@ def check_output(path: str, shape: Sequence[int], dtype: str, layout: str, mode:
     """The layout in which the output at `path` stores the array; refuses shapes and dtypes that the format lacks."""
     row = output_format(path)
     if row.is_image:
+        from poolcli.formats.image.modes import stored_layout
+
         return stored_layout(row.name, shape, dtype, layout, mode)
     if dtype in row.unsupported_dtypes:
         raise RequestError(f"{row.name} files have no {dtype}; use {field('dtype', 'float32')}")

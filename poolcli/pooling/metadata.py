@@ -13,8 +13,6 @@ from dataclasses import replace
 from math import isfinite, nan
 from typing import TYPE_CHECKING, Any
 
-from poolcli.coordinates import are_longitudes, means, outer_bounds
-from poolcli.formats.cf import BOUNDS_ATTRIBUTES
 from poolcli.formats.checks import RANGE_ATTRIBUTES, join_names, nodata_in
 from poolcli.formats.records import Dimension, Metadata, Scale
 from poolcli.layouts import convert_layout
@@ -139,6 +137,9 @@ MAX_COORDINATES = 1_000_000  # values of an axis; longer coordinates are left ou
 
 def with_coordinates_pooled(metadata: Metadata, windows: Mapping[int, AxisWindows]) -> Metadata:
     """The metadata with coordinates pooled along the axes that have windows, and notes on those that are left out."""
+    from poolcli.coordinates import are_longitudes, means, outer_bounds
+    from poolcli.formats.cf import BOUNDS_ATTRIBUTES
+
     lost, unknown_bounds = list[str](), list[str]()
     gone = {i for i, each in windows.items() if each.empty_windows or max(each.size, each.output) > MAX_COORDINATES}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from poolcli.arguments import MinCount, Missing
 from poolcli.errors import FileError, PoolError, unexpected
@@ -13,8 +14,10 @@ from poolcli.formats.atomic import is_device
 from poolcli.formats.files import exists
 from poolcli.formats.records import Raw
 from poolcli.plan import Plan
-from poolcli.pooling.colour import Colour, Limits
 from poolcli.system.signals import check_stopped
+
+if TYPE_CHECKING:
+    from poolcli.pooling.colour import Colour, Limits
 
 
 @dataclass(frozen=True)  # without slots, with which pickling takes several times as long

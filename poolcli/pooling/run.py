@@ -41,7 +41,6 @@ from poolcli.plan import Fact, Plan, make_plan
 from poolcli.plan.attributes import Attributes
 from poolcli.plan.plan import Region, whole
 from poolcli.pooling import tiles
-from poolcli.pooling.colour import RESCALED_DTYPE, check_rescale, choose_colour, pool_colours, rescaled
 from poolcli.pooling.metadata import hidden_from, scaled_metadata
 from poolcli.pooling.outcome import Job, Outcome, Settings, Stored
 from poolcli.system.lazy_imports import Array
@@ -69,6 +68,8 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
     plan = planned(missing=missing or None, nodata=_nodata_of_output(job, header, settings))
     colour = None
     if header.mode is not None or settings.linear_light:
+        from poolcli.pooling.colour import choose_colour
+
         colour = choose_colour(plan, header, settings.linear_light)
     if plan.missing and colour:
         if settings.missing:
@@ -80,6 +81,8 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
         plan = _plan_with_mask(plan, settings, job)
     dtype, mode = plan.output_dtype, header.mode
     if settings.rescale is not None:
+        from poolcli.pooling.colour import RESCALED_DTYPE, check_rescale
+
         check_rescale(plan, job.output)
         dtype, mode = RESCALED_DTYPE, None
     for target in job.targets:
@@ -285,6 +288,8 @@ def _pool_whole(
 
     if outcome.colour is None:
         return pool(whole(work.plan), x)
+    from poolcli.pooling.colour import pool_colours
+
     return pool_colours(lambda *part: pool(*part)[0], work.plan, x, outcome.colour), None
 
 
@@ -318,6 +323,8 @@ class Writer:
         header = self.outcome.header
         mode = header.mode if header else None
         if self._rescales(target):
+            from poolcli.pooling.colour import rescaled
+
             array, note = rescaled(array, self.settings.rescale or ())
             self.notes.append(note)
             mode = None
