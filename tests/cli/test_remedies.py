@@ -102,6 +102,7 @@ def unknown_options(command: str, message: str) -> set[str]:
     return set(OPTION.findall(message)) - known
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "make"), FILES.values(), ids=FILES)
 def test_every_command_answers_a_bad_file_in_one_line_with_options_of_its_own(
     cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, make: Callable[[], object]

@@ -475,7 +475,8 @@ def roads_of(source: str, other: str) -> Iterator[tuple[str, ...]]:
     yield "shape", source, "-k", "2"
 
 
-@pytest.mark.parametrize("kind", ["newlines", *map(slow, [*HOSTILE][1 :: sized(2, 1)])])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["newlines", *[*HOSTILE][1 :: sized(2, 1)]])
 def test_names_are_escaped_and_cut_wherever_they_are_printed(kind: str, cli: Cli) -> None:
     name, tried = HOSTILE[kind], set[str]()
     np.save("x.npy", X)
