@@ -139,7 +139,7 @@ def _make_room(system: Any, place: str, path: str, overwrite: bool, journal: Jou
 def _clear(system: Any, place: str, journal: Journal) -> None:
     """Removes the journal of a store and then the store, which the journal must not survive."""
     journal.remove()
-    for wait in (0, *RETRY_WAITS):
+    for wait in (0, 0, *RETRY_WAITS):  # removed at once, which is checked at once
         time.sleep(wait)
         system.invalidate_cache()
         if not system.exists(place):
