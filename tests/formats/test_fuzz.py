@@ -85,7 +85,7 @@ def look(path: str) -> list[tuple[Any, Any]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", READ)
-@settings(max_examples=sized(8, 30))
+@settings(max_examples=sized(8, 2_000))
 @given(data=st.data())
 def test_no_mutation_ends_in_anything_but_an_error_of_one_line(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: Any
