@@ -15,16 +15,13 @@ from poolcli.message_fields import field, without_hints
 from poolcli.ops import OPERATORS, MaxPool
 from poolcli.plan import make_plan
 from poolcli.plan.attributes import Attributes, BinAttributes, SlidingAttributes
-from poolcli.system.lazy_imports import Lazy
+from poolcli.system.lazy_imports import numpy as np
 from poolcli.windows import AxisWindows, Bins, Sliding
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     Ends = tuple[NDArray[np.int64], NDArray[np.int64]]
-else:
-    np = Lazy("numpy")
 
 Span = tuple[int, int] | None
 LETTERS = {"k": "kernel", "s": "strides", "p": "pads", "d": "dilations"}  # of settings, as in `max:k3,s2,p1`

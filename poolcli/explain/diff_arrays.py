@@ -10,13 +10,10 @@ from typing import TYPE_CHECKING, Any
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
 from poolcli.ops.array_interop import as_array
-from poolcli.system.lazy_imports import Lazy
+from poolcli.system.lazy_imports import numpy as np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import ArrayLike, NDArray
-else:
-    np = Lazy("numpy")
 
 CHUNK = 2**20  # elements that are compared at once
 MAP_ROWS, MAP_COLUMNS = 12, 48  # the largest map

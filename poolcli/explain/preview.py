@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Any
 from poolcli.formats import ArrayReader, ReadOptions, Source, open_array
 from poolcli.layouts import SPATIAL, named_shape
 from poolcli.pooling.outcome import Outcome
-from poolcli.system.lazy_imports import Lazy
+from poolcli.system.lazy_imports import Array, Lazy
+from poolcli.system.lazy_imports import numpy as np
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
-else:
-    np = Lazy("numpy")
 
 pil: Any = Lazy("PIL.Image")
 pil_draw: Any = Lazy("PIL.ImageDraw")
@@ -36,7 +34,7 @@ class Thumbnail:
     shown, if not all.
     """
 
-    planes: NDArray[Any]
+    planes: Array
     mode: str | None
     parts: tuple[str, ...]
 
@@ -81,7 +79,7 @@ def thumbnail(file: ArrayReader, layout: str, mode: str | None, tiles: int = MAX
     return Thumbnail(planes, mode, tuple(shown))
 
 
-def _read(file: ArrayReader, region: tuple[range, ...], rows: int) -> NDArray[Any]:
+def _read(file: ArrayReader, region: tuple[range, ...], rows: int) -> Array:
     count = len(region[rows])
     if rows < 0 or count <= SAMPLED_ROWS or np.prod([len(each) for each in region], dtype=float) <= MAX_ELEMENTS:
         return file.read(region)
@@ -108,7 +106,7 @@ def render(thumbnail: Thumbnail, width: int, height: int, value_range: tuple[flo
     return sheet
 
 
-def _coloured(planes: NDArray[Any], mode: str) -> NDArray[Any]:
+def _coloured(planes: Array, mode: str) -> Array:
     """The colours of an image as numbers from 0 to 255, rows by columns by three."""
     scale = 255 / np.iinfo(planes.dtype).max if planes.dtype.kind in "iu" else 1.0
     values = planes.astype(np.float64) * scale
@@ -122,7 +120,7 @@ def _coloured(planes: NDArray[Any], mode: str) -> NDArray[Any]:
     return np.moveaxis(colours, 0, -1)
 
 
-def _grey(plane: NDArray[Any], value_range: tuple[float, float]) -> NDArray[Any]:
+def _grey(plane: Array, value_range: tuple[float, float]) -> Array:
     low, high = value_range
     values = plane.astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -130,7 +128,7 @@ def _grey(plane: NDArray[Any], value_range: tuple[float, float]) -> NDArray[Any]
     return np.where(np.isnan(values)[..., None], np.array(NAN_COLOUR, float), grey[..., None])
 
 
-def _resized(colours: NDArray[Any], width: int, height: int) -> NDArray[np.uint8]:
+def _resized(colours: Array, width: int, height: int) -> NDArray[np.uint8]:
     """Resized to the box: each element a block of pixels, or each pixel the mean of several elements."""
     tall, wide = colours.shape[:2]
     share = min(max(width, 1) / wide, max(height, 1) / tall)

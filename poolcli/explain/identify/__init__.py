@@ -33,13 +33,11 @@ from poolcli.ops import OPERATORS
 from poolcli.ops.array_interop import as_array
 from poolcli.plan import Plan
 from poolcli.plan.attributes import Attributes, BinAttributes, Reducer, SlidingAttributes, expand_pads
-from poolcli.system.lazy_imports import Array, Lazy
+from poolcli.system.lazy_imports import Array
+from poolcli.system.lazy_imports import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
-
-
-np: Any = Lazy("numpy")
 
 MAX_VERIFIED = 60  # poolings of each rule that are taken from the samples, and of all rules that are computed whole
 MAX_NEAREST = 6  # poolings of each rule that are computed if none fits

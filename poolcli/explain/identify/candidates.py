@@ -18,9 +18,8 @@ from poolcli.message_fields import field
 from poolcli.plan import Plan, make_plan, plan_or_none
 from poolcli.plan.attributes import Attributes
 from poolcli.plan.plan import Region
-from poolcli.system.lazy_imports import Array, Lazy
-
-np: Any = Lazy("numpy")
+from poolcli.system.lazy_imports import Array
+from poolcli.system.lazy_imports import numpy as np
 
 Shape = tuple[int, ...]
 Layouts = tuple[str, str]  # of the input and of the output

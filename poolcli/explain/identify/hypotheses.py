@@ -18,10 +18,9 @@ from poolcli.message_fields import field as shown
 from poolcli.ops import OPERATORS
 from poolcli.plan.attributes import Attributes, SlidingAttributes, is_supported
 from poolcli.suggestions import did_you_mean
-from poolcli.system.lazy_imports import Array, Lazy
+from poolcli.system.lazy_imports import Array
+from poolcli.system.lazy_imports import numpy as np
 from poolcli.windows import Sliding, ceil_div, extent, same_pads
-
-np: Any = Lazy("numpy")
 
 SAME_PADS = ("same_upper", "same_lower")
 MAX_DILATION = 3  # largest dilation that is tried

@@ -10,9 +10,8 @@ from typing import Any
 
 from poolcli.explain.identify.hypotheses import Hypothesis, Rule
 from poolcli.layouts import spatial_axes
-from poolcli.system.lazy_imports import Array, Lazy
-
-np: Any = Lazy("numpy")
+from poolcli.system.lazy_imports import Array
+from poolcli.system.lazy_imports import numpy as np
 
 MAX_RANKED_PLANES = 256  # planes that are ranked by how much their outputs vary
 SAMPLED_PLANES = 4
