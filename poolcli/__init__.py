@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from poolcli.explain.solve import solve as solve
     from poolcli.layouts import convert_layout as convert_layout
     from poolcli.layouts import fit_size as fit_size
-    from poolcli.models.check import Finding as Finding
-    from poolcli.models.check import check as check
+    from poolcli.models import Finding as Finding
+    from poolcli.models import check as check
     from poolcli.ops import *  # noqa: F403  # every operator is public
     from poolcli.plan import Plan as Plan
 
@@ -36,7 +36,7 @@ _MODULES = {
     **dict.fromkeys(("FileError", "LayoutWarning", "PoolError", "RequestError"), "errors"),
     **dict.fromkeys(("Chain", "ChainLayer", "chain"), "explain.chain"),
     **dict.fromkeys(("Conversion", "convert"), "explain.convert"),
-    **dict.fromkeys(("Finding", "check"), "models.check"),
+    **dict.fromkeys(("Finding", "check"), "models"),
     **dict.fromkeys(("convert_layout", "fit_size"), "layouts"),
     "Difference": "explain.diff_arrays",
     "compare": "explain.diff_arrays:diff_arrays",

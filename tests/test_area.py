@@ -16,7 +16,7 @@ import poolcli
 from poolcli import AreaPool, AvgPool, area_pool, fit_size
 from poolcli.engine import run, run_region
 from poolcli.engine.choose import engine_notes, refusal
-from poolcli.explain.explanation import window
+from poolcli.explain import window
 from poolcli.formats import parse_source, read_header
 from poolcli.plan.plan import Region
 from tests.documents.console import typed

@@ -15,7 +15,7 @@ from poolcli import AvgPool
 from poolcli.formats import Source
 from poolcli.formats.records import Metadata, ReadOptions, Spec, WriteOptions
 from poolcli.formats.zarr.documents import new_arrays
-from poolcli.formats.zarr.stores import open_store
+from poolcli.formats.zarr.library import open_store
 from poolcli.formats.zarr.write import writer_of
 from poolcli.pooling.outcome import Job, Settings
 from poolcli.pooling.tiles import Blocks, FileOpener, RemoteBlocks, Work

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-METHODS = ("poolcli.plan.plan", "poolcli.explain.")  # methods of a plan import what explains it when they are called
+METHODS = ("poolcli.plan.plan", "poolcli.explain")  # methods of a plan import what explains it when they are called
 PACKAGE = Path(__file__).parents[1] / "poolcli"
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ome_zarr_models import open_ome_zarr
 from zarr.codecs import BloscCodec, GzipCodec
 
-from poolcli.pooling.pyramid_levels import Reduction, levels_of
+from poolcli.pooling.pyramid_plan import Reduction, levels_of
 from tests.conftest import Cli
 from tests.profiles import sized
 from tests.pyramids import X, attributes, levels, multiscale, places, pooled, stored

@@ -14,7 +14,7 @@ from poolcli.dialects import DIALECTS
 from poolcli.errors import FileError, RequestError
 from poolcli.formats.checks import memory_limit_of
 from poolcli.message_fields import field
-from poolcli.models.check import check as check_model
+from poolcli.models import check as check_model
 from poolcli.models.onnx_layers import chain_to
 from poolcli.models.run_and_convert import compare_data, convert_layer
 from poolcli.report.check import findings_document, findings_view

@@ -13,13 +13,12 @@ from poolcli.errors import RequestError
 from poolcli.formats import ReadOptions, Source, open_array, open_container, parse_source
 from poolcli.formats.files import check_url, exists, is_url
 from poolcli.formats.recognise import in_subprocess_if_fragile, recognise
-from poolcli.formats.zarr.plates import Images, list_images
+from poolcli.formats.zarr import Images, list_images
 from poolcli.message_fields import field
 from poolcli.ops import LEVELLING
 from poolcli.pooling.outcome import Settings, failure
 from poolcli.pooling.pyramid import PyramidResult, is_up_to_date, plan_all_images, plan_with_labels, write_pyramid
-from poolcli.pooling.pyramid_levels import BASES, EDGES, Reduction
-from poolcli.pooling.pyramid_plan import Pyramid, Request
+from poolcli.pooling.pyramid_plan import BASES, EDGES, Pyramid, Reduction, Request
 from poolcli.runs.executors.dask import distributor
 
 _SPACING = re.compile(r"\s*([A-Za-z]+)\s*=\s*([0-9.eE+-]+)\s*")

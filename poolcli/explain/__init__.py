@@ -1,1 +1,239 @@
-"""Why a plan is what it is: formulas with their numbers, windows, other frameworks, and the inverse questions."""
+"""Explains a plan (`Plan.explain`): the steps to each output length, some windows, and facts, as data and sentences."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import gcd, prod
+
+from poolcli.plan import AxisPlan, Plan
+from poolcli.windows import AxisWindows, Bins, Cells, Sliding, ceil_div
+
+MAX_COUNTED_BINS = 100_000  # bins of different positions; the lengths of more are not counted
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One window of one axis.
+
+    `start` and `stop` (exclusive) are input positions, which may lie in the padding; `first` and `last` the first and
+    last input element that it reads, None if there are none; `weights` those of the first element, of each between, and
+    of the last, None if all are 1.
+    """
+
+    output: int
+    start: int
+    stop: int
+    first: int | None
+    last: int | None
+    inside: int
+    divisor: int
+    weights: tuple[int, int, int] | None = None
+
+    @property
+    def weights_text(self) -> str:
+        """The weights as in `2, 5, 1` and `2, 7 x 5, 1`; empty if all are 1."""
+        if self.weights is None:
+            return ""
+        first, one, last = self.weights
+        between = [str(one)] if self.inside == 3 else [f"{self.inside - 2} x {one}"] if self.inside > 3 else []
+        return ", ".join([str(first), *between, *([str(last)] if self.inside > 1 else [])])
+
+
+@dataclass(frozen=True, slots=True)
+class AxisExplanation:
+    """One spatial axis: the steps to its output length, some windows, and numbers of unused elements and odd windows.
+
+    `overhanging` counts windows (at most the last one) that end past the input and its padding, `empty` those without
+    input. `lengths` are (length, number of bins), shortest first. `padded`: whether there is padding.
+    """
+
+    name: str
+    steps: tuple[str, ...]
+    windows: tuple[Window, ...]
+    extent: int | None
+    covered: tuple[int, int]
+    unused: int | None
+    overhanging: int
+    empty: int
+    lengths: tuple[tuple[int, int], ...]
+    equal_to: tuple[int, int] | None
+    dilation: int = 1
+    padded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The explanation of a plan; as text, one sentence a line."""
+
+    axes: tuple[AxisExplanation, ...]
+    divisor: str | None
+
+    def __str__(self) -> str:
+        lines = []
+        for axis in self.axes:
+            lines += [f"axis {axis.name}:", *(f"  {step}" for step in (*axis.steps, *facts(axis)))]
+        return "\n".join([*lines, *([f"divisor: {self.divisor}"] if self.divisor else [])])
+
+
+def explain(plan: Plan) -> Explanation:
+    """Explain every axis of a plan."""
+    return Explanation(tuple(_axis(plan, axis) for axis in plan.axes), plan.divisor_rule)
+
+
+def window(w: AxisWindows, output: int) -> Window:
+    """Window `output` of an axis."""
+    start = w.start(output)
+    stop = start + w.extent if isinstance(w, Sliding) else w.stop(output)
+    span = w.span(output)
+    ends = (span[0], span[-1]) if span else (None, None)
+    weights = w.weights(output) if isinstance(w, Cells) else None
+    return Window(output, start, stop, ends[0], ends[1], len(span), w.divisor(output), weights)
+
+
+def divisor_of(plan: Plan, outputs: Sequence[int]) -> int | None:
+    """The divisor of one window; None if the plan does not divide."""
+    if not plan.reducer.divides:
+        return None
+    if plan.divisor_override is not None:
+        return plan.divisor_override
+    return prod(w.divisor(o) for w, o in zip(plan.windows, outputs, strict=True))
+
+
+def facts(axis: AxisExplanation) -> list[str]:
+    """Facts about the windows of an axis, one sentence each."""
+    found = []
+    if axis.extent is not None:
+        found.append(f"receptive field: {_field_text(axis.extent, axis.dilation)}")
+    if axis.equal_to:
+        found.append("equals kernel {}, stride {} exactly".format(*axis.equal_to))
+    elif axis.lengths:
+        counts = ", ".join(f"{count} of length {length}" for length, count in axis.lengths)
+        found.append(f"no fixed kernel and stride give these windows: {counts}")
+    if axis.unused:
+        found.append(f"{axis.unused} unused input {_plural('element', axis.unused)}")
+    if axis.overhanging:
+        found.append("1 window extends past the input" + (" and its pads" if axis.padded else ""))
+    if axis.empty:
+        found.append(f"{axis.empty} {_plural('window', axis.empty)} without any input element")
+    return found
+
+
+def _field_text(extent: int, dilation: int) -> str:
+    taps = (extent - 1) // dilation + 1
+    if dilation == 1 or taps == 1:
+        return f"{taps} {_plural('position', taps)}"
+    return f"{taps} of {extent} positions, {dilation} apart"
+
+
+def _plural(noun: str, count: int) -> str:
+    return noun if count == 1 else noun + "s"
+
+
+def _axis(plan: Plan, axis: AxisPlan) -> AxisExplanation:
+    w = axis.windows
+    windows = tuple(window(w, o) for o in example_outputs(w))
+    return AxisExplanation(
+        name=axis.name,
+        steps=tuple(_sliding_steps(plan, w) if isinstance(w, Sliding) else _bin_steps(w)),
+        windows=windows,
+        extent=w.extent if isinstance(w, Sliding) else None,
+        covered=(windows[0].start, windows[-1].stop),
+        unused=w.unused,
+        overhanging=_overhanging(w) if isinstance(w, Sliding) else 0,
+        empty=w.empty_windows,
+        lengths=_bin_lengths(w) if isinstance(w, Bins) and not isinstance(w, Cells) and not w.equal_to else (),
+        equal_to=w.equal_to if isinstance(w, Bins) else None,
+        dilation=w.dilation if isinstance(w, Sliding) else 1,
+        padded=isinstance(w, Sliding) and w.pad_begin + w.pad_end > 0,
+    )
+
+
+def example_outputs(w: AxisWindows) -> tuple[int, ...]:
+    """The first two outputs of an axis and the last one."""
+    return tuple(sorted({0, min(1, w.output - 1), w.output - 1}))
+
+
+def both_ends(count: int, most: int) -> Sequence[int]:
+    """The numbers below `count`; of more than `most` the first and last ones."""
+    return range(count) if count <= most else [*range(most // 2), *range(count - most // 2, count)]
+
+
+def _overhanging(w: Sliding) -> int:
+    """The number of windows whose last tap lies past the padding."""
+    return max(0, w.output - (w.room // w.stride + 1)) if w.room >= 0 else w.output
+
+
+def _sliding_steps(plan: Plan, w: Sliding) -> list[str]:
+    auto_pad, rounding = str(plan.attributes["auto_pad"]), str(plan.attributes["rounding_type"])
+    steps = []
+    positions = f"{w.extent} {_plural('position', w.extent)}"
+    if w.dilation > 1:
+        steps.append(f"window: ({w.kernel} - 1) * {w.dilation} + 1 = {positions} (kernel and dilation)")
+    else:
+        steps.append(f"window: {positions} (the kernel)")
+    if auto_pad.startswith("same"):
+        wanted = ceil_div(w.size, w.stride)
+        total = (wanted - 1) * w.stride + w.extent - w.size
+        steps.append(f"{auto_pad} pads for ceil({w.size} / {w.stride}) = {wanted} outputs")
+        floor = ", at least 0" if total < 0 else ""
+        steps.append(f"padding in all: ({wanted} - 1) * {w.stride} + {w.extent} - {w.size} = {total}{floor}")
+        side = "after" if auto_pad == "same_upper" else "before"
+        extra = f", the odd one {side}" if total > 0 and total % 2 else ""
+        steps.append(f"split: {w.pad_begin} before, {w.pad_end} after{extra}")
+    elif auto_pad == "valid":
+        steps.append("valid: no padding")
+    padded = w.size + w.pad_begin + w.pad_end
+    steps.append(f"padded size: {w.size} + {w.pad_begin} + {w.pad_end} = {padded}")
+    steps.append(f"last start: {padded} - {w.extent} = {w.room}")
+    whole, rest = divmod(w.room, w.stride)
+    up = rounding != "floor" and rest > 0
+    exact = f"{whole}" if not rest else f"{whole} and {rest}/{w.stride}"
+    rounded = whole + up
+    word = "" if not rest else f", rounded {'up' if up else 'down'} ({rounding}) to {rounded}"
+    steps.append(f"steps: {w.room} / {w.stride} = {exact}{word}")
+    if rounded + 1 > w.output:
+        start = rounded * w.stride - w.pad_begin
+        steps.append(f"window {rounded} would start at {start}, past the input of {w.size}: dropped")
+        steps.append(f"outputs: {rounded} + 1 - 1 = {w.output}")
+    else:
+        steps.append(f"outputs: {rounded} + 1 = {w.output}")
+    return steps
+
+
+def _cell_steps(w: Cells) -> list[str]:
+    cell, one = w.parts
+    steps = [f"cell i covers i * {w.size} / {w.output} to (i + 1) * {w.size} / {w.output}, of each element a part"]
+    steps.append(f"a cell has {cell} {_plural('part', cell)}, an element {one}: the weights of a cell add up to {cell}")
+    for i in example_outputs(w):
+        ends = [_mixed_number(*divmod(end * w.size, w.output), w.output) for end in (i, i + 1)]
+        steps.append(f"cell {i}: {ends[0]} to {ends[1]}, weights {window(w, i).weights_text} of {cell}")
+    return steps
+
+
+def _bin_steps(w: Bins) -> list[str]:
+    if isinstance(w, Cells):
+        return _cell_steps(w)
+    steps = [f"bin i reads from floor(i * {w.size} / {w.output}) to ceil((i + 1) * {w.size} / {w.output})"]
+    for i in example_outputs(w):
+        low, high = divmod(i * w.size, w.output), divmod((i + 1) * w.size, w.output)
+        steps.append(
+            f"bin {i}: {i * w.size}/{w.output} = {_mixed_number(*low, w.output)}, down to {w.start(i)}; "
+            f"{(i + 1) * w.size}/{w.output} = {_mixed_number(*high, w.output)}, up to {w.stop(i)}: {w.inside(i)} long"
+        )
+    return steps
+
+
+def _mixed_number(whole: int, rest: int, parts: int) -> str:
+    return f"{whole} and {rest}/{parts}" if rest else str(whole)
+
+
+def _bin_lengths(w: Bins) -> tuple[tuple[int, int], ...]:
+    """(length, number of bins) for each length; the pattern repeats gcd(size, output) times."""
+    repeats = gcd(w.size, w.output)
+    period = w.output // repeats
+    if period > MAX_COUNTED_BINS:
+        return ()
+    counts = Counter(w.inside(i) for i in range(period))
+    return tuple((length, counts[length] * repeats) for length in sorted(counts))

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from poolcli.dialects import DIALECTS, Dialect
 from poolcli.errors import RequestError
+from poolcli.explain import divisor_of
 from poolcli.explain.equivalence import same_divisors, same_reduction
-from poolcli.explain.explanation import divisor_of
 from poolcli.message_fields import marked_message, without_hints
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes, PickingAttributes, SlidingAttributes

@@ -135,7 +135,7 @@ def _image(name: str, suffixes: tuple[str, ...], *magic: bytes, **more: Any) -> 
     """The row of an image format."""
     preloads = ("PIL.Image", *more.pop("preloads", ()))
     more |= {} if more.get("writes", True) else {"written_as": ".png"}
-    return Format(name, suffixes, "poolcli.formats.image.files", magic, is_image=True, preloads=preloads, **more)
+    return Format(name, suffixes, "poolcli.formats.image", magic, is_image=True, preloads=preloads, **more)
 
 
 # HDF5 outputs of up to 2**25 elements are built in memory, because HDF5 crashes when the disk is full.

@@ -22,9 +22,9 @@ from poolcli.plan.attributes import Attributes, Reducer
 from poolcli.windows import AxisWindows, Cells, Ranges
 
 if TYPE_CHECKING:
+    from poolcli.explain import Explanation
     from poolcli.explain.compare_dialects import Row
     from poolcli.explain.convert import Conversion
-    from poolcli.explain.explanation import Explanation
     from poolcli.explain.picture import Picture
 
 
@@ -154,7 +154,7 @@ class Plan:
 
     def explain(self) -> Explanation:
         """Return the steps, windows and facts of every axis; as text, one sentence a line."""
-        from poolcli.explain.explanation import explain
+        from poolcli.explain import explain
 
         return explain(self)
 

@@ -25,9 +25,9 @@ from poolcli.formats.checks import byte_count, join_names
 from poolcli.formats.files import check_unchanged, fingerprint_of, is_url
 from poolcli.formats.names import array_names
 from poolcli.formats.records import WriteOptions
+from poolcli.formats.zarr import Images
 from poolcli.formats.zarr.documents import encode_documents, new_arrays
 from poolcli.formats.zarr.ome import OME_XML
-from poolcli.formats.zarr.plates import Images
 from poolcli.formats.zarr.remote import is_finished, mark_finished
 from poolcli.formats.zarr.write import Writer, ZarrWriter, open_writers
 from poolcli.layouts import convert_layout

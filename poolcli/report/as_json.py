@@ -9,9 +9,9 @@ from typing import Any
 
 from poolcli.dialects import DIALECTS
 from poolcli.errors import PoolError, RequestError
+from poolcli.explain import window
 from poolcli.explain.chain import Chain
 from poolcli.explain.compare_dialects import sentences
-from poolcli.explain.explanation import window
 from poolcli.explain.solve import Answer, NearestLengths, search_sentence
 from poolcli.message_fields import field, for_cli, option_value
 from poolcli.plan import AxisPlan, Plan

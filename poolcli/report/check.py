@@ -15,7 +15,7 @@ from rich.text import Text
 
 from poolcli.explain.chain import Chain
 from poolcli.message_fields import field, for_cli, printable
-from poolcli.models.check import Finding
+from poolcli.models import Finding
 from poolcli.models.layer import Dim
 from poolcli.models.run_and_convert import Comparison, LayerConversion
 from poolcli.report.as_json import chain_document

@@ -12,13 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from poolcli.dialects import DIALECTS
+from poolcli.explain import Window, both_ends, explain, facts, window
 from poolcli.explain.chain import Chain, Span
 from poolcli.explain.compare_dialects import Row, sentences
 from poolcli.explain.conversion_search import search_sentences
 from poolcli.explain.convert import ONLY_THIS_SIZE, Conversion
 from poolcli.explain.diff_arrays import Difference
 from poolcli.explain.equivalence import reads_same_elements
-from poolcli.explain.explanation import Window, both_ends, explain, facts, window
 from poolcli.explain.identify.candidates import Candidate, Deviation
 from poolcli.explain.solve import Answer, NearestLengths, search_sentence
 from poolcli.formats import Tensor

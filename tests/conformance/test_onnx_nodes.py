@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from poolcli.engine import run
-from poolcli.models.check import read_model
+from poolcli.models import read_model
 from poolcli.models.layer import Layer
 from poolcli.plan import make_plan
 

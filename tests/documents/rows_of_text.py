@@ -158,7 +158,7 @@ def _padded(row: Row) -> None:
 def _verdicts(table: Table) -> None:
     from typing import get_args
 
-    from poolcli.models.check import Verdict
+    from poolcli.models import Verdict
 
     assert [row[0] for row in table.rows] == list(get_args(Verdict))
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from poolcli import AdaptiveAvgPool, AvgPool, MaxPool, RequestError
-from poolcli.explain.explanation import explain, facts, window
+from poolcli.explain import explain, facts, window
 from poolcli.windows import Bins, Sliding
 from tests.profiles import sized
 

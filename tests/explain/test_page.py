@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from poolcli import AdaptiveMaxPool, AvgPool, MaxPool
+from poolcli.explain import window
 from poolcli.explain.compare_dialects import compare_dialects
-from poolcli.explain.explanation import window
 from poolcli.explain.picture import MAX_WINDOWS, page
 from poolcli.message_fields import for_cli
 from poolcli.plan import Plan

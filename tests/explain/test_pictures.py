@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from poolcli import AdaptiveAvgPool, AreaPool, AvgPool, MaxPool
-from poolcli.explain.explanation import example_outputs
+from poolcli.explain import example_outputs
 from poolcli.explain.picture.axis_breaks import CELL, input_axis
 from poolcli.explain.picture.canvas import COLOURS, Arrow, Box, Canvas, Dot, Label, Role, text_width
 from poolcli.explain.picture.drawing import draw

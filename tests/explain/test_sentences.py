@@ -12,8 +12,9 @@ from types import ModuleType
 
 import pytest
 
+import poolcli.explain as explanation
 from poolcli import AvgPool, RequestError
-from poolcli.explain import compare_dialects, conversion_search, convert, explanation, solve
+from poolcli.explain import compare_dialects, conversion_search, convert, solve
 from poolcli.report import explain
 from tests.conftest import Cli
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from poolcli.models.check import check
+from poolcli.models import check
 from tests.models.irs import AVG, layer, runnable
 
 SAMPLES = Path(__file__).parent / "samples"

@@ -14,7 +14,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper, shape_inference
 
-from poolcli.models.check import Finding, check
+from poolcli.models import Finding, check
 from tests.models.onnxs import model, node, value
 from tests.profiles import sized
 

@@ -169,7 +169,7 @@ def test_a_large_model_is_read_in_little_memory(tmp_path: Path) -> None:
     assert path.stat().st_size > 200_000_000
     limit = 400 << 20
     code = f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({limit}, {limit}))\n"
-    code += "from poolcli.models.check import read_model; import sys; print(len(list(read_model(sys.argv[1]))))"
+    code += "from poolcli.models import read_model; import sys; print(len(list(read_model(sys.argv[1]))))"
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("1\n", "")
     assert resource.RLIMIT_AS

@@ -223,7 +223,7 @@ def test_weights_are_stepped_over(tmp_path: Path) -> None:
     nodes = [node("Conv", "x w", "c"), node("MaxPool", "c", kernel_shape=[2, 2])]
     path = model(tmp_path / "m.onnx", nodes, ["N", 3, 64, "W"], constants=[big, weights])
     limit = "import resource; resource.setrlimit(resource.RLIMIT_DATA, (120 << 20, 120 << 20))\n"
-    code = "from poolcli.models.check import read_model; import sys; print(next(read_model(sys.argv[1])).input_shape)"
+    code = "from poolcli.models import read_model; import sys; print(next(read_model(sys.argv[1])).input_shape)"
     done = subprocess.run([sys.executable, "-c", limit + code, str(path)], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("('N', 8, 60, '?')\n", "")
 

@@ -12,8 +12,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from poolcli.models import onnx_graph
-from poolcli.models.check import read_model
+from poolcli.models import onnx_graph, read_model
 from tests.models.onnxs import model, node, value
 from tests.processes import fresh
 

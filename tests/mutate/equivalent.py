@@ -46,7 +46,7 @@ EQUIVALENT: dict[str, str] = {
     "poolcli/engine/numpy/sums.py::_split: arithmetic: 2.0 ** 27 + 1 -> 2.0 ** 27 - 1": (
         "any factor near 2**27 leaves halves of 26 bits"
     ),
-    "poolcli/plan/make.py::_default_dtype: number: 16 -> 17": "no type has 17 bits",
+    "poolcli/plan/__init__.py::_default_dtype: number: 16 -> 17": "no type has 17 bits",
     "poolcli/pooling/tiles.py::bytes_of_block: number: 1 -> 0": "no block has fewer than 2 bytes",
     "poolcli/pooling/tiles.py::bytes_of_tile: number: 1 -> 0": "no tile has fewer than 2 bytes",
     "poolcli/engine/compiled/intrinsics.py::row_windows_at: number: 8 -> 7": (

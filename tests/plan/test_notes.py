@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from poolcli import AdaptiveAvgPool, AvgPool, MaxPool
-from poolcli.explain.explanation import facts
+from poolcli.explain import facts
 
 HALVES: dict[str, Any] = {"rounding_type": "ceil"}
 NOTES: dict[str, tuple[Any, int, str, tuple[str, ...]]] = {

@@ -14,8 +14,8 @@ from typing import Any
 
 from poolcli.arguments import one_of
 from poolcli.errors import RequestError
+from poolcli.explain import both_ends, window
 from poolcli.explain.compare_dialects import Row
-from poolcli.explain.explanation import both_ends, window
 from poolcli.explain.picture.canvas import COLOURS, THEMES
 from poolcli.explain.picture.drawing import caption, draw, title
 from poolcli.message_fields import field, for_cli, for_python

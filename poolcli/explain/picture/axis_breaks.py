@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from poolcli.explain.explanation import window
+from poolcli.explain import window
 from poolcli.plan import AxisPlan
 from poolcli.windows import Sliding
 

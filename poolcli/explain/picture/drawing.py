@@ -8,7 +8,7 @@ from math import inf, prod
 from textwrap import wrap
 
 from poolcli.dialects import DIALECTS
-from poolcli.explain.explanation import Window, divisor_of, example_outputs, window
+from poolcli.explain import Window, divisor_of, example_outputs, window
 from poolcli.explain.picture.axis_breaks import CELL, BrokenAxis, input_axis, output_axis
 from poolcli.explain.picture.canvas import (
     LETTER_WIDTH,

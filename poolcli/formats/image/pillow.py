@@ -10,12 +10,14 @@ import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import FileError, PoolError, error_text, is_for_users
 from poolcli.formats.checks import human_bytes
-from poolcli.formats.image import apng, boxes, codecs, tiff, tiff_checks
+from poolcli.formats.image import boxes, codecs, tiff, tiff_checks
 from poolcli.formats.image import tiff_tags as tags
+from poolcli.formats.image.codecs import scale_transparency
 from poolcli.formats.image.curves import curve_of
 from poolcli.formats.image.metadata import (
     exif_profile,
@@ -197,7 +199,7 @@ def page_decoder(path: str, image: Image, page: Page, animated: bool) -> PageDec
     if image.format == "PNG":
         codecs.scale_transparency(image)
     animation = image.format == "PNG" and MODES[mode].alpha and getattr(image, "n_frames", 1) > 1
-    blended = apng.Animation(path, mode) if animation else None
+    blended = Animation(path, mode) if animation else None
 
     def decode(number: int) -> Array:
         if number != image.tell():
@@ -217,7 +219,7 @@ def page_decoder(path: str, image: Image, page: Page, animated: bool) -> PageDec
     turns = orientation_notes(orientation_of(image))
     notes = (*turns, *_conversion_notes(image, mode), *tiff.ignored_predictor(stored_tags(image)))
     return PageDecoder(
-        format_name(image), mode, channels, dtype, _memory(image, mode) + (apng.BLENDING if blended else 0), decode,
+        format_name(image), mode, channels, dtype, _memory(image, mode) + (BLENDING if blended else 0), decode,
         described, notes,
         lambda: image.info.get("duration"), image.format == "TIFF", tiff.nodata_of(stored_tags(image), dtype),
         curve_of(image.info),
@@ -393,3 +395,62 @@ def formats_by_likelihood(start: bytes) -> tuple[str, ...]:
     """The formats in the order in which Pillow tries them, the one that the first bytes tell first."""
     likely = tuple(row.name.upper() for row in FORMATS.values() if row.is_image and row.has_magic(start))
     return (*likely, *(name for name in pillow_names() if name not in (*likely, HEIF)))
+
+
+# Pillow blends the indices of palettes, and the alpha of what lies below as if it were a colour.
+TO_BACKGROUND, TO_PREVIOUS = 1, 2  # what becomes of a frame before the next one
+REPLACE, OVER = 0, 1  # whether a frame replaces what is below, or is blended over it
+BLENDING = 64  # bytes a pixel that blending takes
+
+
+class Animation:
+    """The frames of an animated PNG, each blended over the one before on a canvas of `mode`, which has alpha last."""
+
+    def __init__(self, path: str, mode: str) -> None:
+        self._path, self._mode = path, mode
+        self._next = 0
+
+    def _rewind(self) -> None:
+        self._image = pil.open(io.BytesIO(Path(self._path).read_bytes()), formats=("PNG",))
+        scale_transparency(self._image)
+        width, height = self._image.size
+        self._canvas, self._next = np.zeros((height, width, len(self._mode)), np.uint8), 0
+
+    def page(self, number: int) -> Array:
+        """A frame as it is shown; quickest in their order."""
+        if self._next == 0 or number < self._next:
+            self._rewind()
+        while self._next < number:
+            self._compose()
+        return self._compose()
+
+    def _compose(self) -> Array:
+        """The next frame as it is shown; leaves on the canvas what is below the one after it."""
+        image = self._image
+        image.seek(self._next)
+        image.blend_op = REPLACE  # else Pillow would blend it
+        # The image before an animation that does not begin with it has none of these.
+        left, top, right, bottom = box = image.info.get("bbox", (0, 0, *image.size))
+        disposal, blend = image.info.get("disposal", TO_BACKGROUND), image.info.get("blend", REPLACE)
+        region = (slice(top, bottom), slice(left, right))
+        pixels = np.asarray(image.crop(box).convert(self._mode))
+        shown = self._canvas.copy()
+        shown[region] = _over(pixels, shown[region]) if blend == OVER else pixels
+        if disposal != TO_PREVIOUS:
+            self._canvas = shown.copy()
+        if disposal == TO_BACKGROUND:
+            self._canvas[region] = 0
+        self._next += 1
+        return shown
+
+
+def _over(above: Array, below: Array) -> Array:
+    """One image over another, both with alpha last and not multiplied by it, rounded to the nearest."""
+    upper = above[..., -1:].astype(np.uint32) * 255
+    lower = below[..., -1:] * (255 - above[..., -1:].astype(np.uint32))
+    alpha = upper + lower  # in units of 1 / 255**2
+    out = np.empty_like(above)
+    most = np.maximum(alpha, 1)
+    out[..., :-1] = (above[..., :-1] * upper + below[..., :-1] * lower + most // 2) // most
+    out[..., -1:] = (alpha + 127) // 255
+    return out

@@ -1,15 +1,20 @@
-"""Zarr stores of version 2 and 3, in folders and object stores: their arrays, read region by region."""
+"""Zarr stores of version 2 and 3, in folders and object stores: their arrays, read region by region, and the images of
+plates and series.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from dataclasses import field as default
 from functools import cached_property
+from itertools import count, takewhile
+from posixpath import join
 from typing import Any
 
 from poolcli.dtypes import DTYPES
-from poolcli.errors import FileError
+from poolcli.errors import FileError, RequestError
 from poolcli.formats.cf import as_unsigned
 from poolcli.formats.checks import (
     FREE_EXPANSION,
@@ -28,21 +33,36 @@ from poolcli.formats.names import relative_path
 from poolcli.formats.npy import MAX_AXES, MAX_BYTES
 from poolcli.formats.records import ArrayReader, Header, Metadata, ReadOptions, Source
 from poolcli.formats.zarr.chunks import ChunkFiles, chunk_files
-from poolcli.formats.zarr.coordinates import dependent_arrays, read_coordinates
+from poolcli.formats.zarr.documents import group_documents
 from poolcli.formats.zarr.library import (
     is_group,
     limit_chunk_size,
     limit_concurrency,
     open_root,
+    open_store,
     read_region,
     reading_metadata,
+    stored_bytes,
+    stored_file,
     walk,
 )
-from poolcli.formats.zarr.ome import attributes_of, axes_of, first_level, image_extras, metadata_of
-from poolcli.formats.zarr.plates import check_single_image
-from poolcli.formats.zarr.stores import open_store, stored_bytes
+from poolcli.formats.zarr.ome import (
+    COLLECTION_KEYS,
+    OME_XML,
+    SERIES,
+    VERSIONS,
+    attributes_of,
+    axes_of,
+    dependent_arrays,
+    first_level,
+    image_extras,
+    metadata_of,
+    ome_of,
+    read_coordinates,
+)
 from poolcli.formats.zarr.write import open_writer, open_writers, write
 from poolcli.layouts import layout_of_dimensions
+from poolcli.message_fields import field
 from poolcli.system.lazy_imports import Array
 from poolcli.windows import Ranges, ceil_div
 
@@ -214,3 +234,98 @@ class _ArrayReader:
 
     def read(self, region: Ranges) -> Array:
         return read_region(self.where, self.array, region, self.chunk_files)
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """The images of a store: the key of each by its place in a copy of the store, attributes of the groups above them,
+    by name, and the content of the files `beside` them.
+    """
+
+    keys: Mapping[str, str]
+    groups: Mapping[str, Mapping[str, Any]]
+    beside: Mapping[str, bytes] = default(default_factory=dict)
+
+
+def list_images(path: str, root: Any, key: str | None, ngff: str) -> Images:
+    """The images of the plate or of the series in the group `key`, with attributes for a version of OME-Zarr.
+
+    Raises a RequestError for groups that are neither, and a FileError for damaged metadata.
+    """
+    with reading_metadata(path):
+        try:
+            group = root.get(relative_path(key)) if key and key.strip("/") and is_group(root) else root
+            found = ome_of(group)
+            images = _plate(group, ngff) if "plate" in found else _series(group, ngff) if SERIES in found else None
+            beside = _beside(group, images, ngff) if images else {}
+        except KeyError as error:
+            raise FileError(f"{path}: has no {error.args[0]}, which its plate or its series need") from error
+        except (TypeError, ValueError, AttributeError) as error:
+            raise FileError(f"{path}: the metadata of its plate or of its series is damaged") from error
+    if images is None or not images.keys:
+        raise RequestError(
+            f"{path}: holds no plate and no series of bioformats2raw; {field('all')} pools every image of those, leave "
+            "it out"
+        )
+    return replace(images, beside=beside)
+
+
+def check_single_image(path: str, root: Any) -> None:
+    """Refuses to choose one of the images of a plate or of series."""
+    if not {"plate", SERIES}.isdisjoint(ome_of(root)):
+        raise RequestError(
+            f"{path}: holds a plate or series of images; {field('all')} takes all of them, {path}:/A/1/0 one of them"
+        )
+
+
+def _plate(plate: Any, ngff: str) -> Images:
+    keys, groups = dict[str, str](), {"/": _attributes(plate, ngff)}
+    for path in (relative_path(str(well["path"])) for well in ome_of(plate)["plate"]["wells"]):
+        well, above = plate.get(path), path.rpartition("/")[0]
+        if well is None:
+            raise KeyError(path)
+        if above in plate:
+            groups[f"/{above}/"] = _attributes(plate[above], ngff)
+        groups[f"/{path}/"] = _attributes(well, ngff)
+        for place in (f"{path}/{relative_path(str(image['path']))}" for image in ome_of(well)["well"]["images"]):
+            keys[f"/{place}/"] = join(plate.path, place)
+    return Images(keys, groups)
+
+
+def _series(store: Any, ngff: str) -> Images:
+    beside = store.get("OME")
+    listed = ome_of(beside).get("series") if beside is not None else None
+    # Without the group OME, images have the names 0, 1, ... in the order of the series.
+    numbered = takewhile(store.__contains__, map(str, count()))
+    names = numbered if listed is None else (relative_path(str(name)) for name in listed)
+    keys = {f"/{number}/": join(store.path, name) for number, name in enumerate(names)}
+    return Images(keys, {"/": _attributes(store, ngff)})
+
+
+def _beside(store: Any, images: Images, ngff: str) -> dict[str, bytes]:
+    """The group OME of all images, and the OME-XML in it, which holds for the first levels of the output as well."""
+    found, described = store.get("OME"), stored_file(store, OME_XML)
+    files = {OME_XML: described} if described else {}
+    if found is None:
+        return files
+    attributes = _attributes(found, ngff)
+    known = attributes if ngff == "0.4" else attributes.setdefault("ome", {"version": ngff})
+    known["series"] = [place.strip("/") for place in images.keys]
+    return group_documents("OME", attributes, VERSIONS[ngff]) | files
+
+
+def _attributes(group: Any, ngff: str) -> dict[str, Any]:
+    """The attributes of a group above images, as a version of OME-NGFF has them."""
+    if not is_group(group):
+        raise ValueError(f"{group.path} is an array")
+    own, known, found = dict(group.attrs), dict(ome_of(group)), dict[str, Any]()
+    own.pop("ome", None)
+    for word in [each for each in known if each in COLLECTION_KEYS or (each not in own and each != "version")]:
+        own.pop(word, None)
+        found[word] = value = known[word]
+        if isinstance(value, Mapping):
+            version = {"version": ngff} if ngff == "0.4" or word == "plate" else {}
+            found[word] = {name: each for name, each in value.items() if name != "version"} | version
+    if ngff == "0.4":
+        return own | found
+    return own | ({"ome": {"version": ngff, **found}} if found else {})

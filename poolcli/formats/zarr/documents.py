@@ -17,8 +17,7 @@ from poolcli.formats.names import array_names
 from poolcli.formats.records import Scale, Spec, WriteOptions
 from poolcli.formats.table import FORMATS
 from poolcli.formats.zarr.chunks import SHARDING, SHUFFLES, numcodecs_config
-from poolcli.formats.zarr.coordinates import STRING_CODEC
-from poolcli.formats.zarr.ome import DIMENSIONS, default_names, encode_nodata, json_attributes
+from poolcli.formats.zarr.ome import DIMENSIONS, STRING_CODEC, default_names, encode_nodata, json_attributes
 from poolcli.layouts import spatial_axes
 from poolcli.message_fields import field
 from poolcli.system.lazy_imports import Array

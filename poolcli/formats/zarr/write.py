@@ -20,6 +20,7 @@ from poolcli.formats.zarr.chunks import ChunkFiles, chunk_files
 from poolcli.formats.zarr.documents import NewArray, encode_documents, new_arrays
 from poolcli.formats.zarr.library import (
     limit_concurrency,
+    open_store,
     read_region,
     reading_metadata,
     tasks_joined,
@@ -27,7 +28,6 @@ from poolcli.formats.zarr.library import (
     zarr_errors,
 )
 from poolcli.formats.zarr.remote import remote_store, shared_store
-from poolcli.formats.zarr.stores import open_store
 from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
 from poolcli.system.signals import check_stopped
