@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
 import sys
 
@@ -23,6 +24,14 @@ def replace_closed_streams() -> None:
             setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115  # open until the process ends
 
 
+def fit_output_to_terminal() -> None:
+    """Escapes characters that the encoding of standard output lacks, and ignores a COLUMNS of 0."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    if os.environ.get("COLUMNS", "").strip("0") == "":
+        os.environ.pop("COLUMNS", None)
+
+
 def main() -> None:
     """Runs the command line and exits with its code."""
     try:
@@ -34,6 +43,7 @@ def main() -> None:
         sys.exit(130)
     if None in (sys.stdin, sys.stdout, sys.stderr):
         replace_closed_streams()
+    fit_output_to_terminal()
     # When numpy is imported, OpenBLAS starts a thread with a buffer for each core; poolcli never calls it.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
@@ -50,9 +60,11 @@ def main() -> None:
 
         if isinstance(error, PoolError):  # with --debug
             raise
-        # Without a file name: standard output cannot be written, because the disk is full or the pipe is closed.
+        # Without a file name: standard output cannot be written, because the disk is full or the pipe is closed, or
+        # the current folder has been removed.
+        unnamed = "current folder" if isinstance(error, FileNotFoundError) else "standard output"
         if not isinstance(error, BrokenPipeError):
-            print(f"poolcli: {printable(str(error.filename or 'standard output'))}: {error.strerror}", file=sys.stderr)
+            print(f"poolcli: {printable(str(error.filename or unnamed))}: {error.strerror}", file=sys.stderr)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         code = 1
     remove_handlers()

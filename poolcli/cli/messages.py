@@ -81,7 +81,7 @@ def format_for_terminal(text: str) -> str:
 def terminal_width(stream: TextIO) -> int:
     """The columns of the terminal behind a stream; 80 if they are not known."""
     try:
-        return os.get_terminal_size(stream.fileno()).columns
+        return os.get_terminal_size(stream.fileno()).columns or 80
     except (OSError, ValueError):
         return 80
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from poolcli.explain.preview import Preview
 
 UNWRAPPED = 20_000  # columns, more than any line has
+LEAST_WIDTH = 30  # columns; in fewer, Rich leaves out parts of a table
 MIN_COLUMN = 14  # characters that a column is folded to, at least
 HALF = "\N{UPPER HALF BLOCK}"
 SHADES = " \N{LIGHT SHADE}\N{MEDIUM SHADE}\N{DARK SHADE}\N{FULL BLOCK}"
@@ -56,6 +57,7 @@ def console(stream: TextIO) -> Console:
 def show(view: RenderableType, stream: TextIO) -> None:
     """Prints `view` without trailing spaces."""
     printer = console(stream)
+    printer.width = max(printer.width, LEAST_WIDTH)
     with printer.capture() as captured:
         printer.print(view, crop=False)
     stream.write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()))

@@ -244,3 +244,35 @@ def test_streams_that_are_closed_end_in_an_exit_code_and_no_traceback(
 ) -> None:
     done = subprocess.run(f"{shlex.join(POOLCLI)} {command}", shell=True, capture_output=True, text=True)
     assert (done.stderr, done.returncode, done.stdout) == (said, code, "")
+
+
+ODD_PLACES = {
+    "a width of 0": ("COLUMNS=0 {} shape avg 1,1,9 -k 2 -q", 0, "1,1,8\n"),
+    "a width of 0, help": ("COLUMNS=0 {} avg --help | grep -c AvgPool", 0, "1\n"),
+    "an encoding without the characters of a name": (
+        "mv x.npy \N{SNOWMAN}.npy; PYTHONIOENCODING=ascii {} info \N{SNOWMAN}.npy | head -1", 0, "\\u2603.npy: npy\n",
+    ),
+    "a current folder that is gone": (
+        "mkdir gone; cd gone; rmdir ../gone; {} avg ../x.npy -o y.npy -k 2 2>&1", 1,
+        "poolcli: current folder: No such file or directory\n",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("command", "code", "out"), ODD_PLACES.values(), ids=ODD_PLACES)
+def test_odd_terminals_encodings_and_folders_change_no_answer(command: str, code: int, out: str, folder: Path) -> None:
+    line = command.format(shlex.join(POOLCLI))
+    done = subprocess.run(line, shell=True, capture_output=True, text=True, env=os.environ | {"NO_COLOR": "1"})
+    assert (done.stdout, done.returncode) == (out, code)
+
+
+def test_a_terminal_without_a_size_shows_errors(folder: Path) -> None:
+    screen, stderr = os.openpty()
+    done = subprocess.run(
+        [*POOLCLI, "shape", "avg", "1,1,9", "-k", "12"], stderr=stderr, env=os.environ | {"NO_COLOR": "1"}
+    )
+    assert (done.returncode, os.read(screen, 999).decode()) == (
+        2,
+        "poolcli: axis W is 9 long, kernel 12 without padding leaves no window\r\n  use --kernel 9 or --pads 2\r\n",
+    )
