@@ -101,11 +101,6 @@ def one_of(name: str, value: object, words: Sequence[str]) -> str:
     raise RequestError(f"{field(name)} is {value!r}; it must be one of {', '.join(words)}{meant}")
 
 
-def read(reader: Reader) -> dict[str, Reader]:
-    """The metadata of a record's field that is validated by `reader`."""
-    return {"read": reader}
-
-
 def optional(reader: Reader) -> Reader:
     """As `reader`; None stays None."""
     return lambda name, value: None if value is None else reader(name, value)

@@ -128,6 +128,8 @@ def named_shape(layout: str, shape: Sequence[int]) -> str:
 
 def converted_shape(shape: Sequence[int], source: str, target: str) -> tuple[int, ...]:
     """The shape after `convert_layout`; axes that only one of the layouts has must be 1 long."""
+    if target == source:
+        return tuple(shape)
     target = check_layout(target, len(target))
     for letter, size in zip(source, shape, strict=True):
         if letter not in target and size != 1:

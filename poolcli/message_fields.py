@@ -20,7 +20,7 @@ _MARKS = re.compile(f"[{_START}{_NEXT}{_STOP}{_HINT_START}{_HINT_STOP}]")
 MAX_WORD, MAX_LENGTH = 500, 3_000  # characters of a word, which may be a path, and of a message
 _WORD = re.compile(rf"[^\s{_START}{_NEXT}{_STOP}{_HINT_START}{_HINT_STOP}]{{{MAX_WORD + 1},}}")
 
-NEGATED = {"exclude_pad": "--include-pad"}  # the option for False
+NEGATED = {"exclude_pad=False": "--include-pad"}  # settings that have an option of their own
 POSITIONAL = {  # fields that are arguments on the command line
     "inputs": "INPUT", "op": "OP", "shape": "SHAPE", "action": "ACTION", "files": "FILE", "folder": "FOLDER",
     "model": "MODEL", "layers": "LAYER", "source": "INPUT", "first": "A", "second": "B", "x": "INPUT", "y": "OUTPUT",
@@ -41,7 +41,10 @@ def field(name: str, value: object = None) -> str:
     >>> print(for_cli(f"did you mean {field('dataset', 'top level')}?"))
     did you mean --dataset 'top level'?
     """
-    return f"{_START}{name}{_NEXT}{_keyword(name, value)}{_NEXT}{_option(name, value)}{_STOP}"
+    if value is None:
+        return f"{_START}{name}{_NEXT}{name}{_NEXT}{_STOP}"
+    typed = "" if isinstance(value, bool) else shlex.quote(value) if isinstance(value, str) else option_value(value)
+    return f"{_START}{name}{_NEXT}{name}={_unmarked(repr(value))}{_NEXT}{_unmarked(typed)}{_STOP}"
 
 
 def hint(text: str) -> str:
@@ -113,7 +116,7 @@ def for_python(message: str) -> str:
 
 def for_cli(message: str) -> str:
     """The message with fields as options, printable."""
-    return printable(_HINT.sub(r"\1", _FIELD.sub(r"\3", marked(message))))
+    return printable(_HINT.sub(r"\1", _FIELD.sub(_as_option, marked(message))))
 
 
 def for_model_file(message: str, words: Mapping[str, str]) -> str:
@@ -182,18 +185,11 @@ def _fields_in(text: str) -> set[str]:
     return {name for name, _, _ in _FIELD.findall(text)}
 
 
-def _keyword(name: str, value: object) -> str:
-    return name if value is None else f"{name}={_unmarked(repr(value))}"
-
-
-def _option(name: str, value: object) -> str:
-    if value is False and name in NEGATED:
-        return NEGATED[name]
-    option = POSITIONAL.get(name) or SHORT_OPTIONS.get(name) or "--" + name.replace("_", "-")
-    if value is None or isinstance(value, bool):
-        return option
-    typed = option_value(value)
-    return f"{option} {_unmarked(shlex.quote(typed) if isinstance(value, str) else typed)}"
+def _as_option(found: re.Match[str]) -> str:
+    """A field as it is typed on the command line."""
+    name, keyword, typed = found.groups()
+    named = NEGATED.get(keyword) or POSITIONAL.get(name) or SHORT_OPTIONS.get(name) or "--" + name.replace("_", "-")
+    return f"{named} {typed}" if typed else named
 
 
 def option_value(value: object) -> str:

@@ -226,7 +226,7 @@ def _swapped_error(which: Sequence[bool], name: str, request: IdentifyOptions) -
     "poolcli info samples/volume.h5:/volume",
     "poolcli info samples/features.npy --json",
     exit_codes="",
-    without=lambda name: ("quiet",),
+    without=("quiet",),
 )
 def info(request: InfoOptions) -> int:
     """Prints the arrays in each file; returns the exit code."""

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import takewhile
 
 from poolcli.cli import mistakes
-from poolcli.cli.program import HELP, HELP_ALL, Command, Parameter, foreign_flags
+from poolcli.cli.program import HELP, HELP_ALL, Command, Parameter, foreign_flags, foreign_setting
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
 from poolcli.suggestions import FLAGS
@@ -62,8 +62,7 @@ class _Line:
         value = typed if equals else None
         flag = name.lower().replace("_", "-") if name.startswith("--") else name
         if flag in self.foreign:
-            true, false = self.foreign[flag]
-            self._read((true if self._is_on(flag, value) else false).replace(" ", "="))
+            self._read(foreign_setting(flag, self._is_on(flag, value)).replace(" ", "="))
         elif flag in self.flags and self.flags[flag].is_flag:
             self._read_flag(self.flags[flag], flag, value)
         elif flag in self.flags:

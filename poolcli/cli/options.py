@@ -262,11 +262,11 @@ _LIST = re.compile(rf"\d{{1,{MAX_DIGITS}}}(,\d{{1,{MAX_DIGITS}}})*")
 _OTHER_SEPARATORS = re.compile(r"\s*[\s;:/*+|,xX×]\s*")
 UNKNOWN_LENGTHS = ("none", "null", "batch", "dynamic", "any")
 PER_AXIS_OPTIONS = {name for name, hint in Windows.__annotations__.items() if get_args(hint)[1].declared.per_axis}
-# The words that other libraries take as padding, and the option for each.
-PADDING_MODES: dict[str, str] = {
-    **{str(word): field("auto_pad", word) for word in AUTO_PADS},
-    "same": field("auto_pad", "same_upper"),
-    **dict.fromkeys(("zero", "zeros", "constant"), f"{field('pads', 1)}, which adds zeros"),
+# The words that other libraries take as padding, and the setting for each.
+PADDING_MODES: dict[str, tuple[str, object]] = {
+    **{str(word): ("auto_pad", word) for word in AUTO_PADS},
+    "same": ("auto_pad", "same_upper"),
+    **dict.fromkeys(("zero", "zeros", "constant"), ("pads", 1)),
 }
 
 
@@ -365,7 +365,9 @@ def attributes_of(op: str | None, asked: Windows) -> dict[str, Any]:
             raise _attribute_of_others(op, name, value)
     padding = str(given.get("pads", "")).lower().replace("-", "_")
     if padding in PADDING_MODES:
-        raise RequestError(f"{field('pads')} takes numbers, not {given['pads']}; write {PADDING_MODES[padding]}")
+        name, value = PADDING_MODES[padding]
+        write = f"{field(name, value)}{', which adds zeros' if name == 'pads' else ''}"
+        raise RequestError(f"{field('pads')} takes numbers, not {given['pads']}; write {write}")
     fit = given.pop("fit", None)
     if fit is not None and "output_size" in given:
         raise RequestError(f"{field('fit')} sets the output size; give either {field('fit')} or {field('output_size')}")

@@ -90,11 +90,13 @@ def _not_offered(op: str) -> list[str]:
     return [*others, *([] if reducer.picks else ["indices"]), *([] if reducer.divides else ["linear_light"])]
 
 
-for _op, _words in OPERATOR_HELP.items():
-    _window = "--output-size S" if issubclass(OPERATORS[_op], BinAttributes) else "-k K"
+def declare(op: str) -> None:
+    """Declares the command of an operator."""
+    window = "--output-size S" if issubclass(OPERATORS[op], BinAttributes) else "-k K"
+    usage, examples = f"{window} -o PATH [OPTIONS]", OPERATOR_HELP[op].examples
 
-    @command(_op, PoolOptions, *_words.examples, usage=f"{_window} -o PATH [OPTIONS]", without=_not_offered)
-    def _pool(asked: PoolOptions, op: str = _op) -> int:
+    @command(op, PoolOptions, *examples, usage=usage, without=_not_offered(op))
+    def run(asked: PoolOptions) -> int:
         from poolcli.cli.run_pool import pool  # slow to import, and not needed for the help
 
         return pool(op, asked)

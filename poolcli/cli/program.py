@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
-from functools import cache, cached_property
+from functools import cache
 from importlib import import_module
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
@@ -59,7 +59,7 @@ class Parameter:
     nargs: how many words are typed each time; Typer gets them one by one
 
     Taken from Typer: name, type, metavar, whether it can be repeated, and the flags that turn it on and off, of which
-    an argument has none.
+    an argument has none. `other_names` are its names in other frameworks, as flags, and `names` all of its flags.
     """
 
     choices: tuple[str, ...] = ()
@@ -75,21 +75,13 @@ class Parameter:
     metavar: str = ""
     flags: tuple[str, ...] = ()
     off_flags: tuple[str, ...] = ()
+    other_names: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
     @property
     def is_flag(self) -> bool:
         """Whether it is an option without a value."""
         return self.value_type is bool
-
-    @cached_property
-    def other_names(self) -> tuple[str, ...]:
-        """Its names in other frameworks, as flags."""
-        return tuple(f"--{name}" for name in OTHER_NAMES.get(self.name, ()) if self.flags)
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """Its flags, those of other frameworks included."""
-        return (*self.flags, *self.off_flags, *self.other_names)
 
     @property
     def usage(self) -> str:
@@ -120,27 +112,31 @@ class Parameter:
 
 def option(
     *flags: str,
-    panel: str,
     help: str,  # noqa: A002  # as Typer calls it
+    panel: str | None = None,
     complete: Any = None,
     hidden: bool = False,
+    declare: Any = typer.Option,
     **declared: Any,
 ) -> Any:
     """A `typer.Option` that keeps the `declared` fields of a Parameter; only `--help-all` shows a hidden one."""
-    return _declare(typer.Option, declared, complete, *flags, rich_help_panel=panel, hidden=hidden, help=help)
-
-
-def argument(metavar: str, *, help: str, complete: Any = None, **declared: Any) -> Any:  # noqa: A002
-    """A `typer.Argument` that keeps the `declared` fields of a Parameter."""
-    return _declare(typer.Argument, {"metavar": metavar, **declared}, complete, help=help)
-
-
-def _declare(typer_type: Any, declared: dict[str, Any], complete: Any, *flags: str, **more: Any) -> Any:
     found = Parameter(**declared)
-    complete = complete or (found.complete if found.choices else None)
-    info = typer_type(*flags, metavar=found.metavar, show_default=False, autocompletion=complete, **more)
+    info = declare(
+        *flags,
+        help=help,
+        metavar=found.metavar,
+        show_default=False,
+        autocompletion=complete or (found.complete if found.choices else None),
+        rich_help_panel=panel,
+        hidden=hidden,
+    )
     info.declared = found
     return info
+
+
+def argument(metavar: str, **declared: Any) -> Any:
+    """A `typer.Argument` that keeps the `declared` fields of a Parameter."""
+    return option(metavar=metavar, declare=typer.Argument, **declared)
 
 
 class Command(TyperCommand):
@@ -177,7 +173,7 @@ class Command(TyperCommand):
     def _other_names(self) -> str:
         """The names of the options in other frameworks, one line per option."""
         lines = [f"{each.flags[-1]}: {', '.join(each.other_names)}" for each in self.parameters if each.other_names]
-        lines += [f"{true}: {flag}" for flag, (true, _) in foreign_flags(self.parameters).items()]
+        lines += [f"{foreign_setting(flag, True)}: {flag}" for flag in foreign_flags(self.parameters)]
         return "\n".join(("Names of other frameworks:", *lines)) if lines else ""
 
     def _show_advanced(self, shown: bool) -> None:
@@ -264,7 +260,9 @@ def load_command(name: str) -> Command:
     """
     module, _, text = COMMANDS[name]
     with gc_disabled():
-        import_module(f"poolcli.cli.{module}")
+        declaring = import_module(f"poolcli.cli.{module}")
+        if name in OPERATOR_HELP:
+            declaring.declare(name)
     single = typer.Typer(add_completion=False)
     _DECLARED[name](single)
     command: Command = get_command(single)  # type: ignore[assignment]
@@ -281,9 +279,9 @@ def command(
     *examples: str,
     exit_codes: str = EXIT_CODES,
     usage: str = "[OPTIONS]",
-    without: Callable[[str], Sequence[str]] = lambda name: (),
+    without: Collection[str] = (),
 ) -> Callable[[Callable[[Any], int]], Callable[[Any], int]]:
-    """Declares the command `name`: a function of a record whose fields, less those `without(name)`, are its options.
+    """Declares the command `name`: a function of a record whose fields, less those in `without`, are its options.
 
     Options are in the order of PANELS, and within a panel in the order of the fields.
     """
@@ -293,8 +291,7 @@ def command(
             return function(record(**typed))
 
         def add(app: typer.Typer) -> None:
-            left_out = without(name)
-            found = [each for each in _typer_parameters(record) if each.name not in left_out]
+            found = _typer_parameters(record, without)
             vars(run)["__signature__"] = inspect.Signature(found)
             run.__annotations__ = {each.name: each.annotation for each in found}
             epilog = _epilog(examples, exit_codes)
@@ -306,37 +303,44 @@ def command(
     return declare
 
 
-def _typer_parameters(record: type) -> list[inspect.Parameter]:
-    """The fields of a record as parameters of a function, in the order of their panels."""
-    hints, found = get_type_hints(record, include_extras=True), list[inspect.Parameter]()
-    for each in fields(record):
+def _typer_parameters(record: type, without: Collection[str]) -> list[inspect.Parameter]:
+    """The fields of a record, less those in `without`, as parameters of a function, in the order of their panels."""
+    hints = get_type_hints(record, include_extras=True)
+    panels: dict[str | None, list[inspect.Parameter]] = {panel: [] for panel in (None, *PANELS)}  # arguments have none
+    for each in (own for own in fields(record) if own.name not in without):
         default = each.default if each.default_factory is MISSING else each.default_factory()
         default = inspect.Parameter.empty if default is MISSING else default
-        kind = inspect.Parameter.KEYWORD_ONLY
-        found.append(inspect.Parameter(each.name, kind, annotation=hints[each.name], default=default))
-    panels = (None, *PANELS)  # arguments have none
-    return sorted(found, key=lambda each: panels.index(get_args(each.annotation)[1].rich_help_panel))
+        hint, kind = hints[each.name], inspect.Parameter.KEYWORD_ONLY
+        made = inspect.Parameter(each.name, kind, annotation=hint, default=default)
+        panels[get_args(hint)[1].rich_help_panel].append(made)
+    return [each for panel in panels.values() for each in panel]
 
 
 def _parameter(param: Any, annotation: Any) -> Parameter:
     """The Parameter of a parameter of Click."""
     hint, info = get_args(annotation)
     declared: Parameter = info.declared
+    flags = tuple(param.opts) if param.opts[0].startswith("-") else ()
+    others = tuple(f"--{name}" for name in OTHER_NAMES.get(param.name, ())) if flags else ()
     return replace(
         declared,
         name=param.name,
         value_type=next((part for part in get_args(hint) if part is not type(None)), hint),
         multiple=get_origin(hint) is list,
-        flags=tuple(param.opts) if param.opts[0].startswith("-") else (),
+        flags=flags,
         off_flags=tuple(param.secondary_opts),
+        other_names=others,
+        names=(*flags, *param.secondary_opts, *others),
     )
 
 
-def foreign_flags(parameters: Sequence[Parameter]) -> dict[str, tuple[str, str]]:
-    """The flags of other frameworks that set an option of a command; for each the settings of true and of false."""
+def foreign_flags(parameters: Sequence[Parameter]) -> list[str]:
+    """The flags of other frameworks that set an option of a command."""
     names, flags = {each.name for each in parameters}, {flag for each in parameters for flag in each.names}
-    return {
-        f"--{flag}": (for_cli(field(name, true)), for_cli(field(name, false)))
-        for flag, (name, true, false) in FLAGS.items()
-        if name in names and f"--{flag}" not in flags
-    }
+    return [f"--{flag}" for flag, (name, _, _) in FLAGS.items() if name in names and f"--{flag}" not in flags]
+
+
+def foreign_setting(flag: str, on: bool) -> str:
+    """The option that such a flag, on or off, stands for."""
+    name, true, false = FLAGS[flag.removeprefix("--")]
+    return for_cli(field(name, true if on else false))

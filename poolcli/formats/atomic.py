@@ -130,13 +130,11 @@ def is_internal_file(name: str) -> bool:
 @cache
 def remove_leftovers(folder: str) -> None:
     """Removes temporary files of killed processes from a folder, and restores backups; once per process."""
-    written = (*suffixes_of(lambda row: row.writes), ".jsonl")
     with suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
+        for entry in (each for each in entries if each.name.endswith(".part")):
             name, _, owner = entry.name.removesuffix(".part").rpartition(".")
-            if not entry.name.endswith(".part") or not name.lower().endswith(written):
-                continue
-            if has_exited(owner.removeprefix(BACKUP)):
+            written = (*suffixes_of(lambda row: row.writes), ".jsonl")
+            if name.lower().endswith(written) and has_exited(owner.removeprefix(BACKUP)):
                 _restore_backup(entry.path, name.removeprefix(".")) if owner.startswith(BACKUP) else remove(entry.path)
 
 

@@ -107,7 +107,7 @@ def parse_source(text: str, dataset: str | None = None) -> Source:
     exists.
     """
     check_url(text)
-    if dataset is not None or os.path.lexists(text):
+    if dataset is not None or ":" not in text or os.path.lexists(text):
         return Source(text, dataset)
     keyed = suffixes_of(lambda row: row.is_container)
     places = [i for i, sign in enumerate(text) if sign == ":" and text[:i].lower().endswith(keyed)]

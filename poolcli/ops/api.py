@@ -6,7 +6,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache, wraps
+from functools import cache, lru_cache, wraps
 from inspect import cleandoc, signature
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
 
@@ -257,8 +257,8 @@ def operator_function(record: type[Attributes], other: Callable[..., Any]) -> Ca
             theirs, mine = _sections(other.__doc__), _sections(function.__doc__)
             entries = _entries(theirs["Parameters"]) | _entries(mine.get("Parameters", ""))
             parameters = {entries[name]: None for name in made.parameters}  # an entry may be of several names
-            mine["Parameters"] = "\n".join(("Parameters\n----------", *parameters))
-            function.__doc__ = "\n\n".join((theirs | mine).values())
+            whole = theirs | mine | {"Parameters": "\n".join(("Parameters\n----------", *parameters))}
+            function.__doc__ = "\n\n".join(whole.values())
         found: Any = with_name_suggestions(function)
         found.__signature__ = made
         return cast("Function", found)
@@ -266,12 +266,14 @@ def operator_function(record: type[Attributes], other: Callable[..., Any]) -> Ca
     return complete
 
 
+@cache
 def _sections(doc: str) -> dict[str, str]:
     """The sections of a numpy docstring by title; the summary has the title ""."""
     summary, *sections = re.split(r"\n\n(?=[^\n]+\n---)", cleandoc(doc))
     return {"": summary} | {section.partition("\n")[0]: section for section in sections}
 
 
+@cache
 def _entries(section: str) -> dict[str, str]:
     """The entries of the section Parameters by name."""
     entries = re.findall(r"^\w.* : .*(?:\n .*)*", section, re.MULTILINE)

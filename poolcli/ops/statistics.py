@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Unpack
 
-from poolcli.arguments import PerAxis, number_from, read, word_of
+from poolcli.arguments import PerAxis, number_from, word_of
 from poolcli.dialects import DIALECTS, Dialect
 from poolcli.ops.api import Single, SlidingOptions, operator_function, pool_with
 from poolcli.ops.array_interop import Given
@@ -28,8 +28,8 @@ class LpPool(SlidingAttributes, Single):
     title: ClassVar[str] = "Lp pooling"
     reducer: ClassVar[Reducer] = NORM
 
-    like: str = field(default="onnx", metadata=read(word_of(tuple(DIALECTS))))
-    p: float = field(default=2, metadata=read(number_from(1)))
+    like: str = field(default="onnx", metadata={"read": word_of(tuple(DIALECTS))})
+    p: float = field(default=2, metadata={"read": number_from(1)})
 
     def reduction(self, dialect: Dialect) -> Reducer:
         """The p-norm; in PyTorch of signed powers, computed from their mean."""
@@ -159,7 +159,7 @@ class StdPool(SlidingAttributes, Single):
     reducer: ClassVar[Reducer] = DEVIATION
     rules_of: ClassVar[str | None] = "max"
 
-    ddof: float = field(default=0, metadata=read(number_from(0)))
+    ddof: float = field(default=0, metadata={"read": number_from(0)})
 
     def reduction(self, dialect: Dialect) -> Reducer:
         """With its divisor."""

@@ -21,7 +21,6 @@ from poolcli.arguments import (
     flag,
     numbers_from,
     optional,
-    read,
     whole_number,
     word_of,
 )
@@ -150,14 +149,14 @@ def expand_pads(given: Mapping[str, Any]) -> dict[str, Any]:
 class SlidingAttributes(Operator):
     """Attributes of sliding windows. A single number applies to every axis; None is the dialect's default."""
 
-    kernel: PerAxis = field(metadata=read(numbers_from(1)))
-    strides: PerAxis | None = field(default=None, metadata=read(optional(numbers_from(1))))
-    pads_begin: PerAxis = field(default=0, metadata=read(numbers_from(0)))
-    pads_end: PerAxis = field(default=0, metadata=read(numbers_from(0)))
-    dilations: PerAxis = field(default=1, metadata=read(numbers_from(1)))
-    auto_pad: str = field(default="explicit", metadata=read(word_of(AUTO_PADS)))
-    rounding_type: str = field(default="floor", metadata=read(word_of(ROUNDING_TYPES)))
-    like: str = field(default="openvino", metadata=read(word_of(tuple(DIALECTS))))
+    kernel: PerAxis = field(metadata={"read": numbers_from(1)})
+    strides: PerAxis | None = field(default=None, metadata={"read": optional(numbers_from(1))})
+    pads_begin: PerAxis = field(default=0, metadata={"read": numbers_from(0)})
+    pads_end: PerAxis = field(default=0, metadata={"read": numbers_from(0)})
+    dilations: PerAxis = field(default=1, metadata={"read": numbers_from(1)})
+    auto_pad: str = field(default="explicit", metadata={"read": word_of(AUTO_PADS)})
+    rounding_type: str = field(default="floor", metadata={"read": word_of(ROUNDING_TYPES)})
+    like: str = field(default="openvino", metadata={"read": word_of(tuple(DIALECTS))})
     pads: InitVar[PerAxis | None] = field(default=None, kw_only=True)  # sets pads_begin and pads_end
 
     def __post_init__(self, pads: PerAxis | None) -> None:
@@ -173,16 +172,16 @@ class SlidingAttributes(Operator):
 class DividingAttributes(SlidingAttributes):
     """Sliding windows with the attributes of averages."""
 
-    exclude_pad: bool | None = field(default=None, metadata=read(optional(flag)))
-    divisor_override: int | None = field(default=None, metadata=read(optional(divisor)))
+    exclude_pad: bool | None = field(default=None, metadata={"read": optional(flag)})
+    divisor_override: int | None = field(default=None, metadata={"read": optional(divisor)})
 
 
 @dataclass(frozen=True)
 class PickingAttributes(SlidingAttributes):
     """Sliding windows with the attributes of indices: the first axis that they count over, and their type."""
 
-    axis: int | None = field(default=None, metadata=read(optional(whole_number)))
-    index_element_type: str = field(default="i64", metadata=read(word_of(tuple(INDEX_TYPES))))
+    axis: int | None = field(default=None, metadata={"read": optional(whole_number)})
+    index_element_type: str = field(default="i64", metadata={"read": word_of(tuple(INDEX_TYPES))})
 
 
 def _output_size(name: str, value: object) -> PerAxis | Fit:
@@ -195,8 +194,8 @@ def _output_size(name: str, value: object) -> PerAxis | Fit:
 class BinAttributes(Operator):
     """Attributes of adaptive windows: the spatial size of the output."""
 
-    output_size: PerAxis | Fit = field(metadata=read(_output_size))
-    like: str = field(default="openvino", metadata=read(word_of(tuple(DIALECTS))))
+    output_size: PerAxis | Fit = field(metadata={"read": _output_size})
+    like: str = field(default="openvino", metadata={"read": word_of(tuple(DIALECTS))})
 
     def windows_of(self, size: int, output: int) -> Bins:
         """The windows of an axis."""
@@ -207,7 +206,7 @@ class BinAttributes(Operator):
 class PickingBinAttributes(BinAttributes):
     """Adaptive windows with the type of indices."""
 
-    index_element_type: str = field(default="i64", metadata=read(word_of(tuple(INDEX_TYPES))))
+    index_element_type: str = field(default="i64", metadata={"read": word_of(tuple(INDEX_TYPES))})
 
 
 Attributes = SlidingAttributes | BinAttributes

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.color import Color
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.segment import Segment
+from rich.measure import measure_renderables
+from rich.segment import Segment, Segments
 from rich.style import Style
 from rich.table import Column, Table
 from rich.text import Text
@@ -30,36 +31,27 @@ PLAIN_SHADES = " .:*#"
 GAP = 2  # columns between input and output of a preview
 
 
-class _Console(Console):
-    """A console that escapes control characters other than line breaks."""
-
-    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        if isinstance(renderable, str):
-            return super().render(_escaped(renderable), options)
-        if isinstance(renderable, Text) and _escaped(renderable.plain) != renderable.plain:
-            renderable = Text(_escaped(renderable.plain), renderable.style)
-        return super().render(renderable, options)
-
-
-def _escaped(text: str) -> str:
-    return text if text.isprintable() else "\n".join(map(escaped, text.split("\n")))
-
-
 def console(stream: TextIO) -> Console:
     """A Rich console without markup, highlighting and emoji, so that data are printed as they are.
 
     Lines are wrapped in a terminal, or if COLUMNS is set.
     """
     width = None if stream.isatty() or "COLUMNS" in os.environ else UNWRAPPED
-    return _Console(file=stream, width=width, markup=False, highlight=False, emoji=False)
+    return Console(file=stream, width=width, markup=False, highlight=False, emoji=False)
 
 
 def show(view: RenderableType, stream: TextIO) -> None:
-    """Prints `view` without trailing spaces."""
+    """Prints `view` without trailing spaces; control characters other than line breaks are escaped."""
     printer = console(stream)
     printer.width = max(printer.width, LEAST_WIDTH)
+    segments = [
+        each
+        if each.text.replace("\n", "").isprintable()
+        else Segment("\n".join(map(escaped, each.text.split("\n"))), each.style)
+        for each in printer.render(view)
+    ]
     with printer.capture() as captured:
-        printer.print(view, crop=False)
+        printer.print(Segments(segments), crop=False, end="")
     stream.write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()))
 
 
@@ -96,11 +88,11 @@ class Sheet(Table):
     narrower: Callable[[], Sheet] | None = None
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        needed = sum(_least(column) + 2 for column in self.columns) - 2
+        whole = options.update(max_width=UNWRAPPED)
+        needed = sum(_least(column, console, whole) + 2 for column in self.columns) - 2
         if needed <= options.max_width:
-            yield from super().__rich_console__(console, options)
-        else:
-            yield self.narrower() if self.narrower else self._as_lists()
+            return super().__rich_console__(console, options)
+        return (self.narrower() if self.narrower else self._as_lists(),)
 
     def _as_lists(self) -> RenderableType:
         parts: list[RenderableType] = []
@@ -114,14 +106,13 @@ class Sheet(Table):
         return Group(*parts)
 
 
-def _least(column: Column) -> int:
+def _least(column: Column, console: Console, options: ConsoleOptions) -> int:
     """The least width of a column that can be read."""
-    widest = max((_width(cell) for cell in (column.header, *column.cells)), default=0)
-    return widest if column.no_wrap else min(widest, max(MIN_COLUMN, _width(column.header)))
-
-
-def _width(cell: RenderableType) -> int:
-    return cell.cell_len if isinstance(cell, Text) else Text(str(cell)).cell_len
+    heading, widest = (
+        measure_renderables(console, options, cells).maximum for cells in ([column.header], [*column.cells])
+    )
+    widest = max(heading, widest)
+    return widest if column.no_wrap else min(widest, max(MIN_COLUMN, heading))
 
 
 def preview_view(preview: Preview, width: int, lines: int, colour: bool, blocks: bool = True) -> RenderableType:

@@ -44,7 +44,7 @@ def test_messages_name_options_as_they_are_typed(command: Command) -> None:
     for each in command.parameters:
         if each.flags and each.name != "help":
             assert for_cli(field(each.name)) in each.flags
-            assert not each.off_flags or NEGATED[each.name] in each.off_flags
+            assert not each.off_flags or NEGATED[f"{each.name}=False"] in each.off_flags
             assert each.is_flag or each.choices or each.per_axis or each.example
         else:
             assert each.name in POSITIONAL or each.name == "help"
