@@ -34,24 +34,18 @@ def atomic_file(path: str, overwrite: bool) -> Iterator[str]:
     Links are followed; devices and pipes are written to directly. An existing file keeps its mode. Without `overwrite`
     it is refused, even if it was created in the meantime.
     """
+    target = os.path.realpath(path)
     with os_errors(path):
-        target = os.path.realpath(path)
         if is_device(target):
             yield path
             return
-        make_folder(os.path.dirname(target))
-        part = temporary_path(target, process_token())
-        remove_leftovers(os.path.dirname(target))
-        mode = file_mode(target)
-        try:
+        with _removed_on_errors(target) as part:
+            mode = file_mode(target)
             os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
             yield part
             check_stopped()
             sync(part)
             rename_file(part, target, overwrite, mode)
-        except BaseException:
-            remove(part)
-            raise
 
 
 @contextmanager
@@ -61,22 +55,28 @@ def atomic_folder(path: str, overwrite: bool) -> Iterator[str]:
     An existing folder is exchanged with it atomically if the system can do that. Otherwise it is renamed first; if the
     process is killed then, the next write into the parent folder restores it.
     """
-    with os_errors(path):
-        target = os.path.realpath(path)
-        make_folder(os.path.dirname(target))
-        part = temporary_path(target, process_token())
-        remove_leftovers(os.path.dirname(target))
-        try:
-            os.mkdir(part)
-            yield part
-            check_stopped()
-            for folder, _, names in os.walk(part):
-                for name in names:
-                    sync(os.path.join(folder, name))
-            rename_folder(part, target, overwrite)
-        except BaseException:
-            remove(part)
-            raise
+    target = os.path.realpath(path)
+    with os_errors(path), _removed_on_errors(target) as part:
+        os.mkdir(part)
+        yield part
+        check_stopped()
+        for folder, _, names in os.walk(part):
+            for name in names:
+                sync(os.path.join(folder, name))
+        rename_folder(part, target, overwrite)
+
+
+@contextmanager
+def _removed_on_errors(target: str) -> Iterator[str]:
+    """Yields a temporary path beside the target, whose folder is made and cleared of leftovers."""
+    make_folder(os.path.dirname(target))
+    part = temporary_path(target, process_token())
+    remove_leftovers(os.path.dirname(target))
+    try:
+        yield part
+    except BaseException:
+        remove(part)
+        raise
 
 
 def is_device(path: str) -> bool:

@@ -100,8 +100,7 @@ def run_pages(
         room = None if settings.max_memory is None else max(0, settings.max_memory - RESULT_COPIES * held)
         own = replace(settings, pages=pages, max_memory=room)
         try:
-            limit = memory_limit_of(path, own.max_memory, settings.allowed)
-            file = reader(replace(own.read_options, limit=limit))
+            file = reader(own.read_options)
             header = replace(file.header, key=name)
             part = prepare_job(Outcome(job, seconds=clock.seconds), op, own, header)
             if not settings.dry_run:

@@ -331,16 +331,19 @@ LOSSY_CHUNK = b"VP8 "  # a chunk of WebP
 FRAME_HEADER = 16  # bytes before the chunks of an animation's frame
 
 
+def _webp_chunks(stream: BinaryIO, inside_frames: bool) -> Iterator[bytes]:
+    """The names of the chunks, also those in the frames of an animation."""
+    at, end = 12, 8 + int.from_bytes(_read_at(stream, 4, 4), "little")
+    while at < end and len(head := _read_at(stream, at, 8)) == 8:
+        yield head[:4]
+        size = int.from_bytes(head[4:], "little")
+        at += 8 + (FRAME_HEADER if inside_frames and head[:4] == b"ANMF" else size + size % 2)
+
+
 def is_lossy_webp(path: str) -> bool:
     """Whether the first image of a WebP is stored with loss."""
-    at = 12
     with open(path, "rb") as stream:
-        while len(head := _read_at(stream, at, 8)) == 8:
-            kind, size = head[:4], struct.unpack("<I", head[4:])[0]
-            if kind in (LOSSY_CHUNK, b"VP8L"):
-                return kind == LOSSY_CHUNK
-            at += 8 + (FRAME_HEADER if kind == b"ANMF" else size + size % 2)
-    return False
+        return next((kind for kind in _webp_chunks(stream, True) if kind in (LOSSY_CHUNK, b"VP8L")), b"") == LOSSY_CHUNK
 
 
 PIXELS_OF_WEBP = (LOSSY_CHUNK, b"VP8L", b"VP8X", b"ALPH", b"ANIM", b"ANMF")
@@ -349,15 +352,8 @@ OF_WEBP = (b"EXIF", b"ICCP", b"XMP ")  # kept as Pillow reads them
 
 def other_webp_chunks(stream: BinaryIO) -> list[str]:
     """A phrase that names the chunks of a WebP that are neither read nor kept; empty if there are none."""
-    at, kinds = 12, dict[str, None]()
-    stream.seek(4)
-    end = 8 + int.from_bytes(stream.read(4), "little")
-    while at < end and len(head := _read_at(stream, at, 8)) == 8:
-        if head[:4] not in PIXELS_OF_WEBP + OF_WEBP:
-            kinds[head[:4].decode("latin-1")] = None
-        size = int.from_bytes(head[4:], "little")
-        at += 8 + size + size % 2
-    return [f"WebP chunks {', '.join(kinds)}"] if kinds else []
+    kinds = dict.fromkeys(kind for kind in _webp_chunks(stream, False) if kind not in PIXELS_OF_WEBP + OF_WEBP)
+    return [f"WebP chunks {', '.join(kind.decode('latin-1') for kind in kinds)}"] if kinds else []
 
 
 BMP_COLOUR, BMP_PROFILE = 70, 126  # where the kind of colour space is, and the place and size of a profile

@@ -15,8 +15,8 @@ from poolcli.formats.cf import NOT_A_VARIABLE, conflict_note, same_values
 from poolcli.formats.checks import join_names
 from poolcli.formats.names import array_names
 from poolcli.formats.records import Scale, Spec, WriteOptions
-from poolcli.formats.table import FORMATS
 from poolcli.formats.zarr.chunks import SHARDING, SHUFFLES, numcodecs_config
+from poolcli.formats.zarr.library import METADATA_FILES
 from poolcli.formats.zarr.ome import DIMENSIONS, STRING_CODEC, default_names, encode_nodata, json_attributes
 from poolcli.layouts import spatial_axes
 from poolcli.message_fields import field
@@ -32,7 +32,6 @@ LOSSLESS_FOR_INTEGERS = ("delta",)  # lossless for integers of the type that the
 LOSSLESS_FOR_BOOL = ("packbits",)
 ZSTD_2: dict[str, Any] = {"id": "zstd", "level": 0}
 ZSTD_3: dict[str, Any] = {"name": "zstd", "configuration": {"level": 0, "checksum": False}}
-METADATA_FILES = FORMATS["zarr"].naming.reserved
 DEFAULT_INDEX: dict[str, Any] = {
     "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}],
     "index_location": "end",
