@@ -90,8 +90,8 @@ def lookup(name: object) -> DType:
         return DTYPES[NUMPY_SHORT.get(bare) or PYTHON_TYPES.get(text) or text]
     except KeyError:
         known = ", ".join(DTYPES)
-        meant = did_you_mean(text, DTYPES)
-        raise RequestError(f"dtype {text} cannot be pooled; use one of {known}{meant}") from None
+        meant = did_you_mean(text, DTYPES) if isinstance(name, str) else ""  # the type of an array is not misspelt
+        raise RequestError(f"dtype {text} is not supported; use one of {known}{meant}") from None
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:

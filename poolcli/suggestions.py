@@ -50,8 +50,11 @@ def did_you_mean_file(path: str) -> str:
         names = sorted(each for each in os.listdir(folder or ".") if each != name)
     except OSError:
         return ""
-    alike = {each: os.path.join(folder, each) for each in closest(name, names)} if name else {}
-    return f"; did you mean {join_words(alike.values())}?" if alike else ""
+    stem, extension = os.path.splitext(name)  # an extension that both have does not make names similar
+    parts = {each: os.path.splitext(each) for each in names}
+    similar = (each for each in names if parts[each][1] != extension or closest(stem, [parts[each][0]]))
+    alike = closest(name, similar) if name else ()
+    return f"; did you mean {join_words(os.path.join(folder, each) for each in alike)}?" if alike else ""
 
 
 def join_words(words: Iterable[str], joint: str = "or") -> str:
@@ -177,12 +180,12 @@ SETTINGS: dict[str, tuple[str, ...]] = _by_word({
     ("--input-shape NAME=1,3,640,640",): "batch input-size",
     ("--input-shape NAME={1,3,640,640}",): "input dims-in",
     ("--to {pytorch}",): "framework-to convert export",
-    ("--like {pytorch}",): "semantics mode style compat",
+    ("--like {pytorch}",): "semantics style compat",
     ("--picture {plan.svg}", "--preview"): "plot draw image svg png html figure",
     ("--scale {z=1,y=1,x=1}",): "spacing voxel-size resolution pixel-size",
     ("--unit {micrometer}",): "units",
     ("--levels {3}",): "num-levels n-levels max-level max-layer scales",
-    ("--op {avg}",): "method reducer function func agg aggregation reduction",
+    ("--op {avg}",): "mode method reducer function func agg aggregation reduction",
     ("--ngff {0.5}",): "version format-version",
     ("--chunks {64}",): "chunk chunksize chunk-size",
     ("--layer {pool1}",): "layer-name node",

@@ -59,7 +59,7 @@ REFUSED: tuple[tuple[str, Any, str], ...] = (
     ("a masked array", lambda: avg_pool(np.ma.masked_less(X, 3), 2),
      "x is a masked array, whose mask would be ignored; give x.filled(value) with missing=value, or x.data for all"),
     ("a dtype in the other byte order", lambda: avg_pool(X, 2, dtype=">f4"),
-     "dtype >f4 cannot be pooled; use one of bool, uint8, uint16, uint32, uint64, int8, int16, int32, int64, float16, "
+     "dtype >f4 is not supported; use one of bool, uint8, uint16, uint32, uint64, int8, int16, int32, int64, float16, "
      "float32, float64, bfloat16"),
 )  # fmt: skip
 

@@ -72,9 +72,9 @@ MASK_IGNORED = (
         ),
         (
             Failing(),
-            "x is a tests Failing, which gives no numpy array (it is on the moon. Fetch it); give a numpy array",
+            "x is a tests Failing that cannot be converted (it is on the moon. Fetch it); give a numpy array",
         ),
-        (None, "x is a NoneType, whose elements are no numbers of one type; give a numpy array of numbers"),
+        (None, "x is a NoneType, whose elements are not numbers of one type; give a numpy array of numbers"),
         ("x.npy", "x is a str, not an array; read the file first, as numpy.load reads .npy"),
     ],
     ids=["gpu", "unknown device", "failing", "nothing", "a file"],
@@ -106,7 +106,7 @@ def test_what_asks_about_arrays_refuses_alike(call: Callable[[], object], messag
 
 
 def test_lists_of_unequal_lengths_are_refused_as_what_they_are() -> None:
-    with pytest.raises(PoolError, match=r"^x is a list, which gives no numpy array \(setting an array element"):
+    with pytest.raises(PoolError, match=r"^x is a list that cannot be converted \(setting an array element"):
         max_pool([[[1], [2, 3]]], 2)
 
 
@@ -139,7 +139,10 @@ def test_pytorchs_tensors_are_taken_where_they_are_values_in_memory() -> None:
     assert str(refused.value) == (
         "x is a torch Tensor that requires a gradient, which is not computed here; give x.detach()"
     )
-    with pytest.raises(
-        PoolError, match=r"^x is a torch Tensor, which gives no numpy array \(can't convert meta device"
-    ):
+    with pytest.raises(PoolError, match=r"^x is a torch Tensor that cannot be converted \(can't convert meta device"):
         max_pool(torch.empty(1, 1, 4, 4, device="meta"), 2)
+
+
+def test_the_type_of_an_array_is_not_taken_for_a_misspelt_one() -> None:
+    with pytest.raises(PoolError, match=r"^dtype int4 is not supported; .* float64, bfloat16$"):
+        max_pool(np.zeros((1, 1, 4), pytest.importorskip("ml_dtypes").int4), 2)

@@ -76,7 +76,7 @@ def _expand(words: Sequence[str]) -> list[str]:
     found = [each for word in words for each in (_words_in(word) if word[:1] == "@" and len(word) > 1 else [word])]
     if found[:1] in (["--install-completion"], ["--show-completion"]) and len(found) > 1:
         raise RequestError(f"{found[0]} is for the current shell and takes no name; leave {' '.join(found[1:])} out")
-    return _help_for(found[1:]) if found[:1] in (["help"], ["-h"], ["--help"]) else found
+    return _help_for(found) if found[:1] in (["help"], ["-h"], ["--help"], ["--help-all"]) else found
 
 
 def _help_for(words: Sequence[str]) -> list[str]:

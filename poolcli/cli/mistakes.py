@@ -30,6 +30,7 @@ from poolcli.suggestions import (
 
 OUTPUT_FLAGS = ("-o", "--output", "-n", "--dry-run")
 SIZE_FLAGS = ("-k", "--kernel", "--kernel-size", "--output-size")
+OPERATOR_OPTIONS = ("op", *(name for name, templates in SETTINGS.items() if templates == ("--op {avg}",)))
 WINDOW_FLAGS = (*SIZE_FLAGS, "-s", "--strides", "-p", "--pads")
 
 
@@ -44,11 +45,16 @@ def usage_error(error: Any, command: str) -> RequestError:
 def unknown_option(command: str, word: str, words: Sequence[str]) -> RequestError:
     """The refusal of an option that the command does not have, with a remedy; `words` are all of its arguments."""
     parameters, name = load_command(command).parameters, word.partition("=")[0]
+    if os.path.lexists(word):
+        return RequestError(f"{command} has no option {word}; the file of that name is typed as ./{word}")
     own = {flag for each in parameters for flag in each.names} | {*foreign_flags(parameters)}
     plain = _plain(name)
     if word[1:].replace(",", "").replace(".", "").isdigit():
         return _negative_number(command, word, parameters)
-    meant = _find_setting(command, plain, _value_of(name, words), words)
+    typed = _value_of(name, words)
+    meant = _find_setting(command, plain, typed, words)
+    if command in OPERATOR_HELP and plain in OPERATOR_OPTIONS and (operator := find_operator(typed or "")):
+        meant = f"poolcli {operator} {shlex.join(_without_options(words, plain))}"
     positive = plain.removeprefix("no-")
     if meant or plain in REASONS:
         end = f"; write {meant}" if meant else f"; {REASONS[plain]}"
@@ -98,13 +104,14 @@ def unknown_command(words: Sequence[str]) -> RequestError:
     return RequestError(f"there is no command {word}{end}")
 
 
-def extra_argument(command: str, filled: Sequence[str], extra: Sequence[str], words: Sequence[str]) -> RequestError:
-    """The refusal of `extra` arguments, behind those that `filled` the places of a command; `words` are all of them."""
-    before = words[words.index(extra[0]) - 1]
-    if before.startswith("--"):
+def extra_argument(command: str, words: Sequence[str], places: Sequence[int], takes: int) -> RequestError:
+    """The refusal of arguments beyond those that a command `takes`; `places` are in `words`, of all positional ones."""
+    filled, extra = ([words[i] for i in part] for part in (places[:takes], places[takes:]))
+    before = words[places[takes] - 1]
+    if before.startswith("--") and before != "--":
         return unexpected_value(command, before, extra[0], words)
     if command == "shape":
-        _refuse_split_shape(filled, extra, words)
+        _refuse_split_shape(filled, extra, [word for i, word in enumerate(words) if i not in places])
     more = f"{command}: unexpected argument {extra[0]}"
     if _has_option(command, "--also") and len(extra) == 2:
         return RequestError(f"{more}; another input and output are given as {field('also')} {shlex.join(extra)}")
@@ -116,23 +123,25 @@ def extra_argument(command: str, filled: Sequence[str], extra: Sequence[str], wo
 
 def refuse_no_operator(first: str, words: Sequence[str]) -> None:
     """Refuses a first argument of `shape` that is not an operator."""
-    rest = [word for word in words if word != first]
+    at = words.index(first)
+    rest = [*words[:at], *words[at + 1 :]]
     if first.lower().startswith("global"):
         line = _complete_command("shape", [adaptive(first), *_without_options(rest, *WINDOW_FLAGS)])
         raise RequestError(f"there is no operator {first}; write {line}")
     if not find_operator(first) and (is_number_list(first) or os.path.lexists(first)):
-        op = next((word for word in rest if find_operator(word)), "avg")
-        line = shlex.join([op, first, *(word for word in rest if word != op)])
+        op = next(filter(find_operator, rest), "avg")
+        if op in rest:
+            rest.remove(op)
+        line = shlex.join([op, first, *rest])
         raise RequestError(f"the operator comes before the shape; write poolcli shape {line}")
     parse_operator(first)
 
 
-def _refuse_split_shape(filled: Sequence[str], extra: Sequence[str], words: Sequence[str]) -> None:
-    """Refuses a shape in several words, and a number behind a shape that has no option."""
+def _refuse_split_shape(filled: Sequence[str], extra: Sequence[str], others: Sequence[str]) -> None:
+    """Refuses a shape in several words, and a number behind a shape that has no option; `others` are the options."""
     lengths = [word.strip(",") for word in (*filled[1:], *extra)]
     if not all(word.isdecimal() for word in extra) or not all(map(is_number_list, lengths)):
         return
-    others = [word for word in words if word not in (*filled, *extra)]
     option = "--output-size" if "output_size" in attribute_names(parse_operator(filled[0])) else "--kernel"
     if "," in lengths[0] and len(extra) == 1 and {option, option[1:3]}.isdisjoint(others):
         line = shlex.join([*filled, option, extra[0], *others])

@@ -37,11 +37,13 @@ class _Line:
         self.result = list[str]()  # what Typer gets
         self.given = dict[str, str]()  # the value that was typed for each parameter
         self.positional = list[str]()
+        self.places = list[int]()  # in `words`, of the positional arguments
 
     def normalize(self) -> list[str]:
         while self.rest:
             word = self.rest.pop(0)
             if word == "--":
+                self.places += range(len(self.words) - len(self.rest), len(self.words))
                 self.positional += self.rest
                 self.result += [word, *self.rest]
                 break
@@ -54,7 +56,7 @@ class _Line:
             if self.command == "shape" and filled:
                 mistakes.refuse_no_operator(filled[0], self.words)
             if extra:
-                raise mistakes.extra_argument(self.command, filled, extra, self.words)
+                raise mistakes.extra_argument(self.command, self.words, self.places, len(places))
         return self.result
 
     def _read(self, word: str) -> None:
@@ -73,6 +75,7 @@ class _Line:
             raise mistakes.unknown_option(self.command, word, self.words)
         else:
             self.result.append(word)
+            self.places.append(len(self.words) - len(self.rest) - 1)
             self.positional.append(word)
 
     def _read_short_options(self, word: str) -> None:
@@ -156,7 +159,7 @@ def _refuse_dash(word: str) -> None:
 def _refuse_without_dashes(word: str, flags: Mapping[str, Parameter], foreign: Collection[str]) -> None:
     """Refuses an option that is written as a Python keyword: padding=1."""
     name, equals, value = word.partition("=")
-    flag = f"--{name.lower().replace('_', '-')}"
+    flag = f"--{name.lower().replace('_', '-')}" if len(name) > 1 else f"-{name}"
     if not equals or not (flag in flags or flag in foreign) or os.path.lexists(word):
         return
     joint = "=" if flag in foreign or flags[flag].is_flag else " "

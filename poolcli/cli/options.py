@@ -333,12 +333,11 @@ def _number_error(option: str, text: str, at: int, item: str) -> RequestError:
     if item.isascii() and item.isdigit() and len(item) > MAX_DIGITS:
         return RequestError(f"{option} is above 2**63 - 1, the largest number that is read")
     found = "nothing" if not item else f"{item[:30]!r}"
+    wrong = f"no comma before {found}" if _is_number(item) else f"{found} where a whole number is needed"
     joined = _OTHER_SEPARATORS.sub(",", text.strip().strip("[](){}")).removesuffix(",")
     meant = ",".join(map(_as_integer, joined.split(",")))
     remedy = f"; write {meant}" if meant != text and _LIST.fullmatch(meant) else ", for example 2 or 2,3 or 2x3"
-    return RequestError(
-        f"{option} has {found} where a whole number is needed{remedy}", pointed=(f"  {text[:70]}", f"  {' ' * at}^")
-    )
+    return RequestError(f"{option} has {wrong}{remedy}", pointed=(f"  {text[:70]}", f"  {' ' * at}^"))
 
 
 def _as_integer(item: str) -> str:

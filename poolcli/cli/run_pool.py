@@ -57,8 +57,8 @@ def pool(name: str, request: PoolOptions) -> int:
     found = find_inputs(request.inputs, dataset, request.recursive, request.files_from, request.output, shard or WHOLE)
     settings = _shard_settings(settings, shard, found.several, request)
     refuse_width_by_height(request.output_size, (item.source.path for item in found.items))
-    refuse_preview(request, found.several)
     jobs = plan_jobs(found.items, found.several, request.output, request.indices, request.format)
+    refuse_preview(request, found.several, jobs)
     if settings.resume and any(target.key for job in jobs for target in job.targets):
         raise RequestError(f"{field('resume')} continues files; what is added to a file cannot be continued")
     refuse_without_effect(request, jobs)

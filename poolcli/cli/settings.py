@@ -22,7 +22,7 @@ from poolcli.errors import RequestError
 from poolcli.formats import ReadOptions, Source, Tensor, parse_source
 from poolcli.formats.atomic import is_device
 from poolcli.formats.checks import tensor_layout
-from poolcli.formats.files import is_url
+from poolcli.formats.files import check_distinct, is_url
 from poolcli.formats.npy import parse_raw
 from poolcli.formats.table import FORMATS, Format, format_by_suffix
 from poolcli.layouts import convert_layout
@@ -200,8 +200,8 @@ def refuse_unknown_inputs(op: str, request: PoolOptions) -> None:
             raise RequestError(f"{word} is not a file; if it is the output, write {field('output', output)}")
 
 
-def refuse_preview(request: PoolOptions, several: bool) -> None:
-    """Refuses a preview that cannot be shown, or that would mix with other output."""
+def refuse_preview(request: PoolOptions, several: bool, jobs: Sequence[Job]) -> None:
+    """Refuses a preview that cannot be shown, that would mix with other output, or replace an input or an output."""
     wanted, name = request.preview, field("preview")
     if wanted is None:
         return
@@ -217,6 +217,10 @@ def refuse_preview(request: PoolOptions, several: bool) -> None:
         raise RequestError(f"{name} would print into the JSON; write it with {field('preview', 'seen.png')}")
     if not on_screen and not wanted.lower().endswith(".png"):
         raise RequestError(f"{field('preview', wanted)}: use a file that ends in .png, text, or {name} alone")
+    for job in () if on_screen else jobs:
+        check_distinct(job.source.path, wanted)
+        if os.path.realpath(wanted) in [os.path.realpath(target.path) for target in job.targets]:
+            raise RequestError(f"{field('preview', wanted)} is an output of the pooling; name another file")
     if not on_screen and os.path.lexists(wanted) and not request.overwrite:
         raise RequestError(f"{wanted} exists; use {field('overwrite')} to replace it")
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 from dataclasses import asdict, dataclass, replace
 from dataclasses import field as dataclass_field
 from functools import partial
@@ -164,6 +165,12 @@ def _refuse_without_effect(request: ShapeOptions) -> None:
 
 def _write_files(plan: Plan, request: ShapeOptions) -> None:
     """Writes the picture and the model."""
+    if not _is_typed(request.shape):
+        from poolcli.formats import parse_source
+        from poolcli.formats.files import check_distinct
+
+        for path in filter(None, (request.picture, request.output)):
+            check_distinct(parse_source(request.shape, None).path, path)
     if request.picture:
         plan.picture(request.picture, theme=request.theme, overwrite=request.overwrite)
     if request.output:
@@ -273,6 +280,9 @@ def chain(request: ChainOptions) -> int:
     """Prints shape, cumulative stride, receptive field and padding after each layer."""
     from poolcli.explain.chain import chain as follow
 
+    if not is_number_list(request.shape) and (shape := next(filter(is_number_list, request.layers), None)):
+        line = shlex.join([shape, request.shape, *(text for text in request.layers if text != shape)])
+        raise RequestError(f"the shape comes before the layers; write poolcli chain {line}")
     layers = [_layer(text) for text in request.layers]
     found = follow(parse_numbers("SHAPE", request.shape), layers, like=request.like, layout=request.layout)
     from poolcli.report import as_json, explain

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 Span = tuple[int, int] | None
 LETTERS = {"k": "kernel", "s": "strides", "p": "pads", "d": "dilations"}  # of settings, as in `max:k3,s2,p1`
+ELEMENTWISE = (
+    "relu", "relu6", "leakyrelu", "prelu", "gelu", "silu", "swish", "sigmoid", "tanh", "softmax", "dropout", "identity",
+    "bn", "batchnorm", "batchnorm2d", "layernorm", "groupnorm",
+)  # fmt: skip
 GLOBAL_POOLS = {"global-avg": "adaptive-avg", "global-max": "adaptive-max"}
 MAX_LENGTH = 1_000_000  # of an axis: the receptive field of each element is kept
 _SETTING = re.compile(r"([kspdo]?)(\d+(?:x\d+)*)")
@@ -157,7 +161,9 @@ def chain_of(shape: tuple[int, ...], layout: str, layers: Iterable[LayerSpec]) -
 
 def _parse(text: str, like: str | None) -> LayerSpec:
     """Parse a layer such as NAME[:kK][,sS][,pP][,dD][,ceil][,oC]."""
-    name, _, rest = text.partition(":")
+    name, _, rest = (part.strip() for part in text.partition(":"))
+    if name.lower() in ELEMENTWISE:
+        raise RequestError(f"layer {text}: changes neither shape nor receptive field; leave it out")
     values: dict[str, Any] = {"like": like} if like else {}
     op = GLOBAL_POOLS.get(name, name)
     if op != "conv":
@@ -168,7 +174,7 @@ def _parse(text: str, like: str | None) -> LayerSpec:
     if issubclass(record, BinAttributes):
         values["output_size"] = 1
     slides, channels = issubclass(record, SlidingAttributes), None
-    for setting in filter(None, rest.split(",")):
+    for setting in filter(None, map(str.strip, rest.split(","))):
         matched = _SETTING.fullmatch(setting)
         letter = matched[1] if matched else None
         numbers = tuple(map(int, matched[2].split("x"))) if matched else ()

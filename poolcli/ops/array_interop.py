@@ -53,10 +53,10 @@ def as_array(x: Any) -> Array:
         raise
     except Exception as error:  # each library raises its own
         why = (str(error).splitlines() or [""])[0].rstrip(". ")
-        raise RequestError(f"x is {_describe(x)}, which gives no numpy array ({why}); give a numpy array") from error
+        raise RequestError(f"x is {_describe(x)} that cannot be converted ({why}); give a numpy array") from error
     if array.dtype == object:
         raise RequestError(
-            f"x is {_describe(x)}, whose elements are no numbers of one type; give a numpy array of numbers"
+            f"x is {_describe(x)}, whose elements are not numbers of one type; give a numpy array of numbers"
         )
     return array
 

@@ -84,6 +84,7 @@ def make_plan(
             *resolved.facts,
             *_unused_facts(axes),
             *_empty_window_facts(reducer, axes, empty, override, source, target),
+            *_ddof_facts(reducer, longest),
             *_missing_facts(reducer, excluded, least, target, nodata),
         ),
         missing=excluded,
@@ -188,6 +189,15 @@ def _empty_window_facts(
         )
     result = f"the {reducer.noun} is {value}"
     yield Fact("empty_windows", f"{none}: {result}", result)
+
+
+def _ddof_facts(reducer: Reducer, longest: int) -> Iterator[Fact]:
+    """The note that no window has more elements than the divisor subtracts."""
+    if reducer.ddof >= longest:
+        elements = "the 1 element" if longest == 1 else f"the {longest} elements"
+        yield Fact(
+            "ddof", f"{field('ddof')} is {reducer.ddof:g}, no less than {elements} of a window: every result is nan"
+        )
 
 
 def _missing_facts(

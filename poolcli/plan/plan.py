@@ -41,7 +41,9 @@ class Fact:
     `result` is the result of a window without input.
     """
 
-    kind: Literal["file", "layout", "strides", "pads_ignored", "window_dropped", "unread", "empty_windows", "missing"]
+    kind: Literal[
+        "file", "layout", "strides", "pads_ignored", "window_dropped", "unread", "empty_windows", "ddof", "missing"
+    ]
     message: str
     result: str | None = None
 

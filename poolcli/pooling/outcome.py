@@ -13,6 +13,7 @@ from poolcli.formats import Header, ReadOptions, Source, contains_array
 from poolcli.formats.atomic import is_device
 from poolcli.formats.files import exists
 from poolcli.formats.records import Raw
+from poolcli.message_fields import one_line
 from poolcli.plan import Plan
 from poolcli.system.signals import check_stopped
 
@@ -229,4 +230,5 @@ def failure(error: Exception, place: str) -> PoolError:
 
 def located(error: PoolError, place: str) -> PoolError:
     """The error with the input's name before its message, if it is not there yet."""
-    return error if error.message.startswith(place) else error.at(place)
+    shown = one_line(place)
+    return error if error.message.startswith((f"{shown}:", f"{shown} ")) else error.at(place)

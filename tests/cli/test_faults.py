@@ -26,6 +26,7 @@ from tests.cli.bad_files import (
     zipped,
 )
 from tests.cli.runs import poolcli
+from tests.conftest import Cli
 from tests.processes import fresh
 from tests.profiles import slow
 
@@ -133,3 +134,11 @@ def test_a_stream_is_read_no_further_than_it_is_worth(name: str, idle: int, tmp_
     assert done.err.startswith("poolcli: " + message.removesuffix("..."))
     assert os.listdir(folder) == []
     assert done.peak < 100 * 1024 + ALLOWANCE
+
+
+def test_a_message_names_its_file_once(cli: Cli, folder: Path) -> None:
+    Path("x.npy").rename("a")
+    large = "axis H is 6 long, kernel 200 without padding leaves no window; use --kernel 6 or --pads 97"
+    assert cli("avg", "a", "-o", "y.npy", "-k", "200").err == f"poolcli: a: {large}\n"
+    gone = cli("avg", "no\udcff.npy", "-o", "y.npy", "-k", "2")
+    assert gone.err == "poolcli: no\\xff.npy: No such file or directory\n"

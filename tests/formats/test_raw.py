@@ -48,7 +48,7 @@ REFUSED: dict[str, tuple[str, int, str]] = {
     "no type": ("1,2,6,8", 2, "--raw is '1,2,6,8'; write a shape and a type, such as 1,3,64,64,uint8"),
     "no shape": ("int16", 2, "--raw is 'int16'; write a shape and a type, such as 1,3,64,64,uint8"),
     "a negative length": ("1,-2,6,8,int16", 2, "--raw is '1,-2,6,8,int16'; write a shape and a type, such as"),
-    "an unknown type": ("1,2,6,8,int17", 2, "dtype int17 cannot be pooled; use one of"),
+    "an unknown type": ("1,2,6,8,int17", 2, "dtype int17 is not supported; use one of"),
     "more than there is": ("1,2,6,9,int16", 1, "x.bin: --raw says 216 B of data, but the file holds 192 B"),
     "a shape beyond 64 bits": (f"1,{2**40},{2**40},int16", 1, "x.bin: --raw says more than 1,000,000 PiB of data"),
 }

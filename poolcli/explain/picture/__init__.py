@@ -180,7 +180,7 @@ class Picture:
             remedy = (
                 f"ends in {kind}; use .svg, .png or .html"
                 if kind
-                else f"has no extension; write {path}.svg, .png or .html"
+                else f"has no extension; write {path.strip('-') or 'plan'}.svg, .png or .html"
             )
             raise RequestError(f"{field('picture', path)} {remedy}")
         if Path(path).exists() and not overwrite:

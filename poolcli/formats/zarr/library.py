@@ -55,6 +55,8 @@ def _describe(error: Exception) -> str:
         why = "it is damaged, or of a version that zarr does not know"
     elif type(error) is KeyError:  # the name that was not found
         why = f"Unknown name {why.strip(QUOTES)}"
+    elif isinstance(error, OSError) and error.strerror:  # as with other formats
+        return error.strerror
     return f"Zarr cannot read or write it: {why}"
 
 
