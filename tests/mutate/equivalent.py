@@ -49,9 +49,6 @@ EQUIVALENT: dict[str, str] = {
     "poolcli/plan/__init__.py::_default_dtype: number: 16 -> 17": "no type has 17 bits",
     "poolcli/pooling/tiles.py::bytes_of_block: number: 1 -> 0": "no block has fewer than 2 bytes",
     "poolcli/pooling/tiles.py::bytes_of_tile: number: 1 -> 0": "no tile has fewer than 2 bytes",
-    "poolcli/engine/compiled/intrinsics.py::row_windows_at: number: 8 -> 7": (
-        "outputs with the largest divisor are computed again with the same divisor, only slower"
-    ),
     "poolcli/engine/compiled/geometry.py::: number: 12 -> 13": (
         "blocks of another size have the same maximum and the same first position, only slower"
     ),

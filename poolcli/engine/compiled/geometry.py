@@ -90,11 +90,31 @@ class Geometry(NamedTuple):
         return self._replace(divisors=(np.ones_like(h[:1]), np.ones_like(h), along_w))
 
 
-# The layout of the integers: the scalars of the geometry, its strides, the parameters of the kernel, and the tables of
-# starts, counts and weights. The other array has the divisors and then their reciprocals, if these are needed.
-STRIDES_AT = 14
-PARAMS_AT = STRIDES_AT + 5
-TABLES_AT = PARAMS_AT + 14
+class Axes(NamedTuple):
+    """A number for each axis."""
+
+    d: int
+    h: int
+    w: int
+
+
+class Sizes(NamedTuple):
+    """The numbers of a geometry that belong to no axis, and the lengths of its tables along W."""
+
+    rows: int
+    inner: int
+    windows: int
+    divisors: int
+    kernel_elements: int
+
+
+# The layout of the integers: the parameters of the kernel (up to 14), the sizes, the shapes (D, H, W * inner) of the
+# input and the output, dilations, strides, and the tables of starts, counts and weights. The other array has the
+# divisors and then their reciprocals, if these are needed.
+SIZES_AT = 14
+SHAPES_AT = SIZES_AT + len(Sizes._fields)
+STRIDES_AT = SHAPES_AT + 9
+TABLES_AT = STRIDES_AT + len(Strides._fields)
 
 
 def pack(geometry: Geometry, params: tuple[Any, ...], result: str) -> tuple[NDArray[np.int64], NDArray[Any]]:
@@ -102,10 +122,10 @@ def pack(geometry: Geometry, params: tuple[Any, ...], result: str) -> tuple[NDAr
     reciprocals if the `result` of the arithmetic needs them.
     """
     own = [number for param in params for number in (param if isinstance(param, tuple) else (param,))]
-    sizes = geometry.starts[2].size, geometry.kernel_elements, geometry.divisors[2].size
-    rest = (geometry.row_size, *geometry.dilations, *sizes, *geometry.strides)
-    scalars = [geometry.rows, geometry.inner, *geometry.input_shape, *geometry.output_shape, *rest, *own]
-    scalars += [0] * (TABLES_AT - len(scalars))
+    lengths = geometry.starts[2].size, geometry.divisors[2].size
+    sizes = Sizes(geometry.rows, geometry.inner, *lengths, geometry.kernel_elements)
+    shapes = *geometry.input_shape, *geometry.output_shape, geometry.row_size, *geometry.dilations
+    scalars = [*own, *[0] * (SIZES_AT - len(own)), *sizes, *shapes, *geometry.strides]
     reciprocals = geometry.reciprocals(result == "scaled") if result in ("scaled", "by_reciprocal") else ()
     integers: list[Any] = [scalars, *geometry.starts, *geometry.counts, *geometry.weights]
     return np.concatenate(integers), np.concatenate([*geometry.divisors, *reciprocals])

@@ -10,13 +10,14 @@ from numba.extending import intrinsic
 
 from poolcli.engine.compiled.geometry import (
     LANES,
-    PARAMS_AT,
+    SHAPES_AT,
+    SIZES_AT,
     STRIDES_AT,
     TABLES_AT,
-    ColumnWindows,
+    Axes,
     Divisors,
     Geometry,
-    RowWindows,
+    Sizes,
     Strides,
 )
 
@@ -191,38 +192,42 @@ def sum_of_lanes(typing, pointer, blocks):
     return types.float64(pointer, types.int64), generate
 
 
+@intrinsic
+def record_at(typing, integers, index, kind):
+    """The integers from `index` on, as the named tuple `kind`."""
+    fields = kind.instance_class._fields
+    record = types.NamedUniTuple(types.int64, len(fields), kind.instance_class)
+
+    def generate(context, builder, signature, arguments):
+        at = builder.gep(arguments[0], [arguments[1]])
+        return builder.load(builder.bitcast(at, context.get_value_type(record).as_pointer()), align=8)
+
+    return record(integers, types.int64, kind), generate
+
+
 @inlined
 def load_geometry(params, divisor_table):
     """The geometry, with pointers in place of arrays; `geometry.pack` defines where everything is."""
-    depth, height, columns = params[5], params[6], params[11]
-    reciprocals = offset(divisor_table, depth + height + params[13])
-    starts = offset(params, TABLES_AT)
-    counts = offset(starts, depth + height + columns)
+    sizes, output = record_at(params, SIZES_AT, Sizes), record_at(params, SHAPES_AT + 3, Axes)
+    h, w = output.d, output.d + output.h  # where the tables of H and W begin
+    starts, reciprocals = offset(params, TABLES_AT), offset(divisor_table, w + sizes.divisors)
+    counts = offset(starts, w + sizes.windows)
     return Geometry(
-        params[0],
-        params[1],
-        (params[2], params[3], params[4]),
-        (depth, height),
-        params[7],
-        (starts, offset(starts, depth), offset(starts, depth + height)),
-        (counts, offset(counts, depth), offset(counts, depth + height)),
-        (params[8], params[9], params[10]),
-        (_by_axis(divisor_table, depth, height), _by_axis(reciprocals, depth, height)),
-        Strides(
-            params[STRIDES_AT],
-            params[STRIDES_AT + 1],
-            params[STRIDES_AT + 2],
-            params[STRIDES_AT + 3],
-            params[STRIDES_AT + 4],
+        sizes.rows,
+        sizes.inner,
+        record_at(params, SHAPES_AT, Axes),
+        (output.d, output.h),
+        output.w,
+        (starts, offset(starts, h), offset(starts, w)),
+        (counts, offset(counts, h), offset(counts, w)),
+        record_at(params, SHAPES_AT + 6, Axes),
+        (
+            (divisor_table, offset(divisor_table, h), offset(divisor_table, w)),
+            (reciprocals, offset(reciprocals, h), offset(reciprocals, w)),
         ),
-        params[12],
+        record_at(params, STRIDES_AT, Strides),
+        sizes.kernel_elements,
     )
-
-
-@inlined
-def _by_axis(table, depth, height):
-    """The tables of D, H and W, which are one after the other."""
-    return table, offset(table, depth), offset(table, depth + height)
 
 
 @inlined
@@ -230,23 +235,3 @@ def divisors_at(geometry, d, h):
     """The divisors of output row (d, h)."""
     (of_d, of_h, along_w), (by_d, by_h, reciprocals) = geometry.divisors
     return Divisors(of_d[d] * of_h[h], along_w, by_d[d] * by_h[h], reciprocals, float(geometry.kernel_elements))
-
-
-@inlined
-def param_at(params, index):
-    """One of a kernel's own parameters."""
-    return params[PARAMS_AT + index]
-
-
-@inlined
-def row_windows_at(params):
-    """The windows along W, which are the first parameters of kernels that need them."""
-    n = offset(params, PARAMS_AT)
-    return RowWindows(n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8])
-
-
-@inlined
-def column_windows_at(params):
-    """The windows along H, which follow those along W."""
-    n = offset(params, PARAMS_AT + 9)
-    return ColumnWindows(n[0], n[1], n[2], n[3])

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from poolcli.engine.compiled.arithmetic import NO_DIVISOR, Arithmetic, Scalar
-from poolcli.engine.compiled.finish import Function, finish_of, round_to_odd
+from poolcli.engine.compiled.finish import Function, composed, finish_of, round_to_odd
 from poolcli.engine.compiled.geometry import LANES
 from poolcli.engine.compiled.intrinsics import inlined, offset, sum_of_lanes
 
@@ -87,7 +87,7 @@ def operations_of(steps: Arithmetic, source: np.dtype[Any]) -> Operations:
         combine,
         finish_of(steps),
         _run_of(lift, combine, steps, steps.is_float_sum and not is_converted and source.kind == "f"),
-        _run_of(_unchanged, combine, steps, steps.is_float_sum),
+        _run_of(kind, combine, steps, steps.is_float_sum),
         _beats(steps),
         _rank(steps),
         _is_worse_zero(steps),
@@ -116,29 +116,21 @@ def _from_bfloat16(raw):
     return np.uint32(np.uint32(raw) << np.uint32(16)).view(np.float32)
 
 
-@inlined
-def _unchanged(value):
-    return value
-
-
-READ = {"": _unchanged, "float16": _from_float16, "bfloat16": _from_bfloat16}
+READ = {"float16": _from_float16, "bfloat16": _from_bfloat16}
 
 
 def _lift(steps):
     """The accumulator of one element: its term, in the type of accumulators."""
-    read, kind, power = READ[steps.read], type(steps.identity), steps.power
+    kind, power = type(steps.identity), steps.power
     terms = {
-        "": _unchanged,
         "negated": inlined(lambda value: -value),
         "abs": inlined(lambda value: abs(np.float64(value))),
         "square": inlined(lambda value: np.float64(value) * np.float64(value)),
         "power": inlined(lambda value: np.float64(value) ** power),
         "abs_power": inlined(lambda value: abs(np.float64(value)) ** power),
     }
-    term = terms[steps.term]
-    if kind is np.complex128:
-        return inlined(lambda raw: complex(np.float64(term(read(raw))), 0.0))
-    return inlined(lambda raw: kind(term(read(raw))))
+    convert = inlined(lambda value: complex(np.float64(value), 0.0)) if kind is np.complex128 else kind
+    return composed(READ.get(steps.read), terms.get(steps.term), convert)
 
 
 def _combine(steps):
@@ -192,7 +184,7 @@ def _rank(steps):
     """
     if steps.identity.dtype.kind != "f":
         kind = type(steps.identity)
-        return _unchanged if steps.accumulator == "max" else inlined(lambda value: kind(~value))
+        return kind if steps.accumulator == "max" else inlined(lambda value: kind(~value))
     number, bits, sign_shift, highest = _float_parts(steps.identity)
 
     @inlined

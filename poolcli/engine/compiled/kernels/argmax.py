@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from poolcli.engine.compiled.geometry import ARGMAX_BLOCK, VECTOR_ELEMENTS
+from poolcli.engine.compiled.geometry import ARGMAX_BLOCK, VECTOR_ELEMENTS, RowWindows
 from poolcli.engine.compiled.intrinsics import (
     assume_no_alias,
     divisors_at,
@@ -14,7 +14,7 @@ from poolcli.engine.compiled.intrinsics import (
     offset,
     offset_as,
     optimise_later,
-    row_windows_at,
+    record_at,
 )
 from poolcli.engine.compiled.kernels.rows import (
     NO_LINE,
@@ -193,7 +193,7 @@ def slide_argmax(ops, fixed):
         assume_no_alias()
         optimise_later()
         geometry = load_geometry(params, divisor_table)
-        windows, inner = row_windows_at(params), geometry.inner
+        windows, inner = record_at(params, 0, RowWindows), geometry.inner
         width, size, pad = geometry.input_shape[2], geometry.row_size, windows.pad * inner
         columns = width // inner
         length = windows.reach * inner

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from poolcli.engine.compiled.finish import quotient_by_any
-from poolcli.engine.compiled.intrinsics import inlined, looped, offset, optimise_later, param_at
+from poolcli.engine.compiled.intrinsics import inlined, looped, offset, optimise_later
 from poolcli.engine.compiled.kernels.pieces import aligned, by_pieces, gather, gather_tap, tap_at
 from poolcli.engine.compiled.kernels.rows import combine_rows, line_offset, subsample, unsigned, window_strides
 from poolcli.engine.compiled.kernels.slide import combine_windows
@@ -147,7 +147,7 @@ def deviation(ops, fixed):
         if fixed is not None and count == whole:
             fixed_window(args.out, work, args.x, geometry, piece, divisors)
         else:
-            _two_passes(work, args.x, geometry, piece, param_at(args.params, 2) != 0, ops)
+            _two_passes(work, args.x, geometry, piece, args.params[2] != 0, ops)
             rest, squares, divisor = offset(work, 2 * size), offset(work, 3 * size), float(count) - ddof
             for w in range(unsigned(size)):
                 variance = (squares[w] - rest[w] * rest[w] / float(count)) / divisor

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from poolcli.engine.compiled.geometry import LANES, SHORT_WINDOW, TABLES_AT
-from poolcli.engine.compiled.intrinsics import looped, offset, optimise_later, param_at
+from poolcli.engine.compiled.geometry import LANES, SHORT_WINDOW
+from poolcli.engine.compiled.intrinsics import looped, offset, optimise_later
 from poolcli.engine.compiled.kernels.rows import (
     by_rows,
     combine_row,
@@ -35,7 +35,7 @@ def irregular(ops, fixed):
     @by_rows
     def row(args, geometry, t, o, d, h, divisors):
         optimise_later()
-        x, work, longest = args.x, args.work, param_at(args.params, 0)
+        x, work, longest = args.x, args.work, args.params[0]
         width, size, inner = geometry.input_shape[2], geometry.row_size, geometry.inner
         begin_w, (count_d, count_h, count_w) = geometry.starts[2], geometry.counts
         first, step_w = row_offset(geometry, o, d, h), geometry.dilations[2] * inner
@@ -139,10 +139,10 @@ def weighted_sum(ops, fixed):
     @by_rows
     def row(args, geometry, t, o, d, h, divisors):
         optimise_later()
-        work, high, wide = args.work, param_at(args.params, 0), param_at(args.params, 1)
+        work, high, wide = args.work, args.params[0], args.params[1]
         width, shape, size, inner = geometry.input_shape[2], geometry.output_shape, geometry.row_size, geometry.inner
         columns = size // inner
-        along_h = offset(args.params, TABLES_AT + 2 * (shape[0] + shape[1] + columns))
+        along_h = offset(geometry.counts[2], columns)  # the weights follow the tables
         along_w = offset(along_h, shape[1] * high)
         begin_w, (_, count_h, count_w), (_, step) = geometry.starts[2], geometry.counts, window_strides(geometry)
         first = row_offset(geometry, o, d, h)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from poolcli.engine.compiled.intrinsics import inlined, looped, offset, optimise_later, param_at
+from poolcli.engine.compiled.intrinsics import inlined, looped, offset, optimise_later
 from poolcli.engine.compiled.kernels.pieces import aligned, by_pieces, gather_tap, tap_at
 from poolcli.engine.compiled.kernels.rows import unsigned
 
@@ -131,7 +131,7 @@ def median(ops, fixed):
             _median_of_3x3(work, size, pitch, unit, x, a, b, c, ops)
             low, high, nan = 4 * pitch, 4 * pitch, 4 * pitch
         else:
-            low, high, nan = _select(work, args.iwork, x, geometry, piece, param_at(args.params, 2), ops)
+            low, high, nan = _select(work, args.iwork, x, geometry, piece, args.params[2], ops)
         lower, upper, invalid = offset(work, low), offset(work, high), offset(work, nan)
         for w in range(unsigned(size)):
             is_known = (piece.count > 0) & (invalid[w] == invalid[w])

@@ -14,7 +14,6 @@ from poolcli.engine.compiled.intrinsics import (
     load_geometry,
     looped,
     optimise_later,
-    param_at,
 )
 from poolcli.engine.compiled.kernels.rows import Arguments, line_offset, next_row, row_index, unsigned
 
@@ -50,8 +49,8 @@ def by_pieces(compute):
         optimise_later()
         args, geometry = Arguments(x, out, positions, work, iwork, params), load_geometry(params, divisor_table)
         longest, most, inner, (count_d, count_h, count_w) = (
-            param_at(params, 0),
-            param_at(params, 1),
+            params[0],
+            params[1],
             geometry.inner,
             geometry.counts,
         )

@@ -17,6 +17,7 @@ from poolcli.engine.compiled.intrinsics import (
     inlined,
     load_geometry,
     looped,
+    offset,
     optimise_later,
     prefetch,
 )
@@ -150,49 +151,43 @@ def combine_rows(work, to, size, x, at, planes, lines, step, ops):
     two (AVX-512).
     """
     optimise_later()
-    left, line, fresh = planes * lines, 0, True
+    combine = ops.combine
+    lift = ops.lift
+    total, n, left, line, fresh = offset(work, to), unsigned(size), planes * lines, np.int64(0), True
     if left == 0:
         fill_identity(work, to, size, ops)
-    to, n = unsigned(to), unsigned(size)
     while left > 0:
-        a, (at, line) = unsigned(at), _after(at, line, lines, step)
-        b, (two, line_two) = unsigned(at), _after(at, line, lines, step)
-        c, (three, line_three) = unsigned(two), _after(two, line_two, lines, step)
-        d, (four, line_four) = unsigned(three), _after(three, line_three, lines, step)
-        e, (five, line_five) = unsigned(four), _after(four, line_four, lines, step)
+        a, (at, line) = offset(x, at), _after(at, line, lines, step)
+        b, (two, line_two) = offset(x, at), _after(at, line, lines, step)
+        c, (three, line_three) = offset(x, two), _after(two, line_two, lines, step)
+        d, (four, line_four) = offset(x, three), _after(three, line_three, lines, step)
+        e, (five, line_five) = offset(x, four), _after(four, line_four, lines, step)
         if left % 4 == 1 and left > 4:
             for w in range(n):
-                low = ops.combine(ops.lift(x[b + w]), ops.lift(x[c + w]))
-                high = ops.combine(ops.lift(x[d + w]), ops.lift(x[e + w]))
-                work[to + w] = ops.combine(ops.lift(x[a + w]), ops.combine(low, high))
-        elif left >= 4 and not fresh:
-            for w in range(n):
-                low = ops.combine(ops.lift(x[a + w]), ops.lift(x[b + w]))
-                high = ops.combine(ops.lift(x[c + w]), ops.lift(x[d + w]))
-                work[to + w] = ops.combine(work[to + w], ops.combine(low, high))
-        elif left % 4 == 0:
-            for w in range(n):
-                low = ops.combine(ops.lift(x[a + w]), ops.lift(x[b + w]))
-                work[to + w] = ops.combine(low, ops.combine(ops.lift(x[c + w]), ops.lift(x[d + w])))
-        elif left % 4 == 3:
-            for w in range(n):
-                low = ops.combine(ops.lift(x[a + w]), ops.lift(x[b + w]))
-                work[to + w] = ops.combine(low, ops.lift(x[c + w]))
-        elif left % 4 == 2:
-            for w in range(n):
-                work[to + w] = ops.combine(ops.lift(x[a + w]), ops.lift(x[b + w]))
-        else:
-            for w in range(n):
-                work[to + w] = ops.lift(x[a + w])
-        if left % 4 == 1 and left > 4:
+                low, high = combine(lift(b[w]), lift(c[w])), combine(lift(d[w]), lift(e[w]))
+                total[w] = combine(lift(a[w]), combine(low, high))
             at, line, left = five, line_five, left - 5
         elif left % 4 == 0:
+            if fresh:
+                for w in range(n):
+                    low, high = combine(lift(a[w]), lift(b[w])), combine(lift(c[w]), lift(d[w]))
+                    total[w] = combine(low, high)
+            else:
+                for w in range(n):
+                    low, high = combine(lift(a[w]), lift(b[w])), combine(lift(c[w]), lift(d[w]))
+                    total[w] = combine(total[w], combine(low, high))
             at, line, left = four, line_four, left - 4
         elif left % 4 == 3:
+            for w in range(n):
+                total[w] = combine(combine(lift(a[w]), lift(b[w])), lift(c[w]))
             at, line, left = three, line_three, left - 3
         elif left % 4 == 2:
+            for w in range(n):
+                total[w] = combine(lift(a[w]), lift(b[w]))
             at, line, left = two, line_two, left - 2
         else:
+            for w in range(n):
+                total[w] = lift(a[w])
             left -= 1
         fresh = False
 

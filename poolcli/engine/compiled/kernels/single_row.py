@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from poolcli.engine.compiled.geometry import FixedWindow
+from poolcli.engine.compiled.geometry import FixedWindow, RowWindows
 from poolcli.engine.compiled.intrinsics import (
     assume_no_alias,
     divisors_at,
@@ -20,7 +20,7 @@ from poolcli.engine.compiled.intrinsics import (
     looped,
     offset,
     optimise_later,
-    row_windows_at,
+    record_at,
 )
 from poolcli.engine.compiled.kernels.rows import row_index, row_offset, unrolled, unsigned
 
@@ -116,8 +116,9 @@ def slide_row(ops, fixed: FixedWindow):
         assume_no_alias()
         optimise_later()
         geometry = load_geometry(params, divisor_table)
-        windows, width, pad = row_windows_at(params), geometry.input_shape[2], row_windows_at(params).pad
-        pieces, within = -(-windows.outputs // windows.piece), (pad, width + pad)
+        windows, width = record_at(params, 0, RowWindows), geometry.input_shape[2]
+        pad, pieces = windows.pad, -(-windows.outputs // windows.piece)
+        within = pad, width + pad
         low, high = max(-(-(pad - overlap) // stride), 0), (width + pad - fixed.kernel) // stride + 1
         for t in range(first_task, last_task):
             o, d, h = row_index(t // pieces, geometry.output_shape)

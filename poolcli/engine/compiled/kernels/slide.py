@@ -9,18 +9,16 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from poolcli.engine.compiled.codegen import uses_gathers
-from poolcli.engine.compiled.geometry import VECTOR_BYTES, FixedWindow
+from poolcli.engine.compiled.geometry import VECTOR_BYTES, ColumnWindows, FixedWindow, RowWindows
 from poolcli.engine.compiled.intrinsics import (
     assume_no_alias,
-    column_windows_at,
     divisors_at,
     inlined,
     load_geometry,
     looped,
     offset,
     optimise_later,
-    param_at,
-    row_windows_at,
+    record_at,
 )
 from poolcli.engine.compiled.kernels.rows import (
     combine_row,
@@ -195,10 +193,10 @@ def slide(ops, fixed):
         assume_no_alias()
         optimise_later()
         geometry = load_geometry(params, divisor_table)
-        windows, group = row_windows_at(params), param_at(params, 9)
+        windows, group = record_at(params, 0, RowWindows), params[9]
         width, shape, size, inner = geometry.input_shape[2], geometry.output_shape, geometry.row_size, geometry.inner
         (count_d, count_h, _), steps = geometry.counts, window_strides(geometry)
-        lines_to_prefetch, elements, fresh = param_at(params, 10), param_at(params, 11), param_at(params, 12)
+        lines_to_prefetch, elements, fresh = params[10], params[11], params[12]
         row_length, pieces = windows.reach * inner, -(-windows.outputs // windows.piece)
         length = row_length * group
         fill_identity(work, 0, length, ops)
@@ -252,7 +250,7 @@ def slide_blocks(ops, fixed):
         assume_no_alias()
         optimise_later()
         geometry = load_geometry(params, divisor_table)
-        windows, down = row_windows_at(params), column_windows_at(params)
+        windows, down = record_at(params, 0, RowWindows), record_at(params, 9, ColumnWindows)
         (_, height, width), shape, size, inner = (
             geometry.input_shape,
             geometry.output_shape,

@@ -6,7 +6,7 @@ A plane is processed as one row, and elements of windows that are in another row
 
 from __future__ import annotations
 
-from poolcli.engine.compiled.geometry import FixedWindow
+from poolcli.engine.compiled.geometry import FixedWindow, RowWindows
 from poolcli.engine.compiled.intrinsics import (
     assume_no_alias,
     divisors_at,
@@ -15,8 +15,7 @@ from poolcli.engine.compiled.intrinsics import (
     looped,
     offset,
     optimise_later,
-    param_at,
-    row_windows_at,
+    record_at,
 )
 from poolcli.engine.compiled.kernels.rows import combine_rows, fill_identity, plane_offset, unrolled, unsigned
 
@@ -49,14 +48,14 @@ def slide_planes(ops, fixed: FixedWindow):
         assume_no_alias()
         optimise_later()
         geometry = load_geometry(params, divisor_table)
-        windows, group, planes = row_windows_at(params), param_at(params, 9), param_at(params, 10)
+        windows, group, planes = record_at(params, 0, RowWindows), params[9], params[10]
         width, size, divisors = (
             geometry.input_shape[2],
             geometry.output_shape[1] * geometry.input_shape[2],
             divisors_at(geometry, 0, 0),
         )
         margin, whole = windows.kernel * windows.dilation, group * size
-        masked = param_at(params, 11)
+        masked = params[11]
         for tap in range(windows.kernel):
             for i in range(masked):
                 iwork[tap * masked + i] = 0 <= i % width + tap * windows.dilation - windows.pad < width

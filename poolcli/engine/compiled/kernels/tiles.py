@@ -5,7 +5,7 @@ from __future__ import annotations
 from sys import byteorder
 
 from poolcli.engine.compiled.geometry import VECTOR_BYTES, FixedWindow
-from poolcli.engine.compiled.intrinsics import add_pixels, inlined, looped, offset, optimise_later, param_at
+from poolcli.engine.compiled.intrinsics import add_pixels, inlined, looped, offset, optimise_later
 from poolcli.engine.compiled.kernels.rows import (
     by_rows,
     combine_rows,
@@ -46,7 +46,7 @@ def tiles(ops, fixed: FixedWindow):
         optimise_later()
         x, out, work, n, to = args.x, args.out, args.work, unsigned(geometry.row_size), unsigned(t * geometry.row_size)
         (count_d, count_h, _), steps, first = geometry.counts, window_strides(geometry), row_offset(geometry, o, d, h)
-        lines, elements, fresh = param_at(args.params, 0), param_at(args.params, 1), param_at(args.params, 2)
+        lines, elements, fresh = args.params[0], args.params[1], args.params[2]
         prefetch_lines(x, first + fresh, lines, elements)
         if count_d[d] * count_h[h] == fixed.rows:
             at, step = unsigned(first), unsigned(steps[1] if count_h[h] == fixed.rows else steps[0])
