@@ -128,9 +128,9 @@ class Operator:
         return self.reducer
 
 
-BOTH_AND_ENDS = (
-    f"{shown('pads')} sets both ends; give either {shown('pads')} or {shown('pads_begin')} and {shown('pads_end')}"
-)
+def _pads_given_twice() -> RequestError:
+    pads, begin, end = map(shown, ("pads", "pads_begin", "pads_end"))
+    return RequestError(f"{pads} sets both ends; give either {pads} or {begin} and {end}")
 
 
 def expand_pads(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,7 +140,7 @@ def expand_pads(given: Mapping[str, Any]) -> dict[str, Any]:
     {'kernel': 3, 'pads_begin': 1, 'pads_end': 1}
     """
     if "pads" in given and not given.keys().isdisjoint(("pads_begin", "pads_end")):
-        raise RequestError(BOTH_AND_ENDS)
+        raise _pads_given_twice()
     ends = {end: given["pads"] for end in ("pads_begin", "pads_end") if "pads" in given}
     return {name: value for name, value in given.items() if name != "pads"} | ends
 
@@ -162,7 +162,7 @@ class SlidingAttributes(Operator):
     def __post_init__(self, pads: PerAxis | None) -> None:
         if pads is not None:
             if any(not isinstance(each, int) or each for each in (self.pads_begin, self.pads_end)):
-                raise RequestError(BOTH_AND_ENDS)
+                raise _pads_given_twice()
             object.__setattr__(self, "pads_begin", pads)
             object.__setattr__(self, "pads_end", pads)
         super().__post_init__()

@@ -21,7 +21,7 @@ from poolcli.formats.records import ReadOptions, RegionWriter, Source
 from poolcli.message_fields import field
 from poolcli.plan import Plan
 from poolcli.plan.plan import Region, parts_of, whole
-from poolcli.system.lazy_imports import Array, seconds_loading
+from poolcli.system.lazy_imports import LOADED, Array
 from poolcli.system.lazy_imports import numpy as np
 from poolcli.system.signals import check_stopped
 from poolcli.windows import Ranges, ceil_div
@@ -140,11 +140,11 @@ class Clock:
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Adds the time inside the block to phase `name`, less the time of imports, which is added to "load"."""
-        start, loaded = time.perf_counter(), seconds_loading()
+        start, loaded = time.perf_counter(), LOADED.seconds
         try:
             yield
         finally:
-            loading = seconds_loading() - loaded
+            loading = LOADED.seconds - loaded
             self.seconds["load"] += loading
             self.seconds[name] += time.perf_counter() - start - loading
 

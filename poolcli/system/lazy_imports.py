@@ -33,23 +33,21 @@ PACKAGES = {
 }
 
 
-_loading = threading.local()
+class _Loading(threading.local):
+    seconds = 0.0
 
 
-def seconds_loading() -> float:
-    """The seconds that this thread has spent on imports, or on waiting for imports of another thread."""
-    seconds: float = getattr(_loading, "seconds", 0.0)
-    return seconds
+LOADED = _Loading()  # the seconds that this thread has spent on imports, or on waiting for imports of another thread
 
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """Adds the time inside to `seconds_loading`."""
-    before, start = seconds_loading(), perf_counter()
+    """Adds the time inside to `LOADED`."""
+    before, start = LOADED.seconds, perf_counter()
     try:
         yield
     finally:  # an outer block replaces the time of those inside it
-        _loading.seconds = before + perf_counter() - start
+        LOADED.seconds = before + perf_counter() - start
 
 
 def need(*modules: str, why: str, kind: type[PoolError] = RequestError) -> list[Any]:
