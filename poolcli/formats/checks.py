@@ -63,7 +63,8 @@ JSON_OBJECTS = {b"{": 64, b"[": 56, b":": 120, b",": 72}
 def check_dtype(where: str, name: str) -> str:
     """Returns `name` if arrays of this dtype can be pooled; raises a FileError for strings, complex numbers, ..."""
     if name not in DTYPES:
-        raise FileError(f"{where}: holds {name[:60]}; poolcli pools bool, integers and floats of 16, 32 or 64 bits")
+        held = "structured or opaque values" if name.startswith("void") else name[:60]
+        raise FileError(f"{where}: holds {held}; poolcli pools bool, integers and floats of 16, 32 or 64 bits")
     return name
 
 
@@ -102,7 +103,12 @@ def choose_array(source: Source, headers: Sequence[Header], axes: int | None = N
 
 
 def open_chosen(file: ArrayContainer, source: Source, axes: int | None) -> ArrayReader:
-    """Opens the array that `choose_array` returns."""
+    """Opens the array that `choose_array` returns; if none can be pooled, raises a FileError that says why."""
+    if source.key is None and not file.headers and file.left_out:
+        if len(file.left_out) == 1:
+            file.array(file.left_out[0])  # raises a FileError
+        count, names = len(file.left_out), join_names(file.left_out)
+        raise FileError(f"{source.path}: none of its {count} arrays can be pooled: {names}")
     return file.array(str(choose_array(source, file.headers, axes).key))
 
 

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 from poolcli.dtypes import DTYPES, numpy_dtype
 from poolcli.errors import FileError
 from poolcli.formats.atomic import atomic_stream
-from poolcli.formats.checks import byte_count, human_bytes, join_names, open_chosen
+from poolcli.formats.checks import byte_count, check_dtype, check_rank, human_bytes, join_names, open_chosen
 from poolcli.formats.names import array_names
 from poolcli.formats.npy import MAX_AXES, UncompressedReader
 from poolcli.formats.records import ArrayReader, Header, Metadata, NamedArray, ReadOptions, Source, WriteOptions
@@ -54,8 +54,11 @@ class _File:
         return [name for name in self.entries if name != METADATA and not self._is_numeric(name)]
 
     def array(self, key: str) -> ArrayReader:
+        where, entry = f"{self.path}:{key}", self.entries[key]
+        check_dtype(where, DTYPES_BY_CODE.get(entry["dtype"], entry["dtype"]))
+        check_rank(where, entry["shape"])
         header, strings = self._header(key), self.entries.get(METADATA, {})
-        place = self.start + self.entries[key]["data_offsets"][0]
+        place = self.start + entry["data_offsets"][0]
         metadata = Metadata(groups={"/": strings} if strings else {})
         dtype = numpy_dtype(header.dtype).newbyteorder("<")
         return UncompressedReader(header, self.stream, dtype, False, place, metadata=metadata)
@@ -73,7 +76,8 @@ class _File:
 def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
     """Opens the chosen array."""
     with open_container(source.path, options) as file:
-        yield open_chosen(file, source, options.ndim)
+        exists = source.key in file.entries and source.key != METADATA
+        yield file.array(str(source.key)) if exists else open_chosen(file, source, options.ndim)
 
 
 def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:

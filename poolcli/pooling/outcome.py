@@ -231,4 +231,5 @@ def failure(error: Exception, place: str) -> PoolError:
 def located(error: PoolError, place: str) -> PoolError:
     """The error with the input's name before its message, if it is not there yet."""
     shown = one_line(place)
-    return error if error.message.startswith((f"{shown}:", f"{shown} ")) else error.at(place)
+    is_named = error.message.startswith(shown) and not error.message[len(shown) :][:1].isalnum()
+    return error if is_named else error.at(place)

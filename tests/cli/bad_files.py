@@ -20,6 +20,7 @@ POOL = ("-o", "y.npy", "-k", "2", "-s", "2")
 
 
 X = np.zeros((1, 1, 4, 4), np.float32)
+POOLED = "poolcli pools bool, integers and floats of 16, 32 or 64 bits"
 
 
 def npy(shape: str, data: bytes = b"", descr: str = "'<f4'") -> bytes:
@@ -212,7 +213,13 @@ FILES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
         "x.npz",
         lambda: zipped({"readme.txt": b"hello"}),
         1,
-        "x.npz: holds no array that can be pooled",
+        "x.npz:readme.txt: is not a .npy file (its first bytes are not those of one)",
+    ),
+    "npz: members that are no arrays": (
+        "x.npz",
+        lambda: zipped({"readme.txt": b"hello", "z.npy": npy("(1,)", bytes(8), "'<c8'")}),
+        1,
+        "x.npz: none of its 2 arrays can be pooled: readme.txt, z",
     ),
     "npz: bad checksum": (
         "x.npz",
@@ -263,12 +270,12 @@ FILES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
         "x.h5:/scale: expands from 0 B to 1 GiB when it is read, which may be a decompression "
         "bomb; to allow it, use --max-memory",
     ),
-    "hdf5: text only": ("x.h5", lambda: hdf5(a={"data": "text"}), 1, "x.h5: holds no array that can be pooled"),
+    "hdf5: text only": ("x.h5", lambda: hdf5(a={"data": "text"}), 1, f"x.h5:/a: holds text; {POOLED}"),
     "hdf5: compound": (
         "x.h5",
         lambda: hdf5(a={"data": np.zeros(3, [("a", "f4")])}),
         1,
-        "x.h5: holds no array that can be pooled",
+        f"x.h5:/a: holds structured or opaque values; {POOLED}",
     ),
     "hdf5: external storage": (
         "x.h5",

@@ -84,6 +84,8 @@ def test_single_numbers_and_unknown_types_are_left_out(cli: Cli) -> None:
     assert [each.key for each in list_arrays("x.safetensors")] == ["a"]
     result = cli("avg", "x.safetensors", "-o", "y.npz", "-k", "2", "--all", "--json")
     assert "left out, because they are not numeric arrays: one, tiny" in result.json["notes"]
+    held = "holds F8_E4M3; poolcli pools bool, integers and floats of 16, 32 or 64 bits"
+    assert cli("avg", "x.safetensors:tiny", "-o", "z.npy", "-k", "2").err == f"poolcli: x.safetensors:tiny: {held}\n"
 
 
 def made(header: str, data: bytes = b"", length: int | None = None) -> None:

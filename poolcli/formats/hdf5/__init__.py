@@ -160,7 +160,7 @@ class Hdf5File:
     def _checked(self, name: str, found: Any, texts: bool = False) -> Dataset:
         where = f"{self.path}:{name}"
         if not (texts and _is_string(found) and strings_fit(self.path, prod(found.shape or ()), self.options)):
-            check_dtype(where, _dtype_of(found))
+            check_dtype(where, "text" if _is_string(found) else _dtype_of(found))
         properties = found.get_create_plist()
         check_location(where, self.path, properties, name, self.options.allow_external)
         check_rank(where, found.shape or ())
