@@ -208,7 +208,7 @@ HDF5_REFUSALS: dict[str, tuple[Callable[[], object], str, str]] = {
     "text": (
         groups_and_links,
         "x.h5:/text",
-        "x.h5:/text: holds object; poolcli pools bool, integers and floats of 16, 32 or 64 bits",
+        "x.h5:/text: holds text; poolcli pools bool, integers and floats of 16, 32 or 64 bits",
     ),
     "data in another file": (
         lambda: hdf5("a", shape=(4,), dtype="f4", external="/etc/passwd"),
