@@ -165,11 +165,11 @@ def check_layer(layer: Layer, against: str | None = None) -> Finding:
         return Finding(layer, None, "invalid", why, layer.warnings)
     computed = stored_shape(layer, inferred.shape)
     warnings = (*layer.warnings, *_warnings(layer, inferred, against))
-    verdict, reason = _verdict(layer, computed, inferred.plan)
+    verdict, reason = _verdict(layer, computed, inferred)
     return Finding(layer, computed, verdict, reason, warnings)
 
 
-def _verdict(layer: Layer, computed: Shape, plan: Plan | None) -> tuple[Verdict, str | None]:
+def _verdict(layer: Layer, computed: Shape, inferred: InferredShape) -> tuple[Verdict, str | None]:
     declared = layer.declared_shape
     if declared is None:
         lost = layer.stopped and "?" in computed
@@ -180,13 +180,14 @@ def _verdict(layer: Layer, computed: Shape, plan: Plan | None) -> tuple[Verdict,
         return "differs", f"declared {len(declared)} axes, its output has {len(computed)}"
     names = _axis_names(layer, len(computed))
     pairs = list(zip(names, declared, computed, strict=True))
-    wrong = [pair for pair in pairs if is_number(pair[1]) and is_number(pair[2]) and pair[1] != pair[2]]
-    if wrong:
-        return "differs", _grouped_by_axes([(pair[0], _why(layer, plan, *pair)) for pair in wrong])
+    stated = [pair for pair in pairs if is_number(pair[1])]
+    # On a short axis a computed 0 is a length, elsewhere a dynamic one.
+    known = [pair for pair in stated if is_number(pair[2]) or pair[0] in inferred.short]
+    if wrong := [pair for pair in known if pair[1] != pair[2]]:
+        return "differs", _grouped_by_axes([(pair[0], _why(layer, inferred.plan, *pair)) for pair in wrong])
     if not any(map(is_number, declared)):
         return "computed", None
-    dynamic = [name for name, stated, right in pairs if is_number(stated) and not is_number(right)]
-    if dynamic:
+    if dynamic := [pair[0] for pair in stated if pair not in known]:
         why = f"{_axes(dynamic)}: declared, but dynamic in the input; {_remedy(layer)}"
         return "unknown", marked_message(why)
     return "agrees", None
@@ -258,9 +259,11 @@ def _warnings(layer: Layer, inferred: InferredShape, against: str | None) -> Ite
     """Warnings about a layer that the framework accepts."""
     plan = inferred.plan
     if inferred.short:
+        names = _axis_names(layer, len(inferred.shape))
+        is_empty = any(dim == 0 and name in inferred.short for name, dim in zip(names, inferred.shape, strict=True))
         yield (
-            f"{_axes(inferred.short)}: the window is longer than the padded input; {layer.framework} pools over what "
-            "there is, other frameworks refuse it"
+            f"{_axes(inferred.short)}: the window is longer than the padded input; {layer.framework} "
+            f"{'gives an empty output' if is_empty else 'pools over what there is'}, other frameworks refuse it"
         )
     if plan is None or inferred.op is None:
         if against and not inferred.short:

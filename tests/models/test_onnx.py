@@ -91,6 +91,20 @@ def test_why_a_node_is_invalid(opset: int, attributes: dict[str, Any], reason: s
     assert (done.code, found["verdict"], found["reason"]) == (1, "invalid", f"ONNX Runtime refuses it: {reason}")
 
 
+@pytest.mark.parametrize(("declared", "verdict"), [((1, 3, 1, 8), "differs"), (None, "computed")])
+def test_an_output_that_is_empty_is_no_unknown_one(
+    declared: tuple[int, ...] | None, verdict: str, cli: Cli, tmp_path: Path
+) -> None:
+    nodes = [node("MaxPool", kernel_shape=[10, 2])]
+    done = cli("check", model(tmp_path / "m.onnx", nodes, outputs=[value("y", declared)]), "--json")
+    (found,) = done.json["layers"]  # ONNX Runtime gives (1, 3, 0, 8)
+    assert (done.code, found["verdict"], found["computed"]) == (int(verdict == "differs"), verdict, [1, 3, 0, 8])
+    assert found["warnings"] == [
+        "axis H: the window is longer than the padded input; ONNX Runtime gives an empty output, other frameworks "
+        "refuse it"
+    ]
+
+
 def test_dynamic_lengths_stay_names_and_become_formulas(cli: Cli, tmp_path: Path) -> None:
     nodes = [
         node("MaxPool", "x", "a", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
