@@ -27,6 +27,8 @@ class Operations(NamedTuple):
         The accumulator of no elements.
     lift
         lift(element): the accumulator of one element.
+    pair
+        pair(a, b): the accumulator of two elements.
     combine
         combine(a, b): their sum, maximum or minimum. NaN wins, and so does one of the two zeros.
     finish
@@ -60,6 +62,7 @@ class Operations(NamedTuple):
 
     identity: Scalar
     lift: Function
+    pair: Function
     combine: Function
     finish: Function
     combine_elements: Function
@@ -84,6 +87,7 @@ def operations_of(steps: Arithmetic, source: np.dtype[Any]) -> Operations:
     return Operations(
         steps.identity,
         lift,
+        _pair(steps, lift, combine),
         combine,
         finish_of(steps),
         _run_of(lift, combine, steps, steps.is_float_sum and not is_converted and source.kind == "f"),
@@ -161,6 +165,26 @@ def _float_min(identity):
         return bits(number(low).view(bits) | number(again).view(bits)).view(number)
 
     return smallest
+
+
+def _pair(steps, lift, combine):
+    """The accumulator of two elements: `combine` of both.
+
+    Floats that are negated for `_float_min` are negated last: LLVM would compare them before the negation and no longer
+    use the processor's minimum: 7 operations instead of 3 with AVX-512, 9 instead of 5 with AVX2.
+    """
+    if steps.term != "negated":
+        return inlined(lambda a, b: combine(lift(a), lift(b)))
+    number, bits, _, _ = _float_parts(steps.identity)
+    value_of = composed(READ.get(steps.read), number)
+
+    @inlined
+    def largest(a, b):
+        a, b = value_of(a), value_of(b)
+        high, again = a if a > b else b, b if b > a else a
+        return bits(number(-high).view(bits) | number(-again).view(bits)).view(number)
+
+    return largest
 
 
 @inlined

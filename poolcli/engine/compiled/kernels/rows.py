@@ -151,8 +151,7 @@ def combine_rows(work, to, size, x, at, planes, lines, step, ops):
     two (AVX-512).
     """
     optimise_later()
-    combine = ops.combine
-    lift = ops.lift
+    combine, lift, pair = ops.combine, ops.lift, ops.pair
     total, n, left, line, fresh = offset(work, to), unsigned(size), planes * lines, np.int64(0), True
     if left == 0:
         fill_identity(work, to, size, ops)
@@ -164,26 +163,26 @@ def combine_rows(work, to, size, x, at, planes, lines, step, ops):
         e, (five, line_five) = offset(x, four), _after(four, line_four, lines, step)
         if left % 4 == 1 and left > 4:
             for w in range(n):
-                low, high = combine(lift(b[w]), lift(c[w])), combine(lift(d[w]), lift(e[w]))
+                low, high = pair(b[w], c[w]), pair(d[w], e[w])
                 total[w] = combine(lift(a[w]), combine(low, high))
             at, line, left = five, line_five, left - 5
         elif left % 4 == 0:
             if fresh:
                 for w in range(n):
-                    low, high = combine(lift(a[w]), lift(b[w])), combine(lift(c[w]), lift(d[w]))
+                    low, high = pair(a[w], b[w]), pair(c[w], d[w])
                     total[w] = combine(low, high)
             else:
                 for w in range(n):
-                    low, high = combine(lift(a[w]), lift(b[w])), combine(lift(c[w]), lift(d[w]))
+                    low, high = pair(a[w], b[w]), pair(c[w], d[w])
                     total[w] = combine(total[w], combine(low, high))
             at, line, left = four, line_four, left - 4
         elif left % 4 == 3:
             for w in range(n):
-                total[w] = combine(combine(lift(a[w]), lift(b[w])), lift(c[w]))
+                total[w] = combine(pair(a[w], b[w]), lift(c[w]))
             at, line, left = three, line_three, left - 3
         elif left % 4 == 2:
             for w in range(n):
-                total[w] = combine(lift(a[w]), lift(b[w]))
+                total[w] = pair(a[w], b[w])
             at, line, left = two, line_two, left - 2
         else:
             for w in range(n):
@@ -240,22 +239,26 @@ def finish_row(out, at, size, work, terms, a, b, c, divisors, first, ops):
             out[at + w] = ops.finish(total, divisors, first + w)
 
 
-def unrolled(taps: int, element: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that combines `taps` elements from `tap` on; element(work, at, tap, places, ops) returns one."""
+def unrolled(taps: int, element: Callable[..., Any], pair: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    """A function that combines `taps` elements from `tap` on; element(work, at, tap, places, ops) returns one, and
+    `pair`, if there is one, two.
+    """
     if taps == 1:
         return element
-    some, half, rest = unrolled(taps // 2, element), unsigned(taps // 2), unsigned(taps - 1)
+    if taps == 2 and pair is not None:
+        return pair
+    some, half, rest = unrolled(taps // 2, element, pair), unsigned(taps // 2), unsigned(taps - 1)
 
-    def pair(work, at, tap, places, ops):
+    def both(work, at, tap, places, ops):
         first = some(work, at, tap, places, ops)
         return ops.combine(first, some(work, at, tap + half, places, ops))
 
-    def three(work, at, tap, places, ops):
-        first = two(work, at, tap, places, ops)
+    def and_one(work, at, tap, places, ops):
+        first = even(work, at, tap, places, ops)
         return ops.combine(first, element(work, at, tap + rest, places, ops))
 
-    two: Callable[..., Any] = inlined(pair)
-    return two if taps % 2 == 0 else cast("Callable[..., Any]", inlined(three))
+    even: Callable[..., Any] = pair if taps == 3 and pair is not None else inlined(both)
+    return even if taps % 2 == 0 else cast("Callable[..., Any]", inlined(and_one))
 
 
 NO_LINE = np.int32(2**31 - 1)
