@@ -138,16 +138,18 @@ def test_sums_are_divided_in_the_cheapest_way_that_gives_the_same_bits(name: str
 @pytest.mark.parametrize(
     ("kernel", "strides", "shape", "prefetched"),
     [
-        (3, 2, (1, 64, 112, 112), (14, 16, 3 * 112)),
-        (3, 2, (1, 8, 112, 112), (0, 0, 0)),
-        (3, 2, (1, 1, 1100, 1100), (0, 0, 0)),
-        ((2, 3), (2, 2), (1, 64, 112, 112), (14, 16, 0)),
-        ((2, 3), (3, 2), (1, 64, 112, 112), (21, 16, 0)),
-        ((2, 3), (5, 2), (1, 64, 112, 112), (14, 16, 5 * 112)),
-        ((1, 3, 3), (1, 2, 2), (1, 32, 2, 112, 112), (0, 0, 0)),
+        (3, 2, (1, 64, 112, 112), (14, 16, 3 * 112, 0)),
+        (7, 3, (1, 64, 112, 112), (11, 16, 7 * 112, 10)),
+        (3, 2, (1, 8, 112, 112), (0, 0, 0, 0)),
+        (3, 2, (1, 1, 1100, 1100), (0, 0, 0, 0)),
+        ((2, 3), (2, 2), (1, 64, 112, 112), (14, 16, 0, 0)),
+        ((2, 3), (3, 2), (1, 64, 112, 112), (21, 16, 0, 0)),
+        ((2, 3), (5, 2), (1, 64, 112, 112), (14, 16, 5 * 112, 0)),
+        ((1, 3, 3), (1, 2, 2), (1, 32, 2, 112, 112), (0, 0, 0, 0)),
     ],
     ids=[
         "short rows",
+        "many lines in two bursts",
         "a short input",
         "long rows",
         "rows side by side",
@@ -157,10 +159,10 @@ def test_sums_are_divided_in_the_cheapest_way_that_gives_the_same_bits(name: str
     ],
 )
 def test_short_rows_of_large_planes_are_prefetched(
-    kernel: Any, strides: Any, shape: tuple[int, ...], prefetched: tuple[int, int, int]
+    kernel: Any, strides: Any, shape: tuple[int, ...], prefetched: tuple[int, int, int, int]
 ) -> None:
     launch = choose_kernel(whole(AvgPool(kernel, strides).plan(shape))).launch
-    assert (launch.kernel, launch.params[-3:]) == ("slide", prefetched)
+    assert (launch.kernel, launch.params[-4:]) == ("slide", prefetched)
 
 
 def test_integers_whose_sums_may_leave_64_bits_are_left_to_numpy() -> None:

@@ -186,7 +186,11 @@ def piece_of(p, windows, width, inner, work, rows, ops):
 
 
 def slide(ops, fixed):
-    """Regular windows. A task is a piece of an output row, or `group` whole rows if they are short."""
+    """Regular windows. A task is a piece of an output row, or `group` whole rows if they are short.
+
+    The first `early` of the cache lines to prefetch are prefetched before the rows of a window are combined, the others
+    after that.
+    """
     prepare, write = horizontal_pass(ops, fixed)
 
     def slide(x, out, positions, work, iwork, params, divisor_table, first_task, last_task):
@@ -196,7 +200,7 @@ def slide(ops, fixed):
         windows, group = record_at(params, 0, RowWindows), params[9]
         width, shape, size, inner = geometry.input_shape[2], geometry.output_shape, geometry.row_size, geometry.inner
         (count_d, count_h, _), steps = geometry.counts, window_strides(geometry)
-        lines_to_prefetch, elements, fresh = params[10], params[11], params[12]
+        early, elements, fresh, late = params[10], params[11], params[12], params[13]
         row_length, pieces = windows.reach * inner, -(-windows.outputs // windows.piece)
         length = row_length * group
         fill_identity(work, 0, length, ops)
@@ -207,8 +211,9 @@ def slide(ops, fixed):
             some, (o, d, h) = min(group, geometry.rows - row), begin
             for r in range(some):
                 to, at = r * row_length + before, row_offset(geometry, o, d, h) + low
-                prefetch_lines(x, at + fresh, lines_to_prefetch, elements)
+                prefetch_lines(x, at + fresh, early, elements)
                 combine_rows(work, to, used, x, at, count_d[d], count_h[h], steps, ops)
+                prefetch_lines(x, at + fresh + early * elements, late, elements)
                 o, d, h = next_row(o, d, h, shape)
             found, (o, d, h) = prepare(work, length, windows, inner, ops), begin
             for r in range(some):
