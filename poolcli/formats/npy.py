@@ -17,7 +17,7 @@ from itertools import product
 from math import prod
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
-from poolcli.dtypes import DTYPES, lookup, numpy_dtype
+from poolcli.dtypes import DTYPES, dtype_from_alias, lookup, numpy_dtype
 from poolcli.errors import FileError, RequestError
 from poolcli.formats.atomic import atomic_stream, is_device
 from poolcli.formats.checks import as_file_error, byte_count, check_dtype, check_expansion, check_rank, human_bytes
@@ -344,15 +344,18 @@ RAW_EXAMPLE = "1,3,64,64,uint8"
 def parse_raw(text: str) -> Raw:
     """Parses the value of `--raw`: `1,3,64,64,uint8`, or `64x64,>f4` for big-endian numbers.
 
-    >>> parse_raw("64x64,>f4")
-    Raw(shape=(64, 64), dtype='float32', order='>')
+    A type is what `--dtype` takes, or numpy's behind a byte order: `u8` has 8 bits, `<u8` 8 bytes.
+
+    >>> parse_raw("64x64,>f4"), parse_raw("9,u8").dtype, parse_raw("9,<u8").dtype
+    (Raw(shape=(64, 64), dtype='float32', order='>'), 'uint8', 'uint64')
     """
     lengths, _, kind = text.replace(" ", "").rpartition(",")
     numbers = lengths.replace("x", ",").split(",")
     if kind.isdigit() or not all(number.isascii() and number.isdigit() for number in numbers):
         raise RequestError(f"{field('raw')} is {text[:60]!r}; write a shape and a type, such as {RAW_EXAMPLE}")
     big_endian = kind.startswith(">")
-    return Raw(tuple(map(int, numbers)), lookup(kind.lstrip(">")).name, ">" if big_endian else "<")
+    name = lookup(kind[1:]).name if kind[:1] in ("<", ">") else dtype_from_alias(kind) or lookup(kind).name
+    return Raw(tuple(map(int, numbers)), name, ">" if big_endian else "<")
 
 
 @contextmanager

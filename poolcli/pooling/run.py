@@ -97,8 +97,9 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
         indices = _stored(job.indices, job.indices_key, plan, plan.index.dtype, settings.output_layout, header.mode)
     _refuse_overwriting_input(job, header)
     least = f"{field('min_count')} has no effect: no nodata value is known"
+    moved = _moved_axes(header.layout, plan.layout) if settings.layout else ()
     unused = (least,) if settings.min_count is not None and not (plan.missing or header.masked) else ()
-    ran = (*_unused_nodata_notes(header, plan), *unused, *engine_notes(plan, settings.engine))
+    ran = (*_unused_nodata_notes(header, plan), *moved, *unused, *engine_notes(plan, settings.engine))
     renamed = (job.note,) if job.note else ()
     facts = (fact.message for fact in (*plan.doubts, *plan.facts))
     notes = (*header.notes, *renamed, *facts, *ran, *(colour.notes if colour else ()))
@@ -117,6 +118,14 @@ def _plan_with_mask(plan: Plan, settings: Settings, job: Job) -> Plan:
     left = "" if plan.missing else f"; windows {few} give {'nan' if nothing is None else nothing}"
     fact = Fact("missing", f"pixels that a mask hides are missing and excluded{left}{again}")
     return replace(plan, nodata=nothing, min_count=least, facts=(*plan.facts, fact))
+
+
+def _moved_axes(own: str | None, layout: str) -> tuple[str, ...]:
+    """The note that the given layout moves H, W or C of a file that names its axes."""
+    both = {*(own or "")} & {*layout} & {*"HWC"}
+    if own is None or all(own.index(letter) == layout.index(letter) for letter in both):
+        return ()
+    return (f"the axes of the file are {own}, and {field('layout')} reads them as {layout}",)
 
 
 def _refuse_overwriting_input(job: Job, header: Header) -> None:

@@ -66,6 +66,10 @@ PAGE_REFUSALS = {
         ["-o", "y.npy", "--pages", "4"],
         "has 3 pages, but --pages asks for 4; they count from 1 to 3",
     ),
+    "from the higher to the lower": (
+        ["-o", "y.npy", "--pages", "3-2"],
+        "--pages is '3-2'; write the lower page first: 2-3",
+    ),
     "no number": (
         ["-o", "y.npy", "--pages", "x"],
         "--pages is 'x'; write all, a page such as 1, or a range such as 2-5",

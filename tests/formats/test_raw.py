@@ -24,7 +24,17 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "stored"),
-    [("uint8", "u1"), ("int16", "<i2"), (">f4", ">f4"), ("f8", "<f8"), (">u2", ">u2"), ("bfloat16", "bfloat16")],
+    [
+        ("uint8", "u1"),
+        ("int16", "<i2"),
+        (">f4", ">f4"),
+        ("f8", "<f8"),
+        (">u2", ">u2"),
+        ("bfloat16", "bfloat16"),
+        ("u8", "u1"),
+        ("<u8", "<u8"),
+        ("fp16", "<f2"),
+    ],
 )
 @pytest.mark.parametrize("more", [(), ("--max-memory", "200K")], ids=["whole", "limited"])
 def test_an_array_is_read_as_it_is_said_to_be(kind: str, stored: str, more: tuple[str, ...], cli: Cli) -> None:

@@ -174,6 +174,8 @@ def _parse_range(path: str, count: int, wanted: str) -> range:
     if not first.isdigit() or (last and not last.isdigit()):
         raise RequestError(f"{field('pages')} is {wanted!r}; write all, a page such as 1, or a range such as 2-5")
     pages = range(int(first) - 1, int(last or first))
+    if not pages and min(pages.start + 1, pages.stop) > 0:
+        raise RequestError(f"{field('pages')} is {wanted!r}; write the lower page first: {last}-{first}")
     if not 0 <= pages.start < pages.stop <= count:
         known = "leave it out" if count == 1 else f"they count from 1 to {count}"
         has = f"{count} page{'' if count == 1 else 's'}"
