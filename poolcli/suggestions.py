@@ -52,7 +52,7 @@ def did_you_mean_file(path: str) -> str:
         return ""
     stem, extension = os.path.splitext(name)  # an extension that both have does not make names similar
     parts = {each: os.path.splitext(each) for each in names}
-    similar = (each for each in names if parts[each][1] != extension or closest(stem, [parts[each][0]]))
+    similar = (each for each, (own, ext) in parts.items() if ext.lower() != extension.lower() or closest(stem, [own]))
     alike = closest(name, similar) if name else ()
     return f"; did you mean {join_words(os.path.join(folder, each) for each in alike)}?" if alike else ""
 

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from itertools import takewhile
+from typing import NoReturn
 
 from poolcli.cli import mistakes
 from poolcli.cli.program import HELP, HELP_ALL, Command, Parameter, foreign_flags, foreign_setting
@@ -51,6 +52,8 @@ class _Line:
             _refuse_without_dashes(word, self.flags, self.foreign)
             self._read(word)
         places = [each for each in self.parameters if not each.flags]
+        if "" in self.positional:
+            _refuse_empty(places[min(self.positional.index(""), len(places) - 1)])
         if not any(each.multiple for each in places):
             filled, extra = self.positional[: len(places)], self.positional[len(places) :]
             if self.command == "shape" and filled:
@@ -118,6 +121,8 @@ class _Line:
             value = self._next_value(each)
             if each.per_axis:
                 _refuse_split_numbers(each.name, value, self.rest)
+        if not value:
+            _refuse_empty(each)
         if each.is_output and value.lower() in TRUE + FALSE and not os.path.lexists(value):
             raise RequestError(f"{field(each.name)} takes a path, not {value}; write {each.usage}")
         parsed = each.parse(value)
@@ -126,7 +131,7 @@ class _Line:
             raise RequestError(f"{field(each.name)} is given twice, as {before} and as {value}; give it once")
         self.result += [each.flags[-1], parsed]
         for _ in range(1, each.nargs):
-            self.result += [each.flags[-1], self._next_value(each)]
+            self.result += [each.flags[-1], self._next_value(each) or _refuse_empty(each)]
 
     def _next_value(self, each: Parameter) -> str:
         """The value of an option from the next word; refuses another option in its place."""
@@ -135,6 +140,11 @@ class _Line:
         if not self.rest or self.rest[0].partition("=")[0] in self.flags:
             raise RequestError(f"{field(each.name)} needs a value, for example {each.usage}")
         return self.rest.pop(0)
+
+
+def _refuse_empty(each: Parameter) -> NoReturn:
+    """Refuses a value without characters, which is usually an unset variable of a script."""
+    raise RequestError(f"{field(each.name)} is empty (an unset variable?); it needs a value, for example {each.usage}")
 
 
 def _is_value(pattern: str, word: str, has_input: bool) -> bool:

@@ -73,7 +73,7 @@ Layout = Annotated[str | None, option(
     help="Axes of the input: NCHW, NHWC, HWC, HW, ... Default: NC and spatial; images are HWC.",
 )]
 Dtype = Annotated[str | None, option(
-    "--dtype", metavar="T", panel=RESULT, choices=tuple(DTYPES),
+    "--dtype", metavar="T", panel=RESULT, choices=tuple(DTYPES), example="float32",
     help="Type of the result. Default: the input's; integers round half to even.",
 )]
 To = Annotated[str | None, option(

@@ -155,8 +155,6 @@ EXCLUSIVE = (
 def refuse_contradictions(request: PoolOptions) -> None:
     """Refuses options that contradict each other, and a call without an output."""
     output, streams = field("output"), (request.output, request.indices)
-    if request.output == "":
-        raise RequestError(f"{output} is empty (an unset variable?); name a file, a folder or -")
     if request.output is None and not request.dry_run:
         raise RequestError(f"{output} is missing: name a file, a folder or - (or plan only, with {field('dry_run')})")
     for one, other in EXCLUSIVE:
@@ -178,8 +176,6 @@ def refuse_unknown_inputs(op: str, request: PoolOptions) -> None:
     """Refuses inputs that are values, operators or outputs in the wrong place, but not other files that are missing."""
     words = request.inputs
     for i, word in enumerate(words):
-        if word == "":
-            raise RequestError("an input is empty (an unset variable?); name a file")
         if word == "-" or re.search(r"://|[*?[]", word) or os.path.lexists(parse_source(word).path):
             continue
         parts = (words[i:end] for end in range(i + 2, len(words) + 1))

@@ -59,7 +59,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "args").write_text("-k 2 'unfinished")
     (place / "m.onnx").write_bytes(b"no model")
     (place / "bad.npy").write_bytes(b"not an array")
-    for name in ("done.npy", "a b.npy", "-dash.npy"):
+    for name in ("done.npy", "a b.npy", "-1.npy"):
         (place / name).touch()
     return place
 
