@@ -61,11 +61,10 @@ class Axis:
 
 
 class FullAxis(NamedTuple):
-    """A whole axis: its size, the elements of its longest window, whether all windows have one element, and whether the
-    region is a part of it.
+    """A whole axis: the elements of its longest window, whether all windows have one element, and whether the region is
+    a part of it.
     """
 
-    size: int
     longest: int
     is_single: bool
     is_cut: bool
@@ -142,7 +141,7 @@ class CanonicalView:
         d, h, w = self.axes
         start, count = w.start, w.count
         if repeat:
-            start = (start[:, None] * self.inner + np.arange(self.inner)).reshape(-1)
+            start = (start[:, None] * self.inner + np.arange(self.inner)).ravel()
             count = np.repeat(count, self.inner)
         along_w = np.repeat(w.divisor, self.inner).astype(divisor)
         return Geometry(
@@ -173,9 +172,9 @@ def canonical_view(region: Region, row: int, order: Order | None = None) -> Cano
     if override is not None:
         axes = [replace(axis, divisor=np.ones_like(axis.divisor)) for axis in axes]
         axes[0] = replace(axes[0], divisor=axes[0].divisor * override)
-    merges = not plan.is_weighted
-    while merges and axes[2].is_global and axes[1].dilation == 1 and axes[0].full.size * axes[1].full.size > 1:
-        axes = [_ONE, axes[0], _merged(axes[1], axes[2])]
+    sizes = () if plan.is_weighted else tuple(windows[i].size for i in order.spatial[:-1])  # of axes to merge with W
+    while axes[2].is_global and axes[1].dilation == 1 and prod(sizes) > 1:
+        axes, sizes = [_ONE, axes[0], _merged(axes[1], axes[2])], sizes[:-1]
     outer, inner = prod(input_shape[i] for i in order.outside), prod(input_shape[i] for i in order.inside)
     if inner == 1 and all(axis.is_global for axis in axes):
         planes = _divisor_up_to(outer, row // axes[2].size)
@@ -209,20 +208,20 @@ def _axis(windows: AxisWindows, outputs: range) -> Axis:
 
 def _flat_weights(axis: Axis) -> NDArray[np.int64]:
     weights = np.ones((axis.output, axis.full.longest), np.int64) if axis.weights is None else axis.weights
-    return weights.reshape(-1)
+    return weights.ravel()
 
 
 @lru_cache(maxsize=16)
 def _full_axis(windows: AxisWindows) -> FullAxis:
     count = distinct_windows(windows)[0]
-    return FullAxis(windows.size, int(count.max(initial=0)), bool((count == 1).all()), False)
+    return FullAxis(int(count.max(initial=0)), bool((count == 1).all()), False)
 
 
 def _merged(rows: Axis, columns: Axis) -> Axis:
     """Windows of whole rows, as windows of one long row."""
     n, full = columns.size, rows.full
     divisor = rows.divisor * columns.divisor[0]
-    full = FullAxis(full.size * n, full.longest * n, full.is_single and n == 1, full.is_cut)
+    full = FullAxis(full.longest * n, full.is_single and n == 1, full.is_cut)
     return Axis(rows.size * n, rows.output, rows.start * n, rows.count * n, 1, divisor, None, 0, full)
 
 
@@ -230,8 +229,7 @@ def _repeated(axis: Axis, times: int) -> Axis:
     """The one window of each of several planes, one after the other in a row."""
     start = np.arange(times) * axis.size
     count, divisor = np.repeat(axis.count, times), np.repeat(axis.divisor, times)
-    full = axis.full._replace(size=axis.full.size * times)
-    return Axis(axis.size * times, times, start, count, 1, divisor, None, 0, full)
+    return Axis(axis.size * times, times, start, count, 1, divisor, None, 0, axis.full)
 
 
 def _divisor_up_to(n: int, limit: int) -> int:

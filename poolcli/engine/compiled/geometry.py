@@ -86,7 +86,7 @@ class Geometry(NamedTuple):
     def with_planes_as_rows(self, group: int) -> Geometry:
         """The same with the divisors of `group` planes as those along W, one output row after the other."""
         (d,), h, w = self.divisors
-        along_w = np.tile(np.outer(d * h, w).reshape(-1), group)
+        along_w = np.tile(np.outer(d * h, w).ravel(), group)
         return self._replace(divisors=(np.ones_like(h[:1]), np.ones_like(h), along_w))
 
 

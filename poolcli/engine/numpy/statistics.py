@@ -89,8 +89,6 @@ def median(elements: Array, inside: Array, reducer: Reducer, dtype: str) -> Arra
         is_nan = (np.isnan(elements) & inside).any(axis=1) | (counts == 0)
         low, high = low.astype(np.float64) + 0.0, high.astype(np.float64)
         return np.where(is_nan, np.nan, _mean_of_two(low, high, dtype))
-    if low.dtype == np.bool_:
-        low, high = low.astype(np.uint8), high.astype(np.uint8)
     if "float" in dtype:
         wide = object if low.dtype.itemsize == 8 else np.int64
         total = low.astype(wide) + high.astype(wide)
