@@ -17,8 +17,6 @@ EQUIVALENT: dict[str, str] = {
     ),
     f"{VIEW}::_full_axis: number: 0 -> -1": "there is a window, and none has fewer than 0 elements",
     f"{VIEW}::_merged: number: 1 -> 2": "read of the first axis only, which is never merged",
-    "poolcli/engine/compiled/operations.py::operations_of: comparison: "
-    "steps.accumulator == 'sum' -> steps.accumulator != 'sum'": ("the general way adds the same, only slower"),
     "poolcli/engine/compiled/arithmetic.py::_integer_mean: number: 0 -> -1": "sums of the size of the limit still fit",
     "poolcli/engine/numpy/missing.py::_pool_again: number: 1 -> 2": "any number below 0 is the index of nothing",
     "poolcli/engine/numpy/reduce.py::: number: 100 -> 101": "a limit of what is kept, which nobody feels",

@@ -13,7 +13,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from poolcli.engine.compiled.codegen import fuses
-from poolcli.engine.compiled.intrinsics import half_even_shift, inlined
+from poolcli.engine.compiled.intrinsics import bits_as, half_even_shift, inlined
 
 Function = Callable[..., Any]  # compiled by numba, inlined where it is called
 
@@ -89,10 +89,10 @@ def _nearest_quotient_by(remainder_of):
 @inlined
 def round_to_odd(near, rest):
     """near + rest rounded to odd: the neighbour whose last bit is set, unless `rest` is 0."""
-    bits = np.float64(near).view(np.int64)
+    bits = bits_as(np.float64(near), np.int64)
     if rest != 0.0 and bits & 1 == 0:
         bits += 1 if (rest > 0.0) == (near > 0.0) else -1
-    return np.int64(bits).view(np.float64)
+    return bits_as(np.int64(bits), np.float64)
 
 
 @inlined
@@ -146,57 +146,27 @@ def _short_bits(value, dropped, bias, least_normal, scale, infinity, nan):
     `bias`; subnormal numbers: the multiple of 1 / `scale`.
     """
     size = abs(value)
-    bits = np.float64(size).view(np.int64)
+    bits = bits_as(np.float64(size), np.int64)
     rounded = ((bits + (np.int64(1) << (dropped - 1)) - 1 + ((bits >> dropped) & 1)) >> dropped) - bias
     small = np.int64(np.rint(min(size, least_normal) * scale))
     short = rounded if size >= least_normal else small
     short = nan if value != value else min(short, infinity)
-    return short | (0x8000 if np.float64(value).view(np.int64) < 0 else 0)
+    return short | (0x8000 if bits_as(np.float64(value), np.int64) < 0 else 0)
 
 
-def _result_of(steps):
-    """result(total, divisors, w): the result of the total of element w of a row, before its root."""
-    kind = steps.identity.dtype.kind
-    if steps.result == "by_reciprocal":
-        return _pair_by_reciprocal() if kind == "c" else _by_reciprocal
-    nan, bits = steps.identity.dtype.type(np.nan) if kind == "f" else 0, steps.bits
-    whole = _sum_of_pair if kind == "c" else inlined(lambda total: total)
-    without_divisor = {
-        "": inlined(lambda total, divisors, w: whole(total)),
-        "element": inlined(lambda total, divisors, w: total if total == total else nan),
-        "negated": inlined(lambda total, divisors, w: -total if total == total else nan),
-        "scaled": inlined(lambda total, divisors, w: (float(total) + 0.0) * divisors.outer_reciprocal),
-        "shift": inlined(lambda total, divisors, w: half_even_shift(total, bits)),
-        "times_kernel": inlined(
-            lambda total, divisors, w: whole(total) / (divisors.outer * divisors.along_w[w]) * divisors.kernel_elements
-        ),
-    }
-    if steps.result in without_divisor:
-        return without_divisor[steps.result]
-    divided = _division(steps.result, kind, steps.divisor)
-    return inlined(lambda total, divisors, w: divided(total, divisors.outer * divisors.along_w[w]))
-
-
-@inlined
-def _by_reciprocal(total, divisors, w):
-    divisor, reciprocal = divisors.outer * divisors.along_w[w], divisors.outer_reciprocal * divisors.reciprocals[w]
-    return quotient(float(total), divisor, reciprocal)
-
-
-def _pair_by_reciprocal():
+def _pair_ratio():
     remainder_of = remainder if fuses() else remainder_without_fma
 
     @inlined
-    def by_reciprocal(total, divisors, w):
+    def ratio(total, divisor, reciprocal):
         """As `to_nearest`, with one division instead of two: the quotient of the remainder alone is far from the ends
         of the range, or too small to matter.
         """
-        divisor, reciprocal = divisors.outer * divisors.along_w[w], divisors.outer_reciprocal * divisors.reciprocals[w]
         found = total.real / divisor
         better = found + quotient(remainder_of(total.real, found, divisor) + total.imag, divisor, reciprocal)
         return better if np.isfinite(better) else found
 
-    return by_reciprocal
+    return ratio
 
 
 def _division(result, kind, divisor):
@@ -254,6 +224,26 @@ def _one_after_another(first, then):
 
 def finish_of(steps):
     """finish(total, divisors, w): the output for the total of element w of an output row."""
-    result, write = _result_of(steps), {"float16": float16_bits, "bfloat16": bfloat16_bits}
-    store = composed(_root_of(steps.root), write.get(steps.write, steps.output.type))
-    return inlined(lambda total, divisors, w: store(result(total, divisors, w)))
+    kind, bits, number, write = steps.identity.dtype.kind, steps.bits, float, steps.output.type
+    store = composed(_root_of(steps.root), {"float16": float16_bits, "bfloat16": bfloat16_bits}.get(steps.write, write))
+    store_total, whole, ratio = store, float, quotient
+    if kind == "c":
+        store_total, whole, number, ratio = composed(_sum_of_pair, store), _sum_of_pair, np.complex128, _pair_ratio()
+    nan = steps.identity.dtype.type(np.nan) if kind == "f" else 0
+    finishes = {
+        "": inlined(lambda total, divisors, w: store_total(total)),
+        "element": inlined(lambda total, divisors, w: store(total if total == total else nan)),
+        "negated": inlined(lambda total, divisors, w: store(-total if total == total else nan)),
+        "scaled": inlined(lambda total, divisors, w: store((float(total) + 0.0) * divisors.outer_reciprocal)),
+        "shift": inlined(lambda total, divisors, w: store(half_even_shift(total, bits))),
+        "times_kernel": inlined(lambda total, d, w: store(whole(total) / (d.outer * d.along_w[w]) * d.kernel_elements)),
+        "by_reciprocal": inlined(
+            lambda total, d, w: store(
+                ratio(number(total), d.outer * d.along_w[w], d.outer_reciprocal * d.reciprocals[w])
+            )
+        ),
+    }
+    if steps.result in finishes:
+        return finishes[steps.result]
+    divided = _division(steps.result, kind, steps.divisor)
+    return inlined(lambda total, divisors, w: store(divided(total, divisors.outer * divisors.along_w[w])))

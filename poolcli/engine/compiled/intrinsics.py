@@ -23,8 +23,10 @@ from poolcli.engine.compiled.geometry import (
 
 # Kernels are called by address and raise nothing, so they need neither wrappers nor checks of divisors.
 KERNEL: Any = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-INLINED: Any = {"forceinline": True, **KERNEL}
-inlined = njit(**INLINED)  # for functions without loops
+inlined = njit(forceinline=True, **KERNEL)  # for functions without loops
+# For short functions with one or two calls: numba copies their statements to the caller before it types anything, and
+# saves the 15 ms of a function. Copies are typed each time, and statements of long functions take longer.
+expanded = njit(inline="always", **KERNEL)
 looped = njit(forceinline=False, **KERNEL)  # for functions with loops, which begin with `optimise_later()`
 
 
@@ -74,6 +76,16 @@ def offset_as(typing, pointer, count, like):
         return builder.bitcast(builder.gep(arguments[0], [arguments[1]]), context.get_value_type(signature.return_type))
 
     return types.CPointer(like)(pointer, types.int64, like), generate
+
+
+@intrinsic
+def bits_as(typing, value, kind):
+    """The bits of a number as one of another type of the same size."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], context.get_value_type(kind.dtype))
+
+    return kind.dtype(value, kind), generate
 
 
 @intrinsic
@@ -205,7 +217,7 @@ def record_at(typing, integers, index, kind):
     return record(integers, types.int64, kind), generate
 
 
-@inlined
+@expanded
 def load_geometry(params, divisor_table):
     """The geometry, with pointers in place of arrays; `geometry.pack` defines where everything is."""
     sizes, output = record_at(params, SIZES_AT, Sizes), record_at(params, SHAPES_AT + 3, Axes)
@@ -230,7 +242,7 @@ def load_geometry(params, divisor_table):
     )
 
 
-@inlined
+@expanded
 def divisors_at(geometry, d, h):
     """The divisors of output row (d, h)."""
     (of_d, of_h, along_w), (by_d, by_h, reciprocals) = geometry.divisors

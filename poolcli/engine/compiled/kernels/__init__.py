@@ -38,7 +38,7 @@ from poolcli.engine.compiled.operations import operations_of
 if TYPE_CHECKING:
     from poolcli.engine.compiled.kernel_choice import KernelSpec
 
-# Each makes the kernel for the operations of an arithmetic, and for one window size where that is constant.
+# Each makes a kernel of the operations of an arithmetic and of what its KernelSpec has as constants.
 MAKERS: tuple[Callable[..., Any], ...] = (
     slide,
     slide_blocks,
@@ -71,7 +71,7 @@ def build(spec: KernelSpec) -> Code:
     x, out, work, divisors = (types.CPointer(from_dtype(dtype)) for dtype in elements)
     positions, iwork = types.CPointer(types.int64), types.CPointer(types.int32)
     signature = types.void(x, out, positions, work, iwork, positions, divisors, types.int64, types.int64)
-    make, operations = KERNELS[launch.kernel], operations_of(arithmetic, spec.source)
-    compiled = njit(signature, **KERNEL)(make(operations, launch.fixed))
+    make = KERNELS[launch.kernel]
+    compiled = njit(signature, **KERNEL)(make(operations_of(arithmetic), spec))
     stride = launch.fixed.stride if launch.fixed and launch.kernel in STRIDED else 1
     return emit(compiled.inspect_llvm(compiled.signatures[0]), wide=launch.kernel in WIDE, stride=stride)

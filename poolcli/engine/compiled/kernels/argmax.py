@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 
+from poolcli.engine.compiled.finish import composed
 from poolcli.engine.compiled.geometry import ARGMAX_BLOCK, VECTOR_ELEMENTS, RowWindows
 from poolcli.engine.compiled.intrinsics import (
     assume_no_alias,
+    bits_as,
     divisors_at,
     inlined,
     load_geometry,
@@ -28,11 +32,45 @@ from poolcli.engine.compiled.kernels.rows import (
     rows_from_first,
     unsigned,
 )
+from poolcli.engine.compiled.operations import float_parts
 
 
-@inlined
-def _rank_at(x, at, ops):
-    return ops.rank(ops.lift(x[at]))
+def _beats(steps):
+    """beats(a, b): whether a replaces b as the maximum or minimum. NaN beats every number, and zeros are equal."""
+    if steps.identity.dtype.kind == "f":
+        return inlined(lambda a, b: (a < b) | ((a != a) & (b == b)))
+    better = operator.gt if steps.accumulator == "max" else operator.lt
+    return inlined(lambda a, b: better(a, b))
+
+
+def _ranked(ops, steps):
+    """The operations whose elements are ranks: integers, of which the largest belongs to the best element.
+
+    Ranks of integers are themselves, or their complements for minima. Ranks of floats, of which the minimum is wanted,
+    are their bits, transformed to fall as numbers grow; -0 + 0 is 0, so both zeros have one rank.
+    """
+    kind, of_bits = type(steps.identity), steps.identity.dtype.kind == "f"
+    number, bits, sign_shift, highest = float_parts(steps.identity)
+
+    @inlined
+    def falling(value):
+        raw = bits_as(number(number(value) + number(0)), bits)
+        rising = bits(raw ^ bits(bits(raw >> sign_shift) & highest))
+        return highest if value != value else bits(~rising)
+
+    if of_bits:
+        return ops._replace(identity=~steps.identity.view(bits), lift=composed(ops.lift, falling))
+    if steps.accumulator == "min":
+        return ops._replace(identity=~steps.identity, lift=composed(ops.lift, inlined(lambda value: kind(~value))))
+    return ops
+
+
+def _is_worse_zero(steps):
+    """is_worse_zero(value): whether it is the zero that loses against the other: +0, as minima are wanted of floats."""
+    if steps.identity.dtype.kind != "f":
+        return inlined(lambda value: False)
+    number, bits, _, _ = float_parts(steps.identity)
+    return inlined(lambda value: bits_as(number(value), bits) == bits(0))
 
 
 @inlined
@@ -47,18 +85,18 @@ def _rank_rows(ranks, lines, x, size, geometry, o, d, h, ops):
     optimise_later()
     n = unsigned(size)
     for w in range(n):
-        ranks[w], lines[w] = ops.rank(ops.identity), np.int32(0)
+        ranks[w], lines[w] = ops.identity, np.int32(0)
     for row in range(geometry.counts[0][d] * geometry.counts[1][h]):
         at, line = line_offset(geometry, o, d, h, row), np.int32(row)
         for w in range(n):
-            ranks[w], lines[w] = _better(ranks[w], lines[w], _rank_at(x, at + w, ops), line)
+            ranks[w], lines[w] = _better(ranks[w], lines[w], ops.lift(x[at + w]), line)
 
 
 @looped
 def _best_of_block(ranks, lines, taps, ops):
     """The highest of up to ARGMAX_BLOCK ranks, its first line, and its first position there, by whole vectors."""
     optimise_later()
-    lowest, line, place, last = ops.rank(ops.identity), NO_LINE, NO_LINE, np.int32(taps)
+    lowest, line, place, last = ops.identity, NO_LINE, NO_LINE, np.int32(taps)
     best, padded = lowest, unsigned(-(-taps // VECTOR_ELEMENTS) * VECTOR_ELEMENTS)
     for j in range(padded):
         best = max(best, ranks[j] if np.int32(j) < last else lowest)
@@ -75,7 +113,7 @@ def _best_of_block(ranks, lines, taps, ops):
 def _best_of(ranks, lines, taps, step, ops):
     """The first line and the first position there of the highest of ranks that are `step` apart."""
     optimise_later()
-    best, line, place, by, one = ops.rank(ops.identity), NO_LINE, np.int64(-1), unsigned(step), step == 1
+    best, line, place, by, one = ops.identity, NO_LINE, np.int64(-1), unsigned(step), step == 1
     for first in range(0, taps, ARGMAX_BLOCK if one else 1):
         at = unsigned(first) * by
         other, its, found = ranks[at], lines[at], np.int32(0)
@@ -92,13 +130,13 @@ def _best_of(ranks, lines, taps, step, ops):
 def _best_of_row(ranks, x, at, taps, ops):
     """The first position of the highest rank of contiguous elements."""
     optimise_later()
-    most, place = ops.rank(ops.identity), np.int64(-1)
+    most, place = ops.identity, np.int64(-1)
     lowest = most
     for first in range(0, taps, ARGMAX_BLOCK):
         best, found, start, last = lowest, NO_LINE, unsigned(at + first), np.int32(min(ARGMAX_BLOCK, taps - first))
         padded = unsigned(-(-last // VECTOR_ELEMENTS) * VECTOR_ELEMENTS)
         for j in range(padded):
-            value = _rank_at(x, start + j, ops) if np.int32(j) < last else lowest
+            value = ops.lift(x[start + j]) if np.int32(j) < last else lowest
             ranks[j], best = value, max(best, value)
         for j in range(padded):
             its = np.int32(j) if ranks[j] == best else NO_LINE
@@ -120,16 +158,17 @@ def _best_zero(x, geometry, o, d, h, begin, taps, step, ops):
     return total
 
 
-def argmax(ops, fixed):
+def argmax(ops, spec):
     """Windows of any position and size; those along W are repeated for every inner element.
 
     Positions count from the start of the plane; an empty window has -1.
     """
+    ranked, is_worse_zero = _ranked(ops, spec.arithmetic), _is_worse_zero(spec.arithmetic)
 
     @by_rows
     def row(args, geometry, t, o, d, h, divisors):
         optimise_later()
-        x, lines, ranks = args.x, args.iwork, offset_as(args.work, 0, ops.rank(ops.identity))
+        x, lines, ranks = args.x, args.iwork, offset_as(args.work, 0, ranked.identity)
         begin_w, (count_d, count_h, count_w) = geometry.starts[2], geometry.counts
         width, size, inner, step = (
             geometry.input_shape[2],
@@ -140,19 +179,19 @@ def argmax(ops, fixed):
         columns, rows, first = width // inner, count_d[d] * count_h[h], line_offset(geometry, o, d, h, 0)
         in_line = rows <= 1 and step == 1
         if not in_line:
-            _rank_rows(ranks, lines, x, width, geometry, o, d, h, ops)
+            _rank_rows(ranks, lines, x, width, geometry, o, d, h, ranked)
         for w in range(size):
             begin, count, line = begin_w[w], count_w[w] if rows > 0 else 0, np.int32(0)
             if in_line:
-                place = _best_of_row(ranks, x, first + unsigned(begin), count, ops)
+                place = _best_of_row(ranks, x, first + unsigned(begin), count, ranked)
             else:
-                line, place = _best_of(offset(ranks, begin), offset(lines, begin), count, step, ops)
+                line, place = _best_of(offset(ranks, begin), offset(lines, begin), count, step, ranked)
             value, position = ops.identity, np.int64(-1)
             if place >= 0:
                 value = ops.lift(x[line_offset(geometry, o, d, h, line) + unsigned(begin + place * step)])
                 column = begin if inner == 1 else begin // inner
                 position = row_in_plane(geometry, d, h, line) * columns + column + place * geometry.dilations[2]
-                if ops.is_worse_zero(value):
+                if is_worse_zero(value):
                     value = _best_zero(x, geometry, o, d, h, begin, count, step, ops)
             args.out[t * size + w], args.positions[t * size + w] = ops.finish(value, divisors, w), position
 
@@ -160,13 +199,13 @@ def argmax(ops, fixed):
 
 
 @inlined
-def _better_element(value, line, other, other_line, ops):
+def _better_element(value, line, other, other_line, beats, ops):
     """The better of two elements, and its line; `other` comes later."""
-    return ops.combine(other, value), other_line if ops.beats(other, value) else line
+    return ops.combine(other, value), other_line if beats(other, value) else line
 
 
 @looped
-def _combine_rows(work, lines, x, size, low, geometry, o, d, h, ops):
+def _combine_rows(work, lines, x, size, low, geometry, o, d, h, beats, ops):
     """For each of `size` elements from `low` on, the best in the rows of the windows of output row (d, h), and the
     distance from the first of these rows to the first with that element.
     """
@@ -182,12 +221,12 @@ def _combine_rows(work, lines, x, size, low, geometry, o, d, h, ops):
                 work[w], lines[w] = ops.lift(x[at + w]), line
         else:
             for w in range(n):
-                work[w], lines[w] = _better_element(work[w], lines[w], ops.lift(x[at + w]), line, ops)
+                work[w], lines[w] = _better_element(work[w], lines[w], ops.lift(x[at + w]), line, beats, ops)
 
 
-def slide_argmax(ops, fixed):
+def slide_argmax(ops, spec):
     """Windows of constant size along W, all windows of a row at once, one tap after the other."""
-    taps, stride, none = fixed.kernel, fixed.stride, NO_LINE
+    taps, stride, beats, none = spec.launch.fixed.kernel, spec.launch.fixed.stride, _beats(spec.arithmetic), NO_LINE
 
     def slide_argmax(x, out, positions, work, iwork, params, divisor_table, first_task, last_task):
         assume_no_alias()
@@ -201,7 +240,7 @@ def slide_argmax(ops, fixed):
         before, unit = max(0, min(pad, length)), unsigned(windows.dilation * inner)
         low = max(-pad, 0)
         used = max(0, min(length - before, width - low))
-        fill_identity(work, 0, length, ops)
+        fill_identity(work, length, ops)
         for w in range(length):
             iwork[w] = none
         padded = -(-size // VECTOR_ELEMENTS) * VECTOR_ELEMENTS  # results after the end of a row are not written
@@ -210,7 +249,7 @@ def slide_argmax(ops, fixed):
         o, d, h = row_index(first_task, geometry.output_shape)
         for t in range(first_task, last_task):
             divisors, target = divisors_at(geometry, d, h), unsigned(t * size)
-            _combine_rows(offset(work, before), offset(iwork, before), x, used, low, geometry, o, d, h, ops)
+            _combine_rows(offset(work, before), offset(iwork, before), x, used, low, geometry, o, d, h, beats, ops)
             if stride > 1:
                 deinterleave(work, length, stride)
                 deinterleave(iwork, length, stride)
@@ -221,7 +260,7 @@ def slide_argmax(ops, fixed):
                     value, its = work[at], iwork[at]
                     # of equal elements, the one with the smaller line is first in row-major order
                     first = (its < line) & ((value == best) | (value != value))
-                    taken = ops.beats(value, best) | first
+                    taken = beats(value, best) | first
                     best, line, tap = ops.combine(value, best), its if taken else line, np.int32(j) if taken else tap
                 bests[w], its_lines[w], its_taps[w] = best, line, tap
             for w in range(unsigned(size)):

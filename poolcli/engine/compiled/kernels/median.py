@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from poolcli.engine.compiled.finish import round_to_odd
 from poolcli.engine.compiled.intrinsics import inlined, looped, offset, optimise_later
 from poolcli.engine.compiled.kernels.pieces import aligned, by_pieces, gather_tap, tap_at
 from poolcli.engine.compiled.kernels.rows import unsigned
@@ -20,6 +23,33 @@ def _max(a, b):
 @inlined
 def _nan_or(a, b):
     return a if b == b else b
+
+
+def _middle(steps):
+    """middle(a, b, is_known): the mean of two elements, or NaN unless is_known. Means of floats are rounded to odd if
+    `finish` rounds them to a shorter type.
+    """
+    kind, one = type(steps.identity), type(steps.identity)(1)
+    is_float = steps.identity.dtype.kind == "f"
+    is_rounded_here = not is_float or (steps.output == np.float64 and not steps.write)
+
+    @inlined
+    def of_integers(a, b, is_known):
+        below = kind(kind(a & b) + kind(kind(a ^ b) >> one))  # floor of the mean, without overflow
+        return kind(below + kind(kind(a ^ b) & below & one))  # halves to even
+
+    @inlined
+    def of_floats(a, b, is_known):
+        low, high = np.float64(a) + 0.0, np.float64(b)
+        total = low + high
+        back = total - low
+        error = (low - (total - back)) + (high - back)
+        half = 0.5 * (total if is_rounded_here or error != error else round_to_odd(total, error))
+        overflows = (abs(total) == np.inf) & (abs(low) < np.inf) & (abs(high) < np.inf)
+        found = low / 2 + high / 2 if overflows else half
+        return found if is_known else np.nan
+
+    return of_floats if is_float or steps.output.kind == "f" or steps.write else of_integers
 
 
 @looped
@@ -109,7 +139,7 @@ def _select(work, places, x, geometry, piece, candidates, ops):
         if tap >= end:
             _drop_extremes(work, places, begin, end - 1, size)
             begin += 1
-        gather_tap(work, row * size, x, tap, geometry, piece, ops)
+        gather_tap(offset(work, row * size), x, tap, geometry, piece, ops)
         _record_nan(work, nan, row, size)
     while end - begin > 2 - count % 2:
         _drop_extremes(work, places, begin, end - 1, size)
@@ -117,15 +147,21 @@ def _select(work, places, x, geometry, piece, candidates, ops):
     return begin * size, max(end - 1, begin) * size, nan
 
 
-def median(ops, fixed):
+def median(ops, spec):
     """Medians; of an even number of elements, the mean of the two middle ones."""
+    middle = _middle(spec.arithmetic)
 
     @by_pieces
     def median(args, geometry, piece, divisors):
         optimise_later()
         x, work, size = args.x, args.work, piece.size
         if (piece.count == 9) & (piece.count_w == 3) & (piece.stride == 1):
-            a, b, c = tap_at(geometry, piece, 0), tap_at(geometry, piece, 3), tap_at(geometry, piece, 6)
+            line = piece.count_w  # no number, for which numba would compile `tap_at` three times
+            a, b, c = (
+                tap_at(geometry, piece, 0 * line),
+                tap_at(geometry, piece, line),
+                tap_at(geometry, piece, 2 * line),
+            )
             unit = geometry.dilations[2] * geometry.inner
             pitch = aligned(size + 2 * unit)
             _median_of_3x3(work, size, pitch, unit, x, a, b, c, ops)
@@ -135,6 +171,6 @@ def median(ops, fixed):
         lower, upper, invalid = offset(work, low), offset(work, high), offset(work, nan)
         for w in range(unsigned(size)):
             is_known = (piece.count > 0) & (invalid[w] == invalid[w])
-            args.out[piece.target + w] = ops.finish(ops.middle(lower[w], upper[w], is_known), divisors, w)
+            args.out[piece.target + w] = ops.finish(middle(lower[w], upper[w], is_known), divisors, w)
 
     return median

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from poolcli.engine.compiled.intrinsics import looped, offset, optimise_later
 from poolcli.engine.compiled.kernels.pieces import by_pieces, gather, tap_at
 from poolcli.engine.compiled.kernels.rows import by_rows, row_offset, unsigned, window_strides
@@ -68,7 +70,7 @@ def _mode_of_run(run, count):
 def _mode_at(run, x, geometry, o, d, h, begin, columns):
     """The mode of one window, whose elements are copied to `run`; along W it has `columns` of them, from `begin` on."""
     optimise_later()
-    (count_d, count_h, _), step, count = geometry.counts, geometry.dilations[2] * geometry.inner, 0
+    (count_d, count_h, _), step, count = geometry.counts, geometry.dilations[2] * geometry.inner, np.int64(0)
     (deep, high), first = window_strides(geometry), row_offset(geometry, o, d, h) + begin
     for i in range(count_d[d]):
         for j in range(count_h[h]):
@@ -79,7 +81,7 @@ def _mode_at(run, x, geometry, o, d, h, begin, columns):
     return _mode_of_run(run, count)
 
 
-def mode_sort(ops, fixed):
+def mode_sort(ops, spec):
     """Windows of any position and size, one by one; windows along W are repeated for every inner element."""
 
     @by_rows
@@ -94,29 +96,29 @@ def mode_sort(ops, fixed):
 
 
 @looped
-def _count_votes(work, votes, i, rows, size, ops):
+def _count_votes(work, votes, i, rows, size, kind):
     """For each element of row i, how many of the later rows have the same value; four rows in one pass."""
     optimise_later()
     n, own, j = unsigned(size), unsigned(i * size), i + 1
     for w in range(n):
-        votes[w] = ops.identity
+        votes[w] = kind(0)
     while j + 4 <= rows:
         a, b = unsigned(j * size), unsigned((j + 1) * size)
         c, e = unsigned((j + 2) * size), unsigned((j + 3) * size)
         for w in range(n):
-            one, two = ops.vote(work[a + w], work[own + w]), ops.vote(work[b + w], work[own + w])
-            three, four = ops.vote(work[c + w], work[own + w]), ops.vote(work[e + w], work[own + w])
+            one, two = kind(work[a + w] == work[own + w]), kind(work[b + w] == work[own + w])
+            three, four = kind(work[c + w] == work[own + w]), kind(work[e + w] == work[own + w])
             votes[w] += (one + two) + (three + four)
         j += 4
     while j < rows:
         a = unsigned(j * size)
         for w in range(n):
-            votes[w] += ops.vote(work[a + w], work[own + w])
+            votes[w] += kind(work[a + w] == work[own + w])
         j += 1
 
 
 @looped
-def _elect(work, rows, size, ops):
+def _elect(work, rows, size, kind):
     """The mode of each column of `rows` rows: the pointer to them.
 
     The first of equal values has the most votes, because each is compared with later ones only.
@@ -126,7 +128,7 @@ def _elect(work, rows, size, ops):
     votes = offset(work, rows * size)
     best, most = offset(votes, size), offset(votes, 2 * size)
     for i in range(rows):
-        _count_votes(work, votes, i, rows, size, ops)
+        _count_votes(work, votes, i, rows, size, kind)
         own = unsigned(i * size)
         for w in range(n):
             value = work[own + w]
@@ -135,8 +137,9 @@ def _elect(work, rows, size, ops):
     return best
 
 
-def mode_pairs(ops, fixed):
+def mode_pairs(ops, spec):
     """Small windows of constant size along W: all pairs of elements are compared, for all windows of a piece."""
+    stride, kind = spec.launch.fixed.stride, type(ops.identity)
 
     @by_pieces
     def mode_pairs(args, geometry, piece, divisors):
@@ -145,8 +148,8 @@ def mode_pairs(ops, fixed):
         if piece.columns > 1:
             for tap in range(piece.count):
                 at = tap_at(geometry, piece, tap)  # a constant stride takes half the time here
-                gather(work, tap * piece.size, args.x, at, piece.columns, fixed.stride, 1, ops)
-            best = _elect(work, piece.count, piece.size, ops)
+                gather(offset(work, tap * piece.size), args.x, at, piece.columns, stride, 1, ops)
+            best = _elect(work, piece.count, piece.size, kind)
             for w in range(unsigned(piece.size)):
                 args.out[piece.target + w] = ops.finish(best[w], divisors, w)
         else:

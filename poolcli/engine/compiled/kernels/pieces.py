@@ -10,6 +10,7 @@ from poolcli.engine.compiled.geometry import CACHE_LINE
 from poolcli.engine.compiled.intrinsics import (
     assume_no_alias,
     divisors_at,
+    expanded,
     inlined,
     load_geometry,
     looped,
@@ -93,27 +94,27 @@ def _whole_windows(geometry, columns, longest):
 
 
 @looped
-def gather(work, to, source, at, columns, stride, inner, ops):
-    """Copy one element of each of `columns` windows, `stride` apart, with all inner elements, to a row of `work`."""
+def gather(row, source, at, columns, stride, inner, ops):
+    """Copy one element of each of `columns` windows, `stride` apart, with all inner elements, to a row."""
     optimise_later()
-    to, at, step = unsigned(to), unsigned(at), unsigned(stride * inner)
+    at, step = unsigned(at), unsigned(stride * inner)
     if stride == 1:
         for w in range(unsigned(columns * inner)):
-            work[to + w] = ops.lift(source[at + w])
+            row[w] = ops.lift(source[at + w])
     elif inner == 1:
         for w in range(unsigned(columns)):
-            work[to + w] = ops.lift(source[at + w * step])
+            row[w] = ops.lift(source[at + w * step])
     else:
         n = unsigned(inner)
         for w in range(unsigned(columns)):
             for c in range(n):
-                work[to + w * n + c] = ops.lift(source[at + w * step + c])
+                row[w * n + c] = ops.lift(source[at + w * step + c])
 
 
-@inlined
-def gather_tap(work, to, x, tap, geometry, piece, ops):
-    """Copy the element `tap` of every window of a piece to a row of `work`."""
-    gather(work, to, x, tap_at(geometry, piece, tap), piece.columns, piece.stride, geometry.inner, ops)
+@expanded
+def gather_tap(row, x, tap, geometry, piece, ops):
+    """Copy the element `tap` of every window of a piece to a row."""
+    gather(row, x, tap_at(geometry, piece, tap), piece.columns, piece.stride, geometry.inner, ops)
 
 
 @inlined
@@ -125,7 +126,7 @@ def tap_at(geometry, piece, tap):
     return line_offset(geometry, piece.o, piece.d, piece.h, line) + unsigned(beside * geometry.inner)
 
 
-@inlined
+@expanded
 def aligned(size):
     """`size` rounded up, so that rows of so many elements begin at cache lines."""
     return (size + CACHE_LINE - 1) // CACHE_LINE * CACHE_LINE

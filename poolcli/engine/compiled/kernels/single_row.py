@@ -100,8 +100,9 @@ def _one(fixed: FixedWindow, element: Element) -> SharedPart:
 signed = np.int64
 
 
-def slide_row(ops, fixed: FixedWindow):
+def slide_row(ops, spec):
     """A task is a piece of one row. Windows that are partly outside the row are computed one by one."""
+    fixed = spec.launch.fixed
     (first_part, _), (_, total_of) = shared_part(fixed, _element_or_identity), shared_part(fixed, _element)
     whole, stride, overlap = unrolled(fixed.kernel, _element_or_identity), fixed.stride, fixed.kernel - fixed.stride
     step = unsigned(stride)

@@ -6,13 +6,15 @@ Windows of any size are combined in log2(kernel) passes, those of a small consta
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from poolcli.engine.compiled.arithmetic import NO_DIVISOR, Arithmetic
 from poolcli.engine.compiled.codegen import uses_gathers
 from poolcli.engine.compiled.geometry import VECTOR_BYTES, ColumnWindows, FixedWindow, RowWindows
 from poolcli.engine.compiled.intrinsics import (
     assume_no_alias,
     divisors_at,
+    expanded,
     inlined,
     load_geometry,
     looped,
@@ -39,6 +41,9 @@ from poolcli.engine.compiled.kernels.rows import (
     window_strides,
 )
 
+if TYPE_CHECKING:
+    from poolcli.engine.compiled.kernel_choice import KernelSpec
+
 
 class HorizontalPass(NamedTuple):
     """How windows along a row are combined, in two steps.
@@ -52,11 +57,9 @@ class HorizontalPass(NamedTuple):
     write: Callable[..., Any]
 
 
-def horizontal_pass(ops: Any, fixed: FixedWindow | None) -> HorizontalPass:
-    """The pass for a constant window, or for any (None)."""
-    if fixed is None:
-        return _doubling_passes
-    return _unrolled_pass(fixed.kernel, fixed.stride, unsigned(VECTOR_BYTES // ops.identity.dtype.itemsize))
+def horizontal_pass(spec: KernelSpec) -> HorizontalPass:
+    """The pass for a constant window, or for any."""
+    return _unrolled_pass(spec.launch.fixed, spec.arithmetic) if spec.launch.fixed else _doubling_passes
 
 
 @looped
@@ -103,7 +106,7 @@ def _write(out, at, size, work, begin, length, found, windows, inner, divisors, 
 _doubling_passes = HorizontalPass(_prepare, _write)
 
 
-def _unrolled_pass(taps: int, stride: int, vector: Any) -> HorizontalPass:
+def _unrolled_pass(fixed: FixedWindow, steps: Arithmetic) -> HorizontalPass:
     """All taps of a window in one unrolled loop.
 
     If LLVM would use gathers for strided loads (up to a quarter slower with AVX-512; without it, they take 0.83 to 1 of
@@ -113,11 +116,13 @@ def _unrolled_pass(taps: int, stride: int, vector: Any) -> HorizontalPass:
     All outputs are divided by the divisor of whole windows, and then those at the ends of the row again by their own:
     0.85 of the time for 3x3 windows.
     """
+    taps, stride, vector = fixed.kernel, fixed.stride, unsigned(VECTOR_BYTES // steps.identity.dtype.itemsize)
     window, step = unrolled(taps, _element(stride)), unsigned(stride)
+    divides = steps.divisor != NO_DIVISOR and steps.result != "scaled"
     sorts = stride > 1 and taps > stride and uses_gathers(stride)
     gap = unsigned(1 if sorts else stride)  # between the first elements of neighbouring windows
 
-    @inlined
+    @expanded
     def prepare(work, length, windows, inner, ops):
         if sorts and inner == 1:
             deinterleave(work, length, stride)
@@ -143,7 +148,7 @@ def _unrolled_pass(taps: int, stride: int, vector: Any) -> HorizontalPass:
                 for w in range(start, stop):
                     out[w] = ops.finish(window(work, row + gap * w, zero, places, ops), divisors, whole)
                 start, stop = n - vector if stop < n else n, n
-        if ops.divides:
+        if divides:
             low = min(max(0, windows.full_start * inner - first), size)
             high = min(max(low, windows.full_stop * inner - first), size)
             for i in range(low + size - high):
@@ -180,18 +185,18 @@ def piece_of(p, windows, width, inner, work, rows, ops):
     if outputs > piece:
         for row in range(rows):
             at = row * reach * inner
-            fill_identity(work, at, before * inner, ops)
-            fill_identity(work, at + (before + used) * inner, (reach - before - used) * inner, ops)
+            fill_identity(offset(work, at), before * inner, ops)
+            fill_identity(offset(work, at + (before + used) * inner), (reach - before - used) * inner, ops)
     return first * inner, min(piece, outputs - first) * inner, low * inner, used * inner, before * inner
 
 
-def slide(ops, fixed):
+def slide(ops, spec):
     """Regular windows. A task is a piece of an output row, or `group` whole rows if they are short.
 
     The first `early` of the cache lines to prefetch are prefetched before the rows of a window are combined, the others
     after that.
     """
-    prepare, write = horizontal_pass(ops, fixed)
+    prepare, write = horizontal_pass(spec)
 
     def slide(x, out, positions, work, iwork, params, divisor_table, first_task, last_task):
         assume_no_alias()
@@ -203,7 +208,7 @@ def slide(ops, fixed):
         early, elements, fresh, late = params[10], params[11], params[12], params[13]
         row_length, pieces = windows.reach * inner, -(-windows.outputs // windows.piece)
         length = row_length * group
-        fill_identity(work, 0, length, ops)
+        fill_identity(work, length, ops)
         columns, p, row = width // inner, first_task % pieces, first_task // pieces * group
         begin = row_index(row, shape)
         for _ in range(first_task, last_task):
@@ -212,7 +217,7 @@ def slide(ops, fixed):
             for r in range(some):
                 to, at = r * row_length + before, row_offset(geometry, o, d, h) + low
                 prefetch_lines(x, at + fresh, early, elements)
-                combine_rows(work, to, used, x, at, count_d[d], count_h[h], steps, ops)
+                combine_rows(offset(work, to), used, x, at, count_d[d], count_h[h], steps, ops)
                 prefetch_lines(x, at + fresh + early * elements, late, elements)
                 o, d, h = next_row(o, d, h, shape)
             found, (o, d, h) = prepare(work, length, windows, inner, ops), begin
@@ -243,13 +248,13 @@ def _block_ends(ends, height, size, x, at, high, first, rows, ops):
                 ends[to + w] = ops.combine(ends[below + w], ops.lift(x[source + w]))
 
 
-def slide_blocks(ops, fixed):
+def slide_blocks(ops, spec):
     """Windows of many overlapping rows of one plane. A task is a piece of a block of rows.
 
     Rows, padding included, are divided into blocks of the height of a window (van Herk). A window is the end of one
     block, which is combined once from its last row upwards, and the start of the next, which is combined row by row.
     """
-    prepare, write = horizontal_pass(ops, fixed)
+    prepare, write = horizontal_pass(spec)
 
     def slide_blocks(x, out, positions, work, iwork, params, divisor_table, first_task, last_task):
         assume_no_alias()
@@ -266,14 +271,14 @@ def slide_blocks(ops, fixed):
         length, pieces = windows.reach * inner, -(-windows.outputs // windows.piece)
         prefix = 3 * length + windows.piece * inner
         ends, high = offset(work, prefix + length), geometry.strides.row
-        fill_identity(work, 0, length, ops)
+        fill_identity(work, length, ops)
         for t in range(first_task, last_task):
             o, d, block = row_index(t // pieces, (shape[0], blocks))
             first, many, low, used, before = piece_of(t % pieces, windows, width // inner, inner, work, 1, ops)
             at, top = plane_offset(geometry, o, d) + low, block * rows - above
-            fill_identity(ends, rows * used, used, ops)
+            fill_identity(offset(ends, rows * used), used, ops)
             _block_ends(ends, rows, used, x, at, high, top, height, ops)
-            fill_identity(work, prefix, used, ops)
+            fill_identity(offset(work, prefix), used, ops)
             done = top + rows
             for h in range(-(-block * rows // down_stride), min(shape[1], ((block + 1) * rows - 1) // down_stride + 1)):
                 start = h * down_stride - above

@@ -6,7 +6,7 @@ A plane is processed as one row, and elements of windows that are in another row
 
 from __future__ import annotations
 
-from poolcli.engine.compiled.geometry import FixedWindow, RowWindows
+from poolcli.engine.compiled.geometry import RowWindows
 from poolcli.engine.compiled.intrinsics import (
     assume_no_alias,
     divisors_at,
@@ -36,13 +36,14 @@ def _join_planes(work, x, first, planes, geometry, ops):
             while stop < rows and count[stop] == count[h] and begin[stop] == begin[stop - 1] + 1:
                 stop += 1
             at = plane_offset(geometry, first + plane, 0) + begin[h] * width
-            combine_rows(work, (plane * rows + h) * width, (stop - h) * width, x, at, 1, count[h], steps, ops)
+            row = offset(work, (plane * rows + h) * width)
+            combine_rows(row, (stop - h) * width, x, at, 1, count[h], steps, ops)
             h = stop
 
 
-def slide_planes(ops, fixed: FixedWindow):
+def slide_planes(ops, spec):
     """A task is a group of planes. `iwork` has the mask: for each tap, whether it is inside the row of its output."""
-    window = unrolled(fixed.kernel, _tap)
+    window = unrolled(spec.launch.fixed.kernel, _tap)
 
     def slide_planes(x, out, positions, work, iwork, params, divisor_table, first_task, last_task):
         assume_no_alias()
@@ -59,7 +60,7 @@ def slide_planes(ops, fixed: FixedWindow):
         for tap in range(windows.kernel):
             for i in range(masked):
                 iwork[tap * masked + i] = 0 <= i % width + tap * windows.dilation - windows.pad < width
-        fill_identity(work, 0, whole + 2 * margin, ops)
+        fill_identity(work, whole + 2 * margin, ops)
         rows, unit, apart = offset(work, margin), unsigned(windows.dilation), unsigned(masked)
         for t in range(first_task, last_task):
             some = min(group, planes - t * group)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from sys import byteorder
 
-from poolcli.engine.compiled.geometry import VECTOR_BYTES, FixedWindow
+import numpy as np
+
+from poolcli.engine.compiled.geometry import VECTOR_BYTES
 from poolcli.engine.compiled.intrinsics import add_pixels, inlined, looped, offset, optimise_later
 from poolcli.engine.compiled.kernels.rows import (
     by_rows,
@@ -38,11 +40,12 @@ def _total(work, at, tap, step, ops):
     return work[at + tap]
 
 
-def tiles(ops, fixed: FixedWindow):
+def tiles(ops, spec):
     """Windows of constant size, including the number of rows, and one channel; all are inside the input along W.
 
     A row buffer takes 1.2 times as long (rows of 1 kB, AMD EPYC Zen 4). It is used for windows cut along D or H.
     """
+    fixed = spec.launch.fixed
     column, stride = unrolled(fixed.rows, _element, _two_elements), unsigned(fixed.stride)
     whole = unrolled(fixed.kernel, inlined(lambda x, at, tap, step, ops: column(x, at + tap, zero, step, ops)))
     joined, vector = unrolled(fixed.kernel, _total), unsigned(VECTOR_BYTES // ops.identity.dtype.itemsize)
@@ -63,7 +66,7 @@ def tiles(ops, fixed: FixedWindow):
                 start, stop = n - vector if stop < n else n, n
         else:
             used = geometry.row_size * fixed.stride + fixed.kernel - fixed.stride
-            combine_rows(work, 0, used, x, first, count_d[d], count_h[h], steps, ops)
+            combine_rows(work, used, x, first, count_d[d], count_h[h], steps, ops)
             for w in range(n):
                 out[to + w] = ops.finish(joined(work, stride * w, zero, zero, ops), divisors, zero)
 
@@ -102,9 +105,12 @@ def _pairs_of_bytes(work, x, a, b, size, ops):
             add_pixels(offset(work, 2 * size + to), offset(x, a + at), offset(x, b + at))
 
 
-def rgb_tiles(ops, fixed):
+def rgb_tiles(ops, spec):
     """2x2 windows of three channels, in one pass; windows of other heights need a row buffer."""
-    pairs_of_pixels = _pairs_of_bytes if ops.adds_bytes and byteorder == "little" else _pairs_of_any
+    adds_bytes = (
+        spec.source == np.uint8 and spec.arithmetic.accumulator == "sum" and spec.arithmetic.identity.dtype == np.int16
+    )
+    pairs_of_pixels = _pairs_of_bytes if adds_bytes and byteorder == "little" else _pairs_of_any
 
     @by_rows
     def row(args, geometry, t, o, d, h, divisors):
@@ -115,7 +121,7 @@ def rgb_tiles(ops, fixed):
             a, b = unsigned(first), unsigned(first + (steps[1] if count_h[h] == 2 else steps[0]))
             pairs_of_pixels(work, x, a, b, size, ops)
         else:
-            combine_rows(work, 0, used, x, first, count_d[d], count_h[h], steps, ops)
+            combine_rows(work, used, x, first, count_d[d], count_h[h], steps, ops)
             for i in range(unsigned(used - 3)):
                 work[i] = ops.combine(work[i], work[i + three])
             subsample(work, 2 * size, size, 0, 2, 3)
