@@ -174,7 +174,7 @@ def loop_lines(rows: Sequence[Row], rounds: int) -> Iterator[str]:
         plan = row.op.plan(x.shape, x.dtype)
         out = np.empty(plan.output_shape, np.float32)
         calls: dict[str, Callable[[], Any]] = {
-            "poolcli": partial(run, plan, x, out=out, engine="numba", threads=1),
+            "poolcli": partial(row.op, x, out=out, engine="numba", threads=1),
             "loop": loop,
         }
         calls["poolcli"]()

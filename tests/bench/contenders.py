@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from poolcli.arguments import per_axis
-from poolcli.engine import run
 from tests.bench.plain_loop import plain_loop
 from tests.bench.rows import Array, Row
 
@@ -20,13 +20,18 @@ CORES = len(os.sched_getaffinity(0))
 
 def contenders(row: Row, x: Array) -> Iterator[tuple[str, Call]]:
     """Names and calls; poolcli comes first. A framework that has no such operator is left out, or its call fails."""
-    plan = row.op.plan(x.shape, x.dtype, layout=row.layout)
-    yield "poolcli", lambda: run(plan, x, engine="numba", indices=row.indices)[0]
+    yield "poolcli", partial(_poolcli, row, x)
     for name, make in PEERS.items():
         with suppress(Exception):  # not installed, or the framework has no such operator for this type
             call = make(row, x)
             if call is not None:
                 yield name, call
+
+
+def _poolcli(row: Row, x: Array) -> Array:
+    call = partial(row.op, x, layout=row.layout, engine="numba")
+    values: Array = call(return_indices=True)[0] if row.indices else call()
+    return values
 
 
 def _channels_first(row: Row, x: Array) -> Array:
