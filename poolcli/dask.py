@@ -301,7 +301,7 @@ def _check(x: Any) -> None:
     """Refuses other arrays than dask arrays of numpy arrays, and chunks of unknown lengths."""
     (array,) = need("dask.array", why="poolcli.dask needs dask")
     if not isinstance(x, array.Array):
-        raise RequestError(f"x is a {type(x).__name__}; a dask array is needed; dask.array.from_array makes one")
+        raise RequestError(f"x is not a dask array but of type {type(x).__name__}; dask.array.from_array makes one")
     if any(isnan(size) for size in x.shape):
         raise RequestError("x has chunks of unknown lengths; call x.compute_chunk_sizes() first")
     if type(x._meta) is not np.ndarray:

@@ -159,7 +159,7 @@ def convert_layout(x: NDArray[Any], source: str, target: str) -> NDArray[Any]:
     Raises
     ------
     RequestError
-        If an axis that is longer than 1 would be dropped, or a spatial axis would be added.
+        If a layout does not name the axes, an axis that is longer than 1 would be dropped, or a spatial axis added.
 
     Examples
     --------
@@ -167,6 +167,8 @@ def convert_layout(x: NDArray[Any], source: str, target: str) -> NDArray[Any]:
     >>> convert_layout(np.zeros((480, 640, 3)), "HWC", "NCHW").shape
     (1, 3, 480, 640)
     """
+    if len(source) != x.ndim or not source.isupper():
+        source = check_layout(source, x.ndim)
     shape = converted_shape(x.shape, source, target)
     kept = [source.index(letter) for letter in target.upper() if letter in source]
     dropped = [i for i in range(x.ndim) if i not in kept]

@@ -166,3 +166,18 @@ def test_what_was_called_before_changes_neither_a_result_nor_a_refusal() -> None
     assert poolcli.avg_pool(x.astype(">f4"), 2, strides=2).tolist() == poolcli.avg_pool(x, 2, strides=2).tolist()
     assert poolcli.max_pool(x.reshape(1, 8, 1), 2, layout="NWC").shape == (1, 7, 1)
     assert poolcli.avg_pool(x.reshape(1, 8, 1), 2, layout="NWC").shape == (1, 7, 1)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "message"),
+    [
+        ("HW", "CHW", "layout HW names 2 axes, but the input has 3; give one letter for each axis"),
+        ("", "HWC", "layout '' must name each axis by its own letter, for example NCHW or HWC"),
+        ("HWD", "HWC", "output layout HWC drops axis D, which is 3 long; only a length of 1 can be dropped"),
+    ],
+)
+def test_layouts_that_an_array_cannot_have_are_refused(source: str, target: str, message: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        poolcli.convert_layout(np.zeros((4, 5, 3)), source, target)
+    assert str(refused.value) == message
+    assert poolcli.convert_layout(np.zeros((4, 5, 3)), "hwc", "nchw").shape == (1, 3, 4, 5)

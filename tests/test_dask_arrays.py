@@ -154,7 +154,7 @@ def masked() -> Any:
 @pytest.mark.parametrize(
     ("make", "keywords", "message"),
     [
-        (lambda: np.ones((1, 1, 8)), {}, "x is a ndarray; a dask array is needed; dask.array.from_array makes one"),
+        (lambda: np.ones((1, 1, 8)), {}, "x is not a dask array but of type ndarray; dask.array.from_array makes one"),
         (unknown, {}, "x has chunks of unknown lengths; call x.compute_chunk_sizes() first"),
         (masked, {}, "x has chunks of MaskedArray; x.map_blocks(numpy.asarray) makes them numpy's"),
         (lambda: da.ones((1, 1, 8)), {"out": 1}, "out is chosen by dask; leave it out"),

@@ -130,8 +130,13 @@ def chain(
     """
     shape = check_shape(shape)
     layout = check_layout(layout, len(shape)) if layout else default_layout(len(shape))
+    if isinstance(layers, str):
+        raise RequestError(f"{field('layers')} is a str; give a list of layers, such as {layers.split()!r:.60}")
     if not layers:
         raise RequestError(f"{field('layers')} is empty; give one or more, such as {EXAMPLE}")
+    for given in layers:
+        if not isinstance(given, str | Attributes):
+            raise RequestError(f"{field('layers')} has {given!r:.60}; give text such as 'max:k3,s2', or records")
     specs = (_parse(given, like) if isinstance(given, str) else LayerSpec(given.name, given) for given in layers)
     return chain_of(shape, layout, specs)
 

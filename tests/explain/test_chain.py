@@ -119,9 +119,11 @@ def test_records_are_layers_too() -> None:
         (["conv:k3,ceil"], "layer conv:k3,ceil: 'ceil' is not understood"),
         (["max:k0"], "kernel"),
         ([], "layers is empty; give one or more, such as conv:k7"),
+        ("conv:k3 max:k2", "layers is a str; give a list of layers, such as ['conv:k3', 'max:k2']"),
+        ([3], "layers has 3; give text such as 'max:k3,s2', or records"),
     ],
 )
-def test_what_is_no_layer_is_refused_with_its_place(layers: list[str], said: str) -> None:
+def test_what_is_no_layer_is_refused_with_its_place(layers: Any, said: str) -> None:
     with pytest.raises(PoolError) as refused:
         chain((1, 1, 8), layers)
     assert said in str(refused.value)

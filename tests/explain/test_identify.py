@@ -481,3 +481,8 @@ def test_programs_that_shrink_images_in_the_same_way_are_named(
     also = [f"up to rounding also {', '.join(expected)}"] if expected else []
     assert [told for told in cli(*line).out.splitlines() if "also" in told] == also
     assert cli(*line, "--json").json["programs"] == expected
+
+
+def test_a_misspelt_attribute_is_answered_without_a_double_negative() -> None:
+    with pytest.raises(RequestError, match=r"^no operator has kernal; did you mean kernel\?$"):
+        identify(np.zeros((1, 1, 4)), np.zeros((1, 1, 2)), kernal=2)

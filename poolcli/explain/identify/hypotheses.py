@@ -41,8 +41,8 @@ class Constraints:
             names = [name for name in self.given if self.op is None or not _has(OPERATORS[self.op], name)]
             known = [own.name for op in OPERATORS.values() if self.op in (None, op.name) for own in fields(op)]
             meant = did_you_mean(names[0], known) if len(names) == 1 and names[0] not in known else ""
-            which = f"{which} has {'no' if self.op or meant else 'all of'}"
-            raise RequestError(f"{which} {' and '.join(map(shown, names))}{meant}")
+            has = "has no" if self.op else "has" if len(names) == 1 else "has all of"
+            raise RequestError(f"{which} {has} {' and '.join(map(shown, names))}{meant}")
 
     def allows(self, record: type[Attributes]) -> bool:
         """Whether an operator has the fixed name and all fixed attributes."""
