@@ -187,6 +187,25 @@ def test_where_no_kernel_can_be_had_the_other_pool_computes_from_then_on(when: s
     assert told == ["no compiler"]
 
 
+@pytest.mark.parametrize(
+    ("op", "shape", "dtype", "joined"),
+    [
+        (AvgPool(3, 1, 1, 1), (100, 100, 12, 12), "float32", (288, 1)),
+        (MaxPool(3, 1, 1, 1), (100, 100, 17, 17), "float32", (289, 1)),
+        (AvgPool(3, 1, 1, 1), (100, 100, 14, 14), "float32", (392, 0)),
+        (AvgPool(3, 1, 1, 1), (100, 100, 7, 7), "uint8", (399, 0)),
+        (AvgPool(5, 1, 2, 2), (100, 100, 7, 7), "float32", (399, 0)),
+        (AvgPool(3, 1, (0, 1), (0, 1)), (100, 100, 7, 7), "float32", (399, 0)),
+    ],
+    ids=["sums", "maxima", "larger maps", "bytes", "five rows", "fewer rows"],
+)
+def test_the_rows_of_small_maps_are_combined_in_one_pass(
+    op: Any, shape: tuple[int, ...], dtype: str, joined: tuple[int, int]
+) -> None:
+    launch = choose_kernel(whole(op.plan(shape, dtype))).launch
+    assert (launch.kernel, launch.params[3:5]) == ("slide_planes", joined)
+
+
 def test_limits_can_be_lowered() -> None:
     plan = AvgPool(3, 1).plan(WIDE)
     assert choose_kernel(whole(plan)).launch.kernel == "slide"

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolcli import AvgPool, RequestError
+from poolcli import AvgPool, MaxPool, RequestError
 from poolcli.engine import run
 from poolcli.engine.compiled.kernel_choice import KernelSpec
 from poolcli.plan import Plan
@@ -166,4 +166,24 @@ def test_windows_that_reach_far_beyond_the_planes_of_a_task_leave_its_masks_alon
     with patch("poolcli.engine.compiled.kernel_choice.THRESHOLDS", CONSTANT), watched() as taken:
         values, positions = run(plan, x, engine="numba")
     assert [step.kernel for step in taken] == ["slide_planes"]
+    assert_both(plan, x, values, positions)
+
+
+SMALL_MAPS: dict[str, Any] = {
+    "averages": AvgPool(3, 1, 1, 1),
+    "maxima": MaxPool(3, 1, 1, 1),
+    "averages below their first row": AvgPool(3, 1, (0, 1), (2, 1)),
+    "averages with gaps": AvgPool(3, 1, 2, 2, dilations=2),
+}
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["in a row", "in two rows"])
+@pytest.mark.parametrize("name", SMALL_MAPS)
+def test_small_maps_are_pooled_in_one_pass_over_the_rows_of_many(name: str, order: tuple[int, int]) -> None:
+    x = numbers(0, (4, 90, 5, 4), "float32", ties=False)
+    x = np.ascontiguousarray(x.transpose(*order, 2, 3)).transpose(*order, 2, 3)
+    plan = SMALL_MAPS[name].plan(x.shape, "float32")
+    with patch("poolcli.engine.compiled.kernel_choice.THRESHOLDS", CONSTANT), watched() as taken:
+        values, positions = run(plan, x, engine="numba")
+    assert [(step.kernel, step.rest[4]) for step in taken] == [("slide_planes", 1)]
     assert_both(plan, x, values, positions)

@@ -55,6 +55,7 @@ class Thresholds(NamedTuple):
     fixed_stride: int = 8  # the largest stride_w with kernels of its own
     unrolled: int = 16  # elements of a window, up to which LLVM unrolls its loop
     mask_elements: int = 400  # outputs of the planes of a task, whose masks stay in the first-level cache
+    joined_planes: int = 7  # of a task, from which the rows of all of them are combined in one pass
     short_row: int = 64  # elements of a row that is too short to fill vectors well
     mode_elements: int = 27  # of a window; for more, sorting takes less time than comparing all pairs
     prefetched_row_bytes: int = 1 << 12  # for longer rows prefetching takes up to 1.3 times as long
@@ -223,7 +224,8 @@ def _sum_or_max(view: CanonicalView, itemsize: int, source_itemsize: int, limits
         work += (h.kernel + 1) * length
         return Launch("slide_blocks", (w, h), tasks, work, fixed=fixed)
     if fixed is not None and is_small_plane(view, limits):
-        return _small_planes(w, fixed, view, limits.group_bytes // itemsize, limits)
+        elements = limits.group_bytes // itemsize
+        return _small_planes(w, fixed, view, elements, source_itemsize, limits)
     waits_for_memory = is_beyond_cache(view, source_itemsize, limits) and not shares_rows(view, limits)
     bytes_of_group = limits.waiting_group_bytes if waits_for_memory else limits.group_bytes
     group = max(1, bytes_of_group // itemsize // length)
@@ -306,14 +308,24 @@ def is_small_plane(view: CanonicalView, limits: Thresholds) -> bool:
     return h.windows.stride == w.windows.stride == 1 and w.output == w.size <= limits.short_row
 
 
-def _small_planes(w: RowWindows, fixed: FixedWindow, view: CanonicalView, elements: int, limits: Thresholds) -> Launch:
-    """Whole planes; a task has planes of up to `elements` elements."""
-    planes, size = view.outer, view.axes[1].output * view.axes[2].output
-    group, row = max(1, elements // size), view.axes[2].output
-    masked = min(group * size, max(1, limits.mask_elements // row) * row)
-    work = group * size + 2 * w.kernel * w.dilation + 64
-    params, tasks = (w, group, planes, masked), ceil_div(planes, group)
-    return Launch("slide_planes", params, tasks, work, iwork=w.kernel * masked, fixed=fixed)
+def _small_planes(
+    w: RowWindows, fixed: FixedWindow, view: CanonicalView, elements: int, source_itemsize: int, limits: Thresholds
+) -> Launch:
+    """Whole planes; a task has planes of up to `elements` elements.
+
+    Three rows of windows over very small planes are combined in one pass. Not over elements of other sizes than 4
+    bytes, which code for AVX2 handled slowly (float16 3.3 times as long, uint8 1.2).
+    """
+    h, row, planes = view.axes[1], view.axes[2].output, view.outer
+    size = h.output * row
+    group = max(1, elements // size)
+    has_three_rows = h.windows is not None and h.windows.kernel == 3 and h.output == h.size
+    joins_three = has_three_rows and source_itemsize == 4 and group >= limits.joined_planes
+    period = size if joins_three else row
+    masked = min(group * size, max(1, limits.mask_elements // period) * period)
+    work, masks = group * size + 2 * w.kernel * w.dilation + 64, w.kernel + 3 * joins_three
+    params, tasks = (w, group, planes, masked, int(joins_three), h.pad), ceil_div(planes, group)
+    return Launch("slide_planes", params, tasks, work, iwork=masks * masked, fixed=fixed)
 
 
 def _mode(view: CanonicalView, itemsize: int, limits: Thresholds) -> Launch:
