@@ -165,6 +165,38 @@ def test_short_rows_of_large_planes_are_prefetched(
     assert (launch.kernel, launch.params[-4:]) == ("slide", prefetched)
 
 
+@pytest.mark.parametrize(
+    ("op", "width", "dtype", "piece", "reach"),
+    [
+        (AvgPool(3, 2, 1, 1), 70, "float32", 35, 71),
+        (AvgPool(3, 2), 20_000, "float32", 513, 1028),
+        (MaxPool(3, 2), 20_000, "float32", 1025, 2052),
+        (AvgPool(3, 1), 20_000, "uint8", 4099, 4101),
+        (AvgPool((9, 3), 1), 20_000, "float32", 4099, 4101),
+        (AvgPool((1, 5000), 1), 20_000, "float32", 6024, 11_023),
+    ],
+    ids=["a short row", "sums", "maxima", "short sums", "blocks of rows", "windows longer than the buffer"],
+)
+def test_long_rows_are_pooled_in_pieces_that_fit_the_buffer_of_a_row(
+    op: Any, width: int, dtype: str, piece: int, reach: int
+) -> None:
+    windows = choose_kernel(whole(op.plan((1, 1, 60, width), dtype))).launch.params[0]
+    assert (windows.piece, windows.reach) == (piece, reach)
+
+
+@pytest.mark.parametrize(
+    ("op", "shape", "name"),
+    [
+        (AvgPool(3, 2), WIDE, "slide-float32-sum-float64-by_reciprocal-float32-float64"),
+        (AvgPool(3, 2), (1, 1, 600, 700), "slide-3by2-float32-sum-float64-by_reciprocal-float32-float64"),
+        (AvgPool(2, 2), WIDE, "tiles-2by2x2-float32-sum-float64-scaled-float32-float64"),
+    ],
+    ids=["of any size", "of one size", "of one size and number of rows"],
+)
+def test_a_kernel_is_named_by_all_that_it_is_compiled_for(op: Any, shape: tuple[int, ...], name: str) -> None:
+    assert choose_kernel(whole(op.plan(shape))).name == name
+
+
 def test_integers_whose_sums_may_leave_64_bits_are_left_to_numpy() -> None:
     large = np.array([-(2**61), 2**61 - 1])
     assert [_sums_fit(large, longest) for longest in (2, 4)] == [True, False]

@@ -242,6 +242,17 @@ def test_a_cluster_that_nobody_answers_at_is_named(jobs: list[Job], monkeypatch:
         list(executor.run([Task(jobs[0])], Runner(OP, Settings()), 1, nothing, "tcp://127.0.0.1:9"))
 
 
+@pytest.mark.parametrize(("word", "packages"), [("local:2", "distributed cryptography"), ("dask", "distributed")])
+def test_packages_that_a_cluster_needs_are_named(
+    word: str, packages: str, folder: Path, cli: Any, monkeypatch: Any
+) -> None:
+    for name in ("distributed", "cryptography"):
+        monkeypatch.setitem(sys.modules, name, None)
+    result = cli("avg", "x.npy", "-o", "y.npy", "-k", "2", "--cluster", word)
+    said = f"poolcli: --cluster {word} runs on Dask: pip install {packages}\n"
+    assert (result.code, result.out, result.err) == (2, "", said)
+
+
 @pytest.mark.parametrize(
     "word", ["nowhere", "local:0", "local:", "tcp://host", "tcp://user:secret@host:1", "http://host:1"]
 )

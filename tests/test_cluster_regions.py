@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ from poolcli.formats.records import Metadata, ReadOptions, Spec, WriteOptions
 from poolcli.formats.zarr.documents import new_arrays
 from poolcli.formats.zarr.library import open_store
 from poolcli.formats.zarr.write import writer_of
+from poolcli.pooling.jobs import run_job
 from poolcli.pooling.outcome import Job, Settings
-from poolcli.pooling.tiles import Blocks, FileOpener, RemoteBlocks, Work
+from poolcli.pooling.tiles import Blocks, FileOpener, RemoteBlocks, Work, bytes_of_plan
 from poolcli.runs.executors import Runner, Task
 from poolcli.runs.executors import dask as executor
 from tests.clusters import client_of
@@ -136,6 +138,23 @@ def test_regions_of_a_run_that_was_stopped_are_not_made_again(
     assert not Path("there.zarr").exists()
     assert parts("there.zarr", 10**6) == every - 6
     assert tree("there.zarr") == tree("whole.zarr") == tree("here.zarr")
+
+
+def test_progress_counts_what_other_processes_have_written_up_to_the_whole(volume: Path) -> None:
+    told, wrote = list[tuple[int, int]](), list[int]()
+
+    def distribute(parts: RemoteBlocks, numbers: Iterator[int], count: int, done: Callable[..., None]) -> None:
+        for number in numbers:
+            (reason,) = parts([number])
+            wrote.append(parts.blocks[number].nbytes)
+            done(number, reason)
+
+    settings = Settings(max_memory=3 * 2**20, engine="numpy")
+    op, job = AvgPool((1, 9, 1)), Job(Source("in.zarr"), "out.zarr")
+    outcome = run_job(job, op, settings, lambda *now: told.append(now), distribute)
+    total = bytes_of_plan(op.plan((1, 2, 61, 67, 71), "uint16"))
+    assert (outcome.error, sum(wrote) > total) == (None, True)
+    assert told == [(min(sum(wrote[: i + 1]), total), total) for i in range(len(wrote))]
 
 
 @slow

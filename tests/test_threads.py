@@ -130,19 +130,28 @@ def test_a_thread_keeps_its_buffer_for_the_next_call_unless_it_is_large() -> Non
 
 
 @pytest.mark.parametrize(
-    ("size", "tasks", "asked", "threads"),
-    [(512, 512, None, 1), (1500, 1500, None, 2), (4000, 4000, None, 8), (4000, 4000, 1, 1), (4000, 1, None, 1)],
+    ("size", "tasks", "asked", "threads", "ranges"),
+    [
+        (512, 512, None, 1, 1),
+        (1500, 1500, None, 2, 8),
+        (4000, 4000, None, 8, 32),
+        (4000, 4000, 1, 1, 15),
+        (4000, 1, None, 1, 1),
+    ],
 )
-def test_no_more_threads_work_than_the_work_is_worth(
-    size: int, tasks: int, asked: int | None, threads: int, monkeypatch: pytest.MonkeyPatch
+def test_threads_are_as_many_as_the_work_is_worth_and_have_four_ranges_each(
+    size: int, tasks: int, asked: int | None, threads: int, ranges: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from poolcli.engine.compiled import launch
 
-    shared: list[int] = []
+    alone: list[tuple[int, int]] = []
+    shared: list[tuple[int, list[tuple[int, int]]]] = []
     monkeypatch.setattr(launch, "allowed_threads", lambda: 8)
-    monkeypatch.setattr(launch, "run_in_threads", lambda call, ranges, count: shared.append(count))
-    launch.run_tasks(lambda first, last: None, tasks, size * size, asked)
-    assert shared == ([threads] if threads > 1 else [])
+    monkeypatch.setattr(launch, "run_in_threads", lambda call, ranges, count: shared.append((count, ranges)))
+    launch.run_tasks(lambda first, last: alone.append((first, last)), tasks, size * size, asked)
+    ((count, found),) = shared or [(1, alone)]
+    assert (count, len(found)) == (threads, ranges)
+    assert [task for span in found for task in range(*span)] == list(range(tasks))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="which cores a thread may run on")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import poolcli
-from poolcli import AvgPool, RequestError
+from poolcli import AvgPool, MaxPool, RequestError
 from poolcli.arguments import DTypeName, Engine
 from poolcli.engine import run
 from tests.engine.paths import CONSTANT
@@ -42,6 +42,17 @@ def test_no_copy_is_made_of_the_input(layout: str, tmp_path: Path) -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < x.nbytes / 20
+
+
+def test_no_copy_is_made_of_an_output_whose_bits_kernels_write() -> None:
+    x, out = np.ones((4, 4, 256, 256), np.float16), np.empty((4, 4, 128, 128), np.float16)
+    plan = MaxPool(2, 2).plan(x.shape, x.dtype)
+    run(plan, x, out=out, engine="numba")
+    tracemalloc.start()
+    run(plan, x, out=out, engine="numba")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < out.nbytes / 20
 
 
 @pytest.mark.parametrize("engine", ENGINES)

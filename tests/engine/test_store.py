@@ -265,6 +265,12 @@ def test_clearing_removes_entries_of_every_version_and_nothing_else(place: Path,
     assert not old.exists()
 
 
+def test_clearing_leaves_no_folder_where_nothing_else_is(place: Path) -> None:
+    assert store.clear() > 0
+    assert not place.parent.exists()
+    assert place.parents[1].exists()
+
+
 def test_a_change_of_any_module_that_a_build_imports_changes_the_key(tmp_path: Path) -> None:
     code = "import sys, poolcli.engine.compiled.kernels; print(*(n for n in sys.modules if n.startswith('poolcli.')))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
