@@ -229,5 +229,5 @@ def min_count_from(value: object) -> MinCount | None:
             return int(text)
     if share is None or not 0 < share <= 100:
         wanted = "a whole number of at least 1, or a share above 0% and up to 100%"
-        raise RequestError(f"{field('min_count')} is {text[:40]!r}, {wanted}, is needed")
+        raise RequestError(f"{field('min_count')} is {text[:40]!r}; give {wanted}")
     return f"{share:.15g}%"

@@ -281,8 +281,7 @@ def test_a_word_that_names_no_shard_is_refused(word: str, folder: Path, cli: Any
 def test_one_input_has_nothing_to_share_out(folder: Path, cli: Any) -> None:
     result = cli("avg", "x.npy", "-o", "y.npy", "-k", "2", "--shard", "1/2")
     said = (
-        "poolcli: --shard shares out several inputs (a folder, a quoted glob or a list), or one array that goes to "
-        ".zarr\n"
+        "poolcli: --shard divides several inputs (a folder, a quoted glob or a list), or one array that goes to .zarr\n"
     )
     assert (result.code, result.err) == (2, said)
     assert not Path(NAME).exists()

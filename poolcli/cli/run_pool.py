@@ -123,11 +123,11 @@ def _shard_settings(settings: Settings, shard: Shard | None, several: bool, requ
     if written is None or not written.parallel_writes:
         kinds = " or ".join(row.suffixes[0] for row in FORMATS.values() if row.parallel_writes)
         raise RequestError(
-            f"{field('shard')} shares out several inputs (a folder, a quoted glob or a list), or one array that goes "
+            f"{field('shard')} divides several inputs (a folder, a quoted glob or a list), or one array that goes "
             f"to {kinds}"
         )
     if request.cluster:
-        raise RequestError(f"{field('shard')} and {field('cluster')} both share out one array; give one")
+        raise RequestError(f"{field('shard')} and {field('cluster')} both divide one array; give one")
     # All shards must divide the array alike, so the default memory limit, which depends on the host, must not count.
     return replace(settings, part=(shard.number, shard.count), max_memory=settings.allowed)
 

@@ -249,7 +249,6 @@ def _check_missing(found: Missing, dtype: DType) -> Missing:
         if not can_hold(dtype, number):
             low, high = dtype.limits
             raise RequestError(
-                f"{field('missing', number)} is not a number of {dtype.name}, which has whole numbers from {low} to "
-                f"{high}"
+                f"{field('missing', number)} does not fit {dtype.name}, which holds whole numbers from {low} to {high}"
             )
     return found

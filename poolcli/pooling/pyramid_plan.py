@@ -279,7 +279,7 @@ def plan_pyramid(
     store = kept or {"version": version, **_new_storage(header.dtype, version)}
     made = Pyramid(source, header, output, layout, read_layout, levels, scales, translations, units, (), grid, ())
     specs, lost = _specs(made, request, metadata, known, store, missing)
-    others = f"{field('layout')} names others, such as {field('layout', 'HWC')} (N is t, D is z)"
+    others = f"if they are others, use {field('layout')}, such as {field('layout', 'HWC')} (N means t, D means z)"
     assumed = [] if given else [f"assuming axes {','.join(made.names)}; {others}"]
     return replace(made, specs=specs, notes=(*header.notes, *assumed, *grid.notes, *lost))
 

@@ -113,7 +113,7 @@ def _votes(row: Row) -> None:
     assert padded.tolist() == [[[5, 6]]]
 
 
-@row_of(RULES, "window of nothing")
+@row_of(RULES, "modes of windows without input")
 def _mode_of_nothing(row: Row) -> None:
     assert [fits(ModePool(2, 4, rounding_type=word), "uint8", 7) for word in ("ceil", "floor")] == [False, True]
 
