@@ -150,7 +150,7 @@ def test_progress_counts_what_other_processes_have_written_up_to_the_whole(volum
             done(number, reason)
 
     settings = Settings(max_memory=3 * 2**20, engine="numpy")
-    op, job = AvgPool((1, 9, 1)), Job(Source("in.zarr"), "out.zarr")
+    op, job = AvgPool(9), Job(Source("in.zarr"), "out.zarr")
     outcome = run_job(job, op, settings, lambda *now: told.append(now), distribute)
     total = bytes_of_plan(op.plan((1, 2, 61, 67, 71), "uint16"))
     assert (outcome.error, sum(wrote) > total) == (None, True)
