@@ -70,6 +70,17 @@ def test_a_nan_changes_only_the_windows_that_hold_it() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_every_short_float_is_the_maximum_of_windows_that_hold_no_other(dtype: DTypeName) -> None:
+    every = np.arange(65536, dtype=np.uint16).view(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    x = every.reshape(1, 1, 256, 256).repeat(2, 2).repeat(2, 3)
+    found = poolcli.max_pool(x, 2, strides=2, engine="numba").ravel()
+    with np.errstate(invalid="ignore"):  # NaN that signals
+        is_nan = np.isnan(every)
+        np.testing.assert_array_equal(np.isnan(found), is_nan)
+    np.testing.assert_array_equal(found[~is_nan].view(np.uint16), every[~is_nan].view(np.uint16))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_every_short_float_and_every_tie_between_two_is_rounded_as_numpy_does(dtype: DTypeName) -> None:
     short = np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
     every = np.arange(65536, dtype=np.uint16).view(short).astype(np.float32)
