@@ -23,7 +23,7 @@ ARITHMETIC = {
 
 TYPES = ("TypeVar(", "tuple[", "Literal[", "Callable[", "Sliding | Bins")
 # Functions whose arguments may change places.
-SYMMETRIC = ("max", "min", "gcd", "_at_most", "_at_least", "builder.and_", "builder.add", "filecmp.cmp")
+SYMMETRIC = ("max", "min", "gcd", "_at_most", "_at_least", "builder.and_", "builder.add", "builder.fma", "filecmp.cmp")
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,8 @@ from hypothesis import Phase, settings
 
 from poolcli.engine.compiled import kernel_cache
 
+AT_ONCE = 0.02  # seconds; all tests that take less take 12 s together
+
 
 @dataclass(frozen=True)
 class Reach:
@@ -34,8 +36,9 @@ class Reach:
         return list(self.seconds)
 
     def tests(self, path: str, line: int, nearest: tuple[str, ...], seconds: float) -> dict[str, float]:
-        """Tests that may notice a change of a line, for so many seconds in all, and what each takes: one case of each
-        test function that runs the line, then the others, then whatever runs another line of its file or is near to it.
+        """Tests that may notice a change of a line, for so many seconds in all, and what each takes: those that run the
+        line, then whatever runs another line of its file or is near to it; of each, those that take no time, then one
+        case of each test function, then the others.
         """
         of_file = self.lines.get(path, {})
         exact = set(of_file.get(str(line), ()))
@@ -55,9 +58,10 @@ class Reach:
         order = []
         for number in sorted(numbers, key=lambda i: self.seconds[self.names[i]]):
             function = self.names[number].split("[")[0]
-            order.append((seen[function], self._rank(function, nearest), number))
+            takes_time = self.seconds[self.names[number]] >= AT_ONCE
+            order.append((takes_time, seen[function], self._rank(function, nearest), number))
             seen[function] += 1
-        return [number for _, _, number in sorted(order, key=lambda row: row[:2])]
+        return [number for *_, number in sorted(order, key=lambda row: row[:3])]
 
     def _rank(self, name: str, nearest: tuple[str, ...]) -> int:
         return next((i for i, test in enumerate(nearest) if name.startswith(f"tests/{test}")), len(nearest))

@@ -58,18 +58,21 @@ def test_a_mutant_is_killed_by_the_test_that_notices_it_and_leaves_the_file_as_i
     assert (tmp_path / "x.py").read_text() == "def f():\n    return 3\n"
 
 
-def test_one_case_of_each_test_that_runs_the_line_is_tried_first() -> None:
+def test_quick_tests_and_then_one_case_of_each_test_that_runs_the_line_are_tried_first() -> None:
     seconds = {
         "tests/test_a.py::a[1]": 1.0,
         "tests/test_a.py::a[2]": 0.5,
         "tests/b/test_b.py::b": 9.0,
         "tests/test_c.py::c": 0.1,
+        "tests/test_d.py::d[1]": 0.01,
+        "tests/test_d.py::d[2]": 0.01,
     }
-    reach = Reach(seconds, {"x.py": {"7": [0, 1, 2], "8": [2]}})
+    reach = Reach(seconds, {"x.py": {"7": [0, 1, 2, 4, 5], "8": [2]}})
+    quick = ["tests/test_d.py::d[1]", "tests/test_d.py::d[2]"]
     assert list(reach.tests("x.py", 7, ("b", "test_c.py"), 99)) == [
-        "tests/b/test_b.py::b", "tests/test_a.py::a[2]", "tests/test_a.py::a[1]", "tests/test_c.py::c",
+        *quick, "tests/b/test_b.py::b", "tests/test_a.py::a[2]", "tests/test_a.py::a[1]", "tests/test_c.py::c",
     ]  # fmt: skip
-    assert list(reach.tests("x.py", 8, (), 9.5)) == ["tests/b/test_b.py::b", "tests/test_a.py::a[2]"]
+    assert list(reach.tests("x.py", 8, (), 9.2)) == ["tests/b/test_b.py::b", *quick, "tests/test_a.py::a[2]"]
     assert list(reach.tests("y.py", 1, ("test_c.py",), 99)) == ["tests/test_c.py::c"]
 
 
