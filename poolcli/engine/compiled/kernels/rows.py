@@ -33,7 +33,7 @@ def row_index(t, shape):
     return rest // shape[0], rest % shape[0], t - rest * shape[1]
 
 
-@expanded
+@inlined
 def next_row(o, d, h, shape):
     """The row after (o, d, h), without the divisions."""
     h += 1
