@@ -12,7 +12,6 @@ import sys
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import fields, replace
 from math import inf
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from poolcli.arguments import Missing, min_count_from
@@ -251,7 +250,7 @@ def refuse_without_effect(request: PoolOptions, jobs: Collection[Job]) -> None:
         ),
         (
             "recursive",
-            any(Path(text).is_dir() or "**" in text for text in request.inputs),
+            any(os.path.isdir(text) or "**" in text for text in request.inputs),
             "searches folders, and no input is one",
         ),
         ("axis", request.indices, about_indices),

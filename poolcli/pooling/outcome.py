@@ -26,7 +26,7 @@ class Job:
     """One input and its outputs; `output` is None in a dry run without one.
 
     With an `output_key` (or `indices_key`) the result is added to an existing file under that name. `refusal` says why
-    this job of a run is refused; `note` is for its report.
+    this job of a run is refused, `unreadable` why a folder with inputs cannot be searched; `note` is for its report.
     """
 
     source: Source
@@ -35,6 +35,7 @@ class Job:
     output_key: str | None = None
     indices_key: str | None = None
     refusal: str | None = None
+    unreadable: str | None = None
     note: str | None = None
 
     @property

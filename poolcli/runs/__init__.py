@@ -58,7 +58,9 @@ def run_all(
     _refuse_unowned(manifest, jobs, settings)
     with manifest.locked():
         skips = settings.skip_existing
-        manifest.begin(job for job in jobs if not (job.refusal or (skips and any(existing_outputs((job,))))))
+        manifest.begin(
+            job for job in jobs if not (job.refusal or job.unreadable or (skips and any(existing_outputs((job,)))))
+        )
         runner = Runner(op, replace(settings, overwrite=settings.overwrite or settings.resume), options, folder)
         tasks = manifest.tasks(jobs) if settings.resume else [Task(job) for job in jobs]
         failed = False

@@ -14,7 +14,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import BinaryIO
 
-from poolcli.errors import FileError, RequestError
+from poolcli.errors import RequestError
 from poolcli.formats import Source, folder_format, parse_source
 from poolcli.formats.atomic import is_internal_file
 from poolcli.formats.recognise import format_by_magic
@@ -82,10 +82,14 @@ def shard_of(name: str) -> Shard | None:
 
 @dataclass(frozen=True)  # without slots, with which pickling takes several times as long
 class Item:
-    """One input, and its path relative to the folder or glob that was named; for a single file, its name."""
+    """One input, and its path relative to the folder or glob that was named; for a single file, its name.
+
+    `unreadable` says why the folder `source` cannot be searched.
+    """
 
     source: Source
     relative: str
+    unreadable: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +119,7 @@ def find_inputs(
             f"there is no input: name files, a folder, a quoted glob, or a list with {field('files_from')}"
         )
     for text in texts:
-        if text != "-" and Path(text).is_dir() and not folder_format(text):
+        if text != "-" and os.path.isdir(text) and not folder_format(text):
             items.extend(_folder_items(text, dataset, recursive, output, shard, ignored))
             several = True
         elif _is_pattern(text):
@@ -228,13 +232,16 @@ def _folder_before_wildcard(pattern: str) -> str:
 def _folder_items(
     folder: str, dataset: str | None, recursive: bool, output: str | None, shard: Shard, ignored: list[str]
 ) -> Iterator[Item]:
-    """The inputs of a shard in a folder; adds other names to `ignored`."""
+    """The inputs of a shard in a folder, and folders that cannot be searched; adds other names to `ignored`."""
     readable = [row for row in FORMATS.values() if row.reads]
     several = False  # whether there is any input, of this shard or of another
     above = len(os.path.join(folder, ""))
-    for path, may_be_input in _walk(folder, recursive, output):
+    for path, may_be_input, unreadable in _walk(folder, recursive, output):
         relative = path[above:]
-        if not shard.includes(relative):
+        if unreadable:  # in every shard, because files of any shard may be in it
+            several = True
+            yield Item(Source(path), relative, unreadable)
+        elif not shard.includes(relative):
             several = True
         elif may_be_input and (format_by_suffix(path, readable) or folder_format(path)):
             several = True
@@ -246,8 +253,9 @@ def _folder_items(
         raise RequestError(f"{folder} holds no file that poolcli reads{deeper}")
 
 
-def _walk(folder: str, recursive: bool, output: str | None) -> Iterator[tuple[str, bool]]:
-    """The sorted paths below a folder, each with whether it may be an input: a file, or a folder such as a .zarr.
+def _walk(folder: str, recursive: bool, output: str | None) -> Iterator[tuple[str, bool, str | None]]:
+    """The sorted paths below a folder, each with whether it may be an input (a file, or a folder such as a .zarr), and
+    why it cannot be searched, if it is a folder of which that holds.
 
     Hidden names, and folders that are not entered, such as links, are not inputs. The output and temporary files are
     left out. A pipe or a broken link may be an input, so that it is refused with a message and not ignored.
@@ -257,26 +265,28 @@ def _walk(folder: str, recursive: bool, output: str | None) -> Iterator[tuple[st
     while waiting:
         current = waiting.pop()
         entered = []
-        for entry in _entries(current):
+        try:
+            entries = _entries(current)
+        except OSError as error:
+            yield current, False, f"{current}: {error.strerror}"
+            continue
+        for entry in entries:
             path, hidden = os.path.join(current, entry.name), entry.name.startswith(".")
             is_folder = _is_folder_or_link(entry)
             if is_internal_file(entry.name) or (is_folder and os.path.realpath(path) == own):
                 continue
             if hidden or not is_folder or folder_format(path):
-                yield path, not hidden
+                yield path, not hidden, None
             elif recursive and entry.is_dir(follow_symlinks=False):
                 entered.append(path)
             else:
-                yield path if recursive else f"{path}/", False
+                yield path if recursive else f"{path}/", False, None
         waiting.extend(reversed(entered))
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return sorted(entries, key=attrgetter("name"))
-    except OSError as error:
-        raise FileError(f"{folder}: {error.strerror}") from error
+    with os.scandir(folder) as entries:
+        return sorted(entries, key=attrgetter("name"))
 
 
 def _is_folder_or_link(entry: os.DirEntry[str]) -> bool:

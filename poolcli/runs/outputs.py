@@ -47,7 +47,9 @@ def plan_jobs(
     if several and (output_key or indices_key):
         raise RequestError("an array in a file takes the result of one input, and there are several; name a folder")
     jobs = [
-        Job(
+        Job(item.source, None, unreadable=item.unreadable)
+        if item.unreadable
+        else Job(
             item.source,
             _path_for(item, output, in_folders[0], several, suffix, "output"),
             _path_for(item, indices, in_folders[1], several, TENSOR_SUFFIX, "indices"),

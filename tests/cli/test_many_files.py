@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
@@ -92,6 +94,40 @@ def test_bad_files_of_every_kind_fail_alone(cli: Cli, many: Path) -> None:
         "poolcli: in/empty.npy: is empty",
         "poolcli: in/pipe.npy: is not a regular file",
     ]
+
+
+@pytest.fixture
+def locked(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """in/locked, which cannot be searched; root may search every folder, so that no mode does this."""
+    np.save("in/zz.npy", np.ones((1, 1, 4, 4), np.float32))
+    Path("in/locked").mkdir()
+    scan = os.scandir
+
+    def refuse(path: str) -> Iterator[os.DirEntry[str]]:
+        if os.fspath(path) == "in/locked":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+
+
+@pytest.mark.usefixtures("locked")
+@pytest.mark.parametrize("output", ["out/", "out/{folder}/{stem}.npy"])
+def test_a_folder_that_cannot_be_searched_fails_alone(cli: Cli, output: str) -> None:
+    result = cli("avg", "in", "-r", "-o", output, *HALVE)
+    assert (result.code, result.out) == (1, "13 done, 0 skipped, 1 failed\n")
+    assert result.err == "poolcli: in/locked: Permission denied\n"
+    assert len(tree("out")) == 14
+    result = cli("avg", "in/locked", "in/00.npy", "-o", "other/", *HALVE)
+    assert (result.code, result.out) == (1, "1 done, 0 skipped, 1 failed\n")
+    assert result.err == "poolcli: in/locked: Permission denied\n"
+
+
+@pytest.mark.usefixtures("locked")
+def test_shards_with_a_folder_that_cannot_be_searched_are_not_done(cli: Cli) -> None:
+    for shard in ("1/2", "2/2"):
+        assert cli("avg", "in", "-r", "-o", "out/", *HALVE, "--shard", shard).code == 1
+    assert cli("merge", "out").err.startswith("poolcli: out: shards 1/2, 2/2 are not done: ")
 
 
 @pytest.mark.workers

@@ -50,6 +50,8 @@ class Runner:
         try:
             if job.refusal:
                 raise RequestError(job.refusal)
+            if job.unreadable:
+                raise FileError(job.unreadable)
             if task.known and self.folder is not None and is_current(task.known, job, self.options, self.folder):
                 return Outcome(job, skipped=True)
         except Exception as error:
