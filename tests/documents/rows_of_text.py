@@ -226,6 +226,13 @@ def _processes(table: Table) -> None:
     ]  # fmt: skip
 
 
+@table_of("docs/measurements.md", "first use of a kernel")
+def _first_uses(table: Table) -> None:
+    for _, before, now, numba, llvm, functions_before, functions in table.rows:
+        assert float(numba) + float(llvm) < float(now) < float(before)
+        assert int(functions) < int(functions_before)
+
+
 @table_of("docs/measurements.md", "images, 24")
 def _folders(table: Table) -> None:
     suffixes = {"JPEG": ".jpg", "PNG": ".png", "TIFF": ".tif", "plain TIFF": ".tiff"}
