@@ -27,8 +27,9 @@ from poolcli import (
 from poolcli.arguments import Engine
 from poolcli.engine import prepare, run
 from poolcli.engine.choose import KernelError, choose_engine, engine_notes, with_fallback
-from poolcli.engine.compiled.geometry import FixedWindow
+from poolcli.engine.compiled.geometry import FixedWindow, Strides
 from poolcli.engine.compiled.kernel_choice import Thresholds, choose_kernel
+from poolcli.engine.compiled.memory_order import strides_of
 from poolcli.engine.compiled.pool import _sums_fit
 from poolcli.plan.attributes import Reducer
 from poolcli.plan.plan import whole
@@ -48,6 +49,9 @@ KERNELS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "many rows": (AvgPool(9, 1, 4, 4), "slide_blocks", {}),
     "as many rows as do not pay": (AvgPool((8, 9), 1), "slide", {}),
     "bins": (AdaptiveAvgPool(7), "irregular", {}),
+    "bins of many channels": (AdaptiveAvgPool(7), "irregular_inner", {"layout": "NHWC", "shape": (1, 60, 35, 16)}),
+    "bins of fewer channels": (AdaptiveAvgPool(7), "irregular", {"layout": "NHWC", "shape": (1, 60, 35, 15)}),
+    "short bins of many channels": (AdaptiveAvgPool(7), "irregular", {"layout": "NHWC", "shape": (1, 60, 28, 16)}),
     "areas": (AreaPool(7), "weighted_sum", {}),
     "medians": (MedianPool(3, 1, 1, 1), "median", {}),
     "deviations of short integers": (StdPool(3, 2), "exact_deviation", {"dtype": "int16"}),
@@ -112,12 +116,19 @@ def test_deviations_of_few_elements_have_a_kernel_for_their_size_where_there_are
 DIVISIONS: dict[str, tuple[Any, str, str | None, list[str]]] = {
     "by 4": (AvgPool(2, 2), "uint8", None, ["int16", "shift", "bits2"]),
     "by 256": (AvgPool(16, 16), "uint8", None, ["int32", "shift", "bits8"]),
+    "by 16 with pads": (AvgPool(4, 4, 1, 1, exclude_pad=False), "uint8", None, ["int16", "shift", "bits4"]),
     "by 1": (AvgPool(1, 2), "uint8", None, ["int16"]),
     "by 9": (AvgPool(3, 2), "uint8", None, ["int16", "half_even"]),
     "by 4 and less": (AvgPool(2, 2, 1, 1), "uint8", None, ["int16", "half_even"]),
     "as sums": (SumPool(2, 2), "uint8", None, ["int16"]),
     "to floats by 4": (AvgPool(2, 2), "uint8", "float32", ["int16", "scaled"]),
     "to floats by 3": (AvgPool(2, 2, divisor_override=3), "uint8", "float32", ["int16", "by_reciprocal"]),
+    "to floats by a large number": (
+        AvgPool(2, 2, divisor_override=2**24 + 1), "uint8", "float32", ["int16", "odd"]
+    ),
+    "to float64 by a large number": (
+        AvgPool(2, 2, divisor_override=2**24 + 1), "uint8", "float64", ["int16", "quotient"]
+    ),
     "of floats by 9": (AvgPool(3, 2), "float32", None, ["float64", "by_reciprocal"]),
     "of floats by -4": (AvgPool(2, 2, divisor_override=-4), "float32", None, ["float64", "quotient"]),
     "of float64": (AvgPool(2, 2), "float64", None, ["complex128", "by_reciprocal"]),
@@ -125,7 +136,7 @@ DIVISIONS: dict[str, tuple[Any, str, str | None, list[str]]] = {
     "of sums that float64 holds": (AvgPool(3, 2), "int32", "float64", ["int64", "by_reciprocal"]),
     "of longer sums": (AvgPool(3, 2), "int64", "float64", ["int64", "nearest"]),
     "of longer sums to a shorter type": (AvgPool(3, 2), "int64", "float32", ["int64", "odd"]),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", DIVISIONS)
@@ -195,6 +206,22 @@ def test_long_rows_are_pooled_in_pieces_that_fit_the_buffer_of_a_row(
 )
 def test_a_kernel_is_named_by_all_that_it_is_compiled_for(op: Any, shape: tuple[int, ...], name: str) -> None:
     assert choose_kernel(whole(op.plan(shape))).name == name
+
+
+@pytest.mark.parametrize(
+    ("shape", "part", "strides"),
+    [
+        ((1, 1, 60, 140), np.s_[..., :70], Strides(split=1, far=0, near=0, plane=0, row=140)),
+        ((1, 1, 120, 70), np.s_[:, :, ::-2], Strides(split=1, far=0, near=0, plane=0, row=-140)),
+        ((2, 4, 60, 70), np.s_[:, :3], Strides(split=3, far=16_800, near=4200, plane=0, row=70)),
+        ((2, 6, 60, 70), np.s_[:, ::2], Strides(split=6, far=0, near=8400, plane=0, row=70)),
+        ((1, 1, 60, 140), np.s_[..., ::2], None),
+    ],
+    ids=["parts of rows", "every second row from the last", "some planes", "every second plane", "every second column"],
+)
+def test_a_part_of_an_array_is_read_by_its_strides(shape: tuple[int, ...], part: Any, strides: Strides | None) -> None:
+    x = np.zeros(shape, np.float32)[part]
+    assert strides_of(choose_kernel(whole(AvgPool(3, 2).plan(x.shape))), x) == strides
 
 
 def test_integers_whose_sums_may_leave_64_bits_are_left_to_numpy() -> None:

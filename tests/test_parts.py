@@ -17,7 +17,7 @@ from poolcli.engine.choose import NUMBA
 from poolcli.formats.records import slices
 from poolcli.plan import Plan
 from poolcli.plan.plan import Region, whole
-from poolcli.pooling.tiles import bytes_of_block, bytes_of_tile
+from poolcli.pooling.tiles import Work, bytes_of_block, bytes_of_tile, pool_block
 from tests.profiles import by_engine, sized
 from tests.reducers import MINIMUM, Under, power
 
@@ -132,6 +132,22 @@ def test_an_array_that_is_not_what_the_region_reads_is_refused() -> None:
     region = whole(AvgPool(3).plan((1, 1, 8, 8))).cut(2, range(2))
     with pytest.raises(RequestError, match=r"^the input has shape \(1, 1, 8, 8\), but the plan reads \(1, 1, 4, 8\)$"):
         run_region(region, np.ones((1, 1, 8, 8), np.float32))
+
+
+@pytest.mark.parametrize(
+    ("most", "rows"), [(320, [8]), (319, [4, 4]), (160, [4, 4]), (159, [4, 4, 4, 4]), (1, [2] * 16)]
+)
+def test_a_block_is_pooled_in_halves_that_fit_its_limit(most: int, rows: list[int]) -> None:
+    plan, seen = MaxPool(2, 2).plan((1, 1, 8, 8)), list[int]()
+    x = np.random.default_rng(0).random(plan.input_shape, np.float32)
+
+    def read(region: Any) -> Any:
+        seen.append(len(region[2]))
+        return x[slices(region)]
+
+    values, _ = pool_block(Work(plan, False, "numpy", 1), read, whole(plan), most)
+    assert seen == rows
+    np.testing.assert_array_equal(values, x.reshape(1, 1, 4, 2, 4, 2).max((3, 5)))
 
 
 def test_tables_of_more_than_16_mib_are_cut_into_pieces_of_whole_grains() -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -60,7 +61,6 @@ def test_work_arrays_are_large_enough_and_aligned_to_cache_lines(size: int) -> N
 FORKED = """
 import os, sys, numpy as np, poolcli
 x = np.ones((4, 8, 64, 64), np.float32)
-poolcli.engine.compiled.launch.MIN_RANGE = 1000
 poolcli.engine.compiled.launch.MIN_PER_THREAD = 1
 poolcli.avg_pool(x, 2, strides=2, engine="numba", threads=2)
 child = os.fork()
@@ -111,7 +111,6 @@ def test_results_are_the_same_bits_for_any_number_of_threads(
     name: str, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("poolcli.engine.call.allowed_threads", lambda asked: asked or 1)
-    monkeypatch.setattr("poolcli.engine.compiled.launch.MIN_RANGE", 100)
     monkeypatch.setattr("poolcli.engine.compiled.launch.MIN_PER_THREAD", 1)
     x = (np.random.default_rng(2).random((2, 3, 65, 67)) * 255).astype(dtype)
     plan = (AvgPool if name == "avg" else MaxPool)(5, 2, 2, 2).plan(x.shape, dtype)
@@ -152,6 +151,22 @@ def test_threads_are_as_many_as_the_work_is_worth_and_have_four_ranges_each(
     ((count, found),) = shared or [(1, alone)]
     assert (count, len(found)) == (threads, ranges)
     assert [task for span in found for task in range(*span)] == list(range(tasks))
+
+
+def test_copies_are_divided_among_threads_in_boxes_of_a_mebibyte(monkeypatch: pytest.MonkeyPatch) -> None:
+    from poolcli.engine.compiled import memory_order
+
+    boxes: list[int] = []
+
+    def run_tasks(call: Any, tasks: int, elements: int, threads: int | None) -> None:
+        boxes.append(tasks)
+        call(0, tasks)
+
+    monkeypatch.setattr(memory_order, "run_tasks", run_tasks)
+    x = np.arange(2**20, dtype=np.float32).reshape(1, 256, 256, 16)
+    copy = memory_order.contiguous(x.transpose(0, 3, 1, 2), None)
+    np.testing.assert_array_equal(copy, x.transpose(0, 3, 1, 2))
+    assert (copy.flags.c_contiguous, boxes) == (True, [4])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="which cores a thread may run on")

@@ -54,14 +54,15 @@ EQUIVALENT: dict[str, str] = {
         "LLVM's MCJIT also finalises code when its address is asked for, which llvmlite does not promise"
     ),
     "poolcli/engine/compiled/pool.py::: number: 400 -> 399": "numpy has the same bits, only slower",
-    "poolcli/engine/compiled/memory_order.py::: number: 20 -> 19": "boxes of another size are the same copy",
     "poolcli/engine/numpy/sums.py::power_mean_of.power_mean: number: 0 -> -1": (
         "the error of a finite sum is finite, and a finite error added to one that is not changes nothing"
     ),
     "poolcli/engine/numpy/sums.py::: arithmetic: 2.0 ** 900 -> 2.0 * 900": (
         "scaling by a power of two changes no bit of such numbers"
     ),
-    "poolcli/pooling/tiles.py::_pieces: number: 2 -> 3": "pieces of another size fit and have the same bits",
+    "poolcli/engine/compiled/geometry.py::Geometry: number: 0 -> 1": "read only where another number replaces it",
+    "poolcli/engine/numpy/sums.py::: number: 52 -> 51": "fractions of larger totals have the same bits, only slower",
+    "poolcli/engine/compiled/kernel_cache.py::_is_still: return: return False -> return None": "asked for its truth",
     f"{VIEW}::CanonicalView.keeps_order: return: return self.order == tuple(range(len(self.order))) -> return None": (
         "a transposition that moves no axis is spared"
     ),

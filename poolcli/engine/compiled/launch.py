@@ -52,7 +52,6 @@ def address(array: NDArray[Any]) -> int:
 
 
 RANGES = 4  # of tasks for each thread, so that threads finish together
-MIN_RANGE = 1 << 15  # elements; fewer are not worth a call
 MIN_PER_THREAD = 1 << 20  # elements; for fewer, starting a thread (20 to 40 us of CPU) takes over a tenth
 MAX_RANGE = 1 << 20  # elements, so that interrupts are handled soon
 
@@ -71,7 +70,7 @@ def run_tasks(call: Callable[[int, int], None], tasks: int, elements: int, threa
         call(0, tasks)
         return
     threads = min(threads or allowed_threads(), elements // MIN_PER_THREAD)
-    count = max(min(RANGES * threads, elements // MIN_RANGE), elements // MAX_RANGE, 1)
+    count = max(RANGES * threads, elements // MAX_RANGE)
     step = ceil_div(tasks, count)
     ranges = [(first, min(first + step, tasks)) for first in range(0, tasks, step)]
     if threads == 1 or len(ranges) == 1:
