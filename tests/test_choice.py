@@ -117,6 +117,7 @@ DIVISIONS: dict[str, tuple[Any, str, str | None, list[str]]] = {
     "by 4": (AvgPool(2, 2), "uint8", None, ["int16", "shift", "bits2"]),
     "by 256": (AvgPool(16, 16), "uint8", None, ["int32", "shift", "bits8"]),
     "by 16 with pads": (AvgPool(4, 4, 1, 1, exclude_pad=False), "uint8", None, ["int16", "shift", "bits4"]),
+    "by 128": (AvgPool((8, 16), (8, 16)), "uint8", None, ["int32", "shift", "bits7"]),
     "by 1": (AvgPool(1, 2), "uint8", None, ["int16"]),
     "by 9": (AvgPool(3, 2), "uint8", None, ["int16", "half_even"]),
     "by 4 and less": (AvgPool(2, 2, 1, 1), "uint8", None, ["int16", "half_even"]),

@@ -10,11 +10,14 @@ import numpy as np
 import pytest
 from numba import njit, types
 
+from poolcli import AvgPool
 from poolcli.engine.compiled import finish
 from poolcli.engine.compiled.codegen import emit, loaded
 from poolcli.engine.compiled.intrinsics import KERNEL, inlined
+from poolcli.engine.compiled.kernel_choice import choose_kernel
 from poolcli.engine.compiled.launch import address
 from poolcli.engine.compiled.pool import UNUSED
+from poolcli.plan.plan import whole
 from tests.profiles import sized
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -61,6 +64,13 @@ def test_a_product_put_right_is_the_quotient_to_the_last_bit(fused: bool, monkey
     inverse = (1 - 2.0**-50) / divisors
     function = inlined(lambda total, divisor, reciprocal: quotient(total, divisor, reciprocal))
     assert np.array_equal(each_of(function, totals, divisors, inverse), totals / divisors)
+
+
+def test_no_product_of_reciprocals_exceeds_that_of_the_divisors() -> None:
+    each, geometry = np.arange(1.0, 30), choose_kernel(whole(AvgPool(3).plan((1, 1, 9, 9, 9)))).geometry
+    by_d, by_h, by_w = geometry._replace(divisors=(each, each, each)).reciprocals(False)
+    divisors, found = each[:, None, None] * each[:, None] * each, by_d[:, None, None] * by_h[:, None] * by_w
+    assert max(Fraction(a) * int(b) for a, b in zip(found.flat, divisors.flat, strict=True)) <= 1
 
 
 @fused

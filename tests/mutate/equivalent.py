@@ -63,6 +63,12 @@ EQUIVALENT: dict[str, str] = {
     "poolcli/engine/compiled/geometry.py::Geometry: number: 0 -> 1": "read only where another number replaces it",
     "poolcli/engine/numpy/sums.py::: number: 52 -> 51": "fractions of larger totals have the same bits, only slower",
     "poolcli/engine/compiled/kernel_cache.py::_is_still: return: return False -> return None": "asked for its truth",
+    "poolcli/engine/compiled/arithmetic.py::_deviation: number: 0 -> 1": "only its type is read",
+    "poolcli/engine/compiled/arithmetic.py::_selection: number: 0 -> 1": "of modes, only its type is read",
+    "poolcli/engine/choose.py::with_fallback.fall_back: number: 0 -> -1": "the list has one element",
+    "poolcli/formats/atomic.py::file_mode: number: 0 -> -1": "any mask: the one before is returned, and set again",
+    "poolcli/engine/numpy/sums.py::_integer_total: and, or: "
+    "weighted and count >= 2 ** 30 -> weighted or count >= 2 ** 30": "the sums of halves are the same, only slower",
     f"{VIEW}::CanonicalView.keeps_order: return: return self.order == tuple(range(len(self.order))) -> return None": (
         "a transposition that moves no axis is spared"
     ),
