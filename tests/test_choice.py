@@ -20,6 +20,7 @@ from poolcli import (
     AvgPool,
     MaxPool,
     MedianPool,
+    ModePool,
     RequestError,
     StdPool,
     SumPool,
@@ -53,6 +54,8 @@ KERNELS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "bins of fewer channels": (AdaptiveAvgPool(7), "irregular", {"layout": "NHWC", "shape": (1, 60, 35, 15)}),
     "short bins of many channels": (AdaptiveAvgPool(7), "irregular", {"layout": "NHWC", "shape": (1, 60, 28, 16)}),
     "areas": (AreaPool(7), "weighted_sum", {}),
+    "modes of 27 elements": (ModePool((3, 9), 2), "mode_pairs", {"dtype": "uint8"}),
+    "modes of 28 elements": (ModePool((4, 7), 2), "mode_sort", {"dtype": "uint8"}),
     "medians": (MedianPool(3, 1, 1, 1), "median", {}),
     "deviations of short integers": (StdPool(3, 2), "exact_deviation", {"dtype": "int16"}),
     "deviations of other numbers": (StdPool(3, 2), "deviation", {"dtype": "uint32"}),
@@ -66,6 +69,8 @@ KERNELS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "positions in windows of a constant size": (
         MaxPool(3, 2), "slide_argmax", {"indices": True, "shape": (1, 1, 1100, 1100)}
     ),
+    "positions in 4096 windows": (MaxPool(3, 2), "slide_argmax", {"indices": True, "shape": (1, 1, 129, 129)}),
+    "positions in fewer windows": (MaxPool(3, 2), "argmax", {"indices": True, "shape": (1, 1, 127, 131)}),
     "positions in as many rows as int32 counts": (
         MaxPool((1, 1, 3), (1, 1, 2)), "slide_argmax", {"indices": True, "shape": (1, 1, 2**16 - 1, 2**15, 5)}
     ),
@@ -83,7 +88,8 @@ KERNELS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "lines of windows further apart": (AvgPool(9, 9), "slide", {"shape": (1, 3, 600_000)}),
     "few small maps": (AvgPool(3, 1, 1, 1), "slide", {"shape": (10, 10, 7, 7)}),
     "small maps that shrink": (AvgPool(3, 1), "slide", {"shape": (100, 100, 7, 7)}),
-    "maps with long rows": (AvgPool(3, 1, 1, 1), "slide", {"shape": (10, 10, 7, 65)}),
+    "maps with rows of 64": (AvgPool(3, 1, 1, 1), "slide_planes", {"shape": (100, 100, 7, 64)}),
+    "maps with longer rows": (AvgPool(3, 1, 1, 1), "slide", {"shape": (100, 100, 7, 65)}),
     "positions in bins": (AdaptiveMaxPool(3), "argmax", {"indices": True}),
     "minima": (Under(MaxPool(3, 2), MINIMUM), "slide", {}),
     "powers": (Under(AvgPool(3, 2), power(3)), "slide", {}),
@@ -152,8 +158,14 @@ def test_sums_are_divided_in_the_cheapest_way_that_gives_the_same_bits(name: str
     [
         (3, 2, (1, 64, 112, 112), (14, 16, 3 * 112, 0)),
         (7, 3, (1, 64, 112, 112), (11, 16, 7 * 112, 10)),
-        (3, 2, (1, 8, 112, 112), (0, 0, 0, 0)),
-        (3, 2, (1, 1, 1100, 1100), (0, 0, 0, 0)),
+        (8, 2, (1, 64, 128, 128), (16, 16, 16 * 128, 0)),
+        (3, 2, (1, 64, 344, 344), (22, 16, 3 * 344, 21)),
+        (4, 1, (1, 64, 112, 112), (7, 16, 8 * 112, 0)),
+        (3, 1, (1, 64, 112, 112), (0, 0, 0, 0)),
+        (3, 2, (1, 32, 128, 128), (16, 16, 3 * 128, 0)),
+        (3, 2, (1, 31, 128, 128), (0, 0, 0, 0)),
+        (3, 2, (1, 4, 1024, 1024), (64, 16, 3 * 1024, 64)),
+        (3, 2, (1, 4, 1024, 1025), (0, 0, 0, 0)),
         ((2, 3), (2, 2), (1, 64, 112, 112), (14, 16, 0, 0)),
         ((2, 3), (3, 2), (1, 64, 112, 112), (21, 16, 0, 0)),
         ((2, 3), (5, 2), (1, 64, 112, 112), (14, 16, 5 * 112, 0)),
@@ -162,8 +174,14 @@ def test_sums_are_divided_in_the_cheapest_way_that_gives_the_same_bits(name: str
     ids=[
         "short rows",
         "many lines in two bursts",
-        "a short input",
-        "long rows",
+        "as many lines as one burst has",
+        "one line more",
+        "many rows of later windows",
+        "one new row for each window",
+        "two mebibytes",
+        "a shorter input",
+        "rows of four kibibytes",
+        "longer rows",
         "rows side by side",
         "a row that no window reads",
         "more rows that no window reads",
@@ -194,6 +212,33 @@ def test_long_rows_are_pooled_in_pieces_that_fit_the_buffer_of_a_row(
 ) -> None:
     windows = choose_kernel(whole(op.plan((1, 1, 60, width), dtype))).launch.params[0]
     assert (windows.piece, windows.reach) == (piece, reach)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "strides", "shape", "rows"),
+    [(3, 2, WIDE, 14), (3, 2, (1, 64, 112, 112), 2), (4, 1, (1, 64, 112, 112), 9)],
+    ids=["in the cache", "beyond the cache", "beyond the cache, with much to compute"],
+)
+def test_short_rows_share_a_task(kernel: int, strides: int, shape: tuple[int, ...], rows: int) -> None:
+    launch = choose_kernel(whole(AvgPool(kernel, strides).plan(shape))).launch
+    assert (launch.kernel, launch.params[1]) == ("slide", rows)
+
+
+@pytest.mark.parametrize(
+    ("size", "planes", "masked", "joined"), [(7, 20, 392, 1), (12, 7, 288, 1), (13, 6, 390, 0), (20, 2, 400, 0)]
+)
+def test_small_maps_share_a_task_and_a_mask(size: int, planes: int, masked: int, joined: int) -> None:
+    launch = choose_kernel(whole(AvgPool(3, 1, 1, 1).plan((100, 100, size, size)))).launch
+    assert (launch.kernel, launch.params[1:5]) == ("slide_planes", (planes, 10_000, masked, joined))
+
+
+@pytest.mark.parametrize(
+    ("shape", "view"),
+    [((64, 64, 8, 8), (64, 1, 1, 4096)), ((1, 240, 1, 17), (1, 1, 1, 4080)), ((1, 241, 1, 17), (241, 1, 1, 17))],
+    ids=["as long as they may be", "all of them", "one at a time"],
+)
+def test_whole_planes_are_joined_to_rows(shape: tuple[int, ...], view: tuple[int, ...]) -> None:
+    assert choose_kernel(whole(AdaptiveAvgPool(1).plan(shape))).view.input_shape == view
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,9 @@ EQUIVALENT: dict[str, str] = {
     "poolcli/formats/atomic.py::file_mode: number: 0 -> -1": "any mask: the one before is returned, and set again",
     "poolcli/engine/numpy/sums.py::_integer_total: and, or: "
     "weighted and count >= 2 ** 30 -> weighted or count >= 2 ** 30": "the sums of halves are the same, only slower",
+    "poolcli/engine/compiled/kernel_choice.py::Thresholds: number: 400 -> 401": (
+        "rows of up to 64 outputs never have 401 together, which is a prime"
+    ),
     f"{VIEW}::CanonicalView.keeps_order: return: return self.order == tuple(range(len(self.order))) -> return None": (
         "a transposition that moves no axis is spared"
     ),
