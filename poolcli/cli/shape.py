@@ -42,6 +42,12 @@ FILE_OPTIONS = ("dataset", "pages", "max_pixels", "allow_external")  # without e
 
 
 # fmt: off
+Theme = Annotated[str, option(
+    "--theme", metavar="NAME", panel=EXPLAIN, hidden=True, choices=("auto", "light", "dark"),
+    help="Theme of the picture: auto (default, follows the viewer), light or dark.",
+)]
+
+
 @dataclass(frozen=True, kw_only=True)
 class ShapeOptions(Windows, ReadsHeaders):
     """The arguments and options of `shape`."""
@@ -63,10 +69,7 @@ class ShapeOptions(Windows, ReadsHeaders):
         "--picture", metavar="FILE", panel=EXPLAIN, example="plan.svg",
         help="Draw input, windows and output as .svg, .png or interactive .html.",
     )] = None
-    theme: Annotated[str, option(
-        "--theme", metavar="NAME", panel=EXPLAIN, hidden=True, choices=("auto", "light", "dark"),
-        help="Theme of the picture: auto (default, follows the viewer), light or dark.",
-    )] = "auto"
+    theme: Theme = "auto"
     solve: Annotated[str | None, option(
         "--solve", metavar="N", panel=EXPLAIN, example="28", per_axis=True,
         help="Find the attributes that give this output length: 28 or 28,28; given options stay fixed.",
@@ -104,6 +107,14 @@ class ChainOptions(Reporting):
     )]
     like: Like = None
     layout: Layout = None
+    picture: Annotated[str | None, option(
+        "--picture", metavar="FILE", panel=EXPLAIN, example="field.svg",
+        help="Draw the receptive field over the input as .svg or .png.",
+    )] = None
+    theme: Theme = "auto"
+    overwrite: Annotated[bool, option(
+        "--overwrite", panel=EXPLAIN, hidden=True, help="Replace an existing picture.",
+    )] = False
 # fmt: on
 
 
@@ -144,8 +155,7 @@ def _view(plan: Plan, request: ShapeOptions) -> "RenderableType":
 
 def _refuse_without_effect(request: ShapeOptions) -> None:
     """Refuses options that would change nothing."""
-    if request.theme != "auto" and not request.picture:
-        raise RequestError(f"{field('theme', request.theme)} is for {field('picture')}; give both, or neither")
+    _refuse_theme_alone(request)
     if request.overwrite and not (request.picture or request.output):
         raise RequestError(f"{field('overwrite')} is for {field('picture')} and {field('output')}; leave it out")
     if request.output and request.to != "onnx":
@@ -161,6 +171,12 @@ def _refuse_without_effect(request: ShapeOptions) -> None:
     shown = replace(request, to=None) if request.output else request
     if request.quiet and not request.json and _wants_more(shown):
         raise RequestError(f"{field('quiet')} prints only the output shape; leave it out to see more")
+
+
+def _refuse_theme_alone(request: ShapeOptions | ChainOptions) -> None:
+    """Refuses the theme of no picture."""
+    if request.theme != "auto" and not request.picture:
+        raise RequestError(f"{field('theme', request.theme)} is for {field('picture')}; give both, or neither")
 
 
 def _write_files(plan: Plan, request: ShapeOptions) -> None:
@@ -283,8 +299,13 @@ def chain(request: ChainOptions) -> int:
     if not is_number_list(request.shape) and (shape := next(filter(is_number_list, request.layers), None)):
         line = shlex.join([shape, request.shape, *(text for text in request.layers if text != shape)])
         raise RequestError(f"the shape comes before the layers; write poolcli chain {line}")
+    _refuse_theme_alone(request)
+    if request.overwrite and not request.picture:
+        raise RequestError(f"{field('overwrite')} is for {field('picture')}; leave it out")
     layers = [_layer(text) for text in request.layers]
     found = follow(parse_numbers("SHAPE", request.shape), layers, like=request.like, layout=request.layout)
+    if request.picture:
+        found.picture(request.picture, theme=request.theme, overwrite=request.overwrite)
     from poolcli.report import as_json, explain
 
     last = ",".join(map(str, found.layers[-1].output))

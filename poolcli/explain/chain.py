@@ -19,7 +19,11 @@ from poolcli.system.lazy_imports import numpy as np
 from poolcli.windows import AxisWindows, Bins, Sliding
 
 if TYPE_CHECKING:
+    import os
+
     from numpy.typing import NDArray
+
+    from poolcli.explain.picture import ChainPicture
 
     Ends = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -50,6 +54,9 @@ class ChainLayer:
     field : tuple of int
         Receptive field: input positions, padding included, from the first to the last one that an output depends on.
         After bins of unequal length that of the largest one, without padding.
+    start : tuple of (int or None)
+        Input position at which the receptive field of output 0 starts, negative in padding; that of output `o` starts
+        `o * stride` later. None after unequal bins.
     span : tuple of ((int, int) or None)
         First and last input element that output 0 depends on; None where it depends on padding alone.
     centre : tuple of ((int, int) or None)
@@ -62,6 +69,7 @@ class ChainLayer:
     output: tuple[int, ...]
     stride: tuple[int | None, ...]
     field: tuple[int, ...]
+    start: tuple[int | None, ...]
     span: tuple[Span, ...]
     centre: tuple[Span, ...]
     padding: float
@@ -74,6 +82,36 @@ class Chain:
     input_shape: tuple[int, ...]
     layout: str
     layers: tuple[ChainLayer, ...]
+
+    def picture(
+        self, path: str | os.PathLike[str] | None = None, *, theme: str = "auto", overwrite: bool = False
+    ) -> ChainPicture:
+        """Return a picture of the receptive field over the input, which notebooks display, and write it to `path`.
+
+        Parameters
+        ----------
+        path : str or path, optional
+            File to write; the extension selects the format: `.svg` or `.png`.
+        theme : {"auto", "light", "dark"}
+            Colours; `auto` follows the page that shows the picture.
+        overwrite : bool
+            Whether an existing file may be replaced.
+
+        Returns
+        -------
+        ChainPicture
+
+        Raises
+        ------
+        RequestError
+            For another extension or theme, and for an existing file without `overwrite`.
+        """
+        from poolcli.explain.picture import ChainPicture
+
+        drawn = ChainPicture(self, theme)
+        if path is not None:
+            drawn.save(path, overwrite)
+        return drawn
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,22 +242,24 @@ def _parse(text: str, like: str | None) -> LayerSpec:
 
 
 class _Axis:
-    """One axis so far: the first and last input element that each element depends on, the stride and the field."""
+    """One axis so far: the first and last input element that each element depends on, the stride, and the field."""
 
     def __init__(self, size: int) -> None:
         self.first, self.last = np.arange(size), np.arange(size)
         self.stride: int | None = 1
         self.field = 1
+        self.start: int | None = 0
 
     def follow(self, windows: AxisWindows) -> None:
         """Add the windows of one more layer."""
         regular = windows.equal_to if isinstance(windows, Bins) else (windows.extent, windows.stride)
         self.first, self.last = _field_ends(windows, self.first, self.last)
-        if self.stride is None or regular is None:
-            self.stride = None
+        if self.stride is None or self.start is None or regular is None:
+            self.stride = self.start = None
             self.field = max(1, int((self.last - self.first).max()) + 1)
             return
         extent, stride = regular
+        self.start -= getattr(windows, "pad_begin", 0) * self.stride
         self.field += (extent - 1) * self.stride
         self.stride *= stride
 
@@ -262,6 +302,7 @@ def _chain_layer(
         output=output,
         stride=tuple(axis.stride for axis in axes),
         field=tuple(axis.field for axis in axes),
+        start=tuple(axis.start for axis in axes),
         span=tuple(axis.span(0) for axis in axes),
         centre=tuple(axis.span(own.output // 2) for axis, own in zip(axes, windows, strict=True)),
         padding=(positions - inside) / positions,

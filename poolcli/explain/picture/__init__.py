@@ -10,17 +10,21 @@ from html import escape
 from importlib.resources import files
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from poolcli.arguments import one_of
 from poolcli.errors import RequestError
 from poolcli.explain import both_ends, window
 from poolcli.explain.compare_dialects import Row
-from poolcli.explain.picture.canvas import COLOURS, THEMES
+from poolcli.explain.picture.canvas import COLOURS, THEMES, Canvas
 from poolcli.explain.picture.drawing import caption, draw, title
+from poolcli.explain.picture.receptive_field import draw_receptive_field
 from poolcli.message_fields import field, for_cli, for_python
 from poolcli.plan import AxisPlan, Plan
 from poolcli.windows import Bins, Cells
+
+if TYPE_CHECKING:
+    from poolcli.explain.chain import Chain
 
 MAX_WINDOWS = 2000  # of an axis in the page, half of them from each end
 MAX_SAFE_INTEGER = 2**53  # integers above it are not exact in JavaScript
@@ -128,8 +132,65 @@ def _windows_of(axis: AxisPlan) -> dict[str, list[Any]]:
 DPI = (192, 192)  # pixels an inch of a PNG: two for each unit of 1/96 inch
 
 
+class _Drawing:
+    """A drawing as SVG or PNG, which notebooks display.
+
+    `theme` is light, dark, or auto: an SVG follows its reader's theme, a PNG is light.
+    """
+
+    __slots__ = ()
+    theme: str
+
+    def __post_init__(self) -> None:
+        one_of("theme", self.theme, THEMES)
+
+    def __repr__(self) -> str:
+        return f"<Picture of {self._draw().title}>"
+
+    def _draw(self) -> Canvas:
+        raise NotImplementedError
+
+    def svg(self) -> str:
+        """The picture as SVG."""
+        return self._draw().svg(self.theme)
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
+
+    def png(self) -> bytes:
+        """The picture as a PNG of 192 dpi."""
+        buffer = BytesIO()
+        self._draw().image(self.theme).save(buffer, "PNG", dpi=DPI)
+        return buffer.getvalue()
+
+    def _writers(self) -> dict[str, Callable[[], str | bytes]]:
+        """By extension, what returns the content of a file."""
+        return {".svg": self.svg, ".png": self.png}
+
+    def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
+        """Write the picture to a file, whose extension selects the format, atomically.
+
+        Raises RequestError for other kinds of file, and for one that exists unless it may be replaced.
+        """
+        path, writers = os.fspath(path), self._writers()
+        kind = Path(path).suffix.lower()
+        if kind not in writers:
+            able = " or ".join(", ".join(writers).rsplit(", ", 1))
+            remedy = (
+                f"ends in {kind}; use {able}" if kind else f"has no extension; write {path.strip('-') or 'plan'}{able}"
+            )
+            raise RequestError(f"{field('picture', path)} {remedy}")
+        if Path(path).exists() and not overwrite:
+            raise RequestError(f"{path} exists; use {field('overwrite', True)} to replace it")
+        from poolcli.formats.atomic import atomic_stream
+
+        content = writers[kind]()
+        with atomic_stream(path, overwrite) as stream:
+            stream.write(content if isinstance(content, bytes) else content.encode())
+
+
 @dataclass(frozen=True, slots=True, repr=False)
-class Picture:
+class Picture(_Drawing):
     """The picture of a plan as SVG, PNG or an HTML page; notebooks display it.
 
     `theme` is light, dark, or auto: an SVG or a page follows its reader's theme, a PNG is light.
@@ -145,58 +206,32 @@ class Picture:
     plan: Plan
     theme: str = "auto"
 
-    def __post_init__(self) -> None:
-        one_of("theme", self.theme, THEMES)
+    def _draw(self) -> Canvas:
+        return draw(self.plan)
 
-    def __repr__(self) -> str:
-        return f"<Picture of {title(self.plan)}>"
-
-    def svg(self) -> str:
-        """The picture as SVG."""
-        return draw(self.plan).svg(self.theme)
-
-    def _repr_svg_(self) -> str:
-        return self.svg()
-
-    def png(self) -> bytes:
-        """The picture as a PNG of 192 dpi."""
-        buffer = BytesIO()
-        draw(self.plan).image(self.theme).save(buffer, "PNG", dpi=DPI)
-        return buffer.getvalue()
+    def _writers(self) -> dict[str, Callable[[], str | bytes]]:
+        return {".svg": self.svg, ".png": self.png, ".html": self.html}
 
     def html(self) -> str:
         """A self-contained page: hovering an output element shows its window, under the rules of any framework."""
         rows = self.plan.compare()
         return page(self.plan, rows, self.theme)
 
-    def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
-        """Write the picture to an .svg, .png or .html file, atomically.
 
-        Raises RequestError for other kinds of file, and for one that exists unless it may be replaced.
-        """
-        path = os.fspath(path)
-        kind = Path(path).suffix.lower()
-        if kind not in _WRITERS:
-            remedy = (
-                f"ends in {kind}; use .svg, .png or .html"
-                if kind
-                else f"has no extension; write {path.strip('-') or 'plan'}.svg, .png or .html"
-            )
-            raise RequestError(f"{field('picture', path)} {remedy}")
-        if Path(path).exists() and not overwrite:
-            raise RequestError(f"{path} exists; use {field('overwrite', True)} to replace it")
-        from poolcli.formats.atomic import atomic_stream
+@dataclass(frozen=True, slots=True, repr=False)
+class ChainPicture(_Drawing):
+    """The picture of the receptive field of a chain of layers as SVG or PNG; notebooks display it.
 
-        content = _WRITERS[kind](self)
-        with atomic_stream(path, overwrite) as stream:
-            stream.write(content if isinstance(content, bytes) else content.encode())
+    >>> import poolcli
+    >>> poolcli.chain((1, 3, 224, 224), ["conv:k7,s2,p3", "max:k3,s2,p1"]).picture()
+    <Picture of receptive field 11 x 11 of the input H=224 W=224>
+    """
 
+    chain: Chain
+    theme: str = "auto"
 
-_WRITERS: dict[str, Callable[[Picture], str | bytes]] = {
-    ".svg": Picture.svg,
-    ".png": Picture.png,
-    ".html": Picture.html,
-}
+    def _draw(self) -> Canvas:
+        return draw_receptive_field(self.chain)
 
 
 def plan_html(plan: Plan) -> str:
