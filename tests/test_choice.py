@@ -45,9 +45,20 @@ KERNELS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "pairs of four channels": (AvgPool(2, 2), "slide", {"layout": "NHWC", "shape": (1, 60, 70, 4)}),
     "pairs, one of which overhangs": (AvgPool(2, 2, rounding_type="ceil"), "slide", {"shape": (1, 1, 60, 71)}),
     "threes in long rows": (AvgPool(3, 3), "tiles", {"shape": (1, 1, 960, 2048)}),
+    "threes in rows of 4 KiB": (AvgPool(3, 3), "slide", {"shape": (1, 1, 960, 1024)}),
+    "threes in longer rows": (AvgPool(3, 3), "tiles", {"shape": (1, 1, 960, 1027)}),
+    "single elements far apart": (AvgPool((2, 1), (2, 3)), "tiles", {"shape": (1, 64, 112, 112)}),
+    "pairs far apart": (AvgPool(2, (2, 3)), "slide", {"shape": (1, 64, 112, 112)}),
+    "sixteen very long rows": (AvgPool(2, 2), "tiles", {"shape": (1, 1, 32, 20_000)}),
+    "fifteen very long rows": (AvgPool(2, 2), "slide", {"shape": (1, 1, 30, 20_000)}),
+    "fifteen rows of 4096": (AvgPool(2, 2), "tiles", {"shape": (1, 1, 30, 8192)}),
     "fours in long rows": (AvgPool(4, 4), "slide", {"shape": (1, 1, 1024, 2048)}),
     "three rows of pairs in short rows": (AvgPool((3, 2), (3, 2)), "slide", {"shape": (1, 64, 320, 300)}),
     "many rows": (AvgPool(9, 1, 4, 4), "slide_blocks", {}),
+    "as many rows as an input and 4096 more have": (
+        AvgPool((4156, 1), 1, (2100, 0), (2100, 0)), "slide_blocks", {}
+    ),
+    "more rows": (AvgPool((4157, 1), 1, (2100, 0), (2100, 0)), "slide", {}),
     "as many rows as do not pay": (AvgPool((8, 9), 1), "slide", {}),
     "bins": (AdaptiveAvgPool(7), "irregular", {}),
     "bins of many channels": (AdaptiveAvgPool(7), "irregular_inner", {"layout": "NHWC", "shape": (1, 60, 35, 16)}),
@@ -60,6 +71,8 @@ KERNELS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "deviations of short integers": (StdPool(3, 2), "exact_deviation", {"dtype": "int16"}),
     "deviations of other numbers": (StdPool(3, 2), "deviation", {"dtype": "uint32"}),
     "areas at a whole ratio": (AreaPool((6, 7)), "irregular", {}),
+    "pads that are long, but not too long": (AvgPool((1, 2200), 1, (0, 2000), (0, 306)), "slide", {}),
+    "pads that are too long": (AvgPool((1, 2200), 1, (0, 2000), (0, 307)), "irregular", {}),
     "windows far longer than their input": (AvgPool((1, 9000), 1, (0, 4500), (0, 4500)), "irregular", {}),
     "long runs": (AvgPool((1, 16), (1, 16)), "irregular", {}),
     "not quite long runs": (AvgPool((1, 15), (1, 15)), "slide", {}),
@@ -88,6 +101,8 @@ KERNELS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "lines of windows further apart": (AvgPool(9, 9), "slide", {"shape": (1, 3, 600_000)}),
     "few small maps": (AvgPool(3, 1, 1, 1), "slide", {"shape": (10, 10, 7, 7)}),
     "small maps that shrink": (AvgPool(3, 1), "slide", {"shape": (100, 100, 7, 7)}),
+    "small maps of pixels": (AvgPool(3, 1, 1, 1), "slide", {"layout": "NHWC", "shape": (300, 7, 7, 100)}),
+    "small volumes": (AvgPool((1, 3, 3), 1, (0, 1, 1), (0, 1, 1)), "slide", {"shape": (100, 100, 2, 7, 7)}),
     "maps with rows of 64": (AvgPool(3, 1, 1, 1), "slide_planes", {"shape": (100, 100, 7, 64)}),
     "maps with longer rows": (AvgPool(3, 1, 1, 1), "slide", {"shape": (100, 100, 7, 65)}),
     "positions in bins": (AdaptiveMaxPool(3), "argmax", {"indices": True}),
@@ -117,6 +132,29 @@ def test_deviations_of_few_elements_have_a_kernel_for_their_size_where_there_are
     kernel: int, shape: tuple[int, ...], taps: FixedWindow | None
 ) -> None:
     assert choose_kernel(whole(StdPool(kernel, 2).plan(shape))).launch.fixed == taps
+
+
+FIXED: dict[str, tuple[Any, tuple[int, ...], str | None, FixedWindow | None]] = {
+    "2**16 outputs": (AvgPool(3, 2), (1, 1, 513, 513), None, FixedWindow(3, 2)),
+    "fewer outputs": (AvgPool(3, 2), (1, 1, 513, 511), None, None),
+    "sixteen channels": (AvgPool(3, 2), (1, 300, 300, 16), "NHWC", FixedWindow(3, 2)),
+    "fewer channels": (AvgPool(3, 2), (1, 300, 300, 15), "NHWC", None),
+    "three channels, one step": (AvgPool(3, 1), (1, 300, 300, 3), "NHWC", FixedWindow(3, 1)),
+    "dilated windows": (AvgPool(3, 1, dilations=2), (1, 1, 300, 300), None, FixedWindow(3, 1)),
+    "dilated windows further apart": (AvgPool(3, 2, dilations=2), (1, 1, 600, 600), None, None),
+    "the largest stride": (AvgPool((3, 9), (2, 8)), (1, 1, 1200, 1700), None, FixedWindow(9, 8)),
+    "a larger stride": (AvgPool((3, 9), (2, 9)), (1, 1, 1200, 1700), None, None),
+    "deviations of 16 elements": (StdPool(4, 2), (1, 1, 600, 700), None, FixedWindow(4, 2, 4)),
+    "deviations of 2**16 windows": (StdPool(3, 2), (1, 1, 513, 513), None, FixedWindow(3, 2, 3)),
+    "deviations of three channels, one step": (StdPool(3, 1), (1, 300, 300, 3), "NHWC", FixedWindow(3, 1, 3)),
+    "deviations of sixteen channels": (StdPool(3, 2), (1, 300, 300, 16), "NHWC", None),
+}
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_kernels_are_compiled_for_one_size_of_windows_where_that_pays(name: str) -> None:
+    op, shape, layout, fixed = FIXED[name]
+    assert choose_kernel(whole(op.plan(shape, layout=layout))).launch.fixed == fixed
 
 
 DIVISIONS: dict[str, tuple[Any, str, str | None, list[str]]] = {
@@ -167,6 +205,8 @@ def test_sums_are_divided_in_the_cheapest_way_that_gives_the_same_bits(name: str
         (3, 2, (1, 4, 1024, 1024), (64, 16, 3 * 1024, 64)),
         (3, 2, (1, 4, 1024, 1025), (0, 0, 0, 0)),
         ((2, 3), (2, 2), (1, 64, 112, 112), (14, 16, 0, 0)),
+        ((2, 3), (2, 2), (1, 4, 1024, 1024), (128, 16, 0, 0)),
+        (3, (6, 2), (1, 64, 112, 112), (42, 16, 0, 0)),
         ((2, 3), (3, 2), (1, 64, 112, 112), (21, 16, 0, 0)),
         ((2, 3), (5, 2), (1, 64, 112, 112), (14, 16, 5 * 112, 0)),
         ((1, 3, 3), (1, 2, 2), (1, 32, 2, 112, 112), (0, 0, 0, 0)),
@@ -183,6 +223,8 @@ def test_sums_are_divided_in_the_cheapest_way_that_gives_the_same_bits(name: str
         "rows of four kibibytes",
         "longer rows",
         "rows side by side",
+        "many lines of rows side by side",
+        "as many skipped rows as read ones",
         "a row that no window reads",
         "more rows that no window reads",
         "several planes",
