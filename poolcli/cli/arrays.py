@@ -14,8 +14,18 @@ from poolcli.cli.options import Layout, ReadsArrays, ReadsHeaders, Windows, attr
 from poolcli.cli.program import EXPLAIN, RESULT, USUAL, argument, command, option
 from poolcli.cli.settings import array_options, as_tensor, header_options
 from poolcli.errors import FileError, PoolError, RequestError
-from poolcli.formats import Header, ReadOptions, Source, Tensor, list_arrays, parse_source, read
-from poolcli.formats.checks import choose_array
+from poolcli.formats import (
+    Header,
+    ReadOptions,
+    Source,
+    Tensor,
+    is_container,
+    list_arrays,
+    open_container,
+    parse_source,
+    read,
+)
+from poolcli.formats.checks import choose_array, why_left_out
 from poolcli.formats.files import redacted
 from poolcli.formats.recognise import in_subprocess_if_fragile
 from poolcli.layouts import SPATIAL, default_layout, named_shape
@@ -233,27 +243,35 @@ def info(request: InfoOptions) -> int:
     failed, options = False, header_options(request, [parse_source(path) for path in request.files])
     for path in request.files:
         try:
-            headers = in_subprocess_if_fragile(path, partial(_headers, path, options))
+            headers, left_out = in_subprocess_if_fragile(path, partial(_contents, path, options))
         except PoolError as error:
             if request.debug:
                 raise
             failed, error = True, error.for_fields([each.name for each in fields(InfoOptions)])
             if request.json:
-                request.answer(partial(_info_document, redacted(path), [], error), str)
+                request.answer(partial(_info_document, redacted(path), [], [], error), str)
             print_error(error)
         else:
-            request.answer(partial(_info_document, path, headers, None), partial(_info_view, path, headers))
+            found = (path, headers, left_out)
+            request.answer(partial(_info_document, *found, None), partial(_info_view, *found))
     return 1 if failed else 0
 
 
-def _headers(text: str, options: ReadOptions) -> list[Header]:
-    """The headers of all arrays in a file, or of the one that is named."""
+def _contents(text: str, options: ReadOptions) -> tuple[list[Header], list[str]]:
+    """The headers of all arrays in a file that can be pooled, and why others cannot; of a named array its header."""
     source = parse_source(text)
-    headers = list_arrays(source.path, options)
-    return [choose_array(source, headers)] if source.key else headers
+    if not is_container(source.path):
+        headers = list_arrays(source.path, options)
+        return [choose_array(source, headers)] if source.key else headers, []
+    with open_container(source.path, options) as file:
+        if source.key is None:
+            return list(file.headers), why_left_out(file)
+        if source.key.strip("/") in [name.strip("/") for name in file.left_out]:
+            return [file.array(source.key).header], []  # raises a FileError, unless it is a link to an array
+        return [choose_array(source, file.headers)], []
 
 
-def _info_document(path: str, headers: list[Header], error: PoolError | None) -> dict[str, Any]:
+def _info_document(path: str, headers: list[Header], left_out: list[str], error: PoolError | None) -> dict[str, Any]:
     from poolcli.report.as_json import error_document
 
     arrays = [
@@ -267,19 +285,21 @@ def _info_document(path: str, headers: list[Header], error: PoolError | None) ->
         for header in headers
     ]
     kind = headers[0].format if headers else None
-    return {"path": path, "format": kind, "arrays": arrays, "error": error_document(error)}
+    refused = list(map(for_cli, left_out))
+    return {"path": path, "format": kind, "arrays": arrays, "left_out": refused, "error": error_document(error)}
 
 
-def _info_view(path: str, headers: list[Header]) -> "RenderableType":
+def _info_view(path: str, headers: list[Header], left_out: list[str]) -> "RenderableType":
     from rich.console import Group
     from rich.text import Text
 
     from poolcli.report.console import notes_view, plain_table
 
-    kind = headers[0].format if headers else "no arrays"
+    kind = headers[0].format if headers else "holds no array that can be pooled"
     table = plain_table("array", "shape", "dtype")
     for header in headers:
         shape = named_shape(header.layout, header.shape) if header.layout else ",".join(map(str, header.shape))
         table.add_row(Text(printable(header.key or "-")), shape, header.dtype)
-    notes = [note for header in headers for note in header.notes]
-    return Group(Text(f"{printable(path)}: {kind}", style="bold"), table, *([notes_view(notes)] if notes else []))
+    notes = [*(note for header in headers for note in header.notes), *left_out]
+    parts = [*([table] if headers else []), *([notes_view(notes)] if notes else [])]
+    return Group(Text(f"{printable(path)}: {kind}", style="bold"), *parts)

@@ -112,6 +112,20 @@ def open_chosen(file: ArrayContainer, source: Source, axes: int | None) -> Array
     return file.array(str(choose_array(source, file.headers, axes).key))
 
 
+def why_left_out(file: ArrayContainer) -> list[str]:
+    """Why other arrays cannot be pooled, a message for each of the first ones, with its name."""
+    names, found = file.left_out, list[str]()
+    for name in names[:MAX_NAMES]:
+        try:
+            file.array(name)
+        except FileError as error:
+            found.append(error.message)
+        except RequestError:  # a link to a group, whose arrays are listed by themselves
+            continue
+    more = len(names) - MAX_NAMES
+    return found + ([f"{more} more cannot be pooled"] if more > 0 else [])
+
+
 def poolable(headers: Sequence[Header], axes: int | None) -> list[Header]:
     """The arrays with `axes` axes, or with at least 3 if that is None."""
     return [h for h in headers if len(h.shape) == axes or (axes is None and len(h.shape) >= MIN_AXES)]

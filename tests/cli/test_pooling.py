@@ -280,6 +280,55 @@ def test_info_lists_what_a_file_holds(cli: Cli, folder: Path) -> None:
     assert cli("info", "bad.npy").code == 1
 
 
+def words(text: str) -> str:
+    """The text without line breaks and columns."""
+    return " ".join(text.split())
+
+
+POOLED_TYPES = "poolcli pools bool, integers and floats of 16, 32 or 64 bits"
+NOT_POOLED = {
+    "x.h5:/pairs": f"holds structured or opaque values; {POOLED_TYPES}",
+    "x.h5:/far": "is a link to the file other.h5; --allow-external follows it",
+    "x.h5:/near": "is a link that leads nowhere",
+    "x.h5:/text": f"holds text; {POOLED_TYPES}",
+    "x.npz:text": f"holds str128; {POOLED_TYPES}",
+    "x.npz:objects": "holds Python objects (pickle), which poolcli never loads; store numbers instead",
+}
+
+
+@pytest.mark.parametrize("name", NOT_POOLED)
+@pytest.mark.parametrize("others", [False, True], ids=["alone", "beside an array"])
+def test_info_says_why_an_array_cannot_be_pooled(name: str, others: bool, cli: Cli, folder: Path) -> None:
+    file, _, key = name.partition(":")
+    values = {
+        "/pairs": np.zeros(3, [("a", "f4")]), "/far": h5py.ExternalLink("other.h5", "/x"),
+        "/near": h5py.SoftLink("/nothing"), "/text": "text", "text": np.array(["text"]), "objects": np.array([None]),
+    }  # fmt: skip
+    arrays = {key: values[key]} | ({"x": np.ones((1, 1, 4))} if others else {})
+    if file == "x.npz":
+        np.savez(file, **arrays)
+    else:
+        with h5py.File(file, "w") as stream:
+            for each, value in arrays.items():
+                stream[each] = value
+    shown = f"{name}.npy" if file == "x.npz" else name
+    table = (
+        f": {'npz' if file == 'x.npz' else 'hdf5'} array shape dtype {'x' if file == 'x.npz' else '/x'} 1,1,4 float64"
+    )
+    listed = table if others else ": holds no array that can be pooled"
+    assert words(cli("info", file).out) == f"{file}{listed} note {shown}: {NOT_POOLED[name]}"
+    assert cli("info", file, "--json").json["left_out"] == [f"{shown}: {NOT_POOLED[name]}"]
+    assert cli("info", name).err == cli("avg", name, "-k", "2", "-n").err == f"poolcli: {shown}: {NOT_POOLED[name]}\n"
+
+
+def test_info_names_as_many_arrays_that_cannot_be_pooled_as_messages_do(cli: Cli, folder: Path) -> None:
+    with h5py.File("x.h5", "w") as file:
+        for i in range(23):
+            file[f"text{i:02}"] = "text"
+    listed = words(cli("info", "x.h5").out)
+    assert (listed.count("note "), listed[-28:]) == (21, "note 3 more cannot be pooled")
+
+
 def test_quiet_holds_for_its_own_run_after_one_that_was_not(
     cli: Cli, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

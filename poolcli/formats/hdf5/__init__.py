@@ -148,6 +148,8 @@ class Hdf5File:
     def _find(self, key: str) -> Any:
         where = f"{self.path}:{key}"
         found = find_object(self.root, key, where, self.options.allow_external)
+        if found is None and "/" + key.strip("/") in self.left_out:
+            raise FileError(f"{where}: is a link that leads nowhere")
         if found is None:
             names = [header.key or "" for header in self.headers]
             near = get_close_matches("/" + key.strip("/"), names, 3) or names[:3]
