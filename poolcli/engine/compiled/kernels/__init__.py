@@ -30,8 +30,7 @@ from poolcli.engine.compiled.kernels.irregular import irregular, irregular_inner
 from poolcli.engine.compiled.kernels.median import median
 from poolcli.engine.compiled.kernels.mode import mode_pairs, mode_sort
 from poolcli.engine.compiled.kernels.single_row import slide_row
-from poolcli.engine.compiled.kernels.slide import slide, slide_blocks
-from poolcli.engine.compiled.kernels.small_planes import slide_planes
+from poolcli.engine.compiled.kernels.slide import slide, slide_blocks, slide_planes
 from poolcli.engine.compiled.kernels.tiles import rgb_tiles, tiles
 from poolcli.engine.compiled.operations import operations_of
 
