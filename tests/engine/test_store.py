@@ -18,9 +18,10 @@ import pytest
 
 from poolcli import AvgPool
 from poolcli.engine import compiled
+from poolcli.engine.choose import KernelError
 from poolcli.engine.compiled import kernel_cache as store
 from poolcli.engine.compiled.codegen import Code
-from poolcli.engine.compiled.kernel_choice import choose_kernel
+from poolcli.engine.compiled.kernel_choice import KernelSpec, choose_kernel
 from poolcli.plan.plan import whole
 from tests.conftest import reopen_kernel_cache
 
@@ -151,6 +152,25 @@ def test_a_kernel_is_announced_where_it_is_built_and_not_where_it_is_found(
     found: list[object] = [compiled._compiled(choice) for _ in range(2)]
     assert found == [CODE_KEPT] * 2
     assert told == ["compiling kernels for float32 (first run only)"]
+
+
+def test_a_kernel_that_cannot_be_built_is_tried_once(own_kernel_cache: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    tries: list[str] = []
+
+    def build(spec: KernelSpec) -> Code:
+        tries.append(spec.name)
+        raise OSError("no compiler")
+
+    monkeypatch.setitem(sys.modules, "poolcli.engine.compiled.kernels", SimpleNamespace(build=build))
+    monkeypatch.setattr(compiled, "_kernels", {})
+    monkeypatch.setattr(compiled, "_failed", {})
+    choice = choose_kernel(whole(AvgPool(3, 2).plan((1, 1, 9, 9))))
+    for _ in range(2):
+        with pytest.raises(
+            KernelError, match=r"^numba cannot compile kernels here \(OSError: no compiler\); use engine"
+        ):
+            compiled.load(choice)
+    assert tries == [choice.name]
 
 
 def test_who_waits_for_a_kernel_finds_it_built(place: Path) -> None:
