@@ -62,6 +62,17 @@ MASK_IGNORED = (
 )
 
 
+@pytest.mark.parametrize("mask", [np.ma.nomask, False, np.zeros(X.shape, bool)], ids=["none", "False", "all False"])
+def test_masked_arrays_without_a_masked_element_are_arrays(mask: Any) -> None:
+    given = np.ma.masked_array(X, mask)
+    assert type(as_array(given)) is np.ndarray
+    assert np.shares_memory(as_array(given), X)
+    found = max_pool(given, 2)
+    assert type(found) is np.ndarray
+    np.testing.assert_array_equal(found, max_pool(X, 2))
+    assert poolcli.compare(given, X).equal
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -91,7 +102,7 @@ def test_what_cannot_be_taken_is_refused_by_name(given: Any, message: str) -> No
         (lambda: poolcli.compare([1.0], [1.0], atol=-1), "atol is -1; it must be at least 0"),
         (lambda: poolcli.compare([1.0], [1.0], rtol=float("nan")), "rtol is nan; it must be at least 0"),
         (lambda: poolcli.compare(MASKED, [1.0]), MASK_IGNORED),
-        (lambda: poolcli.identify(X, np.ma.masked_array(X)), MASK_IGNORED),
+        (lambda: poolcli.identify(X, np.ma.masked_array(X, np.isfinite(X))), MASK_IGNORED),
         (
             lambda: poolcli.AvgPool(2).plan(5),  # type: ignore[arg-type]  # as people write it
             "shape is 5; the lengths of all axes are needed, such as (1, 3, 32, 32)",

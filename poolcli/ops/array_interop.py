@@ -32,17 +32,20 @@ DEVICES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm", 13: "CUD
 def as_array(x: Any) -> Array:
     """`x` as a numpy array; objects with `__array__`, `__dlpack__` or a buffer share their memory where possible.
 
-    Raises RequestError for masked arrays, arrays on other devices, tensors that require a gradient, and lazy arrays.
+    Raises RequestError for arrays with masked elements, arrays on other devices, tensors that require a gradient, and
+    lazy arrays.
     """
     import numpy as np
 
     if type(x) is np.ndarray:
         return x
     if isinstance(x, np.ma.MaskedArray):
-        raise RequestError(
-            "x is a masked array, whose mask would be ignored; "
-            "give x.filled(value) with missing=value, or x.data for all"
-        )
+        if x.dtype.names or np.ma.is_masked(x):  # numpy.ma cannot tell of structured arrays
+            raise RequestError(
+                "x is a masked array, whose mask would be ignored; "
+                "give x.filled(value) with missing=value, or x.data for all"
+            )
+        x = x.data
     if isinstance(x, str | bytes | os.PathLike):
         raise RequestError(f"x is {_describe(x)}, not an array; read the file first, as numpy.load reads .npy")
     _refuse_lazy(x)
