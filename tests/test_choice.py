@@ -27,10 +27,10 @@ from poolcli import (
 )
 from poolcli.arguments import Engine
 from poolcli.engine import prepare, run
-from poolcli.engine.choose import KernelError, choose_engine, engine_notes, with_fallback
+from poolcli.engine.choose import KernelError, choose_engine, engine_notes, warn_once, with_fallback
 from poolcli.engine.compiled.geometry import FixedWindow, Strides
 from poolcli.engine.compiled.kernel_choice import Thresholds, choose_kernel
-from poolcli.engine.compiled.memory_order import strides_of
+from poolcli.engine.compiled.memory_order import choose_for_memory_order, strides_of
 from poolcli.engine.compiled.pool import _sums_fit
 from poolcli.plan.attributes import Reducer
 from poolcli.plan.plan import whole
@@ -312,6 +312,26 @@ def test_a_part_of_an_array_is_read_by_its_strides(shape: tuple[int, ...], part:
     assert strides_of(choose_kernel(whole(AvgPool(3, 2).plan(x.shape))), x) == strides
 
 
+@pytest.mark.parametrize(
+    ("op", "order", "read"),
+    [
+        (MaxPool(3, 2), (0, 2, 3, 1), (0, 2, 3, 1)),
+        (MaxPool(3, 2), (0, 1, 3, 2), (0, 1, 3, 2)),
+        (AvgPool(3, 2), (0, 2, 3, 1), (0, 2, 3, 1)),
+        (AvgPool(3, 2), (0, 1, 3, 2), (0, 1, 2, 3)),
+        (AdaptiveAvgPool(7), (0, 2, 3, 1), (0, 2, 3, 1)),
+        (AreaPool(7), (0, 2, 3, 1), (0, 1, 2, 3)),
+    ],
+    ids=["maxima", "maxima down columns", "sums", "sums down columns", "bins", "areas"],
+)
+def test_axes_are_read_in_the_order_of_memory_where_no_sum_changes(
+    op: Any, order: tuple[int, ...], read: tuple[int, ...]
+) -> None:
+    region = whole(op.plan((2, 16, 60, 70)))
+    x = np.zeros([region.input_shape[i] for i in order], np.float32).transpose(np.argsort(order))
+    assert choose_for_memory_order(region, False, choose_kernel(region), x).view.order == read
+
+
 def test_integers_whose_sums_may_leave_64_bits_are_left_to_numpy() -> None:
     large = np.array([-(2**61), 2**61 - 1])
     assert [_sums_fit(large, longest) for longest in (2, 4)] == [True, False]
@@ -351,6 +371,13 @@ def test_the_rows_of_small_maps_are_combined_in_one_pass(
 ) -> None:
     launch = choose_kernel(whole(op.plan(shape, dtype))).launch
     assert (launch.kernel, launch.params[3:5]) == ("slide_planes", joined)
+
+
+def test_a_process_is_warned_once_that_numpy_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("poolcli.engine.choose._warned", [])
+    with pytest.warns(RuntimeWarning, match="^poolcli computes with numpy: no compiler$"):
+        warn_once("no compiler")
+    warn_once("no memory")  # a second warning would be an error
 
 
 def test_limits_can_be_lowered() -> None:
