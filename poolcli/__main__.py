@@ -6,6 +6,7 @@ import gc
 import io
 import os
 import sys
+from contextlib import suppress
 
 STREAMS = (("stdin", "r", os.O_RDONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY))
 
@@ -49,7 +50,8 @@ def main() -> None:
     try:
         code = _run()
     except Stopped as stop:
-        print(f"poolcli: {stop}", file=sys.stderr)
+        with suppress(OSError):  # the terminal is closed
+            print(f"poolcli: {stop}", file=sys.stderr)
         if "asyncio" in sys.modules:  # it would log the pending tasks of Zarr
             sys.modules["logging"].getLogger("asyncio").disabled = True
             sys.modules["warnings"].simplefilter("ignore")

@@ -20,10 +20,10 @@ from poolcli.system.subprocesses import context
 
 
 def hear_signals() -> None:
-    """Makes SIGINT and SIGTERM heard here, and so in every child: `nohup pytest &` hands them down ignored."""
-    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
+    """Makes SIGINT, SIGTERM and SIGHUP heard here, and so in every child: `nohup pytest &` hands them down ignored."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
-            signal.signal(number, handler)
+            signal.signal(number, signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL)
 
 
 def pytest_configure() -> None:

@@ -17,7 +17,7 @@ from poolcli.system.subprocesses import start
 from tests.processes import forked, hear_signals
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_children_hear_signals_though_pytest_was_started_deaf(number: signal.Signals) -> None:
     before = signal.signal(number, signal.SIG_IGN)
     try:

@@ -22,7 +22,7 @@ from poolcli.message_fields import field, for_cli
 from poolcli.suggestions import FLAGS, OTHER_NAMES
 from poolcli.system.lazy_imports import gc_disabled
 
-EXIT_CODES = "Exit codes: 0 done, 1 an input or output failed, 2 the request is wrong, 130 or 143 stopped."
+EXIT_CODES = "Exit codes: 0 done, 1 an input or output failed, 2 the request is wrong, 129, 130 or 143 stopped."
 # Panels of commands, and of options in their order.
 POOL, ARRAYS, CHECK, MAINTAIN = "Pool files", "Pyramids and shards", "Explain and check", "Maintenance"
 USUAL, WINDOWS, RESULT, EXPLAIN, FILES, RUN = PANELS = (

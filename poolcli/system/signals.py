@@ -1,4 +1,5 @@
-"""Handlers of SIGINT and SIGTERM that raise an exception, so that temporary files are removed before the program ends.
+"""Handlers of SIGINT, SIGTERM and SIGHUP (the terminal was closed) that raise an exception, so that temporary files are
+removed before the program ends.
 
 A library may swallow the exception in a callback. So the signal is stored as well, long loops call `check_stopped`, and
 Python's report of the swallowed exception is suppressed.
@@ -17,7 +18,7 @@ TYPE_CHECKING = False  # importing typing would double the time before the handl
 if TYPE_CHECKING:
     from types import FrameType
 
-SIGNALS = {signal.SIGINT: "interrupted", signal.SIGTERM: "ended"}
+SIGNALS = {signal.SIGINT: "interrupted", signal.SIGTERM: "ended", signal.SIGHUP: "the terminal was closed"}
 REPEAT_SECONDS = 1.0  # a signal repeated within this time is ignored: terminals and parents may both send one
 
 _received: tuple[int, float] | None = None  # the first signal and its time
@@ -32,7 +33,7 @@ class Stopped(BaseException):
 
 
 def install_handlers() -> None:
-    """Makes SIGINT and SIGTERM raise Stopped with exit code 130 or 143; a later second signal kills the process."""
+    """Makes these signals raise Stopped with exit code 130, 143 or 129; a later second signal kills the process."""
     for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _stop)
@@ -58,7 +59,7 @@ def check_stopped() -> None:
 
 @contextmanager
 def signals_blocked() -> Iterator[None]:
-    """Delays SIGINT and SIGTERM to the end of the block."""
+    """Delays these signals to the end of the block."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield

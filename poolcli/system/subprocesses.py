@@ -45,7 +45,7 @@ def context() -> Any:
 
 
 def start(target: Callable[..., None], *arguments: object) -> Any:
-    """Starts a daemon process that runs `target` and ignores SIGINT, which the parent handles."""
+    """Starts a daemon process that runs `target` and ignores SIGINT and SIGHUP, which the parent handles."""
     process = context().Process(target=_main, args=(target, *arguments), daemon=True)
     sys.stdout.flush()
     with signals_blocked(), warnings.catch_warnings():
@@ -59,6 +59,7 @@ def _main(target: Callable[..., None], *arguments: object) -> None:
     """The main function of a subprocess: sets signal handlers, unblocks the signals, and calls `target`."""
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         allow_cpu_limit()

@@ -68,7 +68,12 @@ def test_one_file_goes_in_on_stdin_and_comes_out_on_stdout(folder: Path) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), slow(signal.SIGTERM, 143, "ended")]
+    ("number", "code", "word"),
+    [
+        (signal.SIGINT, 130, "interrupted"),
+        slow(signal.SIGTERM, 143, "ended"),
+        slow(signal.SIGHUP, 129, "the terminal was closed"),
+    ],
 )
 def test_a_signal_while_waiting_for_input_ends_with_its_code_and_leaves_nothing(
     folder: Path, number: signal.Signals, code: int, word: str
@@ -160,7 +165,9 @@ COUNT = sized(4, 24)  # of instants
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), slow(signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), slow(signal.SIGTERM, 143), slow(signal.SIGHUP, 129)]
+)
 def test_a_signal_at_any_instant_ends_without_a_traceback_or_a_trace(
     number: signal.Signals, code: int, folder: Path
 ) -> None:

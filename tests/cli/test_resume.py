@@ -91,7 +91,10 @@ main()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("stop", "code"), [(signal.SIGINT, 130), slow(signal.SIGTERM, 143), slow(signal.SIGKILL, -9)])
+@pytest.mark.parametrize(
+    ("stop", "code"),
+    [(signal.SIGINT, 130), slow(signal.SIGTERM, 143), slow(signal.SIGHUP, 129), slow(signal.SIGKILL, -9)],
+)
 def test_a_stopped_run_goes_on_to_the_same_bytes(stop: signal.Signals, code: int, cli: Cli, many: Path) -> None:
     arguments = ("avg", "in", "-r", "-o", "out/", *HALVE)
     assert cli(*arguments).code == 0
@@ -102,7 +105,7 @@ def test_a_stopped_run_goes_on_to_the_same_bytes(stop: signal.Signals, code: int
             [sys.executable, "-c", SLOWLY, *arguments, "--jobs", "2"], stderr=subprocess.PIPE, start_new_session=True
         )
         wait_for(lambda: Path(f"out/{MANIFEST}").is_file() and Path(f"out/{MANIFEST}").read_text().count("hash") > 8)
-        if stop is signal.SIGKILL:
+        if stop in (signal.SIGKILL, signal.SIGHUP):  # as a terminal that is closed sends it
             os.killpg(process.pid, stop)
         else:
             process.send_signal(stop)

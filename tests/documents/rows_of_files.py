@@ -61,10 +61,10 @@ def _exit_codes(row: Row) -> None:
     pool(f"avg {inputs[row[0]]}", int(row[0]))
 
 
-@row_of(FILES, "130", "143")
+@row_of(FILES, "129", "130", "143")
 def _stopped(row: Row) -> None:
     number = signal.Signals[row[1].split()[-1]]
-    before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+    before = {each: signal.getsignal(each) for each in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)}
     try:
         install_handlers()
         with pytest.raises(Stopped) as stop:
