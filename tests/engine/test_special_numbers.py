@@ -132,6 +132,17 @@ def test_the_place_of_a_maximum_is_found_in_lines_of_any_length(length: int) -> 
         x[0, 0, place] = 0
 
 
+@pytest.mark.parametrize("size", [9, 129], ids=["few windows", "many windows"])
+def test_the_first_of_equal_small_floats_is_the_maximum(size: int) -> None:
+    x = np.random.default_rng(0).integers(0, 3, (size, size)).astype(np.float32) * np.float32(1e-9)
+    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3))[::2, ::2]
+    first = windows.reshape(*windows.shape[:2], 9).argmax(axis=2)
+    row, column = np.indices(first.shape) * 2
+    values, at = poolcli.max_pool(x[None, None], 3, strides=2, return_indices=True, engine="numba")
+    np.testing.assert_array_equal(values[0, 0], windows.max((2, 3)))
+    np.testing.assert_array_equal(at[0, 0], (row + first // 3) * size + column + first % 3)
+
+
 SHIFTS = [("uint8", (2, 2)), ("int8", (4, 4)), ("int16", (1, 2)), ("uint32", (8, 1))]
 ALL_SHIFTS = [
     (dtype, kernel)
