@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 PREVIEWS = 4  # of several inputs, at most
 LINES = 24  # of a terminal whose height is not known
-COLUMNS, COLUMNS_FOR_4, COLUMNS_FOR_9 = 20, 24, 60  # at least, for previews of one, four and nine channels
+COLUMNS_FOR_9 = 60  # at least, for previews of nine channels, not four
 
 
 def pool(name: str, request: PoolOptions) -> int:
@@ -256,10 +256,10 @@ def _print_preview(screen: Console, outcome: Outcome, settings: Settings) -> Non
     from poolcli.explain.preview import preview_of
     from poolcli.report.console import preview_view, show
 
-    tiles = 9 if screen.width >= COLUMNS_FOR_9 else 4 if screen.width >= COLUMNS_FOR_4 else 1
+    tiles = 9 if screen.width >= COLUMNS_FOR_9 else 4
     preview = preview_of(outcome, settings.read_options, tiles)
     if preview:
         lines = max(4, (screen.height if screen.is_terminal else LINES) - 4)
         colour = screen.color_system is not None and not screen.no_color
         blocks = "utf" in (sys.stdout.encoding or "").lower()
-        show(preview_view(preview, max(COLUMNS, screen.width), lines, colour, blocks), sys.stdout)
+        show(preview_view(preview, screen.width, lines, colour, blocks), sys.stdout)

@@ -37,13 +37,14 @@ def console(stream: TextIO) -> Console:
     Lines are wrapped in a terminal, or if COLUMNS is set.
     """
     width = None if stream.isatty() or "COLUMNS" in os.environ else UNWRAPPED
-    return Console(file=stream, width=width, markup=False, highlight=False, emoji=False)
+    made = Console(file=stream, width=width, markup=False, highlight=False, emoji=False)
+    made.width = max(made.width, LEAST_WIDTH)
+    return made
 
 
 def show(view: RenderableType, stream: TextIO) -> None:
     """Prints `view` without trailing spaces; control characters other than line breaks are escaped."""
     printer = console(stream)
-    printer.width = max(printer.width, LEAST_WIDTH)
     segments = [
         each
         if each.text.replace("\n", "").isprintable()

@@ -38,15 +38,15 @@ def test_without_colour_it_is_shades_that_fit_the_width(cli: Cli, steps: str) ->
 def test_in_colour_two_pixels_are_one_character(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pixels = np.zeros((2, 9, 3), np.uint8)
+    pixels = np.zeros((2, 14, 3), np.uint8)
     pixels[0], pixels[1] = (255, 0, 0), (0, 0, 255)
     Image.fromarray(pixels).save("two.png")
-    for name, value in {"FORCE_COLOR": "1", "COLORTERM": "truecolor", "TERM": "xterm", "COLUMNS": "20"}.items():
+    for name, value in {"FORCE_COLOR": "1", "COLORTERM": "truecolor", "TERM": "xterm", "COLUMNS": "30"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("NO_COLOR", raising=False)
     assert run(["avg", "two.png", "-k", "1", "-s", "1", "-o", "o.png", "-q", "--preview"]) == 0
-    nine = "\x1b[38;2;255;0;0;48;2;0;0;255m▀\x1b[0m" * 9
-    assert capsys.readouterr().out.splitlines()[1:] == [f"{nine}  {nine}"]
+    row = "\x1b[38;2;255;0;0;48;2;0;0;255m▀\x1b[0m" * 14
+    assert capsys.readouterr().out.splitlines()[1:] == [f"{row}  {row}"]
 
 
 def test_a_pipe_gets_none_unless_it_is_asked_for(cli: Cli, steps: str) -> None:
@@ -101,7 +101,7 @@ def test_of_a_large_plane_rows_are_read_evenly(cli: Cli, folder: Path, monkeypat
     monkeypatch.setattr("poolcli.explain.preview.SAMPLED_ROWS", 4)
     x = np.repeat(np.arange(64, dtype=np.float32), 64).reshape(1, 1, 64, 64)
     np.save("tall.npy", x)
-    done = cli("max", "tall.npy", *POOL, "--preview", "text", columns=20)
+    done = cli("max", "tall.npy", *POOL, "--preview", "text", columns=30)
     assert (done.code, done.out.splitlines()[-1]) == (0, "black 0, white 48")  # rows 0, 16, 32, 48
 
 
@@ -160,8 +160,9 @@ def test_of_several_inputs_the_first_few_are_shown_each_under_its_name(cli: Cli,
     names = ["bad.npy", *(f"{name}.npy" for name in "abcde")]
     for name in names[1:]:
         Path(name).write_bytes(Path("steps.npy").read_bytes())
-    done = cli("max", *names, "-k", "1,2", "-s", "1,2", "-o", "out/", "--preview", "text", columns=20)
-    shown = "{}.npy\ninput  N…  output  …\n  ░░▓▓▓██    ░░▓▓▓██\nblack 0, white 3"
+    done = cli("max", *names, "-k", "1,2", "-s", "1,2", "-o", "out/", "--preview", "text", columns=30)
+    planes = "    ░░░▓▓▓▓███      ░░░▓▓▓▓███\n                    ░░░▓▓▓▓███"
+    shown = f"{{}}.npy\ninput  N=1 C=…  output  N=1 C…\n{planes}\nblack 0, white 3"
     assert done.out.split("\n\n")[:2] == [shown.format(name) for name in "ab"]
     assert "\n\nthe first 4 of 6 are shown\n" in done.out
     assert cli("max", *names, "-k", "1,2", "-o", "out/", "--skip-existing", "--preview", "text", "-q").out == ""
