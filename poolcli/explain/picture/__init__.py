@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -18,7 +19,7 @@ from poolcli.explain import both_ends, window
 from poolcli.explain.compare_dialects import Row
 from poolcli.explain.picture.canvas import COLOURS, THEMES, Canvas
 from poolcli.explain.picture.drawing import caption, draw, title
-from poolcli.explain.picture.receptive_field import draw_receptive_field
+from poolcli.explain.picture.receptive_field import draw_receptive_field, field_title
 from poolcli.message_fields import field, for_cli, for_python
 from poolcli.plan import AxisPlan, Plan
 from poolcli.windows import Bins, Cells
@@ -132,7 +133,7 @@ def _windows_of(axis: AxisPlan) -> dict[str, list[Any]]:
 DPI = (192, 192)  # pixels an inch of a PNG: two for each unit of 1/96 inch
 
 
-class _Drawing:
+class _Drawing(ABC):
     """A drawing as SVG or PNG, which notebooks display.
 
     `theme` is light, dark, or auto: an SVG follows its reader's theme, a PNG is light.
@@ -144,11 +145,9 @@ class _Drawing:
     def __post_init__(self) -> None:
         one_of("theme", self.theme, THEMES)
 
-    def __repr__(self) -> str:
-        return f"<Picture of {self._draw().title}>"
-
+    @abstractmethod
     def _draw(self) -> Canvas:
-        raise NotImplementedError
+        """What is drawn."""
 
     def svg(self) -> str:
         """The picture as SVG."""
@@ -206,6 +205,9 @@ class Picture(_Drawing):
     plan: Plan
     theme: str = "auto"
 
+    def __repr__(self) -> str:
+        return f"<Picture of {title(self.plan)}>"
+
     def _draw(self) -> Canvas:
         return draw(self.plan)
 
@@ -229,6 +231,9 @@ class ChainPicture(_Drawing):
 
     chain: Chain
     theme: str = "auto"
+
+    def __repr__(self) -> str:
+        return f"<Picture of {field_title(self.chain)}>"
 
     def _draw(self) -> Canvas:
         return draw_receptive_field(self.chain)

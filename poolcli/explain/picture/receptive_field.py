@@ -46,8 +46,7 @@ _STRIP = _Axis("", 1, ((0, 0), (0, 0)))  # in place of a second axis
 
 def draw_receptive_field(chain: Chain) -> Canvas:
     """The fields of output 0 and of the output in the centre after the last layer, over the input, with a legend."""
-    axes = _axes(chain)
-    title = f"receptive field {' x '.join(map(str, chain.layers[-1].field))} of the input {_sizes(axes)}"
+    axes, title = _axes(chain), field_title(chain)
     legend, layers = _legend(chain, axes), _layers(chain)
     canvas = Canvas(title, " ".join([*(text for _, text in legend), *layers]))
     canvas.add(Label(LEFT, 28, title, 15, bold=True))
@@ -63,6 +62,11 @@ def draw_receptive_field(chain: Chain) -> Canvas:
         canvas.add(Label(LEFT, y + 4, line, fill="soft"))
         y += 17
     return canvas
+
+
+def field_title(chain: Chain) -> str:
+    """The receptive field and the input lengths: `receptive field 11 x 11 of the input H=224 W=224`."""
+    return f"receptive field {' x '.join(map(str, chain.layers[-1].field))} of the input {_sizes(_axes(chain))}"
 
 
 def _axes(chain: Chain) -> list[_Axis]:

@@ -195,9 +195,8 @@ def _started_without_interrupts(start: Callable[[], Any]) -> Iterator[Any]:
 
 def _block_interrupts() -> None:
     resource_tracker.ensure_running()  # which would unblock them when the first process is started
-    signal.pthread_sigmask(
-        signal.SIG_SETMASK, [signal.SIGINT, signal.SIGHUP]
-    )  # not SIGTERM, which the thread inherits as blocked
+    # Not SIGTERM, which the thread inherits as blocked.
+    signal.pthread_sigmask(signal.SIG_SETMASK, [signal.SIGINT, signal.SIGHUP])
 
 
 def _end(starting: Future[Any]) -> None:
