@@ -5,10 +5,6 @@ All engines give the same bits; `poolcli.engine.choose` selects one.
 
 from __future__ import annotations
 
-import threading
-from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
@@ -18,7 +14,6 @@ from poolcli.engine.choose import MIN_WORK_TO_LOAD, NUMPY, Tell, choose_engine, 
 from poolcli.errors import RequestError
 from poolcli.plan import Plan
 from poolcli.plan.plan import Region, parts_of, whole
-from poolcli.system.lazy_imports import loading
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -166,32 +161,3 @@ def _check_size(plan: Plan) -> None:
             raise RequestError(
                 f"axis {axis.name} with its pads is 2**62 or longer; only `shape` can answer for such sizes"
             )
-
-
-# The engine is loaded while the input is read, as reading and decoding release the GIL.
-_last: deque[Plan] = deque(maxlen=1)
-
-
-@contextmanager
-def prefetched_kernel(plan: Plan, indices: bool, engine: str) -> Iterator[None]:
-    """Load the kernel of a plan in a thread while the block runs, unless numpy computes it.
-
-    Loading a kernel takes 0.1 s, as long as decoding an image of 12 megapixels. For the plan of the last array nothing
-    is left to load; in most folders, all arrays have the same.
-    """
-    if engine == NUMPY.name or any(plan is last for last in _last):
-        yield
-        return
-    helper = threading.Thread(target=_load, args=(plan, indices, engine), name="poolcli")
-    helper.start()
-    try:
-        yield
-    finally:
-        with loading():
-            helper.join()
-    _last.append(plan)
-
-
-def _load(plan: Plan, indices: bool, engine: str) -> None:
-    with suppress(Exception):  # an error will occur again in the computation
-        call_of(whole(plan), indices=indices, engine=engine)

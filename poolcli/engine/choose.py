@@ -19,6 +19,7 @@ from poolcli.errors import PoolError, RequestError, error_text
 from poolcli.plan import Plan
 from poolcli.plan.attributes import is_supported
 from poolcli.plan.plan import EXACT_SQUARES_ELEMENTS
+from poolcli.system.lazy_imports import loading
 from poolcli.windows import Sliding
 
 if TYPE_CHECKING:
@@ -109,7 +110,8 @@ class Engine:
 
     def load(self) -> Callable[[Region, bool], Pool]:
         """Import `prepare(region, indices)`, which returns the function that pools the region."""
-        prepare: Callable[[Region, bool], Pool] = import_module(self.module).prepare
+        with loading():
+            prepare: Callable[[Region, bool], Pool] = import_module(self.module).prepare
         return prepare
 
 

@@ -13,7 +13,7 @@ from math import lcm, prod
 from poolcli import __version__
 from poolcli.arguments import min_count_from
 from poolcli.dtypes import lookup
-from poolcli.engine import WORKING_MEMORY, prefetched_kernel
+from poolcli.engine import WORKING_MEMORY
 from poolcli.engine.choose import ENGINES, NUMPY, engine_notes
 from poolcli.errors import RequestError
 from poolcli.formats import (
@@ -287,7 +287,7 @@ def _pool_whole(
     work: tiles.Work, outcome: Outcome, file: ArrayReader, before: Fingerprint
 ) -> tuple[Array, Array | None]:
     """Reads and pools the whole array; raises FileError if the input has changed since `before`."""
-    with work.clock.phase("read"), prefetched_kernel(work.plan, work.indices, work.engine):
+    with work.clock.phase("read"):
         x = file.read(whole_region(work.plan.input_shape))
     check_unchanged(outcome.job.source.path, before)
     mask = file.metadata.image.get("mask")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -46,36 +46,24 @@ def load(spec: KernelSpec) -> Kernel:
 
     Raises KernelError if it can be neither loaded nor compiled.
     """
-    kernel = _kernels.get(spec.name)
-    if kernel is None:
-        with _lock, timed():
-            kernel = _kernels.get(spec.name) or _remembered(spec, lambda: _cached(spec) or _compiled(spec))
-    assert kernel is not None  # noqa: S101  # compiled or raised
-    return kernel.call
-
-
-def load_cached(spec: KernelSpec) -> None:
-    """Load the kernel if it is cached; do not compile it."""
     if spec.name not in _kernels:
         with _lock, timed():
-            _remembered(spec, lambda: _kernels.get(spec.name) or _cached(spec))
+            if spec.name not in _kernels:
+                _kernels[spec.name] = _read_or_compiled(spec)
+    return _kernels[spec.name].call
 
 
-def _remembered(spec: KernelSpec, find: Callable[[], LoadedKernel | None]) -> LoadedKernel | None:
-    """What `find` returns; it and failures are kept for later calls."""
+def _read_or_compiled(spec: KernelSpec) -> LoadedKernel:
     if spec.name in _failed:
         raise KernelError(_failed[spec.name])
     try:
         with kernel_errors():
             if is_switched_off():
                 raise KernelError("NUMBA_DISABLE_JIT switches numba off; use engine numpy or auto")
-            kernel = find()
+            return _cached(spec) or _compiled(spec)
     except KernelError as error:
         _failed[spec.name] = error.message
         raise
-    if kernel is not None:
-        _kernels[spec.name] = kernel
-    return kernel
 
 
 def _cached(spec: KernelSpec) -> LoadedKernel | None:

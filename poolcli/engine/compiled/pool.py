@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from poolcli.engine.compiled import load, load_cached
+from poolcli.engine.compiled import load
 from poolcli.engine.compiled.arithmetic import LARGEST_SUM
 from poolcli.engine.compiled.kernel_choice import KernelSpec, choose_kernel
 from poolcli.engine.compiled.launch import WorkArrays, address, run_tasks
@@ -32,7 +32,6 @@ SCALE = 2.0**-64  # keeps scaled sums of float64 finite
 def prepare(region: Region, indices: bool) -> Pool:
     """The function that pools the region of any array."""
     default = choose_kernel(region, indices)
-    load_cached(default)
     plan = region.plan  # the maximum of int16 is a number, also if float16 is requested
     as_bits = plan.reducer.result != "element" or plan.dtype == plan.output_dtype
     can_overflow, longest = _can_overflow(default), prod(max(w.longest, w.largest_divisor) for w in plan.windows)
