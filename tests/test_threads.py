@@ -15,7 +15,7 @@ import pytest
 import poolcli
 from poolcli import AvgPool, MaxPool
 from poolcli.engine import run
-from poolcli.engine.compiled.launch import MAX_KEPT, WorkArrays, address
+from poolcli.engine.compiled.launch import address, work_array
 from poolcli.system import limits
 from tests.profiles import slow
 
@@ -50,12 +50,10 @@ def test_several_python_threads_may_call_at_once() -> None:
         np.testing.assert_allclose(call.result(), expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("size", [1, 100, 5000, MAX_KEPT, MAX_KEPT + 1])
+@pytest.mark.parametrize("size", [1, 100, 5000])
 def test_work_arrays_are_large_enough_and_aligned_to_cache_lines(size: int) -> None:
-    arrays = WorkArrays()
-    for wanted in (size, 2 * size):
-        array, start = arrays.get(wanted)
-        assert (array.size >= wanted, address(array), start % 64) == (True, start, 0)
+    array, start = work_array(size)
+    assert (start % 64, start >= address(array), start + size <= address(array) + array.size) == (0, True, True)
 
 
 FORKED = """
@@ -116,16 +114,6 @@ def test_results_are_the_same_bits_for_any_number_of_threads(
     plan = (AvgPool if name == "avg" else MaxPool)(5, 2, 2, 2).plan(x.shape, dtype)
     results = [run(plan, x, engine="numba", threads=n)[0].tobytes() for n in (1, 2, 4)]
     assert len(set(results)) == 1
-
-
-def test_a_thread_keeps_its_buffer_for_the_next_call_unless_it_is_large() -> None:
-    from poolcli.engine.compiled.launch import MAX_KEPT, WorkArrays
-
-    buffers = WorkArrays()
-    kept, at = buffers.get(1000)
-    assert (kept.size >= 1000, at % 64, buffers.get(900)[0] is kept) == (True, 0, True)
-    assert buffers.get(2 * MAX_KEPT)[0].size >= 2 * MAX_KEPT
-    assert buffers.get(900)[0] is kept
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from poolcli.engine.compiled import pool as engine
 from poolcli.engine.compiled.canonical_view import CanonicalView
 from poolcli.engine.compiled.geometry import CACHE_LINE, FixedWindow, RowWindows
 from poolcli.engine.compiled.kernel_choice import KernelSpec
-from poolcli.engine.compiled.launch import WorkArrays, address
+from poolcli.engine.compiled.launch import address
 
 
 @dataclass(frozen=True)
@@ -73,12 +73,12 @@ def guarded() -> Iterator[None]:
     """Work arrays of just the size that a kernel asks for meanwhile, behind which it writes nothing."""
     given: list[tuple[Any, int]] = []
 
-    def get(self: WorkArrays, size: int) -> tuple[Any, int]:
+    def get(size: int) -> tuple[Any, int]:
         buffer = np.full(size + CACHE_LINE + GUARD, MARK, np.uint8)
         buffer = buffer[-address(buffer) % CACHE_LINE :]
         given.append((buffer, size))
         return buffer, address(buffer)
 
-    with patch.object(WorkArrays, "get", get):
+    with patch.object(engine, "work_array", get):
         yield
     assert [size for buffer, size in given if (buffer[size:] != MARK).any()] == []

@@ -1,11 +1,10 @@
-"""Runs the tasks of a kernel in threads, with a work array for each thread."""
+"""Runs the tasks of a kernel in threads; the addresses of arrays, and work arrays."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import sys
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -21,26 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-MAX_KEPT = 1 << 22  # bytes of a work array that is kept
 _first_byte: Callable[[Any], ctypes.c_char] = ctypes.c_char.from_buffer
-
-
-class WorkArrays(threading.local):
-    """One work array per thread, kept for later calls: allocating it takes as long as a small kernel."""
-
-    def __init__(self) -> None:
-        self.kept: tuple[NDArray[np.uint8], int] = np.empty(0, np.uint8), 0
-
-    def get(self, size: int) -> tuple[NDArray[np.uint8], int]:
-        """At least `size` bytes, aligned to a cache line, and their address."""
-        found = self.kept
-        if found[0].size < size:
-            buffer = np.empty(size + CACHE_LINE, np.uint8)
-            buffer = buffer[-address(buffer) % CACHE_LINE :]
-            found = buffer, address(buffer)
-            if buffer.size <= MAX_KEPT:
-                self.kept = found
-        return found
 
 
 def address(array: NDArray[Any]) -> int:
@@ -49,6 +29,12 @@ def address(array: NDArray[Any]) -> int:
         return ctypes.addressof(_first_byte(array))  # in a quarter of the time of `__array_interface__`
     except (TypeError, ValueError, BufferError):  # empty, strided or read-only arrays, and extension types
         return int(array.__array_interface__["data"][0])
+
+
+def work_array(size: int) -> tuple[NDArray[np.uint8], int]:
+    """An array with `size` bytes from a cache line on, and the address of that."""
+    array = np.empty(size + CACHE_LINE, np.uint8)
+    return array, ceil_div(address(array), CACHE_LINE) * CACHE_LINE
 
 
 RANGES = 4  # of tasks for each thread, so that threads finish together

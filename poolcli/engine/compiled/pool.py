@@ -11,7 +11,7 @@ import numpy as np
 from poolcli.engine.compiled import load
 from poolcli.engine.compiled.arithmetic import LARGEST_SUM
 from poolcli.engine.compiled.kernel_choice import KernelSpec, choose_kernel
-from poolcli.engine.compiled.launch import WorkArrays, address, run_tasks
+from poolcli.engine.compiled.launch import address, run_tasks, work_array
 from poolcli.engine.compiled.memory_order import choose_for_memory_order, contiguous, copy_into, strides_of
 from poolcli.engine.rounding import Array
 from poolcli.plan.plan import Region
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 # numba's functions begin with pointers to a return value and to an exception; kernels have neither.
 _unused = ctypes.create_string_buffer(64)
 UNUSED = ctypes.addressof(_unused)
-_work_arrays = WorkArrays()
 MAX_EXPONENT = 400  # magnitude; squares of such numbers, and their sums, stay normal float64
 SCALE = 2.0**-64  # keeps scaled sums of float64 finite
 
@@ -71,7 +70,7 @@ def run(spec: KernelSpec, source: Array, values: Array, positions: Array | None,
     x, out, params, divisor_table = address(source), address(target), address(integers), address(divisors)
 
     def run_range(first: int, last: int) -> None:
-        _owner, work = _work_arrays.get(spec.work_bytes)
+        _array, work = work_array(spec.work_bytes)
         kernel(UNUSED, UNUSED, x, out, where, work, work + spec.iwork_offset, params, divisor_table, first, last)
 
     run_tasks(run_range, spec.launch.tasks, spec.operations, threads)
