@@ -123,14 +123,17 @@ def gathered_reduction(
 ) -> ArrayFunction | None:
     """The function that reduces all windows at once, in the order of `reduce`, or None if they are too large.
 
-    Taps outside the input have the value `identity`.
+    Windows with fewer elements than the longest one are filled with `identity`.
     """
     longest, size = prod(axis.windows.longest for axis in region.plan.axes), prod(region.input_shape)
     if size > MAX_GATHERED or prod(region.output_shape) * longest > MAX_GATHERED:
         return None
-    positions = _flat_indices(region, outside=size)
-    taps_per_axis = positions.shape[: len(region.plan.axes)]
-    padding = (np.full(1, identity, dtype),) if (positions == size).any() else ()
+    found: NDArray[np.int64] = np.zeros((), np.int64)
+    for offsets in element_offsets(region):  # to [taps of the last axis, ..., taps of the first axis, *outputs]
+        found = found[None, ..., None] + np.expand_dims(offsets.T, tuple(range(1, found.ndim + 1)))
+    taps_per_axis = [n for n in found.shape[: len(region.outputs)] if n > 1]
+    positions = np.maximum(found, -1, order="C").reshape((*taps_per_axis, *region.output_shape))
+    padding = (np.full(1, identity, dtype),) if (positions < 0).any() else ()  # the last element, so at -1
 
     def reduced(x: Array) -> Array:
         numbers = x.astype(dtype, copy=False).ravel()
@@ -144,27 +147,23 @@ def gathered_reduction(
     return reduced
 
 
-def _flat_indices(region: Region, outside: int) -> NDArray[np.int64]:
-    """Flat input indices of all elements of windows: [taps of the last axis, ..., taps of the first axis, *outputs]."""
-    tables = [np.arange(len(outputs))[None] for outputs in region.outputs]  # of each axis: [taps, outputs]
-    for planned in region.plan.axes:
-        tables[planned.position] = _tap_positions(planned.windows, region.outputs[planned.position])
-    rank, steps = len(tables), np.cumprod((1, *region.input_shape[:0:-1]))[::-1]
-    found, inside = np.zeros((1,) * 2 * rank, np.int64), np.ones((1,) * 2 * rank, np.bool_)
-    for axis, (table, step) in enumerate(zip(tables, steps, strict=True)):
-        shape = [1] * 2 * rank
-        shape[rank - 1 - axis], shape[rank + axis] = table.shape
-        found, inside = found + table.reshape(shape) * step, inside & (table.reshape(shape) >= 0)
-    taps = [len(tables[planned.position]) for planned in reversed(region.plan.axes)]
-    return np.where(inside, found, outside).reshape((*taps, *region.output_shape))
+def element_offsets(region: Region) -> Iterator[NDArray[np.int64]]:
+    """For each axis the offsets of its elements in the flat input: [outputs, elements of the longest window].
 
-
-def _tap_positions(windows: AxisWindows, outputs: range) -> NDArray[np.int64]:
-    """Positions along an axis within what `outputs` read: [taps, outputs], -1 outside the input."""
-    table, elements = np.full((windows.longest, len(outputs)), -1), np.arange(len(windows.reads(outputs)))
-    for row, (within, read, _) in zip(table, taps_of(windows, outputs), strict=False):
-        row[within] = elements[read]
-    return table
+    Shorter windows are filled with offsets so negative that their sum over all axes is negative too.
+    """
+    stride = size = prod(region.input_shape)
+    spatial = {axis.position: axis.windows for axis in region.plan.axes}
+    for position, (outputs, length) in enumerate(zip(region.outputs, region.input_shape, strict=True)):
+        stride //= max(length, 1)
+        if position not in spatial:
+            yield np.arange(length)[:, None] * stride
+            continue
+        spans, low = [spatial[position].span(o) for o in outputs], region.reads[position].start
+        offsets = np.full((len(spans), max([1, *map(len, spans)])), -size)
+        for row, span in zip(offsets, spans, strict=True):
+            row[: len(span)] = (np.arange(span.start, span.stop, span.step) - low) * stride
+        yield offsets
 
 
 Better = Callable[[Any, Any], Any]  # whether the first value wins over the second

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from poolcli.engine.numpy.reduce import element_offsets
 from poolcli.engine.numpy.sums import float_of_integers, quotient
 from poolcli.engine.rounding import Array, storable
 from poolcli.plan.attributes import Reducer
@@ -23,7 +24,7 @@ BLOCK_ELEMENTS = 1 << 18  # elements of the windows that are computed at once
 
 def statistic_of(region: Region, mask: NDArray[np.bool_] | None = None) -> Pool:
     """The function that computes the mode or statistic of every window, without the elements where `mask` is True."""
-    plan, shape, offsets_per_axis = region.plan, region.output_shape, tuple(_offsets(region))
+    plan, shape, offsets_per_axis = region.plan, region.output_shape, tuple(element_offsets(region))
     reducer = plan.reducer
     window = prod(each.shape[1] for each in offsets_per_axis)
     block = max(1, BLOCK_ELEMENTS // max(window, 1))
@@ -46,25 +47,6 @@ def statistic_of(region: Region, mask: NDArray[np.bool_] | None = None) -> Pool:
         out[...] = found.reshape(shape)
 
     return pool
-
-
-def _offsets(region: Region) -> Iterator[NDArray[np.int64]]:
-    """For each axis the offsets of its elements in the flat input: [outputs, elements of the longest window].
-
-    Shorter windows are filled with offsets so negative that their sum over all axes is negative too.
-    """
-    stride = size = prod(region.input_shape)
-    spatial = {axis.position: axis.windows for axis in region.plan.axes}
-    for position, (outputs, length) in enumerate(zip(region.outputs, region.input_shape, strict=True)):
-        stride //= max(length, 1)
-        if position not in spatial:
-            yield np.arange(length)[:, None] * stride
-            continue
-        spans, low = [spatial[position].span(o) for o in outputs], region.reads[position].start
-        offsets = np.full((len(spans), max([1, *map(len, spans)])), -size)
-        for row, span in zip(offsets, spans, strict=True):
-            row[: len(span)] = (np.arange(span.start, span.stop, span.step) - low) * stride
-        yield offsets
 
 
 # Each function reduces `elements`, [windows, elements], where `inside` is True, to one number per window, in a type
