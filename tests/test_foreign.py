@@ -56,6 +56,26 @@ def test_lists_and_arrays_of_python_are_taken() -> None:
     assert max_pool(array.array("h", [1, 3, 2]), 2, layout="W").tolist() == [3, 3]
 
 
+class Hostile(np.ndarray):
+    """A subclass that answers nothing that arrays do."""
+
+    def _fail(self, *args: Any, **words: Any) -> Any:
+        raise RuntimeError
+
+    __getitem__ = __eq__ = __array_ufunc__ = __array_function__ = astype = reshape = copy = _fail
+
+
+@pytest.mark.parametrize("engine", ["numpy", "numba"])
+def test_what_subclasses_redefine_is_not_used(engine: Any) -> None:
+    given = X.view(Hostile)
+    assert np.shares_memory(as_array(given), X)
+    assert max_pool(given, 2, strides=2, engine=engine).tolist() == [[[[5, 7], [13, 15]]]]
+    averages = poolcli.avg_pool(given, 2, strides=2, missing=3, engine=engine)
+    assert averages.tolist() == [[[[2.5, 5], [10.5, 12.5]]]]
+    assert poolcli.compare(given, X).equal
+    assert poolcli.identify(given, max_pool(X, 2).view(Hostile))[0].fits
+
+
 MASKED = np.ma.masked_array([1.0], [True])
 MASK_IGNORED = (
     "x is a masked array, whose mask would be ignored; give x.filled(value) with missing=value, or x.data for all"
@@ -86,9 +106,10 @@ def test_masked_arrays_without_a_masked_element_are_arrays(mask: Any) -> None:
             "x is a tests Failing that cannot be converted (it is on the moon. Fetch it); give a numpy array",
         ),
         (None, "x is a NoneType, whose elements are not numbers of one type; give a numpy array of numbers"),
+        (["1", "2"], "x is a list, whose elements are not numbers of one type; give a numpy array of numbers"),
         ("x.npy", "x is a str, not an array; read the file first, as numpy.load reads .npy"),
     ],
-    ids=["gpu", "unknown device", "failing", "nothing", "a file"],
+    ids=["gpu", "unknown device", "failing", "nothing", "texts", "a file"],
 )
 def test_what_cannot_be_taken_is_refused_by_name(given: Any, message: str) -> None:
     with pytest.raises(PoolError) as refused:

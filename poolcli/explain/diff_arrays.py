@@ -102,7 +102,8 @@ def diff_arrays(a: ArrayLike, b: ArrayLike, *, atol: float = 0, rtol: float = 0)
         )
     if not (_is_number(x) and _is_number(y)):
         raise RequestError(f"{x.dtype.name} and {y.dtype.name} cannot be compared: numbers are needed")
-    return _compared(x, y, atol, rtol)
+    with np.errstate(all="ignore"):  # of infinities, and of differences beyond float64
+        return _compared(x, y, atol, rtol)
 
 
 def check_tolerances(atol: float, rtol: float) -> None:
@@ -117,18 +118,19 @@ def _compared(x: NDArray[Any], y: NDArray[Any], atol: float, rtol: float) -> Dif
     x, y = x.reshape(shape), y.reshape(shape)
     off = np.zeros(shape, bool)
     total, largest, ulp, where = 0.0, 0.0, 0, None
-    same = x.dtype == y.dtype
+    types = [each.dtype.newbyteorder("=") for each in (x, y)]
+    same = types[0] == types[1]
     for place in _parts(shape):
-        distance = _distances(x[place], y[place])
-        with np.errstate(invalid="ignore"):  # 0 times infinity
-            bound = atol + rtol * np.abs(y[place].astype(np.float64)) if atol or rtol else 0
+        a, b = (each[place].astype(dtype, copy=False) for each, dtype in zip((x, y), types, strict=True))
+        distance = _distances(a, b)
+        bound = atol + rtol * np.abs(b.astype(np.float64)) if atol or rtol else 0
         off[place] = (distance > bound) | np.isinf(distance)
         total += float(distance.sum())
         top = float(distance.max())
         if top > largest:
             inside = np.unravel_index(int(distance.argmax()), distance.shape)
             largest, where = top, (place[0].start + int(inside[0]), *map(int, inside[1:]))
-        ulp = max(ulp, _ulps(x[place], y[place])) if same else 0
+        ulp = max(ulp, _ulps(a, b)) if same else 0
     return Difference(
         shape=shape,
         dtypes=(x.dtype.name, y.dtype.name),
@@ -146,7 +148,7 @@ def _compared(x: NDArray[Any], y: NDArray[Any], atol: float, rtol: float) -> Dif
 
 
 def _parts(shape: tuple[int, ...]) -> Iterator[tuple[slice]]:
-    """Slices of the first axis of about PART elements each."""
+    """Slices of the first axis of about CHUNK elements each."""
     row = prod(shape[1:])  # elements
     step = max(1, CHUNK // max(row, 1))
     if row:
@@ -160,8 +162,7 @@ def _distances(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.float64]:
         high, low = np.maximum(x, y), np.minimum(x, y)
         distance = (high.astype(np.uint64) - low.astype(np.uint64)).astype(np.float64)
     else:
-        with np.errstate(invalid="ignore", over="ignore"):
-            distance = np.abs(x.astype(np.float64) - y.astype(np.float64))
+        distance = np.abs(x.astype(np.float64) - y.astype(np.float64))
         distance = np.where(np.isnan(distance), np.inf, distance)
         # Different long integers may be equal as float64, but must not count as equal.
         distance = np.where((distance == 0) & ~equal, np.finfo(np.float64).tiny, distance)
@@ -187,10 +188,10 @@ def _as_ordered_integers(x: NDArray[Any]) -> NDArray[np.int64]:
 
 def _difference_map(off: NDArray[np.bool_]) -> tuple[str, ...]:
     """A map of the last two axes, downsampled if they are long: `.` equal, `+` some differ, `#` all differ."""
+    if not off.size:
+        return ()
     flat = off.reshape(-1, *off.shape[-2:]) if off.ndim > 1 else off[None, None]
     some, every = flat.any(0), flat.all(0)
-    if not flat.size:
-        return ()
     for axis, most in ((0, MAP_ROWS), (1, MAP_COLUMNS)):
         size = some.shape[axis]
         edges = np.linspace(0, size, min(most, size), endpoint=False).astype(int)

@@ -57,7 +57,7 @@ def as_array(x: Any) -> Array:
     except Exception as error:  # each library raises its own
         why = (str(error).splitlines() or [""])[0].rstrip(". ")
         raise RequestError(f"x is {_describe(x)} that cannot be converted ({why}); give a numpy array") from error
-    if array.dtype == object:
+    if array.dtype.kind in "OUST":  # also of containers, such as HDF5 groups, which numpy reads as a list of names
         raise RequestError(
             f"x is {_describe(x)}, whose elements are not numbers of one type; give a numpy array of numbers"
         )
@@ -82,7 +82,7 @@ def _convert(x: Any) -> Array:
         return bits.view(numpy_dtype("bfloat16"))
     if hasattr(x, "__dlpack__") and not hasattr(x, "__array__"):
         return np.from_dlpack(x)
-    return np.asanyarray(x)
+    return np.asarray(x)  # subclasses, such as numpy.matrix, may redefine what follows
 
 
 def _refuse_lazy(x: Any) -> None:

@@ -55,6 +55,27 @@ def test_numbers_of_64_bits_that_float64_cannot_tell_apart_differ_all_the_same()
     assert compare(np.array([2**62 + 1]), np.array([2**62])).max_abs == 1
 
 
+@pytest.mark.parametrize("orders", ["<<", "<>", "><", ">>"])
+@pytest.mark.parametrize(("kind", "ulps"), [("f2", 256), ("f4", 2**21), ("f8", 2**50), ("i4", 1), ("u8", 1)])
+def test_the_order_of_bytes_changes_no_number(orders: str, kind: str, ulps: int) -> None:
+    x, y = (np.array(pair, order + kind) for order, pair in zip(orders, ([2, 4], [2, 5]), strict=True))
+    found = compare(x, y)
+    assert found == compare(x.astype(kind), y.astype(kind))
+    assert (found.max_abs, found.max_ulp) == (1, ulps)
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (2, 0, 3)])
+def test_arrays_without_elements_are_equal(shape: tuple[int, ...]) -> None:
+    found = compare(np.zeros(shape), np.ones(shape))
+    assert (found.equal, found.elements, found.max_abs, found.plane) == (True, 0, 0, ())
+
+
+def test_errors_that_numpy_would_raise_for_the_program_are_not_raised() -> None:
+    x = np.array([1.7e308, np.inf, np.nan, 5e-324])
+    with np.errstate(all="raise"):
+        assert compare(x, -x, rtol=1e300).max_abs == np.inf
+
+
 def test_parts_are_compared_as_the_whole_is(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.random.default_rng(0).standard_normal((7, 3, 4)).astype(np.float32)
     y = x.copy()
@@ -73,7 +94,7 @@ def test_what_has_no_common_shape_or_is_no_number_is_refused() -> None:
     ):
         compare([1, 2], [1, 2, 3])
     with pytest.raises(RequestError, match=r"^str32 and int64 cannot be compared: numbers are needed$"):
-        compare(["a"], [1])
+        compare(np.array(["a"]), [1])
 
 
 PLACES = {

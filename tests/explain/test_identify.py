@@ -483,6 +483,27 @@ def test_programs_that_shrink_images_in_the_same_way_are_named(
     assert cli(*line, "--json").json["programs"] == expected
 
 
+@pytest.mark.parametrize("orders", ["<>", "><", ">>"])
+def test_the_order_of_bytes_changes_no_answer(orders: str) -> None:
+    x = _random((1, 1, 9, 9))
+    for y in (max_pool(x, 3, strides=2), max_pool(x, 3, strides=2) + np.float32(1e-3)):
+        assert identify(x.astype(f"{orders[0]}f4"), y.astype(f"{orders[1]}f4")) == identify(x, y)
+
+
+def test_sums_that_are_too_large_are_one_pooling_less() -> None:
+    x = np.random.default_rng(1).integers(-(2**63), 2**63, (1, 1, 8, 8))
+    assert not identify(x, x[..., :4, :4])[0].fits
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1.7e308, 5e-324])
+def test_errors_that_numpy_would_raise_for_the_program_are_not_raised(value: float) -> None:
+    x = np.random.default_rng(0).standard_normal((1, 1, 8, 8))
+    with np.errstate(all="raise"):
+        assert not identify(x, np.full((1, 1, 4, 4), value))[0].fits
+        assert not identify(np.full((1, 1, 8, 8), value), x[..., :4, :4])[0].fits
+
+
 def test_a_misspelt_attribute_is_answered_without_a_double_negative() -> None:
     with pytest.raises(RequestError, match=r"^no operator has kernal; did you mean kernel\?$"):
         identify(np.zeros((1, 1, 4)), np.zeros((1, 1, 2)), kernal=2)

@@ -96,8 +96,15 @@ def identify(
     ('max', [3, 3], [1, 1], True)
     """
     check_tolerances(atol, rtol)
-    pairs = [(as_array(x), as_array(y)), *map(_pair, also)]
-    constraints = Constraints(op, expand_pads(given))
+    pairs = [_pair((x, y)), *map(_pair, also)]
+    with np.errstate(all="ignore"):
+        return _identify(pairs, Constraints(op, expand_pads(given)), layout, output_layout, atol, rtol)
+
+
+def _identify(
+    pairs: list[tuple[Array, Array]], constraints: Constraints,
+    layout: str | None, output_layout: str | None, atol: float, rtol: float,
+) -> list[Candidate]:  # fmt: skip
     searches = []
     for own, other in layouts_of([(a.shape, b.shape) for a, b in pairs], layout, output_layout):
         converted = [Pair(a, convert_layout(b, other, own), own, atol, rtol) for a, b in pairs]
@@ -125,7 +132,7 @@ def identify(
 def _pair(given: Any) -> tuple[Array, Array]:
     if not isinstance(given, tuple | list) or len(given) != 2:
         raise RequestError(f"{field('also')} takes pairs of an input and an output, such as [(x2, y2)]")
-    x, y = map(as_array, given)
+    x, y = (array.astype(array.dtype.newbyteorder("="), copy=False) for array in map(as_array, given))
     return x, y
 
 
@@ -176,9 +183,7 @@ class Search:
             return None
         distance, candidate = min(found, key=lambda each: each[0])
         candidate = self._planned_forms(candidate, candidate.op)[0]
-        with np.errstate(invalid="ignore"):  # of infinities
-            std = min(float(np.nanstd(pair.y.astype(np.float64))) for pair in self.pairs)
-        error = candidate.deviation.max_abs
+        error, std = candidate.deviation.max_abs, min(_spread(pair.y) for pair in self.pairs)
         noise = float(f"{1.1 * error:.2g}") if error <= NOISE_SHARE * std else None
         return distance, replace(candidate, noise=noise)
 
@@ -280,6 +285,12 @@ class Search:
         """A sort key, simplest first: adaptive windows are the simplest if the inputs differ in size."""
         op, sizes = candidate.op, [axis.windows.size for axis in candidate.plan.axes]
         return (1, *complexity(op, sizes)[:2]) if isinstance(op, SlidingAttributes) else (2 - 2 * self.is_varied,)
+
+
+def _spread(y: Array) -> float:
+    """The standard deviation of all elements but NaN; 0 if there are none."""
+    known = y[~np.isnan(y)].astype(np.float64)
+    return float(known.std()) if known.size else 0.0
 
 
 def _may_be_statistic(

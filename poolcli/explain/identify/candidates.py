@@ -8,7 +8,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from poolcli.engine import run, run_region
+from poolcli.engine import run_region
 from poolcli.errors import RequestError
 from poolcli.explain.diff_arrays import diff_arrays
 from poolcli.explain.identify.samples import distances, eps, is_float, largest, sum_eps
@@ -17,7 +17,7 @@ from poolcli.layouts import check_layout, converted_shape, default_layout, named
 from poolcli.message_fields import field
 from poolcli.plan import Plan, make_plan, plan_or_none
 from poolcli.plan.attributes import Attributes
-from poolcli.plan.plan import Region
+from poolcli.plan.plan import Region, whole
 from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
 
@@ -101,15 +101,14 @@ class Pair:
         """Whether a plan gives the first outputs: a cheap test before everything is computed."""
         part = Region(plan, tuple(range(min(n, FIRST_OUTPUTS)) for n in self.y.shape))
         wanted = self.y[slices(part.outputs)]
-        with np.errstate(all="ignore"):
-            found = run_region(part, self.x[slices(part.reads)], engine="numpy")[0]
+        found = _pooled(part, self.x[slices(part.reads)])
         error = distances(found.astype(np.float64), wanted.astype(np.float64))
         tolerance = self._tolerance(plan, wanted) if is_float(wanted) else 1  # averages may be rounded in another way
         return bool((error <= tolerance).all())
 
     def candidate(self, op: Attributes, plan: Plan) -> Candidate:
         """The operator compared with the output. Integer averages that are only rounded differently fit."""
-        computed = _pooled(plan, self.x)
+        computed = _pooled(whole(plan), self.x)
         error = distances(computed.astype(np.float64), self.y.astype(np.float64))
         wrong = error > self._tolerance(plan, self.y)
         where = _where(wrong, plan) if wrong.any() else None
@@ -122,7 +121,7 @@ class Pair:
 
     def distance(self, plan: Plan, most: float) -> float:
         """The mean absolute error of a plan, with errors clipped at `most` so that a few do not outweigh all others."""
-        error = distances(_pooled(plan, self.x).astype(np.float64), self.y.astype(np.float64))
+        error = distances(_pooled(whole(plan), self.x).astype(np.float64), self.y.astype(np.float64))
         return float(np.minimum(error, most).mean())
 
     def _tolerance(self, plan: Plan, y: Array) -> Any:
@@ -159,11 +158,14 @@ def combine_pairs(results: Sequence[Candidate]) -> Candidate:
     return replace(results[0], deviation=total, fits=not wrong and len(places) < 2)
 
 
-def _pooled(plan: Plan, x: Array) -> Array:
-    """The output by numpy, which compiles nothing, unless that would sort very many votes."""
-    votes = prod(plan.output_shape) * prod(w.longest for w in plan.windows) if plan.reducer.votes else 0
-    with np.errstate(all="ignore"):
-        y: Array = run(plan, x, engine="auto" if votes > MAX_NUMPY_VOTES else "numpy")[0]
+def _pooled(region: Region, slab: Array) -> Array:
+    """The output by numpy, which compiles nothing, unless that would sort very many votes; NaN if it is refused."""
+    plan = region.plan
+    votes = prod(region.output_shape) * prod(w.longest for w in plan.windows) if plan.reducer.votes else 0
+    try:
+        y: Array = run_region(region, slab, engine="auto" if votes > MAX_NUMPY_VOTES else "numpy")[0]
+    except RequestError:  # a sum that its type cannot hold
+        return np.full(region.output_shape, np.nan)
     return y
 
 
@@ -173,15 +175,14 @@ def _other_rounding(op: Attributes, plan: Plan, x: Array, y: Array) -> str | Non
         return None
     if float(np.abs(x.astype(np.float64)).sum()) >= EXACT:
         return None
-    averages = _pooled(make_plan(op, x.shape, x.dtype, layout=plan.layout, output_dtype="float64"), x)
-    with np.errstate(all="ignore"):
-        roundings = {
-            "truncated toward zero": np.trunc(averages),
-            "rounded down": np.floor(averages),
-            "rounded up": np.ceil(averages),
-            "rounded half up": np.floor(averages + 0.5),
-            "rounded half away from zero": np.trunc(averages + np.copysign(0.5, averages)),
-        }
+    averages = _pooled(whole(make_plan(op, x.shape, x.dtype, layout=plan.layout, output_dtype="float64")), x)
+    roundings = {
+        "truncated toward zero": np.trunc(averages),
+        "rounded down": np.floor(averages),
+        "rounded up": np.ceil(averages),
+        "rounded half up": np.floor(averages + 0.5),
+        "rounded half away from zero": np.trunc(averages + np.copysign(0.5, averages)),
+    }
     return next((word for word, rounded in roundings.items() if np.array_equal(rounded, y)), None)
 
 

@@ -180,8 +180,7 @@ def _score(plane: Plane, off: Array) -> Array:
 
 def distances(found: Array, wanted: Any) -> Array:
     """Absolute differences: 0 for equal numbers and two nans, infinity for one nan."""
-    with np.errstate(all="ignore"):
-        off = np.where((found == wanted) | (np.isnan(found) & np.isnan(wanted)), 0.0, np.abs(found - wanted))
+    off = np.where((found == wanted) | (np.isnan(found) & np.isnan(wanted)), 0.0, np.abs(found - wanted))
     error: Array = np.where(np.isnan(off), np.inf, off)
     return error
 
@@ -235,15 +234,14 @@ def _excess(
             kernel = kernel * axis.kernels[column]
             is_past |= past[column]
     total = _reduced(plane.x, rule, spans)[tuple(index)]
-    with np.errstate(all="ignore"):
-        shown = np.nan_to_num(np.rint(total / wanted))
-        divisor = kernel
-        if rule.divisor == "override" and divisors is not None:
-            divisors = np.where((divisors == 0) & (np.abs(shown) <= LARGEST_DIVISOR), shown, divisors)
-            divisor = np.where(divisors == 0, 1, divisors)
-        elif rule.divisor == "kernel" and divisors is not None:
-            divisor = np.where(is_past, np.clip(shown, inside, kernel), kernel)
-        off = distances(rule.result(total, inside, divisor), wanted)
+    shown = np.nan_to_num(np.rint(total / wanted))
+    divisor = kernel
+    if rule.divisor == "override" and divisors is not None:
+        divisors = np.where((divisors == 0) & (np.abs(shown) <= LARGEST_DIVISOR), shown, divisors)
+        divisor = np.where(divisors == 0, 1, divisors)
+    elif rule.divisor == "kernel" and divisors is not None:
+        divisor = np.where(is_past, np.clip(shown, inside, kernel), kernel)
+    off = distances(rule.result(total, inside, divisor), wanted)
     return np.maximum(off - plane.tolerance(wanted, rule), 0), np.zeros(len(rows)) if divisors is None else divisors
 
 
