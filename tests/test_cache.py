@@ -165,7 +165,14 @@ def test_cache_info_names_the_kernels_and_clear_removes_them(warm: Path, tmp_pat
 
 USUAL = {
     (kernel, dtype): kinds  # how many kernels are named so: of averages and of maxima, or of maxima with indices alone
-    for kernel, kinds in {"tiles": 2, "slide": 2, "irregular": 2, "argmax": 1}.items()
+    for kernel, kinds in {
+        "tiles": 2,
+        "slide": 2,
+        "irregular": 2,
+        "irregular_short": 2,
+        "irregular_row": 2,
+        "argmax": 1,
+    }.items()
     for dtype in ("uint8", "uint16", "float32", "float64")
 }
 KEPT = "argmax-uint8-max-uint8-uint8"

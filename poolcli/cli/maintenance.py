@@ -78,9 +78,10 @@ def _warm() -> None:
             AvgPool(kernel, stride)(x, engine="numba")
             MaxPool(kernel, stride)(x, engine="numba")
             MaxPool(kernel, stride)(x, engine="numba", return_indices=True)
-        AdaptiveAvgPool(5)(x, engine="numba")
-        AdaptiveMaxPool(5)(x, engine="numba")
-        AdaptiveMaxPool(5)(x, engine="numba", return_indices=True)
+        for size in (1, 2, 5):  # bins of whole planes, long ones and short ones
+            AdaptiveAvgPool(size)(x, engine="numba")
+            AdaptiveMaxPool(size)(x, engine="numba")
+            AdaptiveMaxPool(size)(x, engine="numba", return_indices=True)
 
 
 def _answer(request: Reporting, document: Mapping[str, Any], text: str) -> None:

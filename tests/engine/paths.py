@@ -44,6 +44,11 @@ def _is(kernel: str, check: Callable[[Taken], bool] = lambda taken: True) -> Che
     return lambda taken, plan: taken.kernel == kernel and check(taken)
 
 
+def _is_long(check: Callable[[Taken], bool] = lambda taken: True) -> Check:
+    """Long bins: windows of one row are read in place, except floats that are converted before they are summed."""
+    return lambda taken, plan: taken.kernel in ("irregular", "irregular_row") and check(taken)
+
+
 def _slides(check: Callable[[Taken], bool]) -> Check:
     return _is("slide", check)
 
@@ -201,25 +206,25 @@ PATHS: dict[str, Path] = {
         _is("tiles", lambda t: t.rows == {2} and t.view.axes[0].size > 1),
     ),
     "irregular, short": Path(
-        adaptive((_r(3, 9), _r(10, 14)), (_r(1, 4), _r(6, 9))), _is("irregular", lambda t: t.longest <= 4)
+        adaptive((_r(3, 9), _r(10, 14)), (_r(1, 4), _r(6, 9))), _is("irregular_short")
     ),
     "irregular, more outputs than inputs": Path(
-        adaptive((_r(3, 5), _r(3, 5)), (_r(2, 9), _r(7, 9))), _is("irregular", lambda t: t.longest <= 4)
+        adaptive((_r(3, 5), _r(3, 5)), (_r(2, 9), _r(7, 9))), _is("irregular_short")
     ),
     "irregular, long": Path(
-        adaptive((_r(2, 6), _r(23, 30)), (ONE, _r(2, 4))), _is("irregular", lambda t: t.longest > 4 and t.rows != {1})
+        adaptive((_r(2, 6), _r(23, 30)), (ONE, _r(2, 4))), _is("irregular", lambda t: t.rows != {1})
     ),
     "irregular, long of channels": Path(
         adaptive((_r(2, 6), _r(23, 30)), (ONE, _r(2, 4)), last=True),
-        _is("irregular", lambda t: t.longest > 4 and t.view.inner > 1),
+        _is_long(lambda t: t.view.inner > 1),
     ),
     "irregular, in place": Path(
         adaptive((_r(3), _r(23, 29)), (_r(3), _r(2, 4))),
-        _is("irregular", lambda t: t.longest > 4 and 1 in t.rows and t.view.inner == 1),
+        _is_long(lambda t: t.rows == {1} and t.view.inner == 1),
     ),
     "irregular, in place of channels": Path(
         adaptive((ONE, _r(23, 29)), (ONE, _r(2, 4)), last=True),
-        _is("irregular", lambda t: t.longest > 4 and t.rows == {1} and t.view.inner > 1),
+        _is_long(lambda t: t.rows == {1} and t.view.inner > 1),
     ),
     "irregular_inner": Path(
         adaptive((_r(2, 6), _r(23, 30)), (ONE, _r(2, 4)), last=True, channels=_r(16, 18)),
@@ -231,7 +236,7 @@ PATHS: dict[str, Path] = {
     ),
     "irregular, long windows side by side": Path(
         sliding((_r(1, 2), _r(16, 18)), (ANY, _r(19, 20)), (SHORT, _r(0, 60))),
-        _is("irregular", lambda t: t.longest > 4),
+        _is_long(),
     ),
     "irregular, far out in the padding": Path(
         st.builds(
@@ -239,7 +244,7 @@ PATHS: dict[str, Path] = {
                                                      "exclude_pad": False}),
             st.integers(2, 9), st.integers(1, 3), st.integers(5000, 5010),
         ),
-        _is("irregular", lambda t: t.view.axes[2].windows is not None),
+        _is("irregular_short", lambda t: t.view.axes[2].windows is not None),
     ),
     "merged axes": Path(
         st.builds(

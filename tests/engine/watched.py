@@ -37,11 +37,6 @@ class Taken:
         depth, height = (axis.count.tolist() for axis in self.view.axes[:2])
         return {d * h for d in depth for h in height}
 
-    @property
-    def longest(self) -> int:
-        """The elements of the longest window along W."""
-        return int(self.view.axes[2].count.max())
-
 
 class UnwantedKernelError(Exception):
     """A kernel was chosen that the test does not want built."""

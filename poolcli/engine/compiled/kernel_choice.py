@@ -72,7 +72,8 @@ HALVING = FixedWindow(2, 2, rows=2)
 RGB = 3  # inner elements
 MAX_INT32 = 2**31 - 1
 MAX_CACHED_LENGTH = 2**13  # outputs along an axis; longer tables, of about 100 bytes an output, are not cached
-REPEATED = ("irregular", "argmax", "mode_sort")  # kernels whose windows along W are repeated for every inner element
+# Kernels whose windows along W are repeated for every inner element.
+REPEATED = ("irregular", "irregular_short", "irregular_row", "argmax", "mode_sort")
 
 
 class Launch(NamedTuple):
@@ -168,7 +169,7 @@ def _choose(region: Region, indices: bool, order: Order | None, limits: Threshol
     elif indices:
         launch = _argmax(view, limits)
     else:
-        launch = _sum_or_max(view, itemsize, kernel_dtype(plan.dtype).itemsize, limits)
+        launch = _sum_or_max(view, arithmetic, kernel_dtype(plan.dtype).itemsize, limits)
     geometry = view.geometry(total.divisor, repeat=launch.kernel in REPEATED)
     if launch.kernel == "slide_planes":
         geometry = geometry.with_planes_as_rows(launch.params[1])
@@ -201,12 +202,12 @@ def _argmax(view: CanonicalView, limits: Thresholds) -> Launch:
     return Launch("slide_argmax", (w,), view.rows, length + padded, iwork=length + 2 * padded, fixed=fixed)
 
 
-def _sum_or_max(view: CanonicalView, itemsize: int, source_itemsize: int, limits: Thresholds) -> Launch:
-    """Sums, maxima and minima; `itemsize` is that of accumulators."""
-    w, h = row_windows(view, limits), column_windows(view, limits)
+def _sum_or_max(view: CanonicalView, arithmetic: Arithmetic, source_itemsize: int, limits: Thresholds) -> Launch:
+    """Sums, maxima and minima."""
+    w, h, itemsize = row_windows(view, limits), column_windows(view, limits), arithmetic.identity.itemsize
     size, prefetched = view.output_shape[3], _prefetched(view, source_itemsize, limits)
     if w is None:
-        return _irregular(view, limits)
+        return _irregular(view, arithmetic, limits)
     fixed = fixed_window(view, limits) if prod(view.output_shape) >= limits.fixed_outputs else None
     tile = fixed_tile(view, source_itemsize, limits)
     if tile is not None and (fixed is not None or tile == HALVING) and not is_single_row(view, fixed):
@@ -285,13 +286,18 @@ def shares_rows(view: CanonicalView, limits: Thresholds) -> bool:
     return h is not None and h.kernel >= limits.shared_rows * h.stride
 
 
-def _irregular(view: CanonicalView, limits: Thresholds) -> Launch:
+def _irregular(view: CanonicalView, arithmetic: Arithmetic, limits: Thresholds) -> Launch:
     """Sums, maxima and minima of windows that are combined one by one."""
-    w = view.axes[2]
-    if view.inner >= limits.channels and w.full.longest > SHORT_WINDOW:
+    (d, h, w), size = view.axes, view.output_shape[3]
+    if w.full.longest <= SHORT_WINDOW:
+        return Launch("irregular_short", (w.full.longest,), view.rows, view.input_shape[3] + size)
+    if view.inner >= limits.channels:
         reach = (w.full.longest - 1) * w.dilation + 1
         return Launch("irregular_inner", (), view.rows, (LANES + reach) * view.inner)
-    return Launch("irregular", (w.full.longest,), view.rows, view.input_shape[3] + view.output_shape[3])
+    is_converted = bool(arithmetic.read or arithmetic.term)
+    if d.full.is_single and h.full.is_single and not (arithmetic.is_float_sum and is_converted):
+        return Launch("irregular_row", (), view.rows, size)
+    return Launch("irregular", (), view.rows, view.input_shape[3] + size)  # as fast as in place for converted floats
 
 
 def is_single_row(view: CanonicalView, fixed: FixedWindow | None) -> bool:

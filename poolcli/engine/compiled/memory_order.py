@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from poolcli.engine.call import is_exact, order_of
-from poolcli.engine.compiled.geometry import SHORT_WINDOW, Strides
+from poolcli.engine.compiled.geometry import Strides
 from poolcli.engine.compiled.kernel_choice import THRESHOLDS, KernelSpec, choose_kernel
 from poolcli.engine.compiled.launch import run_tasks
 from poolcli.engine.rounding import Array
@@ -47,9 +47,9 @@ def _add_alike(one: KernelSpec, other: KernelSpec) -> bool:
 
 def _adds_like_irregular(spec: KernelSpec) -> bool:
     """Whether a kernel combines windows one by one and long ones in lanes, as `irregular` does for one channel."""
-    is_short = spec.view.axes[2].full.longest <= SHORT_WINDOW
     kernel = spec.launch.kernel
-    return kernel == "irregular_inner" or (kernel == "irregular" and (spec.view.inner == 1 or is_short))
+    is_one_channel = kernel in ("irregular", "irregular_row") and spec.view.inner == 1
+    return kernel in ("irregular_inner", "irregular_short") or is_one_channel
 
 
 def strides_of(spec: KernelSpec, source: Array) -> Strides | None:

@@ -26,7 +26,13 @@ from poolcli.engine.compiled.codegen import Code, emit
 from poolcli.engine.compiled.intrinsics import KERNEL
 from poolcli.engine.compiled.kernels.argmax import argmax, slide_argmax
 from poolcli.engine.compiled.kernels.deviation import deviation, exact_deviation
-from poolcli.engine.compiled.kernels.irregular import irregular, irregular_inner, weighted_sum
+from poolcli.engine.compiled.kernels.irregular import (
+    irregular,
+    irregular_inner,
+    irregular_row,
+    irregular_short,
+    weighted_sum,
+)
 from poolcli.engine.compiled.kernels.median import median
 from poolcli.engine.compiled.kernels.mode import mode_pairs, mode_sort
 from poolcli.engine.compiled.kernels.single_row import slide_row
@@ -46,6 +52,8 @@ MAKERS: tuple[Callable[..., Any], ...] = (
     tiles,
     rgb_tiles,
     irregular,
+    irregular_short,
+    irregular_row,
     irregular_inner,
     argmax,
     slide_argmax,

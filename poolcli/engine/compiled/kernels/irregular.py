@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from poolcli.engine.compiled.geometry import LANES, SHORT_WINDOW
+from poolcli.engine.compiled.geometry import LANES
 from poolcli.engine.compiled.intrinsics import inlined, looped, offset, optimise_later, sum_of_lanes
 from poolcli.engine.compiled.kernels.rows import (
     by_rows,
@@ -19,75 +17,86 @@ from poolcli.engine.compiled.kernels.rows import (
 )
 
 
-@looped
-def _short_windows(work, to, size, begin, count, step, longest, ops):
-    """Short windows, combined one tap of all of them at a time, so that no branch depends on a length."""
-    optimise_later()
-    fill_identity(offset(work, to), size, ops)
-    to = unsigned(to)
-    for j in range(longest):
+def irregular_short(ops, spec):
+    """Windows of up to SHORT_WINDOW elements along W, which are repeated for every inner element: one tap of all of
+    them at a time, so that no branch depends on a length.
+    """
+
+    @by_rows
+    def row(args, geometry, t, o, d, h, divisors):
+        optimise_later()
+        width, size, work = geometry.input_shape[2], geometry.row_size, args.work
+        begin, (count_d, count_h, count) = geometry.starts[2], geometry.counts
+        first, step = row_offset(geometry, o, d, h), geometry.dilations[2] * geometry.inner
+        combine_rows(work, width, args.x, first, count_d[d], count_h[h], window_strides(geometry), ops)
+        totals, out = offset(work, width), offset(args.out, t * size)
+        fill_identity(totals, size, ops)
+        for j in range(args.params[0]):
+            for w in range(unsigned(size)):
+                at = unsigned(begin[w] + (j if j < count[w] else count[w] - 1) * step)
+                totals[w] = ops.combine(totals[w], work[at] if j < count[w] else ops.identity)
         for w in range(unsigned(size)):
-            at = unsigned(begin[w] + min(j, count[w] - 1) * step)
-            work[to + w] = ops.combine(work[to + w], work[at] if j < count[w] else ops.identity)
+            out[w] = ops.finish(totals[w], divisors, w)
+
+    return row
 
 
 def _run_of(convert, ops, uses_lanes):
     """run(values, first, count, step): the total of `count` values, `step` apart, which `convert` makes accumulators.
 
-    If `uses_lanes`, neighbours are summed in LANES partial sums. Inlined, because calls took a tenth longer (means of
-    7x7 windows).
+    If `uses_lanes`, neighbours are summed in LANES partial sums.
     """
     identity, combine = ops.identity, ops.combine
 
     @inlined
-    def in_turn(values, first, count, step):
+    def run(values, first, count, step):
         total = identity
+        if uses_lanes and step == 1:
+            total, done = sum_of_lanes(offset(values, first), count // LANES), count // LANES * LANES
+            for i in range(unsigned(first + done), unsigned(first + count)):
+                total = combine(total, convert(values[i]))
+            return total
         for i in range(count):
-            total = combine(total, convert(values[np.uint64(first + i * step)]))
+            total = combine(total, convert(values[unsigned(first + i * step)]))
         return total
 
-    if not uses_lanes:
-        return in_turn
-
-    @inlined
-    def in_lanes(values, first, count, step):
-        if step > 1:
-            return in_turn(values, first, count, step)
-        total, done = sum_of_lanes(offset(values, first), count // LANES), count // LANES * LANES
-        for i in range(np.uint64(first + done), np.uint64(first + count)):
-            total += convert(values[i])
-        return total
-
-    return in_lanes
+    return run
 
 
 def irregular(ops, spec):
     """Windows of any position and size; those along W are repeated for every inner element."""
-    steps = spec.arithmetic
-    is_converted = bool(steps.read or steps.term)
-    reads_in_place = not (steps.is_float_sum and is_converted)  # as fast as combining accumulators
-    combine_elements = _run_of(ops.lift, ops, steps.is_float_sum and not is_converted and spec.source.kind == "f")
-    combine_accumulators = _run_of(type(ops.identity), ops, steps.is_float_sum)
+    combine_accumulators = _run_of(type(ops.identity), ops, spec.arithmetic.is_float_sum)
 
     @by_rows
     def row(args, geometry, t, o, d, h, divisors):
         optimise_later()
-        x, work, longest = args.x, args.work, args.params[0]
-        width, size, inner = geometry.input_shape[2], geometry.row_size, geometry.inner
-        begin_w, (count_d, count_h, count_w) = geometry.starts[2], geometry.counts
-        first, step_w = row_offset(geometry, o, d, h), geometry.dilations[2] * inner
-        in_place = count_d[d] * count_h[h] == 1 and longest > SHORT_WINDOW and reads_in_place
-        if not in_place:
-            combine_rows(work, width, x, first, count_d[d], count_h[h], window_strides(geometry), ops)
-        if longest <= SHORT_WINDOW:
-            _short_windows(work, width, size, begin_w, count_w, step_w, longest, ops)
-        elif in_place:
-            for w in range(size):
-                work[width + w] = combine_elements(x, first + begin_w[w], count_w[w], step_w)
-        else:
-            for w in range(size):
-                work[width + w] = combine_accumulators(work, begin_w[w], count_w[w], step_w)
-        finish_row(args.out, t * size, size, work, 1, width, 0, 0, divisors, 0, ops)
+        width, size, work = geometry.input_shape[2], geometry.row_size, args.work
+        begin, (count_d, count_h, count) = geometry.starts[2], geometry.counts
+        first, step = row_offset(geometry, o, d, h), geometry.dilations[2] * geometry.inner
+        combine_rows(work, width, args.x, first, count_d[d], count_h[h], window_strides(geometry), ops)
+        totals, out = offset(work, width), offset(args.out, t * size)
+        for w in range(size):
+            totals[w] = combine_accumulators(work, begin[w], count[w], step)
+        for w in range(unsigned(size)):
+            out[w] = ops.finish(totals[w], divisors, w)
+
+    return row
+
+
+def irregular_row(ops, spec):
+    """Windows of one row, which are read in place; those along W are repeated for every inner element."""
+    combine_elements = _run_of(ops.lift, ops, spec.arithmetic.is_float_sum and spec.source.kind == "f")
+
+    @by_rows
+    def row(args, geometry, t, o, d, h, divisors):
+        optimise_later()
+        size, totals, out = geometry.row_size, args.work, offset(args.out, t * geometry.row_size)
+        begin, count = geometry.starts[2], geometry.counts[2]
+        source, step = offset(args.x, row_offset(geometry, o, d, h)), geometry.dilations[2] * geometry.inner
+        for w in range(size):
+            totals[w] = combine_elements(source, begin[w], count[w], step)
+        for w in range(unsigned(size)):
+            out[w] = ops.finish(totals[w], divisors, w)
 
     return row
 
