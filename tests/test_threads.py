@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -13,9 +14,10 @@ import numpy as np
 import pytest
 
 import poolcli
-from poolcli import AvgPool, MaxPool
+from poolcli import AdaptiveAvgPool, AvgPool, MaxPool, MedianPool, ModePool
 from poolcli.engine import run
 from poolcli.engine.compiled.launch import address, work_array
+from poolcli.plan.plan import whole
 from poolcli.system import limits
 from tests.profiles import slow
 
@@ -119,11 +121,13 @@ def test_results_are_the_same_bits_for_any_number_of_threads(
 @pytest.mark.parametrize(
     ("size", "tasks", "asked", "threads", "ranges"),
     [
-        (512, 512, None, 1, 1),
-        (1500, 1500, None, 2, 8),
-        (4000, 4000, None, 8, 32),
-        (4000, 4000, 1, 1, 15),
-        (4000, 1, None, 1, 1),
+        (1 << 20, 512, None, 1, 1),
+        ((1 << 24) - 1, 512, None, 1, 1),
+        (1 << 24, 512, None, 2, 8),
+        (1 << 26, 4096, None, 8, 32),
+        (1 << 26, 4096, 1, 1, 16),
+        (1 << 28, 4096, 2, 2, 64),
+        (1 << 26, 1, None, 1, 1),
     ],
 )
 def test_threads_are_as_many_as_the_work_is_worth_and_have_four_ranges_each(
@@ -135,7 +139,7 @@ def test_threads_are_as_many_as_the_work_is_worth_and_have_four_ranges_each(
     shared: list[tuple[int, list[tuple[int, int]]]] = []
     monkeypatch.setattr(launch, "allowed_threads", lambda: 8)
     monkeypatch.setattr(launch, "run_in_threads", lambda call, ranges, count: shared.append((count, ranges)))
-    launch.run_tasks(lambda first, last: alone.append((first, last)), tasks, size * size, asked)
+    launch.run_tasks(lambda first, last: alone.append((first, last)), tasks, size, asked)
     ((count, found),) = shared or [(1, alone)]
     assert (count, len(found)) == (threads, ranges)
     assert [task for span in found for task in range(*span)] == list(range(tasks))
@@ -146,7 +150,7 @@ def test_copies_are_divided_among_threads_in_boxes_of_a_mebibyte(monkeypatch: py
 
     boxes: list[int] = []
 
-    def run_tasks(call: Any, tasks: int, elements: int, threads: int | None) -> None:
+    def run_tasks(call: Any, tasks: int, size: int, threads: int | None) -> None:
         boxes.append(tasks)
         call(0, tasks)
 
@@ -159,16 +163,68 @@ def test_copies_are_divided_among_threads_in_boxes_of_a_mebibyte(monkeypatch: py
 
 @pytest.mark.skipif(sys.platform != "linux", reason="which cores a thread may run on")
 def test_helpers_keep_to_the_cores_that_their_caller_may_use() -> None:
+    from poolcli.engine.compiled.launch import Helpers
+
+    every, helpers, ran = os.sched_getaffinity(0), Helpers(), threading.Event()
+    helpers.start(ran.set, 1)
+    assert ran.wait(60)
+    (helper,) = helpers.threads
+    os.sched_setaffinity(0, {min(every)})
+    try:
+        helpers.move_off_this_core()
+    finally:
+        os.sched_setaffinity(0, every)
+    assert helper.native_id is not None
+    assert os.sched_getaffinity(helper.native_id) == {min(every)}
+    helpers.move_off_this_core()
+    assert len(os.sched_getaffinity(helper.native_id)) == max(1, len(every) - 1)
+
+
+def test_a_caller_does_not_wait_for_a_helper_that_has_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     from poolcli.engine.compiled import launch
 
-    every = os.sched_getaffinity(0)
-    with ThreadPoolExecutor(1) as helpers:
-        number = helpers.submit(threading.get_native_id).result()
-        os.sched_setaffinity(0, {min(every)})
-        try:
-            launch._move_off_this_core(helpers)
-        finally:
-            os.sched_setaffinity(0, every)
-        assert os.sched_getaffinity(number) == {min(every)}
-        launch._move_off_this_core(helpers)
-        assert len(os.sched_getaffinity(number)) == max(1, len(every) - 1)
+    helpers, release, waited, found = launch.Helpers(), threading.Event(), list[bool](), list[int]()
+    monkeypatch.setattr(launch, "_helpers", helpers)
+    helpers.start(lambda: waited.append(release.wait(10)), 1)  # keeps the only helper busy
+    launch.run_in_threads(lambda first, last: found.append(first), [(i, i + 1) for i in range(8)], 2)
+    assert (found, waited) == (list(range(8)), [])
+    ended = threading.Event()
+    release.set()
+    helpers.start(ended.set, 1)  # after the work that nobody waited for
+    assert ended.wait(60)
+    assert found == list(range(8))
+
+
+@pytest.mark.parametrize(
+    ("op", "shape", "dtype", "read"),
+    [
+        (AvgPool(2, 2), (1, 2, 8, 10), "float32", 2 * 8 * 10 * 4),
+        (MaxPool(3, 1, 1, 1), (1, 2, 8, 10), "uint8", 2 * 8 * 10 * 3),
+        (AvgPool((20, 1), 1), (1, 2, 100, 10), "uint8", 2 * 81 * 10 * 8),
+        (AdaptiveAvgPool(20), (1, 2, 8, 10), "float64", 2 * 20 * 20 * 8),
+        (MedianPool(3, 1, 1, 1), (1, 2, 8, 10), "uint8", 2 * 8 * 10 * 9),
+        (MedianPool(5, 1, 2, 2), (1, 2, 8, 10), "uint8", 2 * 8 * 10 * 25 * 3),
+        (ModePool(2, 2), (1, 2, 8, 10), "uint16", 2 * 4 * 5 * 4 * 2 * 2),
+    ],
+)
+def test_work_is_measured_by_the_bytes_that_a_kernel_reads(
+    op: Any, shape: tuple[int, ...], dtype: str, read: int
+) -> None:
+    from poolcli.engine.compiled.kernel_choice import choose_kernel
+
+    assert choose_kernel(whole(op.plan(shape, dtype))).bytes_read == read
+
+
+@pytest.mark.compiles
+def test_arrays_live_as_long_as_a_helper_may_use_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    from poolcli.engine.compiled import pool
+
+    calls = list[Any]()
+    monkeypatch.setattr(pool, "run_tasks", lambda call, tasks, size, threads: calls.append(call))
+    x = np.ones((1, 2, 8, 8), np.float32)
+    y = AvgPool(2, 2)(x, engine="numba")
+    found = [weakref.ref(x), weakref.ref(y)]
+    del x, y
+    assert all(array() is not None for array in found)
+    calls.clear()
+    assert [array() for array in found] == [None, None]

@@ -213,6 +213,12 @@ def _orders(table: Table) -> None:
             assert is_copied == (float(row[1].split()[0]) > 2), name
 
 
+@table_of("docs/measurements.md", "default threads")
+def _threads(table: Table) -> None:
+    for _, _, cpu, _, _, _, cpu_before, *_ in table.rows:
+        assert float(cpu) <= 1.1 < float(cpu_before) + 0.02
+
+
 @table_of("docs/measurements.md", "window, stride 1, 3x1080x1920")
 def _growth(table: Table) -> None:
     assert set(map(int, table.head[1:])) <= set(KERNELS)

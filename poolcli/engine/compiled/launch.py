@@ -5,9 +5,10 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,25 +39,22 @@ def work_array(size: int) -> tuple[NDArray[np.uint8], int]:
 
 
 RANGES = 4  # of tasks for each thread, so that threads finish together
-MIN_PER_THREAD = 1 << 20  # elements; for fewer, starting a thread (20 to 40 us of CPU) takes over a tenth
-MAX_RANGE = 1 << 20  # elements, so that interrupts are handled soon
+MIN_PER_THREAD = 1 << 23  # bytes; for fewer, handing over the work (60 to 90 us of CPU) takes over a tenth
+MAX_RANGE = 1 << 22  # bytes, so that interrupts are handled soon
 
-_pools: dict[int, ThreadPoolExecutor] = {}
 _current_core = getattr(ctypes.CDLL(None), "sched_getcpu", None) if sys.platform == "linux" else None
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pools.clear)  # the child has none of the parent's threads
 
 
-def run_tasks(call: Callable[[int, int], None], tasks: int, elements: int, threads: int | None) -> None:
-    """Call `call(first, last)` until all tasks are done, which read or write `elements` elements in all.
+def run_tasks(call: Callable[[int, int], None], tasks: int, size: int, threads: int | None) -> None:
+    """Call `call(first, last)` until all tasks are done, which read or write `size` bytes in all.
 
     At most `threads` threads (None: as many as are allowed) are used, and only as many as save time.
     """
-    if elements < 2 * MIN_PER_THREAD:
+    if size < 2 * MIN_PER_THREAD:
         call(0, tasks)
         return
-    threads = min(threads or allowed_threads(), elements // MIN_PER_THREAD)
-    count = max(RANGES * threads, elements // MAX_RANGE)
+    threads = min(threads or allowed_threads(), size // MIN_PER_THREAD)
+    count = max(RANGES * threads, size // MAX_RANGE)
     step = ceil_div(tasks, count)
     ranges = [(first, min(first + step, tasks)) for first in range(0, tasks, step)]
     if threads == 1 or len(ranges) == 1:
@@ -68,7 +66,7 @@ def run_tasks(call: Callable[[int, int], None], tasks: int, elements: int, threa
 
 def run_in_threads(call: Callable[[int, int], None], ranges: list[tuple[int, int]], threads: int) -> None:
     """Each thread, including the caller's, takes the next range until none is left; an exception stops all."""
-    waiting = iter(ranges)
+    waiting, begun, ended = iter(ranges), list[None](), SimpleQueue[BaseException | None]()
 
     def work() -> None:
         try:
@@ -79,27 +77,79 @@ def run_in_threads(call: Callable[[int, int], None], ranges: list[tuple[int, int
                 pass  # leaves nothing for the other threads
             raise
 
-    size = max(threads, allowed_threads())  # one pool for all calls, whose threads start when they are needed
-    helpers = _pools.get(size) or _pools.setdefault(size, ThreadPoolExecutor(size - 1, "poolcli"))
-    _move_off_this_core(helpers)
-    futures = [helpers.submit(work) for _ in range(threads - 1)]
+    def help_with_work() -> None:
+        begun.append(None)
+        try:
+            work()
+        except BaseException as error:
+            ended.put(error)
+        else:
+            ended.put(None)
+
+    _helpers.start(help_with_work, threads - 1)
     try:
         work()
-    finally:
-        for future in futures:
-            future.result()
+    finally:  # a helper that has not begun by now finds no range, so it need not be waited for
+        errors = [ended.get() for _ in range(len(begun))]
+    for error in errors:
+        if error is not None:
+            raise error
 
 
-def _move_off_this_core(helpers: ThreadPoolExecutor) -> None:
-    """Let helpers run on every core but the caller's.
+class Helpers:
+    """Threads that wait for functions to call, shared by all callers.
 
-    Linux may wake a helper on the caller's core and leave both there for a time slice of 3 ms: a call of 1.8 ms
-    after a pause of 20 ms took 3.3.
+    An executor of concurrent.futures takes twice the CPU time for each call, and the caller waits for all of its
+    threads, even for those that have not begun.
     """
-    if _current_core is None:
-        return
-    allowed = os.sched_getaffinity(0)
-    others = allowed - {_current_core()} or allowed
-    for helper in helpers._threads:
-        with suppress(OSError):
-            os.sched_setaffinity(helper.native_id or 0, others)
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all threads: after a fork, the child has none of them."""
+        self._lock = threading.Lock()
+        self.threads: list[threading.Thread] = []
+        self._requests = SimpleQueue[Callable[[], object]]()
+        self._placed: tuple[object, ...] = ()
+
+    def start(self, function: Callable[[], object], count: int) -> None:
+        """Let `count` threads call the function."""
+        if len(self.threads) < count:
+            self._add(count)
+        self.move_off_this_core()
+        for _ in range(count):
+            self._requests.put(function)
+
+    def _add(self, count: int) -> None:
+        with self._lock:
+            while len(self.threads) < count:
+                thread = threading.Thread(target=_serve, args=(self._requests,), name="poolcli", daemon=True)
+                thread.start()
+                self.threads.append(thread)
+
+    def move_off_this_core(self) -> None:
+        """Let threads run on every core but the caller's.
+
+        Linux may wake a thread on the caller's core and leave both there for a time slice of 3 ms: a call of 1.8 ms
+        after a pause of 20 ms took 3.3.
+        """
+        if _current_core is None:
+            return
+        wanted = (_current_core(), os.sched_getaffinity(0), len(self.threads))
+        if wanted == self._placed:
+            return
+        core, allowed, _ = self._placed = wanted
+        for thread in self.threads:
+            with suppress(OSError):
+                os.sched_setaffinity(thread.native_id or 0, allowed - {core} or allowed)
+
+
+def _serve(requests: SimpleQueue[Callable[[], object]]) -> None:
+    while True:
+        requests.get()()  # in one expression, so that no name keeps the function, and its arrays, until the next one
+
+
+_helpers = Helpers()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_helpers.reset)

@@ -111,4 +111,4 @@ def copy_into(target: Array, source: Array, threads: int | None) -> None:
         box = (*(slice(None),) * first, slice(begin * step, end * step))
         np.copyto(target[box], source[box])
 
-    run_tasks(copy, -(-rows // step), source.size, threads)
+    run_tasks(copy, -(-rows // step), source.nbytes, threads)

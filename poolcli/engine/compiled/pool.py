@@ -69,11 +69,13 @@ def run(spec: KernelSpec, source: Array, values: Array, positions: Array | None,
     where = None if positions is None else address(positions)
     x, out, params, divisor_table = address(source), address(target), address(integers), address(divisors)
 
-    def run_range(first: int, last: int) -> None:
+    used = source, target, positions, integers, divisors
+
+    def run_range(first: int, last: int, _used: object = used) -> None:  # which a helper may outlast, if interrupted
         _array, work = work_array(spec.work_bytes)
         kernel(UNUSED, UNUSED, x, out, where, work, work + spec.iwork_offset, params, divisor_table, first, last)
 
-    run_tasks(run_range, spec.launch.tasks, spec.operations, threads)
+    run_tasks(run_range, spec.launch.tasks, spec.bytes_read, threads)
     if target is not values:
         copy_into(values, target, threads)
 
