@@ -27,8 +27,8 @@ from poolcli import (
     SumPool,
 )
 from poolcli.arguments import Engine
-from poolcli.engine import prepare, run
-from poolcli.engine.choose import KernelError, choose_engine, engine_notes, warn_once, with_fallback
+from poolcli.engine import run
+from poolcli.engine.choose import MIN_WORK_TO_LOAD, KernelError, choose_engine, engine_notes, warn_once, with_fallback
 from poolcli.engine.compiled.geometry import FixedWindow, Strides
 from poolcli.engine.compiled.kernel_choice import Thresholds, choose_kernel
 from poolcli.engine.compiled.memory_order import choose_for_memory_order, strides_of
@@ -442,7 +442,7 @@ def test_the_engine_that_is_named_is_the_one_that_runs(name: str, monkeypatch: p
     for module in ("numpy", "compiled.pool"):
         pool = lambda *_, _module=module: ran.append(_module)  # noqa: E731
         monkeypatch.setattr(f"poolcli.engine.{module}.prepare", lambda *_, _pool=pool: _pool)
-    assert prepare(plan, "numba") == choose_engine(plan, "numba").name == expected
+    assert choose_engine(plan, "numba").name == expected
     assert engine_notes(plan, "numba") == ((f"computed by numpy: {reason}",) if reason else ())
     assert engine_notes(plan, "auto") == engine_notes(plan, "numpy") == ()
     x = np.broadcast_to(np.ones((), plan.dtype), plan.input_shape)
@@ -481,8 +481,8 @@ def test_an_array_that_cannot_be_written_is_refused_before_anything_runs(
 def test_auto_goes_by_the_plan_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert choose_engine(AvgPool(1).plan((1, 1, 30_000))).name == "numpy"
     assert choose_engine(AvgPool(1).plan((1, 1, 30_001))).name == "numba"
-    assert prepare(AvgPool(1).plan((1, 1, 1_000_000))) == "numpy"
-    assert prepare(AvgPool(1).plan((1, 1, 1_000_001))) == "numba"
+    assert choose_engine(AvgPool(1).plan((1, 1, 1_000_000)), worth=MIN_WORK_TO_LOAD).name == "numpy"
+    assert choose_engine(AvgPool(1).plan((1, 1, 1_000_001)), worth=MIN_WORK_TO_LOAD).name == "numba"
     assert choose_engine(MedianPool(3).plan((1, 1, 59, 60))).name == "numpy"  # 57 * 58 * 9 elements are taken at once
     assert choose_engine(MedianPool(3).plan((1, 1, 60, 60))).name == "numba"
     small, large = AvgPool(3).plan((1, 1, 40, 40)), AvgPool(3, 2, 1, 1).plan((8, 64, 112, 112))

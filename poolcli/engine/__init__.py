@@ -10,7 +10,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from poolcli.dtypes import numpy_dtype
-from poolcli.engine.choose import MIN_WORK_TO_LOAD, NUMPY, Tell, choose_engine, warn_once, with_fallback
+from poolcli.engine.choose import NUMPY, Tell, choose_engine, warn_once, with_fallback
 from poolcli.errors import RequestError
 from poolcli.plan import Plan
 from poolcli.plan.plan import Region, parts_of, whole
@@ -147,11 +147,6 @@ def _pool_pieces(engine: Engine, region: Region, pieces: Sequence[Region], indic
         return positions
 
     return pool
-
-
-def prepare(plan: Plan, engine: str = "auto") -> str:
-    """The name of the engine for a process that runs `plan` once."""
-    return choose_engine(plan, engine, MIN_WORK_TO_LOAD).name
 
 
 def _check_size(plan: Plan) -> None:

@@ -13,7 +13,8 @@ from itertools import islice
 from math import prod
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from poolcli.engine import prepare, run_region
+from poolcli.engine import run_region
+from poolcli.engine.choose import MIN_WORK_TO_LOAD, choose_engine
 from poolcli.errors import RequestError
 from poolcli.formats import open_array
 from poolcli.formats.checks import check_memory, human_bytes
@@ -189,9 +190,8 @@ def check_fits(needed: int, limit: int | None) -> None:
 def make_work(
     plan: Plan, engine: str, threads: int | None, clock: Clock, progress: Progress, indices: bool = False
 ) -> Work:
-    """Chooses and loads the engine, and returns the work."""
-    with clock.phase("compute"):
-        chosen = prepare(plan, engine)
+    """The work of a process that runs the plan once, with the engine chosen."""
+    chosen = choose_engine(plan, engine, MIN_WORK_TO_LOAD).name
     return Work(plan, indices, chosen, threads, clock, progress, engine == "auto")
 
 

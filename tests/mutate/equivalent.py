@@ -64,7 +64,6 @@ EQUIVALENT: dict[str, str] = {
     "poolcli/engine/numpy/sums.py::: number: 52 -> 51": "fractions of larger totals have the same bits, only slower",
     "poolcli/engine/compiled/kernel_cache.py::_is_still: return: return False -> return None": "asked for its truth",
     "poolcli/engine/compiled/arithmetic.py::_deviation: number: 0 -> 1": "only its type is read",
-    "poolcli/engine/numpy/reduce.py::_flat_indices: number: 2 -> 1": "arrays of ones and zeros broadcast all the same",
     "poolcli/engine/compiled/arithmetic.py::_selection: number: 0 -> 1": "of modes, only its type is read",
     "poolcli/engine/choose.py::with_fallback.fall_back: number: 0 -> -1": "the list has one element",
     "poolcli/formats/atomic.py::file_mode: number: 0 -> -1": "any mask: the one before is returned, and set again",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from poolcli.engine import choose
@@ -19,16 +17,6 @@ if TYPE_CHECKING:
 
 
 _seconds: list[float] = []
-
-
-@contextmanager
-def timed() -> Iterator[None]:
-    """Add the time inside the block to `seconds_spent`."""
-    start = time.perf_counter()
-    try:
-        yield
-    finally:
-        _seconds.append(time.perf_counter() - start)
 
 
 def seconds_spent() -> float:
@@ -47,7 +35,7 @@ def load(spec: KernelSpec) -> Kernel:
     Raises KernelError if it can be neither loaded nor compiled.
     """
     if spec.name not in _kernels:
-        with _lock, timed():
+        with _lock:
             if spec.name not in _kernels:
                 _kernels[spec.name] = _read_or_compiled(spec)
     return _kernels[spec.name].call
@@ -56,6 +44,7 @@ def load(spec: KernelSpec) -> Kernel:
 def _read_or_compiled(spec: KernelSpec) -> LoadedKernel:
     if spec.name in _failed:
         raise KernelError(_failed[spec.name])
+    start = time.perf_counter()
     try:
         with kernel_errors():
             if is_switched_off():
@@ -64,6 +53,8 @@ def _read_or_compiled(spec: KernelSpec) -> LoadedKernel:
     except KernelError as error:
         _failed[spec.name] = error.message
         raise
+    finally:
+        _seconds.append(time.perf_counter() - start)
 
 
 def _cached(spec: KernelSpec) -> LoadedKernel | None:

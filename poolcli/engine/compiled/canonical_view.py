@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from poolcli.engine.call import Order
-from poolcli.engine.compiled.arithmetic import distinct_windows, kernel_dtype
-from poolcli.engine.compiled.geometry import Geometry, contiguous_strides
+from poolcli.engine.compiled.arithmetic import distinct_windows
+from poolcli.engine.compiled.geometry import Geometry, Strides
 from poolcli.engine.rounding import Array, storable
 from poolcli.plan.plan import Plan, Region
 from poolcli.windows import AxisWindows, Cells, Sliding
@@ -116,18 +116,15 @@ class CanonicalView:
     def target(self, out: Array, dtype: np.dtype[Any], as_bits: bool) -> Array:
         """`out` as `dtype` in the order of the view; a new array if it has another type.
 
-        as_bits: whether a kernel's integers of 16 bits are the bits of floats in `out`.
+        as_bits: whether a kernel writes the bits of the elements of `out`, which are floats where it has integers.
         """
-        if as_bits and out.dtype != dtype and out.dtype.isnative and kernel_dtype(out.dtype.name) == dtype:
-            out = out.view(dtype)
+        out = out.view(dtype) if as_bits else out
         return self.transposed(out) if out.dtype == dtype else np.empty(self.ordered_shape, dtype)
 
-    def store(self, out: Array, values: Array, as_bits: bool) -> None:
+    def store(self, out: Array, values: Array) -> None:
         """Write the values of a new `target` to `out`."""
         if not np.may_share_memory(out, values):
             with np.errstate(all="ignore"):
-                if as_bits and values.dtype != out.dtype and values.dtype == kernel_dtype(out.dtype.name):
-                    values = values.view(out.dtype)
                 out[...] = storable(self.to_layout(values), out.dtype)
 
     def to_layout(self, array: Array) -> Array:
@@ -139,7 +136,8 @@ class CanonicalView:
         and with `repeat` the windows are too.
         """
         d, h, w = self.axes
-        start, count = w.start, w.count
+        start, count, row = w.start, w.count, self.input_shape[3]
+        plane = h.size * row
         if repeat:
             start = (start[:, None] * self.inner + np.arange(self.inner)).ravel()
             count = np.repeat(count, self.inner)
@@ -147,14 +145,14 @@ class CanonicalView:
         return Geometry(
             self.rows,
             self.inner,
-            (d.size, h.size, w.size * self.inner),
+            (d.size, h.size, row),
             (d.output, h.output),
             w.output * self.inner,
             (d.start, h.start, start),
             (d.count, h.count, count),
             (d.dilation, h.dilation, w.dilation),
             (d.divisor.astype(divisor), h.divisor.astype(divisor), along_w),
-            contiguous_strides(*self.input_shape[1:]),
+            Strides(1, d.size * plane, 0, plane, row),
             weights=() if h.weights is w.weights is None else (_flat_weights(h), _flat_weights(w)),
         )
 

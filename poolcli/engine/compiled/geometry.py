@@ -31,11 +31,6 @@ class Strides(NamedTuple):
     row: int
 
 
-def contiguous_strides(depth: int, height: int, width: int) -> Strides:
-    """The strides of an array in C order; `width` is that of W * inner."""
-    return Strides(1, depth * height * width, 0, height * width, width)
-
-
 class Geometry(NamedTuple):
     """The windows along D, H and W, and the arrays (outer, D, H, W * inner) that they are in.
 

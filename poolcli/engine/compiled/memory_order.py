@@ -93,9 +93,7 @@ def _split_last(axes: list[tuple[int, int]], count: int) -> int | None:
 
 
 def contiguous(x: Array, threads: int | None) -> Array:
-    """`x` itself if it is C-contiguous, else a copy made by several threads."""
-    if x.flags.c_contiguous:
-        return x
+    """A copy of `x` in C order, made by several threads."""
     copy = np.empty(x.shape, x.dtype)
     copy_into(copy, x, threads)
     return copy

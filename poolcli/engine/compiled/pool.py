@@ -50,7 +50,7 @@ def prepare(region: Region, indices: bool) -> Pool:
         if can_overflow and not np.isfinite(values).all():
             values = _with_scaled_sums(spec, default, x, values, threads)
         if values is not out:
-            spec.view.store(out, values, as_bits)
+            spec.view.store(out, values)
         return None if positions is None else _positions_in_plane(region, spec, positions)
 
     return pool

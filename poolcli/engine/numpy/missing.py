@@ -68,8 +68,7 @@ def _pool_again(
             if at is not None:
                 at[again] = rebase_positions(positions, plan, part.reads, reads)[again]
         elif reducer.votes or reducer.statistic:
-            found = np.empty_like(out)
-            statistic_of(part, missing)(slab, found, None)
+            found = statistic_of(part, missing)(slab)
         else:
             is_fixed = plan.divisor_override is not None or not reducer.divides
             divisor = divisors(part) - (0 if is_fixed else lost)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from poolcli.engine.numpy.reduce import element_offsets
+from poolcli.dtypes import numpy_dtype
+from poolcli.engine.numpy.reduce import ArrayFunction, element_offsets
 from poolcli.engine.numpy.sums import float_of_integers, quotient
 from poolcli.engine.rounding import Array, storable
 from poolcli.plan.attributes import Reducer
@@ -17,12 +18,11 @@ from poolcli.plan.plan import EXACT_SQUARES_ELEMENTS, Region
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from poolcli.engine.choose import Pool
 
 BLOCK_ELEMENTS = 1 << 18  # elements of the windows that are computed at once
 
 
-def statistic_of(region: Region, mask: NDArray[np.bool_] | None = None) -> Pool:
+def statistic_of(region: Region, mask: NDArray[np.bool_] | None = None) -> ArrayFunction:
     """The function that computes the mode or statistic of every window, without the elements where `mask` is True."""
     plan, shape, offsets_per_axis = region.plan, region.output_shape, tuple(element_offsets(region))
     reducer = plan.reducer
@@ -30,9 +30,9 @@ def statistic_of(region: Region, mask: NDArray[np.bool_] | None = None) -> Pool:
     block = max(1, BLOCK_ELEMENTS // max(window, 1))
     compute = STATISTICS["mode" if reducer.votes else reducer.statistic or ""]
 
-    def pool(x: Array, out: Array, threads: int | None) -> None:
+    def statistic(x: Array) -> Array:
         x = x.astype(np.float32) if plan.dtype == "bfloat16" else x  # which numpy cannot sort
-        elements, found = np.ascontiguousarray(x).reshape(-1), np.empty(prod(shape), out.dtype)
+        elements, found = np.ascontiguousarray(x).reshape(-1), np.empty(prod(shape), numpy_dtype(plan.output_dtype))
         for first in range(0, found.size, block):
             outputs = np.arange(first, min(first + block, found.size))
             at = np.unravel_index(outputs, shape)
@@ -42,11 +42,10 @@ def statistic_of(region: Region, mask: NDArray[np.bool_] | None = None) -> Pool:
             inside, offsets = offsets >= 0, np.maximum(offsets, 0)
             if mask is not None:
                 inside &= ~mask.reshape(-1)[offsets]
-            with np.errstate(all="ignore"):
-                found[outputs] = storable(compute(elements[offsets], inside, reducer, plan.output_dtype), out.dtype)
-        out[...] = found.reshape(shape)
+            found[outputs] = storable(compute(elements[offsets], inside, reducer, plan.output_dtype), found.dtype)
+        return found.reshape(shape)
 
-    return pool
+    return statistic
 
 
 # Each function reduces `elements`, [windows, elements], where `inside` is True, to one number per window, in a type
