@@ -26,6 +26,15 @@ def test_two_numbers_near_the_largest_float_average_without_overflow(engine: Eng
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_the_mean_of_large_numbers_that_cancel_is_in_range_for_every_output_type(
+    engine: Engine, dtype: DTypeName
+) -> None:
+    x = np.array([[[1.7e308, 1.7e308, -1.7e308, -1.7e308], [1.0, 2.0, 3.0, 4.0], [np.inf, 1.0, 1.0, 1.0]]])
+    assert poolcli.avg_pool(x, 4, engine=engine, dtype=dtype).tolist() == [[[0.0], [2.5], [np.inf]]]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_a_special_value_touches_only_the_windows_that_hold_it(engine: Engine, value: float) -> None:
     x = np.ones((1, 1, 9, 9), np.float64)

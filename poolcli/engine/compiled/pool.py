@@ -47,10 +47,10 @@ def prepare(region: Region, indices: bool) -> Pool:
         source, values = spec.view.transposed(x), spec.view.target(out, spec.arithmetic.output, as_bits)
         positions = np.empty(spec.view.output_shape, np.int64) if indices else None
         run(spec, source, values, positions, threads)
-        if can_overflow and not np.isfinite(values).all():
-            values = _with_scaled_sums(spec, default, x, values, threads)
         if values is not out:
             spec.view.store(out, values)
+        if can_overflow and not np.isfinite(out).all():
+            _scale_sums(default, x, out, threads)
         return None if positions is None else _positions_in_plane(region, spec, positions)
 
     return pool
@@ -101,13 +101,13 @@ def _squares_fit(x: Array) -> bool:
     return int(abs(np.frexp(x)[1]).max(initial=0)) <= MAX_EXPONENT
 
 
-def _with_scaled_sums(spec: KernelSpec, default: KernelSpec, x: Array, values: Array, threads: int | None) -> Array:
-    """The means, recomputed from scaled numbers where they are not finite: their sums may have overflowed."""
-    source, scaled = default.view.transposed(x * SCALE), np.empty(default.view.ordered_shape, values.dtype)
-    run(default, source, scaled, None, threads)
-    scaled = spec.view.transposed(default.view.to_layout(scaled))
+def _scale_sums(spec: KernelSpec, x: Array, out: Array, threads: int | None) -> None:
+    """Compute means that are not finite again from scaled numbers: their sums may have overflowed."""
+    source, scaled = spec.view.transposed(x * SCALE), np.empty(spec.view.ordered_shape, spec.arithmetic.output)
+    run(spec, source, scaled, None, threads)
     with np.errstate(all="ignore"):
-        return np.where(np.isfinite(values), values, scaled / SCALE)
+        means = spec.view.to_layout(scaled).view(out.dtype).astype(np.float64) / SCALE
+        np.copyto(out, means.astype(out.dtype), where=~np.isfinite(out))
 
 
 def _positions_in_plane(region: Region, spec: KernelSpec, positions: Array) -> NDArray[np.int64]:
