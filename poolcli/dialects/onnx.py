@@ -204,7 +204,7 @@ def cannot_write(plan: Plan) -> str | None:
     same = str(plan.attributes.get("auto_pad")).startswith("same")
     gaps = same and any(k < s for k, s in zip(numbers(plan, "kernel"), numbers(plan, "strides"), strict=True))
     if same and (gaps or is_dilated(plan)):
-        return "ONNX Runtime reads SAME_* differently from the ONNX specification here"
+        return "ONNX Runtime reads SAME_* differently from the ONNX specification here, or refuses it"
     return too_many_axes(plan, "ONNX Runtime")
 
 

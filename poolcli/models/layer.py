@@ -300,7 +300,7 @@ def _output_of_short_axis(op: LayerOp, i: int, size: Dim) -> int | None:
     ONNX Runtime rounds a negative quotient up whatever ceil_mode is, PyTorch only with ceil_mode. None if the windows
     fit, or the framework refuses them too.
     """
-    if not isinstance(op, SlidingAttributes) or op.auto_pad != "explicit" or not is_number(size):
+    if not isinstance(op, SlidingAttributes) or op.auto_pad not in ("explicit", "valid") or not is_number(size):
         return None
     if op.like != "onnx" and (op.like, op.rounding_type) != ("pytorch", "ceil"):
         return None
@@ -308,7 +308,8 @@ def _output_of_short_axis(op: LayerOp, i: int, size: Dim) -> int | None:
         value if isinstance(value, int) else value[i if len(value) > 1 else 0]
         for value in (op.kernel, op.strides or 1, op.dilations, op.pads_begin, op.pads_end)
     )
-    span = cast("int", size) + begin + end - extent(kernel, dilation)
+    padded = cast("int", size) + (begin + end if op.auto_pad == "explicit" else 0)
+    span = padded - extent(kernel, dilation)
     output = ceil_div(span, stride) + 1
     return output if span < 0 <= output - (op.like != "onnx") else None
 

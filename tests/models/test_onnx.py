@@ -43,6 +43,8 @@ NODES: list[tuple[str, int, dict[str, Any]]] = [
     ("ReduceMean", 13, {"axes": [-1, -2], "keepdims": 0}),
     *(("AveragePool", 22, {"kernel_shape": [k, 2], "strides": [2, 2], "ceil_mode": ceil})
       for k in (9, 10, 11, 14) for ceil in (0, 1)),
+    *(("MaxPool", 22, {"kernel_shape": [k, 2], "strides": [2, 2], "auto_pad": "VALID", "pads": [1, 0, 1, 0]})
+      for k in (9, 10, 11, 12, 14)),
 ]  # fmt: skip
 
 
