@@ -36,10 +36,6 @@ EQUIVALENT: dict[str, str] = {
     "poolcli/engine/numpy/reduce.py::gathered_reduction: comparison: size > MAX_GATHERED -> size >= MAX_GATHERED": (
         "a limit of speed: both ways add in the same order"
     ),
-    "poolcli/engine/numpy/sums.py::_integer_total: and, or: "
-    "fits or (weighted and count >= 2 ** 30) -> fits and (weighted and count >= 2 ** 30)": (
-        "the sums of halves are the same, only slower"
-    ),
     "poolcli/engine/numpy/sums.py::_split: number: 1 -> 0": "any factor near 2**27 leaves halves of 26 bits",
     "poolcli/engine/numpy/sums.py::_split: arithmetic: 2.0 ** 27 + 1 -> 2.0 ** 27 - 1": (
         "any factor near 2**27 leaves halves of 26 bits"
@@ -67,8 +63,6 @@ EQUIVALENT: dict[str, str] = {
     "poolcli/engine/compiled/arithmetic.py::_selection: number: 0 -> 1": "of modes, only its type is read",
     "poolcli/engine/choose.py::with_fallback.fall_back: number: 0 -> -1": "the list has one element",
     "poolcli/formats/atomic.py::file_mode: number: 0 -> -1": "any mask: the one before is returned, and set again",
-    "poolcli/engine/numpy/sums.py::_integer_total: and, or: "
-    "weighted and count >= 2 ** 30 -> weighted or count >= 2 ** 30": "the sums of halves are the same, only slower",
     "poolcli/engine/compiled/kernel_choice.py::Thresholds: number: 400 -> 401": (
         "rows of up to 64 outputs never have 401 together, which is a prime"
     ),

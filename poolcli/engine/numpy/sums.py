@@ -104,15 +104,11 @@ def _split(a: Array) -> tuple[Array, Array]:
 
 def _integer_total(plan: Plan, steps: Steps, x: Array, divisor: Array) -> Array:
     """Sums of integers without overflow, as int64, or as Python integers if 64 bits may not suffice."""
-    count = max(int(divisor.max(initial=1)), x.size)
-    fits, weighted = lookup(plan.dtype).bits + count.bit_length() <= 62, plan.is_weighted
-    if fits or (weighted and count >= 2**30):
-        (total,) = reduce(steps, (x.astype(np.int64 if fits else object),), add)
-        return total
-    high = (x >> 32 if x.dtype.itemsize == 8 else x * 0).astype(np.int64)
-    low = (x & 0xFFFFFFFF if x.dtype.itemsize == 8 else x).astype(np.int64)
-    highs, lows = reduce(steps, (high, low), add)
-    return np.asarray(highs.astype(object) * 2**32 + lows.astype(object))
+    bits, count = lookup(plan.dtype).bits, max(int(divisor.max(initial=1)), x.size)
+    if bits == 64:  # most numbers are far shorter
+        bits = max(int(x.max(initial=0)), -int(x.min(initial=0))).bit_length()
+    (total,) = reduce(steps, (x.astype(np.int64 if bits + count.bit_length() <= 62 else object),), add)
+    return total
 
 
 def _integer_mean(plan: Plan, total: Array, divisor: Array) -> Array:
