@@ -87,15 +87,15 @@ def call_of(
     if indices and plan.index is None:
         raise RequestError(f"{plan.op} has no indices: it does not select elements")
     _check_size(plan)
-    dtype, shapes = numpy_dtype(plan.output_dtype), (region.input_shape, region.output_shape)
-    if prod(shapes[1]) >= MAX_OUTPUT:
-        raise too_large(shapes[1], dtype)
+    dtype, shape = numpy_dtype(plan.output_dtype), region.output_shape
+    if prod(shape) >= MAX_OUTPUT:
+        raise too_large(shape, dtype)
     tell = tell or (warn_once if engine == "auto" else None)
     try:
-        pool = _pool_of(chosen, region, indices, tell, mask) if prod(shapes[1]) else None
+        pool = _pool_of(chosen, region, indices, tell, mask) if prod(shape) else None
     except MemoryError as error:  # of the tables along an axis of the output
-        raise too_large(shapes[1], dtype) from error
-    return Call(region, indices, pool, *shapes, dtype, mask is not None)
+        raise too_large(shape, dtype) from error
+    return Call(region, indices, pool, dtype, mask is not None)
 
 
 def _pool_of(engine: Engine, region: Region, indices: bool, tell: Tell | None, mask: NDArray[np.bool_] | None) -> Pool:

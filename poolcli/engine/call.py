@@ -80,8 +80,6 @@ class Call:
     region: Region
     indices: bool
     pool: Pool | None
-    input_shape: tuple[int, ...]
-    output_shape: tuple[int, ...]
     dtype: np.dtype[Any]
     has_mask: bool = False
 
@@ -89,8 +87,8 @@ class Call:
         self, slab: NDArray[Any], out: NDArray[Any] | None = None, threads: int | None = None
     ) -> tuple[NDArray[Any], NDArray[np.int64] | NDArray[np.int32] | None]:
         """Pooled values and indices, as `run_region` returns them."""
-        if slab.shape != self.input_shape:
-            raise RequestError(f"the input has shape {slab.shape}, but the plan reads {self.input_shape}")
+        if slab.shape != self.region.input_shape:
+            raise RequestError(f"the input has shape {slab.shape}, but the plan reads {self.region.input_shape}")
         if threads is not None:
             threads = allowed_threads(threads)
         if out is None:
@@ -108,13 +106,13 @@ class Call:
 
     def _allocated(self, slab: NDArray[Any]) -> NDArray[Any]:
         try:
-            return empty_like(self.region.plan, slab, self.output_shape, self.dtype, self.indices)
+            return empty_like(self.region.plan, slab, self.region.output_shape, self.dtype, self.indices)
         except (MemoryError, ValueError) as error:
-            raise too_large(self.output_shape, self.dtype) from error
+            raise too_large(self.region.output_shape, self.dtype) from error
 
     def _checked(self, out: NDArray[Any]) -> NDArray[Any]:
-        if out.shape != self.output_shape or out.dtype != self.dtype:
-            wanted = f"the result has {self.output_shape} and {self.dtype}"
+        if out.shape != self.region.output_shape or out.dtype != self.dtype:
+            wanted = f"the result has {self.region.output_shape} and {self.dtype}"
             raise RequestError(f"out has shape {out.shape} and dtype {out.dtype}, {wanted}")
         if not out.flags.writeable:
             raise RequestError("out cannot be written to (its writeable flag is off)")

@@ -297,12 +297,12 @@ class Region:
             found[axis.position] = axis.windows.reads(self.outputs[axis.position])
         return tuple(found)
 
-    @property
+    @cached_property
     def input_shape(self) -> tuple[int, ...]:
         """The shape of the part of the input that it reads."""
         return tuple(map(len, self.reads))
 
-    @property
+    @cached_property
     def output_shape(self) -> tuple[int, ...]:
         """The shape of its outputs."""
         return tuple(map(len, self.outputs))

@@ -66,7 +66,4 @@ EQUIVALENT: dict[str, str] = {
     "poolcli/engine/compiled/kernel_choice.py::Thresholds: number: 400 -> 401": (
         "rows of up to 64 outputs never have 401 together, which is a prime"
     ),
-    f"{VIEW}::CanonicalView.keeps_order: return: return self.order == tuple(range(len(self.order))) -> return None": (
-        "a transposition that moves no axis is spared"
-    ),
 }

@@ -119,16 +119,14 @@ def _selection(plan: Plan) -> Arithmetic:
     identity = dtype.type(0) if reducer.votes else dtype.type(lookup(plan.dtype).ends[reducer.nothing])
     is_same_type = plan.output_dtype == plan.dtype
     output, write = (kernel_dtype(plan.dtype), stored) if is_same_type else (dtype, "")
-    is_max = reducer.better is operator.gt
-    if reducer.votes or lookup(plan.dtype).kind != "float":
-        return Arithmetic(
-            "mode" if reducer.votes else "max" if is_max else "min", identity, output, read=stored, write=write
-        )
+    found, is_max = Arithmetic("mode", identity, output, read=stored, write=write), reducer.better is operator.gt
+    if reducer.votes:
+        return found
+    if lookup(plan.dtype).kind != "float":
+        return found._replace(accumulator="max" if is_max else "min")
     if not is_max:
-        return Arithmetic("float_min", identity, output, read=stored, result="element", write=write)
-    return Arithmetic(
-        "float_min", np.negative(identity), output, read=stored, term="negated", result="negated", write=write
-    )
+        return found._replace(accumulator="float_min", result="element")
+    return found._replace(accumulator="float_min", identity=-identity, term="negated", result="negated")
 
 
 def _short_float(dtype: str) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from poolcli.engine.call import Order
 from poolcli.engine.compiled.arithmetic import distinct_windows
 from poolcli.engine.compiled.geometry import Geometry, Strides
-from poolcli.engine.rounding import Array, storable
+from poolcli.engine.rounding import Array
 from poolcli.plan.plan import Plan, Region
 from poolcli.windows import AxisWindows, Cells, Sliding
 
@@ -95,37 +95,14 @@ class CanonicalView:
         d, h, w = self.axes
         return self.outer, d.output, h.output, w.output * self.inner
 
-    @cached_property
-    def keeps_order(self) -> bool:
-        """Whether the axes are in the order of the layout."""
-        return self.order == tuple(range(len(self.order)))
-
     @property
     def rows(self) -> int:
         """The number of output rows."""
         return prod(self.output_shape[:3])
 
-    def is_contiguous(self, x: Array) -> bool:
-        """Whether `x`, in the order of the layout, is C-contiguous in the order of the view."""
-        return self.transposed(x).flags.c_contiguous
-
     def transposed(self, x: Array) -> Array:
         """`x` in the order of the view, without a copy."""
-        return x if self.keeps_order else x.transpose(self.order)
-
-    def target(self, out: Array, dtype: np.dtype[Any], as_bits: bool) -> Array:
-        """`out` as `dtype` in the order of the view; a new array if it has another type.
-
-        as_bits: whether a kernel writes the bits of the elements of `out`, which are floats where it has integers.
-        """
-        out = out.view(dtype) if as_bits else out
-        return self.transposed(out) if out.dtype == dtype else np.empty(self.ordered_shape, dtype)
-
-    def store(self, out: Array, values: Array) -> None:
-        """Write the values of a new `target` to `out`."""
-        if not np.may_share_memory(out, values):
-            with np.errstate(all="ignore"):
-                out[...] = storable(self.to_layout(values), out.dtype)
+        return x.transpose(self.order)
 
     def to_layout(self, array: Array) -> Array:
         """An output of the view in the order of the layout, without a copy."""

@@ -13,7 +13,7 @@ from poolcli.engine.compiled.arithmetic import LARGEST_SUM
 from poolcli.engine.compiled.kernel_choice import KernelSpec, choose_kernel
 from poolcli.engine.compiled.launch import address, run_tasks, work_array
 from poolcli.engine.compiled.memory_order import choose_for_memory_order, contiguous, copy_into, strides_of
-from poolcli.engine.rounding import Array
+from poolcli.engine.rounding import Array, storable
 from poolcli.plan.plan import Region
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ SCALE = 2.0**-64  # keeps scaled sums of float64 finite
 def prepare(region: Region, indices: bool) -> Pool:
     """The function that pools the region of any array."""
     default = choose_kernel(region, indices)
-    plan = region.plan  # the maximum of int16 is a number, also if float16 is requested
+    plan = region.plan
+    # Kernels write the bits of `out`, where they have integers also those of floats, except an element as another type.
     as_bits = plan.reducer.result != "element" or plan.dtype == plan.output_dtype
     can_overflow, longest = _can_overflow(default), prod(max(w.longest, w.largest_divisor) for w in plan.windows)
     sums_64_bits = plan.dtype in ("int64", "uint64") and plan.reducer.adds and plan.reducer.power is None
@@ -43,12 +44,17 @@ def prepare(region: Region, indices: bool) -> Pool:
 
             return prepare_numpy(region, indices)(x, out, threads)
         x = _viewed_as(x, default.source)
-        spec = default if default.view.is_contiguous(x) else choose_for_memory_order(region, indices, default, x)
-        source, values = spec.view.transposed(x), spec.view.target(out, spec.arithmetic.output, as_bits)
+        spec, source = default, default.view.transposed(x)
+        if not source.flags.c_contiguous:
+            spec = choose_for_memory_order(region, indices, default, x)
+            source = spec.view.transposed(x)
+        dtype = spec.arithmetic.output
+        values = spec.view.transposed(out.view(dtype)) if as_bits else np.empty(spec.view.ordered_shape, dtype)
         positions = np.empty(spec.view.output_shape, np.int64) if indices else None
         run(spec, source, values, positions, threads)
-        if values is not out:
-            spec.view.store(out, values)
+        if not as_bits:
+            with np.errstate(all="ignore"):
+                out[...] = storable(spec.view.to_layout(values), out.dtype)
         if can_overflow and not np.isfinite(out).all():
             _scale_sums(default, x, out, threads)
         return None if positions is None else _positions_in_plane(region, spec, positions)
