@@ -136,14 +136,14 @@ def _pool_pieces(engine: Engine, region: Region, pieces: Sequence[Region], indic
     def pool(slab: NDArray[Any], out: NDArray[Any], threads: int | None) -> NDArray[np.int64] | None:
         import numpy as np
 
-        from poolcli.engine.call import rebase_positions, slices
+        from poolcli.engine.call import slices
 
         positions = np.empty(out.shape, np.int64) if indices else None
         for piece in pieces:
             reads, place = slices(piece.reads, region.reads), slices(piece.outputs, region.outputs)
             found = prepare_piece(piece, indices)(slab[reads], out[place], threads)
             if positions is not None and found is not None:
-                positions[place] = rebase_positions(found, region.plan, piece.reads, region.reads)
+                positions[place] = found
         return positions
 
     return pool

@@ -25,12 +25,10 @@ if TYPE_CHECKING:
 
 
 def indices_by_plan(flat: NDArray[np.int64], region: Region, index: IndexPlan, has_mask: bool) -> NDArray[Any]:
-    """Convert flat positions in a plane, in place, to indices by the plan's rule. Empty windows stay -1."""
+    """Convert flat positions in the input's plane, in place, to indices by the plan's rule. Empty windows stay -1."""
     plan = region.plan
     count = size_of("C", plan.layout, plan.input_shape)
     is_empty = flat < 0 if has_mask or plan.empty_windows or plan.missing else None
-    if region.input_shape != plan.input_shape:
-        flat = rebase_positions(flat, plan, region.reads, tuple(map(range, plan.input_shape)))
     plane = prod(windows.size for windows in plan.windows)
     if index.base == "channels_last":
         flat = flat * count + _positions("C", region)
@@ -42,18 +40,6 @@ def indices_by_plan(flat: NDArray[np.int64], region: Region, index: IndexPlan, h
     if is_empty is not None:
         flat[is_empty] = -1
     return flat.astype(index.dtype, copy=False)
-
-
-def rebase_positions(flat: NDArray[np.int64], plan: Plan, inner: Ranges, outer: Ranges) -> NDArray[np.int64]:
-    """Convert flat positions in a plane of the slab `inner` to those in the larger slab `outer`; -1 stays -1."""
-    found, unit, rest = flat * 0, 1, flat
-    for axis in reversed(plan.axes):
-        read, of = inner[axis.position], outer[axis.position]
-        found += (rest % len(read) + read.start - of.start) * unit
-        rest = rest // len(read)
-        unit *= len(of)
-    found[flat < 0] = -1
-    return found
 
 
 def slices(part: Ranges, whole: Ranges) -> tuple[slice, ...]:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from poolcli.plan.plan import Region
 
     Array = NDArray[Any]
-    # pool(slab, out, threads) writes the pooled values to `out` and returns flat positions in the plane of the slab
-    # (-1: empty window) if indices were requested. threads=None uses as many as save time.
+    # pool(slab, out, threads) writes the pooled values to `out` and returns flat positions in the plane of the whole
+    # input (-1: empty window) if indices were requested. threads=None uses as many as save time.
     Pool = Callable[[Array, Array, int | None], NDArray[np.int64] | None]
 
 

@@ -117,8 +117,17 @@ def _scale_sums(spec: KernelSpec, x: Array, out: Array, threads: int | None) -> 
 
 
 def _positions_in_plane(region: Region, spec: KernelSpec, positions: Array) -> NDArray[np.int64]:
-    """Positions in the order of the layout, counted from their plane if a row has several planes."""
+    """Positions in the order of the layout and in the plane of the whole input, from those in the slab."""
     plane = prod(region.input_shape[axis.position] for axis in region.plan.axes)
-    if spec.view.axes[2].size > plane:
-        positions -= spec.view.axes[2].start // plane * plane  # each window is a whole plane, so none is empty
-    return spec.view.to_layout(positions)
+    if spec.view.axes[2].size > plane:  # a row has several planes, each of which is a window, so none is empty
+        positions -= spec.view.axes[2].start // plane * plane
+    rest = spec.view.to_layout(positions)
+    if region.input_shape == region.plan.input_shape:
+        return rest
+    found, unit, is_empty = rest * 0, 1, rest < 0
+    for axis in reversed(region.plan.axes):
+        read = region.reads[axis.position]
+        found += (rest % len(read) + read.start) * unit
+        rest, unit = rest // len(read), unit * axis.windows.size
+    found[is_empty] = -1
+    return found

@@ -14,14 +14,14 @@ import numpy as np
 
 from poolcli.arguments import Missing
 from poolcli.dtypes import lookup
-from poolcli.engine.call import rebase_positions, slices
+from poolcli.engine.call import slices
 from poolcli.engine.numpy.reduce import axis_steps, reduce, winners_with_positions
 from poolcli.engine.numpy.statistics import statistic_of
 from poolcli.engine.numpy.sums import add, divisors, mean_of, power_mean_of
 from poolcli.engine.rounding import Array, storable
 from poolcli.plan import Plan
 from poolcli.plan.plan import Region, parts_of
-from poolcli.windows import Cells, Ranges
+from poolcli.windows import Cells
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,16 +49,14 @@ def without_missing(region: Region, pool: Pool, mask: Array | None = None) -> Po
             if region.plan.min_count is not None or missing.any():
                 place = slices(part.outputs, region.outputs)
                 at = None if positions is None else positions[place]
-                _pool_again(part, slab, missing, out[place], at, region.reads)
+                _pool_again(part, slab, missing, out[place], at)
         return positions
 
     return pool_valid
 
 
-def _pool_again(
-    part: Region, slab: Array, missing: Array, out: Array, at: NDArray[np.int64] | None, reads: Ranges
-) -> None:
-    """Pool the windows with `missing` elements into `out`, and their positions in the slab of `reads` into `at`."""
+def _pool_again(part: Region, slab: Array, missing: Array, out: Array, at: NDArray[np.int64] | None) -> None:
+    """Pool the windows with `missing` elements into `out`, and their positions into `at`."""
     plan, reducer = part.plan, part.plan.reducer
     valid, lost = _counts(part, missing)
     again = lost > 0
@@ -66,7 +64,7 @@ def _pool_again(
         if reducer.better is not None:
             found, positions = winners_with_positions(part, reducer.better)(slab, missing)
             if at is not None:
-                at[again] = rebase_positions(positions, plan, part.reads, reads)[again]
+                at[again] = positions[again]
         elif reducer.votes or reducer.statistic:
             found = statistic_of(part, missing)(slab)
         else:

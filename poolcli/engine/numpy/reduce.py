@@ -170,20 +170,21 @@ Better = Callable[[Any, Any], Any]  # whether the first value wins over the seco
 
 
 def winners_with_positions(region: Region, better: Better) -> Callable[..., tuple[Array, NDArray[np.int64]]]:
-    """The function that returns the winners and their flat positions in the plane; -1 for an empty window.
+    """The function that returns the winners and their flat positions in the plane of the whole input; -1 for an empty
+    window.
 
     Its second argument is an optional mask of elements that cannot win.
     """
     plan, steps = region.plan, axis_steps(region)
-    shape, rank = region.input_shape, len(region.outputs)
+    rank = len(region.outputs)
     identity, dtype = lookup(plan.dtype).ends[plan.reducer.nothing], comparison_dtype(plan.dtype)
 
     def best(x: Array, mask: Array | None = None) -> tuple[Array, NDArray[np.int64]]:
         x = x.astype(dtype, copy=False)
         plane: Array = np.zeros((1,) * rank, np.int64)
         for axis in plan.axes:
-            size = shape[axis.position]
-            plane = plane * size + broadcast_along(np.arange(size), axis.position, rank)
+            elements = indices(region.reads[axis.position])
+            plane = plane * axis.windows.size + broadcast_along(elements, axis.position, rank)
         combine = _keep_better(better, signs=dtype.kind == "f" and _has_negative_zeros(x))
         where = np.broadcast_to(plane, x.shape) if mask is None else np.where(mask, -1, plane)
         values, positions = reduce(steps, (x, where), combine, (identity, -1))
