@@ -131,9 +131,13 @@ class Functions(Protocol):
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst", ".lz4")
 
 
+# Pillow and the plugins that it imports when it opens the first image.
+PILLOW = ("PIL.Image", *(f"PIL.{name}ImagePlugin" for name in ("Bmp", "Gif", "Jpeg", "Ppm", "Png")))
+
+
 def _image(name: str, suffixes: tuple[str, ...], *magic: bytes, **more: Any) -> Format:
     """The row of an image format."""
-    preloads = ("PIL.Image", *more.pop("preloads", ()))
+    preloads = (*PILLOW, *more.pop("preloads", ()))
     more |= {} if more.get("writes", True) else {"written_as": ".png"}
     return Format(name, suffixes, "poolcli.formats.image", magic, is_image=True, preloads=preloads, **more)
 

@@ -30,7 +30,6 @@ from poolcli.formats.files import check_url, checksum_of, is_url
 from poolcli.formats.names import relative_path
 from poolcli.formats.recognise import is_folder_output
 from poolcli.formats.resumable import describe_shards, merge_shards
-from poolcli.formats.zarr.remote import finish_store
 from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Job, Record, Settings
@@ -249,7 +248,11 @@ def merge(folder: str) -> Merged:
     """
     check_url(folder)
     if is_folder_output(folder):
-        return Merged(folder, *(finish_store(folder) if is_url(folder) else merge_shards(folder)))
+        if not is_url(folder):
+            return Merged(folder, *merge_shards(folder))
+        from poolcli.formats.zarr.remote import finish_store
+
+        return Merged(folder, *finish_store(folder))
     shards, path = _shards(folder), os.path.join(folder, NAME)
     parts = {shard: Manifest(folder, shard) for shard in shards}
     records = Manifest(folder).records()

@@ -8,6 +8,7 @@ job nor its exit code is known.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -30,6 +31,8 @@ from poolcli.system.subprocesses import Ending, context, ending, start, token_of
 TRIES = 2
 MAX_UNREACHED = 10  # workers in a row that die before they get a task
 CLEANUP_SECONDS = 2.0  # before a worker that is terminated is killed
+LARGE_IMAGE = 1 << 18  # bytes of a file from which an image probably needs a kernel
+ENGINE = ("poolcli.pooling.colour", "poolcli.engine.call", "poolcli.engine.compiled.pool", "llvmlite.binding")
 
 
 def run(tasks: Sequence[Task], runner: Runner, count: int, progress: Progress) -> Outcomes:
@@ -190,9 +193,12 @@ def _load_before_fork(job: Job) -> None:
     row = format_by_suffix(job.source.path, FORMATS.values())
     if row is None or row.fragile:  # libraries that may crash are loaded by workers only
         return
+    modules = [row.module, *row.preloads]
+    with suppress(OSError):
+        modules += ENGINE if row.is_image and os.path.getsize(job.source.path) >= LARGE_IMAGE else ()
     with gc_disabled():
-        for module in (row.module, *row.preloads):
-            with suppress(ImportError):
+        for module in modules:
+            with suppress(Exception):  # it occurs again where the module is used
                 import_module(module)
 
 
