@@ -11,7 +11,7 @@ from poolcli.cli.program import RESULT, USUAL, WINDOWS, argument, command, optio
 from poolcli.cli.settings import array_settings
 from poolcli.errors import RequestError
 from poolcli.formats import ReadOptions, Source, open_array, open_container, parse_source
-from poolcli.formats.files import check_url, exists, is_url
+from poolcli.formats.files import check_output_url, exists, is_url
 from poolcli.formats.recognise import in_subprocess_if_fragile, recognise
 from poolcli.formats.zarr import Images, list_images
 from poolcli.message_fields import field
@@ -180,7 +180,7 @@ def _check_output(request: PyramidOptions) -> str:
     """The path of the store; refuses other paths, and options that contradict each other."""
     if request.output is None:
         raise RequestError(f"{field('output')} is missing: name a store, such as out.ome.zarr")
-    check_url(request.output)
+    check_output_url(request.output)
     if not request.output.rstrip("/").lower().endswith(".zarr"):
         raise RequestError(
             f"{field('output', request.output)}: a pyramid is an OME-Zarr store; name one such as out.ome.zarr"

@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any, BinaryIO
 
 from poolcli.errors import FileError
+from poolcli.formats.files import check_output_url
 from poolcli.formats.table import suffixes_of
 from poolcli.system.signals import check_stopped
 from poolcli.system.subprocesses import has_exited, process_token
@@ -34,6 +35,7 @@ def atomic_file(path: str, overwrite: bool) -> Iterator[str]:
     Links are followed; devices and pipes are written to directly. An existing file keeps its mode. Without `overwrite`
     it is refused, even if it was created in the meantime.
     """
+    check_output_url(path)
     target = os.path.realpath(path)
     with os_errors(path):
         if is_device(target):

@@ -14,7 +14,8 @@ from typing import Any, BinaryIO, NamedTuple
 from zlib import crc32
 
 from poolcli.errors import QUOTES, FileError, RequestError, error_text
-from poolcli.formats.table import FORMATS
+from poolcli.formats.table import FORMATS, format_by_suffix
+from poolcli.message_fields import field
 from poolcli.system.lazy_imports import need
 
 _SECRET = re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*@|\?.*=.*")  # a password, or a query string as in signed URLs
@@ -57,6 +58,22 @@ def check_url(path: str) -> None:
         raise RequestError(
             f"{redacted(path)}: a URL must not contain secrets, because reports and logs show it; "
             "put them where the store's own tools look for credentials"
+        )
+
+
+def check_output_url(path: str) -> None:
+    """Refuses a URL at which no output is written: Zarr alone is, and not through the URL of a local path."""
+    if not is_url(path):
+        return
+    check_url(path)
+    scheme, _, place = path.partition("://")
+    if scheme.lower() in ("file", "local"):
+        raise RequestError(f"{path}: is a path on this machine; write {place}")
+    row = format_by_suffix(path, FORMATS.values())
+    if row is None or not row.remote:
+        raise RequestError(
+            f"{path}: only Zarr stores are written at URLs; name one, give {field('format', 'zarr')} for a folder, "
+            "or write files and copy them"
         )
 
 

@@ -17,6 +17,7 @@ from typing import BinaryIO
 from poolcli.errors import RequestError
 from poolcli.formats import Source, folder_format, parse_source
 from poolcli.formats.atomic import is_internal_file
+from poolcli.formats.files import is_url, redacted
 from poolcli.formats.recognise import format_by_magic
 from poolcli.formats.table import FORMATS, format_by_suffix
 from poolcli.message_fields import field
@@ -179,6 +180,13 @@ def _relative_name(path: str) -> str:
 
 
 def _is_pattern(text: str) -> bool:
+    if is_url(text):
+        if "*" in text:
+            raise RequestError(
+                f"{redacted(text)}: wildcards are matched with files, not with URLs; name each store, "
+                f"or list them with {field('files_from')}"
+            )
+        return False
     return text != "-" and any(sign in text for sign in "*?[") and not os.path.lexists(parse_source(text).path)
 
 

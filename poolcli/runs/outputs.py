@@ -13,7 +13,7 @@ from pathlib import Path
 from poolcli.errors import RequestError
 from poolcli.formats import output_format, parse_source
 from poolcli.formats.atomic import is_device
-from poolcli.formats.files import is_url
+from poolcli.formats.files import check_output_url, is_url
 from poolcli.formats.names import array_names, relative_path
 from poolcli.formats.recognise import is_folder_output
 from poolcli.formats.table import FORMATS, format_by_suffix, suffixes_of, without_suffix
@@ -59,6 +59,8 @@ def plan_jobs(
         )
         for item in items
     ]
+    for target in (target for job in jobs for target in job.targets):
+        check_output_url(target.path)
     _refuse_inputs(jobs)
     return _without_clashes(jobs, items, output, indices)
 
@@ -176,7 +178,8 @@ def _fill_template(template: str, item: Item) -> str:
         whole = "{stem}{suffix}" if "{suffix}" in template else f"{template}{{suffix}}"
         raise RequestError(f"{template}: names files without an extension, such as {path}; write {whole}")
     output_format(path)
-    return os.path.normpath(path)
+    scheme, mark, place = path.rpartition("://")  # a URL keeps its two slashes
+    return scheme + mark + os.path.normpath(place)
 
 
 def _refuse_name(name: str, item: Item) -> None:

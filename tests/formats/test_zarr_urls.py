@@ -241,3 +241,69 @@ def test_a_finished_pyramid_of_a_store_at_a_url_is_not_written_again_by_resume(c
     assert cli(*run).err == ""
     Path("y.ome.zarr/0/zarr.json").touch()  # as if the output had been replaced
     assert cli(*run).err.startswith(refused)
+
+
+OUTPUTS = {
+    "npy": ("avg", "x.zarr", "-o", "{at}/y.npy", *HALVE),
+    "an array in HDF5": ("avg", "x.zarr", "-o", "{at}/y.h5:/a", *HALVE),
+    "a folder": ("avg", "in", "-o", "{at}/out/", *HALVE),
+    "a template": ("avg", "in", "-o", "{at}/{{stem}}.npy", *HALVE),
+    "indices": ("max", "x.zarr", "-o", "y.npy", "--indices", "{at}/i.npy", *HALVE),
+    "a picture": ("shape", "max", "1,1,8,8", "-k", "2", "--picture", "{at}/p.svg"),
+    "a picture of layers": ("chain", "1,1,8,8", "max:k2", "--picture", "{at}/p.svg"),
+    "a model": ("shape", "max", "1,1,8,8", "-k", "2", "--to", "onnx", "-o", "{at}/m.onnx"),
+}
+
+
+@pytest.mark.parametrize("words", OUTPUTS.values(), ids=OUTPUTS)
+def test_files_are_not_written_into_folders_that_are_called_as_a_url_begins(words: tuple[str, ...], cli: Cli) -> None:
+    made("x.zarr", dimension_names=("z", "y", "x"))
+    Path("in").mkdir()
+    np.save("in/x.npy", np.zeros((1, 1, 8, 8)))
+    before = sorted(Path().iterdir())
+    result = cli(*(word.format(at="memory://files") for word in words))
+    assert result.code == 2
+    assert ": only Zarr stores are written at URLs; name one, give --format zarr for a folder, or write" in result.err
+    assert sorted(Path().iterdir()) == before
+
+
+def test_a_template_may_be_a_url(cli: Cli) -> None:
+    made("x.zarr", dimension_names=("z", "y", "x"))
+    assert cli("avg", "x.zarr", "-o", "memory://templates/{folder}/{stem}_half.zarr", *HALVE, "-q").err == ""
+    np.testing.assert_array_equal(group("memory://templates/x_half.zarr")[:], halved())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ("avg", "x.zarr", "-o", "file:///tmp/y.zarr", *HALVE),
+            "file:///tmp/y.zarr: is a path on this machine; write /tmp/y.zarr",
+        ),
+        (
+            ("pyramid", "x.zarr", "-o", "file:///tmp/y.zarr"),
+            "file:///tmp/y.zarr: is a path on this machine; write /tmp/y.zarr",
+        ),
+        (
+            ("avg", "s3://bucket/*.zarr", "-o", "out", *HALVE),
+            "s3://bucket/*.zarr: wildcards are matched with files, not with URLs; name each store, or list them with "
+            "--files-from",
+        ),
+    ],
+    ids=["a file", "a pyramid", "wildcards"],
+)
+def test_what_urls_cannot_be_is_refused(words: tuple[str, ...], message: str, cli: Cli) -> None:
+    made("x.zarr", dimension_names=("z", "y", "x"))
+    result = cli(*words)
+    assert (result.code, result.err) == (2, f"poolcli: {message}\n")
+
+
+@pytest.mark.parametrize("words", [("avg", *HALVE), ("avg", *HALVE, "--resume"), ("pyramid",)], ids=" ".join)
+def test_a_web_server_cannot_be_written_to(words: tuple[str, ...], cli: Cli) -> None:
+    made("x.zarr", dimension_names=("z", "y", "x"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), _WithoutRanges) as server:
+        Thread(target=server.serve_forever).start()
+        url = f"http://127.0.0.1:{server.server_port}/y.zarr"
+        result = cli(*words, "x.zarr", "-o", url)
+        server.shutdown()
+    assert (result.code, result.err) == (1, f"poolcli: x.zarr: {url}: cannot be written to\n")

@@ -271,4 +271,9 @@ def _names_in(system: Any, folder: str) -> list[str]:
 
 
 def _reached(path: str) -> AbstractContextManager[None]:
-    return as_file_error(path, (OSError,), unreachable, third_party=True)
+    """Converts what a store raises to a FileError; NotImplementedError is raised by stores that only read (HTTP)."""
+
+    def describe(error: Exception) -> str:
+        return "cannot be written to" if isinstance(error, NotImplementedError) else unreachable(error)
+
+    return as_file_error(path, (OSError, NotImplementedError), describe, third_party=True)
