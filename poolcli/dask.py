@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 from poolcli import ops
 from poolcli.coordinates import are_longitudes, means
 from poolcli.dtypes import numpy_dtype
-from poolcli.engine import run_region
+from poolcli.engine import call_of
 from poolcli.engine.choose import choose_engine
 from poolcli.errors import RequestError
 from poolcli.layouts import layout_of_dimensions
@@ -247,7 +247,7 @@ def _pool_pieces(region: Region, engine: str, indices: bool, along: list[list[Pi
             break
         slab = np.empty(region.input_shape, part.dtype) if slab is None else slab
         slab[tuple(slice(*piece.put) for piece in pieces)] = part
-    values, at = run_region(region, slab, indices=indices, engine=engine, threads=1)
+    values, at = call_of(region, indices=indices, engine=engine)(slab, threads=1)
     return (values, at) if indices else values
 
 

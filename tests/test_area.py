@@ -14,7 +14,7 @@ from PIL import Image
 
 import poolcli
 from poolcli import AreaPool, AvgPool, area_pool, fit_size
-from poolcli.engine import run, run_region
+from poolcli.engine import call_of, run
 from poolcli.engine.choose import engine_notes, refusal
 from poolcli.explain import window
 from poolcli.formats import parse_source, read_header
@@ -102,7 +102,7 @@ def test_sums_beyond_64_bits_are_exact() -> None:
     part = Region(plan, (range(1), range(1), range(2**30, 2**30 + 3)))
     x = np.array([[[2**32 - 1, 1, 2**32 - 2, 5, 7]]], "uint32")[..., : part.input_shape[2]]
     low = part.reads[2].start
-    for o, found in zip(part.outputs[2], run_region(part, x)[0].ravel().tolist(), strict=True):
+    for o, found in zip(part.outputs[2], call_of(part)(x)[0].ravel().tolist(), strict=True):
         ends = Fraction(o * size, output), Fraction((o + 1) * size, output)
         shares = [min(ends[1], Fraction(i + 1)) - max(ends[0], Fraction(i)) for i in plan.windows[0].span(o)]
         read = [x[0, 0, i - low].item() for i in plan.windows[0].span(o)]

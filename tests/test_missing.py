@@ -32,7 +32,7 @@ from poolcli import (
 )
 from poolcli.arguments import Engine
 from poolcli.dtypes import lookup
-from poolcli.engine import run, run_region
+from poolcli.engine import call_of, run
 from poolcli.plan import Plan
 from poolcli.plan.plan import parts_of, whole
 from tests.conftest import Cli
@@ -162,7 +162,7 @@ def test_no_bit_depends_on_the_engine_or_the_cut(op: Any) -> None:
     for most in (1, 300, 2000):
         for part in parts_of(whole(plan), most):
             reads, outputs = (tuple(slice(r.start, r.stop) for r in ranges) for ranges in (part.reads, part.outputs))
-            cut, cut_at = run_region(part, x[reads], indices=at is not None)
+            cut, cut_at = call_of(part, indices=at is not None)(x[reads])
             np.testing.assert_array_equal(cut.view("int32"), values[outputs].view("int32"))
             if at is not None:
                 np.testing.assert_array_equal(cut_at, at[outputs])
@@ -478,8 +478,8 @@ def test_windows_of_nothing_but_hidden_elements_have_the_index_minus_one(like: s
     x = np.random.default_rng(0).integers(0, 99, plan.input_shape, "uint8")
     hidden = np.zeros(x.shape, np.bool_)
     hidden[1, :, 2:, 4:] = True
-    expected = run_region(whole(plan), x, indices=True, engine="numpy")[1]
-    found = run_region(whole(plan), x, indices=True, engine="numpy", mask=hidden)[1]
+    expected = call_of(whole(plan), indices=True, engine="numpy")(x)[1]
+    found = call_of(whole(plan), indices=True, engine="numpy", mask=hidden)(x)[1]
     assert expected is not None
     expected[1, :, 1, 2] = -1
     np.testing.assert_array_equal(found, expected)

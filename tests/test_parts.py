@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AreaPool, AvgPool, MaxPool, ModePool, RequestError
-from poolcli.engine import _pieces_of, call_of, run, run_region
+from poolcli.engine import _pieces_of, call_of, run
 from poolcli.engine.choose import NUMBA
 from poolcli.formats.records import slices
 from poolcli.plan import Plan
@@ -65,7 +65,7 @@ def in_parts(plan: Plan, x: Any, regions: list[list[range]], engine: str, indice
                 for w in regions[3]:
                     region = Region(plan, (n, c, h, w))
                     at = slices(region.outputs)
-                    values[at], found = run_region(region, x[slices(region.reads)], engine=engine, indices=indices)
+                    values[at], found = call_of(region, engine=engine, indices=indices)(x[slices(region.reads)])
                     if places is not None and found is not None:
                         places[at] = found
     return values, places
@@ -107,7 +107,7 @@ def test_parts_of_a_long_row_and_of_parts_agree_too() -> None:
         for outputs in (range(edge), range(edge, plan.output_shape[2])):
             if outputs:
                 region = whole(plan).cut(2, outputs)
-                values, _ = run_region(region, x[slices(region.reads)], engine="numba")
+                values, _ = call_of(region, engine="numba")(x[slices(region.reads)])
                 np.testing.assert_array_equal(values, everything[slices(region.outputs)])
 
 
@@ -131,7 +131,7 @@ def test_a_region_knows_what_it_reads_and_makes() -> None:
 def test_an_array_that_is_not_what_the_region_reads_is_refused() -> None:
     region = whole(AvgPool(3).plan((1, 1, 8, 8))).cut(2, range(2))
     with pytest.raises(RequestError, match=r"^the input has shape \(1, 1, 8, 8\), but the plan reads \(1, 1, 4, 8\)$"):
-        run_region(region, np.ones((1, 1, 8, 8), np.float32))
+        call_of(region)(np.ones((1, 1, 8, 8), np.float32))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Runs an engine on arrays: `run` a whole plan, `run_region` a region of it, `call_of` prepares repeated calls.
+"""Runs an engine on arrays: `run` a whole plan; `call_of` prepares calls for a region of it.
 
 All engines give the same bits; `poolcli.engine.choose` selects one.
 """
@@ -46,25 +46,7 @@ def run(
     threads: int | None = None,
 ) -> tuple[NDArray[Any], NDArray[np.int64] | NDArray[np.int32] | None]:
     """Pooled values in the plan's output shape and dtype, and their indices if requested."""
-    return run_region(whole(plan), x, out=out, indices=indices, engine=engine, threads=threads)
-
-
-def run_region(
-    region: Region,
-    slab: NDArray[Any],
-    *,
-    out: NDArray[Any] | None = None,
-    indices: bool = False,
-    engine: str = "auto",
-    threads: int | None = None,
-    tell: Tell | None = None,
-    mask: NDArray[np.bool_] | None = None,
-) -> tuple[NDArray[Any], NDArray[np.int64] | NDArray[np.int32] | None]:
-    """Pooled values of a region, and their indices in the whole array, from the `slab` of the input that it reads.
-
-    `tell` and `mask` are as in `call_of`.
-    """
-    return call_of(region, indices=indices, engine=engine, tell=tell, mask=mask)(slab, out, threads)
+    return call_of(whole(plan), indices=indices, engine=engine)(x, out, threads)
 
 
 def call_of(

@@ -72,7 +72,7 @@ class Call:
     def __call__(
         self, slab: NDArray[Any], out: NDArray[Any] | None = None, threads: int | None = None
     ) -> tuple[NDArray[Any], NDArray[np.int64] | NDArray[np.int32] | None]:
-        """Pooled values and indices, as `run_region` returns them."""
+        """Pooled values of the `slab` of the input that the region reads, and their indices in the whole array."""
         if slab.shape != self.region.input_shape:
             raise RequestError(f"the input has shape {slab.shape}, but the plan reads {self.region.input_shape}")
         if threads is not None:

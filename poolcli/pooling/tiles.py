@@ -13,7 +13,7 @@ from itertools import islice
 from math import prod
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from poolcli.engine import run_region
+from poolcli.engine import call_of
 from poolcli.engine.choose import MIN_WORK_TO_LOAD, choose_engine
 from poolcli.errors import RequestError
 from poolcli.formats import open_array
@@ -245,9 +245,8 @@ def pool_part(work: Work, region: Region, slab: Array, hidden: Array | None = No
     before = _compile_seconds(work)
     with work.clock.phase("compute"):
         tell = work.note if work.may_fall_back else None
-        results = run_region(
-            region, slab, indices=work.indices, engine=work.engine, threads=work.threads, tell=tell, mask=hidden
-        )
+        call = call_of(region, indices=work.indices, engine=work.engine, tell=tell, mask=hidden)
+        results = call(slab, threads=work.threads)
     compiling = _compile_seconds(work) - before
     work.clock.seconds["compute"] -= compiling
     work.clock.seconds["compile"] += compiling

@@ -12,7 +12,7 @@ from PIL import Image, ImageCms
 from PIL.PngImagePlugin import PngInfo
 
 from poolcli import AvgPool
-from poolcli.engine import run_region
+from poolcli.engine import call_of
 from poolcli.pooling.colour import Colour, pool_colours
 from tests.conftest import Cli
 from tests.formats.pictures import HALVE, halved, pixels
@@ -69,7 +69,7 @@ def test_channels_may_come_before_the_pixels() -> None:
     results = []
     for layout, array in (("HWC", x), ("CHW", np.ascontiguousarray(x.transpose(2, 0, 1)))):
         plan = AvgPool(2, 2).plan(array.shape, "uint8", layout=layout)
-        results.append(pool_colours(lambda region, slab: run_region(region, slab)[0], plan, array, colour))
+        results.append(pool_colours(lambda region, slab: call_of(region)(slab)[0], plan, array, colour))
     np.testing.assert_array_equal(results[1].transpose(1, 2, 0), results[0])
 
 
@@ -168,7 +168,7 @@ def test_linear_light_is_refused_where_there_is_no_light(cli: Cli) -> None:
 def averaged(x: np.ndarray[Any, Any], kernel: int) -> Any:
     """The averages of a picture of uint8 or uint16 with alpha, weighted with it."""
     plan = AvgPool(kernel, kernel).plan(x.shape, x.dtype.name, layout="HWC")
-    return pool_colours(lambda region, slab: run_region(region, slab)[0], plan, x, Colour(weighted=True))
+    return pool_colours(lambda region, slab: call_of(region)(slab)[0], plan, x, Colour(weighted=True))
 
 
 def test_a_pixel_that_is_hardly_there_keeps_its_colour() -> None:

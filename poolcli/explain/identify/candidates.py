@@ -8,7 +8,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from poolcli.engine import run_region
+from poolcli.engine import call_of
 from poolcli.errors import RequestError
 from poolcli.explain.diff_arrays import diff_arrays
 from poolcli.explain.identify.samples import distances, eps, is_float, largest, sum_eps
@@ -163,7 +163,7 @@ def _pooled(region: Region, slab: Array) -> Array:
     plan = region.plan
     votes = prod(region.output_shape) * prod(w.longest for w in plan.windows) if plan.reducer.votes else 0
     try:
-        y: Array = run_region(region, slab, engine="auto" if votes > MAX_NUMPY_VOTES else "numpy")[0]
+        y: Array = call_of(region, engine="auto" if votes > MAX_NUMPY_VOTES else "numpy")(slab)[0]
     except RequestError:  # a sum that its type cannot hold
         return np.full(region.output_shape, np.nan)
     return y
