@@ -22,7 +22,7 @@ from poolcli.formats.records import ReadOptions, RegionWriter, Source
 from poolcli.message_fields import field
 from poolcli.plan import Plan
 from poolcli.plan.plan import Region, parts_of, whole
-from poolcli.system.lazy_imports import LOADED, Array
+from poolcli.system.lazy_imports import COMPILED, LOADED, Array
 from poolcli.system.lazy_imports import numpy as np
 from poolcli.system.signals import check_stopped
 from poolcli.windows import Ranges, ceil_div
@@ -140,14 +140,15 @@ class Clock:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Adds the time inside the block to phase `name`, less the time of imports, which is added to "load"."""
-        start, loaded = time.perf_counter(), LOADED.seconds
+        """Adds the time inside the block to phase `name`, less that of imports and of kernels ("load", "compile")."""
+        start, loaded, compiled = time.perf_counter(), LOADED.seconds, COMPILED.seconds
         try:
             yield
         finally:
-            loading = LOADED.seconds - loaded
+            loading, compiling = LOADED.seconds - loaded, COMPILED.seconds - compiled
             self.seconds["load"] += loading
-            self.seconds[name] += time.perf_counter() - start - loading
+            self.seconds["compile"] += compiling
+            self.seconds[name] += time.perf_counter() - start - loading - compiling
 
 
 def no_progress(done: int, total: int) -> None:
@@ -242,24 +243,10 @@ def _read_ahead(reader: ThreadPoolExecutor, read: Read, part: Region | None) -> 
 
 def pool_part(work: Work, region: Region, slab: Array, hidden: Array | None = None) -> tuple[Array, Array | None]:
     """The values and indices of a region, from the slab that it reads; `hidden` marks masked elements of the slab."""
-    before = _compile_seconds(work)
     with work.clock.phase("compute"):
         tell = work.note if work.may_fall_back else None
         call = call_of(region, indices=work.indices, engine=work.engine, tell=tell, mask=hidden)
-        results = call(slab, threads=work.threads)
-    compiling = _compile_seconds(work) - before
-    work.clock.seconds["compute"] -= compiling
-    work.clock.seconds["compile"] += compiling
-    return results
-
-
-def _compile_seconds(work: Work) -> float:
-    """The seconds that this process has spent on building and loading kernels."""
-    if work.engine == "numpy":
-        return 0.0
-    from poolcli.engine.compiled import seconds_spent
-
-    return seconds_spent()
+        return call(slab, threads=work.threads)
 
 
 def pool_aligned(work: Work, region: Region, slab: Array) -> tuple[Array, Array | None]:

@@ -33,21 +33,24 @@ PACKAGES = {
 }
 
 
-class _Loading(threading.local):
+class Timer(threading.local):
+    """The seconds that each thread has spent in blocks of one kind."""
+
     seconds = 0.0
 
 
-LOADED = _Loading()  # the seconds that this thread has spent on imports, or on waiting for imports of another thread
+LOADED = Timer()  # on imports
+COMPILED = Timer()  # on compiling and loading kernels
 
 
 @contextmanager
-def loading() -> Iterator[None]:
-    """Adds the time inside to `LOADED`."""
-    before, start = LOADED.seconds, perf_counter()
+def loading(timer: Timer = LOADED) -> Iterator[None]:
+    """Adds the time inside to `LOADED`, or to another timer."""
+    before, start = timer.seconds, perf_counter()
     try:
         yield
     finally:  # an outer block replaces the time of those inside it
-        LOADED.seconds = before + perf_counter() - start
+        timer.seconds = before + perf_counter() - start
 
 
 def need(*modules: str, why: str, kind: type[PoolError] = RequestError) -> list[Any]:

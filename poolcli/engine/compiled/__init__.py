@@ -1,27 +1,18 @@
-"""Loads compiled kernels: from this process, from the kernel cache, or by compiling them; and measures the time."""
+"""Loads compiled kernels: from this process, from the kernel cache, or by compiling them."""
 
 from __future__ import annotations
 
 import threading
-import time
 from typing import TYPE_CHECKING
 
 from poolcli.engine import choose
 from poolcli.engine.choose import KernelError, is_switched_off, kernel_errors
 from poolcli.engine.compiled import kernel_cache
 from poolcli.engine.compiled.codegen import Kernel, LoadedKernel, loaded
-from poolcli.system.lazy_imports import gc_disabled
+from poolcli.system.lazy_imports import COMPILED, gc_disabled, loading
 
 if TYPE_CHECKING:
     from poolcli.engine.compiled.kernel_choice import KernelSpec
-
-
-_seconds: list[float] = []
-
-
-def seconds_spent() -> float:
-    """Seconds that this process has spent on compiling and loading kernels."""
-    return sum(_seconds)
 
 
 _kernels: dict[str, LoadedKernel] = {}
@@ -35,7 +26,7 @@ def load(spec: KernelSpec) -> Kernel:
     Raises KernelError if it can be neither loaded nor compiled.
     """
     if spec.name not in _kernels:
-        with _lock:
+        with _lock, loading(COMPILED):
             if spec.name not in _kernels:
                 _kernels[spec.name] = _read_or_compiled(spec)
     return _kernels[spec.name].call
@@ -44,7 +35,6 @@ def load(spec: KernelSpec) -> Kernel:
 def _read_or_compiled(spec: KernelSpec) -> LoadedKernel:
     if spec.name in _failed:
         raise KernelError(_failed[spec.name])
-    start = time.perf_counter()
     try:
         with kernel_errors():
             if is_switched_off():
@@ -53,8 +43,6 @@ def _read_or_compiled(spec: KernelSpec) -> LoadedKernel:
     except KernelError as error:
         _failed[spec.name] = error.message
         raise
-    finally:
-        _seconds.append(time.perf_counter() - start)
 
 
 def _cached(spec: KernelSpec) -> LoadedKernel | None:
