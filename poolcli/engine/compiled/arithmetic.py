@@ -134,18 +134,17 @@ def _short_float(dtype: str) -> str:
     return dtype if dtype in SHORT_FLOATS else ""
 
 
+def _reduction(plan: Plan, accumulator: str, identity: Scalar) -> Arithmetic:
+    """Elements of the plan's type combined to an output of its type, without further steps."""
+    read, write = _short_float(plan.dtype), _short_float(plan.output_dtype)
+    return Arithmetic(accumulator, identity, kernel_dtype(plan.output_dtype), read=read, write=write)
+
+
 def _float_sum(plan: Plan) -> Arithmetic:
     """Sums in float64, with their rounding errors if float64 is read or written."""
     has_errors = "float64" in (plan.dtype, plan.output_dtype)
     accumulator, identity = ("sum_with_error", np.complex128(0)) if has_errors else ("sum", np.float64(0))
-    return Arithmetic(
-        accumulator,
-        identity,
-        kernel_dtype(plan.output_dtype),
-        np.dtype(np.float64),
-        read=_short_float(plan.dtype),
-        write=_short_float(plan.output_dtype),
-    )
+    return _reduction(plan, accumulator, identity)._replace(divisor=np.dtype(np.float64))
 
 
 def _float_mean(plan: Plan) -> Arithmetic:
@@ -160,12 +159,12 @@ def _integer_mean(plan: Plan, longest: int) -> Arithmetic:
     bits = _divisor_bits(plan) if target.is_integer else None
     largest = min(max(map(abs, source.limits)) * longest, LARGEST_SUM) + (1 << bits if bits else 0)
     identity = np.int16(0) if largest < 2**15 else np.int32(0) if largest < 2**31 else np.int64(0)
-    total = Arithmetic("sum", identity, kernel_dtype(target.name))
+    total = _reduction(plan, "sum", identity)
     if target.kind == "float":
         result = "quotient"
         if largest >= EXACT_64 or (target.bits < 64 and largest_divisor(plan) >= SMALL):
             result = "nearest" if target.bits == 64 else "odd"
-        return total._replace(divisor=np.dtype(np.float64), result=result, write=_short_float(target.name))
+        return total._replace(divisor=np.dtype(np.float64), result=result)
     if bits is not None:
         return total._replace(result="shift" if bits else "", bits=bits)
     divisor = np.float32 if largest < EXACT_32 else np.float64 if largest < EXACT_64 else np.int64
@@ -210,8 +209,7 @@ def distinct_windows(windows: AxisWindows) -> tuple[NDArray[np.int64], NDArray[n
 
 def _median(plan: Plan) -> Arithmetic:
     dtype = np.dtype(np.float32) if _short_float(plan.dtype) else kernel_dtype(plan.dtype)
-    read, write = _short_float(plan.dtype), _short_float(plan.output_dtype)
-    return Arithmetic("median", dtype.type(0), kernel_dtype(plan.output_dtype), read=read, write=write)
+    return _reduction(plan, "median", dtype.type(0))
 
 
 def _deviation(plan: Plan, longest: int) -> Arithmetic:
@@ -221,9 +219,7 @@ def _deviation(plan: Plan, longest: int) -> Arithmetic:
     if plan.has_exact_squares:
         largest = longest * max(map(abs, lookup(plan.dtype).limits))
         accumulator, identity = "exact_deviation", np.int32(0) if largest**2 < 2**31 else np.int64(0)
-    read, write = _short_float(plan.dtype), _short_float(plan.output_dtype)
-    output, ddof = kernel_dtype(plan.output_dtype), float(plan.reducer.ddof)
-    return Arithmetic(accumulator, identity, output, read=read, write=write, ddof=ddof)
+    return _reduction(plan, accumulator, identity)._replace(ddof=float(plan.reducer.ddof))
 
 
 def _norm(plan: Plan) -> Arithmetic:

@@ -145,20 +145,18 @@ def read(name: str) -> Code | None:
     place = opened()
     if place is None:
         return None
+
+    def opener(path: str, flags: int) -> int:
+        return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=place)
+
     try:
-        file = os.open(name + ENTRY, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=place)
-    except OSError:
-        return None
-    try:
-        status = os.fstat(file)
-        if not stat.S_ISREG(status.st_mode) or not is_own(status) or status.st_size > LARGEST:
-            return None
-        with open(file, "rb", closefd=False) as entry:
+        with open(name + ENTRY, "rb", opener=opener) as entry:
+            status = os.fstat(entry.fileno())
+            if not stat.S_ISREG(status.st_mode) or not is_own(status) or status.st_size > LARGEST:
+                return None
             return _parsed(name, entry.read(LARGEST))
     except OSError:
         return None
-    finally:
-        os.close(file)
 
 
 def _parsed(name: str, text: bytes) -> Code | None:
