@@ -223,7 +223,9 @@ def _one_after_another(first, then):
 
 
 def finish_of(steps):
-    """finish(total, divisors, w): the output for the total of element w of an output row."""
+    """finish(total, divisors, w): the output for the total of element w of an output row; `divisors` may be None where
+    the result is no quotient.
+    """
     kind, bits, number, write = steps.identity.dtype.kind, steps.bits, float, steps.output.type
     store = composed(_root_of(steps.root), {"float16": float16_bits, "bfloat16": bfloat16_bits}.get(steps.write, write))
     store_total, whole, ratio = store, float, quotient

@@ -16,7 +16,7 @@ from poolcli.dtypes import lookup
 from poolcli.engine.call import Order
 from poolcli.engine.choose import largest_divisor
 from poolcli.engine.compiled.arithmetic import NO_DIVISOR, Arithmetic, arithmetic_for, kernel_dtype, without_division
-from poolcli.engine.compiled.canonical_view import CanonicalView, canonical_view
+from poolcli.engine.compiled.canonical_view import Axis, CanonicalView, canonical_view
 from poolcli.engine.compiled.geometry import (
     ARGMAX_BLOCK,
     CACHE_LINE,
@@ -73,7 +73,7 @@ RGB = 3  # inner elements
 MAX_INT32 = 2**31 - 1
 MAX_CACHED_LENGTH = 2**13  # outputs along an axis; longer tables, of about 100 bytes an output, are not cached
 # Kernels whose windows along W are repeated for every inner element.
-REPEATED = ("irregular", "irregular_short", "irregular_row", "argmax", "mode_sort")
+REPEATED = ("irregular", "irregular_short", "irregular_row", "argmax")
 BY_WINDOW = ("median", "mode_pairs", "mode_sort", "deviation", "exact_deviation")  # kernels that share nothing
 
 
@@ -346,9 +346,15 @@ def _mode(view: CanonicalView, itemsize: int, limits: Thresholds) -> Launch:
     """Modes: by comparing all pairs if windows are small and regular, else by sorting."""
     elements, fixed = prod(axis.full.longest for axis in view.axes), fixed_window(view, limits)
     if fixed is None or view.inner > 1 or elements > limits.mode_elements:
-        return Launch("mode_sort", (), view.rows, elements)
+        return Launch("mode_sort", (1, 0, 0, 1), view.rows, elements)
     piece = max(VECTOR_ELEMENTS, limits.row_bytes // itemsize // (elements + 3))
-    return Launch("mode_pairs", (fixed.kernel, piece), view.rows, piece * (elements + 3), fixed=fixed)
+    return Launch(
+        "mode_pairs",
+        (piece, *_whole_windows(view.axes[2], fixed.kernel)),
+        view.rows,
+        piece * (elements + 3),
+        fixed=fixed,
+    )
 
 
 def _statistic(view: CanonicalView, kernel: str, itemsize: int, is_integer: bool, limits: Thresholds) -> Launch:
@@ -366,7 +372,23 @@ def _statistic(view: CanonicalView, kernel: str, itemsize: int, is_integer: bool
     piece = max(1, max(VECTOR_ELEMENTS, buffer // itemsize // rows) // view.inner)
     stride = int(np.diff(w.start).max(initial=1)) if kernel == "exact_deviation" else 1
     length = min(view.input_shape[3], (piece * stride + (w.full.longest - 1) * w.dilation) * view.inner) + CACHE_LINE
-    return Launch(kernel, (w.full.longest, piece, own), view.rows, rows * length, iwork=rows, fixed=fixed)
+    params = piece, *_whole_windows(w, w.full.longest), own
+    return Launch(kernel, params, view.rows, rows * length, iwork=rows, fixed=fixed)
+
+
+def _whole_windows(w: Axis, length: int) -> tuple[int, int, int]:
+    """The first run of windows along W that have `length` elements and one distance: the first of them, the one after
+    the last, and the distance.
+
+    Windows that reach over both ends of the input may have fewer elements than those beside them.
+    """
+    is_whole = w.count == length
+    if not is_whole.any():
+        return 0, 0, 1
+    first = int(is_whole.argmax())
+    steps = np.diff(w.start[first:], append=w.start[-1])  # the last one is 0
+    continues = np.append(is_whole[first + 1 :], False) & (steps == steps[0]) & (steps > 0)
+    return first, first + 1 + int(continues.argmin()), max(int(steps[0]), 1)
 
 
 def _unrolled_window(view: CanonicalView, lines: int, limits: Thresholds) -> FixedWindow | None:

@@ -6,8 +6,8 @@ import numpy as np
 
 from poolcli.engine.compiled.finish import round_to_odd
 from poolcli.engine.compiled.intrinsics import inlined, looped, offset, optimise_later
-from poolcli.engine.compiled.kernels.pieces import aligned, by_pieces, gather_tap, tap_at
-from poolcli.engine.compiled.kernels.rows import unsigned
+from poolcli.engine.compiled.kernels.pieces import aligned, by_pieces, gather, tap_at
+from poolcli.engine.compiled.kernels.rows import fill_identity, unsigned
 
 
 @inlined
@@ -98,15 +98,16 @@ def _record_nan(work, nan, row, size):
 
 
 @looped
-def _median_of_3x3(work, size, pitch, unit, x, a, b, c, ops):
-    """Medians of 3x3 windows, in row 4 of `work`. Columns are sorted once: the result is the median of the largest
-    minimum, the median of the middle elements, and the smallest maximum of the three columns.
+def _median_of_3x3(work, size, pitch, unit, x, step, ops):
+    """Medians of 3x3 windows, whose rows are `step` apart, in row 4 of `work`. Columns are sorted once: the result is
+    the median of the largest minimum, the median of the middle elements, and the smallest maximum of the three columns.
     """
     optimise_later()
     one, two, middles = unsigned(unit), unsigned(2 * unit), offset(work, pitch)
+    second, third = offset(x, step), offset(x, 2 * step)
     largest, invalid, found = offset(work, 2 * pitch), offset(work, 3 * pitch), offset(work, 4 * pitch)
     for w in range(unsigned(size) + two):
-        top, middle, bottom = ops.lift(x[a + w]), ops.lift(x[b + w]), ops.lift(x[c + w])
+        top, middle, bottom = ops.lift(x[w]), ops.lift(second[w]), ops.lift(third[w])
         less, more = _min(top, middle), _max(top, middle)
         rest = _min(more, bottom)
         work[w], middles[w], largest[w] = _min(less, rest), _max(less, rest), _max(more, bottom)
@@ -121,7 +122,7 @@ def _median_of_3x3(work, size, pitch, unit, x, a, b, c, ops):
 
 
 @looped
-def _select(work, places, x, geometry, piece, candidates, ops):
+def _select(work, places, x, piece, candidates, ops):
     """The offsets of the rows of the lower and the upper middle elements, and of the row of NaN.
 
     More than half of the elements are candidates. When there are no rows left for further ones, the extremes of the
@@ -129,22 +130,27 @@ def _select(work, places, x, geometry, piece, candidates, ops):
     """
     optimise_later()
     count, size = piece.count, piece.size
-    begin, end, nan = 0, min(count, count // 2 + 2), candidates * size
+    begin, end, nan = 0, count // 2 + 2, candidates * size
+    if end > count:
+        end = count
     for row in range(end):
         places[row] = row * size
-    for w in range(unsigned(size)):
-        work[unsigned(nan) + w] = ops.identity
-    for tap in range(count):
-        row = min(tap, end - 1)
-        if tap >= end:
-            _drop_extremes(work, places, begin, end - 1, size)
+    fill_identity(offset(work, nan), size, ops)
+    tap, last, middles = 0, end - 1, 2 - count % 2
+    while tap < count or last - begin >= middles:
+        row = tap if tap < last else last
+        if tap > last:
+            _drop_extremes(work, places, begin, last, size)
             begin += 1
-        gather_tap(offset(work, row * size), x, tap, geometry, piece, ops)
-        _record_nan(work, nan, row, size)
-    while end - begin > 2 - count % 2:
-        _drop_extremes(work, places, begin, end - 1, size)
-        begin, end = begin + 1, end - 1
-    return begin * size, max(end - 1, begin) * size, nan
+        if tap < count:
+            gather(
+                offset(work, row * size), offset(x, tap_at(piece, tap)), piece.columns, piece.stride, piece.inner, ops
+            )
+            _record_nan(work, nan, row, size)
+            tap += 1
+        else:
+            last -= 1
+    return begin * size, (last if last > begin else begin) * size, nan
 
 
 def median(ops, spec):
@@ -152,25 +158,19 @@ def median(ops, spec):
     middle = _middle(spec.arithmetic)
 
     @by_pieces
-    def median(args, geometry, piece, divisors):
+    def median(x, out, work, iwork, params, piece):
         optimise_later()
-        x, work, size = args.x, args.work, piece.size
+        size = piece.size
         if (piece.count == 9) & (piece.count_w == 3) & (piece.stride == 1):
-            line = piece.count_w  # no number, for which numba would compile `tap_at` three times
-            a, b, c = (
-                tap_at(geometry, piece, 0 * line),
-                tap_at(geometry, piece, line),
-                tap_at(geometry, piece, 2 * line),
-            )
-            unit = geometry.dilations[2] * geometry.inner
+            unit, step = piece.step_w, piece.step_h if piece.count_h == 3 else piece.step_d
             pitch = aligned(size + 2 * unit)
-            _median_of_3x3(work, size, pitch, unit, x, a, b, c, ops)
+            _median_of_3x3(work, size, pitch, unit, offset(x, piece.start), step, ops)
             low, high, nan = 4 * pitch, 4 * pitch, 4 * pitch
         else:
-            low, high, nan = _select(work, args.iwork, x, geometry, piece, args.params[2], ops)
-        lower, upper, invalid = offset(work, low), offset(work, high), offset(work, nan)
+            low, high, nan = _select(work, iwork, x, piece, params[4], ops)
+        out, lower, upper, invalid = offset(out, piece.target), offset(work, low), offset(work, high), offset(work, nan)
         for w in range(unsigned(size)):
             is_known = (piece.count > 0) & (invalid[w] == invalid[w])
-            args.out[piece.target + w] = ops.finish(middle(lower[w], upper[w], is_known), divisors, w)
+            out[w] = ops.finish(middle(lower[w], upper[w], is_known), None, 0)
 
     return median

@@ -2,43 +2,38 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from poolcli.engine.compiled.intrinsics import looped, offset, optimise_later
-from poolcli.engine.compiled.kernels.pieces import by_pieces, gather, tap_at
-from poolcli.engine.compiled.kernels.rows import by_rows, row_offset, unsigned, window_strides
-
-
-@looped
-def _sift(run, top, count):
-    """Sift the element at `top` of a max-heap down."""
-    optimise_later()
-    value = run[top]
-    below = 2 * top + 1
-    while below < count:
-        if below + 1 < count and run[below + 1] > run[below]:
-            below += 1
-        if run[below] <= value:
-            break
-        run[top] = run[below]
-        top, below = below, 2 * below + 1
-    run[top] = value
+from poolcli.engine.compiled.kernels.pieces import by_pieces, gather, line_at, tap_at
+from poolcli.engine.compiled.kernels.rows import unsigned
 
 
 @looped
 def _heapsort(run, count):
+    """Sort by a max-heap of the elements before `end`, which are sifted down from `top`."""
     optimise_later()
-    for i in range(count // 2):
-        _sift(run, count // 2 - 1 - i, count)
-    for i in range(count - 1):
-        last = count - 1 - i
-        run[0], run[last] = run[last], run[0]
-        _sift(run, 0, last)
+    first, end = count // 2, count
+    while end > 1:
+        if first > 0:
+            first -= 1
+        else:
+            end -= 1
+            run[0], run[end] = run[end], run[0]
+        value, top, below = run[first], first, 2 * first + 1
+        while below < end:
+            if below + 1 < end and run[below + 1] > run[below]:
+                below += 1
+            if run[below] <= value:
+                break
+            run[top] = run[below]
+            top, below = below, 2 * below + 1
+        run[top] = value
 
 
 @looped
-def _majority(run, count):
-    """The only value that more than half of the elements can have (Boyer and Moore), and how many have it."""
+def _mode_of_run(run, count):
+    """The mode of `count` contiguous elements, which are sorted unless one value has the majority: the only one that
+    more than half of the elements can have (Boyer and Moore).
+    """
     optimise_later()
     value, lead, votes = run[0], 0, 0
     for i in range(count):
@@ -47,15 +42,7 @@ def _majority(run, count):
         lead += 1 if run[i] == value else -1
     for i in range(count):
         votes += 1 if run[i] == value else 0
-    return value, votes
-
-
-@looped
-def _mode_of_run(run, count):
-    """The mode of `count` contiguous elements, which are sorted unless one value has the majority."""
-    optimise_later()
-    value, most = _majority(run, count)
-    if 2 * most > count:
+    if 2 * votes > count:
         return value
     _heapsort(run, count)
     most, votes = 0, 0
@@ -67,32 +54,27 @@ def _mode_of_run(run, count):
 
 
 @looped
-def _mode_at(run, x, geometry, o, d, h, begin, columns):
-    """The mode of one window, whose elements are copied to `run`; along W it has `columns` of them, from `begin` on."""
+def _mode_of_window(run, x, piece):
+    """The mode of the only window of a piece, whose elements are copied to `run`."""
     optimise_later()
-    (count_d, count_h, _), step, count = geometry.counts, geometry.dilations[2] * geometry.inner, np.int64(0)
-    (deep, high), first = window_strides(geometry), row_offset(geometry, o, d, h) + begin
-    for i in range(count_d[d]):
-        for j in range(count_h[h]):
-            at = first + i * deep + j * high
-            for k in range(columns):
-                run[count] = x[at + k * step]
-                count += 1
-    return _mode_of_run(run, count)
+    wide = piece.count_w
+    for line in range(piece.count_d * piece.count_h):
+        at = line_at(piece, line)
+        for i in range(wide):
+            run[line * wide + i] = x[at + i * piece.step_w]
+    return _mode_of_run(run, piece.count)
 
 
 def mode_sort(ops, spec):
-    """Windows of any position and size, one by one; windows along W are repeated for every inner element."""
+    """Windows of any position and size, one by one."""
 
-    @by_rows
-    def row(args, geometry, t, o, d, h, divisors):
+    @by_pieces
+    def mode_sort(x, out, work, iwork, params, piece):
         optimise_later()
-        begin, count = geometry.starts[2], geometry.counts[2]
-        for w in range(geometry.row_size):
-            found = _mode_at(args.work, args.x, geometry, o, d, h, begin[w], count[w])
-            args.out[t * geometry.row_size + w] = ops.finish(found, divisors, w)
+        for c in range(piece.inner):
+            out[piece.target + c] = ops.finish(_mode_of_window(work, offset(x, c), piece), None, 0)
 
-    return row
+    return mode_sort
 
 
 @looped
@@ -142,18 +124,16 @@ def mode_pairs(ops, spec):
     stride, kind = spec.launch.fixed.stride, type(ops.identity)
 
     @by_pieces
-    def mode_pairs(args, geometry, piece, divisors):
+    def mode_pairs(x, out, work, iwork, params, piece):
         optimise_later()
-        work, begin = args.work, geometry.starts[2][piece.first]
-        if piece.columns > 1:
-            for tap in range(piece.count):
-                at = tap_at(geometry, piece, tap)  # a constant stride takes half the time here
-                gather(offset(work, tap * piece.size), args.x, at, piece.columns, stride, 1, ops)
-            best = _elect(work, piece.count, piece.size, kind)
-            for w in range(unsigned(piece.size)):
-                args.out[piece.target + w] = ops.finish(best[w], divisors, w)
+        size, out = piece.size, offset(out, piece.target)
+        if size > 1:
+            for tap in range(piece.count):  # a constant stride takes half the time here
+                gather(offset(work, tap * size), offset(x, tap_at(piece, tap)), size, stride, 1, ops)
+            best = _elect(work, piece.count, size, kind)
+            for w in range(unsigned(size)):
+                out[w] = ops.finish(best[w], None, 0)
         else:
-            found = _mode_at(work, args.x, geometry, piece.o, piece.d, piece.h, begin, piece.count_w)
-            args.out[piece.target] = ops.finish(found, divisors, 0)
+            out[0] = ops.finish(_mode_of_window(work, x, piece), None, 0)
 
     return mode_pairs

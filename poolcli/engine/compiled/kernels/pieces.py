@@ -9,121 +9,96 @@ from typing import Any, NamedTuple
 from poolcli.engine.compiled.geometry import CACHE_LINE
 from poolcli.engine.compiled.intrinsics import (
     assume_no_alias,
-    divisors_at,
     expanded,
-    inlined,
     load_geometry,
     looped,
     optimise_later,
 )
-from poolcli.engine.compiled.kernels.rows import Arguments, line_offset, next_row, row_index, unsigned
+from poolcli.engine.compiled.kernels.rows import row_index, row_offset, unsigned, window_strides
 
 
 class Piece(NamedTuple):
-    """The windows `first` to first + `columns` - 1 along W of output row (o, d, h), `stride` elements apart.
+    """`columns` windows of an output row, `stride` elements along W apart, each for `inner` elements: `size` outputs.
 
-    `size` is columns * inner, `target` the position of the first output, `count` the number of elements of a window,
-    of which `count_w` are along W.
+    The first element of the first window is at `start` in x, the first output at `target`. A window has `count`
+    elements: `count_d`, `count_h` and `count_w` along the axes, which are `step_d`, `step_h` and `step_w` apart in x.
     """
 
-    o: Any
-    d: Any
-    h: Any
-    first: Any
+    start: Any
+    target: Any
     columns: Any
     stride: Any
+    inner: Any
     size: Any
-    target: Any
     count: Any
+    count_d: Any
+    count_h: Any
     count_w: Any
+    step_d: Any
+    step_h: Any
+    step_w: Any
 
 
 def by_pieces(compute):
-    """The kernel whose tasks are output rows, in pieces that compute(args, geometry, piece, divisors) pools.
+    """The kernel whose tasks are output rows, in pieces that compute(x, out, work, iwork, params, piece) pools.
 
-    Its first two parameters are the elements of the longest window along W, and the windows of a piece.
+    Its first parameters are the windows of a piece, and the first and the last but one of those that can share one,
+    with their distance.
     """
     pool_piece = looped(compute)
 
     def kernel(x, out, positions, work, iwork, params, divisor_table, first_task, last_task):
         assume_no_alias()
         optimise_later()
-        args, geometry = Arguments(x, out, positions, work, iwork, params), load_geometry(params, divisor_table)
-        longest, most, inner, (count_d, count_h, count_w) = (
-            params[0],
-            params[1],
-            geometry.inner,
-            geometry.counts,
-        )
-        columns = geometry.row_size // inner
-        low, high = _whole_windows(geometry, columns, longest)
-        begin_w, (o, d, h) = geometry.starts[2], row_index(first_task, geometry.output_shape)
+        geometry = load_geometry(params, divisor_table)
+        most, low, high, apart, inner = params[0], params[1], params[2], params[3], geometry.inner
+        begin_w, (count_d, count_h, count_w) = geometry.starts[2], geometry.counts
+        columns, (step_d, step_h), step_w = geometry.row_size // inner, window_strides(geometry), geometry.dilations[2]
         for t in range(first_task, last_task):
-            divisors, first = divisors_at(geometry, d, h), 0
+            o, d, h = row_index(t, geometry.output_shape)
+            row, first, deep, tall = row_offset(geometry, o, d, h), 0, count_d[d], count_h[h]
             while first < columns:
-                many = min(most, high - first) if (low <= first) & (first < high) else 1
-                stride = begin_w[first + 1] - begin_w[first] if many > 1 else 1
-                target, count = (
-                    unsigned(t * geometry.row_size + first * inner),
-                    count_d[d] * count_h[h] * count_w[first],
-                )
-                piece = Piece(o, d, h, first, many, stride, many * inner, target, count, count_w[first])
-                pool_piece(args, geometry, piece, divisors)
+                many, stride = 1, 1
+                if low <= first < high:
+                    many, stride = most if most < high - first else high - first, apart
+                start, target = row + begin_w[first] * inner, (t * columns + first) * inner
+                wide, size = count_w[first], many * inner
+                sizes = many, stride, inner, size, deep * tall * wide, deep, tall, wide
+                pool_piece(x, out, work, iwork, params, Piece(start, target, *sizes, step_d, step_h, step_w * inner))
                 first += many
-            o, d, h = next_row(o, d, h, geometry.output_shape)
 
     return kernel
 
 
-@looped
-def _whole_windows(geometry, columns, longest):
-    """The first run of windows along W, from low to high - 1, that have `longest` elements and one distance.
-
-    Windows that reach over both ends of the input may have fewer elements than those beside them.
-    """
-    optimise_later()
-    count, begin, low = geometry.counts[2], geometry.starts[2], 0
-    while low < columns and count[low] < longest:
-        low += 1
-    high = low + 1
-    while (
-        high < columns and count[high] == longest and 0 < begin[low + 1] - begin[low] == begin[high] - begin[high - 1]
-    ):
-        high += 1
-    return low, high
-
-
-@looped
-def gather(row, source, at, columns, stride, inner, ops):
-    """Copy one element of each of `columns` windows, `stride` apart, with all inner elements, to a row."""
-    optimise_later()
-    at, step = unsigned(at), unsigned(stride * inner)
-    if stride == 1:
-        for w in range(unsigned(columns * inner)):
-            row[w] = ops.lift(source[at + w])
-    elif inner == 1:
-        for w in range(unsigned(columns)):
-            row[w] = ops.lift(source[at + w * step])
-    else:
-        n = unsigned(inner)
-        for w in range(unsigned(columns)):
-            for c in range(n):
-                row[w * n + c] = ops.lift(source[at + w * step + c])
+@expanded
+def line_at(piece, line):
+    """The position in x of the row `line` of the first window of a piece."""
+    plane = 0 if piece.count_d == 1 else line // piece.count_h
+    return piece.start + plane * piece.step_d + (line - plane * piece.count_h) * piece.step_h
 
 
 @expanded
-def gather_tap(row, x, tap, geometry, piece, ops):
-    """Copy the element `tap` of every window of a piece to a row."""
-    gather(row, x, tap_at(geometry, piece, tap), piece.columns, piece.stride, geometry.inner, ops)
-
-
-@inlined
-def tap_at(geometry, piece, tap):
+def tap_at(piece, tap):
     """The position in x of the element `tap` of the first window of a piece."""
-    along = piece.count_w
-    line = tap // along
-    beside = geometry.starts[2][piece.first] + (tap - line * along) * geometry.dilations[2]
-    return line_offset(geometry, piece.o, piece.d, piece.h, line) + unsigned(beside * geometry.inner)
+    line = tap // piece.count_w
+    return line_at(piece, line) + (tap - line * piece.count_w) * piece.step_w
+
+
+@looped
+def gather(row, source, columns, stride, inner, ops):
+    """Copy one element of each of `columns` windows, `stride` apart, with all inner elements, to a row."""
+    optimise_later()
+    n, step = unsigned(inner), unsigned(stride * inner)
+    if stride == 1:
+        for w in range(unsigned(columns * inner)):
+            row[w] = ops.lift(source[w])
+    elif inner == 1:
+        for w in range(unsigned(columns)):
+            row[w] = ops.lift(source[w * step])
+    else:
+        for w in range(unsigned(columns)):
+            for c in range(n):
+                row[w * n + c] = ops.lift(source[w * step + c])
 
 
 @expanded
