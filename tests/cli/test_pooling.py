@@ -9,6 +9,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from PIL import Image
 
 from poolcli.engine import choose
@@ -319,6 +320,18 @@ def test_info_says_why_an_array_cannot_be_pooled(name: str, others: bool, cli: C
     assert words(cli("info", file).out) == f"{file}{listed} note {shown}: {NOT_POOLED[name]}"
     assert cli("info", file, "--json").json["left_out"] == [f"{shown}: {NOT_POOLED[name]}"]
     assert cli("info", name).err == cli("avg", name, "-k", "2", "-n").err == f"poolcli: {shown}: {NOT_POOLED[name]}\n"
+
+
+@pytest.mark.parametrize(
+    ("array", "why"),
+    [(np.zeros(3, "c8"), f"holds complex64; {POOLED_TYPES}"), (np.array(1.0), "holds a single number")],
+)
+def test_info_says_why_a_store_that_is_an_array_cannot_be_pooled(
+    array: NDArray[np.generic], why: str, cli: Cli, folder: Path
+) -> None:
+    zarr = pytest.importorskip("zarr")
+    zarr.create_array("x.zarr", data=array)
+    assert words(cli("info", "x.zarr").out).startswith(f"x.zarr: holds no array that can be pooled note x.zarr: {why}")
 
 
 def test_info_names_as_many_arrays_that_cannot_be_pooled_as_messages_do(cli: Cli, folder: Path) -> None:

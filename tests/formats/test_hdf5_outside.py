@@ -154,3 +154,17 @@ def test_a_file_that_another_program_writes_says_so(cli: Cli) -> None:
         1,
         "poolcli: source.h5: is open in another program; close it there first\n",
     )
+
+
+def test_a_file_that_a_killed_program_was_writing_says_so(cli: Cli) -> None:
+    lines = (
+        "f = h5py.File('killed.h5', 'w', libver='latest')", "f.create_dataset('x', (1, 1, 8), maxshape=(None, 1, 8))",
+        "f.swmr_mode = True", "os._exit(0)",
+    )  # fmt: skip
+    subprocess.run([sys.executable, "-c", "import h5py, os; " + "; ".join(lines)], check=True)
+    result = cli("avg", "killed.h5", *POOL)
+    assert (result.code, result.err) == (
+        1,
+        "poolcli: killed.h5: is marked as open in a program that writes it; close it there or, if that was killed, "
+        "run h5clear -s\n",
+    )

@@ -42,7 +42,10 @@ def reading(path: str, size: int = 0) -> Iterator[None]:
 def _describe(error: Exception) -> str:
     if isinstance(error, BlockingIOError):
         return "is open in another program; close it there first"
-    return f"HDF5 cannot read or write it: {error_text(error).strip(QUOTES)}"
+    text = error_text(error).strip(QUOTES)
+    if "already open for write" in text:
+        return "is marked as open in a program that writes it; close it there or, if that was killed, run h5clear -s"
+    return f"HDF5 cannot read or write it: {text}"
 
 
 MAX_GROUPS = 100_000

@@ -124,7 +124,7 @@ class ZarrStore:
 
     @property
     def left_out(self) -> Sequence[str]:
-        return [str(key) for key, _, able in self._arrays if not able]
+        return [key or "/" for key, _, able in self._arrays if not able]
 
     def only(self, axes: int | None) -> str:
         """The key of the root array, or of the only array of so many axes."""
