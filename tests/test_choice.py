@@ -345,16 +345,13 @@ def test_integers_whose_sums_may_leave_64_bits_are_left_to_numpy() -> None:
     assert _sums_fit(large[:0], 2**30)
 
 
-@pytest.mark.parametrize("when", ["at once", "when an array comes"])
-def test_where_no_kernel_can_be_had_the_other_pool_computes_from_then_on(when: str) -> None:
+def test_where_no_kernel_can_be_had_the_other_pool_computes_from_then_on() -> None:
     told: list[str] = []
 
     def fail(*arguments: Any) -> Any:
         raise KernelError("no compiler; use engine numpy or auto")
 
-    pool = with_fallback(
-        fail if when == "at once" else lambda: fail, lambda: lambda slab, out, threads: slab, told.append
-    )
+    pool = with_fallback(fail, lambda: lambda slab, out, threads: slab, told.append)
     assert [pool(np.full(1, i), np.zeros(1), None) for i in (3, 4)] == [3, 4]
     assert told == ["no compiler"]
 

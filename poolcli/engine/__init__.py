@@ -5,7 +5,6 @@ All engines give the same bits; `poolcli.engine.choose` selects one.
 
 from __future__ import annotations
 
-from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -85,10 +84,9 @@ def _pool_of(engine: Engine, region: Region, indices: bool, tell: Tell | None, m
         pieces = _pieces_of(region, one)
         return one.load()(region, indices) if len(pieces) == 1 else _pool_pieces(one, region, pieces, indices)
 
-    if tell is None:
-        pool = prepare_with(engine)
-    else:
-        pool = with_fallback(partial(prepare_with, engine), partial(prepare_with, NUMPY), tell)
+    pool = prepare_with(engine)
+    if tell is not None:
+        pool = with_fallback(pool, lambda: prepare_with(NUMPY), tell)
     if not region.plan.missing and mask is None:
         return pool
     from poolcli.engine.numpy.missing import without_missing

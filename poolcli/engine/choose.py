@@ -207,26 +207,18 @@ def warn_once(reason: str) -> None:
         warnings.warn(f"poolcli computes with numpy: {reason}", RuntimeWarning, stacklevel=2)
 
 
-def with_fallback(make: Callable[[], Pool], make_other: Callable[[], Pool], tell: Tell) -> Pool:
-    """The function that `make` returns, replaced by that of `make_other` as soon as a KernelError occurs; `tell` gets
-    the reason. The error may come late, as kernels are built when the first array is pooled.
+def with_fallback(pool: Pool, make_other: Callable[[], Pool], tell: Tell) -> Pool:
+    """`pool`, replaced by the function that `make_other` returns as soon as a KernelError occurs; `tell` gets the
+    reason. Kernels are built when the first array is pooled.
     """
-    found: list[Pool] = []
 
-    def fall_back(error: KernelError) -> Pool:
-        tell(str(error).partition(";")[0])  # without the remedy
-        found[:] = [make_other()]
-        return found[0]
-
-    try:
-        found.append(make())
-    except KernelError as error:
-        return fall_back(error)
-
-    def pool(slab: NDArray[Any], out: NDArray[Any], threads: int | None) -> NDArray[Any] | None:
+    def pool_or_fall_back(slab: NDArray[Any], out: NDArray[Any], threads: int | None) -> NDArray[Any] | None:
+        nonlocal pool
         try:
-            return found[0](slab, out, threads)
+            return pool(slab, out, threads)
         except KernelError as error:
-            return fall_back(error)(slab, out, threads)
+            tell(str(error).partition(";")[0])  # without the remedy
+            pool = make_other()
+            return pool(slab, out, threads)
 
-    return pool
+    return pool_or_fall_back

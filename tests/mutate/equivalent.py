@@ -61,7 +61,6 @@ EQUIVALENT: dict[str, str] = {
     "poolcli/engine/compiled/kernel_cache.py::_is_still: return: return False -> return None": "asked for its truth",
     "poolcli/engine/compiled/arithmetic.py::_deviation: number: 0 -> 1": "only its type is read",
     "poolcli/engine/compiled/arithmetic.py::_selection: number: 0 -> 1": "of modes, only its type is read",
-    "poolcli/engine/choose.py::with_fallback.fall_back: number: 0 -> -1": "the list has one element",
     "poolcli/formats/atomic.py::file_mode: number: 0 -> -1": "any mask: the one before is returned, and set again",
     "poolcli/engine/compiled/kernel_choice.py::Thresholds: number: 400 -> 401": (
         "rows of up to 64 outputs never have 401 together, which is a prime"
