@@ -53,23 +53,28 @@ def _middle(steps):
 
 
 @looped
-def _exchange(work, a, b, size):
-    """Sort each pair of elements of the rows at `a` and `b`: the smaller one goes to row `a`."""
-    optimise_later()
-    low, high = offset(work, a), offset(work, b)
-    for w in range(unsigned(size)):
-        low[w], high[w] = _min(low[w], high[w]), _max(low[w], high[w])
+def _narrow(work, first, low, high, last, size):
+    """Sort the elements of four rows, so that the smallest is in row `first` and the largest in row `last`.
 
-
-@looped
-def _clamp(work, first, low, high, last, size):
-    """Clamp the row at `low` by the row `first` from below, and that at `high`, which may be the same, by `last`."""
+    One pass for the six comparisons that this takes at most: memory is the bottleneck.
+    """
     optimise_later()
     smallest, smaller, larger, largest = offset(work, first), offset(work, low), offset(work, high), offset(work, last)
     for w in range(unsigned(size)):
-        smaller[w] = _max(smallest[w], smaller[w])
+        a, d = _min(smallest[w], largest[w]), _max(smallest[w], largest[w])
+        b, c = _min(smaller[w], larger[w]), _max(smaller[w], larger[w])
+        smallest[w], smaller[w] = _min(a, b), _max(a, b)
+        larger[w], largest[w] = _min(c, d), _max(c, d)
+
+
+@looped
+def _clamp(work, first, middle, last, size):
+    """The medians of the elements of three rows, in row `middle`."""
+    optimise_later()
+    one, between, other = offset(work, first), offset(work, middle), offset(work, last)
     for w in range(unsigned(size)):
-        larger[w] = _min(larger[w], largest[w])
+        low, high = _min(one[w], other[w]), _max(one[w], other[w])
+        between[w] = _max(low, _min(high, between[w]))
 
 
 @looped
@@ -80,12 +85,10 @@ def _drop_extremes(work, places, first, last, size):
     """
     optimise_later()
     half = (last - first) // 2
-    for i in range((last - first + 1) // 2):
-        _exchange(work, places[first + i], places[last - i], size)
-    for i in range(1, half):
-        _exchange(work, places[first], places[first + i], size)
-        _exchange(work, places[last - i], places[last], size)
-    _clamp(work, places[first], places[first + half], places[last - half], places[last], size)
+    for i in range(1, (last - first + 1) // 2):
+        _narrow(work, places[first], places[first + i], places[last - i], places[last], size)
+    if 2 * half == last - first:
+        _clamp(work, places[first], places[first + half], places[last], size)
 
 
 @looped
