@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+import warnings
 from collections.abc import Collection
 from typing import Self
 
@@ -125,6 +127,14 @@ def _line_of(error: BaseException) -> str:
 
     *_, last = extract_tb(error.__traceback__)
     return last.line or ""
+
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Warn at the line of the first caller outside of this package."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "poolcli":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
 
 
 def unexpected(error: BaseException, place: str) -> PoolError:

@@ -380,6 +380,7 @@ def test_a_process_is_warned_once_that_numpy_computes(monkeypatch: pytest.Monkey
     with pytest.warns(RuntimeWarning) as warned:
         deque(map(warn_once, ("no compiler", "no memory")))
     assert [str(each.message) for each in warned] == ["poolcli computes with numpy: no compiler"]
+    assert [each.filename for each in warned] == [__file__]  # the caller outside of poolcli
 
 
 def test_limits_can_be_lowered() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 import os
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.arguments import one_of
 from poolcli.dtypes import lookup
-from poolcli.errors import PoolError, RequestError, error_text
+from poolcli.errors import PoolError, RequestError, error_text, warn_caller
 from poolcli.plan import Plan
 from poolcli.plan.attributes import is_supported
 from poolcli.plan.plan import EXACT_SQUARES_ELEMENTS
@@ -204,7 +203,7 @@ def warn_once(reason: str) -> None:
     """Warn once per process that numpy computes what `auto` would have given to numba."""
     if not _warned:
         _warned.append(reason)
-        warnings.warn(f"poolcli computes with numpy: {reason}", RuntimeWarning, stacklevel=2)
+        warn_caller(f"poolcli computes with numpy: {reason}", RuntimeWarning)
 
 
 def with_fallback(pool: Pool, make_other: Callable[[], Pool], tell: Tell) -> Pool:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache, wraps
 from inspect import cleandoc, signature
@@ -24,7 +22,7 @@ from poolcli.arguments import (
     missing_from,
     whole_number,
 )
-from poolcli.errors import LayoutWarning, RequestError
+from poolcli.errors import LayoutWarning, RequestError, warn_caller
 from poolcli.layouts import CHANNELS, default_layout, other_layouts
 from poolcli.message_fields import field
 from poolcli.ops.array_interop import Given, as_array, named_layout
@@ -209,15 +207,7 @@ def warn_of_layout(shape: tuple[int, ...]) -> None:
     if others:
         known = f"layout={others[0]!r} if the last axis holds channels, else layout={layout!r}"
         message = f"shape {shape} was read as {layout}; give {known}"
-        warnings.warn(message, LayoutWarning, stacklevel=_level_of_caller())
-
-
-def _level_of_caller() -> int:
-    """The stack level of the first caller outside of this package."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "poolcli":
-        level, frame = level + 1, frame.f_back
-    return level
+        warn_caller(message, LayoutWarning)
 
 
 def with_name_suggestions(function: Callable[P, R], title: str = "") -> Callable[P, R]:
