@@ -115,7 +115,7 @@ def _median_of_3x3(work, size, pitch, unit, x, step, ops):
         rest = _min(more, bottom)
         work[w], middles[w], largest[w] = _min(less, rest), _max(less, rest), _max(more, bottom)
         invalid[w] = _nan_or(_nan_or(top, middle), bottom)
-    for w in range(unsigned(size)):
+    for w in range(unsigned(aligned(size))):  # whole vectors; nobody reads what is beyond `size`
         low = _max(_max(work[w], work[w + one]), work[w + two])
         high = _min(_min(largest[w], largest[w + one]), largest[w + two])
         less, more = _min(middles[w], middles[w + one]), _max(middles[w], middles[w + one])
