@@ -34,7 +34,9 @@ def prepare(region: Region, indices: bool) -> Pool:
     plan = region.plan
     # Kernels write the bits of `out`, where they have integers also those of floats, except an element as another type.
     as_bits = plan.reducer.result != "element" or plan.dtype == plan.output_dtype
-    can_overflow, longest = _can_overflow(default), prod(max(w.longest, w.largest_divisor) for w in plan.windows)
+    longest = prod(max(w.longest, w.largest_divisor) for w in plan.windows)
+    # Whether a sum may overflow although its mean does not.
+    can_overflow = plan.dtype == "float64" and default.arithmetic.result in ("quotient", "by_reciprocal", "odd")
     sums_64_bits = plan.dtype in ("int64", "uint64") and plan.reducer.adds and plan.reducer.power is None
     squares_64_bits = plan.dtype == "float64" and plan.reducer.statistic == "deviation"
 
@@ -89,11 +91,6 @@ def run(spec: KernelSpec, source: Array, values: Array, positions: Array | None,
 def _viewed_as(x: Array, dtype: np.dtype[Any]) -> Array:
     """`x` viewed as `dtype`, copied if its byte order is not native."""
     return x if x.dtype == dtype else x.astype(x.dtype.newbyteorder("="), copy=False).view(dtype)
-
-
-def _can_overflow(spec: KernelSpec) -> bool:
-    """Whether a sum may overflow although its mean does not."""
-    return spec.dtype == "float64" and spec.arithmetic.result in ("quotient", "by_reciprocal", "odd")
 
 
 def _sums_fit(x: Array, longest: int) -> bool:
