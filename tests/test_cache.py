@@ -172,6 +172,7 @@ USUAL = {
         "irregular_short": 2,
         "irregular_row": 2,
         "argmax": 1,
+        "argmax_row": 1,
     }.items()
     for dtype in ("uint8", "uint16", "float32", "float64")
 }

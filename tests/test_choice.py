@@ -93,7 +93,7 @@ KERNELS: dict[str, tuple[Any, str, dict[str, Any]]] = {
         MaxPool((1, 1, 3), (1, 1, 2)), "slide_argmax", {"indices": True, "shape": (1, 1, 2**16 - 1, 2**15, 5)}
     ),
     "positions in more rows": (
-        MaxPool((1, 1, 3), (1, 1, 2)), "argmax", {"indices": True, "shape": (1, 1, 2**16, 2**15, 5)}
+        MaxPool((1, 1, 3), (1, 1, 2)), "argmax_row", {"indices": True, "shape": (1, 1, 2**16, 2**15, 5)}
     ),
     "small maps": (AvgPool(3, 1, 1, 1), "slide_planes", {"shape": (100, 100, 7, 7)}),
     "small maps under many rows": (AvgPool(5, 1, 2, 2), "slide_planes", {"shape": (100, 100, 7, 7)}),
@@ -110,6 +110,10 @@ KERNELS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "small volumes": (AvgPool((1, 3, 3), 1, (0, 1, 1), (0, 1, 1)), "slide", {"shape": (100, 100, 2, 7, 7)}),
     "maps with rows of 64": (AvgPool(3, 1, 1, 1), "slide_planes", {"shape": (100, 100, 7, 64)}),
     "maps with longer rows": (AvgPool(3, 1, 1, 1), "slide", {"shape": (100, 100, 7, 65)}),
+    "positions in planes": (AdaptiveMaxPool(1), "argmax_row", {"indices": True}),
+    "positions in planes of channels": (
+        AdaptiveMaxPool(1), "argmax", {"indices": True, "layout": "NHWC", "shape": (1, 60, 28, 16)}
+    ),
     "positions in bins": (AdaptiveMaxPool(3), "argmax", {"indices": True}),
     "minima": (Under(MaxPool(3, 2), MINIMUM), "slide", {}),
     "powers": (Under(AvgPool(3, 2), power(3)), "slide", {}),

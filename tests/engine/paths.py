@@ -49,6 +49,10 @@ def _is_long(check: Callable[[Taken], bool] = lambda taken: True) -> Check:
     return lambda taken, plan: taken.kernel in ("irregular", "irregular_row") and check(taken)
 
 
+def _points(taken: Taken, plan: Plan) -> bool:
+    return taken.kernel in ("argmax", "argmax_row")
+
+
 def _slides(check: Callable[[Taken], bool]) -> Check:
     return _is("slide", check)
 
@@ -261,7 +265,7 @@ PATHS: dict[str, Path] = {
     ),
     "argmax": Path(
         any_two_axes(),
-        _is("argmax"), reducers=("at",),
+        _points, reducers=("at",),
     ),
     "slide_argmax by 2 over 3": Path(
         sliding((ANY, _r(3)), (ANY, _r(2)), (SHORT, SHORT)), _is("slide_argmax"), ("float32",), ("at",), limits=CONSTANT
@@ -287,7 +291,7 @@ PATHS: dict[str, Path] = {
         _is_by(3, 1), ("float32",), limits=CONSTANT,
     ),
     "argmax, of many elements in one line": Path(
-        adaptive((_r(3), _r(40, 90)), (_r(3), _r(2, 3))), _is("argmax", lambda t: 1 in t.rows), reducers=("at",)
+        adaptive((_r(3), _r(40, 90)), (_r(3), _r(2, 3))), _is("argmax_row"), reducers=("at",)
     ),
     "argmax, of several planes and channels": Path(
         sliding((_r(2, 3), ANY, ANY), (ANY, ANY, ANY), (_r(0, 2), SHORT, SHORT), last=True, channels=_r(2, 3)),
@@ -295,6 +299,6 @@ PATHS: dict[str, Path] = {
     ),
     "argmax, of glued planes": Path(
         st.builds(lambda n, h, w: Pooling((n, 3, h, w), {"output_size": (1, 1)}), *[st.integers(1, 6)] * 3),
-        lambda taken, plan: taken.kernel == "argmax" and _glued(taken, plan), reducers=("at",),
+        lambda taken, plan: _points(taken, plan) and _glued(taken, plan), reducers=("at",),
     ),
 }  # fmt: skip

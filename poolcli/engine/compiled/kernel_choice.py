@@ -73,7 +73,7 @@ RGB = 3  # inner elements
 MAX_INT32 = 2**31 - 1
 MAX_CACHED_LENGTH = 2**13  # outputs along an axis; longer tables, of about 100 bytes an output, are not cached
 # Kernels whose windows along W are repeated for every inner element.
-REPEATED = ("irregular", "irregular_short", "irregular_row", "argmax")
+REPEATED = ("irregular", "irregular_short", "irregular_row", "argmax", "argmax_row")
 BY_WINDOW = ("median", "mode_pairs", "mode_sort", "deviation", "exact_deviation")  # kernels that share nothing
 
 
@@ -204,7 +204,7 @@ def _argmax(view: CanonicalView, limits: Thresholds) -> Launch:
         d, h, _ = view.axes
         in_one_row = view.inner == view.axes[2].dilation == d.full.longest == h.full.longest == 1
         row = (min(width, ARGMAX_BLOCK) if in_one_row else width) + VECTOR_ELEMENTS
-        return Launch("argmax", (), view.rows, row, iwork=0 if in_one_row else row)
+        return Launch("argmax_row" if in_one_row else "argmax", (), view.rows, row, iwork=0 if in_one_row else row)
     w = in_whole_strides(w)
     length, padded = 2 * w.reach * view.inner + VECTOR_ELEMENTS, ceil_div(size, VECTOR_ELEMENTS) * VECTOR_ELEMENTS
     return Launch("slide_argmax", (w,), view.rows, length + padded, iwork=length + 2 * padded, fixed=fixed)

@@ -84,12 +84,14 @@ def _lift(steps):
 def _combine(steps):
     if steps.accumulator == "float_min":
         return _float_min(steps.identity)
+    kind = type(steps.identity)
+    total = inlined(lambda a, b: kind(a + b))  # numba adds integers in 64 bits
     functions = {
-        "sum": inlined(lambda a, b: a + b),
+        "sum": total,
         "sum_with_error": _two_sum,
         "max": inlined(lambda a, b: a if a > b else b),
         "min": inlined(lambda a, b: a if a < b else b),
-        "exact_deviation": inlined(lambda a, b: a + b),
+        "exact_deviation": total,
         **dict.fromkeys(("mode", "deviation", "median")),  # which combine no accumulators
     }
     return functions[steps.accumulator]

@@ -24,7 +24,7 @@ from numba import from_dtype, njit, types
 
 from poolcli.engine.compiled.codegen import Code, emit
 from poolcli.engine.compiled.intrinsics import KERNEL
-from poolcli.engine.compiled.kernels.argmax import argmax, slide_argmax
+from poolcli.engine.compiled.kernels.argmax import argmax, argmax_row, slide_argmax
 from poolcli.engine.compiled.kernels.deviation import deviation, exact_deviation
 from poolcli.engine.compiled.kernels.irregular import (
     irregular,
@@ -56,6 +56,7 @@ MAKERS: tuple[Callable[..., Any], ...] = (
     irregular_row,
     irregular_inner,
     argmax,
+    argmax_row,
     slide_argmax,
     mode_sort,
     mode_pairs,

@@ -11,7 +11,6 @@ from poolcli.engine.compiled.geometry import ARGMAX_BLOCK, VECTOR_ELEMENTS, RowW
 from poolcli.engine.compiled.intrinsics import (
     assume_no_alias,
     bits_as,
-    divisors_at,
     inlined,
     load_geometry,
     looped,
@@ -21,18 +20,19 @@ from poolcli.engine.compiled.intrinsics import (
     record_at,
 )
 from poolcli.engine.compiled.kernels.rows import (
-    NO_LINE,
     by_rows,
     deinterleave,
     fill_identity,
     line_offset,
     next_row,
-    row_in_plane,
     row_index,
-    rows_from_first,
+    row_offset,
     unsigned,
+    window_strides,
 )
 from poolcli.engine.compiled.operations import float_parts
+
+NO_LINE = np.int32(2**31 - 1)
 
 
 def _beats(steps):
@@ -73,23 +73,19 @@ def _is_worse_zero(steps):
     return inlined(lambda value: bits_as(number(value), bits) == bits(0))
 
 
-@inlined
-def _better(value, line, other, other_line):
-    """The better of two ranks, and its line; `other` comes later."""
-    return max(value, other), other_line if other > value else line
-
-
 @looped
-def _rank_rows(ranks, lines, x, size, geometry, o, d, h, ops):
-    """The highest rank in the rows of the windows of output row (d, h) along W, and its first line."""
+def _rank_rows(ranks, lines, x, size, rows, high, steps, ops):
+    """The highest rank in `rows` rows of a window along W, of which each plane has `high`, and its first line."""
     optimise_later()
     n = unsigned(size)
     for w in range(n):
         ranks[w], lines[w] = ops.identity, np.int32(0)
-    for row in range(geometry.counts[0][d] * geometry.counts[1][h]):
-        at, line = line_offset(geometry, o, d, h, row), np.int32(row)
+    for row in range(rows):
+        source, line = offset(x, line_offset(row, high, steps)), np.int32(row)
         for w in range(n):
-            ranks[w], lines[w] = _better(ranks[w], lines[w], ops.lift(x[at + w]), line)
+            rank, best = ops.lift(source[w]), ranks[w]
+            lines[w] = line if rank > best else lines[w]
+            ranks[w] = rank if rank > best else best
 
 
 @looped
@@ -99,7 +95,8 @@ def _best_of_block(ranks, lines, taps, ops):
     lowest, line, place, last = ops.identity, NO_LINE, NO_LINE, np.int32(taps)
     best, padded = lowest, unsigned(-(-taps // VECTOR_ELEMENTS) * VECTOR_ELEMENTS)
     for j in range(padded):
-        best = max(best, ranks[j] if np.int32(j) < last else lowest)
+        rank = ranks[j] if np.int32(j) < last else lowest
+        best = rank if rank > best else best
     for j in range(padded):
         its = lines[j] if (np.int32(j) < last) & (ranks[j] == best) else NO_LINE
         line = its if its < line else line
@@ -113,31 +110,31 @@ def _best_of_block(ranks, lines, taps, ops):
 def _best_of(ranks, lines, taps, step, ops):
     """The first line and the first position there of the highest of ranks that are `step` apart."""
     optimise_later()
-    best, line, place, by, one = ops.identity, NO_LINE, np.int64(-1), unsigned(step), step == 1
-    for first in range(0, taps, ARGMAX_BLOCK if one else 1):
+    best, line, place, by, block = ops.identity, NO_LINE, np.int64(-1), unsigned(step), ARGMAX_BLOCK if step == 1 else 1
+    for first in range(0, taps, block):
         at = unsigned(first) * by
         other, its, found = ranks[at], lines[at], np.int32(0)
-        if one:
-            other, its, found = _best_of_block(
-                offset(ranks, at), offset(lines, at), min(ARGMAX_BLOCK, taps - first), ops
-            )
+        if step == 1:
+            size = taps - first if taps - first < block else block
+            other, its, found = _best_of_block(offset(ranks, first), offset(lines, first), size, ops)
         if other > best or (other == best and its < line):
             best, line, place = other, its, np.int64(first + found)
     return line, place
 
 
 @looped
-def _best_of_row(ranks, x, at, taps, ops):
+def _best_of_row(ranks, x, taps, ops):
     """The first position of the highest rank of contiguous elements."""
     optimise_later()
     most, place = ops.identity, np.int64(-1)
     lowest = most
     for first in range(0, taps, ARGMAX_BLOCK):
-        best, found, start, last = lowest, NO_LINE, unsigned(at + first), np.int32(min(ARGMAX_BLOCK, taps - first))
+        best, found, source = lowest, NO_LINE, offset(x, first)
+        last = np.int32(taps - first if taps - first < ARGMAX_BLOCK else ARGMAX_BLOCK)
         padded = unsigned(-(-last // VECTOR_ELEMENTS) * VECTOR_ELEMENTS)
         for j in range(padded):
-            value = ops.lift(x[start + j]) if np.int32(j) < last else lowest
-            ranks[j], best = value, max(best, value)
+            rank = ops.lift(source[j]) if np.int32(j) < last else lowest
+            ranks[j], best = rank, rank if rank > best else best
         for j in range(padded):
             its = np.int32(j) if ranks[j] == best else NO_LINE
             found = its if its < found else found
@@ -147,14 +144,14 @@ def _best_of_row(ranks, x, at, taps, ops):
 
 
 @looped
-def _best_zero(x, geometry, o, d, h, begin, taps, step, ops):
+def _best_zero(x, rows, high, steps, taps, step, ops):
     """The best element of a window with zeros of both signs."""
     optimise_later()
     total, by = ops.identity, unsigned(step)
-    for line in range(geometry.counts[0][d] * geometry.counts[1][h]):
-        at = line_offset(geometry, o, d, h, line) + unsigned(begin)
+    for line in range(rows):
+        source = offset(x, line_offset(line, high, steps))
         for j in range(unsigned(taps)):
-            total = ops.combine(total, ops.lift(x[at + j * by]))
+            total = ops.combine(total, ops.lift(source[j * by]))
     return total
 
 
@@ -168,60 +165,83 @@ def argmax(ops, spec):
     @by_rows
     def row(args, geometry, t, o, d, h, divisors):
         optimise_later()
-        x, lines, ranks = args.x, args.iwork, offset_as(args.work, 0, ranked.identity)
-        begin_w, (count_d, count_h, count_w) = geometry.starts[2], geometry.counts
-        width, size, inner, step = (
-            geometry.input_shape[2],
-            geometry.row_size,
+        lines, ranks, inner, steps = (
+            args.iwork,
+            offset_as(args.work, 0, ranked.identity),
             geometry.inner,
-            geometry.dilations[2] * geometry.inner,
+            window_strides(geometry),
         )
-        columns, rows, first = width // inner, count_d[d] * count_h[h], line_offset(geometry, o, d, h, 0)
-        in_line = rows <= 1 and step == 1
-        if not in_line:
-            _rank_rows(ranks, lines, x, width, geometry, o, d, h, ranked)
-        for w in range(size):
-            begin, count, line = begin_w[w], count_w[w] if rows > 0 else 0, np.int32(0)
-            if in_line:
-                place = _best_of_row(ranks, x, first + unsigned(begin), count, ranked)
-            else:
-                line, place = _best_of(offset(ranks, begin), offset(lines, begin), count, step, ranked)
-            value, position = ops.identity, np.int64(-1)
+        begin_w, (count_d, count_h, count_w) = geometry.starts[2], geometry.counts
+        dilation_d, dilation_h, dilation = geometry.dilations
+        _, height, width = geometry.input_shape
+        rows, high, step, columns = count_d[d] * count_h[h], count_h[h], dilation * inner, width // inner
+        x, plane_row = (
+            offset(args.x, row_offset(geometry, o, d, h)),
+            geometry.starts[0][d] * height + geometry.starts[1][h],
+        )
+        _rank_rows(ranks, lines, x, width, rows, high, steps, ranked)
+        for w in range(geometry.row_size):
+            begin, count, value, position = begin_w[w], count_w[w] if rows > 0 else 0, ops.identity, np.int64(-1)
+            line, place = _best_of(offset(ranks, begin), offset(lines, begin), count, step, ranked)
             if place >= 0:
-                value = ops.lift(x[line_offset(geometry, o, d, h, line) + unsigned(begin + place * step)])
+                source, its = offset(x, begin), np.int64(line)
+                value = ops.lift(source[line_offset(its, high, steps) + place * step])
+                in_plane = plane_row + line_offset(its, high, (dilation_d * height, dilation_h))
                 column = begin if inner == 1 else begin // inner
-                position = row_in_plane(geometry, d, h, line) * columns + column + place * geometry.dilations[2]
+                position = in_plane * columns + column + place * dilation
                 if is_worse_zero(value):
-                    value = _best_zero(x, geometry, o, d, h, begin, count, step, ops)
-            args.out[t * size + w], args.positions[t * size + w] = ops.finish(value, divisors, w), position
+                    value = _best_zero(source, rows, high, steps, count, step, ops)
+            args.out[t * geometry.row_size + w], args.positions[t * geometry.row_size + w] = (
+                ops.finish(value, None, 0),
+                position,
+            )
 
     return row
 
 
-@inlined
-def _better_element(value, line, other, other_line, beats, ops):
-    """The better of two elements, and its line; `other` comes later."""
-    return ops.combine(other, value), other_line if beats(other, value) else line
+def argmax_row(ops, spec):
+    """Windows of one row and neighbouring elements of one channel, which are read in place."""
+    ranked, is_worse_zero = _ranked(ops, spec.arithmetic), _is_worse_zero(spec.arithmetic)
+
+    @by_rows
+    def row(args, geometry, t, o, d, h, divisors):
+        optimise_later()
+        ranks, size, width = offset_as(args.work, 0, ranked.identity), geometry.row_size, geometry.input_shape[2]
+        begin, (count_d, count_h, count_w) = geometry.starts[2], geometry.counts
+        x, rows = offset(args.x, row_offset(geometry, o, d, h)), count_d[d] * count_h[h]
+        first = (geometry.starts[0][d] * geometry.input_shape[1] + geometry.starts[1][h]) * width
+        for w in range(size):
+            source, count, value, position = offset(x, begin[w]), count_w[w] * rows, ops.identity, np.int64(-1)
+            place = _best_of_row(ranks, source, count, ranked)
+            if place >= 0:
+                value, position = ops.lift(source[place]), first + begin[w] + place
+                if is_worse_zero(value):
+                    value = _best_zero(source, 1, 1, (0, 0), count, 1, ops)
+            args.out[t * size + w], args.positions[t * size + w] = ops.finish(value, None, 0), position
+
+    return row
 
 
 @looped
-def _combine_rows(work, lines, x, size, low, geometry, o, d, h, beats, ops):
-    """For each of `size` elements from `low` on, the best in the rows of the windows of output row (d, h), and the
+def _combine_rows(work, lines, x, size, rows, high, steps, heights, beats, ops):
+    """For each of `size` elements, the best in `rows` rows of the windows, of which each plane has `high`, and the
     distance from the first of these rows to the first with that element.
     """
     optimise_later()
-    n, rows = unsigned(size), geometry.counts[0][d] * geometry.counts[1][h]
+    n = unsigned(size)
     if rows == 0:
         for w in range(n):
             work[w], lines[w] = ops.identity, NO_LINE
     for row in range(rows):
-        at, line = line_offset(geometry, o, d, h, row) + unsigned(low), np.int32(rows_from_first(geometry, d, h, row))
+        source, line = offset(x, line_offset(row, high, steps)), np.int32(line_offset(row, high, heights))
         if row == 0:
             for w in range(n):
-                work[w], lines[w] = ops.lift(x[at + w]), line
+                work[w], lines[w] = ops.lift(source[w]), line
         else:
             for w in range(n):
-                work[w], lines[w] = _better_element(work[w], lines[w], ops.lift(x[at + w]), line, beats, ops)
+                other, best = ops.lift(source[w]), work[w]
+                lines[w] = line if beats(other, best) else lines[w]
+                work[w] = ops.combine(other, best)
 
 
 def slide_argmax(ops, spec):
@@ -231,51 +251,55 @@ def slide_argmax(ops, spec):
     def slide_argmax(x, out, positions, work, iwork, params, divisor_table, first_task, last_task):
         assume_no_alias()
         optimise_later()
-        geometry = load_geometry(params, divisor_table)
-        windows, inner = record_at(params, 0, RowWindows), geometry.inner
-        width, size, pad = geometry.input_shape[2], geometry.row_size, windows.pad * inner
-        columns = width // inner
-        length = windows.reach * inner
-        apart, row = unsigned(length // stride), unsigned(length if stride > 1 else 0)
-        before, unit = max(0, min(pad, length)), unsigned(windows.dilation * inner)
-        low = max(-pad, 0)
-        used = max(0, min(length - before, width - low))
+        geometry, windows = load_geometry(params, divisor_table), record_at(params, 0, RowWindows)
+        (_, height, width), size, inner, pad = geometry.input_shape, geometry.row_size, geometry.inner, windows.pad
+        columns, length, margin = width // inner, windows.reach * inner, pad * inner
+        apart, row, unit = unsigned(length // stride), unsigned(length if stride > 1 else 0), windows.dilation * inner
+        low, before = (0, margin if margin < length else length) if margin > 0 else (-margin, 0)
+        used = width - low if width - low < length - before else length - before
+        used, next_tap = used if used > 0 else 0, unsigned(unit)
         fill_identity(work, length, ops)
         for w in range(length):
             iwork[w] = none
         padded = -(-size // VECTOR_ELEMENTS) * VECTOR_ELEMENTS  # results after the end of a row are not written
         bests, its_lines = offset(work, 2 * length + VECTOR_ELEMENTS), offset(iwork, 2 * length + VECTOR_ELEMENTS)
-        its_taps = offset(its_lines, padded)
+        its_taps, steps = offset(its_lines, padded), window_strides(geometry)
+        (begin_d, begin_h, _), (count_d, count_h, _) = geometry.starts, geometry.counts
+        heights = geometry.dilations[0] * height, geometry.dilations[1]
         o, d, h = row_index(first_task, geometry.output_shape)
         for t in range(first_task, last_task):
-            divisors, target = divisors_at(geometry, d, h), unsigned(t * size)
-            _combine_rows(offset(work, before), offset(iwork, before), x, used, low, geometry, o, d, h, beats, ops)
+            target, rows = t * size, count_d[d] * count_h[h]
+            source = offset(x, row_offset(geometry, o, d, h) + low)
+            _combine_rows(
+                offset(work, before), offset(iwork, before), source, used, rows, count_h[h], steps, heights, beats, ops
+            )
             if stride > 1:
                 deinterleave(work, length, stride)
                 deinterleave(iwork, length, stride)
             for w in range(unsigned(padded)):
                 best, line, tap = ops.identity, none, np.int32(0)
                 for j in range(unsigned(taps)):
-                    at = row + j % unsigned(stride) * apart + j // unsigned(stride) * unit + w
+                    at = row + j % unsigned(stride) * apart + j // unsigned(stride) * next_tap + w
                     value, its = work[at], iwork[at]
                     # of equal elements, the one with the smaller line is first in row-major order
                     first = (its < line) & ((value == best) | (value != value))
                     taken = beats(value, best) | first
                     best, line, tap = ops.combine(value, best), its if taken else line, np.int32(j) if taken else tap
                 bests[w], its_lines[w], its_taps[w] = best, line, tap
+            values, places = offset(out, target), offset(positions, target)
             for w in range(unsigned(size)):
-                out[target + w] = ops.finish(bests[w], divisors, w)
-            begin, channels = row_in_plane(geometry, d, h, 0) * columns - windows.pad, unsigned(inner)
+                values[w] = ops.finish(bests[w], None, 0)
+            begin, channels = (begin_d[d] * height + begin_h[h]) * columns - pad, unsigned(inner)
             if inner == 1:
                 for w in range(unsigned(size)):
                     at = begin + np.int64(w * unsigned(stride)) + np.int64(its_taps[w]) * windows.dilation
-                    positions[target + w] = -1 if its_lines[w] == none else np.int64(its_lines[w]) * columns + at
+                    places[w] = -1 if its_lines[w] == none else np.int64(its_lines[w]) * columns + at
             else:
                 for pixel in range(unsigned(size // inner)):  # by pixels, to avoid divisions
                     first, at_pixel = pixel * channels, begin + np.int64(pixel * unsigned(stride))
                     for w in range(first, first + channels):
                         at = at_pixel + np.int64(its_taps[w]) * windows.dilation
-                        positions[target + w] = -1 if its_lines[w] == none else np.int64(its_lines[w]) * columns + at
+                        places[w] = -1 if its_lines[w] == none else np.int64(its_lines[w]) * columns + at
             o, d, h = next_row(o, d, h, geometry.output_shape)
 
     return slide_argmax

@@ -17,22 +17,6 @@ def _root_of(variance, divisor):
     return np.sqrt(positive) if (positive >= 0.0) & (divisor > 0.0) else np.nan
 
 
-@looped
-def _sums(work, length, size, x, at, rows, columns, ops):
-    """The sums of windows whose rows have `length` elements: the pointer to them.
-
-    rows: the planes and lines of a window, and their strides; columns: its elements along W, their distance, the stride
-    of windows and the inner elements.
-    """
-    optimise_later()
-    (planes, lines, steps), (count, unit, stride, inner) = rows, columns
-    combine_rows(work, length, x, at, planes, lines, steps, ops)
-    _, found, _, _ = combine_windows(work, length, count, unit, True, ops)
-    if stride > 1:
-        subsample(work, 3 * length, size, found, stride, inner)
-    return offset(work, 3 * length if stride > 1 else found)
-
-
 def exact_deviation(ops, spec):
     """Standard deviations of short integers: sqrt((n * sum(x * x) - sum(x)**2) / (n * (n - ddof))), with exact sums."""
     kind, ddof, lift = type(ops.identity), spec.arithmetic.ddof, ops.lift
@@ -43,11 +27,17 @@ def exact_deviation(ops, spec):
     def exact_deviation(x, out, work, iwork, params, piece):
         optimise_later()
         size, inner, count, unit = piece.size, piece.inner, piece.count_w, piece.step_w
-        columns, out = (count, unit, piece.stride, inner), offset(out, piece.target)
-        rows = piece.count_d if count > 0 else 0, piece.count_h, (piece.step_d, piece.step_h)
         length = ((piece.columns - 1) * piece.stride + 1) * inner + (count - 1 if count > 0 else 0) * unit
-        sums = _sums(work, length, size, x, piece.start, rows, columns, ops)
-        powers = _sums(offset(work, 4 * length), length, size, x, piece.start, rows, columns, of_squares)
+        planes, steps, out = piece.count_d if count > 0 else 0, (piece.step_d, piece.step_h), offset(out, piece.target)
+        # the rows of sums and of squares, side by side, are combined along W as if they were one
+        combine_rows(work, length, x, piece.start, planes, piece.count_h, steps, ops)
+        combine_rows(offset(work, length), length, x, piece.start, planes, piece.count_h, steps, of_squares)
+        _, found, _, _ = combine_windows(work, 2 * length, count, unit, True, ops)
+        sums, powers = offset(work, found), offset(work, found + length)
+        if piece.stride > 1:
+            subsample(work, 6 * length, size, found, piece.stride, inner)
+            subsample(work, 7 * length, size, found + length, piece.stride, inner)
+            sums, powers = offset(work, 6 * length), offset(work, 7 * length)
         divisor, number = float(piece.count) - ddof, kind(piece.count)
         by = float(piece.count) * divisor
         inverse = 1.0 / by

@@ -133,7 +133,7 @@ def _select(work, places, x, piece, candidates, ops):
     """
     optimise_later()
     count, size = piece.count, piece.size
-    begin, end, nan = 0, count // 2 + 2, candidates * size
+    begin, end, nan = np.int64(0), count // 2 + 2, candidates * size  # a literal 0 would compile functions twice
     if end > count:
         end = count
     for row in range(end):

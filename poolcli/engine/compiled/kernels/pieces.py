@@ -14,7 +14,7 @@ from poolcli.engine.compiled.intrinsics import (
     looped,
     optimise_later,
 )
-from poolcli.engine.compiled.kernels.rows import row_index, row_offset, unsigned, window_strides
+from poolcli.engine.compiled.kernels.rows import line_offset, row_index, row_offset, unsigned, window_strides
 
 
 class Piece(NamedTuple):
@@ -73,8 +73,7 @@ def by_pieces(compute):
 @expanded
 def line_at(piece, line):
     """The position in x of the row `line` of the first window of a piece."""
-    plane = 0 if piece.count_d == 1 else line // piece.count_h
-    return piece.start + plane * piece.step_d + (line - plane * piece.count_h) * piece.step_h
+    return piece.start + line_offset(line, piece.count_h, (piece.step_d, piece.step_h))
 
 
 @expanded

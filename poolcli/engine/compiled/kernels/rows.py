@@ -264,32 +264,10 @@ def unrolled(taps: int, element: Callable[..., Any], pair: Callable[..., Any] | 
     return even if taps % 2 == 0 else cast("Callable[..., Any]", inlined(and_one))
 
 
-NO_LINE = np.int32(2**31 - 1)
-
-
 @expanded
-def _line(geometry, d, h, line):
-    """The plane and the row in it of row `line` of the windows of output row (d, h)."""
-    in_d = 0 if geometry.counts[0][d] == 1 else line // geometry.counts[1][h]
-    return in_d, line - in_d * geometry.counts[1][h]
-
-
-@inlined
-def line_offset(geometry, o, d, h, line):
-    """The position in x of row `line` of the windows of output row (o, d, h)."""
-    (plane, row), (in_d, in_h) = window_strides(geometry), _line(geometry, d, h, np.int64(line))
-    return unsigned(row_offset(geometry, o, d, h) + in_d * plane + in_h * row)
-
-
-@inlined
-def rows_from_first(geometry, d, h, line):
-    """The distance in rows from the first row of the windows to their row `line`."""
-    in_d, in_h = _line(geometry, d, h, np.int64(line))
-    return in_d * geometry.dilations[0] * geometry.input_shape[1] + in_h * geometry.dilations[1]
-
-
-@expanded
-def row_in_plane(geometry, d, h, line):
-    """The index in the (D, H) plane of row `line` of the windows of output row (d, h)."""
-    first = geometry.starts[0][d] * geometry.input_shape[1] + geometry.starts[1][h]
-    return first + rows_from_first(geometry, d, h, line)
+def line_offset(line, lines, steps):
+    """The distance from the first row of a window to its row `line`. Each plane of it has `lines` rows; `steps` are the
+    distances to the next plane and to the next row.
+    """
+    plane = 0 if line < lines else line // lines
+    return plane * steps[0] + (line - plane * lines) * steps[1]

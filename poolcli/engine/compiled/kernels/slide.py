@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from poolcli.engine.compiled.arithmetic import NO_DIVISOR, Arithmetic
 from poolcli.engine.compiled.codegen import uses_gathers
 from poolcli.engine.compiled.geometry import VECTOR_BYTES, ColumnWindows, FixedWindow, RowWindows
@@ -71,7 +73,7 @@ def combine_windows(work, length, taps, unit, whole, ops):
     the number of terms that it combines, and their positions.
     """
     optimise_later()
-    bit, done, source = 1, 1, 0
+    bit, done, source = 1, 1, np.int64(0)  # literal numbers would compile the passes twice
     while 2 * bit <= taps:
         bit *= 2
     last = 1 if whole else 2
