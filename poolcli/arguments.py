@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from math import inf
+from math import inf, nan
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias, get_args
 
 from poolcli.errors import RequestError
@@ -144,15 +144,35 @@ def whole_number(name: str, value: object) -> int:
 
 
 def number_from(least: float) -> Reader:
-    """A finite number of at least `least`; a whole one becomes an integer."""
+    """A finite number of at least `least`; a whole one that 64 bits hold becomes an integer."""
 
     def number(name: str, value: object) -> float:
-        plain = _plain(value)
-        if isinstance(plain, bool) or not isinstance(plain, int | float) or not least <= plain < inf:
-            raise RequestError(f"{field(name)} is {value!r}; a number of at least {least:g} is needed")
-        return int(plain) if plain == int(plain) else plain
+        found = _float(value)
+        if not least <= found < inf:
+            raise RequestError(f"{field(name)} is {value!r:.60}; a number of at least {least:g} is needed")
+        return int(found) if found == int(found) <= MAX_INT else found
 
     return number
+
+
+def tolerance(name: str, value: object) -> float:
+    """A number of at least 0, also infinity."""
+    found = _float(value)
+    if not found >= 0:
+        shown = f"{found:g}" if isinstance(_plain(value), int | float) and abs(found) < inf else f"{value!r:.60}"
+        raise RequestError(f"{field(name)} is {shown}; it must be at least 0")
+    return found
+
+
+def _float(value: object) -> float:
+    """A number as a float; NaN for what is none, and for whole numbers beyond float64."""
+    plain = _plain(value)
+    if isinstance(plain, bool) or not isinstance(plain, int | float):
+        return nan
+    try:
+        return float(plain)
+    except OverflowError:
+        return nan
 
 
 def numbers_of(name: str, value: object) -> tuple[int | float, ...]:

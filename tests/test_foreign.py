@@ -122,6 +122,16 @@ def test_what_cannot_be_taken_is_refused_by_name(given: Any, message: str) -> No
     [
         (lambda: poolcli.compare([1.0], [1.0], atol=-1), "atol is -1; it must be at least 0"),
         (lambda: poolcli.compare([1.0], [1.0], rtol=float("nan")), "rtol is nan; it must be at least 0"),
+        (
+            lambda: poolcli.compare([1.0], [1.0], rtol="1"),  # type: ignore[arg-type]  # as people write it
+            "rtol is '1'; it must be at least 0",
+        ),
+        (lambda: poolcli.compare([1.0], [1.0], atol=10**400), f"atol is 1{'0' * 59}; it must be at least 0"),
+        (
+            lambda: poolcli.identify(X, X, kernel=10**12),
+            "kernel is 1,000,000,000,000; here numbers up to 10,000 are searched",
+        ),
+        (lambda: poolcli.std_pool(X, 2, ddof=10**400), f"ddof is 1{'0' * 59}; a number of at least 0 is needed"),
         (lambda: poolcli.compare(MASKED, [1.0]), MASK_IGNORED),
         (lambda: poolcli.identify(X, np.ma.masked_array(X, np.isfinite(X))), MASK_IGNORED),
         (
@@ -129,12 +139,28 @@ def test_what_cannot_be_taken_is_refused_by_name(given: Any, message: str) -> No
             "shape is 5; the lengths of all axes are needed, such as (1, 3, 32, 32)",
         ),
     ],
-    ids=["atol", "nan", "a mask compared", "a mask identified", "a number for a shape"],
+    ids=[
+        "atol",
+        "nan",
+        "text",
+        "beyond floats",
+        "a kernel",
+        "ddof",
+        "a mask compared",
+        "a mask identified",
+        "a number for a shape",
+    ],
 )
 def test_what_asks_about_arrays_refuses_alike(call: Callable[[], object], message: str) -> None:
     with pytest.raises(PoolError) as refused:
         call()
     assert str(refused.value) == message
+
+
+@pytest.mark.parametrize("ddof", [2**63, 1e300])
+@pytest.mark.parametrize("engine", ["numpy", "numba"])
+def test_a_ddof_beyond_64_bits_leaves_no_elements(ddof: float, engine: Any) -> None:
+    assert np.isnan(poolcli.std_pool(X, 2, ddof=ddof, engine=engine)).all()
 
 
 def test_lists_of_unequal_lengths_are_refused_as_what_they_are() -> None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from poolcli.arguments import tolerance
 from poolcli.errors import RequestError
-from poolcli.message_fields import field
 from poolcli.ops.array_interop import as_array
 from poolcli.system.lazy_imports import numpy as np
 
@@ -93,7 +93,7 @@ def diff_arrays(a: ArrayLike, b: ArrayLike, *, atol: float = 0, rtol: float = 0)
     >>> found.equal, found.different, found.max_abs, found.where
     (False, 1, 0.5, (2,))
     """
-    check_tolerances(atol, rtol)
+    atol, rtol = check_tolerances(atol, rtol)
     x, y = as_array(a), as_array(b)
     if x.shape != y.shape:
         raise RequestError(
@@ -106,11 +106,9 @@ def diff_arrays(a: ArrayLike, b: ArrayLike, *, atol: float = 0, rtol: float = 0)
         return _compared(x, y, atol, rtol)
 
 
-def check_tolerances(atol: float, rtol: float) -> None:
-    """Refuse a tolerance that is negative or nan."""
-    for name, value in (("atol", atol), ("rtol", rtol)):
-        if not value >= 0:
-            raise RequestError(f"{field(name)} is {value:g}; it must be at least 0")
+def check_tolerances(atol: float, rtol: float) -> tuple[float, float]:
+    """Both as floats; refuses a tolerance that is negative, nan or no number."""
+    return tolerance("atol", atol), tolerance("rtol", rtol)
 
 
 def _compared(x: NDArray[Any], y: NDArray[Any], atol: float, rtol: float) -> Difference:

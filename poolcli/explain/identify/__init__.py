@@ -95,7 +95,7 @@ def identify(
     >>> best.op.name, best.plan.attributes["kernel"], best.plan.attributes["pads_begin"], best.deviation.exact
     ('max', [3, 3], [1, 1], True)
     """
-    check_tolerances(atol, rtol)
+    atol, rtol = check_tolerances(atol, rtol)
     pairs = [_pair((x, y)), *map(_pair, also)]
     with np.errstate(all="ignore"):
         return _identify(pairs, Constraints(op, expand_pads(given)), layout, output_layout, atol, rtol)

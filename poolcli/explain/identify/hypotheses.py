@@ -24,6 +24,7 @@ from poolcli.windows import Sliding, ceil_div, extent, same_pads
 
 SAME_PADS = ("same_upper", "same_lower")
 MAX_DILATION = 3  # largest dilation that is tried
+MAX_GIVEN = 10_000  # largest number that may be given for a short axis; planning takes memory in proportion
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +120,10 @@ def _geometries(
     lengths: Sequence[tuple[int, int]], given: Mapping[str, int], auto_pad: str
 ) -> Iterator[tuple[int, int, int]]:
     """Kernels, dilations and explicit pads at the beginning to try; the pads of `auto_pad` depend on the stride."""
+    most = max(MAX_GIVEN, *(2 * size for size, _ in lengths))
+    for name, number in given.items():
+        if number > most:
+            raise RequestError(f"{shown(name)} is {number:,}; here numbers up to {most:,} are searched")
     usual = {*range(1, min(COMMON_KERNELS, 2 * lengths[0][0]) + 1)}
     for size, output in lengths:
         share = max(1, size // output)
