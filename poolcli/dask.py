@@ -304,6 +304,11 @@ def _check(x: Any) -> None:
         raise RequestError(f"x is not a dask array but of type {type(x).__name__}; dask.array.from_array makes one")
     if any(isnan(size) for size in x.shape):
         raise RequestError("x has chunks of unknown lengths; call x.compute_chunk_sizes() first")
+    if isinstance(x._meta, np.ma.MaskedArray):
+        raise RequestError(
+            "x has masked chunks, whose masks would be ignored; give dask.array.ma.filled(x, value) with "
+            "missing=value, or dask.array.ma.getdata(x) for all"
+        )
     if type(x._meta) is not np.ndarray:
         raise RequestError(f"x has chunks of {type(x._meta).__name__}; x.map_blocks(numpy.asarray) makes them numpy's")
 

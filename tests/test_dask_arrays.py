@@ -156,7 +156,8 @@ def masked() -> Any:
     [
         (lambda: np.ones((1, 1, 8)), {}, "x is not a dask array but of type ndarray; dask.array.from_array makes one"),
         (unknown, {}, "x has chunks of unknown lengths; call x.compute_chunk_sizes() first"),
-        (masked, {}, "x has chunks of MaskedArray; x.map_blocks(numpy.asarray) makes them numpy's"),
+        (masked, {}, "x has masked chunks, whose masks would be ignored; give dask.array.ma.filled(x, value) with "
+         "missing=value, or dask.array.ma.getdata(x) for all"),
         (lambda: da.ones((1, 1, 8)), {"out": 1}, "out is chosen by dask; leave it out"),
         (lambda: da.ones((1, 1, 8)), {"kernel": 9}, "axis W is 8 long, kernel 9 without padding leaves no window; "
          "use kernel=8 or pads=1"),
@@ -168,6 +169,15 @@ def test_what_cannot_be_pooled_is_refused_at_once(make: Any, keywords: dict[str,
     with pytest.raises(RequestError) as refused:
         poolcli.dask.avg_pool(make(), **{"kernel": 2, **keywords})
     assert str(refused.value) == message
+
+
+@pytest.mark.parametrize(("name", "missing"), [("filled", -9.0), ("getdata", None)])
+def test_the_remedies_for_masked_chunks_are_accepted(name: str, missing: float | None) -> None:
+    given = da.ma.masked_greater(da.arange(8.0, chunks=4).reshape(1, 1, 8), 3)
+    x = getattr(da.ma, name)(given, *([missing] if missing else []))
+    found = poolcli.dask.avg_pool(x, 2, missing=missing).compute(scheduler="sync")
+    expected = {"filled": [0.5, 1.5, 2.5, 3, *[np.nan] * 3], "getdata": [0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5]}
+    np.testing.assert_array_equal(found, [[expected[name]]])
 
 
 def test_every_operator_has_its_function() -> None:
