@@ -174,9 +174,9 @@ def _refuse_array(start: bytes) -> None:
 
 
 def _relative_name(path: str) -> str:
-    """A path below the current folder unchanged, so that outputs keep the tree; of other paths the file name."""
+    """A path below the current folder unchanged, so that outputs keep the tree; of others and of URLs the name."""
     plain = os.path.normpath(path)
-    return os.path.basename(plain) if os.path.isabs(plain) or plain.startswith("..") else plain
+    return os.path.basename(plain) if os.path.isabs(plain) or plain.startswith("..") or is_url(path) else plain
 
 
 def _is_pattern(text: str) -> bool:

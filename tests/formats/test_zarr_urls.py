@@ -267,6 +267,14 @@ def test_files_are_not_written_into_folders_that_are_called_as_a_url_begins(word
     assert sorted(Path().iterdir()) == before
 
 
+def test_stores_in_a_list_keep_their_names_and_not_their_urls(cli: Cli) -> None:
+    for name in ("a/x", "b/y"):
+        made(f"memory://listed/{name}.zarr", dimension_names=("z", "y", "x"))
+    Path("list.txt").write_text("memory://listed/a/x.zarr\nmemory://listed/b/y.zarr/\n")
+    assert cli("avg", "--files-from", "list.txt", "-o", "out/", *HALVE, "-q").err == ""
+    assert sorted(path.name for path in Path("out").glob("[!.]*")) == ["x.zarr", "y.zarr"]
+
+
 def test_a_template_may_be_a_url(cli: Cli) -> None:
     made("x.zarr", dimension_names=("z", "y", "x"))
     assert cli("avg", "x.zarr", "-o", "memory://templates/{folder}/{stem}_half.zarr", *HALVE, "-q").err == ""
