@@ -212,7 +212,23 @@ def test_pixels_without_data_leave_their_windows(dtype: str, cli: Cli) -> None:
     assert result.json["notes"] == ["the file's nodata value (9) is pooled like any other number"]
 
 
-@pytest.mark.parametrize("said", ["a word", "300", "nan", ""])
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_no_data_that_is_no_number_is_passed_over_with_a_note(dtype: str, cli: Cli) -> None:
+    x = np.zeros((2, 6, 8), dtype)
+    tifffile.imwrite("x.tif", x, photometric="minisblack", metadata=None, extratags=[(42113, 2, None, "a word", False)])
+    notes = cli("avg", "x.tif", "-o", "y.tif", *HALVE, "--json").json["notes"]
+    assert notes == ["the file's nodata value (GDAL_NODATA) is not a number and is ignored"]
+
+
+@pytest.mark.parametrize("said", ["nan", "-nan", "NaN ", "1.#QNAN", "-1.#IND"])
+def test_no_data_may_be_nan_as_any_c_library_writes_it(said: str, cli: Cli) -> None:
+    x = np.array([[np.nan, 1, np.nan, np.nan], [2, 3, np.nan, np.nan]], np.float32)
+    tifffile.imwrite("x.tif", x, metadata=None, extratags=[(42113, 2, None, said, True)])
+    assert cli("avg", "x.tif", "-o", "y.npy", *HALVE).code == 0
+    np.testing.assert_array_equal(np.load("y.npy").ravel(), [2, np.nan])
+
+
+@pytest.mark.parametrize("said", ["300", "nan", ""])
 def test_no_data_that_no_pixel_can_be_is_passed_over(said: str, cli: Cli) -> None:
     tifffile.imwrite("x.tif", np.zeros((6, 8), np.uint8), metadata=None, extratags=[(42113, 2, None, said, True)])
     assert cli("avg", "x.tif", "-o", "y.tif", *HALVE, "--json").json["notes"] == []

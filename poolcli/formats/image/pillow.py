@@ -217,11 +217,14 @@ def page_decoder(path: str, image: Image, page: Page, animated: bool) -> PageDec
 
     channels, dtype, _ = MODES[mode]
     turns = orientation_notes(orientation_of(image))
-    notes = (*turns, *_conversion_notes(image, mode), *tiff.ignored_predictor(stored_tags(image)))
+    stored = stored_tags(image)
+    notes = (
+        *turns, *_conversion_notes(image, mode), *tiff.ignored_predictor(stored), *tiff.ignored_nodata(stored)
+    )  # fmt: skip
     return PageDecoder(
         format_name(image), mode, channels, dtype, _memory(image, mode) + (BLENDING if blended else 0), decode,
         described, notes,
-        lambda: image.info.get("duration"), image.format == "TIFF", tiff.nodata_of(stored_tags(image), dtype),
+        lambda: image.info.get("duration"), image.format == "TIFF", tiff.nodata_of(stored, dtype),
         curve_of(image.info),
     )  # fmt: skip
 

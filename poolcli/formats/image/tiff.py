@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from math import nan
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from poolcli.arguments import Missing
@@ -37,6 +38,7 @@ MANY_PAGES = 200
 DIVISION_BYTES = 24  # bytes a sample that a division takes for a while
 SPARSE_NOTE = "some strips or tiles are not stored, and read as no data, or 0"
 INTEGER = re.compile(r"[+-]?\d{1,19}")
+WINDOWS_NAN = re.compile(r"[+-]?1\.#(?:QNAN|SNAN|IND)\d*")  # as older C libraries of Windows write NaN
 
 # What Pillow reads without loss: photometric interpretation, sample format, bits, extra samples.
 _GREY, _U, _ONE_ALPHA = tags.GREY, tags.UNSIGNED, ((tags.ASSOCIATED,), (tags.UNASSOCIATED,))
@@ -130,6 +132,7 @@ def page_decoder(path: str, file: Any, stream: BinaryIO, first: int) -> PageDeco
     turns = orientation_notes(_orientation(page))
     sparse = (SPARSE_NOTE,) if is_sparse(stored) else ()
     notes = (*turns, *samples.notes, *sparse, *ignored_predictor(_tags(page, (tags.COMPRESSION, tags.PREDICTOR))))
+    notes += ignored_nodata(exif)
     return PageDecoder(
         "tiff", samples.mode, samples.channels, samples.dtype, memory, decode, described, notes,
         tells_of_pages=True, missing=missing, curve=curve,
@@ -185,14 +188,33 @@ def ignored_predictor(stored: Mapping[int, Any]) -> tuple[str, ...]:
 
 def nodata_of(stored: Mapping[int, Any], dtype: str) -> Missing:
     """GDAL's nodata value, if the type can hold it."""
+    number = _nodata_number(stored)
+    return () if number is None or not can_hold(DTYPES[dtype], number) else (number,)
+
+
+def ignored_nodata(stored: Mapping[int, Any]) -> tuple[str, ...]:
+    """A note for GDAL's nodata value if it is not a number."""
+    is_text = _nodata_text(stored) != "" and _nodata_number(stored) is None
+    return ("the file's nodata value (GDAL_NODATA) is not a number and is ignored",) if is_text else ()
+
+
+def _nodata_number(stored: Mapping[int, Any]) -> int | float | None:
+    text = _nodata_text(stored)
+    if WINDOWS_NAN.fullmatch(text):
+        return nan
     try:
-        text = str(stored[tags.GDAL_NODATA]).strip("\0 ")
-        number = int(text) if INTEGER.fullmatch(text) else float(text)
-        return (number,) if can_hold(DTYPES[dtype], number) else ()
+        return int(text) if INTEGER.fullmatch(text) else float(text)
+    except ValueError:
+        return None
+
+
+def _nodata_text(stored: Mapping[int, Any]) -> str:
+    try:
+        return str(stored[tags.GDAL_NODATA]).strip("\0 ")
     except MemoryError:
         raise
-    except Exception:  # of many kinds, where the tag is damaged
-        return ()
+    except Exception:  # of many kinds, where the tag is missing or damaged
+        return ""
 
 
 def storage_of(stored: Mapping[int, Any]) -> dict[str, Any]:
