@@ -176,7 +176,8 @@ def test_a_page_that_cannot_be_pooled_costs_itself_unless_it_was_asked_for(cli: 
     result = cli("max", "x.tif", "-o", "y.tif", "-k", "5")
     left = [line for line in " ".join(result.out.split()).split(" note ") if "left out" in line]
     assert [line.partition(" left out: axis H is 4 long")[0] for line in left] == ["page 4", "page 6"]
-    assert len(tifffile.TiffFile("y.tif").pages) == 4
+    with tifffile.TiffFile("y.tif") as file:
+        assert len(file.pages) == 4
     result = cli("max", "x.tif", "-o", "z.tif", "-k", "5", "--pages", "3-5")
     assert (result.code, result.err.partition(" long")[0]) == (2, "poolcli: x.tif: page 4: axis H is 4")
     for refused in (["-k", "21"], ["-k", "2", "--max-memory", "100B"]):
