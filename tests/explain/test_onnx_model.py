@@ -68,6 +68,8 @@ OPS: dict[str, Any] = {
     "ceil": AvgPool(3, 2, 1, 1, rounding_type="ceil"),
     "dilated": AvgPool(3, 2, 1, 1, 2),
     "maximum": MaxPool(3, 2, 1, 1, 2, rounding_type="ceil"),
+    "dropped window": MaxPool(3, 2, 0, 2, rounding_type="ceil_torch"),
+    "dropped window of averages": AvgPool(2, 3, 0, 1, rounding_type="ceil_torch"),
     "long pads": MaxPool(2, 2, 3, 3),
     "minimum": MinPool(3, 2),
     "norm": LpPool(3, 2, p=3),
