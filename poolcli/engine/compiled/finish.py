@@ -148,9 +148,9 @@ def _short_bits(value, dropped, bias, least_normal, scale, infinity, nan):
     size = abs(value)
     bits = bits_as(np.float64(size), np.int64)
     rounded = ((bits + (np.int64(1) << (dropped - 1)) - 1 + ((bits >> dropped) & 1)) >> dropped) - bias
-    small = np.int64(np.rint(min(size, least_normal) * scale))
+    small = np.int64(np.rint((size if size < least_normal else least_normal) * scale))
     short = rounded if size >= least_normal else small
-    short = nan if value != value else min(short, infinity)
+    short = nan if value != value else infinity if short > infinity else short
     return short | (0x8000 if bits_as(np.float64(value), np.int64) < 0 else 0)
 
 

@@ -142,7 +142,7 @@ def irregular_inner(ops, spec):
             if count_d[d] * count_h[h] == 1:
                 _combine_columns(work, inner, combine_row, x, at, count, step, lanes, ops)
             else:
-                reach = max(0, (count - 1) * step + inner)
+                reach = (count - 1) * step + inner if count > 0 else 0
                 combine_rows(joined, reach, x, at, count_d[d], count_h[h], window_strides(geometry), ops)
                 _combine_columns(work, inner, _combine_accumulators, joined, 0, count, step, lanes, ops)
             finish_row(args.out, t * size + first, inner, work, 1, 0, 0, 0, divisors, first, ops)

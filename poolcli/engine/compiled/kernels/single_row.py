@@ -14,6 +14,7 @@ import numpy as np
 from poolcli.engine.compiled.geometry import FixedWindow, RowWindows
 from poolcli.engine.compiled.intrinsics import (
     assume_no_alias,
+    clamp,
     divisors_at,
     inlined,
     load_geometry,
@@ -120,14 +121,14 @@ def slide_row(ops, spec):
         windows, width = record_at(params, 0, RowWindows), geometry.input_shape[2]
         pad, pieces = windows.pad, -(-windows.outputs // windows.piece)
         within = pad, width + pad
-        low, high = max(-(-(pad - overlap) // stride), 0), (width + pad - fixed.kernel) // stride + 1
+        low, high = -(-(pad - overlap) // stride), (width + pad - fixed.kernel) // stride + 1
         for t in range(first_task, last_task):
             o, d, h = row_index(t // pieces, geometry.output_shape)
             divisors, to = divisors_at(geometry, d, h), t // pieces * geometry.row_size
             first = t % pieces * windows.piece
-            last = min(first + windows.piece, windows.outputs)
-            begin = min(max(first, low), last)
-            end = min(max(begin, high), last)
+            last = clamp(first + windows.piece, 0, windows.outputs)
+            begin = clamp(first, low, last)
+            end = clamp(high, begin, last)
             row = offset(x, row_offset(geometry, o, d, h) - pad)
             partly_outside(out, to, row, first, begin, within, divisors, ops)
             shared, start = first_part(row, begin * stride, within, ops), unsigned(begin)

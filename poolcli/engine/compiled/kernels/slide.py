@@ -15,6 +15,7 @@ from poolcli.engine.compiled.codegen import uses_gathers
 from poolcli.engine.compiled.geometry import VECTOR_BYTES, ColumnWindows, FixedWindow, RowWindows
 from poolcli.engine.compiled.intrinsics import (
     assume_no_alias,
+    clamp,
     divisors_at,
     expanded,
     inlined,
@@ -85,7 +86,7 @@ def combine_windows(work, length, taps, unit, whole, ops):
         else:
             combine_two(work, spare, source, source + shift, length - 2 * shift + unit, ops)
         source, done = spare, 2 * done + (taps & bit != 0)
-    terms = 1 if whole else min(taps, 2 + taps % 2)
+    terms = 1 if whole else clamp(taps, 1, 2 + taps % 2)
     return terms, source, source + done * unit, 2 * done * unit
 
 
@@ -151,8 +152,8 @@ def _unrolled_pass(fixed: FixedWindow, steps: Arithmetic) -> HorizontalPass:
                     out[w] = ops.finish(window(work, row + gap * w, zero, places, ops), divisors, whole)
                 start, stop = n - vector if stop < n else n, n
         if divides:
-            low = min(max(0, windows.full_start * inner - first), size)
-            high = min(max(low, windows.full_stop * inner - first), size)
+            low = clamp(windows.full_start * inner - first, 0, size)
+            high = clamp(windows.full_stop * inner - first, low, size)
             for i in range(low + size - high):
                 w = unsigned(i if i < low else i - low + high)
                 source = row + gap * w
@@ -181,15 +182,14 @@ def piece_of(p, windows, width, inner, work, rows, ops):
     _, stride, _, pad, reach, outputs, piece, _, _ = windows
     first = p * piece
     start = first * stride - pad
-    low = min(max(start, 0), width)
-    used = max(0, min(start + reach, width) - low)
-    before = max(0, min(low - start, reach))
+    low = clamp(start, 0, width)
+    used, before = clamp(start + reach, low, width) - low, clamp(low - start, 0, reach)
     if outputs > piece:
         for row in range(rows):
             at = row * reach * inner
             fill_identity(offset(work, at), before * inner, ops)
             fill_identity(offset(work, at + (before + used) * inner), (reach - before - used) * inner, ops)
-    return first * inner, min(piece, outputs - first) * inner, low * inner, used * inner, before * inner
+    return first * inner, clamp(piece, 0, outputs - first) * inner, low * inner, used * inner, before * inner
 
 
 def slide(ops, spec):
@@ -215,7 +215,7 @@ def slide(ops, spec):
         begin = row_index(row, shape)
         for _ in range(first_task, last_task):
             first, many, low, used, before = piece_of(p, windows, columns, inner, work, group, ops)
-            some, (o, d, h) = min(group, geometry.rows - row), begin
+            some, (o, d, h) = clamp(group, 0, geometry.rows - row), begin
             # the vertical pass: the rows of each window, one group row after the other in the buffer
             for r in range(some):
                 to, at = r * row_length + before, row_offset(geometry, o, d, h) + low
@@ -284,12 +284,12 @@ def slide_blocks(ops, spec):
             _block_ends(ends, rows, used, x, at, high, top, height, ops)
             fill_identity(offset(work, prefix), used, ops)
             done = top + rows
-            for h in range(-(-block * rows // down_stride), min(shape[1], ((block + 1) * rows - 1) // down_stride + 1)):
+            last = clamp(((block + 1) * rows - 1) // down_stride, 0, shape[1] - 1)
+            for h in range(-(-block * rows // down_stride), last + 1):
                 start = h * down_stride - above
-                fresh, stop = max(done, 0), min(start + rows, height)
-                for r in range(fresh, stop):
+                for r in range(clamp(done, 0, height), clamp(start + rows, 0, height)):
                     combine_row(work, prefix, used, x, at + r * high, ops)
-                done = max(done, start + rows)
+                done = done if done > start + rows else start + rows
                 middle, end, beginning = unsigned(before), unsigned((start - top) * used), unsigned(prefix)
                 for w in range(unsigned(used)):
                     work[middle + w] = ops.combine(ends[end + w], work[beginning + w])
@@ -372,12 +372,12 @@ def slide_planes(ops, spec):
         fill_identity(work, whole + 2 * margin, ops)
         rows, unit, apart = offset(work, margin), unsigned(windows.dilation), unsigned(masked)
         for t in range(first_task, last_task):
-            some, begin_x = min(group, planes - t * group), t * whole - above * width
+            some, begin_x = clamp(group, 0, planes - t * group), t * whole - above * width
             joins_three = is_one_row and begin_x >= 0 and begin_x + some * size + 2 * down * width <= planes * size
             if not joins_three:
                 _join_planes(rows, x, t * group, some, geometry, ops)
             for first in range(0, some * size, masked):
-                part = min(masked, some * size - first)
+                part = clamp(masked, 0, some * size - first)
                 if joins_three:
                     start = offset(x, plane_offset(geometry, 0, 0) + begin_x + first)
                     _join_three_rows(offset(rows, first), part, start, inside_h, masked, down * width, ops)

@@ -100,7 +100,7 @@ def _pairs_of_bytes(work, x, a, b, size, ops):
         _pairs_of_any(work, x, a, b, size, ops)
     else:
         for some in range(0, size, SUMS):
-            to = min(some, size - SUMS)
+            to = some if some < size - SUMS else size - SUMS
             at = unsigned(2 * to)
             add_pixels(offset(work, 2 * size + to), offset(x, a + at), offset(x, b + at))
 
