@@ -8,6 +8,7 @@ import sys
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -128,6 +129,7 @@ def test_results_are_the_same_bits_for_any_number_of_threads(
         (1 << 26, 4096, 1, 1, 16),
         (1 << 28, 4096, 2, 2, 64),
         (1 << 26, 1, None, 1, 1),
+        (1 << 28, 3, None, 3, 3),
     ],
 )
 def test_threads_are_as_many_as_the_work_is_worth_and_have_four_ranges_each(
@@ -186,13 +188,29 @@ def test_a_caller_does_not_wait_for_a_helper_that_has_not_begun(monkeypatch: pyt
     helpers, release, waited, found = launch.Helpers(), threading.Event(), list[bool](), list[int]()
     monkeypatch.setattr(launch, "_helpers", helpers)
     helpers.start(lambda: waited.append(release.wait(10)), 1)  # keeps the only helper busy
-    launch.run_in_threads(lambda first, last: found.append(first), [(i, i + 1) for i in range(8)], 2)
-    assert (found, waited) == (list(range(8)), [])
+    call = partial(lambda array, first, last: found.append(first), np.zeros(1))
+    kept = weakref.ref(call)
+    launch.run_in_threads(call, [(i, i + 1) for i in range(8)], 2)
+    del call
+    assert (found, waited, kept()) == (list(range(8)), [], None)
     ended = threading.Event()
     release.set()
     helpers.start(ended.set, 1)  # after the work that nobody waited for
     assert ended.wait(60)
     assert found == list(range(8))
+
+
+def test_where_no_thread_can_be_started_the_caller_computes_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    from poolcli.engine.compiled import launch
+
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    helpers, found = launch.Helpers(), list[int]()
+    monkeypatch.setattr(launch, "_helpers", helpers)
+    monkeypatch.setattr("threading.Thread.start", refuse)
+    launch.run_in_threads(lambda first, last: found.append(first), [(i, i + 1) for i in range(8)], 2)
+    assert (found, helpers.threads, helpers._requests.qsize()) == (list(range(8)), [], 0)
 
 
 @pytest.mark.parametrize(

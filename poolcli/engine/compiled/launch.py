@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -61,17 +62,19 @@ def run_tasks(call: Callable[[int, int], None], tasks: int, size: int, threads: 
         for first, last in ranges:
             call(first, last)
         return
-    run_in_threads(call, ranges, threads)
+    run_in_threads(call, ranges, min(threads, len(ranges)))
 
 
 def run_in_threads(call: Callable[[int, int], None], ranges: list[tuple[int, int]], threads: int) -> None:
     """Each thread, including the caller's, takes the next range until none is left; an exception stops all."""
-    waiting, begun, ended = iter(ranges), list[None](), SimpleQueue[BaseException | None]()
+    # A request may wait for long; when all ranges are taken, the iterator in it keeps no call, and so no arrays.
+    waiting = iter([partial(call, first, last) for first, last in ranges])
+    begun, ended = list[None](), SimpleQueue[BaseException | None]()
 
     def work() -> None:
         try:
-            for first, last in waiting:  # thread-safe because of the GIL
-                call(first, last)
+            for call_range in waiting:  # thread-safe because of the GIL
+                call_range()
         except BaseException:
             for _ in waiting:
                 pass  # leaves nothing for the other threads
@@ -114,15 +117,15 @@ class Helpers:
         self._placed: tuple[object, ...] = ()
 
     def start(self, function: Callable[[], object], count: int) -> None:
-        """Let `count` threads call the function."""
+        """Let `count` threads call the function, or as many as can be started."""
         if len(self.threads) < count:
             self._add(count)
         self.move_off_this_core()
-        for _ in range(count):
+        for _ in self.threads[:count]:
             self._requests.put(function)
 
     def _add(self, count: int) -> None:
-        with self._lock:
+        with self._lock, suppress(RuntimeError):  # at a limit of threads, or when the interpreter ends
             while len(self.threads) < count:
                 thread = threading.Thread(target=_serve, args=(self._requests,), name="poolcli", daemon=True)
                 thread.start()
