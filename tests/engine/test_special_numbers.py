@@ -35,6 +35,15 @@ def test_the_mean_of_large_numbers_that_cancel_is_in_range_for_every_output_type
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("dtype", "rest"), [("float16", 4.0), ("bfloat16", 2.0**-100), ("float32", 2.0**-100)])
+def test_what_remains_when_large_numbers_cancel_is_kept_by_short_floats(
+    engine: Engine, dtype: DTypeName, rest: float
+) -> None:
+    x = np.array([[[1.7e308, 1.7e308, -1.7e308, -1.7e308, *[rest] * 4]]])
+    assert poolcli.avg_pool(x, 8, engine=engine, dtype=dtype).tolist() == [[[rest / 2]]]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_a_special_value_touches_only_the_windows_that_hold_it(engine: Engine, value: float) -> None:
     x = np.ones((1, 1, 9, 9), np.float64)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _unused = ctypes.create_string_buffer(64)
 UNUSED = ctypes.addressof(_unused)
 MAX_EXPONENT = 400  # magnitude; squares of such numbers, and their sums, stay normal float64
-SCALE = 2.0**-64  # keeps scaled sums of float64 finite
+MAX_SUM = float(np.finfo(np.float64).max) / 2  # partial sums are rounded
 
 
 def prepare(region: Region, indices: bool) -> Pool:
@@ -42,9 +42,7 @@ def prepare(region: Region, indices: bool) -> Pool:
 
     def pool(x: Array, out: Array, threads: int | None) -> NDArray[np.int64] | None:
         if (sums_64_bits and not _sums_fit(x, longest)) or (squares_64_bits and not _squares_fit(x)):
-            from poolcli.engine.numpy import prepare as prepare_numpy
-
-            return prepare_numpy(region, indices)(x, out, threads)
+            return _prepare_numpy(region, indices)(x, out, threads)
         x = _viewed_as(x, default.source)
         spec, source = default, default.view.transposed(x)
         if not source.flags.c_contiguous:
@@ -57,8 +55,8 @@ def prepare(region: Region, indices: bool) -> Pool:
         if not as_bits:
             with np.errstate(all="ignore"):
                 out[...] = storable(spec.view.to_layout(values), out.dtype)
-        if can_overflow and not np.isfinite(out).all():
-            _scale_sums(default, x, out, threads)
+        if can_overflow and not np.isfinite(out).all() and not _finite_sums_fit(x, longest):
+            return _prepare_numpy(region, indices)(x, out, threads)
         return None if positions is None else _positions_in_plane(region, spec, positions)
 
     return pool
@@ -104,13 +102,15 @@ def _squares_fit(x: Array) -> bool:
     return int(abs(np.frexp(x)[1]).max(initial=0)) <= MAX_EXPONENT
 
 
-def _scale_sums(spec: KernelSpec, x: Array, out: Array, threads: int | None) -> None:
-    """Compute means that are not finite again from scaled numbers: their sums may have overflowed."""
-    source, scaled = spec.view.transposed(x * SCALE), np.empty(spec.view.ordered_shape, spec.arithmetic.output)
-    run(spec, source, scaled, None, threads)
-    with np.errstate(all="ignore"):
-        means = spec.view.to_layout(scaled).view(out.dtype).astype(np.float64) / SCALE
-        np.copyto(out, means.astype(out.dtype), where=~np.isfinite(out))
+def _finite_sums_fit(x: Array, longest: int) -> bool:
+    """Whether no sum of `longest` of its finite numbers overflows: infinite means are due to infinite elements."""
+    return float(np.abs(x).max(initial=0, where=np.isfinite(x))) <= MAX_SUM / longest
+
+
+def _prepare_numpy(region: Region, indices: bool) -> Pool:
+    from poolcli.engine.numpy import prepare
+
+    return prepare(region, indices)
 
 
 def _positions_in_plane(region: Region, spec: KernelSpec, positions: Array) -> NDArray[np.int64]:
