@@ -15,6 +15,7 @@ import pytest
 import poolcli
 from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
 from poolcli.arguments import DTypeName, Engine
+from poolcli.dtypes import numpy_dtype
 from poolcli.engine import run
 from poolcli.plan import Plan
 from tests.profiles import by_engine
@@ -290,6 +291,26 @@ def test_float64_means_of_float32_keep_every_digit(engine: Engine) -> None:
     exact = sum(map(Fraction, x.tolist()), Fraction(0)) / x.size
     y = poolcli.avg_pool(x.reshape(1, 1, -1), x.size, dtype="float64", engine=engine)
     assert units_from(y[0, 0, 0], exact) <= 0.5001
+
+
+CANCELLING = list(product(["float32", "float64", "bfloat16"], WINDOWS))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "name", "engine"), by_engine(*CANCELLING, compiled=(("float32", "sliding"), ("float64", "bins")))
+)
+def test_means_of_numbers_that_cancel_have_no_more_than_the_rounding_errors_of_their_sums(
+    dtype: str, name: str, engine: Engine
+) -> None:
+    x = np.random.default_rng(13).choice((1e30, -1e30, 7e13, -0.1), (1, 2, 9, 7)).astype(numpy_dtype(dtype))
+    plan = WINDOWS[name].plan(x.shape, dtype)
+    y, _ = run(plan, x, engine=engine)
+    each, order = Fraction(1, 2**53), 2 if dtype == "float64" else 1  # sums of float64 carry their errors
+    for place, elements in windows_of(plan, x):
+        numbers = [Fraction(float(element)) for element in elements]
+        exact, magnitude = (sum(some, Fraction(0)) / len(numbers) for some in (numbers, map(abs, numbers)))
+        error = magnitude * (len(numbers) * each) ** order
+        assert abs(Fraction(float(y[place])) - exact) <= error + Fraction(float(np.spacing(abs(y[place]))))
 
 
 @pytest.mark.compiles

@@ -1,6 +1,7 @@
 """Runs an engine on arrays: `run` a whole plan; `call_of` prepares calls for a region of it.
 
-All engines give the same bits; `poolcli.engine.choose` selects one.
+All engines give the same bits, but for float sums that cancel (docs/rules.md, Types); `poolcli.engine.choose` selects
+one.
 """
 
 from __future__ import annotations
