@@ -149,13 +149,20 @@ def test_code_of_users_and_kernels_leave_each_other_alone(name: str, when: str, 
     assert_runs(CODE.format(user=USER[name], torch=torch) + STEPS[when].format(name=name), tmp_path)
 
 
-def assert_runs(code: str, folder: Path) -> None:
+def assert_runs(code: str, folder: Path, warnings: str = "error::RuntimeWarning", **more: str) -> None:
     """The code ends well and silently in a fresh process, with an empty folder of kernels."""
-    environment = {**os.environ, "XDG_CACHE_HOME": str(folder), "PYTHONWARNINGS": "error::RuntimeWarning"}
+    environment = {**os.environ, "XDG_CACHE_HOME": str(folder), "PYTHONWARNINGS": warnings, **more}
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True, timeout=900
     )
     assert (done.returncode, done.stderr[-2000:]) == (0, "")
+
+
+def test_variables_with_which_users_debug_their_own_code_change_nothing(tmp_path: Path) -> None:
+    names = ("DEBUGINFO", "ENABLE_PROFILING", "BOUNDSCHECK", "ALWAYS_WARN_UNINIT_VAR", "FULL_TRACEBACKS")
+    variables = {f"NUMBA_{name}": "1" for name in names}
+    code = CODE.format(user="", torch="") + "pool(CALLS[1:2])"
+    assert_runs(code, tmp_path, "error", NUMBA_OPT="0", **variables)
 
 
 # Single free pages, and 8 GiB that nothing else may use: LLVM places constants and code further apart than 2 GiB.

@@ -21,8 +21,9 @@ from poolcli.engine.compiled.geometry import (
     Strides,
 )
 
-# Kernels are called by address and raise nothing, so they need neither wrappers nor checks of divisors.
-KERNEL: Any = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+# Kernels are called by address and raise nothing, so they need neither wrappers nor checks of divisors. `debug` is
+# stated because its default is NUMBA_DEBUGINFO, with which numba warns of functions without source.
+KERNEL: Any = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "debug": False}
 inlined = njit(forceinline=True, **KERNEL)  # for functions without loops
 # For short functions with one or two calls: numba copies their statements to the caller before it types anything, and
 # saves the 15 ms of a function. Copies are typed each time, and statements of long functions take longer.
