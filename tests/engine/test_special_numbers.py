@@ -11,6 +11,7 @@ import pytest
 
 import poolcli
 from poolcli.arguments import DTypeName, Engine
+from poolcli.engine import run
 from poolcli.engine.compiled.geometry import ARGMAX_BLOCK
 from tests.profiles import sized, slow
 
@@ -32,6 +33,30 @@ def test_the_mean_of_large_numbers_that_cancel_is_in_range_for_every_output_type
 ) -> None:
     x = np.array([[[1.7e308, 1.7e308, -1.7e308, -1.7e308], [1.0, 2.0, 3.0, 4.0], [np.inf, 1.0, 1.0, 1.0]]])
     assert poolcli.avg_pool(x, 4, engine=engine, dtype=dtype).tolist() == [[[0.0], [2.5], [np.inf]]]
+
+
+FLOATING = {  # an operator, and the type of its output
+    "avg": (poolcli.AvgPool(3), "float64"),
+    "adaptive-avg": (poolcli.AdaptiveAvgPool(3), "float16"),
+    "sum": (poolcli.SumPool(3), "float64"),
+    "std": (poolcli.StdPool(3), "float64"),
+    "lp": (poolcli.LpPool(3), "bfloat16"),
+    "area": (poolcli.AreaPool(2), "float32"),
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", FLOATING)
+def test_errors_that_numpy_raises_for_the_caller_are_not_raised_here(name: str, engine: Engine) -> None:
+    op, dtype = FLOATING[name]
+    x = np.full((1, 2, 9), 1.7e308)
+    x[0, 0, 0], x[0, 1] = 5e-324, [1, 2, 3, np.nan, -np.inf, np.inf, 1e-310, -1e200, 1e200]
+    for missing in (None, 2):
+        plan = op.plan(x.shape, "float64", output_dtype=dtype, missing=missing)
+        with np.errstate(all="ignore"):
+            expected = run(plan, x, engine=engine)[0].tobytes()
+        with np.errstate(all="raise"):
+            assert run(plan, x, engine=engine)[0].tobytes() == expected
 
 
 @pytest.mark.parametrize("engine", ENGINES)
