@@ -72,12 +72,65 @@ if child:
 """
 
 
-@pytest.mark.slow
-def test_a_fork_after_a_call_can_call_too() -> None:
-    code = "import poolcli.engine.compiled.pool\n" + FORKED
+def assert_runs(code: str) -> None:
+    """The code ends well and silently in a fresh process."""
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", code]  # Python 3.12 warns of every such fork
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.slow
+def test_a_fork_after_a_call_can_call_too() -> None:
+    assert_runs("import poolcli.engine.compiled.pool\n" + FORKED)
+
+
+# `meanwhile` is called while a kernel is loaded. An alarm ends a process that waits forever.
+FORKED_WHILE_LOADING = """
+import os, signal, sys, threading, time
+import numpy as np, poolcli
+from poolcli.engine.compiled import kernel_cache
+x, read = np.ones((1, 1, 8, 8), np.float32), kernel_cache.read
+def pool():
+    assert (poolcli.avg_pool(x, 2, strides=2, engine="numba") == 1).all()
+def fork():
+    signal.alarm(30)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(30)
+        pool()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+def read_slowly(name):
+    kernel_cache.read = read
+    meanwhile()
+    return read(name)
+kernel_cache.read = read_slowly
+"""
+FORKS = {
+    "by another thread": """
+loading = threading.Event()
+def meanwhile():
+    import logging
+    loading.set()
+    time.sleep(0.3)
+    logging.getLogger("another")  # takes a lock that a fork takes, too, as numba does
+thread = threading.Thread(target=pool)
+thread.start()
+loading.wait()
+fork()
+thread.join()
+""",
+    "by the same thread, as in a signal handler": """
+meanwhile = fork
+pool()
+""",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", FORKS)
+def test_a_fork_while_a_kernel_is_loaded_can_call_too(how: str) -> None:
+    assert_runs(FORKED_WHILE_LOADING + FORKS[how])
 
 
 @pytest.mark.parametrize("here", [True, False])
