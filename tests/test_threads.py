@@ -44,13 +44,14 @@ def test_threads_below_1_are_refused() -> None:
         poolcli.avg_pool(np.ones((1, 1, 4)), 2, threads=0)
 
 
-def test_several_python_threads_may_call_at_once() -> None:
+def test_several_python_threads_may_call_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("poolcli.engine.compiled.launch.MIN_PER_THREAD", 1)  # so that they share helpers
     x = np.random.default_rng(0).random((4, 8, 65, 65)).astype(np.float32)
     expected = poolcli.avg_pool(x, 3, strides=2, engine="numpy")
     with ThreadPoolExecutor(8) as pool:
         calls = [pool.submit(poolcli.avg_pool, x, 3, strides=2, engine="numba", threads=2) for _ in range(64)]
     for call in calls:
-        np.testing.assert_allclose(call.result(), expected, rtol=1e-6)
+        np.testing.assert_array_equal(call.result(), expected)
 
 
 @pytest.mark.parametrize("size", [1, 100, 5000])
