@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import poolcli
-from poolcli import AdaptiveAvgPool, AvgPool, MaxPool, MedianPool, ModePool
+from poolcli import AdaptiveAvgPool, AvgPool, MaxPool, MedianPool, ModePool, StdPool
 from poolcli.engine import run
 from poolcli.engine.compiled.launch import address, work_array
 from poolcli.plan.plan import whole
@@ -277,6 +277,8 @@ def test_where_no_thread_can_be_started_the_caller_computes_everything(monkeypat
         (MedianPool(3, 1, 1, 1), (1, 2, 8, 10), "uint8", 2 * 8 * 10 * 9),
         (MedianPool(5, 1, 2, 2), (1, 2, 8, 10), "uint8", 2 * 8 * 10 * 25 * 3),
         (ModePool(2, 2), (1, 2, 8, 10), "uint16", 2 * 4 * 5 * 4 * 2 * 2),
+        (StdPool(3, 1, 1, 1), (1, 2, 8, 10), "uint8", 2 * 8 * 10 * 3 * 6),
+        (StdPool(3, 1, 1, 1), (1, 2, 8, 10), "float32", 2 * 8 * 10 * 9 * 2 * 4),
     ],
 )
 def test_work_is_measured_by_the_bytes_that_a_kernel_reads(
