@@ -118,6 +118,7 @@ def _path_for(
             "leave it out: the extension of the file selects its format"
         )
     if target != "-":
+        check_output_url(target)
         output_format(target)
     return target
 
