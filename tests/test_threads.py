@@ -277,7 +277,7 @@ def test_where_no_thread_can_be_started_the_caller_computes_everything(monkeypat
         (MedianPool(3, 1, 1, 1), (1, 2, 8, 10), "uint8", 2 * 8 * 10 * 9),
         (MedianPool(5, 1, 2, 2), (1, 2, 8, 10), "uint8", 2 * 8 * 10 * 25 * 3),
         (ModePool(2, 2), (1, 2, 8, 10), "uint16", 2 * 4 * 5 * 4 * 2 * 2),
-        (StdPool(3, 1, 1, 1), (1, 2, 8, 10), "uint8", 2 * 8 * 10 * 3 * 6),
+        (StdPool(5, 1, 2, 2), (1, 2, 8, 10), "uint8", 2 * 8 * 10 * 5 * 6),
         (StdPool(3, 1, 1, 1), (1, 2, 8, 10), "float32", 2 * 8 * 10 * 9 * 2 * 4),
     ],
 )
