@@ -111,6 +111,25 @@ def test_parts_of_a_long_row_and_of_parts_agree_too() -> None:
                 np.testing.assert_array_equal(values, everything[slices(region.outputs)])
 
 
+LAST_CHANNELS = {"bins": AdaptiveAvgPool(2), "whole rows": AvgPool(50), "dilated": AvgPool(16, 50, 0, 0, dilations=3)}
+
+
+@pytest.mark.compiles
+@pytest.mark.parametrize("channels", [3, 17])
+@pytest.mark.parametrize("name", LAST_CHANNELS)
+def test_long_windows_add_in_one_order_for_any_number_of_channels_that_are_last(name: str, channels: int) -> None:
+    x = np.random.default_rng(2).choice([1e30, -1e30, 1, 2, 0.3], (200, 50, channels)).astype(np.float32)
+    plan = LAST_CHANNELS[name].plan(x.shape, layout="NWC")
+    values, _ = run(plan, x, engine="numba")
+    for outputs in (range(1), range(1, 3), range(2, channels)):
+        region = whole(plan).cut(2, outputs)
+        part, _ = call_of(region, engine="numba")(x[slices(region.reads)])
+        np.testing.assert_array_equal(part.view(np.uint32), values[..., outputs].view(np.uint32))
+    x = np.ascontiguousarray(x.transpose(0, 2, 1))
+    other, _ = run(LAST_CHANNELS[name].plan(x.shape), x, engine="numba")
+    np.testing.assert_array_equal(other.transpose(0, 2, 1), values)
+
+
 def test_a_region_is_a_small_task_that_can_be_sent_and_be_a_key() -> None:
     region = whole(MaxPool(3, 2, 1, 1).plan((1, 512, 8192, 8192))).cut(2, range(6, 12))
     sent = pickle.dumps(region)

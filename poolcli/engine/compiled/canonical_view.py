@@ -137,8 +137,8 @@ class CanonicalView:
 def canonical_view(region: Region, row: int, order: Order | None = None) -> CanonicalView:
     """The view of a region, with its axes in an `order` (default: that of the layout).
 
-    Axes that the windows of others cover are merged, and if every window is a whole plane, planes are joined to rows of
-    up to `row` elements.
+    Axes that the windows of others cover are merged. If every window is a whole plane, it has no sliding windows, and
+    without inner elements planes are joined to rows of up to `row` elements.
     """
     plan, outputs, input_shape = region.plan, region.outputs, region.input_shape
     order, override = order or _layout_order(plan), 1 if plan.reducer.is_sum else plan.divisor_override
@@ -151,8 +151,8 @@ def canonical_view(region: Region, row: int, order: Order | None = None) -> Cano
     while axes[2].is_global and axes[1].dilation == 1 and prod(sizes) > 1:
         axes, sizes = [_ONE, axes[0], _merged(axes[1], axes[2])], sizes[:-1]
     outer, inner = prod(input_shape[i] for i in order.outside), prod(input_shape[i] for i in order.inside)
-    if inner == 1 and all(axis.is_global for axis in axes):
-        planes = _divisor_up_to(outer, row // axes[2].size)
+    if all(axis.is_global for axis in axes):  # whatever `inner` is, which may be larger for the whole than for a region
+        planes = _divisor_up_to(outer, row // axes[2].size) if inner == 1 else 1
         outer, axes[2] = outer // planes, _repeated(axes[2], planes)
     ordered_shape = tuple(len(outputs[i]) for i in order.axes)
     return CanonicalView(order.axes, ordered_shape, outer, inner, (axes[0], axes[1], axes[2]))

@@ -44,17 +44,37 @@ def irregular_short(ops, spec):
 def _run_of(convert, ops, uses_lanes):
     """run(values, first, count, step): the total of `count` values, `step` apart, which `convert` makes accumulators.
 
-    If `uses_lanes`, neighbours are summed in LANES partial sums.
+    If `uses_lanes`, they are summed in LANES partial sums, whatever `step` is: a region may have fewer inner elements
+    than the whole, and must give the same bits.
     """
     identity, combine = ops.identity, ops.combine
 
     @inlined
+    def sum_of_lanes_apart(values, first, blocks, step):
+        a = b = c = d = e = f = g = h = identity
+        for block in range(blocks):
+            at = first + block * LANES * step
+            a += convert(values[unsigned(at)])
+            b += convert(values[unsigned(at + step)])
+            c += convert(values[unsigned(at + 2 * step)])
+            d += convert(values[unsigned(at + 3 * step)])
+            e += convert(values[unsigned(at + 4 * step)])
+            f += convert(values[unsigned(at + 5 * step)])
+            g += convert(values[unsigned(at + 6 * step)])
+            h += convert(values[unsigned(at + 7 * step)])
+        return ((a + e) + (c + g)) + ((b + f) + (d + h))
+
+    @inlined
     def run(values, first, count, step):
         total = identity
-        if uses_lanes and step == 1:
-            total, done = sum_of_lanes(offset(values, first), count // LANES), count // LANES * LANES
-            for i in range(unsigned(first + done), unsigned(first + count)):
-                total = combine(total, convert(values[i]))
+        if uses_lanes:
+            blocks = count // LANES
+            if step == 1:
+                total = sum_of_lanes(offset(values, first), blocks)
+            else:
+                total = sum_of_lanes_apart(values, first, blocks, step)
+            for i in range(blocks * LANES, count):
+                total = combine(total, convert(values[unsigned(first + i * step)]))
             return total
         for i in range(count):
             total = combine(total, convert(values[unsigned(first + i * step)]))
@@ -128,7 +148,7 @@ def _combine_columns(work, size, combine_one, values, at, count, step, lanes, op
 
 def irregular_inner(ops, spec):
     """Windows with many inner elements, which fill vectors: the rows of a window are combined, then its columns."""
-    most = LANES if spec.arithmetic.is_float_sum else 1
+    lanes = LANES if spec.arithmetic.is_float_sum else 1
 
     @by_rows
     def row(args, geometry, t, o, d, h, divisors):
@@ -136,7 +156,6 @@ def irregular_inner(ops, spec):
         x, work, size, inner = args.x, args.work, geometry.row_size, geometry.inner
         begin_w, (count_d, count_h, count_w) = geometry.starts[2], geometry.counts
         joined, step = offset(work, LANES * inner), geometry.dilations[2] * inner
-        lanes = most if step == inner else 1
         for pixel in range(size // inner):
             at, count, first = row_offset(geometry, o, d, h) + begin_w[pixel] * inner, count_w[pixel], pixel * inner
             if count_d[d] * count_h[h] == 1:
