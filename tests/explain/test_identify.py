@@ -504,6 +504,15 @@ def test_errors_that_numpy_would_raise_for_the_program_are_not_raised(value: flo
         assert not identify(np.full((1, 1, 8, 8), value), x[..., :4, :4])[0].fits
 
 
+@pytest.mark.parametrize("dtype", ["complex128", "datetime64[s]", "V8"])
+@pytest.mark.parametrize("which", [0, 1])
+def test_types_that_are_not_pooled_are_refused(dtype: str, which: int) -> None:
+    arrays = [np.ones((1, 1, 4, 4)), np.ones((1, 1, 2, 2))]
+    arrays[which] = np.empty(arrays[which].shape, dtype)
+    with pytest.raises(RequestError, match=r"^dtype \S+ is not supported; use one of bool, uint8, "):
+        identify(*arrays)
+
+
 def test_a_misspelt_attribute_is_answered_without_a_double_negative() -> None:
     with pytest.raises(RequestError, match=r"^no operator has kernal; did you mean kernel\?$"):
         identify(np.zeros((1, 1, 4)), np.zeros((1, 1, 2)), kernal=2)

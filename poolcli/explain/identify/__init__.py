@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from poolcli.dialects import DIALECTS
+from poolcli.dtypes import lookup
 from poolcli.errors import RequestError
 from poolcli.explain.convert import in_one_operator
 from poolcli.explain.diff_arrays import check_tolerances
@@ -132,8 +133,13 @@ def _identify(
 def _pair(given: Any) -> tuple[Array, Array]:
     if not isinstance(given, tuple | list) or len(given) != 2:
         raise RequestError(f"{field('also')} takes pairs of an input and an output, such as [(x2, y2)]")
-    x, y = (array.astype(array.dtype.newbyteorder("="), copy=False) for array in map(as_array, given))
+    x, y = (_in_native_order(as_array(each)) for each in given)
     return x, y
+
+
+def _in_native_order(array: Array) -> Array:
+    lookup(array.dtype.name)  # refuses types that are not pooled
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 class Search:
