@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import poolcli
-from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
+from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool
 from poolcli.arguments import DTypeName, Engine
 from poolcli.dtypes import numpy_dtype
 from poolcli.engine import run
@@ -291,6 +291,16 @@ def test_float64_means_of_float32_keep_every_digit(engine: Engine) -> None:
     exact = sum(map(Fraction, x.tolist()), Fraction(0)) / x.size
     y = poolcli.avg_pool(x.reshape(1, 1, -1), x.size, dtype="float64", engine=engine)
     assert units_from(y[0, 0, 0], exact) <= 0.5001
+
+
+@pytest.mark.parametrize(("dtype", "engine"), by_engine(("float32",), ("float64",), compiled=(("float32",),)))
+@pytest.mark.parametrize(("p", "expected"), [(1, [-np.inf, np.nan, np.inf]), (3, [np.inf, np.nan, np.inf])])
+def test_signed_roots_of_infinities_are_those_of_pytorch(
+    p: float, expected: list[float], dtype: str, engine: Engine
+) -> None:
+    x = np.array([[[-np.inf, 1, -np.inf, np.inf, np.inf, 3]]], dtype)
+    y, _ = run(LpPool(2, p=p, like="pytorch").plan(x.shape, dtype), x, engine=engine)
+    np.testing.assert_array_equal(y[0, 0], expected)
 
 
 CANCELLING = list(product(["float32", "float64", "bfloat16"], WINDOWS))

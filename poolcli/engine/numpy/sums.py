@@ -200,6 +200,7 @@ def power_mean_of(region: Region, divisor: Array | None = None) -> Callable[[Arr
         unit = np.sign(x) ** power if reducer.signed else np.ones_like(x)
         largest, ratios = reduce(steps, (abs(x), unit), _add_ratios(power))
         lost &= (abs(total) >= MIN_SAFE_SUM) | (_powers(largest, power) < MIN_SAFE_SUM) | np.isnan(total)
+        lost &= np.isfinite(largest)  # sums of infinities have not left the range
         return np.where(lost, largest * _root(_mean_times_kernel(region, ratios, divisor), power), found)
 
     return power_mean
