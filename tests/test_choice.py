@@ -108,8 +108,10 @@ KERNELS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "small maps that shrink": (AvgPool(3, 1), "slide", {"shape": (100, 100, 7, 7)}),
     "small maps of two channels": (AvgPool(3, 1, 1, 1), "slide", {"layout": "NHWC", "shape": (5000, 7, 7, 2)}),
     "small volumes": (AvgPool((1, 3, 3), 1, (0, 1, 1), (0, 1, 1)), "slide", {"shape": (100, 100, 2, 7, 7)}),
-    "maps with rows of 64": (AvgPool(3, 1, 1, 1), "slide_planes", {"shape": (100, 100, 7, 64)}),
-    "maps with longer rows": (AvgPool(3, 1, 1, 1), "slide", {"shape": (100, 100, 7, 65)}),
+    "maxima of maps with rows of 64": (MaxPool(3, 1, 1, 1), "slide_planes", {"shape": (100, 100, 7, 64)}),
+    "maxima of maps with longer rows": (MaxPool(3, 1, 1, 1), "slide", {"shape": (100, 100, 7, 65)}),
+    "sums of maps with rows of 40": (AvgPool(3, 1, 1, 1), "slide_planes", {"shape": (100, 100, 7, 40)}),
+    "sums of maps with longer rows": (AvgPool(3, 1, 1, 1), "slide", {"shape": (100, 100, 7, 41)}),
     "positions in planes": (AdaptiveMaxPool(1), "argmax_row", {"indices": True}),
     "positions in planes of channels": (
         AdaptiveMaxPool(1), "argmax", {"indices": True, "layout": "NHWC", "shape": (1, 60, 28, 16)}
@@ -276,11 +278,12 @@ def test_short_rows_share_a_task(kernel: int, strides: int, shape: tuple[int, ..
 
 
 @pytest.mark.parametrize(
-    ("size", "planes", "masked", "joined"), [(7, 20, 392, 1), (12, 7, 288, 1), (13, 6, 390, 0), (20, 2, 400, 0)]
+    ("size", "planes", "rows", "joined"),
+    [(7, 20, 56, (1, 1)), (12, 7, 24, (1, 1)), (20, 2, 20, (1, 1)), (21, 2, 19, (0, 0)), (35, 1, 11, (0, 0))],
 )
-def test_small_maps_share_a_task_and_a_mask(size: int, planes: int, masked: int, joined: int) -> None:
+def test_small_maps_share_a_task_and_a_mask(size: int, planes: int, rows: int, joined: tuple[int, int]) -> None:
     launch = choose_kernel(whole(AvgPool(3, 1, 1, 1).plan((100, 100, size, size)))).launch
-    assert (launch.kernel, launch.params[1:5]) == ("slide_planes", (planes, 10_000, masked, joined))
+    assert (launch.kernel, launch.params[1:5]) == ("slide_planes", (planes, rows, *joined))
 
 
 @pytest.mark.parametrize(
@@ -363,20 +366,21 @@ def test_where_no_kernel_can_be_had_the_other_pool_computes_from_then_on() -> No
 @pytest.mark.parametrize(
     ("op", "shape", "dtype", "joined"),
     [
-        (AvgPool(3, 1, 1, 1), (100, 100, 12, 12), "float32", (288, 1)),
-        (MaxPool(3, 1, 1, 1), (100, 100, 17, 17), "float32", (289, 1)),
-        (AvgPool(3, 1, 1, 1), (100, 100, 14, 14), "float32", (392, 0)),
-        (AvgPool(3, 1, 1, 1), (100, 100, 7, 7), "uint8", (399, 0)),
-        (AvgPool(5, 1, 2, 2), (100, 100, 7, 7), "float32", (399, 0)),
-        (AvgPool(3, 1, (0, 1), (0, 1)), (100, 100, 7, 7), "float32", (399, 0)),
+        (AvgPool(3, 1, 1, 1), (100, 100, 12, 12), "float32", (24, 1, 1)),
+        (MaxPool(3, 1, 1, 1), (100, 100, 17, 17), "float16", (17, 1, 1)),
+        (AvgPool(3, 1, 1, 1), (100, 100, 21, 21), "float32", (19, 0, 0)),
+        (AvgPool(3, 1, 1, 1), (100, 100, 7, 7), "uint8", (56, 1, 1)),
+        (AvgPool(3, 1, 1, 1), (100, 100, 7, 7), "float64", (56, 1, 0)),
+        (AvgPool(5, 1, 2, 2), (100, 100, 7, 7), "float32", (56, 1, 0)),
+        (AvgPool(3, 1, (0, 1), (0, 1)), (100, 100, 7, 7), "float32", (55, 1, 0)),
     ],
-    ids=["sums", "maxima", "larger maps", "bytes", "five rows", "fewer rows"],
+    ids=["sums", "maxima", "larger maps", "bytes", "pairs", "five rows", "fewer rows"],
 )
 def test_the_rows_of_small_maps_are_combined_in_one_pass(
-    op: Any, shape: tuple[int, ...], dtype: str, joined: tuple[int, int]
+    op: Any, shape: tuple[int, ...], dtype: str, joined: tuple[int, int, int]
 ) -> None:
     launch = choose_kernel(whole(op.plan(shape, dtype))).launch
-    assert (launch.kernel, launch.params[3:5]) == ("slide_planes", joined)
+    assert (launch.kernel, launch.params[2:5]) == ("slide_planes", joined)
 
 
 def test_a_process_is_warned_once_that_numpy_computes(monkeypatch: pytest.MonkeyPatch) -> None:

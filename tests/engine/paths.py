@@ -174,7 +174,7 @@ PATHS: dict[str, Path] = {
         st.builds(
             lambda n, k, h, w, pad, d, e: Pooling((n, 3, h + k - 1, w + 2), {"kernel": (k, 3), "strides": (1, 1),
                 "pads_begin": (min(pad, k - 1), d), "pads_end": (k - 1, d), "dilations": (1, d), "exclude_pad": e}),
-            st.integers(1, 20), st.integers(1, 8), st.integers(1, 9), st.integers(1, 20), st.integers(0, 3),
+            st.integers(1, 20), st.integers(1, 8), st.integers(1, 30), st.integers(1, 38), st.integers(0, 3),
             st.integers(1, 2), st.booleans(),
         ),
         _is("slide_planes"), ("float32",), limits=CONSTANT,

@@ -178,12 +178,28 @@ SMALL_MAPS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["in a row", "in two rows"])
+@pytest.mark.parametrize("dtype", ["float32", "uint8", "float16"])
 @pytest.mark.parametrize("name", SMALL_MAPS)
-def test_small_maps_are_pooled_in_one_pass_over_the_rows_of_many(name: str, order: tuple[int, int]) -> None:
-    x = numbers(0, (4, 90, 5, 4), "float32", ties=False)
+def test_small_maps_are_pooled_in_one_pass_over_the_rows_of_many(name: str, dtype: str, order: tuple[int, int]) -> None:
+    x = numbers(0, (4, 90, 5, 4), dtype, ties=False)
     x = np.ascontiguousarray(x.transpose(*order, 2, 3)).transpose(*order, 2, 3)
-    plan = SMALL_MAPS[name].plan(x.shape, "float32")
+    plan = SMALL_MAPS[name].plan(x.shape, dtype)
     with patch("poolcli.engine.compiled.kernel_choice.THRESHOLDS", CONSTANT), watched() as taken:
         values, positions = run(plan, x, engine="numba")
     assert [(step.kernel, step.rest[4]) for step in taken] == [("slide_planes", 1)]
+    assert_both(plan, x, values, positions)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "uint8", "float64"])
+@pytest.mark.parametrize("exclude_pad", [True, False])
+@pytest.mark.parametrize("shape", [(3, 2, 30, 20), (1, 3, 25, 17), (2, 2, 11, 4)])
+def test_larger_maps_are_pooled_in_rows_with_the_same_divisors(
+    shape: tuple[int, ...], exclude_pad: bool, dtype: str
+) -> None:
+    op = AvgPool((4, 3), 1, (2, 1), (1, 1), exclude_pad=exclude_pad)
+    x = numbers(0, shape, dtype, ties=False)
+    plan, limits = op.plan(x.shape, dtype), CONSTANT._replace(mask_elements=2 * shape[-1] + 1)
+    with patch("poolcli.engine.compiled.kernel_choice.THRESHOLDS", limits), watched() as taken:
+        values, positions = run(plan, x, engine="numba")
+    assert [(step.kernel, step.rest[3]) for step in taken] == [("slide_planes", 0)]
     assert_both(plan, x, values, positions)

@@ -78,11 +78,16 @@ class Geometry(NamedTuple):
         with np.errstate(divide="ignore"):
             return 1 / d, 1 / h, (1 - 2.0**-50) / w
 
-    def with_planes_as_rows(self, group: int) -> Geometry:
-        """The same with the divisors of `group` planes as those along W, one output row after the other."""
+    def with_joined_rows(self, rows: int) -> Geometry:
+        """The same with the divisors of `rows` output rows as those along W."""
+        d, h, w = self.divisors
+        return self._replace(divisors=(d, h, np.tile(w, rows)))
+
+    def with_joined_planes(self, rows: int) -> Geometry:
+        """The same for all rows of whole planes; those along W are the products of all three."""
         (d,), h, w = self.divisors
-        along_w = np.tile(np.outer(d * h, w).ravel(), group)
-        return self._replace(divisors=(np.ones_like(h[:1]), np.ones_like(h), along_w))
+        products = np.tile(np.outer(d * h, w).ravel(), rows // len(h))
+        return self._replace(divisors=(np.ones_like(h[:1]), np.ones_like(h), products))
 
 
 class Axes(NamedTuple):

@@ -102,6 +102,20 @@ def bits_as(typing, value, kind):
 
 
 @intrinsic
+def select(typing, condition, value, other):
+    """value if condition else other, without a branch: LLVM would load `value` only where the condition holds.
+
+    Without AVX-512 there are masked loads of 4 and 8 bytes only: 3x3 windows over maps of bytes took 4 to 6 times as
+    long.
+    """
+
+    def generate(context, builder, signature, arguments):
+        return builder.select(*arguments)
+
+    return value(types.boolean, value, value), generate
+
+
+@intrinsic
 def prefetch(typing, pointer, index):
     """Prefetch the cache line of an element, which need not be inside the array.
 

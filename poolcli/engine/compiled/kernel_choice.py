@@ -54,9 +54,9 @@ class Thresholds(NamedTuple):
     fixed_kernel: int = 9  # the largest kernel_w with kernels of its own
     fixed_stride: int = 8  # the largest stride_w with kernels of its own
     unrolled: int = 16  # elements of a window, up to which LLVM unrolls its loop
-    mask_elements: int = 400  # outputs of the planes of a task, whose masks stay in the first-level cache
-    joined_planes: int = 7  # of a task, from which the rows of all of them are combined in one pass
+    mask_elements: int = 400  # outputs of a part of small planes, whose masks stay in the first-level cache
     short_row: int = 64  # elements of a row that is too short to fill vectors well
+    short_row_bytes: int = 320  # of its accumulators
     mode_elements: int = 27  # of a window; for more, sorting takes less time than comparing all pairs
     prefetched_row_bytes: int = 1 << 12  # for longer rows prefetching takes up to 1.3 times as long
     cached_bytes: int = 1 << 21  # of an input that stays in the cache and needs no prefetching
@@ -182,7 +182,8 @@ def _choose(region: Region, indices: bool, order: Order | None, limits: Threshol
         launch = _sum_or_max(view, arithmetic, kernel_dtype(plan.dtype).itemsize, limits)
     geometry = view.geometry(total.divisor, repeat=launch.kernel in REPEATED)
     if launch.kernel == "slide_planes":
-        geometry = geometry.with_planes_as_rows(launch.params[1])
+        _, _, rows, has_whole_planes, *_ = launch.params
+        geometry = geometry.with_joined_planes(rows) if has_whole_planes else geometry.with_joined_rows(rows)
     if arithmetic.result == "times_kernel":
         geometry = geometry._replace(kernel_elements=prod(windows.longest for windows in plan.windows))
     sums_integers = arithmetic.accumulator == "sum" and not arithmetic.is_float_sum
@@ -234,9 +235,8 @@ def _sum_or_max(view: CanonicalView, arithmetic: Arithmetic, source_itemsize: in
         tasks, work = view.rows // view.axes[1].output * h.blocks * pieces, 4 * length + sampled
         work += (h.kernel + 1) * length
         return Launch("slide_blocks", (w, h), tasks, work, fixed=fixed)
-    if fixed is not None and is_small_plane(view, limits):
-        elements = limits.group_bytes // itemsize
-        return _small_planes(w, fixed, view, elements, source_itemsize, limits)
+    if fixed is not None and is_small_plane(view, itemsize, limits):
+        return _small_planes(w, fixed, view, itemsize, limits)
     waits_for_memory = is_beyond_cache(view, source_itemsize, limits) and not shares_rows(view, limits)
     bytes_of_group = limits.waiting_group_bytes if waits_for_memory else limits.group_bytes
     group = max(1, bytes_of_group // itemsize // length)
@@ -316,32 +316,33 @@ def is_single_row(view: CanonicalView, fixed: FixedWindow | None) -> bool:
     return fixed is not None and view.inner == 1 and d.full.is_single and h.full.is_single and fixed.shares_part
 
 
-def is_small_plane(view: CanonicalView, limits: Thresholds) -> bool:
+def is_small_plane(view: CanonicalView, itemsize: int, limits: Thresholds) -> bool:
     """Whether windows slide by one over planes of short rows, and output rows are as long as input rows."""
     d, h, w = view.axes
     if view.inner > 1 or d.size > 1 or not d.is_global or h.windows is None or w.windows is None:
         return False
-    return h.windows.stride == w.windows.stride == 1 and w.output == w.size <= limits.short_row
+    longest = min(limits.short_row, limits.short_row_bytes // itemsize)
+    return h.windows.stride == w.windows.stride == 1 and w.output == w.size <= longest
 
 
-def _small_planes(
-    w: RowWindows, fixed: FixedWindow, view: CanonicalView, elements: int, source_itemsize: int, limits: Thresholds
-) -> Launch:
-    """Whole planes; a task has planes of up to `elements` elements.
+def _small_planes(w: RowWindows, fixed: FixedWindow, view: CanonicalView, itemsize: int, limits: Thresholds) -> Launch:
+    """Planes of short rows. A task has planes of up to `group_bytes` of accumulators, in parts of up to `mask_elements`
+    outputs: whole planes if they are small.
 
-    Three rows of windows over very small planes are combined in one pass. Not over elements of other sizes than 4
-    bytes, which code for AVX2 handled slowly (float16 3.3 times as long, uint8 1.2).
+    Three rows of windows over small planes are combined in one pass; pairs of sums and errors (of float64) took 1.4
+    times as long that way.
     """
     h, row, planes = view.axes[1], view.axes[2].output, view.outer
     size = h.output * row
-    group = max(1, elements // size)
+    group, has_whole_planes = max(1, limits.group_bytes // itemsize // size), size <= limits.mask_elements
     has_three_rows = h.windows is not None and h.windows.kernel == 3 and h.output == h.size
-    joins_three = has_three_rows and source_itemsize == 4 and group >= limits.joined_planes
-    period = size if joins_three else row
-    masked = min(group * size, max(1, limits.mask_elements // period) * period)
-    work, masks = group * size + 2 * w.kernel * w.dilation + 64, w.kernel + 3 * joins_three
-    params, tasks = (w, group, planes, masked, int(joins_three), h.pad), ceil_div(planes, group)
-    return Launch("slide_planes", params, tasks, work, iwork=masks * masked, fixed=fixed)
+    joins_three = has_three_rows and has_whole_planes and itemsize < np.complex128().itemsize
+    rows = limits.mask_elements // row
+    if has_whole_planes:
+        rows = min(group, limits.mask_elements // size) * h.output
+    work = (w.kernel + 3 * joins_three + 1) * rows * row + 2 * w.kernel * w.dilation
+    params, tasks = (w, group, rows, int(has_whole_planes), int(joins_three), h.pad), ceil_div(planes, group)
+    return Launch("slide_planes", params, tasks, work, fixed=fixed)
 
 
 def _mode(view: CanonicalView, itemsize: int, limits: Thresholds) -> Launch:
