@@ -27,6 +27,18 @@ def test_two_numbers_near_the_largest_float_average_without_overflow(engine: Eng
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+def test_a_mean_does_not_depend_on_other_windows_whose_sums_overflow(engine: Engine) -> None:
+    window = [[1000.0, 1e20, -1e20], [1e43, -1e20, 1000.0], [-1e43, 1e20, 7.0]]  # the order of additions shows
+    means = []
+    for other in (1.0, 1.7e308):
+        x = np.full((1, 1, 3, 6), other)
+        x[..., :3] = window
+        means.append(poolcli.avg_pool(x, 3, strides=3, engine=engine)[0, 0, 0].tolist())
+    assert means[0][0] == means[1][0]
+    assert means[1][1] == 1.7e308
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_the_mean_of_large_numbers_that_cancel_is_in_range_for_every_output_type(
     engine: Engine, dtype: DTypeName

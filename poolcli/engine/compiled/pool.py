@@ -56,7 +56,9 @@ def prepare(region: Region, indices: bool) -> Pool:
             with np.errstate(all="ignore"):
                 out[...] = storable(spec.view.to_layout(values), out.dtype)
         if can_overflow and not np.isfinite(out).all() and not _finite_sums_fit(x, longest):
-            return _prepare_numpy(region, indices)(x, out, threads)
+            again = np.empty_like(out)
+            _prepare_numpy(region, indices)(x, again, threads)
+            np.copyto(out, again, where=~np.isfinite(out))  # others keep their bits, whatever else is in the array
         return None if positions is None else _positions_in_plane(region, spec, positions)
 
     return pool
