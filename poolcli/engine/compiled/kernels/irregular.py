@@ -17,9 +17,11 @@ from poolcli.engine.compiled.kernels.rows import (
 )
 
 
-def irregular_short(ops, spec):
-    """Windows of up to SHORT_WINDOW elements along W, which are repeated for every inner element: one tap of all of
-    them at a time, so that no branch depends on a length.
+def _of_joined_rows(combine_along_w, ops):
+    """The kernel that combines the rows of the windows of an output row, and then windows along W.
+
+    combine_along_w(totals, work, size, begin, count, step, longest, ops) computes the totals of `size` windows, those
+    along W repeated for every inner element, from the joined row `work`.
     """
 
     @by_rows
@@ -30,15 +32,28 @@ def irregular_short(ops, spec):
         first, step = row_offset(geometry, o, d, h), geometry.dilations[2] * geometry.inner
         combine_rows(work, width, args.x, first, count_d[d], count_h[h], window_strides(geometry), ops)
         totals, out = offset(work, width), offset(args.out, t * size)
-        fill_identity(totals, size, ops)
-        for j in range(args.params[0]):
-            for w in range(unsigned(size)):
-                at = unsigned(begin[w] + (j if j < count[w] else count[w] - 1) * step)
-                totals[w] = ops.combine(totals[w], work[at] if j < count[w] else ops.identity)
+        combine_along_w(totals, work, size, begin, count, step, args.params[0], ops)
         for w in range(unsigned(size)):
             out[w] = ops.finish(totals[w], divisors, w)
 
     return row
+
+
+def irregular_short(ops, spec):
+    """Windows of up to SHORT_WINDOW elements along W: one tap of all of them at a time, so that no branch depends on a
+    length.
+    """
+
+    @looped
+    def tap_by_tap(totals, work, size, begin, count, step, longest, ops):
+        optimise_later()
+        fill_identity(totals, size, ops)
+        for j in range(longest):
+            for w in range(unsigned(size)):
+                at = unsigned(begin[w] + (j if j < count[w] else count[w] - 1) * step)
+                totals[w] = ops.combine(totals[w], work[at] if j < count[w] else ops.identity)
+
+    return _of_joined_rows(tap_by_tap, ops)
 
 
 def _run_of(convert, ops, uses_lanes):
@@ -84,23 +99,16 @@ def _run_of(convert, ops, uses_lanes):
 
 
 def irregular(ops, spec):
-    """Windows of any position and size; those along W are repeated for every inner element."""
+    """Windows of any position and size."""
     combine_accumulators = _run_of(type(ops.identity), ops, spec.arithmetic.is_float_sum)
 
-    @by_rows
-    def row(args, geometry, t, o, d, h, divisors):
+    @looped
+    def one_by_one(totals, work, size, begin, count, step, longest, ops):
         optimise_later()
-        width, size, work = geometry.input_shape[2], geometry.row_size, args.work
-        begin, (count_d, count_h, count) = geometry.starts[2], geometry.counts
-        first, step = row_offset(geometry, o, d, h), geometry.dilations[2] * geometry.inner
-        combine_rows(work, width, args.x, first, count_d[d], count_h[h], window_strides(geometry), ops)
-        totals, out = offset(work, width), offset(args.out, t * size)
         for w in range(size):
             totals[w] = combine_accumulators(work, begin[w], count[w], step)
-        for w in range(unsigned(size)):
-            out[w] = ops.finish(totals[w], divisors, w)
 
-    return row
+    return _of_joined_rows(one_by_one, ops)
 
 
 def irregular_row(ops, spec):
