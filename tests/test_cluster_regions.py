@@ -164,7 +164,7 @@ def test_no_message_holds_the_credentials_of_an_object_store(monkeypatch: pytest
     plan, spec = OP.plan((1, 1, 64, 64), "uint8"), Spec((1, 1, 32, 32), "uint8", "NCHW", None, Metadata())
     writer = writer_of(
         "s3://bucket/y.zarr",
-        open_store("s3://bucket/y.zarr", read_only=False),
+        open_store("s3://bucket/y.zarr"),
         new_arrays("s3://bucket/y.zarr", [spec], WriteOptions())[0],
     )
     reading = FileOpener(Source("s3://bucket/x.zarr"), ReadOptions())

@@ -76,7 +76,7 @@ CHUNK_COPIES = 2  # of a chunk while it is read: stored and decoded
 def open_container(path: str, options: ReadOptions) -> Iterator[ZarrStore]:
     """Opens the store; groups and arrays that cannot be read are left out."""
     with reading_metadata(path):
-        store = open_store(path, read_only=True, options=options)
+        store = open_store(path, options)
         root = open_root(path, store)
     yield ZarrStore(path, root, options)
 

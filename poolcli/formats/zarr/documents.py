@@ -15,8 +15,8 @@ from poolcli.formats.cf import NOT_A_VARIABLE, conflict_note, same_values
 from poolcli.formats.checks import join_names
 from poolcli.formats.names import array_names
 from poolcli.formats.records import Scale, Spec, WriteOptions
+from poolcli.formats.table import FORMATS
 from poolcli.formats.zarr.chunks import SHARDING, SHUFFLES, numcodecs_config
-from poolcli.formats.zarr.library import METADATA_FILES
 from poolcli.formats.zarr.ome import DIMENSIONS, STRING_CODEC, default_names, encode_nodata, json_attributes
 from poolcli.layouts import spatial_axes
 from poolcli.message_fields import field
@@ -24,6 +24,7 @@ from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
 from poolcli.windows import ceil_div
 
+METADATA_FILES = FORMATS["zarr"].naming.reserved
 LOSSLESS = (
     "adler32", "blosc", "bz2", "crc32", "crc32c", "fletcher32", "gzip", "jenkins_lookup3", "lz4", "lzma", "pcodec",
     "shuffle", "zlib", "zstd",

@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 import os
-import stat
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import QUOTES, FileError, PoolError, error_text, is_of_an_operation, is_raised_explicitly
-from poolcli.formats.checks import (
-    UNPACKED_SIZES,
-    as_file_error,
-    blosc_size,
-    byte_count,
-    check_json,
-    check_memory,
-    human_bytes,
-    json_memory_limit,
-)
-from poolcli.formats.files import file_stats, filesystem, is_url, retry_read, with_retries
+from poolcli.formats.checks import UNPACKED_SIZES, as_file_error, blosc_size, byte_count, human_bytes
+from poolcli.formats.files import file_stats, filesystem, is_url
 from poolcli.formats.records import ReadOptions, slices
 from poolcli.formats.resumable import batches, read_in_batches
-from poolcli.formats.table import FORMATS
-from poolcli.message_fields import field
-from poolcli.system.lazy_imports import Array, Lazy
+from poolcli.system.lazy_imports import Array, Lazy, need
 from poolcli.windows import Ranges
 
 if TYPE_CHECKING:
@@ -270,21 +257,17 @@ def _read_part(where: str, array: Any, part: Ranges) -> Array:
         raise
 
 
-DEFAULTS = ReadOptions()
-METADATA_FILES = FORMATS["zarr"].naming.reserved
-MAX_FOLDERS = 10_000  # that are remembered
 MAX_LISTED = 100_000  # files and folders that are counted
 
 
-def open_store(path: str, *, read_only: bool, options: ReadOptions = DEFAULTS) -> Any:
-    """The store at a path or URL; when it is read, its documents are limited in size."""
-    if not is_url(path):
-        return _folder_store()(path, options) if read_only else zarr.storage.LocalStore(path)
-    filesystem(path)  # refuses protocols whose package is missing
-    store = _remote_store().from_url(path, read_only=read_only)
-    store.url, store.options = path, options
-    with_retries(store.fs)
-    return store
+def open_store(path: str, options: ReadOptions | None = None) -> Any:
+    """The store at a path or URL, for reading with these options or for writing without any."""
+    if options is None and not is_url(path):
+        return zarr.storage.LocalStore(path)
+    need("zarr", why="this needs zarr")
+    from poolcli.formats.zarr.stores import FolderStore, open_url
+
+    return open_url(path, options) if options is None or is_url(path) else FolderStore(path, options)
 
 
 def stored_bytes(path: str, enough: int) -> int:
@@ -302,116 +285,3 @@ def stored_bytes(path: str, enough: int) -> int:
         if total >= enough or seen >= MAX_LISTED:
             return enough
     return total
-
-
-def _check_document(where: str, found: Any, options: ReadOptions) -> Any:
-    """A document that was read; refused if it would take too much memory as Python objects."""
-    if found is not None:
-        check_json(where, found.to_bytes(), options.limit, options.allowed)
-    return found
-
-
-@cache
-def _folder_store() -> Any:
-    """zarr's store of a folder, whose files must be regular, within the memory limit, and inside the folder."""
-
-    class Checked(zarr.storage.LocalStore):  # type: ignore[misc]  # zarr is imported when it is first used
-        def __init__(self, path: str, options: ReadOptions) -> None:
-            super().__init__(path, read_only=True)
-            self._options = options
-            self._inside = os.path.join(os.path.realpath(path), "")
-            self._folders = dict[str, bool]()  # whether they are inside
-
-        def __reduce__(self) -> Any:
-            return partial(open_store, str(self.root), read_only=True, options=self._options), ()
-
-        def with_read_only(self, read_only: bool = False) -> Any:
-            return type(self)(str(self.root), self._options)
-
-        async def get(self, key: str, *args: Any, **kwargs: Any) -> Any:
-            name = self._check(key)
-            return self._check_content(name, await super().get(key, *args, **kwargs))
-
-        def get_sync(self, key: str, *args: Any, **kwargs: Any) -> Any:
-            name = self._check(key)
-            return self._check_content(name, super().get_sync(key, *args, **kwargs))
-
-        async def get_partial_values(self, prototype: Any, key_ranges: Any) -> Any:
-            ranges = list(key_ranges)
-            for key, _ in ranges:
-                self._check(key)
-            return await super().get_partial_values(prototype, ranges)
-
-        def allows(self, name: str, status: os.stat_result) -> bool:
-            """Whether the file of this name and state, which is not a link, is read without further checks."""
-            fits = self._options.limit is None or status.st_size <= self._options.limit
-            return stat.S_ISREG(status.st_mode) and fits and (self._options.allow_external or self._holds_folder(name))
-
-        def _check(self, key: str) -> str:
-            """The path of the file for a key, checked if it exists."""
-            name = os.path.join(self.root, key)
-            try:
-                status = os.lstat(name)
-                is_link = stat.S_ISLNK(status.st_mode)
-                status = os.stat(name) if is_link else status
-            except (FileNotFoundError, NotADirectoryError):
-                return name
-            if stat.S_ISDIR(status.st_mode):
-                return name
-            if not stat.S_ISREG(status.st_mode):
-                raise FileError(f"{name}: is not a regular file")
-            check_memory(f"{name}: has", status.st_size, self._options.limit, unit="")
-            if not self._options.allow_external and not (self._holds(name) if is_link else self._holds_folder(name)):
-                option = field("allow_external")
-                raise FileError(f"{name}: is a link to a place outside its store; {option} follows it")
-            return name
-
-        def _check_content(self, name: str, found: Any) -> Any:
-            return _check_document(name, found, self._options) if name.endswith(METADATA_FILES) else found
-
-        def _holds(self, name: str) -> bool:
-            return os.path.join(os.path.realpath(name), "").startswith(self._inside)
-
-        def _holds_folder(self, name: str) -> bool:
-            """Whether the folder of a file is inside: of thousands of chunks in a folder it is asked for once."""
-            folder = os.path.dirname(name)
-            if folder not in self._folders:
-                self._folders = {} if len(self._folders) >= MAX_FOLDERS else self._folders
-                self._folders[folder] = self._holds(folder)
-            return self._folders[folder]
-
-    return Checked
-
-
-def _requested_range(found: Any, asked: Any) -> Any:
-    """The bytes asked for, of those that came: an HTTP server may ignore ranges, and answer with the whole object."""
-    if found is not None and hasattr(asked, "suffix"):
-        return found[max(0, len(found) - asked.suffix) :]
-    if found is not None and hasattr(asked, "end") and len(found) > asked.end - asked.start:
-        return found[asked.start : asked.end]
-    return found
-
-
-@cache
-def _remote_store() -> Any:
-    """zarr's store at a URL, which reads no more of a document than the limit and a byte."""
-
-    class Checked(zarr.storage.FsspecStore):  # type: ignore[misc]  # zarr is imported when it is first used
-        options, url = DEFAULTS, ""
-
-        def __reduce__(self) -> Any:  # other processes take the credentials of their own environment
-            return partial(open_store, self.url, read_only=self.read_only, options=self.options), ()
-
-        async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
-            if byte_range is not None:
-                return _requested_range(await retry_read(super().get, key, prototype, byte_range), byte_range)
-            if not key.endswith(METADATA_FILES):
-                return await retry_read(super().get, key, prototype)
-            most = json_memory_limit(self.options.limit, self.options.allowed)
-            first = zarr.abc.store.RangeByteRequest(0, most + 1)
-            found = await retry_read(super().get, key, prototype, first)
-            if found is not None and len(found) > most:
-                raise FileError(f"{key}: has more than {human_bytes(most)}, the limit; raise {field('max_memory')}")
-            return _check_document(key, found, self.options)
-
-    return Checked

@@ -169,7 +169,7 @@ def _store(path: str, planned: Sequence[NewArray], options: WriteOptions) -> Ite
         identity += f"-{sha256(repr(sorted(documents.items())).encode()).hexdigest()[:12]}"
     if is_url(path):
         with reading_metadata(path):
-            store = open_store(path, read_only=False)
+            store = open_store(path)
         kept = (
             shared_store(path, identity, options.part, options.resume, documents)
             if options.part and identity
@@ -198,7 +198,7 @@ def _create_store(path: str, part: str, documents: Mapping[str, bytes], planned:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content)
     with reading_metadata(path):
-        store = open_store(part, read_only=False)
+        store = open_store(part)
     _write_scales(path, store, planned)
     return store
 

@@ -1,0 +1,131 @@
+"""zarr's stores of folders and URLs, with limits on what is read. Imports zarr, so import it lazily."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+from typing import Any
+
+from zarr.abc.store import RangeByteRequest
+from zarr.storage import FsspecStore, LocalStore
+
+from poolcli.errors import FileError
+from poolcli.formats.checks import check_json, check_memory, human_bytes, json_memory_limit
+from poolcli.formats.files import filesystem, retry_read, with_retries
+from poolcli.formats.records import ReadOptions
+from poolcli.formats.table import FORMATS
+from poolcli.message_fields import field
+
+METADATA_FILES = FORMATS["zarr"].naming.reserved
+MAX_FOLDERS = 10_000  # that are remembered
+
+
+class FolderStore(LocalStore):
+    """A folder whose files must be regular, within the memory limit, and inside the folder."""
+
+    def __init__(self, path: str, options: ReadOptions) -> None:
+        super().__init__(path, read_only=True)
+        self._options = options
+        self._inside = os.path.join(os.path.realpath(path), "")
+        self._folders = dict[str, bool]()  # whether they are inside
+
+    def with_read_only(self, read_only: bool = False) -> FolderStore:
+        return FolderStore(str(self.root), self._options)
+
+    async def get(self, key: str, *args: Any, **kwargs: Any) -> Any:
+        name = self._check(key)
+        return self._check_content(name, await super().get(key, *args, **kwargs))
+
+    def get_sync(self, key: str, *args: Any, **kwargs: Any) -> Any:
+        name = self._check(key)
+        return self._check_content(name, super().get_sync(key, *args, **kwargs))
+
+    async def get_partial_values(self, prototype: Any, key_ranges: Iterable[Any]) -> Any:
+        ranges = list(key_ranges)
+        for key, _ in ranges:
+            self._check(key)
+        return await super().get_partial_values(prototype, ranges)
+
+    def allows(self, name: str, status: os.stat_result) -> bool:
+        """Whether the file of this name and state, which is not a link, is read without further checks."""
+        fits = self._options.limit is None or status.st_size <= self._options.limit
+        return stat.S_ISREG(status.st_mode) and fits and (self._options.allow_external or self._holds_folder(name))
+
+    def _check(self, key: str) -> str:
+        """The path of the file for a key, checked if it exists."""
+        name = os.path.join(self.root, key)
+        try:
+            status = os.lstat(name)
+            is_link = stat.S_ISLNK(status.st_mode)
+            status = os.stat(name) if is_link else status
+        except (FileNotFoundError, NotADirectoryError):
+            return name
+        if stat.S_ISDIR(status.st_mode):
+            return name
+        if not stat.S_ISREG(status.st_mode):
+            raise FileError(f"{name}: is not a regular file")
+        check_memory(f"{name}: has", status.st_size, self._options.limit, unit="")
+        if not self._options.allow_external and not (self._holds(name) if is_link else self._holds_folder(name)):
+            option = field("allow_external")
+            raise FileError(f"{name}: is a link to a place outside its store; {option} follows it")
+        return name
+
+    def _check_content(self, name: str, found: Any) -> Any:
+        return _check_document(name, found, self._options) if name.endswith(METADATA_FILES) else found
+
+    def _holds(self, name: str) -> bool:
+        return os.path.join(os.path.realpath(name), "").startswith(self._inside)
+
+    def _holds_folder(self, name: str) -> bool:
+        """Whether the folder of a file is inside: of thousands of chunks in a folder it is asked for once."""
+        folder = os.path.dirname(name)
+        if folder not in self._folders:
+            self._folders = {} if len(self._folders) >= MAX_FOLDERS else self._folders
+            self._folders[folder] = self._holds(folder)
+        return self._folders[folder]
+
+
+class UrlStore(FsspecStore):
+    """A store at a URL, which reads no more of a document than the limit and a byte."""
+
+    url, options = "", ReadOptions()
+
+    def __reduce__(self) -> Any:  # other processes take the credentials of their own environment
+        return open_url, (self.url, self.options if self.read_only else None)
+
+    async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
+        if byte_range is not None:
+            return _requested_range(await retry_read(super().get, key, prototype, byte_range), byte_range)
+        if not key.endswith(METADATA_FILES):
+            return await retry_read(super().get, key, prototype)
+        most = json_memory_limit(self.options.limit, self.options.allowed)
+        found = await retry_read(super().get, key, prototype, RangeByteRequest(0, most + 1))
+        if found is not None and len(found) > most:
+            raise FileError(f"{key}: has more than {human_bytes(most)}, the limit; raise {field('max_memory')}")
+        return _check_document(key, found, self.options)
+
+
+def open_url(url: str, options: ReadOptions | None) -> Any:
+    """The store at a URL; without options it can be written to."""
+    filesystem(url)  # refuses protocols whose package is missing
+    store: Any = UrlStore.from_url(url, read_only=options is not None)
+    store.url, store.options = url, options or UrlStore.options
+    with_retries(store.fs)
+    return store
+
+
+def _requested_range(found: Any, asked: Any) -> Any:
+    """The bytes asked for, of those that came: an HTTP server may ignore ranges, and answer with the whole object."""
+    if found is not None and hasattr(asked, "suffix"):
+        return found[max(0, len(found) - asked.suffix) :]
+    if found is not None and hasattr(asked, "end") and len(found) > asked.end - asked.start:
+        return found[asked.start : asked.end]
+    return found
+
+
+def _check_document(where: str, found: Any, options: ReadOptions) -> Any:
+    """A document that was read; refused if it would take too much memory as Python objects."""
+    if found is not None:
+        check_json(where, found.to_bytes(), options.limit, options.allowed)
+    return found
