@@ -93,7 +93,7 @@ def solve(
 
     The search covers kernels up to 11 and those that cover the input with the wanted number of windows, every stride
     that fits them, pads shorter than the window (equal, or one more at the end), `same_upper`, and every rounding of
-    the dialect. Every answer is verified by its plan.
+    the dialect. Every answer is verified by its plan, and has no windows that lie in the padding alone.
 
     Parameters
     ----------
@@ -256,7 +256,7 @@ def complexity(op: SlidingAttributes, sizes: Sequence[int]) -> tuple[object, ...
 def search_sentence(given: Collection[str]) -> str:
     """Say in a sentence what is searched, apart from the given attributes."""
     free = [what for names, what in SEARCH_TEXTS if not any(name in given for name in names)]
-    return f"searched: {', '.join(free) or 'nothing, as everything is given'}"
+    return f"searched: {', '.join(free) or 'nothing, as everything is given'}; no windows that lie in the padding alone"
 
 
 def axis_options(

@@ -143,12 +143,15 @@ CASES = {
         "none: nGraph has no attributes that give these windows and divisors",
     ],
     "max 1,1,9 -k 3 -s 2 -p 1 --solve 7": [
-        "no attributes give this size with the given kernel, strides, pads", "searched: each rounding",
+        "no attributes give this size with the given kernel, strides, pads",
+        "searched: each rounding; no windows that lie in the padding alone",
         "axis W: 7 is not possible, nearest: 5",
     ],
     "max 1,1,9 -k 3 -s 2 -p 1 --rounding-type floor --solve 300": [
         "no attributes give this size with the given kernel, strides, rounding_type, pads",
-        "searched: nothing, as everything is given", "axis W: 300 is not possible, nearest: none within 100",
+        
+        "searched: nothing, as everything is given; no windows that lie in the padding alone",
+        "axis W: 300 is not possible, nearest: none within 100",
     ],
     "max 1,1,8,8 -k 3 -s 2 -p 0 --solve 4,3": [
         "each length is possible, but not all with the same auto_pad, rounding_type and limits",
@@ -156,7 +159,8 @@ CASES = {
     "avg 1,1,9 --like tensorflow --solve 99": [
         "no attributes give this size",
         "searched: kernels up to 11 and those that cover the input with the wanted windows, every stride that fits, "
-        "pads shorter than the window (equal, or one more at the end), same_upper, each rounding",
+        "pads shorter than the window (equal, or one more at the end), same_upper, each rounding; "
+        "no windows that lie in the padding alone",
     ],
 }  # fmt: skip
 NO_PAIR_YET = {

@@ -106,13 +106,14 @@ def test_where_nothing_gives_a_length_the_nearest_that_can_be_had_are_named(cli:
     assert (done.code, done.out) == (
         1,
         "no attributes give this size with the given kernel, strides, pads\n"
-        "searched: each rounding\n"
+        "searched: each rounding; no windows that lie in the padding alone\n"
         "axis H: 9 is not possible, nearest: 7\n",
     )
     document = cli("shape", "max", "1,3,9", "-k", "3", "-s", "4", "--solve", "5", "--json").json
     assert (document["answers"], document["nearest"]) == ([], [{"axis": "W", "wanted": 5, "lengths": [3]}])
     assert document["searched"] == (
-        "searched: pads shorter than the window (equal, or one more at the end), same_upper, each rounding"
+        "searched: pads shorter than the window (equal, or one more at the end), same_upper, each rounding; "
+        "no windows that lie in the padding alone"
     )
 
 
