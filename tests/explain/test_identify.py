@@ -20,9 +20,11 @@ from poolcli import (
     AvgPool,
     LpPool,
     MaxPool,
+    MedianPool,
     MinPool,
     ModePool,
     RequestError,
+    StdPool,
     identify,
     max_pool,
 )
@@ -124,11 +126,47 @@ def test_every_pooling_is_found_by_what_it_does(pooling: Any) -> None:
     assert any(same_pooling(candidate.plan, plan) for candidate in found), (op, [candidate.op for candidate in found])
 
 
-@pytest.mark.slow
-def test_labels_that_won_a_vote_are_found() -> None:
-    x = np.random.default_rng(1).integers(0, 3, (1, 1, 20, 20), dtype=np.uint8)
-    first = identify(x, ModePool(3, 2)(x, engine="numpy"))[0]
-    assert (first.op.name, first.plan.attributes["kernel"], first.deviation.exact) == ("mode", [3, 3], True)
+@pytest.mark.parametrize(
+    ("op", "shape"),
+    [
+        (ModePool(3, 2), (1, 1, 20, 20)),
+        slow(ModePool((1, 3), 1, (0, 1), (0, 1)), (1, 2, 9, 23)),
+        slow(MedianPool(2, 4, 0), (1, 1, 18, 23)),
+        (MedianPool((4, 5), 1, auto_pad="same_upper"), (1, 1, 15, 23)),
+        (StdPool((3, 2), (2, 1), ddof=1), (1, 1, 12, 14)),
+        slow(StdPool(4, 2, ddof=1), (1, 1, 11, 11, 11)),
+    ],
+    ids=repr,
+)
+def test_modes_medians_and_deviations_are_found(op: Any, shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(1).integers(0, 6, shape, dtype=np.uint8)
+    found = identify(x, op(x, engine="numpy"))
+    assert found[0].deviation.exact
+    assert any(same_pooling(candidate.plan, op.plan(shape, "uint8")) for candidate in found)
+
+
+@pytest.mark.parametrize("op", [MedianPool(3, 2, 1, 1), slow(StdPool(3, 2, 1, 1, ddof=1))], ids=repr)
+def test_of_noisy_medians_and_deviations_the_pooling_is_the_nearest(op: Any) -> None:
+    x = _random((1, 1, 24, 24))
+    y = _noisy(op(x, engine="numpy"))
+    for name in (None, op.name):
+        (nearest,) = identify(x, y, op=name)
+        assert (same_pooling(nearest.plan, op.plan(x.shape)), nearest.fits) == (True, False)
+        assert same_pooling(identify(x, y, op=name, atol=nearest.noise or 0)[0].plan, nearest.plan)
+
+
+def test_the_median_of_a_type_that_numpy_cannot_sort_is_found() -> None:
+    x = _random((1, 1, 14, 14)).astype(pytest.importorskip("ml_dtypes").bfloat16)
+    first = identify(x, MedianPool(3, 2)(x, engine="numpy"))[0]
+    assert (first.op.name, first.plan.attributes["kernel"], first.deviation.exact) == ("median", [3, 3], True)
+
+
+def test_a_given_ddof_is_the_one_that_is_searched() -> None:
+    x = _random((1, 1, 24))
+    y = StdPool(4, 4, ddof=3)(x, engine="numpy")
+    assert not identify(x, y)[0].fits
+    first = identify(x, y, ddof=3)[0]
+    assert (first.op.name, first.plan.attributes["kernel"], first.deviation.exact) == ("std", [4], True)
 
 
 def test_channels_last_are_tried_and_a_layout_is_kept() -> None:

@@ -149,7 +149,6 @@ CASES = {
     ],
     "max 1,1,9 -k 3 -s 2 -p 1 --rounding-type floor --solve 300": [
         "no attributes give this size with the given kernel, strides, rounding_type, pads",
-        
         "searched: nothing, as everything is given; no windows that lie in the padding alone",
         "axis W: 300 is not possible, nearest: none within 100",
     ],

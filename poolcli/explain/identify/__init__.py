@@ -6,6 +6,7 @@ Hypotheses about each axis are filtered by sampled outputs; what matches is comp
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,20 +21,28 @@ from poolcli.explain.identify.hypotheses import (
     OVERRIDE_RULE,
     SAME_PADS,
     Constraints,
-    Hypothesis,
     Rule,
+    has_attribute,
     hypotheses,
     operators_of,
     rules,
 )
-from poolcli.explain.identify.samples import Axis, closest, informative_outputs, matching, planes_of
+from poolcli.explain.identify.samples import (
+    Axis,
+    Statistic,
+    closest,
+    closest_statistics,
+    matching,
+    matching_statistics,
+    planes_of,
+)
 from poolcli.explain.solve import complexity
 from poolcli.layouts import convert_layout, default_layout, spatial_axes
 from poolcli.message_fields import field
 from poolcli.ops import OPERATORS
 from poolcli.ops.array_interop import as_array
 from poolcli.plan import Plan
-from poolcli.plan.attributes import Attributes, BinAttributes, Reducer, SlidingAttributes, expand_pads
+from poolcli.plan.attributes import Attributes, BinAttributes, SlidingAttributes, expand_pads
 from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
 
@@ -44,8 +53,7 @@ MAX_VERIFIED = 60  # poolings of each rule that are taken from the samples, and 
 MAX_NEAREST = 6  # poolings of each rule that are computed if none fits
 MAX_POOLINGS = 4  # different ones that are reported
 FORMS_PER_DIALECT = 2  # equal ones that are reported, in different attributes
-MAX_STATISTICS = 100  # hypotheses for which modes and statistics are computed
-STATISTIC_RTOL = 1e-3  # that of float16
+DDOFS = (0, 1)  # of standard deviations
 NOISE_SHARE = 0.05  # differences below this share of the output's standard deviation are reported as noise
 
 
@@ -178,7 +186,7 @@ class Search:
     def nearest(self) -> tuple[float, Candidate] | None:
         """The pooling with the smallest mean distance from the output, and that distance."""
         spread = self.planes[0].spread
-        ops = dict.fromkeys([*self._closest(), *self._bins()])
+        ops = dict.fromkeys([*self._closest(), *self._closest_statistics(), *self._bins()])
         on_plane = [(self.plane.distance(plan, spread), op) for op in ops if (plan := self.plane.plan(op))]
         found: list[tuple[float, Candidate]] = []
         for _, op in sorted(on_plane, key=lambda each: each[0])[:MAX_NEAREST]:
@@ -229,17 +237,37 @@ class Search:
         return (op for op in ops if op)
 
     def _statistics(self) -> Iterator[Attributes]:
-        """Modes and statistics that match the samples, with the same numbers on every axis."""
-        x, y, samples = self.plane.x, self.plane.y, informative_outputs(self.planes[0])
-        equal_axes = [tuple(axis.hypotheses[axis.names[numbers]] for axis in axes) for axes in self.axes
-                      for numbers in axes[0].names if all(numbers in axis.names for axis in axes)]  # fmt: skip
+        """Modes and statistics that match the samples."""
+        for rule, statistic in self._statistic_rules():
+            for axes in self._possible_axes():
+                for combination in matching_statistics(self.planes[0], statistic, axes, MAX_VERIFIED):
+                    yield from operators_of(rule, combination)
+
+    def _possible_axes(self) -> list[list[Axis]]:
+        return [axes for axes in self.axes if all(axis.hypotheses for axis in axes)]
+
+    def _closest_statistics(self) -> list[Attributes]:
+        """Modes and statistics whose samples are nearest to the output's."""
+        return [
+            op
+            for rule, statistic in self._statistic_rules()
+            for axes in self._possible_axes()
+            for combination in closest_statistics(self.planes[0], statistic, axes, MAX_NEAREST)
+            for op in map(self.constraints.applied, operators_of(rule, combination))
+            if op
+        ]
+
+    def _statistic_rules(self) -> Iterator[tuple[Rule, Statistic]]:
+        """The operators that need all elements of a window at once, and what they compute of them."""
         for record in OPERATORS.values():
             reducer = record.reducer
-            is_statistic = reducer.statistic or (reducer.votes and x.dtype.kind in "biu")
+            is_statistic = reducer.statistic or (reducer.votes and self.plane.x.dtype.kind in "biu")
             if is_statistic and self.constraints.allows(record):
-                for combination in equal_axes[:MAX_STATISTICS]:
-                    if all(_may_be_statistic(y[0, 0][at], x[0, 0], at, combination, reducer) for at in samples):
-                        yield from operators_of(Rule(record.name), combination)
+                every = [self.constraints.given["ddof"]] if "ddof" in self.constraints.given else DDOFS
+                for given in [{"ddof": ddof} for ddof in every] if has_attribute(record, "ddof") else [{}]:
+                    with suppress(RequestError):
+                        made: Any = record
+                        yield Rule(record.name, given), _statistic_of(made(1, **given))
 
     def _verified(self, ops: Iterable[Attributes]) -> list[Candidate]:
         """The operators that fit the plane and then the whole, equal ones once; exact ones first."""
@@ -299,19 +327,13 @@ def _spread(y: Array) -> float:
     return float(known.std()) if known.size else 0.0
 
 
-def _may_be_statistic(
-    found: Any, x: Array, at: tuple[int, ...], combination: Sequence[Hypothesis], reducer: Reducer
-) -> bool:
-    """Whether an output is about the statistic of its window; the engine decides whether it is equal."""
+def _statistic_of(op: Attributes) -> Statistic:
+    """The function that reduces the elements of a window."""
     from poolcli.engine.numpy.statistics import STATISTICS
 
-    spans = [each.windows.span(o) for each, o in zip(combination, at, strict=True)]
-    elements = x[np.ix_(*map(list, spans))].reshape(1, -1)
-    if not elements.size:
-        return bool(np.isnan(found))
+    reducer = op.reduction(DIALECTS[op.like])
     take = STATISTICS["mode" if reducer.votes else reducer.statistic or ""]
-    (value,) = take(elements, np.ones(elements.shape, np.bool_), reducer, found.dtype.name)
-    return bool(np.isclose(value, found, rtol=STATISTIC_RTOL, equal_nan=True))
+    return lambda rows, dtype: np.asarray(take(rows, np.ones(rows.shape, np.bool_), reducer, dtype), np.float64)
 
 
 def _all_same(plans: Sequence[Plan], others: Sequence[Plan]) -> bool:

@@ -39,7 +39,7 @@ class Constraints:
             one_of("op", self.op, tuple(OPERATORS))
         if not any(map(self.allows, OPERATORS.values())):
             which = "no operator" if self.op is None else self.op
-            names = [name for name in self.given if self.op is None or not _has(OPERATORS[self.op], name)]
+            names = [name for name in self.given if self.op is None or not has_attribute(OPERATORS[self.op], name)]
             known = [own.name for op in OPERATORS.values() if self.op in (None, op.name) for own in fields(op)]
             meant = did_you_mean(names[0], known) if len(names) == 1 and names[0] not in known else ""
             has = "has no" if self.op else "has" if len(names) == 1 else "has all of"
@@ -47,7 +47,7 @@ class Constraints:
 
     def allows(self, record: type[Attributes]) -> bool:
         """Whether an operator has the fixed name and all fixed attributes."""
-        return self.op in (None, record.name) and all(_has(record, name) for name in self.given)
+        return self.op in (None, record.name) and all(has_attribute(record, name) for name in self.given)
 
     def numbers(self, i: int, axes: str) -> dict[str, int]:
         """The fixed numbers of axis `i` of those with these letters."""
@@ -62,7 +62,8 @@ class Constraints:
             return None
 
 
-def _has(record: type[Attributes], name: str) -> bool:
+def has_attribute(record: type[Attributes], name: str) -> bool:
+    """Whether an operator has an attribute of that name."""
     return any(own.name == name for own in fields(record))
 
 

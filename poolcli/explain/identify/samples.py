@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 from math import prod
@@ -27,11 +27,18 @@ FURTHER_SAMPLES = 24  # of each plane, if the first samples leave many matches
 SCORE_SAMPLES = 16  # of each plane, for a score
 FIRST_SCORE_SAMPLES = 4  # by which all combinations are scored
 MAX_RESCORED = 2**12  # the best combinations, that are scored by all samples
+MAX_STATISTIC_COMBINATIONS = 2**14  # of the most common hypotheses, of which modes and statistics are computed
+MAX_STATISTIC_ELEMENTS = 2**21  # elements of all windows whose modes and statistics are computed at a sample
+MAX_SCORED_STATISTIC_ELEMENTS = 2**18  # the same for scores
+MAX_RESCORED_STATISTICS = 2**6  # the best of them, that are scored by all samples
+MAX_GATHERED_ELEMENTS = 2**22  # elements of windows that are gathered at once
+STATISTIC_RTOL = 1e-3  # of samples; at least the rounding error of float16
 UNEQUAL_AXES_COST = 3  # of different numbers on neighbouring axes
 LARGEST_DIVISOR = 10_000
 
 Place = tuple[int, ...]
 Combination = tuple[Hypothesis, ...]
+Statistic = Callable[[Array, str], Array]  # of each row of elements, for outputs of the given type
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +178,66 @@ def closest(planes: Sequence[Plane], rule: Rule, axes: Sequence[Axis], most: int
     scores = np.mean([_score(sample[0], _excess(sample, rule, axes, rows)[0]) for sample in samples], axis=0)
     order = np.lexsort((_costs(axes, rows), scores))[:most]
     return [(float(scores[i]), _combination(axes, rows[i])) for i in order]
+
+
+def matching_statistics(plane: Plane, statistic: Statistic, axes: Sequence[Axis], most: int) -> list[Combination]:
+    """The `most` simplest combinations whose windows have about the sampled statistic; the engine compares exactly."""
+    rows = _usual_rows(axes, MAX_STATISTIC_ELEMENTS)
+    for at in informative_outputs(plane):
+        wanted = float(plane.y[at])
+        relative = plane.rtol + max(STATISTIC_RTOL, plane.eps)
+        tolerance = plane.atol + relative * abs(wanted) if np.isfinite(wanted) else 0.0
+        rows = rows[distances(_statistics_of(plane, at, statistic, axes, rows), wanted) <= tolerance]
+    return [_combination(axes, row) for row in rows[:most]]
+
+
+def closest_statistics(plane: Plane, statistic: Statistic, axes: Sequence[Axis], most: int) -> list[Combination]:
+    """The `most` combinations whose windows have the nearest statistics, on average over the samples; none if rounding
+    errors would explain any output.
+    """
+    if is_float(plane.stored[1]) and plane.sum_tolerance > plane.spread:
+        return []
+    rows, samples = _usual_rows(axes, MAX_SCORED_STATISTIC_ELEMENTS), _spread_outputs(plane)
+    for some, left in (samples[:FIRST_SCORE_SAMPLES], MAX_RESCORED_STATISTICS), (samples, most):
+        off = [distances(_statistics_of(plane, at, statistic, axes, rows), float(plane.y[at])) for at in some]
+        scores = np.mean([_score(plane, each) for each in off], axis=0)
+        rows = rows[np.argsort(scores, kind="stable")[:left]]
+    return [_combination(axes, row) for row in rows]
+
+
+def _usual_rows(axes: Sequence[Axis], most: int) -> Array:
+    """The most common combinations, and those with the same numbers on every axis, simplest first: as many as have
+    windows of `most` elements together. Windows of one element say nothing about statistics.
+    """
+    limit = _limit(axes, MAX_STATISTIC_COMBINATIONS)
+    grid = np.indices([min(limit, len(axis.costs)) for axis in axes]).reshape(len(axes), -1).T
+    rows = np.concatenate((grid, _equal_axes(axes, limit)))
+    rows = rows[np.argsort(_costs(axes, rows), kind="stable")]
+    elements = np.prod([axis.kernels[column] for axis, column in zip(axes, rows.T, strict=True)], axis=0)
+    rows, elements = rows[elements > 1], elements[elements > 1]
+    few: Array = rows[np.cumsum(elements) - elements < most]
+    return few
+
+
+def _statistics_of(plane: Plane, at: Place, statistic: Statistic, axes: Sequence[Axis], rows: Array) -> Array:
+    """The statistic of the window of each row at an output, NaN without elements; windows of one shape at once."""
+    x, y = (each[0, 0] for each in plane.stored)
+    x = plane.x if is_float(x) else x  # as float64, of which integers of 64 bits would lose digits
+    read = [axis.read(o) for axis, o in zip(axes, at, strict=True)]
+    numbers = np.stack([each[column] for (_, each, _), column in zip(read, rows.T, strict=True)], -1)
+    windows, same = np.unique(numbers, axis=0, return_inverse=True)
+    lengths = np.stack([np.array([*map(len, spans)])[i] for (spans, *_), i in zip(read, windows.T, strict=True)], -1)
+    found = np.full(len(windows), np.nan)
+    for shape in {tuple(int(n) for n in each) for each in lengths if each.all()}:
+        alike = np.flatnonzero((lengths == shape).all(axis=1))
+        for part in np.array_split(alike, -(-len(alike) * prod(shape) // MAX_GATHERED_ELEMENTS)):
+            places = []
+            for i, (spans, *_) in enumerate(read):
+                along = np.array([spans[number] for number in windows[part, i]])
+                places.append(along.reshape(len(part), *(-1 if j == i else 1 for j in range(len(read)))))
+            found[part] = statistic(x[tuple(places)].reshape(len(part), -1), y.dtype.name)
+    statistics: Array = found[same.reshape(-1)]
+    return statistics
 
 
 def _score(plane: Plane, off: Array) -> Array:
