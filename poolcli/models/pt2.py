@@ -42,6 +42,7 @@ REDUCTIONS: dict[str, LayerOp] = {
 UNSUPPORTED = re.compile(r"max_unpool[23]d|fractional_max_pool[23]d|(ps_)?roi_(align|pool)")
 DAMAGED_ZIP = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, OverflowError, RuntimeError, ValueError)
 MAX_JSON = 1 << 28  # bytes of JSON
+DYNAMIC = "?"
 Values = Mapping[str, Any]
 
 
@@ -111,15 +112,19 @@ def _dim(size: Any) -> Dim:
     """A length: a number, the symbol of a dynamic one, or `?` for a formula of symbols."""
     number = _get(size, "as_int")
     if isinstance(number, int) and not isinstance(number, bool):
-        return number if number > 0 else "?"
+        return number if number > 0 else DYNAMIC
     symbol = re.match(r"Symbol\('(\w{1,40})'", str(_get(size, "as_expr", "expr_str")))
-    return symbol[1] if symbol else "?"
+    return symbol[1] if symbol else DYNAMIC
 
 
 def _value(argument: Any) -> Any:
-    """The value of an argument, a dict with the type as its only key; None for types that pooling does not have."""
+    """The value of an argument, a dict with the type as its only key; None for types that pooling does not have, `?`
+    in place of a number that depends on a dynamic length.
+    """
     for kind, value in _items(argument):
         numbers = value if isinstance(value, list) else [value]
+        if kind == "as_sym_ints":
+            return tuple(n if isinstance(n := _get(each, "as_int"), int) else DYNAMIC for each in numbers)
         if kind in ("as_ints", "as_int", "as_bool") and all(isinstance(number, int) for number in numbers):
             return tuple(value) if isinstance(value, list) else value
     return None
@@ -143,6 +148,9 @@ def _layer(node: Any, shapes: Mapping[str, Shape | None]) -> Layer | None:
     }  # fmt: skip
     if UNSUPPORTED.fullmatch(target[1]):
         return Layer(**shared, problem=f"{target[1]} is not checked")
+    dynamic = [name for name, value in data.items() if isinstance(value, tuple) and DYNAMIC in value]
+    if dynamic and POOLING.fullmatch(target[1]):
+        return Layer(**shared, problem=f"its {dynamic[0]} depends on a dynamic length")
     if target[1] in REDUCTIONS:
         axes = data.get("dim") if isinstance(data.get("dim"), tuple) else None
         keeps = data.get("keepdim") is True

@@ -52,6 +52,26 @@ def test_a_shape_that_was_changed_differs(cli: Cli, tmp_path: Path) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("sizes", "verdict", "reason"),
+    [
+        ('{"as_name": "sym_size_int"}, {"as_int": 1}', "unknown", "its output_size depends on a dynamic length"),
+        ('{"as_int": 1}, {"as_int": 1}', "agrees", None),
+    ],
+)
+def test_output_sizes_that_torch_export_writes_with_dynamic_lengths(
+    sizes: str, verdict: str, reason: str | None, cli: Cli, tmp_path: Path
+) -> None:
+    """As for torch.nn.AdaptiveAvgPool2d((None, 1)) and a dynamic height."""
+    edited, (fixed, dynamic) = tmp_path / "m.pt2", ('"as_ints": [1, 1]', f'"as_sym_ints": [{sizes}]')
+    with zipfile.ZipFile(SAMPLES / "pooling.pt2") as old, zipfile.ZipFile(edited, "w") as new:
+        for name in old.namelist():
+            before, operator, after = old.read(name).decode("latin1").partition("aten.adaptive_avg_pool2d")
+            new.writestr(name, (before + operator + after.replace(fixed, dynamic, 1)).encode("latin1"))
+    layer = cli("check", edited, "--json").json["layers"][2]
+    assert (layer["type"], layer["verdict"], layer["reason"]) == ("adaptive_avg_pool2d", verdict, reason)
+
+
 def archive(path: Path, *names: str) -> Path:
     with zipfile.ZipFile(path, "w") as made:
         for name in names:
