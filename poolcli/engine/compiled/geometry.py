@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -90,45 +91,32 @@ class Geometry(NamedTuple):
         return self._replace(divisors=(np.ones_like(h[:1]), np.ones_like(h), products))
 
 
-class Axes(NamedTuple):
-    """A number for each axis."""
-
-    d: int
-    h: int
-    w: int
-
-
-class Sizes(NamedTuple):
-    """The numbers of a geometry that belong to no axis, and the lengths of its tables along W."""
-
-    rows: int
-    inner: int
-    windows: int
-    divisors: int
-    kernel_elements: int
-
-
-# The layout of the integers: the parameters of the kernel (up to 14), the sizes, the shapes (D, H, W * inner) of the
-# input and the output, dilations, strides, and the tables of starts, counts and weights. The other array has the
-# divisors and then their reciprocals, if these are needed.
-SIZES_AT = 14
-SHAPES_AT = SIZES_AT + len(Sizes._fields)
-STRIDES_AT = SHAPES_AT + 9
-TABLES_AT = STRIDES_AT + len(Strides._fields)
+# The layout of the integers: the parameters of the kernel (up to 14), the numbers of the geometry in this order, the
+# lengths of its tables along W, and the tables of starts, counts and weights. The other array has the divisors and then
+# their reciprocals, if these are needed.
+STRIDES_AT = 14
+NUMBERS = "strides", "rows", "inner", "input_shape", "output_shape", "row_size", "dilations", "kernel_elements"
 
 
 def pack(geometry: Geometry, params: tuple[Any, ...], result: str) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """All integers of a geometry and of a kernel's own `params`, which may be tuples; and all divisors, with their
     reciprocals if the `result` of the arithmetic needs them.
     """
-    own = [number for param in params for number in (param if isinstance(param, tuple) else (param,))]
+    own, numbers = _flat(params), _flat(getattr(geometry, name) for name in NUMBERS)
     lengths = geometry.starts[2].size, geometry.divisors[2].size
-    sizes = Sizes(geometry.rows, geometry.inner, *lengths, geometry.kernel_elements)
-    shapes = *geometry.input_shape, *geometry.output_shape, geometry.row_size, *geometry.dilations
-    scalars = [*own, *[0] * (SIZES_AT - len(own)), *sizes, *shapes, *geometry.strides]
     reciprocals = geometry.reciprocals(result == "scaled") if result in ("scaled", "by_reciprocal") else ()
-    integers: list[Any] = [scalars, *geometry.starts, *geometry.counts, *geometry.weights]
+    integers: list[Any] = [
+        [*own, *[0] * (STRIDES_AT - len(own)), *numbers, *lengths],
+        *geometry.starts,
+        *geometry.counts,
+        *geometry.weights,
+    ]
     return np.concatenate(integers), np.concatenate([*geometry.divisors, *reciprocals])
+
+
+def _flat(values: Iterable[Any]) -> list[int]:
+    """The numbers among `values` and in the tuples among them."""
+    return [number for value in values for number in (value if isinstance(value, tuple) else (value,))]
 
 
 class Divisors(NamedTuple):

@@ -10,14 +10,10 @@ from numba.extending import intrinsic
 
 from poolcli.engine.compiled.geometry import (
     LANES,
-    SHAPES_AT,
-    SIZES_AT,
+    NUMBERS,
     STRIDES_AT,
-    TABLES_AT,
-    Axes,
     Divisors,
     Geometry,
-    Sizes,
     Strides,
 )
 
@@ -244,29 +240,51 @@ def record_at(typing, integers, index, kind):
     return record(integers, types.int64, kind), generate
 
 
-@expanded
-def load_geometry(params, divisor_table):
-    """The geometry, with pointers in place of arrays; `geometry.pack` defines where everything is."""
-    sizes, output = record_at(params, SIZES_AT, Sizes), record_at(params, SHAPES_AT + 3, Axes)
-    h, w = output.d, output.d + output.h  # where the tables of H and W begin
-    starts, reciprocals = offset(params, TABLES_AT), offset(divisor_table, w + sizes.divisors)
-    counts = offset(starts, w + sizes.windows)
-    return Geometry(
-        sizes.rows,
-        sizes.inner,
-        record_at(params, SHAPES_AT, Axes),
-        (output.d, output.h),
-        output.w,
-        (starts, offset(starts, h), offset(starts, w)),
-        (counts, offset(counts, h), offset(counts, w)),
-        record_at(params, SHAPES_AT + 6, Axes),
-        (
-            (divisor_table, offset(divisor_table, h), offset(divisor_table, w)),
-            (reciprocals, offset(reciprocals, h), offset(reciprocals, w)),
-        ),
-        record_at(params, STRIDES_AT, Strides),
-        sizes.kernel_elements,
-    )
+@intrinsic
+def load_geometry(typing, params, divisor_table):
+    """The geometry, with pointers in place of arrays; `geometry.pack` defines where everything is.
+
+    For the same in Python numba takes 0.08 s.
+    """
+    shape, tables, factors = (types.UniTuple(kind, 3) for kind in (types.int64, params, divisor_table))
+    kinds = dict.fromkeys(Geometry._fields, types.int64) | {
+        "input_shape": shape,
+        "output_shape": types.UniTuple(types.int64, 2),
+        "starts": tables,
+        "counts": tables,
+        "dilations": shape,
+        "divisors": types.UniTuple(factors, 2),
+        "strides": types.NamedUniTuple(types.int64, len(Strides._fields), Strides),
+        "weights": types.Tuple(()),
+    }
+    record, places = types.NamedTuple(kinds.values(), Geometry), {name: at for at, name in enumerate(kinds)}
+
+    def generate(context, builder, signature, arguments):
+        (integers, divisors), integer, at = arguments, ir.IntType(64), STRIDES_AT
+        found = ir.Constant(context.get_value_type(record), ir.Undefined)
+        for name in NUMBERS:
+            kind = context.get_value_type(kinds[name]).as_pointer()
+            place = builder.bitcast(builder.gep(integers, [integer(at)]), kind)
+            found = builder.insert_value(found, builder.load(place, align=8), places[name])
+            at += getattr(kinds[name], "count", 1)
+        h, rows_h = (builder.extract_value(found, [places["output_shape"], axis]) for axis in (0, 1))
+        w = builder.add(h, rows_h)
+        windows, factors = (builder.load(builder.gep(integers, [integer(at + n)])) for n in (0, 1))
+        starts = builder.gep(integers, [integer(at + 2)])
+        counts = builder.gep(starts, [builder.add(w, windows)])
+        reciprocals = builder.gep(divisors, [builder.add(w, factors)])
+        for axis, distance in enumerate((integer(0), h, w)):
+            for first, *path in (
+                (starts, "starts"),
+                (counts, "counts"),
+                (divisors, "divisors", 0),
+                (reciprocals, "divisors", 1),
+            ):
+                table = builder.gep(first, [distance])
+                found = builder.insert_value(found, table, [places[path[0]], *path[1:], axis])
+        return found
+
+    return record(params, divisor_table), generate
 
 
 @expanded
