@@ -112,6 +112,16 @@ def select(typing, condition, value, other):
 
 
 @intrinsic
+def square(typing, value):
+    """value * value in its type; numba multiplies integers in 64 bits, which halves the elements of a vector."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.mul(arguments[0], arguments[0])
+
+    return value(value), generate
+
+
+@intrinsic
 def prefetch(typing, pointer, index):
     """Prefetch the cache line of an element, which need not be inside the array.
 

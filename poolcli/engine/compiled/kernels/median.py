@@ -147,7 +147,12 @@ def _select(work, places, x, piece, candidates, ops):
             begin += 1
         if tap < count:
             gather(
-                offset(work, row * size), offset(x, tap_at(piece, tap)), piece.columns, piece.stride, piece.inner, ops
+                offset(work, row * size),
+                offset(x, tap_at(piece, tap)),
+                piece.columns,
+                piece.stride,
+                piece.inner,
+                ops.lift,
             )
             _record_nan(work, nan, row, size)
             tap += 1
@@ -167,11 +172,11 @@ def median(ops, spec):
         if (piece.count == 9) & (piece.count_w == 3) & (piece.stride == 1):
             unit, step = piece.step_w, piece.step_h if piece.count_h == 3 else piece.step_d
             pitch = aligned(size + 2 * unit)
-            _median_of_3x3(work, size, pitch, unit, offset(x, piece.start), step, ops)
+            _median_of_3x3(work, size, pitch, unit, x, step, ops)
             low, high, nan = 4 * pitch, 4 * pitch, 4 * pitch
         else:
             low, high, nan = _select(work, iwork, x, piece, params[4], ops)
-        out, lower, upper, invalid = offset(out, piece.target), offset(work, low), offset(work, high), offset(work, nan)
+        lower, upper, invalid = offset(work, low), offset(work, high), offset(work, nan)
         for w in range(unsigned(size)):
             is_known = (piece.count > 0) & (invalid[w] == invalid[w])
             out[w] = ops.finish(middle(lower[w], upper[w], is_known), None, 0)

@@ -72,7 +72,7 @@ def mode_sort(ops, spec):
     def mode_sort(x, out, work, iwork, params, piece):
         optimise_later()
         for c in range(piece.inner):
-            out[piece.target + c] = ops.finish(_mode_of_window(work, offset(x, c), piece), None, 0)
+            out[c] = ops.finish(_mode_of_window(work, offset(x, c), piece), None, 0)
 
     return mode_sort
 
@@ -126,10 +126,10 @@ def mode_pairs(ops, spec):
     @by_pieces
     def mode_pairs(x, out, work, iwork, params, piece):
         optimise_later()
-        size, out = piece.size, offset(out, piece.target)
+        size = piece.size
         if size > 1:
             for tap in range(piece.count):  # a constant stride takes half the time here
-                gather(offset(work, tap * size), offset(x, tap_at(piece, tap)), size, stride, 1, ops)
+                gather(offset(work, tap * size), offset(x, tap_at(piece, tap)), size, stride, 1, ops.lift)
             best = _elect(work, piece.count, size, kind)
             for w in range(unsigned(size)):
                 out[w] = ops.finish(best[w], None, 0)

@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 from poolcli.engine.compiled.geometry import CACHE_LINE
 from poolcli.engine.compiled.intrinsics import (
     assume_no_alias,
+    clamp,
     expanded,
     load_geometry,
     looped,
+    offset,
     optimise_later,
 )
 from poolcli.engine.compiled.kernels.rows import line_offset, row_index, row_offset, unsigned, window_strides
@@ -20,12 +22,10 @@ from poolcli.engine.compiled.kernels.rows import line_offset, row_index, row_off
 class Piece(NamedTuple):
     """`columns` windows of an output row, `stride` elements along W apart, each for `inner` elements: `size` outputs.
 
-    The first element of the first window is at `start` in x, the first output at `target`. A window has `count`
-    elements: `count_d`, `count_h` and `count_w` along the axes, which are `step_d`, `step_h` and `step_w` apart in x.
+    A window has `count` elements: `count_d`, `count_h` and `count_w` along the axes, which are `step_d`, `step_h` and
+    `step_w` apart in x.
     """
 
-    start: Any
-    target: Any
     columns: Any
     stride: Any
     inner: Any
@@ -40,7 +40,8 @@ class Piece(NamedTuple):
 
 
 def by_pieces(compute):
-    """The kernel whose tasks are output rows, in pieces that compute(x, out, work, iwork, params, piece) pools.
+    """The kernel whose tasks are output rows, in pieces that compute(x, out, work, iwork, params, piece) pools; `x`
+    begins with the first element of the first window, `out` with the first output.
 
     Its first parameters are the windows of a piece, and the first and the last but one of those that can share one,
     with their distance.
@@ -51,20 +52,19 @@ def by_pieces(compute):
         assume_no_alias()
         optimise_later()
         geometry = load_geometry(params, divisor_table)
-        most, low, high, apart, inner = params[0], params[1], params[2], params[3], geometry.inner
-        begin_w, (count_d, count_h, count_w) = geometry.starts[2], geometry.counts
+        most, low, high = params[0], params[1], params[2]
+        inner, begin_w, (count_d, count_h, count_w) = geometry.inner, geometry.starts[2], geometry.counts
         columns, (step_d, step_h), step_w = geometry.row_size // inner, window_strides(geometry), geometry.dilations[2]
         for t in range(first_task, last_task):
             o, d, h = row_index(t, geometry.output_shape)
-            row, first, deep, tall = row_offset(geometry, o, d, h), 0, count_d[d], count_h[h]
+            source, target = offset(x, row_offset(geometry, o, d, h)), offset(out, t * geometry.row_size)
+            first = 0
             while first < columns:
-                many, stride = 1, 1
-                if low <= first < high:
-                    many, stride = most if most < high - first else high - first, apart
-                start, target = row + begin_w[first] * inner, (t * columns + first) * inner
-                wide, size = count_w[first], many * inner
-                sizes = many, stride, inner, size, deep * tall * wide, deep, tall, wide
-                pool_piece(x, out, work, iwork, params, Piece(start, target, *sizes, step_d, step_h, step_w * inner))
+                many = clamp(high - first, 1, most) if first >= low else 1
+                a, b, c = count_d[d], count_h[h], count_w[first]
+                piece = Piece(many, params[3], inner, many * inner, a * b * c, a, b, c, step_d, step_h, step_w * inner)
+                at = begin_w[first] * inner
+                pool_piece(offset(source, at), offset(target, first * inner), work, iwork, params, piece)
                 first += many
 
     return kernel
@@ -72,32 +72,32 @@ def by_pieces(compute):
 
 @expanded
 def line_at(piece, line):
-    """The position in x of the row `line` of the first window of a piece."""
-    return piece.start + line_offset(line, piece.count_h, (piece.step_d, piece.step_h))
+    """The position of the row `line` of the first window of a piece."""
+    return line_offset(line, piece.count_h, (piece.step_d, piece.step_h))
 
 
 @expanded
 def tap_at(piece, tap):
-    """The position in x of the element `tap` of the first window of a piece."""
+    """The position of the element `tap` of the first window of a piece."""
     line = tap // piece.count_w
     return line_at(piece, line) + (tap - line * piece.count_w) * piece.step_w
 
 
 @looped
-def gather(row, source, columns, stride, inner, ops):
+def gather(row, source, columns, stride, inner, lift):
     """Copy one element of each of `columns` windows, `stride` apart, with all inner elements, to a row."""
     optimise_later()
     n, step = unsigned(inner), unsigned(stride * inner)
     if stride == 1:
         for w in range(unsigned(columns * inner)):
-            row[w] = ops.lift(source[w])
+            row[w] = lift(source[w])
     elif inner == 1:
         for w in range(unsigned(columns)):
-            row[w] = ops.lift(source[w * step])
+            row[w] = lift(source[w * step])
     else:
         for w in range(unsigned(columns)):
             for c in range(n):
-                row[w * n + c] = ops.lift(source[w * step + c])
+                row[w * n + c] = lift(source[w * step + c])
 
 
 @expanded
