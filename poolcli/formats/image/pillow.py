@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from poolcli.errors import FileError, PoolError, error_text, is_for_users
 from poolcli.formats.checks import human_bytes
@@ -35,7 +35,7 @@ from poolcli.formats.image.pages import (
     upright,
     upright_size,
 )
-from poolcli.formats.recognise import MAGIC_LENGTH
+from poolcli.formats.recognise import MAGIC_LENGTH, format_by_magic
 from poolcli.formats.table import FORMATS
 from poolcli.system.lazy_imports import Array, Lazy, need
 from poolcli.system.lazy_imports import numpy as np
@@ -70,51 +70,78 @@ def open_image(stack: ExitStack, path: str, most_pixels: int, limit: int | None)
     warnings.simplefilter("always")
     warnings.simplefilter("ignore", pillow.DecompressionBombWarning)
     pillow.MAX_IMAGE_PIXELS = (most_pixels + 1) // 2  # it raises above twice that, for each frame
-    start = stream.read(MAGIC_LENGTH)
-    if FORMATS["heif"].has_magic(start):
-        (heif,) = need("pillow_heif", why=f"{path}: reading HEIC images needs pillow_heif", kind=FileError)
-        heif.register_heif_opener()
-        formats: tuple[str, ...] = (HEIF,)
-    else:
-        formats = formats_by_likelihood(start)
-    if FORMATS["gif"].has_magic(start):
+    kind = _kind_of(stream)
+    if kind == "gif":
         pixels = codecs.check_gif_frames(path, stream)
         check_pixel_count(path, pixels, most_pixels)
         check_image_memory(path, PIXEL_BYTES * pixels, limit)
-    stream.seek(0)
     notes: list[str] = []
     try:
-        image: Image = stack.enter_context(pil.open(stream, formats=formats))
-        if image.format == "MPO":  # whose further images may be cut off
-            with pil.open(path, formats=("JPEG",)) as probe:
-                for number in range(1, probe.n_frames):
-                    probe.seek(number)
+        image = _opened_by_pillow(stack, path, stream, kind)
     except Exception as error:
-        if FORMATS["tiff"].has_magic(start) and isinstance(error, pil.UnidentifiedImageError):
+        if kind == "tiff" and isinstance(error, pil.UnidentifiedImageError):
             return None, []
         stream.seek(0)
-        if FORMATS["jpeg"].has_magic(start) and not isinstance(error, MemoryError | pil.DecompressionBombError):
-            codecs.check_jpeg_precision(path, stream)
-            stream.seek(0)
-            try:
-                image, notes = pil_jpeg.JpegImageFile(stream), [LOST_IMAGES_NOTE]
-            except MemoryError:
-                raise
-            except Exception:  # of many kinds
-                raise error from None
+        if kind == "jpeg" and not isinstance(error, MemoryError | pil.DecompressionBombError):
+            image, notes = _first_of_jpeg(path, stream, error), [LOST_IMAGES_NOTE]
         elif str(error) == codecs.BIT_FIELDS:
             image, notes = codecs.open_bit_fields(path, stream, most_pixels, limit)
         else:
             raise
-    check_pixel_count(path, image.size[0] * image.size[1], most_pixels)
-    frame = codecs.jpeg_frame(stream) if image.format in JPEG else None
+    _check_pixels(path, image, stream, most_pixels)
+    _add_info(path, image, stream)
+    said = list(dict.fromkeys((*notes, *(str(w.message).splitlines()[0] for w in caught))))
+    more = len(said) - MAX_WARNINGS
+    return image, said[:MAX_WARNINGS] + ([f"and {more} more warnings of the image"] if more > 0 else [])
+
+
+def _kind_of(stream: BinaryIO) -> str:
+    """The name of the image format whose magic number a file has; empty for none."""
+    row = format_by_magic(stream.read(MAGIC_LENGTH))
+    return row.name if row and row.is_image else ""
+
+
+def _opened_by_pillow(stack: ExitStack, path: str, stream: BinaryIO, kind: str) -> Image:
+    """The image of a file of this kind; one without a magic number may be of any."""
+    if kind == "heif":
+        (heif,) = need("pillow_heif", why=f"{path}: reading HEIC images needs pillow_heif", kind=FileError)
+        heif.register_heif_opener()
+    stream.seek(0)
+    formats = [kind.upper()] if kind else [name for name in pillow_names() if name != HEIF]
+    image: Image = stack.enter_context(pil.open(stream, formats=formats))
+    if image.format == "MPO":  # whose further images may be cut off
+        with pil.open(path, formats=("JPEG",)) as probe:
+            for number in range(1, probe.n_frames):
+                probe.seek(number)
+    return image
+
+
+def _first_of_jpeg(path: str, stream: BinaryIO, error: Exception) -> Image:
+    """The first image of a JPEG whose further ones are damaged; raises the `error` of Pillow if this one is, too."""
+    codecs.check_jpeg_precision(path, stream)
+    stream.seek(0)
+    try:
+        image: Image = pil_jpeg.JpegImageFile(stream)
+    except MemoryError:
+        raise
+    except Exception:  # of many kinds
+        raise error from None
+    return image
+
+
+def _check_pixels(path: str, image: Image, stream: BinaryIO, most_pixels: int) -> None:
+    """Refuses an image of more pixels than are read, or than so many bytes can hold."""
     (width, height), stored = image.size, os.path.getsize(path)
-    if (
-        image.format in COMPRESSED
-        and width * height > MAX_PIXELS_PER_BYTE * stored
-        and not (frame and frame.is_arithmetic)
-    ):
+    check_pixel_count(path, width * height, most_pixels)
+    if image.format not in COMPRESSED or width * height <= MAX_PIXELS_PER_BYTE * stored:
+        return
+    frame = codecs.jpeg_frame(stream) if image.format in JPEG else None
+    if not (frame and frame.is_arithmetic):
         raise FileError(f"{path}: is damaged: {human_bytes(stored)} cannot hold its {width:,} x {height:,} pixels")
+
+
+def _add_info(path: str, image: Image, stream: BinaryIO) -> None:
+    """Adds what Pillow does not tell of the file to the `info` of an image, by the names that Pillow has for it."""
     if image.format == "PNG":  # Pillow ignores wrong checksums when it decodes pixels
         with pil.open(path, formats=("PNG",)) as probe:
             probe.verify()
@@ -134,9 +161,6 @@ def open_image(stack: ExitStack, path: str, most_pixels: int, limit: int | None)
     elif image.format == "BMP":
         for key, value in codecs.bmp_info(stream).items():
             image.info.setdefault(key, value)
-    said = list(dict.fromkeys((*notes, *(str(w.message).splitlines()[0] for w in caught))))
-    more = len(said) - MAX_WARNINGS
-    return image, said[:MAX_WARNINGS] + ([f"and {more} more warnings of the image"] if more > 0 else [])
 
 
 def format_name(image: Image) -> str:
@@ -354,10 +378,9 @@ def pillow_errors(path: str) -> Iterator[None]:
         check_pixel_count(path, pixels, most)
     except pil.UnidentifiedImageError as error:
         with open(path, "rb") as stream:
-            start = stream.read(MAGIC_LENGTH)
-        likely = next((row.name.upper() for row in FORMATS.values() if row.is_image and row.has_magic(start)), None)
-        if likely:
-            raise FileError(f"{path}: is a damaged {likely} file, or of a kind that Pillow does not read") from error
+            kind = _kind_of(stream).upper()
+        if kind:
+            raise FileError(f"{path}: is a damaged {kind} file, or of a kind that Pillow does not read") from error
         raise FileError(f"{path}: is not an image that poolcli reads ({', '.join(pillow_names())})") from error
     except Exception as error:  # Pillow's decoders raise nine types, TypeError and SyntaxError among them
         more = f" ({said[-1].removeprefix('tempfile.tif: ')[:200]})" if said else ""
@@ -392,12 +415,6 @@ def captured_stderr() -> Iterator[list[str]]:
 def pillow_names() -> tuple[str, ...]:
     """The formats that Pillow may try, those of the table: for EPS, for example, it would start Ghostscript."""
     return tuple(row.name.upper() for row in FORMATS.values() if row.is_image)
-
-
-def formats_by_likelihood(start: bytes) -> tuple[str, ...]:
-    """The formats in the order in which Pillow tries them, the one that the first bytes tell first."""
-    likely = tuple(row.name.upper() for row in FORMATS.values() if row.is_image and row.has_magic(start))
-    return (*likely, *(name for name in pillow_names() if name not in (*likely, HEIF)))
 
 
 # Pillow blends the indices of palettes, and the alpha of what lies below as if it were a colour.
