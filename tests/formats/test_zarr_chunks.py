@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, GzipCodec, ShardingCodec, TransposeCodec, ZstdCodec
 
 from poolcli.formats import ReadOptions, Source, open_array
-from poolcli.formats.zarr.chunks import Memory, chunk_files
+from poolcli.formats.zarr.chunks import chunk_files
 from tests.conftest import Cli
 from tests.formats.stores import HALVE, KEPT, made, whole
 from tests.profiles import sized
@@ -143,17 +143,3 @@ def test_a_link_to_metadata_outside_the_store_is_refused(cli: Cli) -> None:
     result = cli("avg", "x.zarr", "-o", "y.npy", *HALVE, "--layout", "DHW")
     assert (result.code, result.err.count("\n")) == (1, 1)
     assert "is a link to a place outside its store; --allow-external follows it" in result.err
-
-
-def test_memory_is_used_again_once_no_view_lies_in_it() -> None:
-    memory, dtype = Memory(), np.dtype("f4")
-    first = memory.array((512, 512), dtype)
-    part, place = first[1:].T, first.ctypes.data
-    del first
-    other = memory.array((512, 512), dtype)
-    assert other.ctypes.data != place
-    del part
-    again = memory.array((500, 512), dtype)
-    assert (again.ctypes.data, again.shape, again.dtype) == (place, (500, 512), dtype)
-    larger = memory.array((2000, 512), dtype)
-    assert larger.nbytes == 4 * 2000 * 512

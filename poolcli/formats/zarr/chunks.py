@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from math import prod
-from threading import Lock
 from typing import Any
 
 from poolcli.formats.checks import UNPACKED_SIZES, byte_count
@@ -33,7 +31,6 @@ SIZE_PREFIXED = ("blosc", "lz4", "zstd")  # compressors whose data begin with th
 MIN_PARALLEL_BYTES = 2**16  # bytes of a chunk; of smaller ones threads mostly wait for Python's lock
 INDEX_CODECS = [("bytes", {"endian": "little"}), ("crc32c", {})]  # the codecs of the index of a shard
 MISSING = 2**64 - 1  # in an index
-LEAST_REUSED = 2**17  # bytes of an array; smaller ones come from memory that the process has
 
 
 def numcodecs_config(codec: Mapping[str, Any]) -> dict[str, Any]:
@@ -42,35 +39,6 @@ def numcodecs_config(codec: Mapping[str, Any]) -> dict[str, Any]:
     if codec["name"] == "blosc":
         setting["shuffle"] = next(number for number, word in SHUFFLES.items() if word == setting["shuffle"])
     return {"id": codec["name"], **setting}
-
-
-class Memory:
-    """Memory for arrays, which is used again once no array lies in it: the system clears fresh pages, which took 0.3 of
-    the CPU time of pooling chunks without compression.
-    """
-
-    def __init__(self) -> None:
-        self._blocks: list[tuple[memoryview, weakref.ref[Array]]] = []
-        self._lock = Lock()
-
-    def __reduce__(self) -> Any:
-        return Memory, ()
-
-    def array(self, shape: tuple[int, ...], dtype: Any) -> Array:
-        """An array without values; views of it keep its memory from being used again."""
-        size = byte_count(shape, dtype.itemsize)
-        if size < LEAST_REUSED:
-            return np.empty(shape, dtype)
-        with self._lock:
-            free = sorted((block for block in self._blocks if block[1]() is None), key=lambda block: block[0].nbytes)
-            best = next((block for block in free if block[0].nbytes >= size), free[-1] if free else None)
-            if best is not None:
-                self._blocks.remove(best)
-            fits = best is not None and best[0].nbytes >= size
-            memory = best[0] if best and fits else np.empty(2 ** (size - 1).bit_length(), np.uint8).data
-            found: Array = np.frombuffer(memory, dtype, prod(shape))
-            self._blocks.append((memory, weakref.ref(found)))
-        return found.reshape(shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +58,14 @@ class ChunkFiles:
     compressor: Any
     fill: Any  # the value of elements that are not stored
     at_once: int  # chunks that may be decoded side by side
-    regions: Memory = field(default_factory=Memory, compare=False)
-    rooms: Memory = field(default_factory=Memory, compare=False)
 
     def read(self, region: Ranges) -> Array:
         """A region of the array."""
-        out = self.regions.array(tuple(map(len, region)), self.dtype.newbyteorder("="))
+        out = np.empty(tuple(map(len, region)), self.dtype.newbyteorder("="))
         size = byte_count(self.chunks, self.dtype.itemsize)
 
         def read_some(places: Sequence[Touched]) -> None:
-            room = self.rooms.array((size,), np.dtype("u1"))
+            room = np.empty(size, np.uint8)
             for numbers, inside, outside in places:
                 self._read(numbers, inside, out[outside], room)
 
@@ -172,7 +138,7 @@ class ChunkFiles:
             found = os.preadv(file, [room.data], start) if size == len(room) else 0
             data: Any = room
         else:
-            packed: Any = self.rooms.array((size,), np.dtype("u1")).data
+            packed: Any = np.empty(size, np.uint8).data
             name = self.compressor.codec_id
             packed = packed[: os.preadv(file, [packed], start)]
             found = unpacked = UNPACKED_SIZES[name](packed, len(room))
