@@ -90,50 +90,24 @@ def metadata_of(info: Mapping[str, Any], exif: Exif, is_tiff: bool) -> dict[str,
     dict
         By Pillow's names; `lost` has pairs of what is dropped and why.
     """
-    found: dict[str, Any] = {key: info[key] for key in ("comment", "colour") if info.get(key)}
-    found |= {"loop": info["loop"]} if "loop" in info else {}  # 0 repeats for ever
     texts = {key: str(value) for key, value in info.get("text", {}).items() if key != XMP_TEXT}
     text = {key: value for key, value in texts.items() if not key.startswith(PROFILE_TEXT)}
     profiles = imagemagick_profiles(texts)
     lost = [(what, NOT_APPLICABLE) for what in _unknown_data(info)]
     lost += [(LABELS[key], DAMAGED) for key in info.get("damaged", ())]
     lost += [(repr(key), DAMAGED) for key in texts if key not in text and key not in profiles]
-    try:
-        kept, dropped = select_exif(exif)
-        found |= {"exif": kept} if kept else {}
-        lost += dropped
-    except MemoryError:
-        raise
-    except Exception:  # what Pillow reads as it is, it may not be able to write
-        lost.append((LABELS["exif"], DAMAGED))
-    data = _profile(profiles, "iptc", "8bim") or b""
-    blocks = dict(info.get("photoshop", {})) or tags.parse_blocks(data.removeprefix(PHOTOSHOP_SIGNATURE))
-    blocks = blocks or ({tags.IPTC_BLOCK: data} if data else {})
+    found: dict[str, Any] = {key: info[key] for key in ("comment", "colour") if info.get(key)}
+    found |= {"loop": info["loop"]} if "loop" in info else {}  # 0 repeats for ever
+    found |= _exif_metadata(exif, lost)
+    blocks = dict(info.get("photoshop", {})) or _photoshop_profile(profiles)
     if is_tiff:
-        lost += [("images in SubIFDs", "they are not read")] if tags.SUB_IFDS in exif else []
-        try:
-            found |= _tiff_metadata(exif)
-            bands, others = tags.parse_gdal(str(exif.get(tags.GDAL_METADATA, "")))
-            found |= {"gdal": bands} if bands else {}
-            lost += [(f"GDAL's {join_names(others)}", NOT_APPLICABLE)] if others else []
-            blocks = _photoshop(exif)
-        except MemoryError:
-            raise
-        except Exception:  # of many kinds, for tags that are damaged
-            lost.append(("metadata in other tags", DAMAGED))
+        own, blocks = _tiff_metadata(exif, blocks, lost)
+        found |= own
     elif info.get("dpi"):
         found["dpi"] = tuple(info["dpi"])
-    kept_blocks = {number: blocks[number] for number in tags.KEPT_BLOCKS if blocks.get(number)}
-    others = [str(number) for number in sorted(blocks) if number not in tags.KEPT_BLOCKS + tags.REDUNDANT_BLOCKS]
-    if kept_blocks:
-        found["photoshop"] = tags.encode_blocks(kept_blocks)
-    elif tags.IPTC_BLOCK in blocks:
-        lost.append((LABELS["photoshop"], "stored as numbers, not as bytes"))
-    if others:
-        lost.append((f"Photoshop's resources {', '.join(others)}", NOT_APPLICABLE))
+    found |= _photoshop_metadata(blocks, lost)
     for key, value in (("icc_profile", _profile(profiles, "icc", "icm")), ("xmp", _xmp_profile(profiles))):
-        own = found.pop(key, None) if is_tiff else info.get(key)
-        stored = own or value
+        stored = (found.pop(key, None) if is_tiff else info.get(key)) or value
         if isinstance(stored, bytes):
             found[key] = stored
         elif stored is not None:  # a tag may be of any type
@@ -142,6 +116,39 @@ def metadata_of(info: Mapping[str, Any], exif: Exif, is_tiff: bool) -> dict[str,
         found["xmp"], prefixes = _xmp_for_pooled(found["xmp"])
         lost += [(f"XMP data of companion images ({', '.join(prefixes)})", "the output has none")] if prefixes else []
     return found | ({"text": text} if text else {}) | ({"lost": tuple(lost)} if lost else {})
+
+
+Lost = list[tuple[str, str]]  # pairs of what is dropped and why
+
+
+def _exif_metadata(exif: Exif, lost: Lost) -> dict[str, Any]:
+    """The tags that are kept; what is dropped is added to `lost`."""
+    try:
+        kept, dropped = select_exif(exif)
+    except MemoryError:
+        raise
+    except Exception:  # what Pillow reads as it is, it may not be able to write
+        lost.append((LABELS["exif"], DAMAGED))
+        return {}
+    lost += dropped
+    return {"exif": kept} if kept else {}
+
+
+def _photoshop_profile(profiles: Mapping[str, bytes]) -> dict[int, bytes]:
+    """Photoshop's resource blocks in a profile of ImageMagick, which may have IPTC data alone."""
+    data = _profile(profiles, "iptc", "8bim") or b""
+    return tags.parse_blocks(data.removeprefix(PHOTOSHOP_SIGNATURE)) or ({tags.IPTC_BLOCK: data} if data else {})
+
+
+def _photoshop_metadata(blocks: Mapping[int, bytes], lost: Lost) -> dict[str, Any]:
+    """The resource blocks that are kept; what is dropped is added to `lost`."""
+    kept = {number: blocks[number] for number in tags.KEPT_BLOCKS if blocks.get(number)}
+    others = [str(number) for number in sorted(blocks) if number not in tags.KEPT_BLOCKS + tags.REDUNDANT_BLOCKS]
+    if not kept and tags.IPTC_BLOCK in blocks:
+        lost.append((LABELS["photoshop"], "stored as numbers, not as bytes"))
+    if others:
+        lost.append((f"Photoshop's resources {', '.join(others)}", NOT_APPLICABLE))
+    return {"photoshop": tags.encode_blocks(kept)} if kept else {}
 
 
 def imagemagick_profiles(texts: Mapping[str, Any]) -> dict[str, bytes]:
@@ -197,7 +204,27 @@ def without_orientation_dependent(found: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in found.items() if key not in gone} | {"lost": lost}
 
 
-def _tiff_metadata(exif: Exif) -> dict[str, Any]:
+def _tiff_metadata(exif: Exif, blocks: dict[int, bytes], lost: Lost) -> tuple[dict[str, Any], dict[int, bytes]]:
+    """What the directory of a TIFF says beside EXIF data, and Photoshop's resource blocks in place of `blocks`; what is
+    dropped is added to `lost`.
+    """
+    lost += [("images in SubIFDs", "they are not read")] if tags.SUB_IFDS in exif else []
+    found: dict[str, Any] = {}
+    try:
+        found |= _directory_metadata(exif)
+        bands, others = tags.parse_gdal(str(exif.get(tags.GDAL_METADATA, "")))
+        found |= {"gdal": bands} if bands else {}
+        lost += [(f"GDAL's {join_names(others)}", NOT_APPLICABLE)] if others else []
+        blocks = _photoshop(exif)
+    except MemoryError:
+        raise
+    except Exception:  # of many kinds, for tags that are damaged
+        lost.append(("metadata in other tags", DAMAGED))
+    return found, blocks
+
+
+def _directory_metadata(exif: Exif) -> dict[str, Any]:
+    """The profile, XMP data, resolution, nodata value and georeference."""
     stored = {"icc_profile": exif.get(tags.ICC_PROFILE), "xmp": exif.get(tags.XMP)}
     found: dict[str, Any] = {key: value for key, value in stored.items() if value}
     geo = {tag: exif[tag] for tag in tags.GEO if tag in exif}
