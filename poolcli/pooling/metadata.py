@@ -23,7 +23,7 @@ from poolcli.system.lazy_imports import numpy as np
 from poolcli.windows import AxisWindows, Sliding
 
 if TYPE_CHECKING:
-    from poolcli.formats.image.metadata import Grid
+    from poolcli.formats.image.metadata import PixelGrid
 
 NEW_AXIS = {"chunks": 1, "shards": 1, "maxshape": 0}  # storage settings per axis, and their values for a new axis
 GEO_TRANSFORM = "GeoTransform"  # attribute of a grid mapping: the affine map of pixels to coordinates
@@ -62,7 +62,7 @@ def scaled_metadata(metadata: Metadata, plan: Plan, layout: str) -> Metadata:
     return metadata
 
 
-def _georeferenced(metadata: Metadata, x: Grid | None, y: Grid | None) -> Metadata:
+def _georeferenced(metadata: Metadata, x: PixelGrid | None, y: PixelGrid | None) -> Metadata:
     """The metadata with the GeoTransform of GDAL for output pixels on the grids `x` and `y` of input pixels."""
     variables, notes = dict(metadata.variables), metadata.notes
     for name, each in metadata.variables.items() if x or y else ():
@@ -123,13 +123,13 @@ def _reordered(metadata: Metadata, source: str, target: str) -> Metadata:
     )
 
 
-def _grid(windows: AxisWindows) -> Grid:
+def _grid(windows: AxisWindows) -> PixelGrid:
     """The grid of output pixels in the input: each pixel is as large as the stride and centred on its window."""
-    from poolcli.formats.image.metadata import Grid
+    from poolcli.formats.image.metadata import PixelGrid
 
     if not isinstance(windows, Sliding):
-        return Grid(windows.size / windows.output, 0.0)
-    return Grid(windows.stride, (windows.extent - windows.stride) / 2 - windows.pad_begin)
+        return PixelGrid(windows.size / windows.output, 0.0)
+    return PixelGrid(windows.stride, (windows.extent - windows.stride) / 2 - windows.pad_begin)
 
 
 MAX_COORDINATES = 1_000_000  # values of an axis; longer coordinates are left out

@@ -175,7 +175,7 @@ def pool_file(
 ) -> Outcome:
     """Reads, pools and writes the array of a planned outcome, unless an earlier run with --resume has done so."""
     work = _work(outcome, settings, file.streams, clock, progress)
-    writer = Writer(outcome, work.plan, settings, fingerprint_of(outcome.job.source.path))
+    writer = ResultWriter(outcome, work.plan, settings, fingerprint_of(outcome.job.source.path))
     if writer.is_finished():
         return Outcome(outcome.job, skipped=True)
     return _finish(outcome, work, _read_pool_write(work, outcome, settings, file, writer, distribute))
@@ -231,7 +231,7 @@ def _read_pool_write(
     outcome: Outcome,
     settings: Settings,
     file: ArrayReader,
-    writer: Writer,
+    writer: ResultWriter,
     distribute: tiles.Distribute | None,
 ) -> list[str]:
     """Reads, pools and writes; returns notes on metadata that could not be kept."""
@@ -303,7 +303,7 @@ def _pool_whole(
 
 
 @dataclass(slots=True)
-class Writer:
+class ResultWriter:
     """Writes the results of one job; `source` is the fingerprint of the input, `notes` say which metadata are lost."""
 
     outcome: Outcome

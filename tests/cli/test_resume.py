@@ -171,7 +171,7 @@ def test_a_long_file_goes_on_where_it_was_stopped(many: Path, monkeypatch: pytes
 @pytest.mark.slow
 def test_a_note_that_lies_is_not_believed(cli: Cli, many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.save("long.npy", np.random.default_rng(0).random((20, 4, 256, 256), np.float32))
-    monkeypatch.setattr("poolcli.pooling.run.Writer._identity", lambda *_: "0123456789ab")
+    monkeypatch.setattr("poolcli.pooling.run.ResultWriter._identity", lambda *_: "0123456789ab")
     assert cli("avg", "long.npy", "-o", "whole.npy", *BY_NUMPY, "-q").code == 0
     for note in ("", "{", "17", "[[[0, 9]]]", "[[[0, 1], [0, 99999], [0, 1], [0, 1]]]", "[" * 99999):
         Path(".y.npy.0123456789ab.kept.part").write_bytes(b"x" * 1000)

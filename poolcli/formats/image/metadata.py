@@ -19,14 +19,14 @@ pil: Any = Lazy("PIL.Image")
 GT_RASTER_TYPE, PIXEL_IS_POINT = 1025, 2  # the GeoKey, and its value if coordinates mean the centres of pixels
 
 
-class Grid(NamedTuple):
+class PixelGrid(NamedTuple):
     """Along one axis: input pixels from one output pixel to the next, and where in the input the first one begins."""
 
     step: float
     start: float
 
 
-def scaled_geo(found: Mapping[int, Any], x: Grid, y: Grid) -> dict[int, Any]:
+def scaled_geo(found: Mapping[int, Any], x: PixelGrid, y: PixelGrid) -> dict[int, Any]:
     """GeoTIFF tags for pixels on the grids `x` and `y` of the input's; raises for tags of odd forms."""
     # The value of a GeoKey that is stored in the directory itself: four numbers a key, after a header of four.
     keys = (entry for entry in _rows(found, tags.GEO_KEYS, 4) if len(entry) == 4)
@@ -256,7 +256,7 @@ def _resolution(value: object) -> float | None:
     return number if 0 < number < MAX_RESOLUTION else None
 
 
-def scaled(found: Mapping[str, Any], x: Grid, y: Grid, size: tuple[int, int]) -> dict[str, Any]:
+def scaled(found: Mapping[str, Any], x: PixelGrid, y: PixelGrid, size: tuple[int, int]) -> dict[str, Any]:
     """The metadata for pixels on the grids `x` and `y` of the input's; `size` is (width, height)."""
     kept, lost = dict(found), list(found.get("lost", ()))
     factors = (1 / x.step, 1 / y.step)
