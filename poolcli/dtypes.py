@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, isnan
+from math import inf, isfinite, isnan
 from typing import Any
 
 from poolcli.errors import RequestError
@@ -101,6 +101,16 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     (ml_dtypes,) = need("ml_dtypes", why="bfloat16 needs ml_dtypes")
     dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
     return dtype
+
+
+# Bits of the significand, the hidden one included, and the largest exponent.
+FLOAT_LAYOUTS = {"float16": (11, 15), "bfloat16": (8, 127), "float32": (24, 127), "float64": (53, 1023)}
+
+
+def becomes_infinite(dtype: DType, number: float) -> bool:
+    """Whether a finite number is so large that the float type rounds it to infinity."""
+    bits, exponent = FLOAT_LAYOUTS[dtype.name]
+    return isfinite(number) and abs(number) / 2.0**exponent >= 2 - 2.0**-bits
 
 
 def can_hold(dtype: DType, number: float) -> bool:

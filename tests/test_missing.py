@@ -257,6 +257,38 @@ def test_what_xarray_calls_missing_in_a_zarr_store_does_not_vote(
     assert any(note.startswith("elements equal to 9 are missing") for note in result.json["notes"])
 
 
+@pytest.mark.parametrize(
+    ("stored", "dtype", "fill", "number", "held"),
+    [
+        ("float64", "float32", -1.7976931348623157e308, "-1.79769313e+308", False),
+        ("float32", "float16", 9.969209968386869e36, "9.96920997e+36", False),
+        ("float64", "float32", 3.4028235677973366e38, "3.40282357e+38", False),
+        ("float64", "float32", 3.4028235677973362e38, "3.40282357e+38", True),
+        ("float32", "float16", 65519.0, "65519", True),
+        ("float64", "float32", -np.inf, "-inf", True),
+    ],
+)
+def test_a_type_in_which_the_nodata_value_of_the_file_is_infinite_is_refused(
+    stored: str, dtype: str, fill: float, number: str, held: bool, cli: Cli, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    with h5py.File("x.h5", "w") as file:
+        file["x"] = np.array([[[fill, fill, 1, 3]]], stored)
+        file["x"].attrs["_FillValue"] = np.array(fill, stored)
+    result = cli("avg", "x.h5", "-o", "y.h5", "-k", "2", "-s", "2", "--dtype", dtype, "-q")
+    if held:
+        with h5py.File("y.h5") as file:
+            assert (result.err, file["x"][0, 0].tolist()) == ("", [file["x"].attrs["_FillValue"], 2])
+        return
+    assert (result.code, result.err) == (
+        2,
+        f"poolcli: x.h5: --dtype {dtype} cannot hold the nodata value of the file, {number}; use --dtype {stored}, "
+        "or write .npy, in which windows of missing values become nan\n",
+    )
+    np.testing.assert_equal(pooled(cli, "x.h5", "--dtype", dtype)[0], [NAN, 2])
+
+
 def test_another_number_or_none_can_be_said(cli: Cli, tide: Path) -> None:
     said = "the file's nodata value (-99, -98.0) is pooled like any other number"
     assert pooled(cli, "tide.h5", "--missing", "none") == ([-48, -73], [said])

@@ -8,7 +8,7 @@ from typing import Any
 
 from poolcli.arguments import INDEX_TYPES, MinCount, Missing, min_count_from, missing_from
 from poolcli.dialects import Dialect, IndexBase, dialect_of
-from poolcli.dtypes import DType, can_hold, lookup
+from poolcli.dtypes import DType, becomes_infinite, can_hold, lookup
 from poolcli.errors import RequestError
 from poolcli.layouts import check_layout, check_shape, default_layout, named_shape, size_of
 from poolcli.message_fields import field
@@ -56,6 +56,12 @@ def make_plan(
     target = _default_dtype(reducer, source) if output_dtype is None else lookup(output_dtype)
     _check_dtypes(reducer, source, target, longest)
     excluded = _check_missing(missing_from(missing), source)
+    if excluded and nodata is not None and target.kind == "float" and becomes_infinite(target, nodata):
+        wide = source.name if source.kind == "float" else "float64"
+        raise RequestError(
+            f"{field('dtype', target.name)} cannot hold the nodata value of the file, {_number_text(nodata)}; use "
+            f"{field('dtype', wide)}, or write .npy, in which windows of missing values become nan"
+        )
     least = min_count_from(min_count) if excluded else None
     filled = prod(axis.windows.output - axis.windows.empty_windows for axis in axes)
     empty = prod(axis.windows.output for axis in axes) - filled
