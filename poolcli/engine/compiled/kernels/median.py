@@ -5,19 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from poolcli.engine.compiled.finish import round_to_odd
-from poolcli.engine.compiled.intrinsics import inlined, looped, offset, optimise_later
+from poolcli.engine.compiled.intrinsics import clamp, inlined, larger, looped, offset, optimise_later, select, smaller
 from poolcli.engine.compiled.kernels.pieces import aligned, by_pieces, gather, tap_at
-from poolcli.engine.compiled.kernels.rows import fill_identity, unsigned
-
-
-@inlined
-def _min(a, b):
-    return a if a < b else b
-
-
-@inlined
-def _max(a, b):
-    return b if a < b else a
+from poolcli.engine.compiled.kernels.rows import unsigned
 
 
 @inlined
@@ -26,17 +16,25 @@ def _nan_or(a, b):
 
 
 def _middle(steps):
-    """middle(a, b, is_known): the mean of two elements, or NaN unless is_known. Means of floats are rounded to odd if
-    `finish` rounds them to a shorter type.
+    """middle(a, b, is_known): the mean of two elements, or NaN unless is_known.
+
+    In float64, means of up to 32 bits are exact, or so near to half of the larger element that they are rounded to it.
+    Means are rounded to odd if `finish` rounds them to another type.
     """
     kind, one = type(steps.identity), type(steps.identity)(1)
-    is_float = steps.identity.dtype.kind == "f"
-    is_rounded_here = not is_float or (steps.output == np.float64 and not steps.write)
+    is_float, is_short = steps.identity.dtype.kind == "f", steps.identity.dtype != np.float64
+    keeps_type = is_short and steps.write in ("", steps.read)
+    is_rounded_here = steps.output == np.float64 and not steps.write
 
     @inlined
     def of_integers(a, b, is_known):
         below = kind(kind(a & b) + kind(kind(a ^ b) >> one))  # floor of the mean, without overflow
         return kind(below + kind(kind(a ^ b) & below & one))  # halves to even
+
+    @inlined
+    def in_float64(a, b, is_known):
+        half = 0.5 * ((np.float64(a) + 0.0) + np.float64(b))
+        return half if is_known else np.nan
 
     @inlined
     def of_floats(a, b, is_known):
@@ -49,59 +47,38 @@ def _middle(steps):
         found = low / 2 + high / 2 if overflows else half
         return found if is_known else np.nan
 
-    return of_floats if is_float or steps.output.kind == "f" or steps.write else of_integers
-
-
-@looped
-def _narrow(work, first, low, high, last, size):
-    """Sort the elements of four rows, so that the smallest is in row `first` and the largest in row `last`.
-
-    One pass for the six comparisons that this takes at most: memory is the bottleneck.
-    """
-    optimise_later()
-    smallest, smaller, larger, largest = offset(work, first), offset(work, low), offset(work, high), offset(work, last)
-    for w in range(unsigned(size)):
-        a, d = _min(smallest[w], largest[w]), _max(smallest[w], largest[w])
-        b, c = _min(smaller[w], larger[w]), _max(smaller[w], larger[w])
-        smallest[w], smaller[w] = _min(a, b), _max(a, b)
-        larger[w], largest[w] = _min(c, d), _max(c, d)
-
-
-@looped
-def _clamp(work, first, middle, last, size):
-    """The medians of the elements of three rows, in row `middle`."""
-    optimise_later()
-    one, between, other = offset(work, first), offset(work, middle), offset(work, last)
-    for w in range(unsigned(size)):
-        low, high = _min(one[w], other[w]), _max(one[w], other[w])
-        between[w] = _max(low, _min(high, between[w]))
+    if not is_float:
+        return in_float64 if steps.output.kind == "f" or steps.write else of_integers
+    return in_float64 if keeps_type else of_floats
 
 
 @looped
 def _drop_extremes(work, places, first, last, size):
     """Drop the smallest and the largest elements of the rows first to last; the others are in the rows between.
 
-    The offsets of rows are read from `places`, because LLVM would otherwise check all rows at once for overlap.
+    In each pass the elements of four rows are sorted, so that the smallest is in row `first` and the largest in row
+    `last`: six comparisons at most, because memory is the bottleneck. Offsets of rows are read from `places`, because
+    LLVM would otherwise check all rows at once for overlap.
     """
     optimise_later()
-    half = (last - first) // 2
+    n, half = unsigned(size), (last - first) // 2
+    smallest, largest = offset(work, places[first]), offset(work, places[last])
     for i in range(1, (last - first + 1) // 2):
-        _narrow(work, places[first], places[first + i], places[last - i], places[last], size)
+        low, high = offset(work, places[first + i]), offset(work, places[last - i])
+        for w in range(n):
+            a, d = smaller(smallest[w], largest[w]), larger(smallest[w], largest[w])
+            b, c = smaller(low[w], high[w]), larger(low[w], high[w])
+            smallest[w], low[w] = smaller(a, b), larger(a, b)
+            high[w], largest[w] = smaller(c, d), larger(c, d)
     if 2 * half == last - first:
-        _clamp(work, places[first], places[first + half], places[last], size)
+        middle = offset(work, places[first + half])
+        for w in range(n):
+            a, b = smaller(smallest[w], largest[w]), larger(smallest[w], largest[w])
+            middle[w] = larger(a, smaller(b, middle[w]))
 
 
 @looped
-def _record_nan(work, nan, row, size):
-    """Copy the NaN of a row to the row at `nan`."""
-    optimise_later()
-    to, at = unsigned(nan), unsigned(row * size)
-    for w in range(unsigned(size)):
-        work[to + w] = _nan_or(work[to + w], work[at + w])
-
-
-@looped
-def _median_of_3x3(work, size, pitch, unit, x, step, ops):
+def _median_of_3x3(work, size, pitch, unit, x, step, lift):
     """Medians of 3x3 windows, whose rows are `step` apart, in row 4 of `work`. Columns are sorted once: the result is
     the median of the largest minimum, the median of the middle elements, and the smallest maximum of the three columns.
     """
@@ -110,17 +87,17 @@ def _median_of_3x3(work, size, pitch, unit, x, step, ops):
     second, third = offset(x, step), offset(x, 2 * step)
     largest, invalid, found = offset(work, 2 * pitch), offset(work, 3 * pitch), offset(work, 4 * pitch)
     for w in range(unsigned(size) + two):
-        top, middle, bottom = ops.lift(x[w]), ops.lift(second[w]), ops.lift(third[w])
-        less, more = _min(top, middle), _max(top, middle)
-        rest = _min(more, bottom)
-        work[w], middles[w], largest[w] = _min(less, rest), _max(less, rest), _max(more, bottom)
+        top, middle, bottom = lift(x[w]), lift(second[w]), lift(third[w])
+        less, more = smaller(top, middle), larger(top, middle)
+        rest = smaller(more, bottom)
+        work[w], middles[w], largest[w] = smaller(less, rest), larger(less, rest), larger(more, bottom)
         invalid[w] = _nan_or(_nan_or(top, middle), bottom)
     for w in range(unsigned(aligned(size))):  # whole vectors; nobody reads what is beyond `size`
-        low = _max(_max(work[w], work[w + one]), work[w + two])
-        high = _min(_min(largest[w], largest[w + one]), largest[w + two])
-        less, more = _min(middles[w], middles[w + one]), _max(middles[w], middles[w + one])
-        middle = _max(less, _min(more, middles[w + two]))
-        median = _max(_min(low, middle), _min(_max(low, middle), high))
+        low = larger(larger(work[w], work[w + one]), work[w + two])
+        high = smaller(smaller(largest[w], largest[w + one]), largest[w + two])
+        less, more = smaller(middles[w], middles[w + one]), larger(middles[w], middles[w + one])
+        middle = larger(less, smaller(more, middles[w + two]))
+        median = larger(smaller(low, middle), smaller(larger(low, middle), high))
         found[w] = _nan_or(_nan_or(_nan_or(median, invalid[w]), invalid[w + one]), invalid[w + two])
 
 
@@ -132,33 +109,26 @@ def _select(work, places, x, piece, candidates, ops):
     candidates are dropped, which cannot be the median; at last all but the middle ones are.
     """
     optimise_later()
-    count, size = piece.count, piece.size
-    begin, end, nan = np.int64(0), count // 2 + 2, candidates * size  # a literal 0 would compile functions twice
-    if end > count:
-        end = count
+    count, size, n, nan = piece.count, piece.size, unsigned(piece.size), candidates * piece.size
+    begin, end, invalid = np.int64(0), clamp(count // 2 + 2, 0, count), offset(work, nan)
     for row in range(end):
         places[row] = row * size
-    fill_identity(offset(work, nan), size, ops)
+    for w in range(n):
+        invalid[w] = ops.identity
     tap, last, middles = 0, end - 1, 2 - count % 2
-    while tap < count or last - begin >= middles:
-        row = tap if tap < last else last
+    while (tap < count) | (last - begin >= middles):
         if tap > last:
             _drop_extremes(work, places, begin, last, size)
             begin += 1
+        row = offset(work, clamp(tap, 0, last) * size)
         if tap < count:
-            gather(
-                offset(work, row * size),
-                offset(x, tap_at(piece, tap)),
-                piece.columns,
-                piece.stride,
-                piece.inner,
-                ops.lift,
-            )
-            _record_nan(work, nan, row, size)
+            gather(row, offset(x, tap_at(piece, tap)), piece.columns, piece.stride, piece.inner, ops.lift)
+            for w in range(n):
+                invalid[w] = _nan_or(invalid[w], row[w])
             tap += 1
         else:
             last -= 1
-    return begin * size, (last if last > begin else begin) * size, nan
+    return begin * size, clamp(last, begin, count) * size, nan
 
 
 def median(ops, spec):
@@ -170,10 +140,10 @@ def median(ops, spec):
         optimise_later()
         size = piece.size
         if (piece.count == 9) & (piece.count_w == 3) & (piece.stride == 1):
-            unit, step = piece.step_w, piece.step_h if piece.count_h == 3 else piece.step_d
-            pitch = aligned(size + 2 * unit)
-            _median_of_3x3(work, size, pitch, unit, x, step, ops)
-            low, high, nan = 4 * pitch, 4 * pitch, 4 * pitch
+            pitch = aligned(size + 2 * piece.step_w)
+            step = select(piece.count_h == 3, piece.step_h, piece.step_d)
+            _median_of_3x3(work, size, pitch, piece.step_w, x, step, ops.lift)
+            low = high = nan = 4 * pitch
         else:
             low, high, nan = _select(work, iwork, x, piece, params[4], ops)
         lower, upper, invalid = offset(work, low), offset(work, high), offset(work, nan)
