@@ -82,7 +82,29 @@ def _reader(file: _File, options: ReadOptions) -> InMemoryReader:
 
 
 def _inspect(opened: _File, options: ReadOptions) -> tuple[Header, PageDecoder, Sequence[int], Sequence[int | None]]:
-    path, image, known, most = opened.path, opened.image, opened.known, options.max_pixels or MAX_PIXELS
+    """The header, how pages are decoded, which are read, and the mask of each."""
+    picture, pages, taken, apart, notes = _choose_decoder(opened, options)
+    for page in taken:
+        check_pixel_count(opened.path, pages[page].pixels, options.max_pixels or MAX_PIXELS)
+    first = pages[taken[0]]
+    shape, layout, axes = _shape_of(opened.path, first, picture, taken, len(pages), options)
+    alpha = picture.mode in MODES and MODES[picture.mode].alpha
+    by_page = masks_of(pages) if options.apply_masks and not first.is_mask else {}
+    masks = [by_page.get(page) for page in taken]
+    masked = any(mask is not None for mask in masks)
+    decoding = first.pixels * (picture.memory + masked * (2 + len(taken))) + os.path.getsize(opened.path)
+    header = Header(
+        picture.format, shape, picture.dtype, layout, None, (*opened.said, *picture.notes, *notes), picture.mode, alpha,
+        picture.missing, decoding, picture.curve, masked, apart, axes,
+    )  # fmt: skip
+    return header, picture, taken, masks
+
+
+def _choose_decoder(
+    opened: _File, options: ReadOptions
+) -> tuple[PageDecoder, Sequence[Page], Sequence[int], tuple[str, ...], tuple[str, ...]]:
+    """The decoder of the library that reads all bits, all pages, and what `_select_pages` returns of them."""
+    path, image, known = opened.path, opened.image, opened.known
     pages = opened.by_tifffile[2] if known is None else known
     taken, apart, notes = _select_pages(path, pages, options)
     if image is not None and len(pages) > 1 and not pillow.seek_pages(image, taken if known is None else taken[:1]):
@@ -105,9 +127,14 @@ def _inspect(opened: _File, options: ReadOptions) -> tuple[Header, PageDecoder, 
         raise FileError(
             f"{path}: has more than 8 bits a channel, of which Pillow keeps 8; convert it to TIFF or PNG without loss"
         )
-    for page in taken:
-        check_pixel_count(path, pages[page].pixels, most)
-    shape: tuple[int, ...] = (pages[taken[0]].height, pages[taken[0]].width)
+    return picture, pages, taken, apart, notes
+
+
+def _shape_of(
+    path: str, first: Page, picture: PageDecoder, taken: Sequence[int], count: int, options: ReadOptions
+) -> tuple[tuple[int, ...], str, tuple[Axis, ...]]:
+    """Shape and layout of the pages that are `taken` of `count`, and the axes that the file names of such a stack."""
+    shape: tuple[int, ...] = (first.height, first.width)
     layout = "HW"
     if picture.channels > 1:
         shape, layout = (*shape, picture.channels), "HWC"
@@ -115,21 +142,11 @@ def _inspect(opened: _File, options: ReadOptions) -> tuple[Header, PageDecoder, 
         shape, layout = (len(taken), *shape), f"N{layout}"
     axes: tuple[Axis, ...] = ()
     wanted = options.as_pyramid or (options.ndim or 0) > 2
-    if wanted and picture.format == "tiff" and picture.channels == 1 and len(taken) == len(pages):
-        axes = stacks.read_axes(path, len(pages), shape[-2:])
+    if wanted and picture.format == "tiff" and picture.channels == 1 and len(taken) == count:
+        axes = stacks.read_axes(path, count, shape[-2:])
     if axes and (options.as_pyramid or len(axes) == options.ndim):
         shape, layout = tuple(axis.length for axis in axes), "".join(axis.letter for axis in axes)
-    alpha = picture.mode in MODES and MODES[picture.mode].alpha
-    notes = (*opened.said, *picture.notes, *notes)
-    by_page = masks_of(pages) if options.apply_masks and not pages[taken[0]].is_mask else {}
-    masks = [by_page.get(page) for page in taken]
-    masked = any(mask is not None for mask in masks)
-    decoding = pages[taken[0]].pixels * (picture.memory + masked * (2 + len(taken))) + os.path.getsize(path)
-    header = Header(
-        picture.format, shape, picture.dtype, layout, None, notes, picture.mode, alpha, picture.missing, decoding,
-        picture.curve, masked, apart, axes,
-    )  # fmt: skip
-    return header, picture, taken, masks
+    return shape, layout, axes
 
 
 def _select_pages(
