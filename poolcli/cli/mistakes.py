@@ -91,7 +91,7 @@ def unknown_command(words: Sequence[str]) -> RequestError:
         meant = "; did you mean -V?" if word == "-v" else did_you_mean(word, PROGRAM_OPTIONS)
         meant = meant or "; options follow a command, as in poolcli avg x.npy -o y.npy -k 2"
         return RequestError(f"poolcli has no option {word.partition('=')[0]} of its own{meant}")
-    if os.path.lexists(word) or word.lower().endswith(_suffixes("reads")):
+    if os.path.lexists(word) or word.lower().endswith(_suffixes()):
         return RequestError(f"{word} is not a command; write {_complete_command(named, others)}")
     if is_number_list(word):
         return RequestError(f"{word} is not a command; for a shape write {_complete_command('shape', ['avg', *words])}")
@@ -277,7 +277,7 @@ def _fill_command(template: str, rest: Sequence[str]) -> str:
         next(found, word) if word in ("INPUT", "MODEL", "FOLDER") else typed.get(word, word)
         for word in template.split()
     )
-    outputs = [word for word in rest if word not in files and word.lower().endswith(_suffixes("writes"))]
+    outputs = [word for word in rest if word not in files and word.lower().endswith(_suffixes(written=True))]
     output = rest[rest.index("-o") + 1] if "-o" in rest[:-1] else next(iter(outputs), "")
     return _complete_command(command, [*words, "-o", output] if output and command in OPERATOR_HELP else words)
 
@@ -287,7 +287,7 @@ def _complete_command(command: str, words: Sequence[str]) -> str:
     line = [command, *words]
     names = {word.partition("=")[0] if word[:2] == "--" else word[:2] for word in words}
     if command in OPERATOR_HELP and names.isdisjoint(OUTPUT_FLAGS):
-        able = _suffixes("writes")
+        able = _suffixes(written=True)
         suffix = next((suffix for word in words if (suffix := Path(word).suffix.lower()) in able), "")
         line += ["-o", f"pooled{suffix}" if suffix else "OUTPUT"]
     op = next((word for word in line[:2] if word in OPERATOR_HELP), "")
@@ -296,8 +296,8 @@ def _complete_command(command: str, words: Sequence[str]) -> str:
     return f"poolcli {shlex.join(line)}"
 
 
-def _suffixes(able: str) -> tuple[str, ...]:
-    """The extensions of the formats that can be read ("reads") or written ("writes")."""
+def _suffixes(written: bool = False) -> tuple[str, ...]:
+    """The extensions of all formats, or of those that are written."""
     from poolcli.formats.table import suffixes_of  # slow to import
 
-    return suffixes_of(lambda row: bool(getattr(row, able)))
+    return suffixes_of(lambda row: row.writes or not written)

@@ -176,13 +176,12 @@ def write(
     *,
     key: str | None = None,
     metadata: Metadata | None = None,
-    overwrite: bool = False,
     mode: str | None = None,
     options: WriteOptions | None = None,
 ) -> tuple[str, ...]:
     """Writes one array atomically; returns notes on what was dropped."""
     spec = Spec(array.shape, array.dtype.name, layout, key, metadata or Metadata(), mode)
-    return output_format(path).functions.write(path, [NamedArray(spec, array)], options or WriteOptions(overwrite))
+    return output_format(path).functions.write(path, [NamedArray(spec, array)], options or WriteOptions())
 
 
 def open_writer(path: str, spec: Spec, options: WriteOptions) -> AbstractContextManager[RegionWriter] | None:

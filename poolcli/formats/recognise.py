@@ -38,10 +38,10 @@ def recognise(path: str) -> tuple[Format, tuple[str, ...]]:
     if by_content and by_suffix and by_content is not by_suffix:
         return by_content, (f"the file is {by_content.name}, despite its extension",)
     found = by_content or by_suffix
-    if found is None or not found.reads:
+    if found is None:
         if path.lower().endswith(MODEL_SUFFIXES):
             raise FileError(f"{path}: is a model, not an array; use poolcli check {path}")
-        known = ", ".join(row.name for row in FORMATS.values() if row.reads)
+        known = ", ".join(FORMATS)
         remedy = hint(f"; for raw data give its shape and type: {field('raw', RAW_EXAMPLE)}")
         raise FileError(f"{path}: is not in a format that poolcli reads ({known}){remedy if _may_be_raw(path) else ''}")
     return found, ()
@@ -78,7 +78,7 @@ def folder_format(path: str) -> Format | None:
         return format_by_suffix(path, FORMATS.values()) or next(row for row in FORMATS.values() if row.remote)
     if not os.path.isdir(path):
         return None
-    rows = [row for row in FORMATS.values() if row.is_folder and row.reads]
+    rows = [row for row in FORMATS.values() if row.is_folder]
     marked = (row for row in rows if any(os.path.lexists(os.path.join(path, name)) for name in row.markers))
     return next(marked, None) or format_by_suffix(path, rows)
 

@@ -50,7 +50,7 @@ class Format:
     module : the module with its `Functions`
     magic, magic_at : magic numbers, and their offset
     markers : for a format that is a folder, names of which one is in each such folder
-    reads, writes : whether poolcli reads and writes it
+    writes : whether poolcli writes it; it reads every format
     is_container, naming : whether a file holds several arrays, and the rules for their names
     appends : whether arrays can be added to an existing file
     is_image : whether it is an image format, with channels and pages
@@ -72,7 +72,6 @@ class Format:
     magic: tuple[bytes, ...] = ()
     magic_at: int = 0
     markers: tuple[str, ...] = ()
-    reads: bool = True
     writes: bool = True
     is_container: bool = False
     naming: Naming = Naming()

@@ -241,7 +241,6 @@ def _folder_items(
     folder: str, dataset: str | None, recursive: bool, output: str | None, shard: Shard, ignored: list[str]
 ) -> Iterator[Item]:
     """The inputs of a shard in a folder, and folders that cannot be searched; adds other names to `ignored`."""
-    readable = [row for row in FORMATS.values() if row.reads]
     several = False  # whether there is any input, of this shard or of another
     above = len(os.path.join(folder, ""))
     for path, may_be_input, unreadable in _walk(folder, recursive, output):
@@ -251,7 +250,7 @@ def _folder_items(
             yield Item(Source(path), relative, unreadable)
         elif not shard.includes(relative):
             several = True
-        elif may_be_input and (format_by_suffix(path, readable) or folder_format(path)):
+        elif may_be_input and (format_by_suffix(path, FORMATS.values()) or folder_format(path)):
             several = True
             yield Item(Source(path, dataset), relative)
         else:

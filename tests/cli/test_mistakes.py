@@ -33,7 +33,7 @@ GROWING = {
     "<COMMANDS>": join_words(COMMANDS, "and"),
     "<SUFFIXES>": ", ".join(SUFFIXES),
     "<BARE SUFFIXES>": ", ".join(suffix.lstrip(".") for suffix in SUFFIXES),
-    "<FORMATS>": ", ".join(row.name for row in FORMATS.values() if row.reads),
+    "<FORMATS>": ", ".join(FORMATS),
     "<PICKING>": join_words([op for op, record in OPERATORS.items() if record.reducer.picks], "and"),
 }
 TEXT = (Path(__file__).parent / "mistakes.txt").read_text()

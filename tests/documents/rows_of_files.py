@@ -41,7 +41,7 @@ def _formats(table: Table) -> None:
     for name, suffixes, reads, writes, in_parts in table.rows:
         row = FORMATS[name]
         assert plain(suffixes).split() == list(row.suffixes)
-        assert (reads, writes) == ("yes" if row.reads else "no", "yes" if row.writes else "no")
+        assert (reads, writes) == ("yes", "yes" if row.writes else "no")
         assert in_parts == ("yes" if row.streams else "no")
 
 

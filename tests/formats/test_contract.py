@@ -133,7 +133,7 @@ def test_an_existing_file_is_refused_and_untouched_without_overwrite(name: str) 
         write(path_of(name), x, layout)
     assert Path(path_of(name)).read_bytes() == b"precious"
     assert os.listdir() == [path_of(name)]
-    write(path_of(name), x, layout, overwrite=True)
+    write(path_of(name), x, layout, options=WriteOptions(overwrite=True))
     assert read(Source(path_of(name))).array.shape == x.shape
 
 
@@ -213,7 +213,7 @@ def test_a_new_file_has_the_mode_of_the_umask_and_a_replaced_one_keeps_its_own(n
         assert os.stat(path_of(name)).st_mode & 0o777 == (0o750 if FORMATS[name].is_folder else 0o640)
         assert os.umask(0o027) == 0o027
         os.chmod(path_of(name), 0o704)
-        write(path_of(name), x, layout, overwrite=True)
+        write(path_of(name), x, layout, options=WriteOptions(overwrite=True))
         assert os.stat(path_of(name)).st_mode & 0o777 == 0o704
     finally:
         os.umask(mask)
@@ -254,13 +254,13 @@ def test_a_folder_is_replaced_whole_or_not_at_all(name: str, able: bool, monkeyp
 
     monkeypatch.setattr("poolcli.formats.atomic.os.rename", failing)
     if able:
-        write(path_of(name), x + 1, layout, overwrite=True)
+        write(path_of(name), x + 1, layout, options=WriteOptions(overwrite=True))
     else:
         with pytest.raises(FileError, match="No space left"):
-            write(path_of(name), x + 1, layout, overwrite=True)
+            write(path_of(name), x + 1, layout, options=WriteOptions(overwrite=True))
     np.testing.assert_array_equal(read(Source(path_of(name))).array, x + able)
     monkeypatch.setattr("poolcli.formats.atomic.os.rename", rename)
-    write(path_of(name), x + 2, layout, overwrite=True)
+    write(path_of(name), x + 2, layout, options=WriteOptions(overwrite=True))
     np.testing.assert_array_equal(read(Source(path_of(name))).array, x + 2)
     assert os.listdir() == [path_of(name)]
 

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from poolcli.formats import FORMATS, Source, read, write
+from poolcli.formats import FORMATS, Source, WriteOptions, read, write
 from poolcli.formats.atomic import remove
 from poolcli.formats.resumable import sync_folder
 from poolcli.windows import Ranges
@@ -104,7 +104,7 @@ def test_a_stopped_write_leaves_what_was_there(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr("poolcli.formats.atomic.sync", stop)
     with pytest.raises(KeyboardInterrupt):
-        write("x.toy", X[:1], "NCHW", overwrite=True)
+        write("x.toy", X[:1], "NCHW", options=WriteOptions(overwrite=True))
     np.testing.assert_array_equal(read(Source("x.toy")).array, X)
     assert os.listdir() == ["x.toy"]
 

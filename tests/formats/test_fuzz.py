@@ -28,7 +28,7 @@ PYTHONS = re.compile(
     "|argument|codec can't|index out of|out of range\\(|cannot convert"
     "|division by zero|bytes-like|keyword|cannot reshape|broadcast"
 )
-READ = sorted(name for name, row in FORMATS.items() if row.reads and not row.is_folder)
+READ = sorted(name for name, row in FORMATS.items() if not row.is_folder)
 
 
 @cache

@@ -32,7 +32,7 @@ HALVED = X.reshape(1, 1, 4, 2, 4, 2).mean((3, 5))
 HALVE = ("-k", "2", "-s", "2", "--engine", "numpy")
 SEVERAL = {row.suffixes[0]: name for name, row in FORMATS.items() if row.writes and row.is_container}
 WRITERS = [row.suffixes[0] for row in FORMATS.values() if row.writes and (row.is_container or not row.is_image)]
-READERS = [name for name, row in FORMATS.items() if row.reads and row.is_container]
+READERS = [name for name, row in FORMATS.items() if row.is_container]
 # What reads hands names to what writes as text: each of both occurs once, and with each other in full runs.
 PAIRS = sized([(reader, WRITERS[i % len(WRITERS)]) for i, reader in enumerate(READERS)], [*product(READERS, WRITERS)])
 

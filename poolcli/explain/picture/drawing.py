@@ -136,7 +136,8 @@ def index_size(number: int) -> float:
     return 9 if number < 1000 else 7
 
 
-LEFT, HEADING_HEIGHT, GRID_DISTANCE = 72.0, 52.0, 96.0  # space left of a grid, above it, and between two
+TOP, LEFT = 50.0, 72.0  # space above and left of a drawing
+HEADING_HEIGHT, GRID_DISTANCE = 52.0, 96.0  # space above a grid, and between two
 DOT_OFFSETS = {"first": -6.0, "second": 0.0, "last": 6.0}  # dots of windows that share elements lie side by side
 INSET = 4.0  # of the second window, whose border would cover that of the first
 MAX_DIVISOR_DIGITS = 4  # longer divisors do not fit into a cell
@@ -151,11 +152,11 @@ class Grid:
     names: tuple[str, str]
 
 
-def draw_grid(canvas: Canvas, plan: Plan, top: float) -> None:
+def draw_grid(canvas: Canvas, plan: Plan) -> None:
     """Draw the input and output of a plan with two axes side by side."""
     down, across = plan.axes
     names = (down.name, across.name)
-    at = top + HEADING_HEIGHT
+    at = TOP + HEADING_HEIGHT
     source = Grid(
         input_axis(down, example_outputs(down.windows), at),
         input_axis(across, example_outputs(across.windows), LEFT),
@@ -403,16 +404,13 @@ def _window_text(found: Window, divides: bool) -> str:
     return f"{reads}, divides by {found.divisor}" if divides else f"{reads}: {found.inside}"
 
 
-TOP = 50.0
-
-
 def draw(plan: Plan) -> Canvas:
     """The drawing of a plan, with its title, legend and caption."""
     sentences = caption(plan)
     canvas = Canvas(title(plan), " ".join(sentences))
     canvas.add(Label(26, 28, canvas.title, 15, bold=True))
     if len(plan.axes) == 2:
-        draw_grid(canvas, plan, TOP)
+        draw_grid(canvas, plan)
     else:
         top = TOP
         for axis in plan.axes:
