@@ -47,6 +47,8 @@ pil: Any = Lazy("PIL.Image")
 pil_jpeg: Any = Lazy("PIL.JpegImagePlugin")
 
 HEIF = "HEIF"  # Pillow knows it once pillow_heif is registered
+# The formats that Pillow may try, those of the table: for EPS, for example, it would start Ghostscript.
+PILLOW_NAMES = tuple(row.name.upper() for row in FORMATS.values() if row.is_image)
 
 SEVERAL_VIEWS = ("MPO", HEIF)  # formats whose primary page is the one at which they open
 MIXED_SIZES = ("TIFF", *SEVERAL_VIEWS)  # formats whose pages may be of different sizes
@@ -107,7 +109,7 @@ def _opened_by_pillow(stack: ExitStack, path: str, stream: BinaryIO, kind: str) 
         (heif,) = need("pillow_heif", why=f"{path}: reading HEIC images needs pillow_heif", kind=FileError)
         heif.register_heif_opener()
     stream.seek(0)
-    formats = [kind.upper()] if kind else [name for name in pillow_names() if name != HEIF]
+    formats = [kind.upper()] if kind else [name for name in PILLOW_NAMES if name != HEIF]
     image: Image = stack.enter_context(pil.open(stream, formats=formats))
     if image.format == "MPO":  # whose further images may be cut off
         with pil.open(path, formats=("JPEG",)) as probe:
@@ -169,31 +171,28 @@ def format_name(image: Image) -> str:
     return "jpeg" if name == "mpo" else name
 
 
-def pages_of(path: str, image: Image, limit: int | None) -> list[Page]:
-    """The pages, upright; those of an animation all have the size of its canvas."""
-    count = getattr(image, "n_frames", 1)
-    size = os.path.getsize(path)
-    if count > 1 and count * MIN_PAGE_BYTES > size:  # more than the file can hold
-        raise FileError(f"{path}: is damaged: it says that it has {count:,} pages, in {human_bytes(size)}")
-    if image.format not in MIXED_SIZES:
-        return [Page(*_size(image))] * count
-    pages, first = list[Page](), image.tell()
-    for number in range(count):
-        if count > 1:
-            seek(image, number)
-        check_image_memory(path, tiff.tile_bytes(stored_tags(image)), limit)
-        further = image.format in SEVERAL_VIEWS and number != first
-        is_copy, is_mask = tiff.page_role(stored_tags(image).get(tags.SUBFILE, 0))
-        pages.append(Page(*_size(image), image.mode, further or is_copy, is_mask))
-    return pages
-
-
 def known_pages(path: str, image: Image, limit: int | None) -> list[Page] | None:
-    """As `pages_of`; None for a TIFF with a page that Pillow does not know, such as a bilevel mask."""
+    """The pages, upright; None for a TIFF with a page that Pillow does not know, such as a bilevel mask.
+
+    Those of an animation all have the size of its canvas.
+    """
     try:
-        return pages_of(path, image, limit)
+        count, size = getattr(image, "n_frames", 1), os.path.getsize(path)
+        if count > 1 and count * MIN_PAGE_BYTES > size:  # more than the file can hold
+            raise FileError(f"{path}: is damaged: it says that it has {count:,} pages, in {human_bytes(size)}")
+        if image.format not in MIXED_SIZES:
+            return [Page(*_size(image))] * count
+        pages, first = list[Page](), image.tell()
+        for number in range(count):
+            if count > 1:
+                seek(image, number)
+            check_image_memory(path, tiff.tile_bytes(stored_tags(image)), limit)
+            further = image.format in SEVERAL_VIEWS and number != first
+            is_copy, is_mask = tiff.page_role(stored_tags(image).get(tags.SUBFILE, 0))
+            pages.append(Page(*_size(image), image.mode, further or is_copy, is_mask))
     except SyntaxError:
         return None
+    return pages
 
 
 def seek_pages(image: Image, pages: Sequence[int]) -> bool:
@@ -381,7 +380,7 @@ def pillow_errors(path: str) -> Iterator[None]:
             kind = _kind_of(stream).upper()
         if kind:
             raise FileError(f"{path}: is a damaged {kind} file, or of a kind that Pillow does not read") from error
-        raise FileError(f"{path}: is not an image that poolcli reads ({', '.join(pillow_names())})") from error
+        raise FileError(f"{path}: is not an image that poolcli reads ({', '.join(PILLOW_NAMES)})") from error
     except Exception as error:  # Pillow's decoders raise nine types, TypeError and SyntaxError among them
         more = f" ({said[-1].removeprefix('tempfile.tif: ')[:200]})" if said else ""
         why = error_text(error) if is_for_users(error) else "its data is damaged"
@@ -410,11 +409,6 @@ def captured_stderr() -> Iterator[list[str]]:
             os.close(kept)
             caught.seek(0)
             lines += caught.read(MAX_STDERR).decode("utf-8", "replace").splitlines()
-
-
-def pillow_names() -> tuple[str, ...]:
-    """The formats that Pillow may try, those of the table: for EPS, for example, it would start Ghostscript."""
-    return tuple(row.name.upper() for row in FORMATS.values() if row.is_image)
 
 
 # Pillow blends the indices of palettes, and the alpha of what lies below as if it were a colour.
