@@ -32,6 +32,11 @@ def means(
     Longitudes (`around`) are averaged across the wrap, and results are in the range of the values: 0 to 360,
     -180 to 180, or from their minimum on.
     """
+    with np.errstate(all="ignore"):  # odd numbers in files, such as 1e308
+        return _means(values, windows, around, missing)
+
+
+def _means(values: Array, windows: Mapping[int, AxisWindows], around: bool, missing: Sequence[float]) -> Array:
     is_time = values.dtype.kind in "mM"
     there = ~np.isnat(values) if is_time else np.isfinite(values) & ~np.isin(values, missing)
     known = values[there]

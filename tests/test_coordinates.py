@@ -111,3 +111,9 @@ def test_bounds_that_cannot_be_told_are_none() -> None:
 )  # fmt: skip
 def test_what_says_that_numbers_are_longitudes(attributes: dict[str, Any], wanted: bool) -> None:
     assert are_longitudes(attributes) is wanted
+
+
+def test_coordinates_beyond_all_measure_are_no_error_where_numpy_raises_them() -> None:
+    values = np.array([1e308, 1e308, -1e308, 1e308, 5e-324, 3.0])
+    with np.errstate(all="raise"):
+        assert means(values, {0: halves(6)}).tolist() == [np.inf, 0, 1.5]

@@ -281,12 +281,17 @@ def test_a_type_in_which_the_nodata_value_of_the_file_is_infinite_is_refused(
         with h5py.File("y.h5") as file:
             assert (result.err, file["x"][0, 0].tolist()) == ("", [file["x"].attrs["_FillValue"], 2])
         return
+    with h5py.File("x.h5", "a") as file:  # a number that is infinite in the attributes alone
+        file["x"].attrs.update(missing_value=np.array([fill, 7], stored))
+        file.copy("x", "z")
+        file["z"].attrs["_FillValue"] = np.array(-9, stored)
+    assert cli("avg", "x.h5:/z", "-o", "z.h5", "-k", "2", "-s", "2", "--dtype", dtype, "-q").err == ""
     assert (result.code, result.err) == (
         2,
         f"poolcli: x.h5: --dtype {dtype} cannot hold the nodata value of the file, {number}; use --dtype {stored}, "
         "or write .npy, in which windows of missing values become nan\n",
     )
-    np.testing.assert_equal(pooled(cli, "x.h5", "--dtype", dtype)[0], [NAN, 2])
+    np.testing.assert_equal(pooled(cli, "x.h5:/x", "--dtype", dtype)[0], [NAN, 2])
 
 
 def test_another_number_or_none_can_be_said(cli: Cli, tide: Path) -> None:

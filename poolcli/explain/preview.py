@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.formats import ArrayReader, ReadOptions, Source, open_array
 from poolcli.layouts import SPATIAL, named_shape
+from poolcli.pooling.colour import shares_of_range
 from poolcli.pooling.outcome import Outcome
 from poolcli.system.lazy_imports import Array, Lazy
 from poolcli.system.lazy_imports import numpy as np
@@ -41,7 +42,8 @@ class Thumbnail:
     @property
     def value_range(self) -> tuple[float, float]:
         """The minimum and maximum of the finite elements."""
-        values = self.planes.astype(np.float64)
+        with np.errstate(invalid="ignore"):  # signalling NaN
+            values = self.planes.astype(np.float64)
         finite = values[np.isfinite(values)]
         return (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
 
@@ -121,10 +123,9 @@ def _coloured(planes: Array, mode: str) -> Array:
 
 
 def _grey(plane: Array, value_range: tuple[float, float]) -> Array:
-    low, high = value_range
-    values = plane.astype(np.float64)
-    with np.errstate(invalid="ignore", over="ignore"):
-        grey = np.clip((values - low) / ((high - low) or 1.0) * 255, 0, 255)
+    with np.errstate(invalid="ignore"):  # signalling NaN
+        values = plane.astype(np.float64)
+    grey = np.clip(np.nan_to_num(shares_of_range(values, *value_range), posinf=1, neginf=0) * 255, 0, 255)
     return np.where(np.isnan(values)[..., None], np.array(NAN_COLOUR, float), grey[..., None])
 
 

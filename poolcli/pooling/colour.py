@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import isfinite
 from typing import Any
 
 from poolcli.dtypes import lookup
@@ -169,13 +170,20 @@ def check_rescale(plan: Plan, path: str | None) -> None:
         )
 
 
+def shares_of_range(values: Array, low: float, high: float) -> Array:
+    """How far float64 numbers lie from `low` (0) to `high` (1), NaN or infinite if these are equal."""
+    unit = 1.0 if isfinite(high - low) else 0.5  # halves, if the difference overflows
+    with np.errstate(all="ignore"):
+        return np.asarray((values * unit - low * unit) / np.float64(high * unit - low * unit))
+
+
 def rescaled(array: Array, limits: Limits) -> tuple[Array, str]:
     """The values scaled to 0 to 255, halves to even and NaN to 0, and a note about the range."""
-    values = array.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # signalling NaN
+        values = array.astype(np.float64)
     finite = values[np.isfinite(values)]
-    low, high = limits or ((finite.min(), finite.max()) if finite.size else (0.0, 1.0))
-    with np.errstate(over="ignore", invalid="ignore"):  # also 0 / 0, of a result that is one number
-        scaled = (values - low) / (high - low) * 255
+    low, high = limits or ((float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0))
+    scaled = shares_of_range(values, low, high) * 255
     cut = int(np.count_nonzero((values < low) | (values > high)))
     lost = int(np.count_nonzero(np.isnan(values)))
     note = f"rescaled: {low:.6g} to {high:.6g} became 0 to 255"

@@ -266,6 +266,7 @@ def _add_attributes(target: Any, attributes: Mapping[str, Any], dtype: Any, lost
         try:
             if name not in target:
                 typed = dtype is not None and name in checks.NODATA_ATTRIBUTES and np.asarray(value).dtype.kind in "iuf"
-                target[name] = np.asarray(value).astype(dtype) if typed else value
+                with np.errstate(all="ignore"):  # numbers that the type cannot hold
+                    target[name] = np.asarray(value).astype(dtype) if typed else value
         except (TypeError, ValueError, OSError, RuntimeError):
             lost.append(name)
