@@ -191,6 +191,11 @@ def _why_impossible(plan: Plan, dialect: Dialect) -> str | None:
                 f"bins of {w.size} into {w.output} are no windows of one kernel and stride, with padding or without, "
                 f"and {dialect.title} has no others"
             )
+    if plan.reducer.signed and not any(r(1).reduction(dialect).signed for r in records):
+        return (
+            f"{dialect.title} adds abs(x)**p, {dialect_of(plan.like).title} x**p with its sign, and multiplies the "
+            "mean of a window by the kernel's size"
+        )
     overrides = any(dialect.operators[r.name].divisor_override for r in records)
     if plan.divisor_override is not None and not overrides:
         return f"{dialect.title} has no divisor_override, and none of its divisors is always {plan.divisor_override}"

@@ -111,6 +111,9 @@ def test_conversions_that_have_no_answer_say_why() -> None:
         "ONNX Runtime has pooling for 1 to 3 spatial axes only"
     )
     assert convert(ModePool(2).plan((1, 1, 4, 4), "uint8"), "pytorch").reason == "PyTorch has no mode pooling"
+    assert convert(LpPool(3, 3, p=3, like="pytorch").plan((1, 1, 12)), "onnx").reason == (
+        "ONNX adds abs(x)**p, PyTorch x**p with its sign, and multiplies the mean of a window by the kernel's size"
+    )
     # casts to integers would not round
     assert convert(AdaptiveAvgPool(4).plan((1, 1, 10), "uint8"), "onnx").text is None
 
