@@ -72,35 +72,41 @@ def exact_deviation(ops, spec):
     return exact_deviation
 
 
-@looped
-def _two_passes(work, x, piece, stride, has_least, lift):
-    """The sums of the distances from the mean (a correction) in the third row of `work`, and of their squares in the
-    fourth. Integers are taken relative to the smallest one of their window.
+def _two_passes(has_least):
+    """two_passes(work, x, piece, stride, first_turn, lift): the sums of the distances from the mean (a correction) in
+    the third row of `work`, and of their squares in the fourth. If `has_least`, a turn before the first of the two
+    passes finds the smallest element of each window, relative to which the others are taken.
     """
-    optimise_later()
-    size, count, n = piece.size, piece.count, unsigned(piece.size)
-    means, rests = offset(work, size), offset(work, 2 * size)
-    squares, least = offset(work, 3 * size), offset(work, 4 * size)
-    for w in range(n):
-        means[w] = rests[w] = squares[w] = 0.0
-        least[w] = select(has_least, np.inf, 0.0)
-    for turn in range(select(has_least, 0, 1), 3):
-        for tap in range(count):
-            gather(work, offset(x, tap_at(piece, tap)), piece.columns, stride, piece.inner, lift)
-            if turn == 0:
+
+    @looped
+    def two_passes(work, x, piece, stride, first_turn, lift):
+        optimise_later()
+        size, count, n = piece.size, piece.count, unsigned(piece.size)
+        means, rests = offset(work, size), offset(work, 2 * size)
+        squares, least = offset(work, 3 * size), offset(work, 4 * size)
+        for w in range(n):
+            means[w] = rests[w] = squares[w] = 0.0
+            if has_least:
+                least[w] = np.inf
+        for turn in range(first_turn, 3):
+            for tap in range(count):
+                gather(work, offset(x, tap_at(piece, tap)), piece.columns, stride, piece.inner, lift)
+                if has_least and turn == 0:
+                    for w in range(n):
+                        least[w] = select(work[w] < least[w], work[w], least[w])
+                elif turn == 1:
+                    for w in range(n):
+                        means[w] += work[w] - least[w] if has_least else work[w]
+                else:
+                    for w in range(n):
+                        distance = (work[w] - least[w] if has_least else work[w]) - means[w]
+                        rests[w] += distance
+                        squares[w] += distance * distance
+            if turn == 1:
                 for w in range(n):
-                    least[w] = select(work[w] < least[w], work[w], least[w])
-            elif turn == 1:
-                for w in range(n):
-                    means[w] += work[w] - least[w]
-            else:
-                for w in range(n):
-                    distance = (work[w] - least[w]) - means[w]
-                    rests[w] += distance
-                    squares[w] += distance * distance
-        if turn == 1:
-            for w in range(n):
-                means[w] /= float(count)
+                    means[w] /= float(count)
+
+    return two_passes
 
 
 def _fixed_window(fixed, ddof):
@@ -150,7 +156,7 @@ def deviation(ops, spec):
     """Standard deviations in float64, in two passes, element by element in the order of the numpy engine."""
     fixed, ddof = spec.launch.fixed, spec.arithmetic.ddof
     whole, fixed_window = (fixed.kernel * fixed.rows, _fixed_window(fixed, ddof)) if fixed else (0, None)
-    stride = np.int64(fixed.stride if fixed else 0)
+    stride, two_passes = np.int64(fixed.stride if fixed else 0), _two_passes(has_least=spec.launch.params[4] != 0)
 
     @by_pieces
     def deviation(x, out, work, iwork, params, piece):
@@ -160,9 +166,9 @@ def deviation(ops, spec):
             fixed_window(out, work, x, piece, ops)
         else:
             if fixed is None:
-                _two_passes(work, x, piece, piece.stride, params[4] != 0, ops.lift)
+                two_passes(work, x, piece, piece.stride, 1 - params[4], ops.lift)
             else:  # of constants, LLVM makes less machine code
-                _two_passes(work, x, piece, stride, False, ops.lift)
+                two_passes(work, x, piece, stride, 1, ops.lift)
             rest, squares, divisor = offset(work, 2 * size), offset(work, 3 * size), float(count) - ddof
             for w in range(unsigned(size)):
                 variance = (squares[w] - rest[w] * rest[w] / float(count)) / divisor
