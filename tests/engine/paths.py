@@ -20,6 +20,7 @@ from tests.engine.poolings import between as _r
 from tests.engine.watched import Taken
 
 SHORT_BUFFERS = Thresholds(row_bytes=1 << 13, block_row_bytes=1 << 13)
+READS_AHEAD = Thresholds(cached_bytes=0, touched_row_bytes=0)
 # Kernels for one size of windows, however small the work.
 CONSTANT = Thresholds(fixed_outputs=0, fixed_outputs_argmax=0)
 
@@ -129,6 +130,14 @@ PATHS: dict[str, Path] = {
         sliding((_r(2, 3), _r(1, 3), ANY), (ANY, ANY, ONE), (_r(0, 3), _r(0, 4), SHORT)),
         _slides(lambda t: max(t.rows) > 1 and t.view.axes[0].size > 1),
     ),
+    "slide, rows that are prefetched": Path(
+        sliding((_r(3, 5), ANY), (_r(2), ANY), (SHORT, SHORT)), _slides(lambda t: t.rest[-1].elements > 0),
+        ("float32",), limits=READS_AHEAD,
+    ),
+    "slide, rows that are touched": Path(
+        sliding((_r(2), ANY), (_r(2), ANY), (SHORT, SHORT)) | sliding((_r(3), ANY), (_r(3), ANY), (SHORT, SHORT)),
+        _slides(lambda t: t.rest[-1].touches == 1), ("float32",), limits=READS_AHEAD,
+    ),
     "slide_blocks": Path(sliding((_r(9, 12), ANY), (ONE, ONE), (SHORT, SHORT)), _is("slide_blocks")),
     "slide_blocks, windows far apart": Path(
         sliding((_r(17, 20), ANY), (_r(2), _r(1, 3)), (SHORT, SHORT)), _is("slide_blocks")
@@ -143,7 +152,10 @@ PATHS: dict[str, Path] = {
     "slide by 2 over 3": Path(sliding((_r(2, 4), _r(3)), (ANY, _r(2)), (SHORT, SHORT)), _is_by(3, 2), limits=CONSTANT),
     "slide by 3 over 5": Path(sliding((ANY, _r(5)), (ANY, _r(3)), (SHORT, SHORT)), _is_by(5, 3), (), limits=CONSTANT),
     "slide by 4 over 9": Path(sliding((ANY, _r(9)), (ANY, _r(4)), (SHORT, SHORT)), _is_by(9, 4), (), limits=CONSTANT),
-    "slide by 3 over 1": Path(sliding((ANY, _r(1)), (ANY, _r(3)), (SHORT, SHORT)), _is_by(1, 3), (), limits=CONSTANT),
+    "slide by 3 over 1": Path(
+        sliding((ANY, _r(1)), (ANY, _r(3)), (SHORT, SHORT)), _is_by(1, 3), (),
+        limits=CONSTANT._replace(short_tile=0),
+    ),
     "slide by 4 over 4": Path(sliding((_r(2, 4), _r(4)), (ANY, _r(4)), (SHORT, SHORT)), _is_by(4, 4), limits=CONSTANT),
     "slide by 3 over 3 of many channels": Path(
         sliding((_r(1, 2), _r(3)), (ANY, _r(3)), (SHORT, SHORT), channels=_r(16, 18), last=True),
@@ -204,6 +216,10 @@ PATHS: dict[str, Path] = {
         sliding((_r(1), _r(2)), (ONE, _r(2)), (SHORT, SHORT), padded=False, channels=_r(3), last=True)
         | sliding((_r(3), _r(2)), (_r(1, 3), _r(2)), (SHORT, SHORT), padded=False, channels=_r(3), last=True),
         _is("rgb_tiles", lambda t: t.rows != {2}),
+    ),
+    "tiles of which rows are touched": Path(
+        sliding((_r(2), _r(2)), (_r(2), _r(2)), (SHORT, SHORT), padded=False),
+        _is("tiles", lambda t: t.rest[0].touches == 1), ("float32",), limits=READS_AHEAD,
     ),
     "tiles of 2 planes": Path(
         sliding((_r(2), _r(1), _r(2)), (ANY, ONE, _r(2)), (SHORT, _r(0, 3), SHORT), padded=False),

@@ -91,10 +91,10 @@ class Geometry(NamedTuple):
         return self._replace(divisors=(np.ones_like(h[:1]), np.ones_like(h), products))
 
 
-# The layout of the integers: the parameters of the kernel (up to 14), the numbers of the geometry in this order, the
+# The layout of the integers: the parameters of the kernel (up to 15), the numbers of the geometry in this order, the
 # lengths of its tables along W, and the tables of starts, counts and weights. The other array has the divisors and then
 # their reciprocals, if these are needed.
-STRIDES_AT = 14
+STRIDES_AT = 15
 NUMBERS = "strides", "rows", "inner", "input_shape", "output_shape", "row_size", "dilations", "kernel_elements"
 
 
@@ -142,6 +142,20 @@ class FixedWindow(NamedTuple):
     def shares_part(self) -> bool:
         """Whether a window shares none, one or half of its elements with the next one."""
         return self.stride > 1 and self.kernel - self.stride in (0, 1, self.stride)
+
+
+class ReadAhead(NamedTuple):
+    """What a kernel asks for before it combines the rows of a window; all 0 for nothing.
+
+    `lines` cache lines of `elements` are prefetched from the element `first` on, in elements from the first row, and
+    `late` more when the rows are combined. If `touches`, all lines of the rows are loaded instead, in their order.
+    """
+
+    lines: int
+    elements: int
+    first: int
+    late: int
+    touches: int
 
 
 class RowWindows(NamedTuple):

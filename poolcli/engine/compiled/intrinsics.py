@@ -159,6 +159,22 @@ def prefetch(typing, pointer, index):
 
 
 @intrinsic
+def touch(typing, pointer, index):
+    """Load an element that nothing waits for.
+
+    An empty piece of assembly uses it, so that LLVM keeps the load; "convergent" as in `prefetch`.
+    """
+
+    def generate(context, builder, signature, arguments):
+        byte = builder.bitcast(builder.gep(arguments[0], [arguments[1]]), ir.IntType(8).as_pointer())
+        user = ir.InlineAsm(ir.FunctionType(ir.VoidType(), [ir.IntType(8)]), "", "r", side_effect=True)
+        builder.call(user, [builder.load(byte)], attrs=("convergent",))
+        return context.get_dummy_value()
+
+    return types.void(pointer, types.int64), generate
+
+
+@intrinsic
 def add_pixels(typing, target, first, second):
     """Sums of 2x2 RGB pixels of two rows of bytes, as int16: 12 from 24 bytes of each row, and 2 undefined ones."""
 

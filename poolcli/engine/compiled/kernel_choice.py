@@ -27,6 +27,7 @@ from poolcli.engine.compiled.geometry import (
     ColumnWindows,
     FixedWindow,
     Geometry,
+    ReadAhead,
     RowWindows,
     Strides,
     pack,
@@ -58,7 +59,8 @@ class Thresholds(NamedTuple):
     short_row: int = 64  # elements of a row that is too short to fill vectors well
     short_row_bytes: int = 320  # of its accumulators
     mode_elements: int = 27  # of a window; for more, sorting takes less time than comparing all pairs
-    prefetched_row_bytes: int = 1 << 12  # for longer rows prefetching takes up to 1.3 times as long
+    prefetched_row_bytes: int = 1 << 13  # of the longest rows that are asked for before they are read
+    touched_row_bytes: int = 1 << 11  # for longer rows, loads are faster than prefetches if windows do not overlap
     cached_bytes: int = 1 << 21  # of an input that stays in the cache and needs no prefetching
     burst: int = 128  # cache lines to prefetch times rows of a window, beyond which they are prefetched in two bursts
     tile: int = 3  # rows and columns of the largest window read without a row buffer; 4x4 took 1.1 to 1.2 times as long
@@ -216,17 +218,18 @@ def _argmax(view: CanonicalView, limits: Thresholds) -> Launch:
 def _sum_or_max(view: CanonicalView, arithmetic: Arithmetic, source_itemsize: int, limits: Thresholds) -> Launch:
     """Sums, maxima and minima."""
     w, h, itemsize = row_windows(view, limits), column_windows(view, limits), arithmetic.identity.itemsize
-    size, prefetched = view.output_shape[3], _prefetched(view, source_itemsize, limits)
+    size, ahead = view.output_shape[3], _read_ahead(view, source_itemsize, limits)
     if w is None:
         return _irregular(view, arithmetic, limits)
     fixed = fixed_window(view, limits) if prod(view.output_shape) >= limits.fixed_outputs else None
     tile = fixed_tile(view, source_itemsize, limits)
     if tile is not None and (fixed is not None or tile == HALVING) and not is_single_row(view, fixed):
-        return Launch("tiles", prefetched, view.rows, size * tile.stride, fixed=tile)
+        return Launch("tiles", (ahead,), view.rows, size * tile.stride, fixed=tile)
     if view.inner == RGB and is_tiled(view) and w.kernel == w.stride == HALVING.kernel:
         return Launch("rgb_tiles", (), view.rows, 3 * size + 2)
     buffer = limits.row_bytes if h is None else limits.block_row_bytes
-    w = in_pieces(w, buffer // itemsize // view.inner)
+    if not any(ahead):  # pieces of rows are no ascending stream
+        w = in_pieces(w, buffer // itemsize // view.inner)
     w = w if fixed is None else in_whole_strides(w)
     pieces, length, sampled = ceil_div(w.outputs, w.piece), w.reach * view.inner, w.piece * view.inner
     if is_single_row(view, fixed):
@@ -241,46 +244,33 @@ def _sum_or_max(view: CanonicalView, arithmetic: Arithmetic, source_itemsize: in
     bytes_of_group = limits.waiting_group_bytes if waits_for_memory else limits.group_bytes
     group = max(1, bytes_of_group // itemsize // length)
     tasks, work = ceil_div(view.rows, group) * pieces, 3 * length * group + sampled
-    return Launch("slide", (w, group, *_in_two_bursts(prefetched, view, limits)), tasks, work, fixed=fixed)
+    return Launch("slide", (w, group, ahead), tasks, work, fixed=fixed)
 
 
-def _in_two_bursts(
-    prefetched: tuple[int, int, int], view: CanonicalView, limits: Thresholds
-) -> tuple[int, int, int, int]:
-    """The lines to prefetch before a window's rows are combined, the elements in each, the first one, and the lines to
-    prefetch after that.
+def _read_ahead(view: CanonicalView, itemsize: int, limits: Thresholds) -> ReadAhead:
+    """What to ask for before a window's rows are combined; `itemsize` is that of an element in bytes.
 
-    Windows that overlap prefetch rows of later ones, half of them after combining if there are many: the processor
-    stops when it waits for too many at once (5x5 to 9x9: 0.65 to 0.98 of the time). If there is little to combine,
-    the second half comes too late (maxima of 3x3 with stride 2: 1.27).
+    Prefetched are the rows that the windows are the first to read, and skipped ones where these are few, since one
+    ascending stream is fastest (2x2 windows, stride 3: 0.4 of the time); where most rows are skipped, those of the next
+    windows. Windows that overlap prefetch those of the next ones, or of later ones if they share most rows (5x5, stride
+    1: 0.9 of the time). Others with stride 1 read one new row each, a stream that needs no prefetching: 0.8 to 0.95
+    without.
+
+    Windows that overlap prefetch half of many lines after combining: the processor stops when it waits for too many at
+    once (5x5 to 9x9: 0.65 to 0.98 of the time). If there is little to combine, the second half comes too late (maxima
+    of 3x3 with stride 2: 1.27).
     """
-    lines, elements, first = prefetched
-    h = view.axes[1].windows
-    is_split = h is not None and h.kernel > h.stride and lines * h.kernel > limits.burst
-    late = lines // 2 if is_split else 0
-    return lines - late, elements, first, late
-
-
-def _prefetched(view: CanonicalView, itemsize: int, limits: Thresholds) -> tuple[int, int, int]:
-    """The cache lines to prefetch for each output row: their number, the elements of `itemsize` bytes in each, and the
-    first one, in elements from the first row of the windows.
-
-    They hold the rows that the windows are the first to read, and skipped ones where these are few, since one ascending
-    stream is fastest (2x2 windows, stride 3: 0.4 of the time); where most rows are skipped, those of the next windows.
-    Windows that overlap prefetch those of the next ones, or of later ones if they share most rows (5x5, stride 1: 0.9
-    of the time). Others with stride 1 read one new row each, a stream that needs no prefetching: 0.8 to 0.95 without.
-    """
-    h = view.axes[1].windows
-    if h is None or not is_beyond_cache(view, itemsize, limits):
-        return 0, 0, 0
-    is_shared = shares_rows(view, limits)
-    if h.stride == 1 and not is_shared:
-        return 0, 0, 0
-    row = view.input_shape[3]
+    h, row, is_shared = view.axes[1].windows, view.input_shape[3], shares_rows(view, limits)
+    if h is None or not is_beyond_cache(view, itemsize, limits) or (h.stride == 1 and not is_shared):
+        return ReadAhead(0, 0, 0, 0, 0)
+    if h.kernel == h.stride and row * itemsize > limits.touched_row_bytes:
+        return ReadAhead(0, CACHE_LINE // itemsize, 0, 0, touches=1)
     rows, first = (h.stride, 0) if h.stride <= 2 * h.kernel else (h.kernel, h.stride)
     if h.kernel > h.stride:
         first = h.kernel + (limits.shared_rows * h.stride if is_shared else 0)
-    return row * rows * itemsize // CACHE_LINE, CACHE_LINE // itemsize, row * first
+    lines = row * rows * itemsize // CACHE_LINE
+    late = lines // 2 if h.kernel > h.stride and lines * h.kernel > limits.burst else 0
+    return ReadAhead(lines - late, CACHE_LINE // itemsize, row * first, late, touches=0)
 
 
 def is_beyond_cache(view: CanonicalView, itemsize: int, limits: Thresholds) -> bool:

@@ -21,6 +21,7 @@ from poolcli.engine.compiled.intrinsics import (
     offset,
     optimise_later,
     prefetch,
+    touch,
 )
 
 unsigned = np.uint64
@@ -102,6 +103,21 @@ def prefetch_lines(x, first, lines, step):
     optimise_later()
     for line in range(lines):
         prefetch(x, first + line * step)
+
+
+@looped
+def touch_rows(x, at, rows, row, size, step):
+    """Load one element of each cache line of `rows` rows, one row after the other; `step` elements are a cache line.
+
+    Hardware prefetchers run ahead of loads in one ascending stream, but not of prefetches. Rows of more than 2 kB, of
+    windows that do not overlap (AMD EPYC Zen 4): 0.66 to 0.9 of the time with prefetching. Shorter rows end before the
+    prefetchers have learnt them, and computing waits for loads, not for prefetches.
+    """
+    optimise_later()
+    for _ in range(rows):
+        for element in range(0, size, step):
+            touch(x, at + element)
+        at += row
 
 
 @looped

@@ -12,7 +12,7 @@ import numpy as np
 
 from poolcli.engine.compiled.arithmetic import NO_DIVISOR, Arithmetic
 from poolcli.engine.compiled.codegen import uses_gathers
-from poolcli.engine.compiled.geometry import VECTOR_BYTES, ColumnWindows, FixedWindow, RowWindows
+from poolcli.engine.compiled.geometry import VECTOR_BYTES, ColumnWindows, FixedWindow, ReadAhead, RowWindows
 from poolcli.engine.compiled.intrinsics import (
     assume_no_alias,
     clamp,
@@ -40,6 +40,7 @@ from poolcli.engine.compiled.kernels.rows import (
     row_index,
     row_offset,
     subsample,
+    touch_rows,
     unrolled,
     unsigned,
     window_strides,
@@ -194,11 +195,7 @@ def piece_of(p, windows, width, inner, work, rows, ops):
 
 
 def slide(ops, spec):
-    """Regular windows. A task is a piece of an output row, or `group` whole rows if they are short.
-
-    The first `early` of the cache lines to prefetch are prefetched before the rows of a window are combined, the others
-    after that.
-    """
+    """Regular windows. A task is a piece of an output row, or `group` whole rows if they are short."""
     prepare, write = horizontal_pass(spec)
 
     def slide(x, out, positions, work, iwork, params, divisor_table, first_task, last_task):
@@ -208,7 +205,7 @@ def slide(ops, spec):
         windows, group = record_at(params, 0, RowWindows), params[9]
         width, shape, size, inner = geometry.input_shape[2], geometry.output_shape, geometry.row_size, geometry.inner
         (count_d, count_h, _), steps = geometry.counts, window_strides(geometry)
-        early, elements, fresh, late = params[10], params[11], params[12], params[13]
+        ahead = record_at(params, 10, ReadAhead)
         row_length, pieces = windows.reach * inner, -(-windows.outputs // windows.piece)
         length = row_length * group
         fill_identity(work, length, ops)  # whole rows leave their padding like that; `piece_of` renews it for pieces
@@ -220,9 +217,11 @@ def slide(ops, spec):
             # the vertical pass: the rows of each window, one group row after the other in the buffer
             for r in range(some):
                 to, at = r * row_length + before, row_offset(geometry, o, d, h) + low
-                prefetch_lines(x, at + fresh, early, elements)
+                prefetch_lines(x, at + ahead.first, ahead.lines, ahead.elements)
+                if ahead.touches:
+                    touch_rows(x, at, count_h[h], steps[1], used, ahead.elements)
                 combine_rows(offset(work, to), used, x, at, count_d[d], count_h[h], steps, ops)
-                prefetch_lines(x, at + fresh + early * elements, late, elements)
+                prefetch_lines(x, at + ahead.first + ahead.lines * ahead.elements, ahead.late, ahead.elements)
                 o, d, h = next_row(o, d, h, shape)
             # the horizontal pass: all rows at once, as if they were one
             found, (o, d, h) = prepare(work, length, windows, inner, ops), begin

@@ -6,8 +6,8 @@ from sys import byteorder
 
 import numpy as np
 
-from poolcli.engine.compiled.geometry import VECTOR_BYTES
-from poolcli.engine.compiled.intrinsics import add_pixels, inlined, looped, offset, optimise_later
+from poolcli.engine.compiled.geometry import VECTOR_BYTES, ReadAhead
+from poolcli.engine.compiled.intrinsics import add_pixels, inlined, looped, offset, optimise_later, record_at
 from poolcli.engine.compiled.kernels.rows import (
     by_rows,
     combine_rows,
@@ -15,6 +15,7 @@ from poolcli.engine.compiled.kernels.rows import (
     prefetch_lines,
     row_offset,
     subsample,
+    touch_rows,
     unrolled,
     unsigned,
     window_strides,
@@ -55,8 +56,13 @@ def tiles(ops, spec):
         optimise_later()
         x, out, work, n, to = args.x, args.out, args.work, unsigned(geometry.row_size), unsigned(t * geometry.row_size)
         (count_d, count_h, _), steps, first = geometry.counts, window_strides(geometry), row_offset(geometry, o, d, h)
-        lines, elements, fresh = args.params[0], args.params[1], args.params[2]
-        prefetch_lines(x, first + fresh, lines, elements)
+        ahead, used = (
+            record_at(args.params, 0, ReadAhead),
+            geometry.row_size * fixed.stride + fixed.kernel - fixed.stride,
+        )
+        prefetch_lines(x, first + ahead.first, ahead.lines, ahead.elements)
+        if ahead.touches:
+            touch_rows(x, first, count_h[h], steps[1], used, ahead.elements)
         if count_d[d] * count_h[h] == fixed.rows:
             at, step = unsigned(first), unsigned(steps[1] if count_h[h] == fixed.rows else steps[0])
             start, stop = zero, n if n < vector else n // vector * vector
@@ -65,7 +71,6 @@ def tiles(ops, spec):
                     out[to + w] = ops.finish(whole(x, at + stride * w, zero, step, ops), divisors, zero)
                 start, stop = n - vector if stop < n else n, n
         else:
-            used = geometry.row_size * fixed.stride + fixed.kernel - fixed.stride
             combine_rows(work, used, x, first, count_d[d], count_h[h], steps, ops)
             for w in range(n):
                 out[to + w] = ops.finish(joined(work, stride * w, zero, zero, ops), divisors, zero)
