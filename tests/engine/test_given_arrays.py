@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -113,3 +115,23 @@ def test_what_lies_in_another_order_is_added_in_that_of_the_layout(
     with patch("poolcli.engine.compiled.kernel_choice.THRESHOLDS", CONSTANT):
         found = poolcli.avg_pool(lying(x), size, **attributes, engine="numba")
     assert found.tobytes() == expected.tobytes()
+
+
+# An array of one plane that ends where memory that cannot be read begins; its windows of two planes read none.
+BEFORE_A_GUARD = """
+import ctypes, mmap, sys
+import numpy as np, poolcli
+size, end = int(sys.argv[1]), 1 << 22
+memory = mmap.mmap(-1, end + mmap.PAGESIZE)
+x = np.frombuffer(memory, np.float32, end // 4).reshape(1, 1, 1, 1024, 1024)
+assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(x.ctypes.data + end), mmap.PAGESIZE, 0) == 0
+kernel, strides, dilations, pads = (2, size, size), (1, size, size), (2, 1, 1), (1, 0, 0)
+found = poolcli.max_pool(x, kernel, strides=strides, dilations=dilations, pads=pads, engine="numba")
+assert (found == -np.inf).all()
+"""
+
+
+@pytest.mark.parametrize("size", [2, 5], ids=["tiles", "slide"])
+def test_windows_in_the_padding_read_nothing_behind_the_array(size: int) -> None:
+    ended = subprocess.run([sys.executable, "-c", BEFORE_A_GUARD, str(size)], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")

@@ -107,7 +107,8 @@ def prefetch_lines(x, first, lines, step):
 
 @looped
 def touch_rows(x, at, rows, row, size, step):
-    """Load one element of each cache line of `rows` rows, one row after the other; `step` elements are a cache line.
+    """Load one element of each cache line of `rows` rows of one plane, one row after the other; `step` elements are a
+    cache line. Windows that lie in the padding have no rows: loads, unlike prefetches, must be inside the array.
 
     Hardware prefetchers run ahead of loads in one ascending stream, but not of prefetches. Rows of more than 2 kB, of
     windows that do not overlap (AMD EPYC Zen 4): 0.66 to 0.9 of the time with prefetching. Shorter rows end before the

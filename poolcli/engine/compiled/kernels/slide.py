@@ -219,7 +219,7 @@ def slide(ops, spec):
                 to, at = r * row_length + before, row_offset(geometry, o, d, h) + low
                 prefetch_lines(x, at + ahead.first, ahead.lines, ahead.elements)
                 if ahead.touches:
-                    touch_rows(x, at, count_h[h], steps[1], used, ahead.elements)
+                    touch_rows(x, at, count_d[d] * count_h[h], steps[1], used, ahead.elements)
                 combine_rows(offset(work, to), used, x, at, count_d[d], count_h[h], steps, ops)
                 prefetch_lines(x, at + ahead.first + ahead.lines * ahead.elements, ahead.late, ahead.elements)
                 o, d, h = next_row(o, d, h, shape)

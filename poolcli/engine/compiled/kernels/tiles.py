@@ -56,14 +56,12 @@ def tiles(ops, spec):
         optimise_later()
         x, out, work, n, to = args.x, args.out, args.work, unsigned(geometry.row_size), unsigned(t * geometry.row_size)
         (count_d, count_h, _), steps, first = geometry.counts, window_strides(geometry), row_offset(geometry, o, d, h)
-        ahead, used = (
-            record_at(args.params, 0, ReadAhead),
-            geometry.row_size * fixed.stride + fixed.kernel - fixed.stride,
-        )
+        used, rows = geometry.row_size * fixed.stride + fixed.kernel - fixed.stride, count_d[d] * count_h[h]
+        ahead = record_at(args.params, 0, ReadAhead)
         prefetch_lines(x, first + ahead.first, ahead.lines, ahead.elements)
         if ahead.touches:
-            touch_rows(x, first, count_h[h], steps[1], used, ahead.elements)
-        if count_d[d] * count_h[h] == fixed.rows:
+            touch_rows(x, first, rows, steps[1], used, ahead.elements)
+        if rows == fixed.rows:
             at, step = unsigned(first), unsigned(steps[1] if count_h[h] == fixed.rows else steps[0])
             start, stop = zero, n if n < vector else n // vector * vector
             while start < stop:  # the last vector starts earlier and writes some outputs twice
