@@ -67,7 +67,7 @@ MAKERS: tuple[Callable[..., Any], ...] = (
 )
 KERNELS = {make.__name__: make for make in MAKERS}
 # Vectors of 512 bits, which LLVM avoids by default, take up to a third less time in these kernels if rows are long.
-# Kernels in which LLVM chooses the order of additions are not among them: their bits would change.
+# The bits do not depend on it: no kernel lets LLVM choose the order of additions.
 WIDE = {"slide", "slide_row", "slide_planes", "slide_argmax", "tiles", "exact_deviation", "deviation", "median"}
 STRIDED = {"slide", "slide_blocks", "tiles"}  # load elements a stride apart
 
