@@ -56,12 +56,8 @@ def make_plan(
     target = _default_dtype(reducer, source) if output_dtype is None else lookup(output_dtype)
     _check_dtypes(reducer, source, target, longest)
     excluded = _check_missing(missing_from(missing), source)
-    if excluded and nodata is not None and target.kind == "float" and becomes_infinite(target, nodata):
-        wide = source.name if source.kind == "float" else "float64"
-        raise RequestError(
-            f"{field('dtype', target.name)} cannot hold the nodata value of the file, {_number_text(nodata)}; use "
-            f"{field('dtype', wide)}, or write .npy, in which windows of missing values become nan"
-        )
+    if excluded and nodata is not None:
+        _check_nodata_type(nodata, source, target)
     least = min_count_from(min_count) if excluded else None
     filled = prod(axis.windows.output - axis.windows.empty_windows for axis in axes)
     empty = prod(axis.windows.output for axis in axes) - filled
@@ -143,6 +139,16 @@ def _check_dtypes(reducer: Reducer, source: DType, target: DType, longest: int) 
         raise RequestError(
             f"{field('dtype', target.name)} cannot hold every result of {source.name} input; "
             "use a float type or a wider integer type"
+        )
+
+
+def _check_nodata_type(nodata: float, source: DType, target: DType) -> None:
+    """Refuse a float type in which the nodata value of the file is infinite."""
+    if target.kind == "float" and becomes_infinite(target, nodata):
+        wide = source.name if source.kind == "float" else "float64"
+        raise RequestError(
+            f"{field('dtype', target.name)} cannot hold the nodata value of the file, {_number_text(nodata)}; use "
+            f"{field('dtype', wide)}, or write .npy, in which windows of missing values become nan"
         )
 
 
