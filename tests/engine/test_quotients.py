@@ -11,10 +11,11 @@ import pytest
 from numba import njit, types
 
 from poolcli import AvgPool
-from poolcli.engine.compiled import finish
+from poolcli.engine.compiled import finish, pool
 from poolcli.engine.compiled.codegen import emit, loaded
 from poolcli.engine.compiled.intrinsics import KERNEL, inlined
-from poolcli.engine.compiled.kernel_choice import choose_kernel
+from poolcli.engine.compiled.kernel_choice import KernelSpec, choose_kernel
+from poolcli.engine.compiled.kernels import build
 from poolcli.engine.compiled.launch import address
 from poolcli.engine.compiled.pool import UNUSED
 from poolcli.plan.plan import whole
@@ -109,3 +110,28 @@ def test_a_total_that_is_minus_0_is_divided_as_0(fused: bool, monkeypatch: pytes
     totals, divisors = np.array([-0.0, 0.0]), np.array([3.0, 3.0])
     function = inlined(lambda total, divisor, reciprocal: quotient(total, divisor, reciprocal))
     assert not np.signbit(each_of(function, totals, divisors, 1 / divisors)).any()
+
+
+@pytest.mark.compiles
+@pytest.mark.parametrize("fast", [True, False], ids=["with divisions", "with reciprocals"])
+def test_means_are_correctly_rounded_whether_or_not_the_processor_divides_fast(
+    fast: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[Any] = []
+
+    def fresh(spec: KernelSpec) -> Callable[..., int]:
+        assert spec.arithmetic.result == "by_reciprocal"
+        built.append(loaded(build(spec)))
+        call: Callable[..., int] = built[-1].call
+        return call
+
+    monkeypatch.setattr(finish, "divides_fast", lambda: fast)
+    monkeypatch.setattr(pool, "load", fresh)
+    x = np.random.default_rng(8).integers(-(2**20), 2**20, (1, 2, 200, 302)).astype(np.float32)  # with exact sums
+    x[0, 0, 3:5, 7], x[0, 0, 50, 50], x[0, 1, :9, :9] = np.inf, np.nan, -0.0
+    windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), (3, 3), (2, 3))
+    expected = ((windows.sum((-2, -1)) + 0.0) / 9).astype(np.float32)
+    found = AvgPool(3)(x, engine="numba")
+    assert len(built) == 1
+    assert np.array_equal(np.isnan(found), np.isnan(expected))
+    assert found[~np.isnan(found)].tobytes() == expected[~np.isnan(expected)].tobytes()

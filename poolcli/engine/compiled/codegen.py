@@ -64,6 +64,15 @@ def fuses() -> bool:
     return not {"+fma", "+fp-armv8"}.isdisjoint(_processor()[1].split(","))
 
 
+def divides_fast() -> bool:
+    """Whether a division takes less time than the five instructions that give the same quotient from a reciprocal.
+
+    AMD EPYC Zen 4 divides four float64 in 5 cycles, so averages with divisions take 0.83 to 1.04 of the time. Intel
+    Xeons take 8 cycles, and 1.15 to 1.33 of the time for small maps.
+    """
+    return _processor()[0].startswith("znver")
+
+
 def uses_gathers(stride: int) -> bool:
     """Whether LLVM uses gathers for loads that are `stride` elements apart, as it does with AVX-512.
 

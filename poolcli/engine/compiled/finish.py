@@ -12,7 +12,7 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from poolcli.engine.compiled.codegen import fuses
+from poolcli.engine.compiled.codegen import divides_fast, fuses
 from poolcli.engine.compiled.intrinsics import bits_as, half_even_shift, inlined
 
 Function = Callable[..., Any]  # compiled by numba, inlined where it is called
@@ -245,7 +245,8 @@ def finish_of(steps):
             )
         ),
     }
-    if steps.result in finishes:
-        return finishes[steps.result]
-    divided = _division(steps.result, kind, steps.divisor)
+    result = "quotient" if steps.result == "by_reciprocal" and kind != "c" and divides_fast() else steps.result
+    if result in finishes:
+        return finishes[result]
+    divided = _division(result, kind, steps.divisor)
     return inlined(lambda total, divisors, w: store(divided(total, divisors.outer * divisors.along_w[w])))
