@@ -147,8 +147,9 @@ class FixedWindow(NamedTuple):
 class ReadAhead(NamedTuple):
     """What a kernel asks for before it combines the rows of a window; all 0 for nothing.
 
-    `lines` cache lines of `elements` are prefetched from the element `first` on, in elements from the first row, and
-    `late` more when the rows are combined. If `touches`, all lines of the rows are loaded instead, in their order.
+    `lines` cache lines of `elements` elements each are prefetched, from `first` elements after the beginning of the
+    first row on, and `late` more after the rows are combined. If `touches`, one element of each cache line of the rows
+    is loaded instead.
     """
 
     lines: int
