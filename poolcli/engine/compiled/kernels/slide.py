@@ -22,6 +22,7 @@ from poolcli.engine.compiled.intrinsics import (
     load_geometry,
     looped,
     offset,
+    offset_as,
     optimise_later,
     record_at,
     select,
@@ -357,10 +358,12 @@ def slide_planes(ops, spec):
     group of planes, in parts of up to `most` output rows: of whole planes if they are small, otherwise of rows with the
     same divisors.
 
-    The work array has the row buffer of a part, and its masks, in the type of accumulators: for each tap, whether it is
-    inside the row of its output; and if `three_rows`, for each row of the windows, whether it is inside the plane.
+    The work array has the row buffer of a part, and its masks: for each tap, whether it is inside the row of its
+    output; and if `three_rows`, for each row of the windows, whether it is inside the plane. Masks have the type of
+    accumulators, but int32 for those of 8 and 16 bytes: 0.75 to 0.9 of the time (AVX-512).
     """
-    window, kind = unrolled(spec.launch.fixed.kernel, _tap), type(ops.identity)
+    window = unrolled(spec.launch.fixed.kernel, _tap)
+    kind = np.int32 if ops.identity.dtype.itemsize > 4 else type(ops.identity)
 
     def slide_planes(x, out, positions, work, iwork, params, divisor_table, first_task, last_task):
         assume_no_alias()
@@ -370,7 +373,7 @@ def slide_planes(ops, spec):
         has_whole_planes, three_rows, above = params[11], params[12], params[13]
         width, height, down = geometry.input_shape[2], geometry.output_shape[1], geometry.dilations[1]
         masked, margin, size = most * width, windows.kernel * windows.dilation, height * width
-        inside = offset(work, masked + 2 * margin)
+        inside = offset_as(work, masked + 2 * margin, kind(0))
         inside_h = offset(inside, windows.kernel * masked)
         for tap in range(windows.kernel):
             for i in range(masked):
