@@ -61,6 +61,7 @@ class Thresholds(NamedTuple):
     mode_elements: int = 27  # of a window; for more, sorting takes less time than comparing all pairs
     prefetched_row_bytes: int = 1 << 13  # of the longest rows that are asked for before they are read
     touched_row_bytes: int = 1 << 11  # for longer rows, loads are faster than prefetches if windows do not overlap
+    touched_bytes: int = 1 << 16  # of the rows of a window; with more, touching takes up to 1.8 times as long
     cached_bytes: int = 1 << 21  # of an input that stays in the cache and needs no prefetching
     burst: int = 128  # cache lines to prefetch times rows of a window, beyond which they are prefetched in two bursts
     tile: int = 3  # rows and columns of the largest window read without a row buffer; 4x4 took 1.1 to 1.2 times as long
@@ -264,7 +265,8 @@ def _read_ahead(view: CanonicalView, itemsize: int, limits: Thresholds) -> ReadA
     if h is None or not is_beyond_cache(view, itemsize, limits) or (h.stride == 1 and not is_shared):
         return ReadAhead(0, 0, 0, 0, 0)
     if h.kernel == h.stride and row * itemsize > limits.touched_row_bytes:
-        return ReadAhead(0, CACHE_LINE // itemsize, 0, 0, touches=1)
+        touches = h.kernel * row * itemsize <= limits.touched_bytes
+        return ReadAhead(0, CACHE_LINE // itemsize, 0, 0, 1) if touches else ReadAhead(0, 0, 0, 0, 0)
     rows, first = (h.stride, 0) if h.stride <= 2 * h.kernel else (h.kernel, h.stride)
     if h.kernel > h.stride:
         first = h.kernel + (limits.shared_rows * h.stride if is_shared else 0)
