@@ -29,7 +29,7 @@ from poolcli import (
 from poolcli.arguments import Engine
 from poolcli.engine import run
 from poolcli.engine.choose import MIN_WORK_TO_LOAD, KernelError, choose_engine, engine_notes, warn_once, with_fallback
-from poolcli.engine.compiled.geometry import FixedWindow, Strides
+from poolcli.engine.compiled.geometry import STRIDES_AT, FixedWindow, Strides, pack
 from poolcli.engine.compiled.kernel_choice import Thresholds, choose_kernel
 from poolcli.engine.compiled.memory_order import choose_for_memory_order, strides_of
 from poolcli.engine.compiled.pool import _sums_fit
@@ -220,6 +220,8 @@ def test_sums_are_divided_in_the_cheapest_way_that_gives_the_same_bits(name: str
         ((2, 3), (2, 2), (1, 2, 1024, 513), (0, 16, 0, 0, 1)),
         ((2, 3), (2, 2), (1, 1, 1024, 2048), (0, 16, 0, 0, 1)),
         ((2, 3), (3, 2), (1, 2, 1024, 1024), (192, 16, 0, 0, 0)),
+        ((8, 3), (8, 2), (1, 1, 1024, 2048), (0, 16, 0, 0, 1)),
+        ((9, 3), (9, 2), (1, 1, 1026, 2048), (0, 0, 0, 0, 0)),
         (3, (6, 2), (1, 64, 112, 112), (42, 16, 0, 0, 0)),
         ((2, 3), (3, 2), (1, 64, 112, 112), (21, 16, 0, 0, 0)),
         ((2, 3), (5, 2), (1, 64, 112, 112), (14, 16, 5 * 112, 0, 0)),
@@ -241,6 +243,8 @@ def test_sums_are_divided_in_the_cheapest_way_that_gives_the_same_bits(name: str
         "longer rows side by side",
         "rows of eight kibibytes side by side",
         "longer rows with skipped ones",
+        "64 kibibytes of longer rows",
+        "more than 64 kibibytes of longer rows",
         "as many skipped rows as read ones",
         "a row that no window reads",
         "more rows that no window reads",
@@ -502,3 +506,11 @@ def test_auto_goes_by_the_plan_alone(monkeypatch: pytest.MonkeyPatch) -> None:
         for module in ("numba", "poolcli.engine.compiled.pool"):
             monkeypatch.setitem(sys.modules, module, ModuleType(module) if loaded else None)
         assert (choose_engine(small).name, choose_engine(large).name) == ("numpy", "numba")
+
+
+def test_more_parameters_than_fit_before_the_geometry_are_refused() -> None:
+    geometry = choose_kernel(whole(AvgPool(3).plan(WIDE))).geometry
+    integers, _ = pack(geometry, (7,) * STRIDES_AT, "")
+    assert integers[STRIDES_AT - 1 : STRIDES_AT + len(geometry.strides)].tolist() == [7, *geometry.strides]
+    with pytest.raises(ValueError, match=f"{STRIDES_AT + 1} parameters of a kernel"):
+        pack(geometry, (7,) * (STRIDES_AT + 1), "")

@@ -103,6 +103,8 @@ def pack(geometry: Geometry, params: tuple[Any, ...], result: str) -> tuple[NDAr
     reciprocals if the `result` of the arithmetic needs them.
     """
     own, numbers = _flat(params), _flat(getattr(geometry, name) for name in NUMBERS)
+    if len(own) > STRIDES_AT:
+        raise ValueError(f"{len(own)} parameters of a kernel; {STRIDES_AT} fit before the geometry")
     lengths = geometry.starts[2].size, geometry.divisors[2].size
     reciprocals = geometry.reciprocals(result == "scaled") if result in ("scaled", "by_reciprocal") else ()
     integers: list[Any] = [
