@@ -135,6 +135,10 @@ CASES = {
     "area 1,1,5 --output-size 3 --to openvino": [
         "none: cells of 5 into 3 count elements in part, which no pooling of OpenVINO does",
     ],
+    "lp 1,1,6 -k 3 --p 3 -s 1 --like pytorch --to onnx": [
+        "none: ONNX adds abs(x)**p, PyTorch x**p with its sign, and multiplies the mean of a window by the kernel's "
+        "size",
+    ],
     "mode 1,1,9 -k 3 --to onnx": ["none: ONNX has no mode pooling"],
     "avg 1,1,9 -k 3 --divisor-override 5 --to ngraph": [
         "none: nGraph has no divisor_override, and none of its divisors is always 5",
