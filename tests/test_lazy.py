@@ -16,8 +16,9 @@ from poolcli.pooling.tiles import Clock
 from poolcli.system.lazy_imports import COMPILED, PACKAGES, Lazy, loading, need
 
 PACKAGE = Path(__file__).parents[1] / "poolcli"
-# What numba compiles cannot be written without it, nor subclasses of distributed's; both are imported when needed.
-SUBJECT = ("engine/compiled/", "runs/executors/cluster.py")
+# What numba compiles cannot be written without it, nor subclasses of distributed's and zarr's classes; all are imported
+# when needed.
+SUBJECT = ("engine/compiled/", "runs/executors/cluster.py", "formats/zarr/stores.py")
 SOURCES = {str(path.relative_to(PACKAGE)): path.read_text() for path in PACKAGE.rglob("*.py")}
 
 

@@ -153,7 +153,7 @@ PATHS: dict[str, Path] = {
     "slide by 3 over 5": Path(sliding((ANY, _r(5)), (ANY, _r(3)), (SHORT, SHORT)), _is_by(5, 3), (), limits=CONSTANT),
     "slide by 4 over 9": Path(sliding((ANY, _r(9)), (ANY, _r(4)), (SHORT, SHORT)), _is_by(9, 4), (), limits=CONSTANT),
     "slide by 3 over 1": Path(
-        sliding((ANY, _r(1)), (ANY, _r(3)), (SHORT, SHORT)), _is_by(1, 3), (),
+        sliding((ANY, _r(1)), (ANY, _r(3)), (SHORT, SHORT), padded=False), _is_by(1, 3), (),
         limits=CONSTANT._replace(short_tile=0),
     ),
     "slide by 4 over 4": Path(sliding((_r(2, 4), _r(4)), (ANY, _r(4)), (SHORT, SHORT)), _is_by(4, 4), limits=CONSTANT),
