@@ -51,11 +51,12 @@ class Arithmetic(NamedTuple):
     term
         "negated", "abs", "square", "power" or "abs_power".
     result
-        "element" or "negated", with the standard NaN; "quotient"; "by_reciprocal", the quotient computed with the
-        reciprocal of the divisor; "scaled", the product with the reciprocal of a divisor that is a power of two;
-        "half_even", the nearest integer to the quotient, computed in the type of the divisor; "shift", the same for a
-        divisor 2**bits; "nearest" and "odd", the quotient of a total that float64 may not hold, rounded to nearest or
-        to odd (`engine/rounding.py`); "times_kernel", the quotient times the number of elements of a whole kernel.
+        "element" or "negated", with the standard NaN; "quotient"; "by_reciprocal", the quotient, which may be computed
+        with the reciprocal of the divisor; "scaled", the product with the reciprocal of a divisor that is a power of
+        two; "half_even", the nearest integer to the quotient, computed in the type of the divisor; "shift", the same
+        for a divisor 2**bits; "nearest" and "odd", the quotient of a total that float64 may not hold, rounded to
+        nearest or to odd (`engine/rounding.py`); "times_kernel", the quotient times the number of elements of a whole
+        kernel.
     power, root
         The exponent of terms, and the degree of the root that is taken of the result (1: none).
     ddof

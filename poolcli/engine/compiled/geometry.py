@@ -154,11 +154,11 @@ class ReadAhead(NamedTuple):
     is loaded instead.
     """
 
-    lines: int
-    elements: int
-    first: int
-    late: int
-    touches: int
+    lines: int = 0
+    elements: int = 0
+    first: int = 0
+    late: int = 0
+    touches: int = 0
 
 
 class RowWindows(NamedTuple):

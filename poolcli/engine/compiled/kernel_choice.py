@@ -263,16 +263,16 @@ def _read_ahead(view: CanonicalView, itemsize: int, limits: Thresholds) -> ReadA
     """
     h, row, is_shared = view.axes[1].windows, view.input_shape[3], shares_rows(view, limits)
     if h is None or not is_beyond_cache(view, itemsize, limits) or (h.stride == 1 and not is_shared):
-        return ReadAhead(0, 0, 0, 0, 0)
+        return ReadAhead()
     if h.kernel == h.stride and row * itemsize > limits.touched_row_bytes:
-        touches = h.kernel * row * itemsize <= limits.touched_bytes
-        return ReadAhead(0, CACHE_LINE // itemsize, 0, 0, 1) if touches else ReadAhead(0, 0, 0, 0, 0)
+        is_low = h.kernel * row * itemsize <= limits.touched_bytes
+        return ReadAhead(elements=CACHE_LINE // itemsize, touches=1) if is_low else ReadAhead()
     rows, first = (h.stride, 0) if h.stride <= 2 * h.kernel else (h.kernel, h.stride)
     if h.kernel > h.stride:
         first = h.kernel + (limits.shared_rows * h.stride if is_shared else 0)
     lines = row * rows * itemsize // CACHE_LINE
     late = lines // 2 if h.kernel > h.stride and lines * h.kernel > limits.burst else 0
-    return ReadAhead(lines - late, CACHE_LINE // itemsize, row * first, late, touches=0)
+    return ReadAhead(lines - late, CACHE_LINE // itemsize, row * first, late)
 
 
 def is_beyond_cache(view: CanonicalView, itemsize: int, limits: Thresholds) -> bool:
