@@ -292,7 +292,8 @@ def _irregular(view: CanonicalView, arithmetic: Arithmetic, limits: Thresholds) 
     """Sums, maxima and minima of windows that are combined one by one."""
     (d, h, w), size = view.axes, view.output_shape[3]
     if w.full.longest <= SHORT_WINDOW:
-        return Launch("irregular_short", (w.full.longest,), view.rows, view.input_shape[3] + size)
+        work = view.input_shape[3] + w.full.longest * w.dilation * view.inner
+        return Launch("irregular_short", (), view.rows, work, fixed=FixedWindow(w.full.longest, 1))
     if view.inner >= limits.channels:
         reach = (w.full.longest - 1) * w.dilation + 1
         return Launch("irregular_inner", (), view.rows, (LANES + reach) * view.inner)

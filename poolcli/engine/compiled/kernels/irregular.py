@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from poolcli.engine.compiled.geometry import LANES
-from poolcli.engine.compiled.intrinsics import inlined, looped, offset, optimise_later, sum_of_lanes
+from poolcli.engine.compiled.intrinsics import inlined, looped, offset, optimise_later, select, sum_of_lanes
 from poolcli.engine.compiled.kernels.rows import (
     by_rows,
     combine_row,
@@ -16,44 +18,32 @@ from poolcli.engine.compiled.kernels.rows import (
     window_strides,
 )
 
+signed = np.int64
 
-def _of_joined_rows(combine_along_w, ops):
-    """The kernel that combines the rows of the windows of an output row, and then windows along W.
 
-    combine_along_w(totals, work, size, begin, count, step, longest, ops) computes the totals of `size` windows, those
-    along W repeated for every inner element, from the joined row `work`.
+def irregular_short(ops, spec):
+    """Windows of up to SHORT_WINDOW elements along W. They have a constant number of taps, so that no loop depends on a
+    window: 0.44 to 0.9 of the time of one tap of all windows after the other.
+
+    Elements after a window are loaded, but not used: the joined row is followed by as many as a window may reach.
     """
+    taps = unsigned(spec.launch.fixed.kernel)
 
     @by_rows
     def row(args, geometry, t, o, d, h, divisors):
         optimise_later()
         width, size, work = geometry.input_shape[2], geometry.row_size, args.work
-        begin, (count_d, count_h, count) = geometry.starts[2], geometry.counts
-        first, step = row_offset(geometry, o, d, h), geometry.dilations[2] * geometry.inner
+        begin, (count_d, count_h, count), out = geometry.starts[2], geometry.counts, offset(args.out, t * size)
+        first, step = row_offset(geometry, o, d, h), unsigned(geometry.dilations[2] * geometry.inner)
         combine_rows(work, width, args.x, first, count_d[d], count_h[h], window_strides(geometry), ops)
-        totals, out = offset(work, width), offset(args.out, t * size)
-        combine_along_w(totals, work, size, begin, count, step, args.params[0], ops)
         for w in range(unsigned(size)):
-            out[w] = ops.finish(totals[w], divisors, w)
+            total, own = ops.identity, count[w]
+            at = unsigned(begin[w] if own > 0 else 0)
+            for j in range(taps):
+                total = ops.combine(total, select(signed(j) < own, work[at + j * step], ops.identity))
+            out[w] = ops.finish(total, divisors, w)
 
     return row
-
-
-def irregular_short(ops, spec):
-    """Windows of up to SHORT_WINDOW elements along W: one tap of all of them at a time, so that no branch depends on a
-    length.
-    """
-
-    @looped
-    def tap_by_tap(totals, work, size, begin, count, step, longest, ops):
-        optimise_later()
-        fill_identity(totals, size, ops)
-        for j in range(longest):
-            for w in range(unsigned(size)):
-                at = unsigned(begin[w] + (j if j < count[w] else count[w] - 1) * step)
-                totals[w] = ops.combine(totals[w], work[at] if j < count[w] else ops.identity)
-
-    return _of_joined_rows(tap_by_tap, ops)
 
 
 def _run_of(convert, ops, uses_lanes):
@@ -99,16 +89,23 @@ def _run_of(convert, ops, uses_lanes):
 
 
 def irregular(ops, spec):
-    """Windows of any position and size."""
+    """Windows of any position and size; those along W are repeated for every inner element."""
     combine_accumulators = _run_of(type(ops.identity), ops, spec.arithmetic.is_float_sum)
 
-    @looped
-    def one_by_one(totals, work, size, begin, count, step, longest, ops):
+    @by_rows
+    def row(args, geometry, t, o, d, h, divisors):
         optimise_later()
+        width, size, work = geometry.input_shape[2], geometry.row_size, args.work
+        begin, (count_d, count_h, count), out = geometry.starts[2], geometry.counts, offset(args.out, t * size)
+        first, step = row_offset(geometry, o, d, h), geometry.dilations[2] * geometry.inner
+        combine_rows(work, width, args.x, first, count_d[d], count_h[h], window_strides(geometry), ops)
+        totals = offset(work, width)
         for w in range(size):
             totals[w] = combine_accumulators(work, begin[w], count[w], step)
+        for w in range(unsigned(size)):
+            out[w] = ops.finish(totals[w], divisors, w)
 
-    return _of_joined_rows(one_by_one, ops)
+    return row
 
 
 def irregular_row(ops, spec):
