@@ -114,8 +114,8 @@ def becomes_infinite(dtype: DType, number: float) -> bool:
 
 
 def can_hold(dtype: DType, number: float) -> bool:
-    """Whether an element of the type can equal the number, which is rounded for float types."""
+    """Whether an element of the type can equal the number, which float types round, but not to infinity."""
     if dtype.kind == "float":
-        return True
+        return not becomes_infinite(dtype, number)
     low, high = dtype.limits
     return not isnan(number) and low <= number <= high and number == int(number)

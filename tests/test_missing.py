@@ -212,6 +212,11 @@ def test_what_no_element_can_be_is_refused(value: Any, message: str) -> None:
     assert (str(caught.value), caught.value.field) == (message, "missing")
 
 
+def test_a_number_that_is_infinite_in_a_float_type_is_refused() -> None:
+    with pytest.raises(RequestError, match=r"^missing=1e\+39 does not fit float32, in which it is infinite$"):
+        poolcli.avg_pool(np.zeros((1, 1, 4), "float32"), 2, missing=1e39)
+
+
 LEFT_OUT = "are missing and excluded; windows without other elements give "
 
 

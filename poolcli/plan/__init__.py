@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import prod
+from math import isinf, prod
 from typing import Any
 
 from poolcli.arguments import INDEX_TYPES, MinCount, Missing, min_count_from, missing_from
@@ -259,8 +259,7 @@ def _check_missing(found: Missing, dtype: DType) -> Missing:
     """The nodata values; refuses one that no element of the type can equal."""
     for number in found:
         if not can_hold(dtype, number):
-            low, high = dtype.limits
-            raise RequestError(
-                f"{field('missing', number)} does not fit {dtype.name}, which holds whole numbers from {low} to {high}"
-            )
+            low, high = dtype.ends
+            why = "in which it is infinite" if isinf(high) else f"which holds whole numbers from {low} to {high}"
+            raise RequestError(f"{field('missing', number)} does not fit {dtype.name}, {why}")
     return found

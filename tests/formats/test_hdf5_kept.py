@@ -239,6 +239,20 @@ def test_missing_values_are_kept_in_the_type_of_the_result(name: str, cli: Cli) 
         assert file["g/a"].attrs[name].dtype == np.float64
 
 
+@pytest.mark.parametrize(
+    ("dtype", "value"), [("int16", np.float64(np.nan)), ("uint8", np.int8(-1)), ("float32", np.float64(-1.7e308))]
+)
+def test_missing_values_that_no_element_can_be_stay_as_they_are(dtype: str, value: Any, cli: Cli) -> None:
+    def fill(file: Any) -> None:
+        file["g/a"] = X.astype(dtype)
+        file["g/a"].attrs["_FillValue"] = value
+
+    made(fill)
+    assert notes_of(cli) == []
+    with h5py.File("y.h5") as file:
+        np.testing.assert_equal(file["g/a"].attrs["_FillValue"], value)
+
+
 def test_attributes_that_tell_sizes_are_named(cli: Cli) -> None:
     def fill(file: Any) -> None:
         file["g/a"] = X

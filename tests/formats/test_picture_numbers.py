@@ -228,6 +228,17 @@ def test_no_data_may_be_nan_as_any_c_library_writes_it(said: str, cli: Cli) -> N
     np.testing.assert_array_equal(np.load("y.npy").ravel(), [2, np.nan])
 
 
+@pytest.mark.parametrize(("dtype", "said"), [("uint64", "18446744073709551615"), ("int16", "-9999\0of no use")])
+def test_no_data_may_have_as_many_digits_as_a_pixel_and_ends_at_a_nul(dtype: str, said: str, cli: Cli) -> None:
+    number = int(said.partition("\0")[0])
+    x = np.array([[number, 1, number, number], [2, 3, number, number]], dtype)
+    tifffile.imwrite("x.tif", x, metadata=None, extratags=[(42113, 2, None, said, True)])
+    assert cli("avg", "x.tif", "-o", "y.tif", *HALVE).code == 0
+    with tifffile.TiffFile("y.tif") as file:
+        page: Any = file.pages[0]
+        assert (page.nodata, page.asarray().tolist()) == (number, [[2, number]])
+
+
 @pytest.mark.parametrize("said", ["300", "nan", ""])
 def test_no_data_that_no_pixel_can_be_is_passed_over(said: str, cli: Cli) -> None:
     tifffile.imwrite("x.tif", np.zeros((6, 8), np.uint8), metadata=None, extratags=[(42113, 2, None, said, True)])

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
-from poolcli.dtypes import DTYPES
+from poolcli.dtypes import DTYPES, can_hold
 from poolcli.errors import FileError, RequestError
 from poolcli.formats import checks
 from poolcli.formats.atomic import atomic_file, atomic_stream
@@ -261,12 +261,18 @@ def _shared(file: Any, path: str, key: str, scale: Scale, lost: list[str], owner
 
 
 def _add_attributes(target: Any, attributes: Mapping[str, Any], dtype: Any, lost: list[str]) -> None:
-    """Adds attributes; nodata values get the type of the dataset, as netCDF requires."""
+    """Adds attributes; nodata values get the type of the dataset, as netCDF requires, if it can hold them."""
     for name, value in attributes.items():
         try:
             if name not in target:
-                typed = dtype is not None and name in checks.NODATA_ATTRIBUTES and np.asarray(value).dtype.kind in "iuf"
-                with np.errstate(all="ignore"):  # numbers that the type cannot hold
-                    target[name] = np.asarray(value).astype(dtype) if typed else value
+                typed = dtype is not None and name in checks.NODATA_ATTRIBUTES and _fits(value, dtype)
+                target[name] = np.asarray(value).astype(dtype) if typed else value
         except (TypeError, ValueError, OSError, RuntimeError):
             lost.append(name)
+
+
+def _fits(value: Any, dtype: Any) -> bool:
+    """Whether an attribute has numbers, all of which the type can hold."""
+    numbers = np.asarray(value)
+    known = numbers.dtype.kind in "iuf" and dtype.name in DTYPES
+    return known and all(can_hold(DTYPES[dtype.name], number) for number in numbers.ravel().tolist())

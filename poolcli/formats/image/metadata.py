@@ -234,7 +234,7 @@ def _directory_metadata(exif: Exif) -> dict[str, Any]:
         found["dpi"] = tuple(x * 2.54 if x and unit == CENTIMETRE else x for x in dots)
     nodata = exif.get(tags.GDAL_NODATA)
     if isinstance(nodata, str | int | float):
-        found["nodata"] = str(nodata).strip("\0 ")
+        found["nodata"] = tags.nodata_text(nodata)
     return found | ({"geo": geo} if geo else {})
 
 

@@ -37,7 +37,7 @@ NO_PREDICTOR = 1
 MANY_PAGES = 200
 DIVISION_BYTES = 24  # bytes a sample that a division takes for a while
 SPARSE_NOTE = "some strips or tiles are not stored, and read as no data, or 0"
-INTEGER = re.compile(r"[+-]?\d{1,19}")
+INTEGER = re.compile(r"[+-]?\d{1,20}")  # 2**64 - 1 has 20 digits
 WINDOWS_NAN = re.compile(r"[+-]?1\.#(?:QNAN|SNAN|IND)\d*")  # as older C libraries of Windows write NaN
 
 # What Pillow reads without loss: photometric interpretation, sample format, bits, extra samples.
@@ -210,7 +210,7 @@ def _nodata_number(stored: Mapping[int, Any]) -> int | float | None:
 
 def _nodata_text(stored: Mapping[int, Any]) -> str:
     try:
-        return str(stored[tags.GDAL_NODATA]).strip("\0 ")
+        return tags.nodata_text(stored[tags.GDAL_NODATA])
     except MemoryError:
         raise
     except Exception:  # of many kinds, where the tag is missing or damaged

@@ -104,6 +104,11 @@ def tag_name(tag: int) -> str:
     return str(tag) if name == "unknown" else str(name)
 
 
+def nodata_text(value: object) -> str:
+    """GDAL's nodata value as a tag holds it: up to the first NUL, as C reads it, without space around it."""
+    return str(value).partition("\0")[0].strip()
+
+
 # GDAL's metadata: what is kept of each band, by its role, and its name.
 GDAL_ROLES = {"scale": "SCALE", "offset": "OFFSET", "unittype": "UNITTYPE", "description": "DESCRIPTION"}
 _ITEM, _ATTRIBUTE = re.compile(r"<Item\b([^<>]*)>([^<]*)</Item>"), re.compile(r"""(\w+)\s*=\s*["']([^"']*)["']""")
