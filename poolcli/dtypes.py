@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, isfinite, isnan
+from math import inf
 from typing import Any
 
 from poolcli.errors import RequestError
@@ -110,7 +110,7 @@ FLOAT_LAYOUTS = {"float16": (11, 15), "bfloat16": (8, 127), "float32": (24, 127)
 def becomes_infinite(dtype: DType, number: float) -> bool:
     """Whether a finite number is so large that the float type rounds it to infinity."""
     bits, exponent = FLOAT_LAYOUTS[dtype.name]
-    return isfinite(number) and abs(number) / 2.0**exponent >= 2 - 2.0**-bits
+    return ((1 << bits + 1) - 1) << (exponent - bits) <= abs(number) < inf
 
 
 def can_hold(dtype: DType, number: float) -> bool:
@@ -118,4 +118,4 @@ def can_hold(dtype: DType, number: float) -> bool:
     if dtype.kind == "float":
         return not becomes_infinite(dtype, number)
     low, high = dtype.limits
-    return not isnan(number) and low <= number <= high and number == int(number)
+    return low <= number <= high and number == int(number)

@@ -307,6 +307,15 @@ def test_another_number_or_none_can_be_said(cli: Cli, tide: Path) -> None:
     assert pooled(cli, "tide.h5", "--missing", "-99") == ([3, -48], [kept, said])
 
 
+def test_a_number_is_the_same_in_any_type(cli: Cli, tide: Path) -> None:
+    with h5py.File("tide.h5", "a") as file:
+        file["level"].attrs["missing_value"] = np.array([-99.0])
+        file["tenths"] = file["level"][()].astype("float32") / np.float32(10)
+        file["tenths"].attrs["_FillValue"] = np.float32(-9.9)
+    assert pooled(cli, "tide.h5:/level")[1] == [f"elements equal to -99 {LEFT_OUT}-99 again"]
+    assert pooled(cli, "tide.h5:/tenths", "--missing", "-9.9")[1] == [f"elements equal to -9.9 {LEFT_OUT}nan"]
+
+
 def test_the_command_line_takes_numbers_for_any_array(cli: Cli, tide: Path) -> None:
     notes = [f"elements equal to -99 and 5 {LEFT_OUT}nan"]
     more = ("--missing", "-99", "--missing", "5", "--dtype", "float32")
@@ -445,6 +454,36 @@ def test_what_xarray_calls_missing_in_zarr_2_becomes_an_attribute_of_hdf5(
     assert cli("avg", "x.zarr:/a", "-o", "y.h5", "-k", "2", "-s", "2", "--layout", "CHW").code == 0
     with h5py.File("y.h5") as file:
         assert (file["a"].attrs["_FillValue"], file["a"][()].tolist()) == (-9999, [[[-9999, 4]]])
+
+
+@pytest.mark.parametrize(
+    ("version", "dtype", "said", "fill", "kept"),
+    [
+        (2, "uint8", NAN, None, NAN),
+        (2, "uint8", 300, None, 300),
+        (2, "uint8", 4.0, 4, None),
+        (2, "uint8", 10**400, None, 10**400),
+        (2, "float32", 1e300, None, 1e300),
+        (3, "float32", 10**400, 0, 10**400),
+        (3, "float32", 1e300, 0, base64.standard_b64encode(struct.pack("<d", 1e300)).decode()),  # as xarray writes it
+    ],
+)
+def test_what_no_element_can_be_is_no_fill_value_of_zarr(
+    version: int, dtype: str, said: float, fill: int | None, kept: object, cli: Cli, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    zarr = pytest.importorskip("zarr", reason="the extra zarr is not installed: pip install zarr")
+    monkeypatch.chdir(tmp_path)
+    array = zarr.create_array(
+        "x.zarr", shape=(2, 4), dtype=dtype, zarr_format=version, fill_value=None if version == 2 else 0
+    )
+    array[...] = 4
+    array.attrs.update({"_FillValue": said, "_ARRAY_DIMENSIONS": ["y", "x"]})
+    result = cli("max", "x.zarr", "-o", "y.zarr", "-k", "2", "-s", "2", "--layout", "HW")
+    assert result.code == 0, result.err
+    found = zarr.open_array("y.zarr", mode="r")
+    assert (found[:].tolist(), found.fill_value) == ([[4, 4]], fill)
+    np.testing.assert_equal(found.attrs.get("_FillValue"), kept)
 
 
 def test_the_fill_value_of_a_level_of_a_pyramid_counts(

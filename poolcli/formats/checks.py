@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from math import prod
+from math import isnan, prod
 from typing import Any
 
 from poolcli.arguments import Missing
@@ -235,12 +235,12 @@ ATTRIBUTE_ERRORS = (TypeError, ValueError, OSError, RuntimeError, KeyError)  # t
 
 def nodata_in(attributes: Mapping[str, Any], dtype: str) -> Missing:
     """The nodata values in CF attributes that an array of the dtype can hold."""
-    found: list[int | float] = []
+    found = dict[int | float | None, int | float]()  # by their values, of which NaN does not equal itself
     for name in NODATA_ATTRIBUTES:
         for number in _numbers(attributes, name) or ():
-            if can_hold(DTYPES[dtype], number) and str(number) not in map(str, found):
-                found.append(number)
-    return tuple(found)
+            if can_hold(DTYPES[dtype], number):
+                found.setdefault(None if isnan(number) else number, number)
+    return tuple(found.values())
 
 
 def nodata_notes(attributes: Mapping[str, Any]) -> Iterator[str]:

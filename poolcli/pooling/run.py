@@ -140,7 +140,10 @@ def _refuse_overwriting_input(job: Job, header: Header) -> None:
 
 def _unused_nodata_notes(header: Header, plan: Plan) -> tuple[str, ...]:
     """The note on nodata values of the file that are pooled like other numbers."""
-    voting = [str(number) for number in header.missing if str(number) not in map(str, plan.missing)]
+    if not header.missing:
+        return ()
+    used, declared = ([str(x) for x in np.array(found, header.dtype)] for found in (plan.missing, header.missing))
+    voting = [str(number) for number, stored in zip(header.missing, declared, strict=True) if stored not in used]
     return (f"the file's nodata value ({join_names(voting)}) is pooled like any other number",) if voting else ()
 
 

@@ -17,7 +17,14 @@ from poolcli.formats.names import array_names
 from poolcli.formats.records import Scale, Spec, WriteOptions
 from poolcli.formats.table import FORMATS
 from poolcli.formats.zarr.chunks import SHARDING, SHUFFLES, numcodecs_config
-from poolcli.formats.zarr.ome import DIMENSIONS, STRING_CODEC, default_names, encode_nodata, json_attributes
+from poolcli.formats.zarr.ome import (
+    DIMENSIONS,
+    STRING_CODEC,
+    default_names,
+    encode_nodata,
+    is_number_of,
+    json_attributes,
+)
 from poolcli.layouts import spatial_axes
 from poolcli.message_fields import field
 from poolcli.system.lazy_imports import Array
@@ -262,7 +269,9 @@ def _array_2(
     if all(names) and (names or not spec.shape):
         attributes[DIMENSIONS] = list(names)
         if not any("multiscales" in group for group in spec.metadata.groups.values()):
-            fill = _number(attributes.pop("_FillValue", None))  # for xarray any fill value is a nodata value
+            # For xarray any fill value is a nodata value.
+            found = attributes.get("_FillValue")
+            fill = _fill(attributes.pop("_FillValue"), spec.dtype) if is_number_of(found, spec.dtype) else None
     content = {
         "zarr_format": 2,
         "shape": list(spec.shape),
@@ -276,10 +285,10 @@ def _array_2(
     return {join(key, ".zarray"): content} | ({join(key, ".zattrs"): attributes} if attributes else {})
 
 
-def _number(value: Any) -> Any:
-    """A number as the fill value of Zarr v2; None for anything else."""
-    if not isinstance(value, int | float):
-        return None
+def _fill(value: float, dtype: str) -> Any:
+    """A number of the type as the fill value of Zarr v2."""
+    if DTYPES[dtype].is_integer:
+        return int(value)
     return value if isfinite(value) else {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
 
 

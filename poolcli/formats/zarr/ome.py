@@ -7,10 +7,10 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from posixpath import basename, dirname, join
-from typing import Any
+from typing import Any, TypeGuard
 
 import poolcli.formats.cf as cf
-from poolcli.dtypes import DTYPES
+from poolcli.dtypes import DTYPES, can_hold
 from poolcli.errors import FileError, RequestError
 from poolcli.formats.checks import NODATA_ATTRIBUTES, byte_count, join_names
 from poolcli.formats.names import relative_path
@@ -255,10 +255,15 @@ def attributes_of(root: Any, key: str | None, array: Any) -> dict[str, Any]:
     return found
 
 
+def is_number_of(value: Any, dtype: str) -> TypeGuard[int | float]:
+    """Whether a value of JSON is a number that an element of the type can equal."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and can_hold(DTYPES[dtype], value)
+
+
 def encode_nodata(attributes: Mapping[str, Any], dtype: str) -> dict[str, Any]:
     """The attributes of an array of Zarr v3 as xarray writes them, the inverse of `decode_nodata`."""
     fill = attributes.get("_FillValue")
-    if DTYPES[dtype].kind != "float" or not isinstance(fill, int | float):
+    if DTYPES[dtype].kind != "float" or not is_number_of(fill, "float64"):
         return dict(attributes)
     return {**attributes, "_FillValue": b64encode(struct.pack("<d", fill)).decode()}
 
