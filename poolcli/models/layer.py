@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, BinaryIO, TypeVar, cast
 
-from poolcli.arguments import per_axis
+from poolcli.arguments import PerAxis
 from poolcli.dialects import DIALECTS
 from poolcli.errors import RequestError
 from poolcli.layouts import default_layout, spatial_axes
@@ -49,6 +49,7 @@ Dim = int | str | None  # a length, the name or formula of a dynamic one ("?": u
 Shape = tuple[Dim, ...]
 Length = TypeVar("Length", int, Dim)
 MAX_FORMULA = 60  # characters
+MAX_NAME = 200  # characters of a name that becomes a prefix of others
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,9 +242,24 @@ def infer_shape(op: LayerOp, shape: Shape, layout: str | None = None) -> Inferre
         return InferredShape(
             tuple(plan.output_shape[i] if i in places else dim for i, dim in enumerate(shape)), sized, plan
         )
+    if isinstance(op, GlobalWindow):
+        return InferredShape(tuple(1 if i in places else dim for i, dim in enumerate(shape)))
+    # A plan of all axes, because limits depend on their number. Unknown lengths are replaced by those of one window:
+    # what is refused there is refused at any length.
+    fitted = [dim if is_number(dim) else 1 for dim in shape]
+    for i, place in enumerate(places):
+        if layout[place] in short or not is_number(shape[place]):
+            fitted[place] = _window_length(op, i)
+    plan = make_plan(without_indices(op), cast("list[int]", fitted), layout=layout)
     found = list(shape)
     for i, place in enumerate(places):
-        found[place] = _length(op, layout, places, shape, i)
+        outside = _output_of_short_axis(op, i, shape[place])
+        if outside is not None:
+            found[place] = outside
+        elif is_number(shape[place]) or isinstance(op, BinAttributes):
+            found[place] = plan.output_shape[place]
+        else:
+            found[place] = _formula(op, plan, i, shape[place])
     return InferredShape(tuple(found), short=short)
 
 
@@ -278,22 +294,6 @@ def stored_shape(layer: Layer, shape: tuple[Length, ...]) -> tuple[Length, ...]:
     return tuple(length for axis, length in enumerate(shape) if axis not in spatial)
 
 
-def _length(op: LayerOp, layout: str, places: Sequence[int], shape: Shape, i: int) -> Dim:
-    if isinstance(op, GlobalWindow):
-        return 1
-    letters = "".join(layout[place] for place in places)
-    one, size = _on_one_axis(op, letters, i), shape[places[i]]
-    short = _output_of_short_axis(op, i, size)
-    if short is not None:
-        return short
-    numbers = [1, 1, cast("int", size) if is_number(size) else _shortest_length(one)]
-    plan = make_plan(one, numbers, layout="NC" + letters[i])
-    if is_number(size) or isinstance(one, BinAttributes):
-        return plan.output_shape[2]
-    text = _formula(one, plan, size)
-    return size if text == _dim_term(size) else text
-
-
 def _output_of_short_axis(op: LayerOp, i: int, size: Dim) -> int | None:
     """The output length of an axis that is shorter than the window, which poolcli refuses, but some frameworks accept.
 
@@ -304,23 +304,11 @@ def _output_of_short_axis(op: LayerOp, i: int, size: Dim) -> int | None:
         return None
     if op.like != "onnx" and (op.like, op.rounding_type) != ("pytorch", "ceil"):
         return None
-    kernel, stride, dilation, begin, end = (
-        value if isinstance(value, int) else value[i if len(value) > 1 else 0]
-        for value in (op.kernel, op.strides or 1, op.dilations, op.pads_begin, op.pads_end)
-    )
+    stride, begin, end = (_along(value, i) for value in (op.strides or 1, op.pads_begin, op.pads_end))
     padded = cast("int", size) + (begin + end if op.auto_pad == "explicit" else 0)
-    span = padded - extent(kernel, dilation)
+    span = padded - _window_length(op, i)
     output = ceil_div(span, stride) + 1
     return output if span < 0 <= output - (op.like != "onnx") else None
-
-
-def _on_one_axis(op: Attributes, letters: str, i: int) -> Attributes:
-    cut: dict[str, Any] = {}
-    for own in fields(op):
-        value = getattr(op, own.name)
-        if isinstance(value, tuple):
-            cut[own.name] = per_axis(own.name, value, letters)[i]
-    return without_indices(replace(op, **cut))
 
 
 def without_indices(op: Attributes) -> Attributes:
@@ -328,20 +316,30 @@ def without_indices(op: Attributes) -> Attributes:
     return replace(op, axis=None, index_element_type="i64") if isinstance(op, PickingAttributes) else op
 
 
-def _shortest_length(op: Attributes) -> int:
-    """The length of one window: what is refused there is refused at any length."""
-    return extent(cast("int", op.kernel), cast("int", op.dilations)) if isinstance(op, SlidingAttributes) else 1
+def _window_length(op: Attributes, i: int) -> int:
+    """The length of a window along spatial axis `i`."""
+    return extent(_along(op.kernel, i), _along(op.dilations, i)) if isinstance(op, SlidingAttributes) else 1
 
 
-def _formula(op: SlidingAttributes, plan: Plan, size: Dim) -> Dim:
-    """The output length as a formula of the input's name; `?` if that has no name."""
+def _along(value: PerAxis, i: int) -> int:
+    """The number for spatial axis `i`; a single one is for every axis."""
+    return value if isinstance(value, int) else value[i if len(value) > 1 else 0]
+
+
+def _formula(op: SlidingAttributes, plan: Plan, i: int, size: Dim) -> Dim:
+    """The output length along spatial axis `i` as a formula of the input's name; `?` if that has no name."""
     n = _dim_term(size)
     if n is None:
         return "?"
-    stride, a = cast("list[int]", plan.attributes["strides"])[0], plan.attributes
-    window = _shortest_length(op)
+    window = _window_length(op, i)
+    stride, begin, end = (cast("list[int]", plan.attributes[name])[i] for name in ("strides", "pads_begin", "pads_end"))
+    text = _quotient_of(op, n, window, stride, begin, end)
+    return size if text == n else text
+
+
+def _quotient_of(op: SlidingAttributes, n: str, window: int, stride: int, begin: int, end: int) -> str:
+    """The formula of the output length by the rounding rule and `auto_pad`."""
     word = DIALECTS[op.like].rounding_rule(op.rounding_type)
-    begin, end = (cast("list[int]", a[name])[0] for name in ("pads_begin", "pads_end"))
     if op.auto_pad.startswith("same"):
         least = _quotient_term(n, stride - 1, stride)
         if word != "ceil" or window >= stride:

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 from poolcli.errors import RequestError
 from poolcli.formats.checks import human_bytes
 from poolcli.message_fields import field as words_of
-from poolcli.models.layer import Dim, NotOnnxError, Shape, TruncatedError, read_exactly
+from poolcli.models.layer import MAX_NAME, Dim, NotOnnxError, Shape, TruncatedError, read_exactly
 from poolcli.system.lazy_imports import need
 
 NEEDS_ONNX = "reading ONNX models needs onnx"
@@ -22,7 +22,6 @@ INT64 = 7  # type of a tensor
 ONNX_ERRORS = (RuntimeError, ValueError, MemoryError, IndexError, OverflowError, TypeError)  # that onnx raises
 DEFAULT_MEMORY = 2**30  # bytes for the nodes of inlined functions, without a limit
 NODE_BYTES, NODE_COPIES = 3000, 4  # memory of an inlined node, and copies of its message
-MAX_NAME = 200  # characters of a name that becomes a prefix
 SMALL_FIELD = 512  # bytes: shorter fields are copied unchanged, among them the shapes and axes that nodes read
 MAX_FIELD = 1 << 16  # bytes of a string or list that is kept
 MAX_VARINT = 10  # bytes

@@ -9,7 +9,7 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from poolcli.errors import FileError, RequestError
@@ -20,7 +20,9 @@ from poolcli.models.layer import (
     EXPORT_SCRIPT,
     EXPORT_TORCH,
     GLOBAL_SUM,
+    MAX_NAME,
     Dim,
+    GlobalWindow,
     InvalidError,
     Layer,
     LayerOp,
@@ -29,17 +31,18 @@ from poolcli.models.layer import (
     reduced_layout,
     with_warnings_after_a_contradiction,
 )
-from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
+from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool
 
 PROGRAM = re.compile(r"(.*/)?models/[^/]+\.json|serialized_exported_program\.json")
-TARGET = re.compile(r"torch\.ops\.(?:aten|torchvision)\.(\w+)\.(\w+)")
+TARGET = re.compile(r"torch\.ops\.(\w+)\.(\w+)\.(\w+)")
 POOLING = re.compile(r"_?(adaptive_)?(avg|max)_pool([123])d(_with_indices)?")
 REDUCTIONS: dict[str, LayerOp] = {
     "mean": AdaptiveAvgPool(1),
     "amax": AdaptiveMaxPool(1),
+    "max": AdaptiveMaxPool(1),
     "sum": GLOBAL_SUM,
 }
-UNSUPPORTED = re.compile(r"max_unpool[23]d|fractional_max_pool[23]d|(ps_)?roi_(align|pool)")
+OTHER_POOLING = re.compile(r"\w*pool\w*|(ps_)?roi_align")  # calls that are listed, but not checked
 DAMAGED_ZIP = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, OverflowError, RuntimeError, ValueError)
 MAX_JSON = 1 << 28  # bytes of JSON
 DYNAMIC = "?"
@@ -61,11 +64,9 @@ def read_pt2(path: str, given: Mapping[str, tuple[int, ...]], limit: int | None 
     if given:
         raise RequestError(f"{path}: {field('input_shape')} is for ONNX models and IR; a .pt2 states its shapes")
     graph = _get(program, "graph_module", "graph")
-    shapes = {name: _shape(_get(value, "sizes")) for name, value in _items(_get(graph, "tensor_values"))}
     if not isinstance(_get(graph, "nodes"), list):
         raise RequestError(f"{path}: not a torch.export program: it has no nodes")
-    layers = (_layer(node, shapes) for node in graph["nodes"])
-    return with_warnings_after_a_contradiction([layer for layer in layers if layer])
+    return with_warnings_after_a_contradiction(list(_layers(graph, "")))
 
 
 def _program(path: str, archive: zipfile.ZipFile, limit: int | None) -> Any:
@@ -100,6 +101,10 @@ def _get(value: Any, *names: str) -> Any:
     return value
 
 
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
 def _items(value: Any) -> list[tuple[str, Any]]:
     return list(value.items()) if isinstance(value, dict) else []
 
@@ -130,35 +135,48 @@ def _value(argument: Any) -> Any:
     return None
 
 
-def _layer(node: Any, shapes: Mapping[str, Shape | None]) -> Layer | None:
+def _layers(graph: Any, scope: str) -> Iterator[Layer]:
+    """The pooling calls of a graph, and of the graphs within it: bodies of `cond`, `while_loop`, `map` and contexts
+    such as `torch.autocast`. `scope` is the prefix of their names.
+    """
+    shapes = {name: _shape(_get(value, "sizes")) for name, value in _items(_get(graph, "tensor_values"))}
+    for node in _list(_get(graph, "nodes")):
+        for body in (_get(each, "arg", "as_graph") for each in _list(_get(node, "inputs"))):
+            if body is not None:
+                yield from _layers(_get(body, "graph"), f"{scope}{_get(body, 'name')}/"[-MAX_NAME:])
+        layer = _layer(node, shapes, scope)
+        if layer:
+            yield layer
+
+
+def _layer(node: Any, shapes: Mapping[str, Shape | None], scope: str) -> Layer | None:
     """The layer of a call; None if it is no pooling."""
     target = TARGET.fullmatch(str(_get(node, "target")))
     if target is None:
         return None
-    inputs = _get(node, "inputs")
-    arguments = {str(_get(each, "name")): _get(each, "arg") for each in (inputs if isinstance(inputs, list) else ())}
+    library, kind, _ = target.groups()
+    arguments = {str(_get(each, "name")): _get(each, "arg") for each in _list(_get(node, "inputs"))}
     data = {name: _value(argument) for name, argument in arguments.items()}
     shape = shapes.get(str(_get(arguments.get("self") or arguments.get("input"), "as_tensor", "name")))
-    outputs = _get(node, "outputs")
-    result = str(_get(outputs[0], "as_tensor", "name")) if isinstance(outputs, list) and outputs else target[1]
+    outputs = _list(_get(node, "outputs"))
+    result = str(_get(outputs[0], "as_tensor", "name")) if outputs else kind
     shared: dict[str, Any] = {
-        "name": result, "type": target[1], "version": "aten", "framework": "PyTorch", "input_shape": shape,
+        "name": scope + result, "type": kind, "version": library, "framework": "PyTorch", "input_shape": shape,
         "declared_shape": shapes.get(result),
         "given": {name: option_value(value) for name, value in data.items() if value is not None},
     }  # fmt: skip
-    if UNSUPPORTED.fullmatch(target[1]):
-        return Layer(**shared, problem=f"{target[1]} is not checked")
-    dynamic = [name for name, value in data.items() if isinstance(value, tuple) and DYNAMIC in value]
-    if dynamic and POOLING.fullmatch(target[1]):
-        return Layer(**shared, problem=f"its {dynamic[0]} depends on a dynamic length")
-    if target[1] in REDUCTIONS:
-        axes = data.get("dim") if isinstance(data.get("dim"), tuple) else None
-        keeps = data.get("keepdim") is True
+    reduction = _reduction(kind, arguments) if library == "aten" else None
+    if reduction is not None:
+        dims, keeps = data.get("dim"), data.get("keepdim") is True
+        axes = (dims,) if isinstance(dims, int) else dims
         layout = reduced_layout(axes, shape, keeps=keeps)
-        return Layer(**shared, op=REDUCTIONS[target[1]], layout=layout, keeps_axes=keeps) if layout else None
-    pooling = POOLING.fullmatch(target[1])
+        return Layer(**shared, op=reduction, layout=layout, keeps_axes=keeps) if layout else None
+    pooling = POOLING.fullmatch(kind) if library == "aten" else None
     if pooling is None:
-        return None
+        return Layer(**shared, problem=f"{kind} is not checked") if OTHER_POOLING.fullmatch(kind) else None
+    dynamic = [name for name, value in data.items() if isinstance(value, tuple) and DYNAMIC in value]
+    if dynamic:
+        return Layer(**shared, problem=f"its {dynamic[0]} depends on a dynamic length")
     count = int(pooling[3])
     try:
         op = _operator(pooling[1] is not None, pooling[2], data)
@@ -169,15 +187,23 @@ def _layer(node: Any, shapes: Mapping[str, Shape | None]) -> Layer | None:
     return Layer(**shared, op=op, layout="C" + "DHW"[3 - count :] if len(shape or ()) == count + 1 else None)
 
 
+def _reduction(kind: str, arguments: Mapping[str, Any]) -> LayerOp | None:
+    """The operator of a reduction; None for calls that are none, and for norms without an operator here."""
+    if kind != "linalg_vector_norm":
+        return REDUCTIONS.get(kind)
+    power = next((value for _, value in _items(arguments.get("ord"))), 2)
+    return GlobalWindow(LpPool, (("p", int(power)),)) if power in (1, 2) else None
+
+
 def _operator(adaptive: bool, word: str, data: Values) -> LayerOp:
     """The operator of a call; missing arguments have PyTorch's defaults."""
     if adaptive:
         record = AdaptiveAvgPool if word == "avg" else AdaptiveMaxPool
         return make_operator(record, output_size=_numbers(data, "output_size", None), like="pytorch")
-    padding = _numbers(data, "padding", 0)
+    kernel, padding = _numbers(data, "kernel_size", None), _numbers(data, "padding", 0)
     given: dict[str, Any] = {
-        "kernel": _numbers(data, "kernel_size", None),
-        "strides": _numbers(data, "stride", None),
+        "kernel": kernel,
+        "strides": _numbers(data, "stride", kernel),
         "pads_begin": padding,
         "pads_end": padding,
         "rounding_type": "ceil" if data.get("ceil_mode") is True else "floor",
@@ -190,7 +216,7 @@ def _operator(adaptive: bool, word: str, data: Values) -> LayerOp:
     return make_operator(MaxPool, **given, dilations=_numbers(data, "dilation", 1))
 
 
-def _numbers(data: Values, name: str, default: int | None) -> Any:
+def _numbers(data: Values, name: str, default: Any) -> Any:
     """The numbers of an argument; a list of one number is that number, for every axis."""
     value = data.get(name)
     if value is None or value == ():

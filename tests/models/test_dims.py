@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from poolcli import AvgPool, MaxPool, RequestError
-from poolcli.models.layer import infer_shape
+from poolcli.models.layer import Shape, infer_shape
 from tests.profiles import sized
 
 NUMBERS = {
@@ -41,3 +42,25 @@ def test_a_formula_gives_the_length_that_comes_out(attributes: dict[str, Any], s
     beyond = attributes["pads_end"] > (attributes["kernel"] - 1) * attributes["dilations"] + 1
     if attributes["rounding_type"] != "ceil_torch" or not beyond:  # one window is dropped, not all that are beyond
         assert eval(formula, {"H": size, "min": min, "max": max}) == number  # noqa: S307  # of the characters above alone
+
+
+@pytest.mark.parametrize(
+    ("op", "shape", "output"),
+    [
+        (AvgPool(2, divisor_override=3, like="pytorch"), ("N", 3, "H", "W"), ("N", 3, "H//2", "W//2")),
+        (AvgPool(2, divisor_override=3, like="pytorch"), ("N", 3, "H", 9), ("N", 3, "H//2", 4)),
+        (AvgPool((1, 2, 3), like="pytorch"), ("N", 3, "D", "H", 9), ("N", 3, "D", "H//2", 3)),
+    ],
+    ids=["divisor", "divisor and one known length", "an own kernel for each axis"],
+)  # fmt: skip
+def test_limits_of_one_axis_do_not_hold_for_several_that_are_dynamic(op: AvgPool, shape: Shape, output: Shape) -> None:
+    """PyTorch's avg_pool1d takes no divisor_override."""
+    assert infer_shape(op, shape).shape == output
+
+
+def test_limits_of_three_axes_hold_where_one_of_them_is_dynamic() -> None:
+    """PyTorch 2.13: "kernel size (kT: 2 kH: 5 kW: 2) should be smaller than or equal to input image size"."""
+    op = AvgPool((2, 5, 2), pads_begin=1, pads_end=1, like="pytorch")
+    assert infer_shape(op, ("N", 3, "D", 5, 4)).shape == ("N", 3, "(D+2)//2", 1, 3)
+    with pytest.raises(RequestError, match="axis H is 4 long, the kernel 5"):
+        infer_shape(op, ("N", 3, "D", 4, 4))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from poolcli import check
+from poolcli.models.layer import GlobalWindow
 from tests.conftest import Cli
 from tests.models.onnxs import model, node
 
@@ -70,6 +74,85 @@ def test_output_sizes_that_torch_export_writes_with_dynamic_lengths(
             new.writestr(name, (before + operator + after.replace(fixed, dynamic, 1)).encode("latin1"))
     layer = cli("check", edited, "--json").json["layers"][2]
     assert (layer["type"], layer["verdict"], layer["reason"]) == ("adaptive_avg_pool2d", verdict, reason)
+
+
+NORM = "aten.linalg_vector_norm.default"
+
+
+def call(kind: str, x: str, y: str, *more: tuple[str, str, Any]) -> dict[str, Any]:
+    """A node as torch.export 2.13 writes it, without what poolcli does not read."""
+    given = [("self", "as_tensor", {"name": x}), *more]
+    inputs = [{"name": name, "arg": {type_: value}, "kind": 1} for name, type_, value in given]
+    return {"target": f"torch.ops.{kind}", "inputs": inputs, "outputs": [{"as_tensor": {"name": y}}]}
+
+
+def graph(shapes: dict[str, list[int]], *nodes: dict[str, Any]) -> dict[str, Any]:
+    sizes = {name: {"sizes": [{"as_int": size} for size in shape]} for name, shape in shapes.items()}
+    return {"nodes": list(nodes), "tensor_values": sizes}
+
+
+def pt2(path: Path, content: dict[str, Any]) -> Path:
+    with zipfile.ZipFile(path, "w") as made:
+        made.writestr("m/models/model.json", json.dumps({"graph_module": {"graph": content}}))
+    return path
+
+
+def test_calls_within_loops_branches_and_contexts_are_found(cli: Cli, tmp_path: Path) -> None:
+    """As for torch.while_loop with a body under torch.autocast."""
+    pool = call("aten.max_pool2d.default", "a", "max_pool2d", ("kernel_size", "as_ints", [2, 2]))
+    inner = graph({"a": [1, 3, 8, 8], "max_pool2d": [1, 3, 4, 4]}, pool)
+    context = {"target": "torch.ops.higher_order.wrap_with_autocast", "outputs": [],
+               "inputs": [{"name": "", "arg": {"as_graph": {"name": "submod_1", "graph": inner}}}]}  # fmt: skip
+    loop = {"target": "torch.ops.higher_order.while_loop", "outputs": [],
+            "inputs": [{"name": "", "arg": {"as_graph": {"name": "body", "graph": graph({}, context)}}}]}  # fmt: skip
+    (layer,) = cli("check", pt2(tmp_path / "m.pt2", graph({"a": [1, 3, 9, 9]}, loop)), "--json").json["layers"]
+    assert (layer["name"], layer["input"], layer["computed"], layer["verdict"]) == (
+        "body/submod_1/max_pool2d", [1, 3, 8, 8], [1, 3, 4, 4], "agrees"
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("node", "output", "op"),
+    [
+        (call("aten.max.dim", "x", "y", ("dim", "as_int", 2), ("keepdim", "as_bool", True)), [2, 3, 1], "adaptive-max"),
+        (call("aten.max.dim", "x", "y", ("dim", "as_int", -1)), [2, 3], "adaptive-max"),
+        (call(NORM, "x", "y", ("ord", "as_int", 1), ("dim", "as_ints", [2])), [2, 3], "1"),
+        (call(NORM, "x", "y", ("ord", "as_float", 2.0), ("dim", "as_ints", [2])),
+         [2, 3], "2"),
+        (call(NORM, "x", "y", ("dim", "as_ints", [2])), [2, 3], "2"),
+        (call(NORM, "x", "y", ("ord", "as_int", 0), ("dim", "as_ints", [2])), [2, 3], None),
+        (call("aten.max.dim", "x", "y", ("dim", "as_int", 1)), [2, 8], None),
+        (call("aten.max.other", "x", "y", ("other", "as_tensor", {"name": "x"})), [2, 3, 8], None),
+        (call("other.mean.dim", "x", "y", ("dim", "as_ints", [2])), [2, 3], None),
+    ],
+)  # fmt: skip
+def test_maxima_and_norms_over_the_spatial_axis_are_global_poolings(
+    node: dict[str, Any], output: list[int], op: str | None, tmp_path: Path
+) -> None:
+    """As PointNet's torch.max(x, 2)[0] and torch.norm(x, dim=2) are exported."""
+    found = check(pt2(tmp_path / "m.pt2", graph({"x": [2, 3, 8], "y": output}, node)))
+    assert [(each.computed, each.verdict) for each in found] == ([] if op is None else [(tuple(output), "agrees")])
+    layer_ops = [each.layer.op for each in found]
+    assert [dict(each.options)["p"] for each in layer_ops if isinstance(each, GlobalWindow)] == (
+        [int(op)] if op in ("1", "2") else []
+    )
+
+
+@pytest.mark.parametrize(
+    "kind", ["aten.fractional_max_pool2d", "quantized.max_pool2d", "mine.soft_pool", "torchvision.roi_align"]
+)
+def test_other_calls_that_pool_by_their_name_are_listed_as_unknown(kind: str, cli: Cli, tmp_path: Path) -> None:
+    node = call(f"{kind}.default", "x", "y")
+    (layer,) = cli("check", pt2(tmp_path / "m.pt2", graph({"x": [1, 3, 8, 8]}, node)), "--json").json["layers"]
+    assert (layer["verdict"], layer["reason"]) == ("unknown", f"{kind.partition('.')[2]} is not checked")
+
+
+def test_a_window_longer_than_the_input_counts_its_own_length_as_stride(cli: Cli, tmp_path: Path) -> None:
+    """PyTorch 2.13: max_pool2d(torch.rand(1, 2, 3, 8), 5, ceil_mode=True) is of shape 1, 2, 1, 2."""
+    node = call("aten.max_pool2d.default", "x", "y", ("kernel_size", "as_ints", [5, 5]), ("ceil_mode", "as_bool", True))
+    content = graph({"x": [1, 2, 3, 8], "y": [1, 2, 1, 2]}, node)
+    (layer,) = cli("check", pt2(tmp_path / "m.pt2", content), "--json").json["layers"]
+    assert (layer["computed"], layer["verdict"]) == ([1, 2, 1, 2], "agrees")
 
 
 def archive(path: Path, *names: str) -> Path:
