@@ -64,6 +64,21 @@ def test_a_band_that_is_not_said_to_be_alpha_is_a_band(dtype: str, extra: tuple[
     assert cli("avg", "x.tif", "-o", "y.png", *HALVE).code == 2
 
 
+@pytest.mark.parametrize(("stored", "kind"), [(999, 2), (256, 0)])
+def test_extra_samples_of_other_kinds_are_what_libtiff_takes_them_for(stored: int, kind: int, cli: Cli) -> None:
+    x = RNG.integers(0, 256, (6, 8, 5), np.uint8)
+    tifffile.imwrite("x.tif", x, photometric="rgb", planarconfig="contig", extrasamples=["unspecified"] * 2)
+    with tifffile.TiffFile("x.tif", mode="r+") as file:
+        page: Any = file.pages[0]
+        page.tags[338].overwrite((0, stored))
+    result = cli("max", "x.tif", "-o", "y.tif", *HALVE)
+    assert result.code == 0, result.err
+    with tifffile.TiffFile("y.tif") as file:
+        page = file.pages[0]
+        assert tuple(page.extrasamples) == (0, kind)
+        np.testing.assert_array_equal(page.asarray(), x.reshape(3, 2, 4, 2, 5).max((1, 3)))
+
+
 def chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 

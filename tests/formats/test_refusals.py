@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import struct
 import warnings
@@ -16,6 +17,7 @@ from PIL import Image
 
 from poolcli.errors import FileError, PoolError
 from poolcli.formats import ReadOptions, Source, open_array, parse_source, read
+from poolcli.formats.image.pillow import pillow_errors
 from poolcli.message_fields import for_cli
 from tests.formats.npy_headers import fields, npy
 
@@ -287,6 +289,12 @@ IMAGE_REFUSALS: dict[str, tuple[str, Callable[[], bytes], str]] = {
 def test_images_that_are_refused(name: str, make: Callable[[], bytes], message: str) -> None:
     Path(name).write_bytes(make())
     assert refusal_of(name) == message
+
+
+def test_a_place_that_no_file_of_the_disk_can_have_is_damage() -> None:
+    with pytest.raises(FileError) as caught, pillow_errors("x.tif"):
+        raise OSError(errno.EINVAL, "Invalid argument")  # of seek, on some file systems
+    assert str(caught.value) == "x.tif: the image cannot be read or written: its data is damaged"
 
 
 def test_a_pipe_or_a_device_is_no_input() -> None:

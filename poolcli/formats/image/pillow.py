@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import re
@@ -383,7 +384,8 @@ def pillow_errors(path: str) -> Iterator[None]:
         raise FileError(f"{path}: is not an image that poolcli reads ({', '.join(PILLOW_NAMES)})") from error
     except Exception as error:  # Pillow's decoders raise nine types, TypeError and SyntaxError among them
         more = f" ({said[-1].removeprefix('tempfile.tif: ')[:200]})" if said else ""
-        why = error_text(error) if is_for_users(error) else "its data is damaged"
+        misplaced = isinstance(error, OSError) and error.errno == errno.EINVAL  # an offset beyond what a file can have
+        why = error_text(error) if is_for_users(error) and not misplaced else "its data is damaged"
         raise FileError(f"{path}: the image cannot be read or written: {why}{more}") from error
 
 

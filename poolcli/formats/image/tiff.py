@@ -34,6 +34,8 @@ pil: Any = Lazy("PIL.Image")
 
 MAX_SWAPPED_BITS = 16  # bits of a big-endian sample, above which Pillow swaps bytes that libtiff has swapped
 NO_PREDICTOR = 1
+# What the extra samples of a pixel are, as libtiff reads them: Corel Draw writes 999.
+EXTRA_KINDS = {kind: kind for kind in (tags.ASSOCIATED, tags.UNASSOCIATED)} | {999: tags.UNASSOCIATED}
 MANY_PAGES = 200
 DIVISION_BYTES = 24  # bytes a sample that a division takes for a while
 SPARSE_NOTE = "some strips or tiles are not stored, and read as no data, or 0"
@@ -331,7 +333,7 @@ def samples_of(path: str, page: Any) -> Samples:
             f"{path}: is a TIFF of {dtype} ({kind}); grey, RGB, CMYK and LAB of integers and floats are read"
         )
     count = int(page.samplesperpixel) - tags.COLOUR_CHANNELS[photometric]
-    said = tuple(int(kind) for kind in page.extrasamples)[:count]
+    said = tuple(EXTRA_KINDS.get(int(kind), tags.UNSPECIFIED) for kind in page.extrasamples)[:count]
     if not said and photometric == tags.RGB and count == 1:
         said = (tags.UNASSOCIATED,)  # as other programs read it
     extra = said + (tags.UNSPECIFIED,) * (count - len(said))
