@@ -56,6 +56,24 @@ def test_a_run_that_was_stopped_goes_on(cli: Cli, monkeypatch: pytest.MonkeyPatc
     assert sorted(path.name for path in Path().iterdir()) == ["whole.ome.zarr", "x.zarr", "y.ome.zarr"]
 
 
+@pytest.mark.parametrize(
+    ("shape", "names", "other"),
+    [
+        ((8, 9), "y,x", "WH"),
+        ((3, 8, 9), "z,y,x", "HWC"),
+        ((3, 4, 8, 9), "c,z,y,x", "NCHW"),
+        ((1, 3, 4, 8, 9), "t,c,z,y,x", "NDHWC"),
+    ],
+)
+def test_a_layout_is_proposed_that_the_input_can_have(cli: Cli, shape: tuple[int, ...], names: str, other: str) -> None:
+    np.save("x.npy", np.zeros(shape, np.uint8))
+    command = ("pyramid", "x.npy", "-o", "y.ome.zarr", "--levels", "1", "--json")
+    (note,) = cli(*command).json["notes"]
+    use = f"use --layout, such as --layout {other} (N means t, D means z)"
+    assert note == f"assuming axes {names}; if they are others, {use}"
+    assert cli(*command, "--overwrite", "--layout", other).json["notes"] == []
+
+
 REFUSED: dict[str, tuple[tuple[str, ...], int, str]] = {
     "no store": (
         ("x.npy", "-o", "y.npy"),

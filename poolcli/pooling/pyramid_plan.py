@@ -21,7 +21,7 @@ from poolcli.formats.image.stacks import TIME_UNITS
 from poolcli.formats.records import Axis, Dimension, WriteOptions
 from poolcli.formats.zarr import ome
 from poolcli.formats.zarr.documents import Grid, convert_storage, grid_of
-from poolcli.layouts import converted_shape, spatial_axes
+from poolcli.layouts import check_layout, converted_shape, spatial_axes
 from poolcli.message_fields import field
 from poolcli.ops import OPERATORS
 from poolcli.plan import Plan, make_plan
@@ -32,7 +32,7 @@ from poolcli.windows import ceil_div
 BASES = ("previous", "source")
 EDGES = ("ceil", "floor")
 MOST_LEVELS = 64  # each level is at most half as long as the one before, and lengths are below 2**63
-ASSUMED_LAYOUTS = {2: "HW", 3: "DHW", 4: "CDHW", 5: "NCDHW"}  # by rank, in the order of microscopes: t, c, z, y, x
+OTHER_LAYOUTS = {2: "WH", 3: "HWC", 4: "NCHW", 5: "NDHWC"}  # by rank: one that may be meant instead of the assumed one
 SMALLEST_LEVEL = 256  # the longest spatial axis of the smallest level, if the number of levels is not given
 
 
@@ -250,7 +250,7 @@ def plan_pyramid(
     _refuse_type(request.reduction.op, header)
     check_distinct(source.path, output)
     given = settings.layout or header.layout
-    read_layout = given.strip().upper() if given else _assumed_layout(header)
+    read_layout = check_layout(given, len(header.shape)) if given else _assumed_layout(header)
     layout = ome.ome_order(read_layout)
     shape = converted_shape(header.shape, read_layout, layout)
     check_output(output, shape, header.dtype, layout)
@@ -279,7 +279,8 @@ def plan_pyramid(
     store = kept or {"version": version, **_new_storage(header.dtype, version)}
     made = Pyramid(source, header, output, layout, read_layout, levels, scales, translations, units, (), grid, ())
     specs, lost = _specs(made, request, metadata, known, store, missing)
-    others = f"if they are others, use {field('layout')}, such as {field('layout', 'HWC')} (N means t, D means z)"
+    other = field("layout", OTHER_LAYOUTS.get(len(layout), ome.ORDER))
+    others = f"if they are others, use {field('layout')}, such as {other} (N means t, D means z)"
     assumed = [] if given else [f"assuming axes {','.join(made.names)}; {others}"]
     return replace(made, specs=specs, notes=(*header.notes, *assumed, *grid.notes, *lost))
 
@@ -371,7 +372,7 @@ def _refuse_others(option: str, found: Iterable[str], names: Sequence[str]) -> N
 
 
 def _assumed_layout(header: Header) -> str:
-    found = ASSUMED_LAYOUTS.get(len(header.shape))
+    found = ome.ASSUMED_LAYOUTS.get(len(header.shape))
     if found is None:
         raise RequestError(
             f"the input has {len(header.shape)} axes, but OME-Zarr has 2 to 5 (t, c, z, y, x); "

@@ -24,6 +24,7 @@ from poolcli.system.lazy_imports import numpy as np
 VERSIONS = {"0.5": 3, "0.4": 2}  # of OME-NGFF, with the version of Zarr that each uses
 AXES = {"N": ("t", "time"), "C": ("c", "channel"), "D": ("z", "space"), "H": ("y", "space"), "W": ("x", "space")}
 ORDER = "NCDHW"
+ASSUMED_LAYOUTS = {2: "HW", 3: "DHW", 4: "CDHW", 5: "NCDHW"}  # by rank, in the order of microscopes: t, c, z, y, x
 # Short forms of units whose UDUNITS names OME-NGFF requires.
 UNITS = {
     "nm": "nanometer", "um": "micrometer", "µm": "micrometer", "μm": "micrometer", "micron": "micrometer",
@@ -46,9 +47,12 @@ def ome_order(layout: str) -> str:
     """
     spatial = [letter for letter in layout if letter in "DHW"]
     if not set(layout) <= set(ORDER) or len(spatial) < 2:
+        meant = layout.translate(str.maketrans("TZYX", "NDHW"))
+        is_meant = {*"HW"} <= {*meant} <= {*ORDER} and len({*meant}) == len(meant)
+        example = meant if is_meant else ASSUMED_LAYOUTS.get(len(layout), ORDER)
         raise RequestError(
-            f"layout {layout}: OME-Zarr has the axes t, c, z, y, x, of which y and x are needed; name those of the "
-            f"input with {field('layout', 'CDHW')} (N is t)"
+            f"layout {layout}: OME-Zarr has the axes t, c, z, y, x, of which y and x are needed; N stands for t, D for "
+            f"z, H for y and W for x, for example {field('layout', example)}"
         )
     return "".join(letter for letter in ORDER if letter in layout)
 
