@@ -73,9 +73,11 @@ def per_axis(name: str, value: PerAxis, axes: Sequence[str]) -> tuple[int, ...]:
 
 def _with_count(name: str, numbers: tuple[int, ...], count: int) -> str:
     """The setting with one number for each axis, for a message: the last numbers, or neutral ones before them."""
-    if name in ENDS and len(numbers) == 2 * count:
-        return " and ".join(field(end, numbers[i * count : (i + 1) * count]) for i, end in enumerate(ENDS))
-    alone = 0 if name in ENDS else 1
+    is_padding = name in ("pads", *ENDS)
+    if is_padding and len(numbers) == 2 * count:  # both ends in one list, as in ONNX
+        begin, end = numbers[:count], numbers[count:]
+        return field("pads", begin) if begin == end else " and ".join(map(field, ENDS, (begin, end)))
+    alone = 0 if is_padding else 1
     return field(name, ((alone,) * count + numbers)[-count:])
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
+from poolcli.suggestions import join_words
 
 if TYPE_CHECKING:
     from typing import Any
@@ -79,6 +80,16 @@ def other_layouts(layout: str, shape: Sequence[int]) -> tuple[str, ...]:
     if shape[-1] in CHANNELS and min(shape[first:-1]) > shape[-1]:
         return ("HWC",) if len(shape) == 3 else (f"N{layout[2:]}C",)
     return ("CHW", "DHW") if len(shape) == 3 else ()
+
+
+def layout_doubt(layout: str, shape: Sequence[int]) -> str | None:
+    """The note about a default layout that may be wrong; None if it is likely."""
+    others = other_layouts(layout, shape)
+    if not others:
+        return None
+    only = f": only {layout[2]} is pooled" if len(layout) == 3 else ""
+    remedies = join_words(field("layout", other) for other in others)
+    return f"assuming layout {layout}{only}; otherwise use {remedies}"
 
 
 def check_layout(layout: str, rank: int) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 _START, _NEXT, _STOP, _HINT_START, _HINT_STOP = "\ufdd0", "\ufdd1", "\ufdd2", "\ufdd3", "\ufdd4"
 _TEXT = f"([^{_START}{_NEXT}{_STOP}]*)"
@@ -119,6 +119,17 @@ def for_cli(message: str) -> str:
     return printable(_HINT.sub(r"\1", _FIELD.sub(_as_option, marked(message))))
 
 
+def respelled(message: str, spelling: Callable[[str, str, str], str | None]) -> str:
+    """The message, still marked, with fields as `spelling` writes them; it gets name, keyword and value, and returns
+    None for those that stay.
+
+    >>> message = f"use {field('kernel', (2, 3))} or {field('like', 'onnx')}"
+    >>> print(for_cli(respelled(message, lambda name, keyword, value: f"k{value}" if name == "kernel" else None)))
+    use k2,3 or --like onnx
+    """
+    return _FIELD.sub(lambda found: spelling(*found.groups()) or found[0], marked(message))
+
+
 def for_model_file(message: str, words: Mapping[str, str]) -> str:
     """The message with the names of fields in a model file, `words` by field or by setting.
 
@@ -127,12 +138,11 @@ def for_model_file(message: str, words: Mapping[str, str]) -> str:
     use padding=1 or count_include_pad=True
     """
 
-    def replaced(found: re.Match[str]) -> str:
-        name, keyword = found[1], found[2]
+    def spelling(name: str, keyword: str, _: str) -> str:
         _, equals, value = keyword.rpartition("=")
         return words.get(keyword) or (f"{words[name]}{equals}{value if equals else ''}" if name in words else keyword)
 
-    return _HINT.sub(r"\1", _FIELD.sub(replaced, marked(message)))
+    return _HINT.sub(r"\1", respelled(message, spelling))
 
 
 def printable(text: str) -> str:

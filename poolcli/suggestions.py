@@ -18,11 +18,11 @@ def closest(word: str, known: Iterable[str]) -> tuple[str, ...]:
 
     >>> closest("kernal", ["kernel", "all"]), closest("flot", ["int8", "float16", "float32"]), closest("x", ["kernel"])
     (('kernel',), ('float16', 'float32'), ())
+    >>> closest("agv", ["avg", "area"])
+    ('avg',)
     """
-    from difflib import SequenceMatcher
-
     plain = _plain(word)
-    likeness = {each: SequenceMatcher(None, _plain(each), plain).ratio() for each in dict.fromkeys(known)}
+    likeness = {each: _likeness(_plain(each), plain) for each in dict.fromkeys(known)}
     best = max(likeness.values(), default=0)
     if best < MIN_RATIO:
         begun = [each for each in likeness if len(plain) > 1 and f"-{_plain(each)}".find(f"-{plain}") >= 0]
@@ -65,6 +65,14 @@ def join_words(words: Iterable[str], joint: str = "or") -> str:
     """
     *others, last = words
     return f"{', '.join(others)} {joint} {last}" if others else last
+
+
+def _likeness(known: str, word: str) -> float:
+    """The ratio of two words, also high for short ones with letters swapped: that of avg and agv would be 0.67."""
+    from difflib import SequenceMatcher
+
+    ratio = SequenceMatcher(None, known, word).ratio()
+    return max(ratio, 0.9) if sorted(known) == sorted(word) else ratio
 
 
 def _plain(word: str) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from poolcli.arguments import AUTO_PADS, ROUNDING_TYPES, one_of
 from poolcli.errors import RequestError
 from poolcli.layouts import check_layout, check_shape, default_layout, spatial_axes
-from poolcli.message_fields import field, without_hints
+from poolcli.message_fields import field, respelled, without_hints
 from poolcli.ops import OPERATORS, MaxPool
 from poolcli.plan import make_plan
 from poolcli.plan.attributes import Attributes, BinAttributes, SlidingAttributes
@@ -77,11 +77,12 @@ class ChainLayer:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """The input's shape and layout, and what is known after each layer."""
+    """The input's shape and layout, and what is known after each layer; `guessed` if the layout is the default one."""
 
     input_shape: tuple[int, ...]
     layout: str
     layers: tuple[ChainLayer, ...]
+    guessed: bool = False
 
     def picture(
         self, path: str | os.PathLike[str] | None = None, *, theme: str = "auto", overwrite: bool = False
@@ -166,7 +167,7 @@ def chain(
     >>> found.layers[-1].span, found.layers[-1].centre
     (((0, 5), (0, 5)), ((107, 117), (107, 117)))
     """
-    shape = check_shape(shape)
+    shape, guessed = check_shape(shape), not layout
     layout = check_layout(layout, len(shape)) if layout else default_layout(len(shape))
     if isinstance(layers, str):
         raise RequestError(f"{field('layers')} is a str; give a list of layers, such as {layers.split()!r:.60}")
@@ -176,21 +177,24 @@ def chain(
         if not isinstance(given, str | Attributes):
             raise RequestError(f"{field('layers')} has {given!r:.60}; give text such as 'max:k3,s2', or records")
     specs = (_parse(given, like) if isinstance(given, str) else LayerSpec(given.name, given) for given in layers)
-    return chain_of(shape, layout, specs)
+    return replace(chain_of(shape, layout, specs), guessed=guessed)
 
 
 def chain_of(shape: tuple[int, ...], layout: str, layers: Iterable[LayerSpec]) -> Chain:
     """The chain of layers on an input of `shape`."""
     positions = spatial_axes(layout)
-    if max((shape[i] for i in positions), default=0) > MAX_LENGTH:
-        raise RequestError(f"the longest spatial axis has {max(shape)} elements; a chain takes at most {MAX_LENGTH}")
+    longest = max((shape[i] for i in positions), default=0)
+    if longest > MAX_LENGTH:
+        raise RequestError(f"the longest spatial axis has {longest:,} elements; a chain takes at most {MAX_LENGTH:,}")
     axes = [_Axis(shape[i]) for i in positions]
     found, current = [], shape
     for number, layer in enumerate(layers, 1):
         try:
             plan = make_plan(layer.op, current, layer.op.reducer.example_dtype, layout=layout)
         except RequestError as error:
-            raise RequestError(f"layer {number}, {layer.text}: {without_hints(error.message)}") from None
+            message = without_hints(error.message)
+            message = respelled(message, _in_a_layer) if ":" in layer.text else message
+            raise RequestError(f"layer {number}, {layer.text}: {message}") from None
         current = plan.output_shape
         if layer.channels is not None:
             if "C" not in layout:
@@ -239,6 +243,15 @@ def _parse(text: str, like: str | None) -> LayerSpec:
     if op == "conv":  # a maximum with the same windows stands in for it
         values |= {"like": "openvino", "strides": values.get("strides", 1)}
     return LayerSpec(text, record(**values), channels)
+
+
+def _in_a_layer(name: str, keyword: str, value: str) -> str | None:
+    """A field of a message as it is written in a layer: `k3` for a kernel of 3; None for the options of a chain."""
+    if name in ("like", "layout"):
+        return None
+    letters = {setting: letter for letter, setting in LETTERS.items()}
+    is_setting = name in (*letters, "output_size", "auto_pad", "rounding_type")
+    return letters.get(name, "") + value.replace(",", "x") if value and is_setting else keyword
 
 
 class _Axis:

@@ -84,8 +84,7 @@ def choose_array(source: Source, headers: Sequence[Header], axes: int | None = N
         for header in headers:
             if (header.key or "").strip("/") == wanted:
                 return header
-        meant = did_you_mean(wanted, [(header.key or "").strip("/") for header in headers])
-        raise RequestError(f"{source.path}: has no array {source.key!r}; it holds {describe_arrays(headers)}{meant}")
+        raise no_such_array(source.path, source.key, headers)
     if not headers:
         raise FileError(f"{source.path}: holds no array that can be pooled")
     candidates = poolable(headers, axes)
@@ -135,6 +134,12 @@ def join_names(names: Sequence[str], limit: int = MAX_NAMES) -> str:
     """The first `limit` names and the number of the others: `a, b and 3 more`."""
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
     return ", ".join(names[:limit]) + more
+
+
+def no_such_array(path: str, key: str, headers: Sequence[Header]) -> RequestError:
+    """The error of a key that a file does not have: names those that it has."""
+    meant = did_you_mean(key.strip("/"), [(header.key or "").strip("/") for header in headers])
+    return RequestError(f"{path}: has no array {key!r}; it holds {describe_arrays(headers)}{meant}")
 
 
 def describe_arrays(headers: Sequence[Header]) -> str:

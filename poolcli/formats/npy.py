@@ -255,6 +255,8 @@ def parse_header(name: str, stream: BinaryIO) -> tuple[np.dtype[Any], Header, bo
     magic = stream.read(6)
     if not magic and name == "-":
         raise FileError("-: standard input is empty; a .npy stream is needed, as in: poolcli avg - ... < x.npy")
+    if magic != MAGIC and name == "-":
+        raise FileError("-: standard input is not a .npy stream; name the file instead of - for other formats")
     if magic != MAGIC:
         raise FileError(f"{name}: is not a .npy file (its first bytes are not those of one)")
     version = stream.read(2)

@@ -37,7 +37,7 @@ from poolcli.models.layer import (
 )
 from poolcli.plan import Plan
 from poolcli.plan.attributes import Attributes, SlidingAttributes
-from poolcli.suggestions import did_you_mean_file
+from poolcli.suggestions import did_you_mean, did_you_mean_file
 from poolcli.system.limits import parse_size
 
 MAX_LISTED = 10  # layer names in a message
@@ -119,7 +119,10 @@ def check(
         elif len(names) < MAX_LISTED:
             names.append(each.name)
     if layer is not None and not found:
-        raise RequestError(f"{path}: no pooling layer is called {layer}; there are: {', '.join(names) or 'none'}")
+        raise RequestError(
+            f"{path}: no pooling layer is called {layer}; there are: {', '.join(names) or 'none'}"
+            + did_you_mean(layer, names)
+        )
     return found
 
 

@@ -12,7 +12,7 @@ from poolcli.arguments import PerAxis
 from poolcli.dialects import DIALECTS
 from poolcli.errors import RequestError
 from poolcli.layouts import default_layout, spatial_axes
-from poolcli.message_fields import for_model_file, without_hints
+from poolcli.message_fields import for_model_file, hints_for
 from poolcli.ops import AvgPool
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes, BinAttributes, PickingAttributes, SlidingAttributes
@@ -171,7 +171,7 @@ FIELD_NAMES = {
 
 def in_framework_terms(framework: str, message: str) -> str:
     """The message in the terms of the model's framework."""
-    return for_model_file(without_hints(message), FIELD_NAMES[framework])
+    return for_model_file(hints_for(FIELD_NAMES[framework], message), FIELD_NAMES[framework])
 
 
 class InvalidError(RequestError):

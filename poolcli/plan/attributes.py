@@ -141,8 +141,10 @@ def expand_pads(given: Mapping[str, Any]) -> dict[str, Any]:
     """
     if "pads" in given and not given.keys().isdisjoint(("pads_begin", "pads_end")):
         raise _pads_given_twice()
-    ends = {end: given["pads"] for end in ("pads_begin", "pads_end") if "pads" in given}
-    return {name: value for name, value in given.items() if name != "pads"} | ends
+    if "pads" not in given:
+        return dict(given)
+    pads = numbers_from(0)("pads", given["pads"])
+    return {name: value for name, value in given.items() if name != "pads"} | {"pads_begin": pads, "pads_end": pads}
 
 
 @dataclass(frozen=True)
@@ -163,8 +165,8 @@ class SlidingAttributes(Operator):
         if pads is not None:
             if any(not isinstance(each, int) or each for each in (self.pads_begin, self.pads_end)):
                 raise _pads_given_twice()
-            object.__setattr__(self, "pads_begin", pads)
-            object.__setattr__(self, "pads_end", pads)
+            for name, value in expand_pads({"pads": pads}).items():
+                object.__setattr__(self, name, value)
         super().__post_init__()
 
 

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from poolcli.arguments import MinCount, Missing
 from poolcli.dialects import IndexBase
 from poolcli.dtypes import lookup
-from poolcli.layouts import named_shape, other_layouts
-from poolcli.message_fields import field as shown
+from poolcli.layouts import layout_doubt, named_shape
 from poolcli.message_fields import for_python
 from poolcli.plan.attributes import Attributes, Reducer
 from poolcli.windows import AxisWindows, Cells, Ranges
@@ -142,12 +141,8 @@ class Plan:
     @property
     def doubts(self) -> tuple[Fact, ...]:
         """A note if the assumed layout may be wrong; empty if it was given or is likely."""
-        others = other_layouts(self.layout, self.input_shape) if self.guessed else ()
-        if not others:
-            return ()
-        only = f": only {self.axes[0].name} is pooled" if len(self.axes) == 1 else ""
-        remedies = " or ".join(shown("layout", other) for other in others)
-        return (Fact("layout", f"assuming layout {self.layout}{only}; otherwise use {remedies}"),)
+        doubt = layout_doubt(self.layout, self.input_shape) if self.guessed else None
+        return (Fact("layout", doubt),) if doubt else ()
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from poolcli.arguments import ENDS, per_axis
 from poolcli.dialects import DIALECTS, Dialect, SlidingCall, Support
 from poolcli.errors import RequestError
 from poolcli.layouts import Fit, fit_size, spatial_axes
-from poolcli.message_fields import field, hint_other_dialect
+from poolcli.message_fields import field, hint, hint_other_dialect
 from poolcli.plan.attributes import (
     SHARED,
     Attributes,
@@ -20,6 +20,7 @@ from poolcli.plan.attributes import (
     SlidingAttributes,
 )
 from poolcli.plan.plan import AxisPlan, Fact
+from poolcli.suggestions import join_words
 from poolcli.windows import Bins, Cells, Counted, Sliding, ceil_div, extent, same_pads, sliding_output
 
 Numbers = tuple[int, ...]
@@ -63,7 +64,7 @@ def support_of(op: Attributes, dialect: Dialect) -> Support:
     support = dialect.operators.get(op.rules_of or op.name)
     if support is None:
         able = [f"{field('like', d.name)}" for d in DIALECTS.values() if (op.rules_of or op.name) in d.operators]
-        raise RequestError(f"{dialect.title} has no {op.title}; use {' or '.join(able)}")
+        raise RequestError(f"{dialect.title} has no {op.title}; use {join_words(able)}")
     return support
 
 
@@ -121,10 +122,10 @@ def _check_words(op: SlidingAttributes, dialect: Dialect) -> str:
     """The rounding rule of `rounding_type` in the dialect; refuses words that it does not have."""
     if op.auto_pad not in dialect.auto_pads:
         raise RequestError(
-            f"{dialect.title} has no auto_pad {op.auto_pad}; use {' or '.join(dialect.auto_pads)}{hint_other_dialect()}"
+            f"{dialect.title} has no auto_pad {op.auto_pad}; use {join_words(dialect.auto_pads)}{hint_other_dialect()}"
         )
     if op.rounding_type not in dialect.rounding_types:
-        known = " or ".join(dialect.rounding_types)
+        known = join_words(dialect.rounding_types)
         raise RequestError(
             f"{dialect.title} has no rounding_type {op.rounding_type}; use {known}{hint_other_dialect()}"
         )
@@ -147,10 +148,11 @@ def _resolve_call(
         raise RequestError(
             f"{dialect.title} has no dilation in {op.title}; use {field('dilations', 1)}{hint_other_dialect()}"
         )
-    begin, end = (per_axis(name, getattr(op, name), axes) for name in ENDS)
+    begin_name, end_name = ("pads", "pads") if op.pads_begin == op.pads_end else ENDS
+    begin, end = per_axis(begin_name, op.pads_begin, axes), per_axis(end_name, op.pads_end, axes)
     if op.auto_pad == "explicit" and not support.pads and any(begin + end):
         words = [f"{field('auto_pad', word)}" if i == 0 else word for i, word in enumerate(dialect.auto_pads[1:])]
-        remedy = f"use {' or '.join(words)}" if words else f"leave them out{hint_other_dialect()}"
+        remedy = f"use {join_words(words)}" if words else f"leave them out{hint_other_dialect()}"
         raise RequestError(f"{dialect.title} has no explicit pads in {op.title}; {remedy}")
     if op.auto_pad != "explicit":
         if any(begin + end):
@@ -206,7 +208,7 @@ def _check_pads(axis: str, w: Sliding, dialect: Dialect, exclude: bool | None, l
     if exclude and longest >= w.extent:
         raise RequestError(
             f"{field('exclude_pad', True)} needs pads smaller than the window: {pads} and a window "
-            f"of {w.extent}; use pads of at most {w.extent - 1} or {field('exclude_pad', False)}"
+            f"of {w.extent}; use pads of at most {w.extent - 1}" + hint(f" or {field('exclude_pad', False)}")
         )
 
 

@@ -22,13 +22,13 @@ from poolcli.explain.equivalence import reads_same_elements
 from poolcli.explain.identify.candidates import Candidate, Deviation
 from poolcli.explain.solve import Answer, NearestLengths, search_sentence
 from poolcli.formats import Tensor
-from poolcli.layouts import named_shape
+from poolcli.layouts import layout_doubt, named_shape
 from poolcli.message_fields import field, for_cli, printable
 from poolcli.ops import OPERATORS
 from poolcli.plan import AxisPlan, Plan
 from poolcli.plan.attributes import MEAN
 from poolcli.report.as_json import options_of
-from poolcli.report.console import grid, plain_table
+from poolcli.report.console import grid, notes_view, plain_table
 from poolcli.windows import Cells, Sliding, cells
 
 WINDOWS_SHOWN = 24  # of more, the middle ones are left out
@@ -186,7 +186,8 @@ def chain_view(chain: Chain) -> RenderableType:
         shape = named_shape(chain.layout, layer.output)
         table.add_row(layer.layer, shape, _per_axis(strides), _per_axis(map(str, layer.field)), *spans, padding)
     legend = "output 0, centre: the first and last input element that they depend on"
-    return Group(table, Text(legend, style="dim"))
+    doubt = layout_doubt(chain.layout, chain.input_shape) if chain.guessed else None
+    return Group(table, Text(legend, style="dim"), *([notes_view([doubt])] if doubt else []))
 
 
 def _per_axis(values: Iterable[str]) -> str:

@@ -19,7 +19,7 @@ from poolcli.formats import Source, folder_format, parse_source
 from poolcli.formats.atomic import is_internal_file
 from poolcli.formats.files import is_url, redacted
 from poolcli.formats.recognise import format_by_magic
-from poolcli.formats.table import FORMATS, format_by_suffix
+from poolcli.formats.table import FORMATS, format_by_suffix, suffixes_of
 from poolcli.message_fields import field
 from poolcli.suggestions import did_you_mean_file
 
@@ -117,7 +117,8 @@ def find_inputs(
     several = len(texts) > 1 or files_from is not None
     if not texts and files_from is None:
         raise RequestError(
-            f"there is no input: name files, a folder, a quoted glob, or a list with {field('files_from')}"
+            f"there is no input: name files, a folder, a quoted glob, - for a .npy stream, or a list with "
+            f"{field('files_from')}"
         )
     for text in texts:
         if text != "-" and os.path.isdir(text) and not folder_format(text):
@@ -207,7 +208,11 @@ def _glob_items(pattern: str, dataset: str | None, shard: Shard) -> Iterator[Ite
 def _array_hint(pattern: str) -> str:
     """The remedy for an array that is written as `two.npz[first]`."""
     path, _, key = pattern.partition("[")
-    return f"; an array in a file is written {path}:{key.rstrip(']')}" if os.path.isfile(path) else ""
+    if not os.path.isfile(path):
+        return ""
+    if path.lower().endswith(suffixes_of(lambda row: row.is_container)):
+        return f"; an array in a file is written {path}:{key.rstrip(']')}"
+    return f"; {path} holds one array, without a name: leave [{key} out"
 
 
 def _contents_hint(folder: str) -> str:

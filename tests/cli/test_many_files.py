@@ -74,7 +74,8 @@ def test_no_input_at_all_is_refused(cli: Cli, many: Path) -> None:
     result = cli("avg", "-o", "out/", *HALVE)
     assert (result.code, result.err) == (
         2,
-        "poolcli: there is no input: name files, a folder, a quoted glob, or a list with --files-from\n",
+        "poolcli: there is no input: name files, a folder, a quoted glob, - for a .npy stream, or a list "
+        "with --files-from\n",
     )
 
 

@@ -19,7 +19,7 @@ REFUSALS: list[tuple[str, list[str], str]] = [
         ["max", SHAPE, "-k", "2", "--dilations", "0"],
         "--dilations is 0 on every axis; it must be at least 1",
     ),
-    ("negative pad", ["avg", SHAPE, "-k", "2", "--pads=-1"], "--pads-begin is -1 on every axis; it must be at least 0"),
+    ("negative pad", ["avg", SHAPE, "-k", "2", "--pads=-1"], "--pads is -1 on every axis; it must be at least 0"),
     (
         "list too long",
         ["avg", SHAPE, "-k", "2,2,2"],
@@ -156,7 +156,7 @@ REFUSALS: list[tuple[str, list[str], str]] = [
     (
         "adaptive pooling in ONNX",
         ["adaptive-avg", SHAPE, "--output-size", "7", "--like", "onnx"],
-        "ONNX has no adaptive pooling; use --like openvino or --like pytorch or --like tensorflow",
+        "ONNX has no adaptive pooling; use --like openvino, --like pytorch or --like tensorflow",
     ),
     (
         "divisor 0",

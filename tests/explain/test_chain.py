@@ -177,6 +177,21 @@ def test_a_picture_says_what_outputs_depend_on() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "note"),
+    [
+        (["3,224,224"], "note  assuming layout NCW: only W is pooled; otherwise use --layout CHW or --layout DHW"),
+        (["1,224,224,3"], "note  assuming layout NCHW; otherwise use --layout NHWC"),
+        (["1,224,224,3", "--layout", "NHWC"], None),
+        (["1,3,224,224"], None),
+    ],
+)
+def test_a_layout_that_may_be_wrong_is_stated(cli: Cli, arguments: list[str], note: str | None) -> None:
+    legend, *notes = cli("chain", *arguments, "max:k2", columns=120).out.splitlines()[3:]
+    assert legend == "output 0, centre: the first and last input element that they depend on"
+    assert notes == ([note] if note else [])
+
+
 @pytest.mark.parametrize("shape", ["1,3,40", "1,3,8,30,40", "1,1,1,1000000"])
 def test_any_number_of_axes_is_drawn(cli: Cli, shape: str, tmp_path: Path) -> None:
     for name in ("field.png", "field.svg"):

@@ -196,7 +196,11 @@ HDF5_REFUSALS: dict[str, tuple[Callable[[], object], str, str]] = {
         "x.h5: holds 2 arrays: /g/a (1,1,2 float32), /g/b (1,1,3 int8); choose one: x.h5:/g/a or --dataset /g/a, "
         "or take --all",
     ),
-    "unknown dataset": (groups_and_links, "x.h5:/g/c", "x.h5: has no dataset /g/c; it holds /g/b, /g/a"),
+    "unknown dataset": (
+        groups_and_links,
+        "x.h5:/g/c",
+        "x.h5: has no array '/g/c'; it holds /g/a (1,1,2 float32), /g/b (1,1,3 int8)",
+    ),
     "a group": (
         groups_and_links,
         "x.h5:/g",

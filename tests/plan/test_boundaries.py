@@ -185,7 +185,7 @@ EDGES: dict[str, tuple[Ask, Ask, str]] = {
     ),
     "ONNX has averages, and no adaptive ones": (
         avg(kernel=2, like="onnx"), bins(output_size=2, like="onnx"),
-        "ONNX has no adaptive pooling; use like='openvino' or like='pytorch' or like='tensorflow'",
+        "ONNX has no adaptive pooling; use like='openvino', like='pytorch' or like='tensorflow'",
     ),
     "a divisor_override of 2**31 - 1, and of 2**31": (
         avg(kernel=2, divisor_override=BIG - 1), avg(kernel=2, divisor_override=BIG),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from math import prod
 from typing import Any
 
@@ -28,6 +27,7 @@ from poolcli.formats.checks import (
     check_rank,
     describe_arrays,
     join_names,
+    no_such_array,
     nodata_in,
     nodata_notes,
     open_chosen,
@@ -151,9 +151,7 @@ class Hdf5File:
         if found is None and "/" + key.strip("/") in self.left_out:
             raise FileError(f"{where}: is a link that leads nowhere")
         if found is None:
-            names = [header.key or "" for header in self.headers]
-            near = get_close_matches("/" + key.strip("/"), names, 3) or names[:3]
-            raise RequestError(f"{self.path}: has no dataset {key}; it holds {', '.join(near) or 'no numeric dataset'}")
+            raise no_such_array(self.path, key, self.headers)
         if not isinstance(found, h5py.h5d.DatasetID):
             inside = [h for h in self.headers if str(h.key).startswith("/" + key.strip("/") + "/")]
             raise RequestError(f"{where}: is a group; name a dataset in it: {describe_arrays(inside)}")
