@@ -156,11 +156,11 @@ def check_layer(layer: Layer, against: str | None = None) -> Finding:
     if layer.invalid:
         why = in_framework_terms(layer.framework, f"{layer.framework} {layer.invalid}")
         return Finding(layer, None, "invalid", why, layer.warnings)
-    if layer.op is None:
-        return Finding(layer, None, "unknown", layer.problem, layer.warnings)
-    if layer.input_shape is None:
+    if layer.input_shape is None and not layer.problem:
         why = f"the rank of its input is not known; {_remedy(layer)}"
         return Finding(layer, None, "unknown", marked_message(why), layer.warnings)
+    if layer.op is None or layer.input_shape is None:
+        return Finding(layer, None, "unknown", layer.problem, layer.warnings)
     try:
         inferred = infer_shape(layer.op, layer.input_shape, layer.layout)
     except RequestError as error:

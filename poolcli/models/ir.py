@@ -17,7 +17,7 @@ from xml.etree.ElementTree import Element
 from poolcli.errors import RequestError
 from poolcli.formats.checks import human_bytes
 from poolcli.message_fields import field
-from poolcli.models.ir_layers import KINDS, UNSUPPORTED, RawLayer, layer_of
+from poolcli.models.ir_layers import KINDS, RawLayer, layer_of
 from poolcli.models.layer import (
     Dim,
     InvalidError,
@@ -25,6 +25,7 @@ from poolcli.models.layer import (
     Shape,
     contradicts,
     first_contradiction,
+    pools_by_name,
     with_warnings_after_a_contradiction,
 )
 from poolcli.system.lazy_imports import need
@@ -205,7 +206,7 @@ class _Reader(ElementTree.TreeBuilder):
             if (_elements(data) or 0) <= MAX_CONSTANT:
                 scope.constants[identity] = data
                 self._count(CONSTANT_BYTES, data)
-        elif rules or kind.lower() in UNSUPPORTED:
+        elif rules or pools_by_name(kind):
             ports, outputs = element.findall("input/port"), element.findall("output/port")
             found = RawLayer(
                 identity, name, kind, element.get("version", ""), data,

@@ -13,7 +13,7 @@ from poolcli.errors import RequestError
 from poolcli.message_fields import for_python
 from poolcli.models.layer import (
     GLOBAL_SUM,
-    MAX_SPATIAL_AXES,
+    RANKS,
     GlobalWindow,
     InvalidError,
     Layer,
@@ -22,6 +22,7 @@ from poolcli.models.layer import (
     check_count,
     check_rank,
     make_operator,
+    may_pool,
     reduced_layout,
 )
 from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool
@@ -33,11 +34,7 @@ SLIDING = ("kernel", "strides", "pads_begin", "pads_end", "rounding_type", "auto
 AVERAGE = (*SLIDING, "exclude-pad")
 MAX_8 = (*SLIDING, "dilations", "index_element_type", "axis")
 ELEMENT_TYPES = "f16|f32|f64|bf16|[iu](4|8|16|32|64)|u[1236]|boolean|string|dynamic|nf4|f8e4m3|f8e5m2|f4e2m1|f8e8m0"
-UNSUPPORTED = {  # by lower-case names, each with a remedy
-    "roipooling": "", "psroipooling": "", "deformablepsroipooling": "", "roialign": "", "roialignrotated": "",
-    "experimentaldetectronroifeatureextractor": "",
-    "pooling": "; it is of an IR before version 10: convert the model again with ovc, which writes AvgPool and MaxPool",
-}  # fmt: skip
+OLD_POOLING = "; it is of an IR before version 10: convert the model again with ovc, which writes AvgPool and MaxPool"
 SecondInput = Callable[[], tuple[int, ...]]
 Data = Mapping[str, str]
 
@@ -160,7 +157,7 @@ KINDS = {
 
 def layer_of(found: RawLayer, second: SecondInput) -> Layer | None:
     """Interpret a layer; None if it reduces other axes than the spatial ones. `second` reads its second input."""
-    shape = found.inputs[0] or None if found.inputs else None
+    shape, declared = (ports[0] or None if ports else None for ports in (found.inputs, found.outputs))
     kind = KINDS.get(found.type.lower())
     op: LayerOp | None = None
     problem = invalid = layout = None
@@ -168,13 +165,12 @@ def layer_of(found: RawLayer, second: SecondInput) -> Layer | None:
     keeps = True
     try:
         if kind is None:
-            problem = f"{found.type} is not checked{UNSUPPORTED.get(found.type.lower(), '')}"
+            problem = f"{found.type} is not checked{OLD_POOLING if found.type.lower() == 'pooling' else ''}"
         else:
             version = _version(kind, found.version)
             if kind.reduces is not None:
-                axes = _axes(second, shape)
                 keeps = found.data.get("keep_dims", "false").strip().lower() in ("true", "1")
-                layout = reduced_layout(axes, shape, keeps=keeps)
+                layout = _reduced_layout(second, shape, declared, keeps)
                 if layout is None:
                     return None
             warnings += _ignored(kind, version, found)
@@ -193,23 +189,29 @@ def layer_of(found: RawLayer, second: SecondInput) -> Layer | None:
         invalid=invalid,
         given=found.data,
         input_shape=shape,
-        declared_shape=found.outputs[0] or None if found.outputs else None,
+        declared_shape=declared,
         layout=layout,
         keeps_axes=keeps,
         warnings=tuple(warnings),
     )
 
 
-def _axes(second: SecondInput, shape: Shape | None) -> tuple[int, ...] | None:
-    """The axes of a reduction; None if they are not known, or the input is not of a rank that is pooled."""
-    if shape is None or not 3 <= len(shape) <= 2 + MAX_SPATIAL_AXES:
+def _reduced_layout(second: SecondInput, shape: Shape | None, declared: Shape | None, keeps: bool) -> str | None:
+    """The layout whose spatial axes a reduction pools; None if it reduces other axes.
+
+    A RequestError if its axes are not known and, by the shapes, may be the spatial ones.
+    """
+    if shape is None or len(shape) not in RANKS:
         return None
     try:
-        return _integers_of(second, "its axes")
+        axes = _integers_of(second, "its list of axes")
     except InvalidError:
         raise
     except RequestError:
+        if may_pool(None, shape, declared, keeps=keeps):
+            raise
         return None
+    return reduced_layout(axes, shape, keeps=keeps)
 
 
 def _integers_of(second: SecondInput, what: str) -> tuple[int, ...]:

@@ -76,7 +76,8 @@ class Layer:
     ----------
     name, type, version, framework : str
     op : record, GlobalWindow or None
-        The operator; None if it is not known (`problem`), or if the framework refuses the layer (`invalid`).
+        The operator; None if it is not known (`problem`, or a reduction without `input_shape`), or if the framework
+        refuses the layer (`invalid`).
     problem, invalid : str or None
         The reasons for that.
     given : mapping
@@ -114,6 +115,10 @@ class Layer:
     warnings: tuple[str, ...] = ()
 
 
+MAX_SPATIAL_AXES = 3  # of poolings in OpenVINO and ONNX Runtime
+RANKS = range(3, 3 + MAX_SPATIAL_AXES)
+
+
 def is_number(dim: Dim) -> bool:
     """Whether the length is known; 0 and -1 are dynamic."""
     return isinstance(dim, int) and dim > 0
@@ -134,7 +139,7 @@ def reduced_layout(axes: Sequence[int] | None, shape: Shape | None, *, keeps: bo
     With one spatial axis both layouts look alike, and the default of the format decides: axis 1 if channels are `last`,
     else axis 2. A reduction of axis -1 that `keeps` it belongs to a normalisation, one that drops it is a pooling.
     """
-    if axes is None or shape is None or not 3 <= len(shape) <= 5:
+    if axes is None or shape is None or len(shape) not in RANKS:
         return None
     rank = len(shape)
     if rank == 3:
@@ -143,6 +148,32 @@ def reduced_layout(axes: Sequence[int] | None, shape: Shape | None, *, keeps: bo
     found = tuple(sorted(axis % rank if -rank <= axis < rank else rank for axis in axes))
     layouts = {tuple(range(2, rank)): default_layout(rank), tuple(range(1, rank - 1)): channels_last(rank)}
     return layouts.get(found)
+
+
+def pools_by_name(kind: str) -> bool:
+    """Whether an operator that is not known here pools, by its name: it is listed, but not checked."""
+    return re.search("pool|roi_?align|roifeatureextractor", kind, re.IGNORECASE) is not None
+
+
+def may_pool(axes: Sequence[int] | None, shape: Shape | None, declared: Shape | None, *, keeps: bool) -> bool:
+    """Whether a reduction to the shape `declared` may pool all spatial axes, though its axes or the shape of its input
+    are not known.
+    """
+    if shape is not None:
+        layouts = (
+            (default_layout(len(shape)), channels_last(len(shape))) if axes is None and len(shape) in RANKS else ()
+        )
+        return any(not contradicts(_without_spatial(shape, layout, keeps), declared) for layout in layouts)
+    if axes is None:
+        return False
+    ranks = RANKS if declared is None else (len(declared) + (0 if keeps else len(axes)),)
+    return any(reduced_layout(axes, ("?",) * rank, keeps=keeps) for rank in ranks)
+
+
+def _without_spatial(shape: Shape, layout: str, keeps: bool) -> Shape:
+    """The shape after a global pooling."""
+    pairs = zip(shape, layout, strict=True)
+    return tuple(dim if name in "NC" else 1 for dim, name in pairs if keeps or name in "NC")
 
 
 def channels_last(rank: int) -> str:
@@ -187,12 +218,9 @@ class InvalidError(RequestError):
         return f"{self.does}: {self.message}"
 
 
-MAX_SPATIAL_AXES = 3  # of poolings in OpenVINO and ONNX Runtime
-
-
 def check_rank(shape: Shape) -> None:
     """Refuse an input of another rank than that of one to three spatial axes."""
-    if not 3 <= len(shape) <= 2 + MAX_SPATIAL_AXES:
+    if len(shape) not in RANKS:
         raise InvalidError(f"its input has {len(shape)} axes; 3 to {2 + MAX_SPATIAL_AXES} are needed")
 
 

@@ -28,7 +28,9 @@ from poolcli.models.layer import (
     contradicts,
     is_number,
     make_operator,
+    may_pool,
     output_shape,
+    pools_by_name,
     reduced_layout,
 )
 from poolcli.models.onnx_graph import NEEDS_ONNX, Node, key_of, load, text
@@ -119,7 +121,6 @@ KINDS: dict[tuple[str, str], Kind] = {
     ),
     (MICROSOFT, "NhwcMaxPool"): Kind(MAX, SLIDING, True),
 }  # fmt: skip
-UNSUPPORTED = {("", "MaxUnpool"), ("", "MaxRoiPool"), ("", "RoiAlign"), (MICROSOFT, "MaxpoolWithMask")}
 
 
 def read_onnx(path: str, given: Mapping[str, tuple[int, ...]], limit: int | None = None) -> Iterator[Layer]:
@@ -136,7 +137,7 @@ def nodes_of(path: str, given: Mapping[str, tuple[int, ...]], limit: int | None)
 
     for node in load(path, given, inferred, limit):
         key = key_of(node.proto)[:2]
-        pools = key in KINDS or key in UNSUPPORTED
+        pools = key in KINDS or pools_by_name(key[1])
         yield node, _layer(node, key, node.opsets.get(key[0], 1), defs, bool(given)) if pools else None
 
 
@@ -158,7 +159,8 @@ def _layer(node: Node, key: tuple[str, str], opset: int, defs: Any, moved: bool)
     """The layer of a node; None for a reduction over other axes than the spatial ones."""
     proto, kind = node.proto, KINDS.get(key)
     first = proto.input[0] if proto.input else ""
-    shape = node.known.get(first) or node.declared.get(first)
+    result = proto.output[0] if proto.output else ""
+    shape, declared = node.known.get(first) or node.declared.get(first), node.declared.get(result)
     read = [(text(each.name), *_value(each)) for each in proto.attribute]
     data = {name: value for name, _, value in read}
     op: LayerOp | None = None
@@ -166,7 +168,7 @@ def _layer(node: Node, key: tuple[str, str], opset: int, defs: Any, moved: bool)
     keeps = True
     try:
         if kind is None:
-            problem = f"{key[1]} is not checked"
+            problem = f"{'.'.join(filter(None, key))} is not checked"
         else:
             if not proto.input or not proto.output:
                 raise InvalidError(f"it has no {'output' if proto.input else 'input'}")
@@ -174,16 +176,15 @@ def _layer(node: Node, key: tuple[str, str], opset: int, defs: Any, moved: bool)
             if kind.reduces:
                 axes, keeps = _axes(node, data), data.get("keepdims", 1) != 0
                 layout = reduced_layout(axes, shape, keeps=keeps)
-                if layout is None:
+                if layout is None and not may_pool(axes, shape, declared, keeps=keeps):
                     return None
             elif shape is not None:
                 check_rank(shape)
                 last = kind.last is True or bool(data.get(str(kind.last), 0))
                 layout = channels_last(len(shape)) if last else None
-            op = kind.make(data, shape)
+            op = kind.make(data, shape) if shape is not None or not kind.reduces else None
     except InvalidError as error:
         invalid = error.sentence
-    result = proto.output[0] if proto.output else ""
     return Layer(
         name=node.scope + (text(proto.name) or text(result) or key[1]),
         type=key[1],
@@ -194,7 +195,7 @@ def _layer(node: Node, key: tuple[str, str], opset: int, defs: Any, moved: bool)
         invalid=invalid,
         given={name: "?" if value is None else option_value(value) for name, value in data.items()},
         input_shape=shape,
-        declared_shape=node.declared.get(result),
+        declared_shape=declared,
         layout=layout,
         keeps_axes=keeps,
         shape_only="it is quantised, by scales that are not read" if key[1].startswith("QLinear") else None,

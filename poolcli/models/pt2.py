@@ -28,6 +28,7 @@ from poolcli.models.layer import (
     LayerOp,
     Shape,
     make_operator,
+    pools_by_name,
     reduced_layout,
     with_warnings_after_a_contradiction,
 )
@@ -42,7 +43,6 @@ REDUCTIONS: dict[str, LayerOp] = {
     "max": AdaptiveMaxPool(1),
     "sum": GLOBAL_SUM,
 }
-OTHER_POOLING = re.compile(r"\w*pool\w*|(ps_)?roi_align")  # calls that are listed, but not checked
 DAMAGED_ZIP = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, OverflowError, RuntimeError, ValueError)
 MAX_JSON = 1 << 28  # bytes of JSON
 DYNAMIC = "?"
@@ -173,7 +173,7 @@ def _layer(node: Any, shapes: Mapping[str, Shape | None], scope: str) -> Layer |
         return Layer(**shared, op=reduction, layout=layout, keeps_axes=keeps) if layout else None
     pooling = POOLING.fullmatch(kind) if library == "aten" else None
     if pooling is None:
-        return Layer(**shared, problem=f"{kind} is not checked") if OTHER_POOLING.fullmatch(kind) else None
+        return Layer(**shared, problem=f"{kind} is not checked") if pools_by_name(kind) else None
     dynamic = [name for name, value in data.items() if isinstance(value, tuple) and DYNAMIC in value]
     if dynamic:
         return Layer(**shared, problem=f"its {dynamic[0]} depends on a dynamic length")

@@ -27,6 +27,7 @@ from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes, DividingAttributes, SlidingAttributes
 from poolcli.system.lazy_imports import Array
 
+NO_RANK = "the rank of its input is not known"
 FLOAT_TOLERANCE = 1e-5  # relative and absolute; integers and maxima must be equal
 
 
@@ -86,10 +87,10 @@ def _plan_of(layer: Layer, path: str, x: Array) -> tuple[Plan, Attributes]:
     return make_plan(op, x.shape, str(x.dtype.newbyteorder("=")), layout=layout), op
 
 
-def _why_unknown(layer: Layer) -> str | None:
+def _why_unknown(layer: Layer) -> str:
     """Why the values of a layer are not known."""
     refused = in_framework_terms(layer.framework, layer.invalid) if layer.invalid else None
-    return refused or layer.problem or layer.shape_only
+    return refused or layer.problem or layer.shape_only or NO_RANK
 
 
 def _equal_rules(layer: Layer, op: Attributes, plan: Plan, x: Array, recorded: Array) -> str | None:
@@ -144,7 +145,7 @@ def convert_layer(layer: Layer, like: str) -> LayerConversion:
     if op is None or layer.invalid or layer.shape_only:
         return LayerConversion(like, None, _why_unknown(layer))
     if shape is None:
-        return LayerConversion(like, None, "the rank of its input is not known")
+        return LayerConversion(like, None, NO_RANK)
     layout, length = layer.layout or default_layout(len(shape)), _fitting_length(op)
     dynamic = [axis for axis in spatial_axes(layout) if not is_number(shape[axis])]
     try:

@@ -19,6 +19,7 @@ from poolcli.models.layer import (
     TruncatedError,
     channels_last,
     make_operator,
+    pools_by_name,
     read_exactly,
     reduced_layout,
     with_warnings_after_a_contradiction,
@@ -40,6 +41,7 @@ REDUCTIONS: dict[int, tuple[str, LayerOp]] = {
     74: ("SUM", GLOBAL_SUM),
     82: ("REDUCE_MAX", AdaptiveMaxPool(1)),
 }
+CUSTOM, CUSTOM_NAME = 32, 1  # the code of operators that are not built in, and the field of their names
 ROOT_OF_SQUARES = "it is the root of the mean of squares, which no operator here computes"
 MAX_AXES_BYTES = 64  # of the constant with the axes of a reduction
 MAX_VECTOR = 1 << 24  # items
@@ -64,17 +66,16 @@ def read_tflite(path: str, given: Mapping[str, tuple[int, ...]], limit: int | No
 
 
 def _layers(model: Table) -> list[Layer]:
-    codes = [max(each.number(0, "b"), each.number(3)) for each in model.tables(OPERATOR_CODES)]
+    kinds = [_kind(each) for each in model.tables(OPERATOR_CODES)]
     buffers, found = model.tables(BUFFERS), []
     for i, graph in enumerate(model.tables(SUBGRAPHS)):
         tensors = graph.tables(TENSORS)
         scope = f"{graph.text(NAME) or i}/" if i else ""
         for operator in graph.tables(OPERATORS):
             index = operator.number(CODE, "I")
-            code = codes[index] if index < len(codes) else -1
-            if code not in SLIDING and code not in REDUCTIONS:
+            code, kind = kinds[index] if index < len(kinds) else (-1, "")
+            if code not in SLIDING and code not in REDUCTIONS and not pools_by_name(kind):
                 continue
-            kind = SLIDING[code][0] if code in SLIDING else REDUCTIONS[code][0]
             places = (operator.numbers(n) or () for n in (INPUTS, OUTPUTS))
             inputs, outputs = ([tensors[place] for place in each if 0 <= place < len(tensors)] for each in places)
             stated = Layer(
@@ -86,13 +87,25 @@ def _layers(model: Table) -> list[Layer]:
                 declared_shape=_shape(outputs),
             )
             options = operator.table(OPTIONS)
-            layer = _sliding(stated, code, options) if code in SLIDING else None
-            if code in REDUCTIONS:
+            layer: Layer | None
+            if code in SLIDING:
+                layer = _sliding(stated, code, options)
+            elif code in REDUCTIONS:
                 axes = _constant(inputs[1], buffers) if len(inputs) > 1 else None
                 layer = _reducing(stated, code, axes, options)
+            else:
+                layer = replace(stated, problem=f"{kind} is not checked")
             if layer:
                 found.append(layer)
     return found
+
+
+def _kind(described: Table) -> tuple[int, str]:
+    """The code of an operator, and its name if it pools or is not built in."""
+    code = max(described.number(0, "b"), described.number(3))
+    if code == CUSTOM:
+        return code, described.text(CUSTOM_NAME)
+    return code, SLIDING[code][0] if code in SLIDING else REDUCTIONS[code][0] if code in REDUCTIONS else ""
 
 
 def _shape(tensors: Sequence[Table]) -> Shape | None:

@@ -188,6 +188,28 @@ def test_other_reductions_are_no_pooling(shape: tuple[int, ...], axes: list[int]
     assert cli("check", reduction(tmp_path, "ReduceMean", shape, axes, "true", [1]), "--json").json["layers"] == []
 
 
+@pytest.mark.parametrize(
+    ("shape", "keep", "declared", "listed"),
+    [
+        ((1, 3, 8, 8), "true", [1, 3, 1, 1], True),
+        ((1, 8, 8, 3), "false", [1, 3], True),
+        ((1, 3, 8), "true", [1, 3, 1], True),
+        ((1, 3, 8, 8), "true", [1, 3, 8, 1], False),
+        ((1, 3, 8, 8), "false", [1, 3, 8], False),
+        ((3, 8), "false", [3], False),
+    ],
+)
+def test_reductions_whose_axes_are_missing_are_listed_if_they_may_pool(
+    shape: tuple[int, ...], keep: str, declared: list[int], listed: bool, cli: Cli, tmp_path: Path
+) -> None:
+    path = reduction(tmp_path, "ReduceMean", shape, [2, 3], keep, declared)
+    path.with_suffix(".bin").unlink()
+    found = cli("check", path, "--json").json["layers"]
+    assert [(each["verdict"], each["reason"]) for each in found] == [
+        ("unknown", "its list of axes is a constant in m.bin, which is not beside the model; put it there")
+    ] * listed
+
+
 def dynamic(folder: Path) -> Path:
     """A model of an input `x` with dynamic lengths, its maxima and their mean, as OpenVINO saves it."""
     import openvino as ov
@@ -323,6 +345,7 @@ def test_an_output_size_that_cannot_be_read_says_where_it_is(cli: Cli, tmp_path:
         ("ROIAlign", ""),
         ("RoiPooling", ""),
         ("PSROIPooling", ""),
+        ("MaxPoolWithArgmax", ""),
         ("Pooling", "; it is of an IR before version 10: convert the model again with ovc, which writes AvgPool and "
          "MaxPool"),
     ],

@@ -221,6 +221,62 @@ def test_channels_last_and_quantised_forms(cli: Cli, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("kind", "domain", "reason"),
+    [
+        ("MaxRoiPool", "", "MaxRoiPool is not checked"),
+        ("MaxPool", "com.microsoft.nchwc", "com.microsoft.nchwc.MaxPool is not checked"),
+        ("SoftPool2d", "mine", "mine.SoftPool2d is not checked"),
+    ],
+)
+def test_other_operators_that_pool_by_their_name_are_listed_as_unknown(
+    kind: str, domain: str, reason: str, cli: Cli, tmp_path: Path
+) -> None:
+    """ONNX Runtime writes operators of com.microsoft.nchwc into models that it has optimised for a processor."""
+    path = model(tmp_path / "m.onnx", [node(kind, domain=domain)])
+    (found,) = cli("check", path, "--json").json["layers"]
+    assert (found["verdict"], found["reason"]) == ("unknown", reason)
+
+
+STOPPED = (
+    "the rank of its input is not known; shape inference stops at conv (FusedConv); fold constants (onnxsim) or state "
+    "it in value_info"
+)
+
+
+@pytest.mark.parametrize(
+    ("axes", "keeps", "declared", "reasons"),
+    [
+        ([2, 3], 1, None, [STOPPED]),
+        ([-2, -1], 0, [1, 3], [STOPPED]),
+        ([2], 0, [1, 3], [STOPPED]),
+        ([2], 0, [1, 3, 8], []),
+        ([2, 3], 1, [1, 3, 1, 1, 8], []),
+        ([-1], 1, None, []),
+        ([0, 1], 1, None, []),
+    ],
+)
+def test_reductions_on_shapes_that_are_not_known_are_listed_if_they_may_pool(
+    axes: list[int], keeps: int, declared: list[int] | None, reasons: list[str], cli: Cli, tmp_path: Path
+) -> None:
+    nodes = [node("FusedConv", "x", "c", domain="com.microsoft", name="conv"),
+             node("ReduceMean", "c", axes=axes, keepdims=keeps)]  # fmt: skip
+    path = model(tmp_path / "m.onnx", nodes, opset=13, outputs=[value("y", declared)])
+    found = cli("check", path, "--json").json["layers"]
+    assert [(each["verdict"], each["reason"]) for each in found] == [("unknown", reason) for reason in reasons]
+
+
+def test_a_reduction_on_a_shape_that_is_not_known_is_neither_run_nor_converted(cli: Cli, tmp_path: Path) -> None:
+    """Its axes alone do not tell the layout."""
+    nodes = [node("FusedConv", "x", "c", domain="com.microsoft"), node("ReduceMean", "c", axes=[1, 2])]
+    path = model(tmp_path / "m.onnx", nodes, opset=13)
+    np.savez(tmp_path / "d.npz", input=np.zeros((1, 8, 8, 3)), output=np.zeros((1, 1, 1, 3)))
+    done = cli("check", path, "--layer", "y", "--run", tmp_path / "d.npz")
+    assert (done.code, done.err) == (2, "poolcli: layer y: the rank of its input is not known\n")
+    (found,) = cli("check", path, "--to", "pytorch", "--json").json["layers"]
+    assert (found["to"]["text"], found["to"]["reason"]) == (None, "the rank of its input is not known")
+
+
 @pytest.mark.parametrize("opset", [13, 18])
 @pytest.mark.parametrize("where", ["initializer", "node"])
 def test_axes_of_reductions_may_be_a_constant(opset: int, where: str, cli: Cli, tmp_path: Path) -> None:

@@ -155,6 +155,16 @@ def test_a_window_longer_than_the_input_counts_its_own_length_as_stride(cli: Cli
     assert (layer["computed"], layer["verdict"]) == ([1, 2, 1, 2], "agrees")
 
 
+def test_poolings_that_tensorflow_lite_takes_from_tensorflow_are_listed_as_unknown(cli: Cli) -> None:
+    """The sample is Keras' MaxPooling3D, AveragePooling3D and GlobalAveragePooling3D, converted by TensorFlow 2.21."""
+    found = cli("check", SAMPLES / "flex.tflite", "--json").json["layers"]
+    assert [(each["type"], each["verdict"], each["reason"]) for each in found] == [
+        ("FlexMaxPool3D", "unknown", "FlexMaxPool3D is not checked"),
+        ("FlexAvgPool3D", "unknown", "FlexAvgPool3D is not checked"),
+        ("MEAN", "agrees", None),
+    ]
+
+
 def archive(path: Path, *names: str) -> Path:
     with zipfile.ZipFile(path, "w") as made:
         for name in names:
