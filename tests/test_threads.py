@@ -6,7 +6,9 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import weakref
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -252,6 +254,29 @@ def test_a_caller_does_not_wait_for_a_helper_that_has_not_begun(monkeypatch: pyt
     helpers.start(ended.set, 1)  # after the work that nobody waited for
     assert ended.wait(60)
     assert found == list(range(8))
+
+
+def test_the_end_of_a_late_helper_is_not_taken_for_that_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    from poolcli.engine.compiled import launch
+
+    class OneLateHelper:
+        def start(self, function: Callable[[], object], count: int) -> None:
+            threading.Thread(target=function).start()
+            threading.Timer(0.1, function).start()
+
+    caller, helped, found = threading.get_ident(), threading.Event(), list[int]()
+
+    def call(first: int, last: int) -> None:
+        if threading.get_ident() == caller:
+            assert helped.wait(60)
+        else:
+            helped.set()
+            time.sleep(0.5)  # until long after the late helper has found nothing to do
+        found.append(first)
+
+    monkeypatch.setattr(launch, "_helpers", OneLateHelper())
+    launch.run_in_threads(call, [(0, 1), (1, 2)], 3)
+    assert sorted(found) == [0, 1]
 
 
 def test_where_no_thread_can_be_started_the_caller_computes_everything(monkeypatch: pytest.MonkeyPatch) -> None:

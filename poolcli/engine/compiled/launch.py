@@ -90,10 +90,12 @@ def run_in_threads(call: Callable[[int, int], None], ranges: list[tuple[int, int
             ended.put(None)
 
     _helpers.start(help_with_work, threads - 1)
+    errors = list[BaseException | None]()
     try:
         work()
     finally:  # a helper that has not begun by now finds no range, so it need not be waited for
-        errors = [ended.get() for _ in range(len(begun))]
+        while len(errors) < len(begun):  # which grows if one begins now: its end is not that of another one
+            errors.append(ended.get())
     for error in errors:
         if error is not None:
             raise error
