@@ -88,7 +88,7 @@ AllowExternal = Annotated[bool, option(
 )]
 MaxMemory = Annotated[str | None, option(
     "--max-memory", metavar="SIZE", panel=RUN, hidden=True, example="2G",
-    help="Memory limit, such as 2G. Default: half of what is free. Larger inputs are pooled in parts.",
+    help="Memory limit, such as 2G. Default: half of what is free.",
 )]
 
 
@@ -114,7 +114,7 @@ class Windows:
     )] = None
     pads: Annotated[str | None, option(
         "-p", "--pads", metavar="P", panel=USUAL, example="1", per_axis=True,
-        help="Padding at both ends of each axis.",
+        help="Padding at both ends of each axis. Default: 0.",
     )] = None
     pads_begin: Annotated[str | None, option(
         "--pads-begin", metavar="P", panel=WINDOWS, hidden=True, example="1", per_axis=True,
@@ -165,7 +165,7 @@ class Windows:
 class Reporting:
     """How a command reports."""
 
-    json: Annotated[bool, option("--json", panel=RUN, help="Report as JSON, one document for each input.")] = False
+    json: Annotated[bool, option("--json", panel=RUN, help="Report as JSON.")] = False
     quiet: Annotated[bool, option("-q", "--quiet", panel=RUN, help="No report, no notes; errors only.")] = False
     debug: Annotated[bool, option("--debug", panel=RUN, hidden=True, help="Show the traceback of an error.")] = False
     help: Annotated[bool, option(
@@ -229,7 +229,7 @@ class MakesArrays(ReadsArrays):
     dataset: Dataset = dataclass_field(default_factory=list)
     chunks: Annotated[str | None, option(
         "--chunks", metavar="C", panel=FILES, hidden=True, per_axis=True,
-        help="Chunks of .zarr outputs: 64, or 64,64 (order D,H,W). Default: the input's, or about 2**20.",
+        help="Chunks of .zarr outputs: 64, or 64,64 (order D,H,W). Default: the input's, or about 2**20 elements.",
     )] = None
     shards: Annotated[str | None, option(
         "--shards", metavar="S", panel=FILES, hidden=True, per_axis=True,

@@ -35,6 +35,10 @@ class PyramidOptions(MakesArrays):
         "INPUT", complete=complete_inputs, example="x.zarr",
         help="A .npy, .npz[:key], .h5[:/dataset], .zarr[:/array] or an image.",
     )]
+    output: Annotated[str | None, option(
+        "-o", "--output", metavar="PATH", panel=USUAL, example="out.ome.zarr", is_output=True,
+        help="Store to write, such as out.ome.zarr.",
+    )] = None
     all: Annotated[bool, option(
         "--all", panel=USUAL, hidden=True, help="Make every image of a plate, or of the series of bioformats2raw.",
     )] = False

@@ -75,7 +75,7 @@ def _resolve_bins(op: BinAttributes, names: str, sizes: Numbers, positions: Numb
     )
     rule = "the number of elements in the bin" if op.reducer.divides else None
     if any(isinstance(axis.windows, Cells) for axis in axes):
-        rule = "the area of the cell; an element counts by the part of it in the cell"
+        rule = "the sum of the weights; the weight of an element is the part of it in the cell"
     return Resolved(axes, {"output_size": list(outputs)}, rule)
 
 
