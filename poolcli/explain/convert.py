@@ -329,7 +329,11 @@ def _composition(
     inner, effective = plan_at_shape(op, _padded_shape(plan, plan.input_shape, pads), plan), at(plan.input_shape)
     if inner is None or effective is None or (op.like == dialect.name and dialect.cannot_write(inner)):
         return
-    pool = partial(ex.Pool if op.like == dialect.name else ex.DilatedPool, plan=inner)
+    own, size = op.like == dialect.name, prod(w.kernel for w in inner.windows if isinstance(w, Sliding))
+    scales = any(map(any, excluded)) or core.divisor_override not in (None, size)
+    if core.reducer.divides and lookup(plan.dtype).kind != "float" and (scales or not own):
+        return  # weights and quotients of integers would be truncated
+    pool = partial(ex.Pool if own else ex.DilatedPool, plan=inner)
     lowest = lookup(plan.dtype).ends[0] if core.reducer.picks else 0
 
     def padded(expr: ex.Expression | None, ends: Ends) -> ex.Expression | None:
@@ -339,9 +343,8 @@ def _composition(
     expr: ex.Expression = pool(padded(data, excluded))
     if any(map(any, excluded)):
         expr = ex.Divide(expr, divisor=pool(padded(ex.Ones(data), excluded)))
-    size, override = prod(w.kernel for w in inner.windows if isinstance(w, Sliding)), core.divisor_override
-    if override not in (None, size):
-        expr = ex.Scale(expr, size / override, plan.dtype)
+    if core.divisor_override not in (None, size):
+        expr = ex.Scale(expr, size / core.divisor_override, plan.dtype)
     yield Composition(expr, effective, at)
 
 

@@ -114,8 +114,33 @@ def test_conversions_that_have_no_answer_say_why() -> None:
     assert convert(LpPool(3, 3, p=3, like="pytorch").plan((1, 1, 12)), "onnx").reason == (
         "ONNX adds abs(x)**p, PyTorch x**p with its sign, and multiplies the mean of a window by the kernel's size"
     )
-    # casts to integers would not round
-    assert convert(AdaptiveAvgPool(4).plan((1, 1, 10), "uint8"), "onnx").text is None
+
+
+@pytest.mark.parametrize("like", ["onnx", "openvino", "pytorch", "tensorflow"])
+@pytest.mark.parametrize(
+    ("op", "shape"),
+    [
+        (AdaptiveAvgPool((4, 4)), (1, 1, 10, 11)),
+        (AvgPool(2, dilations=2), (1, 1, 8)),
+        (AvgPool(3, 2, 1, 0, rounding_type="ceil"), (1, 1, 9, 8)),
+        (AvgPool(2, 2, divisor_override=3), (1, 1, 8)),
+    ],
+    ids=["matrices", "convolution", "quotient", "factor"],
+)
+def test_averages_of_integers_are_not_composed_with_weights_that_would_be_truncated(
+    op: Any, shape: tuple[int, ...], like: str
+) -> None:
+    """x.new_full((1, 1, 2), 0.5) of an integer tensor x is 0."""
+    found = convert(op.plan(shape, "int64"), like)
+    assert found.text is None or found.op is not None
+
+
+def test_averages_of_integers_are_composed_with_padding() -> None:
+    found = convert(AvgPool(2, 2, 3, 2, exclude_pad=False).plan((1, 1, 9), "int64"), "pytorch")
+    assert found.text == (
+        "torch.nn.functional.avg_pool1d(torch.nn.functional.pad(x, (3, 2), value=0), 2, stride=2, padding=0, "
+        "ceil_mode=False, count_include_pad=False)"
+    )
 
 
 @pytest.mark.parametrize(
