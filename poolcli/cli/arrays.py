@@ -70,7 +70,7 @@ class IdentifyOptions(Windows, Tolerance, ReadsArrays):
 
     x: Annotated[str, argument(
         "INPUT", complete=complete_inputs, example="x.npy",
-        help="Input of the pooling: .npy, .h5[:/dataset], ..., an image.",
+        help="Input of the pooling: .npy, .h5[:/dataset], an image.",
     )]
     y: Annotated[str, argument(
         "OUTPUT", complete=complete_inputs, example="y.npy", help="The output of the pooling, read in the same way.",
