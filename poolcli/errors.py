@@ -91,11 +91,14 @@ def error_text(error: BaseException) -> str:
 
     >>> error_text(SyntaxError("bad header checksum in b'IDAT'"))
     "bad header checksum in 'IDAT'"
+    >>> error_text(TypeError("Expected dict, got <class 'int'>"))
+    'Expected dict, got int'
     """
     try:
         text = (str(error).splitlines() or [""])[0][:200]
     except Exception:  # of an error whose __str__ fails
         text = ""
+    text = re.sub(r"<class '([^']*)'>", r"\1", text)
     return re.sub(r"\bb(?=['\"])", "", text) or type(error).__name__
 
 

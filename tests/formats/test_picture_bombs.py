@@ -253,3 +253,27 @@ def test_pixels_that_a_tiff_does_not_have_are_not_made_up(
             found.overwrite([found.value[0], 0])
     assert read_header(Source("sparse.tif")).notes == (SPARSE_NOTE,)
     np.testing.assert_array_equal(read(Source("sparse.tif")).array, np.concatenate([x[:16], 0 * x[16:]]))
+
+
+def test_pixels_of_a_deflated_tiff_that_have_another_checksum_are_refused() -> None:
+    """libtiff ends a strip with its last pixel, before the checksum."""
+    x = np.random.default_rng(1).integers(0, 9, (16, 16), np.uint8)
+    tifffile.imwrite("x.tif", x, compression="deflate")
+    data = Path("x.tif").read_bytes()
+    with tifffile.TiffFile("x.tif") as file:
+        page: Any = file.pages[0]
+        (start,), (length,) = page.dataoffsets, page.databytecounts
+    changed = 0
+    for bit in range(4 * length, 5 * length):
+        flipped = bytearray(data)
+        flipped[start + bit // 8] ^= 1 << bit % 8
+        Path("x.tif").write_bytes(flipped)
+        try:
+            with Image.open("x.tif") as image:
+                image.load()
+        except OSError:  # libtiff notices it
+            continue
+        changed += image.tobytes() != x.tobytes()
+        with pytest.raises(FileError, match=r"^x\.tif: is damaged: a strip or tile of page 1 .* incorrect data check$"):
+            read(Source("x.tif"))
+    assert changed > 5

@@ -233,6 +233,8 @@ def page_decoder(path: str, image: Image, page: Page, animated: bool) -> PageDec
             raise FileError(f"{path}: page {number + 1} is {Page(*_size(image))}, but its header says {page}")
         if blended is not None:
             return upright(blended.page(number), orientation_of(image))
+        if image.format == "TIFF":
+            tiff_checks.check_sums(path, number + 1, stored_tags(image))
         return _decoded(path, image, mode)
 
     def described() -> dict[str, Any]:

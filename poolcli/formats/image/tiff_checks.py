@@ -8,10 +8,11 @@ from __future__ import annotations
 import io
 import os
 import struct
+import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO
 
-from poolcli.errors import FileError
+from poolcli.errors import FileError, error_text
 from poolcli.formats.checks import human_bytes, lzma_size
 from poolcli.formats.image import tiff_tags as tags
 from poolcli.formats.image.codecs import jpeg_frame
@@ -55,15 +56,13 @@ MAX_RATIOS = {
     tags.LZMA: 2**13,
     tags.ZSTD: 2**16,
 }
+UNPACKED_RATIO, CHUNK = 4, 2**18  # bytes for each that `_expected` counts at least, and bytes that are unpacked at once
 
 
 def check_strips(path: str, number: int, stored: Mapping[int, Any]) -> None:
     """Refuses a page with fewer strips or tiles than it needs, or with fewer bytes than can unpack to its pixels."""
     tiled = tags.TILE_OFFSETS in stored
-    places, counts = (
-        _numbers(stored, tag)
-        for tag in ((tags.TILE_OFFSETS, tags.TILE_BYTES) if tiled else (tags.STRIP_OFFSETS, tags.STRIP_BYTES))
-    )
+    places, counts = _strips(stored)
     needed, pixels = _expected(stored, tiled)
     if not places or not needed:
         return  # the reader reports that
@@ -81,9 +80,35 @@ def check_strips(path: str, number: int, stored: Mapping[int, Any]) -> None:
         )
 
 
+def check_sums(path: str, number: int, stored: Mapping[int, Any]) -> None:
+    """Refuses a page with a deflated strip or tile whose checksum is wrong: libtiff stops reading before that."""
+    is_deflated = _number(stored, tags.COMPRESSION, tags.UNCOMPRESSED) in (tags.DEFLATE, tags.OLD_DEFLATE)
+    if not is_deflated or _number(stored, tags.FILL_ORDER, 1) != 1:
+        return
+    most = UNPACKED_RATIO * _expected(stored, tags.TILE_OFFSETS in stored)[1] + CHUNK  # more is not read as pixels
+    with open(path, "rb") as file:
+        for at, count in zip(*_strips(stored), strict=False):
+            file.seek(at)
+            data, unpacker, found = file.read(min(count, os.path.getsize(path))), zlib.decompressobj(), b""
+            try:
+                while (data or found) and not unpacker.eof and most > 0:
+                    found = unpacker.decompress(data, CHUNK)
+                    data, most = unpacker.unconsumed_tail, most - len(found)
+            except zlib.error as error:
+                what = f"a strip or tile of page {number} cannot be unpacked: {error_text(error).rpartition(': ')[2]}"
+                raise FileError(f"{path}: is damaged: {what}") from error
+
+
 def is_sparse(stored: Mapping[int, Any]) -> bool:
     """Whether some strips or tiles are left out on purpose (GDAL's sparse files)."""
     return any(0 in _numbers(stored, tag) for tag in (tags.STRIP_BYTES, tags.TILE_BYTES))
+
+
+def _strips(stored: Mapping[int, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The places and the lengths of the strips or tiles, in bytes."""
+    tiled = tags.TILE_OFFSETS in stored
+    both = (tags.TILE_OFFSETS, tags.TILE_BYTES) if tiled else (tags.STRIP_OFFSETS, tags.STRIP_BYTES)
+    return _numbers(stored, both[0]), _numbers(stored, both[1])
 
 
 def _expected(stored: Mapping[int, Any], tiled: bool) -> tuple[int, int]:
