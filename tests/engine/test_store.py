@@ -174,6 +174,31 @@ def test_a_kernel_that_cannot_be_built_is_tried_once(own_kernel_cache: None, mon
     assert (tries, COMPILED.seconds > before) == ([choice.name], True)
 
 
+def test_a_kernel_is_built_after_what_kept_it_from_being_built_has_passed(
+    own_kernel_cache: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stacks = ["too deep", "less deep"]
+
+    def build(spec: KernelSpec) -> Code:
+        if stacks.pop(0) == "too deep":
+            raise RecursionError("maximum recursion depth exceeded")
+        return CODE_KEPT
+
+    monkeypatch.setitem(sys.modules, "poolcli.engine.compiled.kernels", SimpleNamespace(build=build))
+    monkeypatch.setattr(compiled, "loaded", lambda code: SimpleNamespace(call=code))
+    monkeypatch.setattr(compiled, "_kernels", {})
+    monkeypatch.setattr(compiled, "_failed", {})
+    choice = choose_kernel(whole(AvgPool(3, 2).plan((1, 1, 9, 9))))
+    with monkeypatch.context() as debugging:
+        debugging.setattr(compiled, "is_switched_off", lambda: True)
+        with pytest.raises(KernelError, match="NUMBA_DISABLE_JIT"):
+            compiled.load(choice)
+    with pytest.raises(KernelError, match="RecursionError: maximum recursion depth exceeded"):
+        compiled.load(choice)
+    found: object = compiled.load(choice)
+    assert found == CODE_KEPT
+
+
 def test_who_waits_for_a_kernel_finds_it_built(place: Path) -> None:
     found: list[Code | None] = []
 

@@ -41,15 +41,16 @@ def load(spec: KernelSpec) -> Kernel:
 
 
 def _read_or_compiled(spec: KernelSpec) -> LoadedKernel:
+    if is_switched_off():
+        raise KernelError("NUMBA_DISABLE_JIT switches numba off; use engine numpy or auto")
     if spec.name in _failed:
         raise KernelError(_failed[spec.name])
     try:
         with kernel_errors():
-            if is_switched_off():
-                raise KernelError("NUMBA_DISABLE_JIT switches numba off; use engine numpy or auto")
             return _cached(spec) or _compiled(spec)
     except KernelError as error:
-        _failed[spec.name] = error.message
+        if not isinstance(error.__cause__, RecursionError):  # the next caller's stack may be less deep
+            _failed[spec.name] = error.message
         raise
 
 
