@@ -48,7 +48,7 @@ class PyramidOptions(MakesArrays):
     )] = None
     operator: Annotated[str, option(
         "--operator", "--op", metavar="OP", panel=USUAL, choices=LEVELLING,
-        help="Operator: avg (default), max, min, or mode for labels.",
+        help="Operator: avg (default), max, min, median, or mode for labels.",
     )] = "avg"
     kernel: Annotated[str | None, option(
         "-k", "--kernel", metavar="K", panel=USUAL, example="2", per_axis=True,

@@ -202,7 +202,15 @@ def _border(off: NDArray[np.bool_]) -> tuple[bool, ...]:
     """At which ends of the last two axes the differences lie; empty if one lies inside."""
     if off.ndim < 2 or min(off.shape[-2:]) < 3 or off[..., 1:-1, 1:-1].any():
         return ()
-    return tuple(bool(end.any()) for end in (off[..., 0, :], off[..., -1, :], off[..., 0], off[..., -1]))
+    ends = (off[..., 0, :], off[..., -1, :], off[..., 0], off[..., -1])
+    beside_corners = tuple(bool(end[..., 1:-1].any()) for end in ends)
+    rows, columns = (
+        [place for place, has in zip((0, -1), found, strict=True) if not has]
+        for found in (beside_corners[:2], beside_corners[2:])
+    )
+    if any(off[..., row, column].any() for row in rows for column in columns):  # a corner that belongs to none of them
+        return tuple(bool(end.any()) for end in ends)
+    return beside_corners
 
 
 def _is_number(x: NDArray[Any]) -> bool:

@@ -187,6 +187,6 @@ def rescaled(array: Array, limits: Limits) -> tuple[Array, str]:
     cut = int(np.count_nonzero((values < low) | (values > high)))
     lost = int(np.count_nonzero(np.isnan(values)))
     note = f"rescaled: {low:.6g} to {high:.6g} became 0 to 255"
-    note += f"; {cut} clipped" if cut else ""
-    note += f"; {lost} NaN became 0" if lost else ""
+    note += f"; {cut:,} clipped" if cut else ""
+    note += f"; {lost:,} NaN became 0" if lost else ""
     return np.rint(np.clip(np.nan_to_num(scaled, nan=0.0), 0, 255)).astype(np.uint8), note

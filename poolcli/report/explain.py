@@ -71,11 +71,8 @@ def windows_table(axis: AxisPlan, windows: Sequence[Window], mean: bool) -> Tabl
             table.add_row("...")
         last = w.output
         step = axis.windows.span(w.output).step
-        reads = (
-            "nothing"
-            if w.first is None
-            else f"{w.first} to {w.last}" + (f" by {step}" if w.inside > 1 and step > 1 else "")
-        )
+        steps = f" by {step}" if step > 1 else ""
+        reads = "nothing" if w.first is None else str(w.first) if w.inside == 1 else f"{w.first} to {w.last}{steps}"
         cells = (f"{axis.name} {w.output}", f"[{w.start}, {w.stop})", reads, *((w.weights_text,) if weighted else ()))
         table.add_row(*cells, str(w.divisor if mean else w.inside))
     return table
@@ -197,7 +194,9 @@ def _per_axis(values: Iterable[str]) -> str:
 
 
 def _span(ends: Span) -> str:
-    return "none" if ends is None else f"{ends[0]}-{ends[1]}"
+    if ends is None:
+        return "none"
+    return str(ends[0]) if ends[0] == ends[1] else f"{ends[0]}-{ends[1]}"
 
 
 def candidates_view(found: Sequence[Candidate]) -> RenderableType:
@@ -395,5 +394,11 @@ def _map(layout: str, found: Difference) -> list[RenderableType]:
     """A map of the last two axes: where no, some or all elements differ."""
     if found.equal or len(found.shape) < 2 or found.different == found.elements:
         return []
-    legend = f"map of {layout[-2]} (down) and {layout[-1]} (right): . equal, + some differ, # all differ"
+    names = zip(layout[-2:], ("down", "right"), ("lines", "columns"), strict=True)
+    lengths = zip(found.shape[-2:], (len(found.plane), len(found.plane[0])), strict=True)
+    axes = (
+        f"{letter} ({way}{f', {size:,} in {shown} {places}' if shown < size else ''})"
+        for (letter, way, places), (size, shown) in zip(names, lengths, strict=True)
+    )
+    legend = f"map of {' and '.join(axes)}: . equal, + some differ, # all differ"
     return ["", Text(legend, style="dim"), *(Text(f"  {line}", no_wrap=True) for line in found.plane)]

@@ -192,6 +192,10 @@ def test_a_layout_that_may_be_wrong_is_stated(cli: Cli, arguments: list[str], no
     assert notes == ([note] if note else [])
 
 
+def test_one_element_is_no_range(cli: Cli) -> None:
+    assert cli("chain", "1,3,9", "max:k1,s2").out.splitlines()[2].split()[-3:] == ["0", "4", "0%"]
+
+
 @pytest.mark.parametrize("shape", ["1,3,40", "1,3,8,30,40", "1,1,1,1000000"])
 def test_any_number_of_axes_is_drawn(cli: Cli, shape: str, tmp_path: Path) -> None:
     for name in ("field.png", "field.svg"):

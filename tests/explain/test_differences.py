@@ -103,7 +103,15 @@ PLACES = {
     "one channel": ((slice(None), 1), "C=1 alone"),
     "a block": ((..., slice(1, 3), slice(4, 7)), "H from 1 to 2; W from 4 to 6"),
     "one element": ((0, 1, 2, 3), "a single element"),
-    "first row and column": ((..., [0, 0, 3], [1, 7, 0]), "only the border: first H, first W, last W"),
+    "first row and column": ((..., [0, 0, 3], [1, 7, 0]), "only the border: first H, first W"),
+    "whole first row and column": (
+        (..., [0] * 8 + [*range(6)], [*range(8)] + [0] * 6),
+        "only the border: first H, first W",
+    ),
+    "sides and another corner": (
+        (..., [0, 3, 5], [1, 0, 7]),
+        "only the border: first H, last H, first W, last W",
+    ),
     "all": ((...,), "everywhere"),
     "scattered": ((..., [0, 2, 3, 5], [1, 0, 6, 3]), "scattered"),
 }
@@ -160,6 +168,18 @@ def test_two_files_are_compared_on_a_screen_and_as_json(cli: Cli, folder: Path) 
         "where": [0, 0, 0, 7],
         "error": None,
     }
+
+
+def test_a_map_of_long_axes_says_what_a_character_stands_for(cli: Cli, folder: Path) -> None:
+    for name, size in (("x.npy", 0), ("y.npy", 1)):
+        x = np.zeros((1, 1, 1200, 96), np.uint8)
+        x[..., :8] = size
+        np.save(name, x)
+    legend, *rows = cli("compare", "x.npy", "y.npy", columns=120).out.splitlines()[-13:]
+    assert legend == (
+        "map of H (down, 1,200 in 12 lines) and W (right, 96 in 48 columns): . equal, + some differ, # all differ"
+    )
+    assert rows == ["  ####" + "." * 44] * 12
 
 
 def test_what_cannot_be_compared_ends_with_2_and_json_says_why(cli: Cli, folder: Path) -> None:

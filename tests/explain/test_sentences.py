@@ -48,7 +48,7 @@ CASES = {
         "window: (1 - 1) * 3 + 1 = 1 position (kernel and dilation)",
         "steps: 7 / 4 = 1 and 3/4, rounded up (ceil_torch) to 2",
         "window 2 would start at 8, past the input of 8: dropped", "outputs: 2 + 1 - 1 = 2",
-        "6 unused input elements", "W 1 [4, 5) 4 to 4 1",
+        "6 unused input elements", "W 1 [4, 5) 4 1",
         "i input, p padding, . past it; # read, + window outside the input",
     ],
     "max 1,1,6 -k 1 -s 2 --auto-pad same_upper --explain": [
