@@ -29,6 +29,7 @@ from poolcli.models.layer import (
     Layer,
     NotOnnxError,
     Shape,
+    how_to_fix_lengths,
     in_framework_terms,
     infer_shape,
     is_number,
@@ -200,9 +201,7 @@ def _remedy(layer: Layer) -> str:
     """What to do to make unknown lengths known."""
     if layer.stopped:
         return f"shape inference stops at {layer.stopped}; fold constants (onnxsim) or state it in value_info"
-    if layer.framework in ("PyTorch", "TensorFlow Lite"):
-        return "export the model with fixed lengths"
-    return f"{field('input_shape')} gives its lengths"
+    return how_to_fix_lengths(layer.framework)
 
 
 def _grouped_by_axes(sentences: Sequence[tuple[str, str]]) -> str:
@@ -270,7 +269,7 @@ def _warnings(layer: Layer, inferred: InferredShape, against: str | None) -> Ite
         )
     if plan is None or inferred.op is None:
         if against and not inferred.short:
-            why = f"not compared, because axes are dynamic; use {field('input_shape')}"
+            why = f"not compared, because axes are dynamic; {how_to_fix_lengths(layer.framework)}"
             yield marked_message(f"{DIALECTS[against].title}: {why}")
         return
     yield from (str(fact) for fact in plan.facts if fact.kind in ("pads_ignored", "empty_windows"))

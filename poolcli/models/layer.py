@@ -12,6 +12,7 @@ from poolcli.arguments import PerAxis
 from poolcli.dialects import DIALECTS
 from poolcli.errors import RequestError
 from poolcli.layouts import default_layout, spatial_axes
+from poolcli.message_fields import field as field_name
 from poolcli.message_fields import for_model_file, hints_for
 from poolcli.ops import AvgPool
 from poolcli.plan import Plan, make_plan
@@ -198,6 +199,13 @@ FIELD_NAMES = {
     },
     "TensorFlow Lite": {"kernel": "filter", "strides": "stride", "auto_pad": "padding"},
 }  # fmt: skip
+
+
+def how_to_fix_lengths(framework: str) -> str:
+    """What to do to make dynamic lengths known; `check` takes shapes for IR and ONNX models."""
+    if framework in ("PyTorch", "TensorFlow Lite"):
+        return "export the model with fixed lengths"
+    return f"{field_name('input_shape')} gives its lengths"
 
 
 def in_framework_terms(framework: str, message: str) -> str:

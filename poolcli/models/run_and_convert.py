@@ -17,6 +17,7 @@ from poolcli.models.layer import (
     GlobalWindow,
     Layer,
     LayerOp,
+    how_to_fix_lengths,
     in_framework_terms,
     infer_shape,
     is_number,
@@ -155,18 +156,20 @@ def convert_layer(layer: Layer, like: str) -> LayerConversion:
     if inferred.plan is None:
         return LayerConversion(like, None, "its windows are longer than its padded input")
     conversion = convert(inferred.plan, like)
-    if dynamic and conversion.only_this_size:
-        why = f"the call depends on dynamic lengths; set them with {field('input_shape')}"
+    # The kernel of a global window is the length of its input.
+    only_this_size = conversion.only_this_size or (conversion.text is not None and isinstance(op, GlobalWindow))
+    if dynamic and only_this_size:
+        why = f"the call depends on dynamic lengths; {how_to_fix_lengths(layer.framework)}"
         return LayerConversion(like, None, marked_message(why))
     notes = []
     if layout.endswith("C") and like != "tensorflow":
         notes.append(f"for data in the order {default_layout(len(layout))}; the layer's are {layout}")
     if not layer.keeps_axes:
         notes.append("the pooled axes, 1 long, are dropped after it")
-    if conversion.only_this_size:
+    if only_this_size:
         notes.append(ONLY_THIS_SIZE)
     note = "; ".join(notes) or None if conversion.text else None
-    return LayerConversion(like, conversion.text, conversion.reason, note, conversion.only_this_size)
+    return LayerConversion(like, conversion.text, conversion.reason, note, only_this_size)
 
 
 def _fitting_length(op: LayerOp) -> int:

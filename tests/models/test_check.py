@@ -92,7 +92,7 @@ def test_dynamic_dimensions_are_carried_as_names(cli: Cli, tmp_path: Path) -> No
 def test_what_to_type_is_said_as_the_reader_types_it(cli: Cli, tmp_path: Path) -> None:
     path = model(tmp_path / "m.xml", layer(AVG, (1, 3, -1, 8), (1, 3, 4, 4)))
     why = "axis H: declared, but dynamic in the input; {} gives its lengths"
-    warning = "PyTorch: not compared, because axes are dynamic; use {}"
+    warning = "PyTorch: not compared, because axes are dynamic; {} gives its lengths"
     (typed,) = cli("check", path, "--against", "pytorch", "--json").json["layers"]
     assert (typed["reason"], typed["warnings"]) == (why.format("--input-shape"), [warning.format("--input-shape")])
     (called,) = poolcli.check(path, against="pytorch")

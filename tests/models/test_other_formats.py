@@ -86,8 +86,12 @@ def call(kind: str, x: str, y: str, *more: tuple[str, str, Any]) -> dict[str, An
     return {"target": f"torch.ops.{kind}", "inputs": inputs, "outputs": [{"as_tensor": {"name": y}}]}
 
 
-def graph(shapes: dict[str, list[int]], *nodes: dict[str, Any]) -> dict[str, Any]:
-    sizes = {name: {"sizes": [{"as_int": size} for size in shape]} for name, shape in shapes.items()}
+def graph(shapes: dict[str, list[int | str]], *nodes: dict[str, Any]) -> dict[str, Any]:
+    def size(length: int | str) -> dict[str, Any]:
+        symbol = {"as_expr": {"expr_str": f"Symbol('{length}', positive=True, integer=True)"}}
+        return {"as_int": length} if isinstance(length, int) else symbol
+
+    sizes = {name: {"sizes": list(map(size, shape))} for name, shape in shapes.items()}
     return {"nodes": list(nodes), "tensor_values": sizes}
 
 
@@ -127,7 +131,7 @@ def test_calls_within_loops_branches_and_contexts_are_found(cli: Cli, tmp_path: 
     ],
 )  # fmt: skip
 def test_maxima_and_norms_over_the_spatial_axis_are_global_poolings(
-    node: dict[str, Any], output: list[int], op: str | None, tmp_path: Path
+    node: dict[str, Any], output: list[int | str], op: str | None, tmp_path: Path
 ) -> None:
     """As PointNet's torch.max(x, 2)[0] and torch.norm(x, dim=2) are exported."""
     found = check(pt2(tmp_path / "m.pt2", graph({"x": [2, 3, 8], "y": output}, node)))
@@ -153,6 +157,15 @@ def test_a_window_longer_than_the_input_counts_its_own_length_as_stride(cli: Cli
     content = graph({"x": [1, 2, 3, 8], "y": [1, 2, 1, 2]}, node)
     (layer,) = cli("check", pt2(tmp_path / "m.pt2", content), "--json").json["layers"]
     assert (layer["computed"], layer["verdict"]) == ([1, 2, 1, 2], "agrees")
+
+
+def test_what_makes_lengths_known_depends_on_the_kind_of_file(cli: Cli, tmp_path: Path) -> None:
+    """`--input-shape` is for IR and ONNX models."""
+    pool = call("aten.linalg_vector_norm.default", "x", "y", ("dim", "as_ints", [2]))
+    path = pt2(tmp_path / "m.pt2", graph({"x": [1, 3, "s0"], "y": [1, 3]}, pool))
+    (layer,) = cli("check", path, "--against", "onnx", "--to", "onnx", "--json").json["layers"]
+    assert layer["warnings"] == ["ONNX: not compared, because axes are dynamic; export the model with fixed lengths"]
+    assert layer["to"]["reason"] == "the call depends on dynamic lengths; export the model with fixed lengths"
 
 
 def test_poolings_that_tensorflow_lite_takes_from_tensorflow_are_listed_as_unknown(cli: Cli) -> None:
