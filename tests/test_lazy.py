@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from poolcli.errors import FileError, RequestError
+from poolcli.formats.files import filesystem
 from poolcli.pooling.tiles import Clock
 from poolcli.system.lazy_imports import COMPILED, PACKAGES, Lazy, loading, need
 
@@ -58,6 +59,16 @@ def test_what_is_missing_is_named_and_nothing_else(monkeypatch: pytest.MonkeyPat
         need("json", "PIL.Image", "onnx", why="x.onnx: a reason")
     with pytest.raises(FileError, match=r"^a reason: pip install onnx$"):
         need("onnx", "json", why="a reason", kind=FileError)
+
+
+def test_all_that_a_url_needs_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("fsspec.core", "gcsfs"):
+        monkeypatch.setitem(sys.modules, name, None)
+    missing = "needs packages that are not installed: pip install fsspec"
+    with pytest.raises(RequestError, match=rf"^gs://b/x\.zarr: gs:// {missing} gcsfs$"):
+        filesystem("gs://b/x.zarr")
+    with pytest.raises(RequestError, match=rf"^memory://b/x\.zarr: memory:// {missing}$"):
+        filesystem("memory://b/x.zarr")
 
 
 def test_a_module_that_is_lazy_is_imported_by_the_first_use(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,8 @@ from poolcli.message_fields import field
 from poolcli.system.lazy_imports import need
 
 _SECRET = re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*@|\?.*=.*")  # a password, or a query string as in signed URLs
+# What fsspec imports for a URL, by its scheme.
+FILESYSTEMS = {"s3": "s3fs", "gs": "gcsfs", "az": "adlfs", "abfs": "adlfs", "http": "aiohttp", "https": "aiohttp"}
 RETRY_WAITS = (0.5, 1, 2, 4, 8)  # seconds before each retry; botocore waits about as long
 MAX_ATTEMPTS = len(RETRY_WAITS) + 1
 SOCKET_TIMEOUT = 15.0  # seconds without a byte, as in s3fs
@@ -104,7 +106,9 @@ def exists(path: str) -> bool:
 def filesystem(url: str) -> tuple[Any, str]:
     """fsspec's file system for a URL, and the path in it. Credentials come from the environment."""
     check_url(url)
-    (core,) = need("fsspec.core", why=f"{url}: reading URLs needs fsspec")
+    scheme = url.partition("://")[0]
+    packages = [FILESYSTEMS[scheme]] if scheme in FILESYSTEMS else []
+    core, *_ = need("fsspec.core", *packages, why=f"{url}: {scheme}:// needs packages that are not installed")
     try:
         system, place = core.url_to_fs(url)
     except ImportError as error:

@@ -13,6 +13,7 @@ from pathlib import Path
 from poolcli.errors import RequestError
 from poolcli.formats import output_format, parse_source
 from poolcli.formats.atomic import is_device
+from poolcli.formats.checks import join_names
 from poolcli.formats.files import check_output_url, is_url
 from poolcli.formats.names import array_names, relative_path
 from poolcli.formats.recognise import is_folder_output
@@ -219,7 +220,7 @@ def _without_clashes(jobs: Sequence[Job], items: Sequence[Item], output: str | N
     if refusals and len(refusals) == len(jobs):
         number, reason = next(iter(refusals.items()))
         alike = [job.source.path for place, job in enumerate(jobs) if refusals[place] == reason]
-        raise RequestError(f"{', '.join(alike[:INPUTS_NAMED])}: {reason}")
+        raise RequestError(f"{join_names(alike, INPUTS_NAMED)}: {reason}")
     return [replace(job, refusal=refusals[number]) if number in refusals else job for number, job in enumerate(jobs)]
 
 
@@ -238,8 +239,12 @@ def _clash_remedy(option: str, target: str, items: Sequence[Item], clashing: Seq
     """The remedy for outputs that clash: a template that gives them different names, if there is one."""
     folder = (os.path.dirname(target.partition("{")[0]) if PLACEHOLDER.search(target) else target.rstrip("/")) or "."
     tree = "{folder}/" if any(os.path.dirname(item.relative) for item in items) else ""
-    for end in ("", path[len(without_suffix(path)) :]):
-        template = f"{folder}/{tree}{{stem}}_{{suffix}}{end}"
+    head, mark, name = target.rpartition("/")
+    own = (
+        [f"{head}{mark}{{stem}}_{name}"] if PLACEHOLDER.search(name) else []
+    )  # the template that was given, with stems
+    ends = ("", path[len(without_suffix(path)) :])
+    for template in (*own, *(f"{folder}/{tree}{{stem}}_{{suffix}}{end}" for end in ends)):
         with suppress(RequestError):
             names = [_fill_template(template, item) for item in clashing]
             formats = {output_format(name).name for name in names}

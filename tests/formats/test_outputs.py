@@ -42,6 +42,14 @@ from poolcli.message_fields import for_cli
             "NCDHW",
             "png images have the axes H, W and C, but the result has NCDHW; use .npy, .npz or .h5",
         ),
+        (
+            "y.png",
+            (64, 48, 2),
+            "uint8",
+            "NCW",
+            "png images have the axes H, W and C, but the result has NCW; use .npy, .npz or .h5, or name the axes of "
+            "the input, as in --layout HWC",
+        ),
         ("y.npy", (1, 1, 2), "bfloat16", "NCW", "npy files have no bfloat16; use --dtype float32"),
     ],
 )

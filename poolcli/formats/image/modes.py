@@ -11,7 +11,7 @@ from typing import NamedTuple
 from poolcli.dtypes import lookup
 from poolcli.errors import RequestError
 from poolcli.layouts import size_of
-from poolcli.message_fields import field
+from poolcli.message_fields import field, hint
 from poolcli.system.lazy_imports import Array
 
 
@@ -88,7 +88,10 @@ def stored_layout(name: str, shape: Sequence[int], dtype: str, layout: str, want
         return _stack_layout(shape, dtype, layout, wanted)
     if spatial != set("HW"):
         axes = "N, C, D, H and W" if name == "tiff" else "H, W and C"
-        raise RequestError(f"{name} images have the axes {axes}, but the result has {layout}; use .npy, .npz or .h5")
+        named = hint(f", or name the axes of the input, as in {field('layout', 'HWC')}") if len(layout) == 3 else ""
+        raise RequestError(
+            f"{name} images have the axes {axes}, but the result has {layout}; use .npy, .npz or .h5{named}"
+        )
     pages = shape[layout.index("N")] if "N" in layout else 1
     proposed = [other for other in MODES_BY_FORMAT if other not in (name, *QUANTIZED)]
     if pages != 1 and name not in MULTIPAGE:
