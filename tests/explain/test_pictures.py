@@ -162,6 +162,12 @@ def test_one_and_three_axes_are_strips_with_a_row_for_each_window() -> None:
         "reads 1 to 2, divides by 2",
         "reads 3, divides by 1",
     ]
+    maxima = words(draw(MaxPool(2, 2, 1, dilations=2).plan((1, 1, 6))))
+    assert [word for word in maxima if word.startswith("reads")] == [
+        "reads 1",
+        "reads 1 to 3, 2 elements",
+        "reads 3 to 5, 2 elements",
+    ]
     assert [word for word in said if word.startswith("window")] == [
         f"window {o}" for count in (3, 4, 5) for o in range(count)
     ]

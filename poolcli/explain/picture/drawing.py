@@ -401,7 +401,9 @@ def _window_text(found: Window, divides: bool) -> str:
         return "reads nothing"
     reads = f"reads {found.first}" if found.first == found.last else f"reads {found.first} to {found.last}"
     reads += f", weights {found.weights_text}" if found.weights else ""
-    return f"{reads}, divides by {found.divisor}" if divides else f"{reads}: {found.inside}"
+    if divides:
+        return f"{reads}, divides by {found.divisor}"
+    return f"{reads}, {found.inside} elements" if found.inside > 1 else reads
 
 
 def draw(plan: Plan) -> Canvas:
