@@ -139,9 +139,12 @@ class _Bar:
             self.shown = self._new_bar()
             self.shown.add_task("", total=total)
         failed = f"{self._failed} failed" if self._failed else ""
-        rate, name = f"{done / (now - self._start):.3g}/s", printable(self._name)
+        from poolcli.formats.checks import human_bytes
+
+        rate, name = done / (now - self._start), printable(self._name)
+        speed = f"{rate:.3g}/s" if self._total > 1 else f"{human_bytes(int(rate))}/s"
         name = name if len(name) <= NAME_WIDTH else f"...{name[3 - NAME_WIDTH :]}"  # the end distinguishes files
-        self.shown.update(self.shown.task_ids[0], completed=done, name=name, failed=failed, rate=rate)
+        self.shown.update(self.shown.task_ids[0], completed=done, name=name, failed=failed, speed=speed)
         self.shown.start()
         self.shown.refresh()
 
@@ -150,15 +153,11 @@ class _Bar:
 
         from poolcli.report.console import console
 
-        several = (
-            rich.MofNCompleteColumn(),
-            rich.TextColumn("{task.fields[rate]}"),
-            rich.TextColumn("{task.fields[failed]}", style="bold red"),
-        )
-        one = (rich.DownloadColumn(binary_units=True), rich.TransferSpeedColumn())
         columns = (
             rich.BarColumn(bar_width=20),
-            *(several if self._total > 1 else one),
+            rich.MofNCompleteColumn() if self._total > 1 else rich.DownloadColumn(binary_units=True),
+            rich.TextColumn("{task.fields[speed]}"),
+            rich.TextColumn("{task.fields[failed]}", style="bold red"),
             rich.TimeRemainingColumn(),
             rich.TextColumn("{task.fields[name]}", markup=False),
         )

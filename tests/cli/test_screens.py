@@ -255,7 +255,9 @@ def test_a_terminal_that_cannot_redraw_a_line_gets_no_bar(folder: Path, monkeypa
     assert shown.getvalue() == ""
 
 
-def test_the_bar_names_the_file_the_rate_and_the_failures(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def bar_screen(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """Standard error as a terminal of 100 columns, on which a bar appears at once."""
+
     class Screen(io.StringIO):
         def isatty(self) -> bool:
             return True
@@ -264,6 +266,19 @@ def test_the_bar_names_the_file_the_rate_and_the_failures(folder: Path, monkeypa
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setattr(messages, "BAR_DELAY", -1)
     monkeypatch.setenv("COLUMNS", "100")
+    return screen
+
+
+def test_the_bar_of_one_file_has_one_unit(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = bar_screen(monkeypatch)
+    with messages.progress("x.npy", 1, False) as (_, bytes_done):
+        bytes_done(2**20, 2**30)
+    frame = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue()).split("\r")[-2]
+    assert re.fullmatch(r"[━╺╸]+ 0\.0/1\.0 GiB [\d.e+]+ [GTP]iB/s  [-\d:]+ x\.npy\s*", frame), frame
+
+
+def test_the_bar_names_the_file_the_rate_and_the_failures(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = bar_screen(monkeypatch)
     names = [f"{'long' * 9}/{i}.npy" for i in range(3)]
     with messages.progress(names[0], len(names), False) as (step, _):
         for i, name in enumerate(names):
