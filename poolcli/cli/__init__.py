@@ -48,7 +48,9 @@ def _run(words: Sequence[str]) -> int:
         from poolcli.cli.mistakes import unknown_command
 
         raise unknown_command(words)
-    if not words and not any(name.startswith("_POOLCLI_COMPLETE") for name in os.environ):
+    if any(name.startswith("_POOLCLI_COMPLETE") for name in os.environ):
+        os.environ["COLUMNS"] = "1000"  # Typer wraps descriptions, and fish takes each of their lines for a word
+    elif not words:
         with redirect_stdout(sys.stderr):
             _call_typer(program(), ["--help"], "poolcli")
         return 2

@@ -39,6 +39,7 @@ LINES = {
 
 def completed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], line: str) -> list[str]:
     """What the script of fish is answered for the last word of a line: words, some with an explanation after a tab."""
+    monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("_POOLCLI_COMPLETE", "complete_fish")
     monkeypatch.setenv("_TYPER_COMPLETE_FISH_ACTION", "get-args")
     monkeypatch.setenv("_TYPER_COMPLETE_ARGS", line)
@@ -58,6 +59,16 @@ def test_a_shell_completes_commands_options_values_and_arrays(
     zarr.create_array("s.zarr", name="one", shape=(1, 1, 4), dtype="float32")
     found = completed(monkeypatch, capsys, line)
     assert [word.partition("\t")[0] for word in found] == LINES[line]
+
+
+def test_a_description_is_one_line(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert completed(monkeypatch, capsys, "poolcli avg --res") == [
+        "--rescale\tWrite float results as an image: LOW becomes 0, HIGH 255. "
+        "Without a value: the range of each result.",
+        "--resume\tResume: write only missing or stale outputs.",
+    ]
 
 
 def test_no_name_that_a_shell_would_evaluate_is_offered(
