@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from poolcli.dialects import DIALECTS, Dialect
 from poolcli.errors import RequestError
 from poolcli.explain import divisor_of
-from poolcli.explain.equivalence import same_divisors, same_reduction
+from poolcli.explain.equivalence import same_divisors, same_pooling, same_reduction
 from poolcli.message_fields import marked_message, without_hints
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes, PickingAttributes, SlidingAttributes
@@ -104,7 +104,9 @@ def _under(op: Attributes, like: str, rounding: str) -> Attributes:
 
 def _causes(chosen: Plan, other: Plan) -> list[str]:
     """The rules by which `other` differs from `chosen` in windows or divisors."""
-    a, b, causes = chosen.attributes, other.attributes, []
+    if same_pooling(chosen, other):
+        return []
+    a, b, causes = chosen.attributes, other.attributes, list[str]()
     title = DIALECTS[other.like].title
     if a.get("strides") != b.get("strides"):
         strides = b["strides"]

@@ -42,6 +42,13 @@ def test_comparison_tells_ceil_from_ceil_torch_and_finds_defaults() -> None:
     assert rows["PyTorch"].causes == ("PyTorch counts padding in the divisor by default",)
 
 
+def test_rules_that_change_nothing_at_this_size_are_no_difference() -> None:
+    """One window of three elements is the same whatever its stride."""
+    rows = {row.title: row for row in compare_dialects(MaxPool(3), MaxPool(3).plan((1, 1, 3)))}
+    assert not rows["PyTorch"].differs
+    assert not rows["PyTorch"].causes
+
+
 @settings(max_examples=sized(30, 150), derandomize=True)
 @given(st.data())
 def test_rows_that_do_not_differ_have_the_same_shape_and_divisors(data: st.DataObject) -> None:
