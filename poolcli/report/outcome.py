@@ -31,13 +31,14 @@ INDEX_ATTRIBUTES = ("axis", "index_element_type")  # part of the line "indices"
 
 def plan_view(plan: Plan, notes: Iterable[str], ends: Sequence[End] = (), closing: str = "") -> RenderableType:
     """The report of a plan; for a job also with its files as `ends`, and a last line."""
+    has_indices = not ends or any(name == "indices" for name, *_ in ends)  # of a job, whether they are written
     ends = ends or (
         ("input", named_shape(plan.layout, plan.input_shape), plan.dtype, ""),
         ("output", named_shape(plan.layout, plan.output_shape), plan.output_dtype, ""),
     )
     like = f", as {DIALECTS[plan.like].title}" if OPERATORS[plan.op].rules_of is None else ""
     heading = Group(Text(f"{plan.op} pooling{like}", style="bold"), ends_table(ends))
-    facts = facts_view(plan, notes)
+    facts = facts_view(plan, notes, has_indices)
     return spaced(heading, axes_table(plan), Group(facts, Text(closing, style="dim")) if closing else facts)
 
 
@@ -65,7 +66,7 @@ def axes_table(plan: Plan) -> Table:
     return table
 
 
-def facts_view(plan: Plan, notes: Iterable[str]) -> Table:
+def facts_view(plan: Plan, notes: Iterable[str], has_indices: bool) -> Table:
     """The attributes that are not per axis, an assumed layout, the rules of divisor and indices, and notes."""
     table = grid()
     words = [
@@ -80,7 +81,7 @@ def facts_view(plan: Plan, notes: Iterable[str]) -> Table:
         table.add_row("axes", for_cli(told))
     if plan.divisor_rule:
         table.add_row("divisor", plan.divisor_rule)
-    if plan.index:
+    if plan.index and has_indices:
         table.add_row("indices", f"{plan.index.dtype}, {plan.index.rule}")
     for note in notes:
         table.add_row(Text("note", style="yellow"), Text(for_cli(note)))
