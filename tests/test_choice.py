@@ -29,8 +29,9 @@ from poolcli import (
 from poolcli.arguments import Engine
 from poolcli.engine import run
 from poolcli.engine.choose import MIN_WORK_TO_LOAD, KernelError, choose_engine, engine_notes, warn_once, with_fallback
-from poolcli.engine.compiled.geometry import STRIDES_AT, FixedWindow, Strides, pack
+from poolcli.engine.compiled.geometry import FixedWindow, Strides
 from poolcli.engine.compiled.kernel_choice import Thresholds, choose_kernel
+from poolcli.engine.compiled.launch import address
 from poolcli.engine.compiled.memory_order import choose_for_memory_order, strides_of
 from poolcli.engine.compiled.pool import _sums_fit
 from poolcli.plan.attributes import Reducer
@@ -508,9 +509,14 @@ def test_auto_goes_by_the_plan_alone(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (choose_engine(small).name, choose_engine(large).name) == ("numpy", "numba")
 
 
-def test_more_parameters_than_fit_before_the_geometry_are_refused() -> None:
-    geometry = choose_kernel(whole(AvgPool(3).plan(WIDE))).geometry
-    integers, _ = pack(geometry, (7,) * STRIDES_AT, "")
-    assert integers[STRIDES_AT - 1 : STRIDES_AT + len(geometry.strides)].tolist() == [7, *geometry.strides]
-    with pytest.raises(ValueError, match=f"{STRIDES_AT + 1} parameters of a kernel"):
-        pack(geometry, (7,) * (STRIDES_AT + 1), "")
+@pytest.mark.parametrize(
+    "op", [AvgPool(3, 2), AvgPool(3, 1, 1, 1), AvgPool(2, 2), MaxPool(9), AdaptiveAvgPool(5), AreaPool(7)], ids=repr
+)
+@pytest.mark.parametrize("shape", [(100, 100, 7, 7), (2, 3, 60, 70)])
+def test_kernels_read_strides_and_then_tables_without_gaps(op: Any, shape: tuple[int, ...]) -> None:
+    spec = choose_kernel(whole(op.plan(shape)))
+    geometry = spec.geometry
+    tables = [*geometry.starts, *geometry.counts, *geometry.divisors, *geometry.reciprocals, *geometry.weights]
+    assert spec.params[: len(geometry.strides)].tolist() == [*geometry.strides]
+    assert all(table.flags.c_contiguous and address(table) in spec.params for table in tables)
+    assert {table.dtype for table in (*geometry.starts, *geometry.counts, *geometry.weights)} == {np.dtype(np.int64)}

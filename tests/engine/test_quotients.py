@@ -32,19 +32,17 @@ fused = pytest.mark.parametrize("fused", [True, False], ids=["in one step", "in 
 def each_of(function: Callable[..., float], *given: Array) -> Array:
     """The function of the elements of three arrays, compiled as kernels are."""
 
-    def apply(
-        a: Any, b: Any, c: Any, found: Any, lines: Any, numbers: Any, divisors: Any, first: int, last: int
-    ) -> None:
+    def apply(a: Any, b: Any, c: Any, found: Any, lines: Any, params: Any, first: int, last: int) -> None:
         for i in range(first, last):
             found[i] = function(a[i], b[i], c[i])
 
     floats, integers = pointer(types.float64), pointer(types.int64)
-    signature = types.void(*[floats] * 4, pointer(types.int32), integers, floats, types.int64, types.int64)
+    signature = types.void(*[floats] * 4, pointer(types.int32), integers, types.int64, types.int64)
     compiled = njit(signature, **KERNEL)(apply)
     kernel = loaded(emit(compiled.inspect_llvm(compiled.signatures[0])))
     assert kernel is not None
     found = np.empty_like(given[0])
-    kernel.call(UNUSED, UNUSED, *map(address, (*given, found)), None, None, None, 0, found.size)
+    kernel.call(UNUSED, UNUSED, *map(address, (*given, found)), None, None, 0, found.size)
     return found
 
 
@@ -69,7 +67,7 @@ def test_a_product_put_right_is_the_quotient_to_the_last_bit(fused: bool, monkey
 
 def test_no_product_of_reciprocals_exceeds_that_of_the_divisors() -> None:
     each, geometry = np.arange(1.0, 30), choose_kernel(whole(AvgPool(3).plan((1, 1, 9, 9, 9)))).geometry
-    by_d, by_h, by_w = geometry._replace(divisors=(each, each, each)).reciprocals(False)
+    by_d, by_h, by_w = geometry._replace(divisors=(each, each, each)).with_reciprocals(False).reciprocals
     divisors, found = each[:, None, None] * each[:, None] * each, by_d[:, None, None] * by_h[:, None] * by_w
     assert max(Fraction(a) * int(b) for a, b in zip(found.flat, divisors.flat, strict=True)) <= 1
 

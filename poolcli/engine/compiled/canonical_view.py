@@ -119,7 +119,9 @@ class CanonicalView:
             start = (start[:, None] * self.inner + np.arange(self.inner)).ravel()
             count = np.repeat(count, self.inner)
         along_w = np.repeat(w.divisor, self.inner).astype(divisor)
+        divisors = d.divisor.astype(divisor), h.divisor.astype(divisor), along_w
         return Geometry(
+            Strides(1, d.size * plane, 0, plane, row),
             self.rows,
             self.inner,
             (d.size, h.size, row),
@@ -128,8 +130,8 @@ class CanonicalView:
             (d.start, h.start, start),
             (d.count, h.count, count),
             (d.dilation, h.dilation, w.dilation),
-            (d.divisor.astype(divisor), h.divisor.astype(divisor), along_w),
-            Strides(1, d.size * plane, 0, plane, row),
+            divisors,
+            divisors,
             weights=() if h.weights is w.weights is None else (_flat_weights(h), _flat_weights(w)),
         )
 

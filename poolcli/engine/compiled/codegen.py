@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     import llvmlite.binding as llvm
 
-POINTERS, INTEGERS = 9, 2  # arguments of a kernel; numba adds the first two pointers
+POINTERS, INTEGERS = 8, 2  # arguments of a kernel; numba adds the first two pointers
 LINKED = {"memset", "memcpy", "memmove", "pow", "sqrt", "fabs", "rint"}  # which every process has
 
 Kernel = Callable[..., int]

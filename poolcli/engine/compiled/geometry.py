@@ -1,8 +1,7 @@
-"""The geometry of a kernel: shapes, strides and windows, and all of it as two flat arrays, which kernels read."""
+"""The geometry of a kernel: shapes, strides and windows, as tuples that kernels read from memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -11,6 +10,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Indices = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+    Factors = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 
 CACHE_LINE = 64  # bytes
 VECTOR_BYTES = 64
@@ -37,6 +37,8 @@ class Geometry(NamedTuple):
 
     Parameters
     ----------
+    strides
+        Of the input.
     rows, inner
         The numbers of output rows and of inner elements.
     input_shape, output_shape, row_size
@@ -44,17 +46,16 @@ class Geometry(NamedTuple):
     starts, counts, dilations
         Of each axis: window o has the elements starts[o] + j * dilation, j < counts[o]. Along W, starts are multiplied
         by `inner`, and windows repeated for each inner element, only for some kernels.
-    divisors
-        Of each axis: the divisor of an output is the product of those of its windows. In kernels a pair, with the
-        reciprocals.
-    strides
-        Of the input.
+    divisors, reciprocals
+        Of each axis: the divisor of an output is the product of those of its windows. Reciprocals are the divisors
+        again if the arithmetic does not need them.
     kernel_elements
         The number of elements of a whole kernel, if results are multiplied by it.
     weights
         Of the windows along H and along W: as many for each window as the longest one has elements.
     """
 
+    strides: Strides
     rows: int
     inner: int
     input_shape: tuple[int, int, int]
@@ -63,21 +64,21 @@ class Geometry(NamedTuple):
     starts: Indices
     counts: Indices
     dilations: tuple[int, int, int]
-    divisors: tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
-    strides: Strides
+    divisors: Factors
+    reciprocals: Factors
     kernel_elements: int = 0
     weights: tuple[NDArray[np.int64], ...] = ()
 
-    def reciprocals(self, is_single: bool) -> tuple[NDArray[Any], ...]:
-        """The reciprocals of the divisors; no product of them exceeds the reciprocal of the product.
+    def with_reciprocals(self, is_single: bool) -> Geometry:
+        """The same with the reciprocals of the divisors; no product of them exceeds the reciprocal of the product.
 
         is_single: all outputs have one divisor, a power of two, whose exact reciprocal is that of the first axis.
         """
         d, h, w = self.divisors
         if is_single:
-            return 1 / (d * h[0] * w[0]), np.ones_like(h), np.ones_like(w)
+            return self._replace(reciprocals=(1 / (d * h[0] * w[0]), np.ones_like(h), np.ones_like(w)))
         with np.errstate(divide="ignore"):
-            return 1 / d, 1 / h, (1 - 2.0**-50) / w
+            return self._replace(reciprocals=(1 / d, 1 / h, (1 - 2.0**-50) / w))
 
     def with_joined_rows(self, rows: int) -> Geometry:
         """The same with the divisors of `rows` output rows as those along W."""
@@ -89,36 +90,6 @@ class Geometry(NamedTuple):
         (d,), h, w = self.divisors
         products = np.tile(np.outer(d * h, w).ravel(), rows // len(h))
         return self._replace(divisors=(np.ones_like(h[:1]), np.ones_like(h), products))
-
-
-# The layout of the integers: the parameters of the kernel (up to 15), the numbers of the geometry in this order, the
-# lengths of its tables along W, and the tables of starts, counts and weights. The other array has the divisors and then
-# their reciprocals, if these are needed.
-STRIDES_AT = 15
-NUMBERS = "strides", "rows", "inner", "input_shape", "output_shape", "row_size", "dilations", "kernel_elements"
-
-
-def pack(geometry: Geometry, params: tuple[Any, ...], result: str) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """All integers of a geometry and of a kernel's own `params`, which may be tuples; and all divisors, with their
-    reciprocals if the `result` of the arithmetic needs them.
-    """
-    own, numbers = _flat(params), _flat(getattr(geometry, name) for name in NUMBERS)
-    if len(own) > STRIDES_AT:
-        raise ValueError(f"{len(own)} parameters of a kernel; {STRIDES_AT} fit before the geometry")
-    lengths = geometry.starts[2].size, geometry.divisors[2].size
-    reciprocals = geometry.reciprocals(result == "scaled") if result in ("scaled", "by_reciprocal") else ()
-    integers: list[Any] = [
-        [*own, *[0] * (STRIDES_AT - len(own)), *numbers, *lengths],
-        *geometry.starts,
-        *geometry.counts,
-        *geometry.weights,
-    ]
-    return np.concatenate(integers), np.concatenate([*geometry.divisors, *reciprocals])
-
-
-def _flat(values: Iterable[Any]) -> list[int]:
-    """The numbers among `values` and in the tuples among them."""
-    return [number for value in values for number in (value if isinstance(value, tuple) else (value,))]
 
 
 class Divisors(NamedTuple):

@@ -1,4 +1,4 @@
-"""What kernels are built from: numba decorators, LLVM intrinsics, and the functions that read the packed geometry."""
+"""What kernels are built from: numba decorators and LLVM intrinsics."""
 
 from __future__ import annotations
 
@@ -8,14 +8,7 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-from poolcli.engine.compiled.geometry import (
-    LANES,
-    NUMBERS,
-    STRIDES_AT,
-    Divisors,
-    Geometry,
-    Strides,
-)
+from poolcli.engine.compiled.geometry import LANES, Divisors
 
 # Kernels are called by address and raise nothing, so they need neither wrappers nor checks of divisors. `debug` is
 # stated because its default is NUMBA_DEBUGINFO, with which numba warns of functions without source.
@@ -270,68 +263,8 @@ def sum_of_lanes(typing, pointer, blocks):
     return types.float64(pointer, types.int64), generate
 
 
-@intrinsic
-def record_at(typing, integers, index, kind):
-    """The integers from `index` on, as the named tuple `kind`."""
-    fields = kind.instance_class._fields
-    record = types.NamedUniTuple(types.int64, len(fields), kind.instance_class)
-
-    def generate(context, builder, signature, arguments):
-        at = builder.gep(arguments[0], [arguments[1]])
-        return builder.load(builder.bitcast(at, context.get_value_type(record).as_pointer()), align=8)
-
-    return record(integers, types.int64, kind), generate
-
-
-@intrinsic
-def load_geometry(typing, params, divisor_table):
-    """The geometry, with pointers in place of arrays; `geometry.pack` defines where everything is.
-
-    For the same in Python numba takes 0.08 s.
-    """
-    shape, tables, factors = (types.UniTuple(kind, 3) for kind in (types.int64, params, divisor_table))
-    kinds = dict.fromkeys(Geometry._fields, types.int64) | {
-        "input_shape": shape,
-        "output_shape": types.UniTuple(types.int64, 2),
-        "starts": tables,
-        "counts": tables,
-        "dilations": shape,
-        "divisors": types.UniTuple(factors, 2),
-        "strides": types.NamedUniTuple(types.int64, len(Strides._fields), Strides),
-        "weights": types.Tuple(()),
-    }
-    record, places = types.NamedTuple(kinds.values(), Geometry), {name: at for at, name in enumerate(kinds)}
-
-    def generate(context, builder, signature, arguments):
-        (integers, divisors), integer, at = arguments, ir.IntType(64), STRIDES_AT
-        found = ir.Constant(context.get_value_type(record), ir.Undefined)
-        for name in NUMBERS:
-            kind = context.get_value_type(kinds[name]).as_pointer()
-            place = builder.bitcast(builder.gep(integers, [integer(at)]), kind)
-            found = builder.insert_value(found, builder.load(place, align=8), places[name])
-            at += getattr(kinds[name], "count", 1)
-        h, rows_h = (builder.extract_value(found, [places["output_shape"], axis]) for axis in (0, 1))
-        w = builder.add(h, rows_h)
-        windows, factors = (builder.load(builder.gep(integers, [integer(at + n)])) for n in (0, 1))
-        starts = builder.gep(integers, [integer(at + 2)])
-        counts = builder.gep(starts, [builder.add(w, windows)])
-        reciprocals = builder.gep(divisors, [builder.add(w, factors)])
-        for axis, distance in enumerate((integer(0), h, w)):
-            for first, *path in (
-                (starts, "starts"),
-                (counts, "counts"),
-                (divisors, "divisors", 0),
-                (reciprocals, "divisors", 1),
-            ):
-                table = builder.gep(first, [distance])
-                found = builder.insert_value(found, table, [places[path[0]], *path[1:], axis])
-        return found
-
-    return record(params, divisor_table), generate
-
-
 @expanded
 def divisors_at(geometry, d, h):
     """The divisors of output row (d, h)."""
-    (of_d, of_h, along_w), (by_d, by_h, reciprocals) = geometry.divisors
+    (of_d, of_h, along_w), (by_d, by_h, reciprocals) = geometry.divisors, geometry.reciprocals
     return Divisors(of_d[d] * of_h[h], along_w, by_d[d] * by_h[h], reciprocals, float(geometry.kernel_elements))

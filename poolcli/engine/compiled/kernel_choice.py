@@ -5,6 +5,7 @@ Whatever decides on the order of additions depends on whole axes, so that all re
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
@@ -22,7 +23,6 @@ from poolcli.engine.compiled.geometry import (
     CACHE_LINE,
     LANES,
     SHORT_WINDOW,
-    STRIDES_AT,
     VECTOR_ELEMENTS,
     ColumnWindows,
     FixedWindow,
@@ -30,8 +30,8 @@ from poolcli.engine.compiled.geometry import (
     ReadAhead,
     RowWindows,
     Strides,
-    pack,
 )
+from poolcli.engine.compiled.launch import address
 from poolcli.plan.plan import Region
 from poolcli.windows import ceil_div
 
@@ -118,15 +118,15 @@ class KernelSpec:
         return "-".join([self.launch.kernel, *size, self.dtype, *self.arithmetic.steps, *types])
 
     @cached_property
-    def params(self) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        """The integers and the divisors that the kernel reads."""
-        return pack(self.geometry, self.launch.params, self.arithmetic.result)
+    def params(self) -> NDArray[np.int64]:
+        """The geometry and the kernel's own parameters as the kernel reads them: numbers, and addresses of arrays."""
+        return np.array([*_flat((self.geometry, self.launch.params))], np.int64)
 
     def params_for(self, strides: Strides) -> NDArray[np.int64]:
-        """The integers for an array with these strides."""
-        integers = self.params[0].copy()
-        integers[STRIDES_AT : STRIDES_AT + len(strides)] = strides
-        return integers
+        """The same for an array with these strides."""
+        params = self.params.copy()
+        params[: len(strides)] = strides
+        return params
 
     @cached_property
     def iwork_offset(self) -> int:
@@ -154,6 +154,15 @@ class KernelSpec:
             times = max(1, elements // 8) if self.launch.kernel == "median" else 2
             read = prod(self.view.output_shape) * elements * times
         return max(prod(self.view.input_shape), prod(self.view.output_shape), read) * self.source.itemsize
+
+
+def _flat(value: Any) -> Iterator[int]:
+    """The numbers in a tuple and in the tuples in it, with the addresses of arrays."""
+    if isinstance(value, tuple):
+        for each in value:
+            yield from _flat(each)
+    else:
+        yield address(value) if isinstance(value, np.ndarray) else value
 
 
 def choose_kernel(region: Region, indices: bool = False, order: Order | None = None) -> KernelSpec:
@@ -187,6 +196,8 @@ def _choose(region: Region, indices: bool, order: Order | None, limits: Threshol
     if launch.kernel == "slide_planes":
         _, _, rows, has_whole_planes, *_ = launch.params
         geometry = geometry.with_joined_planes(rows) if has_whole_planes else geometry.with_joined_rows(rows)
+    if arithmetic.result in ("scaled", "by_reciprocal"):
+        geometry = geometry.with_reciprocals(arithmetic.result == "scaled")
     if arithmetic.result == "times_kernel":
         geometry = geometry._replace(kernel_elements=prod(windows.longest for windows in plan.windows))
     sums_integers = arithmetic.accumulator == "sum" and not arithmetic.is_float_sum

@@ -66,22 +66,21 @@ def prepare(region: Region, indices: bool) -> Pool:
 
 def run(spec: KernelSpec, source: Array, values: Array, positions: Array | None, threads: int | None) -> None:
     """Run the kernel from `source` to `values` and `positions`, whose axes are in the order of the view."""
-    kernel, (integers, divisors) = load(spec), spec.params
+    kernel, params = load(spec), spec.params
     if not source.flags.c_contiguous:
         strides = strides_of(spec, source)
         if strides is None:
             source = contiguous(source, threads)
         else:
-            integers = spec.params_for(strides)
+            params = spec.params_for(strides)
     target = values if values.flags.c_contiguous else np.empty(values.shape, values.dtype)
     where = None if positions is None else address(positions)
-    x, out, params, divisor_table = address(source), address(target), address(integers), address(divisors)
-
-    used = source, target, positions, integers, divisors
+    x, out, numbers = address(source), address(target), address(params)
+    used = spec, source, target, positions, params  # `params` has the addresses of arrays of `spec`
 
     def run_range(first: int, last: int, _used: object = used) -> None:  # which a helper may outlast, if interrupted
         _array, work = work_array(spec.work_bytes)
-        kernel(UNUSED, UNUSED, x, out, where, work, work + spec.iwork_offset, params, divisor_table, first, last)
+        kernel(UNUSED, UNUSED, x, out, where, work, work + spec.iwork_offset, numbers, first, last)
 
     run_tasks(run_range, spec.launch.tasks, spec.bytes_read, threads)
     if target is not values:

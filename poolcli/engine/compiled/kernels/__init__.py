@@ -7,9 +7,9 @@ are computed along the buffer. How elements are combined is up to the arithmetic
 not depend on threads or on how tasks are divided.
 
 A kernel is compiled for one arithmetic, whose types and numbers are constants. Its arguments are raw pointers: x, out,
-positions, the work arrays of accumulators and of int32, the integers and the divisors of the geometry; then its first
-task and the one after its last. It allocates nothing and raises nothing, so its machine code needs nothing from numba
-when another process loads it.
+positions, the work arrays of accumulators and of int32, and a tuple of the geometry and of the kernel's own parameters;
+then its first task and the one after its last. It allocates nothing and raises nothing, so its machine code needs
+nothing from numba when another process loads it.
 
 Positions in inner loops are unsigned: numba handles negative ones by a branch that keeps some loops from vectorising.
 """
@@ -75,11 +75,20 @@ STRIDED = {"slide", "slide_blocks", "tiles"}  # load elements a stride apart
 def build(spec: KernelSpec) -> Code:
     """Compile a kernel: numba generates LLVM code from its Python code, `emit` machine code from that."""
     arithmetic, launch = spec.arithmetic, spec.launch
-    elements: tuple[np.dtype[Any], ...] = spec.source, arithmetic.output, arithmetic.identity.dtype, arithmetic.divisor
-    x, out, work, divisors = (types.CPointer(from_dtype(dtype)) for dtype in elements)
+    elements: tuple[np.dtype[Any], ...] = spec.source, arithmetic.output, arithmetic.identity.dtype
+    x, out, work = (types.CPointer(from_dtype(dtype)) for dtype in elements)
     positions, iwork = types.CPointer(types.int64), types.CPointer(types.int32)
-    signature = types.void(x, out, positions, work, iwork, positions, divisors, types.int64, types.int64)
+    params = types.CPointer(_type_of((spec.geometry, launch.params)))
+    signature = types.void(x, out, positions, work, iwork, params, types.int64, types.int64)
     make = KERNELS[launch.kernel]
     compiled = njit(signature, **KERNEL)(make(operations_of(arithmetic), spec))
     stride = launch.fixed.stride if launch.fixed and launch.kernel in STRIDED else 1
     return emit(compiled.inspect_llvm(compiled.signatures[0]), wide=launch.kernel in WIDE, stride=stride)
+
+
+def _type_of(value: Any) -> Any:
+    """The type of parameters in memory: tuples of integers, of pointers in place of arrays, and of such tuples."""
+    if isinstance(value, tuple):
+        kind = type(value) if hasattr(value, "_fields") else None
+        return types.BaseTuple.from_types([_type_of(each) for each in value], kind)
+    return types.CPointer(from_dtype(value.dtype)) if isinstance(value, np.ndarray) else types.int64

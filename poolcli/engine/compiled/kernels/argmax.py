@@ -7,17 +7,15 @@ import operator
 import numpy as np
 
 from poolcli.engine.compiled.finish import composed
-from poolcli.engine.compiled.geometry import ARGMAX_BLOCK, VECTOR_ELEMENTS, RowWindows
+from poolcli.engine.compiled.geometry import ARGMAX_BLOCK, VECTOR_ELEMENTS
 from poolcli.engine.compiled.intrinsics import (
     assume_no_alias,
     bits_as,
     inlined,
-    load_geometry,
     looped,
     offset,
     offset_as,
     optimise_later,
-    record_at,
 )
 from poolcli.engine.compiled.kernels.rows import (
     by_rows,
@@ -248,10 +246,10 @@ def slide_argmax(ops, spec):
     """Windows of constant size along W, all windows of a row at once, one tap after the other."""
     taps, stride, beats, none = spec.launch.fixed.kernel, spec.launch.fixed.stride, _beats(spec.arithmetic), NO_LINE
 
-    def slide_argmax(x, out, positions, work, iwork, params, divisor_table, first_task, last_task):
+    def slide_argmax(x, out, positions, work, iwork, params, first_task, last_task):
         assume_no_alias()
         optimise_later()
-        geometry, windows = load_geometry(params, divisor_table), record_at(params, 0, RowWindows)
+        geometry, (windows,) = params[0]
         (_, height, width), size, inner, pad = geometry.input_shape, geometry.row_size, geometry.inner, windows.pad
         columns, length, margin = width // inner, windows.reach * inner, pad * inner
         apart, row, unit = unsigned(length // stride), unsigned(length if stride > 1 else 0), windows.dilation * inner

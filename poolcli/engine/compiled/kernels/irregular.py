@@ -211,11 +211,9 @@ def weighted_sum(ops, spec):
     @by_rows
     def row(args, geometry, t, o, d, h, divisors):
         optimise_later()
-        work, high, wide = args.work, args.params[0], args.params[1]
-        width, shape, size, inner = geometry.input_shape[2], geometry.output_shape, geometry.row_size, geometry.inner
+        work, (high, wide), (along_h, along_w) = args.work, args.params, geometry.weights
+        width, size, inner = geometry.input_shape[2], geometry.row_size, geometry.inner
         columns = size // inner
-        along_h = offset(geometry.counts[2], columns)  # the weights follow the tables
-        along_w = offset(along_h, shape[1] * high)
         begin_w, (_, count_h, count_w), (_, step) = geometry.starts[2], geometry.counts, window_strides(geometry)
         first = row_offset(geometry, o, d, h)
         for i in range(count_h[h]):

@@ -11,7 +11,6 @@ from poolcli.engine.compiled.intrinsics import (
     assume_no_alias,
     clamp,
     expanded,
-    load_geometry,
     looped,
     offset,
     optimise_later,
@@ -48,11 +47,11 @@ def by_pieces(compute):
     """
     pool_piece = looped(compute)
 
-    def kernel(x, out, positions, work, iwork, params, divisor_table, first_task, last_task):
+    def kernel(x, out, positions, work, iwork, params, first_task, last_task):
         assume_no_alias()
         optimise_later()
-        geometry = load_geometry(params, divisor_table)
-        most, low, high = params[0], params[1], params[2]
+        geometry, own = params[0]
+        most, low, high = own[0], own[1], own[2]
         inner, begin_w, (count_d, count_h, count_w) = geometry.inner, geometry.starts[2], geometry.counts
         columns, (step_d, step_h), step_w = geometry.row_size // inner, window_strides(geometry), geometry.dilations[2]
         for t in range(first_task, last_task):
@@ -62,9 +61,9 @@ def by_pieces(compute):
             while first < columns:
                 many = clamp(high - first, 1, most) if first >= low else 1
                 a, b, c = count_d[d], count_h[h], count_w[first]
-                piece = Piece(many, params[3], inner, many * inner, a * b * c, a, b, c, step_d, step_h, step_w * inner)
+                piece = Piece(many, own[3], inner, many * inner, a * b * c, a, b, c, step_d, step_h, step_w * inner)
                 at = begin_w[first] * inner
-                pool_piece(offset(source, at), offset(target, first * inner), work, iwork, params, piece)
+                pool_piece(offset(source, at), offset(target, first * inner), work, iwork, own, piece)
                 first += many
 
     return kernel

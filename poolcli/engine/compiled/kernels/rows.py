@@ -16,7 +16,6 @@ from poolcli.engine.compiled.intrinsics import (
     divisors_at,
     expanded,
     inlined,
-    load_geometry,
     looped,
     offset,
     optimise_later,
@@ -46,7 +45,7 @@ def next_row(o, d, h, shape):
 
 
 class Arguments(NamedTuple):
-    """The pointer arguments of a kernel."""
+    """The pointer arguments of a kernel, and its own parameters."""
 
     x: Any
     out: Any
@@ -60,10 +59,11 @@ def by_rows(row):
     """The kernel whose tasks are output rows: row(args, geometry, t, o, d, h, divisors) computes row t, (o, d, h)."""
     compute = looped(row)
 
-    def kernel(x, out, positions, work, iwork, params, divisor_table, first_task, last_task):
+    def kernel(x, out, positions, work, iwork, params, first_task, last_task):
         assume_no_alias()
         optimise_later()
-        args, geometry = Arguments(x, out, positions, work, iwork, params), load_geometry(params, divisor_table)
+        geometry, own = params[0]
+        args = Arguments(x, out, positions, work, iwork, own)
         o, d, h = row_index(first_task, geometry.output_shape)
         for t in range(first_task, last_task):
             compute(args, geometry, t, o, d, h, divisors_at(geometry, d, h))

@@ -11,17 +11,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from poolcli.engine.compiled.geometry import FixedWindow, RowWindows
+from poolcli.engine.compiled.geometry import FixedWindow
 from poolcli.engine.compiled.intrinsics import (
     assume_no_alias,
     clamp,
     divisors_at,
     inlined,
-    load_geometry,
     looped,
     offset,
     optimise_later,
-    record_at,
 )
 from poolcli.engine.compiled.kernels.rows import row_index, row_offset, unrolled, unsigned
 
@@ -114,11 +112,11 @@ def slide_row(ops, spec):
         for w in range(first, last):
             out[to + w] = ops.finish(whole(row, w * stride, unsigned(0), within, ops), divisors, w)
 
-    def slide_row(x, out, positions, work, iwork, params, divisor_table, first_task, last_task):
+    def slide_row(x, out, positions, work, iwork, params, first_task, last_task):
         assume_no_alias()
         optimise_later()
-        geometry = load_geometry(params, divisor_table)
-        windows, width = record_at(params, 0, RowWindows), geometry.input_shape[2]
+        geometry, (windows,) = params[0]
+        width = geometry.input_shape[2]
         pad, pieces = windows.pad, -(-windows.outputs // windows.piece)
         within = pad, width + pad
         low, high = -(-(pad - overlap) // stride), (width + pad - fixed.kernel) // stride + 1

@@ -12,19 +12,17 @@ import numpy as np
 
 from poolcli.engine.compiled.arithmetic import NO_DIVISOR, Arithmetic
 from poolcli.engine.compiled.codegen import uses_gathers
-from poolcli.engine.compiled.geometry import VECTOR_BYTES, ColumnWindows, FixedWindow, ReadAhead, RowWindows
+from poolcli.engine.compiled.geometry import VECTOR_BYTES, FixedWindow
 from poolcli.engine.compiled.intrinsics import (
     assume_no_alias,
     clamp,
     divisors_at,
     expanded,
     inlined,
-    load_geometry,
     looped,
     offset,
     offset_as,
     optimise_later,
-    record_at,
     select,
 )
 from poolcli.engine.compiled.kernels.rows import (
@@ -199,14 +197,12 @@ def slide(ops, spec):
     """Regular windows. A task is a piece of an output row, or `group` whole rows if they are short."""
     prepare, write = horizontal_pass(spec)
 
-    def slide(x, out, positions, work, iwork, params, divisor_table, first_task, last_task):
+    def slide(x, out, positions, work, iwork, params, first_task, last_task):
         assume_no_alias()
         optimise_later()
-        geometry = load_geometry(params, divisor_table)
-        windows, group = record_at(params, 0, RowWindows), params[9]
+        geometry, (windows, group, ahead) = params[0]
         width, shape, size, inner = geometry.input_shape[2], geometry.output_shape, geometry.row_size, geometry.inner
         (count_d, count_h, _), steps = geometry.counts, window_strides(geometry)
-        ahead = record_at(params, 10, ReadAhead)
         row_length, pieces = windows.reach * inner, -(-windows.outputs // windows.piece)
         length = row_length * group
         fill_identity(work, length, ops)  # whole rows leave their padding like that; `piece_of` renews it for pieces
@@ -261,11 +257,10 @@ def slide_blocks(ops, spec):
     """
     prepare, write = horizontal_pass(spec)
 
-    def slide_blocks(x, out, positions, work, iwork, params, divisor_table, first_task, last_task):
+    def slide_blocks(x, out, positions, work, iwork, params, first_task, last_task):
         assume_no_alias()
         optimise_later()
-        geometry = load_geometry(params, divisor_table)
-        windows, down = record_at(params, 0, RowWindows), record_at(params, 9, ColumnWindows)
+        geometry, (windows, down) = params[0]
         (_, height, width), shape, size, inner = (
             geometry.input_shape,
             geometry.output_shape,
@@ -309,7 +304,7 @@ def _run_of_rows(geometry, h, last):
     start one row after the other.
     """
     optimise_later()
-    begin, count, divisor, stop = geometry.starts[1], geometry.counts[1], geometry.divisors[0][1], h + 1
+    begin, count, divisor, stop = geometry.starts[1], geometry.counts[1], geometry.divisors[1], h + 1
     while (
         stop < last and count[stop] == count[h] and begin[stop] == begin[stop - 1] + 1 and divisor[stop] == divisor[h]
     ):
@@ -365,12 +360,10 @@ def slide_planes(ops, spec):
     window = unrolled(spec.launch.fixed.kernel, _tap)
     kind = np.int32 if ops.identity.dtype.itemsize > 4 else type(ops.identity)
 
-    def slide_planes(x, out, positions, work, iwork, params, divisor_table, first_task, last_task):
+    def slide_planes(x, out, positions, work, iwork, params, first_task, last_task):
         assume_no_alias()
         optimise_later()
-        geometry = load_geometry(params, divisor_table)
-        windows, group, most = record_at(params, 0, RowWindows), params[9], params[10]
-        has_whole_planes, three_rows, above = params[11], params[12], params[13]
+        geometry, (windows, group, most, has_whole_planes, three_rows, above) = params[0]
         width, height, down = geometry.input_shape[2], geometry.output_shape[1], geometry.dilations[1]
         masked, margin, size = most * width, windows.kernel * windows.dilation, height * width
         inside = offset_as(work, masked + 2 * margin, kind(0))

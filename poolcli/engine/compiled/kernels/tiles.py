@@ -6,8 +6,8 @@ from sys import byteorder
 
 import numpy as np
 
-from poolcli.engine.compiled.geometry import VECTOR_BYTES, ReadAhead
-from poolcli.engine.compiled.intrinsics import add_pixels, inlined, looped, offset, optimise_later, record_at
+from poolcli.engine.compiled.geometry import VECTOR_BYTES
+from poolcli.engine.compiled.intrinsics import add_pixels, inlined, looped, offset, optimise_later
 from poolcli.engine.compiled.kernels.rows import (
     by_rows,
     combine_rows,
@@ -57,7 +57,7 @@ def tiles(ops, spec):
         x, out, work, n, to = args.x, args.out, args.work, unsigned(geometry.row_size), unsigned(t * geometry.row_size)
         (count_d, count_h, _), steps, first = geometry.counts, window_strides(geometry), row_offset(geometry, o, d, h)
         used, rows = geometry.row_size * fixed.stride + fixed.kernel - fixed.stride, count_d[d] * count_h[h]
-        ahead = record_at(args.params, 0, ReadAhead)
+        (ahead,) = args.params
         prefetch_lines(x, first + ahead.first, ahead.lines, ahead.elements)
         if ahead.touches:
             touch_rows(x, first, rows, steps[1], used, ahead.elements)
