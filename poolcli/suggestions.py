@@ -46,6 +46,11 @@ def did_you_mean_file(path: str) -> str:
     if colon and os.path.isfile(whole):
         return f"; {whole} holds one array, without a name: leave :{key} out"
     folder, name = os.path.split(path)
+    if "*" in name:
+        from glob import iglob
+
+        found = next(iglob(path), None)
+        return "; leave the quotes out, so that the shell replaces the pattern by names" if found else ""
     try:
         names = sorted(each for each in os.listdir(folder or ".") if each != name)
     except OSError:

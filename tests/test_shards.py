@@ -224,7 +224,7 @@ def test_merging_again_checks_what_is_merged(arrays: Path, cli: Any) -> None:
     assert cli("merge", "out").code == 0
     before = contents("out")
     again = cli("merge", "out")
-    assert (again.code, again.out, again.err) == (0, "out/.poolcli.jsonl: 0 shards, 12 outputs\n", "")
+    assert (again.code, again.out, again.err) == (0, "out/.poolcli.jsonl: nothing to merge, 12 outputs\n", "")
     assert contents("out") == before
 
 
@@ -313,7 +313,7 @@ def test_one_array_is_shared_out_in_regions_and_merged_in_one_step(volume: Path,
     merged = cli("merge", "three.zarr")
     assert (merged.code, merged.out, merged.err) == (0, "three.zarr: 3 shards, 1 output\n", "")
     assert contents("three.zarr") == contents("one.zarr")
-    assert cli("merge", "three.zarr").out == "three.zarr: 0 shards, 1 output\n"
+    assert cli("merge", "three.zarr").out == "three.zarr: nothing to merge, 1 output\n"
     assert contents("three.zarr") == contents("one.zarr")
     assert [name for name in os.listdir() if name.startswith(".")] == []
 

@@ -33,7 +33,7 @@ def merge(request: MergeOptions) -> int:
     from poolcli.runs.manifest import merge as merge_shards
 
     merged = merge_shards(request.folder)
-    shards = f"{merged.shards} shard{'' if merged.shards == 1 else 's'}"
+    shards = f"{merged.shards} shard{'' if merged.shards == 1 else 's'}" if merged.shards else "nothing to merge"
     outputs = f"{merged.outputs:,} output{'' if merged.outputs == 1 else 's'}"
     _answer(request, asdict(merged), f"{merged.path}: {shards}, {outputs}")
     return 0

@@ -292,7 +292,8 @@ def refuse_shape(text: str) -> None:
     items = [item for item in re.split(r"[,;:\sx*]+", text.strip("[](){} ")) if item]
     if len(items) > 1 and all(item.isascii() and item.isdigit() for item in items) and not all(map(_is_number, items)):
         raise RequestError(f"{text[:60]} is not a file, and as a shape it has a dimension above 2**63 - 1")
-    if len(items) > 1 and all(re.fullmatch(r"[-+]?[\d.]+", item) for item in items) and "." in text:
+    numbers = [re.fullmatch(r"[-+]?\d*\.?\d*(e[-+]?\d+)?", item, re.IGNORECASE) for item in items]
+    if len(items) > 1 and all(numbers) and not all(map(_is_number, items)):
         raise RequestError(
             f"{text} is neither a file nor a shape; write whole numbers separated by commas, such as 1,3,32,32"
         )
@@ -336,7 +337,8 @@ def _number_error(option: str, text: str, at: int, item: str) -> RequestError:
     wrong = f"no comma before {found}" if _is_number(item) else f"{found} where a whole number is needed"
     joined = _OTHER_SEPARATORS.sub(",", text.strip().strip("[](){}")).removesuffix(",")
     meant = ",".join(map(_as_integer, joined.split(",")))
-    remedy = f"; write {meant}" if meant != text and _LIST.fullmatch(meant) else ", for example 2 or 2,3 or 2x3"
+    example = "1,3,224,224" if option == "SHAPE" else "2 or 2,3 or 2x3"
+    remedy = f"; write {meant}" if meant != text and _LIST.fullmatch(meant) else f", for example {example}"
     return RequestError(f"{option} has {wrong}{remedy}", pointed=(f"  {text[:70]}", f"  {' ' * at}^"))
 
 

@@ -221,7 +221,7 @@ def _parse(text: str, like: str | None) -> LayerSpec:
     if issubclass(record, BinAttributes):
         values["output_size"] = 1
     slides, channels = issubclass(record, SlidingAttributes), None
-    for setting in filter(None, map(str.strip, rest.split(","))):
+    for setting in filter(None, map(str.strip, rest.lower().split(","))):
         matched = _SETTING.fullmatch(setting)
         letter = matched[1] if matched else None
         numbers = tuple(map(int, matched[2].split("x"))) if matched else ()

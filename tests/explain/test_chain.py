@@ -104,7 +104,7 @@ def test_the_stem_of_resnet_has_the_fields_that_its_authors_give() -> None:
 
 
 def test_axes_have_numbers_of_their_own() -> None:
-    (layer,) = chain((2, 9, 10, 3), ["avg: k2x3, s1x3"], layout="NHWC").layers
+    (layer,) = chain((2, 9, 10, 3), ["avg: k2X3, S1x3"], layout="NHWC").layers
     assert (layer.output, layer.field, layer.stride, layer.padding) == ((2, 8, 3, 3), (2, 3), (1, 3), 0)
 
 
