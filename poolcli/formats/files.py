@@ -33,7 +33,7 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?:://|::)")
 @contextmanager
 def regular_file(path: str) -> Iterator[BinaryIO]:
     """Opens a regular file for reading; refuses devices, pipes and folders without blocking."""
-    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as stream:
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as stream:
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
             piped = "; a .npy stream on standard input is given as -" if path.startswith("/dev/") else ""
             raise FileError(f"{path}: is not a regular file{piped}")

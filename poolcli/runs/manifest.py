@@ -12,6 +12,7 @@ Each shard of a run has its own manifest; `merge` combines them when all shards 
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import stat
@@ -190,12 +191,10 @@ class Manifest:
 
     def _lock(self) -> None:
         try:
-            import fcntl
-
             fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise RequestError(f"another run is writing to {self._folder}; wait until it ends") from None
-        except (ImportError, OSError):  # a system or a file system without locks
+        except OSError:  # a file system without locks
             return
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -32,7 +33,7 @@ def limit_cpu_time(size: int) -> Iterator[None]:
     Python runs neither signal handlers nor other threads while a C library holds the GIL, so the system has to end the
     process. Only workers are ended; their parent process reports it.
     """
-    if not (_is_worker and hasattr(signal, "setitimer")):
+    if not _is_worker:
         yield
         return
     before = signal.setitimer(signal.ITIMER_VIRTUAL, MIN_CPU_SECONDS + size / BYTES_PER_CPU_SECOND)
@@ -45,8 +46,6 @@ def limit_cpu_time(size: int) -> Iterator[None]:
 @contextmanager
 def data_limit(count: int) -> Iterator[None]:
     """Sets RLIMIT_DATA to the current size + `count` bytes; allocations above it fail, with a MemoryError in Python."""
-    import resource
-
     before = resource.getrlimit(resource.RLIMIT_DATA)
     used = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
     most = used + count if before[1] == resource.RLIM_INFINITY else min(used + count, before[1])
@@ -86,9 +85,7 @@ def _free_memory() -> Iterator[int]:
     with suppress(OSError, ValueError):
         group = Path("/sys/fs/cgroup")
         yield int((group / "memory.max").read_text()) - int((group / "memory.current").read_text())
-    with suppress(ImportError, OSError, ValueError):
-        import resource
-
+    with suppress(OSError, ValueError):
         limit = resource.getrlimit(resource.RLIMIT_AS)[0]
         if limit != resource.RLIM_INFINITY:
             used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()

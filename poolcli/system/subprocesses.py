@@ -130,8 +130,7 @@ def process_token() -> str:
     return token_of(os.getpid())
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=process_token.cache_clear)
+os.register_at_fork(after_in_child=process_token.cache_clear)
 
 
 def has_exited(owner: str) -> bool:

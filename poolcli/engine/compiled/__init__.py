@@ -20,12 +20,11 @@ if TYPE_CHECKING:
 _kernels: dict[str, LoadedKernel] = {}
 _failed: dict[str, str] = {}  # the reasons of failures, so that they are not tried again
 _lock = threading.RLock()
-if hasattr(os, "register_at_fork"):
-    # A fork waits until no other thread loads a kernel, as the child would wait forever for this lock, or for one of
-    # llvmlite's. The lock is reentrant because a signal handler may fork during a compilation. Of hooks before a fork,
-    # the latest is called first: that of logging, to which numba logs, must come after this one.
-    import_module("logging")
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+# A fork waits until no other thread loads a kernel, as the child would wait forever for this lock, or for one of
+# llvmlite's. The lock is reentrant because a signal handler may fork during a compilation. Of hooks before a fork,
+# the latest is called first: that of logging, to which numba logs, must come after this one.
+import_module("logging")
+os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 def load(spec: KernelSpec) -> Kernel:

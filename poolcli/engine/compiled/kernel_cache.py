@@ -8,8 +8,11 @@ compiled again and never run. If the folder cannot be used, kernels are compiled
 
 from __future__ import annotations
 
+import fcntl
+import grp
 import json
 import os
+import pwd
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -66,8 +69,6 @@ def folder() -> Path:
 @cache
 def opened() -> int | None:
     """A file descriptor of the folder, which is created if needed; None if entries there cannot be trusted or kept."""
-    if not hasattr(os, "getuid"):
-        return None
     try:
         base = Path(os.path.realpath(root().parent))
         base.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -115,9 +116,6 @@ def _is_open_to_others(status: os.stat_result) -> bool:
 
 def _is_private(group: int) -> bool:
     """Whether it is the private group of this user: of the same name, without other members."""
-    import grp
-    import pwd
-
     try:
         user, found = pwd.getpwuid(os.getuid()), grp.getgrgid(group)
     except KeyError:
@@ -206,8 +204,6 @@ def writing(name: str) -> Iterator[Callable[[Code], None]]:
 
 def _locked(part: str, place: int) -> int | None:
     """An open, locked file to write to; None if it cannot be created, or another process has locked it for too long."""
-    import fcntl
-
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         try:
@@ -246,7 +242,7 @@ def info() -> CacheInfo:
     path = folder()
     kernels = {entry.stem: entry.lstat().st_size for entry in _entries(path) if entry.suffix == ENTRY}
     there = Path(os.path.realpath(next(place for place in (path, *path.parents) if place.exists())))
-    usable = hasattr(os, "getuid") and os.access(there, os.W_OK) and is_out_of_reach(there)
+    usable = os.access(there, os.W_OK) and is_out_of_reach(there)
     return CacheInfo(str(path), tuple(sorted(kernels)), sum(kernels.values()), usable)
 
 

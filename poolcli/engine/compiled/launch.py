@@ -156,5 +156,4 @@ def _serve(requests: SimpleQueue[Callable[[], object]]) -> None:
 
 
 _helpers = Helpers()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_helpers.reset)
+os.register_at_fork(after_in_child=_helpers.reset)

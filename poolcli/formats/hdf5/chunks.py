@@ -179,8 +179,6 @@ def decode_with_plugin(code: int, data: bytes, values: tuple[int, ...], most: in
 @cache
 def _filters() -> dict[int, Callable[..., int]]:
     """hdf5plugin's filters by number; they stay loaded, because HDF5 uses them too."""
-    if os.name != "posix":
-        return {}
     try:
         (plugin,) = need("hdf5plugin", why="filters")
     except RequestError:

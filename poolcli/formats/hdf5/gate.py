@@ -179,7 +179,7 @@ def _plugin_options(code: int, values: tuple[int, ...]) -> dict[str, Any]:
     try:
         (plugin,) = need("hdf5plugin", why="filters")
         return dict(plugin.from_filter_options(code, values))
-    except (RequestError, ValueError, NotImplementedError, AttributeError):  # AttributeError: hdf5plugin before 7
+    except (RequestError, ValueError, NotImplementedError):
         return {}
 
 
