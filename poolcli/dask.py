@@ -26,6 +26,7 @@ from operator import getitem
 from typing import Any, NamedTuple
 
 from poolcli import ops
+from poolcli.arguments import flag
 from poolcli.coordinates import are_longitudes, means
 from poolcli.dtypes import numpy_dtype
 from poolcli.engine import call_of
@@ -281,7 +282,8 @@ def lazily(record: type[Attributes], function: Callable[..., Any]) -> Callable[.
         missing = {name: words.get(name) for name in ("missing", "min_count")}
         plan = op.plan(x.shape, x.dtype, layout=layout, output_dtype=words["dtype"], **missing)
         if hasattr(data, "dask"):
-            found = pooled(plan, data, words.get("return_indices", False), words["engine"], function.__name__)
+            indices = flag("return_indices", words.get("return_indices", False))
+            found = pooled(plan, data, indices, words["engine"], function.__name__)
         else:
             found = function(
                 data, **{name: word for name, word in words.items() if name != "x"} | {"layout": plan.layout}

@@ -54,6 +54,8 @@ def check_shape(shape: Sequence[int]) -> tuple[int, ...]:
     try:
         return tuple(index(size) for size in shape)
     except TypeError:
+        if hasattr(shape, "shape"):
+            raise RequestError(f"shape is an array ({type(shape).__name__}); give its shape, as in x.shape") from None
         raise RequestError(f"shape is {shape!r:.60}; give whole numbers, such as (1, 3, 32, 32)") from None
 
 

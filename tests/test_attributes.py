@@ -16,6 +16,7 @@ from poolcli.plan import Fact
 AvgPool: Any = poolcli.AvgPool
 MaxPool: Any = poolcli.MaxPool
 avg_pool: Any = poolcli.avg_pool
+max_pool: Any = poolcli.max_pool
 LARGE = "is above 2**63 - 1, the largest number that is read"
 X = np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8)
 
@@ -31,6 +32,10 @@ REFUSED: tuple[tuple[str, Any, str], ...] = (
     ("a negative pad", lambda: MaxPool(2, pads_end=(0, -1, 0)), "pads_end is -1 on axis H; it must be at least 0"),
     ("output_size 0", lambda: AdaptiveAvgPool(0), "output_size is 0 on every axis; it must be at least 1"),
     ("strides 2**63", lambda: AvgPool(2, 2**63), f"strides on every axis {LARGE}"),
+    ("return_indices as a word", lambda: max_pool(np.zeros((1, 1, 4)), 2, return_indices="no"),
+     "return_indices is 'no'; it must be True or False"),
+    ("an array as a shape", lambda: AvgPool(2).plan(np.zeros((1, 1, 4))),
+     "shape is an array (ndarray); give its shape, as in x.shape"),
     ("exclude_pad as a word", lambda: AvgPool(2, exclude_pad="yes"), "exclude_pad is 'yes'; it must be True or False"),
     ("exclude_pad 2", lambda: AvgPool(2, exclude_pad=2), "exclude_pad is 2; it must be True or False"),
     ("axis True", lambda: MaxPool(2, axis=True), "axis has True; a whole number is needed"),

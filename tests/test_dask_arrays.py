@@ -171,6 +171,12 @@ def test_what_cannot_be_pooled_is_refused_at_once(make: Any, keywords: dict[str,
     assert str(refused.value) == message
 
 
+def test_whether_indices_are_wanted_is_true_or_false() -> None:
+    pool: Any = poolcli.dask.max_pool
+    with pytest.raises(RequestError, match=r"^return_indices is 'no'; it must be True or False$"):
+        pool(da.ones((1, 1, 8)), 2, return_indices="no")
+
+
 @pytest.mark.parametrize(("name", "missing"), [("filled", -9.0), ("getdata", None)])
 def test_the_remedies_for_masked_chunks_are_accepted(name: str, missing: float | None) -> None:
     given = da.ma.masked_greater(da.arange(8.0, chunks=4).reshape(1, 1, 8), 3)

@@ -156,8 +156,8 @@ def example_outputs(w: AxisWindows) -> tuple[int, ...]:
 
 
 def both_ends(count: int, most: int) -> Sequence[int]:
-    """The numbers below `count`; of more than `most` the first and last ones."""
-    return range(count) if count <= most else [*range(most // 2), *range(count - most // 2, count)]
+    """The numbers below `count`; of more than `most` the first and last ones, if more than one is left out."""
+    return range(count) if count <= most + 1 else [*range(most // 2), *range(count - most // 2, count)]
 
 
 def _overhanging(w: Sliding) -> int:

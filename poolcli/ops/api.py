@@ -18,6 +18,7 @@ from poolcli.arguments import (
     Missing,
     PerAxis,
     RoundingType,
+    flag,
     min_count_from,
     missing_from,
     whole_number,
@@ -315,6 +316,7 @@ def _new_call(
 ) -> Call:
     from poolcli.engine import call_of
 
+    indices = flag("return_indices", indices)
     plan = make_plan(op, shape, dtype, layout=layout, output_dtype=output_dtype, missing=missing, min_count=min_count)
     return call_of(whole(plan), indices=indices, engine=engine)
 
