@@ -265,14 +265,16 @@ NEARBY_SIZES = 12  # sizes above and below the input's that are tried
 
 def distinguishing_input(a: Attributes, plan: Plan, b: Attributes, other: Plan) -> str:
     """Describe an input that distinguishes two operators: other data, or a size at which their outputs differ."""
-    if not same_pooling(plan, other):
+    if not _same_results(plan, other):
         for axis, theirs in zip(plan.axes, other.axes, strict=True):
             v, w = axis.windows, theirs.windows
             at = sorted((breakpoints(v) or set()) | (breakpoints(w) or set()))
             o = next((o for o in at if v.span(o) != w.span(o)), None)
             if o is not None:
                 return f"other data: window {axis.name} {o} reads {_span_text(v.span(o))} or {_span_text(w.span(o))}"
-        return "other data: windows that reach past the input are divided by other numbers"
+        if same_reduction(plan, other):
+            return "other data: windows are divided by other numbers"
+        return f"other data: these arrays do not tell {a.name} from {b.name}"
     for i, axis in enumerate(plan.axes):
         for more, sign in product(range(1, NEARBY_SIZES + 1), (1, -1)):
             size = plan.input_shape[axis.position] + sign * more
@@ -280,6 +282,23 @@ def distinguishing_input(a: Attributes, plan: Plan, b: Attributes, other: Plan) 
             if difference:
                 return f"an input of {axis.name}={size}{difference}"
     return f"indistinguishable for sizes within +-{NEARBY_SIZES}"
+
+
+def _same_results(a: Plan, b: Plan) -> bool:
+    """Whether two plans give the same: they are the same pooling, or return the same single elements."""
+    if _returns_single_elements(a) and _returns_single_elements(b):
+        return all(reads_same_elements(v, w) for v, w in zip(a.windows, b.windows, strict=True))
+    return same_pooling(a, b)
+
+
+def _returns_single_elements(plan: Plan) -> bool:
+    """Whether every window holds one element, which the operator returns as it is."""
+    alone = (
+        w.kernel == 1 if isinstance(w, Sliding) else isinstance(w, Bins) and w.output % w.size == 0
+        for w in plan.windows
+    )
+    as_it_is = plan.reducer.result in ("element", "number", "total") and plan.divisor_override in (None, 1)
+    return as_it_is and not plan.empty_windows and all(alone)
 
 
 def _span_text(span: range) -> str:
@@ -298,7 +317,7 @@ def _difference_at(a: Attributes, b: Attributes, plan: Plan, i: int, size: int) 
     outputs = one.windows[i].output, two.windows[i].output
     if outputs[0] != outputs[1]:
         return f": {outputs[0]} or {outputs[1]} outputs"
-    return None if same_pooling(one, two) else ": other windows or divisors"
+    return None if _same_results(one, two) else ": other windows or divisors"
 
 
 def plan_at_shape(op: Attributes, shape: Sequence[int], plan: Plan) -> Plan | None:

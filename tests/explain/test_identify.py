@@ -313,6 +313,42 @@ def test_what_would_tell_equal_answers_apart_does_tell_them_apart() -> None:
     assert [make_plan(c.op, (1, 2, 16, 15)).output_shape[2] for c in found] == [7, 8]
 
 
+def test_operators_that_fit_alike_are_all_named() -> None:
+    """In an image that was enlarged by repeating its pixels, the elements of each window are equal."""
+    x = np.kron(_random((1, 2, 5, 5)), np.ones((1, 1, 2, 2), np.float32))
+    found = identify(x, x[:, :, ::2, ::2], like="openvino", kernel=2, strides=2)
+    ops = {candidate.op.name: candidate for candidate in found}
+    assert {name: candidate.apart for name, candidate in ops.items() if name != "max"} == {
+        name: f"other data: these arrays do not tell max from {name}" for name in ("min", "avg", "median")
+    }
+    assert all(candidate.deviation.exact for candidate in found)
+
+
+def test_many_windows_of_one_operator_do_not_hide_another() -> None:
+    x = np.kron(_random((1, 2, 5, 5)), np.ones((1, 1, 2, 2), np.float32))
+    assert {"max", "min", "avg"} <= {candidate.op.name for candidate in identify(x, x[:, :, ::2, ::2])}
+
+
+def test_operators_of_single_elements_are_told_apart_by_their_rounding_alone() -> None:
+    x = _random((1, 2, 9, 9))
+    found = identify(x, x[:, :, ::2, ::2], kernel=1, like="openvino")
+    assert {(c.op.name, c.plan.attributes["rounding_type"]): c.apart for c in found} == {
+        ("max", "floor"): None, ("max", "ceil"): "an input of H=10: 5 or 6 outputs",
+        **{(name, "floor"): "indistinguishable for sizes within +-12" for name in ("min", "avg", "sum")},
+        **{(name, "ceil"): "an input of H=10: 5 or 6 outputs" for name in ("min", "avg", "sum")},
+    }  # fmt: skip
+
+
+def test_windows_that_are_divided_by_other_numbers_are_told_apart_by_data() -> None:
+    x = np.zeros((1, 1, 7, 7), np.float32)
+    x[..., 2:5, 2:5] = _random((1, 1, 3, 3))  # the only window that reaches no padding
+    given: dict[str, Any] = {"kernel": 3, "strides": 3, "pads_begin": 1, "pads_end": 1}
+    found = [(c.plan.attributes, c.apart) for c in identify(x, AvgPool(**given)(x), op="avg", like="openvino", **given)]
+    assert {each["exclude_pad"]: apart for each, apart in found if each["rounding_type"] == "floor"} == {
+        True: None, False: "other data: windows are divided by other numbers",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("peer", "op", "shapes", "expected"),
     [

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from itertools import chain, starmap, zip_longest
 from typing import TYPE_CHECKING, Any
 
 from poolcli.dialects import DIALECTS
@@ -180,7 +182,9 @@ class Search:
 
     def fitting(self) -> list[Candidate]:
         """The poolings that fit, each in the attributes of every dialect that has it."""
-        found = self._verified(self._candidates()) or self._verified(self._matching([OVERRIDE_RULE]))
+        found = self._verified(self._candidates()) or self._verified(
+            chain.from_iterable(self._matching([OVERRIDE_RULE]))
+        )
         return [form for candidate in found for form in self._forms(candidate)]
 
     def nearest(self) -> tuple[float, Candidate] | None:
@@ -202,11 +206,12 @@ class Search:
         return distance, replace(candidate, noise=noise)
 
     def _candidates(self) -> Iterator[Attributes]:
-        """Operators that match the samples, the simplest of each rule first; adaptive ones first if sizes differ."""
+        """Operators that match the samples: the simplest of each rule in turn, so that many of one operator do not hide
+        those of another; adaptive ones first if sizes differ, else last.
+        """
         if self.is_varied:
             yield from self._bins()
-        yield from self._matching(rules())
-        yield from self._statistics()
+        yield from _in_turn([*self._matching(rules()), *self._statistics()])
         yield from self._bins()
 
     def _rules(self, among: Iterable[Rule]) -> Iterator[tuple[Rule, list[Axis]]]:
@@ -215,10 +220,11 @@ class Search:
                 every = [self.without_pads] if rule.signed else self.axes  # PyTorch's lp has no padding
                 yield from ((rule, axes) for axes in every if all(axis.hypotheses for axis in axes))
 
-    def _matching(self, among: Iterable[Rule]) -> Iterator[Attributes]:
+    def _matching(self, among: Iterable[Rule]) -> Iterator[Iterator[Attributes]]:
+        """Of each rule, the operators that match the samples, simplest first."""
         for rule, axes in self._rules(among):
-            for combination, divisor in matching(self.planes, rule, axes, MAX_VERIFIED):
-                yield from operators_of(rule, combination, divisor)
+            found = matching(self.planes, rule, axes, MAX_VERIFIED)
+            yield chain.from_iterable(starmap(partial(operators_of, rule), found))
 
     def _closest(self) -> list[Attributes]:
         """Operators by their distance from the samples, the nearest first."""
@@ -236,12 +242,12 @@ class Search:
         ops = (self.constraints.applied(record(self.planes[0].y.shape)) for record in bins)
         return (op for op in ops if op)
 
-    def _statistics(self) -> Iterator[Attributes]:
-        """Modes and statistics that match the samples."""
+    def _statistics(self) -> Iterator[Iterator[Attributes]]:
+        """Of each mode and statistic, those that match the samples, simplest first."""
         for rule, statistic in self._statistic_rules():
             for axes in self._possible_axes():
-                for combination in matching_statistics(self.planes[0], statistic, axes, MAX_VERIFIED):
-                    yield from operators_of(rule, combination)
+                found = matching_statistics(self.planes[0], statistic, axes, MAX_VERIFIED)
+                yield chain.from_iterable(map(partial(operators_of, rule), found))
 
     def _possible_axes(self) -> list[list[Axis]]:
         return [axes for axes in self.axes if all(axis.hypotheses for axis in axes)]
@@ -319,6 +325,12 @@ class Search:
         """A sort key, simplest first: adaptive windows are the simplest if the inputs differ in size."""
         op, sizes = candidate.op, [axis.windows.size for axis in candidate.plan.axes]
         return (1, *complexity(op, sizes)[:2]) if isinstance(op, SlidingAttributes) else (2 - 2 * self.is_varied,)
+
+
+def _in_turn(iterators: Sequence[Iterator[Attributes]]) -> Iterator[Attributes]:
+    """The first operator of each iterator, then the second of each, and so on."""
+    for row in zip_longest(*iterators):
+        yield from (op for op in row if op is not None)
 
 
 def _spread(y: Array) -> float:
