@@ -189,17 +189,20 @@ OMITTED = ("like", "axis", "index_element_type")  # reported elsewhere, or about
 
 
 def options_of(op: Attributes) -> str:
-    """The options that give the attributes of an operator, without defaults.
+    """The options that give the attributes of an operator, without defaults and those that change nothing.
 
     >>> from poolcli import AvgPool
     >>> options_of(AvgPool((3, 3), 2, 1, (1, 0), exclude_pad=False))
     '-k 3 -s 2 --pads-begin 1 --pads-end 1,0 --include-pad'
+    >>> options_of(AvgPool((3, 3), 2, exclude_pad=False))  # no padding to count
+    '-k 3 -s 2'
     """
     defaults = {own.name: own.default for own in fields(op) if own.name not in OMITTED}
     values = {name: _plain(getattr(op, name)) for name in defaults}
-    if values.get("exclude_pad") == DIALECTS[op.like].default_exclude_pad:
-        del values["exclude_pad"]
     pads = values.get("pads_begin")
+    is_padded = pads or values.get("pads_end") or str(values.get("auto_pad")).startswith("same")
+    if not is_padded or values.get("exclude_pad") == DIALECTS[op.like].default_exclude_pad:
+        values.pop("exclude_pad", None)
     same = pads == values.get("pads_end")
     words: list[str] = []
     for name, value in values.items():
