@@ -186,8 +186,12 @@ async def retry_middleware(request: Any, answer: Callable[[Any], Awaitable[Any]]
 
 
 def unreachable(error: BaseException) -> str:
-    """The message for an exception of an object store."""
-    return f"cannot be reached: {error_text(error).strip(QUOTES)}"
+    """The message for an exception of an object store, or of a web server, which has a status."""
+    status, why = getattr(error, "status", None), error_text(error).strip(QUOTES)
+    if isinstance(status, int):
+        words = (str(getattr(error, "message", "")).splitlines() or [""])[0].rstrip(":")
+        why = f"{status} {words}" if status else "too many redirects"
+    return f"cannot be reached: {why}"
 
 
 BLOCK = 2**18  # bytes of one read

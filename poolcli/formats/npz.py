@@ -154,6 +154,7 @@ def _zip_errors(path: str) -> AbstractContextManager[None]:
 
 
 def _describe(error: Exception) -> str:
-    damaged = isinstance(error, OSError) and error.errno == EINVAL  # a seek to a negative offset
+    # A name that is not UTF-8, or a seek to a negative offset.
+    damaged = isinstance(error, UnicodeDecodeError) or (isinstance(error, OSError) and error.errno == EINVAL)
     reason = "its directory is damaged" if damaged else getattr(error, "strerror", None) or error_text(error)
     return f"is not a readable .npz file ({reason})"

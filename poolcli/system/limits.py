@@ -14,7 +14,7 @@ from pathlib import Path
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
 
-MIN_CPU_SECONDS = 60.0  # for any file
+MIN_CPU_SECONDS = 10.0  # for any file
 BYTES_PER_CPU_SECOND = 2**18  # a hundredth of the speed of the slowest filters
 
 _is_worker = False
@@ -28,7 +28,7 @@ def allow_cpu_limit() -> None:
 
 @contextmanager
 def limit_cpu_time(size: int) -> Iterator[None]:
-    """Kills a worker by SIGVTALRM after 60 s + size / 2**18 s of CPU time in a library call.
+    """Kills a worker by SIGVTALRM after 10 s + size / 2**18 s of CPU time in a library call.
 
     Python runs neither signal handlers nor other threads while a C library holds the GIL, so the system has to end the
     process. Only workers are ended; their parent process reports it.

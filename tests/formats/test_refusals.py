@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import io
 import struct
 import warnings
@@ -119,6 +118,12 @@ def bomb() -> None:
         archive.writestr("a.npy", npy(fields("(16000000,)", "'|u1'")) + b"\0" * 16_000_000)
 
 
+def wrong_name() -> None:
+    np.savez("x.npz", é=np.zeros((1, 1, 4)))
+    data = Path("x.npz").read_bytes()
+    Path("x.npz").write_bytes(data.replace("é".encode(), b"\xff\xfe"))
+
+
 def wrong_crc() -> None:
     two_arrays()
     data = bytearray(Path("x.npz").read_bytes())
@@ -137,6 +142,11 @@ NPZ_REFUSALS: dict[str, tuple[Callable[[], object], str, str]] = {
     "two members of one name": (doubled_member, "x.npz", "x.npz: holds two members called a.npy; it is ambiguous"),
     "no member": (lambda: np.savez("x.npz"), "x.npz", "x.npz: holds no array that can be pooled"),
     "wrong checksum": (wrong_crc, "x.npz:a", "x.npz: is not a readable .npz file (Bad CRC-32 for file 'a.npy')"),
+    "a name that is not UTF-8": (
+        wrong_name,
+        "x.npz:a",
+        "x.npz: is not a readable .npz file (its directory is damaged)",
+    ),
     "not a zip file": (
         lambda: Path("x.npz").write_bytes(b"PK\x03\x04 nothing more"),
         "x.npz",
@@ -295,9 +305,10 @@ def test_images_that_are_refused(name: str, make: Callable[[], bytes], message: 
     assert refusal_of(name) == message
 
 
-def test_a_place_that_no_file_of_the_disk_can_have_is_damage() -> None:
+@pytest.mark.parametrize("error", [OSError(22, "Invalid argument"), ValueError("WebPDemux returned NULL")], ids=str)
+def test_what_functions_in_c_say_is_damage(error: Exception) -> None:
     with pytest.raises(FileError) as caught, pillow_errors("x.tif"):
-        raise OSError(errno.EINVAL, "Invalid argument")  # of seek, on some file systems
+        raise error
     assert str(caught.value) == "x.tif: the image cannot be read or written: its data is damaged"
 
 

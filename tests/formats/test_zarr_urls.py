@@ -119,7 +119,12 @@ class _Refusing(_WithoutRanges):
     status = 503
 
     def send_head(self) -> Any:
-        self.send_error(self.status)
+        if self.status == 302:
+            self.send_response(self.status)
+            self.send_header("Location", self.path)
+            self.end_headers()
+        else:
+            self.send_error(self.status)
 
 
 @pytest.mark.parametrize(
@@ -143,6 +148,19 @@ def test_a_store_that_is_not_reached_is_not_taken_for_one_that_is_gone(
                 fingerprint_of(f"http://127.0.0.1:{server.server_port}/x.zarr")
         finally:
             server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("status", "said"), [(403, "403 Forbidden"), (418, "418 I'm a Teapot"), (302, "too many redirects")]
+)
+def test_what_a_web_server_answers_is_told(status: int, said: str, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Refusing, "status", status)
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Refusing) as server:
+        Thread(target=server.serve_forever).start()
+        url = f"http://127.0.0.1:{server.server_port}/x.zarr"
+        result = cli("avg", url, "-o", "y.npy", *HALVE)
+        server.shutdown()
+    assert (result.code, result.err) == (1, f"poolcli: {url}: cannot be reached: {said}\n")
 
 
 def test_an_input_that_can_no_longer_be_reached_is_not_said_to_have_changed(monkeypatch: pytest.MonkeyPatch) -> None:

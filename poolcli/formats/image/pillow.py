@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import io
 import os
 import re
@@ -386,11 +385,14 @@ def pillow_errors(path: str) -> Iterator[None]:
         raise FileError(f"{path}: is not an image that poolcli reads ({', '.join(PILLOW_NAMES)})") from error
     except Exception as error:  # Pillow's decoders raise nine types, TypeError and SyntaxError among them
         more = f" ({said[-1].removeprefix('tempfile.tif: ')[:200]})" if said else ""
-        misplaced = isinstance(error, OSError) and error.errno == errno.EINVAL  # an offset beyond what a file can have
-        why = error_text(error) if is_for_users(error) and not misplaced else "its data is damaged"
+        why = error_text(error)
+        if not is_for_users(error) or OF_FUNCTIONS.fullmatch(why):
+            why = "its data is damaged"
         raise FileError(f"{path}: the image cannot be read or written: {why}{more}") from error
 
 
+# What functions in C say, such as seek of a place that no file can have.
+OF_FUNCTIONS = re.compile(r"\[Errno 22\] Invalid argument|\w+ returned NULL")
 MAX_STDERR = 10_000  # of standard error that are read
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import QUOTES, FileError, PoolError, error_text, is_of_an_operation, is_raised_explicitly
 from poolcli.formats.checks import UNPACKED_SIZES, as_file_error, blosc_size, byte_count, human_bytes
-from poolcli.formats.files import file_stats, filesystem, is_url
+from poolcli.formats.files import file_stats, filesystem, is_url, unreachable
 from poolcli.formats.records import ReadOptions, slices
 from poolcli.formats.resumable import batches, read_in_batches
 from poolcli.system.lazy_imports import Array, Lazy, need
@@ -44,6 +44,8 @@ def _describe(error: Exception) -> str:
         why = f"Unknown name {why.strip(QUOTES)}"
     elif isinstance(error, OSError) and error.strerror:  # as with other formats
         return error.strerror
+    elif isinstance(getattr(error, "status", None), int):  # what a web server has answered
+        return unreachable(error)
     return f"Zarr cannot read or write it: {why}"
 
 
