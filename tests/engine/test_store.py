@@ -199,6 +199,21 @@ def test_a_kernel_is_built_after_what_kept_it_from_being_built_has_passed(
     assert found == CODE_KEPT
 
 
+def test_no_kernel_is_built_where_llvm_would_run_out_of_memory(
+    own_kernel_cache: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "poolcli.engine.compiled.kernels", SimpleNamespace(build=lambda spec: CODE_KEPT))
+    monkeypatch.setattr(compiled, "loaded", lambda code: SimpleNamespace(call=code))
+    monkeypatch.setattr(compiled, "_kernels", {})
+    choice = choose_kernel(whole(AvgPool(3, 2).plan((1, 1, 9, 9))))
+    with monkeypatch.context() as short_of_memory:
+        short_of_memory.setattr(compiled, "LLVM_BYTES", 1 << 60)
+        with pytest.raises(MemoryError):
+            compiled.load(choice)
+    found: object = compiled.load(choice)
+    assert found == CODE_KEPT
+
+
 def test_who_waits_for_a_kernel_finds_it_built(place: Path) -> None:
     found: list[Code | None] = []
 

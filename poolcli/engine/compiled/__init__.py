@@ -7,6 +7,8 @@ import threading
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from poolcli.engine import choose
 from poolcli.engine.choose import KernelError, is_switched_off, kernel_errors
 from poolcli.engine.compiled import kernel_cache
@@ -16,6 +18,8 @@ from poolcli.system.lazy_imports import COMPILED, gc_disabled, loading
 if TYPE_CHECKING:
     from poolcli.engine.compiled.kernel_choice import KernelSpec
 
+
+LLVM_BYTES = 1 << 26  # more than it takes to compile a kernel, or to load one
 
 _kernels: dict[str, LoadedKernel] = {}
 _failed: dict[str, str] = {}  # the reasons of failures, so that they are not tried again
@@ -30,7 +34,7 @@ os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_i
 def load(spec: KernelSpec) -> Kernel:
     """The kernel as a function of pointers and a range of tasks, which releases the GIL.
 
-    Raises KernelError if it can be neither loaded nor compiled.
+    Raises KernelError if it can be neither loaded nor compiled, MemoryError if memory does not suffice for that.
     """
     if spec.name not in _kernels:
         with _lock, loading(COMPILED):
@@ -44,6 +48,7 @@ def _read_or_compiled(spec: KernelSpec) -> LoadedKernel:
         raise KernelError("NUMBA_DISABLE_JIT switches numba off; use engine numpy or auto")
     if spec.name in _failed:
         raise KernelError(_failed[spec.name])
+    np.empty(LLVM_BYTES, np.uint8)  # raises MemoryError; where LLVM runs out of memory, it aborts the process
     try:
         with kernel_errors():
             return _cached(spec) or _compiled(spec)
