@@ -36,6 +36,30 @@ class Converted:
         return X
 
 
+class Masked:
+    """An array that gives itself as a masked one, as variables of netCDF4 do; `first`: whether the first element is."""
+
+    def __init__(self, first: bool) -> None:
+        self.first = first
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.ma.masked_array(X, np.arange(16).reshape(X.shape) < self.first)
+
+
+class UnspeakableError(Exception):
+    """An error that cannot be printed."""
+
+    def __str__(self) -> str:
+        raise ValueError
+
+
+class FailingTwice:
+    """An array that cannot be had, and does not say why."""
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        raise UnspeakableError
+
+
 class Failing:
     """An array that cannot be had."""
 
@@ -43,7 +67,9 @@ class Failing:
         raise RuntimeError("it is on the moon. Fetch it\nwith a rocket")
 
 
-@pytest.mark.parametrize("given", [X, X.data, Exported(), Converted()], ids=["numpy", "buffer", "dlpack", "array"])
+@pytest.mark.parametrize(
+    "given", [X, X.data, Exported(), Converted(), Masked(False)], ids=["numpy", "buffer", "dlpack", "array", "masked"]
+)
 def test_memory_is_shared_and_the_result_is_numpys(given: Any) -> None:
     assert np.shares_memory(as_array(given), X)
     found = max_pool(given, 2, strides=2)
@@ -105,11 +131,17 @@ def test_masked_arrays_without_a_masked_element_are_arrays(mask: Any) -> None:
             Failing(),
             "x is a tests Failing that cannot be converted (it is on the moon. Fetch it); give a numpy array",
         ),
+        (FailingTwice(), "x is a tests FailingTwice that cannot be converted (UnspeakableError); give a numpy array"),
+        (
+            Masked(True),
+            "x is a tests Masked, whose mask would be ignored; "
+            "give numpy.asanyarray(x).filled(value) with missing=value, or numpy.asanyarray(x).data for all",
+        ),
         (None, "x is a NoneType, whose elements are not numbers of one type; give a numpy array of numbers"),
         (["1", "2"], "x is a list, whose elements are not numbers of one type; give a numpy array of numbers"),
         ("x.npy", "x is a str, not an array; read the file first, as numpy.load reads .npy"),
     ],
-    ids=["gpu", "unknown device", "failing", "nothing", "texts", "a file"],
+    ids=["gpu", "unknown device", "failing", "failing twice", "masked", "nothing", "texts", "a file"],
 )
 def test_what_cannot_be_taken_is_refused_by_name(given: Any, message: str) -> None:
     with pytest.raises(PoolError) as refused:

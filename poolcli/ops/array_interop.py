@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from poolcli.errors import PoolError, RequestError
+from poolcli.errors import PoolError, RequestError, error_text
 from poolcli.layouts import layout_of_dimensions
 from poolcli.system.lazy_imports import Array
 
@@ -39,13 +39,6 @@ def as_array(x: Any) -> Array:
 
     if type(x) is np.ndarray:
         return x
-    if isinstance(x, np.ma.MaskedArray):
-        if x.dtype.names or np.ma.is_masked(x):  # numpy.ma cannot tell of structured arrays
-            raise RequestError(
-                "x is a masked array, whose mask would be ignored; "
-                "give x.filled(value) with missing=value, or x.data for all"
-            )
-        x = x.data
     if isinstance(x, str | bytes | os.PathLike):
         raise RequestError(f"x is {_describe(x)}, not an array; read the file first, as numpy.load reads .npy")
     _refuse_lazy(x)
@@ -55,13 +48,15 @@ def as_array(x: Any) -> Array:
     except (PoolError, MemoryError):
         raise
     except Exception as error:  # each library raises its own
-        why = (str(error).splitlines() or [""])[0].rstrip(". ")
+        why = error_text(error).rstrip(". ")
         raise RequestError(f"x is {_describe(x)} that cannot be converted ({why}); give a numpy array") from error
+    if isinstance(array, np.ma.MaskedArray):  # also of variables of netCDF4
+        array = _without_mask(array, x)
     if array.dtype.kind in "OUST":  # also of containers, such as HDF5 groups, which numpy reads as a list of names
         raise RequestError(
             f"x is {_describe(x)}, whose elements are not numbers of one type; give a numpy array of numbers"
         )
-    return array
+    return np.asarray(array)  # subclasses, such as numpy.matrix, may redefine what follows
 
 
 def named_layout(x: Any) -> str | None:
@@ -82,7 +77,21 @@ def _convert(x: Any) -> Array:
         return bits.view(numpy_dtype("bfloat16"))
     if hasattr(x, "__dlpack__") and not hasattr(x, "__array__"):
         return np.from_dlpack(x)
-    return np.asarray(x)  # subclasses, such as numpy.matrix, may redefine what follows
+    return np.asanyarray(x)
+
+
+def _without_mask(array: Any, x: Any) -> Array:
+    """The data of the masked array `x`, or that `x` was converted to; refused if elements are masked."""
+    import numpy as np
+
+    if array.dtype.names or np.ma.is_masked(array):  # numpy.ma cannot tell of structured arrays
+        what, masked = ("a masked array", "x") if array is x else (_describe(x), "numpy.asanyarray(x)")
+        raise RequestError(
+            f"x is {what}, whose mask would be ignored; "
+            f"give {masked}.filled(value) with missing=value, or {masked}.data for all"
+        )
+    data: Array = array.data
+    return data
 
 
 def _refuse_lazy(x: Any) -> None:
