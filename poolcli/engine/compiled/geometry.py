@@ -16,7 +16,7 @@ CACHE_LINE = 64  # bytes
 VECTOR_BYTES = 64
 VECTOR_ELEMENTS = 16  # a multiple of the elements of a vector register
 LANES = 8  # partial sums of a long window, which fill vectors: element i is added to sum i % LANES
-SHORT_WINDOW = 4  # elements along W; shorter windows are combined one tap of all of them at a time
+SHORT_WINDOW = 4  # elements along W, up to which irregular windows have a constant number of taps
 ARGMAX_BLOCK = 1 << 12  # elements that are searched at once for a maximum with its position
 
 

@@ -56,7 +56,8 @@ MAX_RATIOS = {
     tags.LZMA: 2**13,
     tags.ZSTD: 2**16,
 }
-UNPACKED_RATIO, CHUNK = 4, 2**18  # bytes for each that `_expected` counts at least, and bytes that are unpacked at once
+UNPACKED_RATIO = 4  # bytes for each that `_expected` counts at least
+CHUNK, READ_BYTES = 2**18, 2**14  # bytes that are unpacked, or read, at once
 
 
 def check_strips(path: str, number: int, stored: Mapping[int, Any]) -> None:
@@ -89,14 +90,30 @@ def check_sums(path: str, number: int, stored: Mapping[int, Any]) -> None:
     with open(path, "rb") as file:
         for at, count in zip(*_strips(stored), strict=False):
             file.seek(at)
-            data, unpacker, found = file.read(min(count, os.path.getsize(path))), zlib.decompressobj(), b""
             try:
-                while (data or found) and not unpacker.eof and most > 0:
-                    found = unpacker.decompress(data, CHUNK)
-                    data, most = unpacker.unconsumed_tail, most - len(found)
+                most -= _unpacked_size(file, count, most)
             except zlib.error as error:
                 what = f"a strip or tile of page {number} cannot be unpacked: {error_text(error).rpartition(': ')[2]}"
                 raise FileError(f"{path}: is damaged: {what}") from error
+            if most <= 0:
+                return
+
+
+def _unpacked_size(file: BinaryIO, count: int, most: int) -> int:
+    """How many bytes the next `count` bytes unpack to; stops after `most`. No more is read than is unpacked, because
+    many strips may name the same bytes.
+    """
+    unpacker, left, size, found = zlib.decompressobj(), max(count, 0), 0, b""
+    while size < most and not unpacker.eof:
+        data = unpacker.unconsumed_tail
+        if not data:
+            data = file.read(min(left, READ_BYTES))
+            left -= len(data)
+        if not data and not found:  # it is cut short, which the reader reports
+            break
+        found = unpacker.decompress(data, CHUNK)
+        size += len(found)
+    return size
 
 
 def is_sparse(stored: Mapping[int, Any]) -> bool:
