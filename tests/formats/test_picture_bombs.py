@@ -260,6 +260,7 @@ def test_pixels_that_a_tiff_does_not_have_are_not_made_up(
     np.testing.assert_array_equal(read(Source("sparse.tif")).array, np.concatenate([x[:16], 0 * x[16:]]))
 
 
+@pytest.mark.usefixtures("folder")
 def test_pixels_of_a_deflated_tiff_that_have_another_checksum_are_refused() -> None:
     """libtiff ends a strip with its last pixel, before the checksum."""
     x = np.random.default_rng(1).integers(0, 9, (16, 16), np.uint8)
@@ -284,6 +285,7 @@ def test_pixels_of_a_deflated_tiff_that_have_another_checksum_are_refused() -> N
     assert changed > 5
 
 
+@pytest.mark.usefixtures("folder")
 def test_strips_of_a_deflated_tiff_that_name_the_same_bytes_are_not_read_whole() -> None:
     x, packed = np.ones((500, 16), np.uint8), zlib.compress(bytes([1] * 16)) + bytes(60_000)
     tifffile.imwrite("x.tif", x, compression="deflate", rowsperstrip=1)
