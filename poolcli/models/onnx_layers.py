@@ -178,11 +178,13 @@ def _layer(node: Node, key: tuple[str, str], opset: int, defs: Any, moved: bool)
                 layout = reduced_layout(axes, shape, keeps=keeps)
                 if layout is None and not may_pool(axes, shape, declared, keeps=keeps):
                     return None
+                if axes is None:
+                    problem = "its list of axes is not a constant; fold constants (onnxsim)"
             elif shape is not None:
                 check_rank(shape)
                 last = kind.last is True or bool(data.get(str(kind.last), 0))
                 layout = channels_last(len(shape)) if last else None
-            op = kind.make(data, shape) if shape is not None or not kind.reduces else None
+            op = None if kind.reduces and layout is None else kind.make(data, shape)
     except InvalidError as error:
         invalid = error.sentence
     return Layer(
@@ -205,10 +207,15 @@ def _layer(node: Node, key: tuple[str, str], opset: int, defs: Any, moved: bool)
 
 
 def _axes(node: Node, data: Values) -> tuple[int, ...] | None:
-    """The axes of a reduction, from its attribute or a constant second input; None if they are not known."""
+    """The axes of a reduction, from its attribute or a constant second input; () for all of them, if there is neither,
+    and None if they are not known.
+    """
     if "axes" in data:
         return data["axes"] if isinstance(data["axes"], tuple) else None
-    tensor = node.constants.get(node.proto.input[1]) if len(node.proto.input) > 1 else None
+    named = node.proto.input[1] if len(node.proto.input) > 1 else ""
+    if not named:
+        return ()
+    tensor = node.constants.get(named)
     if tensor is None or len(tensor.dims) > 1:
         return None
     if tensor.int64_data:

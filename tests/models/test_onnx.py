@@ -266,6 +266,24 @@ def test_reductions_on_shapes_that_are_not_known_are_listed_if_they_may_pool(
     assert [(each["verdict"], each["reason"]) for each in found] == [("unknown", reason) for reason in reasons]
 
 
+@pytest.mark.parametrize(
+    ("inputs", "declared", "reasons"),
+    [
+        ("x a", None, ["its list of axes is not a constant; fold constants (onnxsim)"]),
+        ("x a", [1, 3, 1, 1], ["its list of axes is not a constant; fold constants (onnxsim)"]),
+        ("x a", [1, 3, 9, 1], []),
+        ("x", None, []),  # which reduces all axes
+    ],
+)
+def test_reductions_whose_axes_are_computed_are_listed_if_they_may_pool(
+    inputs: str, declared: list[int] | None, reasons: list[str], cli: Cli, tmp_path: Path
+) -> None:
+    nodes = [node("Shape", "x", "a"), node("ReduceMean", inputs)]
+    path = model(tmp_path / "m.onnx", nodes, outputs=[value("y", declared)])
+    found = cli("check", path, "--json").json["layers"]
+    assert [(each["verdict"], each["reason"]) for each in found] == [("unknown", reason) for reason in reasons]
+
+
 def test_a_reduction_on_a_shape_that_is_not_known_is_neither_run_nor_converted(cli: Cli, tmp_path: Path) -> None:
     """Its axes alone do not tell the layout."""
     nodes = [node("FusedConv", "x", "c", domain="com.microsoft"), node("ReduceMean", "c", axes=[1, 2])]
