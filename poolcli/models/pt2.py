@@ -169,7 +169,7 @@ def _layer(node: Any, shapes: Mapping[str, Shape | None], scope: str) -> Layer |
     if reduction is not None:
         dims, keeps = data.get("dim"), data.get("keepdim") is True
         axes = (dims,) if isinstance(dims, int) else dims
-        layout = reduced_layout(axes, shape, keeps=keeps)
+        layout = reduced_layout(axes, shape, keeps=keeps) if axes and DYNAMIC not in axes else None
         return Layer(**shared, op=reduction, layout=layout, keeps_axes=keeps) if layout else None
     pooling = POOLING.fullmatch(kind) if library == "aten" else None
     if pooling is None:

@@ -142,6 +142,11 @@ def test_maxima_and_norms_over_the_spatial_axis_are_global_poolings(
     )
 
 
+def test_a_reduction_over_axes_that_are_not_constant_is_left_out(tmp_path: Path) -> None:
+    node = call("aten.mean.dim", "x", "y", ("dim", "as_sym_ints", [{"as_name": "s"}]))
+    assert list(check(pt2(tmp_path / "m.pt2", graph({"x": [1, 3, 8, 8], "y": [1, 3, 8]}, node)))) == []
+
+
 @pytest.mark.parametrize(
     "kind", ["aten.fractional_max_pool2d", "quantized.max_pool2d", "mine.soft_pool", "torchvision.roi_align"]
 )
