@@ -131,6 +131,8 @@ class _Bar:
             self._draw(done, total)
 
     def _draw(self, done: int, total: int) -> None:
+        from poolcli.formats.checks import human_bytes
+
         now = time.monotonic()
         if now - self._start < BAR_DELAY or now - self._drawn < BAR_INTERVAL:
             return
@@ -139,8 +141,6 @@ class _Bar:
             self.shown = self._new_bar()
             self.shown.add_task("", total=total)
         failed = f"{self._failed} failed" if self._failed else ""
-        from poolcli.formats.checks import human_bytes
-
         rate, name = done / (now - self._start), printable(self._name)
         speed = f"{rate:.3g}/s" if self._total > 1 else f"{human_bytes(int(rate))}/s"
         name = name if len(name) <= NAME_WIDTH else f"...{name[3 - NAME_WIDTH :]}"  # the end distinguishes files

@@ -242,7 +242,10 @@ def _parse(text: str, like: str | None) -> LayerSpec:
         raise RequestError(f"layer {text}: has no kernel size; write {name}:k3, for example")
     if op == "conv":  # a maximum with the same windows stands in for it
         values |= {"like": "openvino", "strides": values.get("strides", 1)}
-    return LayerSpec(text, record(**values), channels)
+    try:
+        return LayerSpec(text, record(**values), channels)
+    except RequestError as error:
+        raise RequestError(f"layer {text}: {respelled(without_hints(error.message), _in_a_layer)}") from None
 
 
 def _in_a_layer(name: str, keyword: str, value: str) -> str | None:

@@ -31,7 +31,7 @@ from poolcli.report.as_json import options_of
 from poolcli.report.console import grid, notes_view, plain_table
 from poolcli.windows import Cells, Sliding, cells
 
-WINDOWS_SHOWN = 24  # of more, the middle ones are left out
+WINDOWS_SHOWN = 24  # and one more, if it alone would be left out
 DRAWN_LENGTH, DRAWN_WINDOWS = 48, 12  # of an axis with its padding, whose windows are drawn in the terminal
 IMAGE_DTYPES = ("uint8", "uint16")
 
