@@ -49,8 +49,8 @@ def did_you_mean_file(path: str) -> str:
     if "*" in name:
         from glob import iglob
 
-        found = next(iglob(path), None)
-        return "; leave the quotes out, so that the shell replaces the pattern by names" if found else ""
+        found = min(iglob(path), default=None)
+        return f"; patterns are not expanded here; name a file, such as {found}" if found else ""
     try:
         names = sorted(each for each in os.listdir(folder or ".") if each != name)
     except OSError:
