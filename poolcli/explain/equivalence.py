@@ -8,14 +8,14 @@ This holds for bins too: the distance between a bin's end and a line of integers
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from fractions import Fraction
 from itertools import product
 from math import prod
 
 from poolcli.dialects import DIALECTS
 from poolcli.plan import Plan, plan_or_none
-from poolcli.plan.attributes import Attributes
+from poolcli.plan.attributes import Attributes, SlidingAttributes
 from poolcli.windows import AxisWindows, Bins, Cells, Sliding, ceil_div
 
 ALL_COMPARED = 64  # axes of up to as many windows are compared window by window
@@ -274,7 +274,7 @@ def distinguishing_input(a: Attributes, plan: Plan, b: Attributes, other: Plan) 
                 return f"other data: window {axis.name} {o} reads {_span_text(v.span(o))} or {_span_text(w.span(o))}"
         if same_reduction(plan, other):
             return "other data: windows are divided by other numbers"
-        return f"other data: these arrays do not tell {a.name} from {b.name}"
+        return f"other data: these arrays do not tell {_named_beside(a, b)} from {_named_beside(b, a)}"
     for i, axis in enumerate(plan.axes):
         for more, sign in product(range(1, NEARBY_SIZES + 1), (1, -1)):
             size = plan.input_shape[axis.position] + sign * more
@@ -284,21 +284,36 @@ def distinguishing_input(a: Attributes, plan: Plan, b: Attributes, other: Plan) 
     return f"indistinguishable for sizes within +-{NEARBY_SIZES}"
 
 
+def _named_beside(op: Attributes, other: Attributes) -> str:
+    """The name of an operator, with what another one of the same name has otherwise: p or ddof, or else the dialect."""
+    if op.name != other.name:
+        return op.name
+    of_windows = {own.name for own in fields(SlidingAttributes)}
+    own = [name for name in (each.name for each in fields(op)) if name not in of_windows]
+    differing = [f"{name} {getattr(op, name)}" for name in own if getattr(op, name) != getattr(other, name)]
+    return f"{op.name} with {' and '.join(differing)}" if differing else f"{op.name} as {DIALECTS[op.like].title}"
+
+
 def _same_results(a: Plan, b: Plan) -> bool:
     """Whether two plans give the same: they are the same pooling, or return the same single elements."""
-    if _returns_single_elements(a) and _returns_single_elements(b):
+    result = _result_of_single_elements(a)
+    if result and result == _result_of_single_elements(b):
         return all(reads_same_elements(v, w) for v, w in zip(a.windows, b.windows, strict=True))
     return same_pooling(a, b)
 
 
-def _returns_single_elements(plan: Plan) -> bool:
-    """Whether every window holds one element, which the operator returns as it is."""
+def _result_of_single_elements(plan: Plan) -> str | None:
+    """If every window holds one element, what the operator returns of it; None for other windows and results."""
     alone = (
         w.kernel == 1 if isinstance(w, Sliding) else isinstance(w, Bins) and w.output % w.size == 0
         for w in plan.windows
     )
-    as_it_is = plan.reducer.result in ("element", "number", "total") and plan.divisor_override in (None, 1)
-    return as_it_is and not plan.empty_windows and all(alone)
+    if plan.empty_windows or plan.divisor_override not in (None, 1) or not all(alone):
+        return None
+    reducer = plan.reducer
+    if reducer.power is not None:
+        return None if reducer.signed and reducer.power % 2 else "magnitude"
+    return "element" if reducer.result in ("element", "number", "total") else None
 
 
 def _span_text(span: range) -> str:

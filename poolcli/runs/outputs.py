@@ -240,9 +240,8 @@ def _clash_remedy(option: str, target: str, items: Sequence[Item], clashing: Seq
     folder = (os.path.dirname(target.partition("{")[0]) if PLACEHOLDER.search(target) else target.rstrip("/")) or "."
     tree = "{folder}/" if any(os.path.dirname(item.relative) for item in items) else ""
     head, mark, name = target.rpartition("/")
-    own = (
-        [f"{head}{mark}{{stem}}_{name}"] if PLACEHOLDER.search(name) else []
-    )  # the template that was given, with stems
+    # The template that was given, with stems, comes first.
+    own = [f"{head}{mark}{{stem}}_{name}"] if PLACEHOLDER.search(name) else []
     ends = ("", path[len(without_suffix(path)) :])
     for template in (*own, *(f"{folder}/{tree}{{stem}}_{{suffix}}{end}" for end in ends)):
         with suppress(RequestError):

@@ -339,6 +339,21 @@ def test_operators_of_single_elements_are_told_apart_by_their_rounding_alone() -
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("kernel", "apart"),
+    [
+        (1, "indistinguishable for sizes within +-12"),
+        (2, "other data: these arrays do not tell lp with p 2 from lp with p 1"),
+    ],
+)
+def test_norms_of_other_powers_are_told_apart_by_data_if_windows_have_several_elements(kernel: int, apart: str) -> None:
+    x = np.zeros((1, 1, 8, 8), np.float32)
+    x[..., ::2, ::2] = _random((1, 1, 4, 4))
+    found = identify(x, np.abs(x[..., ::2, ::2]), op="lp", kernel=kernel, strides=2, like="onnx")
+    floor = {c.op.p: c.apart for c in found if isinstance(c.op, LpPool) and c.op.rounding_type == "floor"}
+    assert (floor[2], floor[1]) == (None, apart)
+
+
 def test_windows_that_are_divided_by_other_numbers_are_told_apart_by_data() -> None:
     x = np.zeros((1, 1, 7, 7), np.float32)
     x[..., 2:5, 2:5] = _random((1, 1, 3, 3))  # the only window that reaches no padding
