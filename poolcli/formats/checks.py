@@ -265,6 +265,10 @@ def _numbers(attributes: Mapping[str, Any], name: str) -> Sequence[int | float] 
         return None
     if value.dtype.kind not in "iuf" or value.size > MAX_NODATA:
         return None
+    if value.dtype.kind == "f":  # long doubles are no numbers of Python; larger ones than float64 has are left out
+        with np.errstate(over="ignore"):
+            doubles = value.astype(np.float64)
+        value = doubles[np.isinf(doubles) == np.isinf(value)]
     found: list[int | float] = value.tolist()
     return found
 

@@ -226,11 +226,12 @@ def test_a_scale_that_is_too_long_is_left_out_by_name(cli: Cli, monkeypatch: pyt
     assert notes_of(cli) == [said]
 
 
+@pytest.mark.parametrize("number", [np.float32(-9999), np.longdouble(-9999)])
 @pytest.mark.parametrize("name", ["_FillValue", "missing_value"])
-def test_missing_values_are_kept_in_the_type_of_the_result(name: str, cli: Cli) -> None:
+def test_missing_values_are_kept_in_the_type_of_the_result(name: str, number: Any, cli: Cli) -> None:
     def fill(file: Any) -> None:
         file["g/a"] = X
-        file["g/a"].attrs[name] = np.float32(-9999)
+        file["g/a"].attrs[name] = number
 
     made(fill)
     said = "elements equal to -9999 are missing and excluded; windows without other elements give -9999 again"

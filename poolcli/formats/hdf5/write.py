@@ -275,4 +275,5 @@ def _fits(value: Any, dtype: Any) -> bool:
     """Whether an attribute has numbers, all of which the type can hold."""
     numbers = np.asarray(value)
     known = numbers.dtype.kind in "iuf" and dtype.name in DTYPES
-    return known and all(can_hold(DTYPES[dtype.name], number) for number in numbers.ravel().tolist())
+    with np.errstate(over="ignore"):  # of long doubles
+        return known and all(can_hold(DTYPES[dtype.name], number) for number in numbers.ravel().tolist())
