@@ -111,7 +111,7 @@ def test_arrays_that_are_too_large_together_are_refused(
 
 
 STREAMS = {
-    "no array": (b"", "-: is not a .npy file (its first bytes are not those of one)"),
+    "no array": (b"", "-: standard input is not a .npy stream; name the file instead of - for other formats"),
     "more than the limit": (npy("(1, 1, 1024, 65536)"), "-: needs 352 MiB of memory, but the limit is 100 MiB; ..."),
     "nothing, of a shape that cannot be": (npy("(0, 1, 4611686018427387904, 4)"), "-: claims an empty array ..."),
     "less than it claims": (npy("(1, 1, 1024, 1024)", bytes(24)), "-: its header claims 4 MiB of data, ..."),
