@@ -146,8 +146,8 @@ def _difference(a: Source, b: Source, options: ReadOptions, atol: float, rtol: f
     "poolcli max samples/features.npy -o pooled.npy -k 3 -s 2 -p 1",
     "poolcli identify samples/features.npy pooled.npy",
     "poolcli identify samples/features.npy pooled.npy --op max --like onnx --json",
-    exit_codes="Attributes that you give stay fixed; the others are searched, whatever their default. "
-    "Exit codes: 0 found, 1 nothing fits (the nearest is shown), 2 the arrays are not of one pooling.",
+    exit_codes="Attributes that you give stay fixed; the others are searched. "
+    "Exit codes: 0 found, 1 nothing fits (the nearest is shown), 2 no pooling can fit.",
 )
 def identify(request: IdentifyOptions) -> int:
     """Prints the poolings that turn `x` into `y`, best first; returns 1 if none fits."""
