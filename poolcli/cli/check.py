@@ -12,10 +12,8 @@ from poolcli.cli.program import EXPLAIN, argument, command, option
 from poolcli.cli.settings import data_options
 from poolcli.dialects import DIALECTS
 from poolcli.errors import FileError, RequestError
-from poolcli.formats.checks import memory_limit_of
 from poolcli.message_fields import field
 from poolcli.models import check as check_model
-from poolcli.models.onnx_layers import chain_to
 from poolcli.models.run_and_convert import compare_data, convert_layer
 from poolcli.report.check import findings_document, findings_view
 
@@ -46,10 +44,6 @@ class CheckOptions(Reporting):
         "--run", metavar="DATA", panel=EXPLAIN, example="data.npz",
         help="Pool the input in an .npz or .h5 as --layer does; compare with its output.",
     )] = None
-    chain: Annotated[bool, option(
-        "--chain", panel=EXPLAIN,
-        help="Follow the longest path to --layer as the command chain does (ONNX).",
-    )] = False
     allow_external: AllowExternal = False
     max_memory: MaxMemory = None
 # fmt: on
@@ -83,8 +77,6 @@ def check(request: CheckOptions) -> int:
     """Prints a verdict for each layer; returns 1 if a declared shape, or the compared data, differs."""
     if request.run and request.layer is None:
         raise RequestError(f"{field('run')} compares the data of one layer; name it with {field('layer')}")
-    if request.chain and request.layer is None:
-        raise RequestError(f"{field('chain')} follows the path to one layer; name it with {field('layer')}")
     if request.allow_external and request.run is None:
         raise RequestError(
             f"{field('allow_external')} applies to the data that {field('run', 'DATA')} reads; leave it out"
@@ -100,14 +92,8 @@ def check(request: CheckOptions) -> int:
             comparison = compare_data(found[0].layer, request.run, options)
         except FileError as error:  # its exit code 1 would mean that they differ
             raise RequestError(error.message) from error
-    chain = None
-    if request.chain:
-        if found[0].layer.framework != "ONNX Runtime":
-            raise RequestError(f"{request.model}: {field('chain')} follows ONNX models, which this is not")
-        limit = memory_limit_of(request.model, options.allowed, options.allowed)
-        chain = chain_to(request.model, found[0].layer.name, given, limit)
     answers = [(finding, convert_layer(finding.layer, request.to) if request.to else None) for finding in found]
-    result = (request.model, answers, comparison, chain)
+    result = (request.model, answers, comparison)
     request.answer(partial(findings_document, *result), partial(findings_view, *result))
     wrong = any(finding.verdict in WRONG for finding in found)
     return 1 if wrong or (comparison and comparison.off) else 0

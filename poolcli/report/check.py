@@ -13,14 +13,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from poolcli.explain.chain import Chain
 from poolcli.message_fields import field, for_cli, printable
 from poolcli.models import Finding
 from poolcli.models.layer import Dim
 from poolcli.models.run_and_convert import Comparison, LayerConversion
-from poolcli.report.as_json import chain_document
 from poolcli.report.console import Sheet, grid, plain_table
-from poolcli.report.explain import chain_view
 
 UNFOLDED = ("verdict", "type", "version")  # columns
 UNFOLDED_SHAPE = 20  # characters of a shape that is not folded
@@ -32,9 +29,7 @@ STYLES = {"agrees": "green", "differs": "bold red", "invalid": "bold red", "comp
 Answer = tuple[Finding, LayerConversion | None]  # a layer, and with --to its equivalent in another framework
 
 
-def findings_view(
-    path: str, answers: Sequence[Answer], comparison: Comparison | None, chain: Chain | None
-) -> RenderableType:
+def findings_view(path: str, answers: Sequence[Answer], comparison: Comparison | None) -> RenderableType:
     """One line for each layer, reasons and warnings, and equivalents in another framework.
 
     Of more than LAYERS_SHOWN, incorrect ones are preferred.
@@ -70,8 +65,6 @@ def findings_view(
     parts += ["", Text(f"{printable(path)}: {layers}: {told}")]
     if comparison:
         parts.append(Text(_told(comparison)))
-    if chain:
-        parts += ["", chain_view(chain)]
     return Group(*parts)
 
 
@@ -134,15 +127,12 @@ def _told(comparison: Comparison) -> str:
     )
 
 
-def findings_document(
-    path: str, answers: Sequence[Answer], comparison: Comparison | None, chain: Chain | None
-) -> dict[str, Any]:
+def findings_document(path: str, answers: Sequence[Answer], comparison: Comparison | None) -> dict[str, Any]:
     """The same facts as JSON."""
     layers = [_layer(finding) | ({"to": _written(there)} if there else {}) for finding, there in answers]
     facts = asdict(comparison) if comparison else {}
     finite = {k: str(v) if isinstance(v, float) and not isfinite(v) else v for k, v in facts.items()}  # JSON has no nan
-    followed = {"chain": chain_document(chain)} if chain else {}
-    return {"path": path, "layers": layers, "data": finite or None, **followed}
+    return {"path": path, "layers": layers, "data": finite or None}
 
 
 def _layer(finding: Finding) -> dict[str, Any]:
