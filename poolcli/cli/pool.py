@@ -9,8 +9,6 @@ from poolcli.cli.program import FILES, RESULT, RUN, argument, command, option
 from poolcli.ops import OPERATORS
 from poolcli.plan.attributes import BinAttributes
 
-PREVIEWS = r"terminal|text|.+\.(png|apng|jpe?g|svg|html|gif|webp|tiff?|bmp)"  # values of --preview
-
 
 # fmt: off
 @dataclass(frozen=True, kw_only=True)
@@ -61,11 +59,6 @@ class PoolOptions(MakesArrays, Windows):
     skip_existing: Annotated[bool, option(
         "--skip-existing", panel=FILES, hidden=True, help="Skip inputs whose output exists.",
     )] = False
-    preview: Annotated[str | None, option(
-        "--preview", metavar="FILE", panel=RUN, hidden=True, example="seen.png", flag_value="terminal",
-        value_pattern=PREVIEWS,
-        help="Show input and output side by side in a terminal; text: also in a pipe; FILE.png: write an image.",
-    )] = None
     jobs: Annotated[int | None, option(
         "--jobs", metavar="N", panel=RUN, hidden=True, example="2",
         help="Files processed at once. Default: the number of cores.",

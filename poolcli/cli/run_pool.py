@@ -1,4 +1,4 @@
-"""Runs the commands that pool files: options to jobs, outcomes to reports and previews."""
+"""Runs the commands that pool files: options to jobs, outcomes to reports."""
 
 from __future__ import annotations
 
@@ -12,13 +12,10 @@ from typing import TYPE_CHECKING
 from poolcli.cli.messages import print_error, print_errors, print_notice, progress
 from poolcli.cli.options import attributes_of, make_operator
 from poolcli.cli.settings import (
-    TERMINAL,
-    TEXT,
     formats_of,
     pool_settings,
     refuse_contradictions,
     refuse_existing,
-    refuse_preview,
     refuse_unknown_inputs,
     refuse_width_by_height,
     refuse_without_effect,
@@ -28,7 +25,7 @@ from poolcli.errors import RequestError
 from poolcli.formats.atomic import is_device
 from poolcli.formats.files import is_url
 from poolcli.formats.table import FORMATS
-from poolcli.message_fields import field, for_cli, printable
+from poolcli.message_fields import field, for_cli
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Job, Outcome, Settings, Tally
 from poolcli.runs import choose_executor, divide_cores, run_all
@@ -37,13 +34,7 @@ from poolcli.runs.outputs import PLACEHOLDER, plan_jobs
 from poolcli.system.signals import Stopped
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from poolcli.cli.pool import PoolOptions
-
-PREVIEWS = 4  # of several inputs, at most
-LINES = 24  # of a terminal whose height is not known
-COLUMNS_FOR_9 = 60  # at least, for previews of nine channels, not four
 
 
 def pool(name: str, request: PoolOptions) -> int:
@@ -58,7 +49,6 @@ def pool(name: str, request: PoolOptions) -> int:
     settings = _shard_settings(settings, shard, found.several, request)
     refuse_width_by_height(request.output_size, (item.source.path for item in found.items))
     jobs = plan_jobs(found.items, found.several, request.output, request.indices, request.format)
-    refuse_preview(request, found.several, jobs)
     if settings.resume and any(target.key for job in jobs for target in job.targets):
         raise RequestError(f"{field('resume')} continues files; what is added to a file cannot be continued")
     refuse_without_effect(request, jobs)
@@ -66,8 +56,7 @@ def pool(name: str, request: PoolOptions) -> int:
     choose.announce = (lambda text: None) if request.quiet else print_notice
     reporter = _Reporter(request, op, found.several, found.ignored)
     try:
-        seen = _run(jobs, op, settings, request, found.several, reporter)
-        _output_previews(request, settings, seen, len(jobs))
+        _run(jobs, op, settings, request, found.several, reporter)
         return reporter.finish()
     except Stopped as stop:
         if not found.several:
@@ -80,10 +69,8 @@ def pool(name: str, request: PoolOptions) -> int:
 
 def _run(
     jobs: Sequence[Job], op: Attributes, settings: Settings, request: PoolOptions, several: bool, reporter: _Reporter
-) -> list[Outcome]:
-    """Runs the jobs and reports them; returns the outcomes of the first few for previews."""
-    previewed = jobs[:PREVIEWS] if request.preview else []
-    seen: dict[Job, Outcome] = {}
+) -> None:
+    """Runs the jobs and reports them."""
     count, settings = divide_cores(settings, len(jobs), request.jobs)
     executor = choose_executor(jobs, request.debug, request.cluster)
     folder = _manifest_folder(request.output, several, settings)
@@ -108,11 +95,8 @@ def _run(
             if outcome.error and request.debug:
                 raise outcome.error
             reporter.add(outcome)
-            if outcome.job in previewed:
-                seen[outcome.job] = outcome
             if outcome.error and request.fail_fast:
                 break
-    return [seen[job] for job in previewed if job in seen]
 
 
 def _shard_settings(settings: Settings, shard: Shard | None, several: bool, request: PoolOptions) -> Settings:
@@ -215,51 +199,3 @@ class _Reporter:
         if self._planned:
             show(shapes_view(self._planned), sys.stdout)
         show(summary_view(self.tally, self._request.dry_run), sys.stdout)
-
-
-def _output_previews(request: PoolOptions, settings: Settings, outcomes: Sequence[Outcome], count: int) -> None:
-    """Prints the previews of some of `count` jobs, or writes the preview of the first one to a file."""
-    wanted = request.preview
-    ran = [outcome for outcome in outcomes if outcome.error is None and outcome.engine]
-    if wanted is None or not ran:
-        return
-    if wanted not in (TERMINAL, TEXT):
-        _write_preview(wanted, ran[0], settings, request.overwrite)
-        return
-    from poolcli.report.console import console
-
-    screen = console(sys.stdout)
-    if wanted == TERMINAL and not screen.is_terminal:
-        return
-    for i, outcome in enumerate(ran):
-        if i or (count == 1 and not request.quiet):
-            print()
-        if count > 1:
-            print(printable(str(outcome.job.source)))
-        _print_preview(screen, outcome, settings)
-    if count > len(outcomes):
-        print(f"\nthe first {len(outcomes)} of {count} are shown")
-
-
-def _write_preview(path: str, outcome: Outcome, settings: Settings, overwrite: bool) -> None:
-    from poolcli.explain.preview import as_png, preview_of
-
-    preview = preview_of(outcome, settings.read_options, 9)
-    if preview:
-        from poolcli.formats.atomic import atomic_stream
-
-        with atomic_stream(path, overwrite) as stream:
-            stream.write(as_png(preview))
-
-
-def _print_preview(screen: Console, outcome: Outcome, settings: Settings) -> None:
-    from poolcli.explain.preview import preview_of
-    from poolcli.report.console import preview_view, show
-
-    tiles = 9 if screen.width >= COLUMNS_FOR_9 else 4
-    preview = preview_of(outcome, settings.read_options, tiles)
-    if preview:
-        lines = max(4, (screen.height if screen.is_terminal else LINES) - 4)
-        colour = screen.color_system is not None and not screen.no_color
-        blocks = "utf" in (sys.stdout.encoding or "").lower()
-        show(preview_view(preview, screen.width, lines, colour, blocks), sys.stdout)

@@ -19,9 +19,8 @@ from poolcli.cli.operators import OPERATOR_HELP, find_operator
 from poolcli.cli.options import is_number_list, parse_numbers
 from poolcli.errors import RequestError
 from poolcli.formats import ReadOptions, Source, Tensor, parse_source
-from poolcli.formats.atomic import is_device
 from poolcli.formats.checks import tensor_layout
-from poolcli.formats.files import check_distinct, is_url
+from poolcli.formats.files import is_url
 from poolcli.formats.npy import parse_raw
 from poolcli.formats.table import FORMATS, Format, format_by_suffix
 from poolcli.layouts import convert_layout
@@ -143,11 +142,10 @@ def _rescale_range(typed: str | None) -> Limits | None:
 
 
 DATASET_UNUSED = "selects an array in a file that holds several, and no input is such a file"
-TERMINAL, TEXT = "terminal", "text"  # values of --preview that show it on standard output
 LOSSY_FORMATS = ("jpeg", "webp")
 EXCLUSIVE = (
     ("overwrite", "skip_existing"), ("overwrite", "resume"), ("skip_existing", "resume"), ("quiet", "verbose"),
-    ("all", "dataset"), ("raw", "all"), ("raw", "dataset"), ("preview", "dry_run"), ("preview", "all"),
+    ("all", "dataset"), ("raw", "all"), ("raw", "dataset"),
 )  # fmt: skip
 
 
@@ -193,31 +191,6 @@ def refuse_unknown_inputs(op: str, request: PoolOptions) -> None:
         if i == len(words) - 1 > 0 and request.output is None:
             output = word if os.path.splitext(word)[1] else f"{word.rstrip('/')}/"
             raise RequestError(f"{word} is not a file; if it is the output, write {field('output', output)}")
-
-
-def refuse_preview(request: PoolOptions, several: bool, jobs: Sequence[Job]) -> None:
-    """Refuses a preview that cannot be shown, that would mix with other output, or replace an input or an output."""
-    wanted, name = request.preview, field("preview")
-    if wanted is None:
-        return
-    on_screen = wanted in (TERMINAL, TEXT)
-    if several and not on_screen:
-        raise RequestError(f"{field('preview', wanted)} is for one input, and there are several; write {name} alone")
-    for path in (*request.inputs, request.output or ""):
-        if path == "-" or (path and is_device(path)):
-            raise RequestError(f"{name} reads input and output again, and {path} cannot be read twice; name files")
-    if len(request.dataset) > 1:
-        raise RequestError(f"{name} shows one array; name it with one {field('dataset')}")
-    if on_screen and request.json:
-        raise RequestError(f"{name} would print into the JSON; write it with {field('preview', 'seen.png')}")
-    if not on_screen and not wanted.lower().endswith(".png"):
-        raise RequestError(f"{field('preview', wanted)}: use a file that ends in .png, text, or {name} alone")
-    for job in () if on_screen else jobs:
-        check_distinct(job.source.path, wanted)
-        if os.path.realpath(wanted) in [os.path.realpath(target.path) for target in job.targets]:
-            raise RequestError(f"{field('preview', wanted)} is an output of the pooling; name another file")
-    if not on_screen and os.path.lexists(wanted) and not request.overwrite:
-        raise RequestError(f"{wanted} exists; use {field('overwrite')} to replace it")
 
 
 def refuse_width_by_height(size: str | None, paths: Iterable[str]) -> None:

@@ -1,34 +1,22 @@
-"""Prints reports with Rich: the console, the style of tables, and previews of images as characters."""
+"""Prints reports with Rich: the console, the style of tables."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
-from rich.color import Color
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.measure import measure_renderables
 from rich.segment import Segment, Segments
-from rich.style import Style
 from rich.table import Column, Table
 from rich.text import Text
 
 from poolcli.message_fields import escaped, for_cli
-from poolcli.system.lazy_imports import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from poolcli.explain.preview import Preview
 
 UNWRAPPED = 20_000  # columns, more than any line has
 LEAST_WIDTH = 30  # columns; in fewer, Rich leaves out parts of a table
 MIN_COLUMN = 14  # characters that a column is folded to, at least
-HALF = "\N{UPPER HALF BLOCK}"
-SHADES = " \N{LIGHT SHADE}\N{MEDIUM SHADE}\N{DARK SHADE}\N{FULL BLOCK}"
-PLAIN_SHADES = " .:*#"
-GAP = 2  # columns between input and output of a preview
 
 
 def console(stream: TextIO) -> Console:
@@ -114,40 +102,3 @@ def _least(column: Column, console: Console, options: ConsoleOptions) -> int:
     )
     widest = max(heading, widest)
     return widest if column.no_wrap else min(widest, max(MIN_COLUMN, heading))
-
-
-def preview_view(preview: Preview, width: int, lines: int, colour: bool, blocks: bool = True) -> RenderableType:
-    """Input and output side by side in `width` columns and at most `lines` lines.
-
-    `blocks` says whether the stream can encode block characters.
-    """
-    column = (width - GAP) // 2
-    table = Table.grid(padding=(0, GAP))
-    for _ in preview.titles:
-        table.add_column(width=column, no_wrap=True, overflow="ellipsis" if blocks else "crop")
-    table.add_row(*(Text(title, style="bold") for title in preview.titles))
-    table.add_row(*(Text("\n").join(_text(pixels, colour, blocks)) for pixels in preview.render(column, 2 * lines)))
-    return Group(table, *([Text("; ".join(preview.notes), style="dim")] if preview.notes else []))
-
-
-def _text(pixels: NDArray[np.uint8], colour: bool, blocks: bool) -> list[Text]:
-    if len(pixels) % 2:
-        pixels = np.concatenate([pixels, pixels[-1:]])
-    pairs = zip(pixels[0::2].tolist(), pixels[1::2].tolist(), strict=True)
-    if not colour or not blocks:
-        return [_shaded(top, below, SHADES if blocks else PLAIN_SHADES) for top, below in pairs]
-    found = []
-    for top, below in pairs:
-        line = Text()
-        for upper, lower in zip(top, below, strict=True):
-            line.append(HALF, Style(color=Color.from_rgb(*upper), bgcolor=Color.from_rgb(*lower)))
-        found.append(line)
-    return found
-
-
-def _shaded(top: list[list[int]], below: list[list[int]], shades: str) -> Text:
-    line = ""
-    for upper, lower in zip(top, below, strict=True):
-        bright = sum(0.299 * r + 0.587 * g + 0.114 * b for r, g, b in (upper, lower)) / 2
-        line += shades[min(len(shades) - 1, int(bright * len(shades) / 256))]
-    return Text(line)

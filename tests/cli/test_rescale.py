@@ -113,13 +113,7 @@ def test_a_constant_is_black_and_indices_stay_what_they_are(cli: Cli, folder: Pa
 def test_the_whole_range_of_a_type_and_signalling_nan_are_rescaled(cli: Cli, folder: Path) -> None:
     np.save("wide.npy", np.array([[[[-1.7e308, 0, 0.85e308, 1.7e308]]]]))
     np.save("signalling.npy", np.array([[[[0x7FA00000, 0, 0x3F800000, 0x3F000000]]]], np.uint32).view(np.float32))
-    for name, row, colours in (
-        ("wide", [0, 128, 191, 255], [(grey,) * 3 for grey in (0, 128, 191, 255)]),
-        ("signalling", [0, 0, 255, 128], [(255, 0, 255), *((grey,) * 3 for grey in (0, 255, 128))]),
-    ):
-        done = cli("max", f"{name}.npy", "-k", "1", "-o", f"{name}.png", "--rescale", "-q", "--preview", "seen.png")
+    for name, row in (("wide", [0, 128, 191, 255]), ("signalling", [0, 0, 255, 128])):
+        done = cli("max", f"{name}.npy", "-k", "1", "-o", f"{name}.png", "--rescale", "-q")
         assert (done.code, done.err) == (0, "")
         assert pixels(f"{name}.png") == [row]
-        with Image.open("seen.png") as seen:
-            assert [seen.convert("RGB").getpixel((16 + 60 + 120 * i, 76)) for i in range(4)] == colours
-        Path("seen.png").unlink()
