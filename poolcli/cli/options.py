@@ -194,10 +194,6 @@ class ReadsHeaders(Reporting):
         "--pages", metavar="P", panel=FILES, hidden=True, example="1",
         help="Pages or frames of images: all (default), 1, or 2-5.",
     )] = None
-    max_pixels: Annotated[int | None, option(
-        "--max-pixels", metavar="N", panel=FILES, hidden=True, example="200000000",
-        help="Refuse larger images. Default: 178,956,970.",
-    )] = None
     allow_external: AllowExternal = False
 
 
@@ -243,9 +239,9 @@ class MakesArrays(ReadsArrays):
         "--engine", metavar="NAME", panel=RUN, hidden=True, choices=("auto", "numba", "numpy"),
         help="auto (default), numba or numpy; all give the same results.",
     )] = "auto"
-    threads: Annotated[int | None, option(
-        "--threads", metavar="N", panel=RUN, hidden=True, example="2",
-        help="At most N threads. Default: the cores this process may use.",
+    jobs: Annotated[int | None, option(
+        "-j", "--jobs", metavar="N", panel=RUN, hidden=True, example="2",
+        help="Cores to use, for files and for threads. Default: those that this process may use.",
     )] = None
     cluster: Annotated[str | None, option(
         "--cluster", metavar="WHERE", panel=RUN, hidden=True, example="local:2",

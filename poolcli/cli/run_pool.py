@@ -71,7 +71,7 @@ def _run(
     jobs: Sequence[Job], op: Attributes, settings: Settings, request: PoolOptions, several: bool, reporter: _Reporter
 ) -> None:
     """Runs the jobs and reports them."""
-    count, settings = divide_cores(settings, len(jobs), request.jobs)
+    count, settings = divide_cores(settings, len(jobs))
     executor = choose_executor(jobs, request.debug, request.cluster)
     folder = _manifest_folder(request.output, several, settings)
     with (

@@ -41,7 +41,6 @@ UNLIMITED = 2**63 - 1  # bytes; reading a header decompresses nothing
 
 def pool_settings(request: PoolOptions) -> Settings:
     """The settings of jobs that pool files."""
-    refuse_below_one("jobs", request.jobs)
     if request.quality is not None and not 1 <= request.quality <= 100:
         raise RequestError(f"{field('quality')} is {request.quality}; it must be from 1 to 100")
     several = tuple(request.dataset) if len(request.dataset) > 1 else None
@@ -55,8 +54,7 @@ def pool_settings(request: PoolOptions) -> Settings:
 
 def array_settings(request: MakesArrays) -> Settings:
     """The settings that pooling and pyramids share; fields of Settings that are options are taken as they are."""
-    refuse_below_one("threads", request.threads)
-    refuse_below_one("max_pixels", request.max_pixels)
+    refuse_below_one("jobs", request.jobs)
     limit = memory_budget(request.max_memory)
     if request.cluster is not None:
         from poolcli.runs.executors import check_cluster
@@ -64,6 +62,7 @@ def array_settings(request: MakesArrays) -> Settings:
         check_cluster(request.cluster)
     same = vars(request).keys() & {own.name for own in fields(Settings)} - {"rescale", "raw"}
     values: dict[str, Any] = {name: getattr(request, name) for name in same} | {
+        "threads": request.jobs,
         "max_memory": limit,
         "allowed": limit if request.max_memory else None,
         "missing": _nodata_values(request.missing),
@@ -76,10 +75,9 @@ def array_settings(request: MakesArrays) -> Settings:
 
 def header_options(request: ReadsHeaders, sources: Sequence[Source]) -> ReadOptions:
     """How headers are read; refuses options that have no effect on these files."""
-    refuse_below_one("max_pixels", request.max_pixels)
     if request.pages and not any(row is None or row.is_image for row in formats_of(each.path for each in sources)):
         raise RequestError(f"{field('pages')} is for images, and no input is one; leave it out")
-    return ReadOptions(request.pages, request.max_pixels, request.allow_external, allowed=UNLIMITED)
+    return ReadOptions(request.pages, request.allow_external, allowed=UNLIMITED)
 
 
 def array_options(request: ReadsArrays, sources: Sequence[Source]) -> ReadOptions:

@@ -38,7 +38,7 @@ from poolcli.plan.attributes import Attributes
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-FILE_OPTIONS = ("dataset", "pages", "max_pixels", "allow_external")  # without effect on a typed shape
+FILE_OPTIONS = ("dataset", "pages", "allow_external")  # without effect on a typed shape
 
 
 # fmt: off

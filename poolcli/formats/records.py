@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
-from poolcli.arguments import Missing
+from poolcli.arguments import MAX_INT, Missing
 from poolcli.system.lazy_imports import Array
 from poolcli.windows import Ranges
 
 if TYPE_CHECKING:
     from poolcli.formats.image.curves import Curve
+
+MAX_PIXELS = 178_956_970  # Pillow's own limit
 
 
 @dataclass(frozen=True)  # without slots: pickling a frozen dataclass with slots takes several times as long
@@ -39,7 +41,6 @@ class ReadOptions:
     """How inputs are read.
 
     pages : `all` (like None), or a page or range such as 1 or 2-5
-    max_pixels : limit for one page of an image
     allow_external : whether HDF5 and Zarr inputs may read other files
     limit : memory limit in bytes, given or detected
     allowed : the value of --max-memory in bytes, if given: it also lifts the limits against decompression bombs
@@ -51,7 +52,6 @@ class ReadOptions:
     """
 
     pages: str | None = None
-    max_pixels: int | None = None
     allow_external: bool = False
     limit: int | None = None
     allowed: int | None = None
@@ -60,6 +60,11 @@ class ReadOptions:
     raw: Raw | None = None
     apply_masks: bool = True
     split_pages: bool = False
+
+    @property
+    def max_pixels(self) -> int:
+        """The most pixels of one page of an image: Pillow's own limit, which --max-memory lifts."""
+        return MAX_PIXELS if self.allowed is None else MAX_INT
 
 
 class Axis(NamedTuple):

@@ -80,7 +80,6 @@ class Settings:
     max_memory: int | None = None
     allowed: int | None = None
     pages: str | None = None
-    max_pixels: int | None = None
     allow_external: bool = False
     quality: int | None = None
     linear_light: bool = False
@@ -104,7 +103,6 @@ class Settings:
         limits = self.max_memory, self.allowed
         return ReadOptions(
             self.pages,
-            self.max_pixels,
             self.allow_external,
             *limits,
             axes,

@@ -123,15 +123,12 @@ def choose_executor(jobs: Sequence[Job], debug: bool, cluster: str | None = None
     return "workers" if len(jobs) > 1 or any(is_fragile(job.source.path, job.output) for job in jobs) else "here"
 
 
-def divide_cores(settings: Settings, jobs: int, asked: int | None) -> tuple[int, Settings]:
+def divide_cores(settings: Settings, jobs: int) -> tuple[int, Settings]:
     """How many jobs run at once, and settings that divide the cores and the memory among them."""
-    if asked is not None and asked < 1:
-        raise RequestError(f"{field('jobs')} is {asked}; it must be at least 1")
-    cores = allowed_threads()
-    threads = min(settings.threads or cores, cores)
-    count = max(1, min(asked or (cores // threads if settings.threads else cores), jobs, cores))
+    cores = allowed_threads(settings.threads)
+    count = max(1, min(jobs, cores))
     memory = settings.max_memory // count if settings.max_memory else None
-    return count, replace(settings, threads=max(1, min(threads, cores // count)), max_memory=memory)
+    return count, replace(settings, threads=cores // count, max_memory=memory)
 
 
 def _record(outcomes: Outcomes, manifest: Manifest) -> Outcomes:

@@ -81,7 +81,7 @@ def contenders(peers: str | None) -> Iterator[tuple[str, tuple[str, ...]]]:
         return (*POOLCLI, "pyramid", "-q", "--levels", str(levels))
 
     yield "avg k2s2", avg(*HALVE)
-    yield "avg k2s2, one thread", avg(*HALVE, "--threads", "1")
+    yield "avg k2s2, one thread", avg(*HALVE, "-j", "1")
     yield "avg k3s2p1", avg("-k", "3", "-s", "2", "-p", "1")
     for levels in (1, 2, 5):
         yield f"pyramid of {levels} levels", pyramid(levels)

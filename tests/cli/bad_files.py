@@ -316,21 +316,21 @@ FILES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
         lambda: png(100_000, 100_000, b"\0" * 1000),
         1,
         "x.png: has 10,000,000,000 pixels; at most 178,956,970 are read (decompression "
-        "bomb?); --max-pixels sets the limit",
+        "bomb?); to allow it, use --max-memory",
     ),
     "image: GIF bomb": (
         "x.gif",
         gif_bomb,
         1,
         "x.gif: has 4,294,836,225 pixels; at most 178,956,970 are read (decompression "
-        "bomb?); --max-pixels sets the limit",
+        "bomb?); to allow it, use --max-memory",
     ),
     "image: TIFF bomb": (
         "x.tif",
         tiff_bomb,
         1,
         "x.tif: has 1,000,000,000,000 pixels; at most 178,956,970 are read (decompression "
-        "bomb?); --max-pixels sets the limit",
+        "bomb?); to allow it, use --max-memory",
     ),
     "image: PostScript": (
         "x.eps",

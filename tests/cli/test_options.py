@@ -148,11 +148,8 @@ def test_short_and_foreign_spellings_are_read(cli: Cli, folder: Path, words: str
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--threads", "0"], "--threads is 0; it must be at least 1"),
-        (["--threads", "-5", "--engine", "numpy"], "--threads is -5; it must be at least 1"),
         (["--jobs", "0"], "--jobs is 0; it must be at least 1"),
         (["--jobs", "-1"], "--jobs is -1; it must be at least 1"),
-        (["--max-pixels", "0"], "--max-pixels is 0; it must be at least 1"),
         (["--quality", "0"], "--quality is 0; it must be from 1 to 100"),
         (["--quality", "101"], "--quality is 101; it must be from 1 to 100"),
     ],
@@ -167,11 +164,10 @@ def test_a_count_of_nothing_is_refused_once_before_any_file(
 
 
 def test_a_pyramid_is_not_made_by_fewer_than_one_thread(cli: Cli, folder: Path) -> None:
-    result = cli("pyramid", "x.npy", "-o", "y.ome.zarr", "--threads", "0")
-    assert (result.code, result.out, result.err) == (2, "", "poolcli: --threads is 0; it must be at least 1\n")
+    result = cli("pyramid", "x.npy", "-o", "y.ome.zarr", "--jobs", "0")
+    assert (result.code, result.out, result.err) == (2, "", "poolcli: --jobs is 0; it must be at least 1\n")
 
 
-@pytest.mark.parametrize("option", ["--threads", "--jobs", "--max-pixels", "--quality"])
+@pytest.mark.parametrize("option", ["--jobs", "--quality"])
 def test_a_count_of_one_is_enough(cli: Cli, folder: Path, option: str) -> None:
-    size = "48" if option == "--max-pixels" else "1"
-    assert cli("avg", "photo.png", "-o", "y.jpg", "-k", "2", option, size).err == ""
+    assert cli("avg", "photo.png", "-o", "y.jpg", "-k", "2", option, "1").err == ""

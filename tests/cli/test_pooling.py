@@ -64,10 +64,7 @@ def test_a_tensor_becomes_an_image_where_the_image_can_hold_it(cli: Cli, folder:
 @pytest.mark.parametrize("engine", ["numpy", "numba"])
 def test_both_engines_and_any_thread_count_write_the_same_bytes(cli: Cli, folder: Path, engine: str) -> None:
     cli("avg", "x.npy", "-o", "auto.npy", "-k", "3", "-s", "2", "-p", "1")
-    assert (
-        cli("avg", "x.npy", "-o", "y.npy", "-k", "3", "-s", "2", "-p", "1", "--engine", engine, "--threads", "1").code
-        == 0
-    )
+    assert cli("avg", "x.npy", "-o", "y.npy", "-k", "3", "-s", "2", "-p", "1", "--engine", engine, "-j", "1").code == 0
     assert Path("y.npy").read_bytes() == Path("auto.npy").read_bytes()
 
 

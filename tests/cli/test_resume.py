@@ -49,7 +49,7 @@ def test_other_options_make_everything_anew(cli: Cli, many: Path) -> None:
 
 def test_threads_and_memory_are_no_other_options(cli: Cli, many: Path) -> None:
     cli("avg", "in", "-o", "out/", *HALVE)
-    result = cli("avg", "in", "-o", "out/", *HALVE, "--resume", "--threads", "1", "--max-memory", "100M", "--jobs", "1")
+    result = cli("avg", "in", "-o", "out/", *HALVE, "--resume", "--max-memory", "100M", "--jobs", "1")
     assert counts(result) == "0 done, 10 skipped, 0 failed, 1 ignored"
 
 

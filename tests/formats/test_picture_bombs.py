@@ -101,7 +101,7 @@ def large_tile(path: Path) -> None:
         opened.pages[0].tags[323].overwrite(2**22)  # type: ignore[union-attr]  # it is a whole page
 
 
-PIXELS = "has 3,600,000,000 pixels; at most 178,956,970 are read (decompression bomb?); --max-pixels sets the limit"
+PIXELS = "has 3,600,000,000 pixels; at most 178,956,970 are read (decompression bomb?); to allow it, use --max-memory"
 BOMBS: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "first frame": ("x.gif", lambda p: gif(p, {0: (60_000, 60_000)}), PIXELS),
     "first frame, within the pixels": ("x.gif", lambda p: gif(p, {0: (12_000, 12_000)}), "needs 549 MiB of memory"),

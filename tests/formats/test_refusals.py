@@ -283,7 +283,7 @@ IMAGE_REFUSALS: dict[str, tuple[str, Callable[[], bytes], str]] = {
         "x.png",
         huge_png,
         "x.png: has 10,000,000,000 pixels; at most 178,956,970 are read (decompression bomb?); "
-        "--max-pixels sets the limit",
+        "to allow it, use --max-memory",
     ),
     "the start of a PNG": (
         "x.png",

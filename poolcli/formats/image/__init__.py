@@ -39,7 +39,6 @@ __all__ = ["open_array", "write"]
 
 LATER_NODATA = ("nodata values of pages after the first", "they differ from that of the first")
 DESCRIPTION_BY = "description by "  # a program
-MAX_PIXELS = 178_956_970  # Pillow's own limit
 
 
 @contextmanager
@@ -56,7 +55,7 @@ class _File:
 
     def __init__(self, stack: ExitStack, path: str, options: ReadOptions) -> None:
         self._stack, self.path, self._limit = stack, path, options.limit
-        self.image, self.said = pillow.open_image(stack, path, options.max_pixels or MAX_PIXELS, options.limit)
+        self.image, self.said = pillow.open_image(stack, path, options.max_pixels, options.limit)
         self.known = pillow.known_pages(path, self.image, options.limit) if self.image is not None else None
 
     @cached_property
@@ -85,7 +84,7 @@ def _inspect(opened: _File, options: ReadOptions) -> tuple[Header, PageDecoder, 
     """The header, how pages are decoded, which are read, and the mask of each."""
     picture, pages, taken, apart, notes = _choose_decoder(opened, options)
     for page in taken:
-        check_pixel_count(opened.path, pages[page].pixels, options.max_pixels or MAX_PIXELS)
+        check_pixel_count(opened.path, pages[page].pixels, options.max_pixels)
     first = pages[taken[0]]
     shape, layout, axes = _shape_of(opened.path, first, picture, taken, len(pages), options)
     alpha = picture.mode in MODES and MODES[picture.mode].alpha

@@ -193,5 +193,5 @@ def check_pixel_count(path: str, pixels: int, most: int) -> None:
     if pixels > most:
         raise FileError(
             f"{path}: has {pixels:,} pixels; at most {most:,} are read (decompression bomb?); "
-            f"{field('max_pixels')} sets the limit"
+            f"to allow it, use {field('max_memory')}"
         )
