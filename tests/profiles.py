@@ -1,8 +1,9 @@
 """The two profiles of a test run: quick, which is the default and what one waits for, and full, which misses nothing.
 
-Quick draws fewer examples and leaves out the tests that are marked `compiles`, which build kernels, and those marked
-`slow`, whose point is a process or a long search. CI runs both: `python -m pytest -m "slow or compiles"`. A run of
-everything is shared among the cores where pytest-xdist is installed.
+Quick draws fewer examples and leaves out the tests that are marked `compiles`, which build kernels, `slow`, whose point
+is a process or a long search, and `heavy`, which need packages of the dependency group `heavy`. CI runs them:
+`python -m pytest -m "slow or compiles or heavy"`. A run of everything is shared among the cores where pytest-xdist is
+installed.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from poolcli.pooling.outcome import Job
 from poolcli.runs import choose_executor
 from poolcli.system.limits import allowed_threads
 
+LEFT_OUT = ("compiles", "slow", "heavy")  # marks of tests that quick runs leave out
 Size = TypeVar("Size")
 IN_MEMORY = "/dev/shm"  # noqa: S108  # where pytest makes its folders: on a disk, tests wait for each file they sync
 # Tests that import frameworks run last: forks of a process take longer, the more it has loaded.
@@ -135,7 +137,7 @@ def pytest_collection() -> Generator[None, Any, Any]:
 
 
 def _is_left_out(item: pytest.Item) -> bool:
-    return any(item.get_closest_marker(mark) for mark in ("slow", "compiles"))
+    return any(item.get_closest_marker(mark) for mark in LEFT_OUT)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -153,5 +155,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         said = "profile full: every test with every example; without --full: the quick profile"
     else:
         count = _chosen["left out"]
-        said = f"profile quick: {count} tests left out (compiles, slow); everything: python -m pytest --full"
+        said = f"profile quick: {count} tests left out ({', '.join(LEFT_OUT)}); everything: python -m pytest --full"
     terminalreporter.write_line(said)
