@@ -183,7 +183,6 @@ SETTINGS: dict[str, tuple[str, ...]] = _by_word({
     ("--engine {auto}",): "backend impl",
     ("--max-memory {2G}",): "mem memory memory-limit ram max-ram mem-limit",
     ("--cluster {local}",): "scheduler dask address client",
-    ("--shard {1/8}",): "part split rank",
     ("--dry-run",): "simulate dryrun plan what-if no-act just-print",
     ("--explain", "--verbose"): "why steps-shown show formula",
     ("--debug",): "trace traceback backtrace",
@@ -221,7 +220,6 @@ COMMAND_SYNONYMS = _by_word({
     "identify INPUT INPUT": "guess find",
     "cache clear": "clean clear",
     "cache warm": "warm",
-    "merge FOLDER": "join combine",
     "--version": "version",
 })  # fmt: skip
 

@@ -47,7 +47,7 @@ LAYOUTS: dict[str, dict[str, Any]] = {
     "shards": {"chunks": (4, 8, 8), "shards": (8, 16, 16), "dimension_names": ("z", "y", "x"), "dtype": "float32"},
 }
 SHAPE = (40, 48, 56)
-WAYS = ("plain", "plain", "shards", "resume", "cluster")
+WAYS = ("plain", "plain", "resume", "cluster")
 NOTES = (".poolcli.jsonl", ".y.zarr.kept.at")  # of --resume
 MARKERS = ("zarr.json", ".zarray", ".zgroup", ".zmetadata")
 
@@ -155,14 +155,13 @@ def case_of(seed: int) -> Case:
         (("s3", "s3"), ("s3", "s3"), ("s3", "file"), ("http", "s3"), ("http", "file"), ("file", "s3"))
     )
     operator = rng.choice(list(OPERATORS))
-    way = rng.choice([way for way in WAYS if not (operator == "pyramid" and way == "shards")])
     return Case(
         seed=seed,
         operator=operator,
         layout=rng.choice(list(LAYOUTS)),
         source=source,
         target=target,
-        way=way,
+        way=rng.choice(WAYS),
         memory=rng.choice((None, "60M", "4M")) if operator != "pyramid" else None,
         every=rng.randint(9, 60),
         burst=rng.choice((1, 1, 1, 3, 6)),
@@ -263,12 +262,7 @@ class Soak:
         self.faults.begin(rng, case.every, case.burst, case.broken_from)
         begun, wrong, ends = time.monotonic(), list[str](), list[tuple[int, str]]()
         quiet_seconds = self.seconds[case.operator, case.layout]
-        if case.way == "shards":
-            runs = [self.start((*words, "--shard", f"{i}/3")) for i in (1, 2, 3)]
-            ends += [self.end(run) for run in runs]
-            if not any(code for code, _ in ends):
-                ends.append(self.end(self.start(("merge", target, "-q"))))
-        elif case.way == "resume":
+        if case.way == "resume":
             for _ in range(rng.randint(1, 3)):
                 run = self.start((*words, "--resume"))
                 try:
@@ -290,12 +284,7 @@ class Soak:
         wrong += self.judged(case, ends, expected)
         if any(code == 1 for code, _ in ends) and case.broken_from is not None and not wrong:
             more = ("--resume",) if case.way == "resume" else ("--overwrite",)
-            if case.way == "shards":
-                more = ("--overwrite",) if case.target == "file" else ()
-                again = [self.end(self.start((*words, *more, "--shard", f"{i}/3"))) for i in (1, 2, 3)]
-                again.append(self.end(self.start(("merge", target, "-q"))))
-            else:
-                again = [self.end(self.start((*words, *more)))]
+            again = [self.end(self.start((*words, *more)))]
             wrong += [f"again: {each}" for each in self.judged(replace(case, broken_from=None), again, expected)]
         return {
             "seed": case.seed, "case": [case.operator, case.layout, f"{case.source}>{case.target}", case.way, memory],

@@ -1,7 +1,7 @@
-"""The commands `merge` (shards of a run) and `cache` (compiled kernels)."""
+"""The command `cache`: compiled kernels."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from poolcli.arguments import one_of
@@ -11,32 +11,6 @@ from poolcli.engine.compiled import kernel_cache as kernels
 from poolcli.message_fields import printable
 
 ACTIONS = ("info", "warm", "clear")
-
-
-@dataclass(frozen=True, kw_only=True)
-class MergeOptions(Reporting):
-    """The arguments and options of `merge`."""
-
-    folder: Annotated[str, argument("FOLDER", help="The output of all shards: a folder, or a .zarr.", example="pooled")]
-
-
-@command(
-    "merge",
-    MergeOptions,
-    "poolcli avg samples -o pooled/ -k 2 -s 2 --shard 1/2",
-    "poolcli avg samples -o pooled/ -k 2 -s 2 --shard 2/2",
-    "poolcli merge pooled",
-    exit_codes="Exit codes: 0 merged, 1 shards are missing or not done, 2 the parts are not of one run.",
-)
-def merge(request: MergeOptions) -> int:
-    """Merges the shards in a folder; returns the exit code."""
-    from poolcli.runs.manifest import merge as merge_shards
-
-    merged = merge_shards(request.folder)
-    shards = f"{merged.shards} shard{'' if merged.shards == 1 else 's'}" if merged.shards else "nothing to merge"
-    outputs = f"{merged.outputs:,} output{'' if merged.outputs == 1 else 's'}"
-    _answer(request, asdict(merged), f"{merged.path}: {shards}, {outputs}")
-    return 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -59,10 +59,6 @@ class PoolOptions(MakesArrays, Windows):
     skip_existing: Annotated[bool, option(
         "--skip-existing", panel=FILES, hidden=True, help="Skip inputs whose output exists.",
     )] = False
-    shard: Annotated[str | None, option(
-        "--shard", metavar="I/N", panel=RUN, hidden=True, example="1/8",
-        help="Process part I of N of the inputs, as 1/8; merge combines the parts.",
-    )] = None
     fail_fast: Annotated[bool, option(
         "--fail-fast", panel=RUN, hidden=True, help="Stop at the first file that fails.",
     )] = False

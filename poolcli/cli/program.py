@@ -34,7 +34,6 @@ PROGRAM_OPTIONS = ("--help", "--version", "-V", "--install-completion", "--show-
 COMMANDS: dict[str, tuple[str, str, str]] = {
     **{op: ("pool", POOL, words.text) for op, words in OPERATOR_HELP.items()},
     "pyramid": ("pyramid", ARRAYS, "Write an OME-Zarr pyramid: an array and downsampled levels."),
-    "merge": ("maintenance", ARRAYS, "Combine the shards of a finished run."),
     "shape": ("shape", CHECK, "Show and explain the output shape, from a shape or a file's header."),
     "chain": ("shape", CHECK, "Follow shape, stride and receptive field through a sequence of layers."),
     "check": ("check", CHECK, "Recompute the output shapes of a model's pooling layers and compare."),

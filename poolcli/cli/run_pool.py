@@ -6,13 +6,11 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from poolcli.cli.messages import print_error, print_errors, print_notice, progress
 from poolcli.cli.options import attributes_of, make_operator
 from poolcli.cli.settings import (
-    formats_of,
     pool_settings,
     refuse_contradictions,
     refuse_existing,
@@ -24,12 +22,11 @@ from poolcli.engine import choose
 from poolcli.errors import RequestError
 from poolcli.formats.atomic import is_device
 from poolcli.formats.files import is_url
-from poolcli.formats.table import FORMATS
 from poolcli.message_fields import field, for_cli
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Job, Outcome, Settings, Tally
 from poolcli.runs import choose_executor, divide_cores, run_all
-from poolcli.runs.inputs import WHOLE, Shard, find_inputs, parse_shard
+from poolcli.runs.inputs import find_inputs
 from poolcli.runs.outputs import PLACEHOLDER, plan_jobs
 from poolcli.system.signals import Stopped
 
@@ -43,10 +40,8 @@ def pool(name: str, request: PoolOptions) -> int:
     refuse_unknown_inputs(name, request)
     refuse_contradictions(request)
     settings = pool_settings(request)
-    shard = parse_shard(request.shard)
     dataset = request.dataset[0] if len(request.dataset) == 1 else None
-    found = find_inputs(request.inputs, dataset, request.recursive, request.files_from, request.output, shard or WHOLE)
-    settings = _shard_settings(settings, shard, found.several, request)
+    found = find_inputs(request.inputs, dataset, request.recursive, request.files_from, request.output)
     refuse_width_by_height(request.output_size, (item.source.path for item in found.items))
     jobs = plan_jobs(found.items, found.several, request.output, request.indices, request.format)
     if settings.resume and any(target.key for job in jobs for target in job.targets):
@@ -86,7 +81,6 @@ def _run(
                 folder=folder,
                 progress=bytes_done,
                 cluster=request.cluster,
-                shard=parse_shard(request.shard) if several else None,
             )
         ) as outcomes,
     ):
@@ -99,28 +93,9 @@ def _run(
                 break
 
 
-def _shard_settings(settings: Settings, shard: Shard | None, several: bool, request: PoolOptions) -> Settings:
-    """The settings of a shard of one array; shards of several inputs need none."""
-    if shard is None or several:
-        return settings
-    (written,) = formats_of([request.output or ""])
-    if written is None or not written.parallel_writes:
-        kinds = " or ".join(row.suffixes[0] for row in FORMATS.values() if row.parallel_writes)
-        raise RequestError(
-            f"{field('shard')} divides several inputs (a folder, a quoted glob or a list), or one array that goes "
-            f"to {kinds}"
-        )
-    if request.cluster:
-        raise RequestError(f"{field('shard')} and {field('cluster')} both divide one array; give one")
-    # All shards must divide the array alike, so the default memory limit, which depends on the host, must not count.
-    return replace(settings, part=(shard.number, shard.count), max_memory=settings.allowed)
-
-
 def _manifest_folder(output: str | None, several: bool, settings: Settings) -> str | None:
     """The folder of the manifest: that of several outputs, or of a single one with --resume; else None."""
     if output is None or output == "-" or is_device(output) or is_url(output):
-        return None
-    if settings.part:
         return None
     if several:
         return os.path.dirname(output.partition("{")[0]) or "." if PLACEHOLDER.search(output) else output

@@ -20,7 +20,6 @@ from poolcli.cli.options import is_number_list, parse_numbers
 from poolcli.errors import RequestError
 from poolcli.formats import ReadOptions, Source, Tensor, parse_source
 from poolcli.formats.checks import tensor_layout
-from poolcli.formats.files import is_url
 from poolcli.formats.npy import parse_raw
 from poolcli.formats.table import FORMATS, Format, format_by_suffix
 from poolcli.layouts import convert_layout
@@ -236,8 +235,6 @@ def refuse_existing(jobs: Collection[Job], settings: Settings) -> None:
     """Refuses to replace existing outputs, unless an option allows it."""
     if settings.overwrite or settings.skip_existing or settings.resume or settings.dry_run:
         return
-    if settings.part and any(is_url(job.output) for job in jobs):
-        return  # another shard may have created the store; the writer checks what it finds
     existing = existing_outputs(jobs)
     first, others = next(existing, None), sum(1 for _ in existing)
     if first is not None:

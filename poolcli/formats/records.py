@@ -197,7 +197,6 @@ class WriteOptions:
     append : whether to add the array to an existing file
     chunks, shards : for Zarr, lengths of a chunk and of a shard
     max_elements : upper limit for a chunk or shard if neither is given
-    part, resume : shard of the run, as (number, count), and whether it is resumed
     extra_files : content of further files in a Zarr store, by name
     """
 
@@ -208,8 +207,6 @@ class WriteOptions:
     chunks: tuple[int, ...] | None = None
     shards: tuple[int, ...] | None = None
     max_elements: int | None = None
-    part: tuple[int, int] | None = None
-    resume: bool = False
     extra_files: Mapping[str, bytes] = field(default_factory=dict)
 
 

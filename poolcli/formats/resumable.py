@@ -1,25 +1,20 @@
-"""Resumable outputs: regions of arrays, the journal of written regions, and outputs of sharded runs."""
+"""Resumable outputs: regions of arrays, and the journal of written regions."""
 
 from __future__ import annotations
 
 import ctypes
 import json
 import os
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import product
 from math import prod
-from pathlib import Path
 from threading import Lock
 from typing import Any, BinaryIO
 
-from poolcli.errors import FileError, RequestError, error_text
 from poolcli.formats import atomic
-from poolcli.formats.checks import join_names
 from poolcli.formats.records import slices
-from poolcli.message_fields import field
 from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
 from poolcli.system.signals import check_stopped
@@ -251,116 +246,9 @@ def _temporary_paths(target: str, *ends: str) -> list[str]:
         return sorted(entry.path for entry in entries if entry.name.startswith(start) and entry.name.endswith(ends))
 
 
-DONE, SHARDS = ".ended", ".shards"
-MAX_NAMED = 5  # shards listed in a message
-_NOTE = re.compile(r"\.shard-(\d+)-of-(\d+)\.(?:ended|at|at\.new)", re.ASCII)
-
-
-@contextmanager
-def sharded_folder(
-    path: str, overwrite: bool, identity: str, part: tuple[int, int], resume: bool
-) -> Iterator[tuple[str, Journal]]:
-    """As `resumable_folder`, for one shard (number, count) of a run; `merge_shards` renames the folder."""
-    target = os.path.realpath(path)
-    note = note_prefix(part)
-    with atomic.os_errors(path):
-        if os.path.lexists(target) and not overwrite:
-            raise FileError(f"{path}: exists; it was created during this run")
-        atomic.make_folder(os.path.dirname(target))
-        folder = atomic.temporary_path(target, identity + SHARDS)
-        os.makedirs(folder, exist_ok=True)
-        ended, journal = Path(folder, note + DONE), Journal(os.path.join(folder, note + ".at"))
-        ended.unlink(missing_ok=True)
-        if not resume:
-            journal.remove()
-        journal.sync = lambda: sync_folder(folder)
-        yield folder, journal
-        check_stopped()
-        sync_folder(folder)
-        ended.write_text(json.dumps({"overwrite": overwrite}))
-
-
-def merge_shards(path: str) -> tuple[int, int]:
-    """Renames the folder of a sharded run when all shards are done.
-
-    Returns the number of shards (0 if the folder was renamed before) and the number of outputs.
-    """
-    target = os.path.realpath(path)
-    with atomic.os_errors(path):
-        found = _temporary_paths(target, SHARDS + ".part")
-    if not found and os.path.isdir(target):
-        _remove_notes(target)
-        return 0, 1
-    folder = only_run(path, found)
-    ended = check_shards(path, os.listdir(folder), folder)
-    overwrite = any(_overwrites(path, Path(folder, name)) for name in ended)
-    if os.path.lexists(target) and not overwrite:
-        raise FileError(f"{path}: exists; it was created while the shards were running")
-    remove_partial(folder)
-    with atomic.os_errors(path):
-        sync_folder(folder)
-        atomic.rename_folder(folder, target, overwrite)
-    _remove_notes(target)  # last, so that an interrupted merge can be repeated
-    return len(ended), 1
-
-
 def remove_partial(folder: str) -> None:
     """Removes zarr's temporary files of killed processes."""
     for parent, _, names in os.walk(folder):
         for name in names:
             if name.endswith(".partial"):
                 os.unlink(os.path.join(parent, name))
-
-
-def _overwrites(path: str, note: Path) -> bool:
-    try:
-        return json.loads(note.read_text())["overwrite"] is True
-    except (ValueError, LookupError, TypeError, RecursionError) as error:
-        raise FileError(f"{path}: the note {note} is damaged ({error_text(error)}); run its shard again") from error
-
-
-def _remove_notes(folder: str) -> None:
-    for name in filter(_NOTE.fullmatch, os.listdir(folder)):
-        os.unlink(os.path.join(folder, name))
-
-
-def check_shards(path: str, names: Sequence[str], where: str) -> list[str]:
-    """The names of the notes of all shards; raises a PoolError unless all are done, and of one count."""
-    notes = {name: match for name in names if (match := _NOTE.fullmatch(name))}
-    ended = {int(match[1]): name for name, match in notes.items() if name.endswith(DONE)}
-    counts = sorted({int(match[2]) for match in notes.values()} - {0})
-    if len(counts) > 1:
-        raise RequestError(
-            f"{path}: parts of {' and of '.join(map(str, counts))} were begun; remove {where} and start again"
-        )
-    count = counts[0] if counts else 1
-    missing = [number for number in range(1, count + 1) if number not in ended]
-    if missing:
-        raise FileError(
-            f"{path}: {describe_shards(missing, count)} not done: not run, stopped or still running; pool "
-            f"again with {field('resume')}, then merge"
-        )
-    return [ended[number] for number in range(1, count + 1)]
-
-
-def only_run(path: str, found: Sequence[str]) -> str:
-    """The only folder of shards for `path`; raises a RequestError for none or several."""
-    if not found:
-        raise RequestError(f"{path}: it has no shards; pool with {field('shard', '1/4')}, 2/4, ... first")
-    if len(found) > 1:
-        raise RequestError(
-            f"{path}: shards of {len(found)} runs with different inputs or options exist; "
-            f"remove all but one: {', '.join(found)}"
-        )
-    return found[0]
-
-
-def note_prefix(part: tuple[int, int]) -> str:
-    """The prefix of the names of a shard's notes."""
-    return ".shard-{}-of-{}".format(*part)
-
-
-def describe_shards(numbers: Sequence[int], count: int) -> str:
-    """Shards with a verb, for a message: `shards 2/4, 3/4 are`."""
-    some = join_names([f"{number}/{count}" for number in numbers], MAX_NAMED)
-    return f"shards {some} are" if len(numbers) > 1 else f"shard {some} is"

@@ -69,7 +69,6 @@ class Settings:
     missing: nodata values; None for those of the file
     arrays: names of arrays in a file with several, () for all; None for the one that the source names
     rescale: values that become 0 and 255 in an image of a float result
-    part: number and count of the shards of one array
     """
 
     layout: str | None = None
@@ -92,7 +91,6 @@ class Settings:
     overwrite: bool = False
     skip_existing: bool = False
     resume: bool = False
-    part: tuple[int, int] | None = None
     chunks: tuple[int, ...] | None = None
     shards: tuple[int, ...] | None = None
 

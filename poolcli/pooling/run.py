@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from dataclasses import field as default
@@ -240,13 +240,9 @@ def _read_pool_write(
     """Reads, pools and writes; returns notes on metadata that could not be kept."""
     targets, path, before = writer.targets, outcome.job.source.path, writer.source
     beside = file.header.extra_memory
-    if settings.part and not file.streams:
-        raise RequestError(
-            f"{field('shard')} needs an input that can be read in parts: .zarr, .h5, or a .npy in C order"
-        )
     at_url = settings.resume and any(is_url(target.path) for target in targets)
     small = tiles.bytes_of_plan(work.plan) <= tiles.bytes_of_tile(settings.max_memory, beside) and not at_url
-    if settings.part is None and (small or not file.streams):
+    if small or not file.streams:
         results = _pool_whole(work, outcome, file, before)
         with work.clock.phase("write"):
             for i, (target, array) in enumerate(zip(targets, (a for a in results if a is not None), strict=False)):
@@ -261,8 +257,6 @@ def _read_pool_write(
             work.plan, settings.max_memory, unit, file.chunks, beside, front_to_back=to_stream, indices=work.indices,
             largest=tiles.largest_block(work.plan, at_url),
         )  # fmt: skip
-        if settings.part is not None:
-            parts = _regions_of_shard(parts, sinks, settings.part, writer.notes)
         shared = [sink for sink in sinks if isinstance(sink, tiles.SharedWriter)]
         if distribute is not None and isinstance(parts, Sequence) and len(shared) == len(sinks):
             tiles.pool_distributed(
@@ -272,18 +266,6 @@ def _read_pool_write(
             tiles.pool_in_tiles(work, file.read, sinks, parts)
         check_unchanged(path, before)
     return writer.notes
-
-
-def _regions_of_shard(
-    parts: Iterable[Region], sinks: Sequence[RegionWriter], part: tuple[int, int], notes: list[str]
-) -> Iterable[Region]:
-    """The regions of one shard, which are consecutive."""
-    if not isinstance(parts, Sequence) or not all(isinstance(sink, tiles.SharedWriter) for sink in sinks):
-        raise RequestError(f"{field('shard')} needs an output with its axes in the order of the input's")
-    (number, count), regions = part, len(parts)
-    first, stop = regions * (number - 1) // count, regions * number // count
-    notes.append(f"shard {number}/{count}: {stop - first} of {regions} regions; merge makes the output of all shards")
-    return (parts[place] for place in range(first, stop))
 
 
 def _pool_whole(
@@ -385,9 +367,7 @@ class ResultWriter:
         asked = self.settings
         bytes_per_output = tiles.bytes_of_plan(self.plan) // max(1, prod(self.plan.output_shape))
         most = max(1, tiles.bytes_of_block(asked.max_memory) // max(1, bytes_per_output))
-        return WriteOptions(
-            asked.overwrite, asked.quality, identity, append, asked.chunks, asked.shards, most, asked.part, asked.resume
-        )
+        return WriteOptions(asked.overwrite, asked.quality, identity, append, asked.chunks, asked.shards, most)
 
     def _key(self, target: Stored) -> str | None:
         """The name of the array in the file: the one that was typed, or that of the input."""
@@ -397,14 +377,14 @@ class ResultWriter:
     def _identity(self, path: str) -> str | None:
         """A hash of the plan and the input by which unfinished output is recognised; None if it is not resumed."""
         asked = self.settings
-        if asked.part is None and not (asked.resume and output_format(path).resumable):
+        if not (asked.resume and output_format(path).resumable):
             return None
-        if asked.part is None and tiles.bytes_of_plan(self.plan) <= tiles.TILE_BYTES and not is_url(path):
+        if tiles.bytes_of_plan(self.plan) <= tiles.TILE_BYTES and not is_url(path):
             return None  # starting again takes no longer than resuming
         from hashlib import sha256  # loads OpenSSL, in 3 ms
 
         source = self.outcome.job.source
-        stored = (asked.chunks, asked.shards, asked.part and (asked.part[1], asked.max_memory))
+        stored = (asked.chunks, asked.shards)
         planned = [getattr(self.plan, each.name) for each in fields(self.plan)]
         text = repr((__version__, planned, source, self.source[:2], stored))
         return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]

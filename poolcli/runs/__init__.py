@@ -18,7 +18,6 @@ from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Job, Outcome, Settings, existing_outputs
 from poolcli.pooling.tiles import Progress
 from poolcli.runs.executors import Outcomes, Runner, Task, load_executor
-from poolcli.runs.inputs import Shard
 from poolcli.system.limits import allowed_threads
 
 if TYPE_CHECKING:
@@ -38,23 +37,23 @@ def run_all(
     folder: str | None,
     progress: Progress,
     cluster: str | None = None,
-    shard: Shard | None = None,
 ) -> Generator[Outcome, None, None]:
     """Runs jobs, `count` at once, and yields their outcomes in the order of the jobs, as far as memory allows.
 
-    `folder` is where the manifest is kept, None for none; `shard` is the shard whose jobs these are.
+    `folder` is where the manifest is kept, None for none.
     """
     run = load_executor(executor, cluster)
     if folder is None or settings.dry_run:
         outcomes = run([Task(job) for job in jobs], Runner(op, settings), count, progress)
-        is_written = not (settings.dry_run or settings.part)
         yield from (
-            _with_missing_reports(jobs, outcomes) if is_written else (outcome for _, outcome in _in_order(outcomes))
+            (outcome for _, outcome in _in_order(outcomes))
+            if settings.dry_run
+            else _with_missing_reports(jobs, outcomes)
         )
         return
     from poolcli.runs.manifest import Manifest, options_of
 
-    manifest, options = Manifest(folder, shard), options_of(op, settings)
+    manifest, options = Manifest(folder), options_of(op, settings)
     _refuse_unowned(manifest, jobs, settings)
     with manifest.locked():
         skips = settings.skip_existing
@@ -68,7 +67,7 @@ def run_all(
             failed = failed or outcome.error is not None
             yield outcome
         if not failed:
-            manifest.complete(options)
+            manifest.complete()
 
 
 def _with_missing_reports(jobs: Sequence[Job], outcomes: Outcomes) -> Iterator[Outcome]:

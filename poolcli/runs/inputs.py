@@ -1,12 +1,10 @@
-"""Finds the files that the inputs on the command line name (files, folders, globs, lists, stdin), for one shard."""
+"""Finds the files that the inputs on the command line name (files, folders, globs, lists, stdin)."""
 
 from __future__ import annotations
 
 import glob
 import os
-import re
 import sys
-import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -25,60 +23,6 @@ from poolcli.suggestions import did_you_mean_file
 
 LIST_BLOCK = 2**16  # bytes of a list that are read at once; longer than any path
 NAMES_SHOWN = 3  # in a message
-MAX_SHARDS = 10**6
-_SHARD = re.compile(r"\s*(\d{1,7})\s*/\s*(\d{1,7})\s*", re.ASCII)
-_SHARD_MANIFEST = re.compile(r"\.poolcli-(\d+)-of-(\d+)\.jsonl", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True)
-class Shard:
-    """Shard `number` of `count`, counted from 1: one of several processes of a run, which do not communicate.
-
-    A hash of its relative name assigns an input to a shard. The extension, case and Unicode form of the name do not
-    count, so that inputs whose outputs could clash belong to the same shard.
-    """
-
-    number: int
-    count: int
-
-    def __str__(self) -> str:
-        return f"{self.number}/{self.count}"
-
-    @property
-    def manifest(self) -> str:
-        """The name of its manifest."""
-        return f".poolcli-{self.number}-of-{self.count}.jsonl"
-
-    def includes(self, relative: str) -> bool:
-        """Whether the input of this relative name belongs to the shard."""
-        from hashlib import sha256
-
-        stem, _ = os.path.splitext(unicodedata.normalize("NFC", os.path.normpath(relative)).casefold())
-        place = int.from_bytes(sha256(stem.encode("utf-8", "surrogateescape")).digest()[:8])
-        return place % self.count == self.number - 1
-
-
-WHOLE = Shard(1, 1)
-
-
-def parse_shard(text: str | None) -> Shard | None:
-    """The shard from text such as `2/5`; None for None.
-
-    >>> parse_shard("2/5")
-    Shard(number=2, count=5)
-    """
-    if text is None:
-        return None
-    match = _SHARD.fullmatch(text)
-    if not match or not 1 <= int(match[1]) <= int(match[2]) <= MAX_SHARDS:
-        raise RequestError(f"{field('shard')} is {text[:40]!r}; write I/N, such as 1/8 for the first of eight")
-    return Shard(int(match[1]), int(match[2]))
-
-
-def shard_of(name: str) -> Shard | None:
-    """The shard whose manifest has this name; None for other names."""
-    match = _SHARD_MANIFEST.fullmatch(name)
-    return Shard(int(match[1]), int(match[2])) if match else None
 
 
 @dataclass(frozen=True)  # without slots, with which pickling takes several times as long
@@ -110,9 +54,8 @@ def find_inputs(
     recursive: bool,
     files_from: str | None = None,
     output: str | None = None,
-    shard: Shard = WHOLE,
 ) -> Found:
-    """The inputs of a shard; the folder `output` is not searched if it lies in an input folder."""
+    """The inputs; the folder `output` is not searched if it lies in an input folder."""
     items, ignored = list[Item](), list[str]()
     several = len(texts) > 1 or files_from is not None
     if not texts and files_from is None:
@@ -122,32 +65,30 @@ def find_inputs(
         )
     for text in texts:
         if text != "-" and os.path.isdir(text) and not folder_format(text):
-            items.extend(_folder_items(text, dataset, recursive, output, shard, ignored))
+            items.extend(_folder_items(text, dataset, recursive, output, ignored))
             several = True
         elif _is_pattern(text):
-            items.extend(_glob_items(text, dataset, shard))
+            items.extend(_glob_items(text, dataset))
             several = True
         else:
             source = parse_source(text, dataset)
-            item = Item(source, Path(source.path).name)
-            items.extend([item] if len(texts) == 1 or shard.includes(item.relative) else [])
+            items.append(Item(source, Path(source.path).name))
     if files_from is not None:
-        items.extend(_listed_items(files_from, dataset, shard))
+        items.extend(_listed_items(files_from, dataset))
     if sum(item.source.path == "-" for item in items) + (files_from == "-") > 1:
         raise RequestError("stdin (-) can be read only once")
     return Found(items, several, ignored)
 
 
-def _listed_items(path: str, dataset: str | None, shard: Shard) -> Iterator[Item]:
+def _listed_items(path: str, dataset: str | None) -> Iterator[Item]:
     """The files in a list, one per line, or ended by NUL as `find -print0` writes them."""
     any_name = False
     try:
         with nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as stream:
             for name in map(os.fsdecode, _names(stream)):
                 any_name = True
-                if shard.includes(_relative_name(name)):
-                    source = parse_source(name, dataset)
-                    yield Item(source, _relative_name(source.path))
+                source = parse_source(name, dataset)
+                yield Item(source, _relative_name(source.path))
     except OSError as error:
         meant = "; a folder is an input itself" if isinstance(error, IsADirectoryError) else did_you_mean_file(path)
         raise RequestError(f"{field('files_from', path)}: {error.strerror}{meant}") from error
@@ -191,17 +132,14 @@ def _is_pattern(text: str) -> bool:
     return text != "-" and any(sign in text for sign in "*?[") and not os.path.lexists(parse_source(text).path)
 
 
-def _glob_items(pattern: str, dataset: str | None, shard: Shard) -> Iterator[Item]:
+def _glob_items(pattern: str, dataset: str | None) -> Iterator[Item]:
     root = _folder_before_wildcard(pattern)
-    several = False  # whether there is any input, of this shard or of another
+    any_input = False
     for path in sorted(glob.iglob(pattern, recursive=True)):
-        relative = os.path.relpath(path, root)
-        if not shard.includes(relative):
-            several = True
-        elif folder_format(path) or (os.path.isfile(path) and not _is_inside_input(path, pattern)):
-            several = True
-            yield Item(Source(path, dataset), relative)
-    if not several:
+        if folder_format(path) or (os.path.isfile(path) and not _is_inside_input(path, pattern)):
+            any_input = True
+            yield Item(Source(path, dataset), os.path.relpath(path, root))
+    if not any_input:
         raise RequestError(f"{pattern} matches no file{_array_hint(pattern) or _contents_hint(root)}")
 
 
@@ -243,24 +181,22 @@ def _folder_before_wildcard(pattern: str) -> str:
 
 
 def _folder_items(
-    folder: str, dataset: str | None, recursive: bool, output: str | None, shard: Shard, ignored: list[str]
+    folder: str, dataset: str | None, recursive: bool, output: str | None, ignored: list[str]
 ) -> Iterator[Item]:
-    """The inputs of a shard in a folder, and folders that cannot be searched; adds other names to `ignored`."""
-    several = False  # whether there is any input, of this shard or of another
+    """The inputs in a folder, and folders that cannot be searched; adds other names to `ignored`."""
+    any_input = False
     above = len(os.path.join(folder, ""))
     for path, may_be_input, unreadable in _walk(folder, recursive, output):
         relative = path[above:]
-        if unreadable:  # in every shard, because files of any shard may be in it
-            several = True
+        if unreadable:
             yield Item(Source(path), relative, unreadable)
-        elif not shard.includes(relative):
-            several = True
         elif may_be_input and (format_by_suffix(path, FORMATS.values()) or folder_format(path)):
-            several = True
             yield Item(Source(path, dataset), relative)
         else:
             ignored.append(path)
-    if not several:
+            continue
+        any_input = True
+    if not any_input:
         deeper = "" if recursive else "; -r includes subfolders"
         raise RequestError(f"{folder} holds no file that poolcli reads{deeper}")
 

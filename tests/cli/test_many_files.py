@@ -124,13 +124,6 @@ def test_a_folder_that_cannot_be_searched_fails_alone(cli: Cli, output: str) -> 
     assert result.err == "poolcli: in/locked: Permission denied\n"
 
 
-@pytest.mark.usefixtures("locked")
-def test_shards_with_a_folder_that_cannot_be_searched_are_not_done(cli: Cli) -> None:
-    for shard in ("1/2", "2/2"):
-        assert cli("avg", "in", "-r", "-o", "out/", *HALVE, "--shard", shard).code == 1
-    assert cli("merge", "out").err.startswith("poolcli: out: shards 1/2, 2/2 are not done: ")
-
-
 @pytest.mark.workers
 def test_fail_fast_stops_at_the_first_bad_file(cli: Cli, many: Path) -> None:
     Path("in/01.npy").write_bytes(b"nonsense")

@@ -21,8 +21,6 @@ from tests.conftest import SAMPLES, Cli
 
 OPTION = re.compile(r"(?<![\w/,-])--?[a-z][a-z-]*")
 OF_EVERY = {"--help", "--help-all"}
-# What is said of the runs whose outputs are merged: they are to be run again with these.
-OF_OTHERS = {"merge": {"--shard", "--resume", "--overwrite"}}
 MODEL = SAMPLES / "backbone.xml"
 
 
@@ -91,14 +89,13 @@ LINES = (
     "info {}",
     "check {}",
     f"check {MODEL} --layer stem --run {{}}",
-    "merge {}",
 )  # fmt: skip
 
 
 def unknown_options(command: str, message: str) -> set[str]:
     """The options in a message that the command does not have."""
     flags = {flag for each in load_command(command).parameters for flag in each.names}
-    known = OF_EVERY | {f"--{flag}" for flag in FLAGS} | OF_OTHERS.get(command, set()) | flags
+    known = OF_EVERY | {f"--{flag}" for flag in FLAGS} | flags
     return set(OPTION.findall(message)) - known
 
 

@@ -34,7 +34,6 @@ LINES = {  # of each table: lines that prepare, and lines that together print ev
     "compare": ([POOLED, COUNTED], ["compare pooled.npy pooled.npy", "compare pooled.npy counted.npy"]),
     "info": ([], ["info samples/volume.h5 samples/make.py"]),
     "pyramid": ([], ["pyramid samples/volume.h5 -o v.ome.zarr --levels 2 --unit um"]),
-    "merge": ([f"avg {FEATURES} -o s.zarr -k 2 --chunks 8 --shard {i}/2 -q" for i in (1, 2)], ["merge s.zarr"]),
     "cache": ([], ["cache info", "cache clear"]),
 }  # fmt: skip
 

@@ -22,7 +22,6 @@ from poolcli.errors import PoolError
 from poolcli.formats import FORMATS, Metadata, Source, Spec, WriteOptions, list_arrays, read, write
 from poolcli.formats.names import array_names
 from poolcli.formats.records import Dimension, Scale, whole_region
-from poolcli.formats.zarr.remote import finish_store
 from tests.conftest import Cli, Result
 from tests.models.onnxs import model, node
 from tests.profiles import sized, slow
@@ -390,33 +389,6 @@ def test_folder_runs_write_names_from_files_inside_their_outputs(around: Path, c
     assert all(line.isprintable() for line in result.err.splitlines())
 
 
-@pytest.mark.parametrize("name", ["../up.npy", "/etc/hostname", "..", "a/../../b.npy", "a\0b", "\ud800", "a//b.npy"])
-def test_entries_of_a_manifest_stay_in_its_folder(name: str, around: Path, cli: Cli) -> None:
-    os.mkdir("in")
-    np.save("in/a.npy", X)
-    assert cli("avg", "in", "-o", "out/", *HALVE, "-q", "--shard", "1/1").code == 0
-    part = Path("out/.poolcli-1-of-1.jsonl")
-    record, end = part.read_text().splitlines()
-    part.write_text(json.dumps(json.loads(record) | {"output": name}) + f"\n{end}\n")
-    before = tree(around)
-    result = cli("merge", "out")
-    assert (result.code, tree(around)) == (1, before)
-    assert_one_line(result.err)
-
-
-@pytest.mark.parametrize("name", ["../n/zarr.json", "a/../../../n/zarr.json", "", "a\0b", None])
-def test_documents_in_notes_of_shards_stay_in_their_store(name: str | None, around: Path) -> None:
-    notes = Path(".y.zarr.shards/0123")
-    notes.mkdir(parents=True)
-    content = {name: "{}"} if name is not None else ["{}"]
-    Path(notes, ".shard-1-of-1.ended").write_text(json.dumps(content))
-    Path("y.zarr").mkdir()
-    before = tree(around)
-    with pytest.raises(PoolError):
-        finish_store(f"file://{around}/work/deep/y.zarr")
-    assert tree(around) == before
-
-
 def test_two_arrays_of_one_place_are_refused(cli: Cli) -> None:
     for number, arrays in enumerate(({"a": X, "a/b": X}, {"a/b/c": X, "a": X}, {"": X, "a": X}, {"/a": X, "a": X})):
         write_safetensors(f"x{number}.safetensors", arrays)
@@ -444,7 +416,7 @@ def roads(name: str) -> Iterator[tuple[str, ...]]:
                 yield from roads_of(two, f"x{number}{suffix}")
     short = name[:40].replace("/", "")
     for path in (f"{short}.npy", f"{short}.txt", f"{short}/"):
-        for command in ("info", "check", "merge", "pyramid", "shape", "max"):
+        for command in ("info", "check", "pyramid", "shape", "max"):
             yield command, path
         yield "compare", path, path
         yield "identify", path, path
@@ -455,7 +427,7 @@ def roads(name: str) -> Iterator[tuple[str, ...]]:
     yield "check", "model.onnx"
     yield "check", "model.onnx", "--json"
     yield "check", "model.onnx", "--to", "pytorch"
-    yield "merge", "out"
+    yield "avg", "in", "-o", "out/", *HALVE, "--resume"
     yield "avg", "in", "-o", "out2/", *HALVE, "-r"
     yield "avg", "in", "-o", "out3/", *HALVE, "--json"
 
@@ -484,8 +456,7 @@ def test_names_are_escaped_and_cut_wherever_they_are_printed(kind: str, cli: Cli
     for ending in (".npy", ".npz", ".txt"):
         Path("in", name[:40].replace("/", "") + ending).write_bytes(BYTES if ending == ".npy" else b"broken")
     os.mkdir("out")
-    record, end = {"output": name, "indices": None}, {"output": None, "shard": "1/1", "options": name}
-    Path("out/.poolcli-1-of-1.jsonl").write_text(f"{json.dumps(record)}\n{json.dumps(end)}\n")
+    Path("out/.poolcli.jsonl").write_text(json.dumps({"output": name, "indices": None}) + "\n")
     layer = name.encode("utf-8", "surrogateescape").decode(errors="replace")
     nodes = [node("MaxPool", kernel_shape=[2, 2], name=layer), node("NoSuch", "y", "z", name=layer, domain=layer)]
     model(Path("model.onnx"), nodes)
@@ -496,7 +467,7 @@ def test_names_are_escaped_and_cut_wherever_they_are_printed(kind: str, cli: Cli
         except PoolError as error:  # with --debug
             result = Result(error.exit_code, "", f"{error}\n")
         assert_clean(words, result)
-    assert {"avg", "info", "compare", "identify", "check", "merge", "pyramid", "shape"} <= tried
+    assert {"avg", "info", "compare", "identify", "check", "pyramid", "shape"} <= tried
 
 
 def assert_clean(words: tuple[str, ...], result: Result) -> None:

@@ -150,41 +150,6 @@ def test_objects_that_survive_a_deletion_are_deleted_again(
     assert tries == ["/kept/y.zarr"] * 2
 
 
-def test_shards_do_not_write_into_what_another_run_has_left(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, system: Any
-) -> None:
-    interrupted(cli, monkeypatch, *AVG, "--resume")
-    before = {name: system.cat_file(name) for name in system.find("/kept")}
-    result = cli(*MAX, "--shard", "1/1")
-    assert result.err == (
-        "poolcli: x.zarr: memory://kept/y.zarr: exists; shards do not replace what another run has written at a URL; "
-        "remove it first, or name another --output\n"
-    )
-    assert {name: system.cat_file(name) for name in system.find("/kept")} == before
-
-
-def test_shards_of_other_options_are_refused_where_some_have_begun(cli: Cli, system: Any) -> None:
-    assert cli(*AVG, "--shard", "1/2").err == ""
-    before = {name: system.cat_file(name) for name in system.find("/kept")}
-    result = cli(*MAX, "--shard", "2/2")
-    assert (result.code, result.err.count("\n")) == (2, 1)
-    assert "memory://kept/y.zarr: shards of another run, with other inputs or options, exist; remove " in result.err
-    assert {name: system.cat_file(name) for name in system.find("/kept")} == before
-    assert cli(*AVG, "--shard", "2/2").err == ""
-    assert cli("merge", OUT).err == ""
-    np.testing.assert_array_equal(whole(OUT), halved())
-
-
-def test_a_run_that_overwrites_shards_leaves_nothing_to_merge(cli: Cli, system: Any) -> None:
-    for shard in "1/2", "2/2":
-        assert cli(*AVG, "--shard", shard).err == ""
-    assert cli(*MAX, "--overwrite", "--chunks", "1").err == ""
-    expected = whole(OUT)
-    assert cli("merge", OUT).err == ""
-    np.testing.assert_array_equal(whole(OUT), expected)
-    assert system.ls("/kept", detail=False) == ["/kept/y.zarr"]
-
-
 PYRAMID = ("pyramid", "x.zarr", "--levels", "2", "-o", OUT)
 
 

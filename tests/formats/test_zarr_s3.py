@@ -174,7 +174,7 @@ def killed_after(regions: int, *words: str) -> int:
     ("regions", "words"),
     [
         (5, ("avg", *HALVE)), (1, ("pyramid", "--levels", "2")), (6, ("pyramid", "--levels", "2")),
-        (5, ("avg", *HALVE, "--shard", "1/1")), (5, ("pyramid", "--all", "--levels", "2")),
+        (5, ("pyramid", "--all", "--levels", "2")),
     ],
 )  # fmt: skip
 def test_a_run_that_is_killed_is_resumed_with_the_same_bytes(
@@ -194,7 +194,7 @@ def test_a_run_that_is_killed_is_resumed_with_the_same_bytes(
     assert cli(*run, "s3://bucket/whole/y.zarr", "-q").err == ""
     assert killed_after(regions, *run, "s3://bucket/cut/y.zarr") == -signal.SIGKILL
     before = set(objects("cut"))
-    assert 0 < len(before) < len(objects("whole")) or "--shard" in words
+    assert 0 < len(before) < len(objects("whole"))
     written = written_from_now_on(bucket)
     assert cli(*run, "s3://bucket/cut/y.zarr", "-q").err == ""
     assert objects("cut") == objects("whole")
@@ -287,31 +287,3 @@ def test_a_pyramid_is_made_in_a_bucket(cli: Cli, bucket: Any) -> None:
     group = zarr.open_group("s3://bucket/y.ome.zarr", mode="r")
     assert sorted(name for name, _ in group.arrays()) == ["0", "1", "2"]
     np.testing.assert_array_equal(zarr.open_array("s3://bucket/y.ome.zarr/0")[:], X)
-
-
-def test_shards_of_an_array_become_one_store_when_they_are_merged(bucket: Any, cli: Cli) -> None:
-    np.save("in.npy", X)
-    words = "avg", "in.npy", *HALVE, "--layout", "DHW", "--chunks", "4", "--shards", "8", "--max-memory", "60K"
-    url = "s3://bucket/y.zarr"
-    assert cli(*words, "-o", "y.zarr", "--quiet").code == 0
-    for shard in "3/3", "1/3", "1/3", "2/3":
-        if shard == "2/3":
-            early = cli("merge", url)
-            assert early.err == (
-                f"poolcli: {url}: shard 2/3 is not done: not run, stopped or still running; pool again with --resume, "
-                "then merge\n"
-            )
-            assert not bucket.exists("bucket/y.zarr/zarr.json")
-        result = cli(*words, "-o", url, "--shard", shard, "--quiet")
-        assert (result.code, result.err) == (0, "")
-    merged = cli("merge", url)
-    assert (merged.code, merged.out, merged.err) == (0, f"{url}: 3 shards, 1 output\n", "")
-    names = sorted(name.removeprefix("bucket/y.zarr/") for name in bucket.find("bucket"))
-    assert names == sorted(str(p.relative_to("y.zarr")) for p in Path("y.zarr").rglob("*") if p.is_file())
-    for name in names:
-        assert bucket.cat_file(f"bucket/y.zarr/{name}") == Path("y.zarr", name).read_bytes(), name
-    again = cli(*words, "-o", url, "--shard", "1/3", "--overwrite")
-    assert again.err == (
-        f"poolcli: in.npy: {url}: is a store already, which shards do not replace at a URL; remove it first, or name "
-        "another --output\n"
-    )

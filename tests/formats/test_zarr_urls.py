@@ -208,7 +208,7 @@ def test_a_write_to_a_url_that_fails_leaves_nothing(cli: Cli, monkeypatch: pytes
     [
         ("info", "URL"), ("info", "URL", "--json"), ("avg", "URL", "-o", "y.npy", "-k", "2"),
         ("avg", "URL:/0", "-o", "y.npy", "-k", "2"), ("avg", "x.npy", "-o", "URL", "-k", "2"),
-        ("pyramid", "URL", "-o", "y.zarr"), ("pyramid", "x.npy", "-o", "URL"), ("merge", "URL"),
+        ("pyramid", "URL", "-o", "y.zarr"), ("pyramid", "x.npy", "-o", "URL"),
     ],
     ids=" ".join,
 )  # fmt: skip

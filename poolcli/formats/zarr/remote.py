@@ -10,11 +10,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
-from poolcli.errors import FileError, RequestError, error_text
+from poolcli.errors import FileError, RequestError
 from poolcli.formats.checks import as_file_error
 from poolcli.formats.files import RETRY_WAITS, filesystem, fingerprint_of, is_url, read_object, unreachable
-from poolcli.formats.names import relative_path
-from poolcli.formats.resumable import DONE, Journal, check_shards, note_prefix, only_run
+from poolcli.formats.resumable import Journal
 from poolcli.formats.table import FORMATS
 from poolcli.message_fields import field
 from poolcli.system.lazy_imports import need
@@ -66,10 +65,6 @@ class RemoteJournal(Journal):
     def __init__(self, system: Any, path: str, identity: str) -> None:
         super().__init__(path)
         self._system, self._identity = system, identity
-
-    def is_begun(self) -> bool:
-        """Whether there is a journal of this identity."""
-        return self._lines()[0] == self._identity
 
     def continues(self, store: str) -> bool:
         """Whether there is a journal of this identity, and not of a complete store that was replaced later."""
@@ -123,16 +118,13 @@ def _mark_of(store: str) -> str:
 
 
 def _make_room(system: Any, place: str, path: str, overwrite: bool, journal: Journal) -> None:
-    """Clears a place for a new store, also of what is known of others that were begun there."""
-    notes = _notes_beside(place)
-    is_there, has_notes = system.exists(place), system.exists(notes)
-    if not overwrite and (is_there or has_notes):
+    """Clears a place for a new store."""
+    is_there = system.exists(place)
+    if not overwrite and is_there:
         raise RequestError(f"{path}: exists; use {field('overwrite')}, or another {field('output')}")
     for name in FORMATS["zarr"].naming.reserved if is_there else ():  # without these it is no store
         with suppress(FileNotFoundError):
             system.rm_file(f"{place}/{name}")
-    if has_notes:
-        system.rm(notes, recursive=True)
     _clear(system, place, journal)
 
 
@@ -147,74 +139,6 @@ def _clear(system: Any, place: str, journal: Journal) -> None:
         with suppress(FileNotFoundError):  # s3fs does not tell which of several objects a store refuses to remove
             system.rm(place, recursive=True)
     raise FileError(f"{place}: objects in it cannot be removed")
-
-
-@contextmanager
-def shared_store(
-    path: str, identity: str, part: tuple[int, int], resume: bool, documents: Mapping[str, bytes]
-) -> Iterator[Journal]:
-    """Yields the journal of one `part` (number, count) of a store, and finally writes a note that it has ended."""
-    system, place = filesystem(path)
-    notes = _notes_beside(place)
-    note = f"{notes}/{identity}/{note_prefix(part)}"
-    with _reached(path):
-        if _is_store(system, place):
-            raise RequestError(
-                f"{path}: is a store already, which shards do not replace at a URL; remove it first, or name another "
-                f"{field('output')}"
-            )
-        if system.exists(place) and not system.exists(notes):  # asked in this order: notes are written first
-            raise RequestError(
-                f"{path}: exists; shards do not replace what another run has written at a URL; remove it first, or "
-                f"name another {field('output')}"
-            )
-        journal = RemoteJournal(system, f"{note}.at", identity)
-        with suppress(FileNotFoundError):
-            system.rm_file(note + DONE)
-        if not (resume and journal.is_begun()):
-            journal.write([])  # marks the part as begun, before its first chunk
-        system.invalidate_cache()
-        if others := [name for name in _names_in(system, notes) if name != identity]:
-            journal.remove()
-            raise RequestError(
-                f"{path}: shards of another run, with other inputs or options, exist; remove {notes}/{others[0]} and "
-                f"the store, or name another {field('output')}"
-            )
-        yield journal
-        check_stopped()
-        system.pipe_file(note + DONE, json.dumps({name: text.decode() for name, text in documents.items()}).encode())
-
-
-def finish_store(path: str) -> tuple[int, int]:
-    """Writes the metadata of a store at a URL whose parts are all written.
-
-    Returns the number of its parts (0 if it is a store already), and the number of outputs that they make.
-    """
-    system, place = filesystem(path)
-    system.invalidate_cache()
-    with _reached(path):
-        is_store = _is_store(system, place)
-        runs = _names_in(system, _notes_beside(place))
-        if not runs and is_store:
-            return 0, 1
-        notes = only_run(path, [f"{_notes_beside(place)}/{run}" for run in runs])
-        names = _names_in(system, notes)
-        try:
-            ended = check_shards(path, names, notes)
-        except FileError:
-            if not is_store:
-                raise
-            system.rm(_notes_beside(place), recursive=True)  # left by a merge that was killed while it removed them
-            return 0, 1
-        note = f"{notes}/{ended[0]}"
-        try:
-            content = json.loads(read_object(system, note))
-            documents = {relative_path(name): text.encode() for name, text in content.items()}
-        except (ValueError, AttributeError) as error:
-            raise FileError(f"{path}: the note {note} is damaged ({error_text(error)}); run its shard again") from error
-        write_documents(system, place, documents)
-        system.rm(_notes_beside(place), recursive=True)
-    return len(ended), 1
 
 
 def mark_finished(path: str, identity: str) -> None:
@@ -242,32 +166,10 @@ def _located(path: str) -> tuple[Any, str]:
     return fsspec.filesystem("file"), os.path.abspath(path)
 
 
-def _is_store(system: Any, place: str) -> bool:
-    return any(system.exists(f"{place}/{name}") for name in FORMATS["zarr"].markers)
-
-
-def _beside(place: str) -> str:
-    """The start of the names of a store's journal and notes."""
-    folder, name = posixpath.split(place.rstrip("/"))
-    return f"{folder}/.{name}."
-
-
 def _journal_beside(place: str) -> str:
     """The object of the journal of a store."""
-    return f"{_beside(place)}kept.at"
-
-
-def _notes_beside(place: str) -> str:
-    """The folder of the notes of shards, which has a folder for each run."""
-    return f"{_beside(place)}shards"
-
-
-def _names_in(system: Any, folder: str) -> list[str]:
-    """The names of what is in a folder; none if there is no such folder."""
-    try:
-        return sorted(str(name).rstrip("/").rpartition("/")[2] for name in system.ls(folder, detail=False))
-    except FileNotFoundError:
-        return []
+    folder, name = posixpath.split(place.rstrip("/"))
+    return f"{folder}/.{name}.kept.at"
 
 
 def _reached(path: str) -> AbstractContextManager[None]:

@@ -15,7 +15,7 @@ from poolcli.formats.atomic import atomic_folder
 from poolcli.formats.checks import byte_count
 from poolcli.formats.files import is_url
 from poolcli.formats.records import NamedArray, RegionWriter, Spec, WriteOptions, slices, whole_region
-from poolcli.formats.resumable import Journal, Progress, batches, remove_partial, resumable_folder, sharded_folder
+from poolcli.formats.resumable import Journal, Progress, batches, remove_partial, resumable_folder
 from poolcli.formats.zarr.chunks import ChunkFiles, chunk_files
 from poolcli.formats.zarr.documents import NewArray, encode_documents, new_arrays
 from poolcli.formats.zarr.library import (
@@ -27,7 +27,7 @@ from poolcli.formats.zarr.library import (
     zarr,
     zarr_errors,
 )
-from poolcli.formats.zarr.remote import remote_store, shared_store
+from poolcli.formats.zarr.remote import remote_store
 from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
 from poolcli.system.signals import check_stopped
@@ -64,7 +64,7 @@ def open_writers(path: str, specs: Sequence[Spec], options: WriteOptions) -> Ite
             ZarrWriter(writer_of(path, store, new_array), progress, number) for number, new_array in enumerate(planned)
         ]
         yield found
-        if options.part is not None or is_url(path):
+        if is_url(path):
             progress.write()
         elif any(each.is_shared for each in found) or journal is not None:
             remove_partial(getattr(store, "root", ""))
@@ -165,23 +165,14 @@ def _store(path: str, planned: Sequence[NewArray], options: WriteOptions) -> Ite
     """The store that becomes `path`, with metadata and coordinates; and a journal if it can be continued."""
     documents = encode_documents(planned, options.extra_files)
     identity = options.identity
-    if identity and not options.part:  # chunks depend on the memory, which does not change the values
+    if identity:  # chunks depend on the memory, which does not change the values
         identity += f"-{sha256(repr(sorted(documents.items())).encode()).hexdigest()[:12]}"
     if is_url(path):
         with reading_metadata(path):
             store = open_store(path)
-        kept = (
-            shared_store(path, identity, options.part, options.resume, documents)
-            if options.part and identity
-            else remote_store(path, options.overwrite, identity, documents)
-        )
-        with kept as journal:
+        with remote_store(path, options.overwrite, identity, documents) as journal:
             _write_scales(path, store, planned)
             yield store, journal if identity else None
-        return
-    if options.part and identity:
-        with sharded_folder(path, options.overwrite, identity, options.part, options.resume) as (part, journal):
-            yield _create_store(path, part, documents, planned), journal
         return
     if identity is None:
         with atomic_folder(path, options.overwrite) as part:
