@@ -128,8 +128,7 @@ def _by_word(rows: Mapping[T, str]) -> dict[str, T]:
 SETTINGS: dict[str, tuple[str, ...]] = _by_word({
     ("--output-size 1", "@adaptive-avg --output-size 1"): "global global-pool",
     ("--overwrite",): "force replace clobber yes f y overwrite-existing",
-    ("--skip-existing",): "no-clobber no-overwrite keep-existing ignore-existing skip",
-    ("--resume",): "continue restart",
+    ("--resume",): "continue restart no-clobber no-overwrite keep-existing ignore-existing skip",
     ("--jobs {4}",): "threads workers num-workers n-jobs cores num-threads",
     ("--quiet",): "silent no-progress no-report",
     ("--rounding-type ceil", "--edge ceil"): "ceil",

@@ -213,13 +213,6 @@ def test_a_retried_task_recognises_the_output_of_its_predecessor(name: str, outp
     assert len(os.listdir("out")) == 3
 
 
-def test_an_output_of_a_worker_that_died_is_not_skipped_as_if_it_had_been_there_before(jobs: list[Job]) -> None:
-    runner = DiesOnce(OP, Settings(skip_existing=True), "options", "out")
-    found = dict(load_executor("workers")([Task(replace(jobs[0], output="out/0.npy"))], runner, 1, nothing))
-    assert Path("died").exists()
-    assert (found[0].error, found[0].skipped, found[0].record is None) == (None, False, False)
-
-
 def test_a_worker_that_is_killed_while_it_gives_an_output_its_name_costs_nothing(
     jobs: list[Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:

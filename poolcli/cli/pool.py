@@ -56,12 +56,6 @@ class PoolOptions(MakesArrays, Windows):
         "--quality", metavar="N", panel=FILES, hidden=True, example="90",
         help="Quality of .jpg and .webp outputs, 1 to 100. Default: that of a JPEG input, or 95; .webp is lossless.",
     )] = None
-    skip_existing: Annotated[bool, option(
-        "--skip-existing", panel=FILES, hidden=True, help="Skip inputs whose output exists.",
-    )] = False
-    fail_fast: Annotated[bool, option(
-        "--fail-fast", panel=RUN, hidden=True, help="Stop at the first file that fails.",
-    )] = False
     verbose: Annotated[bool, option(
         "-v", "--verbose", panel=RUN, hidden=True, help="Report each of several inputs.",
     )] = False

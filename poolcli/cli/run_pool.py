@@ -89,8 +89,6 @@ def _run(
             if outcome.error and request.debug:
                 raise outcome.error
             reporter.add(outcome)
-            if outcome.error and request.fail_fast:
-                break
 
 
 def _manifest_folder(output: str | None, several: bool, settings: Settings) -> str | None:

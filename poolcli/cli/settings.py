@@ -141,7 +141,7 @@ def _rescale_range(typed: str | None) -> Limits | None:
 DATASET_UNUSED = "selects an array in a file that holds several, and no input is such a file"
 LOSSY_FORMATS = ("jpeg", "webp")
 EXCLUSIVE = (
-    ("overwrite", "skip_existing"), ("overwrite", "resume"), ("skip_existing", "resume"), ("quiet", "verbose"),
+    ("overwrite", "resume"), ("quiet", "verbose"),
     ("all", "dataset"), ("raw", "all"), ("raw", "dataset"),
 )  # fmt: skip
 
@@ -233,15 +233,14 @@ def refuse_without_effect(request: PoolOptions, jobs: Collection[Job]) -> None:
 
 def refuse_existing(jobs: Collection[Job], settings: Settings) -> None:
     """Refuses to replace existing outputs, unless an option allows it."""
-    if settings.overwrite or settings.skip_existing or settings.resume or settings.dry_run:
+    if settings.overwrite or settings.resume or settings.dry_run:
         return
     existing = existing_outputs(jobs)
     first, others = next(existing, None), sum(1 for _ in existing)
     if first is not None:
         more = f" (and {others} more)" if others else ""
         raise RequestError(
-            f"{first} exists{more}; use {field('overwrite')}, {field('skip_existing')} or {field('resume')}, "
-            f"or another {field('output')}"
+            f"{first} exists{more}; use {field('overwrite')} or {field('resume')}, or another {field('output')}"
         )
 
 

@@ -37,7 +37,7 @@ from poolcli.formats.names import array_names
 from poolcli.formats.records import ArrayReader, InMemoryReader, ReadOptions, whole_region
 from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes
-from poolcli.pooling.outcome import Job, Outcome, Settings, Stored, existing_outputs, failure, located
+from poolcli.pooling.outcome import Job, Outcome, Settings, Stored, failure, located
 from poolcli.pooling.run import pool_file, pool_to_memory, prepare_job
 from poolcli.pooling.tiles import Clock, Distribute, Progress, bytes_of_plan, no_progress
 from poolcli.system.lazy_imports import Array
@@ -61,8 +61,6 @@ def run_job(
     try:
         limit = memory_limit_of(job.source.path, settings.max_memory, settings.allowed)
         settings = replace(settings, max_memory=limit)
-        if settings.skip_existing and any(existing_outputs((job,))):
-            return Outcome(job, skipped=True)
         if settings.arrays is not None and is_container(job.source.path):
             return run_bundle(job, op, settings)
         options = replace(settings.read_options, split_pages=_splits_pages(job, settings))

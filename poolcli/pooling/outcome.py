@@ -89,7 +89,6 @@ class Settings:
     arrays: tuple[str, ...] | None = None
     dry_run: bool = False
     overwrite: bool = False
-    skip_existing: bool = False
     resume: bool = False
     chunks: tuple[int, ...] | None = None
     shards: tuple[int, ...] | None = None

@@ -56,10 +56,7 @@ def run_all(
     manifest, options = Manifest(folder), options_of(op, settings)
     _refuse_unowned(manifest, jobs, settings)
     with manifest.locked():
-        skips = settings.skip_existing
-        manifest.begin(
-            job for job in jobs if not (job.refusal or job.unreadable or (skips and any(existing_outputs((job,)))))
-        )
+        manifest.begin(job for job in jobs if not (job.refusal or job.unreadable))
         runner = Runner(op, replace(settings, overwrite=settings.overwrite or settings.resume), options, folder)
         tasks = manifest.tasks(jobs) if settings.resume else [Task(job) for job in jobs]
         failed = False
@@ -165,10 +162,10 @@ def _in_order(outcomes: Outcomes) -> Iterator[tuple[int, Outcome]]:
 
 
 def _refuse_unowned(manifest: Manifest, jobs: Sequence[Job], settings: Settings) -> None:
-    if settings.overwrite or settings.skip_existing:
+    if settings.overwrite:
         return
     for path in manifest.unowned(existing_outputs(jobs)):
         raise RequestError(
             f"{path} exists and was made by no run that {field('resume')} could continue; "
-            f"use {field('overwrite')} or {field('skip_existing')}, or another {field('output')}"
+            f"use {field('overwrite')}, or another {field('output')}"
         )

@@ -37,7 +37,7 @@ RECORD_FIELDS = tuple(each.name for each in fields(Record))
 FIRST_LINE = b'{"output": '
 MAX_LINE = 2**20  # bytes
 # Settings that do not change any output.
-IRRELEVANT_SETTINGS = ("threads", "max_memory", "allowed", "dry_run", "overwrite", "skip_existing", "resume")
+IRRELEVANT_SETTINGS = ("threads", "max_memory", "allowed", "dry_run", "overwrite", "resume")
 
 
 class Manifest:

@@ -124,14 +124,6 @@ def test_a_folder_that_cannot_be_searched_fails_alone(cli: Cli, output: str) -> 
     assert result.err == "poolcli: in/locked: Permission denied\n"
 
 
-@pytest.mark.workers
-def test_fail_fast_stops_at_the_first_bad_file(cli: Cli, many: Path) -> None:
-    Path("in/01.npy").write_bytes(b"nonsense")
-    result = cli("avg", "in", "-o", "out/", *HALVE, "--fail-fast", "--jobs", "1")
-    assert (result.code, result.out) == (1, "1 done, 0 skipped, 1 failed" + DEEPER)
-    assert len(list(Path("out").glob("*.npy"))) <= 3
-
-
 def test_a_folder_inside_its_own_input_is_not_picked_up_again(cli: Cli, many: Path) -> None:
     for _ in range(2):
         assert cli("avg", "in", "-r", "-o", "in/out/", *HALVE, "--overwrite", "-q").code == 0

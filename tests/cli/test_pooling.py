@@ -120,7 +120,7 @@ OUTPUT_REFUSALS = [
     (
         "existing output",
         ["x.npy", "-o", "old.npy"],
-        "old.npy exists; use --overwrite, --skip-existing or --resume, or another --output",
+        "old.npy exists; use --overwrite or --resume, or another --output",
     ),
     (
         "output is the input",
@@ -150,9 +150,9 @@ OUTPUT_REFUSALS = [
         "pool them into different folders or rename one",
     ),
     (
-        "overwrite and skip",
-        ["x.npy", "-o", "y.npy", "--overwrite", "--skip-existing"],
-        "--overwrite and --skip-existing contradict each other; give one",
+        "overwrite and resume",
+        ["x.npy", "-o", "y.npy", "--overwrite", "--resume"],
+        "--overwrite and --resume contradict each other; give one",
     ),
     (
         "stdin into a folder",
@@ -179,10 +179,8 @@ def test_outputs_that_cannot_be_are_refused_before_any_work(
     assert {p: p.read_bytes() for p in folder.iterdir()} == before
 
 
-def test_overwrite_replaces_and_skip_existing_leaves(cli: Cli, folder: Path) -> None:
+def test_overwrite_replaces(cli: Cli, folder: Path) -> None:
     Path("y.npy").write_bytes(b"old")
-    assert cli("avg", "x.npy", "-o", "y.npy", "-k", "2", "--skip-existing").code == 0
-    assert Path("y.npy").read_bytes() == b"old"
     assert cli("avg", "x.npy", "-o", "y.npy", "-k", "2", "--overwrite").code == 0
     assert np.load("y.npy").shape == (1, 2, 5, 7)
 

@@ -60,17 +60,8 @@ def test_resume_does_not_touch_what_no_run_has_made(cli: Cli, many: Path) -> Non
     assert (result.code, result.err) == (
         2,
         "poolcli: out/03.npy exists and was made by no run that --resume could continue; "
-        "use --overwrite or --skip-existing, or another --output\n",
+        "use --overwrite, or another --output\n",
     )
-    assert Path("out/03.npy").read_bytes() == b"precious"
-
-
-def test_what_was_skipped_does_not_become_a_runs_own(cli: Cli, many: Path) -> None:
-    Path("out").mkdir()
-    Path("out/03.npy").write_bytes(b"precious")
-    Path("in/00.npy").write_bytes(b"nonsense")  # the run fails, so that its manifest is left as it is
-    assert cli("avg", "in", "-o", "out/", *HALVE, "--skip-existing").code == 1
-    assert cli("avg", "in", "-o", "out/", *HALVE, "--resume").code == 2
     assert Path("out/03.npy").read_bytes() == b"precious"
 
 

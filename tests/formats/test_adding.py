@@ -23,7 +23,7 @@ from tests.conftest import Cli
 X = np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8)
 HALVES = X.reshape(1, 1, 4, 2, 4, 2).mean((3, 5))
 HALVE = ("-k", "2", "-s", "2")
-IN_USE = "a.h5:/pooled exists; use --overwrite, --skip-existing or --resume, or another --output"
+IN_USE = "a.h5:/pooled exists; use --overwrite or --resume, or another --output"
 
 
 @pytest.fixture(autouse=True)
@@ -89,10 +89,8 @@ def test_positions_are_added_to_another_file(cli: Cli) -> None:
 def test_a_dataset_is_replaced_with_overwrite_alone(cli: Cli) -> None:
     assert cli("avg", "x.npy", "-o", "a.h5:/pooled", *HALVE, "-q").code == 0
     data = Path("a.h5").read_bytes()
-    refused, skipped = (
-        cli("avg", "x.npy", "-o", "a.h5:/pooled", "-k", "8", *more) for more in ((), ("--skip-existing",))
-    )
-    assert (refused.code, refused.err, skipped.code) == (2, f"poolcli: {IN_USE}\n", 0)
+    refused = cli("avg", "x.npy", "-o", "a.h5:/pooled", "-k", "8")
+    assert (refused.code, refused.err) == (2, f"poolcli: {IN_USE}\n")
     assert Path("a.h5").read_bytes() == data
     assert cli("avg", "x.npy", "-o", "a.h5:/pooled", "-k", "8", "--overwrite", "-q").code == 0
     assert held()["pooled"] == [[[[31.5]]]]

@@ -30,9 +30,7 @@ def test_a_store_in_memory_is_read_and_written_at_its_url(cli: Cli) -> None:
     run = ("avg", "memory://in/x.zarr:/a", "-o", "memory://out/y.zarr", *HALVE, "-q")
     assert cli(*run).err == ""
     np.testing.assert_array_equal(group("memory://out/y.zarr")["a"][:], halved())
-    assert cli(*run).err == (
-        "poolcli: memory://out/y.zarr exists; use --overwrite, --skip-existing or --resume, or another --output\n"
-    )
+    assert cli(*run).err == ("poolcli: memory://out/y.zarr exists; use --overwrite or --resume, or another --output\n")
     assert cli(*run, "--overwrite").err == ""
     assert cli("info", "memory://out/y.zarr").out.splitlines()[-1] == "/a     D=4 H=5 W=5  uint8"
     assert cli("avg", "memory://in/x.zarr", "-o", "memory://in/x.zarr", *HALVE, "--overwrite").code == 2

@@ -56,9 +56,8 @@ class Runner:
                 return Outcome(job, skipped=True)
         except Exception as error:
             return Outcome(job, error=failure(error, job.source.path))
-        if task.retried:  # the first try may have added the array, or written the output, which is compared
-            adds = bool(job.output_key or job.indices_key)
-            settings = replace(settings, overwrite=True) if adds else replace(settings, skip_existing=False)
+        if task.retried and (job.output_key or job.indices_key):  # the first try may have added the array
+            settings = replace(settings, overwrite=True)
         outcome = run_job(job, self.op, settings, progress, self.distribute)
         if self.folder is None or outcome.error or outcome.skipped:
             return outcome
