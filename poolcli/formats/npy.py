@@ -42,7 +42,7 @@ from poolcli.system.lazy_imports import numpy as np
 from poolcli.windows import Ranges
 
 if TYPE_CHECKING:
-    from poolcli.formats.resumable import Journal
+    pass
 
 MAGIC = b"\x93NUMPY"
 LENGTH_BYTES = {b"\x01\x00": 2, b"\x02\x00": 4, b"\x03\x00": 4}  # width of the header length, by version
@@ -167,21 +167,10 @@ def _encode_header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
 
 @contextmanager
 def open_writer(path: str, spec: Spec, options: WriteOptions) -> Iterator[RegionWriter]:
-    """Writes an array region by region; with an `identity`, resumes an interrupted run of the same identity.
-
-    Standard output, pipes and devices take regions from front to back only.
-    """
+    """Writes an array region by region; standard output, pipes and devices from front to back only."""
     head = _encode_header(spec.shape, np.dtype(spec.dtype))
-    is_stream = path == "-" or is_device(path)
-    if is_stream or options.identity is None:
-        with atomic_stream(path, options.overwrite) as stream:
-            yield _Writer(stream, head, spec, front_to_back=is_stream)
-        return
-    from poolcli.formats.resumable import resumable_file
-
-    with resumable_file(path, options.overwrite, options.identity) as (stream, journal):
-        stream.seek(0)
-        yield _Writer(stream, head, spec, journal)
+    with atomic_stream(path, options.overwrite) as stream:
+        yield _Writer(stream, head, spec, front_to_back=path == "-" or is_device(path))
 
 
 def contiguous_runs(shape: Sequence[int], region: Ranges) -> Iterator[tuple[int, int]]:
@@ -205,33 +194,18 @@ def contiguous_runs(shape: Sequence[int], region: Ranges) -> Iterator[tuple[int,
 
 
 class _Writer:
-    """Writes each contiguous run of a region at its offset; with a `journal`, resumes an interrupted run."""
+    """Writes each contiguous run of a region at its offset."""
 
     notes: tuple[str, ...] = ()
     unit: tuple[int, ...] | None = None
 
-    def __init__(
-        self, stream: BinaryIO, header: bytes, spec: Spec, journal: Journal | None = None, front_to_back: bool = False
-    ) -> None:
-        from poolcli.formats.resumable import Progress
-
+    def __init__(self, stream: BinaryIO, header: bytes, spec: Spec, front_to_back: bool) -> None:
         self._stream, self._start, self._shape = stream, len(header), spec.shape
         self._itemsize = DTYPES[spec.dtype].itemsize
         self._at, self._front_to_back = stream.write(header), front_to_back
-        self._left = journal.size if journal else 0
-        self._progress = Progress(journal, self._is_stored)
-
-    def _is_stored(self, region: Ranges) -> bool:
-        """Whether a region from the journal lies in this array, and in the part of the file that exists."""
-        if len(region) != len(self._shape):
-            return False
-        if not all(0 <= axis.start < axis.stop <= size for axis, size in zip(region, self._shape, strict=True)):
-            return False
-        *_, (first, length) = contiguous_runs(self._shape, tuple(range(axis.stop - 1, axis.stop) for axis in region))
-        return self._start + (first + length) * self._itemsize <= self._left
 
     def holds(self, region: Ranges) -> bool:
-        return self._progress.holds(region)
+        return False
 
     def __call__(self, region: Ranges, array: Array) -> None:
         data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
@@ -244,7 +218,6 @@ class _Writer:
                 self._stream.seek(place)
             self._stream.write(data[done : done + size])
             self._at, done = place + size, done + size
-        self._progress.add(region)
 
 
 def parse_header(name: str, stream: BinaryIO) -> tuple[np.dtype[Any], Header, bool]:

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from itertools import product
 from math import prod
 from threading import Lock
-from typing import Any, BinaryIO
+from typing import Any
 
 from poolcli.formats import atomic
 from poolcli.formats.records import slices
@@ -100,28 +100,11 @@ JOURNAL_INTERVAL = 2.0  # seconds between writes of a journal
 
 
 @contextmanager
-def resumable_file(path: str, overwrite: bool, identity: str) -> Iterator[tuple[BinaryIO, Journal]]:
-    """As `atomic_stream`, but resumable: yields the file as an interrupted run left it, and the journal of its regions.
+def resumable_folder(path: str, overwrite: bool, identity: str) -> Iterator[tuple[str, Journal]]:
+    """As `atomic_folder`, but resumable: yields the folder as an interrupted run left it, and its journal.
 
     If the run is interrupted, both are kept for the next run of the same `identity`; if it fails, they are removed.
     """
-    with _resumable_output(path, identity) as (part, journal):
-        mode = atomic.file_mode(os.path.realpath(path))
-        with os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT, mode), "r+b") as stream:
-
-            def sync() -> None:
-                stream.flush()
-                atomic.sync_handle(stream.fileno())
-
-            journal.size, journal.sync = os.fstat(stream.fileno()).st_size, sync
-            yield stream, journal
-        atomic.sync(part)
-        atomic.rename_file(part, os.path.realpath(path), overwrite, mode)
-
-
-@contextmanager
-def resumable_folder(path: str, overwrite: bool, identity: str) -> Iterator[tuple[str, Journal]]:
-    """As `resumable_file`, for a format that is a folder."""
     with _resumable_output(path, identity) as (part, journal):
         if not os.path.isdir(part):
             journal.remove()  # its folder no longer exists
@@ -136,12 +119,11 @@ def resumable_folder(path: str, overwrite: bool, identity: str) -> Iterator[tupl
 class Journal:
     """A JSON file next to an output that lists the regions that have been synced to the disk.
 
-    `written` is the time of its last write, `size` the size of the output when it was opened, and `sync` syncs the
-    output to the disk.
+    `written` is the time of its last write, and `sync` syncs the output to the disk.
     """
 
     def __init__(self, path: str) -> None:
-        self.path, self.written, self.size = path, time.monotonic(), 0
+        self.path, self.written = path, time.monotonic()
         self.sync: Callable[[], None] = lambda: None
 
     def read(self) -> list[Ranges]:
@@ -173,14 +155,11 @@ class Journal:
 
 
 class Progress:
-    """The regions of an output that are written, recorded in a journal if the output is resumable.
+    """The regions of an output that are written, recorded in a journal if the output is resumable."""
 
-    Regions from the journal for which `is_valid` is false are written again.
-    """
-
-    def __init__(self, journal: Journal | None, is_valid: Callable[[Ranges], bool] = all) -> None:
+    def __init__(self, journal: Journal | None) -> None:
         self._journal, self._lock = journal, Lock()
-        earlier = list(filter(is_valid, journal.read())) if journal else []
+        earlier = list(filter(all, journal.read())) if journal else []
         self._earlier, self._done = CoveredRegions(earlier), CoveredRegions(earlier)
 
     def holds(self, region: Ranges) -> bool:

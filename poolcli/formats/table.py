@@ -57,7 +57,7 @@ class Format:
     mixed_pages : whether its pages may differ in size and mode
     streams : whether inputs are usually read region by region
     streams_from : number of elements from which outputs are written region by region; None for never
-    resumable, parallel_writes : whether outputs can be resumed, and written by several processes at once
+    parallel_writes : whether several processes can write an output at once, and later runs continue it
     chunked, remote : whether its chunks can be chosen, and whether it is read and written at URLs
     fragile : whether its library may crash the process
     unsupported_dtypes : dtypes that it cannot store
@@ -80,7 +80,6 @@ class Format:
     mixed_pages: bool = False
     streams: bool = False
     streams_from: int | None = None
-    resumable: bool = False
     chunked: bool = False
     remote: bool = False
     parallel_writes: bool = False
@@ -147,7 +146,7 @@ FORMATS: dict[str, Format] = {
     for row in (
         Format(
             "npy", (".npy",), "poolcli.formats.npy", (b"\x93NUMPY",),
-            streams=True, streams_from=0, resumable=True,
+            streams=True, streams_from=0,
         ),
         Format("npy.gz", (".npy.gz",), "poolcli.formats.npy", (b"\x1f\x8b",), writes=False, written_as=".npy"),
         Format(
@@ -165,7 +164,7 @@ FORMATS: dict[str, Format] = {
         ),
         Format(
             "zarr", (".zarr",), "poolcli.formats.zarr", markers=("zarr.json", ".zarray", ".zgroup"),
-            is_container=True, streams=True, streams_from=0, resumable=True, chunked=True, remote=True,
+            is_container=True, streams=True, streams_from=0, chunked=True, remote=True,
             parallel_writes=True, nodata="attributes",
             naming=Naming("", ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"), nested=True),
         ),

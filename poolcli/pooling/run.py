@@ -377,7 +377,7 @@ class ResultWriter:
     def _identity(self, path: str) -> str | None:
         """A hash of the plan and the input by which unfinished output is recognised; None if it is not resumed."""
         asked = self.settings
-        if not (asked.resume and output_format(path).resumable):
+        if not (asked.resume and output_format(path).parallel_writes):
             return None
         if tiles.bytes_of_plan(self.plan) <= tiles.TILE_BYTES and not is_url(path):
             return None  # starting again takes no longer than resuming

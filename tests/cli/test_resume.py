@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -64,8 +63,6 @@ def test_resume_does_not_touch_what_no_run_has_made(cli: Cli, many: Path) -> Non
     )
     assert Path("out/03.npy").read_bytes() == b"precious"
 
-
-BY_NUMPY = (*HALVE, "--engine", "numpy")  # for which nothing is compiled
 
 SLOWLY = """
 import sys, time
@@ -127,56 +124,6 @@ def test_a_run_that_is_stopped_after_its_last_file_counts_all(
         cli("avg", "in", "-r", "-o", "out/", *HALVE)
 
 
-@pytest.mark.slow
-def test_a_long_file_goes_on_where_it_was_stopped(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    np.save("long.npy", np.random.default_rng(0).random((40, 4, 256, 256), np.float32))
-    base = [sys.executable, "-m", "poolcli", "avg", "long.npy", *HALVE, "-q"]
-    subprocess.run([*base, "-o", "whole.npy"], check=True)
-    slower = SLOWLY.replace("0.05", "0.3").replace(
-        "whole =", "import poolcli.formats.resumable as continued\ncontinued.JOURNAL_INTERVAL = 0\nwhole ="
-    )
-    command = [sys.executable, "-c", slower, *base[3:], "-o", "y.npy", "--resume", "--max-memory", "24M"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True)
-    wait_for(lambda: any(path.name.endswith(".at") for path in Path().glob(".y.npy*")))
-    time.sleep(0.7)
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
-    assert process.returncode == 143
-    kept = list(Path().glob(".y.npy.*.kept.part"))
-    assert len(kept) == 1
-    done = kept[0].stat().st_size
-    assert 4096 < done < Path("whole.npy").stat().st_size
-    assert not Path("y.npy").exists()
-    # what is there already is taken as it is: a mark in it stays
-    with kept[0].open("r+b") as part:
-        part.seek(200)
-        part.write(b"MARK")
-    subprocess.run([*base, "-o", "y.npy", "--resume", "--max-memory", "24M"], check=True)
-    made = bytearray(Path("y.npy").read_bytes())
-    assert made[200:204] == b"MARK"
-    made[200:204] = Path("whole.npy").read_bytes()[200:204]
-    assert made == Path("whole.npy").read_bytes()
-    assert not [path for path in Path().iterdir() if ".part" in path.name]
-
-
-@pytest.mark.slow
-def test_a_note_that_lies_is_not_believed(cli: Cli, many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    np.save("long.npy", np.random.default_rng(0).random((20, 4, 256, 256), np.float32))
-    monkeypatch.setattr("poolcli.pooling.run.ResultWriter._identity", lambda *_: "0123456789ab")
-    assert cli("avg", "long.npy", "-o", "whole.npy", *BY_NUMPY, "-q").code == 0
-    for note in ("", "{", "17", "[[[0, 9]]]", "[[[0, 1], [0, 99999], [0, 1], [0, 1]]]", "[" * 99999):
-        Path(".y.npy.0123456789ab.kept.part").write_bytes(b"x" * 1000)
-        Path(".y.npy.0123456789ab.kept.part.at").write_text(note)
-        assert cli("avg", "long.npy", "-o", "y.npy", *BY_NUMPY, "--resume", "-q", "--max-memory", "12M").code == 0
-        assert Path("y.npy").read_bytes() == Path("whole.npy").read_bytes()
-        Path("y.npy").unlink()
-
-
-def test_what_another_input_has_begun_is_not_continued(cli: Cli, many: Path) -> None:
-    Path(".y.npy.0123456789ab.kept.part").write_bytes(b"of something else")
-    Path(".y.npy.0123456789ab.kept.part.at").write_text("[[[0, 1]]]")
-    np.save("long.npy", np.full((1, 1, 2048, 2048), 3, np.float32))
-    assert cli("avg", "long.npy", "-o", "y.npy", *BY_NUMPY, "--resume", "-q").code == 0
-    assert (np.load("y.npy") == 3).all()
-    assert sorted(path.name for path in Path().iterdir()) == [MANIFEST, "in", "long.npy", "y.npy"]
-    assert "skipped" in cli("avg", "long.npy", "-o", "y.npy", *BY_NUMPY, "--resume").out
+def test_a_single_file_that_is_up_to_date_is_skipped(cli: Cli, many: Path) -> None:
+    for done in ("layout", "skipped"):
+        assert done in cli("avg", "in/00.npy", "-o", "y.npy", *HALVE, "--resume").out

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -76,35 +73,3 @@ def test_a_stream_takes_regions_from_front_to_back_alone(capfdbinary: pytest.Cap
         sink((range(1), range(4), range(5)), x[:1])
         with pytest.raises(FileError, match=r"^a stream is written from front to back only"):
             sink((range(2, 3), range(4), range(5)), x[2:])
-
-
-@contextmanager
-def stopped() -> Iterator[None]:
-    """What a run does that is stopped inside."""
-    with suppress(KeyboardInterrupt):
-        yield
-
-
-def test_a_short_journal_is_believed_only_as_far_as_the_file_goes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("poolcli.formats.resumable.JOURNAL_INTERVAL", 0)
-    x = np.arange(60, dtype=np.uint8).reshape(SHAPE)
-    spec, options = Spec(SHAPE, "uint8", "NCW"), WriteOptions(identity="same")
-    parts = [(range(i, i + 1), range(4), range(5)) for i in (2, 0)]
-    with stopped(), npy.open_writer("y.npy", spec, options) as sink:
-        for part in parts:
-            sink(part, x[part[0].start : part[0].stop])
-        raise KeyboardInterrupt
-    with stopped(), npy.open_writer("y.npy", spec, options) as sink:
-        assert [sink.holds((range(i, i + 1), range(4), range(5))) for i in range(3)] == [True, False, True]
-        raise KeyboardInterrupt
-    kept = Path(".y.npy.same.kept.part")
-    kept.write_bytes(kept.read_bytes()[:-1])
-    with npy.open_writer("y.npy", spec, options) as sink:
-        assert [sink.holds((range(i, i + 1), range(4), range(5))) for i in range(3)] == [True, False, False]
-        for i in (2, 1):
-            sink((range(i, i + 1), range(4), range(5)), x[i : i + 1])
-    np.testing.assert_array_equal(np.load("y.npy"), x)
-    assert [path.name for path in Path().iterdir()] == ["y.npy"]
