@@ -71,7 +71,7 @@ def test_shell_commands_are_run_here_or_by_ci(document: str, tmp_path: Path, mon
 
 
 def run_module(name: str, options: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs `python -m name options` here; no row is timed, no document written and no mutant tried."""
+    """Runs `python -m name options` here; no row is timed and no document written."""
     monkeypatch.setenv("MALLOC_MMAP_MAX_", "0")
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", str(1 << 40))
     monkeypatch.setattr("tests.bench.cold.cold_starts", lambda rounds: [])
