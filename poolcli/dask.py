@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 from poolcli import ops
 from poolcli.arguments import flag
-from poolcli.coordinates import are_longitudes, means
+from poolcli.coordinates import window_means
 from poolcli.dtypes import numpy_dtype
 from poolcli.engine import call_of
 from poolcli.engine.choose import choose_engine
@@ -57,7 +57,7 @@ def layout_of(x: Any, layout: str | None) -> str | None:
 def around(x: Any, result: Any, plan: Plan) -> Any:
     """The result as a DataArray like `x`; coordinates of pooled dimensions become means over windows.
 
-    Coordinates that are not numbers or times are left out along pooled dimensions.
+    Along pooled dimensions, coordinates of several dimensions, and those that are not numbers or times, are left out.
     """
     coordinates = dict(_coordinates(x, plan))
     return type(x)(result, dims=x.dims, coords=coordinates, attrs=x.attrs, name=x.name)
@@ -69,9 +69,8 @@ def _coordinates(x: Any, plan: Plan) -> Iterator[tuple[str, Any]]:
         pooled = [dim for dim in values.dims if dim in windows]
         if not pooled:
             yield name, values.variable
-        elif values.dtype.kind in "iufMm":
-            along = {values.dims.index(dim): windows[dim] for dim in pooled}
-            yield name, (values.dims, means(values.values, along, are_longitudes(values.attrs)), values.attrs)
+        elif values.ndim == 1 and values.dtype.kind in "iufMm":
+            yield name, (values.dims, window_means(values.values, windows[pooled[0]]), values.attrs)
 
 
 # The graph of a lazy pooling: one task per block of the result, and one for the margins of each block.

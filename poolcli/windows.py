@@ -269,11 +269,6 @@ class Cells(Bins):
         """The weights of the first element of cell i, of each one between, and of the last."""
         return self.weight(i, self.start(i)), self.parts[1], self.weight(i, self.stop(i) - 1)
 
-    def cut(self, i: int) -> tuple[float, float]:
-        """The parts of the first and the last element of cell i that lie outside it, before and behind."""
-        cell, one = self.parts
-        return (i * cell - self.start(i) * one) / one, (self.stop(i) * one - (i + 1) * cell) / one
-
     def divisor(self, i: Index) -> Index:
         """The sum of the weights: of every cell the same."""
         return i * 0 + self.parts[0]

@@ -220,8 +220,7 @@ def test_arrays_of_xarray_keep_what_they_say(lazy: bool) -> None:
     days = np.array(["2020-01-01", "2020-01-04", "2020-01-08"], "datetime64[ns]")
     np.testing.assert_array_equal(y.coords["time"].values, days)
     assert (y.coords["x"].values.tolist(), y.coords["x"].attrs) == ([1, 3], {"units": "m"})
-    assert sorted(y.coords) == ["both", "place", "time", "x"]
-    assert (y.coords["both"].values == np.ones((3, 2))).all()
+    assert sorted(y.coords) == ["place", "time", "x"]
     assert y.coords["place"].item() == 7
 
 

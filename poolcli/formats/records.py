@@ -109,18 +109,11 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """A coordinate variable: an HDF5 dimension scale, a coordinate of xarray, or a variable named by a CF attribute.
-
-    title : NAME of an HDF5 dimension scale; for cell bounds, the name of their last axis, that of the vertices
-    axes : for a variable named by a CF attribute, its axes as indices into those of the array
-    bounds : cell bounds by name
-    """
+    """A coordinate of one axis: an HDF5 dimension scale, whose NAME is `title`, or a coordinate of xarray."""
 
     values: Array
     title: str
     attributes: Mapping[str, Any]
-    axes: tuple[int, ...] = ()
-    bounds: Mapping[str, Scale] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +134,6 @@ class Metadata:
     attributes, groups : attributes of the array, and of its parent groups by path
     ome : OME-Zarr metadata
     dimensions : name and coordinates of each axis
-    variables : variables that CF attributes name, such as a grid mapping or 2-D coordinates
     axes : spacing and unit of each axis of an image
     notes : what is dropped
     """
@@ -153,7 +145,6 @@ class Metadata:
     groups: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     ome: Mapping[str, Any] = field(default_factory=dict)
     dimensions: tuple[Dimension, ...] = ()
-    variables: Mapping[str, Scale] = field(default_factory=dict)
     axes: tuple[Axis, ...] = ()
     notes: tuple[str, ...] = ()
 

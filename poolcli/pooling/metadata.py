@@ -11,10 +11,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from math import isfinite, nan
+from posixpath import basename
 from typing import TYPE_CHECKING, Any
 
 from poolcli.formats.checks import RANGE_ATTRIBUTES, join_names, nodata_in
-from poolcli.formats.records import Dimension, Metadata, Scale
+from poolcli.formats.records import Dimension, Metadata
 from poolcli.layouts import convert_layout
 from poolcli.plan import Plan
 from poolcli.plan.plan import Region, whole
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from poolcli.formats.image.metadata import PixelGrid
 
 NEW_AXIS = {"chunks": 1, "shards": 1, "maxshape": 0}  # storage settings per axis, and their values for a new axis
-GEO_TRANSFORM = "GeoTransform"  # attribute of a grid mapping: the affine map of pixels to coordinates
 SIZE_NAMES = re.compile(
     r"spacing|resolution|transform|(pixel|voxel|element|grid|cell)_?(size|width|height)", re.IGNORECASE
 )
@@ -50,8 +50,7 @@ def scaled_metadata(metadata: Metadata, plan: Plan, layout: str) -> Metadata:
         metadata = replace(metadata, axes=tuple(axes))
     if metadata.dimensions:
         places = {axis.position: axis.windows for axis in plan.axes}
-        grids = [_grid(places[i]) if i in places else None for i in (len(plan.layout) - 1, len(plan.layout) - 2)]
-        metadata = _georeferenced(with_coordinates_pooled(metadata, places), *grids)
+        metadata = with_coordinates_pooled(metadata, places)
     if layout != plan.layout:
         metadata = _reordered(metadata, plan.layout, layout)
     copied = [name for name in metadata.attributes if SIZE_NAMES.search(name)]
@@ -60,27 +59,6 @@ def scaled_metadata(metadata: Metadata, plan: Plan, layout: str) -> Metadata:
         note = f"{join_names(copied)} {were} copied unchanged; update {them} the resolution"
         metadata = replace(metadata, notes=(*metadata.notes, note))
     return metadata
-
-
-def _georeferenced(metadata: Metadata, x: PixelGrid | None, y: PixelGrid | None) -> Metadata:
-    """The metadata with the GeoTransform of GDAL for output pixels on the grids `x` and `y` of input pixels."""
-    variables, notes = dict(metadata.variables), metadata.notes
-    for name, each in metadata.variables.items() if x or y else ():
-        found, attributes = each.attributes.get(GEO_TRANSFORM), dict(each.attributes)
-        if found is None:
-            continue
-        try:
-            text = found.decode() if isinstance(found, bytes) else str(found)
-            (x0, ax, bx, y0, ay, by) = map(float, text.split())
-        except ValueError:
-            notes = (*notes, f"left out, because it does not have six numbers: the attribute {name}@{GEO_TRANSFORM}")
-            del attributes[GEO_TRANSFORM]
-        else:
-            (across, i), (down, j) = x or (1.0, 0.0), y or (1.0, 0.0)
-            pixels = ((x0 + i * ax + j * bx, across * ax, down * bx), (y0 + i * ay + j * by, across * ay, down * by))
-            attributes[GEO_TRANSFORM] = " ".join(str(number) for row in pixels for number in row)
-        variables[name] = replace(each, attributes=attributes)
-    return replace(metadata, variables=variables, notes=notes)
 
 
 def _pooled_mask(mask: Array, plan: Plan, layout: str) -> Array:
@@ -109,17 +87,11 @@ def _reordered(metadata: Metadata, source: str, target: str) -> Metadata:
         return {**found} | {n: tuple(found[n][i] if i >= 0 else new for i in places) for n, new in lists.items()}
 
     dimensions = metadata.dimensions and tuple(metadata.dimensions[i] if i >= 0 else Dimension("", {}) for i in places)
-    variables = {
-        name: replace(each, axes=tuple(places.index(i) for i in each.axes))
-        for name, each in metadata.variables.items()
-        if all(i in places for i in each.axes)
-    }
     return replace(
         metadata,
         hdf5_storage=stored(metadata.hdf5_storage),
         zarr_storage=stored(metadata.zarr_storage),
         dimensions=dimensions,
-        variables=variables,
     )
 
 
@@ -132,57 +104,24 @@ def _grid(windows: AxisWindows) -> PixelGrid:
     return PixelGrid(windows.stride, (windows.extent - windows.stride) / 2 - windows.pad_begin)
 
 
-MAX_COORDINATES = 1_000_000  # values of an axis; longer coordinates are left out
-
-
 def with_coordinates_pooled(metadata: Metadata, windows: Mapping[int, AxisWindows]) -> Metadata:
     """The metadata with coordinates pooled along the axes that have windows, and notes on those that are left out."""
-    from poolcli.coordinates import are_longitudes, means, outer_bounds
-    from poolcli.formats.cf import BOUNDS_ATTRIBUTES
+    from poolcli.coordinates import window_means
 
-    lost, unknown_bounds = list[str](), list[str]()
-    gone = {i for i, each in windows.items() if each.empty_windows or max(each.size, each.output) > MAX_COORDINATES}
-
-    def follow(name: str, scale: Scale, axes: tuple[int, ...]) -> dict[str, Scale]:
-        pooled = {k: windows[i] for k, i in enumerate(axes) if i in windows}
-        if gone.intersection(axes) or (pooled and scale.values.dtype.kind not in "biuf"):
-            lost.append(name)
-            return {}
-        if not pooled:
-            return {name: scale}
-        around = are_longitudes(scale.attributes)
-        values, missing = scale.values, nodata_in(scale.attributes, scale.values.dtype.name)
-        found = means(values, pooled, around, missing)
-        bounds, attributes = dict[str, Scale](), dict(scale.attributes)
-        for place, each in scale.bounds.items():
-            outer = outer_bounds(each.values, pooled, found if around else None)
-            if outer is None:
-                unknown_bounds.append(place)
-                attributes = {word: value for word, value in attributes.items() if word not in BOUNDS_ATTRIBUTES}
+    dimensions, notes = list(metadata.dimensions), list(metadata.notes)
+    for i, each in windows.items():
+        label, scales = dimensions[i].label, {}
+        for name, scale in dimensions[i].scales.items():
+            is_numeric = scale.values.dtype.kind in "biuf"
+            if is_numeric and not each.empty_windows:
+                missing = nodata_in(scale.attributes, scale.values.dtype.name)
+                scales[name] = replace(scale, values=window_means(scale.values, each, missing))
             else:
-                bounds[place] = replace(each, values=outer)
-        found = found.astype(values.dtype) if values.ndim > 1 and values.dtype.kind == "f" else found
-        return {name: replace(scale, values=found, attributes=attributes, bounds=bounds)}
-
-    dimensions = []
-    for i, each in enumerate(metadata.dimensions):
-        scales = [follow(name, scale, (i,)) for name, scale in each.scales.items()]
-        dimensions.append(Dimension(each.label, {name: scale for found in scales for name, scale in found.items()}))
-    variables = [follow(name, each, each.axes) for name, each in metadata.variables.items()]
-    metadata = replace(
-        metadata,
-        dimensions=tuple(dimensions),
-        variables={name: each for found in variables for name, each in found.items()},
-    )
-    notes = tuple(
-        f"left out, because {why} {join_names(names)}"
-        for names, why in (
-            (lost, "they are very long, no numbers, or a window has none of them: the coordinates"),
-            (unknown_bounds, "they cannot be told of whole windows: the bounds"),
-        )
-        if names
-    )
-    return replace(metadata, notes=(*metadata.notes, *notes))
+                label = label or basename(name)
+                why = "a window has none of them" if is_numeric else "they are not numbers"
+                notes.append(f"left out, because {why}: the coordinates {name}")
+        dimensions[i] = Dimension(label, scales)
+    return replace(metadata, dimensions=tuple(dimensions), notes=tuple(notes))
 
 
 SCALE, OFFSET, ACTUAL_RANGE = "scale_factor", "add_offset", "actual_range"  # CF attributes

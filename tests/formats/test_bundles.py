@@ -78,15 +78,6 @@ def test_storage_attributes_and_scales_of_a_dataset_are_carried_over(cli: Cli) -
         assert b.dims[3]["lon"][...].tolist() == [15.0, 25.0, 35.0]
 
 
-def test_scales_beyond_what_is_read_are_left_out_and_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("poolcli.formats.hdf5.MAX_BYTES", 40)
-    result = cli("avg", "x.h5:/b", "-o", "y.h5", *HALVE, "--json")
-    said = "left out, because they are very long: the coordinates /lon"
-    assert (result.code, said in result.json["notes"]) == (0, True)
-    with h5py.File("y.h5") as made:
-        assert [list(dimension) for dimension in made["b"].dims] == [[], [], ["lat"], []]
-
-
 REFUSALS = {
     "a format of one array": (["-o", "y.npy", "--all"], "x.npz: y.npy: cannot hold several arrays; "
                               "use .npz or .h5"),

@@ -107,99 +107,6 @@ def test_what_is_there_for_each_axis_goes_with_it_into_another_layout(cli: Cli) 
         assert [axis.label for axis in a.dims] == ["", "", "lon", ""]
 
 
-def cf_file(file: Any) -> None:
-    """A field with a grid mapping, a scalar and a two-dimensional coordinate, and bounds of its times."""
-    a = file.create_dataset("g/a", data=X[0])
-    a.attrs["grid_mapping"], a.attrs["coordinates"] = "crs", np.bytes_("height lat missing")
-    for axis, name in enumerate(("time", "y", "x")):
-        file[f"g/{name}"] = np.arange(a.shape[axis], dtype=float)
-        file[f"g/{name}"].make_scale(name)
-        a.dims[axis].attach_scale(file[f"g/{name}"])
-    file["g/time"].attrs["bounds"] = "time_bnds"
-    file["g/time_bnds"], file["g/lat"], file["g/height"] = np.zeros((3, 2)), np.zeros((8, 6)), 2.0
-    file["g/crs"], file["g/height"].attrs["units"] = np.bytes_("x"), "m"
-    file["g/crs"].attrs["grid_mapping_name"] = "latitude_longitude"
-
-
-def curvilinear(file: Any) -> None:
-    """A field on a grid of its own across the date line, with a hole in its coordinates, bounds of them, and others."""
-    cf_file(file)
-    del file["g/lat"]
-    y, x = np.mgrid[:8, :6].astype(np.float32)
-    lat, lon = 10 + y + x / 10, (175 + 2 * x + y / 8 + 180) % 360 - 180
-    lat[:2, :2] = lat[2, 0] = lon[:2, :2] = lon[2, 0] = -1e9
-    for name, values in {"lat": lat.T, "lon": lon, "code": np.zeros((8, 9)), "heights": np.ones((3, 8, 6))}.items():
-        file[f"g/{name}"] = values
-    for name, axes in {"lat": ("x", "y"), "lon": ("y", "x"), "heights": ("time", "y", "x"), "code": ("y",)}.items():
-        for axis, scale in enumerate(axes):
-            file[f"g/{name}"].dims[axis].attach_scale(file[f"g/{scale}"])
-        file[f"g/{name}"].attrs["_FillValue"] = np.float32(-1e9)
-    file["g/lon"].attrs.update(units="degrees_east", bounds="lon_bnds")
-    file["g/a"].attrs["coordinates"] = "lon lat code heights height"
-
-
-@pytest.mark.parametrize("target", ["NHW", "WNH"])
-def test_coordinates_of_several_axes_are_pooled_with_the_field(target: str, cli: Cli) -> None:
-    made(curvilinear)
-    said = "left out, though attributes name them: the variables /g/code"
-    assert said in notes_of(cli, "--layout", "NHW", "--output-layout", target)
-    with h5py.File("y.h5") as file, h5py.File("x.h5") as before:
-        assert sorted(file["g"]) == [
-            "a",
-            "crs",
-            "height",
-            "heights",
-            "lat",
-            "lon",
-            "nv2",
-            "time",
-            "time_bnds",
-            "x",
-            "y",
-        ]
-        assert file["g/time_bnds"][()].tolist() == [[0.0, 0.0]] * 3
-        lat, lon = file["g/lat"][()].T, file["g/lon"][()]
-        assert (lat.dtype, lat[0, 0], lon[0, 0]) == (np.float32, np.float32(-1e9), np.float32(-1e9))
-        for found, name in ((lat, "lat"), (lon, "lon")):
-            values = before[f"g/{name}"][()].astype(float)
-            values = values.T if name == "lat" else values
-            values = np.where(values == np.float32(-1e9), np.nan, values)
-            turned = np.exp(1j * np.radians(values)).reshape(4, 2, 3, 2).swapaxes(1, 2).reshape(12, 4)[1:]
-            wanted = np.degrees(np.angle(np.nanmean(turned, 1)))
-            np.testing.assert_allclose(found.ravel()[1:], wanted, atol=1e-2)
-        assert (np.abs(np.diff(lon[1:], axis=1)) > 300).any()
-        np.testing.assert_array_equal(file["g/heights"], np.ones((3, 4, 3)))
-        names = {name: [next(iter(axis.keys())) for axis in file[f"g/{name}"].dims] for name in ("lat", "lon", "a")}
-        assert names["lat"] == ["x", "y"]
-        assert names["lon"] == ["y", "x"]
-        assert names["a"] == [{"N": "time", "H": "y", "W": "x"}[letter] for letter in target]
-        assert file["g/lon"].attrs["units"] == "degrees_east"
-    assert cli("area", "x.h5:/g/a", "-o", "z.h5", "--layout", "NHW", "--output-size", "3,4", "-q").code == 0
-    with h5py.File("z.h5") as file:
-        y = np.arange(8.0)
-        parts = np.array([[max(0, min(i + 1, o * 8 / 3 + 8 / 3) - max(i, o * 8 / 3)) for i in y] for o in range(3)])
-        whole = (10 + parts @ y / (8 / 3))[:, None] + np.array([[0.1, 0.5, 1.0, 1.4]]) / 3
-        np.testing.assert_allclose(file["g/lat"][()].T[1:, 2:], whole[1:, 2:], rtol=1e-6)
-
-
-def test_variables_of_one_value_follow_the_field_whose_attributes_name_them(cli: Cli) -> None:
-    made(cf_file)
-    said = "left out, though attributes name them: the variables /g/lat"
-    assert said in notes_of(cli, "--layout", "NHW")
-    with h5py.File("y.h5") as file:
-        assert sorted(file["g"]) == ["a", "crs", "height", "nv2", "time", "time_bnds", "x", "y"]
-        assert (file["g/crs"][()], file["g/crs"].attrs["grid_mapping_name"]) == (b"x", "latitude_longitude")
-        assert (file["g/height"][()], file["g/height"].attrs["units"]) == (2.0, "m")
-
-
-def test_bounds_are_no_data_of_their_own(cli: Cli) -> None:
-    made(cf_file)
-    result = cli("avg", "x.h5", "--all", "-o", "z.h5", *HALVE, "--json", "--layout", "NHW")
-    assert not any("left out" in note for note in result.json["notes"])
-    with h5py.File("z.h5") as file:
-        assert sorted(file["g"]) == ["a", "crs", "height", "lat", "nv2", "time", "time_bnds", "x", "y"]
-
-
 def test_attributes_of_scales(cli: Cli) -> None:
     def fill(file: Any) -> None:
         file["g/a"], file["lat"] = X, np.arange(8, dtype=np.int16)
@@ -212,18 +119,6 @@ def test_attributes_of_scales(cli: Cli) -> None:
     with h5py.File("y.h5") as file:
         assert file["g/a"].dims[2].keys() == ["latitude"]
         assert (file["lat"].attrs["units"], file["lat"].attrs["_FillValue"].dtype) == ("degrees_north", np.float64)
-
-
-def test_a_scale_that_is_too_long_is_left_out_by_name(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fill(file: Any) -> None:
-        file["g/a"], file["lat"] = X, np.arange(8.0)
-        file["lat"].make_scale("lat")
-        file["g/a"].dims[2].attach_scale(file["lat"])
-
-    made(fill)
-    monkeypatch.setattr("poolcli.pooling.metadata.MAX_COORDINATES", 7)
-    said = "left out, because they are very long, no numbers, or a window has none of them: the coordinates /lat"
-    assert notes_of(cli) == [said]
 
 
 @pytest.mark.parametrize("number", [np.float32(-9999), np.longdouble(-9999)])

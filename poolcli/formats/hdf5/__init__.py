@@ -9,16 +9,13 @@ from math import prod
 from typing import Any
 
 from poolcli.dtypes import DTYPES
-from poolcli.errors import FileError, PoolError, RequestError
+from poolcli.errors import FileError, RequestError
 from poolcli.formats.cf import (
-    MAX_BYTES,
+    MAX_COORDINATES,
     NOT_A_VARIABLE,
-    VARIABLE_ATTRIBUTES,
-    AuxiliaryVariables,
-    Variable,
     as_unsigned,
     dependent_variables,
-    referenced_names,
+    without_references,
 )
 from poolcli.formats.checks import (
     ATTRIBUTE_ERRORS,
@@ -81,54 +78,43 @@ def open_container(path: str, options: ReadOptions) -> Iterator[ArrayContainer]:
 def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
     """The chosen dataset, read region by region."""
     with open_root(source.path) as root:
-        file = Hdf5File(source.path, root, options, alone=True)
+        file = Hdf5File(source.path, root, options)
         yield file.array(source.key) if source.key is not None else open_chosen(file, source, options.ndim)
 
 
 @dataclass(frozen=True, slots=True)
 class Hdf5File:
-    """An open file. The datasets that it returns have passed the checks; `alone` if one of them is all that is read."""
+    """An open file. The datasets that it returns have passed the checks."""
 
     path: str
     root: Any
     options: ReadOptions
-    alone: bool = False
 
     @property
     def headers(self) -> list[Header]:
-        """The numeric datasets, by path, without dimension scales, coordinates and bounds, which belong to others."""
-        with reading(self.path):
-            found = {name: each for name, each in walk(self.root) if each}
-            attributes = {name: self._attributes(each) for name, each in found.items()}
-            dependent = dependent_variables(attributes, self._has_axes_of)
-            headers = [(_header(name, each), each) for name, each in found.items() if name not in dependent]
-            return [header for header, each in headers if header is not None and not h5py.h5ds.is_scale(each)]
-
-    def _has_axes_of(self, name: str, other: str) -> bool:
-        """Whether all axes of another dataset are axes of one, by their dimension scales."""
-        try:
-            own, its = (list(self._scales(self._checked(each, self._find(each)))) for each in (name, other))
-        except PoolError:
-            return False
-        names = {scale.name for scales in own for scale in scales}
-        return bool(its) and all(any(scale.name in names for scale in scales) for scales in its)
+        """The numeric datasets, by path, without dimension scales and variables that others refer to."""
+        return self._listed[0]
 
     @property
     def left_out(self) -> list[str]:
         """The names of links, and of datasets that are not numeric."""
+        return self._listed[1]
+
+    @property
+    def _listed(self) -> tuple[list[Header], list[str]]:
         with reading(self.path):
-            found = list(walk(self.root))
-            auxiliary = {
-                other
-                for name, each in found
-                if each
-                for other in referenced_names(self._attributes(each), name, VARIABLE_ATTRIBUTES)
-            }
-            return [
-                name
-                for name, each in found
-                if not each or (_header(name, each) is None and not (name in auxiliary or h5py.h5ds.is_scale(each)))
-            ]
+            found = dict(walk(self.root))
+            attributes = {name: self._attributes(each) for name, each in found.items() if each}
+            dependent, headers, left_out = dependent_variables(attributes), list[Header](), list[str]()
+            for name, each in found.items():
+                if each and (name in dependent or h5py.h5ds.is_scale(each)):
+                    continue
+                header = _header(name, each) if each else None
+                if header is None:
+                    left_out.append(name)
+                else:
+                    headers.append(header)
+            return headers, left_out
 
     def _attributes(self, found: Any) -> Attributes:
         return Attributes(h5py.Dataset(found).attrs, self.path, self.options)
@@ -179,7 +165,7 @@ class Hdf5File:
             return
         for references, length in zip(listed, dataset.header.shape, strict=True):
             scales = [scale for scale in map(self._referred, references) if scale is not None]
-            yield tuple(scale for scale in scales if (length,) in scale.shapes or scale.is_dimension_only)
+            yield tuple(scale for scale in scales if scale.header.shape == (length,) or scale.is_dimension_only)
 
     def _referred(self, reference: Any) -> Dataset | None:
         """The dataset that a reference points to; None for anything but a reference into this file."""
@@ -211,27 +197,13 @@ class Dataset:
         return self.file._attributes(self._dataset.id)
 
     @property
-    def size(self) -> int:
-        """The bytes of the array, of texts those that it has by itself."""
-        return byte_count(self.header.shape, self._dataset.dtype.itemsize)
-
-    def values(self, shape: tuple[int, ...]) -> Array:
-        """All of it, as numbers or texts; of a `shape` of fewer axes, characters along the last axis are one text."""
+    def values(self) -> Array:
+        """All of it, as numbers or texts."""
         if self.header.dtype in DTYPES:
             return self.read(whole_region(self.header.shape))
-        with reading(self.file.path, self.size):
+        with reading(self.file.path):
             found: Array = self._dataset.asstr("utf-8", "replace")[...]
-            if shape != self.header.shape:
-                rows = self._dataset[...].reshape(-1, self.header.shape[-1])
-                texts = [b"".join(row).decode("utf-8", "replace") for row in rows]
-                found = np.array(texts, object).reshape(shape)
-            return found
-
-    @property
-    def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Its shape, of characters also that of the texts."""
-        shape = self.header.shape
-        return (shape, shape[:-1]) if self.is_of_characters else (shape,)
+        return found
 
     @property
     def title(self) -> str:
@@ -243,11 +215,6 @@ class Dataset:
         """Whether it is a dimension of netCDF without values, whose length is wrong if the dimension is unlimited."""
         is_plain = self.header.dtype in DTYPES and len(self.header.shape) == 1
         return is_plain and h5py.h5ds.is_scale(self._dataset.id) and self.title.startswith(NOT_A_VARIABLE)
-
-    @property
-    def is_of_characters(self) -> bool:
-        """Whether it holds texts as classic netCDF does, with their characters along the last axis."""
-        return self._dataset.dtype.str == "|S1" and len(self.header.shape) > 0
 
     def read(self, region: Ranges) -> Array:
         """A region of it."""
@@ -273,64 +240,33 @@ class Dataset:
             }
             dimensions, notes = self._dimensions(lost)
             stored, more = storage_of(self._dataset)
-            most = MAX_BYTES if self.file.options.limit is None else min(MAX_BYTES, self.file.options.limit // 16)
-            beside = AuxiliaryVariables(lambda place: self._variable(place, lost), self.file.alone, most)
-            variables = beside.variables(self.name, self.attributes)
-            dimensions = beside.dimensions(dimensions)
         if lost:
             notes += (f"left out, because they are references or cannot be read: the attributes {join_names(lost)}",)
-        notes += (*more, *beside.notes())
-        return Metadata(
-            hdf5_storage=stored,
-            attributes=attributes,
-            groups=groups,
-            dimensions=dimensions,
-            variables=variables,
-            notes=notes,
+        found = Metadata(
+            hdf5_storage=stored, attributes=attributes, groups=groups, dimensions=dimensions, notes=(*notes, *more)
         )
+        with reading(self.file.path):
+            return without_references(self.name, found, self._exists)
 
-    def _variable(self, place: str, lost: list[str]) -> Variable | None:
-        """The variable of a name, beside this field; None for dimension scales and what is no dataset."""
-        found = find_object(self.file.root, place, place, False)
-        if not isinstance(found, h5py.h5d.DatasetID) or h5py.h5ds.is_scale(found):
-            return None
-        properties, dataset = found.get_create_plist(), h5py.Dataset(found)
-        if not (found.shape or properties.get_external_count() or is_virtual(properties)):
-            attributes = _copyable(self.file._attributes(found), place, lost)
-            stored = dataset.asstr("utf-8", "replace") if _is_string(found) else dataset
-            return Variable((), (), (), 0, attributes, lambda: stored[()])
-        other = self.file._checked(place, found, texts=True)
-        own = {scale.name: i for i, scales in enumerate(self.scales) for scale in scales}
-        shape = other.header.shape
-        scales = tuple(self.file._scales(other)) or ((),) * len(shape)
-        axes = tuple(next((own[scale.name] for scale in each if scale.name in own), -1) for each in scales)
-        vertices = f"{place.rpartition('/')[0]}/nv{shape[-1]}"
-        names = tuple(each[0].name if each else vertices for each in scales)
-        attributes = _copyable(other.attributes, place, lost)
-        if other.is_of_characters and axes[-1] == -1:
-            shape, axes, names = shape[:-1], axes[:-1], names[:-1]
-            attributes.pop("_Encoding", None)
-        if other.header.dtype not in DTYPES and -1 in axes:
-            raise FileError(f"{place}: has texts along other axes")
-        return Variable(shape, axes, names, other.size, attributes, lambda: other.values(shape))
+    def _exists(self, place: str) -> bool:
+        try:
+            return isinstance(find_object(self.file.root, place, place, False), h5py.h5d.DatasetID)
+        except FileError:  # a link to another file
+            return True
 
     def _dimensions(self, lost: list[str]) -> tuple[tuple[Dimension, ...], tuple[str, ...]]:
         """The name and scales of each axis, () if no axis has any; and a note on scales that are left out."""
-        room, found, long = MAX_BYTES, [], []
+        found, long = [], []
         axes = self._dataset.dims
         for axis, scales, length in zip(axes, self.scales or [()] * len(axes), self.header.shape, strict=True):
             kept = {}
             for scale in scales:
-                room -= scale.size
-                if room < 0:
+                only = scale.is_dimension_only
+                if length > MAX_COORDINATES and not only:
                     long.append(scale.name)
                     continue
-                title, attributes = scale.title, _copyable(scale.attributes, scale.name, lost)
-                only = scale.is_dimension_only
-                values = np.zeros(length, scale.header.dtype) if only else scale.values((length,))
-                if not only and values.shape != scale.header.shape:
-                    attributes.pop("_Encoding", None)
-                kept[scale.name] = Scale(values, title, attributes)
+                values = np.zeros(length, scale.header.dtype) if only else scale.values
+                kept[scale.name] = Scale(values, scale.title, _copyable(scale.attributes, scale.name, lost))
             found.append(Dimension(axis.label, kept))
         notes = (f"left out, because they are very long: the coordinates {join_names(long)}",) if long else ()
         return tuple(found) if any(each.label or each.scales for each in found) else (), notes

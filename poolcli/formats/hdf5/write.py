@@ -7,7 +7,6 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from typing import Any
 
 from poolcli.dtypes import DTYPES, can_hold
@@ -161,16 +160,11 @@ def _create_array(file: Any, path: str, key: str, spec: Spec, options: WriteOpti
             empty = Scale(np.zeros(spec.shape[i], ">f4"), NOT_A_VARIABLE, {})
             scales["/".join([*above, dimension.label])] = empty
         for key, scale in scales.items():
-            scale = replace(scale, axes=(i,))
-            made = _scale(file, path, key, scale, lost, dataset)
+            made = _scale(file, path, key, scale, dataset.maxshape[i] is None, lost)
             if made is None:
                 others.append(key)
             else:
                 axis.attach_scale(made)
-                others += _bounds(file, path, scale, dataset, lost)
-    for key, variable in metadata.variables.items():
-        others += _variable(file, path, key, variable, dataset, lost)
-        others += _bounds(file, path, variable, dataset, lost)
     notes += tuple(conflict_note(key, spec.key) for key in others)
     if lost:
         notes += (f"left out, because they cannot be written: the attributes {join_names(lost)}",)
@@ -204,60 +198,24 @@ def _create_dataset(group: Any, name: bytes, spec: Spec) -> tuple[Any, tuple[str
     return group.create_dataset(name, spec.shape, spec.dtype, **stored), tuple(notes)
 
 
-def _scale(file: Any, path: str, key: str, scale: Scale, lost: list[str], owner: Any = None) -> Any:
-    """The dataset of a dimension scale, which axes can share; None if one of that name has other values."""
-    made, is_new = _shared(file, path, key, scale, lost, owner)
-    if is_new:
-        made.make_scale(
-            f"{NOT_A_VARIABLE}{len(scale.values):10}" if scale.title.startswith(NOT_A_VARIABLE) else scale.title
-        )
-    return made
+def _scale(file: Any, path: str, key: str, scale: Scale, grows: bool, lost: list[str]) -> Any:
+    """The dataset of a dimension scale, which arrays can share; None if one of that name has other values.
 
-
-def _variable(file: Any, path: str, key: str, variable: Scale, owner: Any, lost: list[str]) -> list[str]:
-    """Writes the dataset of a variable, with axes of its owner; its key if one of that name has other values."""
-    made, is_new = _shared(file, path, key, variable, lost, owner)
-    if is_new:
-        for axis, own in zip(made.dims, variable.axes, strict=False):
-            for scale in owner.dims[own].values():
-                axis.attach_scale(scale)
-    return [key] if made is None else []
-
-
-def _bounds(file: Any, path: str, scale: Scale, owner: Any, lost: list[str]) -> list[str]:
-    """Writes the bounds of a coordinate; the names of those of which there are others with other values."""
-    others = []
-    for key, each in scale.bounds.items():
-        refused = _variable(file, path, key, replace(each, axes=scale.axes), owner, lost)
-        others += refused
-        vertices = Scale(np.zeros(each.values.shape[-1], ">f4"), NOT_A_VARIABLE, {})
-        made = _scale(file, path, each.title, vertices, lost)
-        if not refused and made is not None:
-            (*_, last) = file[encode_name(key)].dims
-            last.attach_scale(made)
-    return others
-
-
-def _shared(file: Any, path: str, key: str, scale: Scale, lost: list[str], owner: Any) -> tuple[Any, bool]:
-    """The dataset of a name and whether it is new, None if one of that name has other values.
-
-    Its axes are resizable where those of its owner are: netCDF finds unlimited dimensions by their scales.
+    It is resizable if its axis `grows`: netCDF finds unlimited dimensions by their scales.
     """
     (checked,) = array_names(path, [key])
     group, name = resolve_name(file, path, checked)
-    if not group.id.links.exists(name):
-        grows = {i for i, axis in enumerate(scale.axes) if owner is not None and owner.maxshape[axis] is None}
-        limits = tuple(None if i in grows else n for i, n in enumerate(np.shape(scale.values)))
-        made = group.create_dataset(name, data=scale.values, maxshape=limits if grows else None)
-        _add_attributes(made.attrs, scale.attributes, made.dtype, lost)
-        return made, True
-    if not is_hard_link(group, name):
-        return None, False
-    found = group[name]
-    is_text = isinstance(found, h5py.Dataset) and h5py.check_string_dtype(found.dtype) is not None
-    values = found.asstr("utf-8", "replace") if is_text else found
-    same = isinstance(found, h5py.Dataset) and same_values(values[()], scale.values)
-    return (found if same else None), False
+    if group.id.links.exists(name):
+        found = group[name] if is_hard_link(group, name) else None
+        if not isinstance(found, h5py.Dataset):
+            return None
+        values = found.asstr("utf-8", "replace") if h5py.check_string_dtype(found.dtype) else found
+        return found if same_values(values[()], scale.values) else None
+    made = group.create_dataset(name, data=scale.values, maxshape=(None,) if grows else None)
+    _add_attributes(made.attrs, scale.attributes, made.dtype, lost)
+    is_dimension_only = scale.title.startswith(NOT_A_VARIABLE)
+    made.make_scale(f"{NOT_A_VARIABLE}{len(scale.values):10}" if is_dimension_only else scale.title)
+    return made
 
 
 def _add_attributes(target: Any, attributes: Mapping[str, Any], dtype: Any, lost: list[str]) -> None:

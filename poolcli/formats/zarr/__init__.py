@@ -58,7 +58,7 @@ from poolcli.formats.zarr.ome import (
     image_extras,
     metadata_of,
     ome_of,
-    read_coordinates,
+    with_coordinates,
 )
 from poolcli.formats.zarr.write import open_writer, open_writers, write
 from poolcli.layouts import layout_of_dimensions
@@ -225,10 +225,7 @@ class _ArrayReader:
             key = self.header.key
             found = metadata_of(self.root, key, self.array)
             if key and found.dimensions:
-                names = [each.label for each in found.dimensions]
-                dimensions, variables, notes = read_coordinates(self.root, key, self.array, names)
-                notes = (*found.notes, *notes)
-                found = replace(found, dimensions=dimensions, variables=variables, notes=notes)
+                found = with_coordinates(self.root, key, self.array, found)
             more = image_extras(self.root, self.header.key) if self.as_pyramid else {}
             return replace(found, ome={**found.ome, **more})
 

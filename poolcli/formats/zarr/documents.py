@@ -185,12 +185,12 @@ def _new_array(
         groups = _groups(key, spec.metadata.groups, version, above, lost)
         above |= groups
         documents |= groups
-        for each, scale, axes in _coordinates(spec, labels):
+        for each, scale, label in _coordinates(spec, labels):
             place, _ = array_names(path, [each, key])  # refuses two of one name, and one that is a group of the other
             values = np.asarray(scale.values)
             values = values if values.dtype.name in DTYPES else np.array(values.astype(str), object)
             if taken.setdefault(place, values) is values:
-                documents |= _scale(place, values, scale.attributes, axes, version, lost)
+                documents |= _scale(place, values, scale.attributes, label, version, lost)
                 scales[place] = values
             elif not same_values(taken[place], values):
                 others.append(each)
@@ -313,29 +313,23 @@ def _group(place: str, attributes: dict[str, Any], version: int) -> Documents:
     return {join(place, ".zgroup"): {"zarr_format": 2}} | more
 
 
-def _coordinates(spec: Spec, labels: Names) -> Iterator[tuple[str, Scale, Names]]:
-    """The coordinates of an array and their bounds, with their keys and the names of their axes."""
-    along = [
-        (key, scale, (label,))
-        for label, dimension in zip(labels, spec.metadata.dimensions, strict=True)
-        for key, scale in dimension.scales.items()
-        if not scale.title.startswith(NOT_A_VARIABLE)
-    ]
-    beside = [(key, scale, tuple(labels[i] for i in scale.axes)) for key, scale in spec.metadata.variables.items()]
-    for key, scale, names in (*along, *beside):
-        yield key, scale, names
-        yield from ((place, each, (*names, basename(each.title))) for place, each in scale.bounds.items())
+def _coordinates(spec: Spec, labels: Names) -> Iterator[tuple[str, Scale, str | None]]:
+    """The coordinates of an array, with their keys and the names of their axes."""
+    for label, dimension in zip(labels, spec.metadata.dimensions, strict=True):
+        for key, scale in dimension.scales.items():
+            if not scale.title.startswith(NOT_A_VARIABLE):
+                yield key, scale, label
 
 
 def _scale(
-    place: str, values: Array, attributes: Mapping[str, Any], names: Names, version: int, lost: list[str]
+    place: str, values: Array, attributes: Mapping[str, Any], label: str | None, version: int, lost: list[str]
 ) -> Documents:
     """The documents of an array of coordinates, in one chunk."""
     is_text = values.dtype == object
     spec = Spec(values.shape, "uint8" if is_text else values.dtype.name, "W", place)
     grid = Grid(tuple(max(1, n) for n in spec.shape))
     describe = _array_2 if version == 2 else _array_3
-    documents = describe(place, spec, grid, {}, 0, names, json_attributes(attributes, place, lost), [])
+    documents = describe(place, spec, grid, {}, 0, [label], json_attributes(attributes, place, lost), [])
     if is_text:
         own = documents[join(place, ".zarray" if version == 2 else "zarr.json")]
         text: dict[str, Any] = {"dtype": "|O", "filters": [{"id": STRING_CODEC}], "fill_value": ""}

@@ -6,19 +6,21 @@ import struct
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from posixpath import basename, dirname, join
+from dataclasses import replace
+from posixpath import dirname, join
 from typing import Any, TypeGuard
 
 import poolcli.formats.cf as cf
 from poolcli.dtypes import DTYPES, can_hold
-from poolcli.errors import FileError, RequestError
-from poolcli.formats.checks import NODATA_ATTRIBUTES, byte_count, join_names
+from poolcli.errors import PoolError, RequestError
+from poolcli.formats.checks import NODATA_ATTRIBUTES, join_names
 from poolcli.formats.names import relative_path
 from poolcli.formats.records import Axis, Dimension, Metadata, Scale
 from poolcli.formats.zarr.chunks import SHARDING, document_of
 from poolcli.formats.zarr.library import ZARR_ERRORS, groups_above, is_group, limit_chunk_size, zarr_errors
 from poolcli.layouts import default_layout, layout_of_dimensions
 from poolcli.message_fields import field
+from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
 
 VERSIONS = {"0.5": 3, "0.4": 2}  # of OME-NGFF, with the version of Zarr that each uses
@@ -361,27 +363,35 @@ def dependent_arrays(arrays: Mapping[str, Any]) -> set[str]:
         for place in _candidates(key, name)
         if place != key and names.get(place) == (name,)
     }
-    attributes = {key: array.attrs for key, array in arrays.items()}
-    return along | cf.dependent_variables(attributes, lambda key, other: {*names[other]} <= {*names[key]})
+    return along | cf.dependent_variables({key: array.attrs for key, array in arrays.items()})
 
 
-def read_coordinates(
-    root: Any, key: str, array: Any, axes: Sequence[str | None]
-) -> tuple[tuple[Dimension, ...], dict[str, Scale], tuple[str, ...]]:
-    """Names and coordinates of the axes of an array, the other variables that it names, and notes on those left out."""
-    beside = cf.AuxiliaryVariables(lambda place: _variable(root, place, axes), alone=True)
-    dimensions = []
-    for name, length in zip(axes, array.shape, strict=True):
-        found: dict[str, Scale] = {}
-        for place in _candidates(key, name):
-            each = _open_array(root, place) if place != key else None
-            if each is not None and each.shape == (length,) and not found:
-                variable = _as_variable(root, place, each, axes)
-                scale = beside.read(place, variable, "", ()) if variable else None
-                found = {place: beside.bounded(place, scale)} if scale else {}
-        dimensions.append(Dimension(name or "", found))
-    variables = beside.variables(key, attributes_of(root, key, array))
-    return tuple(dimensions), variables, beside.notes()
+def with_coordinates(root: Any, key: str, array: Any, metadata: Metadata) -> Metadata:
+    """The metadata with the coordinates of the axes of an array, and without its references to other variables."""
+    dimensions, notes = [], metadata.notes
+    for each, length in zip(metadata.dimensions, array.shape, strict=True):
+        scales: dict[str, Scale] = {}
+        for place in _candidates(key, each.label or None):
+            node = _open_array(root, place) if place != key else None
+            if scales or node is None or node.shape != (length,) or not (node.dtype.name in DTYPES or _is_string(node)):
+                continue
+            if length > cf.MAX_COORDINATES:
+                notes += (f"left out, because they are very long: the coordinates {place}",)
+                break
+            try:
+                scales[place] = Scale(_read_coordinates(place, node), "", attributes_of(root, place, node))
+            except PoolError:
+                notes += (f"left out, because they cannot be read: the coordinates {place}",)
+        dimensions.append(Dimension(each.label, scales))
+    found = replace(metadata, dimensions=tuple(dimensions), notes=notes)
+    return cf.without_references(key, found, lambda place: _open_array(root, place) is not None)
+
+
+def _read_coordinates(place: str, node: Any) -> Array:
+    with zarr_errors(place):
+        limit_chunk_size(place, node)
+        found = np.asarray(node[...])
+    return found if found.dtype.name in DTYPES else found.astype(object)
 
 
 def _candidates(key: str, name: str | None) -> Iterator[str]:
@@ -398,35 +408,6 @@ def _open_array(root: Any, place: str) -> Any:
         node = root[relative_path(place)]
         return None if is_group(node) else node
     return None
-
-
-def _variable(root: Any, place: str, axes: Sequence[str | None]) -> cf.Variable | None:
-    """The array of a name as a variable; None for the coordinates of axes and for what is no array."""
-    node = _open_array(root, place)
-    if node is None or (basename(place) in axes and dimension_names(node) == (basename(place),)):
-        return None
-    found = _as_variable(root, place, node, axes)
-    if found is None:
-        raise FileError(f"{place}: holds neither numbers nor texts")
-    return found
-
-
-def _as_variable(root: Any, place: str, node: Any, axes: Sequence[str | None]) -> cf.Variable | None:
-    """An array of numbers or texts as a variable; None for others."""
-    if node.dtype.name not in DTYPES and not _is_string(node):
-        return None
-
-    def read() -> Any:
-        with zarr_errors(place):
-            limit_chunk_size(place, node)
-            found = np.asarray(node[...])
-        return found if found.dtype.name in DTYPES else found.astype(object)
-
-    names = tuple(map(str, dimension_names(node))) or ("",) * node.ndim
-    size = max(byte_count(lengths, node.dtype.itemsize) for lengths in (node.shape, (*node.chunks, 2)))
-    own = tuple(axes.index(name) if name in axes else -1 for name in names)
-    places = tuple(join(dirname(place), name or f"nv{n}") for name, n in zip(names, node.shape, strict=True))
-    return cf.Variable(node.shape, own, places, size, attributes_of(root, place, node), read)
 
 
 def _is_string(node: Any) -> bool:
