@@ -1,10 +1,10 @@
-"""Reads the pooling layers of an OpenVINO IR (.xml) as a stream: only they and small constants are kept in memory."""
+"""Reads the pooling layers of an OpenVINO IR (.xml) as a stream: only they and small constants stay in memory."""
 
 from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 from functools import lru_cache, partial
@@ -101,10 +101,9 @@ def _last_line(error: RuntimeError) -> str:
     return lines[-1][:200] if lines else "no reason given"
 
 
-MAX_XML = 1 << 32  # bytes of XML
 READ_SIZE = 2**20  # bytes; large, because the parser scans a long name again with every chunk
 MAX_TEXT = 1 << 16  # characters of an element or attribute that are kept
-MAX_DEPTH = 100  # nested bodies
+MAX_OPEN = 300  # elements within each other
 MAX_ELEMENTS = 2**16  # XML elements of one layer, without the layers in its bodies
 LAYER_BYTES, CONSTANT_BYTES, DIM_BYTES = 1400, 500, 20  # memory that each takes
 MAX_CONSTANT = 8  # elements: output sizes and axes are a few integers
@@ -113,16 +112,15 @@ STRUCT_CODES = {"i64": "q", "i32": "i", "u64": "Q", "u32": "I"}
 
 def read_ir(path: str, given: Mapping[str, tuple[int, ...]], limit: int | None = None) -> list[Layer]:
     """Read the pooling layers, in the order of the file; a RequestError if it is invalid or takes more than `limit`."""
-    size = Path(path).stat().st_size
-    if size > MAX_XML:
-        raise RequestError(f"{path}: {size:,} bytes of XML; models of up to {MAX_XML:,} are read")
     reader = _Reader(path, limit)
-    parser = ElementTree.XMLParser(target=reader)  # noqa: S314  # `reader` refuses what could define entities
+    parser: Any = ElementTree.XMLPullParser(("start", "end"))  # expat itself limits what entities expand to
     try:
         with open(path, "rb") as stream:
             while data := stream.read(READ_SIZE):
                 parser.feed(data)
-            parser.close()
+                reader.take(parser.read_events())
+        parser.close()
+        reader.take(parser.read_events())
     except RequestError:
         raise
     except ElementTree.ParseError as error:
@@ -140,17 +138,16 @@ class _Scope:
     """The graph of the model, or the body of a layer. Layer ids are unique within it."""
 
     prefix: str
-    found: list[tuple[int, RawLayer]] = dataclass_field(default_factory=list)
+    pools: list[tuple[int, RawLayer]] = dataclass_field(default_factory=list)
     constants: dict[str, Mapping[str, str]] = dataclass_field(default_factory=dict)
     sources: dict[tuple[str, str], str] = dataclass_field(default_factory=dict)
     asking: set[str] = dataclass_field(default_factory=set)  # ids of layers whose second input is needed
 
 
-class _Reader(ElementTree.TreeBuilder):
+class _Reader:
     """Collects layers while the file is parsed, and removes finished elements from the tree."""
 
     def __init__(self, path: str, limit: int | None) -> None:
-        super().__init__()
         self.path, self.is_model = path, False
         self.limit, self.memory = limit, 0  # bytes: allowed, and used
         self.layers: list[tuple[int, Layer]] = []
@@ -160,32 +157,32 @@ class _Reader(ElementTree.TreeBuilder):
         self.names: list[str] = []  # of open layers
         self.count = 0
 
-    def doctype(self, *_: object) -> None:
-        """Refuse a DOCTYPE, which could define entities."""
-        raise RequestError(f"{self.path}: holds a DOCTYPE or an entity, which a model never needs; remove it")
+    def take(self, events: Iterable[tuple[str, Element]]) -> None:
+        """Follow the events of the parser."""
+        for event, element in events:
+            if event == "start":
+                self._start(element)
+            else:
+                self._end(element)
 
-    def start(self, tag: str, attributes: dict[str, str], /) -> Element:
-        """Open an element; a body opens a scope."""
-        element = super().start(tag, attributes)
+    def _start(self, element: Element) -> None:
+        """Note an open element; a body opens a scope."""
+        tag = element.tag
         self.open.append((element, self.kept))
         self.kept += 1
-        if self.kept > MAX_ELEMENTS:
-            raise RequestError(f"{self.path}: more than {MAX_ELEMENTS:,} elements within one")
+        if len(self.open) > MAX_OPEN or self.kept > MAX_ELEMENTS:
+            most = f"{MAX_OPEN} elements deep" if len(self.open) > MAX_OPEN else f"{MAX_ELEMENTS:,} elements within one"
+            raise RequestError(f"{self.path}: more than {most}")
         self.is_model |= tag in ("net", "layer")
         if tag == "layer":
-            self.names.append(self.scopes[-1].prefix + attributes.get("name", attributes.get("id", "")))
+            self.names.append(self.scopes[-1].prefix + element.get("name", element.get("id", ""))[:MAX_TEXT])
         elif tag.endswith("body"):
-            if len(self.scopes) > MAX_DEPTH:
-                raise RequestError(f"{self.path}: more than {MAX_DEPTH} bodies within each other")
-            outer = self.names[-1][:MAX_TEXT] if self.names else ""
-            self.scopes.append(_Scope(f"{outer}/{tag}/"))
-        return element
+            self.scopes.append(_Scope(f"{self.names[-1] if self.names else ''}/{tag}/"))
 
-    def end(self, tag: str, /) -> Element:
+    def _end(self, element: Element) -> None:
         """Collect a finished element, and remove it from the tree."""
-        element = super().end(tag)
+        tag, scope = element.tag, self.scopes[-1]
         _, before = self.open.pop()
-        scope = self.scopes[-1]
         if tag == "layer":
             self._end_layer(element, self.names.pop(), scope)
         elif tag == "edge" and element.get("to-layer") in scope.asking:
@@ -195,7 +192,6 @@ class _Reader(ElementTree.TreeBuilder):
         if self.open and (tag in ("layer", "edge") or not self.names):
             self.open[-1][0].remove(element)
             self.kept = before
-        return element
 
     def _end_layer(self, element: Element, name: str, scope: _Scope) -> None:
         identity, kind = element.get("id", ""), element.get("type", "")
@@ -212,7 +208,7 @@ class _Reader(ElementTree.TreeBuilder):
                 identity, name, kind, element.get("version", ""), data,
                 [port.get("id", "") for port in ports], list(map(_shape, ports)), list(map(_shape, outputs)),
             )  # fmt: skip
-            scope.found.append((self.count, found))
+            scope.pools.append((self.count, found))
             self._count(LAYER_BYTES + DIM_BYTES * len(element.findall("*/port/dim")), data)
             self.count += 1
             if rules and rules.make is None:
@@ -228,12 +224,12 @@ class _Reader(ElementTree.TreeBuilder):
             )
 
     def _end_scope(self, scope: _Scope) -> None:
-        for count, found in scope.found:
+        for count, found in scope.pools:
             second = scope.sources.get((found.id, found.ports[1] if len(found.ports) > 1 else ""))
             layer = layer_of(found, partial(self._integers, scope.constants.get(second or "")))
             if layer:
                 self.layers.append((count, layer))
-        scope.found = []
+        scope.pools = []
         if len(self.scopes) > 1:
             self.scopes.pop()
 

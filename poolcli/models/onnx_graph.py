@@ -1,46 +1,36 @@
-"""Loads an ONNX model without its weights, and yields its nodes with the shapes known at each: of the main graph, of
-bodies, and of inlined functions.
+"""Loads an ONNX model, and yields its nodes with the shapes known at each: of the main graph, of bodies, and of inlined
+functions.
 """
 
 from __future__ import annotations
 
-from collections import ChainMap, Counter
+import os
+import sys
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from os import SEEK_END
-from typing import Any, BinaryIO
+from math import prod
+from pathlib import Path
+from typing import Any
 
-from poolcli.errors import RequestError
-from poolcli.formats.checks import human_bytes
+from poolcli.errors import FileError, RequestError
+from poolcli.formats.checks import check_memory, human_bytes
 from poolcli.message_fields import field as words_of
-from poolcli.models.layer import MAX_NAME, Dim, NotOnnxError, Shape, TruncatedError, read_exactly
+from poolcli.models.layer import MAX_NAME, Dim, NotOnnxError, Shape
 from poolcli.system.lazy_imports import need
+from poolcli.system.limits import data_limit
+from poolcli.system.subprocesses import run_in_subprocess
 
 NEEDS_ONNX = "reading ONNX models needs onnx"
 GRAPH, GRAPHS = 5, 10  # types of attributes
 INT64 = 7  # type of a tensor
 ONNX_ERRORS = (RuntimeError, ValueError, MemoryError, IndexError, OverflowError, TypeError)  # that onnx raises
-DEFAULT_MEMORY = 2**30  # bytes for the nodes of inlined functions, without a limit
-NODE_BYTES, NODE_COPIES = 3000, 4  # memory of an inlined node, and copies of its message
-SMALL_FIELD = 512  # bytes: shorter fields are copied unchanged, among them the shapes and axes that nodes read
-MAX_FIELD = 1 << 16  # bytes of a string or list that is kept
-MAX_VARINT = 10  # bytes
-MAX_DEPTH = 90  # nested messages; protobuf itself reads 100
-VARINT, LENGTH = 0, 2  # wire types of protobuf
-FIXED_SIZES = {1: 8, 5: 4}  # bytes, of the other wire types
-TENSOR = "tensor"
-WEIGHT_FIELDS = {4, 5, 6, 7, 9, 10, 11}  # fields of a tensor
-# The fields that may contain tensors, and their messages. The numbers are those of onnx.proto3.
-SUBMESSAGES = {
-    "model": {7: "graph", 25: "function"},
-    "graph": {1: "node", 5: TENSOR, 15: "sparse tensor"},
-    "function": {7: "node", 11: "attribute"},
-    "node": {5: "attribute"},
-    "attribute": {5: TENSOR, 6: "graph", 10: TENSOR, 11: "graph", 22: "sparse tensor", 23: "sparse tensor"},
-    "sparse tensor": {1: TENSOR, 2: TENSOR},
-}
+LOADED, EXPANSION = 2, 32  # memory per byte of a file, and of a serialised model that is walked
+DEFAULT_MEMORY = 2**30  # bytes for inlined functions, without a limit
+SMALL_TENSOR = 64  # elements: larger tensors are weights, on which no shape depends
+DATA_FIELDS = ("raw_data", "float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data")
 Shapes = Mapping[str, Shape]
-Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +56,9 @@ def load(
 ) -> Iterator[Node]:
     """Yield the nodes of the model at `path` with the input shapes `given`; a RequestError if it cannot be read.
 
-    `infer` returns the graph of a model with inferred shapes; `limit` is the memory for inlined functions, in bytes.
+    `infer` returns the graph of a model with inferred shapes; `limit` is the memory in bytes.
     """
-    onnx, protobuf = need("onnx", "google.protobuf.message", why=f"{path}: {NEEDS_ONNX}")
-    try:
-        with open(path, "rb") as stream:
-            model = onnx.ModelProto.FromString(without_weights(stream))
-    except (TruncatedError, protobuf.DecodeError) as error:
-        raise NotOnnxError(f"{path}: not an ONNX model: {' '.join(str(error).split()) or 'torn'}") from None
-    if not model.graph.node or not model.opset_import:
-        raise NotOnnxError(f"{path}: not an ONNX model: it has no nodes or no opset")
-    if model.functions:
-        model = _inlined(path, model, limit)
+    model = _inlined(path, _without_weights(_read(path, limit)), limit)
     stated = {
         scope: shapes((*graph.input, *graph.value_info, *graph.output)) for scope, graph in _graphs(model.graph, "")
     }
@@ -86,6 +67,90 @@ def load(
         for scope, graph in _graphs(model.graph, ""):
             _clear_shapes(graph, keep_inputs=not scope)
     return _nodes(infer(model), Node(None, opsets=opsets_of(model.opset_import)), stated, bool(given))
+
+
+def _read(path: str, limit: int | None) -> Any:
+    onnx, protobuf = need("onnx", "google.protobuf.message", why=f"{path}: {NEEDS_ONNX}")
+    try:
+        check_memory(f"{path}: reading it takes", LOADED * os.path.getsize(path), limit)
+        model = onnx.ModelProto.FromString(Path(path).read_bytes())
+    except FileError as error:
+        raise RequestError(error.message) from None
+    except protobuf.DecodeError as error:
+        raise NotOnnxError(f"{path}: not an ONNX model: {' '.join(str(error).split()) or 'torn'}") from None
+    if not model.graph.node or not model.opset_import:
+        raise NotOnnxError(f"{path}: not an ONNX model: it has no nodes or no opset")
+    return model
+
+
+def _without_weights(model: Any) -> Any:
+    for _, graph in _graphs(model.graph, ""):
+        constants = (attribute.t for node in graph.node for attribute in node.attribute if attribute.HasField("t"))
+        for tensor in (*graph.initializer, *constants):
+            if prod(tensor.dims) > SMALL_TENSOR:
+                for name in DATA_FIELDS:
+                    tensor.ClearField(name)
+    return model
+
+
+def run_limited(
+    path: str, what: str, work: Callable[[], bytes], refused: tuple[type[Exception], ...], limit: int | None
+) -> bytes | str:
+    """The model that `work` serialises, or the message of one of the errors `refused`; a RequestError beyond `limit`.
+
+    With a limit, onnx runs in another process: a few nodes that each double the number of axes, or functions that call
+    others twice, can exhaust the memory.
+    """
+
+    def attempt() -> bytes | str:
+        try:
+            return work()
+        except MemoryError:
+            raise
+        except refused as error:
+            return str(error)
+
+    if limit is None or sys.platform != "linux":
+        return attempt()
+
+    def look() -> bytes | str | None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # C++ reports failed allocations to stderr
+        with suppress(MemoryError), data_limit(limit):
+            return attempt()
+        return None
+
+    found = None
+    with suppress(FileError):  # the process ended without an answer
+        found = run_in_subprocess(path, look)
+    if found is None or len(found) > limit // EXPANSION:
+        raise RequestError(
+            f"{path}: {what} takes more memory than the limit, {human_bytes(limit)}; raise {words_of('max_memory')}"
+        )
+    return found
+
+
+def _inlined(path: str, model: Any, limit: int | None) -> Any:
+    """The model with its functions inlined; their nodes are named as in `Function/node__1`."""
+    if not model.functions:
+        return model
+    inliner, checker = need("onnx.inliner", "onnx.checker", why=f"{path}: {NEEDS_ONNX}")
+    for function in model.functions:
+        # onnx inlines only functions with the opsets of the model; an operator must be the same in both anyway.
+        del function.opset_import[:]
+        function.opset_import.extend(model.opset_import)
+        for node in function.node:
+            name = text(node.name) or (text(node.output[0]) if node.output else text(node.op_type))
+            node.name = f"{text(function.name)[:MAX_NAME]}/{name}"
+
+    def work() -> bytes:
+        return inliner.inline_local_functions(model).SerializeToString()  # type: ignore[no-any-return]
+
+    refused = (*ONNX_ERRORS, checker.ValidationError)
+    found = run_limited(path, "inlining its functions", work, refused, limit or DEFAULT_MEMORY)
+    if isinstance(found, str):
+        why = " ".join(found.rpartition(": ")[2].split())
+        raise RequestError(f"{path}: onnx cannot inline its functions: {why[:200]}")
+    return type(model).FromString(found)
 
 
 def _set_input_shapes(path: str, graph: Any, given: Mapping[str, tuple[int, ...]]) -> None:
@@ -172,66 +237,10 @@ def opsets_of(imports: Any) -> dict[str, int]:
     return {"" if text(o.domain) == "ai.onnx" else text(o.domain): o.version for o in imports}
 
 
-def key_of(node: Any) -> Key:
-    """The domain, name and overload of the operator of a node."""
+def key_of(node: Any) -> tuple[str, str]:
+    """The domain and name of the operator of a node."""
     domain = text(node.domain)
-    return "" if domain == "ai.onnx" else domain, text(node.op_type), text(node.overload)
-
-
-def _inlined(path: str, model: Any, limit: int | None) -> Any:
-    """The model with its functions inlined; their nodes are named as in `Function/node__1`."""
-    inliner, checker = need("onnx.inliner", "onnx.checker", why=f"{path}: {NEEDS_ONNX}")
-    functions = {(text(each.domain), text(each.name), text(each.overload)): each for each in model.functions}
-    _check_calls(path, model.graph, functions, limit)
-    for function in model.functions:
-        # onnx inlines only functions with the opsets of the model; an operator must be the same in both anyway.
-        del function.opset_import[:]
-        function.opset_import.extend(model.opset_import)
-        for node in function.node:
-            name = text(node.name) or (text(node.output[0]) if node.output else text(node.op_type))
-            node.name = f"{text(function.name)[:MAX_NAME]}/{name}"
-    try:
-        return inliner.inline_local_functions(model)
-    except (*ONNX_ERRORS, checker.ValidationError) as error:
-        why = " ".join(str(error).rpartition(": ")[2].split())
-        raise RequestError(f"{path}: onnx cannot inline its functions: {why[:200]}") from None
-
-
-def _check_calls(path: str, graph: Any, functions: Mapping[Key, Any], limit: int | None) -> None:
-    """Refuse functions that are recursive, nest too deep, or take more memory than `limit` once inlined.
-
-    The values of an inlined node are named as in its caller, so each may be as long as the longest name.
-    """
-    every = [each for nodes in (graph.node, *(f.node for f in functions.values())) for each in _all_nodes(nodes)]
-    longest = max((len(name) for node in every for name in (*node.input, *node.output)), default=0)
-    sizes: dict[Key, int] = {}
-
-    def size_of(nodes: Any, within: tuple[Key, ...]) -> int:
-        if len(within) > MAX_DEPTH:
-            raise RequestError(f"{path}: its functions nest more than {MAX_DEPTH} deep")
-        values = sum(len(node.input) + len(node.output) for node in _all_nodes(nodes))
-        total: int = NODE_COPIES * (sum(node.ByteSize() for node in nodes) + longest * values)
-        for key, times in Counter(map(key_of, _all_nodes(nodes))).items():
-            if key in within:
-                raise RequestError(f"{path}: its function {key[1]} calls itself")
-            if key in functions and key not in sizes:
-                sizes[key] = size_of(functions[key].node, (*within, key))
-            total += times * sizes.get(key, NODE_BYTES)
-        return total
-
-    size, most = size_of(graph.node, ()), limit or DEFAULT_MEMORY
-    if size > most:
-        raise RequestError(
-            f"{path}: its inlined functions take {human_bytes(size)} of memory, but the limit is "
-            f"{human_bytes(most)}; raise {words_of('max_memory')}"
-        )
-
-
-def _all_nodes(nodes: Any) -> Iterator[Any]:
-    for node in nodes:
-        yield node
-        for _, graph in bodies(node):
-            yield from _all_nodes(graph.node)
+    return "" if domain == "ai.onnx" else domain, text(node.op_type)
 
 
 def _nodes(graph: Any, around: Node, stated: Mapping[str, Shapes], moved: bool) -> Iterator[Node]:
@@ -292,69 +301,3 @@ def _constant(node: Any) -> Any:
         if attribute.name == "value_ints":
             return type(attribute.t)(data_type=INT64, dims=[len(attribute.ints)], int64_data=attribute.ints)
     return None
-
-
-def without_weights(stream: BinaryIO) -> bytes:
-    """Copy the protobuf message of a model without the data of tensors above 512 bytes, on which no shape depends.
-
-    `onnx.load` takes twice the size of the file in memory: 2 GB and 5 s for a model of 1 GB, instead of 40 MB and 0.5
-    s. A TruncatedError if the file ends early or is not protobuf.
-    """
-    return _copied(stream, 0, stream.seek(0, SEEK_END), "model", 0)
-
-
-def _copied(stream: BinaryIO, at: int, stop: int, message: str, depth: int) -> bytes:
-    """Copy the message between `at` and `stop`, field by field."""
-    if depth > MAX_DEPTH:
-        raise TruncatedError(f"more than {MAX_DEPTH} nested messages")
-    out = bytearray()
-    while at < stop:
-        key, begin, end = _field(stream, at, stop)
-        inner = SUBMESSAGES.get(message, {}).get(key >> 3) if key & 7 == LENGTH else None
-        if inner and end - begin > SMALL_FIELD:
-            copied = _copied(stream, begin, end, inner, depth + 1)
-            out += _to_varint(key) + _to_varint(len(copied)) + copied
-        elif end - begin <= SMALL_FIELD or (
-            end - begin <= MAX_FIELD and not (message == TENSOR and key >> 3 in WEIGHT_FIELDS)
-        ):
-            out += read_exactly(stream, at, end - at)
-        at = end
-    return bytes(out)
-
-
-def _field(stream: BinaryIO, at: int, stop: int) -> tuple[int, int, int]:
-    """The key of the field at `at`, and where its content begins and ends."""
-    key, begin = _varint(stream, at, stop)
-    kind = key & 7
-    if kind == LENGTH:
-        length, begin = _varint(stream, begin, stop)
-        end = begin + length
-    elif kind == VARINT:
-        _, end = _varint(stream, begin, stop)
-    elif kind in FIXED_SIZES:
-        end = begin + FIXED_SIZES[kind]
-    else:
-        raise TruncatedError(f"a field of kind {kind} at byte {at:,}")
-    if end > stop:
-        raise TruncatedError(f"a field at byte {at:,} extends past the end of its message")
-    return key, begin, end
-
-
-def _varint(stream: BinaryIO, at: int, stop: int) -> tuple[int, int]:
-    """The varint at `at`, and where it ends."""
-    value = shift = 0
-    for byte in read_exactly(stream, at, min(MAX_VARINT, stop - at)):
-        value |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 128:
-            return value, at
-    raise TruncatedError(f"a number at byte {at:,} does not end")
-
-
-def _to_varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)

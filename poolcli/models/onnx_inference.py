@@ -8,24 +8,15 @@ registered with onnx. One pass of onnx does the rest, including bodies and shape
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
-from poolcli.errors import FileError, RequestError
-from poolcli.formats.checks import human_bytes
-from poolcli.message_fields import field
 from poolcli.models.layer import Shape
-from poolcli.models.onnx_graph import ONNX_ERRORS, bodies, dim, key_of, merged, opsets_of
+from poolcli.models.onnx_graph import ONNX_ERRORS, bodies, dim, key_of, merged, opsets_of, run_limited
 from poolcli.system.lazy_imports import need
-from poolcli.system.limits import data_limit, limit_cpu_time
-from poolcli.system.subprocesses import run_in_subprocess
 
 DOMAIN, NAME = "poolcli.internal", "Pooling"
-EXPANSION = 32  # memory per byte of a serialised model
 Compute = Callable[[Any, int, Shape], Shape | None]  # the output shape of a node, from its opset and its input shape
 Pools = Callable[[Any], bool]  # whether a node is a pooling
 
@@ -42,43 +33,14 @@ def infer(path: str, model: Any, pools: Pools, compute: Compute, limit: int | No
     _insert_stand_ins(model.graph, opsets, pools, onnx)
     _clear_shapes_after_pools(model.graph, opsets, onnx.defs, set())
     model.opset_import.add(domain=DOMAIN, version=1)
-    refused = (*ONNX_ERRORS, inference.InferenceError)
-    graph = _run_inference(path, model, inference.infer_shapes, refused, limit) or model.graph
+
+    def work() -> bytes:
+        return inference.infer_shapes(model, data_prop=True).SerializeToString()  # type: ignore[no-any-return]
+
+    found = run_limited(path, "inferring its shapes", work, (*ONNX_ERRORS, inference.InferenceError), limit)
+    graph = model.graph if isinstance(found, str) else type(model).FromString(found).graph
     _remove_stand_ins(graph)
     return graph
-
-
-def _run_inference(
-    path: str, model: Any, infer_shapes: Callable[..., Any], refused: tuple[type[Exception], ...], limit: int | None
-) -> Any:
-    """The inferred graph; None if onnx raises one of `refused`.
-
-    With a limit, onnx runs in another process: a few nodes that each double the number of axes can exhaust the memory.
-    """
-    if limit is None or sys.platform != "linux":
-        with suppress(*refused):
-            return infer_shapes(model, data_prop=True).graph
-        return None
-
-    def look() -> bytes | None:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # C++ reports failed allocations to stderr
-        try:
-            with limit_cpu_time(model.ByteSize()), data_limit(limit):
-                return infer_shapes(model, data_prop=True).SerializeToString()  # type: ignore[no-any-return]
-        except MemoryError:
-            return None
-        except refused:
-            return b""
-
-    found = None
-    with suppress(FileError):  # the process ended without an answer
-        found = run_in_subprocess(path, look)
-    if found is None or len(found) > limit // EXPANSION:
-        raise RequestError(
-            f"{path}: inferring its shapes takes more memory than the limit, {human_bytes(limit)}, or does not end; "
-            f"raise {field('max_memory')}"
-        )
-    return type(model).FromString(found).graph if found else None
 
 
 def _insert_stand_ins(graph: Any, opsets: Mapping[str, int], pools: Pools, onnx: Any) -> None:
@@ -112,7 +74,7 @@ def _clear_shapes_after_pools(graph: Any, opsets: Mapping[str, int], defs: Any, 
                 after.update(value.name for value in body.input)
         for _, body in bodies(node):
             reads |= _clear_shapes_after_pools(body, opsets, defs, after)
-        domain, kind, _ = key_of(node)
+        domain, kind = key_of(node)
         if domain == DOMAIN or (reads and _has_rule(domain, kind, opsets.get(domain, 1), defs)):
             after.update(node.output)
         reads_any |= reads

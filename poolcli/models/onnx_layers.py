@@ -124,7 +124,7 @@ def read_onnx(path: str, given: Mapping[str, tuple[int, ...]], limit: int | None
         return infer(path, model, _is_pooling, _output_shape, limit)
 
     for node in load(path, given, inferred, limit):
-        key = key_of(node.proto)[:2]
+        key = key_of(node.proto)
         if key in KINDS or pools_by_name(key[1]):
             layer = _layer(node, key, node.opsets.get(key[0], 1), defs, bool(given))
             if layer:
@@ -133,7 +133,7 @@ def read_onnx(path: str, given: Mapping[str, tuple[int, ...]], limit: int | None
 
 def _is_pooling(proto: Any) -> bool:
     """Whether the output shape of a node is computed here; reductions are left to onnx."""
-    kind = KINDS.get(key_of(proto)[:2])
+    kind = KINDS.get(key_of(proto))
     return kind is not None and not kind.reduces
 
 
@@ -141,7 +141,7 @@ def _output_shape(proto: Any, opset: int, shape: Shape) -> Shape | None:
     """The output shape of a pooling; None if it refuses the input."""
     (defs,) = need("onnx.defs", why=NEEDS_ONNX)
     values: dict[str, Shape] = {proto.input[0]: shape}
-    layer = _layer(Node(proto, declared=values, known=values), key_of(proto)[:2], opset, defs, False)
+    layer = _layer(Node(proto, declared=values, known=values), key_of(proto), opset, defs, False)
     return output_shape(layer) if layer else None
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from poolcli.errors import FileError, RequestError
-from poolcli.formats.checks import check_json, check_zip_directory
+from poolcli.formats.checks import check_json, check_memory, check_zip_directory
 from poolcli.message_fields import field, option_value
 from poolcli.models.layer import (
     EXPORT_KERAS,
@@ -76,6 +76,7 @@ def _program(path: str, archive: zipfile.ZipFile, limit: int | None) -> Any:
         raise RequestError(f"{path}: {_archive_kind(archive.namelist())}")
     if found[0].file_size > MAX_JSON:
         raise RequestError(f"{path}: {found[0].file_size:,} bytes of JSON; programs of up to {MAX_JSON:,} are read")
+    check_memory(f"{path}: reading its JSON takes", 2 * found[0].file_size, limit)
     text = archive.read(found[0])
     check_json(path, text, limit, limit)
     try:

@@ -12,20 +12,16 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from poolcli.models import onnx_graph, read_model
+from poolcli.models import read_model
 from tests.models.onnxs import model, node, value
 from tests.processes import fresh
-
-LONG = "n" * onnx_graph.SMALL_FIELD  # makes a graph longer than what is copied as it is
 
 
 def mixed(path: Path) -> Path:
     """Pools of values that come from far above, from a body, and from a Reshape to lengths that nodes compute."""
     halves = {"kernel_shape": [2, 2], "strides": [2, 2]}
-    then = helper.make_graph([node("GlobalMaxPool", "a", "t")], "then", [], [value("t", None)], doc_string=LONG)
-    other = helper.make_graph(
-        [node("AveragePool", "a", "e", **halves)], "else", [], [value("e", None)], doc_string=LONG
-    )
+    then = helper.make_graph([node("GlobalMaxPool", "a", "t")], "then", [], [value("t", None)])
+    other = helper.make_graph([node("AveragePool", "a", "e", **halves)], "else", [], [value("e", None)])
     nodes = [
         node("Constant", "", "two", value=helper.make_tensor("", TensorProto.INT64, [2], [24, 24])),
         node("Constant", "", "spatial", value_ints=[2, 3]),
@@ -67,11 +63,11 @@ def nested(path: Path) -> Path:
     whose state keeps its shape and one that gives a value of each round; a pool after each.
     """
     halves = {"kernel_shape": [2, 2], "strides": [2, 2]}
-    deep = helper.make_graph([node("MaxPool", "m", "d", **halves)], "deep", [], [value("d", None)], doc_string=LONG)
-    flat = helper.make_graph([node("AveragePool", "m", "g", **halves)], "flat", [], [value("g", None)], doc_string=LONG)
+    deep = helper.make_graph([node("MaxPool", "m", "d", **halves)], "deep", [], [value("d", None)])
+    flat = helper.make_graph([node("AveragePool", "m", "g", **halves)], "flat", [], [value("g", None)])
     inner = node("If", "c", "i", name="inner", then_branch=deep, else_branch=flat)
-    then = helper.make_graph([inner], "then", [], [value("i", None)], doc_string=LONG)
-    other = helper.make_graph([node("LpPool", "m", "o", **halves)], "else", [], [value("o", None)], doc_string=LONG)
+    then = helper.make_graph([inner], "then", [], [value("i", None)])
+    other = helper.make_graph([node("LpPool", "m", "o", **halves)], "else", [], [value("o", None)])
     first = node("MaxPool", "a", "m", name="first")
     refers = onnx.AttributeProto(name="kernel_shape", ref_attr_name="size", type=onnx.AttributeProto.INTS)
     first.attribute.append(refers)
@@ -86,7 +82,6 @@ def nested(path: Path) -> Path:
     body = helper.make_graph(
         [node("Identity", "on", "still"), node("Relu", "s", "next"), node("GlobalMaxPool", "p", "each")], "body",
         [number, on, value("s", None)], [still, value("next", [1, 3, 8, 8]), value("each", None)],
-        doc_string=LONG,
     )  # fmt: skip
     nodes = [
         node("F", "x c", "p", domain="my", size=[3, 3]),
