@@ -149,9 +149,7 @@ def test_the_weights_of_each_window_are_explained() -> None:
     assert "cell 1: 2 and 1/3 to 4 and 2/3, weights 2, 3, 2 of 7" in str(plan.explain())
     assert window(AreaPool(2).plan((1, 1, 15)).axes[0].windows, 1).weights_text == "1, 6 x 2, 2"
     assert plan.divisor_rule == "the sum of the weights; the weight of an element is the part of it in the cell"
-    svg = plan.picture().svg()
-    assert "weights 2, 3, 2, divides by 7" in svg
-    assert '"weights_text":["3, 3, 1","2, 3, 2","1, 3, 3"]' in plan.picture().html()
+    assert "weights 2, 3, 2, divides by 7" in plan.picture().svg()
 
 
 def test_areas_are_averages_of_a_kernel_at_whole_ratios_alone() -> None:

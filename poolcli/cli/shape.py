@@ -67,7 +67,7 @@ class ShapeOptions(Windows, ReadsHeaders):
     )] = False
     picture: Annotated[str | None, option(
         "--picture", metavar="FILE", panel=EXPLAIN, example="plan.svg",
-        help="Draw input, windows and output as .svg, .png or interactive .html.",
+        help="Draw input, windows and output as .svg or interactive .html.",
     )] = None
     theme: Theme = "auto"
     solve: Annotated[str | None, option(
@@ -107,14 +107,6 @@ class ChainOptions(Reporting):
     )]
     like: Like = None
     layout: Layout = None
-    picture: Annotated[str | None, option(
-        "--picture", metavar="FILE", panel=EXPLAIN, example="field.svg",
-        help="Draw the receptive field over the input as .svg or .png.",
-    )] = None
-    theme: Theme = "auto"
-    overwrite: Annotated[bool, option(
-        "--overwrite", panel=EXPLAIN, hidden=True, help="Replace an existing picture.",
-    )] = False
 # fmt: on
 
 
@@ -155,7 +147,8 @@ def _view(plan: Plan, request: ShapeOptions) -> "RenderableType":
 
 def _refuse_without_effect(request: ShapeOptions) -> None:
     """Refuses options that would change nothing."""
-    _refuse_theme_alone(request)
+    if request.theme != "auto" and not request.picture:
+        raise RequestError(f"{field('theme', request.theme)} is for {field('picture')}; give both, or neither")
     if request.overwrite and not (request.picture or request.output):
         raise RequestError(f"{field('overwrite')} is for {field('picture')} and {field('output')}; leave it out")
     if request.output and request.to != "onnx":
@@ -171,12 +164,6 @@ def _refuse_without_effect(request: ShapeOptions) -> None:
     shown = replace(request, to=None) if request.output else request
     if request.quiet and not request.json and _wants_more(shown):
         raise RequestError(f"{field('quiet')} prints only the output shape; leave it out to see more")
-
-
-def _refuse_theme_alone(request: ShapeOptions | ChainOptions) -> None:
-    """Refuses the theme of no picture."""
-    if request.theme != "auto" and not request.picture:
-        raise RequestError(f"{field('theme', request.theme)} is for {field('picture')}; give both, or neither")
 
 
 def _write_files(plan: Plan, request: ShapeOptions) -> None:
@@ -299,13 +286,8 @@ def chain(request: ChainOptions) -> int:
     if not is_number_list(request.shape) and (shape := next(filter(is_number_list, request.layers), None)):
         line = shlex.join([shape, request.shape, *(text for text in request.layers if text != shape)])
         raise RequestError(f"the shape comes before the layers; write poolcli chain {line}")
-    _refuse_theme_alone(request)
-    if request.overwrite and not request.picture:
-        raise RequestError(f"{field('overwrite')} is for {field('picture')}; leave it out")
     layers = [_layer(text) for text in request.layers]
     found = follow(parse_numbers("SHAPE", request.shape), layers, like=request.like, layout=request.layout)
-    if request.picture:
-        found.picture(request.picture, theme=request.theme, overwrite=request.overwrite)
     from poolcli.report import as_json, explain
 
     last = ",".join(map(str, found.layers[-1].output))

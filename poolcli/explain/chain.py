@@ -19,11 +19,7 @@ from poolcli.system.lazy_imports import numpy as np
 from poolcli.windows import AxisWindows, Bins, Sliding
 
 if TYPE_CHECKING:
-    import os
-
     from numpy.typing import NDArray
-
-    from poolcli.explain.picture import ChainPicture
 
     Ends = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -83,36 +79,6 @@ class Chain:
     layout: str
     layers: tuple[ChainLayer, ...]
     guessed: bool = False
-
-    def picture(
-        self, path: str | os.PathLike[str] | None = None, *, theme: str = "auto", overwrite: bool = False
-    ) -> ChainPicture:
-        """Return a picture of the receptive field over the input, which notebooks display, and write it to `path`.
-
-        Parameters
-        ----------
-        path : str or path, optional
-            File to write; the extension selects the format: `.svg` or `.png`.
-        theme : {"auto", "light", "dark"}
-            Colours; `auto` follows the page that shows the picture.
-        overwrite : bool
-            Whether an existing file may be replaced.
-
-        Returns
-        -------
-        ChainPicture
-
-        Raises
-        ------
-        RequestError
-            For another extension or theme, and for an existing file without `overwrite`.
-        """
-        from poolcli.explain.picture import ChainPicture
-
-        drawn = ChainPicture(self, theme)
-        if path is not None:
-            drawn.save(path, overwrite)
-        return drawn
 
 
 @dataclass(frozen=True, slots=True)

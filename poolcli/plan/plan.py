@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from poolcli.explain import Explanation
     from poolcli.explain.compare_dialects import Row
     from poolcli.explain.convert import Conversion
-    from poolcli.explain.picture import Picture
+    from poolcli.explain.svg import Picture
 
 
 # Sums of squares of integers of up to 16 bits, in windows of fewer than 2**15 elements, are exact in 64 bits.
@@ -134,7 +134,7 @@ class Plan:
         return f"<Plan of {self.op} pooling, like {self.like}: {before} to {after}>"
 
     def _repr_html_(self) -> str:
-        from poolcli.explain.picture import plan_html
+        from poolcli.explain.svg import plan_html
 
         return plan_html(self)
 
@@ -163,7 +163,7 @@ class Plan:
         Parameters
         ----------
         path : str or path, optional
-            File to write; the extension selects the format: `.svg`, `.png` or `.html`.
+            File to write; the extension selects the format: `.svg` or `.html`.
         theme : {"auto", "light", "dark"}
             Colours; `auto` follows the page that shows the picture.
         overwrite : bool
@@ -178,7 +178,7 @@ class Plan:
         RequestError
             For another extension or theme, and for an existing file without `overwrite`.
         """
-        from poolcli.explain.picture import Picture
+        from poolcli.explain.svg import Picture
 
         drawn = Picture(self, theme)
         if path is not None:

@@ -20,7 +20,7 @@ from tests.documents.markdown import DOCUMENTS, ROOT, Block, anchors, blocks, li
 
 TEXTS = {name_of(path): path.read_text() for path in DOCUMENTS}
 CI = "".join(path.read_text() for path in (ROOT / ".ci" / "run", ROOT / ".pre-commit-config.yaml") if path.exists())
-MADE = {"docs/explaining.md": ["field.svg", "windows.svg", "axes.svg"]}  # pictures that commands of a document write
+MADE = {"docs/explaining.md": ["windows.svg", "axes.svg"]}  # pictures that commands of a document write
 MARKS = ("job command", "test command")
 
 

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from PIL import Image
 
 from poolcli import AvgPool, PoolError, chain
-from poolcli.explain.picture.canvas import Box, Label
-from poolcli.explain.picture.receptive_field import draw_receptive_field
 from tests.conftest import Cli
 from tests.profiles import sized
 
@@ -140,44 +135,6 @@ def test_what_is_no_layer_is_refused_with_its_place(layers: Any, said: str) -> N
     assert said in str(refused.value)
 
 
-def fields_on(shape: tuple[int, ...], layers: list[str]) -> list[tuple[float, float, float, float]]:
-    """The drawn fields as left, top, right and bottom, in elements from where the input starts."""
-    drawn = [box for box in draw_receptive_field(chain(shape, layers)).shapes if isinstance(box, Box)]
-    plane = next(box for box in drawn if box.fill == "read1")
-    cell = next(box.width for box in drawn if (box.fill, box.stroke) == (None, "faint"))
-    found = [box for box in drawn if box.stroke in ("first", "last") and box.width > 14]
-    places = [((box.x - plane.x) / cell, (box.y - plane.y) / cell) for box in found]
-    sizes = [(box.width / cell, box.height / cell) for box in found]
-    return [(x, y, x + width, y + height) for (x, y), (width, height) in zip(places, sizes, strict=True)]
-
-
-@pytest.mark.parametrize(
-    ("layers", "fields"),
-    [
-        (["conv:k3", "max:k2,s2"], [(0, 0, 4, 4), (6, 4, 10, 8)]),
-        (["conv:k3,p1", "max:k3,s2,p1", "conv:k3,p1"], [(-4, -4, 5, 5), (4, 2, 13, 11)]),  # in the padding as well
-        (["conv:k7,p3", "global-avg"], [(-3, -3, 19, 15)]),  # one output
-        (["conv:k3,p1", "adaptive-avg:7"], [(0, 0, 4, 3), (5, 4, 11, 8)]),  # what they depend on
-    ],
-)
-def test_a_picture_has_the_fields_of_the_first_and_the_centre_output(layers: list[str], fields: list[Any]) -> None:
-    assert np.round(fields_on((1, 3, 12, 16), layers), 9).tolist() == np.array(fields, float).tolist()
-
-
-def test_a_picture_says_what_outputs_depend_on() -> None:
-    drawn = draw_receptive_field(chain((1, 3, 224, 224), ["conv:k7,s2,p3,o64", "max:k3x3,s2,p1"]))
-    assert [shape.text for shape in drawn.shapes if isinstance(shape, Label)] == [
-        "receptive field 11 x 11 of the input H=224 W=224",
-        "W=224",
-        "H=224",
-        "output 0 depends on H 0-5, W 0-5",
-        "output H=28 W=28, in the centre, depends on H 107-117, W 107-117",
-        "padding",
-        "conv:k7,s2,p3,o64: output H=112 W=112, stride 2, field 7",
-        "max:k3x3,s2,p1: output H=56 W=56, stride 4, field 11",
-    ]
-
-
 @pytest.mark.parametrize(
     ("arguments", "note"),
     [
@@ -195,33 +152,3 @@ def test_a_layout_that_may_be_wrong_is_stated(cli: Cli, arguments: list[str], no
 
 def test_one_element_is_no_range(cli: Cli) -> None:
     assert cli("chain", "1,3,9", "max:k1,s2").out.splitlines()[2].split()[-3:] == ["0", "4", "0%"]
-
-
-@pytest.mark.parametrize("shape", ["1,3,40", "1,3,8,30,40", "1,1,1,1000000"])
-def test_any_number_of_axes_is_drawn(cli: Cli, shape: str, tmp_path: Path) -> None:
-    for name in ("field.png", "field.svg"):
-        assert cli("chain", shape, "max:k1,s2", "--picture", str(tmp_path / name), "-q").code == 0
-    with Image.open(tmp_path / "field.png") as image:
-        assert image.width < 1400
-        assert len(image.getcolors(2**16) or ()) > 4
-
-
-def test_a_picture_of_a_chain_is_written_as_that_of_a_plan(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    call = ("chain", "1,3,8,8", "max:k2")
-    refused = {
-        ("--picture", "f.html"): "--picture f.html ends in .html; use .svg or .png",
-        ("--picture", "f"): "--picture f has no extension; write f.svg or .png",
-        ("--overwrite",): "--overwrite is for --picture; leave it out",
-        ("--theme", "dark"): "--theme dark is for --picture; give both, or neither",
-    }
-    for options, message in refused.items():
-        result = cli(*call, *options)
-        assert (result.code, result.err) == (2, f"poolcli: {message}\n")
-    assert cli(*call, "--picture", "f.svg").out == cli(*call).out
-    assert cli(*call, "--picture", "f.svg").err == "poolcli: f.svg exists; use --overwrite to replace it\n"
-    light = Path("f.svg").read_text()
-    assert cli(*call, "--picture", "f.svg", "--overwrite", "--theme", "dark").code == 0
-    assert Path("f.svg").read_text() != light == chain((1, 3, 8, 8), ["max:k2"]).picture().svg()

@@ -1,51 +1,58 @@
-"""Pictures: what they show, where they are written, and that SVG and PNG show the same."""
+"""Pictures: what they show, what the pointer shows on their page, and where they are written."""
 
 from __future__ import annotations
 
 import re
-from itertools import pairwise
+import shutil
+from collections.abc import Callable, Iterator
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
-from PIL import Image
 
-from poolcli import AdaptiveAvgPool, AreaPool, AvgPool, MaxPool
+from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AreaPool, AvgPool, MaxPool
 from poolcli.explain import example_outputs
-from poolcli.explain.picture.axis_breaks import CELL, input_axis
-from poolcli.explain.picture.canvas import COLOURS, Arrow, Box, Canvas, Dot, Label, Role, text_width
-from poolcli.explain.picture.drawing import draw
+from poolcli.explain.svg.axis_breaks import CELL, input_axis
+from poolcli.explain.svg.canvas import COLOURS, text_width
+from poolcli.plan import Plan
 from tests.conftest import Cli
 
-SHADES = [role for role in COLOURS if role.startswith("read") or role == "padding"]
+SVG = "{http://www.w3.org/2000/svg}"
+CEIL = AvgPool(3, 2, 1, 1, rounding_type="ceil", exclude_pad=False)
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+needs_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed (Debian: apt install chromium)")
 
 
-def boxes(op: Any, shape: tuple[int, ...]) -> list[Box]:
-    return [shape for shape in draw(op.plan(shape)).shapes if isinstance(shape, Box)]
+def drawing(op: Any, *shape: int) -> ET.Element:
+    return ET.fromstring(op.plan((1, 1, *shape)).picture().svg())  # noqa: S314  # it is made here
 
 
-def cells(drawn: list[Box], *fills: Role | None) -> list[Box]:
-    """The cells of these shades; those of the legend are smaller."""
-    return [box for box in drawn if (box.width, box.height) == (CELL, CELL) and box.fill in fills]
+def boxes(drawn: ET.Element, width: float, *classes: str) -> list[dict[str, Any]]:
+    """The rectangles of that width and these classes: position and size as numbers, `dashed` and `class`."""
+    found = []
+    for box in drawn.iter(f"{SVG}rect"):
+        if box.get("width") == f"{width:g}" and (not classes or box.get("class") in classes):
+            numbers: dict[str, Any] = {name: float(box.get(name, 0)) for name in ("x", "y", "width", "height")}
+            found.append(numbers | {"dashed": box.get("stroke-dasharray") is not None, "class": box.get("class")})
+    return found
 
 
-def words(canvas: Canvas) -> list[str]:
-    return [shape.text for shape in canvas.shapes if isinstance(shape, Label)]
+def words(drawn: ET.Element) -> list[str]:
+    return [str(text.text) for text in drawn.iter(f"{SVG}text")]
 
 
-def outline(drawn: list[Box], role: Role) -> Box:
-    """The border of the window in that colour; the legend's comes later."""
-    return next(box for box in drawn if box.stroke == role and box.fill is None)
+def told(drawn: ET.Element) -> dict[str, list[str]]:
+    """What the pointer shows of each output element, line by line."""
+    return {at: str(g.findtext(f"{SVG}title")).splitlines() for g in drawn.iter(f"{SVG}g") if (at := g.get("data-at"))}
 
 
 def test_cells_show_padding_overlap_and_unused_elements() -> None:
-    drawn = boxes(AvgPool(3, 2, 1, 0), (1, 1, 7, 7))
-    assert len(cells(drawn, "padding")) == 8 * 8 - 7 * 7
-    assert len(cells(drawn, "read1")) == 16  # even rows and columns but those at overlaps
-    assert len(cells(drawn, "read4")) == 4
-    unused = [box for box in boxes(AvgPool(2, 3), (1, 1, 7)) if box.hatched and box.width == CELL]
-    assert len(unused) == 3
+    drawn = drawing(AvgPool(3, 2, 1, 0), 7, 7)
+    counts = [len(boxes(drawn, CELL, name)) for name in ("f-padding s-faint", "f-read1 s-grid", "f-read4 s-grid")]
+    assert counts == [8 * 8 - 7 * 7, 16, 4]
+    assert len(boxes(drawing(AvgPool(2, 3), 7), CELL, "f-read0 s-grid")) == 3
 
 
 @pytest.mark.parametrize(
@@ -56,16 +63,16 @@ def test_cells_show_padding_overlap_and_unused_elements() -> None:
         (MaxPool(3, 1, dilations=2), 9, (0, 5), (4, 9)),
     ],
 )
-def test_the_first_and_the_last_window_are_where_they_lie(
+def test_windows_are_outlined_where_they_lie_and_marked_in_the_page(
     op: Any, size: int, first: tuple[int, int], last: tuple[int, int]
 ) -> None:
-    drawn = boxes(op, (1, 1, size, size))
-    left = min(box.x for box in drawn if box.width == CELL)
-    places: tuple[tuple[Role, tuple[int, int]], ...] = (("first", first), ("last", last))
-    for role, (start, stop) in places:
-        window = outline(drawn, role)
-        assert ((window.x - left) / CELL, (window.x + window.width - left) / CELL) == (start, stop)
-    assert outline(drawn, "second").dashed
+    drawn = drawing(op, size, size)
+    left = min(box["x"] for box in boxes(drawn, CELL))
+    marks = [g.get("data-window", "").split() for g in drawn.iter(f"{SVG}g")]
+    for role, mark, (start, stop) in (("first", marks[0], first), ("last", marks[-1], last)):
+        (window, *_) = boxes(drawn, (stop - start) * CELL, f"s-{role}")
+        assert (window["x"] - left) / CELL == start
+        assert [float(number) for number in mark] == [window[name] for name in ("x", "y", "width", "height")]
 
 
 @pytest.mark.parametrize(
@@ -74,42 +81,19 @@ def test_the_first_and_the_last_window_are_where_they_lie(
 )
 def test_a_long_axis_shows_both_ends_of_three_windows_and_is_not_mostly_padding(op: Any) -> None:
     (axis,) = op.plan((1, 1, 1920)).axes
-    line = input_axis(axis, example_outputs(axis.windows), 0)
+    line, w = input_axis(axis, example_outputs(axis.windows), 0), axis.windows
     assert line.end < 40 * CELL
-    inside = [position for position in line.shown if 0 <= position < 1920]
-    assert len(inside) > len(line.shown) / 2
-    edges = [
-        place
-        for o in example_outputs(axis.windows)
-        for place in (line.at(axis.windows.start(o)), line.stop(stop_of(axis, o) - 1))
-    ]
-    assert len(set(edges[:2])) == 2
-    assert edges[1] < edges[4], "the first and the last window share an edge"
-    assert [line.at(position) for position in line.shown] == sorted({line.at(position) for position in line.shown})
-
-
-def stop_of(axis: Any, output: int) -> int:
-    w = axis.windows
-    return int(w.start(output) + w.extent if hasattr(w, "extent") else w.stop(output))
-
-
-def test_borders_stand_out_from_every_shade_and_hide_no_other() -> None:
-    drawn = [box for box in boxes(AvgPool(3, 2, 1, 1), (1, 1, 6, 7)) if box.fill is None and box.width > CELL]
-    assert [box.stroke for box in drawn] == ["page"] * 3 + ["first", "second", "last"]
-    places = [(box.x, box.y, box.width, box.height) for box in drawn]
-    assert places[:3] == places[3:]
-
-
-def test_only_what_a_framework_has_is_as_a_framework(cli: Cli) -> None:
-    for command, expected in (("avg -k 2", "avg pooling, as ONNX"), ("min -k 2", "min pooling")):
-        name, *options = command.split()
-        assert cli("shape", name, "1,1,6,7", *options, "--like", "onnx").out.splitlines()[0] == expected
-    assert words(draw(AreaPool(3).plan((1, 1, 6, 7))))[0] == "area pooling: H=6 W=7 to H=3 W=3"
+    assert sum(0 <= position < 1920 for position in line.shown) > len(line.shown) / 2
+    for o in example_outputs(w):
+        stop = w.start(o) + w.extent if hasattr(w, "extent") else w.stop(o)
+        assert {w.start(o), stop - 1} <= set(line.shown)
+    places = [line.at(position) for position in line.shown]
+    assert places == sorted(set(places))
 
 
 def test_the_words_name_sizes_sides_rounding_and_the_divisor() -> None:
     op = AvgPool((3, 5), 2, (2, 1), (0, 4), rounding_type="ceil", exclude_pad=False)
-    said = words(draw(op.plan((1, 3, 6, 7))))
+    said = words(drawing(op, 6, 7))
     assert said[0] == "avg pooling, as OpenVINO: H=6 W=7 to H=4 W=5"
     assert [*said[-4:-2], " ".join(said[-2:])] == [
         "Kernel 3 x 5, stride 2 x 2, pads top 2, bottom 0, left 1, right 4.",
@@ -117,137 +101,202 @@ def test_the_words_name_sizes_sides_rounding_and_the_divisor() -> None:
         "Divisor: the window's full size, 15 (include; overhang counts because a pad is not 0).",
     ]
     assert {"input  H=6 W=7", "output  H=4 W=5", "H", "W"} <= set(said)
-    assert "Each output is the maximum of its window." in words(draw(MaxPool(2, 2).plan((1, 1, 4, 4))))
+    assert "Each output is the maximum of its window." in words(drawing(MaxPool(2, 2), 4, 4))
+    assert words(drawing(AreaPool(3), 6, 7))[0] == "area pooling: H=6 W=7 to H=3 W=3"  # as no framework has it
 
 
 def test_the_output_holds_what_each_sum_is_divided_by() -> None:
-    def numbers(op: Any) -> list[str]:
-        return [s.text for s in draw(op.plan((1, 1, 6, 7))).shapes if isinstance(s, Label) and s.size == 10]
+    def divisors(op: Any) -> list[str]:
+        return [text.text or "" for g in drawing(op, 6, 7).iter(f"{SVG}g") for text in g.iter(f"{SVG}text")]
 
-    legend = ["9"]
-    assert numbers(AvgPool(3, 2, 1, 1)) == [*"4664", *"6996", *"6996", *legend]
-    assert numbers(AvgPool(3, 2, 1, 1, divisor_override=-5)) == [*["-5"] * 12, *legend]
-    assert numbers(MaxPool(3, 2, 1, 1)) == []
+    assert divisors(AvgPool(3, 2, 1, 1)) == [*"4664", *"6996", *"6996"]
+    assert divisors(AvgPool(3, 2, 1, 1, divisor_override=-5)) == ["-5"] * 12
+    assert divisors(MaxPool(3, 2, 1, 1)) == []
 
 
 @pytest.mark.parametrize(
-    ("op", "shape"),
+    ("op", "sizes"),
     [
-        (AvgPool(3, 2, 1, 1), (1, 1, 6, 7)),
-        (MaxPool(3, 2, dilations=2), (1, 1, 9, 9)),
-        (AvgPool(2, 3), (1, 1, 7, 7)),
-        (AvgPool(15, 2, 7, 7), (1, 1, 1080, 1920)),
-        (AvgPool(3, 2, 1, 1, rounding_type="ceil"), (1, 1, 6, 33, 128)),
-        (AdaptiveAvgPool(3), (1, 1, 7)),
+        (AvgPool(3, 2, 1, 1), (6, 7)),
+        (MaxPool(3, 2, dilations=2), (9, 9)),
+        (AvgPool(2, 3), (7, 7)),
+        (AvgPool(15, 2, 7, 7), (1080, 1920)),
+        (AvgPool(3, 2, 1, 1, rounding_type="ceil"), (6, 33, 128)),
+        (AdaptiveAvgPool(3), (7,)),
     ],
 )
-def test_the_legend_has_every_shade_that_is_used_and_no_other(op: Any, shape: tuple[int, ...]) -> None:
-    drawn = boxes(op, shape)
-    legend = [box for box in drawn if (box.width, box.height) == (14, 14)]
-    for role in SHADES:
-        stroke = "faint" if role == "padding" else "grid"
-        assert bool(cells(drawn, role)) == any((box.fill, box.stroke) == (role, stroke) for box in legend), role
+def test_the_legend_has_every_shade_that_is_used_and_no_other(op: Any, sizes: tuple[int, ...]) -> None:
+    drawn = drawing(op, *sizes)
+    shades = [*(f"f-read{n} s-grid" for n in range(5)), "f-padding s-faint", "s-faint"]
+    assert [bool(boxes(drawn, CELL, s)) for s in shades] == [bool(boxes(drawn, 14, s)) for s in shades]
 
 
 def test_one_and_three_axes_are_strips_with_a_row_for_each_window() -> None:
-    said = words(draw(AvgPool(2, 2, 1, 1).plan((1, 1, 4, 6, 8))))
-    assert [word for word in said if word in "DHW"] == ["D", "H", "W"]
-    assert [word for word in said if word.startswith("input")] == [
-        "input 4, output 3:  (4+1+1-2)//2 + 1 = 3",
-        "input 6, output 4:  (6+1+1-2)//2 + 1 = 4",
-        "input 8, output 5:  (8+1+1-2)//2 + 1 = 5",
-    ]
+    said = words(drawing(AvgPool(2, 2, 1, 1), 4, 6, 8))
+    assert [word for word in said if word.startswith("input") or word in "DHW"] == [
+        "D", "input 4, output 3:  (4+1+1-2)//2 + 1 = 3",
+        "H", "input 6, output 4:  (6+1+1-2)//2 + 1 = 4",
+        "W", "input 8, output 5:  (8+1+1-2)//2 + 1 = 5",
+    ]  # fmt: skip
     assert [word for word in said if word.startswith("reads")][:3] == [
-        "reads 0, divides by 1",
-        "reads 1 to 2, divides by 2",
-        "reads 3, divides by 1",
-    ]
-    maxima = words(draw(MaxPool(2, 2, 1, dilations=2).plan((1, 1, 6))))
-    assert [word for word in maxima if word.startswith("reads")] == [
-        "reads 1",
-        "reads 1 to 3, 2 elements",
-        "reads 3 to 5, 2 elements",
-    ]
-    assert [word for word in said if word.startswith("window")] == [
-        f"window {o}" for count in (3, 4, 5) for o in range(count)
-    ]
-    many = words(draw(AdaptiveAvgPool(50).plan((1, 1, 1))))
-    assert [word for word in many if word.startswith("window")] == ["window 0", "window 1", "window 49"]
-    long = words(draw(MaxPool(3, 2).plan((1, 1, 99))))
-    assert [word for word in long if word.startswith("window")] == ["window 0", "window 1", "window 48"]
+        "reads 0, divides by 1", "reads 1 to 2, divides by 2", "reads 3, divides by 1",
+    ]  # fmt: skip
+    assert [word for word in words(drawing(MaxPool(2, 2, 1, dilations=2), 6)) if word.startswith("reads")] == [
+        "reads 1", "reads 1 to 3, 2 elements", "reads 3 to 5, 2 elements",
+    ]  # fmt: skip
+    rows_of = (
+        (AvgPool(2, 2, 1, 1), 4, [0, 1, 2]),
+        (AdaptiveAvgPool(50), 1, [0, 1, 49]),
+        (MaxPool(3, 2), 99, [0, 1, 48]),
+    )
+    for op, size, rows in rows_of:
+        assert [w for w in words(drawing(op, size)) if w.startswith("window")] == [f"window {o}" for o in rows]
 
 
 def test_strips_show_holes_of_dilated_windows_and_what_lies_outside() -> None:
-    drawn = boxes(AvgPool(3, 1, 2, 2, 2), (1, 1, 5))
-    assert [box.fill for box in drawn if box.width == CELL] == [
-        "padding", "padding", "read2", "read2", "read3", "read2", "read2", "padding", "padding",
-    ]  # fmt: skip
-    taps = [box for box in drawn if box.width == CELL - 3 and box.stroke]
-    assert [box.fill == "page" for box in taps] == [box.dashed for box in taps] == [
+    drawn = drawing(AvgPool(3, 1, 2, 2, 2), 5)
+    shades = ["padding"] * 2 + ["read2"] * 2 + ["read3"] + ["read2"] * 2 + ["padding"] * 2
+    assert [box["class"].split()[0] for box in boxes(drawn, CELL)] == [f"f-{shade}" for shade in shades]
+    taps = boxes(drawn, CELL - 3)
+    assert [box["class"].startswith("f-page") for box in taps] == [box["dashed"] for box in taps] == [
         True, False, False, True, False, False, False, False, False, False, False, True, False, False, True,
     ]  # fmt: skip
-    ends = [words(draw(AvgPool(3, 2, pad, pad, rounding_type="ceil").plan((1, 1, 6)))) for pad in (0, 1)]
+    ends = [words(drawing(AvgPool(3, 2, pad, pad, rounding_type="ceil"), 6)) for pad in (0, 1)]
     assert ["past the input" in ends[0], "past the padding" in ends[1]] == [True, True]
 
 
 def test_dilated_windows_have_a_dot_on_each_element() -> None:
-    shapes = draw(MaxPool(3, 2, dilations=2).plan((1, 1, 9, 9))).shapes
-    assert sum(isinstance(shape, Dot) and shape.radius == 3 for shape in shapes) == 27
-
-
-def test_the_files_hold_the_whole_drawing(cli: Cli, folder: Path) -> None:
-    for name in ("p.svg", "p.png"):
-        assert cli("shape", "avg", "1,3,7,7", "-k", "3", "-s", "2", "-p", "1", "--picture", name, "-q").code == 0
-    canvas = draw(AvgPool(3, 2, 1, 1).plan((1, 3, 7, 7)))
-    root = ET.parse("p.svg").getroot()  # noqa: S314
-    assert [text.text for text in root.findall("{*}text")] == words(canvas)
-    assert len(root.findall("{*}path")) == sum(isinstance(shape, Arrow) for shape in canvas.shapes)
-    assert [root.findtext("{*}title"), root.findtext("{*}desc")] == [canvas.title, canvas.description]
-    with Image.open("p.png") as image:
-        assert image.size == (round((canvas.width + 20) * 2), round((canvas.height + 20) * 2))
-        window = outline([shape for shape in canvas.shapes if isinstance(shape, Box)], "first")
-        assert image.getpixel((round(window.x * 2), round((window.y + 30) * 2))) == (220, 38, 38)
-    again = cli("shape", "avg", "1,3,7,7", "-k", "3", "--picture", "p.svg", "-q")
-    assert (again.code, "--overwrite" in again.err) == (2, True)
-    assert cli("shape", "avg", "1,3,7,7", "-k", "3", "--picture", "p.svg", "-q", "--overwrite").code == 0
-
-
-def test_a_picture_is_light_or_dark_or_follows_its_reader(cli: Cli, folder: Path) -> None:
-    for name, theme in (("a.svg", "auto"), ("l.svg", "light"), ("d.svg", "dark"), ("d.png", "dark")):
-        assert cli("shape", "avg", "1,3,7,7", "-k", "3", "--picture", name, "--theme", theme, "-q").code == 0
-    light, dark = COLOURS["page"]
-    page = {name: re.findall(r'height="100%" class="f-page" fill="(.+)"', Path(name).read_text())
-            for name in ("a.svg", "l.svg", "d.svg")}  # fmt: skip
-    assert page == {"a.svg": [light], "l.svg": [light], "d.svg": [dark]}
-    styles = [Path(name).read_text().count("prefers-color-scheme:dark") for name in ("a.svg", "l.svg", "d.svg")]
-    assert styles == [1, 0, 0]
-    assert f".f-page{{fill:{dark}}}" in Path("a.svg").read_text()
-    with Image.open("d.png") as image:
-        assert "#{:02x}{:02x}{:02x}".format(*image.getpixel((1, 1))) == dark  # type: ignore[misc]  # three numbers
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--picture", "p.gif"], "poolcli: --picture p.gif ends in .gif; use .svg, .png or .html\n"),
-        (
-            ["--picture", "p.svg", "--theme", "sepia"],
-            "poolcli: --theme is 'sepia'; it must be one of auto, light, dark\n",
-        ),
-        (["--theme", "dark"], "poolcli: --theme dark is for --picture; give both, or neither\n"),
-    ],
-)
-def test_what_cannot_be_drawn_is_refused(options: list[str], message: str, cli: Cli, folder: Path) -> None:
-    done = cli("shape", "avg", "1,3,7,7", "-k", "3", *options)
-    assert (done.code, done.err) == (2, message)
+    dots = [dot for dot in drawing(MaxPool(3, 2, dilations=2), 9, 9).iter(f"{SVG}circle") if dot.get("r") == "3"]
+    assert len(dots) == 27
 
 
 def test_the_numbers_of_a_long_axis_stand_apart_and_the_legend_names_its_first_shade_in_full() -> None:
-    canvas = draw(AvgPool(3, 1000).plan((1, 1, 1_000_000)))
-    shown = [shape for shape in canvas.shapes if isinstance(shape, Label) and shape.text.isdigit() and shape.size < 10]
-    ends = [
-        (word.x - text_width(word.text, word.size) / 2, word.x + text_width(word.text, word.size) / 2) for word in shown
-    ]
-    assert all(end <= start for (_, end), (start, _) in pairwise(ends))
-    assert [word.text for word in shown][-5:] == ["998997", "998999", "999001", "999003", "999999"]
-    assert [word for word in words(canvas) if word.startswith("read by")] == ["read by no window", "read by 1 window"]
+    drawn = drawing(AvgPool(3, 1000), 1_000_000)
+    shown = [text for text in drawn.iter(f"{SVG}text") if float(text.get("font-size", 0)) < 10]
+    ends = [(float(t.get("x", 0)), text_width(str(t.text), float(t.get("font-size", 0))) / 2) for t in shown]
+    assert all(x + half <= y - next_half for (x, half), (y, next_half) in pairwise(ends))
+    assert [text.text for text in shown][-5:] == ["998997", "998999", "999001", "999003", "999999"]
+    assert [w for w in words(drawn) if w.startswith("read by")] == ["read by no window", "read by 1 window"]
+
+
+@pytest.mark.parametrize(
+    ("op", "sizes", "at", "lines"),
+    [
+        (CEIL, (6, 7), "3,2", [
+            "Output H 3, W 2 = sum of input H 5, W 3 to 5, divided by 3 × 3 = 9",
+            "H: starts at 3 * 2 - 1 = 5, spans [5, 8), reads 5, divides by 3",
+            "W: starts at 2 * 2 - 1 = 3, spans [3, 6), reads 3 to 5, divides by 3",
+        ]),
+        (AvgPool(2, 2, divisor_override=7), (8, 8), "1,3", [
+            "Output H 1, W 3 = sum of input H 2 to 3, W 6 to 7, divided by 7",
+            "H: starts at 1 * 2 = 2, spans [2, 4), reads 2 to 3",
+            "W: starts at 3 * 2 = 6, spans [6, 8), reads 6 to 7",
+        ]),
+        (AdaptiveMaxPool(3), (70,), "W1", [
+            "Output W 1 = maximum of input W 23 to 46", "W: starts at 1 * 70 // 3 = 23, spans [23, 47), reads 23 to 46",
+        ]),
+        (AvgPool(2, 4, rounding_type="ceil"), (4,), "W1", [
+            "Output W 1 reads nothing: the average is nan",
+            "W: starts at 1 * 4 = 4, spans [4, 6), reads nothing, divides by 0",
+        ]),
+        (AreaPool(3), (7,), "W1", [
+            "Output W 1 = weighted sum of input W 2 to 4, divided by 7",
+            "W: starts at 1 * 7 // 3 = 2, spans [2, 5), reads 2 to 4, weights 2, 3, 2, divides by 7",
+        ]),
+    ],
+    ids=["average", "override", "maximum", "nothing", "area"],
+)  # fmt: skip
+def test_each_output_element_tells_its_window_its_divisor_and_its_formula(
+    op: Any, sizes: tuple[int, ...], at: str, lines: list[str]
+) -> None:
+    assert told(drawing(op, *sizes))[at] == lines
+
+
+@pytest.mark.parametrize("theme", ["auto", "light", "dark"])
+def test_a_page_is_the_same_picture_and_loads_nothing(theme: str) -> None:
+    picture = CEIL.plan((1, 1, 6, 7)).picture(theme=theme)
+    page = picture.html()
+    assert picture.svg() in page
+    assert re.findall(r"<(?:link|img|iframe)|\ssrc=|@import|url\((?!#)|https?://(?!www\.w3\.org/2000/svg)", page) == []
+    assert "Content-Security-Policy\" content=\"default-src 'none'" in page
+    assert "{{" not in page
+    light, dark = COLOURS["page"]
+    found = [f".pool-{theme} .f-page{{fill:{colour}}}" in picture.svg() for colour in (light, dark)]
+    assert found == [theme != "dark", theme != "light"]
+    assert ("prefers-color-scheme:dark" in picture.svg()) == (theme == "auto")
+
+
+def test_files_hold_the_picture_and_others_are_refused(cli: Cli, folder: Path) -> None:
+    call = ("shape", "avg", "1,3,7,7", "-k", "3", "-s", "2", "-p", "1", "-q")
+    plan = AvgPool(3, 2, 1, 1).plan((1, 3, 7, 7))
+    assert cli(*call, "--picture", "p.svg").code == cli(*call, "--picture", "p.html", "--theme", "dark").code == 0
+    assert Path("p.svg").read_text() == plan.picture().svg()
+    assert Path("p.html").read_text() == plan.picture(theme="dark").html()
+    for options, message in {
+        ("--picture", "p.svg"): "p.svg exists; use --overwrite to replace it",
+        ("--picture", "p.png"): "--picture p.png must end in .svg or .html",
+        ("--picture", "p"): "--picture p must end in .svg or .html",
+        ("--picture", "q.svg", "--theme", "sepia"): "--theme is 'sepia'; it must be one of auto, light, dark",
+        ("--theme", "dark"): "--theme dark is for --picture; give both, or neither",
+    }.items():
+        assert (refused := cli(*call, *options)).err == f"poolcli: {message}\n"
+        assert refused.code == 2
+    assert cli(*call, "--picture", "p.svg", "--overwrite").code == 0
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def opened(browser: Any, tmp_path: Path) -> Iterator[Callable[[Plan], Any]]:
+    """Opens the page of a plan; whatever it loads beside itself, or complains of, fails the test."""
+    faults: list[str] = []
+
+    def open_page(plan: Plan) -> Any:
+        file = tmp_path / "page.html"
+        file.write_text(plan.picture().html())
+        tab = browser.new_page(has_touch=True)
+        tab.on("request", lambda request: faults.append(request.url) if request.url != file.as_uri() else None)
+        tab.on("console", lambda message: faults.append(message.text))
+        tab.on("pageerror", lambda error: faults.append(str(error)))
+        tab.goto(file.as_uri())
+        return tab
+
+    yield open_page
+    assert faults == []
+
+
+@needs_browser
+@pytest.mark.slow
+def test_a_page_shows_what_is_under_the_pointer_a_finger_or_the_arrow_keys(opened: Callable[[Plan], Any]) -> None:
+    plan = CEIL.plan((1, 1, 6, 7))
+    tab, lines = opened(plan), told(drawing(CEIL, 6, 7))
+
+    def shows(at: str) -> bool:
+        element, mark = tab.locator(f'[data-at="{at}"]'), tab.locator("#window")
+        place = " ".join(mark.get_attribute(name) for name in ("x", "y", "width", "height"))
+        text = tab.locator("#told").inner_text().splitlines()
+        return [text, place] == [lines[at], element.get_attribute("data-window")]
+
+    for at in (f"{i},{j}" for i, j in product(range(4), range(4))):
+        tab.locator(f'[data-at="{at}"]').hover()
+        assert shows(at)
+    tab.locator('[data-at="2,3"]').tap()
+    assert shows("2,3")
+    for key, at in (
+        ("Left", "2,2"),
+        ("Up", "1,2"),
+        ("Right", "1,3"),
+        ("Down", "2,3"),
+        ("Down", "3,3"),
+        ("Down", "3,3"),
+    ):
+        tab.keyboard.press(f"Arrow{key}")
+        assert shows(at), key

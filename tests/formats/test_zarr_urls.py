@@ -267,7 +267,6 @@ OUTPUTS = {
     "a template": ("avg", "in", "-o", "{at}/{{stem}}.npy", *HALVE),
     "indices": ("max", "x.zarr", "-o", "y.npy", "--indices", "{at}/i.npy", *HALVE),
     "a picture": ("shape", "max", "1,1,8,8", "-k", "2", "--picture", "{at}/p.svg"),
-    "a picture of layers": ("chain", "1,1,8,8", "max:k2", "--picture", "{at}/p.svg"),
     "a model": ("shape", "max", "1,1,8,8", "-k", "2", "--to", "onnx", "-o", "{at}/m.onnx"),
 }
 

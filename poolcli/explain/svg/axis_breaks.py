@@ -45,18 +45,23 @@ class BrokenAxis:
         """The centres of the runs."""
         return [self.at(run.start) + len(run) * CELL / 2 for run in self.runs]
 
+    def __contains__(self, position: int) -> bool:
+        return any(position in run for run in self.runs)
+
     def at(self, position: int) -> float:
-        """The near edge of a position that is drawn."""
+        """The near edge of a position; the middle of the break if it is left out."""
         edge = self.origin
         for run in self.runs:
+            if position < run.start:
+                return edge - GAP / 2
             if position in run:
                 return edge + (position - run.start) * CELL
             edge += len(run) * CELL + GAP
-        raise ValueError(f"position {position} is left out")
+        return self.end
 
     def stop(self, position: int) -> float:
-        """The far edge of a position that is drawn."""
-        return self.at(position) + CELL
+        """The far edge of a position; the middle of the break if it is left out."""
+        return self.at(position) + (CELL if position in self else 0)
 
 
 def input_axis(axis: AxisPlan, outputs: Iterable[int], origin: float) -> BrokenAxis:
