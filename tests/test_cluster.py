@@ -8,12 +8,10 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -171,22 +169,6 @@ def test_an_interrupted_start_leaves_no_process_no_folder_and_one_line(
     assert os.listdir("tmp") == []
 
 
-def test_a_cluster_is_ended_if_its_start_is_interrupted_before_it_is_waited_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    class Interrupted(ThreadPoolExecutor):
-        def submit(self, *words: Any, **options: Any) -> Any:
-            started = super().submit(*words, **options)
-            signal.raise_signal(signal.SIGINT)
-            return started
-
-    monkeypatch.setattr(clusters, "ThreadPoolExecutor", Interrupted)
-    started = Mock()
-    with pytest.raises(KeyboardInterrupt), clusters._started_without_interrupts(lambda: started):
-        raise AssertionError("the signal was lost")
-    started.close.assert_called_once()
-
-
 def workers_in(session: int) -> list[str]:
     """The processes of a session that multiprocessing has started."""
     found = []
@@ -220,14 +202,6 @@ def test_folders_that_workers_do_not_see_are_named(address: str, jobs: list[Job]
     assert str(outcome.error) == (
         "in/0.npy: /nowhere: a worker cannot use this folder (No such file or directory); all must see the same"
     )
-
-
-@slow
-def test_what_was_sent_to_a_scheduler_is_not_kept(address: str) -> None:
-    with clusters.connected(address) as client:
-        for number in range(50):
-            assert client.submit(abs, -number).result() == number
-        assert len(client.scheduler_comm.recent_message_log) == 10
 
 
 def test_a_message_to_a_worker_is_small_and_knows_no_other_job() -> None:

@@ -192,7 +192,7 @@ def test_what_a_file_system_gave_up_is_not_tried_again(address: str, tmp_path: P
     import distributed
 
     with distributed.Client(address, set_as_default=False) as client:
-        found = dict(executor.Flow(client, Busy(tmp_path / "tries"), iter([7]), 1, 2).results())
+        found = dict(executor.BatchedTasks(client, Busy(tmp_path / "tries"), iter([7]), 1, 2).results())
     assert {item: str(error) for item, error in found.items()} == {7: "[Errno 16] Please reduce your request rate."}
     assert (tmp_path / "tries").read_text() == "tried\n"
 
@@ -208,5 +208,5 @@ def test_no_worker_writes_any_more_when_a_run_has_failed(address: str, volume: P
     ((_, outcome),) = executor.run([Task(Job(Source("in.zarr"), "out.zarr"))], runner, 2, full, address)
     assert str(outcome.error) == "in.zarr: out.zarr: No space left on device"
     with distributed.Client(address, set_as_default=False) as client:
-        assert list(client.run(lambda: list(executor._running)).values()) == [[], []]
+        assert not any(client.run(lambda dask_worker: len(dask_worker.state.executing)).values())
     assert os.listdir() == ["in.zarr"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 from poolcli.dtypes import DTYPES
@@ -59,16 +59,20 @@ def run_job(
     clock = Clock()
     outcome = Outcome(job, seconds=clock.seconds)
     try:
+        if job.refusal:
+            raise RequestError(job.refusal)
+        if job.unreadable:
+            raise FileError(job.unreadable)
         limit = memory_limit_of(job.source.path, settings.max_memory, settings.allowed)
         settings = replace(settings, max_memory=limit)
         if settings.arrays is not None and is_container(job.source.path):
-            return run_bundle(job, op, settings)
+            return run_bundle(job, op, settings, clock)
         options = replace(settings.read_options, split_pages=_splits_pages(job, settings))
         with ExitStack() as stack:
             with clock.phase("read"):
                 file = stack.enter_context(open_array(job.source, options))
             if isinstance(file, InMemoryReader) and file.reopen and file.header.page_ranges:
-                return run_pages(job, op, settings, file.header.page_ranges, file.reopen)
+                return run_pages(job, op, settings, file.header.page_ranges, file.reopen, clock)
             outcome = prepare_job(outcome, op, settings, file.header)
             return outcome if settings.dry_run else pool_file(outcome, settings, file, clock, progress, distribute)
     except Exception as error:  # of any kind: what goes wrong with one input must not end the others
@@ -84,19 +88,24 @@ def _splits_pages(job: Job, settings: Settings) -> bool:
 
 
 def run_pages(
-    job: Job, op: Attributes, settings: Settings, runs: Sequence[str], reader: Callable[[ReadOptions], ArrayReader]
+    job: Job,
+    op: Attributes,
+    settings: Settings,
+    runs: Sequence[str],
+    reader: Callable[[ReadOptions], ArrayReader],
+    clock: Clock,
 ) -> Outcome:
     """Pools runs of pages of equal size; the outcome of each is in `parts`.
 
     Without --pages, pages that cannot be pooled are left out with a note.
     """
-    clock, path, held = Clock(), job.source.path, 0
+    path, held = job.source.path, 0
     parts, values, notes, lost = list[Outcome](), list[NamedArray](), list[str](), list[PoolError]()
     for pages in runs:
         first, _, last = pages.partition("-")
         name = f"page {first}" if first == last else f"pages {pages}"
-        room = None if settings.max_memory is None else max(0, settings.max_memory - RESULT_COPIES * held)
-        own = replace(settings, pages=pages, max_memory=room)
+        memory_left = None if settings.max_memory is None else max(0, settings.max_memory - RESULT_COPIES * held)
+        own = replace(settings, pages=pages, max_memory=memory_left)
         try:
             file = reader(own.read_options)
             header = replace(file.header, key=name)
@@ -115,10 +124,7 @@ def run_pages(
     if not parts:
         raise lost[0]
     if values:
-        with clock.phase("write"):
-            notes += output_format(str(job.output)).functions.write(
-                str(job.output), values, WriteOptions(settings.overwrite, settings.quality)
-            )
+        notes += _write(str(job.output), values, settings, clock)
     return _join_parts(job, clock, parts, notes)
 
 
@@ -129,49 +135,64 @@ def _join_parts(job: Job, clock: Clock, parts: Sequence[Outcome], notes: Sequenc
     return Outcome(job, seconds=clock.seconds, parts=tuple(parts), notes=every)
 
 
-def run_bundle(job: Job, op: Attributes, settings: Settings) -> Outcome:
+def _write(path: str, arrays: Sequence[NamedArray], settings: Settings, clock: Clock) -> tuple[str, ...]:
+    """Writes several arrays or pages; returns notes on metadata that could not be kept."""
+    with clock.phase("write"):
+        options = WriteOptions(settings.overwrite, settings.quality, chunks=settings.chunks, shards=settings.shards)
+        return output_format(path).functions.write(path, arrays, options)
+
+
+def run_bundle(job: Job, op: Attributes, settings: Settings, clock: Clock) -> Outcome:
     """Pools several arrays of a file; the outcome of each is in `parts`.
 
     If the settings name no arrays, all are pooled, and those whose axes cannot be pooled are copied.
     """
-    clock = Clock()
+    path, parts, notes = job.source.path, list[Outcome](), list[str]()
     for target in job.targets:
         if target.key is not None:
             raise RequestError(f"{target}: several arrays keep their names; name the file alone: {target.path}")
         check_container(target.path)
-    with open_container(job.source.path, settings.read_options) as file:
+    with open_container(path, settings.read_options) as file:
         with clock.phase("read"):
             headers = file.headers
-            chosen = list(_chosen(job.source.path, headers, settings))
-        pooled = {header.key for header in chosen}
-        copied = [] if settings.arrays else [header for header in headers if header.key not in pooled]
+            chosen = list(_chosen(path, headers, settings))
+        names = {header.key for header in chosen}
+        copied = [] if settings.arrays else [header for header in headers if header.key not in names]
         for target in job.targets:
             array_names(target.path, [header.key for header in (*chosen, *copied)])
-        parts = [_prepared(job, op, settings, file, header, clock) for header in chosen]
-        _check_total_memory(job.source.path, parts, copied, settings)
-        notes: tuple[str, ...] = (
-            (f"copied unpooled, because of their axes: {describe_arrays(copied)}",) if copied else ()
-        )
-        left_out = () if settings.arrays else file.left_out
-        notes += (f"left out, because they are not numeric arrays: {join_names(left_out)}",) if left_out else ()
+        for header in chosen:
+            with _naming_array(path, header.key):
+                part = Outcome(replace(job, source=Source(path, header.key)), seconds=clock.seconds)
+                parts.append(prepare_job(part, op, settings, file.array(header.key or "").header))
+        _check_total_memory(path, parts, copied, settings)
+        if copied:
+            notes.append(f"copied unpooled, because of their axes: {describe_arrays(copied)}")
+        if file.left_out and not settings.arrays:
+            notes.append(f"left out, because they are not numeric arrays: {join_names(file.left_out)}")
         if not settings.dry_run:
-            parts, not_kept = _pooled_and_written(job, settings, file, parts, copied, clock)
-            notes += not_kept
+            values, positions = list[NamedArray](), list[NamedArray]()
+            for number, part in enumerate(parts):
+                key = part.job.source.key
+                with _naming_array(path, key):
+                    parts[number], pooled, found, metadata = pool_to_memory(
+                        part, settings, file.array(key or ""), clock
+                    )
+                values.append(_named(key, pooled, part.output, metadata))
+                positions += [] if found is None else [_named(key, found, part.indices, Metadata())]
+            with clock.phase("read"):
+                values += [_copied(file, header) for header in copied]
+            for output, arrays in ((job.output, values), (job.indices, positions)):
+                notes += _write(output, arrays, settings, clock) if output and arrays else ()
     return _join_parts(job, clock, parts, notes)
 
 
-def _prepared(
-    job: Job, op: Attributes, settings: Settings, file: ArrayContainer, header: Header, clock: Clock
-) -> Outcome:
-    part = Outcome(replace(job, source=Source(job.source.path, header.key)), seconds=clock.seconds)
+@contextmanager
+def _naming_array(path: str, key: str | None) -> Iterator[None]:
+    """Adds the name of an array to the message of an error."""
     try:
-        return prepare_job(part, op, settings, file.array(header.key or "").header)
+        yield
     except PoolError as error:
-        raise located(error, _array_place(job, header.key)) from error
-
-
-def _array_place(job: Job, key: str | None) -> str:
-    return f"{job.source.path}:{key}" if key else job.source.path
+        raise located(error, f"{path}:{key}" if key else path) from error
 
 
 def _check_total_memory(path: str, parts: Sequence[Outcome], copied: Sequence[Header], settings: Settings) -> None:
@@ -182,32 +203,6 @@ def _check_total_memory(path: str, parts: Sequence[Outcome], copied: Sequence[He
     needed = max(held, sum(bytes_of_plan(part.plan) for part in parts if part.plan))
     what, fewer = f"{path}: its {len(headers)} arrays need", f" or take fewer with {field('dataset')}"
     check_memory(what, needed, settings.max_memory, " together", fewer)
-
-
-def _pooled_and_written(
-    job: Job, settings: Settings, file: ArrayContainer, parts: Sequence[Outcome], copied: Sequence[Header], clock: Clock
-) -> tuple[list[Outcome], tuple[str, ...]]:
-    """The outcomes, and notes on metadata that could not be kept."""
-    ran, values, positions = [], list[NamedArray](), list[NamedArray]()
-    for part in parts:
-        key = part.job.source.key
-        try:
-            done, pooled, found, metadata = pool_to_memory(part, settings, file.array(key or ""), clock)
-        except PoolError as error:
-            raise located(error, _array_place(job, key)) from error
-        ran.append(done)
-        values.append(_named(key, pooled, part.output, metadata))
-        if found is not None:
-            positions.append(_named(key, found, part.indices, Metadata()))
-    with clock.phase("read"):
-        values += [_copied(file, header) for header in copied]
-    notes: tuple[str, ...] = ()
-    with clock.phase("write"):
-        for target, arrays in ((job.output, values), (job.indices, positions)):
-            if target and arrays:
-                options = WriteOptions(settings.overwrite, chunks=settings.chunks, shards=settings.shards)
-                notes += output_format(target).functions.write(target, arrays, options)
-    return ran, notes
 
 
 def _named(

@@ -137,8 +137,7 @@ class Record:
 class Outcome:
     """The result of a job that ran, failed or was skipped.
 
-    `parts` are the outcomes of several arrays of one file; a `lost` outcome follows that of a job whose output was
-    removed during the run.
+    `parts` are the outcomes of several arrays of one file.
     """
 
     job: Job
@@ -155,7 +154,6 @@ class Outcome:
     parts: tuple[Outcome, ...] = ()
     error: PoolError | None = None
     record: Record | None = None
-    lost: bool = False
 
 
 def picklable(outcome: Outcome) -> Outcome:
@@ -192,10 +190,7 @@ class Tally:
     errors: list[PoolError] = field(default_factory=list)
 
     def add(self, outcome: Outcome) -> None:
-        """Counts an outcome; a `lost` one replaces the earlier outcome of its job."""
-        if outcome.lost:
-            self.done -= not outcome.skipped
-            self.skipped -= outcome.skipped
+        """Counts an outcome."""
         if outcome.error:
             self.errors.append(outcome.error)
         elif outcome.skipped:

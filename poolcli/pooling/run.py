@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, fields, replace
-from dataclasses import field as default
+from dataclasses import fields, replace
 from functools import partial
 from math import lcm, prod
 
@@ -55,7 +54,6 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
     layout, own = settings.layout or header.layout, header.layout if header.axes else None
     if layout and own and len(own) > 3 and layout.strip().upper() != own:
         raise RequestError(f"{field('layout', layout)}: the axes of the file are {own}; use {field('layout', own)}")
-    missing = header.missing if settings.missing is None else settings.missing
     planned = partial(
         make_plan,
         op,
@@ -65,6 +63,7 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
         output_dtype=settings.dtype,
         min_count=settings.min_count,
     )
+    missing = header.missing if settings.missing is None else settings.missing
     plan = planned(missing=missing or None, nodata=_nodata_of_output(job, header, settings))
     colour = None
     if header.mode is not None or settings.linear_light:
@@ -96,14 +95,13 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
             raise RequestError(f"{plan.op} has no indices: it does not select elements")
         indices = _stored(job.indices, job.indices_key, plan, plan.index.dtype, settings.output_layout, header.mode)
     _refuse_overwriting_input(job, header)
-    least = f"{field('min_count')} has no effect: no nodata value is known"
-    moved = _moved_axes(header.layout, plan.layout) if settings.layout else ()
-    unused = (least,) if settings.min_count is not None and not (plan.missing or header.masked) else ()
-    ran = (*_unused_nodata_notes(header, plan), *moved, *unused, *engine_notes(plan, settings.engine))
-    renamed = (job.note,) if job.note else ()
-    facts = (fact.message for fact in (*plan.doubts, *plan.facts))
-    notes = (*header.notes, *renamed, *facts, *ran, *(colour.notes if colour else ()))
-    return replace(outcome, header=header, plan=plan, output=output, indices=indices, notes=notes, colour=colour)
+    notes = [*header.notes, *([job.note] if job.note else []), *(f.message for f in (*plan.doubts, *plan.facts))]
+    notes += _unused_nodata_notes(header, plan)
+    notes += _moved_axes(header.layout, plan.layout) if settings.layout else ()
+    if settings.min_count is not None and not (plan.missing or header.masked):
+        notes.append(f"{field('min_count')} has no effect: no nodata value is known")
+    notes += (*engine_notes(plan, settings.engine), *(colour.notes if colour else ()))
+    return replace(outcome, header=header, plan=plan, output=output, indices=indices, notes=tuple(notes), colour=colour)
 
 
 def _plan_with_mask(plan: Plan, settings: Settings, job: Job) -> Plan:
@@ -176,40 +174,66 @@ def pool_file(
     progress: tiles.Progress,
     distribute: tiles.Distribute | None = None,
 ) -> Outcome:
-    """Reads, pools and writes the array of a planned outcome, unless an earlier run with --resume has done so."""
-    work = _work(outcome, settings, file.streams, clock, progress)
-    writer = ResultWriter(outcome, work.plan, settings, fingerprint_of(outcome.job.source.path))
+    """Reads, pools and writes the array of a planned outcome, unless an earlier run with --resume has done so.
+
+    `distribute` computes the parts of the output in other processes, if these can write it.
+    """
+    path, beside = outcome.job.source.path, file.header.extra_memory
+    writer = ResultWriter(outcome, settings, fingerprint_of(path))
     if writer.is_finished():
         return Outcome(outcome.job, skipped=True)
-    return _finish(outcome, work, _read_pool_write(work, outcome, settings, file, writer, distribute))
+    work = _work(outcome, settings, file, clock, progress)
+    at_url = settings.resume and any(is_url(target.path) for target in writer.targets)
+    is_small = tiles.bytes_of_plan(work.plan) <= tiles.bytes_of_tile(settings.max_memory, beside)
+    if not file.streams or (is_small and not at_url):
+        results = _pool_whole(work, outcome, file, writer.source)
+        with clock.phase("write"):
+            for target, array in zip(writer.targets, results, strict=False):
+                writer.write(target, array, file)
+        return _finished(outcome, work, writer.notes)
+    with ExitStack() as stack:
+        sinks = [writer.open_writer(stack, target, file) for target in writer.targets]
+        units = [sink.unit for sink in sinks if sink.unit]
+        parts = tiles.divide(
+            work.plan, settings.max_memory, tuple(map(lcm, *units)) if units else None, file.chunks, beside,
+            front_to_back=any(target.path == "-" for target in writer.targets), indices=work.indices,
+            largest=tiles.largest_block(work.plan, at_url),
+        )  # fmt: skip
+        shared = [sink for sink in sinks if isinstance(sink, tiles.SharedWriter)]
+        if distribute is not None and isinstance(parts, Sequence) and len(shared) == len(sinks):
+            reading = tiles.FileOpener(outcome.job.source, settings.read_options)
+            tiles.pool_distributed(distribute, work, reading, shared, parts)
+        else:
+            tiles.pool_in_tiles(work, file.read, sinks, parts)
+        check_unchanged(path, writer.source)
+    return _finished(outcome, work, writer.notes)
 
 
 def pool_to_memory(
     outcome: Outcome, settings: Settings, file: ArrayReader, clock: tiles.Clock
 ) -> tuple[Outcome, Array, Array | None, Metadata]:
     """The outcome with values, indices and metadata, in the layout of the output."""
-    work = _work(outcome, settings, False, clock, tiles.no_progress)
-    plan, output = work.plan, outcome.output
+    work, output = _work(outcome, settings, None, clock, tiles.no_progress), outcome.output
     assert output is not None  # noqa: S101  # set by prepare_job
-    values, positions = _pool_whole(work, outcome, file, fingerprint_of(outcome.job.source.path))
-    turned = convert_layout(values, plan.layout, output.layout)
-    where = None if positions is None else convert_layout(positions, plan.layout, output.layout)
-    return _finish(outcome, work), turned, where, scaled_metadata(file.metadata, plan, output.layout)
+    found = _pool_whole(work, outcome, file, fingerprint_of(outcome.job.source.path))
+    values, *positions = (convert_layout(array, work.plan.layout, output.layout) for array in found)
+    metadata = scaled_metadata(file.metadata, work.plan, output.layout)
+    return _finished(outcome, work), values, positions[0] if positions else None, metadata
 
 
-def _finish(outcome: Outcome, work: tiles.Work, not_kept: Sequence[str] = ()) -> Outcome:
+def _finished(outcome: Outcome, work: tiles.Work, not_kept: Sequence[str] = ()) -> Outcome:
     engine = NUMPY if work.reasons else ENGINES[work.engine]
     threads = allowed_threads(work.threads) if engine.is_threaded else 1
     return replace(outcome, engine=engine.name, threads=threads, notes=(*outcome.notes, *work.notes, *not_kept))
 
 
 def _work(
-    outcome: Outcome, settings: Settings, streams: bool, clock: tiles.Clock, progress: tiles.Progress
+    outcome: Outcome, settings: Settings, file: ArrayReader | None, clock: tiles.Clock, progress: tiles.Progress
 ) -> tiles.Work:
-    """The work of a job; refuses an array that cannot be read in parts and does not fit into memory."""
+    """The work of a job; refuses an array that does not fit into memory, unless its `file` is read in parts."""
     plan = outcome.plan
     assert plan is not None  # noqa: S101  # set by prepare_job
-    if not streams:
+    if file is None or not file.streams:
         tiles.check_fits(_memory_at_once(outcome), settings.max_memory)
     return tiles.make_work(plan, settings.engine, settings.threads, clock, progress, outcome.indices is not None)
 
@@ -229,49 +253,8 @@ def _memory_at_once(outcome: Outcome) -> int:
     return needed + WORKING_MEMORY if needed > WORKING_MEMORY else needed
 
 
-def _read_pool_write(
-    work: tiles.Work,
-    outcome: Outcome,
-    settings: Settings,
-    file: ArrayReader,
-    writer: ResultWriter,
-    distribute: tiles.Distribute | None,
-) -> list[str]:
-    """Reads, pools and writes; returns notes on metadata that could not be kept."""
-    targets, path, before = writer.targets, outcome.job.source.path, writer.source
-    beside = file.header.extra_memory
-    at_url = settings.resume and any(is_url(target.path) for target in targets)
-    small = tiles.bytes_of_plan(work.plan) <= tiles.bytes_of_tile(settings.max_memory, beside) and not at_url
-    if small or not file.streams:
-        results = _pool_whole(work, outcome, file, before)
-        with work.clock.phase("write"):
-            for i, (target, array) in enumerate(zip(targets, (a for a in results if a is not None), strict=False)):
-                writer.write(target, array, None if i else file.metadata)
-        return writer.notes
-    with ExitStack() as stack:
-        sinks = [writer.open_writer(stack, target, None if i else file.metadata) for i, target in enumerate(targets)]
-        units = [sink.unit for sink in sinks if sink.unit]
-        unit = tuple(map(lcm, *units)) if units else None
-        to_stream = any(target.path == "-" for target in targets)
-        parts = tiles.divide(
-            work.plan, settings.max_memory, unit, file.chunks, beside, front_to_back=to_stream, indices=work.indices,
-            largest=tiles.largest_block(work.plan, at_url),
-        )  # fmt: skip
-        shared = [sink for sink in sinks if isinstance(sink, tiles.SharedWriter)]
-        if distribute is not None and isinstance(parts, Sequence) and len(shared) == len(sinks):
-            tiles.pool_distributed(
-                distribute, work, tiles.FileOpener(outcome.job.source, settings.read_options), shared, parts
-            )
-        else:
-            tiles.pool_in_tiles(work, file.read, sinks, parts)
-        check_unchanged(path, before)
-    return writer.notes
-
-
-def _pool_whole(
-    work: tiles.Work, outcome: Outcome, file: ArrayReader, before: Fingerprint
-) -> tuple[Array, Array | None]:
-    """Reads and pools the whole array; raises FileError if the input has changed since `before`."""
+def _pool_whole(work: tiles.Work, outcome: Outcome, file: ArrayReader, before: Fingerprint) -> tuple[Array, ...]:
+    """The values, and the indices if they are wanted; raises FileError if the input has changed since `before`."""
     with work.clock.phase("read"):
         x = file.read(whole_region(work.plan.input_shape))
     check_unchanged(outcome.job.source.path, before)
@@ -281,30 +264,25 @@ def _pool_whole(
         return tiles.pool_part(work, region, slab, None if mask is None else hidden_from(mask, region))
 
     if outcome.colour is None:
-        return pool(whole(work.plan), x)
+        values, indices = pool(whole(work.plan), x)
+        return (values,) if indices is None else (values, indices)
     from poolcli.pooling.colour import pool_colours
 
-    return pool_colours(lambda *part: pool(*part)[0], work.plan, x, outcome.colour), None
+    return (pool_colours(lambda *part: pool(*part)[0], work.plan, x, outcome.colour),)
 
 
-@dataclass(slots=True)
 class ResultWriter:
     """Writes the results of one job; `source` is the fingerprint of the input, `notes` say which metadata are lost."""
 
-    outcome: Outcome
-    plan: Plan
-    settings: Settings
-    source: Fingerprint
-    notes: list[str] = default(default_factory=list)
-
-    @property
-    def targets(self) -> list[Stored]:
-        """The results that are written."""
-        return [stored for stored in (self.outcome.output, self.outcome.indices) if stored and stored.path]
+    def __init__(self, outcome: Outcome, settings: Settings, source: Fingerprint) -> None:
+        assert outcome.plan is not None and outcome.header is not None  # noqa: PT018, S101  # set by prepare_job
+        self._outcome, self._settings, self.source = outcome, settings, source
+        self._plan, self._header, self.notes = outcome.plan, outcome.header, list[str]()
+        self.targets = [stored for stored in (outcome.output, outcome.indices) if stored and stored.path]
 
     def is_finished(self) -> bool:
         """Whether an earlier run with --resume has written all results at URLs; the manifest says so of files."""
-        paths = [str(target.path) for target in self.targets] if self.settings.resume else []
+        paths = [str(target.path) for target in self.targets] if self._settings.resume else []
         identities = {path: self._identity(path) for path in paths if is_url(path)}
         if not identities:
             return False
@@ -312,50 +290,45 @@ class ResultWriter:
 
         return all(identity is not None and is_finished(path, identity) for path, identity in identities.items())
 
-    def write(self, target: Stored, array: Array, metadata: Metadata | None) -> None:
-        """Writes one result at once; `metadata` is that of the input, None for indices."""
-        header = self.outcome.header
-        mode = header.mode if header else None
+    def write(self, target: Stored, array: Array, file: ArrayReader) -> None:
+        """Writes one result at once."""
+        mode = self._header.mode
         if self._rescales(target):
             from poolcli.pooling.colour import rescaled
 
-            array, note = rescaled(array, self.settings.rescale or ())
+            array, note = rescaled(array, self._settings.rescale or ())
             self.notes.append(note)
             mode = None
         self.notes += write(
             str(target.path),
-            convert_layout(array, self.plan.layout, target.layout),
+            convert_layout(array, self._plan.layout, target.layout),
             target.layout,
-            key=self._key(target),
-            metadata=scaled_metadata(metadata, self.plan, target.layout) if metadata else None,
+            key=target.key or self._header.key,
+            metadata=self._metadata(target, file),
             mode=mode,
-            options=self._options(append=target.key is not None),
+            options=self._options(target),
         )
 
-    def _rescales(self, target: Stored) -> bool:
-        return self.settings.rescale is not None and target is self.outcome.output
-
-    def open_writer(self, stack: ExitStack, target: Stored, metadata: Metadata | None) -> RegionWriter:
+    def open_writer(self, stack: ExitStack, target: Stored, file: ArrayReader) -> RegionWriter:
         """A writer of regions of one result.
 
         If the file cannot be written in regions, or has another layout, regions are collected in an array, which is
         written when the stack is closed.
         """
-        if target.layout == self.plan.layout:
-            path = str(target.path)
-            scaled = scaled_metadata(metadata, self.plan, target.layout) if metadata else Metadata()
-            spec = Spec(target.shape, target.dtype, target.layout, self._key(target), scaled)
-            direct = open_writer(path, spec, self._options(self._identity(path), target.key is not None))
+        if target.layout == self._plan.layout:
+            path, metadata = str(target.path), self._metadata(target, file) or Metadata()
+            spec = Spec(target.shape, target.dtype, target.layout, target.key or self._header.key, metadata)
+            direct = open_writer(path, spec, self._options(target, self._identity(path)))
             if direct is not None:
                 sink = stack.enter_context(direct)
                 self.notes += sink.notes
                 return sink
-        dtype = self.plan.output_dtype if self._rescales(target) else target.dtype
-        result = np.empty(self.plan.output_shape, dtype)
+        dtype = self._plan.output_dtype if self._rescales(target) else target.dtype
+        result = np.empty(self._plan.output_shape, dtype)
 
         def finish(kind: object, *_: object) -> None:
             if kind is None:
-                self.write(target, result, metadata)
+                self.write(target, result, file)
 
         def put(region: Ranges, array: Array) -> None:
             result[slices(region)] = array
@@ -363,28 +336,31 @@ class ResultWriter:
         stack.push(finish)
         return CallbackWriter(put)
 
-    def _options(self, identity: str | None = None, append: bool = False) -> WriteOptions:
-        asked = self.settings
-        bytes_per_output = tiles.bytes_of_plan(self.plan) // max(1, prod(self.plan.output_shape))
-        most = max(1, tiles.bytes_of_block(asked.max_memory) // max(1, bytes_per_output))
-        return WriteOptions(asked.overwrite, asked.quality, identity, append, asked.chunks, asked.shards, most)
+    def _metadata(self, target: Stored, file: ArrayReader) -> Metadata | None:
+        """The metadata of a result; None for indices."""
+        if target is not self._outcome.output:
+            return None
+        return scaled_metadata(file.metadata, self._plan, target.layout)
 
-    def _key(self, target: Stored) -> str | None:
-        """The name of the array in the file: the one that was typed, or that of the input."""
-        header = self.outcome.header
-        return target.key or (header.key if header else None)
+    def _rescales(self, target: Stored) -> bool:
+        return self._settings.rescale is not None and target is self._outcome.output
+
+    def _options(self, target: Stored, identity: str | None = None) -> WriteOptions:
+        asked = self._settings
+        bytes_per_output = tiles.bytes_of_plan(self._plan) // max(1, prod(self._plan.output_shape))
+        most = max(1, tiles.bytes_of_block(asked.max_memory) // max(1, bytes_per_output))
+        appends = target.key is not None
+        return WriteOptions(asked.overwrite, asked.quality, identity, appends, asked.chunks, asked.shards, most)
 
     def _identity(self, path: str) -> str | None:
         """A hash of the plan and the input by which unfinished output is recognised; None if it is not resumed."""
-        asked = self.settings
+        asked = self._settings
         if not (asked.resume and output_format(path).parallel_writes):
             return None
-        if tiles.bytes_of_plan(self.plan) <= tiles.TILE_BYTES and not is_url(path):
+        if tiles.bytes_of_plan(self._plan) <= tiles.TILE_BYTES and not is_url(path):
             return None  # starting again takes no longer than resuming
         from hashlib import sha256  # loads OpenSSL, in 3 ms
 
-        source = self.outcome.job.source
-        stored = (asked.chunks, asked.shards)
-        planned = [getattr(self.plan, each.name) for each in fields(self.plan)]
-        text = repr((__version__, planned, source, self.source[:2], stored))
+        planned = [getattr(self._plan, each.name) for each in fields(self._plan)]
+        text = repr((__version__, planned, self._outcome.job.source, self.source[:2], (asked.chunks, asked.shards)))
         return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]

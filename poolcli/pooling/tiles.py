@@ -18,7 +18,7 @@ from poolcli.engine.choose import MIN_WORK_TO_LOAD, choose_engine
 from poolcli.errors import RequestError
 from poolcli.formats import open_array
 from poolcli.formats.checks import check_memory, human_bytes
-from poolcli.formats.records import ReadOptions, RegionWriter, Source
+from poolcli.formats.records import ReadOptions, RegionWriter, Source, slices
 from poolcli.message_fields import field
 from poolcli.plan import Plan
 from poolcli.plan.plan import Region, parts_of, whole
@@ -28,7 +28,7 @@ from poolcli.system.signals import check_stopped
 from poolcli.windows import Ranges, ceil_div
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
+    from concurrent.futures import Future
 
 Read = Callable[[Ranges], Array]
 Write = Callable[[Ranges, Array], None]
@@ -63,21 +63,17 @@ class Blocks(Sequence[Region]):
     def __getitem__(self, number: int) -> Region:  # type: ignore[override]  # no slices of them are needed
         if not 0 <= number < len(self):
             raise IndexError(number)
-        places = []
-        for count in reversed(self.counts):
-            number, place = divmod(number, count)
-            places.append(place)
-        return self._at(tuple(reversed(places)))
+        return self._at([int(place) for place in np.unravel_index(number, self.counts)])
 
     @property
     def largest(self) -> Region:
         """The block that takes the most memory: the first one, or the second one along every axis, which may read more
         because it has neighbours on both sides.
         """
-        found = (self._at(tuple(min(i, count - 1) for count in self.counts)) for i in (0, 1) if all(self.counts))
-        return max(found, key=lambda region: region.aligned.nbytes, default=Region(self.plan, (range(0),) * 0))
+        found = (self._at([min(i, count - 1) for count in self.counts]) for i in (0, 1) if all(self.counts))
+        return max(found, key=lambda region: region.aligned.nbytes, default=Region(self.plan, ()))
 
-    def _at(self, places: tuple[int, ...]) -> Region:
+    def _at(self, places: Sequence[int]) -> Region:
         outputs = zip(places, self.shape, self.plan.output_shape, strict=True)
         return Region(self.plan, tuple(range(i * length, min((i + 1) * length, n)) for i, length, n in outputs))
 
@@ -100,12 +96,6 @@ def blocks_of(plan: Plan, unit: Sequence[int], chunks: Sequence[int] | None, mos
         if found.largest.nbytes > BLOCK_BYTES // 2 and not decodes_less:
             return found
         found = best
-
-
-def unit_from_chunks(plan: Plan, chunks: Sequence[int]) -> tuple[int, ...]:
-    """The shape of the output of about one chunk of the input."""
-    sizes = zip(chunks, plan.input_shape, plan.output_shape, strict=True)
-    return tuple(max(1, min(chunk, n) * out // max(n, 1)) for chunk, n, out in sizes)
 
 
 def _grown(blocks: Blocks, unit: Sequence[int]) -> Iterator[Blocks]:
@@ -204,16 +194,16 @@ def pool_in_tiles(work: Work, read: Read, sinks: Sequence[RegionWriter], parts: 
     from concurrent.futures import ThreadPoolExecutor
 
     total, done = bytes_of_plan(work.plan), 0
-    waiting = (part for part in parts if not all(sink.holds(part.outputs) for sink in sinks))
-    first = next(waiting, None)
+    missing = (part for part in parts if not all(sink.holds(part.outputs) for sink in sinks))
     with ThreadPoolExecutor(1, "read") as reader, ThreadPoolExecutor(1, "write") as writer:
-        ahead = _read_ahead(reader, read, first)
+        ahead = ((part, reader.submit(read, part.aligned.reads)) for part in missing)
         written: Future[None] | None = None
-        while ahead is not None:
-            part, slab = ahead
+        following = next(ahead, None)
+        while following is not None:
+            part, slab = following
             with work.clock.phase("read"):
                 x = slab.result()
-            ahead = _read_ahead(reader, read, next(waiting, None))
+            following = next(ahead, None)  # is read while this one is computed
             results = pool_aligned(work, part, x)
             check_stopped()
             with work.clock.phase("write"):
@@ -235,10 +225,6 @@ def largest_block(plan: Plan, at_url: bool) -> int:
 def bytes_of_plan(plan: Plan) -> int:
     """The bytes of the input and the output of a plan."""
     return whole(plan).nbytes
-
-
-def _read_ahead(reader: ThreadPoolExecutor, read: Read, part: Region | None) -> tuple[Region, Future[Array]] | None:
-    return None if part is None else (part, reader.submit(read, part.aligned.reads))
 
 
 def pool_part(work: Work, region: Region, slab: Array, hidden: Array | None = None) -> tuple[Array, Array | None]:
@@ -263,28 +249,13 @@ def pool_aligned(work: Work, region: Region, slab: Array) -> tuple[Array, Array 
 
 
 def pool_block(work: Work, read: Read, block: Region, most: int | None) -> tuple[Array, Array | None]:
-    """Reads and pools a block; one of more than `most` bytes in pieces, without indices."""
+    """Reads and pools a block; one of more than `most` bytes in parts, without indices."""
     if most is None or block.aligned.nbytes <= most:
         return pool_aligned(work, block, read(block.aligned.reads))
     values = np.empty(block.output_shape, work.plan.output_dtype)
-    for piece in _pieces(block, most):
-        starts = zip(piece.outputs, block.outputs, strict=True)
-        inside = tuple(slice(own.start - outer.start, own.stop - outer.start) for own, outer in starts)
-        values[inside] = pool_aligned(work, piece, read(piece.aligned.reads))[0]
+    for part in parts_of(block, most):
+        values[slices(part.outputs, block.outputs)] = pool_aligned(work, part, read(part.aligned.reads))[0]
     return values, None
-
-
-def _pieces(region: Region, most: int) -> Iterator[Region]:
-    """Halves the region along the longest axis of its input, until each piece is small enough or has one output."""
-    if region.aligned.nbytes <= most or max(region.output_shape) <= 1:
-        yield region
-        return
-    able = [axis for axis, length in enumerate(region.output_shape) if length > 1]
-    axis = max(able, key=lambda axis: region.input_shape[axis])
-    outputs = region.outputs[axis]
-    middle = outputs.start + (len(outputs) + 1) // 2
-    yield from _pieces(region.cut(axis, range(outputs.start, middle)), most)
-    yield from _pieces(region.cut(axis, range(middle, outputs.stop)), most)
 
 
 def _write_results(writers: Sequence[Write], outputs: Ranges, results: tuple[Array, Array | None]) -> None:
@@ -329,7 +300,10 @@ def divide(
         _check_largest(max((part.nbytes for part in first), default=0), limit, beside)
         return parts_of(whole(plan), tile)
     most = largest if limit is None else min(largest, int((limit - beside) // TILES_IN_MEMORY * share))
-    blocks = blocks_of(plan, unit or unit_from_chunks(plan, chunks or plan.input_shape), chunks, most)
+    if unit is None:  # the output of about one chunk of the input
+        sizes = zip(chunks or plan.input_shape, plan.input_shape, plan.output_shape, strict=True)
+        unit = tuple(max(1, min(chunk, n) * out // max(n, 1)) for chunk, n, out in sizes)
+    blocks = blocks_of(plan, unit, chunks, most)
     _check_largest(blocks.largest.aligned.nbytes if len(blocks) else 0, limit, beside)
     return blocks
 

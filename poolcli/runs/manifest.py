@@ -29,7 +29,7 @@ from poolcli.formats.names import relative_path
 from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Job, Record, Settings
-from poolcli.runs.executors import Task, relative_name
+from poolcli.runs.executors import Task
 
 NAME = ".poolcli.jsonl"
 LINES_PER_WRITE = 1000
@@ -61,21 +61,13 @@ class Manifest:
     def unowned(self, paths: Iterable[str]) -> list[str]:
         """Those of the outputs that no run has begun."""
         asked = list(paths)
-        begun = set(self._begun()) if asked else ()
+        begun = {line[name] for line in self._output_lines() for name in ("output", "indices")} if asked else ()
         return [path for path in asked if self._name(path) not in begun]
-
-    def _begun(self) -> Iterator[str]:
-        for line in self._output_lines():
-            yield from (name for name in (line["output"], line["indices"]) if name is not None)
 
     def _check(self) -> None:
         """Refuses a file that is not a manifest."""
-        any_line = False
-        for line in self._lines():
-            any_line = True
-            if line.startswith(FIRST_LINE):
-                return
-        if any_line:
+        lines = list(islice(self._lines(), LINES_PER_WRITE))
+        if lines and not any(line.startswith(FIRST_LINE) for line in lines):
             raise RequestError(f"{self.path}: is not a manifest of poolcli; move it, or name another {field('output')}")
 
     def _lines(self) -> Iterator[bytes]:
@@ -88,46 +80,33 @@ class Manifest:
             while line := stream.readline(MAX_LINE):
                 yield line
 
-    def _contents(self) -> Iterator[dict[str, Any]]:
-        """The JSON object on each line; an empty one for other content."""
-        for line in self._lines():
-            try:
-                content = json.loads(line)
-            except (ValueError, RecursionError):
-                content = None
-            yield content if isinstance(content, dict) else {}
-
     def _output_lines(self) -> Iterator[dict[str, Any]]:
-        """The lines about outputs in this folder."""
-        for line in self._contents():
-            if _is_inside(line.get("output")) and isinstance(line.get("indices", 0), str | None):
-                yield line
+        """The lines about outputs in this folder; others, and damaged ones, are passed over."""
+        for line in self._lines():
+            with suppress(ValueError, RecursionError):
+                found = json.loads(line)
+                is_ours = isinstance(found, dict) and _is_inside(found.get("output"))
+                if is_ours and isinstance(found.setdefault("indices", None), str | None):
+                    yield found
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Opens the file for appending, and locks it inside the block."""
-        self._open()
-        try:
-            self._lock()
-            self._check()  # another run may have begun it since
-            yield
-        finally:
-            os.close(self._stream)
-
-    def _open(self) -> None:
         try:
             Path(self._folder).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise FileError(f"{self.path}: {error.strerror}") from error
         self._stream = _open_file(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        try:
+            with suppress(OSError):  # a file system without locks
+                _lock(self._stream, self._folder)
+            self._check()  # another run may have begun it since
+            yield
+        finally:
+            os.close(self._stream)
 
     def append(self, record: Record) -> None:
         """Records that a job is done."""
-        if not os.fstat(self._stream).st_nlink:  # the file was removed; later records must not be lost as well
-            removed = self._stream
-            self._open()
-            os.close(removed)
-            self._lock()
         self._append(_record_line(record))
 
     def begin(self, jobs: Iterable[Job]) -> None:
@@ -154,15 +133,8 @@ class Manifest:
                     stream.write(_record_line(record).encode())
 
     def _name(self, path: str | None) -> str | None:
-        return relative_name(self._folder, path)
-
-    def _lock(self) -> None:
-        try:
-            fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RequestError(f"another run is writing to {self._folder}; wait until it ends") from None
-        except OSError:  # a file system without locks
-            return
+        """A path relative to the folder of the manifest."""
+        return os.path.relpath(path, self._folder) if path else None
 
 
 def options_of(op: Attributes, settings: Settings) -> str:
@@ -170,6 +142,13 @@ def options_of(op: Attributes, settings: Settings) -> str:
     given = {f.name: repr(getattr(settings, f.name)) for f in fields(settings) if f.name not in IRRELEVANT_SETTINGS}
     text = json.dumps([__version__, type(op).__name__, repr(op), given], sort_keys=True)
     return sha256(text.encode()).hexdigest()[:16]
+
+
+def _lock(stream: int, folder: str) -> None:
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise RequestError(f"another run is writing to {folder}; wait until it ends") from None
 
 
 def _open_file(path: str, flags: int) -> int:

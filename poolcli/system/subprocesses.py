@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar
 from zlib import crc32
 
 from poolcli.errors import FileError, PoolError, unexpected
@@ -18,18 +18,14 @@ from poolcli.message_fields import field
 from poolcli.system.limits import allow_cpu_limit
 from poolcli.system.signals import SIGNALS, Stopped, signals_blocked
 
-CPU_LIMIT_SIGNAL = "SIGVTALRM"
 DAMAGED_FILE = (
     "the file is damaged, or unpacks to far more than it says; if other programs read it, store it with another "
     "compression"
 )
-# How and why a subprocess ended, for messages, by the signal that ended it.
-ENDINGS = {
-    CPU_LIMIT_SIGNAL: ("did not finish", "the file is damaged"),
-    "SIGKILL": (
-        "was killed by SIGKILL",
-        f"it may have run out of memory: try fewer {field('jobs')} or a lower {field('max_memory')}",
-    ),
+# Why a subprocess ended, by the signal that ended it.
+REASONS = {
+    "SIGVTALRM": "the file is damaged and takes too long",
+    "SIGKILL": f"it may have run out of memory: try fewer {field('jobs')} or a lower {field('max_memory')}",
 }
 
 
@@ -72,20 +68,20 @@ def _main(target: Callable[..., None], *arguments: object) -> None:
 
 
 class Ending(NamedTuple):
-    """How and why a subprocess ended, and whether another attempt would end the same way."""
+    """How and why a subprocess ended, for messages."""
 
     how: str
     why: str
-    each_time: bool
 
 
 def ending(process: Any) -> Ending:
     """Waits for a subprocess to end and returns how it did."""
     process.join()
     code = process.exitcode or 0
-    name = signal.Signals(-code).name if code < 0 else ""
-    how = f"was killed by {name}" if name else f"ended with exit code {code}"
-    return Ending(*ENDINGS.get(name, (how, DAMAGED_FILE)), name == CPU_LIMIT_SIGNAL)
+    if code >= 0:
+        return Ending(f"ended with exit code {code}", DAMAGED_FILE)
+    name = signal.Signals(-code).name
+    return Ending(f"was killed by {name}", REASONS.get(name, DAMAGED_FILE))
 
 
 Result = TypeVar("Result")
@@ -104,7 +100,8 @@ def run_in_subprocess(path: str, look: Callable[[], Result]) -> Result:
     process.join()
     if not succeeded:
         raise content
-    return cast("Result", content)
+    result: Result = content
+    return result
 
 
 def _send(pipe: Any, path: str, look: Callable[[], Any]) -> None:
@@ -155,18 +152,8 @@ def _host() -> str:
 
 def _start_time(process: int) -> str:
     """The boot id, and the start time of a process since boot; empty if /proc does not show the process."""
-    if not _proc_is_ours():
-        return ""
     fields = _read_text(f"/proc/{process}/stat").rpartition(")")[2].split()  # the name before ) may have spaces
     return _read_text("/proc/sys/kernel/random/boot_id") + fields[19] if len(fields) > 19 else ""
-
-
-def _proc_is_ours() -> bool:
-    """Whether /proc shows this process namespace rather than an outer one."""
-    try:
-        return os.readlink("/proc/self") == str(os.getpid())
-    except OSError:
-        return False
 
 
 def _is_running(process: int) -> bool:

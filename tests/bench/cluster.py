@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from poolcli.cli import run
-from poolcli.runs.executors import dask as flow
+from poolcli.runs.executors import dask as executor
 
 TICKS = os.sysconf("SC_CLK_TCK")
 FILES, FEW = 4000, 200
@@ -71,15 +71,13 @@ def of_the_scheduler(folder: Path) -> Iterator[Figure]:
         pooled("few")  # once before: connections and kernels
         yield Figure("scheduler, CPU of a file", spent(lambda: pooled("most"), FILES - FEW), "ms", 1)
         with distributed.Client(address, set_as_default=False) as client:
-            kept, flow.MAX_ITEMS = flow.MAX_ITEMS, 1
             yield Figure("scheduler, CPU of a message of one item", spent(lambda: _messages(client), MESSAGES), "ms", 1)
-            flow.MAX_ITEMS = kept
             alone = spent(lambda: _tasks(client), MESSAGES)
             yield Figure("scheduler, CPU of a task of Dask alone that does nothing", alone, "ms", None)
 
 
 def _messages(client: Any) -> None:
-    for _ in flow.Flow(client, list, iter(range(MESSAGES)), MESSAGES, 2).results():
+    for _ in executor.BatchedTasks(client, list, iter(range(MESSAGES)), MESSAGES, 1).results():
         pass
 
 

@@ -104,7 +104,7 @@ def test_a_stopped_run_goes_on_to_the_same_bytes(stop: signal.Signals, code: int
             match = re.fullmatch(rb"poolcli: stopped: (\d+) done, (\d+) left; --resume continues\n", said)
             assert match
             assert int(match[1]) + int(match[2]) == 12
-            assert int(match[1]) == there  # of which the manifest need not have every one
+            assert there - 2 <= int(match[1]) <= there  # each worker may have finished one that it could not report
             assert not [name for name in tree("out") if name.endswith(".part")]
         assert all(tree("out")[name] == clean[name] for name in tree("out") if name.endswith(".npy") and name[0] != ".")
         result = cli(*arguments, "--resume")

@@ -10,7 +10,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any, Protocol, cast
 
-from poolcli.errors import FileError, RequestError
+from poolcli.errors import RequestError
 from poolcli.formats.files import checksum_of, fingerprint_of
 from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes
@@ -46,33 +46,26 @@ class Runner:
 
     def __call__(self, task: Task, progress: Progress) -> Outcome:
         """The outcome of a job, with a record for the manifest; skipped if its known record is current."""
-        job, settings = task.job, self.settings
-        try:
-            if job.refusal:
-                raise RequestError(job.refusal)
-            if job.unreadable:
-                raise FileError(job.unreadable)
-            if task.known and self.folder is not None and is_current(task.known, job, self.options, self.folder):
-                return Outcome(job, skipped=True)
-        except Exception as error:
-            return Outcome(job, error=failure(error, job.source.path))
+        job, settings, folder = task.job, self.settings, self.folder
+        if folder is not None and task.known and is_current(task.known, job, self.options, folder):
+            return Outcome(job, skipped=True)
         if task.retried and (job.output_key or job.indices_key):  # the first try may have added the array
             settings = replace(settings, overwrite=True)
         outcome = run_job(job, self.op, settings, progress, self.distribute)
-        if self.folder is None or outcome.error or outcome.skipped:
+        if folder is None or outcome.error or outcome.skipped:
             return outcome
         try:
-            return replace(outcome, record=record_of(job, self.options, self.folder))
+            return replace(outcome, record=record_of(job, self.options, folder))
         except OSError as error:
-            return replace(outcome, error=FileError(f"{job.source.path}: {error.strerror}, after it was pooled"))
+            return replace(outcome, error=failure(error, job.source.path))
 
 
 def record_of(job: Job, options: str, folder: str) -> Record:
     """The record of a finished job."""
     state = fingerprint_of(job.source.path)
     return Record(
-        output=str(relative_name(folder, job.output)),
-        indices=relative_name(folder, job.indices),
+        output=os.path.relpath(str(job.output), folder),
+        indices=os.path.relpath(job.indices, folder) if job.indices else None,
         input=job.source.path + (f":{job.source.key}" if job.source.key else ""),
         input_size=state.size,
         input_mtime_ns=state.mtime_ns,
@@ -88,11 +81,6 @@ def is_current(record: Record, job: Job, options: str, folder: str) -> bool:
         return record.options == options and record == record_of(job, options, folder)
     except OSError:
         return False
-
-
-def relative_name(folder: str, path: str | None) -> str | None:
-    """A path relative to the folder of the manifest."""
-    return os.path.relpath(path, folder) if path else None
 
 
 Outcomes = Generator[tuple[int, Outcome], None, None]

@@ -11,10 +11,8 @@ import json
 import logging
 import signal
 import warnings
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from multiprocessing import resource_tracker
 from pathlib import Path
@@ -28,13 +26,14 @@ from poolcli.errors import FileError, RequestError, error_text
 from poolcli.message_fields import field
 from poolcli.runs.executors import CONFIGURED, LOCAL, SCHEDULER_FILE
 from poolcli.system.limits import allowed_threads
-from poolcli.system.signals import signals_blocked
 
 COMPARED_PACKAGES = ("poolcli", "numpy", "numba", "llvmlite", "zarr", "distributed")
 LOGS = {"distributed.admin.low-level-log-length": 10}  # by default, Dask keeps its last 1,000 messages whole
 LOGGERS = ("distributed", "distributed.client")  # each has a level of its own
 CONNECT_SECONDS = 10  # for a scheduler to answer, and to have a worker
 NO_LOGS = logging.CRITICAL + 1
+TIMEOUT_SETTING = "distributed.scheduler.no-workers-timeout"
+SECONDS_WITHOUT_WORKERS = 60  # after which a local scheduler gives its tasks up
 
 
 @contextmanager
@@ -157,7 +156,7 @@ def local_cluster(workers: int) -> Iterator[Any]:
     }
     with (
         TemporaryDirectory(prefix="poolcli-", ignore_cleanup_errors=True) as folder,  # only its owner may enter it
-        dask.config.set({"temporary-directory": folder}),
+        dask.config.set({"temporary-directory": folder, TIMEOUT_SETTING: SECONDS_WITHOUT_WORKERS}),
     ):
         options = {
             **common,
@@ -170,39 +169,26 @@ def local_cluster(workers: int) -> Iterator[Any]:
         }
         scheduler = {"cls": Scheduler, "options": {**common, "dashboard": False}}
         nannies = {number: {"cls": distributed.Nanny, "options": options} for number in range(workers)}
-        start = partial(
-            distributed.SpecCluster,
-            workers=nannies, scheduler=scheduler, security=common["security"], silence_logs=NO_LOGS,
-        )  # fmt: skip
-        with _started_without_interrupts(start) as cluster:
+        with ExitStack() as stack:
+            with _interrupts_blocked():
+                cluster = distributed.SpecCluster(
+                    workers=nannies, scheduler=scheduler, security=common["security"], silence_logs=NO_LOGS
+                )
+                stack.enter_context(cluster)
             yield cluster
 
 
 @contextmanager
-def _started_without_interrupts(start: Callable[[], Any]) -> Iterator[Any]:
-    """The cluster that `start` returns, whose processes ignore Ctrl-C: the main process handles it, and ends them.
-
-    Processes inherit the signals that the thread which starts them blocks, and threads those of their creator. A
-    cluster whose start is interrupted is ended once it has started; else its processes would outlive their folder.
+def _interrupts_blocked() -> Iterator[None]:
+    """Delays Ctrl-C, also for the threads and processes that are started inside: they never get it, and the main
+    process, which handles it, ends them.
     """
-    with ExitStack() as stack:
-        with signals_blocked():  # until it is certain that the cluster will be ended
-            thread = stack.enter_context(ThreadPoolExecutor(1, initializer=_block_interrupts))
-            starting = thread.submit(start)
-            stack.callback(_end, starting)
-        yield starting.result()
-
-
-def _block_interrupts() -> None:
-    resource_tracker.ensure_running()  # which would unblock them when the first process is started
-    # Not SIGTERM, which the thread inherits as blocked.
-    signal.pthread_sigmask(signal.SIG_SETMASK, [signal.SIGINT, signal.SIGHUP])
-
-
-def _end(starting: Future[Any]) -> None:
-    """Ends a cluster once it has started."""
-    if starting.exception() is None:
-        starting.result().close()
+    resource_tracker.ensure_running()  # which would unblock it when the first process is started
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGHUP])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def dask_setup(worker: object) -> None:

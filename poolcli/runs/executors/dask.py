@@ -1,11 +1,10 @@
 """Runs jobs on a Dask cluster. A single array is divided into regions if several processes can write its output; this
 process alone creates and finishes that output.
 
-`Flow` sends items to the workers in messages. Few messages are in flight at once, because each message of a worker that
-dies is suspect. Small items share a message, so that each message takes about a second; messages are sent and fetched
-in batches, which halves the scheduler's time for each. Dask sends the messages of a dead worker to another one. Items
-whose messages have killed several workers are tried once more, each alone on the cluster, so that only those that are
-to blame fail. Exceptions of items are final, because file systems have retried by then.
+`BatchedTasks` sends items to the workers in batches. Few batches are in flight at once, because each batch of a worker
+that dies is suspect: Dask gives up those whose workers have died several times. Their items are tried once more, each
+alone on the cluster, so that only those that are to blame fail. Exceptions of items are final, because file systems
+have retried by then.
 """
 
 from __future__ import annotations
@@ -31,8 +30,13 @@ from poolcli.system.lazy_imports import Lazy
 from poolcli.system.limits import memory_budget
 from poolcli.system.signals import check_stopped
 
-dask = Lazy("dask")
 distributed = Lazy("distributed")
+
+BATCHES_PER_WORKER = 4  # in flight
+MAX_BATCH = 64  # items; a message takes the scheduler as long as a small file takes a worker
+WAIT_SECONDS = 5.0  # for workers to finish what they have begun
+# What comes of asking a scheduler that has gone.
+SCHEDULER_LOST = (asyncio.CancelledError, futures.CancelledError, OSError)
 
 
 def connected(word: str) -> AbstractContextManager[Any]:
@@ -43,27 +47,21 @@ def connected(word: str) -> AbstractContextManager[Any]:
     return cluster.connected(word)
 
 
-def slots_of(client: Any) -> int:
-    """The number of tasks that the workers can run at once."""
-    threads: dict[str, int] = client.nthreads()
-    return max(1, sum(threads.values()))
-
-
 def run(tasks: Sequence[Task], runner: Runner, count: int, progress: Progress, cluster: str | None = None) -> Outcomes:
     """Runs the tasks on a cluster, by default `count` processes of this machine; yields outcomes as they come."""
     with connected(cluster or f"local:{count}") as client:
         if len(tasks) == 1 and all(map(_is_written_in_regions, tasks)):
             yield 0, replace(runner, distribute=_Regions(client, runner.settings.resume))(next(iter(tasks)), progress)
             return
-        listed = runner.folder is not None
-        flow = Flow(client, _Jobs(runner), iter(enumerate(tasks)), len(tasks), slots_of(client), listed)
+        resumable = runner.folder is not None
+        batches = BatchedTasks(client, _Jobs(runner), iter(enumerate(tasks)), len(tasks), MAX_BATCH, resumable)
         try:
-            yield from _outcomes(flow.results())
+            yield from _outcomes(batches.results())
         except GeneratorExit:
-            flow.cancel()
+            batches.cancel()
             raise
         except BaseException:  # stopped; finished tasks still count
-            yield from _outcomes(flow.finished_results())
+            yield from _outcomes(batches.finished_results())
             raise
 
 
@@ -85,7 +83,7 @@ def _is_written_in_regions(task: Task) -> bool:
 def _outcomes(results: Iterator[tuple[tuple[int, Task], Any]]) -> Outcomes:
     for (number, task), found in results:
         if isinstance(found, BaseException):
-            found = Outcome(task.job, error=failure(in_terms_of_files(found), task.job.source.path))
+            found = Outcome(task.job, error=failure(_in_terms_of_files(found), task.job.source.path))
         yield number, found
 
 
@@ -111,14 +109,14 @@ class _Regions:
     def __call__(
         self, parts: RemoteBlocks, numbers: Iterator[int], count: int, done: Callable[[int, str | None], None]
     ) -> None:
-        flow = Flow(self.client, parts, numbers, count, slots_of(self.client), self.resumable)
+        batches = BatchedTasks(self.client, parts, numbers, count, 1, self.resumable)
         try:
-            for number, found in flow.results():
+            for number, found in batches.results():
                 if isinstance(found, BaseException):
-                    raise in_terms_of_files(found)
+                    raise _in_terms_of_files(found)
                 done(number, found)
         except BaseException:
-            flow.settle()
+            batches.wait_for_running()
             raise
 
 
@@ -130,24 +128,12 @@ def _memory_of_job() -> int | None:
     return half // worker.state.nthreads if half else None
 
 
-MESSAGES_PER_WORKER = 4  # in flight
-MIN_ITEMS_IN_FLIGHT = 64  # also with few workers; the scheduler queues what no worker has begun
-SETTLE_SECONDS = 5.0  # for workers to finish what they have begun
-BATCH_SECONDS = 0.05  # to wait for further results after the first one
-MESSAGE_SECONDS = 1.0  # of work in a message
-MAX_ITEMS = 1000  # in a message
-SCHEDULER_LOST = (
-    asyncio.CancelledError,
-    futures.CancelledError,
-    OSError,
-)  # what comes of asking a scheduler that has gone
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-class Flow(Generic[Item, Result]):
-    """Runs `work`, a picklable function of several items, on `count` items in `slots` threads of the cluster.
+class BatchedTasks(Generic[Item, Result]):
+    """Runs `work`, a picklable function of several items, on `count` items, of which a batch has at most `most`.
 
     `resumable` says whether another run can resume this one.
     """
@@ -158,100 +144,82 @@ class Flow(Generic[Item, Result]):
         work: Callable[[Sequence[Item]], Sequence[Result]],
         items: Iterator[Item],
         count: int,
-        slots: int,
+        most: int,
         resumable: bool = False,
     ) -> None:
-        self._client, self._slots, self._resumable = client, slots, resumable
-        self._work = pickle.dumps(work, pickle.HIGHEST_PROTOCOL)
-        self._waiting, self._left, self._size = items, count, 1
+        self._client, self._resumable = client, resumable
+        # Pickled, so that the scheduler does not decode it.
+        self._work = pickle.dumps((work, os.getcwd()), pickle.HIGHEST_PROTOCOL)
+        self._items, self._left, self._most = items, count, most
         self._in_flight: dict[Any, list[Item]] = {}
-        self._suspects: list[Item] = []
-        self._trial: Any = None  # the message of a suspect, alone in flight
-        self._completed = distributed.as_completed(loop=client.loop)
-        self._watch = WorkerWatch(client, self._in_flight)
 
     def results(self) -> Iterator[tuple[Item, Result | BaseException]]:
         """Each item with its result or its exception."""
-        with self._watch:
-            self._send()
-            while self._in_flight:
-                check_stopped()
-                yield from self._results(self._wait_for_messages())
-                self._send()
-
-    def _wait_for_messages(self) -> list[Any]:
-        """Waits for a message to finish; returns it and those that finish within BATCH_SECONDS."""
+        suspects: list[Item] = []
         with self._scheduler_errors():
-            landed = list(self._completed.next_batch())
-            if len(self._in_flight) > len(landed):
-                time.sleep(BATCH_SECONDS)
-            return landed + list(self._completed.next_batch(block=False))
+            limit = BATCHES_PER_WORKER * max(1, sum(self._client.nthreads().values()))
+            completed = distributed.as_completed(loop=self._client.loop)
+        while True:
+            with self._scheduler_errors():
+                completed.update(self._submit(self._batches(limit)))
+                if not self._in_flight:
+                    break
+                finished = list(completed.next_batch())
+            for future in finished:
+                check_stopped()
+                items = self._in_flight[future]
+                found = self._results(future)
+                if isinstance(found[0], distributed.KilledWorker):
+                    suspects += items
+                else:
+                    yield from zip(items, found, strict=True)
+        for item in suspects:
+            with self._scheduler_errors():
+                (future,) = self._submit([[item]])
+            yield item, self._results(future)[0]
+
+    def _batches(self, limit: int) -> Iterator[list[Item]]:
+        """The next batches, until `limit` are in flight; they become smaller towards the end."""
+        for _ in range(limit - len(self._in_flight)):
+            batch = list(islice(self._items, max(1, min(self._most, self._left // (2 * limit)))))
+            if not batch:
+                return
+            self._left -= len(batch)
+            yield batch
+
+    def _submit(self, batches: Iterable[list[Item]]) -> list[Any]:
+        """Sends batches in one call, because each call costs the scheduler more than a batch; returns futures."""
+        several = list(batches)
+        sent = [(self._work, pickle.dumps(batch, pickle.HIGHEST_PROTOCOL)) for batch in several]
+        found: list[Any] = self._client.map(_run_batch, sent, pure=False) if sent else []
+        self._in_flight.update(zip(found, several, strict=True))
+        return found
+
+    def _results(self, future: Any) -> Sequence[Result | BaseException]:
+        """The results of a finished batch, or its error for each item."""
+        with self._scheduler_errors():
+            error = future.exception()
+            found = future.result() if error is None else None
+        items = self._in_flight.pop(future)
+        return [error] * len(items) if found is None else found
 
     def finished_results(self) -> Iterator[tuple[Item, Result | BaseException]]:
-        """The results that are there; cancels all other messages."""
-        yield from self._results([future for future in self._in_flight if future.status == "finished"])
+        """The results that are there; cancels all other batches."""
+        for future in [future for future in self._in_flight if future.status == "finished"]:
+            yield from zip(self._in_flight[future], self._results(future), strict=True)
         self.cancel()
 
     def cancel(self) -> None:
-        """Cancels the messages that no worker has begun."""
+        """Cancels the batches that no worker has begun."""
         with suppress(*SCHEDULER_LOST):
             self._client.cancel(list(self._in_flight), force=True)
 
-    def settle(self) -> None:
-        """Cancels, and waits for messages that were begun, so that what they write can be removed."""
+    def wait_for_running(self) -> None:
+        """Cancels, and waits for batches that were begun, so that what they write can be removed."""
         self.cancel()
         if self._in_flight and self._client.status == "running":
             with suppress(*SCHEDULER_LOST):
                 self._client.run(_wait_until_idle, on_error="ignore")
-
-    def _send(self) -> None:
-        """Sends messages when half of those in flight have finished; suspects go alone, when no other is left."""
-        most = max(MESSAGES_PER_WORKER * self._slots, MIN_ITEMS_IN_FLIGHT // self._size)
-        if 2 * len(self._in_flight) <= most:
-            self._submit(list(islice(iter(self._next_items, []), most - len(self._in_flight))))
-        if self._suspects and not self._in_flight:
-            (self._trial,) = self._submit([[self._suspects.pop()]])
-
-    def _next_items(self) -> list[Item]:
-        """The items of the next message; an empty list at the end."""
-        fair = max(1, self._left // (MESSAGES_PER_WORKER * self._slots))
-        items = list(islice(self._waiting, min(self._size, fair)))
-        self._left -= len(items)
-        return items
-
-    def _submit(self, several: list[list[Item]]) -> list[Any]:
-        """Sends messages in one call, because each call costs the scheduler more than a message; returns futures."""
-        messages = [self._message(items) for items in several]
-        with self._scheduler_errors():
-            futures: list[Any] = self._client.map(_run_message, messages, pure=False) if messages else []
-        self._in_flight.update(zip(futures, several, strict=True))
-        self._completed.update(futures)
-        return futures
-
-    def _message(self, items: list[Item]) -> bytes:
-        """The work, the current folder and the items, pickled so that the scheduler does not decode them."""
-        return pickle.dumps((self._work, os.getcwd(), items), pickle.HIGHEST_PROTOCOL)
-
-    def _results(self, landed: Sequence[Any]) -> Iterator[tuple[Item, Result | BaseException]]:
-        """The results of finished messages, fetched in one batch."""
-        good = [future for future in landed if future.status != "error"]
-        with self._scheduler_errors():
-            gathered = self._client.gather(good)
-        for future, (seconds, results) in zip(good, gathered, strict=True):
-            items = self._in_flight.pop(future)
-            self._adapt_size(seconds, len(items))
-            yield from zip(items, results, strict=True)
-        for future in landed:
-            if future in self._in_flight:
-                yield from self._failed(future)
-
-    def _failed(self, future: Any) -> Iterator[tuple[Item, BaseException]]:
-        """The items of a failed message with their error; none for a message that killed workers, which is suspect."""
-        items, error = self._in_flight.pop(future), future.exception()
-        if isinstance(error, distributed.KilledWorker) and future is not self._trial:
-            self._suspects += items
-        else:
-            yield from ((item, error) for item in items)
 
     @contextmanager
     def _scheduler_errors(self) -> Iterator[None]:
@@ -259,88 +227,33 @@ class Flow(Generic[Item, Result]):
         try:
             yield
         except SCHEDULER_LOST as error:
-            missed = self._watch.missed
-            gone = f"cluster has had no workers for {missed:g} s" if missed else "scheduler of the cluster is gone"
             more = f"; {field('resume')} continues the run" if self._resumable else ""
-            raise FileError(f"the {gone}{more}") from error
-
-    def _adapt_size(self, seconds: float, items: int) -> None:
-        """Adapts the number of items in a message to the time that one took."""
-        if seconds < MESSAGE_SECONDS and items >= self._size:
-            self._size = min(2 * self._size, MAX_ITEMS)
-        elif seconds > 2 * MESSAGE_SECONDS:
-            self._size = max(1, self._size // 2)
+            raise FileError(f"the scheduler of the cluster is gone{more}") from error
 
 
-_running: list[object] = []  # on a worker, one entry for each message in progress
-
-
-async def _wait_until_idle() -> None:
-    """On a worker: waits until no message is in progress, at most for SETTLE_SECONDS."""
-    end = time.monotonic() + SETTLE_SECONDS
-    while _running and time.monotonic() < end:
-        await asyncio.sleep(BATCH_SECONDS)
-
-
-def _run_message(message: bytes) -> tuple[float, Any]:
-    """On a worker: runs the items of a message; returns the seconds and the results."""
-    start = time.perf_counter()
-    _running.append(None)
-    try:
-        packed, folder, items = pickle.loads(message)  # noqa: S301  # a worker trusts its scheduler
-        _enter(folder)
-        results = pickle.loads(packed)(items)  # noqa: S301
-    finally:
-        _running.pop()
-    return time.perf_counter() - start, results
-
-
-def _enter(folder: str) -> None:
+def _run_batch(message: tuple[bytes, bytes]) -> Any:
+    """On a worker: runs the items of a batch; returns their results."""
+    work, folder = pickle.loads(message[0])  # noqa: S301  # a worker trusts its scheduler
     try:
         os.chdir(folder)
     except OSError as error:
         raise FileError(
             f"{folder}: a worker cannot use this folder ({error.strerror}); all must see the same"
         ) from None
+    return work(pickle.loads(message[1]))  # noqa: S301
 
 
-def in_terms_of_files(error: BaseException) -> Exception:
+async def _wait_until_idle(dask_worker: Any) -> None:
+    """On a worker: waits until it runs nothing, at most for WAIT_SECONDS."""
+    end = time.monotonic() + WAIT_SECONDS
+    while dask_worker.state.executing and time.monotonic() < end:
+        await asyncio.sleep(0.05)
+
+
+def _in_terms_of_files(error: BaseException) -> Exception:
     """The error of an item, without terms of Dask."""
     if isinstance(error, distributed.KilledWorker):
         return FileError(
             "every worker that processed it died; the file is damaged, or there is too little memory for it"
         )
     return error if isinstance(error, Exception) else RuntimeError(str(error))
-
-
-SECONDS_WITHOUT_WORKERS = 60.0  # unless Dask's configuration says how many
-CHECK_SECONDS = 5.0
-TIMEOUT_SETTING = "distributed.scheduler.no-workers-timeout"
-
-
-class WorkerWatch:
-    """Cancels the messages in flight when the cluster has had no workers for some time, so that waiting for them ends.
-
-    `missed` is that time in seconds, or None before it has passed.
-    """
-
-    def __init__(self, client: Any, in_flight: Iterable[Any]) -> None:
-        self._client, self._in_flight = client, in_flight
-        self.missed: float | None = None
-
-    def __enter__(self) -> None:
-        self._look = asyncio.run_coroutine_threadsafe(self._watch_workers(), self._client.loop.asyncio_loop)
-
-    def __exit__(self, *_: object) -> None:
-        self._look.cancel()
-
-    async def _watch_workers(self) -> None:
-        patience = dask.utils.parse_timedelta(dask.config.get(TIMEOUT_SETTING, None) or SECONDS_WITHOUT_WORKERS)
-        seen = time.monotonic()
-        while True:
-            await asyncio.sleep(CHECK_SECONDS)
-            if await self._client.nthreads():
-                seen = time.monotonic()
-            elif time.monotonic() - seen >= patience:
-                self.missed = patience
-                await self._client.cancel(list(self._in_flight), force=True)
