@@ -16,9 +16,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
-from functools import cache, partial, wraps
-from importlib import import_module
+from dataclasses import fields
+from functools import partial, wraps
 from inspect import signature
 from itertools import accumulate, pairwise, product
 from math import isnan, prod
@@ -75,160 +74,94 @@ def _coordinates(x: Any, plan: Plan) -> Iterator[tuple[str, Any]]:
 
 # The graph of a lazy pooling: one task per block of the result, and one for the margins of each block.
 
-Chunks = tuple[tuple[int, ...], ...]
-Block = tuple[int, ...]
+Block = tuple[int, ...]  # its number along each axis
+dask_array = Lazy("dask.array")
+dask_base = Lazy("dask.base")
+highlevelgraph = Lazy("dask.highlevelgraph")
+
+# If less than this share of a block is read, only its margins are sent to the worker that needs them.
+MARGIN = 0.5
 
 
 class Piece(NamedTuple):
     """The part of a block of the input that is read, along one axis: its place in the block and in the slab."""
 
     block: int
-    taken: tuple[int, int]
-    put: tuple[int, int]
+    taken: slice
+    put: slice
     share: float  # of the block's elements
 
 
-@dataclass(frozen=True, slots=True)
-class Blocks:
-    """The edges of blocks along each axis, of the input and of the result."""
-
-    plan: Plan
-    inputs: tuple[tuple[int, ...], ...]
-    outputs: tuple[tuple[int, ...], ...]
-
-    @property
-    def chunks(self) -> Chunks:
-        """The lengths of the result's blocks."""
-        return tuple(tuple(b - a for a, b in pairwise(edges)) for edges in self.outputs)
-
-    @property
-    def places(self) -> Iterator[Block]:
-        """The number of each block of the result along each axis."""
-        return product(*(range(len(edges) - 1) for edges in self.outputs))
-
-    def region(self, block: Block) -> Region:
-        """The region of a block of the result."""
-        return Region(self.plan, tuple(range(*e[i : i + 2]) for e, i in zip(self.outputs, block, strict=True)))
-
-    def pieces(self, axis: int) -> list[list[Piece]]:
-        """For each block of the result along an axis, the parts of the input's blocks that it reads."""
-        edges, ends, found = self.inputs[axis], whole(self.plan), []
-        for outputs in pairwise(self.outputs[axis]):
-            read = ends.cut(axis, range(*outputs)).reads[axis]
-            spans = [(i, max(edges[i], read.start), min(edges[i + 1], read.stop)) for i in _touched(edges, read)]
-            found.append(
-                [
-                    Piece(
-                        i,
-                        (low - edges[i], high - edges[i]),
-                        (low - read.start, high - read.start),
-                        (high - low) / max(edges[i + 1] - edges[i], 1),
-                    )
-                    for i, low, high in spans
-                ]
-            )
-        return found
-
-
-def blocks_of(plan: Plan, chunks: Sequence[Sequence[int]]) -> Blocks:
-    """Divides the result of a plan along the chunks of the input; a window belongs to the block that it begins in.
+def result_edges(plan: Plan, chunks: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
+    """The edges of the result's blocks along each axis; a window belongs to the block that it begins in.
 
     Blocks begin at multiples of the grains of regions, so that the order of additions is that of the whole array.
     """
-    inputs = tuple((0, *accumulate(lengths)) for lengths in chunks)
-    outputs, region = list(inputs), whole(plan)
+    found, grains = [(0, *accumulate(lengths)) for lengths in chunks], whole(plan).grains
     for axis in plan.axes:
-        edges, grain = inputs[axis.position], region.grains[axis.position]
-        places = range(axis.windows.output)
-        first = (bisect_left(places, edge, key=axis.windows.start) for edge in edges[1:-1])
-        cut = {(place + grain // 2) // grain * grain for place in first}
-        inner = sorted(place for place in cut if 0 < place < len(places))
-        outputs[axis.position] = (0, *inner, len(places))
-    return Blocks(plan, inputs, tuple(outputs))
+        grain, windows = grains[axis.position], range(axis.windows.output)
+        first = (bisect_left(windows, edge, key=axis.windows.start) for edge in found[axis.position][1:-1])
+        inner = {(place + grain // 2) // grain * grain for place in first}
+        found[axis.position] = (0, *sorted(place for place in inner if 0 < place < len(windows)), len(windows))
+    return found
 
 
-def _touched(edges: Sequence[int], read: range) -> range:
-    """The numbers of the blocks that a range lies in."""
-    if not read:
-        return range(1)
-    return range(bisect_right(edges, read.start) - 1, bisect_left(edges, read.stop))
-
-
-dask_array = Lazy("dask.array")
-dask_base = Lazy("dask.base")
-highlevelgraph = Lazy("dask.highlevelgraph")
-TASKS = "dask._task_spec"  # no public module has the class Task
-
-# If less than this share of a block is read, only its margins are sent to the worker that needs them.
-MARGIN = 0.5
+def pieces_read(read: range, edges: Sequence[int]) -> list[Piece]:
+    """The parts of the input's blocks, whose `edges` are given, that a range along an axis lies in."""
+    blocks = range(bisect_right(edges, read.start) - 1, bisect_left(edges, read.stop)) if read else range(1)
+    found = []
+    for i in blocks:
+        low, high = max(edges[i], read.start), min(edges[i + 1], read.stop)
+        taken, put = (slice(low - start, high - start) for start in (edges[i], read.start))
+        found.append(Piece(i, taken, put, (high - low) / max(edges[i + 1] - edges[i], 1)))
+    return found
 
 
 def pooled(plan: Plan, x: Any, indices: bool, engine: str, name: str) -> Any:
     """The dask array of a plan's result, with `indices` a tuple with that of the indices."""
     choose_engine(plan, engine)  # refuses an unknown engine now rather than in a worker
-    blocks = blocks_of(plan, x.chunks)
+    edges = result_edges(plan, x.chunks)
     token = dask_base.tokenize(x.name, [repr(getattr(plan, own.name)) for own in fields(plan)], engine, indices)
-    dtype, key = numpy_dtype(plan.output_dtype), f"{name}-both-{token}" if indices else f"{name}-{token}"
-    layer = _layer(blocks, x, engine, indices, key)
+    key = f"{name}-{token}"
+    layer = _layer(plan, edges, x, engine, indices, key)
     graph = highlevelgraph.HighLevelGraph.from_collections(key, layer, dependencies=[x])
+    chunks = tuple(tuple(b - a for a, b in pairwise(each)) for each in edges)
+    nothing = (0,) * x.ndim
+    values = np.empty(nothing, numpy_dtype(plan.output_dtype))
+    both = dask_array.Array(graph, key, chunks, meta=values)
     if not indices:
-        return dask_array.Array(graph, key, blocks.chunks, meta=_nothing(x.ndim, dtype))
-    index_dtype = numpy_dtype(plan.index.dtype if plan.index else "int64")
-    return (
-        _one_of(graph, key, blocks, 0, f"{name}-values-{token}", dtype),
-        _one_of(graph, key, blocks, 1, f"{name}-indices-{token}", index_dtype),
-    )
+        return both
+    at = np.empty(nothing, numpy_dtype(plan.index.dtype if plan.index else "int64"))
+    return both.map_blocks(getitem, 0, meta=values), both.map_blocks(getitem, 1, meta=at)
 
 
-@cache
-def _tasks() -> tuple[Callable[..., Any], Callable[[Any], Any]]:
-    """The constructors of a task, from key, function, first arguments and references, and of a reference.
-
-    They are Dask's own classes if it has them: Dask converts graphs of tuples twice, which takes as long as all else.
-    """
-    try:
-        found = import_module(TASKS)
-        task, reference = found.Task, found.TaskRef
-    except (ImportError, AttributeError):
-        return (lambda _, work, first, *sources: (partial(work, *first), *sources)), (lambda key: key)
-    return (lambda key, work, first, *sources: task(key, work, *first, *sources)), reference
-
-
-def _layer(blocks: Blocks, x: Any, engine: str, indices: bool, name: str) -> dict[Any, Any]:
+def _layer(plan: Plan, edges: Sequence[Sequence[int]], x: Any, engine: str, indices: bool, name: str) -> dict[Any, Any]:
     """The tasks by key: one for each block of the result, and one for the margins of each block of the input."""
-    task, reference = _tasks()
-    beside = f"{name}-margins"
+    whole_plan, beside = whole(plan), f"{name}-margins"
+    outputs = [[range(*ends) for ends in pairwise(each)] for each in edges]
+    reads = [[whole_plan.cut(axis, span).reads[axis] for span in each] for axis, each in enumerate(outputs)]
+    given = [(0, *accumulate(lengths)) for lengths in x.chunks]
+    tables = [[pieces_read(read, given[axis]) for read in each] for axis, each in enumerate(reads)]
     tasks, margins = dict[Any, Any](), dict[Block, dict[tuple[tuple[int, int], ...], None]]()
-    tables = [blocks.pieces(axis) for axis in range(x.ndim)]
-    for place in blocks.places:
+    for place in product(*(range(len(each)) for each in outputs)):
         along, sources = [table[i] for table, i in zip(tables, place, strict=True)], []
         for pieces in product(*along):
             block = tuple(piece.block for piece in pieces)
             if prod(piece.share for piece in pieces) < MARGIN:
-                margins.setdefault(block, {})[tuple(piece.taken for piece in pieces)] = None
-                sources.append(reference((beside, *block)))
+                margins.setdefault(block, {})[_spans(pieces)] = None
+                sources.append((beside, *block))
             else:
-                sources.append(reference((x.name, *block)))
-        key = (name, *place)
-        tasks[key] = task(key, _pool_pieces, (blocks.region(place), engine, indices, along), *sources)
+                sources.append((x.name, *block))
+        region = Region(plan, tuple(each[i] for each, i in zip(outputs, place, strict=True)))
+        tasks[name, *place] = (partial(_pool_pieces, region, engine, indices, along), *sources)
     for block, spans in margins.items():
-        key = (beside, *block)
-        tasks[key] = task(key, _margins, (tuple(spans),), reference((x.name, *block)))
+        tasks[beside, *block] = (partial(_margins, tuple(spans)), (x.name, *block))
     return tasks
 
 
-def _one_of(graph: Any, both: str, blocks: Blocks, which: int, name: str, dtype: Any) -> Any:
-    """The array of the values (0) or of the indices (1) from the tasks of `graph`, which compute both."""
-    task, reference = _tasks()
-    layer = {
-        (key := (name, *place)): task(key, getitem, (), reference((both, *place)), which) for place in blocks.places
-    }
-    graph = highlevelgraph.HighLevelGraph({**graph.layers, name: layer}, {**graph.dependencies, name: {both}})
-    return dask_array.Array(graph, name, blocks.chunks, meta=_nothing(len(blocks.chunks), dtype))
-
-
-def _nothing(rank: int, dtype: Any) -> Array:
-    return np.empty((0,) * rank, dtype)
+def _spans(pieces: Sequence[Piece]) -> tuple[tuple[int, int], ...]:
+    """What is taken of a block, as a key of a dictionary."""
+    return tuple((piece.taken.start, piece.taken.stop) for piece in pieces)
 
 
 def _margins(spans: Sequence[tuple[tuple[int, int], ...]], x: Array) -> dict[Any, Array]:
@@ -238,15 +171,15 @@ def _margins(spans: Sequence[tuple[tuple[int, int], ...]], x: Array) -> dict[Any
 
 def _pool_pieces(region: Region, engine: str, indices: bool, along: list[list[Piece]], *sources: Any) -> Any:
     """On a worker: a block of the result, with `indices` a pair, from pieces of several blocks of the input."""
-    slab: Any = None
+    parts = []
     for source, pieces in zip(sources, product(*along), strict=True):
-        taken = tuple(piece.taken for piece in pieces)
-        part = source[taken] if isinstance(source, dict) else source[tuple(slice(*span) for span in taken)]
-        if len(sources) == 1:
-            slab = part
-            break
-        slab = np.empty(region.input_shape, part.dtype) if slab is None else slab
-        slab[tuple(slice(*piece.put) for piece in pieces)] = part
+        part = source[_spans(pieces)] if isinstance(source, dict) else source[tuple(piece.taken for piece in pieces)]
+        parts.append((tuple(piece.put for piece in pieces), part))
+    slab = parts[0][1]
+    if len(parts) > 1:
+        slab = np.empty(region.input_shape, slab.dtype)
+        for put, part in parts:
+            slab[put] = part
     values, at = call_of(region, indices=indices, engine=engine)(slab, threads=1)
     return (values, at) if indices else values
 
