@@ -185,7 +185,7 @@ def workers_in(session: int) -> list[str]:
 
 @slow
 def test_workers_with_other_versions_are_refused_by_name(address: str, jobs: list[Job], monkeypatch: Any) -> None:
-    monkeypatch.setattr(clusters, "_version", lambda name: "0.0.1" if name == "numpy" else version(name))
+    monkeypatch.setattr(clusters, "version", lambda name: "0.0.1" if name == "numpy" else version(name))
     with pytest.raises(PoolError) as refused:
         list(executor.run([Task(jobs[0])], Runner(OP, Settings()), 2, nothing, address))
     worker = str(refused.value).split()[2]

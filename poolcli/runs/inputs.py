@@ -6,23 +6,19 @@ import glob
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import takewhile
 from operator import attrgetter
 from pathlib import Path
-from typing import BinaryIO
 
 from poolcli.errors import RequestError
 from poolcli.formats import Source, folder_format, parse_source
 from poolcli.formats.atomic import is_internal_file
 from poolcli.formats.files import is_url, redacted
 from poolcli.formats.recognise import format_by_magic
-from poolcli.formats.table import FORMATS, format_by_suffix, suffixes_of
+from poolcli.formats.table import FORMATS, format_by_suffix
 from poolcli.message_fields import field
 from poolcli.suggestions import did_you_mean_file
-
-LIST_BLOCK = 2**16  # bytes of a list that are read at once; longer than any path
-NAMES_SHOWN = 3  # in a message
 
 
 @dataclass(frozen=True)  # without slots, with which pickling takes several times as long
@@ -82,37 +78,27 @@ def find_inputs(
 
 def _listed_items(path: str, dataset: str | None) -> Iterator[Item]:
     """The files in a list, one per line, or ended by NUL as `find -print0` writes them."""
-    any_name = False
     try:
-        with nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as stream:
-            for name in map(os.fsdecode, _names(stream)):
-                any_name = True
-                source = parse_source(name, dataset)
-                yield Item(source, _relative_name(source.path))
+        content = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     except OSError as error:
         meant = "; a folder is an input itself" if isinstance(error, IsADirectoryError) else did_you_mean_file(path)
         raise RequestError(f"{field('files_from', path)}: {error.strerror}{meant}") from error
-    if not any_name:
+    names = _names(content)
+    if not names:
         raise RequestError(f"{field('files_from', path)}: names no file")
+    for name in names:
+        source = parse_source(os.fsdecode(name), dataset)
+        yield Item(source, _relative_name(source.path))
 
 
-def _names(stream: BinaryIO) -> Iterator[bytes]:
-    """The names in a list, which is read block by block; a NUL in the first block means that NUL ends each name."""
-    rest, end = b"", b""
-    while block := stream.read(LIST_BLOCK):
-        if not end:
-            _refuse_array(block)
-        end = end or (b"\0" if b"\0" in block else b"\n")
-        whole, _, rest = (rest + block).rpartition(end)
-        yield from filter(None, whole.split(end) if end == b"\0" else whole.splitlines())
-    yield from filter(None, rest.splitlines() if end == b"\n" else [rest])
-
-
-def _refuse_array(start: bytes) -> None:
-    """Refuses an array file in place of a list."""
-    row = format_by_magic(start) if b"\0" in start else None
+def _names(content: bytes) -> list[bytes]:
+    """The names in a list; a NUL in it means that NUL ends each name."""
+    if b"\0" not in content:
+        return [name for name in content.splitlines() if name]
+    row = format_by_magic(content)
     if row is not None:
         raise RequestError(f"{field('files_from')} takes a list of names, and this is {row.name}, an input itself")
+    return [name for name in content.split(b"\0") if name]
 
 
 def _relative_name(path: str) -> str:
@@ -132,52 +118,28 @@ def _is_pattern(text: str) -> bool:
     return text != "-" and any(sign in text for sign in "*?[") and not os.path.lexists(parse_source(text).path)
 
 
-def _glob_items(pattern: str, dataset: str | None) -> Iterator[Item]:
+def _glob_items(pattern: str, dataset: str | None) -> list[Item]:
     root = _folder_before_wildcard(pattern)
-    any_input = False
-    for path in sorted(glob.iglob(pattern, recursive=True)):
-        if folder_format(path) or (os.path.isfile(path) and not _is_inside_input(path, pattern)):
-            any_input = True
-            yield Item(Source(path, dataset), os.path.relpath(path, root))
-    if not any_input:
-        raise RequestError(f"{pattern} matches no file{_array_hint(pattern) or _contents_hint(root)}")
+    found = [
+        Item(Source(path, dataset), os.path.relpath(path, root))
+        for path in sorted(glob.iglob(pattern, recursive=True))
+        if folder_format(path) or (os.path.isfile(path) and not _is_inside_input(path, root))
+    ]
+    if not found:
+        missing = "" if os.path.isdir(root) else f"; {root} is no folder{did_you_mean_file(root)}"
+        raise RequestError(f"{pattern} matches no file{missing}")
+    return found
 
 
-def _array_hint(pattern: str) -> str:
-    """The remedy for an array that is written as `two.npz[first]`."""
-    path, _, key = pattern.partition("[")
-    if not os.path.isfile(path):
-        return ""
-    if path.lower().endswith(suffixes_of(lambda row: row.is_container)):
-        return f"; an array in a file is written {path}:{key.rstrip(']')}"
-    return f"; {path} holds one array, without a name: leave [{key} out"
-
-
-def _contents_hint(folder: str) -> str:
-    """The first names in a folder, for the message about a pattern that matches none."""
-    try:
-        names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
-    except OSError as error:
-        return f"; {folder}: {error.strerror}{did_you_mean_file(folder)}"
-    more = f" and {len(names) - NAMES_SHOWN:,} more" if len(names) > NAMES_SHOWN else ""
-    return f"; {'the folder' if folder == '.' else folder} holds {', '.join(names[:NAMES_SHOWN]) or 'nothing'}{more}"
-
-
-def _is_inside_input(path: str, pattern: str) -> bool:
-    """Whether a file is part of a folder that is itself an input, such as a .zarr."""
-    root = Path(_folder_before_wildcard(pattern))
-    return any(folder_format(str(folder)) for folder in Path(path).parents if root in folder.parents)
+def _is_inside_input(path: str, root: str) -> bool:
+    """Whether a file is part of a folder below `root` that is itself an input, such as a .zarr."""
+    return any(folder_format(str(folder)) for folder in Path(path).parents if Path(root) in folder.parents)
 
 
 def _folder_before_wildcard(pattern: str) -> str:
     """The part of a pattern before its first wildcard; outputs keep the tree below this folder."""
-    parts = Path(pattern).parts
-    fixed = []
-    for part in parts[:-1]:
-        if any(sign in part for sign in "*?["):
-            break
-        fixed.append(part)
-    return str(Path(*fixed)) if fixed else "."
+    folders = Path(pattern).parts[:-1]
+    return str(Path(*takewhile(lambda part: not any(sign in part for sign in "*?["), folders)))
 
 
 def _folder_items(

@@ -21,12 +21,11 @@ from poolcli.formats.table import FORMATS, format_by_suffix, suffixes_of, withou
 from poolcli.message_fields import field
 from poolcli.pooling.outcome import Job
 from poolcli.runs.inputs import Item
-from poolcli.suggestions import closest, did_you_mean
+from poolcli.suggestions import did_you_mean
 
 TENSOR_SUFFIX = ".npy"
 PLACEHOLDERS = ("stem", "suffix", "name", "folder")  # of the input's name, in an output such as {stem}_half.png
 PLACEHOLDER_LIST = ", ".join(f"{{{word}}}" for word in PLACEHOLDERS)
-SIMILAR_WORDS = (*PLACEHOLDERS, "filename", "basename", "ext", "extension", "dir", "path", "parent")
 PLACEHOLDER = re.compile(rf"\{{({'|'.join(PLACEHOLDERS)})\}}")
 INPUTS_NAMED = 3  # in a message
 ANY_BRACES = re.compile(r"\{(\w*)\}")
@@ -155,11 +154,7 @@ def _refuse_suffix(suffix: str) -> None:
 def _refuse_placeholders(target: str | None, several: bool) -> None:
     """Refuses a template with an unknown placeholder."""
     unknown = [found for found in ANY_BRACES.findall(target or "") if found not in PLACEHOLDERS]
-    if (
-        target
-        and unknown
-        and (several or "" in unknown or PLACEHOLDER.search(target) or closest(unknown[0], SIMILAR_WORDS))
-    ):
+    if unknown and (several or "" in unknown or PLACEHOLDER.search(str(target))):
         raise RequestError(f"{target}: {{{unknown[0]}}} is not a placeholder; use {PLACEHOLDER_LIST}")
 
 
@@ -215,7 +210,7 @@ def _without_clashes(jobs: Sequence[Job], items: Sequence[Item], output: str | N
             _refuse_twice(clashing)
             path = next(path for path in clashing[0].outputs if _comparable_path(path) == name)
             option, target = ("output", output) if path == clashing[0].output else ("indices", indices)
-            remedy = _clash_remedy(option, str(target), items, [items[number] for number in numbers], path)
+            remedy = _clash_remedy(option, str(target), [items[number] for number in numbers], path)
             refusals |= dict.fromkeys(numbers, f"more than one input would be written to {path}; {remedy}")
     if refusals and len(refusals) == len(jobs):
         number, reason = next(iter(refusals.items()))
@@ -235,20 +230,14 @@ def _refuse_twice(jobs: Sequence[Job]) -> None:
         found[place] = path
 
 
-def _clash_remedy(option: str, target: str, items: Sequence[Item], clashing: Sequence[Item], path: str) -> str:
-    """The remedy for outputs that clash: a template that gives them different names, if there is one."""
+def _clash_remedy(name: str, target: str, items: Sequence[Item], path: str) -> str:
+    """The remedy for inputs with the same output: a template with their extensions, if these differ."""
     folder = (os.path.dirname(target.partition("{")[0]) if PLACEHOLDER.search(target) else target.rstrip("/")) or "."
     tree = "{folder}/" if any(os.path.dirname(item.relative) for item in items) else ""
-    head, mark, name = target.rpartition("/")
-    # The template that was given, with stems, comes first.
-    own = [f"{head}{mark}{{stem}}_{name}"] if PLACEHOLDER.search(name) else []
-    ends = ("", path[len(without_suffix(path)) :])
-    for template in (*own, *(f"{folder}/{tree}{{stem}}_{{suffix}}{end}" for end in ends)):
-        with suppress(RequestError):
-            names = [_fill_template(template, item) for item in clashing]
-            formats = {output_format(name).name for name in names}
-            if len(set(map(_comparable_path, names))) == len(names) and formats == {output_format(path).name}:
-                return f"use {field(option, template)}"
+    template = f"{folder}/{tree}{{stem}}_{{suffix}}{path[len(without_suffix(path)) :]}"
+    with suppress(RequestError):
+        if len({_comparable_path(_fill_template(template, item)) for item in items}) == len(items):
+            return f"use {field(name, template)}"
     return "pool them into different folders or rename one"
 
 

@@ -245,10 +245,10 @@ def test_names_that_do_not_depend_on_the_input_get_its_stem(folder: Path, cli: C
     assert (result.code, result.err) == (
         2,
         "poolcli: in/a.png, in/b.png, in/c.png and 1 more: more than one input would be written to out/x.png; "
-        "use --output 'out/{stem}_x{suffix}'\n",
+        "use --output 'out/{stem}_{suffix}.png'\n",
     )
-    assert cli("avg", "in", "-o", "out/{stem}_x{suffix}", *HALVE).code == 0
-    assert set(tree("out")) == {MANIFEST, *(f"{letter}_x.png" for letter in "abcd")}
+    assert cli("avg", "in", "-o", "out/{stem}_{suffix}.png", *HALVE).code == 0
+    assert set(tree("out")) == {MANIFEST, *(f"{letter}_.png.png" for letter in "abcd")}
 
 
 def test_what_stands_where_two_inputs_clash_is_neither_replaced_nor_taken_for_an_output(folder: Path, cli: Cli) -> None:

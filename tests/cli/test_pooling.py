@@ -99,7 +99,7 @@ def test_a_glob_takes_what_it_matches_and_format_changes_the_suffix(cli: Cli, fo
 
 def test_a_glob_that_matches_nothing_is_a_wrong_request(cli: Cli, folder: Path) -> None:
     result = cli("max", "no*.png", "-o", "out/", "-k", "2")
-    message = "no*.png matches no file; the folder holds bad.npy, photo.png, x.npy"
+    message = "no*.png matches no file"
     assert (result.code, result.err) == (2, f"poolcli: {message}\n")
 
 

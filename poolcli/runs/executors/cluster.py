@@ -12,7 +12,7 @@ import logging
 import signal
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from multiprocessing import resource_tracker
 from pathlib import Path
@@ -109,28 +109,22 @@ def _client(address: Any, word: str) -> Iterator[Any]:
 
 def _check_versions(client: Any) -> None:
     """Refuses workers with other versions of packages that results or messages depend on."""
-    for package in COMPARED_PACKAGES:
-        own = _version(package)
-        for worker, found in client.run(version, package, on_error="return").items():
-            if isinstance(found, Exception) and not isinstance(found, PackageNotFoundError):
-                continue  # the worker has left the cluster
-            other = found if isinstance(found, str) else None
-            if other != own:
-                theirs, ours = _with_version(package, other), _with_version(package, own)
-                raise RequestError(
-                    f"the worker {worker} has {theirs}, but this process has {ours}; install the same everywhere"
-                )
+    own = _versions()
+    for worker, found in client.run(_versions, on_error="ignore").items():
+        for package in (name for name in COMPARED_PACKAGES if found[name] != own[name]):
+            theirs, ours = (f"{package} {each[package]}" if each[package] else f"no {package}" for each in (found, own))
+            raise RequestError(
+                f"the worker {worker} has {theirs}, but this process has {ours}; install the same everywhere"
+            )
 
 
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
-
-
-def _with_version(package: str, found: str | None) -> str:
-    return f"{package} {found}" if found else f"no {package}"
+def _versions() -> dict[str, str | None]:
+    """The versions of the compared packages, None for those that are not installed."""
+    found: dict[str, str | None] = dict.fromkeys(COMPARED_PACKAGES)
+    for package in found:
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
 
 
 class _WithoutHTTP:
@@ -149,11 +143,7 @@ class Worker(_WithoutHTTP, distributed.Worker):
 @contextmanager
 def local_cluster(workers: int) -> Iterator[Any]:
     """Starts a cluster of `workers` processes with one thread each, which end with the block."""
-    common = {
-        "host": "127.0.0.1",
-        "protocol": "tls://",
-        "security": distributed.Security.temporary(),
-    }
+    common = {"host": "127.0.0.1", "protocol": "tls://", "security": distributed.Security.temporary()}
     with (
         TemporaryDirectory(prefix="poolcli-", ignore_cleanup_errors=True) as folder,  # only its owner may enter it
         dask.config.set({"temporary-directory": folder, TIMEOUT_SETTING: SECONDS_WITHOUT_WORKERS}),
