@@ -108,8 +108,10 @@ class Sliding:
 
     def span(self, o: int) -> range:
         """The input indices that window o reads."""
-        first = self.start(o) + self.first_tap(o) * self.dilation
-        return range(first, first + self.inside(o) * self.dilation, self.dilation)
+        start, step = o * self.stride - self.pad_begin, self.dilation
+        taps = range(start, start + self.kernel * step, step)
+        first = max(0, -(start // step))
+        return taps[first : max(first, -((start - self.size) // step))]
 
     def taps(self, outputs: range) -> range:
         """The taps that lie inside the input for any of `outputs` (a kernel may be far longer than the input)."""

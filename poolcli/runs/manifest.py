@@ -54,9 +54,9 @@ class Manifest:
         return {record.output: record for record in records}
 
     def tasks(self, jobs: Iterable[Job]) -> list[Task]:
-        """A task for each job, with the last record of its output."""
+        """A task for each job, with the last record of its output; none for a job that is refused."""
         known = self.records()
-        return [Task(job, known.get(self._name(job.output) or "")) for job in jobs]
+        return [Task(job, None if job.refusal else known.get(self._name(job.output) or "")) for job in jobs]
 
     def unowned(self, paths: Iterable[str]) -> list[str]:
         """Those of the outputs that no run has begun."""
