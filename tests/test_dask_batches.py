@@ -62,8 +62,8 @@ class Cluster:
     def update(self, futures: list[Any]) -> None:
         self.completed += futures
 
-    def next_batch(self) -> list[Any]:
-        return [self.completed.pop(0)]
+    def next_batch(self, block: bool) -> list[Any]:
+        return [self.completed.pop(0)] if self.completed else []
 
 
 @pytest.fixture
@@ -109,3 +109,13 @@ def test_a_scheduler_that_has_gone_is_one_line(
         with pytest.raises(FileError) as caught:
             dict(BatchedTasks(cluster, tenfold, iter(range(9)), 9, 2, resumable).results())
         assert str(caught.value) == f"the scheduler of the cluster is gone{more}"
+
+
+def test_a_run_ends_once_there_have_been_no_workers_for_some_time(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "ASK_SECONDS", 0)
+    monkeypatch.setattr(module, "SECONDS_WITHOUT_WORKERS", 0.1)
+    monkeypatch.setattr(cluster, "update", lambda futures: monkeypatch.setattr(cluster, "nthreads", dict))
+    with pytest.raises(FileError, match=r"^the cluster has had no workers for 0\.1 s$"):
+        dict(BatchedTasks(cluster, tenfold, iter(range(9)), 9, 2).results())

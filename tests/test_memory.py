@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import re
 import struct
 import tracemalloc
 import zipfile
@@ -128,17 +127,6 @@ def bzip2_npz(path: Path) -> None:
             stream.write(bytes(MIB))
 
 
-def shared_texts(path: Path, count: int = 20_000, length: int = 60_000) -> None:
-    """A file whose attribute is one text many times, which is stored once."""
-    with h5py.File(path, "w", libver="latest") as file:
-        made = file.create_dataset("x", (1, 1, 8, 8), "u1")
-        made.attrs.create("a", ["y" * length] + ["z"] * (count - 1), dtype=h5py.string_dtype())
-    data = path.read_bytes()
-    entry, other = length.to_bytes(4, "little"), (1).to_bytes(4, "little")
-    at = next(m.start() for m in re.finditer(re.escape(entry), data) if data[m.start() + 16 :].startswith(other))
-    path.write_bytes(data[:at] + data[at : at + 16] * count + data[at + 16 * count :])
-
-
 def profile_png(path: Path) -> None:
     """A picture of which a profile takes 600 MiB: one compressed block many times."""
     packed, checksum = zlib.compressobj(9, wbits=-15), 1
@@ -161,7 +149,6 @@ CASES: dict[str, tuple[str, Callable[[Path], object]]] = {
     "npz: float16": ("x.npz", lambda p: npz(p, 2**23, "float16")),
     "npz: bzip2": ("x.npz", bzip2_npz),
     "npz: many members": ("x.npz", many_members),
-    "hdf5: one text often": ("x.h5", shared_texts),
     "hdf5: many chunks": ("x.h5", lambda p: hdf5(p, (1, 1, 400, 400), (1, 1, 1, 1))),
     "hdf5: a long axis": ("x.h5", lambda p: hdf5(p, (1, 1, 2**24), (1, 1, 2**19))),
     "hdf5: large chunks": ("x.h5", lambda p: hdf5(p, (1, 1, 2**26), (1, 1, 2**26), compression="gzip")),
@@ -318,48 +305,6 @@ def chain(kind: str, inputs: int, count: int) -> list[Any]:
     return [helper.make_node(kind, [f"v{i}"] * inputs, [f"v{i + 1}"]) for i in range(count)]
 
 
-def calling(path: Path) -> None:
-    """Functions each of which calls the next one twice."""
-    from onnx import helper
-
-    calls = [[helper.make_node(f"f{i + 1}", ["x"], ["y"], domain="own")] * 2 for i in range(14)]
-    last = [helper.make_node("Relu", ["x"], ["y"], doc_string="x" * 60_000)]
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
-    made = [helper.make_function("own", f"f{i}", ["x"], ["y"], body, opsets) for i, body in enumerate([*calls, last])]
-    onnx_model(path, [helper.make_node("f0", ["v0"], ["y"], domain="own")], [1, 1, 4], made)
-
-
-def sharing_tflite(path: Path, graphs: int, operators: int, letters: int = 8) -> None:
-    """A model with one subgraph many times, that has one pooling many times, whose tensor has a long name."""
-    data = bytearray(b"\0\0\0\0TFL3" + struct.pack("<10H", 20, 36, *range(4, 36, 4)))
-
-    def put(*values: int) -> int:
-        data.extend(struct.pack(f"<{len(values)}I", *values))
-        return len(data) - 4 * len(values)
-
-    def table() -> int:
-        return put(len(data) - 8, *[0] * 8)  # eight fields, described at byte 8
-
-    def vector(count: int) -> int:
-        return put(count, *[0] * count)
-
-    model, codes, subgraphs, code, graph = table(), vector(1), vector(graphs), table(), table()
-    tensors, listed, tensor, operator = vector(1), vector(operators), table(), table()
-    one, shape, name = put(1, 0), put(4, 1, 8, 8, 1), put(letters)
-    data.extend(b"x" * letters)
-    for start, number, target in (
-        (0, 0, model), (model, 2, codes), (model, 3, subgraphs), (model, 5, codes), (codes, 1, code),
-        (graph, 1, tensors), (graph, 4, listed), (graph, 5, name), (tensors, 1, tensor),
-        (operator, 2, one), (operator, 3, one), (tensor, 1, shape), (tensor, 4, name), (tensor, 8, shape),
-        *((subgraphs, 1 + i, graph) for i in range(graphs)), *((listed, 1 + i, operator) for i in range(operators)),
-    ):  # fmt: skip
-        place = start + 4 * number
-        struct.pack_into("<I", data, place, target - place)
-    struct.pack_into("<I", data, code + 4, 17)
-    struct.pack_into("<I", data, code + 16, 17)
-    path.write_bytes(data)
-
-
 def ir(path: Path, layers: str) -> None:
     path.write_text(f'<net name="x" version="11"><layers>{layers}</layers></net>')
 
@@ -368,14 +313,11 @@ MANY_ATTRIBUTES = " ".join(f"a{i:x}=''" for i in range(90_000))
 MODELS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "onnx: axes that double": ("x.onnx", lambda p: onnx_model(p, chain("Gather", 2, 30), [1] * 4)),
     "onnx: many axes": ("x.onnx", lambda p: onnx_model(p, chain("Relu", 1, 20_000), [1] * 10_000)),
-    "onnx: functions": ("x.onnx", calling),
     "ir: layers": ("x.xml", lambda p: ir(p, '<layer type="MaxPool"/>' * 40_000)),
     "ir: attributes": ("x.xml", lambda p: ir(p, f'<layer type="MaxPool"><data {MANY_ATTRIBUTES}/></layer>')),
     "ir: a dynamic shape": (
         "x.xml", lambda p: ir(p, f'<layer type="MaxPool"><input><port>{"<dim/>" * 150_000}</port></input></layer>'),
     ),
-    "tflite: graphs and operators": ("x.tflite", lambda p: sharing_tflite(p, 20_000, 20_000)),
-    "tflite: a long name": ("x.tflite", lambda p: sharing_tflite(p, 1, 50_000, 600_000)),
     "tflite: a claim": ("x.tflite", lambda p: p.write_bytes(b"\x10\0\0\0TFL3" + bytes(8) + b"\xff" * 900_000)),
 }  # fmt: skip
 
@@ -394,13 +336,6 @@ def test_a_small_model_takes_no_gibibyte(name: str, folder: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("limit", ["1M", 2**20])
 def test_check_in_python_has_the_limit_of_the_command(limit: int | str, folder: Path) -> None:
-    sharing_tflite(folder / "x.tflite", 1, 10)
-    assert [finding.layer.type for finding in check(folder / "x.tflite", max_memory=limit)] == ["MAX_POOL_2D"] * 10
-    sharing_tflite(folder / "x.tflite", 1, 10_000)
-    with pytest.raises(RequestError, match=r"its lists, .*, take more memory than the limit; raise max_memory$"):
-        check(folder / "x.tflite", max_memory=limit)
-    result = fresh(folder, "check", "x.tflite", "--max-memory", "1M", timeout=120)
-    assert (result.code, "take more memory than the limit; raise --max-memory" in result.err) == (2, True)
     with zipfile.ZipFile(folder / "x.pt2", "w") as archive:
         archive.writestr("x/models/model.json", f"[{'{},' * 2**15}0]")
     with pytest.raises(RequestError, match=r" of JSON, which may take .* the limit is 1 MiB; raise max_memory$"):
@@ -424,18 +359,6 @@ def test_what_is_no_size_is_refused(value: Any, message: str) -> None:
     with pytest.raises(RequestError) as refused:
         check("samples/backbone.xml", max_memory=value)
     assert str(refused.value) == message
-
-
-@pytest.mark.compiles
-def test_the_calls_that_are_kept_of_long_arrays_hold_little_together() -> None:
-    op, x = AvgPool(3, 2), np.zeros((1, 1, 2**18 + 12), np.float32)
-    op(x, layout="NCW")
-    tracemalloc.start()
-    for shorter in range(1, 8):
-        op(x[..., shorter:], layout="NCW")
-    held = tracemalloc.get_traced_memory()[0]
-    tracemalloc.stop()
-    assert held < 45_000_000
 
 
 @pytest.mark.parametrize("unit", ["{},", '"ab",', "0.5,", '{"":{}},'])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from poolcli.errors import FileError, RequestError
@@ -97,22 +98,21 @@ def _in_order(outcomes: Outcomes) -> Iterator[Outcome]:
 
     If the run is stopped, all outcomes that are there are yielded before the exception is raised.
     """
-    waiting: dict[int, Outcome] = {}
+    waiting: list[tuple[int, Outcome]] = []  # a heap
     following = 0
     try:
-        for number, outcome in outcomes:
-            waiting[number] = outcome
-            while following in waiting or len(waiting) > MAX_WAITING:
-                following = following if following in waiting else min(waiting)
-                yield waiting.pop(following)
-                following += 1
+        for each in outcomes:
+            heappush(waiting, each)
+            while waiting and (waiting[0][0] <= following or len(waiting) > MAX_WAITING):
+                number, outcome = heappop(waiting)
+                following = max(following, number + 1)
+                yield outcome
     except GeneratorExit:
         outcomes.close()
         raise
     except BaseException:
-        yield from (waiting[number] for number in sorted(waiting))
+        yield from (heappop(waiting)[1] for _ in range(len(waiting)))
         raise
-    yield from (waiting[number] for number in sorted(waiting))
 
 
 def _refuse_unowned(manifest: Manifest, jobs: Sequence[Job]) -> None:

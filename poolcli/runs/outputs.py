@@ -210,7 +210,7 @@ def _without_clashes(jobs: Sequence[Job], items: Sequence[Item], output: str | N
             _refuse_twice(clashing)
             path = next(path for path in clashing[0].outputs if _comparable_path(path) == name)
             option, target = ("output", output) if path == clashing[0].output else ("indices", indices)
-            remedy = _clash_remedy(option, str(target), [items[number] for number in numbers], path)
+            remedy = _clash_remedy(option, str(target), items, [items[number] for number in numbers], path)
             refusals |= dict.fromkeys(numbers, f"more than one input would be written to {path}; {remedy}")
     if refusals and len(refusals) == len(jobs):
         number, reason = next(iter(refusals.items()))
@@ -230,13 +230,13 @@ def _refuse_twice(jobs: Sequence[Job]) -> None:
         found[place] = path
 
 
-def _clash_remedy(name: str, target: str, items: Sequence[Item], path: str) -> str:
+def _clash_remedy(name: str, target: str, items: Sequence[Item], clashing: Sequence[Item], path: str) -> str:
     """The remedy for inputs with the same output: a template with their extensions, if these differ."""
     folder = (os.path.dirname(target.partition("{")[0]) if PLACEHOLDER.search(target) else target.rstrip("/")) or "."
     tree = "{folder}/" if any(os.path.dirname(item.relative) for item in items) else ""
     template = f"{folder}/{tree}{{stem}}_{{suffix}}{path[len(without_suffix(path)) :]}"
     with suppress(RequestError):
-        if len({_comparable_path(_fill_template(template, item)) for item in items}) == len(items):
+        if len({_comparable_path(_fill_template(template, item)) for item in clashing}) == len(clashing):
             return f"use {field(name, template)}"
     return "pool them into different folders or rename one"
 

@@ -142,28 +142,6 @@ def test_a_signal_that_a_library_swallows_ends_the_run_all_the_same(
         assert os.listdir("out") == [".poolcli.jsonl"]
 
 
-BEGUN = """
-import asyncio, os, signal
-import poolcli.pooling.tiles as module
-from zarr.core.sync import _get_loop
-def begun(*arguments):
-    async def several():
-        await asyncio.gather(asyncio.sleep(9), asyncio.sleep(9))
-    asyncio.run_coroutine_threadsafe(several(), _get_loop()).done()
-    os.kill(os.getpid(), signal.SIGTERM)
-module.pool_part = begun
-from poolcli.__main__ import main
-main()
-"""
-
-
-@pytest.mark.slow
-def test_nothing_is_said_of_what_zarr_had_begun_when_a_signal_came(folder: Path) -> None:
-    command = [sys.executable, "-c", BEGUN, "avg", "x.npy", "-o", "y.npy", "-k", "2"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (143, "poolcli: ended\n")
-
-
 COUNT = sized(4, 24)  # of instants
 
 

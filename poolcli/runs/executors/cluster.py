@@ -32,8 +32,6 @@ LOGS = {"distributed.admin.low-level-log-length": 10}  # by default, Dask keeps 
 LOGGERS = ("distributed", "distributed.client")  # each has a level of its own
 CONNECT_SECONDS = 10  # for a scheduler to answer, and to have a worker
 NO_LOGS = logging.CRITICAL + 1
-TIMEOUT_SETTING = "distributed.scheduler.no-workers-timeout"
-SECONDS_WITHOUT_WORKERS = 60  # after which a local scheduler gives its tasks up
 
 
 @contextmanager
@@ -146,7 +144,7 @@ def local_cluster(workers: int) -> Iterator[Any]:
     common = {"host": "127.0.0.1", "protocol": "tls://", "security": distributed.Security.temporary()}
     with (
         TemporaryDirectory(prefix="poolcli-", ignore_cleanup_errors=True) as folder,  # only its owner may enter it
-        dask.config.set({"temporary-directory": folder, TIMEOUT_SETTING: SECONDS_WITHOUT_WORKERS}),
+        dask.config.set({"temporary-directory": folder}),
     ):
         options = {
             **common,

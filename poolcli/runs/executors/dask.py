@@ -35,6 +35,8 @@ distributed = Lazy("distributed")
 BATCHES_PER_WORKER = 4  # in flight
 MAX_BATCH = 64  # items; a message takes the scheduler as long as a small file takes a worker
 WAIT_SECONDS = 5.0  # for workers to finish what they have begun
+POLL_SECONDS = 0.02  # between looks at what has finished
+ASK_SECONDS, SECONDS_WITHOUT_WORKERS = 5, 60  # how often it is asked for workers, and how long a run does without
 # What comes of asking a scheduler that has gone.
 SCHEDULER_LOST = (asyncio.CancelledError, futures.CancelledError, OSError)
 
@@ -162,10 +164,9 @@ class BatchedTasks(Generic[Item, Result]):
         while True:
             with self._scheduler_errors():
                 completed.update(self._submit(self._batches(limit)))
-                if not self._in_flight:
-                    break
-                finished = list(completed.next_batch())
-            for future in finished:
+            if not self._in_flight:
+                break
+            for future in self._finished(completed):
                 check_stopped()
                 items = self._in_flight[future]
                 found = self._results(future)
@@ -175,8 +176,23 @@ class BatchedTasks(Generic[Item, Result]):
                     yield from zip(items, found, strict=True)
         for item in suspects:
             with self._scheduler_errors():
-                (future,) = self._submit([[item]])
-            yield item, self._results(future)[0]
+                completed.update(self._submit([[item]]))
+            for future in self._finished(completed):
+                yield item, self._results(future)[0]
+
+    def _finished(self, completed: Any) -> list[Any]:
+        """Waits for batches to finish; raises a FileError if there have been no workers for some time."""
+        seen = asked = time.monotonic()
+        with self._scheduler_errors():
+            while not (found := list(completed.next_batch(block=False))):
+                time.sleep(POLL_SECONDS)
+                check_stopped()
+                if time.monotonic() - asked > ASK_SECONDS:
+                    asked = time.monotonic()
+                    seen = asked if self._client.nthreads() else seen
+                    if asked - seen > SECONDS_WITHOUT_WORKERS:
+                        raise FileError(f"the cluster has had no workers for {SECONDS_WITHOUT_WORKERS} s")
+        return found
 
     def _batches(self, limit: int) -> Iterator[list[Item]]:
         """The next batches, until `limit` are in flight; they become smaller towards the end."""
@@ -226,6 +242,8 @@ class BatchedTasks(Generic[Item, Result]):
         """Turns the exceptions of a lost cluster into a FileError."""
         try:
             yield
+        except FileError:
+            raise
         except SCHEDULER_LOST as error:
             more = f"; {field('resume')} continues the run" if self._resumable else ""
             raise FileError(f"the scheduler of the cluster is gone{more}") from error
