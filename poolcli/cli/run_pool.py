@@ -24,7 +24,7 @@ from poolcli.formats.atomic import is_device
 from poolcli.formats.files import is_url
 from poolcli.message_fields import field, for_cli
 from poolcli.plan.attributes import Attributes
-from poolcli.pooling.outcome import Job, Outcome, Settings, Tally
+from poolcli.pooling.outcome import Job, Outcome, RunSummary, Settings
 from poolcli.runs import choose_executor, divide_cores, run_all
 from poolcli.runs.inputs import find_inputs
 from poolcli.runs.outputs import PLACEHOLDER, plan_jobs
@@ -56,7 +56,7 @@ def pool(name: str, request: PoolOptions) -> int:
     except Stopped as stop:
         if not found.several:
             raise
-        done = reporter.tally.total
+        done = reporter.summary.total
         left = len(jobs) - done
         more = "; --resume continues" if left else ""
         raise Stopped(stop.exit_code, f"stopped: {done} done, {left} left{more}") from None
@@ -109,11 +109,11 @@ class _Reporter:
         self._stream = sys.stderr if self._stdout_has_result else sys.stdout
         self._planned = list[Outcome]()
         self._lists_plans = request.dry_run and not (request.quiet or request.verbose or request.json)
-        self.tally = Tally(ignored)
+        self.summary = RunSummary(ignored)
 
     def add(self, outcome: Outcome) -> None:
         """Counts an outcome, and prints its report if one is wanted."""
-        self.tally.add(outcome)
+        self.summary.add(outcome)
         if self._lists_plans:
             self._planned.append(outcome)
         if outcome.error and not self._several:
@@ -130,7 +130,7 @@ class _Reporter:
 
     def finish(self) -> int:
         """Prints the summary of a run over several inputs; returns the exit code."""
-        errors = self.tally.errors
+        errors = self.summary.errors
         if not self._several:
             return next((error.exit_code for error in errors), 0)
         if not self._request.quiet:
@@ -139,7 +139,7 @@ class _Reporter:
         if not errors:
             return 0
         first = next(iter(errors))
-        refused = len(errors) == self.tally.total and all(error.bare == first.bare for error in errors)
+        refused = len(errors) == self.summary.total and all(error.bare == first.bare for error in errors)
         return first.exit_code if refused else 1
 
     def _wants_report(self) -> bool:
@@ -162,8 +162,8 @@ class _Reporter:
     def _print_ignored(self) -> None:
         from poolcli.report.outcome import ignored_note
 
-        if self.tally.ignored:
-            print_notice(ignored_note(self.tally.ignored))
+        if self.summary.ignored:
+            print_notice(ignored_note(self.summary.ignored))
 
     def _sum_up(self) -> None:
         from poolcli.report.console import show
@@ -171,4 +171,4 @@ class _Reporter:
 
         if self._planned:
             show(shapes_view(self._planned), sys.stdout)
-        show(summary_view(self.tally, self._request.dry_run), sys.stdout)
+        show(summary_view(self.summary, self._request.dry_run), sys.stdout)

@@ -171,7 +171,7 @@ NUMBERS = re.compile(r"\d+")
 
 
 @dataclass(slots=True)
-class Noted:
+class NoteCount:
     """Notes that differ in numbers only: the first one, how many there are, and whether all are the same."""
 
     first: str
@@ -180,13 +180,13 @@ class Noted:
 
 
 @dataclass(slots=True)
-class Tally:
+class RunSummary:
     """The counts, notes and errors of a run, and the names in its folders that were ignored."""
 
     ignored: Sequence[str] = ()
     done: int = 0
     skipped: int = 0
-    notes: dict[str, Noted] = field(default_factory=dict)
+    notes: dict[str, NoteCount] = field(default_factory=dict)
     errors: list[PoolError] = field(default_factory=list)
 
     def add(self, outcome: Outcome) -> None:
@@ -198,7 +198,7 @@ class Tally:
         else:
             self.done += 1
         for kind, note in {NUMBERS.sub("#", note): note for note in reversed(outcome.notes)}.items():
-            noted = self.notes.setdefault(kind, Noted(note))
+            noted = self.notes.setdefault(kind, NoteCount(note))
             noted.count += 1
             noted.same = noted.same and note == noted.first
 

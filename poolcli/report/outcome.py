@@ -20,7 +20,7 @@ from poolcli.report.console import grid, notes_view, plain_table
 from poolcli.windows import Bins, Cells
 
 if TYPE_CHECKING:  # not imported for the report of a plan
-    from poolcli.pooling.outcome import Noted, Outcome, Stored, Tally
+    from poolcli.pooling.outcome import NoteCount, Outcome, RunSummary, Stored
     from poolcli.pooling.pyramid import PyramidResult
     from poolcli.pooling.pyramid_plan import Pyramid
 
@@ -136,20 +136,22 @@ def _bundle_view(outcome: Outcome) -> RenderableType:
     return Group(ends, table, *((notes_view(notes),) if notes else ()), closing)
 
 
-def summary_view(tally: Tally, dry_run: bool) -> RenderableType:
+def summary_view(summary: RunSummary, dry_run: bool) -> RenderableType:
     """The summary of a run over several inputs: counts, and notes with the numbers of files."""
-    counts = f"{tally.done} {'planned' if dry_run else 'done'}, {tally.skipped} skipped, {len(tally.errors)} failed"
-    if tally.ignored:
-        counts += f", {len(tally.ignored)} ignored"
+    counts = (
+        f"{summary.done} {'planned' if dry_run else 'done'}, {summary.skipped} skipped, {len(summary.errors)} failed"
+    )
+    if summary.ignored:
+        counts += f", {len(summary.ignored)} ignored"
     rows: list[RenderableType] = [Text(counts, style="bold")]
-    if tally.ignored:
-        rows.append(notes_view([ignored_note(tally.ignored)]))
-    if tally.notes:
-        rows.append(notes_view(_counted(noted, tally.total) for noted in tally.notes.values()))
+    if summary.ignored:
+        rows.append(notes_view([ignored_note(summary.ignored)]))
+    if summary.notes:
+        rows.append(notes_view(_counted(noted, summary.total) for noted in summary.notes.values()))
     return Group(*rows)
 
 
-def _counted(noted: Noted, total: int) -> str:
+def _counted(noted: NoteCount, total: int) -> str:
     alike = "" if noted.same else "similar in "
     return f"{noted.first} ({alike}{noted.count} of {total} files)"
 
