@@ -22,10 +22,13 @@ DAMAGED_FILE = (
     "the file is damaged, or unpacks to far more than it says; if other programs read it, store it with another "
     "compression"
 )
-# Why a subprocess ended, by the signal that ended it.
-REASONS = {
-    "SIGVTALRM": "the file is damaged and takes too long",
-    "SIGKILL": f"it may have run out of memory: try fewer {field('jobs')} or a lower {field('max_memory')}",
+# How and why a subprocess ended, by the signal that ended it; `limit_cpu_time` sends SIGVTALRM.
+ENDINGS = {
+    "SIGVTALRM": ("did not finish", "the file is damaged"),
+    "SIGKILL": (
+        "was killed by SIGKILL",
+        f"it may have run out of memory: try fewer {field('jobs')} or a lower {field('max_memory')}",
+    ),
 }
 
 
@@ -81,7 +84,7 @@ def ending(process: Any) -> Ending:
     if code >= 0:
         return Ending(f"ended with exit code {code}", DAMAGED_FILE)
     name = signal.Signals(-code).name
-    return Ending(f"was killed by {name}", REASONS.get(name, DAMAGED_FILE))
+    return Ending(*ENDINGS.get(name, (f"was killed by {name}", DAMAGED_FILE)))
 
 
 Result = TypeVar("Result")

@@ -109,7 +109,7 @@ def test_a_file_in_which_the_library_runs_in_a_circle_costs_itself(cli: Cli, mon
     result = cli("avg", "x.h5:/x", *POOL)
     assert (result.code, result.err) == (
         1,
-        "poolcli: x.h5: the process that handled it did not finish; the file is damaged\n",
+        "poolcli: x.h5: the process that handled it did not finish, twice; the file is damaged\n",
     )
 
 
