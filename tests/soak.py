@@ -33,7 +33,7 @@ from threading import Lock
 from typing import Any
 
 TOO_LONG = 300.0  # seconds of a run that count as a hang
-FAULTS = ("busy", "error", "reset", "lost", "cut", "closed", "slow", "trickle")
+FAULTS = ("busy", "error", "reset", "lost", "cut", "slow")
 BROKEN = ("busy", "reset")  # of a store that fails for good, each from the first request on
 OPERATORS = {
     "avg": ("avg", "-k", "2", "-s", "2"),
@@ -103,10 +103,6 @@ class Faulty:
             return _reset(connection, b"")
         if kind == "cut":
             return _reset(connection, body[: len(body) // 2])
-        if kind == "closed":
-            return _closed(connection, body[: len(body) // 2])
-        if kind == "trickle":
-            return _trickle(body, seconds)
         return [body]
 
 
@@ -117,19 +113,6 @@ def _reset(connection: socket.socket, body: bytes) -> Iterator[bytes]:
     with suppress(OSError):
         connection.shutdown(socket.SHUT_RD)  # or else the server waits for another request
     raise ConnectionResetError
-
-
-def _closed(connection: socket.socket, body: bytes) -> Iterator[bytes]:
-    yield body
-    with suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)
-    raise ConnectionResetError
-
-
-def _trickle(body: bytes, seconds: float) -> Iterator[bytes]:
-    yield body[: len(body) // 2]
-    time.sleep(seconds)
-    yield body[len(body) // 2 :]
 
 
 @dataclass(frozen=True)
@@ -172,10 +155,10 @@ def case_of(seed: int) -> Case:
 class Soak:
     """The server, the folder and the environment of all runs."""
 
-    def __init__(self, folder: Path, memory: str | None = None) -> None:
+    def __init__(self, folder: Path) -> None:
         from moto.server import ThreadedMotoServer
 
-        self.folder, self.memory = folder, memory
+        self.folder = folder
         logging.getLogger("werkzeug").setLevel(logging.CRITICAL)
         self.server: Any = ThreadedMotoServer("127.0.0.1", port=0)
         self.server.start()
@@ -250,14 +233,12 @@ class Soak:
 
     def run(self, case: Case) -> dict[str, Any]:
         """Runs a case and says what came of it; `wrong` is empty if all is right."""
-        memory = self.memory or case.memory
-        case = replace(case, memory=memory)
         expected = self.expected(case.operator, case.layout)
         self.clear()
         name = self.source(case.layout)
         source = {"s3": f"s3://bucket/in/{name}", "http": f"{self.url}/bucket/in/{name}", "file": name}[case.source]
         target = "s3://bucket/out/y.zarr" if case.target == "s3" else "out/y.zarr"
-        words = (*self.words(case.operator, source, memory), "-o", target)
+        words = (*self.words(case.operator, source, case.memory), "-o", target)
         rng = Random(case.seed + 1)  # noqa: S311
         self.faults.begin(rng, case.every, case.burst, case.broken_from)
         begun, wrong, ends = time.monotonic(), list[str](), list[tuple[int, str]]()
@@ -287,7 +268,8 @@ class Soak:
             again = [self.end(self.start((*words, *more)))]
             wrong += [f"again: {each}" for each in self.judged(replace(case, broken_from=None), again, expected)]
         return {
-            "seed": case.seed, "case": [case.operator, case.layout, f"{case.source}>{case.target}", case.way, memory],
+            "seed": case.seed,
+            "case": [case.operator, case.layout, f"{case.source}>{case.target}", case.way, case.memory],
             "every": case.every, "burst": case.burst, "broken_from": case.broken_from, "requests": requests,
             "faults": counts, "codes": [code for code, _ in ends], "seconds": round(seconds, 1), "wrong": wrong,
             "said": sorted({err for _, err in ends if err}),
@@ -349,22 +331,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="runs of poolcli against an object store that fails now and then")
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0, help="of the first run")
-    parser.add_argument("--seconds", type=float, default=3600, help="after which no other run begins")
-    parser.add_argument("--max-memory", help="of every run")
-    parser.add_argument("--log", type=Path, help="a file for one JSON line of each run")
     asked = parser.parse_args()
-    begun, totals, faults = time.monotonic(), Counter[str](), Counter[str]()
+    totals, faults = Counter[str](), Counter[str]()
     with TemporaryDirectory() as folder:
-        soak = Soak(Path(folder), asked.max_memory)
+        soak = Soak(Path(folder))
         for seed in range(asked.seed, asked.seed + asked.runs):
-            if time.monotonic() - begun > asked.seconds:
-                break
             found = soak.run(case_of(seed))
-            line = json.dumps(found)
-            print(line, flush=True)
-            if asked.log:
-                with asked.log.open("a") as log:
-                    log.write(line + "\n")
+            print(json.dumps(found), flush=True)
             totals["wrong" if found["wrong"] else "failed as told" if any(found["codes"]) else "right"] += 1
             faults.update(found["faults"])
         soak.server.stop()

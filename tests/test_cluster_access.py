@@ -26,22 +26,6 @@ from poolcli.runs.executors.dask import connected
 pytestmark = pytest.mark.slow
 
 WORDS = ("max", "in.npy", "-o", "out.npy", "-k", "2", "-s", "2", "--cluster")
-AS_A_STRANGER = """
-import asyncio, os, sys, distributed
-
-async def asked(address):
-    try:
-        client = await distributed.Client(address, timeout=5, asynchronous=True)
-        return f"inside {await client.run(os.getpid)}"
-    except Exception:
-        return "refused"
-
-async def asked_all():
-    print(*await asyncio.gather(*map(asked, sys.argv[1:])), sep="\\n", flush=True)
-    os._exit(0)  # a client that could not connect leaves tasks behind
-
-asyncio.run(asked_all())
-"""
 
 
 @pytest.fixture(scope="module")
@@ -115,13 +99,6 @@ def test_whoever_shows_no_certificate_of_the_run_is_refused_everywhere(cluster: 
         assert answer(place, bare, sent) == b""
         assert answer(place, foreign_context(), sent) == b""
     assert cluster.submit(abs, -3).result() == 3
-
-
-def test_dasks_own_client_is_refused(cluster: Any) -> None:
-    addresses = [f"{protocol}://127.0.0.1:{port}" for _, port in listening() for protocol in ("tcp", "tls")]
-    command = [sys.executable, "-c", AS_A_STRANGER, *addresses]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    assert said.stdout.splitlines() == ["refused"] * len(addresses)
 
 
 def test_no_secret_is_shown_to_other_users(cluster: Any) -> None:

@@ -25,7 +25,6 @@ from poolcli.runs.executors import Runner, Task
 from poolcli.runs.executors import dask as executor
 from tests.clusters import client_of
 from tests.pyramids import tree
-from tests.test_pyramid_plates import plate
 
 OP = AvgPool(2, 2)
 slow = pytest.mark.slow
@@ -76,14 +75,6 @@ def test_the_levels_of_a_pyramid_are_shared_out_and_come_out_the_same(
         assert (result.code, result.err) == (0, "")
     assert len(tree("here")) > 50
     assert tree("there") == tree("here")
-
-
-@slow
-def test_the_images_of_a_plate_are_shared_out_and_come_out_the_same(address: str, volume: Path, cli: Any) -> None:
-    plate("p.zarr", "0.5")
-    for output, where in ("here.zarr", ()), ("there.zarr", ("--cluster", address, "--resume")):
-        assert cli("pyramid", "p.zarr", "--all", "--levels", "3", "-o", output, "-q", *where).err == ""
-    assert tree("there.zarr") == tree("here.zarr")
 
 
 @slow

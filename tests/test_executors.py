@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copyreg
 import multiprocessing
 import os
 import signal
@@ -14,7 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import h5py
 import numpy as np
@@ -22,8 +21,7 @@ import pytest
 
 from poolcli import AvgPool, FileError, RequestError
 from poolcli.formats import Source
-from poolcli.formats.atomic import os_errors
-from poolcli.pooling.outcome import Job, Outcome, Settings, failure
+from poolcli.pooling.outcome import Job, Outcome, Settings
 from poolcli.pooling.tiles import Progress, divide
 from poolcli.runs import _in_order, run_all
 from poolcli.runs.executors import EXECUTORS, Runner, Task, load_executor, workers
@@ -93,33 +91,6 @@ def test_an_outcome_that_no_pipe_takes_is_the_failure_of_its_task(
     monkeypatch.setattr("poolcli.runs.executors.run_job", run)
     ((_, outcome),) = load_executor("workers")([Task(jobs[0])], Runner(OP, Settings()), 2, nothing)
     assert str(outcome.error).startswith("0.npy: failed (unexpected ")
-
-
-class MadeOfTwoError(ValueError, LookupError):
-    """An error that cannot be made again from its `args`, as some of zarr's."""
-
-    def __new__(cls, text: str, cause: str) -> Self:
-        return super().__new__(cls, text)
-
-
-def test_an_error_goes_without_its_cause_from_process_to_process_whatever_pickles_causes(
-    jobs: list[Job], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def run(job: Job, *_: object) -> Outcome:
-        try:
-            raise FileError("0.npy: no group") from MadeOfTwoError("no group", "")
-        except FileError as error:
-            return Outcome(job, error=error)
-
-    pickling = pytest.importorskip("tblib.pickling_support")  # which distributed brings and installs
-    monkeypatch.setattr("poolcli.runs.executors.run_job", run)
-    pickling.install(FileError, MadeOfTwoError)
-    try:
-        ((_, outcome),) = load_executor("workers")([Task(jobs[0])], Runner(OP, Settings()), 2, nothing)
-    finally:
-        for kind in (FileError, MadeOfTwoError):
-            copyreg.dispatch_table.pop(kind, None)
-    assert str(outcome.error) == "0.npy: no group"
 
 
 @dataclass(frozen=True)
@@ -239,26 +210,6 @@ def test_no_more_than_some_outcomes_wait_for_one_that_takes_long(monkeypatch: py
 def test_a_folder_that_cannot_be_made_is_named_before_anything_runs(jobs: list[Job]) -> None:
     with pytest.raises(FileError, match=r"^/proc/nothing/\.poolcli\.jsonl: No such file or directory$"):
         list(run_all(jobs, OP, Settings(), executor="here", count=1, folder="/proc/nothing", progress=nothing))
-
-
-def test_an_error_of_a_file_inside_another_keeps_its_own_name() -> None:
-    with pytest.raises(FileError, match=r"^inner: is broken$"), os_errors("outer"):
-        raise FileError("inner: is broken")
-
-
-def test_an_error_that_is_none_of_the_system_is_not_told_as_one(tmp_path: Path) -> None:
-    class TooFewError(OSError):  # as that of distributed: numbers where the system has its words
-        def __init__(self, available: int, expected: int, waited: int) -> None:
-            super().__init__(available, expected, waited)
-
-        def __str__(self) -> str:
-            return f"only {self.args[0]} of {self.args[1]}"
-
-    with pytest.raises(TooFewError) as raised, os_errors("y.zarr"):
-        raise TooFewError(1, 2, 60)
-    assert str(failure(raised.value, "x.zarr")) == (
-        "x.zarr: failed (unexpected TooFewError: only 1 of 2; --debug shows the traceback)"
-    )
 
 
 @pytest.mark.parametrize("unit", [None, (1, 1, 2, 2)])
