@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from poolcli.explain.chain import Chain as Chain
     from poolcli.explain.chain import ChainLayer as ChainLayer
     from poolcli.explain.chain import chain as chain
-    from poolcli.explain.convert import Conversion as Conversion
-    from poolcli.explain.convert import convert as convert
     from poolcli.explain.diff_arrays import Difference as Difference
     from poolcli.explain.diff_arrays import diff_arrays
+    from poolcli.explain.export import Conversion as Conversion
+    from poolcli.explain.export import convert as convert
     from poolcli.explain.identify import identify as identify
     from poolcli.explain.solve import solve as solve
     from poolcli.layouts import convert_layout as convert_layout
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from poolcli.models import Finding as Finding
     from poolcli.models import check as check
     from poolcli.ops import *  # noqa: F403  # every operator is public
-    from poolcli.plan import Plan as Plan
+    from poolcli.ops.plan import Plan as Plan
 
     compare = diff_arrays
     __all__: list[str]
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 _MODULES = {
     **dict.fromkeys(("FileError", "LayoutWarning", "PoolError", "RequestError"), "errors"),
     **dict.fromkeys(("Chain", "ChainLayer", "chain"), "explain.chain"),
-    **dict.fromkeys(("Conversion", "convert"), "explain.convert"),
+    **dict.fromkeys(("Conversion", "convert"), "explain.export"),
     **dict.fromkeys(("Finding", "check"), "models"),
     **dict.fromkeys(("convert_layout", "fit_size"), "layouts"),
     "Difference": "explain.diff_arrays",
     "compare": "explain.diff_arrays:diff_arrays",
     "identify": "explain.identify",
-    "Plan": "plan",
+    "Plan": "ops.plan",
     "solve": "explain.solve",
 }
 
@@ -53,6 +53,8 @@ def __getattr__(name: str) -> object:
         found = sorted((*_MODULES, *import_module("poolcli.ops").__all__))
     elif name in _MODULES:
         module, _, other = _MODULES[name].partition(":")
+        if module.startswith("explain"):
+            import_module("poolcli.ops")  # which fills the table of operators
         found = getattr(import_module(f"poolcli.{module}"), other or name)
     elif not name.startswith("_") and name in import_module("poolcli.ops").__all__:
         found = getattr(import_module("poolcli.ops"), name)

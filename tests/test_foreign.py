@@ -11,7 +11,7 @@ import pytest
 
 import poolcli
 from poolcli import PoolError, max_pool
-from poolcli.ops.array_interop import as_array
+from poolcli.array_interop import as_array
 
 X = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
 

@@ -15,7 +15,7 @@ import poolcli
 from poolcli import LpPool, RequestError
 from poolcli.arguments import DTypeName, Engine
 from poolcli.explain.compare_dialects import compare_dialects
-from poolcli.explain.convert import convert
+from poolcli.explain.export import convert
 from tests.conftest import Cli
 from tests.profiles import by_engine, slow
 

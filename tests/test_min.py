@@ -97,7 +97,7 @@ def test_a_dialect_sets_the_windows_of_minima_and_they_are_written_as_maxima() -
     assert (values.tolist(), at.tolist()) == ([[[[0, 1], [3, 4]]]], [[[[0, 1], [3, 4]]]])
     with pytest.raises(RequestError, match=r"^PyTorch allows pads of at most 1 for a kernel of 2:"):
         MinPool(2, pads_begin=2, pads_end=2, like="pytorch").plan(x.shape)
-    from poolcli.explain.convert import convert
+    from poolcli.explain.export import convert
     from poolcli.plan import make_plan
 
     found = convert(MinPool(2, 2).plan(x.shape), "pytorch")

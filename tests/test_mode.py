@@ -141,7 +141,7 @@ def test_what_has_no_mode_is_refused(op: ModePool, dtype: DTypeName, message: st
 
 
 def test_a_dialect_sets_the_windows_of_modes_and_no_framework_is_written_for() -> None:
-    from poolcli.explain.convert import convert
+    from poolcli.explain.export import convert
 
     plan = ModePool(2, like="pytorch").plan((1, 1, 3, 3), "uint8")
     assert plan.attributes["strides"] == [2, 2]

@@ -149,7 +149,7 @@ class _Reporter:
         """Prints the layout that was assumed, for a result without a report."""
         plan = outcome.plan
         if plan is not None and plan.guessed:
-            doubts = [fact.message for fact in plan.doubts]
+            doubts = [fact.message for fact in plan.layout_warnings]
             assumed = doubts or [f"layout {plan.layout} (assumed; {field('layout')} to change)"]
             print_notice(f"{outcome.job.source}: {'; '.join(map(for_cli, assumed))}")
 

@@ -175,10 +175,13 @@ def _write_files(plan: Plan, request: ShapeOptions) -> None:
         for path in filter(None, (request.picture, request.output)):
             check_distinct(parse_source(request.shape, None).path, path)
     if request.picture:
-        plan.picture(request.picture, theme=request.theme, overwrite=request.overwrite)
+        from poolcli.explain.svg import Picture
+
+        Picture(plan, request.theme).save(request.picture, request.overwrite)
     if request.output:
-        opset = {} if request.opset is None else {"opset": request.opset}
-        plan.save_onnx(request.output, **opset, overwrite=request.overwrite)
+        from poolcli.explain.export.onnx_model import DEFAULT_OPSET, save_onnx
+
+        save_onnx(plan, request.output, request.opset or DEFAULT_OPSET, request.overwrite)
 
 
 def _wants_more(request: ShapeOptions) -> bool:
@@ -189,20 +192,23 @@ def _views(plan: Plan, request: ShapeOptions) -> "list[RenderableType]":
     """The views beside the plan, in the order of the options."""
     if not _wants_more(request):
         return []
+    from poolcli.explain.compare_dialects import compare_dialects
+    from poolcli.explain.export import convert
     from poolcli.report import explain
 
     views = [explain.explanation_view(plan)] if request.explain else []
     views += [explain.all_windows_view(plan)] if request.windows else []
-    views += [explain.comparison_view(plan.compare())] if request.compare else []
-    views += [explain.conversion_view(plan.to(request.to), DIALECTS[request.to].title)] if request.to else []
+    views += [explain.comparison_view(compare_dialects(plan.given, plan))] if request.compare and plan.given else []
+    views += [explain.conversion_view(convert(plan, request.to), DIALECTS[request.to].title)] if request.to else []
     return views
 
 
 def _documents(plan: Plan, request: ShapeOptions) -> dict[str, Any]:
     """The parts of the JSON document beside the plan."""
+    from poolcli.explain import explain
     from poolcli.report import as_json
 
-    parts: dict[str, Any] = {"explain": asdict(plan.explain())} if request.explain else {}
+    parts: dict[str, Any] = {"explain": asdict(explain(plan))} if request.explain else {}
     parts |= {"windows": as_json.windows_document(plan)} if request.windows else {}
     parts |= {"compare": as_json.comparison_document(plan)} if request.compare else {}
     return parts | ({"to": as_json.conversion_document(plan, request.to)} if request.to else {})
@@ -268,7 +274,7 @@ def _plan(op: Attributes, request: ShapeOptions) -> Plan:
         plan = make_plan(op, shape, dtype, layout=layout, output_dtype=request.dtype)
     except RequestError as error:
         raise (error if _is_typed(request.shape) else error.at(request.shape)) from None
-    return replace(plan, facts=(*(Fact("file", note) for note in notes), *plan.doubts, *plan.facts))
+    return replace(plan, facts=(*(Fact("file", note) for note in notes), *plan.layout_warnings, *plan.facts))
 
 
 @command(

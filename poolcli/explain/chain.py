@@ -12,9 +12,8 @@ from poolcli.arguments import AUTO_PADS, ROUNDING_TYPES, one_of
 from poolcli.errors import RequestError
 from poolcli.layouts import check_layout, check_shape, default_layout, spatial_axes
 from poolcli.message_fields import field, respelled, without_hints
-from poolcli.ops import OPERATORS, MaxPool
 from poolcli.plan import make_plan
-from poolcli.plan.attributes import Attributes, BinAttributes, SlidingAttributes
+from poolcli.plan.attributes import OPERATORS, Attributes, BinAttributes, SlidingAttributes
 from poolcli.system.lazy_imports import numpy as np
 from poolcli.windows import AxisWindows, Bins, Sliding
 
@@ -181,7 +180,7 @@ def _parse(text: str, like: str | None) -> LayerSpec:
     op = GLOBAL_POOLS.get(name, name)
     if op != "conv":
         one_of("layers", op, ("conv", *OPERATORS, *GLOBAL_POOLS))
-    record = MaxPool if op == "conv" else OPERATORS[op]
+    record = OPERATORS["max" if op == "conv" else op]
     if name in GLOBAL_POOLS:  # every framework has these, even one without adaptive pooling
         values["like"] = "openvino"
     if issubclass(record, BinAttributes):

@@ -8,8 +8,8 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from poolcli.arguments import tolerance
+from poolcli.array_interop import as_array
 from poolcli.errors import RequestError
-from poolcli.ops.array_interop import as_array
 from poolcli.system.lazy_imports import numpy as np
 
 if TYPE_CHECKING:

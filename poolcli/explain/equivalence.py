@@ -1,4 +1,4 @@
-"""Whether two plans read the same elements and divide by the same numbers, and which sliding windows equal given ones.
+"""Whether two plans read the same elements and divide by the same numbers, and what distinguishes them.
 
 What a window reads and divides by is piecewise linear in its index. The breakpoints are where its ends cross those of
 the input and of the padding, so two axes that agree at the breakpoints of both agree everywhere, whatever their length.
@@ -7,8 +7,8 @@ This holds for bins too: the distance between a bin's end and a line of integers
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from fractions import Fraction
 from itertools import product
 from math import prod
@@ -120,7 +120,7 @@ def same_at_every_size(a: Plan, b: Plan, b_at: Callable[[Sequence[int]], Plan | 
     own = a.given
     bins = [isinstance(w, Bins) for w in (*a.windows, *b.windows)]
     if any(bins):
-        return all(bins)
+        return all(bins) and a.op == b.op
     both = zip(a.windows, b.windows, strict=True)
     pairs = [(v, w) for v, w in both if isinstance(v, Sliding) and isinstance(w, Sliding)]
     if own is None or any(_geometry(v) != _geometry(w) for v, w in pairs):
@@ -162,102 +162,6 @@ def _common_breakpoints(*axes: AxisWindows | None) -> set[int] | None:
                 return None
             found |= own
     return found
-
-
-FREE_VALUES = 5  # the smallest values that are tried for a number that the windows do not determine
-SHORT_AXIS = 8  # axes of at most this length may be dilated where every window reads a single element
-END_WINDOWS = 40  # windows at each end of an axis from which numbers are derived
-
-
-def equivalent_windows(w: AxisWindows) -> Iterator[Sliding]:
-    """Yield sliding windows that read what `w` reads, without padding at the end: `w` itself, then the smallest pads.
-
-    Windows that begin and end inside the input determine all numbers. Where every window overlaps a border, a number is
-    free, and its `FREE_VALUES` smallest values are tried.
-    """
-    found: dict[Sliding, None] = {}
-    if isinstance(w, Sliding):
-        own = replace(w, dilation=w.dilation if w.kernel > 1 else 1, pad_end=0, counted="inside")
-        found[own] = None
-        yield own
-    spans = _spans(w)
-    for dilation in _dilations(w, spans):
-        for stride in _strides(w, spans, dilation):
-            for begin, last in _ends(w, spans, stride, dilation):
-                moves, rest = divmod(begin + last, dilation)
-                made = Sliding(w.size, w.output, moves + 1, stride, dilation if moves else 1, begin, 0)
-                if not rest and moves >= 0 and made not in found and reads_same_elements(w, made):
-                    found[made] = None
-                    yield made
-
-
-def _dilations(w: AxisWindows, spans: Mapping[int, range]) -> list[int]:
-    """The dilation of windows that read several elements, which is unique, or small ones where each reads one."""
-    steps = {span.step for span in spans.values() if len(span) > 1}
-    if steps:
-        return [*steps] if len(steps) == 1 else []
-    return sorted({*range(1, FREE_VALUES if w.size <= SHORT_AXIS else 2), getattr(w, "dilation", 1)})
-
-
-def _spans(w: AxisWindows) -> dict[int, range]:
-    """What windows at both ends and at the breakpoints read, without empty windows."""
-    first, last = range(min(END_WINDOWS, w.output)), range(max(0, w.output - END_WINDOWS), w.output)
-    return {o: span for o in sorted({*(breakpoints(w) or ()), *first, *last}) if (span := w.span(o))}
-
-
-def _first_elements(spans: Mapping[int, range], dilation: int) -> list[tuple[int, int, bool]]:
-    """(output, first element read, whether the window certainly begins there and not in the padding)."""
-    return [(o, span[0], span[0] >= dilation) for o, span in spans.items()]
-
-
-def _last_elements(spans: Mapping[int, range], dilation: int, size: int) -> list[tuple[int, int, bool]]:
-    """(output, last element read, whether the window certainly ends there and not in the padding)."""
-    return [(o, span[-1], span[-1] + dilation < size) for o, span in spans.items()]
-
-
-def _strides(w: AxisWindows, spans: Mapping[int, range], dilation: int) -> Iterable[int]:
-    """The stride between two windows that certainly begin (or end) inside, or the smallest possible ones."""
-    firsts, lasts = _first_elements(spans, dilation), _last_elements(spans, dilation, w.size)
-    least = 1
-    for ends, sign in ((firsts, 1), (lasts, -1)):
-        known = [(o, at) for o, at, exact in ends if exact]
-        if len(known) > 1:
-            (a, at), (b, then) = known[0], known[-1]
-            stride, rest = divmod(then - at, b - a)
-            return [stride] if stride > 0 and not rest else []
-        for o, at in known:
-            bounds = [ceil_div(sign * (at - then), sign * (o - p)) for p, then, _ in ends if sign * (o - p) > 0]
-            least = max(least, *bounds) if bounds else least
-    own = [w.stride] if isinstance(w, Sliding) else []
-    if w.output == 1:  # the stride only limits how many elements at the end may be unused
-        return dict.fromkeys((*own, w.size, 2 * w.size))
-    return dict.fromkeys((*own, *range(least, least + FREE_VALUES)))
-
-
-def _ends(w: AxisWindows, spans: Mapping[int, range], stride: int, dilation: int) -> Iterator[tuple[int, int]]:
-    """Possible (padding at the beginning, position of the first window's last tap), smallest first."""
-    begins = [(o * stride - at, exact) for o, at, exact in _first_elements(spans, dilation)]
-    lasts = [(at - o * stride, exact) for o, at, exact in _last_elements(spans, dilation, w.size)]
-    pairs = product(_consistent_values(begins, dilation, 0), _consistent_values(lasts, dilation, None))
-    yield from sorted(pairs, key=lambda pair: (sum(pair), pair))
-
-
-def _consistent_values(bounds: Iterable[tuple[int, bool]], dilation: int, least: int | None) -> list[int]:
-    """The numbers that are at least every bound, equal to the exact ones, and congruent to all modulo the dilation;
-    small numbers if there are no bounds.
-    """
-    numbers = list(bounds)
-    if not numbers:
-        return [*range(-FREE_VALUES if least is None else least, FREE_VALUES)]
-    low = max(number for number, _ in numbers)
-    if len({number % dilation for number, _ in numbers}) > 1:
-        return []
-    exact = {number for number, known in numbers if known}
-    if exact:
-        return [low] if exact == {low} and (least is None or low >= least) else []
-    if least is not None and low < least:
-        low += ceil_div(least - low, dilation) * dilation
-    return [low + i * dilation for i in range(FREE_VALUES)]
 
 
 NEARBY_SIZES = 12  # sizes above and below the input's that are tried

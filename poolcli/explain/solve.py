@@ -14,9 +14,8 @@ from poolcli.dialects import dialect_of
 from poolcli.errors import RequestError
 from poolcli.layouts import check_layout, check_shape, default_layout, spatial_axes
 from poolcli.message_fields import field
-from poolcli.ops import OPERATORS
 from poolcli.plan import Plan, plan_or_none
-from poolcli.plan.attributes import SlidingAttributes, expand_pads
+from poolcli.plan.attributes import OPERATORS, SlidingAttributes, expand_pads
 from poolcli.plan.resolve import check_lengths
 from poolcli.suggestions import did_you_mean, join_words
 from poolcli.windows import ceil_div, extent, same_pads, sliding_output

@@ -15,7 +15,7 @@ from poolcli.arguments import MAX_INT, one_of, whole_number
 from poolcli.dialects import DIALECTS
 from poolcli.errors import RequestError
 from poolcli.explain.compare_dialects import compare_dialects, deviations
-from poolcli.explain.convert import convert
+from poolcli.explain.export import WRITERS, convert
 from poolcli.formats.checks import memory_limit_of
 from poolcli.layouts import default_layout
 from poolcli.message_fields import field, marked, marked_message, option_value
@@ -273,7 +273,7 @@ def _warnings(layer: Layer, inferred: InferredShape, against: str | None) -> Ite
             yield marked_message(f"{DIALECTS[against].title}: {why}")
         return
     yield from (str(fact) for fact in plan.facts if fact.kind in ("pads_ignored", "empty_windows"))
-    deviates = DIALECTS[plan.like].cannot_write(plan) if isinstance(layer.op, SlidingAttributes) else None
+    deviates = WRITERS[plan.like].cannot_write(plan) if isinstance(layer.op, SlidingAttributes) else None
     if deviates:
         yield deviates
     if against:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from poolcli.engine import run
 from poolcli.errors import RequestError
 from poolcli.explain.compare_dialects import compare_dialects
-from poolcli.explain.convert import ONLY_THIS_SIZE, convert
 from poolcli.explain.diff_arrays import diff_arrays
+from poolcli.explain.export import ONLY_THIS_SIZE, convert
 from poolcli.formats import ReadOptions, is_container, parse_source, read
 from poolcli.layouts import default_layout, spatial_axes
 from poolcli.message_fields import field, marked_message, option_value

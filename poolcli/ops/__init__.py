@@ -17,6 +17,7 @@ from poolcli.ops.statistics import (
     std_pool,
     sum_pool,
 )
+from poolcli.plan.attributes import OPERATORS as OPERATORS
 from poolcli.plan.attributes import Attributes, SlidingAttributes
 
 __all__ = [
@@ -57,7 +58,7 @@ RECORDS: tuple[type[Attributes], ...] = (
     AdaptiveMaxPool,
     AreaPool,
 )
-OPERATORS = {record.name: record for record in RECORDS}
+OPERATORS.update({record.name: record for record in RECORDS})
 # The operators of pyramids: sliding windows, and results of the input's type.
 _OWN_TYPE = ("element", "number")
 LEVELLING = tuple(r.name for r in RECORDS if issubclass(r, SlidingAttributes) and r.reducer.result in _OWN_TYPE)

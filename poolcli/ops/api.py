@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache, wraps
 from inspect import cleandoc, signature
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
 
 from poolcli.arguments import (
     AutoPad,
@@ -23,11 +23,12 @@ from poolcli.arguments import (
     missing_from,
     whole_number,
 )
+from poolcli.array_interop import Given, as_array, named_layout
 from poolcli.errors import LayoutWarning, RequestError, warn_caller
 from poolcli.layouts import CHANNELS, default_layout, other_layouts
 from poolcli.message_fields import field
-from poolcli.ops.array_interop import Given, as_array, named_layout
-from poolcli.plan import Plan, make_plan
+from poolcli.ops.plan import Plan
+from poolcli.plan import make_plan
 from poolcli.plan.attributes import Attributes
 from poolcli.plan.plan import whole
 from poolcli.suggestions import unknown_keyword
@@ -93,6 +94,8 @@ class PickingBinOptions(BinOptions, total=False):
 class Plans:
     """The methods of every record."""
 
+    plan_type: ClassVar[type[Plan]] = Plan
+
     def plan(
         self: Any,
         shape: Sequence[int],
@@ -138,7 +141,7 @@ class Plans:
             raise RequestError(f"shape is {shape!r}; the lengths of all axes are needed, such as (1, 3, 32, 32)")
         words: Any = {"layout": layout, "output_dtype": output_dtype, "missing": missing, "min_count": min_count}
         _check_min_count(missing, min_count)
-        return make_plan(attributes, shape, dtype, **words)
+        return cast("Plan", make_plan(attributes, shape, dtype, **words))
 
 
 class Single(Plans):

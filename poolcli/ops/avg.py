@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Unpack
 
 from poolcli.arguments import AutoPad, DType, Engine, Like, PerAxis, RoundingType
+from poolcli.array_interop import Given
 from poolcli.ops.api import BinOptions, Single, cached_record, operator_function, pool_with, run, with_name_suggestions
-from poolcli.ops.array_interop import Given
 from poolcli.plan.attributes import MEAN, BinAttributes, DividingAttributes, Reducer
 from poolcli.system.lazy_imports import Array
 from poolcli.windows import Bins, cells

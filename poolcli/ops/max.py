@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, Unpack, overload
 
 from poolcli.arguments import IndexType, PerAxis
+from poolcli.array_interop import Given
 from poolcli.ops.api import (
     Picking,
     PickingBinOptions,
@@ -16,7 +17,6 @@ from poolcli.ops.api import (
     pool_with,
     values_or_pair,
 )
-from poolcli.ops.array_interop import Given
 from poolcli.ops.avg import avg_pool
 from poolcli.plan.attributes import MAXIMUM, PickingAttributes, PickingBinAttributes, Reducer
 from poolcli.system.lazy_imports import Array

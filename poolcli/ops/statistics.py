@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Unpack
 
 from poolcli.arguments import PerAxis, number_from, word_of
+from poolcli.array_interop import Given
 from poolcli.dialects import DIALECTS, Dialect
 from poolcli.ops.api import Single, SlidingOptions, operator_function, pool_with
-from poolcli.ops.array_interop import Given
 from poolcli.ops.avg import avg_pool
 from poolcli.plan.attributes import Reducer, SlidingAttributes
 from poolcli.system.lazy_imports import Array

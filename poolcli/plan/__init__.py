@@ -65,7 +65,8 @@ def make_plan(
     if override is not None:
         _check_override_range(axes, source, target, override)
     index_attributes, index = _indices(op, dialect, axes, layout, shape)
-    return Plan(
+    made: type[Plan] = op.plan_type
+    return made(
         op=op.name,
         reducer=reducer,
         like=dialect.name,

@@ -117,6 +117,7 @@ class Operator:
     title: ClassVar[str]
     reducer: ClassVar[Reducer]
     rules_of: ClassVar[str | None] = None
+    plan_type: ClassVar[type[Any]]  # the class of its plans, which a record of `poolcli.ops` names
 
     def __post_init__(self) -> None:
         for own in fields(self):
@@ -214,3 +215,5 @@ class PickingBinAttributes(BinAttributes):
 Attributes = SlidingAttributes | BinAttributes
 # The fields that several operators share; others, such as the p of LpPool, belong to one.
 SHARED = {own.name for record in (DividingAttributes, PickingAttributes) for own in fields(record)}
+# The records of all operators by name, which `poolcli.ops` fills: their methods need what explains plans.
+OPERATORS: dict[str, type[Attributes]] = {}

@@ -5,12 +5,11 @@ A region is the part of the outputs that one tile, chunk or process computes, wi
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from poolcli.arguments import MinCount, Missing
 from poolcli.dialects import IndexBase
@@ -19,13 +18,6 @@ from poolcli.layouts import layout_doubt, named_shape
 from poolcli.message_fields import for_python
 from poolcli.plan.attributes import Attributes, Reducer
 from poolcli.windows import AxisWindows, Cells, Ranges
-
-if TYPE_CHECKING:
-    from poolcli.explain import Explanation
-    from poolcli.explain.compare_dialects import Row
-    from poolcli.explain.convert import Conversion
-    from poolcli.explain.svg import Picture
-
 
 # Sums of squares of integers of up to 16 bits, in windows of fewer than 2**15 elements, are exact in 64 bits.
 EXACT_SQUARES_BITS = 16
@@ -73,6 +65,8 @@ class IndexPlan:
 @dataclass(frozen=True, slots=True, repr=False)
 class Plan:
     """Windows, shapes, types and notes of one pooling, made from a shape alone.
+
+    `poolcli.Plan` (`poolcli.ops.plan`) adds methods that explain it.
 
     Attributes
     ----------
@@ -133,13 +127,8 @@ class Plan:
         after = f"{named_shape(self.layout, self.output_shape)} {self.output_dtype}"
         return f"<Plan of {self.op} pooling, like {self.like}: {before} to {after}>"
 
-    def _repr_html_(self) -> str:
-        from poolcli.explain.svg import plan_html
-
-        return plan_html(self)
-
     @property
-    def doubts(self) -> tuple[Fact, ...]:
+    def layout_warnings(self) -> tuple[Fact, ...]:
         """A note if the assumed layout may be wrong; empty if it was given or is likely."""
         doubt = layout_doubt(self.layout, self.input_shape) if self.guessed else None
         return (Fact("layout", doubt),) if doubt else ()
@@ -148,113 +137,6 @@ class Plan:
     def notes(self) -> tuple[str, ...]:
         """Notes for the user, a sentence each."""
         return tuple(map(str, self.facts))
-
-    def explain(self) -> Explanation:
-        """Return the steps, windows and facts of every axis; as text, one sentence a line."""
-        from poolcli.explain import explain
-
-        return explain(self)
-
-    def picture(
-        self, path: str | os.PathLike[str] | None = None, *, theme: str = "auto", overwrite: bool = False
-    ) -> Picture:
-        """Return a picture of the windows, which notebooks display, and write it to `path` if one is given.
-
-        Parameters
-        ----------
-        path : str or path, optional
-            File to write; the extension selects the format: `.svg` or `.html`.
-        theme : {"auto", "light", "dark"}
-            Colours; `auto` follows the page that shows the picture.
-        overwrite : bool
-            Whether an existing file may be replaced.
-
-        Returns
-        -------
-        Picture
-
-        Raises
-        ------
-        RequestError
-            For another extension or theme, and for an existing file without `overwrite`.
-        """
-        from poolcli.explain.svg import Picture
-
-        drawn = Picture(self, theme)
-        if path is not None:
-            drawn.save(path, overwrite)
-        return drawn
-
-    def compare(self) -> tuple[Row, ...]:
-        """Plan the same attributes under the rules of each framework.
-
-        Attributes that were not given take each framework's own default.
-
-        Returns
-        -------
-        tuple of Row
-            One per framework and rounding: its `title`, its `plan` or the `refusal`, whether it `differs`, and the
-            `causes`, a sentence each. Frameworks that have the operator come first.
-
-        Examples
-        --------
-        >>> from poolcli import AvgPool
-        >>> rows = AvgPool(3, 2, 1, 1, rounding_type="ceil").plan((1, 1, 6, 6)).compare()
-        >>> [(row.title, row.plan.output_shape) for row in rows if row.plan][2:4]
-        [('OpenVINO ceil_torch', (1, 1, 4, 4)), ('ONNX', (1, 1, 4, 4))]
-        """
-        from poolcli.explain.compare_dialects import compare_dialects
-
-        return compare_dialects(self.given, self) if self.given else ()
-
-    def to(self, dialect: str) -> Conversion:
-        """Convert to the equivalent call in another framework; see `convert`.
-
-        Parameters
-        ----------
-        dialect : {"openvino", "ngraph", "onnx", "pytorch", "tensorflow"}
-
-        Returns
-        -------
-        Conversion
-            Its `text` is the call or composition of calls, or None with a `reason`. `str` gives the one or the other.
-
-        Raises
-        ------
-        RequestError
-            For an unknown framework.
-
-        Examples
-        --------
-        >>> from poolcli import MaxPool
-        >>> print(MaxPool(3, 2, 1, 1).plan((1, 3, 32, 32)).to("pytorch"))
-        torch.nn.functional.max_pool2d(x, 3, stride=2, padding=1, ceil_mode=False)
-        """
-        from poolcli.explain.convert import convert
-
-        return convert(self, dialect)
-
-    def save_onnx(self, path: str | os.PathLike[str], *, opset: int = 17, overwrite: bool = False) -> None:
-        """Write an ONNX model of this pooling alone, from input `x` to output `y`, with the shapes of the plan.
-
-        Parameters
-        ----------
-        path : str or path
-            File to write, `.onnx`.
-        opset : int, default 17
-            Version of ONNX' operators, from 11 on.
-        overwrite : bool
-            Whether an existing file may be replaced.
-
-        Raises
-        ------
-        RequestError
-            Where ONNX cannot express the plan, or the opset cannot; for another extension; for an existing file without
-            `overwrite`; where the package onnx is missing.
-        """
-        from poolcli.explain.onnx_model import save_onnx
-
-        save_onnx(self, path, opset, overwrite)
 
     @property
     def is_weighted(self) -> bool:

@@ -95,7 +95,11 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
             raise RequestError(f"{plan.op} has no indices: it does not select elements")
         indices = _stored(job.indices, job.indices_key, plan, plan.index.dtype, settings.output_layout, header.mode)
     _refuse_overwriting_input(job, header)
-    notes = [*header.notes, *([job.note] if job.note else []), *(f.message for f in (*plan.doubts, *plan.facts))]
+    notes = [
+        *header.notes,
+        *([job.note] if job.note else []),
+        *(f.message for f in (*plan.layout_warnings, *plan.facts)),
+    ]
     notes += _unused_nodata_notes(header, plan)
     notes += _moved_axes(header.layout, plan.layout) if settings.layout else ()
     if settings.min_count is not None and not (plan.missing or header.masked):

@@ -11,7 +11,8 @@ from poolcli.dialects import DIALECTS
 from poolcli.errors import PoolError, RequestError
 from poolcli.explain import window
 from poolcli.explain.chain import Chain
-from poolcli.explain.compare_dialects import sentences
+from poolcli.explain.compare_dialects import compare_dialects, sentences
+from poolcli.explain.export import convert
 from poolcli.explain.solve import Answer, NearestLengths, search_sentence
 from poolcli.message_fields import field, for_cli, option_value
 from poolcli.plan import AxisPlan, Plan
@@ -114,7 +115,7 @@ def windows_document(plan: Plan) -> dict[str, Any]:
 
 def comparison_document(plan: Plan) -> dict[str, Any]:
     """The output in every framework, and the causes of differences."""
-    rows = plan.compare()
+    rows = compare_dialects(plan.given, plan) if plan.given else ()
     return {
         "rows": [
             {
@@ -137,12 +138,11 @@ def comparison_document(plan: Plan) -> dict[str, Any]:
 
 def conversion_document(plan: Plan, like: str) -> dict[str, Any]:
     """The equivalent call in another framework, or why there is none."""
-    conversion = plan.to(like)
+    conversion = convert(plan, like)
     return {
         "like": like,
         "text": conversion.text,
         "reason": conversion.reason and for_cli(conversion.reason),
-        "searched": conversion.searched and asdict(conversion.searched),
         "only_this_size": conversion.only_this_size,
     }
 

@@ -15,10 +15,9 @@ from poolcli.dialects import DIALECTS
 from poolcli.explain import Window, both_ends, explain, facts, window
 from poolcli.explain.chain import Chain, Span
 from poolcli.explain.compare_dialects import Row, sentences
-from poolcli.explain.conversion_search import search_sentences
-from poolcli.explain.convert import ONLY_THIS_SIZE, Conversion
 from poolcli.explain.diff_arrays import Difference
 from poolcli.explain.equivalence import reads_same_elements
+from poolcli.explain.export import ONLY_THIS_SIZE, Conversion
 from poolcli.explain.identify.candidates import Candidate, Deviation
 from poolcli.explain.solve import Answer, NearestLengths, search_sentence
 from poolcli.formats import Tensor
@@ -163,11 +162,7 @@ def conversion_view(conversion: Conversion, title: str) -> RenderableType:
     """The call in another framework, or why there is none."""
     heading = Text(f"the same in {title}", style="bold")
     if conversion.text is None:
-        return Group(
-            heading,
-            Text(f"none: {for_cli(conversion.reason or '')}"),
-            *map(Text, search_sentences(conversion.searched)),
-        )
+        return Group(heading, Text(f"none: {for_cli(conversion.reason or '')}"))
     call = Text(conversion.text, no_wrap=True, overflow="ignore")  # one line, to be pasted
     return Group(heading, call, *([Text(ONLY_THIS_SIZE)] if conversion.only_this_size else []))
 

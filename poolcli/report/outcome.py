@@ -76,7 +76,7 @@ def facts_view(plan: Plan, notes: Iterable[str], has_indices: bool) -> Table:
     ]
     if words:
         table.add_row("rules", ", ".join(words))
-    if plan.guessed and not plan.doubts:
+    if plan.guessed and not plan.layout_warnings:
         told = f"{','.join(plan.layout)} (assumed; {field('layout', f'N{plan.layout[2:]}C')} to change)"
         table.add_row("axes", for_cli(told))
     if plan.divisor_rule:

@@ -22,7 +22,7 @@ from poolcli import (
     RequestError,
 )
 from poolcli.engine import run
-from poolcli.explain.convert import convert
+from poolcli.explain.export import convert
 from poolcli.plan import Plan, make_plan
 from tests.profiles import sized
 
@@ -33,7 +33,7 @@ def _run(model: Any, x: Any) -> Any:
     return session.run(None, {session.get_inputs()[0].name: x})[0]
 
 
-def _saved(plan: Plan, folder: Path, **options: Any) -> Any:
+def _saved(plan: Any, folder: Path, **options: Any) -> Any:
     plan.save_onnx(folder / "layer.onnx", **options)
     return onnx.load(folder / "layer.onnx")
 
@@ -111,7 +111,7 @@ def test_models_take_the_type_and_axes_of_tensors(tmp_path: Path) -> None:
     ids=["exists", "extension", "opset", "operator", "type", "attribute"],
 )
 def test_what_no_model_can_be_is_refused_in_one_line(
-    plan: Plan, path: str, options: Any, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    plan: Any, path: str, options: Any, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("there.onnx").write_bytes(b"old")

@@ -16,7 +16,7 @@ from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AreaPool, AvgPool, MaxPool
 from poolcli.explain import example_outputs
 from poolcli.explain.svg.axis_breaks import CELL, input_axis
 from poolcli.explain.svg.canvas import COLOURS, text_width
-from poolcli.plan import Plan
+from poolcli.ops.plan import Plan
 from tests.conftest import Cli
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -151,7 +151,6 @@ def test_all_of_it_is_in_the_document(cli: Cli) -> None:
         "text": "torch.nn.functional.avg_pool2d(torch.nn.functional.pad(x, (1, 2, 1, 2), value=0), 3, stride=2, "
         "padding=0, ceil_mode=False, count_include_pad=False)",
         "reason": None,
-        "searched": None,
         "only_this_size": False,
     }
 

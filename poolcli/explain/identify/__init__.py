@@ -12,12 +12,13 @@ from functools import partial
 from itertools import chain, starmap, zip_longest
 from typing import TYPE_CHECKING, Any
 
+from poolcli.array_interop import as_array
 from poolcli.dialects import DIALECTS
 from poolcli.dtypes import lookup
 from poolcli.errors import RequestError
-from poolcli.explain.convert import in_one_operator
 from poolcli.explain.diff_arrays import check_tolerances
 from poolcli.explain.equivalence import distinguishing_input, same_pooling
+from poolcli.explain.export import in_one_operator
 from poolcli.explain.identify.candidates import Candidate, Pair, combine_pairs, layouts_of
 from poolcli.explain.identify.hypotheses import (
     OVERRIDE_RULE,
@@ -41,10 +42,8 @@ from poolcli.explain.identify.samples import (
 from poolcli.explain.solve import complexity
 from poolcli.layouts import convert_layout, default_layout, spatial_axes
 from poolcli.message_fields import field
-from poolcli.ops import OPERATORS
-from poolcli.ops.array_interop import as_array
 from poolcli.plan import Plan
-from poolcli.plan.attributes import Attributes, BinAttributes, SlidingAttributes, expand_pads
+from poolcli.plan.attributes import OPERATORS, Attributes, BinAttributes, SlidingAttributes, expand_pads
 from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
 

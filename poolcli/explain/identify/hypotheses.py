@@ -12,11 +12,10 @@ from typing import Any, Literal
 from poolcli.arguments import one_of, per_axis
 from poolcli.dialects import DIALECTS
 from poolcli.errors import RequestError
-from poolcli.explain.conversion_search import numbers_of
+from poolcli.explain.export.compose import numbers_of
 from poolcli.explain.solve import COMMON_KERNELS, axis_complexity
 from poolcli.message_fields import field as shown
-from poolcli.ops import OPERATORS
-from poolcli.plan.attributes import Attributes, SlidingAttributes, is_supported
+from poolcli.plan.attributes import OPERATORS, Attributes, SlidingAttributes, is_supported
 from poolcli.suggestions import did_you_mean
 from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np

@@ -10,8 +10,8 @@ from poolcli.dialects import DIALECTS
 from poolcli.explain import Window, divisor_of, example_outputs, window
 from poolcli.explain.svg.axis_breaks import CELL, BrokenAxis, input_axis, output_axis
 from poolcli.explain.svg.canvas import LETTER_WIDTH, READ_SHADES, Canvas, Role, text_width
-from poolcli.ops import OPERATORS
 from poolcli.plan import AxisPlan, Plan
+from poolcli.plan.attributes import OPERATORS
 from poolcli.windows import Bins, Sliding, ceil_div
 
 TOP, LEFT = 50.0, 72.0  # space above and left of a drawing

@@ -8,16 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from poolcli.dialects import DIALECTS
-from poolcli.dialects.onnx import Constant, ElementType, Node, Nodes, nodes_of
 from poolcli.errors import RequestError
-from poolcli.explain.convert import compositions, convert
 from poolcli.explain.equivalence import same_pooling
+from poolcli.explain.export import convert
+from poolcli.explain.export.compose import compositions
+from poolcli.explain.export.onnx import ONNX_WRITER, Constant, ElementType, Node, Nodes, nodes_of
 from poolcli.formats.checks import tensor_layout
 from poolcli.layouts import converted_shape
 from poolcli.message_fields import field
 from poolcli.plan import Plan
 from poolcli.system.lazy_imports import need
 
+DEFAULT_OPSET = 17
 FIRST_OPSET = 11  # before it, the pads of Pad are an attribute
 FIRST_RIGHT_OPSET = 22  # before it, onnx infers the last window that a ceil pooling drops; runtimes do not compute it
 
@@ -73,7 +75,9 @@ def _simplest_nodes(plan: Plan, opset: int, onnx: Any) -> Nodes:
     found = convert(plan, "onnx")
     if found.expression is None:
         raise RequestError(f"no ONNX model: {found.reason}")
-    others = (each.expression for each in compositions(plan, DIALECTS["onnx"]) if same_pooling(plan, each.plan))
+    others = (
+        each.expression for each in compositions(plan, DIALECTS["onnx"], ONNX_WRITER) if same_pooling(plan, each.plan)
+    )
     refusals = []
     for nodes in map(nodes_of, (found.expression, *others)):
         why = next((why for node in nodes for why in _unsupported(node, plan.dtype, opset, onnx)), None)

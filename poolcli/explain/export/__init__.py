@@ -1,0 +1,281 @@
+"""Converts a pooling to another framework: the call that reads the same elements and divides by the same numbers.
+
+If no operator of the framework does it alone, standard operators are composed (`poolcli.explain.export.compose`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from itertools import product
+from typing import Any
+
+from poolcli.dialects import Dialect, dialect_of
+from poolcli.errors import RequestError
+from poolcli.explain.equivalence import (
+    constant_divisor,
+    plan_at_shape,
+    reads_same_elements,
+    same_at_every_size,
+    same_pooling,
+)
+from poolcli.explain.export.compose import compositions, numbers_of
+from poolcli.explain.export.expressions import Expression, GlobalPool, Pool, Writer
+from poolcli.explain.export.onnx import ONNX_WRITER
+from poolcli.explain.export.openvino import NGRAPH_WRITER, OPENVINO_WRITER
+from poolcli.explain.export.pytorch import PYTORCH_WRITER
+from poolcli.explain.export.tensorflow import TENSORFLOW_WRITER
+from poolcli.message_fields import marked_message, without_hints
+from poolcli.plan import Plan, make_plan
+from poolcli.plan.attributes import OPERATORS, SHARED, Attributes, BinAttributes, DividingAttributes, SlidingAttributes
+from poolcli.windows import AxisWindows, Bins, Cells, Sliding
+
+ONLY_THIS_SIZE = "for this input size only"
+WRITERS: dict[str, Writer] = {
+    "openvino": OPENVINO_WRITER,
+    "ngraph": NGRAPH_WRITER,
+    "onnx": ONNX_WRITER,
+    "pytorch": PYTORCH_WRITER,
+    "tensorflow": TENSORFLOW_WRITER,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """The equivalent call in another framework, or the reason why there is none.
+
+    Attributes
+    ----------
+    like : str
+        Framework.
+    op : record or None
+        Attributes in that framework; None where several operators are composed.
+    text : str or None
+        The call, or the composition of calls; None if there is none.
+    reason : str or None
+        Why there is none.
+    only_this_size : bool
+        Whether the call is equivalent at the plan's input size, but not at every size that the framework accepts.
+    """
+
+    like: str
+    op: Attributes | None
+    text: str | None
+    reason: str | None
+    only_this_size: bool = False
+    expression: Expression | None = field(default=None, repr=False, compare=False)
+
+    def __str__(self) -> str:
+        if self.text is None:
+            return f"none: {self.reason}"
+        return f"{self.text}\n{ONLY_THIS_SIZE}" if self.only_this_size else self.text
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """An operator of the framework that gives the same at the plan's size, and whether it does at every size."""
+
+    op: Attributes
+    plan: Plan
+    every_size: bool
+
+
+def convert(plan: Plan, like: str) -> Conversion:
+    """Convert a plan to the equivalent call in another framework, verified by planning it there.
+
+    A call that holds for every input size is preferred: the plan's own attributes in one operator, then padding and
+    other standard operators around one. For the plan's size alone: the plan's pads as numbers, adaptive windows as
+    those of a kernel, then products with constant matrices, or gathered elements.
+
+    Parameters
+    ----------
+    plan : Plan
+    like : {"openvino", "ngraph", "onnx", "pytorch", "tensorflow"}
+
+    Returns
+    -------
+    Conversion
+        Its record `op` and the call as `text`; both None if there is none, with a `reason`.
+
+    Raises
+    ------
+    RequestError
+        For an unknown framework.
+
+    Examples
+    --------
+    >>> from poolcli import AdaptiveAvgPool
+    >>> found = convert(AdaptiveAvgPool(3).plan((1, 3, 5, 5)), "onnx")
+    >>> found.op.kernel, found.op.strides, found.op.pads_begin, found.op.exclude_pad
+    ((3, 3), (2, 2), (1, 1), True)
+    """
+    dialect, writer = dialect_of(like), WRITERS[like]
+    refusals: list[str] = []
+    one = _best(_in_one_operator(plan, dialect, refusals))
+    if one and one.every_size and writer.exports(one.plan):
+        return _of_operator(plan, one, like)
+    composed = [each for each in compositions(plan, dialect, writer) if same_pooling(plan, each.plan)]
+    for each in composed:
+        if each.plan_at is not None and same_at_every_size(plan, each.plan, each.plan_at):
+            return _of_expression(each.expression, None, like, only_this_size=False)
+    if one and (one.every_size or writer.exports(one.plan) or not composed):
+        return _of_operator(plan, one, like)
+    if composed:
+        return _of_expression(composed[0].expression, None, like, only_this_size=True)
+    no_attributes = f"{dialect.title} has no attributes that give these windows and divisors"
+    return Conversion(like, None, None, _why_impossible(plan, dialect) or next(iter(refusals), no_attributes))
+
+
+def in_one_operator(plan: Plan, like: str) -> Attributes | None:
+    """The attributes with which one operator of the framework gives the same, at every size if possible, or None."""
+    found = _best(_in_one_operator(plan, dialect_of(like), []))
+    return found.op if found else None
+
+
+def _best(candidates: Iterator[_Candidate]) -> _Candidate | None:
+    """The first candidate that holds for every size, or else the first one."""
+    found = list(candidates)
+    return next((each for each in found if each.every_size), found[0] if found else None)
+
+
+def _of_operator(plan: Plan, found: _Candidate, like: str) -> Conversion:
+    """The conversion to one operator; adaptive pooling to one output becomes global pooling, which fits every size."""
+    if GlobalPool in WRITERS[like].writers and all(isinstance(w, Bins) and w.output == 1 for w in plan.windows):
+        return _of_expression(GlobalPool(None, plan), found.op, like, only_this_size=False)
+    return _of_expression(Pool(None, found.plan), found.op, like, not found.every_size)
+
+
+def _of_expression(expr: Expression, op: Attributes | None, like: str, only_this_size: bool) -> Conversion:
+    return Conversion(like, op, WRITERS[like].write(expr), None, only_this_size, expr)
+
+
+def _in_one_operator(plan: Plan, dialect: Dialect, refusals: list[str]) -> Iterator[_Candidate]:
+    """The framework's operators that give the same at the plan's size, simplest first.
+
+    `refusals` collects why others are refused, of those that treat padding as the plan does.
+    """
+    for op in _attributes(plan, dialect):
+        try:
+            other = make_plan(op, plan.input_shape, plan.dtype, layout=plan.layout, output_dtype=plan.output_dtype)
+        except RequestError as error:
+            if getattr(op, "exclude_pad", None) in (None, plan.attributes.get("exclude_pad")):
+                refusals.append(marked_message(without_hints(error.message)))
+            continue
+        if same_pooling(plan, other):
+            lacking = WRITERS[dialect.name].cannot_write(other)
+            if lacking is None:
+                every_size = same_at_every_size(plan, other, partial(plan_at_shape, op, plan=plan))
+                yield _Candidate(op, other, every_size)
+                if every_size:
+                    return
+            else:
+                refusals.append(lacking)
+
+
+def _operators_of(plan: Plan, dialect: Dialect) -> list[type[Attributes]]:
+    """The dialect's operators with the plan's reducer, the plan's own operator first."""
+    own = OPERATORS[plan.op]
+    others = (record for record in OPERATORS.values() if record is not own and record.reducer == own.reducer)
+    return [record for record in (own, *others) if record.name in dialect.operators]
+
+
+def _attributes(plan: Plan, dialect: Dialect) -> Iterator[Attributes]:
+    """Attributes that may give the same as the plan: its own numbers with each combination of words, its own first."""
+    for record in _operators_of(plan, dialect):
+        if issubclass(record, SlidingAttributes):
+            yield from _sliding_attributes(plan, dialect, record)
+        elif issubclass(record, BinAttributes):
+            bins = tuple(Bins(w.size, w.output) for w in plan.windows)
+            if all(map(reads_same_elements, bins, plan.windows)):
+                yield record(tuple(w.output for w in bins), like=dialect.name)
+
+
+def _sliding_attributes(plan: Plan, dialect: Dialect, record: type[SlidingAttributes]) -> Iterator[SlidingAttributes]:
+    """Rounding up equals rounding down with stride - 1 more elements of padding at the end. At this size alone, as much
+    padding as the last window reaches, or as at the beginning, may give the same.
+    """
+    windows = [found for w in plan.windows if (found := _as_sliding(w)) is not None]
+    if len(windows) < len(plan.axes):
+        return
+    up = plan.attributes.get("rounding_type", "floor") != "floor"
+    reach = [max(0, (w.output - 1) * w.stride + w.extent - w.size - w.pad_begin) for w in windows]
+    own = (each.name for each in fields(record) if each.name not in SHARED)  # such as the p of LpPool
+    shared: dict[str, Any] = {"like": dialect.name} | {
+        name: plan.attributes[name] for name in own if name in plan.attributes
+    }
+    for ends in (None, reach, [w.pad_begin for w in windows]):
+        for words in _words(plan, dialect, record):
+            more = up - (words["rounding_type"] != "floor")
+            own_ends = [w.pad_end + more * (w.stride - 1) for w in windows] if ends is None else ends
+            if min(own_ends) < 0:
+                continue
+            padded = [replace(w, pad_end=end) for w, end in zip(windows, own_ends, strict=True)]
+            numbers: dict[str, Any] = numbers_of(padded)
+            if words["auto_pad"] != "explicit":
+                numbers |= {"pads_begin": (0,), "pads_end": (0,)}
+            yield record(**shared, **numbers, **words)
+
+
+def _as_sliding(w: AxisWindows) -> Sliding | None:
+    """The same windows with a kernel and a stride; of bins, padding at both ends takes part, or there are none.
+
+    >>> _as_sliding(Bins(5, 3))
+    Sliding(size=5, output=3, kernel=3, stride=2, dilation=1, pad_begin=1, pad_end=1, counted='inside')
+    """
+    if isinstance(w, Sliding):
+        return replace(w, dilation=w.dilation if w.kernel > 1 else 1)
+    if w.equal_to is not None:
+        made = Sliding(w.size, w.output, *w.equal_to, 1, 0, 0)
+    elif w.size == 1:
+        made = Sliding(1, w.output, w.output, 1, 1, w.output - 1, w.output - 1)
+    elif w.output > 2:  # the second window lies inside, and so does the beginning of the third
+        stride = w.start(2) - w.start(1)
+        kernel, begin = w.inside(1), stride - w.start(1)
+        end = (w.output - 1) * stride + kernel - w.size - begin
+        made = Sliding(w.size, w.output, kernel, max(stride, 1), 1, max(begin, 0), max(end, 0))
+    else:
+        return None
+    return made if reads_same_elements(w, made) else None
+
+
+def _words(plan: Plan, dialect: Dialect, record: type[SlidingAttributes]) -> Iterator[dict[str, Any]]:
+    """The combinations of attributes that all axes share: auto_pad, rounding_type, exclude_pad, divisor_override."""
+    there = dialect.operators[record.name]
+    divisions: list[dict[str, Any]] = [{}]
+    if issubclass(record, DividingAttributes):
+        override = constant_divisor(plan) if there.divisor_override else None
+        excludes = (True, False) if plan.attributes.get("exclude_pad", True) else (False, True)
+        divisions = [{"exclude_pad": exclude} for exclude in excludes if exclude or there.include_pad]
+        with_override = [{"exclude_pad": excludes[0], "divisor_override": override}] if override else []
+        divisions = [*with_override, *divisions] if plan.divisor_override else [*divisions, *with_override]
+    auto_pads = [word for word in ("explicit", "same_upper", "same_lower") if word in dialect.auto_pads]
+    auto_pads.sort(key=lambda word: word != plan.attributes.get("auto_pad"))
+    up = plan.attributes.get("rounding_type", "floor") != "floor"
+    roundings = sorted(dialect.rounding_types, key=lambda word: (word != "floor") != up)
+    for auto_pad, division, rounding in product(auto_pads, divisions, roundings):
+        yield {"auto_pad": auto_pad, "rounding_type": rounding, **division}
+
+
+def _why_impossible(plan: Plan, dialect: Dialect) -> str | None:
+    """The simplest reason why no attributes of the dialect can give the plan; None if there is no such reason."""
+    records = _operators_of(plan, dialect)
+    if not records:
+        return f"{dialect.title} has no {OPERATORS[plan.op].title}"
+    for w in plan.windows:
+        if isinstance(w, Cells):
+            return f"cells of {w.size} into {w.output} count elements in part, which no pooling of {dialect.title} does"
+        if isinstance(w, Bins) and _as_sliding(w) is None:
+            return (
+                f"bins of {w.size} into {w.output} are no windows of one kernel and stride, with padding or without, "
+                f"and {dialect.title} has no others"
+            )
+    if plan.reducer.signed and not any(record(1).reduction(dialect).signed for record in records):
+        return (
+            f"{dialect.title} adds abs(x)**p, {dialect_of(plan.like).title} x**p with its sign, and multiplies the "
+            "mean of a window by the kernel's size"
+        )
+    overrides = any(dialect.operators[record.name].divisor_override for record in records)
+    if plan.divisor_override is not None and not overrides:
+        return f"{dialect.title} has no divisor_override, and none of its divisors is always {plan.divisor_override}"
+    return None

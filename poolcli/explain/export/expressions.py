@@ -1,0 +1,226 @@
+"""Expressions: standard operators applied to the input or to each other, which each framework writes in its terms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any, cast
+
+from poolcli.plan import Plan
+from poolcli.windows import Cells
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """An operator applied to `operand`, another expression; None is the input."""
+
+    operand: Expression | None
+
+    @property
+    def operands(self) -> tuple[Expression | None, ...]:
+        """All operands, in the order in which writers take them."""
+        return (self.operand,)
+
+
+@dataclass(frozen=True, slots=True)
+class Pool(Expression):
+    """The framework's own pooling operator, with the attributes of a plan under its rules."""
+
+    plan: Plan
+
+
+class GlobalPool(Pool):
+    """Global pooling: axes of any length to one output."""
+
+
+class DilatedPool(Pool):
+    """Dilated windows without padding, rounded down, for frameworks whose pooling operator has no dilation."""
+
+
+class MatrixProduct(Pool):
+    """Averages or areas over any windows, as the product with a constant matrix for each axis."""
+
+    def rows(self, number: int) -> list[list[float]]:
+        """Return the matrix of axis `number`: a row of weights for each window. The first axis applies the
+        divisor_override.
+        """
+        w = self.plan.windows[number]
+        if isinstance(w, Cells):
+            spans = [w.span(i) for i in range(w.output)]
+            return [[w.weight(i, j) / w.parts[0] if j in r else 0 for j in range(w.size)] for i, r in enumerate(spans)]
+        return [[(j in r) / d for j in range(w.size)] for r, d in self._spans_and_divisors(number)]
+
+    def text(self, number: int, rows: bool = False) -> str:
+        """Return the matrix as a Python expression, with a column for each window, or with a row."""
+        w = self.plan.windows[number]
+        weight, windows, elements = (
+            "(j in r) / d",
+            f"r, d in {self._spans_and_divisors(number)}",
+            f"j in range({w.size})",
+        )
+        if isinstance(w, Cells):
+            cell, one = w.parts
+            overlap = f"min((i + 1) * {cell}, (j + 1) * {one}) - max(i * {cell}, j * {one})"
+            weight, windows = f"max(0, {overlap}) / {cell}", f"i in range({w.output})"
+        inner, outer = (elements, windows) if rows else (windows, elements)
+        return f"[[{weight} for {inner}] for {outer}]"
+
+    def _spans_and_divisors(self, number: int) -> list[tuple[range, int]]:
+        w, override = self.plan.windows[number], self.plan.divisor_override
+        divisors = (w.divisor(o) if override is None else 1 if number else override for o in range(w.output))
+        return [(w.span(o), divisor) for o, divisor in enumerate(divisors)]
+
+    def subscripts(self) -> tuple[str, str, str]:
+        """Return the letters for `einsum`: of the input's axes, of the matrices, and of the output's axes."""
+        count = len(self.plan.windows)
+        inputs, outputs = "abcdefghijk"[:count], "mnopqrstuvw"[:count]
+        return inputs, ",".join(map("".join, zip(inputs, outputs, strict=True))), outputs
+
+
+class GatherPool(Pool):
+    """Maxima over any windows: gathers the elements of all windows side by side, then pools without overlap."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pad(Expression):
+    """Constant padding: (begin, end) of each spatial axis."""
+
+    pads: tuple[tuple[int, int], ...]
+    value: float
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scale(Expression):
+    """The operand times a number."""
+
+    factor: float
+    dtype: str
+
+
+class Negate(Expression):
+    """The operand with its sign changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Power(Expression):
+    """The absolute values of the operand, raised to a power."""
+
+    exponent: float
+    dtype: str
+
+
+class Ones(Expression):
+    """An array of ones in the shape of the operand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Divide(Expression):
+    """The operand divided by another expression."""
+
+    divisor: Expression = field(kw_only=True)
+
+    @property
+    def operands(self) -> tuple[Expression | None, ...]:
+        """The dividend and the divisor."""
+        return (self.operand, self.divisor)
+
+
+def gather_indices(plan: Plan) -> list[tuple[int, list[int]]]:
+    """Return for each axis the length of its longest window and the elements of all windows, one after the other.
+
+    Shorter windows repeat their last element, which changes no maximum.
+    """
+    found = []
+    for w in plan.windows:
+        spans = [w.span(o) for o in range(w.output)]
+        longest = max(map(len, spans))
+        found.append((longest, [i for span in spans for i in (*span, *[span[-1]] * (longest - len(span)))]))
+    return found
+
+
+def nothing_lacking(plan: Plan) -> str | None:
+    """No plan that the framework cannot compute."""
+    return None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Writer:
+    """How a framework writes expressions.
+
+    Attributes
+    ----------
+    writers : mapping
+        For each kind of expression a function that takes it and its written operands.
+    start, text
+        The input, written, and the function that makes the final text.
+    cannot_write(plan)
+        Why the framework cannot compute a plan that follows its rules; None: it can.
+    exports(plan)
+        Whether the framework's exporters keep what its own operator computes.
+    """
+
+    writers: Mapping[type[Expression], Callable[..., Any]]
+    start: Any = "x"
+    text: Callable[[Any], str] = str
+    cannot_write: Callable[[Plan], str | None] = nothing_lacking
+    exports: Callable[[Plan], bool] = lambda plan: True
+
+    def write(self, expr: Expression) -> str:
+        """Return an expression as text."""
+        return self.text(self.translate(expr))
+
+    def translate(self, expr: Expression | None) -> Any:
+        """Write an expression from the inside out."""
+        if expr is None:
+            return self.start
+        return self.writers[type(expr)](expr, *map(self.translate, expr.operands))
+
+    def can_write(self, expr: Expression | None) -> bool:
+        """Whether there are writers for the whole expression."""
+        return expr is None or (type(expr) in self.writers and all(map(self.can_write, expr.operands)))
+
+
+MOST_AXES = 3  # spatial axes for which the frameworks have operators
+
+
+def numbers(plan: Plan, name: str) -> list[int]:
+    """The numbers of an attribute, one for each axis."""
+    return cast("list[int]", plan.attributes[name])
+
+
+def comma_separated(plan: Plan, name: str) -> str:
+    """The numbers of an attribute as in `2,2`."""
+    return ",".join(map(str, numbers(plan, name)))
+
+
+def argument(plan: Plan, name: str) -> str:
+    """The numbers of an attribute as a Python argument: a single number if all are equal."""
+    found = numbers(plan, name)
+    return str(found[0]) if len(set(found)) == 1 else str(tuple(found))
+
+
+def literal(value: float) -> str:
+    """A number as Python reads it."""
+    return repr(value) if isfinite(value) else f'float("{value}")'
+
+
+def is_dilated(plan: Plan) -> bool:
+    """Whether any axis is dilated."""
+    return max(numbers(plan, "dilations")) > 1
+
+
+def is_ceil(plan: Plan) -> bool:
+    """Whether output lengths are rounded up."""
+    return plan.attributes["rounding_type"] == "ceil"
+
+
+def counts_pads(plan: Plan) -> bool:
+    """Whether padding is counted in the divisor."""
+    return plan.attributes["exclude_pad"] is False
+
+
+def too_many_axes(plan: Plan, title: str) -> str | None:
+    """Why a plan of more than three spatial axes cannot be written."""
+    return f"{title} has pooling for 1 to {MOST_AXES} spatial axes only" if len(plan.axes) > MOST_AXES else None

@@ -1,0 +1,211 @@
+"""Writes expressions as ONNX nodes, and these as calls of `onnx.helper`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from poolcli.dialects.onnx import AUTO_PAD_NAMES, ONNX
+from poolcli.explain.export.expressions import (
+    Expression,
+    GatherPool,
+    GlobalPool,
+    MatrixProduct,
+    Negate,
+    Pad,
+    Pool,
+    Power,
+    Scale,
+    Writer,
+    counts_pads,
+    gather_indices,
+    is_ceil,
+    is_dilated,
+    literal,
+    numbers,
+    too_many_axes,
+)
+from poolcli.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A constant tensor: a number, rows of numbers or a function that returns them, and the same as numpy code."""
+
+    values: Any
+    dtype: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ElementType:
+    """An element type as the value of an attribute, by its name in poolcli."""
+
+    dtype: str
+
+    @property
+    def name(self) -> str:
+        """Its name in `onnx.TensorProto`."""
+        return {"float32": "FLOAT", "float64": "DOUBLE"}.get(self.dtype, self.dtype.upper())
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of an ONNX graph; inputs and output are names of values."""
+
+    op_type: str
+    inputs: tuple[str, ...]
+    output: str
+    attributes: dict[str, object]
+
+
+Nodes = tuple[Node, ...]
+
+
+def _output_name(nodes: Nodes) -> str:
+    return nodes[-1].output if nodes else "x"
+
+
+def _append(nodes: Nodes, op_type: str, *inputs: str, **attributes: object) -> Nodes:
+    return (*nodes, Node(op_type, inputs, f"x{len(nodes) + 1}", attributes))
+
+
+def _append_with_constants(
+    nodes: Nodes, op_type: str, *constants: Constant, first: bool = False, **attributes: object
+) -> Nodes:
+    """An operator on the value so far and on constants after it, or before it."""
+    value, names = _output_name(nodes), []
+    for constant in constants:
+        nodes = _append(nodes, "Constant", value=constant)
+        names.append(_output_name(nodes))
+    return _append(nodes, op_type, *([*names, value] if first else [value, *names]), **attributes)
+
+
+def _scalar(value: float, dtype: str) -> Constant:
+    return Constant(value, dtype, literal(value))
+
+
+def _int64s(values: list[int]) -> Constant:
+    return Constant(values, "int64", str(values))
+
+
+def _pool(expr: Pool, nodes: Nodes) -> Nodes:
+    plan, auto_pad = expr.plan, str(expr.plan.attributes["auto_pad"])
+    given: dict[str, object] = {"kernel_shape": numbers(plan, "kernel"), "strides": numbers(plan, "strides")}
+    pads = numbers(plan, "pads_begin") + numbers(plan, "pads_end")
+    if nodes and nodes[-1].op_type == "Pad" and not any(pads) and not is_ceil(plan):
+        given["auto_pad"] = "VALID"  # ONNX Runtime 1.25 to 1.31 would move the padding here and refuse a long one
+    elif auto_pad == "explicit":
+        given["pads"] = pads
+    else:
+        given["auto_pad"] = AUTO_PAD_NAMES[auto_pad]
+    if is_dilated(plan):
+        given["dilations"] = numbers(plan, "dilations")
+    given["ceil_mode"] = int(is_ceil(plan))
+    if plan.reducer.divides:
+        given["count_include_pad"] = int(counts_pads(plan))
+    if "p" in plan.attributes:
+        given["p"] = plan.attributes["p"]
+    return _append(nodes, ONNX.operators[plan.op].name, _output_name(nodes), **given)
+
+
+def _global_pool(expr: GlobalPool, nodes: Nodes) -> Nodes:
+    return _append(nodes, "GlobalMaxPool" if expr.plan.reducer.picks else "GlobalAveragePool", _output_name(nodes))
+
+
+def _pad(expr: Pad, nodes: Nodes) -> Nodes:
+    ends = [0, 0, *(begin for begin, _ in expr.pads), 0, 0, *(end for _, end in expr.pads)]
+    return _append_with_constants(nodes, "Pad", _int64s(ends), _scalar(expr.value, expr.dtype))
+
+
+def _power(expr: Power, nodes: Nodes) -> Nodes:
+    return _append_with_constants(_append(nodes, "Abs", _output_name(nodes)), "Pow", _scalar(expr.exponent, expr.dtype))
+
+
+def _matrix_product(expr: MatrixProduct, nodes: Nodes) -> Nodes:
+    """One MatMul for each axis: from the left for the last axis but one, from the right for the last; any other axis is
+    transposed to the last place and back.
+
+    The products are of float64: those of float32 are off by 3 to 5 ulp for windows of 30 elements and more.
+    """
+    plan, rank = expr.plan, len(expr.plan.axes) + 2
+    nodes = _append(nodes, "Cast", _output_name(nodes), to=ElementType("float64"))
+    for number in range(len(plan.axes)):
+        position = number + 2
+        places = [*range(rank)]
+        places[position], places[-1] = places[-1], places[position]
+        left = position == rank - 2
+        matrix = Constant(partial(_matrix, expr, number, left), "float64", expr.text(number, rows=left))
+        transposed = not left and position != rank - 1
+        nodes = _append(nodes, "Transpose", _output_name(nodes), perm=places) if transposed else nodes
+        nodes = _append_with_constants(nodes, "MatMul", matrix, first=left)
+        nodes = _append(nodes, "Transpose", _output_name(nodes), perm=places) if transposed else nodes
+    return _append(nodes, "Cast", _output_name(nodes), to=ElementType(plan.dtype))
+
+
+def _matrix(expr: MatrixProduct, number: int, rows: bool) -> list[list[float]]:
+    """The matrix of an axis. It may be large, so it is built when a model is saved, not when text is written."""
+    found = expr.rows(number)
+    return found if rows else [*map(list, zip(*found, strict=True))]
+
+
+def _gather_pool(expr: GatherPool, nodes: Nodes) -> Nodes:
+    gathers = gather_indices(expr.plan)
+    for number, (_, chosen) in enumerate(gathers):
+        nodes = _append_with_constants(nodes, "Gather", _int64s(chosen), axis=number + 2)
+    longest = [length for length, _ in gathers]
+    return _append(nodes, "MaxPool", _output_name(nodes), kernel_shape=longest, strides=longest)
+
+
+def nodes_of(expr: Expression) -> Nodes:
+    """The nodes that compute `y` from `x`."""
+    *before, last = ONNX_WRITER.translate(expr)
+    return *before, replace(last, output="y")
+
+
+def _text(nodes: Nodes) -> str:
+    """The nodes as calls of `onnx.helper`: one, or a list of them."""
+    *before, last = nodes
+    calls = [_call(node) for node in (*before, replace(last, output="y"))]
+    return calls[0] if len(calls) == 1 else "\n".join(("[", *(f"    {call}," for call in calls), "]"))
+
+
+def _call(node: Node) -> str:
+    given = "".join(f", {name}={_argument(value)}" for name, value in node.attributes.items())
+    inputs = ", ".join(f'"{name}"' for name in node.inputs)
+    return f'onnx.helper.make_node("{node.op_type}", [{inputs}], ["{node.output}"]{given})'
+
+
+def _argument(value: object) -> str:
+    if isinstance(value, Constant):
+        return f'onnx.numpy_helper.from_array(np.array({value.text}, "{value.dtype}"))'
+    if isinstance(value, ElementType):
+        return f"onnx.TensorProto.{value.name}"
+    return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+def cannot_write(plan: Plan) -> str | None:
+    """ONNX Runtime deviates from the specification of SAME_* with dilation, and if the kernel is below the stride."""
+    same = str(plan.attributes.get("auto_pad")).startswith("same")
+    gaps = same and any(k < s for k, s in zip(numbers(plan, "kernel"), numbers(plan, "strides"), strict=True))
+    if same and (gaps or is_dilated(plan)):
+        return "ONNX Runtime reads SAME_* differently from the ONNX specification here, or refuses it"
+    return too_many_axes(plan, "ONNX Runtime")
+
+
+ONNX_WRITER = Writer(
+    writers={
+        Pool: _pool,
+        GlobalPool: _global_pool,
+        Pad: _pad,
+        Scale: lambda expr, nodes: _append_with_constants(nodes, "Mul", _scalar(expr.factor, expr.dtype)),
+        Negate: lambda _, nodes: _append(nodes, "Neg", _output_name(nodes)),
+        Power: _power,
+        MatrixProduct: _matrix_product,
+        GatherPool: _gather_pool,
+    },
+    start=(),
+    text=_text,
+    cannot_write=cannot_write,
+)

@@ -1,0 +1,131 @@
+"""The plan as users know it: with methods that explain, draw, compare and convert it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from poolcli import plan
+
+if TYPE_CHECKING:
+    from poolcli.explain import Explanation
+    from poolcli.explain.compare_dialects import Row
+    from poolcli.explain.export import Conversion
+    from poolcli.explain.svg import Picture
+
+
+class Plan(plan.Plan):
+    __slots__ = ()
+    __doc__ = plan.Plan.__doc__
+
+    def _repr_html_(self) -> str:
+        from poolcli.explain.svg import plan_html
+
+        return plan_html(self)
+
+    def explain(self) -> Explanation:
+        """Return the steps, windows and facts of every axis; as text, one sentence a line."""
+        from poolcli.explain import explain
+
+        return explain(self)
+
+    def picture(
+        self, path: str | os.PathLike[str] | None = None, *, theme: str = "auto", overwrite: bool = False
+    ) -> Picture:
+        """Return a picture of the windows, which notebooks display, and write it to `path` if one is given.
+
+        Parameters
+        ----------
+        path : str or path, optional
+            File to write; the extension selects the format: `.svg` or `.html`.
+        theme : {"auto", "light", "dark"}
+            Colours; `auto` follows the page that shows the picture.
+        overwrite : bool
+            Whether an existing file may be replaced.
+
+        Returns
+        -------
+        Picture
+
+        Raises
+        ------
+        RequestError
+            For another extension or theme, and for an existing file without `overwrite`.
+        """
+        from poolcli.explain.svg import Picture
+
+        drawn = Picture(self, theme)
+        if path is not None:
+            drawn.save(path, overwrite)
+        return drawn
+
+    def compare(self) -> tuple[Row, ...]:
+        """Plan the same attributes under the rules of each framework.
+
+        Attributes that were not given take each framework's own default.
+
+        Returns
+        -------
+        tuple of Row
+            One per framework and rounding: its `title`, its `plan` or the `refusal`, whether it `differs`, and the
+            `causes`, a sentence each. Frameworks that have the operator come first.
+
+        Examples
+        --------
+        >>> from poolcli import AvgPool
+        >>> rows = AvgPool(3, 2, 1, 1, rounding_type="ceil").plan((1, 1, 6, 6)).compare()
+        >>> [(row.title, row.plan.output_shape) for row in rows if row.plan][2:4]
+        [('OpenVINO ceil_torch', (1, 1, 4, 4)), ('ONNX', (1, 1, 4, 4))]
+        """
+        from poolcli.explain.compare_dialects import compare_dialects
+
+        return compare_dialects(self.given, self) if self.given else ()
+
+    def to(self, dialect: str) -> Conversion:
+        """Convert to the equivalent call in another framework; see `convert`.
+
+        Parameters
+        ----------
+        dialect : {"openvino", "ngraph", "onnx", "pytorch", "tensorflow"}
+
+        Returns
+        -------
+        Conversion
+            Its `text` is the call or composition of calls, or None with a `reason`. `str` gives the one or the other.
+
+        Raises
+        ------
+        RequestError
+            For an unknown framework.
+
+        Examples
+        --------
+        >>> from poolcli import MaxPool
+        >>> print(MaxPool(3, 2, 1, 1).plan((1, 3, 32, 32)).to("pytorch"))
+        torch.nn.functional.max_pool2d(x, 3, stride=2, padding=1, ceil_mode=False)
+        """
+        from poolcli.explain.export import convert
+
+        return convert(self, dialect)
+
+    def save_onnx(self, path: str | os.PathLike[str], *, opset: int = 17, overwrite: bool = False) -> None:
+        """Write an ONNX model of this pooling alone, from input `x` to output `y`, with the shapes of the plan.
+
+        Parameters
+        ----------
+        path : str or path
+            File to write, `.onnx`.
+        opset : int, default 17
+            Version of ONNX' operators, from 11 on.
+        overwrite : bool
+            Whether an existing file may be replaced.
+
+        Raises
+        ------
+        RequestError
+            Where ONNX cannot express the plan, or the opset cannot; for another extension; for an existing file without
+            `overwrite`; where the package onnx is missing.
+        """
+        from poolcli.explain.export.onnx_model import save_onnx
+
+        save_onnx(self, path, opset, overwrite)
