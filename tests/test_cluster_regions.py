@@ -15,9 +15,8 @@ import pytest
 from poolcli import AvgPool
 from poolcli.formats import Source
 from poolcli.formats.records import Metadata, ReadOptions, Spec, WriteOptions
-from poolcli.formats.zarr.documents import new_arrays
-from poolcli.formats.zarr.library import open_store
-from poolcli.formats.zarr.write import writer_of
+from poolcli.formats.zarr.library import array_at, open_store
+from poolcli.formats.zarr.write import ZarrWriter, plan_store
 from poolcli.pooling.jobs import run_job
 from poolcli.pooling.outcome import Job, Settings
 from poolcli.pooling.tiles import Blocks, FileOpener, RemoteBlocks, Work, bytes_of_plan
@@ -106,7 +105,6 @@ def test_regions_of_a_run_that_was_stopped_are_not_made_again(
 ) -> None:
     words = ("avg", "-k", "9", "in.zarr")
     assert cli(*words, "-o", "here.zarr", *LITTLE).code == 0
-    monkeypatch.setattr("poolcli.formats.resumable.JOURNAL_INTERVAL", 0)
     monkeypatch.setattr("poolcli.pooling.tiles.TILE_BYTES", 0)
     runner = Runner(AvgPool(9), Settings(max_memory=3 * 2**20, resume=True))
 
@@ -153,11 +151,9 @@ def test_no_message_holds_the_credentials_of_an_object_store(monkeypatch: pytest
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDSECRET")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "TOPSECRET")
     plan, spec = OP.plan((1, 1, 64, 64), "uint8"), Spec((1, 1, 32, 32), "uint8", "NCHW", None, Metadata())
-    writer = writer_of(
-        "s3://bucket/y.zarr",
-        open_store("s3://bucket/y.zarr"),
-        new_arrays("s3://bucket/y.zarr", [spec], WriteOptions())[0],
-    )
+    url = "s3://bucket/y.zarr"
+    (new,) = plan_store(url, [spec], WriteOptions()).arrays
+    writer = ZarrWriter(url, array_at(open_store(url), new.key, new.metadata), new.grid.unit)
     reading = FileOpener(Source("s3://bucket/x.zarr"), ReadOptions())
     parts = RemoteBlocks(reading, Work(plan, False, "numba", 1), Blocks(plan, (1, 1, 8, 8)), (writer,))
     sent = pickle.dumps(parts)

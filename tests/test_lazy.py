@@ -88,7 +88,7 @@ def test_pooling_a_small_array_loads_nothing_that_it_does_not_use(tmp_path: Path
     script = (
         "import sys; from poolcli.cli import run\n"
         "code = run(['avg', 'x.npy', '-k', '2', '-o', 'y.npy', '-q'])\n"
-        "unused = ('hashlib', 'multiprocessing', 'poolcli.explain', 'poolcli.formats.resumable',"
+        "unused = ('hashlib', 'multiprocessing', 'poolcli.explain',"
         " 'poolcli.formats.zarr', 'poolcli.report', 'rich')\n"
         "print(code, [name for name in unused if name in sys.modules])"
     )

@@ -28,7 +28,7 @@ from poolcli.engine import WORKING_MEMORY, run
 from poolcli.errors import FileError
 from poolcli.formats.checks import check_json
 from poolcli.formats.table import FORMATS
-from tests.processes import Run, forked, fresh
+from tests.processes import Run, fresh
 
 LIMIT, MIB = 100, 2**20
 HALVE = ("-k", "2", "-s", "2", "-q", "--engine", "numpy")  # for which nothing is compiled
@@ -270,14 +270,6 @@ def test_what_engines_take_beside_an_array_is_counted() -> None:
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak <= WORKING_MEMORY, (op, peak)
-
-
-def test_a_store_of_which_nothing_is_there_is_refused(folder: Path) -> None:
-    zarr(folder / "x.zarr", (1, 1, 2**20, 2**20), (1, 1, 1024, 1024))
-    result = own(forked(folder, "avg", "x.zarr", "-o", "y.zarr", *HALVE))
-    assert result.code == 1
-    assert result.err.startswith("poolcli: x.zarr: expands from ")
-    assert result.err.endswith("to allow it, use --max-memory\n")
 
 
 @pytest.mark.slow

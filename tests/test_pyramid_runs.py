@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from poolcli.formats.zarr.write import Writer
+from poolcli.formats.zarr.write import ZarrWriter
 from poolcli.system.signals import Stopped
 from tests.conftest import Cli
 from tests.pyramids import X, levels, stored
@@ -24,27 +24,26 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_run_that_was_stopped_goes_on(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     stored("x.zarr", X, chunks=(4, 4, 4))
-    monkeypatch.setattr("poolcli.formats.resumable.JOURNAL_INTERVAL", 0)
     run = ("pyramid", "x.zarr", "--levels", "3", "--max-memory", "2K")
     assert cli(*run, "-o", "whole.ome.zarr", "-q").err == ""
     written: list[Any] = []
-    own = Writer.__call__
+    own = ZarrWriter.__call__
 
     def stopping(limit: int) -> Callable[..., None]:
-        def call(self: Writer, region: Any, array: Any) -> None:
+        def call(self: ZarrWriter, region: Any, array: Any) -> None:
             if len(written) >= limit:  # two threads write
                 raise Stopped(130, "interrupted")
             own(self, region, array)
-            written.append((self.new_array.key, region))
+            written.append((self.array.path, region))
 
         return call
 
     for limit in (3, 7):
-        monkeypatch.setattr(Writer, "__call__", stopping(limit))
+        monkeypatch.setattr(ZarrWriter, "__call__", stopping(limit))
         with pytest.raises(Stopped):
             cli(*run, "-o", "y.ome.zarr", "--resume", "-q")
         assert not Path("y.ome.zarr").exists()
-    monkeypatch.setattr(Writer, "__call__", stopping(math.inf))  # type: ignore[arg-type]
+    monkeypatch.setattr(ZarrWriter, "__call__", stopping(math.inf))  # type: ignore[arg-type]
     assert cli(*run, "-o", "y.ome.zarr", "--resume", "-q").err == ""
     seconds = [place for place in written if place[0] != "0"]
     assert len(seconds) == len(set(seconds))

@@ -164,7 +164,7 @@ def check_chunks(
         suffixes = " and ".join(suffixes_of(lambda row: row.chunked))
         option = field("chunks" if chunks else "shards")
         raise RequestError(f"{option} is for {suffixes} outputs, and {path} is {row.name}; leave it out")
-    from poolcli.formats.zarr.documents import grid_of
+    from poolcli.formats.zarr.storage import grid_of
 
     grid_of(shape, layout, asked=chunks, asked_shards=chunks and shards)
 

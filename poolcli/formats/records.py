@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
-from poolcli.arguments import Missing
+from poolcli.arguments import MAX_INT, Missing
 from poolcli.system.lazy_imports import Array
 from poolcli.windows import Ranges
 
 if TYPE_CHECKING:
     from poolcli.formats.image.curves import Curve
+
+MAX_PIXELS = 178_956_970  # Pillow's own limit
 
 
 @dataclass(frozen=True)  # without slots: pickling a frozen dataclass with slots takes several times as long
@@ -58,6 +60,11 @@ class ReadOptions:
     raw: Raw | None = None
     apply_masks: bool = True
     split_pages: bool = False
+
+    @property
+    def max_pixels(self) -> int:
+        """The most pixels of one page of an image: Pillow's own limit, which --max-memory lifts."""
+        return MAX_PIXELS if self.allowed is None else MAX_INT
 
 
 class Axis(NamedTuple):
@@ -123,7 +130,7 @@ class Metadata:
 
     image : for images, by the argument names of Pillow's `save`; `mask` is true for missing pixels
     hdf5_storage : chunks, filters and fill value of an HDF5 dataset, as arguments of `create_dataset`
-    zarr_storage : chunks, shards, codecs and fill value of a Zarr array, from `poolcli.formats.zarr.ome.storage_of`
+    zarr_storage : chunks, shards, codecs and fill value of a Zarr array, from `poolcli.formats.zarr.storage.storage_of`
     attributes, groups : attributes of the array, and of its parent groups by path
     ome : OME-Zarr metadata
     dimensions : name and coordinates of each axis
@@ -181,7 +188,7 @@ class WriteOptions:
     append : whether to add the array to an existing file
     chunks, shards : for Zarr, lengths of a chunk and of a shard
     max_elements : upper limit for a chunk or shard if neither is given
-    extra_files : content of further files in a Zarr store, by name
+    run : an identity that the attributes of a Zarr store name, for `is_finished`; at URLs they name it in any case
     """
 
     overwrite: bool = False
@@ -191,7 +198,7 @@ class WriteOptions:
     chunks: tuple[int, ...] | None = None
     shards: tuple[int, ...] | None = None
     max_elements: int | None = None
-    extra_files: Mapping[str, bytes] = field(default_factory=dict)
+    run: str | None = None
 
 
 class RegionWriter(Protocol):

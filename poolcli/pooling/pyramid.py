@@ -6,7 +6,6 @@ from the level before, or from the source again (`--from source`).
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -14,7 +13,6 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import islice
 from math import gcd, lcm
-from pathlib import Path
 from typing import Any
 
 from poolcli import __version__
@@ -26,12 +24,9 @@ from poolcli.formats.files import check_unchanged, fingerprint_of, is_url
 from poolcli.formats.names import array_names
 from poolcli.formats.records import WriteOptions
 from poolcli.formats.zarr import Images
-from poolcli.formats.zarr.documents import encode_documents, new_arrays
-from poolcli.formats.zarr.ome import OME_XML
-from poolcli.formats.zarr.remote import is_finished, mark_finished
-from poolcli.formats.zarr.write import Writer, ZarrWriter, open_writers
+from poolcli.formats.zarr.targets import is_finished
+from poolcli.formats.zarr.write import ZarrWriter, open_writers
 from poolcli.layouts import convert_layout
-from poolcli.message_fields import field
 from poolcli.plan import Plan
 from poolcli.pooling import tiles
 from poolcli.pooling.outcome import Settings, failure
@@ -53,26 +48,18 @@ def plan_with_labels(
 
 def plan_all_images(request: Request, source: Source, images: Images, output: str, settings: Settings) -> Pyramid:
     """Plans the pyramids of several images; returns the first, with the others in its `others`."""
-    options = replace(settings.read_options, as_pyramid=True)
-
-    def each_of() -> Iterator[Pyramid]:
-        for place, key in images.keys.items():
-            image, asked = replace(source, key=key), replace(request, place=place, groups=images.groups)
-            try:
-                with open_array(image, options) as file:
-                    yield plan_with_labels(asked, image, file.header, file.metadata, output, settings)
-            except Exception as error:
-                raise failure(error, f"{source.path}:/{key}") from error
-
-    first, *others = each_of()
-    every = (first, *others)
+    options, every = replace(settings.read_options, as_pyramid=True), list[Pyramid]()
+    for place, key in images.keys.items():
+        image, asked = replace(source, key=key), replace(request, place=place, groups=images.groups)
+        try:
+            with open_array(image, options) as file:
+                every.append(plan_with_labels(asked, image, file.header, file.metadata, output, settings))
+        except Exception as error:
+            raise failure(error, f"{source.path}:/{key}") from error
     counts = Counter(note for each in every for note in dict.fromkeys(each.notes))
     shared = [note for note, count in counts.items() if count == len(every)]
     own = [f"{each.source.key}: {note}" for each in every for note in each.notes if note not in shared]
-    beside = dict(images.beside)
-    if (request.scale or request.unit) and beside.pop(OME_XML, None):
-        shared.insert(0, f"left out: {OME_XML}, whose physical sizes are others than {field('scale')} gives")
-    return replace(first, others=tuple(others), beside=beside, notes=(*shared, *own))
+    return replace(every[0], others=tuple(every[1:]), notes=(*shared, *own))
 
 
 def _with_labels(request: Request, image: Pyramid, labels: Mapping[str, str], settings: Settings) -> Pyramid:
@@ -122,8 +109,8 @@ class LevelOpener:
     read_layout: str
     layout: str
     plan: Plan
-    base: Writer | None = None
-    copy: Writer | None = None
+    base: ZarrWriter | None = None
+    copy: ZarrWriter | None = None
 
     @contextmanager
     def __call__(self) -> Iterator[tiles.Read]:
@@ -193,7 +180,9 @@ def write_pyramid(
     def step(done: int, of_level: int) -> None:
         progress(finished + done, total)
 
-    with open_writers(pyramid.output, pyramid.all_specs, pyramid.options(settings.overwrite, identity)) as writers:
+    with open_writers(
+        pyramid.output, pyramid.all_specs, WriteOptions(settings.overwrite, identity=identity, run=identity)
+    ) as writers:
         left = iter(writers)
         for each in every:
             own = list(islice(left, len(each.levels)))
@@ -205,8 +194,6 @@ def write_pyramid(
                     if each is pyramid:
                         engine = "numpy" if work.reasons else work.engine
         check_unchanged(path, before)
-    if identity and is_url(path) and not is_url(pyramid.output):
-        mark_finished(pyramid.output, identity)
     return PyramidResult(engine, clock.seconds, tuple(notes))
 
 
@@ -240,8 +227,6 @@ def _write_levels(
         room = max(most, blocks.largest.aligned.nbytes) if copy else most
         if distribute is not None and (base or file.streams):
             below, first = (each.writer if each else None for each in (base, copy))
-            for each in (levels[number], *([copy] if copy else [])):
-                each.is_shared = True
             reading = LevelOpener(opening, pyramid.read_layout, pyramid.layout, level.plan, below, first)
             tiles.pool_distributed(distribute, work, reading, [levels[number]], blocks, room)
         else:
@@ -253,31 +238,16 @@ def _write_levels(
 
 
 def is_up_to_date(pyramid: Pyramid) -> bool:
-    """Whether the output is this pyramid of the source as it is now.
-
-    That is noted beside outputs of runs from and to URLs. In folders, the output must be newer than the source.
+    """Whether the output is this pyramid of the source as it is now, which the attributes of a store say that a run
+    with --resume has completed.
     """
-    if is_url(pyramid.output) or is_url(pyramid.source.path):
-        return is_finished(pyramid.output, _identity(pyramid, fingerprint_of(pyramid.source.path)))
-    if not os.path.isdir(pyramid.output):
-        return False
-    wanted = _metadata_files(pyramid)
-    try:
-        alike = all(Path(pyramid.output, name).read_bytes() == content for name, content in wanted.items())
-        newest = max(os.stat(Path(pyramid.output, name)).st_mtime_ns for name in wanted)
-    except OSError:
-        return False
-    return alike and fingerprint_of(pyramid.source.path).mtime_ns < newest
+    return is_finished(pyramid.output, _identity(pyramid, fingerprint_of(pyramid.source.path)))
 
 
 def _identity(pyramid: Pyramid, state: tuple[int, ...]) -> str:
-    levels = [(each.source, each.grid, each.levels) for each in pyramid.all_pyramids]
-    text = repr((__version__, state[:2], _metadata_files(pyramid), levels))
+    every = [(each.source, each.grid, each.levels, each.specs) for each in pyramid.all_pyramids]
+    text = repr((__version__, state[:2], every))
     return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
-
-
-def _metadata_files(pyramid: Pyramid) -> dict[str, bytes]:
-    return encode_documents(new_arrays(pyramid.output, pyramid.all_specs, WriteOptions()), pyramid.beside)
 
 
 def _chunks_of_source(pyramid: Pyramid, file: ArrayReader) -> tuple[int, ...] | None:

@@ -18,9 +18,10 @@ from poolcli.formats import Header, Metadata, Source, Spec, check_output, output
 from poolcli.formats.checks import join_names
 from poolcli.formats.files import check_distinct
 from poolcli.formats.image.stacks import TIME_UNITS
-from poolcli.formats.records import Axis, Dimension, WriteOptions
+from poolcli.formats.records import Axis, Dimension
 from poolcli.formats.zarr import ome
-from poolcli.formats.zarr.documents import Grid, convert_storage, grid_of
+from poolcli.formats.zarr.metadata import json_attributes
+from poolcli.formats.zarr.storage import Grid, convert_storage, grid_of
 from poolcli.layouts import check_layout, converted_shape, spatial_axes
 from poolcli.message_fields import field
 from poolcli.ops import OPERATORS
@@ -202,7 +203,6 @@ class Pyramid:
 
     labels: the pyramids of its label images
     others: the pyramids of the other images of a plate or series
-    beside: further files of the store, by their paths
     """
 
     source: Source
@@ -219,7 +219,6 @@ class Pyramid:
     notes: tuple[str, ...]
     labels: tuple[Pyramid, ...] = ()
     others: tuple[Pyramid, ...] = ()
-    beside: Mapping[str, bytes] = default(default_factory=dict)
 
     @property
     def all_pyramids(self) -> tuple[Pyramid, ...]:
@@ -235,10 +234,6 @@ class Pyramid:
     def names(self) -> tuple[str, ...]:
         """The names of the axes in OME-Zarr."""
         return ome.names_of_axes(self.layout)
-
-    def options(self, overwrite: bool, identity: str | None) -> WriteOptions:
-        """How the store is written."""
-        return WriteOptions(overwrite, identity=identity, extra_files=self.beside)
 
 
 def plan_pyramid(
@@ -276,9 +271,8 @@ def plan_pyramid(
     kept = _storage_of_input(metadata, read_layout, layout, version)
     most = _most_elements(levels, header.dtype, settings.max_memory)
     grid = grid_of(shape, layout, asked=settings.chunks, asked_shards=settings.shards, kept=kept, most=most)
-    store = kept or {"version": version, **_new_storage(header.dtype, version)}
     made = Pyramid(source, header, output, layout, read_layout, levels, scales, translations, units, (), grid, ())
-    specs, lost = _specs(made, request, metadata, known, store, missing)
+    specs, lost = _specs(made, request, metadata, known, kept, missing)
     other = field("layout", OTHER_LAYOUTS.get(len(layout), ome.ORDER))
     others = f"if they are others, use {field('layout')}, such as {other} (N means t, D means z)"
     assumed = [] if given else [f"assuming axes {','.join(made.names)}; {others}"]
@@ -321,24 +315,23 @@ def _carried_attributes(
     request: Request, metadata: Metadata, omero: Mapping[str, Any] | None
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any], list[str]]:
     """The OME attributes beside `multiscales`, other attributes of the group, those of the levels, and notes."""
-    known, notes, lost = metadata.ome, list[str](), list[str]()
-    beside = dict(known.get("beside", {}))
+    known, notes, lost, beside = metadata.ome, list[str](), list[str](), dict[str, Any]()
     if omero:
         beside["omero"] = dict(omero) | ({"version": request.ngff} if "version" in omero else {})
     nearest = list(metadata.groups)[-1:]
-    own = ome.json_attributes(metadata.groups[nearest[0]] if nearest else {}, "", lost)
-    attributes = ome.json_attributes(metadata.attributes, "", lost)
+    own = json_attributes(metadata.groups[nearest[0]] if nearest else {}, "", lost)
+    attributes = json_attributes(metadata.attributes, "", lost)
     own.pop("image-label", None)  # of OME-Zarr 0.4
-    label = dict(known.get("image-label", {}))
+    label, others = dict(known.get("image-label", {})), list(known.get("others", ()))
     if label and OPERATORS[request.reduction.op].reducer.result != "element":
         notes.append(f"left out: image-label, as means are not labels; {field('operator', 'mode')} keeps them")
     elif label:
         if not request.of_labels and label.pop("source", None) is not None:
-            notes.append("left out: the source in image-label, as the image is not in this store")
+            others.append("the source in image-label")  # its image is not in this store
         label.pop("version", None)
         beside["image-label"] = label | ({"version": "0.4"} if request.ngff == "0.4" else {})
-    if not request.groups:
-        notes += known.get("others", ())
+    if others:
+        notes.append(f"not kept: {join_names(others)}")
     if lost:
         notes.append(f"left out, because they cannot be written: the attributes {join_names(lost)}")
     return beside, own, attributes, notes
@@ -420,22 +413,13 @@ def _units(request: Request, layout: str, read_layout: str, known: Mapping[str, 
 
 
 def _storage_of_input(metadata: Metadata, read_layout: str, layout: str, version: int) -> dict[str, Any]:
-    """How the input is stored, if it is a Zarr array."""
-    kept = convert_storage(metadata.zarr_storage, version)
+    """How the input is stored, if it is a Zarr array; OME-NGFF 0.4 requires folders of chunks."""
+    kept = convert_storage(metadata.zarr_storage, version) or {"version": version}
     for name in ("chunks", "shards"):
         if kept.get(name):
             kept[name] = tuple(_reordered(kept[name], read_layout, layout))
-    if version == 2 and kept:
-        kept["dimension_separator"] = "/"  # as OME-NGFF 0.4 requires
-    return kept
-
-
-def _new_storage(dtype: str, version: int) -> dict[str, Any]:
-    """How the levels are stored if the input is not a Zarr array."""
-    from poolcli.formats.zarr.documents import ZSTD_2
-
-    common = {"dtype": dtype, "fill_value": False if dtype == "bool" else 0}
-    return common | ({"compressor": ZSTD_2, "dimension_separator": "/"} if version == 2 else {})
+    folders = {"keys": {"name": "v2", "configuration": {"separator": "/"}}}
+    return kept | (folders if version == 2 else {})
 
 
 def _most_elements(levels: Sequence[Level], dtype: str, limit: int | None) -> int:

@@ -290,7 +290,7 @@ class ResultWriter:
         identities = {path: self._identity(path) for path in paths if is_url(path)}
         if not identities:
             return False
-        from poolcli.formats.zarr.remote import is_finished
+        from poolcli.formats.zarr.targets import is_finished
 
         return all(identity is not None and is_finished(path, identity) for path, identity in identities.items())
 

@@ -323,9 +323,6 @@ class SharedWriter(RegionWriter, Protocol):
     @property
     def writer(self) -> Write: ...
 
-    def note(self, region: Ranges) -> None:
-        """Marks a region as written by another process."""
-
 
 @dataclass(frozen=True, slots=True)
 class FileOpener:
@@ -390,8 +387,6 @@ def pool_distributed(
     def done(number: int, reason: str | None) -> None:
         nonlocal written
         work.note(reason)
-        for sink in sinks:
-            sink.note(blocks[number].outputs)
         written += blocks[number].nbytes
         work.progress(min(written, total), total)
 

@@ -1,7 +1,4 @@
-"""Every row of every table of the manuals is held against what poolcli does: none is without its check.
-
-Tables of measurements are records of what was, and have none.
-"""
+"""Every row of every table of the documents is held against what poolcli does: none is without its check."""
 
 from __future__ import annotations
 
@@ -33,9 +30,7 @@ CHECKED = (
     rows_of_text,
     rows_of_work,
 )  # importing them fills the registry
-RECORDS = ("docs/measurements.md",)
-TABLES = [(name_of(path), table) for path in DOCUMENTS if name_of(path) not in RECORDS
-          for table in tables(path.read_text())]  # fmt: skip
+TABLES = [(name_of(path), table) for path in DOCUMENTS for table in tables(path.read_text())]
 
 
 def heading(table: Table) -> str:

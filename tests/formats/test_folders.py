@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
-import errno
 import os
-from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from poolcli.formats import FORMATS, Source, WriteOptions, read, write
 from poolcli.formats.atomic import remove
-from poolcli.formats.resumable import sync_folder
 from poolcli.windows import Ranges
 from tests.conftest import Cli
 from tests.formats import toy
@@ -107,17 +102,6 @@ def test_a_stopped_write_leaves_what_was_there(monkeypatch: pytest.MonkeyPatch) 
         write("x.toy", X[:1], "NCHW", options=WriteOptions(overwrite=True))
     np.testing.assert_array_equal(read(Source("x.toy")).array, X)
     assert os.listdir() == ["x.toy"]
-
-
-@pytest.mark.parametrize(("said", "raised"), [(errno.EIO, True), (errno.ENOSPC, True), (errno.ENOSYS, False)])
-def test_a_disk_that_lost_something_of_a_folder_is_heard(
-    said: int, raised: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: SimpleNamespace(syncfs=lambda handle: -1))
-    monkeypatch.setattr(ctypes, "get_errno", lambda: said)
-    heard = pytest.raises(OSError, match=os.strerror(said)) if raised else nullcontext()
-    with heard:
-        sync_folder(str(tmp_path))
 
 
 def test_a_link_to_a_folder_is_removed_and_the_folder_stays(tmp_path: Path) -> None:

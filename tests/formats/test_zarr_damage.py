@@ -17,7 +17,6 @@ import pytest
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from zarr.codecs import Crc32cCodec
 
 from poolcli.errors import FileError, PoolError
 from poolcli.formats import ReadOptions, Source, open_array
@@ -199,7 +198,8 @@ def test_what_a_codec_cannot_unpack_is_one_line(name: str, sound: int, cli: Cli)
 
 
 def test_nothing_is_asked_for_any_more_when_a_chunk_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    made("x.zarr", compressors=Crc32cCodec())  # which is left to zarr
+    monkeypatch.setattr("poolcli.formats.zarr.library._process_of_zarrs", lambda: None)
+    made("x.zarr")
     ended = []
 
     async def get(self: Any, key: str, *args: Any, **kwargs: Any) -> Any:
@@ -222,9 +222,7 @@ def test_nothing_is_asked_for_any_more_when_a_chunk_has_failed(monkeypatch: pyte
 def test_a_large_array_that_is_stored_as_it_is_is_no_bomb(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its size is no multiple of the ratio from which arrays are refused."""
     made("x.zarr", compressors=None)
-    for module in ("poolcli.formats.zarr", "poolcli.formats.checks"):
-        monkeypatch.setattr(f"{module}.FREE_EXPANSION", 0)
-        monkeypatch.setattr(f"{module}.MAX_EXPANSION_RATIO", 101)
-    assert X.nbytes % 101
+    monkeypatch.setattr("poolcli.formats.checks.FREE_EXPANSION", 0)
+    monkeypatch.setattr("poolcli.formats.checks.MAX_EXPANSION_RATIO", 1)
     with open_array(Source("x.zarr"), ReadOptions()) as array:
-        assert array.header.shape == X.shape
+        assert array.read(whole_region(X.shape)).shape == X.shape

@@ -23,7 +23,7 @@ import pytest
 import zarr
 
 from poolcli import AvgPool
-from poolcli.formats.zarr.write import Writer
+from poolcli.formats.zarr.write import ZarrWriter
 from poolcli.system.signals import Stopped
 from tests.conftest import Cli
 from tests.test_pyramid_plates import plate
@@ -101,30 +101,28 @@ def test_a_store_is_none_before_all_of_it_is_there_and_goes_on_where_it_was_stop
     cli: Cli, bucket: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stored("s3://bucket/x.zarr")
-    monkeypatch.setattr("poolcli.formats.resumable.JOURNAL_INTERVAL", 0)
     run = ("avg", "s3://bucket/x.zarr", "-o", "s3://bucket/y.zarr", *HALVE, "-q", "--max-memory", "30K", "--resume")
-    own, written = Writer.__call__, list[Any]()
+    own, written = ZarrWriter.__call__, list[Any]()
 
-    def stopping(self: Writer, region: Any, array: Any) -> None:
+    def stopping(self: ZarrWriter, region: Any, array: Any) -> None:
         if len(written) >= 3:
             raise Stopped(130, "interrupted")
         own(self, region, array)
         written.append(region)
 
-    def noting(self: Writer, region: Any, array: Any) -> None:
+    def noting(self: ZarrWriter, region: Any, array: Any) -> None:
         own(self, region, array)
         written.append(region)
 
-    monkeypatch.setattr(Writer, "__call__", stopping)
+    monkeypatch.setattr(ZarrWriter, "__call__", stopping)
     with pytest.raises(Stopped):
         cli(*run)
     assert bucket.find("bucket/y.zarr")
     assert not bucket.exists("bucket/y.zarr/zarr.json")
-    (note,) = (name for name in bucket.ls("bucket", detail=False) if ".kept.at" in name)
-    assert SECRET not in bucket.cat_file(note).decode()
+    assert SECRET not in bucket.cat_file("bucket/y.zarr/.poolcli-run").decode()
     first = set(written)
     written.clear()
-    monkeypatch.setattr(Writer, "__call__", noting)
+    monkeypatch.setattr(ZarrWriter, "__call__", noting)
     assert cli(*run).err == ""
     assert written
     assert not first & set(written)
@@ -146,11 +144,10 @@ def written_from_now_on(bucket: Any) -> set[str]:
 
 RUN = """
 import sys
-import poolcli.formats.resumable as resumable
 from poolcli.__main__ import main
-from poolcli.formats.zarr.write import Writer
+from poolcli.formats.zarr.write import ZarrWriter
 
-resumable.JOURNAL_INTERVAL, left, own = 0, [int(sys.argv.pop(1))], Writer.__call__
+left, own = [int(sys.argv.pop(1))], ZarrWriter.__call__
 
 def stopping(self, region, array):
     own(self, region, array)
@@ -159,7 +156,7 @@ def stopping(self, region, array):
         import os, signal
         os.kill(os.getpid(), signal.SIGKILL)
 
-Writer.__call__ = stopping
+ZarrWriter.__call__ = stopping
 main()
 """
 

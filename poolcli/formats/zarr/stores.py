@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
 from typing import Any
 
 from zarr.abc.store import RangeByteRequest
@@ -18,72 +17,61 @@ from poolcli.formats.table import FORMATS
 from poolcli.message_fields import field
 
 METADATA_FILES = FORMATS["zarr"].naming.reserved
-MAX_FOLDERS = 10_000  # that are remembered
 
 
 class FolderStore(LocalStore):
-    """A folder whose files must be regular, within the memory limit, and inside the folder."""
+    """A folder for reading metadata: files must be regular, within the memory limit, and inside the folder."""
 
     def __init__(self, path: str, options: ReadOptions) -> None:
         super().__init__(path, read_only=True)
         self._options = options
         self._inside = os.path.join(os.path.realpath(path), "")
-        self._folders = dict[str, bool]()  # whether they are inside
+        self._last_folder = ("", False)  # the folder of the last file, and whether it is inside
 
     def with_read_only(self, read_only: bool = False) -> FolderStore:
         return FolderStore(str(self.root), self._options)
 
     async def get(self, key: str, *args: Any, **kwargs: Any) -> Any:
-        name = self._check(key)
-        return self._check_content(name, await super().get(key, *args, **kwargs))
+        self._check_content(key)
+        return await super().get(key, *args, **kwargs)
 
     def get_sync(self, key: str, *args: Any, **kwargs: Any) -> Any:
-        name = self._check(key)
-        return self._check_content(name, super().get_sync(key, *args, **kwargs))
+        self._check_content(key)
+        return super().get_sync(key, *args, **kwargs)
 
-    async def get_partial_values(self, prototype: Any, key_ranges: Iterable[Any]) -> Any:
-        ranges = list(key_ranges)
-        for key, _ in ranges:
-            self._check(key)
-        return await super().get_partial_values(prototype, ranges)
-
-    def allows(self, name: str, status: os.stat_result) -> bool:
-        """Whether the file of this name and state, which is not a link, is read without further checks."""
-        fits = self._options.limit is None or status.st_size <= self._options.limit
-        return stat.S_ISREG(status.st_mode) and fits and (self._options.allow_external or self._holds_folder(name))
-
-    def _check(self, key: str) -> str:
-        """The path of the file for a key, checked if it exists."""
+    def check(self, key: str) -> int | None:
+        """The size of the file for a key; None if there is none."""
         name = os.path.join(self.root, key)
         try:
             status = os.lstat(name)
             is_link = stat.S_ISLNK(status.st_mode)
             status = os.stat(name) if is_link else status
         except (FileNotFoundError, NotADirectoryError):
-            return name
-        if stat.S_ISDIR(status.st_mode):
-            return name
+            return None
         if not stat.S_ISREG(status.st_mode):
             raise FileError(f"{name}: is not a regular file")
         check_memory(f"{name}: has", status.st_size, self._options.limit, unit="")
         if not self._options.allow_external and not (self._holds(name) if is_link else self._holds_folder(name)):
             option = field("allow_external")
             raise FileError(f"{name}: is a link to a place outside its store; {option} follows it")
-        return name
+        return status.st_size
 
-    def _check_content(self, name: str, found: Any) -> Any:
-        return _check_document(name, found, self._options) if name.endswith(METADATA_FILES) else found
+    def _check_content(self, key: str) -> None:
+        size, name = self.check(key), os.path.join(self.root, key)
+        if size and key.endswith(METADATA_FILES):
+            check_memory(f"{name}: has", size, _document_limit(self._options), unit="")
+            with open(name, "rb") as stream:
+                check_json(name, stream.read(size), self._options.limit, self._options.allowed)
 
     def _holds(self, name: str) -> bool:
         return os.path.join(os.path.realpath(name), "").startswith(self._inside)
 
     def _holds_folder(self, name: str) -> bool:
-        """Whether the folder of a file is inside: of thousands of chunks in a folder it is asked for once."""
+        """Whether the folder of a file is inside; of many chunks in one folder it is asked once."""
         folder = os.path.dirname(name)
-        if folder not in self._folders:
-            self._folders = {} if len(self._folders) >= MAX_FOLDERS else self._folders
-            self._folders[folder] = self._holds(folder)
-        return self._folders[folder]
+        if folder != self._last_folder[0]:
+            self._last_folder = folder, self._holds(folder)
+        return self._last_folder[1]
 
 
 class UrlStore(FsspecStore):
@@ -99,11 +87,13 @@ class UrlStore(FsspecStore):
             return _requested_range(await retry_read(super().get, key, prototype, byte_range), byte_range)
         if not key.endswith(METADATA_FILES):
             return await retry_read(super().get, key, prototype)
-        most = json_memory_limit(self.options.limit, self.options.allowed)
+        most = _document_limit(self.options)
         found = await retry_read(super().get, key, prototype, RangeByteRequest(0, most + 1))
         if found is not None and len(found) > most:
             raise FileError(f"{key}: has more than {human_bytes(most)}, the limit; raise {field('max_memory')}")
-        return _check_document(key, found, self.options)
+        if found is not None:
+            check_json(key, found.to_bytes(), self.options.limit, self.options.allowed)
+        return found
 
 
 def open_url(url: str, options: ReadOptions | None) -> Any:
@@ -115,17 +105,15 @@ def open_url(url: str, options: ReadOptions | None) -> Any:
     return store
 
 
+def _document_limit(options: ReadOptions) -> int:
+    """The most bytes of a document, which takes several times as many as Python objects."""
+    return json_memory_limit(options.limit, options.allowed) // 4
+
+
 def _requested_range(found: Any, asked: Any) -> Any:
     """The bytes asked for, of those that came: an HTTP server may ignore ranges, and answer with the whole object."""
     if found is not None and hasattr(asked, "suffix"):
         return found[max(0, len(found) - asked.suffix) :]
     if found is not None and hasattr(asked, "end") and len(found) > asked.end - asked.start:
         return found[asked.start : asked.end]
-    return found
-
-
-def _check_document(where: str, found: Any, options: ReadOptions) -> Any:
-    """A document that was read; refused if it would take too much memory as Python objects."""
-    if found is not None:
-        check_json(where, found.to_bytes(), options.limit, options.allowed)
     return found
