@@ -78,7 +78,7 @@ class Sliding:
         return extent(self.kernel, self.dilation)
 
     @property
-    def room(self) -> int:
+    def slack(self) -> int:
         """How far a window can move along the padded axis; negative if it does not fit."""
         return self.size + self.pad_begin + self.pad_end - self.extent
 

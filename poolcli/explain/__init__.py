@@ -162,7 +162,7 @@ def both_ends(count: int, most: int) -> Sequence[int]:
 
 def _overhanging(w: Sliding) -> int:
     """The number of windows whose last tap lies past the padding."""
-    return max(0, w.output - (w.room // w.stride + 1)) if w.room >= 0 else w.output
+    return max(0, w.output - (w.slack // w.stride + 1)) if w.slack >= 0 else w.output
 
 
 def _sliding_steps(plan: Plan, w: Sliding) -> list[str]:
@@ -186,13 +186,13 @@ def _sliding_steps(plan: Plan, w: Sliding) -> list[str]:
         steps.append("valid: no padding")
     padded = w.size + w.pad_begin + w.pad_end
     steps.append(f"padded size: {w.size} + {w.pad_begin} + {w.pad_end} = {padded}")
-    steps.append(f"last start: {padded} - {w.extent} = {w.room}")
-    whole, rest = divmod(w.room, w.stride)
+    steps.append(f"last start: {padded} - {w.extent} = {w.slack}")
+    whole, rest = divmod(w.slack, w.stride)
     up = rounding != "floor" and rest > 0
     exact = f"{whole}" if not rest else f"{whole} and {rest}/{w.stride}"
     rounded = whole + up
     word = "" if not rest else f", rounded {'up' if up else 'down'} ({rounding}) to {rounded}"
-    steps.append(f"steps: {w.room} / {w.stride} = {exact}{word}")
+    steps.append(f"steps: {w.slack} / {w.stride} = {exact}{word}")
     if rounded + 1 > w.output:
         start = rounded * w.stride - w.pad_begin
         steps.append(f"window {rounded} would start at {start}, past the input of {w.size}: dropped")

@@ -235,7 +235,7 @@ def _overhangs(plan: Plan) -> bool:
 def _drops_window(plan: Plan) -> bool:
     """Whether the last window is dropped because it would start past the input."""
     ceil = plan.attributes.get("rounding_type") == "ceil"
-    return ceil and any(ceil_div(w.room, w.stride) + 1 > w.output for w in _sliding(plan))
+    return ceil and any(ceil_div(w.slack, w.stride) + 1 > w.output for w in _sliding(plan))
 
 
 def _pads_end_more(plan: Plan) -> bool:

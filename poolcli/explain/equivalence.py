@@ -44,12 +44,12 @@ def breakpoints(w: AxisWindows) -> set[int] | None:
 
 def reads_same_elements(a: AxisWindows, b: AxisWindows) -> bool:
     """Whether windows with the same index read the same elements, with the same weights."""
-    if isinstance(a, Cells) or isinstance(b, Cells):
+    if a == b or isinstance(a, Cells) or isinstance(b, Cells):
         return a == b
     if (a.size, a.output) != (b.size, b.output):
         return False
     at = _common_breakpoints(a, b)
-    return a == b if at is None else all(a.span(o) == b.span(o) for o in at)
+    return at is not None and all(a.span(o) == b.span(o) for o in at)
 
 
 def divisor_ratio(a: AxisWindows | None, b: AxisWindows | None) -> Fraction | None:
@@ -57,9 +57,11 @@ def divisor_ratio(a: AxisWindows | None, b: AxisWindows | None) -> Fraction | No
 
     For an axis that is None, every divisor is 1. A divisor of 0 must be 0 in both.
     """
+    if a == b:
+        return Fraction(1)
     at = _common_breakpoints(a, b)
     if at is None:
-        return Fraction(1) if a == b else None
+        return None
     found = {(1 if a is None else a.divisor(o), 1 if b is None else b.divisor(o)) for o in at}
     if any((x == 0) != (y == 0) for x, y in found):
         return None

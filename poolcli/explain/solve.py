@@ -4,10 +4,10 @@ output length.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import islice, product
-from typing import Any
+from typing import Any, NamedTuple
 
 from poolcli.arguments import numbers_from, one_of, per_axis
 from poolcli.dialects import dialect_of
@@ -28,14 +28,12 @@ SEARCH_TEXTS = (  # what is searched, unless one of these attributes is given
     (("pads_begin", "pads_end", "auto_pad"), "same_upper"),
     (("rounding_type",), "each rounding"),
 )
-END_STRIDES = 3  # strides that are tried from each end of the range that fits
 MAX_ANSWERS = 12
 OPTIONS_PER_AXIS = 12  # the simplest ones, which are combined with those of the other axes
 NEAREST_RANGE = 100  # how far above and below the wanted length possible ones are searched
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class AxisOption:
+class AxisOption(NamedTuple):
     """One axis' numbers, named as attributes are."""
 
     kernel: int
@@ -44,7 +42,7 @@ class AxisOption:
     pads_end: int
 
 
-AXIS_ATTRIBUTES = frozenset(own.name for own in fields(AxisOption)) | {"dilations"}
+AXIS_ATTRIBUTES = {*AxisOption._fields, "dilations"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +161,9 @@ def nearest_lengths(asked: Question) -> list[NearestLengths]:
     found = []
     for i, (axis, wanted) in enumerate(zip(asked.axes, asked.wanted, strict=True)):
         if not _reachable(asked, i, wanted):
-            below = next(
-                (t for t in range(wanted - 1, max(0, wanted - NEAREST_RANGE), -1) if _reachable(asked, i, t)), None
-            )
-            above = next((t for t in range(wanted + 1, wanted + NEAREST_RANGE) if _reachable(asked, i, t)), None)
-            found.append(NearestLengths(axis, wanted, tuple(t for t in (below, above) if t is not None)))
+            ranges = (range(wanted - 1, max(0, wanted - NEAREST_RANGE), -1), range(wanted + 1, wanted + NEAREST_RANGE))
+            nearest = (next((t for t in lengths if _reachable(asked, i, t)), None) for lengths in ranges)
+            found.append(NearestLengths(axis, wanted, tuple(t for t in nearest if t is not None)))
     return found
 
 
@@ -185,32 +181,91 @@ def _words(asked: Question) -> Iterator[dict[str, str]]:
 def _candidates(asked: Question) -> Iterator[SlidingAttributes]:
     """Operators that may be answers: the same numbers on every axis, and combinations of the simplest of each axis."""
     for words in _words(asked):
-        per = [_options(asked, i, wanted, words) for i, wanted in enumerate(asked.wanted)]
-        shared = set(per[0]).intersection(*per[1:])
+        per_axis_options = [_options(asked, i, wanted, words) for i, wanted in enumerate(asked.wanted)]
+        shared = set(per_axis_options[0]).intersection(*per_axis_options[1:])
         yield from (_record(asked, words, (option,)) for option in shared)
         if shared and len({*zip(asked.sizes, asked.wanted, strict=True)}) == 1:
             continue  # all axes are alike
-        plain = [list(islice(_accepted(asked, i, words, options), OPTIONS_PER_AXIS)) for i, options in enumerate(per)]
-        for axes in product(*plain) if len(per) > 1 else ():
+        accepted = (_accepted(asked, i, words, options) for i, options in enumerate(per_axis_options))
+        simplest = [list(islice(each, OPTIONS_PER_AXIS)) for each in accepted]
+        for axes in product(*simplest) if len(simplest) > 1 else ():
             yield _record(asked, words, axes)
 
 
 def _options(asked: Question, i: int, wanted: int, words: dict[str, str]) -> list[AxisOption]:
     """The numbers that give the wanted length on axis `i`, simplest first."""
-    given = {name: per_axis(name, getattr(asked.op, name), asked.axes)[i] for name in asked.fixed & AXIS_ATTRIBUTES}
-    rounding = dialect_of(asked.op.like).rounding_rule(words["rounding_type"])
-    found = axis_options(asked.sizes[i], wanted, given, words["auto_pad"], rounding)
+    size, rank = asked.sizes[i], len(asked.sizes)
     return sorted(
-        set(found),
-        key=lambda option: complexity(_record(asked, words, (option,)), asked.sizes[i : i + 1] * len(asked.sizes)),
+        _grid(asked, i, wanted, words),
+        key=lambda option: complexity(_record(asked, words, (option,)), (size,) * rank),
     )
+
+
+def _grid(asked: Question, i: int, wanted: int, words: dict[str, str]) -> set[AxisOption]:
+    """Every combination of kernel, stride and pads that gives `wanted` outputs; given numbers are fixed."""
+    given = {name: per_axis(name, getattr(asked.op, name), asked.axes)[i] for name in asked.fixed & AXIS_ATTRIBUTES}
+    size, dilation, auto_pad = asked.sizes[i], given.get("dilations", 1), words["auto_pad"]
+    rounding = dialect_of(asked.op.like).rounding_rule(words["rounding_type"])
+    found = set()
+    for kernel in _kernels(size, wanted, given):
+        window = extent(kernel, dilation)
+        for begin, end in _pads(window, given) if auto_pad == "explicit" else [(0, 0)]:
+            span = size + begin + end - window
+            for stride in _strides(size, span, wanted, kernel, given):
+                pads = (begin, end)
+                if auto_pad.startswith("same"):
+                    pads = same_pads(size, kernel, stride, dilation, upper=auto_pad == "same_upper")
+                fits = size + sum(pads) >= window
+                if fits and sliding_output(size, window, stride, *pads, rounding) == wanted:
+                    found.add(AxisOption(kernel, stride, begin, end))
+    return found
+
+
+def _kernels(size: int, wanted: int, given: Mapping[str, int]) -> list[int]:
+    """Common kernels, those near size / wanted, and those with which the wanted windows cover the input."""
+    if "kernel" in given:
+        return [given["kernel"]]
+    share, dilation = size // wanted, given.get("dilations", 1)
+    padded = size + given.get("pads_begin", 0) + given.get("pads_end", 0)
+    found = {*range(1, COMMON_KERNELS + 1), *range(share - 1, share + 3), size}
+    for stride in [given["strides"]] if "strides" in given else [share, share + 1, *range(1, COMMON_KERNELS + 1)]:
+        reach = (wanted - 1) * stride
+        for window in (size - reach, padded - reach, *(reach - size + more for more in (1, 2, 3))):
+            found |= {(window - 1) // dilation + 1, ceil_div(window - 1, dilation) + 1}
+    longest = max(COMMON_KERNELS, size) if wanted <= size else COMMON_KERNELS  # only pads can enlarge an input
+    return [kernel for kernel in found if 0 < kernel <= longest]
+
+
+def _pads(window: int, given: Mapping[str, int]) -> Iterator[tuple[int, int]]:
+    """Pads shorter than the window, equal or one more at the end; of a long one the smallest, middle and longest."""
+    middle = {(window - 1) // 2, window // 2, window - 1}
+    free = sorted(pad for pad in {*range(2 * COMMON_KERNELS), *middle} if pad < window)
+    for begin in [given["pads_begin"]] if "pads_begin" in given else free:
+        if "pads_end" in given:
+            yield begin, given["pads_end"]
+        else:
+            ends = free if "pads_begin" in given else [end for end in (begin, begin + 1) if end < window]
+            yield from ((begin, end) for end in ends)
+
+
+def _strides(size: int, span: int, wanted: int, kernel: int, given: Mapping[str, int]) -> set[int]:
+    """Common strides, and those near the ends of what gives `wanted` outputs if the last window starts by `span`."""
+    if "strides" in given:
+        return {given["strides"]}
+    if wanted == 1:
+        return {kernel, max(kernel, span + 1), max(kernel, size)}
+    found = {*range(1, COMMON_KERNELS + 1), kernel}
+    for length in (span, size):
+        for count in (wanted - 2, wanted - 1, wanted):
+            nearest = length // count if count > 0 else length
+            found |= {*range(nearest - 2, nearest + 4)}
+    return {stride for stride in found if stride > 0}
 
 
 def _record(asked: Question, words: dict[str, str], axes: Sequence[AxisOption]) -> SlidingAttributes:
     """The operator with these numbers; one number each if all axes have the same."""
     axes = axes[:1] if len(set(axes)) == 1 else axes
-    numbers = {own.name: tuple(getattr(axis, own.name) for axis in axes) for own in fields(AxisOption)}
-    changed: dict[str, Any] = numbers | words
+    changed: dict[str, Any] = dict(zip(AxisOption._fields, zip(*axes, strict=True), strict=True)) | words
     return replace(asked.op, **changed)
 
 
@@ -256,93 +311,6 @@ def search_sentence(given: Collection[str]) -> str:
     """Say in a sentence what is searched, apart from the given attributes."""
     free = [what for names, what in SEARCH_TEXTS if not any(name in given for name in names)]
     return f"searched: {', '.join(free) or 'nothing, as everything is given'}; no windows that lie in the padding alone"
-
-
-def axis_options(
-    size: int, wanted: int, given: Mapping[str, int], auto_pad: str, rounding: str
-) -> Iterator[AxisOption]:
-    """Yield the numbers that give `wanted` outputs from `size` inputs, under the words `auto_pad` and `rounding`.
-
-    `given` numbers are fixed. Pads are shorter than the window, equal or one more at the end.
-    """
-    dilation = given.get("dilations", 1)
-    for kernel in _kernels(size, wanted, given, dilation):
-        window = extent(kernel, dilation)
-        if auto_pad.startswith("same"):
-            for stride in _same_strides(size, wanted, kernel, given):
-                pads = same_pads(size, kernel, stride, dilation, upper=auto_pad == "same_upper")
-                if size + sum(pads) >= window and sliding_output(size, window, stride, *pads, rounding) == wanted:
-                    yield AxisOption(kernel, stride, 0, 0)
-            continue
-        for begin, end in ((0, 0),) if auto_pad == "valid" else _pads(window, given):
-            span = size + begin + end - window
-            for stride in _strides(span, wanted, kernel, given, rounding) if span >= 0 else ():
-                if sliding_output(size, window, stride, begin, end, rounding) == wanted:
-                    yield AxisOption(kernel, stride, begin, end)
-
-
-def _kernels(size: int, wanted: int, given: Mapping[str, int], dilation: int) -> Iterable[int]:
-    """Common kernels, those near size / wanted, and those with which the wanted windows cover the input."""
-    if "kernel" in given:
-        return [given["kernel"]]
-    share = size // wanted
-    strides = [given["strides"]] if "strides" in given else [share, share + 1, *range(1, COMMON_KERNELS + 1)]
-    found = {*range(1, COMMON_KERNELS + 1), *range(share - 1, share + 3), size}
-    for stride in strides:
-        reach = (wanted - 1) * stride
-        padded = given.get("pads_begin", 0) + given.get("pads_end", 0)
-        for window in (size - reach, size + padded - reach, *(reach - size + more for more in (1, 2, 3))):
-            found |= {(window - 1) // dilation + 1, ceil_div(window - 1, dilation) + 1} if window > 0 else set()
-    longest = max(COMMON_KERNELS, size) if wanted <= size else COMMON_KERNELS  # only pads can enlarge an input
-    return sorted(kernel for kernel in found if 0 < kernel <= longest)
-
-
-def _pads(window: int, given: Mapping[str, int]) -> Iterator[tuple[int, int]]:
-    """Pads shorter than the window; for long windows the smallest, those near half of it, and the longest."""
-    free = [
-        p for p in (*range(min(window, 2 * COMMON_KERNELS)), (window - 1) // 2, window // 2, window - 1) if p < window
-    ]
-    begins = [given["pads_begin"]] if "pads_begin" in given else list(dict.fromkeys(free))
-    for begin in begins:
-        if "pads_end" in given:
-            yield begin, given["pads_end"]
-        elif "pads_begin" in given:
-            yield from ((begin, end) for end in dict.fromkeys(free))
-        else:
-            yield begin, begin
-            if begin + 1 < window:
-                yield begin, begin + 1
-
-
-def _strides(span: int, wanted: int, kernel: int, given: Mapping[str, int], rounding: str) -> Iterable[int]:
-    """Strides that give `wanted` outputs if the last window starts at most at `span`."""
-    if "strides" in given:
-        return [given["strides"]]
-    if wanted == 1:
-        return [max(kernel, span + 1)] if rounding == "floor" else [kernel]
-    moves = wanted - 1
-    if rounding == "floor":
-        low, high = span // wanted + 1, span // moves
-    else:  # ceil_torch may drop the last window, so that one more step fits
-        low = ceil_div(span, wanted if rounding == "ceil_torch" else moves)
-        high = ceil_div(span, moves - 1) - 1 if moves > 1 else max(span, kernel)
-    low = max(1, low)
-    ends = {
-        *range(low, low + END_STRIDES),
-        *range(high - END_STRIDES + 1, high + 1),
-        kernel,
-        *range(1, COMMON_KERNELS + 1),
-    }
-    return sorted(s for s in ends if low <= s <= high)
-
-
-def _same_strides(size: int, wanted: int, kernel: int, given: Mapping[str, int]) -> Iterable[int]:
-    """Strides for which ceil(size / stride) == wanted, the rule of `same` padding."""
-    if "strides" in given:
-        return [given["strides"]]
-    low = ceil_div(size, wanted)
-    high = ceil_div(size, wanted - 1) - 1 if wanted > 1 else max(size, kernel)
-    return sorted(s for s in {low, low + 1, high, kernel} if low <= s <= high)
 
 
 def axis_complexity(size: int, kernel: int, stride: int, begin: int, end: int, dilation: int) -> float:

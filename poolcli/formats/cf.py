@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from poolcli.dtypes import DTYPES
-from poolcli.formats.checks import ATTRIBUTE_ERRORS, NODATA_ATTRIBUTES, RANGE_ATTRIBUTES, join_names, nodata_in
+from poolcli.formats.checks import NODATA_ATTRIBUTES, RANGE_ATTRIBUTES, join_names, nodata_in
 from poolcli.formats.records import ArrayReader, Header, Metadata
 from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
@@ -24,10 +24,7 @@ def referenced_variables(name: str, attributes: Mapping[str, Any]) -> dict[str, 
     """The paths of the variables that attributes of the variable `name` refer to, by attribute."""
     found = {}
     for word in REFERENCES:
-        try:
-            value = attributes.get(word)
-        except ATTRIBUTE_ERRORS:
-            continue
+        value = attributes.get(word)
         text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
         if isinstance(text, str):
             group = name.rpartition("/")[0]
@@ -93,10 +90,7 @@ UNSIGNED_ATTRIBUTE = "_Unsigned"
 def as_unsigned(reader: ArrayReader, attributes: Mapping[str, Any]) -> ArrayReader:
     """The reader, or one that reinterprets its integers as unsigned if the attribute `_Unsigned` is true."""
     header = reader.header
-    try:
-        said = attributes.get(UNSIGNED_ATTRIBUTE)
-    except ATTRIBUTE_ERRORS:
-        return reader
+    said = attributes.get(UNSIGNED_ATTRIBUTE)
     if DTYPES[header.dtype].kind != "int" or not isinstance(said, str | bytes) or said not in ("true", b"true"):
         return reader
     dtype = f"u{header.dtype}"
@@ -133,15 +127,12 @@ class _UnsignedReader:
 
 def _unsigned_attributes(attributes: Mapping[str, Any], dtype: str) -> dict[str, Any]:
     """The attributes without `_Unsigned`; nodata values and ranges are reinterpreted as unsigned."""
-    found = {}
-    for name in attributes:
-        try:
-            value = attributes[name]
-        except ATTRIBUTE_ERRORS:
-            continue
-        if name != UNSIGNED_ATTRIBUTE:
-            found[name] = _reinterpreted(value, dtype) if name in (*NODATA_ATTRIBUTES, *RANGE_ATTRIBUTES) else value
-    return found
+    reinterpreted = (*NODATA_ATTRIBUTES, *RANGE_ATTRIBUTES)
+    return {
+        name: _reinterpreted(value, dtype) if name in reinterpreted else value
+        for name, value in attributes.items()
+        if name != UNSIGNED_ATTRIBUTE
+    }
 
 
 def _reinterpreted(value: Any, dtype: str) -> Any:

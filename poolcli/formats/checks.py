@@ -235,7 +235,6 @@ def byte_count(shape: Sequence[int], itemsize: int) -> int:
 NODATA_ATTRIBUTES = ("_FillValue", "missing_value")
 RANGE_ATTRIBUTES = ("valid_min", "valid_max", "valid_range")
 MAX_NODATA = 16  # values in one attribute
-ATTRIBUTE_ERRORS = (TypeError, ValueError, OSError, RuntimeError, KeyError)  # that h5py raises for damaged attributes
 
 
 def nodata_in(attributes: Mapping[str, Any], dtype: str) -> Missing:
@@ -259,10 +258,7 @@ def _numbers(attributes: Mapping[str, Any], name: str) -> Sequence[int | float] 
     """The numbers in an attribute; () if it is missing, None if it is not numeric."""
     if name not in attributes:
         return ()
-    try:
-        value = np.ravel(attributes[name])
-    except ATTRIBUTE_ERRORS:
-        return None
+    value = np.ravel(attributes[name])
     if value.dtype.kind not in "iuf" or value.size > MAX_NODATA:
         return None
     if value.dtype.kind == "f":  # long doubles are no numbers of Python; larger ones than float64 has are left out

@@ -6,14 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
-from poolcli.arguments import MAX_INT, Missing
+from poolcli.arguments import Missing
 from poolcli.system.lazy_imports import Array
 from poolcli.windows import Ranges
 
 if TYPE_CHECKING:
     from poolcli.formats.image.curves import Curve
-
-MAX_PIXELS = 178_956_970  # Pillow's own limit
 
 
 @dataclass(frozen=True)  # without slots: pickling a frozen dataclass with slots takes several times as long
@@ -60,11 +58,6 @@ class ReadOptions:
     raw: Raw | None = None
     apply_masks: bool = True
     split_pages: bool = False
-
-    @property
-    def max_pixels(self) -> int:
-        """The most pixels of one page of an image: Pillow's own limit, which --max-memory lifts."""
-        return MAX_PIXELS if self.allowed is None else MAX_INT
 
 
 class Axis(NamedTuple):

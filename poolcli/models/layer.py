@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, BinaryIO, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from poolcli.arguments import PerAxis
 from poolcli.dialects import DIALECTS
@@ -30,20 +30,6 @@ EXPORT_SCRIPT = "write it in Python: torch.onnx.export(torch.jit.load('model.pt'
 
 class NotOnnxError(RequestError):
     """The file is not an ONNX model."""
-
-
-class TruncatedError(RequestError):
-    """The file ends early, or its bytes do not follow the format."""
-
-
-def read_exactly(stream: BinaryIO, start: int, count: int) -> bytes:
-    """Read `count` bytes from `start` on; a TruncatedError if the file does not have them."""
-    if start >= 0:
-        stream.seek(start)
-        data = stream.read(count)
-        if len(data) == count:
-            return data
-    raise TruncatedError(f"byte {start + count:,} is outside the file")
 
 
 Dim = int | str | None  # a length, the name or formula of a dynamic one ("?": unknown), or None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from os import SEEK_END
-from typing import Any, BinaryIO
+from mmap import ACCESS_READ, mmap
+from typing import Any
 
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
@@ -16,11 +16,9 @@ from poolcli.models.layer import (
     Layer,
     LayerOp,
     Shape,
-    TruncatedError,
     channels_last,
     make_operator,
     pools_by_name,
-    read_exactly,
     reduced_layout,
     with_warnings_after_a_contradiction,
 )
@@ -56,13 +54,12 @@ def read_tflite(path: str, given: Mapping[str, tuple[int, ...]], limit: int | No
     """
     if given:
         raise RequestError(f"{path}: {field('input_shape')} is for ONNX models and IR; a .tflite states its shapes")
-    with open(path, "rb") as stream:
-        try:
-            model = Table(stream, _unpack(stream, "I", 0), VectorBudget(stream.seek(0, SEEK_END), limit))
-            return with_warnings_after_a_contradiction(_layers(model))
-        except (TruncatedError, struct.error) as error:
-            why = getattr(error, "message", error)  # in which fields are marked
-            raise RequestError(f"{path}: not a readable TensorFlow Lite model: {why}") from None
+    try:
+        with open(path, "rb") as stream, mmap(stream.fileno(), 0, access=ACCESS_READ) as data:
+            file = Flatbuffer(data, limit)
+            return with_warnings_after_a_contradiction(_layers(Table(file, file.number(0, "I"))))
+    except RequestError as error:
+        raise RequestError(f"{path}: not a readable TensorFlow Lite model: {error.message}") from None
 
 
 def _layers(model: Table) -> list[Layer]:
@@ -153,94 +150,86 @@ def _reducing(stated: Layer, code: int, axes: tuple[int, ...] | None, options: T
 def _constant(tensor: Table, buffers: Sequence[Table]) -> tuple[int, ...] | None:
     """The integers of a constant; None for other tensors."""
     place = tensor.number(BUFFER, "I")
-    data = buffers[place].raw(0, MAX_AXES_BYTES) if 0 < place < len(buffers) else b""
+    data = bytes(buffers[place].numbers(0, "B", MAX_AXES_BYTES) or ()) if 0 < place < len(buffers) else b""
     return struct.unpack(f"<{len(data) // 4}i", data) if data and len(data) % 4 == 0 else None
 
 
-class VectorBudget:
-    """Limits the bytes of vectors that are read: vectors may overlap, so that a small file could read any amount."""
+class Flatbuffer:
+    """The bytes of a file, and how many bytes of vectors may still be read.
 
-    def __init__(self, length: int, limit: int | None) -> None:
-        most = FREE_BYTES + MAX_READS * length
-        self._left = most if limit is None else min(most, max(FREE_BYTES, limit // MEMORY_PER_BYTE))
-        self._is_limited = self._left < most
+    Vectors may overlap, so that a small file could read any amount.
+    """
 
-    def count(self, size: int, start: int) -> None:
-        """Count the bytes of a vector; refuse more than the limit."""
-        self._left -= size
-        if self._left < 0:
-            more = f"take more memory than the limit; raise {field('max_memory')}" if self._is_limited else "overlap"
-            raise TruncatedError(f"its lists, the last at byte {start:,}, {more}")
+    def __init__(self, data: Any, limit: int | None) -> None:
+        most = FREE_BYTES + MAX_READS * len(data)
+        self.data, self.left = data, most if limit is None else min(most, max(FREE_BYTES, limit // MEMORY_PER_BYTE))
+
+    def number(self, at: int, code: str = "i") -> int:
+        """The number at a byte."""
+        found: int = self._unpack("<" + code, at)[0]
+        return found
+
+    def numbers(self, at: int, count: int, code: str) -> tuple[Any, ...]:
+        """The items of a vector, from its first byte on."""
+        self.left -= count * struct.calcsize("<" + code)
+        if self.left < 0:
+            raise RequestError(
+                f"its lists, the last at byte {at:,}, overlap or take more memory than the limit; "
+                f"raise {field('max_memory')}"
+            )
+        return self._unpack(f"<{count}{code}", at)
+
+    def _unpack(self, code: str, at: int) -> tuple[Any, ...]:
+        if not 0 <= at <= len(self.data) - struct.calcsize(code):
+            raise RequestError(f"byte {at + struct.calcsize(code):,} is outside the file")
+        return struct.unpack_from(code, self.data, at)
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
     """A table of a flatbuffer at byte `at` of the file; fields have the numbers of the schema."""
 
-    stream: BinaryIO
+    file: Flatbuffer
     at: int
-    vectors: VectorBudget
 
     def _place(self, number: int) -> int | None:
         """The position of a field; None if the table omits it."""
-        described = self.at - _unpack(self.stream, "i", self.at)
-        offset = 4 + 2 * number
-        if offset >= _unpack(self.stream, "H", described):
-            return None
-        found = _unpack(self.stream, "H", described + offset)
+        described, offset = self.at - self.file.number(self.at), 4 + 2 * number
+        found = self.file.number(described + offset, "H") if offset < self.file.number(described, "H") else 0
         return self.at + found if found else None
 
     def number(self, number: int, code: str = "i", default: int = 0) -> int:
         """A field that is a number with this struct code."""
         place = self._place(number)
-        return default if place is None else _unpack(self.stream, code, place)
+        return default if place is None else self.file.number(place, code)
 
-    def numbers(self, number: int, code: str = "i") -> tuple[int, ...] | None:
-        """A field that is a vector of numbers; None if it is omitted."""
+    def numbers(self, number: int, code: str = "i", most: int = MAX_VECTOR) -> tuple[Any, ...] | None:
+        """A field that is a vector of numbers; None if it is omitted, or longer than `most`."""
         start, count = self._vector(number)
-        if start is None:
-            return None
-        return struct.unpack(f"<{count}{code}", self._read(start, count * struct.calcsize("<" + code)))
+        return None if start is None or count > most else self.file.numbers(start, count, code)
 
     def text(self, number: int) -> str:
         """A field that is a string."""
-        start, count = self._vector(number)
-        return "" if start is None else self._read(start, count).decode(errors="replace")
-
-    def raw(self, number: int, most: int) -> bytes:
-        """A field that is a vector of bytes; empty if it is longer than `most`."""
-        start, count = self._vector(number)
-        return b"" if start is None or count > most else read_exactly(self.stream, start, count)
+        return bytes(self.numbers(number, "B") or ()).decode(errors="replace")
 
     def table(self, number: int) -> Table | None:
         """A field that is a table."""
         place = self._place(number)
-        return None if place is None else Table(self.stream, place + _unpack(self.stream, "I", place), self.vectors)
+        return None if place is None else Table(self.file, place + self.file.number(place, "I"))
 
     def tables(self, number: int) -> list[Table]:
         """A field that is a vector of tables."""
         start, count = self._vector(number)
-        if start is None:
-            return []
-        offsets = struct.unpack(f"<{count}I", self._read(start, 4 * count))
-        return [Table(self.stream, start + 4 * i + offset, self.vectors) for i, offset in enumerate(offsets)]
-
-    def _read(self, start: int, size: int) -> bytes:
-        self.vectors.count(size, start)
-        return read_exactly(self.stream, start, size)
+        offsets = () if start is None else self.file.numbers(start, count, "I")
+        return [Table(self.file, (start or 0) + 4 * i + offset) for i, offset in enumerate(offsets)]
 
     def _vector(self, number: int) -> tuple[int | None, int]:
         """The start of the items of a vector, and their number."""
         place = self._place(number)
         if place is None:
             return None, 0
-        start = place + _unpack(self.stream, "I", place)
-        count = _unpack(self.stream, "I", start)
+        start = place + self.file.number(place, "I")
+        count = self.file.number(start, "I")
         if count > MAX_VECTOR:
-            raise TruncatedError(f"a list of {count:,} items at byte {start:,}")
+            raise RequestError(f"a list of {count:,} items at byte {start:,}")
         return start + 4, count
-
-
-def _unpack(stream: BinaryIO, code: str, at: int) -> int:
-    found: int = struct.unpack("<" + code, read_exactly(stream, at, struct.calcsize("<" + code)))[0]
-    return found

@@ -105,7 +105,7 @@ def _resolve_sliding(
         raise RequestError(f"{dialect.title}: {why}")
     axes = []
     for name, position, w in zip(names, positions, windows, strict=True):
-        dropped = rounding != "floor" and w.output < ceil_div(w.room, w.stride) + 1
+        dropped = rounding != "floor" and w.output < ceil_div(w.slack, w.stride) + 1
         axes.append(AxisPlan(name, position, w, _formula(w, rounding, dropped)))
         if dropped:
             sentence = f"axis {name}: one window less, because the last one would start past the input"
@@ -194,7 +194,7 @@ def _resolve_exclude(op: SlidingAttributes, dialect: Dialect, support: Support) 
 def _check_pads(axis: str, w: Sliding, dialect: Dialect, exclude: bool | None, limited: bool) -> None:
     """Refuse a window that does not fit, and pads that the framework or `exclude_pad` does not allow."""
     most = _pad_limit(dialect, w.kernel) if limited else 0
-    if w.room < 0:
+    if w.slack < 0:
         raise RequestError(_window_too_large(axis, w, most))
     pads = f"axis {axis} has pads {w.pad_begin},{w.pad_end}"
     longest = max(w.pad_begin, w.pad_end)
@@ -221,7 +221,7 @@ def _window_too_large(axis: str, w: Sliding, most: float) -> str:
     fits = (padded - 1) // w.dilation + 1
     what = f"kernel {w.kernel}" + (f" with dilation {w.dilation} spans {w.extent} and" if w.dilation > 1 else "")
     pads = f"with pads {w.pad_begin},{w.pad_end}" if padded > w.size else "without padding"
-    needed = max(w.pad_begin, w.pad_end) + ceil_div(-w.room, 2)
+    needed = max(w.pad_begin, w.pad_end) + ceil_div(-w.slack, 2)
     return f"axis {axis} is {w.size} long, {what} {pads} leaves no window; use {field('kernel', fits)}" + (
         f" or {field('pads', needed)}" if needed <= min(most, MAX_PROPOSED_PADS) else ""
     )

@@ -133,8 +133,6 @@ def with_valid_packing(metadata: Metadata, plan: Plan) -> Metadata:
     beyond = RANGE_ATTRIBUTES if plan.reducer.result in ("total", "float", "deviation") else ()
     left += [name for name in (*beyond, ACTUAL_RANGE) if attributes.pop(name, None) is not None]
     image, notes = _image_packing(metadata.image, plan), list[str]()
-    if "pages" in image:
-        image["pages"] = {number: _image_packing(page, plan) for number, page in image["pages"].items()}
     if left:
         notes.append(f"left out, because they do not hold for {plan.op} pooling: the attributes {join_names(left)}")
     if plan.reducer.picks and SCALE in attributes and _number(attributes[SCALE]) < 0:
@@ -146,11 +144,11 @@ def with_valid_packing(metadata: Metadata, plan: Plan) -> Metadata:
 
 def _image_packing(found: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
     """The metadata of an image or a page, with the GDAL scales and offsets that hold for the result."""
-    kept, lost = dict(found), dict[tuple[str, str], None]()
+    kept, lost = dict(found), dict[str, None]()
     bands = dict[str, dict[str, str]]()
     for band, roles in kept.pop("gdal", {}).items():
         bands[band], gone = _valid_packing(roles, "scale", "offset", plan)
-        lost |= {(f"GDAL's {role}", f"it does not hold for {plan.op} pooling"): None for role in gone}
+        lost |= {f"GDAL's {role} (it does not hold for {plan.op} pooling)": None for role in gone}
     bands = {band: roles for band, roles in bands.items() if roles}
     kept |= {"gdal": bands} if bands else {}
     return kept | ({"lost": (*kept.get("lost", ()), *lost)} if lost else {})

@@ -6,6 +6,7 @@ import os
 import re
 import resource
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -15,7 +16,7 @@ from poolcli.errors import RequestError
 from poolcli.message_fields import field
 
 MIN_CPU_SECONDS = 10.0  # for any file
-BYTES_PER_CPU_SECOND = 2**18  # a hundredth of the speed of the slowest filters
+BYTES_PER_CPU_SECOND = 2**22  # a tenth of the speed of the slowest filters
 
 _is_worker = False
 
@@ -28,7 +29,7 @@ def allow_cpu_limit() -> None:
 
 @contextmanager
 def limit_cpu_time(size: int) -> Iterator[None]:
-    """Kills a worker by SIGVTALRM after 10 s + size / 2**18 s of CPU time in a library call.
+    """Kills a worker by SIGVTALRM after 10 s + size / 2**22 s of CPU time in a library call.
 
     Python runs neither signal handlers nor other threads while a C library holds the GIL, so the system has to end the
     process. Only workers are ended; their parent process reports it.
@@ -45,7 +46,13 @@ def limit_cpu_time(size: int) -> Iterator[None]:
 
 @contextmanager
 def data_limit(count: int) -> Iterator[None]:
-    """Sets RLIMIT_DATA to the current size + `count` bytes; allocations above it fail, with a MemoryError in Python."""
+    """Sets RLIMIT_DATA to the current size + `count` bytes; allocations above it fail, with a MemoryError in Python.
+
+    Only in workers on Linux: a limit is for the whole process.
+    """
+    if not _is_worker or sys.platform != "linux":
+        yield
+        return
     before = resource.getrlimit(resource.RLIMIT_DATA)
     used = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
     most = used + count if before[1] == resource.RLIM_INFINITY else min(used + count, before[1])

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 import signal
-import struct
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import PIL
 import pytest
+import tifffile
 from PIL import Image
 
 from poolcli.formats import FORMATS
@@ -102,22 +101,23 @@ def _alpha(row: Row) -> None:
 @row_of(FILES, "palettes, bilevel, YCbCr, HSV")
 def _expanded(row: Row) -> None:
     values = np.full((2, 2), 255, np.uint8)
-    kinds = {"P": ("png", 3, "palette expanded to RGB"), "1": ("png", 1, "mode 1 read as L"),
-             "YCbCr": ("tif", 3, "mode YCbCr read as RGB")}  # fmt: skip
+    kinds = {"P": ("png", 3, "palette expanded to RGB"), "1": ("png", 1, "mode 1 read as L")}  # fmt: skip
     for mode, (suffix, channels, note) in kinds.items():
-        if mode == "YCbCr" and int(PIL.__version__.partition(".")[0]) < 13:
-            continue  # older Pillow cannot read back what it writes here
         picture(f"x.{suffix}", mode, values)
         assert f"note {note}" in pool(f"avg x.{suffix} -o y.npy -k 2 --overwrite")
         assert np.load("y.npy").shape == (1, channels, 1, 1)
 
 
-@row_of(FILES, "16 bits per channel, and TIFF of other types or bands")
+@row_of(FILES, "16 bits per channel (PNG, AVIF, JPEG 2000)")
 def _deep(row: Row) -> None:
-    tifffile = pytest.importorskip("tifffile")
-    tifffile.imwrite("x.tif", np.full((2, 2, 3), 40_001, np.uint16), photometric="rgb")
-    pool("avg x.tif -o y.tif -k 2")
-    assert tifffile.imread("y.tif").tolist() == [[[40_001] * 3]]
+    imagecodecs = pytest.importorskip("imagecodecs")
+    Path("x.png").write_bytes(imagecodecs.png_encode(np.full((2, 2, 3), 40_001, np.uint16)))
+    pool("avg x.png -o y.png -k 2")
+    assert imagecodecs.png_decode(Path("y.png").read_bytes()).tolist() == [[[40_001] * 3]]
+
+
+@row_of(FILES, "TIFF of other types or bands")
+def _bands(row: Row) -> None:
     tifffile.imwrite("x.tif", np.full((2, 2, 6), -5, np.int16), photometric="minisblack", planarconfig="contig")
     pool("avg x.tif -o z.tif -k 2")
     assert tifffile.imread("z.tif").tolist() == [[[-5] * 6]]
@@ -130,22 +130,12 @@ def _twelve_bits(row: Row) -> None:
     Path("x.jp2").write_bytes(imagecodecs.jpeg2k_encode(x, bitspersample=12, level=0))
     Path("x.avif").write_bytes(imagecodecs.avif_encode(x, bitspersample=12, level=100))
     for name in ("x.jp2", "x.avif"):
-        assert "note 12 bits a sample, scaled to 16" in pool(f"avg {name} -o y.npy -k 16 --overwrite")
+        assert "note numbers up to 4095 scaled to 16 bits" in pool(f"avg {name} -o y.npy -k 16 --overwrite")
         assert np.load("y.npy").max() == 65_535
-
-
-@row_of(FILES, "BMP with bit fields")
-def _bit_fields(row: Row) -> None:
-    head = struct.pack("<IiiHHIIiiII3I", 40, 1, 1, 1, 32, 3, 4, 0, 0, 0, 0, 0x3FF00000, 0xFFC00, 0x3FF)
-    Path("x.bmp").write_bytes(b"BM" + struct.pack("<IHHI", 70, 0, 0, 66) + head + struct.pack("<I", 1023 << 10))
-    assert "note 10 bits a channel rounded to 8" in pool("avg x.bmp -o y.png -k 1")
-    with Image.open("y.png") as image:
-        assert image.getpixel((0, 0)) == (0, 255, 0)
 
 
 @row_of(FILES, "TIFF of 1 to 15 bits per sample, white is zero, associated alpha")
 def _full_scale(row: Row) -> None:
-    tifffile = pytest.importorskip("tifffile")
     tifffile.imwrite("x.tif", np.full((2, 2), 1000, np.uint16), photometric="miniswhite")
     assert "note white is zero: inverted" in pool("avg x.tif -o y.npy -k 2")
     assert np.load("y.npy").item() == 64_535
@@ -153,7 +143,6 @@ def _full_scale(row: Row) -> None:
 
 @row_of(FILES, "pages of different sizes or modes")
 def _different(row: Row) -> None:
-    tifffile = pytest.importorskip("tifffile")
     Image.new("L", (2, 2)).save("x.tif", save_all=True, append_images=[Image.new("L", (4, 4), 7)])
     assert "note page 2 of 2 is read, the first of full size; --pages takes others" in pool("avg x.tif -o y.npy -k 4")
     assert np.load("y.npy").item() == 7
@@ -166,13 +155,12 @@ def _different(row: Row) -> None:
 
 @row_of(FILES, "three spatial axes: a layout with D, such as `--layout DHW`")
 def _volume(row: Row) -> None:
-    tifffile = pytest.importorskip("tifffile")
     about = {"axes": "ZYX", "PhysicalSizeZ": 0.5, "PhysicalSizeZUnit": "nm"}
     tifffile.imwrite("x.tif", np.zeros((4, 6, 8), np.uint16), ome=True, photometric="minisblack", metadata=about)
     pool("avg x.tif -o y.tif -k 2 -s 2 --layout DHW")
     with tifffile.TiffFile("y.tif") as file:
         assert (file.series[0].axes, file.series[0].shape) == ("ZYX", (2, 3, 4))
-        assert 'PhysicalSizeZ="1.0" PhysicalSizeZUnit="nm"' in file.ome_metadata
+        assert 'PhysicalSizeZ="1.0" PhysicalSizeZUnit="nm"' in str(file.ome_metadata)
 
 
 @row_of(FILES, "smaller copies, previews")
@@ -184,7 +172,7 @@ def _copies(row: Row) -> None:
     assert "page 1 of" not in pool("avg x.tif -o z.tif -k 2 --pages all")
 
 
-@row_of(FILES, "GIF")
+@row_of(FILES, "GIF output", "APNG, GIF, WebP")
 def _gif(row: Row) -> None:
     frames = [Image.new("RGB", (4, 4), colour) for colour in ("red", "red", "blue")]
     frames[0].save("x.png", save_all=True, append_images=frames[1:], duration=[30, 20, 10], default_image=False)
@@ -209,7 +197,7 @@ def _orientation(row: Row) -> None:
     assert "H=4 W=2 C=3" in pool("avg x.jpg -o y.png -k 1")
 
 
-@row_of(FILES, "TIFF")
+@row_of(FILES, "TIFF output")
 def _tiff(row: Row) -> None:
     values = np.zeros((16, 16, 3), np.uint8)
     for name, saved in (("lzw", {"compression": "tiff_lzw"}), ("jpeg", {"compression": "jpeg"})):
@@ -221,7 +209,7 @@ def _tiff(row: Row) -> None:
             assert image.info["compression"] == compression
 
 
-@row_of(FILES, "JPEG")
+@row_of(FILES, "JPEG output")
 def _jpeg(row: Row) -> None:
     values = np.zeros((16, 16, 3), np.uint8)
     tables = {}
@@ -237,7 +225,7 @@ def _jpeg(row: Row) -> None:
     assert tables["from_own"] == tables["asked"] == tables["own"] != tables["best"] == tables["from_png"]
 
 
-@row_of(FILES, "WebP")
+@row_of(FILES, "WebP output")
 def _webp(row: Row) -> None:
     values = np.random.default_rng(1).integers(0, 255, (8, 8, 3), np.uint8, endpoint=True)
     picture("x.png", "RGB", values)

@@ -14,9 +14,7 @@ from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, RequestE
 from poolcli.explain.compare_dialects import DEVIATIONS
 from poolcli.ops import OPERATORS
 from poolcli.plan.plan import whole
-from tests.bench.cold import cold_starts
-from tests.bench.pictures import PEERS
-from tests.bench.rows import FURTHER, KERNELS, LISTED, LYING
+from tests.bench.rows import LISTED, LYING
 from tests.conformance.differences import DIFFERENCES
 from tests.documents.checks import Row, plain, row_of, table_of
 from tests.documents.console import typed
@@ -211,57 +209,6 @@ def _orders(table: Table) -> None:
             choice = choose_for_memory_order(region, False, choose_kernel(region), x)
             is_copied = strides_of(choice, choice.view.transposed(x)) is None
             assert is_copied == (float(row[1].split()[0]) > 2), name
-
-
-@table_of("docs/measurements.md", "default threads")
-def _threads(table: Table) -> None:
-    for _, _, cpu, _, _, _, cpu_before, *_ in table.rows:
-        assert float(cpu) <= 1.1 < float(cpu_before) + 0.02
-
-
-@table_of("docs/measurements.md", "window, stride 1, 3x1080x1920")
-def _growth(table: Table) -> None:
-    assert set(map(int, table.head[1:])) <= set(KERNELS)
-
-
-@table_of("docs/measurements.md", "whole process, kernels cached")
-def _processes(table: Table) -> None:
-    assert cold_starts.__doc__ == "Median seconds of each command and of its bare counterpart, taken in turn."
-    assert [re.sub(r" \(.*", "", plain(row[0])) for row in table.rows] == [
-        "--help", "shape of a typed shape", "a tiny tensor", "12-megapixel PNG", "12-megapixel .npy",
-    ]  # fmt: skip
-
-
-@table_of("docs/measurements.md", "first use of a kernel")
-def _first_uses(table: Table) -> None:
-    for _, before, now, numba, llvm, functions_before, functions in table.rows:
-        assert float(numba) + float(llvm) < float(now) < float(before)
-        assert int(functions) <= int(functions_before)
-
-
-@table_of("docs/measurements.md", "images, 24")
-def _folders(table: Table) -> None:
-    suffixes = {"JPEG": ".jpg", "PNG": ".png", "TIFF": ".tif", "plain TIFF": ".tiff"}
-    assert [suffixes[row[0].split(",")[0]] for row in table.rows] == list(PEERS)
-
-
-@table_of("docs/measurements.md", "planes and windows")
-def _plain_loops(table: Table) -> None:
-    timed = {row.name for row in (*LISTED, *FURTHER)}
-    for name, *times in table.rows:
-        assert name in timed
-        assert len(times) in (3, 6)
-        for ours, loop, ratio in zip(times[::3], times[1::3], times[2::3], strict=True):
-            assert abs(float(ours) / float(loop) - float(ratio)) < 0.01
-
-
-@row_of(
-    "docs/measurements.md",
-    *(f"8x8 map, {kind}, numpy engine" for kind in ("average", "maximum")),
-    "1x16x56x56, 2x2 stride 2, compiled",
-)
-def _calls(row: Row) -> None:
-    assert float(row[1]) >= float(row[2])
 
 
 @table_of("docs/explaining.md", "command")

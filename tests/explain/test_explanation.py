@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -84,38 +83,9 @@ def test_the_text_fills_in_the_numbers() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("op", "size", "expected"),
-    [
-        (MaxPool(3, 2, auto_pad="same_lower"), 10, "split: 1 before, 0 after, the odd one before"),
-        (MaxPool(2, 3, auto_pad="same_upper"), 9, "padding in all: (3 - 1) * 3 + 2 - 9 = -1, at least 0"),
-        (MaxPool(3, 1, dilations=2), 9, "window: (3 - 1) * 2 + 1 = 5 positions (kernel and dilation)"),
-        (MaxPool(2, 5, 1, 0, rounding_type="ceil_torch", auto_pad="same_lower"), 28, "outputs: 6 + 1 - 1 = 6"),
-        (AdaptiveAvgPool(3), 7, "bin 1: 7/3 = 2 and 1/3, down to 2; 14/3 = 4 and 2/3, up to 5: 3 long"),
-    ],
-)
-def test_steps_that_only_some_attributes_have(op: MaxPool, size: int, expected: str) -> None:
-    (axis,) = op.plan((1, 1, size)).explain().axes
-    assert expected in axis.steps
-
-
 def test_a_plan_without_a_fact_does_not_mention_it() -> None:
     (axis,) = MaxPool(2, 2).plan((1, 1, 8)).explain().axes
     assert facts(axis) == ["receptive field: 2 positions"]
-
-
-@pytest.mark.parametrize(
-    ("op", "sentence"),
-    [
-        (MaxPool(3, 2), "3 positions"),
-        (MaxPool(3, 2, dilations=2), "3 of 5 positions, 2 apart"),
-        (MaxPool(1, 2), "1 position"),
-        (MaxPool(1, 2, dilations=3), "1 position"),
-    ],
-)
-def test_what_an_output_sees_is_true_under_dilation(op: MaxPool, sentence: str) -> None:
-    (axis,) = op.plan((1, 1, 9)).explain().axes
-    assert facts(axis)[0] == f"receptive field: {sentence}"
 
 
 def test_huge_sizes_are_explained_at_once() -> None:
@@ -123,14 +93,3 @@ def test_huge_sizes_are_explained_at_once() -> None:
     assert axis.windows[-1].output == 2**61 - 1
     (axis,) = AdaptiveAvgPool(2**61).plan((1, 1, 2**62 + 1)).explain().axes
     assert axis.lengths == ()
-
-
-@pytest.mark.parametrize(
-    ("kernel", "word", "split"),
-    [(3, "same_upper", "split: 1 before, 1 after"), (4, "same_upper", "split: 1 before, 2 after, the odd one after"),
-     (4, "same_lower", "split: 2 before, 1 after, the odd one before"), (5, "same_upper", "split: 2 before, 2 after"),
-     (1, "same_upper", "split: 0 before, 0 after")],
-)  # fmt: skip
-def test_the_padding_of_same_is_split_and_the_odd_one_named(kernel: int, word: str, split: str) -> None:
-    steps = AvgPool(kernel, 1, auto_pad=word).plan((1, 1, 8)).explain().axes[0].steps
-    assert [step for step in steps if step.startswith("split")] == [split]

@@ -155,12 +155,6 @@ def test_of_noisy_medians_and_deviations_the_pooling_is_the_nearest(op: Any) -> 
         assert same_pooling(identify(x, y, op=name, atol=nearest.noise or 0)[0].plan, nearest.plan)
 
 
-def test_the_median_of_a_type_that_numpy_cannot_sort_is_found() -> None:
-    x = _random((1, 1, 14, 14)).astype(pytest.importorskip("ml_dtypes").bfloat16)
-    first = identify(x, MedianPool(3, 2)(x, engine="numpy"))[0]
-    assert (first.op.name, first.plan.attributes["kernel"], first.deviation.exact) == ("median", [3, 3], True)
-
-
 def test_a_given_ddof_is_the_one_that_is_searched() -> None:
     x = _random((1, 1, 24))
     y = StdPool(4, 4, ddof=3)(x, engine="numpy")
@@ -210,22 +204,27 @@ def _one(y: Any) -> None:
     y[0, 1, 4, 3] += 1
 
 
-@pytest.mark.slow
+def _borders(y: Any) -> None:
+    y[..., 0, :] -= 1
+    y[..., :, 0] -= 1
+
+
 @pytest.mark.parametrize(
     ("spoil", "where"),
     [
-        (_last_column, "only at W=7, the last"),
+        (_last_column, "only at W=8, the last"),
         slow(_channel, "only at C=2, the last"),
         slow(_one, "only at C=1"),
+        (_borders, "only at the borders: in windows that reach past the input"),
     ],
 )
 def test_where_nothing_fits_the_nearest_is_said_and_where_it_differs(spoil: Any, where: str) -> None:
     x = _random((1, 3, 17, 17))
-    y = AvgPool(3, 2, like="pytorch")(x, engine="numpy")
+    y = MaxPool(3, 2, 1, 1)(x, engine="numpy")
     spoil(y)
-    (only,) = identify(x, y)
+    (only,) = identify(x, y, op="max")
     assert (only.fits, only.op.name, only.plan.attributes["kernel"], only.deviation.where) == (
-        False, "avg", [3, 3], where,
+        False, "max", [3, 3], where,
     )  # fmt: skip
 
 
@@ -295,15 +294,6 @@ def test_the_command_says_the_tolerance_that_accepts_noise(cli: Cli, tmp_path: P
     assert cli("identify", before, after, "--json").json["noise"] == float(said[2])
 
 
-def test_borders_that_differ_are_named() -> None:
-    x = _random((1, 3, 17, 17))
-    y = MaxPool(3, 2, 1, 1)(x, engine="numpy")
-    y[..., 0, :] -= 1
-    y[..., :, 0] -= 1
-    (only,) = identify(x, y, op="max")
-    assert only.deviation.where == "only at the borders: in windows that reach past the input"
-
-
 def test_what_would_tell_equal_answers_apart_does_tell_them_apart() -> None:
     x = _random((1, 2, 15, 15))
     found = identify(x, MaxPool(3, 2)(x, engine="numpy"), op="max", like="openvino")
@@ -322,36 +312,6 @@ def test_operators_that_fit_alike_are_all_named() -> None:
         name: f"other data: these arrays do not tell max from {name}" for name in ("min", "avg", "median")
     }
     assert all(candidate.deviation.exact for candidate in found)
-
-
-def test_many_windows_of_one_operator_do_not_hide_another() -> None:
-    x = np.kron(_random((1, 2, 5, 5)), np.ones((1, 1, 2, 2), np.float32))
-    assert {"max", "min", "avg"} <= {candidate.op.name for candidate in identify(x, x[:, :, ::2, ::2])}
-
-
-def test_operators_of_single_elements_are_told_apart_by_their_rounding_alone() -> None:
-    x = _random((1, 2, 9, 9))
-    found = identify(x, x[:, :, ::2, ::2], kernel=1, like="openvino")
-    assert {(c.op.name, c.plan.attributes["rounding_type"]): c.apart for c in found} == {
-        ("max", "floor"): None, ("max", "ceil"): "an input of H=10: 5 or 6 outputs",
-        **{(name, "floor"): "indistinguishable for sizes within +-12" for name in ("min", "avg", "sum")},
-        **{(name, "ceil"): "an input of H=10: 5 or 6 outputs" for name in ("min", "avg", "sum")},
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("kernel", "apart"),
-    [
-        (1, "indistinguishable for sizes within +-12"),
-        (2, "other data: these arrays do not tell lp with p 2 from lp with p 1"),
-    ],
-)
-def test_norms_of_other_powers_are_told_apart_by_data_if_windows_have_several_elements(kernel: int, apart: str) -> None:
-    x = np.zeros((1, 1, 8, 8), np.float32)
-    x[..., ::2, ::2] = _random((1, 1, 4, 4))
-    found = identify(x, np.abs(x[..., ::2, ::2]), op="lp", kernel=kernel, strides=2, like="onnx")
-    floor = {c.op.p: c.apart for c in found if isinstance(c.op, LpPool) and c.op.rounding_type == "floor"}
-    assert (floor[2], floor[1]) == (None, apart)
 
 
 def test_windows_that_are_divided_by_other_numbers_are_told_apart_by_data() -> None:
@@ -539,14 +499,6 @@ def test_files_that_were_swapped_are_answered_with_the_command_that_works(cli: C
     command = f"poolcli identify {large} {small} --also {large} {small} --rtol 1e-06 --op max"
     assert one_of_two.err.endswith(f": {command}\n")
     assert cli(*command.split()[1:]).code == 0
-
-
-def test_swapped_files_of_one_size_are_answered_too(cli: Cli, tmp_path: Path) -> None:
-    before, after = str(tmp_path / "x.npy"), str(tmp_path / "y.npy")
-    np.save(before, _random((1, 2, 9, 9)))
-    np.save(after, max_pool(np.load(before), 3, pads=1))
-    swapped = cli("identify", after, before, "--op", "max")
-    assert swapped.err.endswith(f": poolcli identify {before} {after} --op max\n")
 
 
 @pytest.mark.parametrize(

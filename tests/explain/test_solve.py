@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -16,17 +16,6 @@ from poolcli.ops import OPERATORS
 from poolcli.plan import make_plan
 from tests.conftest import Cli
 from tests.profiles import slow
-
-
-@pytest.mark.parametrize(
-    ("shape", "wanted"), [((1, 3, 56, 56), (28,)), slow((1, 3, 56, 57), (28, 29)), slow((1, 3, 100), (7,))]
-)
-def test_every_answer_of_solve_gives_the_wanted_length(shape: tuple[int, ...], wanted: tuple[int, ...]) -> None:
-    answers = solve("avg", shape, wanted)
-    assert answers
-    for answer in answers:
-        sizes = make_plan(answer.op, shape).output_shape[2:]
-        assert sizes == (wanted if len(wanted) > 1 else wanted * len(sizes))
 
 
 def test_solve_puts_the_plainest_answer_first_and_keeps_what_is_given() -> None:
@@ -46,13 +35,9 @@ def test_the_options_that_solve_prints_lead_to_that_shape(cli: Cli) -> None:
         assert shape == "1,3,28,40\n"
 
 
-def _record(op: str) -> Any:
-    return OPERATORS[op]
-
-
 def _reached(op: str, size: int, given: dict[str, Any]) -> set[int]:
     """Every length that small numbers give, each by itself, with pads shorter than the window."""
-    dialect, record = DIALECTS[given.get("like", "openvino")], _record(op)
+    dialect, record = DIALECTS[given.get("like", "openvino")], cast("Any", OPERATORS[op])
     kernels = [given["kernel"]] if "kernel" in given else range(1, 7)
     strides = [given["strides"]] if "strides" in given else range(1, 7)
     begins = [given["pads_begin"]] if "pads_begin" in given else range(6)

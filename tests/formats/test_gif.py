@@ -10,7 +10,6 @@ import pytest
 from PIL import Image, ImageSequence
 
 from poolcli.formats import Source, read, write
-from poolcli.formats.image.codecs import gif_profiles, with_gif_profiles
 from poolcli.formats.records import Metadata
 from tests.conftest import Cli
 
@@ -38,7 +37,7 @@ def with_alpha(colours: Any, alpha: Any) -> Any:
 
 
 def test_frames_of_few_colours_are_kept_to_the_last_bit() -> None:
-    beside = Metadata(image={"duration": [50, 100, 200], "loop": 0, "comment": b"ours"})
+    beside = Metadata(image={"duration": [50, 100, 200], "loop": 0})
     assert write("x.gif", FEW, "NHWC", metadata=beside) == ()
     frames, durations, loop = held()
     np.testing.assert_array_equal(frames, with_alpha(FEW, 255))
@@ -87,15 +86,3 @@ def test_a_gif_becomes_a_gif(loop: int | None, cli: Cli) -> None:
     assert (made.shape, durations, found) == ((3, 3, 4, 4), [20, 40, 60], loop)
     expected = read(Source("in.gif")).array.reshape(3, 3, 2, 4, 2, 4).max((2, 4))
     np.testing.assert_array_equal(made, expected)
-
-
-def test_profiles_are_those_of_extensions_and_not_what_frames_and_comments_hold() -> None:
-    sign = b"\x21\xff\x0bICCRGBG1012"
-    Image.fromarray(FEW[0]).save("x.gif", comment=sign + b"\x04fake\x00")
-    plain = Path("x.gif").read_bytes()
-    assert gif_profiles("x.gif") == {}
-    kept = {"icc_profile": bytes(range(256)) * 3, "xmp": "<a>\u20ac</a>".encode() * 90}
-    Path("x.gif").write_bytes(with_gif_profiles(plain, kept))
-    assert gif_profiles("x.gif") == kept
-    Path("x.gif").write_bytes(with_gif_profiles(plain, kept)[:-3000])
-    assert gif_profiles("x.gif").keys() <= kept.keys()

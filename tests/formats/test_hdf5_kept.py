@@ -48,22 +48,6 @@ def test_attributes_of_the_dataset_of_its_groups_and_of_the_root(cli: Cli) -> No
         assert (file["g/a"].attrs["units"], file["g/a"].attrs["table"].tolist()) == ("K", [(1, 2.5)])
 
 
-def test_texts_that_may_take_more_memory_than_the_limit_are_left_out(cli: Cli) -> None:
-    def fill(file: Any) -> None:
-        file["g/a"], file["large"] = X, np.zeros(2**21, np.uint8)
-        file["g/a"].attrs.create("names", ["a"] * 100, dtype=h5py.string_dtype())
-        file["g/a"].attrs["units"] = "K"
-
-    made(fill)
-    said = "left out, because they are references or cannot be read: the attributes /g/a@names"
-    assert notes_of(cli, "--max-memory", "200M") == [said]
-    with h5py.File("y.h5") as file:
-        assert dict(file["g/a"].attrs) == {"units": "K"}
-    assert notes_of(cli, "--max-memory", "400M", "--overwrite") == []
-    with h5py.File("y.h5") as file:
-        assert file["g/a"].attrs["names"].tolist() == ["a"] * 100
-
-
 def test_references_are_left_out_by_name(cli: Cli) -> None:
     def fill(file: Any) -> None:
         file["g/a"] = X

@@ -138,7 +138,7 @@ def test_a_mask_is_left_out_on_request_and_refused_where_it_is_damaged(cli: Cli)
     result = cli("max", "x.tif", "-o", "y.tif", *HALVE, "--missing", "none", "--json")
     assert "page 2 is a mask, and not applied: hidden pixels count" in result.json["notes"]
     np.testing.assert_array_equal(tifffile.imread("y.tif"), x.reshape(4, 2, 6, 2, 3).max((1, 3)))
-    assert "mask of missing pixels not kept" in cli("max", "x.tif", "-o", "y.png", *HALVE, "--json").out
+    assert "not kept: mask of missing pixels" in cli("max", "x.tif", "-o", "y.png", *HALVE, "--json").out
     with tifffile.TiffFile("x.tif") as file:
         at, count = file.pages[1].dataoffsets[0], file.pages[1].databytecounts[0]
     whole = Path("x.tif").read_bytes()

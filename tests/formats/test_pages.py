@@ -11,7 +11,7 @@ import pytest
 import tifffile
 from PIL import Image
 
-from poolcli.formats.image import pillow
+from poolcli.formats.image.tiff import TiffImage
 from tests.conftest import Cli
 from tests.formats.pictures import HALVE, halved, pixels
 
@@ -110,7 +110,8 @@ def test_of_pages_of_different_sizes_the_first_of_the_largest_is_read(cli: Cli) 
     result = cli("avg", "x.tiff", "-o", "z.npy", *HALVE, "--pages", "all")
     assert (result.code, result.err) == (
         1,
-        "poolcli: x.tiff: page 2 is 8 x 6 (L), page 1 is 4 x 4 (L); take pages of one size and kind with --pages 1\n",
+        "poolcli: x.tiff: page 2 is 8 x 6 (MINISBLACK uint8), page 1 is 4 x 4 (MINISBLACK uint8); take pages of one "
+        "size and kind with --pages 1\n",
     )
     assert cli("avg", "x.tiff", "-o", "z.npy", *HALVE, "--pages", "3", "-q").code == 0
 
@@ -159,13 +160,13 @@ def test_pages_that_differ_are_pooled_each_by_itself(cli: Cli) -> None:
 
 
 def test_pages_that_differ_are_listed_once(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    known_pages, listed = pillow.known_pages, list[str]()
+    list_pages, listed = TiffImage._list_pages, list[str]()
 
-    def seen(path: str, *more: Any) -> Any:
-        listed.append(path)
-        return known_pages(path, *more)
+    def seen(image: TiffImage) -> Any:
+        listed.append(image.path)
+        return list_pages(image)
 
-    monkeypatch.setattr(pillow, "known_pages", seen)
+    monkeypatch.setattr(TiffImage, "_list_pages", seen)
     differing()
     assert cli("avg", "x.tif", "-o", "y.tif", *HALVE, "-q").code == 0
     assert listed == ["x.tif"]  # as often as there are sizes, files of many pages would take quadratic time

@@ -40,7 +40,7 @@ def test_exif_orientation_is_applied_and_then_forgotten(orientation: int) -> Non
 @pytest.mark.parametrize(
     ("mode", "shape", "dtype", "notes"),
     [
-        ("1", (3, 4), "uint8", ("mode 1 read as L",)),
+        ("1", (3, 4), "uint8", ("1 bits a sample, scaled to 8",)),
         ("L", (3, 4), "uint8", ()),
         ("LA", (3, 4, 2), "uint8", ()),
         ("P", (3, 4, 3), "uint8", ("palette expanded to RGB",)),

@@ -13,7 +13,7 @@ import pytest
 import tifffile
 from PIL import Image
 
-from poolcli.formats import Source, read, read_header
+from poolcli.formats import Source, read
 from poolcli.formats.image.pages import upright
 from tests.conftest import Cli
 
@@ -92,9 +92,6 @@ def png(width: int, bits: int, colour: int, row: bytes, transparent: bytes) -> N
 
 
 TRANSPARENT: dict[str, tuple[int, int, bytes, bytes, Any]] = {
-    "1 bit": (1, 0, b"\xa0", b"\0\1", [[255, 0], [0, 255], [255, 0], [0, 255]]),
-    "2 bits": (2, 0, b"\x1b", b"\0\2", [[0, 255], [85, 255], [170, 0], [255, 255]]),
-    "4 bits": (4, 0, b"\x05\xf7", b"\0\5", [[0, 255], [85, 0], [255, 255], [119, 255]]),
     "8 bits": (8, 0, b"\1\2\3\4", b"\0\2", [[1, 255], [2, 0], [3, 255], [4, 255]]),
     "16 bits": (16, 0, b"\0\1\2\3\0\3\0\4", b"\2\3", [[1, 65535], [515, 0], [3, 65535], [4, 65535]]),
     "colour": (
@@ -193,11 +190,11 @@ def test_a_transformation_follows_the_windows_too(cli: Cli) -> None:
 
 
 def test_a_place_on_the_earth_that_cannot_be_kept_is_said(cli: Cli) -> None:
-    for number, note in (((1.0, 2.0), "damaged in the input"), ((1.0, 2.0, 0.0), "png files cannot store it")):
+    for number, note in (((1.0, 2.0), "georeference (damaged)"), ((1.0, 2.0, 0.0), "georeference")):
         tags = [(33550, 12, len(number), number, True)]
         tifffile.imwrite("x.tif", np.zeros((6, 8), np.uint8), metadata=None, extratags=tags)
         result = cli("avg", "x.tif", "-o", "y.png", *HALVE)
-        assert f"note     georeference not kept: {note}\n" in result.out
+        assert f"note     not kept: {note}\n" in result.out
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int16"])
@@ -205,7 +202,7 @@ def test_a_picture_that_was_turned_has_no_place_on_the_earth(dtype: str, cli: Cl
     tags = [(33550, 12, 3, (1.0, 2.0, 0.0), True), (274, 3, 1, 6, True)]
     tifffile.imwrite("x.tif", np.zeros((6, 8), dtype), metadata=None, extratags=tags)
     result = cli("avg", "x.tif", "-o", "y.tif", *HALVE)
-    assert "note     georeference not kept: the image was rotated\n" in result.out
+    assert "note     not kept: georeference (the image was rotated)\n" in result.out
     with tifffile.TiffFile("y.tif") as file:
         page: Any = file.pages[0]
         assert 33550 not in page.tags
@@ -235,8 +232,8 @@ def test_no_data_that_is_no_number_is_passed_over_with_a_note(dtype: str, cli: C
     assert notes == ["the file's nodata value (GDAL_NODATA) is not a number and is ignored"]
 
 
-@pytest.mark.parametrize("said", ["nan", "-nan", "NaN ", "1.#QNAN", "-1.#IND"])
-def test_no_data_may_be_nan_as_any_c_library_writes_it(said: str, cli: Cli) -> None:
+@pytest.mark.parametrize("said", ["nan", "-nan", "NaN "])
+def test_no_data_may_be_nan(said: str, cli: Cli) -> None:
     x = np.array([[np.nan, 1, np.nan, np.nan], [2, 3, np.nan, np.nan]], np.float32)
     tifffile.imwrite("x.tif", x, metadata=None, extratags=[(42113, 2, None, said, True)])
     assert cli("avg", "x.tif", "-o", "y.npy", *HALVE).code == 0
@@ -269,15 +266,6 @@ def test_no_data_is_pooled_where_colours_are_weighted(cli: Cli) -> None:
     np.testing.assert_array_equal(tifffile.imread("y.tif"), [[[9, 9, 9, 9]]])
 
 
-def test_nodata_values_that_later_pages_have_alone_are_named(cli: Cli) -> None:
-    with tifffile.TiffWriter("x.tif") as file:
-        for page in range(3):
-            file.write(np.zeros((6, 8), "uint16"), metadata=None, extratags=[(42113, 2, None, f"{7 + page}", True)])
-    result = cli("avg", "x.tif", "-o", "y.tif", *HALVE, "--json")
-    what = "nodata values of pages after the first not kept: they differ from that of the first"
-    assert [note for note in result.json["notes"] if "not kept" in note] == [what]
-
-
 def test_floats_of_which_white_is_zero_stay_so(cli: Cli) -> None:
     x = RNG.normal(size=(6, 8)).astype(np.float32)
     tifffile.imwrite("x.tif", x, photometric="miniswhite")
@@ -286,29 +274,3 @@ def test_floats_of_which_white_is_zero_stay_so(cli: Cli) -> None:
         page: Any = file.pages[0]
         assert page.photometric == 0
         np.testing.assert_array_equal(page.asarray(), x)
-
-
-def test_integers_of_64_bits_lose_their_predictor_and_nothing_else(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    x = RNG.integers(-(2**60), 2**60, (6, 8))
-    tifffile.imwrite("x.tif", x, compression="zlib")
-    monkeypatch.setattr("poolcli.formats.image.tiff.storage_of", lambda stored: {"compression": 8, "predictor": 2})
-    assert cli("avg", "x.tif", "-o", "y.tif", "-k", "1", "-q").code == 0
-    np.testing.assert_array_equal(tifffile.imread("y.tif"), x)
-
-
-@pytest.mark.parametrize("order", ["<", ">"])
-@pytest.mark.parametrize(("dtype", "predictor"), [("uint8", 2), ("uint16", 2), ("float32", 3)])
-@pytest.mark.parametrize("compression", [None, "packbits"])
-def test_a_predictor_that_a_compression_does_not_have_is_passed_over(
-    compression: str | None, dtype: str, predictor: int, order: Any
-) -> None:
-    """As libtiff does; tifffile, which reads some of these, undoes it."""
-    x = RNG.integers(0, 200, (6, 8, 3)).astype(dtype)
-    host = (316, 3, 1, predictor, True)  # a tag that becomes the next one, which tifffile writes for itself alone
-    tifffile.imwrite("x.tif", x, compression=compression, byteorder=order, photometric="rgb", extratags=[host])
-    with tifffile.TiffFile("x.tif", mode="r+") as file:
-        file.filehandle.seek(file.pages[0].tags[316].offset)  # type: ignore[union-attr]  # it is a whole page
-        file.filehandle.write(struct.pack(f"{order}H", 317))
-    said = f"predictor {predictor} ignored: its compression has none"
-    assert read_header(Source("x.tif")).notes == (said,)
-    np.testing.assert_array_equal(read(Source("x.tif")).array, x, strict=True)

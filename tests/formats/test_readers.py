@@ -13,8 +13,6 @@ import pytest
 import tifffile
 from PIL import Image
 
-from poolcli.formats import Source, read
-from poolcli.formats.image.codecs import open_bit_fields
 from poolcli.formats.recognise import format_by_magic
 from poolcli.formats.table import FORMATS
 from tests.conftest import Cli
@@ -42,7 +40,7 @@ def test_more_than_8_bits_are_scaled_to_16(suffix: str, bits: int, channels: int
     made = tifffile.imread("y.tif")
     assert result.code == 0, result.err
     if (channels, suffix) not in ((1, "jp2"), (1, "j2k")):  # grey JPEG 2000 is read by Pillow, which shifts
-        assert f"{bits} bits a sample, scaled to 16" in result.json["notes"]
+        assert f"numbers up to {(1 << bits) - 1} scaled to 16 bits" in result.json["notes"]
         exact = (stored.astype("u8") * 65535 * 2 + (1 << bits) - 1) // (2 * ((1 << bits) - 1))
         colours = made if channels < 4 else made[exact[..., 3] > 0]
         np.testing.assert_array_equal(colours, exact if channels < 4 else exact[exact[..., 3] > 0])
@@ -66,7 +64,7 @@ def test_all_bits_of_a_ppm_in_colour_are_read(most: int, cli: Cli) -> None:
     np.testing.assert_array_equal(tifffile.imread("y.tif"), (x * 65535 * 2 + most) // (2 * most))
     Path("x.ppm").write_bytes(data[:-1])
     result = cli("avg", "x.ppm", "-o", "y.tif", *KEEP)
-    assert (result.code, result.err) == (1, "poolcli: x.ppm: is damaged: 2,303 B cannot hold its 24 x 16 pixels\n")
+    assert (result.code, result.err) == (1, "poolcli: x.ppm: is damaged: 2,303 B cannot hold its pixels\n")
 
 
 @pytest.mark.parametrize("name", ["x.avif", "x.avifs", "x.data"])
@@ -84,57 +82,6 @@ def test_an_avif_is_recognized_by_any_first_box(name: str, cli: Cli) -> None:
 def test_an_avif_is_recognized_by_a_first_box_of_any_length(length: int) -> None:
     """The box lists all brands with which the file is compatible."""
     assert format_by_magic(length.to_bytes(4, "big") + b"ftypavif") is FORMATS["avif"]
-
-
-@pytest.mark.parametrize("kept", [0, 1, 3])
-def test_a_jpeg_whose_further_images_are_cut_off_is_read(kept: int, cli: Cli) -> None:
-    x = RNG.integers(0, 256, (16, 24, 3), "uint8")
-    Image.fromarray(x).save("x.jpg", "MPO", save_all=True, append_images=[Image.fromarray(x)] * 2)
-    data = Path("x.jpg").read_bytes()
-    second = data.index(b"\xff\xd8\xff", 2)
-    Path("x.jpg").write_bytes(data[: second + kept])
-    first = np.asarray(Image.open(io.BytesIO(data[:second])).convert("RGB"))
-    result = cli("avg", "x.jpg", "-o", "y.npy", *KEEP, "--json")
-    assert "images after the first cannot be found, and are not read" in result.json["notes"]
-    np.testing.assert_array_equal(np.load("y.npy")[0].transpose(1, 2, 0), first)
-
-
-def bit_fields(bits: int, masks: tuple[int, ...], stored: Any, upwards: bool = True) -> Any:
-    """A BMP of bit fields, with a header that has a mask of alpha if there are four."""
-    height, width = stored.shape
-    data, size = stored.tobytes(), 40 if len(masks) == 3 else 108
-    head = struct.pack("<IiiHHIIiiII", size, width, height if upwards else -height, 1, bits, 3, len(data), 0, 0, 0, 0)
-    head += struct.pack(f"<{len(masks)}I", *masks) + bytes(52 if len(masks) > 3 else 0)
-    start = 14 + len(head)
-    return b"BM" + struct.pack("<IHHI", start + len(data), 0, 0, start) + head + data
-
-
-@pytest.mark.parametrize(
-    ("bits", "masks"),
-    [(16, (0xF800, 0x7E0, 0x1F)), (16, (0x7C00, 0x3E0, 0x1F)), (32, (0xFF0000, 0xFF00, 0xFF)),
-     (32, (0xFF0000, 0xFF00, 0xFF, 0xFF000000))],
-)  # fmt: skip
-@pytest.mark.parametrize("upwards", [True, False])
-def test_bit_fields_are_those_of_pillow_where_it_reads_them(bits: int, masks: tuple[int, ...], upwards: bool) -> None:
-    stored = RNG.integers(0, 1 << bits, (4, 8), f"uint{bits}")
-    Path("x.bmp").write_bytes(bit_fields(bits, masks, stored, upwards))
-    with open("x.bmp", "rb") as stream, Image.open("x.bmp") as expected:
-        found, notes = open_bit_fields("x.bmp", stream, 1000, None)
-        off = np.abs(np.asarray(found).astype(int) - np.asarray(expected)).max()
-        assert (found.mode, notes, off <= 1) == (expected.mode, [], True)  # Pillow rounds some down
-
-
-def test_bit_fields_of_other_places_and_widths_are_read(cli: Cli) -> None:
-    stored = np.array([[0x0F00, 0x00F0], [0x000F, 0x0148]], "uint16")
-    Path("x.bmp").write_bytes(bit_fields(16, (0xF00, 0xF0, 0xF), stored))
-    assert cli("avg", "x.bmp", "-o", "y.png", *KEEP, "-q").code == 0
-    assert np.asarray(Image.open("y.png")).tolist() == [[[0, 0, 255], [17, 68, 136]], [[255, 0, 0], [0, 255, 0]]]
-    Path("x.bmp").write_bytes(bit_fields(32, (0x3FF00000, 0xFFC00, 0x3FF), np.full((2, 3), 512 << 10, "uint32")))
-    assert "10 bits a channel rounded to 8" in cli("avg", "x.bmp", "-o", "y.png", *KEEP, "--json").json["notes"]
-    assert read(Source("y.png")).array[0, 0].tolist() == [0, 128, 0]
-    Path("x.bmp").write_bytes(Path("x.bmp").read_bytes()[:-1])
-    said = "poolcli: x.bmp: is damaged: 89 B cannot hold its 3 x 2 pixels of 32 bits\n"
-    assert (cli("avg", "x.bmp", "-o", "y.png", *KEEP).err) == said
 
 
 def tiff_of_lists() -> Any:
@@ -156,6 +103,4 @@ def test_damaged_exif_data_costs_no_image(cli: Cli) -> None:
     Image.fromarray(np.zeros((4, 4, 3), "uint8")).save("x.jpg", exif=exif)
     Path("x.jpg").write_bytes(Path("x.jpg").read_bytes().replace(b"Exif\0\0MM", b"Exif\0\0xx"))
     result = cli("avg", "x.jpg", "-o", "y.jpg", *KEEP, "--json")
-    assert "EXIF data not kept: damaged in the input" in result.json["notes"]
-    with Image.open("y.jpg") as made:
-        assert "dpi" not in made.info
+    assert "not kept: EXIF data (damaged)" in result.json["notes"]

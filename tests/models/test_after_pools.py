@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -117,11 +116,6 @@ def disagreements(cases: Sequence[tuple[Any, ...]], folder: Path) -> list[Any]:
 
 
 @pytest.mark.slow
-def test_what_follows_a_pooling_has_the_shape_of_onnx_runtime(tmp_path: Path) -> None:
-    assert disagreements(list(combinations(full=False)), tmp_path) == []
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("opset", range(7, 23, sized(3, 1)))
 def test_what_follows_a_pooling_has_the_shape_of_onnx_runtime_in_every_opset(opset: int, tmp_path: Path) -> None:
     cases = [case for case in combinations(full=True) if case[4] == opset]
@@ -147,61 +141,3 @@ def test_quantised_poolings_follow_each_other(tmp_path: Path) -> None:
     true = shapes_at_run_time(onnx.load(tmp_path / "m.onnx"))
     found = check(tmp_path / "m.onnx")
     assert [(each.computed, each.verdict) for each in found] == [(true[name], "computed") for name in "pfgy"]
-
-
-@pytest.mark.parametrize("dynamo", [True, False], ids=["dynamo", "torchscript"])
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.slow
-def test_exports_of_pytorch_have_the_shapes_of_onnx_runtime(dynamo: bool, tmp_path: Path) -> None:
-    torch: Any = pytest.importorskip("torch")
-    pytest.importorskip("onnxscript", reason="torch.onnx.export needs onnxscript")
-    path = tmp_path / "m.onnx"
-    nn = torch.nn
-    followers: list[Any] = [
-        lambda: nn.Conv2d(2, 2, 3, stride=2, padding=1),
-        lambda: nn.MaxPool2d(2),
-        lambda: nn.AdaptiveAvgPool2d(1),
-    ]
-    pools: list[Any] = [
-        lambda: nn.MaxPool2d(2, 2, padding=1, ceil_mode=True),
-        lambda: nn.AvgPool2d(2, 2, padding=1, ceil_mode=True),
-        lambda: nn.AvgPool2d(2, 5, ceil_mode=True),
-    ]
-    opsets = (18, 20) if dynamo else (10, 13, 18)
-    for number, (pool, follower) in enumerate(itertools.product(pools, followers)):
-        net = nn.Sequential(pool(), follower(), nn.ReLU(), nn.AvgPool2d(1)).eval()
-        # The new exporter takes a second for each model: quick runs ask it for one of the opsets, in turn.
-        for opset in opsets[sized(number % 2, 0) :: sized(2, 1)] if dynamo else opsets:
-            with_shapes = exported(torch, net, dynamo, opset, path)
-            bare = onnx.ModelProto.FromString(with_shapes.SerializeToString())
-            del bare.graph.value_info[:]
-            true = shapes_at_run_time(stating_nothing(with_shapes))
-            results = {each.name or each.output[0]: each.output[0] for each in with_shapes.graph.node}
-            for read in (with_shapes, bare):
-                onnx.save(read, path)
-                for each in check(path):
-                    shape, declared = true[results[each.layer.name]], each.layer.declared_shape
-                    assert each.computed == shape
-                    assert each.verdict == (
-                        "computed" if declared is None else "agrees" if declared == shape else "differs"
-                    )
-
-
-def exported(torch: Any, net: Any, dynamo: bool, opset: int, path: Path) -> onnx.ModelProto:
-    """The model that PyTorch writes of a network."""
-    x = torch.zeros(1, 2, 7, 7)
-    if dynamo:
-        torch.onnx.export(net, (x,), dynamo=True, opset_version=opset, verbose=False).save(path)
-        return onnx.load(path)
-    written = io.BytesIO()
-    torch.onnx.export(net, (x,), written, dynamo=False, opset_version=opset)
-    return onnx.load_model_from_string(written.getvalue())
-
-
-def stating_nothing(read: onnx.ModelProto) -> onnx.ModelProto:
-    """The model without the shapes that it states, and with the result of every node as an output."""
-    seen: onnx.ModelProto = onnx.ModelProto.FromString(read.SerializeToString())
-    del seen.graph.output[:], seen.graph.value_info[:]
-    names = [name for each in seen.graph.node for name in each.output[:1]]
-    seen.graph.output.extend(value(name, None) for name in names if not name.startswith("val_"))
-    return seen

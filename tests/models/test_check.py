@@ -81,14 +81,6 @@ def test_the_screen(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert cli("check", "m.xml", "-q").out == ""
 
 
-def test_dynamic_dimensions_are_carried_as_names(cli: Cli, tmp_path: Path) -> None:
-    path = model(tmp_path / "m.xml", layer(AVG, (-1, 3, 32, -1), (-1, 3, 16, -1)))
-    (found,) = cli("check", path, "--json").json["layers"]
-    assert (found["computed"], found["verdict"]) == (["?", 3, 16, "?"], "agrees")
-    wrong = model(tmp_path / "w.xml", layer(AVG, (-1, 3, 32, -1), (-1, 3, 15, -1)))
-    assert cli("check", wrong).code == 1
-
-
 def test_what_to_type_is_said_as_the_reader_types_it(cli: Cli, tmp_path: Path) -> None:
     path = model(tmp_path / "m.xml", layer(AVG, (1, 3, -1, 8), (1, 3, 4, 4)))
     why = "axis H: declared, but dynamic in the input; {} gives its lengths"
@@ -97,13 +89,6 @@ def test_what_to_type_is_said_as_the_reader_types_it(cli: Cli, tmp_path: Path) -
     assert (typed["reason"], typed["warnings"]) == (why.format("--input-shape"), [warning.format("--input-shape")])
     (called,) = poolcli.check(path, against="pytorch")
     assert (called.reason, called.warnings) == (why.format("input_shape"), (warning.format("input_shape"),))
-
-
-@pytest.mark.parametrize("name", ["rounding-type", "exclude_pad", "output_type"])
-def test_attributes_that_are_silently_ignored_are_warned_about(name: str, cli: Cli, tmp_path: Path) -> None:
-    path = model(tmp_path / "m.xml", layer(f'{AVG} {name}="x"', (1, 3, 8, 8), (1, 3, 4, 4)))
-    done = cli("check", path)
-    assert (done.code, f"attribute {name} is not one of AvgPool's and is ignored" in done.out) == (0, True)
 
 
 def test_what_another_framework_would_read_differently(cli: Cli, tmp_path: Path) -> None:
@@ -117,39 +102,6 @@ def test_windows_without_input_are_pointed_out(cli: Cli, tmp_path: Path) -> None
     data = 'dilations="1,1" kernel="1,1" pads_begin="1,1" pads_end="0,0" strides="1,1"'
     path = model(tmp_path / "m.xml", layer(data, (1, 1, 2, 2), (1, 1, 3, 3), "MaxPool"))
     assert "5 windows hold no input element" in " ".join(cli("check", path).out.split())
-
-
-@pytest.mark.parametrize(
-    ("content", "text"),
-    [
-        (b"<net><layers><layer", "not well-formed XML"),
-        (b"<html></html>", "not an OpenVINO IR"),
-        (b"", "not a model: the file is empty"),
-        (b"\x89PNG\r\n\x1a\n", "an image, not a model"),
-        (b"12345678", "a text file, not a model"),
-        (b"\x081234567", "not an ONNX model"),
-    ],
-)
-def test_what_is_no_model_is_refused_in_one_line(content: bytes, text: str, cli: Cli, tmp_path: Path) -> None:
-    path = tmp_path / "m.xml"
-    path.write_bytes(content)
-    done = cli("check", path)
-    assert (done.code, done.out, text in done.err, done.err.count("\n")) == (2, "", True, 1), done.err
-    assert cli("check", tmp_path / "none.xml").code == 2
-    assert cli("check", tmp_path).code == 2
-
-
-@pytest.mark.parametrize(
-    ("data", "verdict"),
-    [
-        (AVG.replace('kernel="2,2"', 'kernel="a,2"'), "invalid"),
-        (AVG.replace('kernel="2,2"', 'kernel="99,99"'), "invalid"),
-        (AVG.replace('strides="2,2"', 'strides="2"').replace('kernel="2,2"', 'kernel="2,2,2"'), "invalid"),
-    ],
-)
-def test_attributes_that_cannot_be_planned(data: str, verdict: str, cli: Cli, tmp_path: Path) -> None:
-    path = model(tmp_path / "m.xml", layer(data, (1, 3, 8, 8), (1, 3, 4, 4)))
-    assert cli("check", path, "--json").json["layers"][0]["verdict"] == verdict
 
 
 @pytest.mark.slow

@@ -242,42 +242,31 @@ STOPPED = (
 )
 
 
-@pytest.mark.parametrize(
-    ("axes", "keeps", "declared", "reasons"),
-    [
-        ([2, 3], 1, None, [STOPPED]),
-        ([-2, -1], 0, [1, 3], [STOPPED]),
-        ([2], 0, [1, 3], [STOPPED]),
-        ([2], 0, [1, 3, 8], []),
-        ([2, 3], 1, [1, 3, 1, 1, 8], []),
-        ([-1], 1, None, []),
-        ([0, 1], 1, None, []),
-    ],
-)
-def test_reductions_on_shapes_that_are_not_known_are_listed_if_they_may_pool(
-    axes: list[int], keeps: int, declared: list[int] | None, reasons: list[str], cli: Cli, tmp_path: Path
-) -> None:
-    nodes = [node("FusedConv", "x", "c", domain="com.microsoft", name="conv"),
-             node("ReduceMean", "c", axes=axes, keepdims=keeps)]  # fmt: skip
-    path = model(tmp_path / "m.onnx", nodes, opset=13, outputs=[value("y", declared)])
-    found = cli("check", path, "--json").json["layers"]
-    assert [(each["verdict"], each["reason"]) for each in found] == [("unknown", reason) for reason in reasons]
+COMPUTED = "its list of axes is not a constant; fold constants (onnxsim)"
+HIDING = node("FusedConv", "x", "c", domain="com.microsoft", name="conv")  # whose shape is not known
 
 
 @pytest.mark.parametrize(
-    ("inputs", "declared", "reasons"),
+    ("before", "inputs", "attributes", "declared", "reasons"),
     [
-        ("x a", None, ["its list of axes is not a constant; fold constants (onnxsim)"]),
-        ("x a", [1, 3, 1, 1], ["its list of axes is not a constant; fold constants (onnxsim)"]),
-        ("x a", [1, 3, 9, 1], []),
-        ("x", None, []),  # which reduces all axes
+        (HIDING, "c", {"axes": [2, 3]}, None, [STOPPED]),
+        (HIDING, "c", {"axes": [-2, -1], "keepdims": 0}, [1, 3], [STOPPED]),
+        (HIDING, "c", {"axes": [2], "keepdims": 0}, [1, 3], [STOPPED]),
+        (HIDING, "c", {"axes": [2], "keepdims": 0}, [1, 3, 8], []),
+        (HIDING, "c", {"axes": [2, 3]}, [1, 3, 1, 1, 8], []),
+        (HIDING, "c", {"axes": [-1]}, None, []),
+        (node("Shape", "x", "a"), "x a", {}, None, [COMPUTED]),
+        (node("Shape", "x", "a"), "x a", {}, [1, 3, 1, 1], [COMPUTED]),
+        (node("Shape", "x", "a"), "x a", {}, [1, 3, 9, 1], []),
+        (node("Shape", "x", "a"), "x", {}, None, []),  # which reduces all axes
     ],
 )
-def test_reductions_whose_axes_are_computed_are_listed_if_they_may_pool(
-    inputs: str, declared: list[int] | None, reasons: list[str], cli: Cli, tmp_path: Path
-) -> None:
-    nodes = [node("Shape", "x", "a"), node("ReduceMean", inputs)]
-    path = model(tmp_path / "m.onnx", nodes, outputs=[value("y", declared)])
+def test_reductions_whose_shape_or_axes_are_not_known_are_listed_if_they_may_pool(
+    before: Any, inputs: str, attributes: dict[str, Any], declared: list[int] | None, reasons: list[str],
+    cli: Cli, tmp_path: Path,
+) -> None:  # fmt: skip
+    nodes = [before, node("ReduceMean", inputs, **attributes)]
+    path = model(tmp_path / "m.onnx", nodes, opset=13 if attributes else 18, outputs=[value("y", declared)])
     found = cli("check", path, "--json").json["layers"]
     assert [(each["verdict"], each["reason"]) for each in found] == [("unknown", reason) for reason in reasons]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -116,17 +114,6 @@ def chain(count: int, first: str, last: str) -> list[Any]:
     return [node("MaxPool", a, b, name=f"/features/{b}/MaxPool", **same) for a, b in pairwise(names)]
 
 
-def of_bodies(path: Path, count: int) -> Path:
-    """A model of so many layers in the two bodies of one If, whose values are stated."""
-    branches = {}
-    for name, last in (("then_branch", "t"), ("else_branch", "e")):
-        nodes = chain(count // 2, "x", last)
-        stated = [value(each.output[0], [1, 3, 32, 32]) for each in nodes[:-1]]
-        branches[name] = helper.make_graph(nodes, name, [], [value(last, [1, 3, 32, 32])], value_info=stated)
-    constants = [helper.make_tensor("c", TensorProto.BOOL, [], [True])]
-    return model(path, [node("If", "c", "y", **branches)], [1, 3, 32, 32], constants=constants)
-
-
 def of_a_function(path: Path, count: int) -> Path:
     """A model of so many layers in one function."""
     function = helper.make_function("my", "F", ["x"], ["y"], chain(count, "x", "y"), [helper.make_opsetid("", 22)])
@@ -134,32 +121,12 @@ def of_a_function(path: Path, count: int) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("make", "verdicts"), [(of_bodies, "30000 agree"), (of_a_function, "30000 computed")], ids=["bodies", "function"]
-)
-def test_30_000_layers_take_less_than_400_mb_wherever_they_are(
-    make: Callable[[Path, int], Path], verdicts: str, tmp_path: Path
-) -> None:
+def test_30_000_layers_take_less_than_400_mb(tmp_path: Path) -> None:
     folder = tmp_path / "work"
     folder.mkdir()
-    make(folder / "m.onnx", 30_000)
+    of_a_function(folder / "m.onnx", 30_000)
     done = fresh(folder, "check", "m.onnx", timeout=None)
     lines = done.out.decode().splitlines()
-    assert (done.code, lines[-1]) == (0, f"m.onnx: 30000 pooling layers of opset 22: {verdicts}"), done.err
+    assert (done.code, lines[-1]) == (0, "m.onnx: 30000 pooling layers of opset 22: 30000 computed"), done.err
     assert lines[-3] == "and 29,000 more, which --json lists, too"
-    assert done.peak < 400 << 10
-
-
-@pytest.mark.slow
-def test_30_000_layers_are_told_as_json_in_less_than_400_mb(tmp_path: Path) -> None:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    model(folder / "m.onnx", chain(30_000, "x", "y"), [1, 3, 32, 32])
-    done = fresh(folder, "check", "m.onnx", "--json", timeout=None)
-    document = json.loads(done.out)
-    assert (done.code, [*document], len(document["layers"])) == (
-        0,
-        ["schema_version", "path", "layers", "data"],
-        30_000,
-    )
     assert done.peak < 400 << 10

@@ -1,4 +1,4 @@
-"""What a plan notes, and what it explains of windows that are odd: whole sentences, for one and for several."""
+"""What a plan notes: whole sentences, for one and for several."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from poolcli import AdaptiveAvgPool, AvgPool, MaxPool
-from poolcli.explain import facts
+from poolcli import AvgPool, MaxPool
 
 HALVES: dict[str, Any] = {"rounding_type": "ceil"}
 NOTES: dict[str, tuple[Any, int, str, tuple[str, ...]]] = {
@@ -54,49 +53,6 @@ NOTES: dict[str, tuple[Any, int, str, tuple[str, ...]]] = {
 def test_a_plan_notes_what_a_person_should_know(name: str) -> None:
     op, size, dtype, notes = NOTES[name]
     assert op.plan((1, 1, size), dtype).notes == notes
-
-
-FACTS: dict[str, tuple[Any, int, list[str]]] = {
-    "one element, one overhang, one empty window": (
-        AvgPool(1, 2, 0, 0, rounding_type="ceil"), 2,
-        ["receptive field: 1 position", "1 unused input element",
-         "1 window extends past the input", "1 window without any input element"],
-    ),
-    "several of each": (
-        MaxPool(2, 5, 7, 5, rounding_type="ceil"), 9,
-        ["receptive field: 2 positions", "6 unused input elements",
-         "1 window extends past the input and its pads", "3 windows without any input element"],
-    ),
-    "bins of one length": (AdaptiveAvgPool(4), 8, ["equals kernel 2, stride 2 exactly"]),
-    "bins of two lengths": (
-        AdaptiveAvgPool(3), 8, ["no fixed kernel and stride give these windows: 2 of length 3, 1 of length 4"],
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", FACTS)
-def test_an_axis_explains_what_its_windows_leave_out(name: str) -> None:
-    op, size, expected = FACTS[name]
-    assert facts(op.plan((1, 1, size)).explain().axes[0]) == expected
-
-
-BINS = {
-    1: ["bin i reads from floor(i * 8 / 1) to ceil((i + 1) * 8 / 1)",
-        "bin 0: 0/1 = 0, down to 0; 8/1 = 8, up to 8: 8 long"],
-    3: ["bin i reads from floor(i * 8 / 3) to ceil((i + 1) * 8 / 3)",
-        "bin 0: 0/3 = 0, down to 0; 8/3 = 2 and 2/3, up to 3: 3 long",
-        "bin 1: 8/3 = 2 and 2/3, down to 2; 16/3 = 5 and 1/3, up to 6: 4 long",
-        "bin 2: 16/3 = 5 and 1/3, down to 5; 24/3 = 8, up to 8: 3 long"],
-    4: ["bin i reads from floor(i * 8 / 4) to ceil((i + 1) * 8 / 4)",
-        "bin 0: 0/4 = 0, down to 0; 8/4 = 2, up to 2: 2 long",
-        "bin 1: 8/4 = 2, down to 2; 16/4 = 4, up to 4: 2 long",
-        "bin 3: 24/4 = 6, down to 6; 32/4 = 8, up to 8: 2 long"],
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("output", BINS)
-def test_bins_are_reckoned_for_the_first_two_and_the_last(output: int) -> None:
-    assert list(AdaptiveAvgPool(output).plan((1, 1, 8)).explain().axes[0].steps) == BINS[output]
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,18 @@
 """Identifies the pooling that turns one array into another: its operator, attributes and dialect (`poolcli.identify`).
 
-Hypotheses about each axis are filtered by sampled outputs; what matches is computed on one plane, then on whole arrays.
+The windows that each axis may have are combined and compared with sampled outputs of a few planes. What gives these is
+computed on parts of the arrays, then on all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import replace
-from functools import partial
-from itertools import chain, starmap, zip_longest
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import zip_longest
+from time import process_time
 from typing import TYPE_CHECKING, Any
 
+from poolcli.arguments import one_of, per_axis
 from poolcli.array_interop import as_array
 from poolcli.dialects import DIALECTS
 from poolcli.dtypes import lookup
@@ -20,30 +21,26 @@ from poolcli.explain.diff_arrays import check_tolerances
 from poolcli.explain.equivalence import distinguishing_input, same_pooling
 from poolcli.explain.export import in_one_operator
 from poolcli.explain.identify.candidates import Candidate, Pair, combine_pairs, layouts_of
-from poolcli.explain.identify.hypotheses import (
+from poolcli.explain.identify.search import (
     OVERRIDE_RULE,
-    SAME_PADS,
-    Constraints,
-    Rule,
-    has_attribute,
-    hypotheses,
-    operators_of,
-    rules,
-)
-from poolcli.explain.identify.samples import (
     Axis,
-    Statistic,
-    closest,
-    closest_statistics,
-    matching,
-    matching_statistics,
+    Rule,
+    grid_of,
+    has_attribute,
+    is_float,
+    nearest,
+    operators_of,
     planes_of,
+    rules,
+    samples_of,
+    windows_of,
 )
 from poolcli.explain.solve import complexity
-from poolcli.layouts import convert_layout, default_layout, spatial_axes
+from poolcli.layouts import convert_layout, spatial_axes
 from poolcli.message_fields import field
 from poolcli.plan import Plan
 from poolcli.plan.attributes import OPERATORS, Attributes, BinAttributes, SlidingAttributes, expand_pads
+from poolcli.suggestions import did_you_mean
 from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
 
@@ -54,8 +51,9 @@ MAX_VERIFIED = 60  # poolings of each rule that are taken from the samples, and 
 MAX_NEAREST = 6  # poolings of each rule that are computed if none fits
 MAX_POOLINGS = 4  # different ones that are reported
 FORMS_PER_DIALECT = 2  # equal ones that are reported, in different attributes
-DDOFS = (0, 1)  # of standard deviations
-NOISE_SHARE = 0.05  # differences below this share of the output's standard deviation are reported as noise
+SAME_PADS = ("same_upper", "same_lower")
+CPU_SECONDS = 10
+NOISE_SHARE = 0.2  # differences below this share of the output's standard deviation are reported as noise
 
 
 def identify(
@@ -115,10 +113,10 @@ def _identify(
     pairs: list[tuple[Array, Array]], constraints: Constraints,
     layout: str | None, output_layout: str | None, atol: float, rtol: float,
 ) -> list[Candidate]:  # fmt: skip
-    searches = []
+    searches, until = [], process_time() + CPU_SECONDS
     for own, other in layouts_of([(a.shape, b.shape) for a, b in pairs], layout, output_layout):
         converted = [Pair(a, convert_layout(b, other, own), own, atol, rtol) for a, b in pairs]
-        searches.append((Search(converted, constraints), None if other == own else other))
+        searches.append((Search(converted, constraints, until), None if other == own else other))
     for search, other_layout in searches:
         if fitting := search.fitting():
             first, *others = [replace(each, output_layout=other_layout) for each in fitting]
@@ -129,14 +127,15 @@ def _identify(
         for search, other_layout in searches
         if (found := search.nearest())
     ]
-    if not nearest:
+    best = min(nearest, key=lambda found: found[0])[1] if nearest else None
+    if best is None or (best.noise is None and any(y.size > x.size for x, y in pairs)):
         shapes = [[",".join(map(str, each.shape)) for each in pair] for pair in pairs]
         what = " and ".join(f"{output} of one of {given}" for given, output in shapes)
         larger = len(pairs) == 1 and pairs[0][1].size > pairs[0][0].size
         raise RequestError(
             f"no pooling that is searched makes an array of {what}" + ("; give the larger one first" if larger else "")
         )
-    return [min(nearest, key=lambda found: found[0])[1]]
+    return [best]
 
 
 def _pair(given: Any) -> tuple[Array, Array]:
@@ -151,147 +150,130 @@ def _in_native_order(array: Array) -> Array:
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """The operator and the attributes that the caller has fixed; a RequestError if no operator has them."""
+
+    op: str | None
+    given: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        if self.op is not None:
+            one_of("op", self.op, tuple(OPERATORS))
+        if not any(map(self.allows, OPERATORS.values())):
+            which = "no operator" if self.op is None else self.op
+            names = [name for name in self.given if self.op is None or not has_attribute(OPERATORS[self.op], name)]
+            known = [own.name for op in OPERATORS.values() if self.op in (None, op.name) for own in fields(op)]
+            meant = did_you_mean(names[0], known) if len(names) == 1 and names[0] not in known else ""
+            has = "has no" if self.op else "has" if len(names) == 1 else "has all of"
+            raise RequestError(f"{which} {has} {' and '.join(map(field, names))}{meant}")
+
+    def allows(self, record: type[Attributes]) -> bool:
+        """Whether an operator has the fixed name and all fixed attributes."""
+        return self.op in (None, record.name) and all(has_attribute(record, name) for name in self.given)
+
+    def numbers(self, i: int, axes: str) -> dict[str, int]:
+        """The fixed numbers of axis `i` of those with these letters."""
+        names = self.given.keys() & {"kernel", "strides", "pads_begin", "dilations"}
+        return {name: per_axis(name, self.given[name], axes)[i] for name in names}
+
+    def applied(self, op: Attributes) -> Attributes | None:
+        """`op` with the fixed attributes; None if that is not valid."""
+        try:
+            return replace(op, **self.given) if self.allows(type(op)) else None
+        except RequestError:
+            return None
+
+
 class Search:
     """The search for poolings that fit all pairs, in one layout. The pair with most outputs is sampled.
 
-    `axes` are the hypotheses of each axis: with explicit pads and, if inputs differ in size, with those of auto_pad.
+    `grids` are the windows that are tried: with explicit pads and, if inputs differ in size, with those of auto_pad.
     """
 
-    def __init__(self, pairs: Sequence[Pair], constraints: Constraints) -> None:
-        self.pairs, self.constraints = pairs, constraints
+    def __init__(self, pairs: Sequence[Pair], constraints: Constraints, until: float) -> None:
+        self.pairs, self.constraints, self.until = pairs, constraints, until
         base = max(pairs, key=lambda pair: pair.y.size)
         self.planes = planes_of(base.x, base.y, base.layout, base.atol, base.rtol)
-        x, y = self.planes[0].stored
-        self.plane = Pair(x, y, default_layout(x.ndim), base.atol, base.rtol)
+        self.samples = samples_of(self.planes)
         positions = spatial_axes(base.layout)
         ordered = [base, *(pair for pair in pairs if pair is not base)]
         lengths = [[(pair.x.shape[i], pair.y.shape[i]) for pair in ordered] for i in positions]
+        self.output = tuple(base.y.shape[i] for i in positions)
         self.is_varied = any(len({size for size, _ in each}) > 1 for each in lengths)
         # At a single size, the pads of auto_pad equal explicit ones.
         words = ("", *SAME_PADS) if self.is_varied else ("",)
         letters = "".join(base.layout[i] for i in positions)
         given = [constraints.numbers(i, letters) for i in range(len(positions))]
-        self.axes = [
-            [Axis(hypotheses(each, numbers, word)) for each, numbers in zip(lengths, given, strict=True)]
-            for word in words
-        ]
-        self.without_pads = [
-            Axis([each for each in axis.hypotheses if not each.windows.pad_begin]) for axis in self.axes[0]
-        ]
+        every = [[windows_of(each, fixed, word) for each, fixed in zip(lengths, given, strict=True)] for word in words]
+        self.grids = [grid_of(list(map(Axis, each))) for each in every if all(each)]
+        plain = [[windows for windows in each if not windows.windows.pad_begin] for each in every[0]]
+        self.without_pads = [grid_of(list(map(Axis, plain)))] if all(plain) else []
+        self.near: list[tuple[float, Attributes]] = []  # of each rule, with their scores
 
     def fitting(self) -> list[Candidate]:
         """The poolings that fit, each in the attributes of every dialect that has it."""
-        found = self._verified(self._candidates()) or self._verified(
-            chain.from_iterable(self._matching([OVERRIDE_RULE]))
-        )
+        rules_of_all = rules(self.constraints.given, self.planes[0].stored[0].dtype.kind in "biu")
+        exact = [found for rule in rules_of_all if self.constraints.allows(OPERATORS[rule.op]) and self._in_time()
+                 for found in self._of_rule(rule)]  # fmt: skip
+        bins = self._bins()
+        found = self._verified([*bins, *_in_turn(exact)] if self.is_varied else [*_in_turn(exact), *bins])
+        if not found and self.constraints.allows(OPERATORS[OVERRIDE_RULE.op]):
+            found = self._verified(_in_turn(self._of_rule(OVERRIDE_RULE)))
         return [form for candidate in found for form in self._forms(candidate)]
 
+    def _of_rule(self, rule: Rule) -> list[list[Attributes]]:
+        """The operators that give every sample, the simplest first, for each kind of padding; notes the nearest."""
+        plane, every = self.planes[0], list[list[Attributes]]()
+        if rule.statistic and is_float(plane.stored[1]) and plane.sum_tolerance > plane.spread:
+            return []  # rounding errors would explain any output
+        for grid in self.without_pads if rule.signed else self.grids:  # PyTorch's lp has no padding
+            exact, near = nearest(self.samples, rule, grid, MAX_VERIFIED, MAX_NEAREST)
+            every.append([op for combination, by in exact for op in operators_of(rule, combination, by)])
+            self.near += [(score, op) for score, combination, by in near for op in operators_of(rule, combination, by)]
+        return every
+
     def nearest(self) -> tuple[float, Candidate] | None:
-        """The pooling with the smallest mean distance from the output, and that distance."""
+        """The pooling with the smallest mean distance from the output, and that distance, after `fitting`."""
         spread = self.planes[0].spread
-        ops = dict.fromkeys([*self._closest(), *self._closest_statistics(), *self._bins()])
-        on_plane = [(self.plane.distance(plan, spread), op) for op in ops if (plan := self.plane.plan(op))]
-        found: list[tuple[float, Candidate]] = []
-        for _, op in sorted(on_plane, key=lambda each: each[0])[:MAX_NEAREST]:
-            if plans := self._plans(op):
+        ordered = [op for _, op in sorted(self.near, key=lambda each: each[0])]
+        found: list[tuple[float, Attributes, list[Plan]]] = []
+        for op in dict.fromkeys([*ordered, *self._bins()]):
+            allowed = self.constraints.applied(op)
+            plans = self._plans(allowed) if allowed and (self._in_time() or not found) else []
+            if allowed and plans:
                 distances = (pair.distance(plan, spread) for pair, plan in zip(self.pairs, plans, strict=True))
-                found.append((sum(distances), self._evaluated(op, plans)))
+                found.append((sum(distances), allowed, plans))
         if not found:
             return None
-        distance, candidate = min(found, key=lambda each: each[0])
-        candidate = self._planned_forms(candidate, candidate.op)[0]
+        distance, op, plans = min(found, key=lambda each: each[0])
+        candidate = self._planned_forms(self._evaluated(op, plans), op)[0]
         error, std = candidate.deviation.max_abs, min(_spread(pair.y) for pair in self.pairs)
-        noise = float(f"{1.1 * error:.2g}") if error <= NOISE_SHARE * std else None
+        noise = float(f"{1.1 * error:.2g}") if error <= NOISE_SHARE * std and not candidate.fits else None
         return distance, replace(candidate, noise=noise)
 
-    def _candidates(self) -> Iterator[Attributes]:
-        """Operators that match the samples: the simplest of each rule in turn, so that many of one operator do not hide
-        those of another; adaptive ones first if sizes differ, else last.
-        """
-        if self.is_varied:
-            yield from self._bins()
-        yield from _in_turn([*self._matching(rules()), *self._statistics()])
-        yield from self._bins()
+    def _bins(self) -> list[Attributes]:
+        records: list[Any] = [record for record in OPERATORS.values() if issubclass(record, BinAttributes)]
+        return [op for record in records if (op := self.constraints.applied(record(self.output)))]
 
-    def _rules(self, among: Iterable[Rule]) -> Iterator[tuple[Rule, list[Axis]]]:
-        for rule in among:
-            if self.constraints.allows(OPERATORS[rule.op]):
-                every = [self.without_pads] if rule.signed else self.axes  # PyTorch's lp has no padding
-                yield from ((rule, axes) for axes in every if all(axis.hypotheses for axis in axes))
-
-    def _matching(self, among: Iterable[Rule]) -> Iterator[Iterator[Attributes]]:
-        """Of each rule, the operators that match the samples, simplest first."""
-        for rule, axes in self._rules(among):
-            found = matching(self.planes, rule, axes, MAX_VERIFIED)
-            yield chain.from_iterable(starmap(partial(operators_of, rule), found))
-
-    def _closest(self) -> list[Attributes]:
-        """Operators by their distance from the samples, the nearest first."""
-        found = [
-            (score, op)
-            for rule, axes in self._rules(rules())
-            for score, combination in closest(self.planes, rule, axes, MAX_NEAREST)
-            for op in map(self.constraints.applied, operators_of(rule, combination))
-            if op
-        ]
-        return [op for _, op in sorted(found, key=lambda each: each[0])]
-
-    def _bins(self) -> Iterator[Attributes]:
-        bins = [record for record in OPERATORS.values() if issubclass(record, BinAttributes)]
-        ops = (self.constraints.applied(record(self.planes[0].y.shape)) for record in bins)
-        return (op for op in ops if op)
-
-    def _statistics(self) -> Iterator[Iterator[Attributes]]:
-        """Of each mode and statistic, those that match the samples, simplest first."""
-        for rule, statistic in self._statistic_rules():
-            for axes in self._possible_axes():
-                found = matching_statistics(self.planes[0], statistic, axes, MAX_VERIFIED)
-                yield chain.from_iterable(map(partial(operators_of, rule), found))
-
-    def _possible_axes(self) -> list[list[Axis]]:
-        return [axes for axes in self.axes if all(axis.hypotheses for axis in axes)]
-
-    def _closest_statistics(self) -> list[Attributes]:
-        """Modes and statistics whose samples are nearest to the output's."""
-        return [
-            op
-            for rule, statistic in self._statistic_rules()
-            for axes in self._possible_axes()
-            for combination in closest_statistics(self.planes[0], statistic, axes, MAX_NEAREST)
-            for op in map(self.constraints.applied, operators_of(rule, combination))
-            if op
-        ]
-
-    def _statistic_rules(self) -> Iterator[tuple[Rule, Statistic]]:
-        """The operators that need all elements of a window at once, and what they compute of them."""
-        for record in OPERATORS.values():
-            reducer = record.reducer
-            is_statistic = reducer.statistic or (reducer.votes and self.plane.x.dtype.kind in "biu")
-            if is_statistic and self.constraints.allows(record):
-                every = [self.constraints.given["ddof"]] if "ddof" in self.constraints.given else DDOFS
-                for given in [{"ddof": ddof} for ddof in every] if has_attribute(record, "ddof") else [{}]:
-                    with suppress(RequestError):
-                        made: Any = record
-                        yield Rule(record.name, given), _statistic_of(made(1, **given))
+    def _in_time(self) -> bool:
+        return process_time() < self.until
 
     def _verified(self, ops: Iterable[Attributes]) -> list[Candidate]:
-        """The operators that fit the plane and then the whole, equal ones once; exact ones first."""
+        """The operators that fit parts and then the whole, equal ones once; exact ones first."""
         tried: list[list[Plan]] = []
         fitting: list[Candidate] = []
         for op in ops:
-            small = self.plane.plan(op)
-            if small is None or not self.plane.may_fit(small):
-                continue
+            if len(fitting) == MAX_POOLINGS or len(tried) == MAX_VERIFIED or not self._in_time():
+                break
             plans = self._plans(op)
-            if not plans or any(_all_same(plans, others) for others in tried):
+            if not plans or not all(pair.may_fit(plan) for pair, plan in zip(self.pairs, plans, strict=True)):
                 continue
-            if not self.plane.candidate(op, small).fits:
+            if any(_all_same(plans, others) for others in tried):
                 continue
             tried.append(plans)
             if (whole := self._evaluated(op, plans)).fits:
                 fitting.append(whole)
-            if len(fitting) == MAX_POOLINGS or len(tried) == MAX_VERIFIED:
-                break
         return sorted(fitting, key=lambda candidate: not candidate.deviation.exact)
 
     def _plans(self, op: Attributes) -> list[Plan]:
@@ -326,9 +308,9 @@ class Search:
         return (1, *complexity(op, sizes)[:2]) if isinstance(op, SlidingAttributes) else (2 - 2 * self.is_varied,)
 
 
-def _in_turn(iterators: Sequence[Iterator[Attributes]]) -> Iterator[Attributes]:
-    """The first operator of each iterator, then the second of each, and so on."""
-    for row in zip_longest(*iterators):
+def _in_turn(lists: Sequence[Sequence[Attributes]]) -> Iterator[Attributes]:
+    """The first operator of each list, then the second of each, and so on."""
+    for row in zip_longest(*lists):
         yield from (op for op in row if op is not None)
 
 
@@ -336,15 +318,6 @@ def _spread(y: Array) -> float:
     """The standard deviation of all elements but NaN; 0 if there are none."""
     known = y[~np.isnan(y)].astype(np.float64)
     return float(known.std()) if known.size else 0.0
-
-
-def _statistic_of(op: Attributes) -> Statistic:
-    """The function that reduces the elements of a window."""
-    from poolcli.engine.numpy.statistics import STATISTICS
-
-    reducer = op.reduction(DIALECTS[op.like])
-    take = STATISTICS["mode" if reducer.votes else reducer.statistic or ""]
-    return lambda rows, dtype: np.asarray(take(rows, np.ones(rows.shape, np.bool_), reducer, dtype), np.float64)
 
 
 def _all_same(plans: Sequence[Plan], others: Sequence[Plan]) -> bool:

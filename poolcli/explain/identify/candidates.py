@@ -11,7 +11,7 @@ from typing import Any
 from poolcli.engine import call_of
 from poolcli.errors import RequestError
 from poolcli.explain.diff_arrays import diff_arrays
-from poolcli.explain.identify.samples import distances, eps, is_float, largest, sum_eps
+from poolcli.explain.identify.search import distances, eps, is_float, largest, sum_eps
 from poolcli.formats.records import slices
 from poolcli.layouts import check_layout, converted_shape, default_layout, named_shape
 from poolcli.message_fields import field
@@ -23,7 +23,7 @@ from poolcli.system.lazy_imports import numpy as np
 
 Shape = tuple[int, ...]
 Layouts = tuple[str, str]  # of the input and of the output
-FIRST_OUTPUTS = 48  # outputs along each axis that are computed first
+PART_OUTPUTS, PART_PLANES = 48, 4  # outputs along each spatial axis, and images and channels, that are computed first
 MAX_NUMPY_VOTES = 2**24  # elements of all windows; modes of more are computed by numba
 EXACT = 2**53  # sums below it are exact in float64, and their quotients correctly rounded
 
@@ -97,14 +97,23 @@ class Pair:
         plan = plan_or_none(op, self.x.shape, self.x.dtype, layout=self.layout, output_dtype=self.y.dtype)
         return plan if plan and plan.output_shape == self.y.shape else None
 
-    def may_fit(self, plan: Plan) -> bool:
-        """Whether a plan gives the first outputs: a cheap test before everything is computed."""
-        part = Region(plan, tuple(range(min(n, FIRST_OUTPUTS)) for n in self.y.shape))
+    def errors(self, plan: Plan) -> list[tuple[Array, Any]]:
+        """The errors of the first and the last outputs along each axis, and the tolerance: cheap for large arrays."""
+        return [self._errors(plan, part) for part in dict.fromkeys((_ends(plan, first=True), _ends(plan, first=False)))]
+
+    def _errors(self, plan: Plan, part: Region) -> tuple[Array, Any]:
         wanted = self.y[slices(part.outputs)]
         found = _pooled(part, self.x[slices(part.reads)])
-        error = distances(found.astype(np.float64), wanted.astype(np.float64))
-        tolerance = self._tolerance(plan, wanted) if is_float(wanted) else 1  # averages may be rounded in another way
-        return bool((error <= tolerance).all())
+        return distances(found.astype(np.float64), wanted.astype(np.float64)), self._tolerance(plan, wanted)
+
+    def may_fit(self, plan: Plan) -> bool:
+        """Whether a plan gives the first and the last outputs; averages of integers may be rounded in another way."""
+        rounded = 0 if is_float(self.y) else 1
+        return all(bool((error <= np.maximum(most, rounded)).all()) for error, most in self.errors(plan))
+
+    def distance(self, plan: Plan, most: float) -> float:
+        """The mean error of a plan, with errors clipped at `most` so that a few do not outweigh all others."""
+        return float(np.mean([np.minimum(error, most).mean() for error, _ in self.errors(plan)]))
 
     def candidate(self, op: Attributes, plan: Plan) -> Candidate:
         """The operator compared with the output. Integer averages that are only rounded differently fit."""
@@ -118,11 +127,6 @@ class Pair:
         if word:
             return Candidate(op, plan, replace(found, where=f"only in rounding: averages are {word}"), True)
         return Candidate(op, plan, found, not wrong.any())
-
-    def distance(self, plan: Plan, most: float) -> float:
-        """The mean absolute error of a plan, with errors clipped at `most` so that a few do not outweigh all others."""
-        error = distances(_pooled(whole(plan), self.x).astype(np.float64), self.y.astype(np.float64))
-        return float(np.minimum(error, most).mean())
 
     def _tolerance(self, plan: Plan, y: Array) -> Any:
         """How much each of the outputs `y` may differ: the tolerance and, for sums of floats, rounding errors."""
@@ -156,6 +160,15 @@ def combine_pairs(results: Sequence[Candidate]) -> Candidate:
         where=where,
     )
     return replace(results[0], deviation=total, fits=not wrong and len(places) < 2)
+
+
+def _ends(plan: Plan, *, first: bool) -> Region:
+    """The region of the first or the last outputs along each axis."""
+    spatial = {axis.position for axis in plan.axes}
+    counts = [min(n, PART_OUTPUTS if i in spatial else PART_PLANES) for i, n in enumerate(plan.output_shape)]
+    return Region(
+        plan, tuple(range(n) if first else range(m - n, m) for n, m in zip(counts, plan.output_shape, strict=True))
+    )
 
 
 def _pooled(region: Region, slab: Array) -> Array:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from math import prod
 from typing import Any
 
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, RequestError
-from poolcli.formats.batches import read_in_batches
+from poolcli.formats.batches import batches
 from poolcli.formats.cf import (
     MAX_COORDINATES,
     NOT_A_VARIABLE,
+    REFERENCES,
     as_unsigned,
     dependent_variables,
     without_references,
 )
 from poolcli.formats.checks import (
-    ATTRIBUTE_ERRORS,
     byte_count,
     check_dtype,
     check_rank,
@@ -30,16 +29,24 @@ from poolcli.formats.checks import (
     nodata_notes,
     open_chosen,
 )
-from poolcli.formats.hdf5.chunks import check_filters, check_location, check_memory, h5py, is_virtual, read_chunks
+from poolcli.formats.hdf5.chunks import (
+    GzipChunks,
+    check_filters,
+    check_gzip_chunks,
+    check_location,
+    check_memory,
+    gzip_chunks,
+    h5py,
+    is_virtual,
+    storage_of,
+)
 from poolcli.formats.hdf5.gate import (
-    Attributes,
     decode_name,
     find_object,
     open_root,
     parent_groups,
+    read_attributes,
     reading,
-    storage_of,
-    strings_fit,
     walk,
 )
 from poolcli.formats.hdf5.write import contains, open_writer, write
@@ -60,7 +67,6 @@ from poolcli.system.lazy_imports import numpy as np
 from poolcli.windows import Ranges
 
 __all__ = ["contains", "open_array", "open_container", "open_writer", "write"]
-
 
 REWRITTEN = (
     "DIMENSION_LIST", "DIMENSION_LABELS", "REFERENCE_LIST", "CLASS", "NAME", "_Netcdf4Dimid", "_Netcdf4Coordinates",
@@ -104,7 +110,7 @@ class Hdf5File:
     def _listed(self) -> tuple[list[Header], list[str]]:
         with reading(self.path):
             found = dict(walk(self.root))
-            attributes = {name: self._attributes(each) for name, each in found.items() if each}
+            attributes = {name: self._attributes(each, REFERENCES) for name, each in found.items() if each}
             dependent, headers, left_out = dependent_variables(attributes), list[Header](), list[str]()
             for name, each in found.items():
                 if each and (name in dependent or h5py.h5ds.is_scale(each)):
@@ -116,20 +122,20 @@ class Hdf5File:
                     headers.append(header)
             return headers, left_out
 
-    def _attributes(self, found: Any) -> Attributes:
-        return Attributes(h5py.Dataset(found).attrs, self.path, self.options)
+    def _attributes(self, found: Any, names: tuple[str, ...] = ()) -> dict[str, Any]:
+        return read_attributes(h5py.Dataset(found), names)
 
     def array(self, key: str) -> ArrayReader:
         """The dataset called `key`; refused if it does not exist, cannot be pooled, or has data in other files."""
         with reading(self.path):
             dataset = self._checked(key, self._find(key))
             dataset.scales = tuple(self._scales(dataset))
-            notes = list(nodata_notes(dataset.attributes))
-            if "MATLAB_class" in dataset.attributes:
+            attributes, notes = dataset.attributes, [*nodata_notes(dataset.attributes)]
+            if "MATLAB_class" in attributes:
                 notes.append("MATLAB has the axes in the opposite order")
-            missing = nodata_in(dataset.attributes, dataset.header.dtype)
+            missing = nodata_in(attributes, dataset.header.dtype)
             dataset.header = replace(dataset.header, notes=tuple(notes), missing=missing)
-            return as_unsigned(dataset, dataset.attributes)
+            return as_unsigned(dataset, attributes)
 
     def _find(self, key: str) -> Any:
         where = f"{self.path}:{key}"
@@ -145,22 +151,21 @@ class Hdf5File:
 
     def _checked(self, name: str, found: Any, texts: bool = False) -> Dataset:
         where = f"{self.path}:{name}"
-        if not (texts and _is_string(found) and strings_fit(self.path, prod(found.shape or ()), self.options)):
+        if not (texts and _is_string(found)):
             check_dtype(where, "text" if _is_string(found) else _dtype_of(found))
         properties = found.get_create_plist()
         check_location(where, self.path, properties, name, self.options.allow_external)
         check_rank(where, found.shape or ())
         check_filters(where, properties)
-        packed, taken = check_memory(where, self.path, found, properties, self.options)
+        taken = check_memory(where, self.path, found, properties, self.options)
         header = Header("hdf5", tuple(map(int, found.shape)), found.dtype.name, key=name, extra_memory=taken)
-        return Dataset(header, self, name, h5py.Dataset(found), packed)
+        opened = h5py.Dataset(found)
+        gzipped = gzip_chunks(where, opened) if opened.chunks else None
+        return Dataset(header, self, name, opened, self._attributes(found), gzipped)
 
     def _scales(self, dataset: Dataset) -> Iterator[tuple[Dataset, ...]]:
         """The one-dimensional scales of each axis, none if no axis has any; refuses scales in other files."""
-        try:
-            listed = dataset.attributes.get("DIMENSION_LIST")
-        except (TypeError, OSError, RuntimeError):  # references of a type that h5py does not know, or damaged ones
-            return
+        listed = dataset.attributes.get("DIMENSION_LIST")
         if listed is None or len(listed) != len(dataset.header.shape):
             return
         for references, length in zip(listed, dataset.header.shape, strict=True):
@@ -186,15 +191,11 @@ class Dataset:
     file: Hdf5File
     name: str
     _dataset: Any
-    _packed: Sequence[int] | None  # the numbers of the stored chunks
+    attributes: Mapping[str, Any]
+    _gzip_chunks: GzipChunks | None
     scales: tuple[tuple[Dataset, ...], ...] = ()
     streams: bool = True
     chunks: tuple[int, ...] | None = None
-
-    @property
-    def attributes(self) -> Attributes:
-        """Its attributes, none of which leads to another file."""
-        return self.file._attributes(self._dataset.id)
 
     @property
     def values(self) -> Array:
@@ -217,35 +218,33 @@ class Dataset:
         return is_plain and h5py.h5ds.is_scale(self._dataset.id) and self.title.startswith(NOT_A_VARIABLE)
 
     def read(self, region: Ranges) -> Array:
-        """A region of it."""
+        """A region of it; chunks in batches, because HDF5 takes 6 KB of memory for each."""
         dataset, path = self._dataset, self.file.path
-        with reading(path, byte_count(tuple(map(len, region)), dataset.dtype.itemsize)):
-            if self._packed is not None:
-                return read_chunks(f"{path}:{self.name}", dataset, self._packed, region)
-            if dataset.chunks:
-                return read_in_batches(region, dataset.chunks, dataset.dtype, lambda part: dataset[slices(part)])
-            found: Array = dataset[slices(region)]
-        return found
+        out = np.empty(tuple(map(len, region)), dataset.dtype)
+        for part in batches(region, dataset.chunks or dataset.shape):
+            with reading(path, byte_count(tuple(map(len, part)), dataset.dtype.itemsize)):
+                if self._gzip_chunks is not None:
+                    check_gzip_chunks(f"{path}:{self.name}", dataset, self._gzip_chunks, part)
+                dataset.read_direct(out, slices(part), slices(part, region))
+        return out
 
     @property
     def metadata(self) -> Metadata:
         """Its attributes, those of the groups above it, its storage and its dimension scales."""
-        lost: list[str] = []
+        lost = list[str]()
         with reading(self.file.path):
-            attributes = _copyable(self.attributes, self.name, lost)
-            above_it = ((name, h5py.Group(group).attrs) for name, group in parent_groups(self.file.root, self.name))
-            groups = {
-                name: _copyable(Attributes(attrs, self.file.path, self.file.options), name, lost)
-                for name, attrs in above_it
-            }
+            attributes, groups = _copyable(self.attributes, self.name, lost), {}
+            for name, group in parent_groups(self.file.root, self.name):
+                groups[name] = _copyable(read_attributes(h5py.Group(group)), name, lost)
             dimensions, notes = self._dimensions(lost)
             stored, more = storage_of(self._dataset)
-        if lost:
-            notes += (f"left out, because they are references or cannot be read: the attributes {join_names(lost)}",)
-        found = Metadata(
-            hdf5_storage=stored, attributes=attributes, groups=groups, dimensions=dimensions, notes=(*notes, *more)
-        )
-        with reading(self.file.path):
+            if lost:
+                notes += (
+                    f"left out, because they are references or cannot be read: the attributes {join_names(lost)}",
+                )
+            found = Metadata(
+                hdf5_storage=stored, attributes=attributes, groups=groups, dimensions=dimensions, notes=(*notes, *more)
+            )
             return without_references(self.name, found, self._exists)
 
     def _exists(self, place: str) -> bool:
@@ -272,21 +271,12 @@ class Dataset:
         return tuple(found) if any(each.label or each.scales for each in found) else (), notes
 
 
-def _copyable(attributes: Any, owner: str, lost: list[str]) -> dict[str, Any]:
+def _copyable(attributes: Mapping[str, Any], owner: str, lost: list[str]) -> dict[str, Any]:
     """The attributes of an object that can be written again; names of others, unless made anew, are added to `lost`."""
-    found = {}
-    for name in attributes:
-        if name in REWRITTEN:
-            continue
-        try:
-            value = attributes[name]
-        except ATTRIBUTE_ERRORS:
-            value = None
-        if value is None or _is_reference(value):
-            lost.append(f"{owner}@{name}")
-        else:
-            found[name] = value
-    return found
+    found = {name: value for name, value in attributes.items() if name not in REWRITTEN}
+    gone = [name for name, value in found.items() if value is None or _is_reference(value)]
+    lost += [f"{owner}@{name}" for name in gone]
+    return {name: value for name, value in found.items() if name not in gone}
 
 
 def _is_reference(value: Any) -> bool:

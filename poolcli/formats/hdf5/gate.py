@@ -10,19 +10,15 @@ Names are str; bytes that are not UTF-8 are kept as surrogates, as Python does w
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
-from math import prod
 from typing import Any
 
-from poolcli.errors import QUOTES, FileError, RequestError, error_text
-from poolcli.formats.checks import SMALL_FILE, as_file_error, join_names, memory_limit_of
+from poolcli.errors import QUOTES, FileError, error_text
+from poolcli.formats.checks import as_file_error
 from poolcli.formats.hdf5.chunks import h5py
-from poolcli.formats.records import ReadOptions
 from poolcli.message_fields import field
-from poolcli.system.lazy_imports import need
-from poolcli.system.limits import limit_cpu_time
+from poolcli.system.limits import data_limit, limit_cpu_time
 
 H5PY_ERRORS = (OSError, RuntimeError, KeyError, TypeError, ValueError)
 
@@ -34,8 +30,12 @@ def h5py_errors(path: str) -> AbstractContextManager[None]:
 
 @contextmanager
 def reading(path: str, size: int = 0) -> Iterator[None]:
-    """As `h5py_errors`, with a CPU limit while h5py reads `size` bytes: a damaged file may send it into a loop."""
-    with limit_cpu_time(os.path.getsize(path) + size), h5py_errors(path):
+    """As `h5py_errors`, with limits for a call that decodes `size` bytes, in workers.
+
+    A damaged file may send HDF5 or a filter into a loop, and a chunk may unpack to far more than its size.
+    """
+    memory = FREE_MEMORY + DECODE_COPIES * size
+    with limit_cpu_time(os.path.getsize(path) + size), data_limit(memory), h5py_errors(path):
         yield
 
 
@@ -48,6 +48,8 @@ def _describe(error: Exception) -> str:
     return f"HDF5 cannot read or write it: {text}"
 
 
+FREE_MEMORY = 2**28  # bytes that a call may take for whatever it reads
+DECODE_COPIES = 4  # of the bytes that it decodes
 MAX_GROUPS = 100_000
 MAX_SOFT_LINKS = 100  # soft links that are followed
 
@@ -137,53 +139,6 @@ def _reversed_parts(path: bytes) -> list[bytes]:
     return [name for name in reversed(path.split(b"/")) if name not in (b"", b".")]
 
 
-H5PY_FILTERS = (1, 2, 3, 4, 32000)  # gzip, shuffle, fletcher32, szip, lzf
-# Filters of hdf5plugin that are kept: bzip2, Blosc, LZ4, Bitshuffle, ZFP, Zstandard, Blosc2. Others round, or change
-# arrays of some shapes, as that of JPEG-LS does with four axes.
-PLUGIN_FILTERS = (307, 32001, 32004, 32008, 32013, 32015, 32026)
-
-
-def storage_of(dataset: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The storage of an h5py dataset as arguments of `create_dataset`, and a note on filters that are not kept.
-
-    In `maxshape` 0 stands for the length of the axis itself.
-    """
-    properties = dataset.id.get_create_plist()
-    stored: dict[str, Any] = {}
-    if properties.fill_value_defined() == h5py.h5d.FILL_VALUE_USER_DEFINED:
-        stored["fillvalue"] = dataset.fillvalue
-    if properties.get_layout() != h5py.h5d.CHUNKED:
-        return stored, ()
-    stored["chunks"] = properties.get_chunk()
-    if dataset.maxshape != dataset.shape:
-        stored["maxshape"] = tuple(0 if m == n else m for m, n in zip(dataset.maxshape, dataset.shape, strict=True))
-    for name in ("compression", "compression_opts", "shuffle", "fletcher32"):
-        value = getattr(dataset, name)
-        if value not in (None, False, "unknown"):
-            stored[name] = value
-    lost = []
-    for i in range(properties.get_nfilters()):
-        code, _, values, name = properties.get_filter(i)
-        options = _plugin_options(code, values)
-        if options and "compression" not in stored:
-            stored |= options
-        elif code not in H5PY_FILTERS:
-            lost.append(name.decode("utf-8", "replace") or str(code))
-    return stored, (f"stored without the filter {join_names(lost)}",) if lost else ()
-
-
-def _plugin_options(code: int, values: tuple[int, ...]) -> dict[str, Any]:
-    """A filter of hdf5plugin as arguments of `create_dataset`; {} if it cannot be asked for, or may change values."""
-    if code not in PLUGIN_FILTERS:
-        return {}
-    try:
-        (plugin,) = need("hdf5plugin", why="filters")
-        return dict(plugin.from_filter_options(code, values))
-    except (RequestError, ValueError, NotImplementedError):
-        return {}
-
-
-STRING_COPIES = 3  # of each string of an attribute while it is read
 # Older formats with the same suffixes, by their first bytes, and what to do about them.
 OTHER_FORMATS = {
     b"CDF": ", but one of classic netCDF; convert it with: nccopy -k nc4 OLD.nc NEW.nc",
@@ -205,40 +160,16 @@ def open_root(path: str) -> Iterator[Any]:
         yield root
 
 
-def strings_fit(path: str, count: int, options: ReadOptions) -> bool:
-    """Whether so many strings take no more memory than the limit: a file can store one string for all of them.
+def read_attributes(found: Any, names: Iterable[str] = ()) -> dict[str, Any]:
+    """The attributes of an object, or those of `names`.
 
-    Each counts as long as the file, but as 1 MiB at most: HDF5 tells no lengths before it reads. A single one always
-    fits.
+    None stands for those that cannot be read, or not within the memory of `reading`: a file can store one string for
+    all elements of an attribute.
     """
-    limit = memory_limit_of(path, options.limit, options.allowed)
-    longest = STRING_COPIES * min(os.path.getsize(path), SMALL_FILE)
-    return limit is None or count * longest <= max(limit, longest)
-
-
-@dataclass(frozen=True, slots=True)
-class Attributes(Mapping[str, Any]):
-    """The attributes of an object in the file at `path`, as h5py reads them.
-
-    Raises an OSError for an array of strings that may take more memory than the limit.
-    """
-
-    _found: Any
-    path: str
-    options: ReadOptions
-
-    def __getitem__(self, name: str) -> Any:
-        if name in self._found:
-            stored = self._found.get_id(name)
-            if stored.dtype.hasobject and not strings_fit(self.path, prod(stored.shape or ()), self.options):
-                raise OSError(f"the attribute {name} may take more memory than the limit")
-        return self._found[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._found)
-
-    def __len__(self) -> int:
-        return len(self._found)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._found
+    values = dict[str, Any]()
+    for name in [name for name in names if name in found.attrs] or ([] if names else found.attrs):
+        try:
+            values[name] = found.attrs[name]
+        except (*H5PY_ERRORS, MemoryError):
+            values[name] = None
+    return values

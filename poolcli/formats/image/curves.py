@@ -1,4 +1,4 @@
-"""The curve by which a file's numbers stand for light: that of an ICC profile, a PNG's chunks, or sRGB."""
+"""The curve by which a file's numbers stand for light: that of an ICC profile, a PNG's gAMA chunk, or sRGB."""
 
 from __future__ import annotations
 
@@ -26,35 +26,22 @@ class Curve(NamedTuple):
 
 
 SRGB = Curve("sRGB curve", 2.4, 1 / 1.055, 0.055 / 1.055, 1 / 12.92, 0.04045)  # IEC 61966-2-1
-BT709 = Curve("curve of BT.709", 1 / 0.45, 1 / 1.099, 0.099 / 1.099, 1 / 4.5, 0.081)
 SRGB_GAMMA, GAMMA_TOLERANCE = 1 / 2.2, 0.001  # with a gAMA chunk near this value PNG files mean sRGB
-# Transfer characteristics of a cICP chunk (ITU-T H.273).
-CICP_CURVES = {1: BT709, 4: Curve("gamma 2.2", 2.2), 5: Curve("gamma 2.8", 2.8), 6: BT709, 8: Curve("no curve"),
-             13: SRGB, 14: BT709, 15: BT709}  # fmt: skip
 
 
 def curve_of(info: Mapping[Any, Any]) -> Curve:
-    """The curve that a file names, by its `info` in Pillow, and the chunks in `colour`.
-
-    A PNG's cICP chunk precedes its ICC profile, that its sRGB chunk, and that its gAMA chunk.
+    """The curve that a file names, by its `info` in Pillow: its ICC profile precedes a PNG's sRGB chunk, and that its
+    gAMA chunk.
     """
-    chunks: Mapping[bytes, bytes] = info.get("colour", {})
     profile, gamma = info.get("icc_profile"), info.get("gamma")
-    if len(chunks.get(b"cICP", b"")) == 4:
-        known = CICP_CURVES.get(chunks[b"cICP"][1])
-        return known or _assume_srgb("cICP chunk")
     if isinstance(profile, bytes) and profile:
         try:
             return _parse_profile(profile)
         except (struct.error, ValueError, IndexError, ArithmeticError):
-            return _assume_srgb("ICC profile")
-    if b"sRGB" in chunks or not isinstance(gamma, float) or gamma <= 0 or abs(gamma - SRGB_GAMMA) <= GAMMA_TOLERANCE:
+            return SRGB._replace(name="the sRGB curve is assumed: the ICC profile has no plain curve")
+    if "srgb" in info or not isinstance(gamma, float) or gamma <= 0 or abs(gamma - SRGB_GAMMA) <= GAMMA_TOLERANCE:
         return SRGB
     return Curve(f"gamma {1 / gamma:.4g} by the gAMA chunk", 1 / gamma)
-
-
-def _assume_srgb(source: str) -> Curve:
-    return SRGB._replace(name=f"the sRGB curve is assumed: the {source} has no plain curve")
 
 
 PARAMETER_COUNTS = {0: 1, 1: 3, 2: 4, 3: 5, 4: 7}  # of a parametric curve by its type

@@ -1,28 +1,34 @@
-"""Images before they are decoded: selection of pages, and limits to pixels and memory."""
+"""Pages of an image file: which are read, how they are decoded, and the errors of that."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from poolcli.arguments import Missing
-from poolcli.errors import FileError, RequestError
+from poolcli.errors import FileError, PoolError, RequestError, error_text, is_for_users
 from poolcli.formats.checks import check_memory, join_names
 from poolcli.formats.image.curves import SRGB, Curve
 from poolcli.message_fields import field
-from poolcli.system.lazy_imports import Array
+from poolcli.system.lazy_imports import Array, Lazy, installed, need
+
+pil: Any = Lazy("PIL.Image")
 
 TRANSPOSING = (5, 6, 7, 8)  # orientations that exchange width and height
 
 
 @dataclass(frozen=True, slots=True)
 class PageDecoder:
-    """The pages that are read, and how each is decoded: as H, W or H, W, C, upright.
+    """How pages of one kind are decoded: each as H, W or H, W, C, upright.
 
-    `memory` is what decoding takes beside the result, in bytes a pixel. `described` returns the metadata, after
-    the first page has been decoded; if `tells_of_pages`, those of the page that was decoded last. `duration` is that of
-    the page that was decoded last. `missing` are nodata values, `curve` says how numbers stand for light.
+    memory : bytes a pixel that decoding takes beside the result
+    read_metadata : the metadata of the page that was decoded last
+    duration : how long that page is shown in an animation, in milliseconds
+    missing : nodata values
+    curve : how numbers stand for light
     """
 
     format: str
@@ -31,10 +37,9 @@ class PageDecoder:
     dtype: str
     memory: int
     decode: Callable[[int], Array]
-    described: Callable[[], dict[str, Any]]
+    read_metadata: Callable[[], dict[str, Any]]
     notes: tuple[str, ...] = ()
     duration: Callable[[], int | None] = lambda: None
-    tells_of_pages: bool = False
     missing: Missing = ()
     curve: Curve = SRGB
 
@@ -188,10 +193,29 @@ def check_image_memory(path: str, needed: int, limit: int | None) -> None:
     check_memory(f"{path}: needs", needed, limit, " to be decoded")
 
 
-def check_pixel_count(path: str, pixels: int, most: int) -> None:
-    """Refuses an image of more pixels than are read, before any is decoded."""
-    if pixels > most:
-        raise FileError(
-            f"{path}: has {pixels:,} pixels; at most {most:,} are read (decompression bomb?); "
-            f"to allow it, use {field('max_memory')}"
-        )
+PIXEL_BYTES = 4  # in Pillow
+BOMB = re.compile(r"Image size \((\d+) pixels\) exceeds limit of (\d+) pixels")
+NEEDS_CODECS = re.compile(r"<?(\S+?)(:.*)? requires the 'imagecodecs' package")
+# What functions in C say, such as seek of a place that no file can have.
+OF_FUNCTIONS = re.compile(r"\[Errno 22\] Invalid argument|\w+ returned NULL")
+
+
+@contextmanager
+def image_errors(path: str) -> Iterator[None]:
+    """Turns whatever the libraries raise into a FileError of one line."""
+    try:
+        yield
+    except (PoolError, MemoryError):
+        raise
+    except Exception as error:  # Pillow's decoders raise nine types, TypeError and SyntaxError among them
+        why = error_text(error)
+        if bomb := BOMB.match(why):
+            pixels, most = map(int, bomb.groups())
+            check_image_memory(path, PIXEL_BYTES * pixels, PIXEL_BYTES * most)
+        codec = NEEDS_CODECS.match(why)
+        if (codec or isinstance(error, ImportError)) and not installed("imagecodecs"):
+            what = codec[1] if codec else "its compression"
+            need("imagecodecs", why=f"{path}: {what} needs the extra images", kind=FileError)
+        if not is_for_users(error) or OF_FUNCTIONS.fullmatch(why):
+            why = "its data is damaged"
+        raise FileError(f"{path}: the image cannot be read or written: {why}") from error

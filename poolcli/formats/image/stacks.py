@@ -7,10 +7,10 @@ from math import inf, prod
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
-from poolcli.errors import FileError
-from poolcli.formats.image.codecs import WHY_READ, WHY_WRITE
 from poolcli.formats.records import Axis
-from poolcli.system.lazy_imports import need
+from poolcli.system.lazy_imports import Lazy
+
+tifffile: Any = Lazy("tifffile")
 
 LAYOUT_LETTERS = {"T": "N", "C": "C", "Z": "D", "Y": "H", "X": "W"}
 DIMENSIONS = {letter: name for name, letter in LAYOUT_LETTERS.items()}
@@ -34,20 +34,18 @@ OME_LENGTHS = frozenset(LENGTH_UNITS.values()) | {
 }  # fmt: skip
 
 
-def read_axes(path: str, pages: int, size: Sequence[int]) -> tuple[Axis, ...]:
-    """The axes of all pages together, each of this height and width; () if the file does not name just these."""
+def read_axes(file: Any, pages: int, size: Sequence[int]) -> tuple[Axis, ...]:
+    """The axes of all pages of a TiffFile, each of this height and width; () if it does not name just these."""
     try:
-        (tifffile,) = need("tifffile", why=WHY_READ)
-        with tifffile.TiffFile(path) as file:
-            if file.is_ome:  # of several images or files, `Image` or `TiffData` is a list, which raises
-                found = _ome_axes(tifffile.xml2dict(file.ome_metadata)["OME"]["Image"]["Pixels"])
-            elif file.is_imagej:
-                found = _imagej_axes(file.imagej_metadata, size, file.pages[0].resolution)
-            else:
-                return ()
+        if file.is_ome:  # of several images or files, `Image` or `TiffData` is a list, which raises
+            found = _ome_axes(tifffile.xml2dict(file.ome_metadata)["OME"]["Image"]["Pixels"])
+        elif file.is_imagej:
+            found = _imagej_axes(file.imagej_metadata, size, file.pages.first.resolution)
+        else:
+            return ()
     except MemoryError:
         raise
-    except Exception:  # of many kinds, for damaged descriptions; RequestError without tifffile
+    except Exception:  # of many kinds, for damaged descriptions
         return ()
     axes = tuple(axis for axis in found if axis.length > 1 or axis.letter in "HW")
     lengths = [axis.length for axis in axes]
@@ -99,9 +97,8 @@ def ome_attributes(axes: Sequence[Axis]) -> tuple[dict[str, Any], list[str]]:
     return found, lacking
 
 
-def ome_xml(path: str, stacks: Sequence[tuple[str, Sequence[int], str, Mapping[str, Any]]]) -> str:
+def ome_xml(stacks: Sequence[tuple[str, Sequence[int], str, Mapping[str, Any]]]) -> bytes:
     """OME-XML of stacks, each of a layout, a shape, a number type, and the distances of its axes."""
-    (tifffile,) = need("tifffile", why=f"{path}: {WHY_WRITE}", kind=FileError)
     xml = tifffile.OmeXml(Creator="poolcli", UUID=str(uuid5(NAMESPACE_URL, repr(stacks))))
     for layout, shape, dtype, steps in stacks:
         inside = layout.endswith("C")
@@ -109,4 +106,4 @@ def ome_xml(path: str, stacks: Sequence[tuple[str, Sequence[int], str, Mapping[s
         *pages, height, width, samples = shape if inside else (*shape, 1)
         xml.addimage(dtype, shape, (prod(pages), 1, 1, height, width, samples), axes=names, **steps)
     text: str = xml.tostring(declaration=True)
-    return text.encode("ascii", "xmlcharrefreplace").decode()  # tags are ASCII
+    return text.encode("ascii", "xmlcharrefreplace")  # tags are ASCII

@@ -13,9 +13,9 @@ import asyncio
 import os
 import pickle
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent import futures
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Generic, TypeVar
@@ -57,14 +57,10 @@ def run(tasks: Sequence[Task], runner: Runner, count: int, progress: Progress, c
             return
         resumable = runner.folder is not None
         batches = BatchedTasks(client, _Jobs(runner), iter(enumerate(tasks)), len(tasks), MAX_BATCH, resumable)
-        try:
-            yield from _outcomes(batches.results())
-        except GeneratorExit:
-            batches.cancel()
-            raise
-        except BaseException:  # stopped; finished tasks still count
-            yield from _outcomes(batches.finished_results())
-            raise
+        for (number, task), found in batches.results():
+            if isinstance(found, BaseException):
+                found = Outcome(task.job, error=failure(_in_terms_of_files(found), task.job.source.path))
+            yield number, found
 
 
 @contextmanager
@@ -80,13 +76,6 @@ def distributor(cluster: str | None, resumable: bool) -> Iterator[Distribute | N
 def _is_written_in_regions(task: Task) -> bool:
     written = format_by_suffix(task.job.output or "", FORMATS.values())
     return written is not None and written.parallel_writes
-
-
-def _outcomes(results: Iterator[tuple[tuple[int, Task], Any]]) -> Outcomes:
-    for (number, task), found in results:
-        if isinstance(found, BaseException):
-            found = Outcome(task.job, error=failure(_in_terms_of_files(found), task.job.source.path))
-        yield number, found
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +101,11 @@ class _Regions:
         self, parts: RemoteBlocks, numbers: Iterator[int], count: int, done: Callable[[int, str | None], None]
     ) -> None:
         batches = BatchedTasks(self.client, parts, numbers, count, 1, self.resumable)
-        try:
-            for number, found in batches.results():
+        with closing(batches.results()) as results:
+            for number, found in results:
                 if isinstance(found, BaseException):
                     raise _in_terms_of_files(found)
                 done(number, found)
-        except BaseException:
-            batches.wait_for_running()
-            raise
 
 
 def _memory_of_job() -> int | None:
@@ -155,8 +141,21 @@ class BatchedTasks(Generic[Item, Result]):
         self._items, self._left, self._most = items, count, most
         self._in_flight: dict[Any, list[Item]] = {}
 
-    def results(self) -> Iterator[tuple[Item, Result | BaseException]]:
-        """Each item with its result or its exception."""
+    def results(self) -> Generator[tuple[Item, Result | BaseException], None, None]:
+        """Each item with its result or its exception; finished ones also if the run is stopped."""
+        try:
+            yield from self._results()
+        except GeneratorExit:
+            raise
+        except BaseException:
+            for future in [future for future in self._in_flight if future.status == "finished"]:
+                yield from zip(self._in_flight[future], self._result(future), strict=True)
+            raise
+        finally:
+            if self._in_flight:
+                self._cancel()
+
+    def _results(self) -> Iterator[tuple[Item, Result | BaseException]]:
         suspects: list[Item] = []
         with self._scheduler_errors():
             limit = BATCHES_PER_WORKER * max(1, sum(self._client.nthreads().values()))
@@ -169,7 +168,7 @@ class BatchedTasks(Generic[Item, Result]):
             for future in self._finished(completed):
                 check_stopped()
                 items = self._in_flight[future]
-                found = self._results(future)
+                found = self._result(future)
                 if isinstance(found[0], distributed.KilledWorker):
                     suspects += items
                 else:
@@ -178,7 +177,7 @@ class BatchedTasks(Generic[Item, Result]):
             with self._scheduler_errors():
                 completed.update(self._submit([[item]]))
             for future in self._finished(completed):
-                yield item, self._results(future)[0]
+                yield item, self._result(future)[0]
 
     def _finished(self, completed: Any) -> list[Any]:
         """Waits for batches to finish; raises a FileError if there have been no workers for some time."""
@@ -211,7 +210,7 @@ class BatchedTasks(Generic[Item, Result]):
         self._in_flight.update(zip(found, several, strict=True))
         return found
 
-    def _results(self, future: Any) -> Sequence[Result | BaseException]:
+    def _result(self, future: Any) -> Sequence[Result | BaseException]:
         """The results of a finished batch, or its error for each item."""
         with self._scheduler_errors():
             error = future.exception()
@@ -219,22 +218,11 @@ class BatchedTasks(Generic[Item, Result]):
         items = self._in_flight.pop(future)
         return [error] * len(items) if found is None else found
 
-    def finished_results(self) -> Iterator[tuple[Item, Result | BaseException]]:
-        """The results that are there; cancels all other batches."""
-        for future in [future for future in self._in_flight if future.status == "finished"]:
-            yield from zip(self._in_flight[future], self._results(future), strict=True)
-        self.cancel()
-
-    def cancel(self) -> None:
-        """Cancels the batches that no worker has begun."""
+    def _cancel(self) -> None:
+        """Cancels, and waits for what was begun in regions of an output, so that the output can be removed."""
         with suppress(*SCHEDULER_LOST):
             self._client.cancel(list(self._in_flight), force=True)
-
-    def wait_for_running(self) -> None:
-        """Cancels, and waits for batches that were begun, so that what they write can be removed."""
-        self.cancel()
-        if self._in_flight and self._client.status == "running":
-            with suppress(*SCHEDULER_LOST):
+            if self._most == 1 and self._client.status == "running":
                 self._client.run(_wait_until_idle, on_error="ignore")
 
     @contextmanager
