@@ -52,14 +52,6 @@ def test_pixels_are_those_of_pillow(mode: str, options: dict[str, Any]) -> None:
         np.testing.assert_array_equal(read(Source("x.jpg")).array, np.asarray(image))
 
 
-def test_a_picture_that_is_turned_is_upright() -> None:
-    exif = Image.Exif()
-    exif[274] = 6
-    Path("x.jpg").write_bytes(saved(exif=exif))
-    with Image.open("x.jpg") as image:
-        np.testing.assert_array_equal(read(Source("x.jpg")).array, np.rot90(np.asarray(image), -1))
-
-
 def test_one_that_was_cut_is_refused_though_a_preview_in_it_has_an_end() -> None:
     data = bytearray(saved())
     start = data.index(b"\xff\xdb")  # the first tables, before which a segment with a preview is put

@@ -85,22 +85,6 @@ def test_pages_that_cannot_be_are_refused(name: str, cli: Cli) -> None:
     assert (result.code, result.err) == (2, f"poolcli: x.tiff: {message}\n")
 
 
-def test_a_gif_is_read_with_all_its_frames(cli: Cli) -> None:
-    frames = [Image.new("P", (8, 8), i) for i in (0, 1, 2)]
-    palette = [255, 0, 0, 0, 255, 0, 0, 0, 255]
-    for frame in frames:
-        frame.putpalette(palette)
-    frames[0].save("x.gif", save_all=True, append_images=frames[1:], duration=50)
-    result = cli("avg", "x.gif", "-o", "y.png", *HALVE)
-    assert "palette expanded to RGBA" in result.out
-    with Image.open("y.png") as made:
-        colours = []
-        for i in range(3):
-            made.seek(i)
-            colours.append(made.convert("RGB").getpixel((1, 1)))
-    assert colours == [(255, 0, 0), (0, 255, 0), (0, 0, 255)]
-
-
 def test_of_pages_of_different_sizes_the_first_of_the_largest_is_read(cli: Cli) -> None:
     small, large = Image.new("L", (4, 4)), Image.new("L", (8, 6), 3)
     small.save("x.tiff", save_all=True, append_images=[large, Image.new("L", (6, 8))])
@@ -214,16 +198,6 @@ def test_the_first_page_of_full_size_is_read_and_said(name: str, dtype: str, cli
     result = cli("avg", "x.tif", "-o", "y.npy", "-k", "1")
     assert f"note     {said} is read, the first of full size; --pages takes others\n" in result.out
     np.testing.assert_array_equal(np.load("y.npy")[0, 0], full)
-
-
-def test_a_mask_that_pillow_does_not_know_keeps_it_from_no_other_page(cli: Cli) -> None:
-    with tifffile.TiffWriter("x.tif") as file:  # as GDAL stores JPEG with a mask
-        file.write(pixels(64, 48), photometric="ycbcr", compression="jpeg", tile=(32, 32))
-        file.write(np.ones((64, 48), bool), photometric="mask", subfiletype=4, compression="zlib")
-    with Image.open("x.tif") as image:
-        stored = np.asarray(image)
-    assert cli("max", "x.tif", "-o", "y.npy", "-k", "1", "-q").code == 0
-    np.testing.assert_array_equal(np.load("y.npy")[0], stored.transpose(2, 0, 1))
 
 
 def test_a_file_of_smaller_copies_alone_says_so(cli: Cli) -> None:

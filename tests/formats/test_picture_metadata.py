@@ -55,19 +55,6 @@ def test_a_tiff_keeps_what_it_says_of_its_making(deep: bool, compression: str | 
         assert [tag.code for tag in tags] == sorted(tag.code for tag in tags)
 
 
-def test_a_tiff_that_must_be_large_keeps_what_it_says(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("poolcli.formats.image.tiff_write.MAX_CLASSIC_BYTES", 10)
-    tiff(True)
-    assert cli("avg", "x.tif", "-o", "y.tif", *HALVE, "-q").code == 0
-    with tifffile.TiffFile("y.tif") as file:
-        tags = first(file).tags
-        assert file.is_bigtiff
-        assert {tag: tags[tag].value for tag in TEXTS} == TEXTS
-        np.testing.assert_array_equal(
-            first(file).asarray(), np.rint(DEEP.reshape(3, 2, 4, 2, 3).mean((1, 3))).astype(np.uint16)
-        )
-
-
 @pytest.mark.parametrize("suffix", ["jpg", "png", "webp"])
 def test_the_tags_of_a_tiff_become_exif_data(suffix: str, cli: Cli) -> None:
     tiff(False)
@@ -127,13 +114,6 @@ def test_exif_data_that_would_be_untrue_are_left_out_and_said(tag: int, suffix: 
     assert f"{note}\n" in result.out
     with Image.open(f"y.{suffix}") as made:
         assert dict(made.getexif().get_ifd(34665)) == {36867: "2020:01:01 00:00:00"}
-
-
-def test_pixels_to_the_centimetre_of_the_sensor_follow_the_stride(cli: Cli) -> None:
-    Image.fromarray(X).save("x.jpg", exif=exif_with(41486, 1000.0))
-    assert cli("avg", "x.jpg", "-o", "y.jpg", *HALVE, "-q").code == 0
-    with Image.open("y.jpg") as made:
-        assert made.getexif().get_ifd(34665)[41486] == 500
 
 
 @pytest.mark.parametrize("deep", [False, True])

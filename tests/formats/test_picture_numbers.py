@@ -64,21 +64,6 @@ def test_a_band_that_is_not_said_to_be_alpha_is_a_band(dtype: str, extra: tuple[
     assert cli("avg", "x.tif", "-o", "y.png", *HALVE).code == 2
 
 
-@pytest.mark.parametrize(("stored", "kind"), [(999, 2), (256, 0)])
-def test_extra_samples_of_other_kinds_are_what_libtiff_takes_them_for(stored: int, kind: int, cli: Cli) -> None:
-    x = RNG.integers(0, 256, (6, 8, 5), np.uint8)
-    tifffile.imwrite("x.tif", x, photometric="rgb", planarconfig="contig", extrasamples=["unspecified"] * 2)
-    with tifffile.TiffFile("x.tif", mode="r+") as file:
-        page: Any = file.pages[0]
-        page.tags[338].overwrite((0, stored))
-    result = cli("max", "x.tif", "-o", "y.tif", *HALVE)
-    assert result.code == 0, result.err
-    with tifffile.TiffFile("y.tif") as file:
-        page = file.pages[0]
-        assert tuple(page.extrasamples) == (0, kind)
-        np.testing.assert_array_equal(page.asarray(), x.reshape(3, 2, 4, 2, 5).max((1, 3)))
-
-
 def chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
@@ -112,9 +97,6 @@ def test_the_transparent_colour_of_a_png_is_transparent(name: str) -> None:
     tensor = read(Source("x.png"))
     assert tensor.array[0].tolist() == expected
     assert tensor.header.alpha
-
-
-FINEST: dict[str, dict[str, Any]] = {"webp": {"lossless": True}, "jpeg": {"quality": 100, "subsampling": 0}}
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
@@ -264,13 +246,3 @@ def test_no_data_is_pooled_where_colours_are_weighted(cli: Cli) -> None:
     result = cli("avg", "x.tif", "-o", "y.tif", *HALVE, "--json")
     assert result.json["notes"][0] == "the file's nodata value (9) is pooled like any other number"
     np.testing.assert_array_equal(tifffile.imread("y.tif"), [[[9, 9, 9, 9]]])
-
-
-def test_floats_of_which_white_is_zero_stay_so(cli: Cli) -> None:
-    x = RNG.normal(size=(6, 8)).astype(np.float32)
-    tifffile.imwrite("x.tif", x, photometric="miniswhite")
-    assert "note     white is zero, and stays so\n" in cli("avg", "x.tif", "-o", "y.tif", "-k", "1").out
-    with tifffile.TiffFile("y.tif") as file:
-        page: Any = file.pages[0]
-        assert page.photometric == 0
-        np.testing.assert_array_equal(page.asarray(), x)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ import pytest
 import tifffile
 from PIL import Image, ImageCms, TiffImagePlugin
 
-from poolcli.formats import Source, read
 from poolcli.system.lazy_imports import installed
 from tests.conftest import Cli
 from tests.formats.pictures import HALVE, NOISE, halved, pixels
@@ -62,14 +60,6 @@ def test_a_picture_of_each_mode_is_halved_in_its_own_mode(name: str, cli: Cli) -
         np.testing.assert_array_equal(y, halved(x))
 
 
-def test_a_float_tiff_keeps_its_floats(cli: Cli) -> None:
-    x = NOISE.normal(size=(8, 6)).astype(np.float32)
-    Image.fromarray(x).save("x.tiff")
-    assert cli("avg", "x.tiff", "-o", "y.tiff", *HALVE, "-q").code == 0
-    y = np.asarray(Image.open("y.tiff"))
-    np.testing.assert_allclose(y, x.reshape(4, 2, 3, 2).mean((1, 3)), rtol=1e-6)
-
-
 @pytest.mark.parametrize("suffix", ["png", "tiff"])
 @pytest.mark.parametrize("channels", [2, 3, 4])
 def test_colour_of_16_bits_keeps_every_bit(suffix: str, channels: int, cli: Cli) -> None:
@@ -108,13 +98,6 @@ sys.modules["imagecodecs"] = None
 from poolcli.cli import run
 sys.exit(run(sys.argv[1:]))
 """
-
-
-@pytest.mark.parametrize("dtype", ["uint32", "float64", "int8", "float16"])
-def test_a_tiff_of_other_numbers_is_read_by_the_extra(dtype: str) -> None:
-    x = (NOISE.normal(size=(5, 4)) * 50).astype(dtype)
-    tifffile.imwrite("x.tif", x)
-    np.testing.assert_array_equal(read(Source("x.tif")).array, x)
 
 
 @pytest.mark.parametrize("compression", ["webp", "lerc", "zstd", "lzma", "packbits"])
@@ -181,30 +164,6 @@ def test_a_jpeg_keeps_its_tables_and_subsampling_unless_a_quality_is_named(cli: 
         tables = [getattr(image, "quantization", None) for image in (x, y, z)]
         assert tables[0] == tables[1] != tables[2]
         assert JpegImagePlugin.get_sampling(y) == JpegImagePlugin.get_sampling(x) == 2
-
-
-@pytest.mark.parametrize("orientation", range(1, 9))
-def test_each_exif_orientation_is_applied_once(orientation: int, cli: Cli) -> None:
-    x = pixels(8, 6)
-    exif = Image.Exif()
-    exif[0x0112] = orientation
-    Image.fromarray(x).save("x.png", exif=exif.tobytes())
-    assert cli("avg", "x.png", "-o", "y.png", "-k", "1", "-q").code == 0
-    turned: Callable[[Any], Any] = {
-        1: lambda a: a, 2: lambda a: a[:, ::-1], 3: lambda a: a[::-1, ::-1], 4: lambda a: a[::-1],
-        5: lambda a: a.transpose(1, 0, 2), 6: lambda a: a.transpose(1, 0, 2)[:, ::-1],
-        7: lambda a: a.transpose(1, 0, 2)[::-1, ::-1], 8: lambda a: a.transpose(1, 0, 2)[::-1],
-    }[orientation]  # fmt: skip
-    with Image.open("y.png") as made:
-        assert made.getexif().get(0x0112) is None
-        np.testing.assert_array_equal(np.asarray(made), turned(x))
-
-
-def test_a_16_bit_tiff_is_turned_upright_too(cli: Cli) -> None:
-    x = pixels(8, 6, 3, "uint16")
-    for orientation, expected in ((6, x.transpose(1, 0, 2)[:, ::-1]), (3, x[::-1, ::-1]), (5, x.transpose(1, 0, 2))):
-        tifffile.imwrite("x.tiff", x, photometric="rgb", extratags=[(274, 3, 1, orientation, True)])
-        np.testing.assert_array_equal(read(Source("x.tiff")).array, expected)
 
 
 def test_cmyk_is_not_stored_as_if_it_were_rgba(cli: Cli) -> None:

@@ -208,31 +208,20 @@ def _frame(page: Array, notes: list[str]) -> Any:
     if page.shape[-1] == 1:
         return pil.fromarray(page[..., 0])
     alpha = page[..., 3] if page.shape[-1] == 4 else None
-    if alpha is not None and ((alpha > 0) & (alpha < OPAQUE)).any():
-        notes.append(ALPHA_NOTE)
-    hidden = None if alpha is None else alpha <= OPAQUE // 2
-    places, colours = _quantize(page[..., :3], hidden, notes)
-    frame = pil.fromarray(places)
-    frame.putpalette(colours.tobytes())  # which turns grey into a palette image
+    if alpha is None:
+        shown, hidden = np.ascontiguousarray(page), None
+    else:
+        if ((alpha > 0) & (alpha < OPAQUE)).any():
+            notes.append(ALPHA_NOTE)
+        hidden = alpha <= OPAQUE // 2
+        shown = np.where(hidden[..., None], np.uint8(0), page[..., :3])
+    frame = pil.fromarray(shown).quantize(GIF_COLOURS - (hidden is not None), pil.Quantize.MEDIANCUT)
+    if not np.array_equal(np.asarray(frame.convert("RGB")), shown):
+        notes.append(QUANTIZED_NOTE)
     if hidden is not None and hidden.any():
+        places, colours = np.array(frame), frame.getpalette()
+        places[hidden] = GIF_COLOURS - 1
+        frame = pil.fromarray(places)
+        frame.putpalette(colours + [0] * (3 * GIF_COLOURS - len(colours)))
         frame.info["transparency"] = GIF_COLOURS - 1
     return frame
-
-
-def _quantize(pixels: Array, hidden: Array | None, notes: list[str]) -> tuple[Array, Array]:
-    """The index of each pixel's colour, and the colour table; hidden pixels have the last index."""
-    free = GIF_COLOURS - (hidden is not None)
-    seen = pixels if hidden is None else np.where(hidden[..., None], np.uint8(0), pixels)
-    codes = seen.astype(np.uint32) @ np.array([65536, 256, 1], np.uint32)
-    found, places = np.unique(codes, return_inverse=True)
-    if found.size <= free:
-        colours = (found[:, None] >> np.array([16, 8, 0], np.uint32) & 255).astype(np.uint8)
-        places = places.reshape(codes.shape).astype(np.uint8)
-    else:
-        notes.append(QUANTIZED_NOTE)
-        rounded = pil.fromarray(np.ascontiguousarray(seen)).quantize(free, pil.Quantize.MEDIANCUT)
-        places, colours = np.array(rounded), np.array(rounded.getpalette(), np.uint8).reshape(-1, 3)
-    if hidden is not None:
-        places[hidden] = GIF_COLOURS - 1
-        colours = np.concatenate([colours, np.zeros((GIF_COLOURS - len(colours), 3), np.uint8)])
-    return places, colours
