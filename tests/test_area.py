@@ -20,7 +20,7 @@ from poolcli.explain import window
 from poolcli.formats import parse_source, read_header
 from poolcli.plan.plan import Region
 from tests.documents.console import typed
-from tests.engine.watched import guarded
+from tests.engine.test_kernels import guarded
 
 BITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 TYPES = ("uint8", "int8", "uint16", "int32", "uint32", "int64", "uint64", *BITS)

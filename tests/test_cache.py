@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from poolcli.engine import compiled as compiled_engine
-from poolcli.engine.compiled.kernel_choice import KernelSpec
+from poolcli.engine.compiled.choice import Kernel
 from tests.conftest import Cli
 from tests.profiles import sized
 
@@ -156,27 +156,20 @@ def info(cache: Path) -> dict[str, object]:
 @pytest.mark.compiles
 def test_cache_info_names_the_kernels_and_clear_removes_them(warm: Path, tmp_path: Path) -> None:
     found = info(warm)
-    assert found["kernels"] == ["argmax-int64-max-int64-int64", "tiles-2by2x2-int64-sum-int64-shift-bits2-int64"]
+    assert found["kernels"] == ["best_of_any-False-int64-max-int64-int64", "long-int64-sum-int64-half_even_int64-int64"]
     assert poolcli(warm, "cache", "clear").stdout.startswith("removed ")
     assert not (warm / "poolcli").exists()
     assert (info(warm)["kernels"], info(warm)["bytes"]) == ([], 0)
     assert not (warm / "poolcli").exists()
 
 
+# How many kernels are named so: of averages and of maxima, or of maxima with indices alone.
 USUAL = {
-    (kernel, dtype): kinds  # how many kernels are named so: of averages and of maxima, or of maxima with indices alone
-    for kernel, kinds in {
-        "tiles": 2,
-        "slide": 2,
-        "irregular": 2,
-        "irregular_short": 2,
-        "irregular_row": 2,
-        "argmax": 1,
-        "argmax_row": 1,
-    }.items()
+    (kernel, dtype): kinds
+    for kernel, kinds in {"long.long": 2, "bins.bins": 2, "best.best_of_any": 1}.items()
     for dtype in ("uint8", "uint16", "float32", "float64")
 }
-KEPT = "argmax-uint8-max-uint8-uint8"
+KEPT = "best_of_any-False-uint8-max-uint8-uint8"
 
 
 @pytest.mark.compiles
@@ -185,9 +178,9 @@ def test_cache_warm_compiles_what_the_usual_types_need(cli: Cli, monkeypatch: py
     """One kernel is built; of the others it is only noted that they are asked for."""
     asked = dict[str, tuple[str, str]]()
 
-    def noting(spec: KernelSpec) -> Callable[..., int]:
-        asked[spec.name] = spec.launch.kernel, spec.dtype
-        return compiled_engine.load(spec) if spec.name == KEPT else lambda *_: 0
+    def noting(kernel: Kernel) -> Callable[..., int]:
+        asked[kernel.name] = kernel.maker, kernel.dtype
+        return compiled_engine.load(kernel) if kernel.name == KEPT else lambda *_: 0
 
     monkeypatch.setattr("poolcli.engine.compiled.pool.load", noting)
     monkeypatch.setattr(compiled_engine, "_kernels", {})

@@ -32,7 +32,7 @@ from poolcli import (
 from poolcli.dtypes import lookup, numpy_dtype
 from poolcli.engine import choose, run
 from poolcli.engine.choose import ENGINES as ENGINE_ROWS
-from poolcli.engine.compiled.kernel_choice import Thresholds
+from poolcli.engine.compiled.choice import LIMITS
 from poolcli.engine.numpy.reduce import axis_steps, gathered_reduction
 from poolcli.engine.numpy.sums import float_sums
 from poolcli.errors import PoolError
@@ -145,10 +145,10 @@ def test_the_engines_agree(problem: tuple[Plan, Any]) -> None:
 
 @pytest.mark.slow
 @settings(max_examples=AGREEING, derandomize=True)
-@given(problems(), st.sampled_from([1, 30]))
-def test_the_engines_agree_where_rows_are_cut_grouped_and_blocked(problem: tuple[Plan, Any], group: int) -> None:
-    limits = Thresholds(long_window=3, merged_row=20, row_bytes=48, group_bytes=group, block_rows=1)
-    with patch("poolcli.engine.compiled.kernel_choice.THRESHOLDS", limits):
+@given(problems(), st.sampled_from([0, 1 << 30]))
+def test_the_engines_agree_where_rows_are_cut_and_blocked(problem: tuple[Plan, Any], outputs: int) -> None:
+    limits = LIMITS._replace(outputs=outputs, long_window=3, row_bytes=48, pass_bytes=48, block_bytes=48, tall=1)
+    with patch("poolcli.engine.compiled.choice.LIMITS", limits):
         assert_agree(*problem)
 
 

@@ -14,7 +14,7 @@ from poolcli import StdPool, std_pool
 from poolcli.arguments import DTypeName
 from poolcli.engine import run
 from poolcli.engine.choose import engine_notes
-from tests.engine.watched import watched
+from tests.engine.test_kernels import name_of, watched
 from tests.profiles import sized
 from tests.test_sum import numbers
 
@@ -89,7 +89,7 @@ def test_both_engines_give_the_same_bits(dtype: DTypeName) -> None:
         for x in of_all_kinds(dtype, shape):
             with watched() as taken:
                 found = run(plan, x, engine="numba", threads=2)[0]
-            assert {one.kernel for one in taken} <= {KERNELS[dtype]}
+            assert {name_of(one) for one in taken} <= {KERNELS[dtype]}
             assert bool(taken) == (not far_from_one(x)), op
             assert found.tobytes() == run(plan, x, engine="numpy")[0].tobytes(), op
 

@@ -204,7 +204,7 @@ def test_threads_are_as_many_as_the_work_is_worth_and_have_four_ranges_each(
 
 
 def test_copies_are_divided_among_threads_in_boxes_of_a_mebibyte(monkeypatch: pytest.MonkeyPatch) -> None:
-    from poolcli.engine.compiled import memory_order
+    from poolcli.engine.compiled import launch
 
     boxes: list[int] = []
 
@@ -212,9 +212,9 @@ def test_copies_are_divided_among_threads_in_boxes_of_a_mebibyte(monkeypatch: py
         boxes.append(tasks)
         call(0, tasks)
 
-    monkeypatch.setattr(memory_order, "run_tasks", run_tasks)
+    monkeypatch.setattr(launch, "run_tasks", run_tasks)
     x = np.arange(2**20, dtype=np.float32).reshape(1, 256, 256, 16)
-    copy = memory_order.contiguous(x.transpose(0, 3, 1, 2), None)
+    copy = launch.contiguous(x.transpose(0, 3, 1, 2), None)
     np.testing.assert_array_equal(copy, x.transpose(0, 3, 1, 2))
     assert (copy.flags.c_contiguous, boxes) == (True, [4])
 
@@ -309,7 +309,7 @@ def test_where_no_thread_can_be_started_the_caller_computes_everything(monkeypat
 def test_work_is_measured_by_the_bytes_that_a_kernel_reads(
     op: Any, shape: tuple[int, ...], dtype: str, read: int
 ) -> None:
-    from poolcli.engine.compiled.kernel_choice import choose_kernel
+    from poolcli.engine.compiled.choice import choose_kernel
 
     assert choose_kernel(whole(op.plan(shape, dtype))).bytes_read == read
 

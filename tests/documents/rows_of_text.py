@@ -197,8 +197,8 @@ ORDERS = {
 
 @table_of("docs/speed.md", "input")
 def _orders(table: Table) -> None:
-    from poolcli.engine.compiled.kernel_choice import choose_kernel
-    from poolcli.engine.compiled.memory_order import choose_for_memory_order, strides_of
+    from poolcli.engine.compiled.choice import choose_for_memory_order, choose_kernel
+    from poolcli.engine.compiled.view import strides_of
 
     assert [row[0] for row in table.rows] == list(ORDERS)
     assert sorted(name for names in ORDERS.values() for name in names) == sorted(LYING)
@@ -207,7 +207,7 @@ def _orders(table: Table) -> None:
         for name in ORDERS[row[0]]:
             x = LYING[name](np.ones((64, 64, 20, 20), np.float32))
             choice = choose_for_memory_order(region, False, choose_kernel(region), x)
-            is_copied = strides_of(choice, choice.view.transposed(x)) is None
+            is_copied = strides_of(choice.view, x.transpose(choice.view.order)) is None
             assert is_copied == (float(row[1].split()[0]) > 2), name
 
 

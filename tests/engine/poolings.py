@@ -40,8 +40,7 @@ def between(*numbers: int) -> range:
 
 
 ANY, ONE, SHORT = between(1, 4), between(1), between(0, 9)
-LONG = between(520, 560)  # more than half of a task's row buffers, so that a task is one row
-VERY_LONG = between(9000, 9100)  # longer than a row buffer of 8192 bytes, whatever the type
+LONG = between(520, 560)
 
 
 @st.composite

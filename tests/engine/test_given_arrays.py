@@ -17,7 +17,7 @@ import poolcli
 from poolcli import AvgPool, MaxPool, RequestError
 from poolcli.arguments import DTypeName, Engine
 from poolcli.engine import run
-from tests.engine.paths import CONSTANT
+from tests.engine.test_kernels import CONSTANT
 from tests.profiles import slow
 
 pytestmark = pytest.mark.compiles
@@ -112,7 +112,7 @@ def test_what_lies_in_another_order_is_added_in_that_of_the_layout(
         x *= rng.choice([1, 2.0**60, -(2.0**60)], shape).astype(dtype)
         x[0, 1], x[1, 1, 3, 4], x[1, 1, 9, 8] = -0.0, np.nan, -np.inf
     expected = poolcli.avg_pool(x, size, **attributes, engine="numba")
-    with patch("poolcli.engine.compiled.kernel_choice.THRESHOLDS", CONSTANT):
+    with patch("poolcli.engine.compiled.choice.LIMITS", CONSTANT):
         found = poolcli.avg_pool(lying(x), size, **attributes, engine="numba")
     assert found.tobytes() == expected.tobytes()
 
@@ -131,7 +131,7 @@ assert (found == -np.inf).all()
 """
 
 
-@pytest.mark.parametrize("size", [2, 5], ids=["tiles", "slide"])
+@pytest.mark.parametrize("size", [2, 5], ids=["direct", "sliding"])
 def test_windows_in_the_padding_read_nothing_behind_the_array(size: int) -> None:
     ended = subprocess.run([sys.executable, "-c", BEFORE_A_GUARD, str(size)], capture_output=True, text=True)
     assert (ended.returncode, ended.stderr) == (0, "")

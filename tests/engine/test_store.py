@@ -20,8 +20,8 @@ from poolcli import AvgPool
 from poolcli.engine import compiled
 from poolcli.engine.choose import KernelError
 from poolcli.engine.compiled import kernel_cache as store
-from poolcli.engine.compiled.codegen import Code
-from poolcli.engine.compiled.kernel_choice import KernelSpec, choose_kernel
+from poolcli.engine.compiled.build import Code
+from poolcli.engine.compiled.choice import Kernel, choose_kernel
 from poolcli.plan.plan import whole
 from poolcli.system.lazy_imports import COMPILED
 from tests.conftest import reopen_kernel_cache
@@ -147,9 +147,9 @@ def test_a_kernel_is_announced_where_it_is_built_and_not_where_it_is_found(
 ) -> None:
     told: list[str] = []
     monkeypatch.setattr("poolcli.engine.choose.announce", told.append)
-    monkeypatch.setitem(sys.modules, "poolcli.engine.compiled.kernels", SimpleNamespace(build=lambda choice: CODE_KEPT))
+    monkeypatch.setattr(compiled, "build", lambda kernel: CODE_KEPT)
     monkeypatch.setattr(compiled, "loaded", lambda code: code)
-    choice = choose_kernel(whole(AvgPool(2, 2).plan((1, 1, 8, 8))))
+    choice = choose_kernel(whole(AvgPool(2, 2).plan((1, 1, 8, 8)))).kernel
     found: list[object] = [compiled._compiled(choice) for _ in range(2)]
     assert found == [CODE_KEPT] * 2
     assert told == ["compiling kernels for float32 (first run only)"]
@@ -158,14 +158,14 @@ def test_a_kernel_is_announced_where_it_is_built_and_not_where_it_is_found(
 def test_a_kernel_that_cannot_be_built_is_tried_once(own_kernel_cache: None, monkeypatch: pytest.MonkeyPatch) -> None:
     tries: list[str] = []
 
-    def build(spec: KernelSpec) -> Code:
-        tries.append(spec.name)
+    def build(kernel: Kernel) -> Code:
+        tries.append(kernel.name)
         raise OSError("no compiler")
 
-    monkeypatch.setitem(sys.modules, "poolcli.engine.compiled.kernels", SimpleNamespace(build=build))
+    monkeypatch.setattr(compiled, "build", build)
     monkeypatch.setattr(compiled, "_kernels", {})
     monkeypatch.setattr(compiled, "_failed", {})
-    choice, before = choose_kernel(whole(AvgPool(3, 2).plan((1, 1, 9, 9)))), COMPILED.seconds
+    choice, before = choose_kernel(whole(AvgPool(3, 2).plan((1, 1, 9, 9)))).kernel, COMPILED.seconds
     for _ in range(2):
         with pytest.raises(
             KernelError, match=r"^numba cannot compile kernels here \(OSError: no compiler\); use engine"
@@ -179,16 +179,16 @@ def test_a_kernel_is_built_after_what_kept_it_from_being_built_has_passed(
 ) -> None:
     stacks = ["too deep", "less deep"]
 
-    def build(spec: KernelSpec) -> Code:
+    def build(kernel: Kernel) -> Code:
         if stacks.pop(0) == "too deep":
             raise RecursionError("maximum recursion depth exceeded")
         return CODE_KEPT
 
-    monkeypatch.setitem(sys.modules, "poolcli.engine.compiled.kernels", SimpleNamespace(build=build))
+    monkeypatch.setattr(compiled, "build", build)
     monkeypatch.setattr(compiled, "loaded", lambda code: SimpleNamespace(call=code))
     monkeypatch.setattr(compiled, "_kernels", {})
     monkeypatch.setattr(compiled, "_failed", {})
-    choice = choose_kernel(whole(AvgPool(3, 2).plan((1, 1, 9, 9))))
+    choice = choose_kernel(whole(AvgPool(3, 2).plan((1, 1, 9, 9)))).kernel
     with monkeypatch.context() as debugging:
         debugging.setattr(compiled, "is_switched_off", lambda: True)
         with pytest.raises(KernelError, match="NUMBA_DISABLE_JIT"):
@@ -202,10 +202,10 @@ def test_a_kernel_is_built_after_what_kept_it_from_being_built_has_passed(
 def test_no_kernel_is_built_where_llvm_would_run_out_of_memory(
     own_kernel_cache: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "poolcli.engine.compiled.kernels", SimpleNamespace(build=lambda spec: CODE_KEPT))
+    monkeypatch.setattr(compiled, "build", lambda kernel: CODE_KEPT)
     monkeypatch.setattr(compiled, "loaded", lambda code: SimpleNamespace(call=code))
     monkeypatch.setattr(compiled, "_kernels", {})
-    choice = choose_kernel(whole(AvgPool(3, 2).plan((1, 1, 9, 9))))
+    choice = choose_kernel(whole(AvgPool(3, 2).plan((1, 1, 9, 9)))).kernel
     with monkeypatch.context() as short_of_memory:
         short_of_memory.setattr(compiled, "LLVM_BYTES", 1 << 60)
         with pytest.raises(MemoryError):
@@ -333,7 +333,9 @@ def test_clearing_leaves_no_folder_where_nothing_else_is(place: Path) -> None:
 
 
 def test_a_change_of_any_module_that_a_build_imports_changes_the_key(tmp_path: Path) -> None:
-    code = "import sys, poolcli.engine.compiled.kernels; print(*(n for n in sys.modules if n.startswith('poolcli.')))"
+    names = "best, bins, deviation, long, maps, median, mode, rgb, sliding"
+    code = f"import sys; from poolcli.engine.compiled.kernels import {names}"
+    code += "; print(*(n for n in sys.modules if n.startswith('poolcli.')))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     package = Path(store.__file__).parent
     copy = tmp_path / "compiled"

@@ -12,11 +12,11 @@ import numpy as np
 from poolcli.engine import choose
 from poolcli.engine.choose import KernelError, is_switched_off, kernel_errors
 from poolcli.engine.compiled import kernel_cache
-from poolcli.engine.compiled.codegen import Kernel, LoadedKernel, loaded
+from poolcli.engine.compiled.build import Call, LoadedKernel, build, loaded
 from poolcli.system.lazy_imports import COMPILED, gc_disabled, loading
 
 if TYPE_CHECKING:
-    from poolcli.engine.compiled.kernel_choice import KernelSpec
+    from poolcli.engine.compiled.choice import Kernel
 
 
 LLVM_BYTES = 1 << 26  # more than it takes to compile a kernel, or to load one
@@ -31,50 +31,48 @@ import_module("logging")
 os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
-def load(spec: KernelSpec) -> Kernel:
+def load(kernel: Kernel) -> Call:
     """The kernel as a function of pointers and a range of tasks, which releases the GIL.
 
     Raises KernelError if it can be neither loaded nor compiled, MemoryError if memory does not suffice for that.
     """
-    if spec.name not in _kernels:
+    if kernel.name not in _kernels:
         with _lock, loading(COMPILED):
-            if spec.name not in _kernels:
-                _kernels[spec.name] = _read_or_compiled(spec)
-    return _kernels[spec.name].call
+            if kernel.name not in _kernels:
+                _kernels[kernel.name] = _read_or_compiled(kernel)
+    return _kernels[kernel.name].call
 
 
-def _read_or_compiled(spec: KernelSpec) -> LoadedKernel:
+def _read_or_compiled(kernel: Kernel) -> LoadedKernel:
     if is_switched_off():
         raise KernelError("NUMBA_DISABLE_JIT switches numba off; use engine numpy or auto")
-    if spec.name in _failed:
-        raise KernelError(_failed[spec.name])
+    if kernel.name in _failed:
+        raise KernelError(_failed[kernel.name])
     np.empty(LLVM_BYTES, np.uint8)  # raises MemoryError; where LLVM runs out of memory, it aborts the process
     try:
         with kernel_errors():
-            return _cached(spec) or _compiled(spec)
+            return _cached(kernel) or _compiled(kernel)
     except KernelError as error:
         if not isinstance(error.__cause__, RecursionError):  # the next caller's stack may be less deep
-            _failed[spec.name] = error.message
+            _failed[kernel.name] = error.message
         raise
 
 
-def _cached(spec: KernelSpec) -> LoadedKernel | None:
-    code = kernel_cache.read(spec.name)
+def _cached(kernel: Kernel) -> LoadedKernel | None:
+    code = kernel_cache.read(kernel.name)
     return loaded(code) if code else None
 
 
-def _compiled(spec: KernelSpec) -> LoadedKernel:
+def _compiled(kernel: Kernel) -> LoadedKernel:
     """The kernel compiled and cached, unless another process has just done so."""
-    with kernel_cache.writing(spec.name) as keep:
-        kernel = _cached(spec)
-        if kernel is None:
+    with kernel_cache.writing(kernel.name) as keep:
+        found = _cached(kernel)
+        if found is None:
             with gc_disabled():
-                from poolcli.engine.compiled.kernels import build
-
-                choose.announce(f"compiling kernels for {spec.dtype} (first run only)")
-                code = build(spec)
-            kernel = loaded(code)
-            if kernel is None:
-                raise RuntimeError(f"the compiled kernel {spec.name} does not have its function")
+                choose.announce(f"compiling kernels for {kernel.dtype} (first run only)")
+                code = build(kernel)
+            found = loaded(code)
+            if found is None:
+                raise RuntimeError(f"the compiled kernel {kernel.name} does not have its function")
             keep(code)
-    return kernel
+    return found

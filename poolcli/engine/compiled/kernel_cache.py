@@ -23,7 +23,7 @@ from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 
-from poolcli.engine.compiled.codegen import Code, description
+from poolcli.engine.compiled.build import Code, description
 
 PACKAGES = ("numba", "llvmlite")
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH

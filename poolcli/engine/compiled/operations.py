@@ -1,51 +1,50 @@
-"""The operations of a kernel on elements and accumulators, compiled from the steps of its arithmetic.
+"""What a kernel does with numbers, compiled from its arithmetic: closures that numba inlines.
 
-Accumulators are int16, int32 or int64 for integers (wide enough for every sum, so sums are exact), float64 for floats
-of 16 and 32 bits, and complex128 for float64: its imaginary part is the sum of the rounding errors. Maxima and minima
-have the type of the input, and float32 for floats of 16 bits.
+Totals are int16, int32 or int64 for integers (wide enough for every sum, so sums are exact), float64 for floats of 16
+and 32 bits, and complex128 for float64: its imaginary part is the sum of the rounding errors. Maxima and minima have
+the type of the input, and float32 for floats of 16 bits.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
-from poolcli.engine.compiled.arithmetic import Arithmetic, Scalar
-from poolcli.engine.compiled.finish import Function, composed, finish_of
-from poolcli.engine.compiled.intrinsics import bits_as, inlined
+from poolcli.engine.compiled.arithmetic import Arithmetic
+from poolcli.engine.compiled.kernels import Function, inlined
 
 
-class Operations(NamedTuple):
-    """The functions of an arithmetic, which kernels inline.
-
-    Functions of kernels take it as an argument. So it has few fields: numba handles each of them in every call.
+class Numbers(NamedTuple):
+    """The functions of an arithmetic.
 
     Parameters
     ----------
-    identity
-        The accumulator of no elements.
     lift
-        lift(element): the accumulator of one element.
-    pair
-        pair(a, b): the accumulator of two elements.
-    combine
-        combine(a, b): their sum, maximum or minimum. NaN wins, and so does one of the two zeros.
-    finish
-        finish(total, divisors, w): the output of the total of element w of an output row.
+        lift(element): the total of one element.
+    join
+        join(a, b): the total of two. NaN wins, and so does one of the two zeros.
+    store
+        store(total, divisor): the output.
+    nothing
+        The total of no element.
+    divides
+        Whether `store` reads the divisor.
     """
 
-    identity: Scalar
     lift: Function
-    pair: Function
-    combine: Function
-    finish: Function
+    join: Function
+    store: Function
+    nothing: Any
+    divides: bool
 
 
-def operations_of(steps: Arithmetic) -> Operations:
+def numbers_of(steps: Arithmetic) -> Numbers:
     """The operations of an arithmetic."""
-    lift, combine = _lift(steps), _combine(steps)
-    return Operations(steps.identity, lift, _pair(steps, lift, combine), combine, finish_of(steps))
+    return Numbers(_lift(steps), _join(steps), _store(steps), steps.identity, steps.divides)
 
 
 @inlined
@@ -54,24 +53,22 @@ def _from_float16(raw):
     bits = np.int32(raw)
     moved = ((bits & np.int32(0x7FFF)) << np.int32(13)) | (bits & np.int32(-0x80000000))
     special = np.int32(0x7F800000) if bits & np.int32(0x7C00) == np.int32(0x7C00) else np.int32(0)
-    return bits_as(np.int32(moved | special), np.float32) * np.float32(2.0**112)
+    return np.int32(moved | special).view(np.float32) * np.float32(2.0**112)
 
 
 @inlined
 def _from_bfloat16(raw):
-    return bits_as(np.uint32(np.uint32(raw) << np.uint32(16)), np.float32)
+    return np.uint32(np.uint32(raw) << np.uint32(16)).view(np.float32)
 
 
 READ = {"float16": _from_float16, "bfloat16": _from_bfloat16}
 
 
 def _lift(steps):
-    """The accumulator of one element: its term, in the type of accumulators."""
     power, in_pairs = steps.power, steps.identity.dtype.kind == "c"
     kind = np.float64 if in_pairs else type(steps.identity)
     terms = {
         "": kind,
-        "negated": inlined(lambda value: kind(-value)),
         "abs": inlined(lambda value: kind(abs(np.float64(value)))),
         "square": inlined(lambda value: kind(np.float64(value) * np.float64(value))),
         "power": inlined(lambda value: kind(np.float64(value) ** power)),
@@ -81,56 +78,32 @@ def _lift(steps):
     return composed(READ.get(steps.read), terms[steps.term], pair)
 
 
-def _combine(steps):
-    if steps.accumulator == "float_min":
-        return _float_min(steps.identity)
-    kind = type(steps.identity)
-    total = inlined(lambda a, b: kind(a + b))  # numba adds integers in 64 bits
-    functions = {
-        "sum": total,
-        "sum_with_error": _two_sum,
-        "max": inlined(lambda a, b: a if a > b else b),
-        "min": inlined(lambda a, b: a if a < b else b),
-        "exact_deviation": total,
-        **dict.fromkeys(("mode", "deviation", "median")),  # which combine no accumulators
-    }
-    return functions[steps.accumulator]
+def _ieee_extreme(name):
+    @intrinsic
+    def extreme(typing, a, b):
+        """IEEE 754-2019: NaN wins, and 0 over -0 (for minima -0). LLVM has it as one operation, which it vectorises: 5
+        instructions with AVX2, where comparisons take 9.
+        """
+
+        def generate(context, builder, signature, arguments):
+            kind = arguments[0].type
+            function = builder.module.declare_intrinsic(name, [kind], ir.FunctionType(kind, [kind, kind]))
+            return builder.call(function, arguments)
+
+        return a(a, a), generate
+
+    return inlined(lambda a, b: extreme(a, b))
 
 
-def _float_min(identity):
-    """The IEEE 754-2019 minimum (NaN wins, -0 < 0) in three operations.
-
-    The processor's minimum returns its second argument if one is NaN or both are zeros. The bitwise or of both orders
-    is then NaN or -0; otherwise both orders give the same number.
-    """
-    number, bits, _, _ = float_parts(identity)
-
-    @inlined
-    def smallest(a, b):
-        low, again = a if a < b else b, b if b < a else a
-        return bits_as(bits(bits_as(number(low), bits) | bits_as(number(again), bits)), number)
-
-    return smallest
-
-
-def _pair(steps, lift, combine):
-    """The accumulator of two elements: `combine` of both.
-
-    Floats that are negated for `_float_min` are negated last: LLVM would compare them before the negation and no longer
-    use the processor's minimum: 7 operations instead of 3 with AVX-512, 9 instead of 5 with AVX2.
-    """
-    if steps.term != "negated":
-        return inlined(lambda a, b: combine(lift(a), lift(b)))
-    number, bits, _, _ = float_parts(steps.identity)
-    value_of = composed(READ.get(steps.read), number)
-
-    @inlined
-    def largest(a, b):
-        a, b = value_of(a), value_of(b)
-        high, again = a if a > b else b, b if b > a else a
-        return bits_as(bits(bits_as(number(-high), bits) | bits_as(number(-again), bits)), number)
-
-    return largest
+def _join(steps):
+    kind, is_float = type(steps.identity), steps.identity.dtype.kind == "f"
+    if steps.total == "max":
+        return _ieee_extreme("llvm.maximum") if is_float else inlined(lambda a, b: a if a > b else b)
+    if steps.total == "min":
+        return _ieee_extreme("llvm.minimum") if is_float else inlined(lambda a, b: a if a < b else b)
+    if steps.total == "sum_with_error":
+        return _two_sum
+    return inlined(lambda a, b: kind(a + b))  # numba adds integers in 64 bits
 
 
 @inlined
@@ -141,7 +114,153 @@ def _two_sum(a, b):
     return complex(new, a.imag + b.imag + ((a.real - (new - back)) + (b.real - back)))
 
 
-def float_parts(number):
-    """The class of a float, the class of integers of its size, the bit of its sign and the largest such integer."""
-    kind, bits = (np.float32, np.int32) if number.dtype.itemsize == 4 else (np.float64, np.int64)
-    return kind, bits, bits(8 * number.dtype.itemsize - 1), bits(np.iinfo(bits).max)
+@intrinsic
+def _fused(typing, a, b, c):
+    """a * b + c, rounded once. Dekker's product took 17 operations for it: float64 averages 1.5 times as long."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.fma(*arguments)
+
+    return types.float64(types.float64, types.float64, types.float64), generate
+
+
+@inlined
+def _nearest_quotient(total, error, divisor):
+    """(total + error) / divisor rounded to nearest, and the part of the quotient that was rounded off."""
+    found = (total + 0.0) / divisor
+    more = (_fused(-found, divisor, total) + error) / divisor
+    better = found + more
+    if not np.isfinite(better) or more == 0.0:
+        return found, 0.0
+    return better, more - (better - found)
+
+
+@inlined
+def round_to_odd(near, rest):
+    """near + rest rounded to odd: the neighbour whose last bit is set, unless `rest` is 0."""
+    bits = np.float64(near).view(np.int64)
+    if rest != 0.0 and bits & 1 == 0:
+        bits += 1 if (rest > 0.0) == (near > 0.0) else -1
+    return np.int64(bits).view(np.float64)
+
+
+@inlined
+def _parts_of_float(total):
+    return float(total), 0.0
+
+
+@inlined
+def _parts_of_integer(total):
+    high = float(total)
+    return high, float(total - np.int64(high))
+
+
+@inlined
+def _parts_of_pair(total):
+    return total.real, total.imag
+
+
+@inlined
+def _sum_of_pair(total):
+    return total.real + total.imag if np.isfinite(total.real) else total.real
+
+
+@inlined
+def _half_even(total, wide_divisor):
+    """The nearest integer to total / divisor, halves to even, by integer arithmetic."""
+    divisor = np.int64(wide_divisor)
+    sign = -1 if divisor < 0 else 1
+    total, divisor = sign * np.int64(total), sign * divisor
+    quotient = total // divisor
+    twice = 2 * (total - quotient * divisor)
+    return quotient + (twice > divisor or (twice == divisor and quotient & 1 == 1))
+
+
+@inlined
+def _float16_bits(value):
+    """The nearest float16, halves to even, as int16."""
+    return np.int16(_short_bits(np.float64(value), 42, 1008 << 10, 2.0**-14, 2.0**24, 0x7C00, 0x7E00))
+
+
+@inlined
+def _bfloat16_bits(value):
+    """The nearest bfloat16, halves to even, as uint16."""
+    return np.uint16(_short_bits(np.float64(value), 45, 896 << 7, 2.0**-126, 2.0**133, 0x7F80, 0x7FC0))
+
+
+@inlined
+def _short_bits(value, dropped, bias, least_normal, scale, infinity, nan):
+    """The bits of the nearest float of 16 bits: float64 less `dropped` bits, with another exponent `bias`; below
+    `least_normal`, the multiple of 1 / `scale`.
+    """
+    size = abs(value)
+    bits = np.float64(size).view(np.int64)
+    rounded = ((bits + (np.int64(1) << (dropped - 1)) - 1 + ((bits >> dropped) & 1)) >> dropped) - bias
+    small = np.int64(np.rint((size if size < least_normal else least_normal) * scale))
+    short = rounded if size >= least_normal else small
+    short = nan if value != value else infinity if short > infinity else short
+    return short | (0x8000 if np.float64(value).view(np.int64) < 0 else 0)
+
+
+def _root_of(degree):
+    """The root as the numpy engine computes it: a power and one step of Newton's method."""
+
+    @inlined
+    def newton(value):
+        near = value ** (1 / degree)
+        better = near - near * (near**degree / value - 1) / degree
+        return better if np.isfinite(better) else near
+
+    return {1: None, 2: inlined(lambda value: np.sqrt(value))}.get(degree, newton)
+
+
+def composed(*functions):
+    """One function of one value that applies all in turn; None is left out, because each function costs 15 ms."""
+    first, *rest = filter(None, functions)
+    for function in rest:
+        first = _one_after_another(first, function)
+    return first
+
+
+def _one_after_another(first, then):
+    return inlined(lambda value: then(first(value)))
+
+
+def _store(steps):
+    """store(total, divisor). Totals of floats that are -0 become 0, as in sums that start from 0."""
+    kind, bits, times = steps.identity.dtype.kind, steps.bits, float(steps.times)
+    parts = {"c": _parts_of_pair, "f": _parts_of_float}.get(kind, _parts_of_integer)
+    short = {"float16": _float16_bits, "bfloat16": _bfloat16_bits}
+    write = composed(_root_of(steps.root), short.get(steps.write, steps.output.type))
+    whole = _sum_of_pair if kind == "c" else float
+    direct = composed(_sum_of_pair, write) if kind == "c" else write
+    nan = steps.identity.dtype.type(np.nan) if kind == "f" else 0
+    total_type, half = type(steps.identity), (1 << bits) // 2 - 1
+
+    @inlined
+    def to_nearest(total, divisor):
+        high, low = parts(total)
+        return write(_nearest_quotient(high, low, divisor)[0])
+
+    @inlined
+    def to_odd(total, divisor):
+        high, low = parts(total)
+        near, rest = _nearest_quotient(high, low, divisor)
+        return write(round_to_odd(near, rest))
+
+    stores = {
+        "": inlined(lambda total, divisor: direct(total)),
+        "element": inlined(lambda total, divisor: write(total if total == total else nan)),
+        "quotient": inlined(lambda total, divisor: write((float(total) + 0.0) / divisor)),
+        "scaled": inlined(lambda total, divisor: write((float(total) + 0.0) * divisor)),
+        "shift": inlined(
+            lambda total, divisor: write(total_type(total + total_type((total >> bits) & 1) + total_type(half)) >> bits)
+        ),
+        "half_even_float32": inlined(lambda total, divisor: write(np.rint(np.float32(total) / np.float32(divisor)))),
+        "half_even_float64": inlined(lambda total, divisor: write(np.rint(np.float64(total) / divisor))),
+        "half_even_int64": inlined(lambda total, divisor: write(_half_even(total, divisor))),
+        "times": inlined(lambda total, divisor: write(whole(total) / divisor * times)),
+        "nearest": to_nearest,
+        "odd": to_odd,
+    }
+    return stores["nearest" if steps.result == "quotient" and kind == "c" else steps.result]

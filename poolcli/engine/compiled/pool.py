@@ -10,9 +10,9 @@ import numpy as np
 
 from poolcli.engine.compiled import load
 from poolcli.engine.compiled.arithmetic import LARGEST_SUM
-from poolcli.engine.compiled.kernel_choice import KernelSpec, choose_kernel
-from poolcli.engine.compiled.launch import address, run_tasks, work_array
-from poolcli.engine.compiled.memory_order import choose_for_memory_order, contiguous, copy_into, strides_of
+from poolcli.engine.compiled.choice import Prepared, choose_for_memory_order, choose_kernel
+from poolcli.engine.compiled.launch import address, contiguous, copy_into, run_tasks, work_array
+from poolcli.engine.compiled.view import strides_of
 from poolcli.engine.rounding import Array, storable
 from poolcli.plan.plan import Region
 
@@ -30,59 +30,60 @@ MAX_SUM = float(np.finfo(np.float64).max) / 2  # partial sums are rounded
 
 def prepare(region: Region, indices: bool) -> Pool:
     """The function that pools the region of any array."""
-    default = choose_kernel(region, indices)
-    plan = region.plan
+    default, plan = choose_kernel(region, indices), region.plan
+    kernel, is_in_order = default.kernel, default.view.order == tuple(range(len(region.outputs)))
     # Kernels write the bits of `out`, where they have integers also those of floats, except an element as another type.
     as_bits = plan.reducer.result != "element" or plan.dtype == plan.output_dtype
     longest = prod(max(w.longest, w.largest_divisor) for w in plan.windows)
     # Whether a sum may overflow although its mean does not.
-    can_overflow = plan.dtype == "float64" and default.arithmetic.result in ("quotient", "by_reciprocal", "odd")
+    can_overflow = plan.dtype == "float64" and kernel.arithmetic.result in ("quotient", "odd")
     sums_64_bits = plan.dtype in ("int64", "uint64") and plan.reducer.adds and plan.reducer.power is None
     squares_64_bits = plan.dtype == "float64" and plan.reducer.statistic == "deviation"
 
     def pool(x: Array, out: Array, threads: int | None) -> NDArray[np.int64] | None:
         if (sums_64_bits and not _sums_fit(x, longest)) or (squares_64_bits and not _squares_fit(x)):
             return _prepare_numpy(region, indices)(x, out, threads)
-        x = _viewed_as(x, default.source)
-        spec, source = default, default.view.transposed(x)
+        x = _viewed_as(x, kernel.source)
+        prepared = default
+        source = x if is_in_order else x.transpose(default.view.order)
         if not source.flags.c_contiguous:
-            spec = choose_for_memory_order(region, indices, default, x)
-            source = spec.view.transposed(x)
-        dtype = spec.arithmetic.output
-        values = spec.view.transposed(out.view(dtype)) if as_bits else np.empty(spec.view.ordered_shape, dtype)
-        positions = np.empty(spec.view.output_shape, np.int64) if indices else None
-        run(spec, source, values, positions, threads)
+            prepared = choose_for_memory_order(region, indices, default, x)
+            source = x.transpose(prepared.view.order)
+        view, dtype = prepared.view, kernel.arithmetic.output
+        values = out.view(dtype).transpose(view.order) if as_bits else np.empty(view.ordered_shape, dtype)
+        positions = np.empty(view.output_shape, np.int64) if indices else None
+        run(prepared, source, values, positions, threads)
         if not as_bits:
             with np.errstate(all="ignore"):
-                out[...] = storable(spec.view.to_layout(values), out.dtype)
+                out[...] = storable(view.to_layout(values), out.dtype)
         if can_overflow and not np.isfinite(out).all() and not _finite_sums_fit(x, longest):
             again = np.empty_like(out)
             _prepare_numpy(region, indices)(x, again, threads)
             np.copyto(out, again, where=~np.isfinite(out))  # others keep their bits, whatever else is in the array
-        return None if positions is None else _positions_in_plane(region, spec, positions)
+        return None if positions is None else _positions_in_plane(region, prepared, positions)
 
     return pool
 
 
-def run(spec: KernelSpec, source: Array, values: Array, positions: Array | None, threads: int | None) -> None:
+def run(prepared: Prepared, source: Array, values: Array, positions: Array | None, threads: int | None) -> None:
     """Run the kernel from `source` to `values` and `positions`, whose axes are in the order of the view."""
-    kernel, params = load(spec), spec.params
+    kernel, table = load(prepared.kernel), prepared.table
     if not source.flags.c_contiguous:
-        strides = strides_of(spec, source)
+        strides = strides_of(prepared.view, source)
         if strides is None:
             source = contiguous(source, threads)
         else:
-            params = spec.params_for(strides)
+            table = np.concatenate((np.array(strides, np.int64), table[len(strides) :]))
     target = values if values.flags.c_contiguous else np.empty(values.shape, values.dtype)
     where = None if positions is None else address(positions)
-    x, out, numbers = address(source), address(target), address(params)
-    used = spec, source, target, positions, params  # `params` has the addresses of arrays of `spec`
+    x, out, numbers, factors = address(source), address(target), address(table), address(prepared.factors)
+    used = source, target, positions, table, prepared
 
     def run_range(first: int, last: int, _used: object = used) -> None:  # which a helper may outlast, if interrupted
-        _array, work = work_array(spec.work_bytes)
-        kernel(UNUSED, UNUSED, x, out, where, work, work + spec.iwork_offset, numbers, first, last)
+        _array, work = work_array(prepared.work_bytes)
+        kernel(UNUSED, UNUSED, x, out, where, work, work + prepared.spare_at, numbers, factors, first, last)
 
-    run_tasks(run_range, spec.launch.tasks, spec.bytes_read, threads)
+    run_tasks(run_range, prepared.tasks, prepared.bytes_read, threads)
     if target is not values:
         copy_into(values, target, threads)
 
@@ -114,12 +115,13 @@ def _prepare_numpy(region: Region, indices: bool) -> Pool:
     return prepare(region, indices)
 
 
-def _positions_in_plane(region: Region, spec: KernelSpec, positions: Array) -> NDArray[np.int64]:
+def _positions_in_plane(region: Region, prepared: Prepared, positions: Array) -> NDArray[np.int64]:
     """Positions in the order of the layout and in the plane of the whole input, from those in the slab."""
     plane = prod(region.input_shape[axis.position] for axis in region.plan.axes)
-    if spec.view.axes[2].size > plane:  # a row has several planes, each of which is a window, so none is empty
-        positions -= spec.view.axes[2].start // plane * plane
-    rest = spec.view.to_layout(positions)
+    columns = prepared.view.axes[2]
+    if columns.size > plane:  # a row has several planes, each of which is a window, so none is empty
+        positions -= columns.start // plane * plane
+    rest = prepared.view.to_layout(positions)
     if region.input_shape == region.plan.input_shape:
         return rest
     found, unit, is_empty = rest * 0, 1, rest < 0

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from poolcli.engine.compiled.finish import round_to_odd
-from poolcli.engine.compiled.intrinsics import clamp, inlined, larger, looped, offset, optimise_later, select, smaller
-from poolcli.engine.compiled.kernels.pieces import aligned, by_pieces, gather, tap_at
-from poolcli.engine.compiled.kernels.rows import unsigned
+from poolcli.engine.compiled.kernels import Function, clamp, inlined, looped, offset, optimise_later, u8
+from poolcli.engine.compiled.kernels.pieces import aligned, by_pieces, gathered, tap_at
+from poolcli.engine.compiled.operations import round_to_odd
+from poolcli.engine.compiled.view import AT
+
+
+@inlined
+def smaller(a, b):
+    return a if a < b else b
+
+
+@inlined
+def larger(a, b):
+    return b if a < b else a
 
 
 @inlined
@@ -61,7 +73,7 @@ def _drop_extremes(work, places, first, last, size):
     LLVM would otherwise check all rows at once for overlap.
     """
     optimise_later()
-    n, half = unsigned(size), (last - first) // 2
+    n, half = u8(size), (last - first) // 2
     smallest, largest = offset(work, places[first]), offset(work, places[last])
     for i in range(1, (last - first + 1) // 2):
         low, high = offset(work, places[first + i]), offset(work, places[last - i])
@@ -77,78 +89,86 @@ def _drop_extremes(work, places, first, last, size):
             middle[w] = larger(a, smaller(b, middle[w]))
 
 
-@looped
-def _median_of_3x3(work, size, pitch, unit, x, step, lift):
-    """Medians of 3x3 windows, whose rows are `step` apart, in row 4 of `work`. Columns are sorted once: the result is
-    the median of the largest minimum, the median of the middle elements, and the smallest maximum of the three columns.
-    """
-    optimise_later()
-    one, two, middles = unsigned(unit), unsigned(2 * unit), offset(work, pitch)
-    second, third = offset(x, step), offset(x, 2 * step)
-    largest, invalid, found = offset(work, 2 * pitch), offset(work, 3 * pitch), offset(work, 4 * pitch)
-    for w in range(unsigned(size) + two):
-        top, middle, bottom = lift(x[w]), lift(second[w]), lift(third[w])
-        less, more = smaller(top, middle), larger(top, middle)
-        rest = smaller(more, bottom)
-        work[w], middles[w], largest[w] = smaller(less, rest), larger(less, rest), larger(more, bottom)
-        invalid[w] = _nan_or(_nan_or(top, middle), bottom)
-    for w in range(unsigned(aligned(size))):  # whole vectors; nobody reads what is beyond `size`
-        low = larger(larger(work[w], work[w + one]), work[w + two])
-        high = smaller(smaller(largest[w], largest[w + one]), largest[w + two])
-        less, more = smaller(middles[w], middles[w + one]), larger(middles[w], middles[w + one])
-        middle = larger(less, smaller(more, middles[w + two]))
-        median = larger(smaller(low, middle), smaller(larger(low, middle), high))
-        found[w] = _nan_or(_nan_or(_nan_or(median, invalid[w]), invalid[w + one]), invalid[w + two])
+def _median_of_3x3(lift: Function) -> Function:
+    @looped
+    def median_of_3x3(work, size, pitch, unit, x, step):
+        """Medians of 3x3 windows, whose rows are `step` apart, in row 4 of `work`. Columns are sorted once: the result
+        is the median of the largest minimum, the median of the middle elements, and the smallest maximum of the three.
+        """
+        optimise_later()
+        one, two, middles = u8(unit), u8(2 * unit), offset(work, pitch)
+        second, third = offset(x, step), offset(x, 2 * step)
+        largest, invalid, found = offset(work, 2 * pitch), offset(work, 3 * pitch), offset(work, 4 * pitch)
+        for w in range(u8(size) + two):
+            top, middle, bottom = lift(x[w]), lift(second[w]), lift(third[w])
+            less, more = smaller(top, middle), larger(top, middle)
+            rest = smaller(more, bottom)
+            work[w], middles[w], largest[w] = smaller(less, rest), larger(less, rest), larger(more, bottom)
+            invalid[w] = _nan_or(_nan_or(top, middle), bottom)
+        for w in range(u8(aligned(size))):  # whole vectors; nobody reads what is beyond `size`
+            low = larger(larger(work[w], work[w + one]), work[w + two])
+            high = smaller(smaller(largest[w], largest[w + one]), largest[w + two])
+            less, more = smaller(middles[w], middles[w + one]), larger(middles[w], middles[w + one])
+            middle = larger(less, smaller(more, middles[w + two]))
+            median = larger(smaller(low, middle), smaller(larger(low, middle), high))
+            found[w] = _nan_or(_nan_or(_nan_or(median, invalid[w]), invalid[w + one]), invalid[w + two])
+
+    return median_of_3x3  # type: ignore[no-any-return]
 
 
-@looped
-def _select(work, places, x, piece, candidates, ops):
-    """The offsets of the rows of the lower and the upper middle elements, and of the row of NaN.
+def _selecting(how: Any) -> Function:
+    gather, nothing = gathered(how.lift), how.nothing
 
-    More than half of the elements are candidates. When there are no rows left for further ones, the extremes of the
-    candidates are dropped, which cannot be the median; at last all but the middle ones are.
-    """
-    optimise_later()
-    count, size, n, nan = piece.count, piece.size, unsigned(piece.size), candidates * piece.size
-    begin, end, invalid = np.int64(0), clamp(count // 2 + 2, 0, count), offset(work, nan)
-    for row in range(end):
-        places[row] = row * size
-    for w in range(n):
-        invalid[w] = ops.identity
-    tap, last, middles = 0, end - 1, 2 - count % 2
-    while (tap < count) | (last - begin >= middles):
-        if tap > last:
-            _drop_extremes(work, places, begin, last, size)
-            begin += 1
-        row = offset(work, clamp(tap, 0, last) * size)
-        if tap < count:
-            gather(row, offset(x, tap_at(piece, tap)), piece.columns, piece.stride, piece.inner, ops.lift)
-            for w in range(n):
-                invalid[w] = _nan_or(invalid[w], row[w])
-            tap += 1
-        else:
-            last -= 1
-    return begin * size, clamp(last, begin, count) * size, nan
+    @looped
+    def select(work, places, x, piece, candidates):
+        """The offsets of the rows of the lower and the upper middle elements, and of the row of NaN.
+
+        More than half of the elements are candidates. When there are no rows left for further ones, the extremes of the
+        candidates are dropped, which cannot be the median; at last all but the middle ones are.
+        """
+        optimise_later()
+        count, size, n, nan = piece.count, piece.size, u8(piece.size), candidates * piece.size
+        begin, end, invalid = np.int64(0), clamp(count // 2 + 2, 0, count), offset(work, nan)
+        for row in range(end):
+            places[row] = row * size
+        for w in range(n):
+            invalid[w] = nothing
+        tap, last, middles = 0, end - 1, 2 - count % 2
+        while (tap < count) | (last - begin >= middles):
+            if tap > last:
+                _drop_extremes(work, places, begin, last, size)
+                begin += 1
+            row = offset(work, clamp(tap, 0, last) * size)
+            if tap < count:
+                gather(row, offset(x, tap_at(piece, tap)), piece.columns, piece.stride, piece.inner)
+                for w in range(n):
+                    invalid[w] = _nan_or(invalid[w], row[w])
+                tap += 1
+            else:
+                last -= 1
+        return begin * size, clamp(last, begin, count) * size, nan
+
+    return select  # type: ignore[no-any-return]
 
 
-def median(ops, spec):
-    """Medians; of an even number of elements, the mean of the two middle ones."""
-    middle = _middle(spec.arithmetic)
+def median(how: Any, steps: Any) -> Any:
+    """Medians; of an even number of elements, the mean of the two middle ones. `a`: the candidates that are kept."""
+    middle, store, median_of_3x3, select = _middle(steps), how.store, _median_of_3x3(how.lift), _selecting(how)
 
     @by_pieces
-    def median(x, out, work, iwork, params, piece):
+    def median(x, out, work, spare, table, piece):
         optimise_later()
         size = piece.size
         if (piece.count == 9) & (piece.count_w == 3) & (piece.stride == 1):
             pitch = aligned(size + 2 * piece.step_w)
-            step = select(piece.count_h == 3, piece.step_h, piece.step_d)
-            _median_of_3x3(work, size, pitch, piece.step_w, x, step, ops.lift)
+            step = piece.step_h if piece.count_h == 3 else piece.step_d
+            median_of_3x3(work, size, pitch, piece.step_w, x, step)
             low = high = nan = 4 * pitch
         else:
-            low, high, nan = _select(work, iwork, x, piece, params[4], ops)
+            low, high, nan = select(work, spare, x, piece, table[AT.a])
         lower, upper, invalid = offset(work, low), offset(work, high), offset(work, nan)
-        for w in range(unsigned(size)):
+        for w in range(u8(size)):
             is_known = (piece.count > 0) & (invalid[w] == invalid[w])
-            out[w] = ops.finish(middle(lower[w], upper[w], is_known), None, 0)
+            out[w] = store(middle(lower[w], upper[w], is_known), 1.0)
 
     return median

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from poolcli.engine.compiled.intrinsics import looped, offset, optimise_later
-from poolcli.engine.compiled.kernels.pieces import by_pieces, gather, line_at, tap_at
-from poolcli.engine.compiled.kernels.rows import unsigned
+from typing import Any
+
+import numpy as np
+
+from poolcli.engine.compiled.kernels import looped, offset, optimise_later, u8
+from poolcli.engine.compiled.kernels.pieces import by_pieces, gathered, line_at, tap_at
 
 
 @looped
@@ -65,14 +68,15 @@ def _mode_of_window(run, x, piece):
     return _mode_of_run(run, piece.count)
 
 
-def mode_sort(ops, spec):
+def mode_sort(how: Any, steps: Any) -> Any:
     """Windows of any position and size, one by one."""
+    store = how.store
 
     @by_pieces
-    def mode_sort(x, out, work, iwork, params, piece):
+    def mode_sort(x, out, work, spare, table, piece):
         optimise_later()
         for c in range(piece.inner):
-            out[c] = ops.finish(_mode_of_window(work, offset(x, c), piece), None, 0)
+            out[c] = store(_mode_of_window(work, offset(x, c), piece), 1.0)
 
     return mode_sort
 
@@ -81,19 +85,19 @@ def mode_sort(ops, spec):
 def _count_votes(work, votes, i, rows, size, kind):
     """For each element of row i, how many of the later rows have the same value; four rows in one pass."""
     optimise_later()
-    n, own, j = unsigned(size), unsigned(i * size), i + 1
+    n, own, j = u8(size), u8(i * size), i + 1
     for w in range(n):
         votes[w] = kind(0)
     while j + 4 <= rows:
-        a, b = unsigned(j * size), unsigned((j + 1) * size)
-        c, e = unsigned((j + 2) * size), unsigned((j + 3) * size)
+        a, b = u8(j * size), u8((j + 1) * size)
+        c, e = u8((j + 2) * size), u8((j + 3) * size)
         for w in range(n):
             one, two = kind(work[a + w] == work[own + w]), kind(work[b + w] == work[own + w])
             three, four = kind(work[c + w] == work[own + w]), kind(work[e + w] == work[own + w])
             votes[w] += (one + two) + (three + four)
         j += 4
     while j < rows:
-        a = unsigned(j * size)
+        a = u8(j * size)
         for w in range(n):
             votes[w] += kind(work[a + w] == work[own + w])
         j += 1
@@ -106,12 +110,12 @@ def _elect(work, rows, size, kind):
     The first of equal values has the most votes, because each is compared with later ones only.
     """
     optimise_later()
-    n = unsigned(size)
+    n = u8(size)
     votes = offset(work, rows * size)
     best, most = offset(votes, size), offset(votes, 2 * size)
     for i in range(rows):
         _count_votes(work, votes, i, rows, size, kind)
-        own = unsigned(i * size)
+        own = u8(i * size)
         for w in range(n):
             value = work[own + w]
             wins = (i == 0) | (votes[w] > most[w]) | ((votes[w] == most[w]) & (value < best[w]))
@@ -119,21 +123,23 @@ def _elect(work, rows, size, kind):
     return best
 
 
-def mode_pairs(ops, spec):
-    """Small windows of constant size along W: all pairs of elements are compared, for all windows of a piece."""
-    stride, kind = spec.launch.fixed.stride, type(ops.identity)
+def mode_pairs(how: Any, steps: Any, stride: int) -> Any:
+    """Small windows, a constant stride apart along W: all pairs of elements are compared, for all windows of a piece. A
+    constant stride takes half the time.
+    """
+    store, kind, apart, gather = how.store, type(steps.identity), np.int64(stride), gathered(how.lift)
 
     @by_pieces
-    def mode_pairs(x, out, work, iwork, params, piece):
+    def mode_pairs(x, out, work, spare, table, piece):
         optimise_later()
         size = piece.size
         if size > 1:
-            for tap in range(piece.count):  # a constant stride takes half the time here
-                gather(offset(work, tap * size), offset(x, tap_at(piece, tap)), size, stride, 1, ops.lift)
+            for tap in range(piece.count):
+                gather(offset(work, tap * size), offset(x, tap_at(piece, tap)), size, apart, 1)
             best = _elect(work, piece.count, size, kind)
-            for w in range(unsigned(size)):
-                out[w] = ops.finish(best[w], None, 0)
+            for w in range(u8(size)):
+                out[w] = store(best[w], 1.0)
         else:
-            out[0] = ops.finish(_mode_of_window(work, x, piece), None, 0)
+            out[0] = store(_mode_of_window(work, x, piece), 1.0)
 
     return mode_pairs

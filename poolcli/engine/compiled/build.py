@@ -1,6 +1,5 @@
-"""Compiles LLVM modules of kernels to machine code, and loads machine code.
-
-Both need llvmlite only, so that a process whose kernels are cached does not import numba.
+"""From Python functions to machine code: numba makes an LLVM module of a kernel, LLVM optimises it once and emits an
+object file. Loading that needs llvmlite only, so that a process whose kernels are cached does not import numba.
 """
 
 from __future__ import annotations
@@ -9,15 +8,18 @@ import ctypes
 import os
 from collections.abc import Callable
 from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import llvmlite.binding as llvm
 
-POINTERS, INTEGERS = 8, 2  # arguments of a kernel; numba adds the first two pointers
-LINKED = {"memset", "memcpy", "memmove", "pow", "sqrt", "fabs", "rint"}  # which every process has
+    from poolcli.engine.compiled.choice import Kernel
 
-Kernel = Callable[..., int]
+POINTERS, INTEGERS = 9, 2  # arguments of a kernel; numba adds the first two pointers
+LINKED = {"memset", "memcpy", "memmove", "pow", "sqrt", "fabs", "rint", "fma"}  # which every process has
+
+Call = Callable[..., int]
 
 
 class Code(NamedTuple):
@@ -30,7 +32,7 @@ class Code(NamedTuple):
 class LoadedKernel(NamedTuple):
     """A function, and the engine that owns its code."""
 
-    call: Kernel
+    call: Call
     engine: Any
 
 
@@ -59,37 +61,21 @@ def description() -> str:
     return f"{llvm.get_default_triple()} {name} {features} LLVM {llvm.llvm_version_info}"
 
 
-def fuses() -> bool:
-    """Whether this processor has fused multiply-add."""
-    return not {"+fma", "+fp-armv8"}.isdisjoint(_processor()[1].split(","))
+def build(kernel: Kernel) -> Code:
+    """Compile a kernel: numba generates LLVM code from its Python code, `emit` machine code from that."""
+    from poolcli.engine.compiled.kernels import llvm_text
+    from poolcli.engine.compiled.operations import numbers_of
+
+    module, _, name = kernel.maker.rpartition(".")
+    make = getattr(import_module(f"poolcli.engine.compiled.kernels.{module}"), name)
+    made = make(numbers_of(kernel.arithmetic), kernel.arithmetic, *kernel.constants)
+    return emit(llvm_text(made, kernel.source, kernel.arithmetic.output, kernel.work))
 
 
-def divides_fast() -> bool:
-    """Whether a division takes less time than the five instructions that give the same quotient from a reciprocal.
-
-    AMD EPYC Zen 4 divides four float64 in 5 cycles, so averages with divisions take 0.83 to 1.04 of the time. Intel
-    Xeons take 8 cycles, and 1.15 to 1.33 of the time for small maps.
-    """
-    return _processor()[0].startswith("znver")
-
-
-def uses_gathers(stride: int) -> bool:
-    """Whether LLVM uses gathers for loads that are `stride` elements apart, as it does with AVX-512.
-
-    On AMD, gathers are slow: kernels for strides of 3 and more, compiled without AVX-512, take 0.67 to 0.83 of the time
-    (EPYC Zen 4, rows of 1 kB); for a stride of 2, LLVM uses no gathers, and AVX-512 takes 0.8 to 0.95.
-    """
-    name, features = _processor()
-    return "+avx512f" in features.split(",") and not (stride > 2 and name.startswith("znver"))
-
-
-def emit(text: str, wide: bool = False, stride: int = 1) -> Code:
-    """Compile the only function of a module, with everything inlined and loops vectorised.
-
-    wide: use 512-bit vectors if the processor has them. stride: that of strided loads, if they might become gathers.
-    """
+def emit(text: str) -> Code:
+    """Compile the only function of a module, with everything inlined and loops vectorised."""
     llvm = binding()
-    machine, module = _machine(llvm, wide, stride), llvm.parse_assembly(_to_optimise(text))
+    machine, module = _machine(llvm), llvm.parse_assembly(_to_optimise(text))
     options = llvm.create_pipeline_tuning_options(3)
     options.loop_vectorization = options.loop_interleaving = options.loop_unrolling = True
     builder = llvm.create_pass_builder(machine, options)
@@ -126,12 +112,10 @@ def loaded(code: Code) -> LoadedKernel | None:
     return LoadedKernel(ctypes.CFUNCTYPE(ctypes.c_int32, *types)(address), engine)
 
 
-def _machine(llvm: Any, wide: bool = False, stride: int = 1) -> llvm.TargetMachine:
+def _machine(llvm: Any) -> llvm.TargetMachine:
+    """Vectors of 256 bits: with AVX-512, LLVM makes gathers of strided loads, which take 1.2 to 1.5 times as long."""
     name, features = _processor()
-    if not uses_gathers(stride):
-        features = features.replace("+avx512", "-avx512")
-    elif wide:
-        features += ",-prefer-256-bit"
+    features = features.replace("+avx512", "-avx512")
     return llvm.Target.from_default_triple().create_target_machine(
         cpu=name, features=features, opt=3, reloc="pic", codemodel="small"
     )
