@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from math import prod
-from typing import Any
 
-from poolcli.formats.records import slices
-from poolcli.system.lazy_imports import Array
-from poolcli.system.lazy_imports import numpy as np
 from poolcli.windows import Ranges, ceil_div
 
 MAX_CHUNKS = 1024  # per call of a library; zarr takes about 10 KB of memory for each, HDF5 6 KB
@@ -33,11 +29,3 @@ def batches(region: Ranges, chunk: Sequence[int], most: int = MAX_CHUNKS) -> Ite
             range(max(span.start, at * c), min(span.stop, (at + step) * c))
             for span, at, step, c in zip(region, first, steps, chunk, strict=True)
         )
-
-
-def read_in_batches(region: Ranges, chunk: Sequence[int], dtype: Any, read: Callable[[Ranges], Any]) -> Array:
-    """Reads a region in parts that touch at most `MAX_CHUNKS` chunks each."""
-    out = np.empty(tuple(map(len, region)), dtype)
-    for part in batches(region, chunk):
-        out[slices(part, region)] = read(part)
-    return out

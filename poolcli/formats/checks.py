@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import bz2
 import lzma
 import os
 import struct
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from math import isnan, prod
 from typing import Any
 
@@ -273,24 +271,7 @@ def _numbers(attributes: Mapping[str, Any], name: str) -> Sequence[int | float] 
 # Each function returns 0 if the size is unknown or cannot exceed `limit`, and any number above `limit` if it does.
 
 BLOCK = 2**20  # bytes
-ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 MAX_DEFLATE_RATIO, MAX_LZMA_RATIO = 1032, 8000  # bytes that one compressed byte can produce
-
-
-def blosc_size(data: bytes, limit: int) -> int:
-    """The size in a Blosc 1 header; 0 if its compressed size is wrong, which Blosc itself refuses."""
-    return int.from_bytes(data[4:8], "little") if int.from_bytes(data[12:16], "little") == len(data) else 0
-
-
-def zstd_size(data: bytes, limit: int) -> int:
-    """The size in the header of the first Zstandard frame (RFC 8878, 3.1.1)."""
-    if data[:4] != ZSTD_MAGIC or len(data) < 5:
-        return 0
-    flags = data[4]
-    single_segment = flags >> 5 & 1
-    at = 5 + (not single_segment) + (0, 1, 2, 4)[flags & 3]
-    length = (single_segment, 2, 4, 8)[flags >> 6]
-    return int.from_bytes(data[at : at + length], "little") + (256 if length == 2 else 0)
 
 
 def deflate_size(data: bytes, limit: int) -> int:
@@ -318,10 +299,3 @@ def _streamed_size(make: Callable[[], Any], data: bytes, limit: int) -> int:
         if unpacker.eof:
             data, unpacker, found = unpacker.unused_data, make(), b""
     return count
-
-
-# By codec names of numcodecs and Zarr. numcodecs stores the size in 4 bytes before LZ4 data.
-UNPACKED_SIZES: dict[str, Callable[[bytes, int], int]] = {
-    "blosc": blosc_size, "bz2": partial(_streamed_size, bz2.BZ2Decompressor), "gzip": deflate_size, "lzma": lzma_size,
-    "lz4": lambda data, limit: int.from_bytes(data[:4], "little"), "zlib": deflate_size, "zstd": zstd_size,
-}  # fmt: skip

@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from dataclasses import field as default_field
 from itertools import product
 from math import prod
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
+from typing import IO, Any, BinaryIO, cast
 
 from poolcli.dtypes import DTYPES, dtype_from_alias, lookup, numpy_dtype
-from poolcli.errors import FileError, RequestError
+from poolcli.errors import FileError, RequestError, error_text
 from poolcli.formats.atomic import atomic_stream, is_device
 from poolcli.formats.checks import as_file_error, byte_count, check_dtype, check_expansion, check_rank, human_bytes
 from poolcli.formats.files import regular_file
@@ -41,12 +41,10 @@ from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
 from poolcli.windows import Ranges
 
-if TYPE_CHECKING:
-    pass
-
 MAGIC = b"\x93NUMPY"
 LENGTH_BYTES = {b"\x01\x00": 2, b"\x02\x00": 4, b"\x03\x00": 4}  # width of the header length, by version
 MAX_HEADER = 65_536
+MAX_REASON = 100  # characters of numpy's reason, which may quote all of the header
 MAX_AXES = 32  # numpy 1 allows 32 axes, numpy 2 64
 BLOCK = 2**20  # bytes
 MAX_BYTES = 2**63 - 1  # of a numpy array, with lengths of 0 counted as 1
@@ -264,7 +262,9 @@ def _parse_dict(name: str, text: BinaryIO) -> tuple[tuple[int, ...], bool, np.dt
         if any(type(size) is not int for size in shape):
             raise TypeError("a length is not an integer")
     except HEADER_ERRORS as error:
-        raise FileError(f"{name}: its .npy header is broken") from error
+        text = error_text(error)[:MAX_REASON]
+        reason = f" ({text})" if text.startswith("shape is not valid") else ""
+        raise FileError(f"{name}: its .npy header is broken{reason}") from error
     if any(size < 0 for size in shape):
         raise FileError(f"{name}: its .npy header has a negative dimension")
     return shape, fortran, dtype

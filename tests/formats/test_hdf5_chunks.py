@@ -161,7 +161,7 @@ def test_a_filter_that_runs_in_a_circle_costs_its_file(cli: Cli, monkeypatch: py
     result = cli("avg", "x.h5", "-o", "y.npy", "-k", "2")
     assert (result.code, result.err) == (
         1,
-        "poolcli: x.h5: the process that handled it did not finish; the file is damaged\n",
+        "poolcli: x.h5: the process that handled it did not finish, twice; the file is damaged\n",
     )
 
 

@@ -41,6 +41,7 @@ NPY_REFUSALS = {
     ),
     "negative length": (npy(fields("(-1, 3)")), "x.npy: its .npy header has a negative dimension"),
     "True as a length": (npy(fields("(True,)")), "x.npy: its .npy header is broken"),
+    "a number as the shape": (npy(fields("(184)")), "x.npy: its .npy header is broken (shape is not valid: 184)"),
     "a single number": (
         npy(fields("()"), b"\0" * 4),
         "x.npy: holds a single number; an array with at least one axis is needed",
