@@ -262,8 +262,8 @@ def _parse_dict(name: str, text: BinaryIO) -> tuple[tuple[int, ...], bool, np.dt
         if any(type(size) is not int for size in shape):
             raise TypeError("a length is not an integer")
     except HEADER_ERRORS as error:
-        text = error_text(error)[:MAX_REASON]
-        reason = f" ({text})" if text.startswith("shape is not valid") else ""
+        why = error_text(error)[:MAX_REASON]
+        reason = f" ({why})" if why.startswith("shape is not valid") else ""
         raise FileError(f"{name}: its .npy header is broken{reason}") from error
     if any(size < 0 for size in shape):
         raise FileError(f"{name}: its .npy header has a negative dimension")
