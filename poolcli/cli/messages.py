@@ -43,16 +43,30 @@ def print_errors(errors: Iterable[PoolError]) -> None:
 
 def report_error(error: PoolError, arguments: Sequence[str]) -> None:
     """Prints the error of a command, with --json also as a document."""
-    from poolcli.cli.program import find_command, load_command
+    from poolcli.cli.program import field_names, find_command
 
     name = find_command(arguments[0]) if arguments else None
     if name:  # hints about options that the command lacks are dropped
-        error = error.for_fields([each.name for each in load_command(name).parameters])
+        error = error.for_fields(field_names(name))
     if "--json" in arguments:
         from poolcli.report.as_json import error_document, to_json
 
         print(to_json({"error": error_document(error)}), file=sys.stderr if "-" in arguments else sys.stdout)
     print_error(error)
+
+
+def answer(document: Callable[[], Any], view: Callable[[], Any], json: bool, quiet: bool, short: str = "") -> None:
+    """Prints the result of a command: a JSON document, a view, or with --quiet the text `short`."""
+    if json:
+        from poolcli.report.as_json import to_json
+
+        print(to_json(document()))
+    elif not quiet:
+        from poolcli.report.console import show
+
+        show(view(), sys.stdout)
+    elif short:
+        print(short)
 
 
 def print_notice(text: str) -> None:

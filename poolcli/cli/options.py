@@ -1,31 +1,57 @@
-"""The options that commands share, in records, and how values such as `2`, `2,2`, `2x2` or `[2,2]` are parsed."""
+"""The options that commands share, as annotations of their functions' parameters, and records of their values."""
 
 import os
 import re
-import sys
-import unicodedata
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, fields
-from dataclasses import field as dataclass_field
-from typing import Annotated, Any, get_args
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, TypeVar
 
 import typer
 
-from poolcli.arguments import AUTO_PADS, INDEX_TYPES, ROUNDING_TYPES
-from poolcli.cli.program import EXPLAIN, FILES, RESULT, RUN, USUAL, WINDOWS, option
+from poolcli.arguments import AUTO_PADS, INDEX_TYPES, ROUNDING_TYPES, one_of
+from poolcli.cli.operators import OPERATOR_HELP, parse_operator
 from poolcli.dialects import DIALECTS
-from poolcli.dtypes import DTYPES
-from poolcli.errors import RequestError
-from poolcli.layouts import fit_from
-from poolcli.message_fields import BOTH_ENDS, field
+from poolcli.dtypes import DTYPES, dtype_from_alias
 from poolcli.ops import OPERATORS
-from poolcli.plan.attributes import Attributes, expand_pads
 from poolcli.suggestions import join_words
 
+# Panels of options, in their order in the help.
+USUAL, WINDOWS, RESULT, EXPLAIN, FILES, RUN = (
+    "Usual options", "Windows", "Result", "Explain", "Files", "Run and report",
+)  # fmt: skip
 _OTHER_DEFAULTS = [f"{name}: {record.like}" for name, record in OPERATORS.items() if record.like != "openvino"]
 _DIALECTS = join_words(DIALECTS).replace("openvino", f"openvino (default; {', '.join(_OTHER_DEFAULTS)})")
 # Only names without characters that a shell interprets are completed, because a shell may evaluate completions.
 _PLAIN = re.compile(r"[\w/.@%+=,-]+")
+
+
+def option(panel: str, metavar: str | None, *flags: str, help: str, hidden: bool = False, **more: Any) -> Any:  # noqa: A002  # as Typer calls it
+    """An option as Typer declares it; only `--help-all` shows a hidden one."""
+    return typer.Option(
+        *flags, metavar=metavar, help=help, rich_help_panel=panel, hidden=hidden, show_default=False, **more
+    )
+
+
+def choice(panel: str, metavar: str, *flags: str, words: Collection[str], **more: Any) -> Any:
+    """An option whose value is one of `words`, in any case or in a usual short form."""
+    return option(panel, metavar, *flags, **one_of_words(words), **more)
+
+
+def one_of_words(words: Collection[str]) -> dict[str, Any]:
+    """The settings of a parameter that accepts and completes these words."""
+
+    def read(param: typer.CallbackParam, value: str | None) -> str | None:
+        if value is None:
+            return None
+        if words == OPERATOR_HELP.keys():
+            return parse_operator(value, str(param.name))
+        alias = dtype_from_alias(value) if words == DTYPES.keys() else None
+        return alias or one_of(str(param.name), value, tuple(words))
+
+    def complete(incomplete: str) -> list[str]:
+        return [word for word in words if word.startswith(incomplete.lower())]
+
+    return {"callback": read, "autocompletion": complete}
 
 
 def complete_inputs(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -63,330 +89,172 @@ def _array_names(path: str) -> Iterator[str]:
     yield from (header.key for header in headers if header.key and _PLAIN.fullmatch(header.key))
 
 
+def file_argument(metavar: str, text: str) -> Any:
+    """An argument that names an input."""
+    return typer.Argument(metavar=metavar, help=text, autocompletion=complete_inputs, show_default=False)
+
+
 # fmt: off
-Like = Annotated[str | None, option(
-    "--like", metavar="NAME", panel=WINDOWS, choices=tuple(DIALECTS),
-    help=f"Rules: {_DIALECTS}.",
+# The attributes of operators.
+Kernel = Annotated[str | None, option(USUAL, "K", "-k", "--kernel", help="Window size: 3, or 3,5 (order D,H,W).")]
+OutputSize = Annotated[str | None, option(USUAL, "S", "--output-size", help="Output size: 7, or 7,9 (order D,H,W).")]
+Fit = Annotated[str | None, option(USUAL, "WxH", "--fit", help="Fit images into these pixels; aspect kept.")]
+Strides = Annotated[str | None, option(
+    USUAL, "S", "-s", "--strides", help="Stride. Default: 1 (PyTorch: the kernel).",
 )]
+Pads = Annotated[str | None, option(USUAL, "P", "-p", "--pads", help="Padding at both ends of each axis. Default: 0.")]
+PadsBegin = Annotated[str | None, option(
+    WINDOWS, "P", "--pads-begin", hidden=True, help="Padding before the first element.",
+)]
+PadsEnd = Annotated[str | None, option(WINDOWS, "P", "--pads-end", hidden=True, help="Padding after the last element.")]
+Dilations = Annotated[str | None, option(
+    WINDOWS, "D", "--dilations", hidden=True, help="Distance between the elements of a window. Default: 1.",
+)]
+AutoPad = Annotated[str | None, choice(
+    WINDOWS, "W", "--auto-pad", words=AUTO_PADS, help="explicit (default), same_upper, same_lower or valid.",
+)]
+RoundingType = Annotated[str | None, choice(
+    WINDOWS, "W", "--rounding-type", words=ROUNDING_TYPES, help="floor (default), ceil, or ceil_torch (as PyTorch).",
+)]
+ExcludePad = Annotated[bool | None, option(
+    WINDOWS, None, "--exclude-pad/--include-pad", help="Leave padding out of the divisor (default), or count it.",
+)]
+DivisorOverride = Annotated[int | None, option(
+    WINDOWS, "N", "--divisor-override", hidden=True, help="Divide every sum by N instead.",
+)]
+P = Annotated[float | None, option(WINDOWS, "P", "--p", help="Power of the norm. Default: 2.")]
+Ddof = Annotated[float | None, option(WINDOWS, "N", "--ddof", help="Divide by count - N. Default: 0.")]
+Like = Annotated[str | None, choice(WINDOWS, "NAME", "--like", words=DIALECTS, help=f"Rules: {_DIALECTS}.")]
+Axis = Annotated[int | None, option(
+    RESULT, "N", "--axis", hidden=True, help="First axis that indices count over: 0 (default, all) or 2 (one plane).",
+)]
+IndexElementType = Annotated[str | None, choice(
+    RESULT, "T", "--index-element-type", hidden=True, words=INDEX_TYPES,
+    help="Type of the indices: i64 (default) or i32.",
+)]
+
+# What is read, and what becomes of it.
 Layout = Annotated[str | None, option(
-    "--layout", metavar="AXES", panel=RESULT, example="NHWC",
+    RESULT, "AXES", "--layout",
     help="Axes of the input: NCHW, NHWC, HWC, HW, ... Default: NC and spatial; images are HWC.",
 )]
-Dtype = Annotated[str | None, option(
-    "--dtype", metavar="T", panel=RESULT, choices=tuple(DTYPES), example="float32",
+Dtype = Annotated[str | None, choice(
+    RESULT, "T", "--dtype", words=DTYPES.keys(),
     help="Type of the result. Default: the input's; integers round half to even.",
 )]
-To = Annotated[str | None, option(
-    "--to", metavar="NAME", panel=EXPLAIN, choices=tuple(DIALECTS), help="The equivalent call in another framework.",
+Missing = Annotated[list[str], option(
+    RESULT, "VALUE", "--missing", hidden=True,
+    help="Value to ignore: a number or nan; repeatable. Default: the file's own; none: ignore nothing.",
+)]
+MinCount = Annotated[str | None, option(
+    RESULT, "N", "--min-count", hidden=True,
+    help="Windows with fewer than N valid elements, or less than P%, give nodata.",
+)]
+To = Annotated[str | None, choice(
+    EXPLAIN, "NAME", "--to", words=DIALECTS, help="The equivalent call in another framework.",
+)]
+Atol = Annotated[float, option(
+    EXPLAIN, "A", "--atol", help="Absolute tolerance (as numpy.isclose). Default: 0.",
+)]
+Rtol = Annotated[float, option(
+    EXPLAIN, "R", "--rtol", help="Relative tolerance (as numpy.isclose). Default: 0.",
+)]
+Output = Annotated[str | None, option(
+    USUAL, "PATH", "-o", "--output", help="Output file or folder, or - for .npy on stdout.",
+)]
+Pages = Annotated[str | None, option(
+    FILES, "P", "--pages", hidden=True, help="Pages or frames of images: all (default), 1, or 2-5.",
 )]
 Dataset = Annotated[list[str], option(
-    "--dataset", metavar="NAME", panel=FILES, hidden=True, complete=complete_arrays, example="/data",
+    FILES, "NAME", "--dataset", hidden=True, autocompletion=complete_arrays,
     help="Array inside HDF5, Zarr and .npz inputs; repeat it for several.",
 )]
+Chunks = Annotated[str | None, option(
+    FILES, "C", "--chunks", hidden=True,
+    help="Chunks of .zarr outputs: 64, or 64,64 (order D,H,W). Default: the input's, or about 2**20 elements.",
+)]
+Shards = Annotated[str | None, option(
+    FILES, "S", "--shards", hidden=True, help="Shards of .zarr outputs: a multiple of the chunks.",
+)]
+Overwrite = Annotated[bool, option(FILES, None, "--overwrite", help="Replace existing outputs.")]
+Resume = Annotated[bool, option(FILES, None, "--resume", help="Resume: write only missing or stale outputs.")]
 AllowExternal = Annotated[bool, option(
-    "--allow-external", panel=FILES, hidden=True, help="Let HDF5 and Zarr inputs read other files that they refer to.",
+    FILES, None, "--allow-external", hidden=True, help="Let HDF5 and Zarr inputs read other files that they refer to.",
 )]
+
+# How a command runs and reports.
 MaxMemory = Annotated[str | None, option(
-    "--max-memory", metavar="SIZE", panel=RUN, hidden=True, example="2G",
-    help="Memory limit, such as 2G. Default: half of what is free.",
+    RUN, "SIZE", "--max-memory", hidden=True, help="Memory limit, such as 2G. Default: half of what is free.",
 )]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Windows:
-    """The attributes of all operators; the command of an operator has those that are fields of its record."""
-
-    kernel: Annotated[str | None, option(
-        "-k", "--kernel", metavar="K", panel=USUAL, example="2", per_axis=True,
-        help="Window size: 3, or 3,5 (order D,H,W).",
-    )] = None
-    output_size: Annotated[str | None, option(
-        "--output-size", metavar="S", panel=USUAL, example="7", per_axis=True,
-        help="Output size: 7, or 7,9 (order D,H,W).",
-    )] = None
-    fit: Annotated[str | None, option(
-        "--fit", metavar="WxH", panel=USUAL, example="200x150",
-        help="Fit images into these pixels; aspect kept.",
-    )] = None
-    strides: Annotated[str | None, option(
-        "-s", "--strides", metavar="S", panel=USUAL, example="2", per_axis=True,
-        help="Stride of the windows. Default: 1 (PyTorch: kernel).",
-    )] = None
-    pads: Annotated[str | None, option(
-        "-p", "--pads", metavar="P", panel=USUAL, example="1", per_axis=True,
-        help="Padding at both ends of each axis. Default: 0.",
-    )] = None
-    pads_begin: Annotated[str | None, option(
-        "--pads-begin", metavar="P", panel=WINDOWS, hidden=True, example="1", per_axis=True,
-        help="Padding before the first element.",
-    )] = None
-    pads_end: Annotated[str | None, option(
-        "--pads-end", metavar="P", panel=WINDOWS, hidden=True, example="1", per_axis=True,
-        help="Padding after the last element.",
-    )] = None
-    dilations: Annotated[str | None, option(
-        "--dilations", metavar="D", panel=WINDOWS, hidden=True, example="2", per_axis=True,
-        help="Distance between the elements of a window. Default: 1.",
-    )] = None
-    auto_pad: Annotated[str | None, option(
-        "--auto-pad", metavar="W", panel=WINDOWS, choices=AUTO_PADS,
-        help="explicit (default), same_upper, same_lower or valid.",
-    )] = None
-    rounding_type: Annotated[str | None, option(
-        "--rounding-type", metavar="W", panel=WINDOWS, choices=ROUNDING_TYPES,
-        help="floor (default), ceil, or ceil_torch (as PyTorch).",
-    )] = None
-    exclude_pad: Annotated[bool | None, option(
-        "--exclude-pad/--include-pad", panel=WINDOWS, help="Leave padding out of the divisor (default), or count it.",
-    )] = None
-    divisor_override: Annotated[int | None, option(
-        "--divisor-override", metavar="N", panel=WINDOWS, hidden=True, example="4",
-        help="Divide every sum by N instead.",
-    )] = None
-    p: Annotated[float | None, option(
-        "--p", metavar="P", panel=WINDOWS, example="2", help="Power of the norm. Default: 2.",
-    )] = None
-    ddof: Annotated[float | None, option(
-        "--ddof", metavar="N", panel=WINDOWS, example="1",
-        help="Divide by count - N. Default: 0.",
-    )] = None
-    like: Like = None
-    axis: Annotated[int | None, option(
-        "--axis", metavar="N", panel=RESULT, hidden=True, example="2",
-        help="First axis that indices count over: 0 (default, all) or 2 (one plane).",
-    )] = None
-    index_element_type: Annotated[str | None, option(
-        "--index-element-type", metavar="T", panel=RESULT, hidden=True, choices=tuple(INDEX_TYPES),
-        help="Type of the indices: i64 (default) or i32.",
-    )] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reporting:
-    """How a command reports."""
-
-    json: Annotated[bool, option("--json", panel=RUN, help="Report as JSON.")] = False
-    quiet: Annotated[bool, option("-q", "--quiet", panel=RUN, help="No report, no notes; errors only.")] = False
-    debug: Annotated[bool, option("--debug", panel=RUN, hidden=True, help="Show the traceback of an error.")] = False
-    help: Annotated[bool, option(
-        "-h", "--help", "--help-all", panel=RUN, help="Show the usual options; --help-all shows every option.",
-    )] = False
-
-    def answer(self, document: Callable[[], Any], view: Callable[[], Any], quiet: str = "") -> None:
-        """Prints the result of a command: a JSON document, a view, or with --quiet the text `quiet`."""
-        if self.json:
-            from poolcli.report.as_json import to_json
-
-            print(to_json(document()))
-        elif not self.quiet:
-            from poolcli.report.console import show
-
-            show(view(), sys.stdout)
-        elif quiet:
-            print(quiet)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReadsHeaders(Reporting):
-    """How the headers of files are read."""
-
-    pages: Annotated[str | None, option(
-        "--pages", metavar="P", panel=FILES, hidden=True, example="1",
-        help="Pages or frames of images: all (default), 1, or 2-5.",
-    )] = None
-    allow_external: AllowExternal = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReadsArrays(ReadsHeaders):
-    """How whole arrays are read."""
-
-    max_memory: MaxMemory = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class MakesArrays(ReadsArrays):
-    """How arrays are read, pooled and written, by the commands that pool files and by `pyramid`."""
-
-    output: Annotated[str | None, option(
-        "-o", "--output", metavar="PATH", panel=USUAL, example="y.npy", is_output=True,
-        help="Output file or folder, or - for .npy on stdout.",
-    )] = None
-    layout: Layout = None
-    missing: Annotated[list[str], option(
-        "--missing", metavar="VALUE", panel=RESULT, hidden=True, example="nan",
-        help="Nodata value, excluded from every window: a number or nan; repeat it for several. Default: those of the "
-             "file; none: no nodata value.",
-    )] = dataclass_field(default_factory=list)
-    min_count: Annotated[str | None, option(
-        "--min-count", metavar="N", panel=RESULT, hidden=True, example="50%",
-        help="Windows with fewer than N valid elements, or less than P%, give nodata.",
-    )] = None
-    dataset: Dataset = dataclass_field(default_factory=list)
-    chunks: Annotated[str | None, option(
-        "--chunks", metavar="C", panel=FILES, hidden=True, per_axis=True,
-        help="Chunks of .zarr outputs: 64, or 64,64 (order D,H,W). Default: the input's, or about 2**20 elements.",
-    )] = None
-    shards: Annotated[str | None, option(
-        "--shards", metavar="S", panel=FILES, hidden=True, per_axis=True,
-        help="Shards of .zarr outputs: a multiple of the chunks.",
-    )] = None
-    overwrite: Annotated[bool, option("--overwrite", panel=FILES, help="Replace existing outputs.")] = False
-    resume: Annotated[bool, option(
-        "--resume", panel=FILES, help="Resume: write only missing or stale outputs.",
-    )] = False
-    engine: Annotated[str, option(
-        "--engine", metavar="NAME", panel=RUN, hidden=True, choices=("auto", "numba", "numpy"),
-        help="auto (default), numba or numpy; all give the same results.",
-    )] = "auto"
-    jobs: Annotated[int | None, option(
-        "-j", "--jobs", metavar="N", panel=RUN, hidden=True, example="2",
-        help="Cores to use, for files and for threads. Default: those that this process may use.",
-    )] = None
-    cluster: Annotated[str | None, option(
-        "--cluster", metavar="WHERE", panel=RUN, hidden=True, example="local:2",
-        help="Run on Dask: local, local:4, tcp://HOST:PORT, tls://HOST:PORT, a scheduler file, or dask.",
-    )] = None
-    dry_run: Annotated[bool, option("-n", "--dry-run", panel=RUN, help="Plan and report only; write nothing.")] = False
+Jobs = Annotated[int | None, option(
+    RUN, "N", "-j", "--jobs", hidden=True,
+    help="Cores to use, for files and for threads. Default: those that this process may use.",
+)]
+Cluster = Annotated[str | None, option(
+    RUN, "WHERE", "--cluster", hidden=True,
+    help="Run on Dask: local, local:4, tcp://HOST:PORT, tls://HOST:PORT, a scheduler file, or dask.",
+)]
+Engine = Annotated[str, choice(
+    RUN, "NAME", "--engine", hidden=True, words=("auto", "numba", "numpy"),
+    help="auto (default), numba or numpy; all give the same results.",
+)]
+DryRun = Annotated[bool, option(RUN, None, "-n", "--dry-run", help="Plan and report only; write nothing.")]
+Json = Annotated[bool, option(RUN, None, "--json", help="Report as JSON.")]
+Quiet = Annotated[bool, option(RUN, None, "-q", "--quiet", help="No report, no notes; errors only.")]
+Debug = Annotated[bool, option(RUN, None, "--debug", hidden=True, help="Show the traceback of an error.")]
 # fmt: on
 
 
-_ITEM = re.compile(r"[^,xX×\s]+|[,xX×]")
-_SEPARATORS = tuple(",xX×")
-MAX_DIGITS = 20  # digits; 2**63 has 19
-_LIST = re.compile(rf"\d{{1,{MAX_DIGITS}}}(,\d{{1,{MAX_DIGITS}}})*")
-_OTHER_SEPARATORS = re.compile(r"\s*[\s;:/*+|,xX×]\s*")
-UNKNOWN_LENGTHS = ("none", "null", "batch", "dynamic", "any")
-PER_AXIS_OPTIONS = {name for name, hint in Windows.__annotations__.items() if get_args(hint)[1].declared.per_axis}
-# The words that other libraries take as padding, and the setting for each.
-PADDING_MODES: dict[str, tuple[str, object]] = {
-    **{str(word): ("auto_pad", word) for word in AUTO_PADS},
-    "same": ("auto_pad", "same_upper"),
-    **dict.fromkeys(("zero", "zeros", "constant"), ("pads", 1)),
-}
+@dataclass(frozen=True, kw_only=True)
+class ArrayOptions:
+    """The options about arrays that are read, pooled and written, by the commands that pool files and by `pyramid`."""
+
+    output: str | None
+    layout: str | None
+    missing: list[str]
+    min_count: str | None
+    pages: str | None
+    dataset: list[str]
+    chunks: str | None
+    shards: str | None
+    overwrite: bool
+    resume: bool
+    allow_external: bool
+    max_memory: str | None
+    jobs: int | None
+    cluster: str | None
+    engine: str
+    dry_run: bool
+    json: bool
+    quiet: bool
 
 
-def parse_numbers(option: str, text: str) -> tuple[int, ...]:
-    """The integers in `text`; a bad element is shown with a caret under it."""
-    inner_start, inner_stop = _inside_brackets(text)
-    numbers: list[int] = []
-    number_next = True
-    for match in _ITEM.finditer(text, inner_start, inner_stop):
-        item = match.group()
-        if (item in _SEPARATORS) == number_next or (number_next and not _is_number(item)):
-            raise _number_error(option, text, match.start(), item)
-        if number_next:
-            numbers.append(int(item))
-        number_next = not number_next
-    if number_next:
-        raise _number_error(option, text, inner_stop, "")
-    return tuple(numbers)
+@dataclass(frozen=True, kw_only=True)
+class PoolOptions(ArrayOptions):
+    """The options of the commands that pool files, without the attributes of the operator."""
+
+    inputs: list[str]
+    output_size: str | None
+    output_layout: str | None
+    dtype: str | None
+    linear_light: bool
+    rescale: str | None
+    indices: str | None
+    axis: int | None
+    index_element_type: str | None
+    recursive: bool
+    format: str | None
+    all: bool
+    raw: str | None
+    files_from: str | None
+    quality: int | None
+    verbose: bool
+    debug: bool
 
 
-def refuse_shape(text: str) -> None:
-    """Refuses text that looks like a shape but is none, such as one with names or spaces; accepts all other text."""
-    items = [item for item in re.split(r"[,;:\sx*]+", text.strip("[](){} ")) if item]
-    if len(items) > 1 and all(item.isascii() and item.isdigit() for item in items) and not all(map(_is_number, items)):
-        raise RequestError(f"{text[:60]} is not a file, and as a shape it has a dimension above 2**63 - 1")
-    numbers = [re.fullmatch(r"[-+]?\d*\.?\d*(e[-+]?\d+)?", item, re.IGNORECASE) for item in items]
-    if len(items) > 1 and all(numbers) and not all(map(_is_number, items)):
-        raise RequestError(
-            f"{text} is neither a file nor a shape; write whole numbers separated by commas, such as 1,3,32,32"
-        )
-    if len(items) < 2 or not all(
-        _is_number(item) or (item.isalpha() and (len(item) == 1 or item.lower() in UNKNOWN_LENGTHS)) or item == "?"
-        for item in items
-    ):
-        return
-    number = ",".join(item if _is_number(item) else "64" if i else "1" for i, item in enumerate(items))
-    known = "" if number == ",".join(items) else " (for a dynamic axis use any positive number)"
-    raise RequestError(
-        f"{text} is neither a file nor a shape (whole numbers separated by commas); write {number}{known}"
-    )
+T = TypeVar("T")
 
 
-def is_number_list(text: str) -> bool:
-    """Whether `parse_numbers` accepts `text`."""
-    try:
-        parse_numbers("", text)
-    except RequestError:
-        return False
-    return True
-
-
-def _inside_brackets(text: str) -> tuple[int, int]:
-    start, stop = len(text) - len(text.lstrip()), len(text.rstrip())
-    if stop - start >= 2 and text[start] + text[stop - 1] in ("[]", "()"):
-        return start + 1, stop - 1
-    return start, stop
-
-
-def _is_number(item: str) -> bool:
-    digits = item.removeprefix("-").removeprefix("+")
-    return digits.isascii() and digits.isdigit() and len(digits) <= MAX_DIGITS
-
-
-def _number_error(option: str, text: str, at: int, item: str) -> RequestError:
-    if item.isascii() and item.isdigit() and len(item) > MAX_DIGITS:
-        return RequestError(f"{option} is above 2**63 - 1, the largest number that is read")
-    found = "nothing" if not item else f"{item[:30]!r}"
-    wrong = f"no comma before {found}" if _is_number(item) else f"{found} where a whole number is needed"
-    joined = _OTHER_SEPARATORS.sub(",", text.strip().strip("[](){}")).removesuffix(",")
-    meant = ",".join(map(_as_integer, joined.split(",")))
-    example = "1,3,224,224" if option == "SHAPE" else "2 or 2,3 or 2x3"
-    remedy = f"; write {meant}" if meant != text and _LIST.fullmatch(meant) else f", for example {example}"
-    return RequestError(f"{option} has {wrong}{remedy}", pointed=(f"  {text[:70]}", f"  {' ' * at}^"))
-
-
-def _as_integer(item: str) -> str:
-    """A whole number in plain digits if the item is one, such as `2.0`, `1e1` or digits of another script."""
-    try:
-        number = float(unicodedata.normalize("NFKC", item))
-    except ValueError:
-        return item
-    return str(int(number)) if number.is_integer() and abs(number) < 2**53 else item
-
-
-def attribute_names(op: str) -> tuple[str, ...]:
-    """The options of an operator: the fields of its record, `pads`, and `fit` if it has an output size."""
-    own = [each.name for each in fields(OPERATORS[op])]
-    fit = ("fit",) if "output_size" in own else ()
-    return (*own, *fit, *(both for both, ends in BOTH_ENDS.items() if {*ends} <= {*own}))
-
-
-def attributes_of(op: str | None, asked: Windows) -> dict[str, Any]:
-    """The typed attributes of operator `op`, or of any operator if `op` is None; refuses those of other operators."""
-    given = {own.name: value for own in fields(Windows) if (value := getattr(asked, own.name)) is not None}
-    for name, value in given.items():
-        if op and name not in attribute_names(op):
-            raise _attribute_of_others(op, name, value)
-    padding = str(given.get("pads", "")).lower().replace("-", "_")
-    if padding in PADDING_MODES:
-        name, value = PADDING_MODES[padding]
-        write = f"{field(name, value)}{', which adds zeros' if name == 'pads' else ''}"
-        raise RequestError(f"{field('pads')} takes numbers, not {given['pads']}; write {write}")
-    fit = given.pop("fit", None)
-    if fit is not None and "output_size" in given:
-        raise RequestError(f"{field('fit')} sets the output size; give either {field('fit')} or {field('output_size')}")
-    read = {
-        name: parse_numbers(field(name), value) if name in PER_AXIS_OPTIONS else value for name, value in given.items()
-    }
-    return expand_pads(read | ({} if fit is None else {"output_size": fit_from(fit)}))
-
-
-def make_operator(op: str, given: Mapping[str, Any]) -> Attributes:
-    """The record of operator `op` with the given attributes; refuses a call without a required one."""
-    record = OPERATORS[op]
-    for own in fields(record):
-        if own.default is MISSING and own.name not in given:
-            raise RequestError(f"{op} needs {field(own.name)}, for example {field(own.name, 2)}")
-    return record(**given)
-
-
-def _attribute_of_others(op: str, name: str, value: object) -> RequestError:
-    """The refusal of an attribute that only other operators have."""
-    others = join_words([other for other in OPERATORS if name in attribute_names(other)], "and")
-    own = next(each.name for each in fields(OPERATORS[op]) if each.default is MISSING)
-    instead = f"; {op} uses {field(own)}" if own != "kernel" or name == "output_size" else ""
-    named = field(name, value if isinstance(value, bool) else None)
-    return RequestError(f"{op} has no {named}, which is for {others}{instead}")
+def record_of(record: type[T], values: Mapping[str, Any]) -> T:
+    """A record of the options that a command's function got."""
+    return record(**{own.name: values[own.name] for own in fields(record)})  # type: ignore[arg-type]  # a dataclass

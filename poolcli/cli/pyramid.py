@@ -1,14 +1,16 @@
 """The command `pyramid`: its options, and their values as a request."""
 
 import re
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated
 
-from poolcli.cli.messages import Bytes, progress
-from poolcli.cli.options import MakesArrays, complete_inputs, parse_numbers
-from poolcli.cli.program import RESULT, USUAL, WINDOWS, argument, command, option
+from poolcli.cli import options
+from poolcli.cli.messages import Bytes, answer, progress
+from poolcli.cli.options import RESULT, USUAL, WINDOWS, ArrayOptions, choice, file_argument, option, record_of
+from poolcli.cli.program import command, field_names
 from poolcli.cli.settings import array_settings
+from poolcli.cli.values import parse_numbers
 from poolcli.errors import RequestError
 from poolcli.formats import ReadOptions, Source, open_array, open_container, parse_source
 from poolcli.formats.files import check_output_url, exists, is_url
@@ -26,70 +28,95 @@ _SPACING = re.compile(r"\s*([A-Za-z]+)\s*=\s*([0-9.eE+-]+)\s*")
 _FACTOR = re.compile(r"\s*([A-Za-z]+)\s*=\s*([0-9]{1,18})\s*", re.ASCII)
 
 
-# fmt: off
 @dataclass(frozen=True, kw_only=True)
-class PyramidOptions(MakesArrays):
+class PyramidOptions(ArrayOptions):
     """The arguments and options of `pyramid`."""
 
-    source: Annotated[str, argument(
-        "INPUT", complete=complete_inputs, example="x.zarr",
-        help="A .npy, .npz[:key], .h5[:/dataset], .zarr[:/array] or an image.",
-    )]
-    output: Annotated[str | None, option(
-        "-o", "--output", metavar="PATH", panel=USUAL, example="out.ome.zarr", is_output=True,
-        help="Store to write, such as out.ome.zarr.",
-    )] = None
-    all: Annotated[bool, option(
-        "--all", panel=USUAL, hidden=True, help="Make every image of a plate, or of the series of bioformats2raw.",
-    )] = False
-    levels: Annotated[int | None, option(
-        "--levels", metavar="N", panel=USUAL, example="3",
-        help="Levels in all, including the full size. Default: until no axis is longer than 256.",
-    )] = None
-    operator: Annotated[str, option(
-        "--operator", "--op", metavar="OP", panel=USUAL, choices=LEVELLING,
-        help="Operator: avg (default), max, min, median, or mode for labels.",
-    )] = "avg"
-    kernel: Annotated[str | None, option(
-        "-k", "--kernel", metavar="K", panel=USUAL, example="2", per_axis=True,
-        help="Window size: 2 (default), or 1,2,2 (order D,H,W).",
-    )] = None
-    factors: Annotated[str | None, option(
-        "--factors", metavar="F", panel=USUAL, example="z=1,y=2,x=2;y=2,x=2",
-        help="Window sizes of each level in turn: 'z=1,y=2,x=2;z=2,y=2,x=2'.",
-    )] = None
-    levels_from: Annotated[str, option(
-        "--levels-from", "--from", metavar="BASE", panel=WINDOWS, choices=BASES,
-        help="Compute each level from the previous one (default), or from the source (slower, rounded once).",
-    )] = "previous"
-    edge: Annotated[str, option(
-        "--edge", metavar="W", panel=WINDOWS, choices=EDGES,
-        help="Partial windows at the ends: ceil (default) keeps them, floor drops them.",
-    )] = "ceil"
-    scale: Annotated[str | None, option(
-        "--scale", metavar="A=S", panel=RESULT, example="z=2,y=1,x=1",
-        help="Element spacing: z=2,y=0.5,x=0.5. Default: the input's, or 1.",
-    )] = None
-    unit: Annotated[str | None, option(
-        "--unit", metavar="UNIT", panel=RESULT, example="micrometer", help="Unit of that spacing, such as micrometer.",
-    )] = None
-    ngff: Annotated[str, option(
-        "--ngff", metavar="V", panel=RESULT, hidden=True, choices=("0.5", "0.4"),
-        help="Version of OME-Zarr: 0.5 (default, Zarr 3) or 0.4 (Zarr 2).",
-    )] = "0.5"
-# fmt: on
+    source: str
+    all: bool
+    levels: int | None
+    operator: str
+    kernel: str | None
+    factors: str | None
+    levels_from: str
+    edge: str
+    scale: str | None
+    unit: str | None
+    ngff: str
 
 
+# fmt: off
 @command(
-    "pyramid",
-    PyramidOptions,
     "poolcli pyramid samples/volume.h5 -o v.ome.zarr --levels 3 --scale z=2",
     "poolcli pyramid samples/volume.h5 -o labels.ome.zarr --op mode --from source",
     "poolcli pyramid samples/astronaut.png -o photo.ome.zarr --levels 3",
     usage="-o PATH [OPTIONS]",
 )
-def pyramid(request: PyramidOptions) -> int:
+def pyramid(
+    source: Annotated[str, file_argument("INPUT", "A .npy, .npz[:key], .h5[:/dataset], .zarr[:/array] or an image.")],
+    output: Annotated[str | None, option(
+        USUAL, "PATH", "-o", "--output", help="Store to write, such as out.ome.zarr.",
+    )] = None,
+    every_image: Annotated[bool, option(
+        USUAL, None, "--all", hidden=True, help="Make every image of a plate, or of the series of bioformats2raw.",
+    )] = False,
+    levels: Annotated[int | None, option(
+        USUAL, "N", "--levels",
+        help="Levels in all, including the full size. Default: until no axis is longer than 256.",
+    )] = None,
+    operator: Annotated[str, choice(
+        USUAL, "OP", "--operator", "--op", words=LEVELLING,
+        help="Operator: avg (default), max, min, median, or mode for labels.",
+    )] = "avg",
+    kernel: Annotated[str | None, option(
+        USUAL, "K", "-k", "--kernel", help="Window size: 2 (default), or 1,2,2 (order D,H,W).",
+    )] = None,
+    factors: Annotated[str | None, option(
+        USUAL, "F", "--factors", help="Window sizes of each level in turn: 'z=1,y=2,x=2;z=2,y=2,x=2'.",
+    )] = None,
+    levels_from: Annotated[str, choice(
+        WINDOWS, "BASE", "--levels-from", "--from", words=BASES,
+        help="Compute each level from the previous one (default), or from the source (slower, rounded once).",
+    )] = "previous",
+    edge: Annotated[str, choice(
+        WINDOWS, "W", "--edge", words=EDGES,
+        help="Partial windows at the ends: ceil (default) keeps them, floor drops them.",
+    )] = "ceil",
+    layout: options.Layout = None,
+    missing: options.Missing = [],  # noqa: B006  # read only
+    min_count: options.MinCount = None,
+    scale: Annotated[str | None, option(
+        RESULT, "A=S", "--scale", help="Element spacing: z=2,y=0.5,x=0.5. Default: the input's, or 1.",
+    )] = None,
+    unit: Annotated[str | None, option(
+        RESULT, "UNIT", "--unit", help="Unit of that spacing, such as micrometer.",
+    )] = None,
+    ngff: Annotated[str, choice(
+        RESULT, "V", "--ngff", hidden=True, words=("0.5", "0.4"),
+        help="Version of OME-Zarr: 0.5 (default, Zarr 3) or 0.4 (Zarr 2).",
+    )] = "0.5",
+    pages: options.Pages = None,
+    allow_external: options.AllowExternal = False,
+    dataset: options.Dataset = [],  # noqa: B006
+    chunks: options.Chunks = None,
+    shards: options.Shards = None,
+    overwrite: options.Overwrite = False,
+    resume: options.Resume = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+    debug: options.Debug = False,
+    max_memory: options.MaxMemory = None,
+    engine: options.Engine = "auto",
+    jobs: options.Jobs = None,
+    cluster: options.Cluster = None,
+    dry_run: options.DryRun = False,
+) -> int:
     """Writes a pyramid; returns the exit code."""
+    # fmt: on
+    return _pyramid(record_of(PyramidOptions, locals() | {"all": every_image}))
+
+
+def _pyramid(request: PyramidOptions) -> int:
     settings = array_settings(request)
     asked = _pyramid_request(request)
     output = _check_output(request)
@@ -101,11 +128,12 @@ def pyramid(request: PyramidOptions) -> int:
             found, made = look() if request.cluster else in_subprocess_if_fragile(source.path, look)
         except Exception as error:
             # Hints at --all mean the arrays of a file; here it means the images of a plate or series.
-            others = {each.name for each in fields(PyramidOptions)} - {"all"}
+            others = field_names("pyramid") - {"all"}
             raise failure(error, source.path).for_fields(others) from error
     from poolcli.report.outcome import pyramid_document, pyramid_view
 
-    request.answer(partial(pyramid_document, found, made), partial(pyramid_view, found, made, request.dry_run))
+    view = partial(pyramid_view, found, made, request.dry_run)
+    answer(partial(pyramid_document, found, made), view, request.json, request.quiet)
     return 0
 
 

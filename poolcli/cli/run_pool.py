@@ -4,39 +4,39 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from poolcli.cli.messages import print_error, print_errors, print_notice, progress
-from poolcli.cli.options import attributes_of, make_operator
 from poolcli.cli.settings import (
     pool_settings,
     refuse_contradictions,
-    refuse_existing,
     refuse_unknown_inputs,
     refuse_width_by_height,
     refuse_without_effect,
 )
+from poolcli.cli.values import attributes_of, make_operator
 from poolcli.engine import choose
 from poolcli.errors import RequestError
 from poolcli.formats.atomic import is_device
 from poolcli.formats.files import is_url
 from poolcli.message_fields import field, for_cli
 from poolcli.plan.attributes import Attributes
-from poolcli.pooling.outcome import Job, Outcome, RunSummary, Settings
+from poolcli.pooling.outcome import Job, Outcome, RunSummary, Settings, existing_outputs
 from poolcli.runs import choose_executor, divide_cores, run_all
 from poolcli.runs.inputs import find_inputs
 from poolcli.runs.outputs import PLACEHOLDER, plan_jobs
 from poolcli.system.signals import Stopped
 
 if TYPE_CHECKING:
-    from poolcli.cli.pool import PoolOptions
+    from poolcli.cli.options import PoolOptions
 
 
-def pool(name: str, request: PoolOptions) -> int:
-    """Pools the inputs of a command; returns the exit code."""
-    op = make_operator(name, attributes_of(name, request))
+def run_pool(name: str, values: Mapping[str, Any], request: PoolOptions) -> int:
+    """Pools the inputs of a command; `values` have the attributes of the operator. Returns the exit code."""
+    op = make_operator(name, attributes_of(name, values))
     refuse_unknown_inputs(name, request)
     refuse_contradictions(request)
     settings = pool_settings(request)
@@ -47,7 +47,7 @@ def pool(name: str, request: PoolOptions) -> int:
     if settings.resume and any(target.key for job in jobs for target in job.targets):
         raise RequestError(f"{field('resume')} continues files; what is added to a file cannot be continued")
     refuse_without_effect(request, jobs)
-    refuse_existing(jobs, settings)
+    _refuse_existing(jobs, op, settings)
     choose.announce = (lambda text: None) if request.quiet else print_notice
     reporter = _Reporter(request, op, found.several, found.ignored)
     try:
@@ -60,6 +60,28 @@ def pool(name: str, request: PoolOptions) -> int:
         left = len(jobs) - done
         more = "; --resume continues" if left else ""
         raise Stopped(stop.exit_code, f"stopped: {done} done, {left} left{more}") from None
+
+
+def _refuse_existing(jobs: Sequence[Job], op: Attributes, settings: Settings) -> None:
+    """Refuses to replace existing outputs, unless an option allows it; what else is wrong with one job comes first."""
+    if settings.overwrite or settings.resume or settings.dry_run:
+        return
+    existing = existing_outputs(jobs)
+    first, others = next(existing, None), sum(1 for _ in existing)
+    if first is None:
+        return
+    if len(jobs) == 1 and jobs[0].source.path != "-":
+        planned = run_all(
+            jobs, op, replace(settings, dry_run=True), executor=choose_executor(jobs, False), count=1, folder=None,
+            progress=lambda done, total: None,
+        )  # fmt: skip
+        for outcome in planned:
+            if outcome.error is not None:
+                raise outcome.error
+    more = f" (and {others} more)" if others else ""
+    raise RequestError(
+        f"{first} exists{more}; use {field('overwrite')} or {field('resume')}, or another {field('output')}"
+    )
 
 
 def _run(

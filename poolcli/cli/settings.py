@@ -15,8 +15,9 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from poolcli.arguments import Missing, min_count_from
+from poolcli.cli.line import BOOLEANS
 from poolcli.cli.operators import OPERATOR_HELP, find_operator
-from poolcli.cli.options import is_number_list, parse_numbers
+from poolcli.cli.values import is_number_list, parse_numbers
 from poolcli.errors import RequestError
 from poolcli.formats import ReadOptions, Source, Tensor, parse_source
 from poolcli.formats.checks import tensor_layout
@@ -24,13 +25,12 @@ from poolcli.formats.npy import parse_raw
 from poolcli.formats.table import FORMATS, Format, format_by_suffix
 from poolcli.layouts import convert_layout
 from poolcli.message_fields import field
-from poolcli.pooling.outcome import Job, Settings, existing_outputs
+from poolcli.pooling.outcome import Job, Settings
 from poolcli.suggestions import join_words
 from poolcli.system.limits import memory_budget
 
 if TYPE_CHECKING:
-    from poolcli.cli.options import MakesArrays, ReadsArrays, ReadsHeaders
-    from poolcli.cli.pool import PoolOptions
+    from poolcli.cli.options import ArrayOptions, PoolOptions
     from poolcli.pooling.colour import Limits
 
 AUTO_RANGE = "auto"  # --rescale without a value: the range of each result
@@ -51,7 +51,7 @@ def pool_settings(request: PoolOptions) -> Settings:
     )
 
 
-def array_settings(request: MakesArrays) -> Settings:
+def array_settings(request: ArrayOptions) -> Settings:
     """The settings that pooling and pyramids share; fields of Settings that are options are taken as they are."""
     refuse_below_one("jobs", request.jobs)
     limit = memory_budget(request.max_memory)
@@ -72,17 +72,19 @@ def array_settings(request: MakesArrays) -> Settings:
     return Settings(**values)
 
 
-def header_options(request: ReadsHeaders, sources: Sequence[Source]) -> ReadOptions:
+def header_options(pages: str | None, allow_external: bool, sources: Sequence[Source]) -> ReadOptions:
     """How headers are read; refuses options that have no effect on these files."""
-    if request.pages and not any(row is None or row.is_image for row in formats_of(each.path for each in sources)):
+    if pages and not any(row is None or row.is_image for row in formats_of(each.path for each in sources)):
         raise RequestError(f"{field('pages')} is for images, and no input is one; leave it out")
-    return ReadOptions(request.pages, request.allow_external, allowed=UNLIMITED)
+    return ReadOptions(pages, allow_external, allowed=UNLIMITED)
 
 
-def array_options(request: ReadsArrays, sources: Sequence[Source]) -> ReadOptions:
+def array_options(
+    pages: str | None, allow_external: bool, max_memory: str | None, sources: Sequence[Source]
+) -> ReadOptions:
     """How whole arrays are read; refuses options that have no effect on these files."""
-    limits = data_options(request.allow_external, request.max_memory)
-    return replace(header_options(request, sources), limit=limits.limit, allowed=limits.allowed)
+    limits = data_options(allow_external, max_memory)
+    return replace(header_options(pages, allow_external, sources), limit=limits.limit, allowed=limits.allowed)
 
 
 def data_options(allow_external: bool, max_memory: str | None) -> ReadOptions:
@@ -159,6 +161,8 @@ def refuse_contradictions(request: PoolOptions) -> None:
     if request.resume and "-" in streams:
         raise RequestError(f"{field('resume')} continues files; standard output cannot be continued")
     for name, stream in zip(("output", "indices"), streams, strict=True):
+        if (stream or "").lower() in BOOLEANS:
+            raise RequestError(f"{field(name)} takes a path, such as {field(name, 'y.npy')}")
         if stream == "-" and not request.dry_run and sys.stdout.isatty():
             raise RequestError(
                 f"{field(name, '-')} writes numbers as a .npy stream, and standard output is a terminal; "
@@ -184,7 +188,13 @@ def refuse_unknown_inputs(op: str, request: PoolOptions) -> None:
             raise RequestError(f"{word} is not a file, and the operator is {op} already; {instead}")
         if is_number_list(word):
             own = field("output_size" if request.output_size else "kernel", word)
-            raise RequestError(f"{word} is not a file; if it is a value, its option is missing, as in {own}")
+            raise RequestError(f"{word} is not a file; a value follows its option, as in {own}; several are 2,3")
+        keyword, equals, value = word.partition("=")
+        if equals and keyword.isidentifier():
+            flag = f"--{keyword.replace('_', '-')}"
+            raise RequestError(f"{word} is not a file; an option begins with dashes: {flag} {value}")
+        if word.lower() in BOOLEANS:
+            raise RequestError(f"{word} is not a file; a flag takes a value only behind =, as in --include-pad={word}")
         if i == len(words) - 1 > 0 and request.output is None:
             output = word if os.path.splitext(word)[1] else f"{word.rstrip('/')}/"
             raise RequestError(f"{word} is not a file; if it is the output, write {field('output', output)}")
@@ -229,19 +239,6 @@ def refuse_without_effect(request: PoolOptions, jobs: Collection[Job]) -> None:
     for name, has_effect, purpose in effects:
         if getattr(request, name) and jobs and not has_effect:
             raise RequestError(f"{field(name)} {purpose}; leave it out")
-
-
-def refuse_existing(jobs: Collection[Job], settings: Settings) -> None:
-    """Refuses to replace existing outputs, unless an option allows it."""
-    if settings.overwrite or settings.resume or settings.dry_run:
-        return
-    existing = existing_outputs(jobs)
-    first, others = next(existing, None), sum(1 for _ in existing)
-    if first is not None:
-        more = f" (and {others} more)" if others else ""
-        raise RequestError(
-            f"{first} exists{more}; use {field('overwrite')} or {field('resume')}, or another {field('output')}"
-        )
 
 
 def formats_of(paths: Iterable[str]) -> list[Format | None]:

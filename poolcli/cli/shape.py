@@ -2,31 +2,19 @@
 
 import os
 import re
-import shlex
 from dataclasses import asdict, dataclass, replace
-from dataclasses import field as dataclass_field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from poolcli.cli.operators import OPERATOR_HELP, find_operator, parse_operator
-from poolcli.cli.options import (
-    Dataset,
-    Dtype,
-    Layout,
-    Like,
-    ReadsHeaders,
-    Reporting,
-    To,
-    Windows,
-    attributes_of,
-    complete_inputs,
-    is_number_list,
-    make_operator,
-    parse_numbers,
-    refuse_shape,
-)
-from poolcli.cli.program import EXPLAIN, RESULT, argument, command, option
+import typer
+
+from poolcli.cli import options
+from poolcli.cli.messages import answer
+from poolcli.cli.operators import OPERATOR_HELP, find_operator
+from poolcli.cli.options import EXPLAIN, RESULT, choice, file_argument, one_of_words, option, record_of
+from poolcli.cli.program import command
+from poolcli.cli.values import attributes_of, is_number_list, make_operator, parse_numbers, refuse_shape
 from poolcli.dialects import DIALECTS
 from poolcli.dtypes import DTYPES
 from poolcli.errors import RequestError
@@ -41,95 +29,119 @@ if TYPE_CHECKING:
 FILE_OPTIONS = ("dataset", "pages", "allow_external")  # without effect on a typed shape
 
 
+@dataclass(frozen=True, kw_only=True)
+class ShapeOptions:
+    """The arguments and options of `shape`, without the attributes of the operator."""
+
+    op: str
+    shape: str
+    output_size: str | None
+    explain: bool
+    windows: bool
+    compare: bool
+    picture: str | None
+    theme: str
+    solve: str | None
+    overwrite: bool
+    to: str | None
+    output: str | None
+    opset: int | None
+    layout: str | None
+    input_dtype: str | None
+    dtype: str | None
+    dataset: list[str]
+    pages: str | None
+    allow_external: bool
+    json: bool
+    quiet: bool
+
+
 # fmt: off
-Theme = Annotated[str, option(
-    "--theme", metavar="NAME", panel=EXPLAIN, hidden=True, choices=("auto", "light", "dark"),
-    help="Theme of the picture: auto (default, follows the viewer), light or dark.",
-)]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ShapeOptions(Windows, ReadsHeaders):
-    """The arguments and options of `shape`."""
-
-    op: Annotated[str, argument("OP", choices=tuple(OPERATOR_HELP), help="Operator: avg, max, adaptive-avg, ...")]
-    shape: Annotated[str, argument(
-        "SHAPE|FILE", complete=complete_inputs, example="1,3,32,32", help="A shape such as 1,3,32,32, or a file.",
-    )]
-    explain: Annotated[bool, option(
-        "--explain", panel=EXPLAIN, help="Show the formula of each axis step by step.",
-    )] = False
-    windows: Annotated[bool, option(
-        "--windows", panel=EXPLAIN, help="List the windows (of many, the first and last): start, stop, divisor.",
-    )] = False
-    compare: Annotated[bool, option(
-        "--compare", panel=EXPLAIN, help="Compare all frameworks, with reasons.",
-    )] = False
-    picture: Annotated[str | None, option(
-        "--picture", metavar="FILE", panel=EXPLAIN, example="plan.svg",
-        help="Draw input, windows and output as .svg or interactive .html.",
-    )] = None
-    theme: Theme = "auto"
-    solve: Annotated[str | None, option(
-        "--solve", metavar="N", panel=EXPLAIN, example="28", per_axis=True,
-        help="Find the attributes that give this output length: 28 or 28,28; given options stay fixed.",
-    )] = None
-    overwrite: Annotated[bool, option(
-        "--overwrite", panel=EXPLAIN, hidden=True, help="Replace an existing picture or model.",
-    )] = False
-    to: To = None
-    output: Annotated[str | None, option(
-        "-o", "--output", metavar="FILE", panel=EXPLAIN, hidden=True, example="layer.onnx", is_output=True,
-        help="With --to onnx: write a model of this pooling, layer.onnx.",
-    )] = None
-    opset: Annotated[int | None, option(
-        "--opset", metavar="N", panel=EXPLAIN, hidden=True, example="17", help="Opset of the model. Default: 17.",
-    )] = None
-    layout: Layout = None
-    input_dtype: Annotated[str | None, option(
-        "--input-dtype", metavar="T", panel=RESULT, hidden=True, choices=tuple(DTYPES),
-        help="Type of the input where only a shape is given. Default: float32 (mode: uint8).",
-    )] = None
-    dtype: Dtype = None
-    dataset: Dataset = dataclass_field(default_factory=list)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ChainOptions(Reporting):
-    """The arguments and options of `chain`."""
-
-    shape: Annotated[str, argument(
-        "SHAPE", example="1,3,224,224", help="Shape of the input, such as 1,3,224,224.",
-    )]
-    layers: Annotated[list[str], argument(
-        "LAYER", example="max:k3,s2,p1",
-        help="NAME[:kK][,sS][,pP][,dD][,ceil][,oC]: conv:k7,s2,p3,o64, max:k3,s2,p1, adaptive-avg:7, global-avg.",
-    )]
-    like: Like = None
-    layout: Layout = None
-# fmt: on
-
-
 @command(
-    "shape",
-    ShapeOptions,
     "poolcli shape avg 1,3,32,32 -k 5 -s 3 -p 1 --explain",
     "poolcli shape max samples/astronaut.png -k 3 -s 2 -p 1 --compare",
     "poolcli shape avg 1,3,56,56 --solve 28",
     "poolcli shape avg 1,3,56,56 -k 3 -s 2 --like pytorch --to openvino",
     exit_codes="",
 )
-def shape(asked: ShapeOptions) -> int:
+def shape(
+    op: Annotated[str, typer.Argument(
+        metavar="OP", help="Operator: avg, max, adaptive-avg, ...", **one_of_words(OPERATOR_HELP.keys()),
+    )],
+    shape: Annotated[str, file_argument("SHAPE|FILE", "A shape such as 1,3,32,32, or a file.")],
+    kernel: options.Kernel = None,
+    output_size: options.OutputSize = None,
+    fit: options.Fit = None,
+    strides: options.Strides = None,
+    pads: options.Pads = None,
+    pads_begin: options.PadsBegin = None,
+    pads_end: options.PadsEnd = None,
+    dilations: options.Dilations = None,
+    auto_pad: options.AutoPad = None,
+    rounding_type: options.RoundingType = None,
+    exclude_pad: options.ExcludePad = None,
+    divisor_override: options.DivisorOverride = None,
+    p: options.P = None,
+    ddof: options.Ddof = None,
+    like: options.Like = None,
+    axis: options.Axis = None,
+    index_element_type: options.IndexElementType = None,
+    layout: options.Layout = None,
+    input_dtype: Annotated[str | None, choice(
+        RESULT, "T", "--input-dtype", hidden=True, words=DTYPES.keys(),
+        help="Type of the input where only a shape is given. Default: float32 (mode: uint8).",
+    )] = None,
+    dtype: options.Dtype = None,
+    explain: Annotated[bool, option(
+        EXPLAIN, None, "--explain", help="Show the formula of each axis step by step.",
+    )] = False,
+    windows: Annotated[bool, option(
+        EXPLAIN, None, "--windows", help="List the windows (of many, the first and last): start, stop, divisor.",
+    )] = False,
+    compare: Annotated[bool, option(
+        EXPLAIN, None, "--compare", help="Compare all frameworks, with reasons.",
+    )] = False,
+    picture: Annotated[str | None, option(
+        EXPLAIN, "FILE", "--picture", help="Draw input, windows and output as .svg or interactive .html.",
+    )] = None,
+    theme: Annotated[str, choice(
+        EXPLAIN, "NAME", "--theme", hidden=True, words=("auto", "light", "dark"),
+        help="Theme of the picture: auto (default, follows the viewer), light or dark.",
+    )] = "auto",
+    solve: Annotated[str | None, option(
+        EXPLAIN, "N", "--solve",
+        help="Find the attributes that give this output length: 28 or 28,28; given options stay fixed.",
+    )] = None,
+    overwrite: Annotated[bool, option(
+        EXPLAIN, None, "--overwrite", hidden=True, help="Replace an existing picture or model.",
+    )] = False,
+    to: options.To = None,
+    output: Annotated[str | None, option(
+        EXPLAIN, "FILE", "-o", "--output", hidden=True,
+        help="With --to onnx: write a model of this pooling, layer.onnx.",
+    )] = None,
+    opset: Annotated[int | None, option(
+        EXPLAIN, "N", "--opset", hidden=True, help="Opset of the model. Default: 17.",
+    )] = None,
+    pages: options.Pages = None,
+    allow_external: options.AllowExternal = False,
+    dataset: options.Dataset = [],  # noqa: B006  # read only
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+    debug: options.Debug = False,
+) -> int:
     """Prints the plan of an operator on a shape or a file's header, and what else is asked; returns the exit code."""
-    request = replace(asked, op=parse_operator(asked.op))
+    # fmt: on
+    values = locals()
+    request = record_of(ShapeOptions, values)
     _refuse_without_effect(request)
+    given = attributes_of(op, values)
     if request.solve:
-        return _solve(request, request.solve)
-    op = make_operator(request.op, attributes_of(request.op, request))
-    plan = _plan(op, request)
+        return _solve(request, given, request.solve)
+    plan = _plan(make_operator(op, given), request)
     _write_files(plan, request)
     size = ",".join(map(str, plan.output_shape))
-    request.answer(partial(_document, plan, request), partial(_view, plan, request), size)
+    answer(partial(_document, plan, request), partial(_view, plan, request), json, quiet, size)
     return 0
 
 
@@ -214,12 +226,11 @@ def _documents(plan: Plan, request: ShapeOptions) -> dict[str, Any]:
     return parts | ({"to": as_json.conversion_document(plan, request.to)} if request.to else {})
 
 
-def _solve(request: ShapeOptions, wanted: str) -> int:
+def _solve(request: ShapeOptions, given: dict[str, Any], wanted: str) -> int:
     """Prints the attributes that give the wanted length, and explains the first ones; returns 1 if there are none."""
     from poolcli.explain.solve import find_answers, nearest_lengths, parse_question
 
     (shape, _, layout, _), lengths = _input_of(request), parse_numbers(field("solve"), wanted)
-    given = attributes_of(request.op, request)
     asked = parse_question(request.op, given, shape, lengths, layout)
     found = find_answers(asked)
     near = [] if found else nearest_lengths(asked)
@@ -238,7 +249,7 @@ def _solve(request: ShapeOptions, wanted: str) -> int:
 
         return spaced(answers_view(found), *_views(found[0].plan, request)) if found else no_answers_view(near, given)
 
-    replace(request, quiet=False).answer(document, view)
+    answer(document, view, request.json, False)
     return 0 if found else 1
 
 
@@ -259,7 +270,8 @@ def _input_of(request: ShapeOptions) -> tuple[tuple[int, ...], str, str | None, 
     (row,) = formats_of([source.path])
     if request.dataset and row is not None and not row.is_container:
         raise RequestError(f"{field('dataset')} {DATASET_UNUSED}; leave it out")
-    header = in_subprocess_if_fragile(source.path, partial(read_header, source, header_options(request, [source])))
+    read_options = header_options(request.pages, request.allow_external, [source])
+    header = in_subprocess_if_fragile(source.path, partial(read_header, source, read_options))
     return header.shape, header.dtype, layout or header.layout, header.notes
 
 
@@ -277,27 +289,36 @@ def _plan(op: Attributes, request: ShapeOptions) -> Plan:
     return replace(plan, facts=(*(Fact("file", note) for note in notes), *plan.layout_warnings, *plan.facts))
 
 
+# fmt: off
 @command(
-    "chain",
-    ChainOptions,
     "poolcli chain 1,3,224,224 conv:k7,s2,p3,o64 max:k3,s2,p1 avg:k2",
     "poolcli chain 1,64,56,56 max:k3,s2,p1,ceil global-avg --like pytorch --json",
     "poolcli chain 8,8,3 avg:k2,s2 max:k2 --layout HWC",
     exit_codes="",
 )
-def chain(request: ChainOptions) -> int:
+def chain(
+    shape: Annotated[str, typer.Argument(metavar="SHAPE", help="Shape of the input, such as 1,3,224,224.")],
+    layers: Annotated[list[str], typer.Argument(
+        metavar="LAYER",
+        help="NAME[:kK][,sS][,pP][,dD][,ceil][,oC]: conv:k7,s2,p3,o64, max:k3,s2,p1, adaptive-avg:7, global-avg.",
+    )],
+    like: options.Like = None,
+    layout: options.Layout = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+    debug: options.Debug = False,
+) -> int:
     """Prints shape, cumulative stride, receptive field and padding after each layer."""
+    # fmt: on
     from poolcli.explain.chain import chain as follow
 
-    if not is_number_list(request.shape) and (shape := next(filter(is_number_list, request.layers), None)):
-        line = shlex.join([shape, request.shape, *(text for text in request.layers if text != shape)])
-        raise RequestError(f"the shape comes before the layers; write poolcli chain {line}")
-    layers = [_layer(text) for text in request.layers]
-    found = follow(parse_numbers("SHAPE", request.shape), layers, like=request.like, layout=request.layout)
+    if not is_number_list(shape) and any(map(is_number_list, layers)):
+        raise RequestError("the shape comes before the layers, as in poolcli chain 1,3,224,224 conv:k7,s2 max:k3,s2")
+    found = follow(parse_numbers("SHAPE", shape), list(map(_layer, layers)), like=like, layout=layout)
     from poolcli.report import as_json, explain
 
     last = ",".join(map(str, found.layers[-1].output))
-    request.answer(partial(as_json.chain_document, found), partial(explain.chain_view, found), last)
+    answer(partial(as_json.chain_document, found), partial(explain.chain_view, found), json, quiet, last)
     return 0
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import re
 import shlex
 from pathlib import Path
 
 import pytest
 
+from poolcli.cli.line import own_flags
 from poolcli.cli.program import COMMANDS, load_command
+from poolcli.suggestions import ALIASES
 from tests.conftest import SAMPLES, Cli
 from tests.profiles import slow
 
@@ -56,10 +59,10 @@ def test_help_begins_with_what_most_people_need(cli: Cli) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_all_options_are_in_all_help(cli: Cli, name: str) -> None:
     everything = cli(name, "--help-all", columns=120).out
-    for each in MADE[name].parameters:
-        for flag in each.names:
-            assert flag in everything
-        assert each.metavar in everything
+    for flag in own_flags(MADE[name].params):
+        assert flag in everything
+    for other, known in ALIASES.items():
+        assert bool(re.search(f"--{other}(?![a-z-])", everything)) == (f"--{known}" in own_flags(MADE[name].params))
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import ClassVar
@@ -9,17 +10,20 @@ from typing import ClassVar
 import pytest
 
 from poolcli.arguments import PerAxis
+from poolcli.cli.line import own_flags
 from poolcli.cli.operators import OPERATOR_HELP
-from poolcli.cli.options import PER_AXIS_OPTIONS, Windows, attribute_names, attributes_of
-from poolcli.cli.program import COMMANDS, PANELS, Command, foreign_flags, load_command
+from poolcli.cli.options import EXPLAIN, FILES, RESULT, RUN, USUAL, WINDOWS
+from poolcli.cli.program import COMMANDS, Command, load_command
+from poolcli.cli.values import ATTRIBUTES, attribute_names, attributes_of
 from poolcli.errors import RequestError
 from poolcli.message_fields import NEGATED, POSITIONAL, field, for_cli
 from poolcli.ops import OPERATORS, AvgPool
 from poolcli.plan.attributes import MAXIMUM, MEAN
-from poolcli.suggestions import FLAGS, OTHER_NAMES, REASONS, SETTINGS
+from poolcli.suggestions import ALIASES, FLAGS, MEANT
 from tests.conftest import Cli
 
 MADE = {name: load_command(name) for name in COMMANDS}
+RENAMED = {"every_array": "all", "every_image": "all", "output_format": "format"}  # names that Python has, too
 
 
 def test_the_operators_are_commands() -> None:
@@ -28,49 +32,34 @@ def test_the_operators_are_commands() -> None:
 
 
 def test_every_field_of_an_operator_is_an_option() -> None:
-    options = {each.name for each in fields(Windows)}
-    assert {name for op in OPERATORS for name in attribute_names(op)} == options
+    assert {name for op in OPERATORS for name in attribute_names(op)} == {*ATTRIBUTES}
 
 
 @pytest.mark.parametrize("command", MADE.values(), ids=MADE)
-def test_every_option_has_a_panel_and_a_help(command: Command) -> None:
-    options = [each for each in command.params if each.opts[0].startswith("-")]
-    assert {each.rich_help_panel for each in options} <= {*PANELS}  # type: ignore[attr-defined]
-    assert [each.name for each in command.params if not each.help] == []  # type: ignore[attr-defined]
+def test_every_option_has_a_panel_a_help_and_the_name_in_messages(command: Command) -> None:
+    for each in command.params:
+        assert each.help  # type: ignore[attr-defined]
+        name = RENAMED.get(str(each.name), str(each.name))
+        if not each.opts[0].startswith("-"):
+            assert name in POSITIONAL
+            continue
+        assert each.rich_help_panel in (USUAL, WINDOWS, RESULT, EXPLAIN, FILES, RUN)  # type: ignore[attr-defined]
+        assert for_cli(field(name)) in each.opts
+        assert not each.secondary_opts or NEGATED[f"{name}=False"] in each.secondary_opts
 
 
-@pytest.mark.parametrize("command", MADE.values(), ids=MADE)
-def test_messages_name_options_as_they_are_typed(command: Command) -> None:
-    for each in command.parameters:
-        if each.flags and each.name != "help":
-            assert for_cli(field(each.name)) in each.flags
-            assert not each.off_flags or NEGATED[f"{each.name}=False"] in each.off_flags
-            assert each.is_flag or each.choices or each.per_axis or each.example
-        else:
-            assert each.name in POSITIONAL or each.name == "help"
-
-
-@pytest.mark.parametrize("command", MADE.values(), ids=MADE)
-def test_no_two_options_of_a_command_share_a_flag(command: Command) -> None:
-    flags = [flag for each in command.parameters for flag in each.names if each.flags]
-    assert len(flags) == len(set(flags))
-    assert {*flags}.isdisjoint(foreign_flags(command.parameters))
-
-
-def test_what_is_meant_by_other_words_are_options_of_some_command() -> None:
-    known = {flag for command in MADE.values() for each in command.parameters for flag in each.names}
-    lines = [line.split() for lines in SETTINGS.values() for line in lines]
-    named = {word for line in lines for word in line if word.startswith("--")}
-    assert named <= known
-    assert {line[0].removeprefix("@") for line in lines if line[0].startswith("@")} <= COMMANDS.keys()
-    assert SETTINGS.keys().isdisjoint(REASONS)
-    names = [name for others in OTHER_NAMES.values() for name in others]
-    assert len({*names, *FLAGS, *SETTINGS}) == len(names) + len(FLAGS) + len(SETTINGS)  # each in one row alone
+def test_other_names_stand_for_options_of_some_command() -> None:
+    flags = {flag for command in MADE.values() for flag in own_flags(command.params)}
+    assert {f"--{name}" for name in ALIASES.values()} <= flags
+    assert {word for meant in MEANT.values() for word in re.findall("--[a-z-]+", meant)} <= flags
+    assert {meant.split()[1] for meant in MEANT.values() if meant.startswith("poolcli")} <= COMMANDS.keys()
+    assert flags.isdisjoint(f"--{word}" for word in (*ALIASES, "ceil-mode", "count-include-pad"))
+    assert ALIASES.keys().isdisjoint((*MEANT, *FLAGS))
 
 
 @pytest.mark.parametrize("op", OPERATORS)
 def test_an_operator_that_picks_has_indices_and_one_that_divides_linear_light(op: str) -> None:
-    names = {each.name for each in MADE[op].parameters}
+    names = {each.name for each in MADE[op].params}
     reducer = OPERATORS[op].reducer
     assert ("indices" in names, "linear_light" in names) == (reducer.picks, reducer.divides)
     assert (MAXIMUM.picks, MAXIMUM.divides, MEAN.picks, MEAN.divides) == (True, False, False, True)
@@ -93,11 +82,10 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_the_options_of_an_operator_are_the_fields_of_its_record_and_pads(toy: str) -> None:
     assert set(attribute_names(toy)) == {"pads", *(each.name for each in fields(Toy))}
-    assert {"kernel", "output_size", "strides", "pads", "pads_begin", "pads_end", "dilations"} == PER_AXIS_OPTIONS
 
 
 def test_what_is_typed_becomes_the_values_of_the_record(toy: str) -> None:
-    typed = Windows(kernel="2x3", pads="1", p=3.0, exclude_pad=False)
+    typed = {"kernel": "2x3", "pads": "1", "p": 3.0, "exclude_pad": False, "output": "y.npy"}
     assert attributes_of(toy, typed) == {
         "kernel": (2, 3),
         "pads_begin": (1,),
@@ -106,36 +94,25 @@ def test_what_is_typed_becomes_the_values_of_the_record(toy: str) -> None:
         "exclude_pad": False,
     }
     with pytest.raises(RequestError, match=r"^toy has no axis, which is for max and min$"):
-        attributes_of(toy, Windows(axis=1))
-
-
-TRUTHS = {
-    "--include-pad": "False", "--include-pad true": "False", "--include_pad=1": "False", "--include-pad false": "True",
-    "--include-pad=no": "True", "--exclude-pad": "True", "--exclude-pad false": "False", "--exclude-pad=off": "False",
-    "--count_include_pad no": "True", "--count-include-pad=True": "False", "--Count_Include_Pad": "False",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("typed", TRUTHS)
-def test_a_flag_with_a_truth_is_read_as_what_it_says(cli: Cli, typed: str) -> None:
-    result = cli("shape", "avg", "1,1,8,8", "-k", "3", "-s", "2", "-p", "1", *typed.split(), "--json")
-    assert str(result.json["attributes"]["exclude_pad"]) == TRUTHS[typed]
+        attributes_of(toy, {"axis": 1})
 
 
 @pytest.mark.parametrize(
-    ("typed", "rounding"),
+    ("typed", "name", "value"),
     [
-        ("--ceil-mode", "ceil"), ("--ceil_mode=True", "ceil"), ("--ceil_mode=False", "floor"),
-        ("--ceil-mode no", "floor"), ("--CEIL-MODE yes", "ceil"),
+        ("--include-pad", "exclude_pad", False), ("--include_pad=1", "exclude_pad", False),
+        ("--include-pad=no", "exclude_pad", True), ("--exclude-pad=off", "exclude_pad", False),
+        ("--count-include-pad=True", "exclude_pad", False), ("--Count_Include_Pad", "exclude_pad", False),
+        ("--ceil-mode", "rounding_type", "ceil"), ("--ceil_mode=False", "rounding_type", "floor"),
     ],
 )  # fmt: skip
-def test_ceil_mode_is_read_as_what_it_says(cli: Cli, typed: str, rounding: str) -> None:
-    result = cli("shape", "avg", "1,1,8,8", "-k", "3", "-s", "2", *typed.split(), "--json")
-    assert result.json["attributes"]["rounding_type"] == rounding
+def test_a_flag_with_a_truth_is_read_as_what_it_says(cli: Cli, typed: str, name: str, value: object) -> None:
+    result = cli("shape", "avg", "1,1,8,8", "-k", "3", "-s", "2", "-p", "1", typed, "--json")
+    assert result.json["attributes"][name] == value
 
 
 def test_a_flag_that_is_turned_off_is_left_out(cli: Cli, folder: Path) -> None:
-    assert cli("info", "x.npy", "--json", "false").out.startswith("x.npy: npy\n")
+    assert cli("info", "x.npy", "--json=false").out.startswith("x.npy: npy\n")
     assert cli("info", "x.npy", "--json=yes").json["path"] == "x.npy"
 
 

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from poolcli.cli.line import HELP, own_flags
 from poolcli.cli.program import COMMANDS, load_command
 from poolcli.formats import checks
-from poolcli.suggestions import FLAGS
+from poolcli.suggestions import ALIASES, FLAGS
 from tests.cli.test_mistakes import FOUND
 from tests.conftest import SAMPLES, Cli
 
 OPTION = re.compile(r"(?<![\w/,-])--?[a-z][a-z-]*")
-OF_EVERY = {"--help", "--help-all"}
 MODEL = SAMPLES / "backbone.xml"
 
 
@@ -94,8 +94,7 @@ LINES = (
 
 def unknown_options(command: str, message: str) -> set[str]:
     """The options in a message that the command does not have."""
-    flags = {flag for each in load_command(command).parameters for flag in each.names}
-    known = OF_EVERY | {f"--{flag}" for flag in FLAGS} | flags
+    known = {*HELP, *own_flags(load_command(command).params), *(f"--{flag}" for flag in (*FLAGS, *ALIASES))}
     return set(OPTION.findall(message)) - known
 
 

@@ -1,0 +1,63 @@
+"""The command `cache`: the compiled kernels."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from poolcli.cli import options
+from poolcli.cli.messages import answer
+from poolcli.cli.options import one_of_words
+from poolcli.cli.program import command
+from poolcli.engine.compiled import kernel_cache as kernels
+from poolcli.message_fields import printable
+
+ACTIONS = ("info", "warm", "clear")
+
+
+@command("poolcli cache info", "poolcli cache warm", "poolcli cache clear", exit_codes="")
+def cache(
+    action: Annotated[
+        str,
+        typer.Argument(
+            metavar="|".join(ACTIONS),
+            help="Show the cache, compile all kernels into it, or empty it.",
+            **one_of_words(ACTIONS),
+        ),
+    ],
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+    debug: options.Debug = False,
+) -> int:
+    """Shows, fills or empties the cache; returns the exit code."""
+    document: Mapping[str, Any]
+    if action == "clear":
+        freed = kernels.clear()
+        document, text = {"freed": freed}, f"removed {freed:,} bytes"
+    else:
+        if action == "warm":
+            _warm()
+        found = kernels.info()
+        document = {"folder": found.folder, "kernels": list(found.kernels), "bytes": found.size, "usable": found.usable}
+        state = "" if found.usable else " (not writable, or open to others: kernels are compiled for each run)"
+        text = f"{found.folder}{state}: {len(found.kernels)} kernels, {found.size:,} bytes"
+    answer(lambda: document, lambda: printable(text), json, quiet)
+    return 0
+
+
+def _warm() -> None:
+    """Compiles the kernels of the usual types that are not in the cache yet."""
+    import numpy as np
+
+    from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
+
+    for dtype in ("uint8", "uint16", "float32", "float64"):
+        x = np.ones((1, 1, 12, 12), dtype)
+        for kernel, stride in ((3, 1), (2, 2), (7, 1)):
+            AvgPool(kernel, stride)(x, engine="numba")
+            MaxPool(kernel, stride)(x, engine="numba")
+            MaxPool(kernel, stride)(x, engine="numba", return_indices=True)
+        for size in (1, 2, 5):  # bins of whole planes, long ones and short ones
+            AdaptiveAvgPool(size)(x, engine="numba")
+            AdaptiveMaxPool(size)(x, engine="numba")
+            AdaptiveMaxPool(size)(x, engine="numba", return_indices=True)
