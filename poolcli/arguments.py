@@ -46,13 +46,6 @@ SHORT_FORMS = {
     "tflite": "tensorflow",
     "notset": "explicit",  # ONNX, auto_pad
 }
-# Other names that are not accepted, for messages.
-SYNONYMS = {
-    "up": "ceil", "ceiling": "ceil", "down": "floor", "trunc": "floor", "truncate": "floor", "none": "explicit",
-    "zero": "explicit", "zeros": "explicit", "constant": "explicit", "custom": "explicit", "jit": "numba",
-    "compiled": "numba", "python": "numpy", "black": "dark", "white": "light", "delete": "clear", "empty": "clear",
-    "clean": "clear", "remove": "clear", "list": "info", "show": "info", "build": "warm", "compile": "warm",
-}  # fmt: skip
 NOT_SUGGESTED = ("opencv",)  # names of programs that are spelt similarly to a word
 
 
@@ -96,10 +89,8 @@ def one_of(name: str, value: object, words: Sequence[str]) -> str:
         if found is not None:
             return found
     short = {each: word for each, word in SHORT_FORMS.items() if word in words}
-    plain = value.lower() if isinstance(value, str) else ""
-    meant = f"; did you mean {SYNONYMS[plain]}?" if SYNONYMS.get(plain) in words else ""
-    if isinstance(value, str) and plain not in NOT_SUGGESTED:
-        meant = meant or did_you_mean(value, words, short)
+    is_known = isinstance(value, str) and value.lower() not in NOT_SUGGESTED
+    meant = did_you_mean(str(value), words, short) if is_known else ""
     raise RequestError(f"{field(name)} is {value!r}; it must be one of {', '.join(words)}{meant}")
 
 

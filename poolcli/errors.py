@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Collection
 from typing import Self
 
-from poolcli.message_fields import first_field, for_cli, for_python, hints_for, one_line, printable
+from poolcli.message_fields import first_field, for_cli, for_python, hints_for, one_line
 
 
 class PoolError(Exception):
@@ -20,7 +20,6 @@ class PoolError(Exception):
     place: the file that the message begins with, or None
     bare: the message without the place
     field: the field that the error is about, by default the first one in the message
-    pointed: further lines, with a caret under the wrong part of a value
 
     Unprintable characters in the message are escaped, and very long words are shortened.
     """
@@ -29,9 +28,9 @@ class PoolError(Exception):
     exit_code = 2
     place: str | None = None
 
-    def __init__(self, message: str, *, field: str | None = None, pointed: tuple[str, ...] = ()) -> None:
-        message, self.pointed = one_line(message), tuple(map(printable, pointed))
-        super().__init__("\n".join((for_python(message), *self.pointed)))
+    def __init__(self, message: str, *, field: str | None = None) -> None:
+        message = one_line(message)
+        super().__init__(for_python(message))
         self.message = self.bare = message
         self.field = field or first_field(message)
 
@@ -50,10 +49,10 @@ class PoolError(Exception):
     @property
     def cli_message(self) -> str:
         """The message as the command line prints it."""
-        return "\n".join((for_cli(self.message), *self.pointed))
+        return for_cli(self.message)
 
     def _saying(self, message: str, field: str | None) -> Self:
-        made = type(self)(message, field=field, pointed=self.pointed)
+        made = type(self)(message, field=field)
         for note in getattr(self, "__notes__", ()):
             made.add_note(note)
         return made

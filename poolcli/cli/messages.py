@@ -81,11 +81,10 @@ def _print_message(text: str) -> None:
 
 def format_for_terminal(text: str) -> str:
     """The message wrapped and coloured, with the remedy on a line of its own."""
-    first, *pointed = text.split("\n")
-    wrong, _, remedy = first.partition("; ")
+    wrong, _, remedy = text.partition("; ")
     columns = terminal_width(sys.stderr)
     coloured = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    lines = _wrapped(f"poolcli: {wrong}", columns) + pointed
+    lines = _wrapped(f"poolcli: {wrong}", columns)
     if coloured:
         lines[0] = lines[0].replace("poolcli:", f"{RED}poolcli:{RESET}", 1)
     remedies = _wrapped(f"  {remedy}", columns) if remedy else []

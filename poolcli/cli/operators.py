@@ -3,126 +3,103 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from poolcli.arguments import one_of
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
 
 
-@dataclass(frozen=True, slots=True)
 class OperatorHelp:
-    """One line of help, examples, and other names.
+    """One line of help, the arguments of examples, and other names.
 
     Names in frameworks need no alias if they differ by a suffix: `AvgPool-14` and `avg_pool2d` are found as avg.
     """
 
-    text: str
-    examples: tuple[str, ...]
-    aliases: tuple[str, ...] = ()
+    def __init__(self, text: str, *examples: str, aliases: tuple[str, ...] = ()) -> None:
+        self.text, self.examples, self.aliases = text, examples, aliases
 
 
+# fmt: off
 OPERATOR_HELP = {
     "avg": OperatorHelp(
         "Average of every window (OpenVINO AvgPool, nGraph AvgPool).",
-        (
-            "poolcli avg samples/astronaut.png -o half.png -k 2 -s 2",
-            "poolcli avg samples/features.npy -o y.npy -k 3 -s 2 -p 1 --include-pad",
-            "poolcli avg samples -o small/ -k 2 -s 2",
-        ),
-        ("average", "mean"),
+        "samples/astronaut.png -o half.png -k 2 -s 2",
+        "samples/features.npy -o y.npy -k 3 -s 2 -p 1 --include-pad",
+        "samples -o small/ -k 2 -s 2",
+        aliases=("average", "mean"),
     ),
     "max": OperatorHelp(
         "Maximum of every window; argmax with --indices (MaxPool).",
-        (
-            "poolcli max samples/features.npy -o y.npy -k 2 -s 2 --indices where.npy",
-            "poolcli max samples/volume.h5 -o y.h5 -k 2,3,3 -s 2,3,3",
-            "poolcli max samples -o small/ -k 2 -s 2",
-        ),
-        ("maximum",),
+        "samples/features.npy -o y.npy -k 2 -s 2 --indices where.npy",
+        "samples/volume.h5 -o y.h5 -k 2,3,3 -s 2,3,3",
+        "samples -o small/ -k 2 -s 2",
+        aliases=("maximum",),
     ),
     "min": OperatorHelp(
         "Minimum of every window; argmin with --indices.",
-        (
-            "poolcli min samples/astronaut.png -o dark.png -k 4 -s 4",
-            "poolcli min samples/features.npy -o y.npy -k 2 -s 2 --indices where.npy",
-            "poolcli min samples -o small/ -k 2 -s 2",
-        ),
-        ("minimum",),
+        "samples/astronaut.png -o dark.png -k 4 -s 4",
+        "samples/features.npy -o y.npy -k 2 -s 2 --indices where.npy",
+        "samples -o small/ -k 2 -s 2",
+        aliases=("minimum",),
     ),
     "mode": OperatorHelp(
         "Most frequent value (mode) of every window, for label maps.",
-        (
-            "poolcli mode samples/astronaut.png -o small.png -k 2 -s 2",
-            "poolcli mode samples/volume.h5 -o half.h5 -k 2,2,2 -s 2",
-            "poolcli mode samples/volume.h5 -o y.npy -k 3 -s 3",
-        ),
-        ("majority",),
+        "samples/astronaut.png -o small.png -k 2 -s 2",
+        "samples/volume.h5 -o half.h5 -k 2,2,2 -s 2",
+        "samples/volume.h5 -o y.npy -k 3 -s 3",
+        aliases=("majority",),
     ),
     "median": OperatorHelp(
         "Median of every window; integers round half to even.",
-        (
-            "poolcli median samples/astronaut.png -o calm.png -k 3 -s 2 -p 1",
-            "poolcli median samples/volume.h5 -o half.h5 -k 2,2,2 -s 2",
-            "poolcli median samples/features.npy -o y.npy -k 3 -s 2 -p 1",
-        ),
-        ("med",),
+        "samples/astronaut.png -o calm.png -k 3 -s 2 -p 1",
+        "samples/volume.h5 -o half.h5 -k 2,2,2 -s 2",
+        "samples/features.npy -o y.npy -k 3 -s 2 -p 1",
+        aliases=("med",),
     ),
     "sum": OperatorHelp(
         "Sum of every window; integers become int64 or uint64.",
-        (
-            "poolcli sum samples/volume.h5 -o y.h5 -k 2,2,2 -s 2",
-            "poolcli sum samples/astronaut.png -o sums.npy -k 3 -s 3",
-            "poolcli sum samples/features.npy -o y.npy -k 3 -s 2 -p 1",
-        ),
-        ("total", "add"),
+        "samples/volume.h5 -o y.h5 -k 2,2,2 -s 2",
+        "samples/astronaut.png -o sums.npy -k 3 -s 3",
+        "samples/features.npy -o y.npy -k 3 -s 2 -p 1",
+        aliases=("total", "add"),
     ),
     "std": OperatorHelp(
         "Standard deviation of every window, as floats.",
-        (
-            "poolcli std samples/features.npy -o y.npy -k 3 -s 2 -p 1",
-            "poolcli std samples/astronaut.png -o spread.npy -k 5 -s 5 --ddof 1",
-            "poolcli std samples/volume.h5 -o y.h5 -k 2,3,3 -s 2,3,3",
-        ),
-        ("stdev", "stddev", "deviation"),
+        "samples/features.npy -o y.npy -k 3 -s 2 -p 1",
+        "samples/astronaut.png -o spread.npy -k 5 -s 5 --ddof 1",
+        "samples/volume.h5 -o y.h5 -k 2,3,3 -s 2,3,3",
+        aliases=("stdev", "stddev", "deviation"),
     ),
     "lp": OperatorHelp(
         "The p-norm of every window (ONNX LpPool, PyTorch lp_pool).",
-        (
-            "poolcli lp samples/features.npy -o y.npy -k 2 -s 2",
-            "poolcli lp samples/features.npy -o z.npy -k 3 -s 2 --p 3 --like pytorch",
-            "poolcli lp samples/astronaut.png -o norms.npy -k 2 -s 2 --dtype float32",
-        ),
-        ("norm", "lpnorm"),
+        "samples/features.npy -o y.npy -k 2 -s 2",
+        "samples/features.npy -o z.npy -k 3 -s 2 --p 3 --like pytorch",
+        "samples/astronaut.png -o norms.npy -k 2 -s 2 --dtype float32",
+        aliases=("norm", "lpnorm"),
     ),
     "adaptive-avg": OperatorHelp(
         "Average to a given output size (OpenVINO AdaptiveAvgPool).",
-        (
-            "poolcli adaptive-avg samples/features.npy -o y.npy --output-size 7",
-            "poolcli adaptive-avg samples/astronaut.png -o small.png --output-size 64,64",
-            "poolcli adaptive-avg samples -o small/ --output-size 8",
-        ),
-        ("adaptive-average", "adaptive-mean", "adaptive"),
+        "samples/features.npy -o y.npy --output-size 7",
+        "samples/astronaut.png -o small.png --output-size 64,64",
+        "samples -o small/ --output-size 8",
+        aliases=("adaptive-average", "adaptive-mean", "adaptive"),
     ),
     "adaptive-max": OperatorHelp(
         "Maximum to a given output size (OpenVINO AdaptiveMaxPool).",
-        (
-            "poolcli adaptive-max samples/features.npy -o y.npy --output-size 7",
-            "poolcli adaptive-max samples/astronaut.png -o small.png --output-size 64,64",
-            "poolcli adaptive-max samples/volume.h5 -o y.h5 --output-size 4,8,8",
-        ),
-        ("adaptive-maximum",),
+        "samples/features.npy -o y.npy --output-size 7",
+        "samples/astronaut.png -o small.png --output-size 64,64",
+        "samples/volume.h5 -o y.h5 --output-size 4,8,8",
+        aliases=("adaptive-maximum",),
     ),
     "area": OperatorHelp(
         "Mean over equal areas, to any output size (as OpenCV INTER_AREA).",
-        (
-            "poolcli area samples/astronaut.png -o small.png --output-size 100,150",
-            "poolcli area samples/features.npy -o y.npy --output-size 12",
-            "poolcli area 'samples/*.png' -o small/ --fit 100x80",
-        ),
-        ("inter-area", "box"),
+        "samples/astronaut.png -o small.png --output-size 100,150",
+        "samples/features.npy -o y.npy --output-size 12",
+        "'samples/*.png' -o small/ --fit 100x80",
+        aliases=("inter-area", "box"),
     ),
 }
+# fmt: on
 
 
 # The suffix of an operator's name in frameworks, as in max_pool2d, and the separators of its parts.
@@ -144,11 +121,6 @@ def parse_operator(word: str, name: str = "op") -> str:
 def adaptive(word: str) -> str:
     """The adaptive operator that comes closest to an operator such as `global_max_pool` or `avg`."""
     return "adaptive-max" if "max" in word.lower() else "adaptive-avg"
-
-
-def sliding(op: str) -> str:
-    """The operator with a kernel that is nearest to an adaptive one, or to `area`."""
-    return "max" if "max" in op else "avg"
 
 
 def find_operator(word: str) -> str | None:

@@ -108,4 +108,5 @@ def declare(op: str) -> None:
     pool_with.__signature__ = signature(pool).replace(parameters=own)  # type: ignore[attr-defined]
     pool_with.__annotations__ = {each.name: each.annotation for each in own}
     window = "-k K" if "kernel" in attribute_names(op) else "--output-size S"
-    command(*OPERATOR_HELP[op].examples, name=op, usage=f"{window} -o PATH [OPTIONS]")(pool_with)
+    examples = [f"poolcli {op} {words}" for words in OPERATOR_HELP[op].examples]
+    command(*examples, name=op, usage=f"{window} -o PATH [OPTIONS]")(pool_with)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import sys
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import fields, replace
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.arguments import Missing, min_count_from
 from poolcli.cli.line import BOOLEANS
-from poolcli.cli.operators import OPERATOR_HELP, find_operator
+from poolcli.cli.operators import find_operator
 from poolcli.cli.values import is_number_list, parse_numbers
 from poolcli.errors import RequestError
 from poolcli.formats import ReadOptions, Source, Tensor, parse_source
@@ -26,7 +25,6 @@ from poolcli.formats.table import FORMATS, Format, format_by_suffix
 from poolcli.layouts import convert_layout
 from poolcli.message_fields import field
 from poolcli.pooling.outcome import Job, Settings
-from poolcli.suggestions import join_words
 from poolcli.system.limits import memory_budget
 
 if TYPE_CHECKING:
@@ -176,16 +174,8 @@ def refuse_unknown_inputs(op: str, request: PoolOptions) -> None:
     for i, word in enumerate(words):
         if word == "-" or re.search(r"://|[*?[]", word) or os.path.lexists(parse_source(word).path):
             continue
-        parts = (words[i:end] for end in range(i + 2, len(words) + 1))
-        name = next((each for each in parts if os.path.lexists(" ".join(each))), None)
-        if name:
-            raise RequestError(
-                f"{join_words(name, 'and')} are not files; write {shlex.quote(' '.join(name))} in quotes"
-            )
         if find_operator(word):
-            both = f"adaptive-{find_operator(word)}"
-            instead = f"write {both} in one word, or leave it out" if both in OPERATOR_HELP else "leave it out"
-            raise RequestError(f"{word} is not a file, and the operator is {op} already; {instead}")
+            raise RequestError(f"{word} is not a file, and the operator is {op} already; leave it out")
         if is_number_list(word):
             own = field("output_size" if request.output_size else "kernel", word)
             raise RequestError(f"{word} is not a file; a value follows its option, as in {own}; several are 2,3")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import Any
@@ -22,12 +21,9 @@ ATTRIBUTES = (
     *PER_AXIS, "fit", "auto_pad", "rounding_type", "exclude_pad", "divisor_override", "p", "ddof", "like", "axis",
     "index_element_type",
 )  # fmt: skip
-_ITEM = re.compile(r"[^,xX×\s]+|[,xX×]")
-_SEPARATORS = tuple(",xX×")
 MAX_DIGITS = 20  # digits; 2**63 has 19
-_LIST = re.compile(rf"\d{{1,{MAX_DIGITS}}}(,\d{{1,{MAX_DIGITS}}})*")
-_OTHER_SEPARATORS = re.compile(r"\s*[\s;:/*+|,xX×]\s*")
-UNKNOWN_LENGTHS = ("none", "null", "batch", "dynamic", "any")
+# What stands in shapes for a length that is not known.
+_UNKNOWN = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?|[a-z]|\?|none|null|batch|dynamic|any", re.IGNORECASE)
 # The words that other libraries take as padding, and the setting for each.
 PADDING_MODES: dict[str, tuple[str, object]] = {
     **{str(word): ("auto_pad", word) for word in AUTO_PADS},
@@ -37,42 +33,26 @@ PADDING_MODES: dict[str, tuple[str, object]] = {
 
 
 def parse_numbers(option: str, text: str) -> tuple[int, ...]:
-    """The integers in `text`; a bad element is shown with a caret under it."""
-    inner_start, inner_stop = _inside_brackets(text)
-    numbers: list[int] = []
-    number_next = True
-    for match in _ITEM.finditer(text, inner_start, inner_stop):
-        item = match.group()
-        if (item in _SEPARATORS) == number_next or (number_next and not _is_number(item)):
-            raise _number_error(option, text, match.start(), item)
-        if number_next:
-            numbers.append(int(item))
-        number_next = not number_next
-    if number_next:
-        raise _number_error(option, text, inner_stop, "")
-    return tuple(numbers)
+    """The integers in `text`, separated by commas or x, in brackets or not; refuses other text."""
+    inner = text.strip()
+    inner = inner[1:-1] if inner[:1] + inner[-1:] in ("[]", "()") else inner
+    items = [item.strip() for item in re.split("[,xX×]", inner)]
+    if all(map(_is_number, items)):
+        return tuple(map(int, items))
+    if len(items) == 1 and inner.isascii() and inner.isdigit():
+        raise RequestError(f"{option} is above 2**63 - 1, the largest number that is read")
+    example = "1,3,224,224" if option == "SHAPE" else "2 or 2,3 or 2x3"
+    raise RequestError(f"{option} is {text[:40]!r}; whole numbers are needed, for example {example}")
 
 
 def refuse_shape(text: str) -> None:
     """Refuses text that looks like a shape but is none, such as one with names or spaces; accepts all other text."""
     items = [item for item in re.split(r"[,;:\sx*]+", text.strip("[](){} ")) if item]
-    if len(items) > 1 and all(item.isascii() and item.isdigit() for item in items) and not all(map(_is_number, items)):
-        raise RequestError(f"{text[:60]} is not a file, and as a shape it has a dimension above 2**63 - 1")
-    numbers = [re.fullmatch(r"[-+]?\d*\.?\d*(e[-+]?\d+)?", item, re.IGNORECASE) for item in items]
-    if len(items) > 1 and all(numbers) and not all(map(_is_number, items)):
+    if len(items) > 1 and all(map(_UNKNOWN.fullmatch, items)):
         raise RequestError(
-            f"{text} is neither a file nor a shape; write whole numbers separated by commas, such as 1,3,32,32"
+            f"{text[:60]} is neither a file nor a shape; write whole numbers separated by commas, such as 1,3,32,32 "
+            "(for a dynamic axis any positive number)"
         )
-    if len(items) < 2 or not all(
-        _is_number(item) or (item.isalpha() and (len(item) == 1 or item.lower() in UNKNOWN_LENGTHS)) or item == "?"
-        for item in items
-    ):
-        return
-    number = ",".join(item if _is_number(item) else "64" if i else "1" for i, item in enumerate(items))
-    known = "" if number == ",".join(items) else " (for a dynamic axis use any positive number)"
-    raise RequestError(
-        f"{text} is neither a file nor a shape (whole numbers separated by commas); write {number}{known}"
-    )
 
 
 def is_number_list(text: str) -> bool:
@@ -84,37 +64,9 @@ def is_number_list(text: str) -> bool:
     return True
 
 
-def _inside_brackets(text: str) -> tuple[int, int]:
-    start, stop = len(text) - len(text.lstrip()), len(text.rstrip())
-    if stop - start >= 2 and text[start] + text[stop - 1] in ("[]", "()"):
-        return start + 1, stop - 1
-    return start, stop
-
-
 def _is_number(item: str) -> bool:
     digits = item.removeprefix("-").removeprefix("+")
     return digits.isascii() and digits.isdigit() and len(digits) <= MAX_DIGITS
-
-
-def _number_error(option: str, text: str, at: int, item: str) -> RequestError:
-    if item.isascii() and item.isdigit() and len(item) > MAX_DIGITS:
-        return RequestError(f"{option} is above 2**63 - 1, the largest number that is read")
-    found = "nothing" if not item else f"{item[:30]!r}"
-    wrong = f"no comma before {found}" if _is_number(item) else f"{found} where a whole number is needed"
-    joined = _OTHER_SEPARATORS.sub(",", text.strip().strip("[](){}")).removesuffix(",")
-    meant = ",".join(map(_as_integer, joined.split(",")))
-    example = "1,3,224,224" if option == "SHAPE" else "2 or 2,3 or 2x3"
-    remedy = f"; write {meant}" if meant != text and _LIST.fullmatch(meant) else f", for example {example}"
-    return RequestError(f"{option} has {wrong}{remedy}", pointed=(f"  {text[:70]}", f"  {' ' * at}^"))
-
-
-def _as_integer(item: str) -> str:
-    """A whole number in plain digits if the item is one, such as `2.0`, `1e1` or digits of another script."""
-    try:
-        number = float(unicodedata.normalize("NFKC", item))
-    except ValueError:
-        return item
-    return str(int(number)) if number.is_integer() and abs(number) < 2**53 else item
 
 
 def attribute_names(op: str) -> tuple[str, ...]:

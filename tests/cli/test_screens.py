@@ -224,10 +224,6 @@ def test_a_terminal_shows_the_remedy_on_a_line_of_its_own(monkeypatch: pytest.Mo
     assert messages.format_for_terminal(MESSAGE) == (
         "poolcli: a.npy: axis H is 2 long, kernel 3\n  without padding leaves no window\n  use --kernel 2 or --pads 1"
     )
-    assert (
-        messages.format_for_terminal("--kernel has 'x' where\n  2,x\n    ^")
-        == "poolcli: --kernel has 'x' where\n  2,x\n    ^"
-    )
     monkeypatch.delenv("NO_COLOR")
     monkeypatch.setenv("TERM", "xterm")
     assert messages.format_for_terminal("bad; use x") == "\x1b[1;31mpoolcli:\x1b[0m bad\n\x1b[36m  use x\x1b[0m"

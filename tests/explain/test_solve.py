@@ -80,7 +80,7 @@ def test_solve_finds_an_answer_for_every_length_that_small_numbers_give(
 def test_solve_refuses_what_it_cannot_ask(cli: Cli) -> None:
     for arguments, text in (
         (("adaptive-avg", "1,3,9", "--output-size", "3"), "adaptive-avg takes its output size as an option"),
-        (("avg", "1,3,9,9", "-k", "x"), "--kernel has 'x' where"),
+        (("avg", "1,3,9,9", "-k", "x"), "--kernel is 'x'; whole numbers are needed"),
     ):
         done = cli("shape", *arguments, "--solve", "3")
         assert (done.code, text in done.err) == (2, True), done.err
