@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import shutil
@@ -14,11 +13,10 @@ from typing import Any
 
 import numcodecs
 import pytest
-import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolcli.errors import FileError, PoolError
+from poolcli.errors import PoolError
 from poolcli.formats import ReadOptions, Source, open_array
 from poolcli.formats.records import whole_region
 from tests.conftest import Cli
@@ -76,6 +74,12 @@ HOSTILE: dict[str, tuple[Callable[[], object], str]] = {
         "is a link to a place outside its store; --allow-external follows",
     ),
     "a pipe": (lambda: pipe(), "is not a regular file"),
+    "a folder in place of a chunk": (lambda: first_chunk().mkdir(), "is not a regular file"),
+    "a long document of nothing": (lambda: os.truncate("x.zarr/zarr.json", 2**32), "zarr.json: has 4 GiB, but the "),
+    "a chunk that unpacks to more": (
+        lambda: first_chunk().write_bytes(numcodecs.Zstd().encode(bytes(2**20))),
+        "x.zarr, c/0/0/0: Zarr cannot read or write it: the size of a decoded chunk is 1048576, expected 64",
+    ),
     "a device": (lambda: linked("/dev/zero"), "is not a regular file"),
 }
 
@@ -129,21 +133,6 @@ def test_folders_of_chunks_are_followed_out_of_a_store_only_if_that_is_allowed(c
     assert cli(*run, "--allow-external").code == 0
 
 
-def test_where_a_folder_of_chunks_leads_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    made("x.zarr", chunks=(9, 5, 1))  # 22 chunks in two folders
-    own: Any = os.path.realpath
-    asked = list[str]()
-
-    def noting(path: Any, **how: Any) -> Any:
-        asked.append(str(path))
-        return own(path, **how)
-
-    monkeypatch.setattr("os.path.realpath", noting)
-    with open_array(Source("x.zarr"), ReadOptions()) as file:
-        file.read(whole_region(file.header.shape))
-    assert sorted(path for path in asked if "/c/" in path) == ["x.zarr/c/0/0", "x.zarr/c/0/1"]
-
-
 @pytest.mark.parametrize("name", ["zarr.json", ".zarray", "c/0/0/0"])
 @settings(max_examples=sized(20, 60))
 @given(data=st.data())
@@ -195,28 +184,6 @@ def test_what_a_codec_cannot_unpack_is_one_line(name: str, sound: int, cli: Cli)
     assert (result.code, result.out) == (1, "")
     assert result.err.startswith("poolcli: x.zarr, 0.0.0: Zarr cannot read or write it: ")
     assert result.err.count("\n") == 1
-
-
-def test_nothing_is_asked_for_any_more_when_a_chunk_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("poolcli.formats.zarr.library._process_of_zarrs", lambda: None)
-    made("x.zarr")
-    ended = []
-
-    async def get(self: Any, key: str, *args: Any, **kwargs: Any) -> Any:
-        if key.endswith("c/0/0/0"):
-            raise OSError("busy")
-        if "c/" in key:
-            await asyncio.sleep(0.2)
-            ended.append(key)
-        return await whole_get(self, key, *args, **kwargs)
-
-    with open_array(Source("x.zarr"), ReadOptions()) as file:
-        whole_get = zarr.storage.LocalStore.get
-        monkeypatch.setattr(zarr.storage.LocalStore, "get", get)
-        monkeypatch.delattr(zarr.storage.LocalStore, "get_sync", raising=False)
-        with pytest.raises(FileError, match=r"^x\.zarr, c/0/0/0: Zarr cannot read or write it: busy$"):
-            file.read(whole_region((9, 10, 11)))
-    assert len(ended) == 26
 
 
 def test_a_large_array_that_is_stored_as_it_is_is_no_bomb(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import numcodecs
 import numpy as np
 import pytest
 import zarr
+from zarr.codecs import BytesCodec, Crc32cCodec, GzipCodec, TransposeCodec, ZstdCodec
 
 from poolcli import MaxPool
-from poolcli.formats import Spec, WriteOptions
+from poolcli.formats import ReadOptions, Source, Spec, WriteOptions, open_array
 from poolcli.formats.zarr.write import ZarrWriter, open_writer
 from poolcli.system.signals import Stopped
 from tests.conftest import Cli
-from tests.formats.stores import HALVE, KEPT, halved, made, whole
+from tests.formats.stores import HALVE, KEPT, X, halved, made, whole
 from tests.profiles import slow
 
 
@@ -192,6 +196,59 @@ def counting(written: list[Any], stop_after: int) -> Callable[..., None]:
 
     call.own = own  # type: ignore[attr-defined]
     return call
+
+
+STORED: dict[str, dict[str, Any]] = KEPT | {
+    "v2, F order, big-endian": {"zarr_format": 2, "order": "F", "dtype": ">u2", "fill_value": None},
+    "v2, a codec that zarrs does not know": {"zarr_format": 2, "compressors": numcodecs.LZ4()},
+    "v3, gzip, big-endian": {"compressors": GzipCodec(level=1), "serializer": BytesCodec(endian="big"), "dtype": "u2"},
+    "v3, transposed": {"filters": TransposeCodec(order=(2, 0, 1))},
+    "v3, checksums": {"compressors": [ZstdCodec(checksum=True), Crc32cCodec()]},
+    "v3, shards without compression": {"chunks": (2, 2, 2), "shards": (4, 8, 4), "compressors": None},
+}
+
+
+@pytest.mark.parametrize("zarrs", [True, False], ids=["zarrs", "zarr alone"])
+@pytest.mark.parametrize("how", STORED)
+def test_any_region_is_read_and_written_as_zarr_does(
+    how: str, zarrs: bool, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not zarrs:
+        monkeypatch.setattr("poolcli.formats.zarr.library._process_of_zarrs", lambda: None)
+    array: Any = zarr.create_array("x.zarr", **{"shape": X.shape, "chunks": (4, 4, 4), "dtype": "u1", **STORED[how]})
+    array[:, :7] = X[:, :7]  # what is left is the fill value, where no chunk is
+    values = array[:]
+    rng = np.random.default_rng(3)
+    with open_array(Source("x.zarr"), ReadOptions(limit=2**24)) as file:
+        assert (
+            file.read(tuple(map(range, X.shape))).tobytes() == values.astype(values.dtype.newbyteorder("=")).tobytes()
+        )
+        for ends in ([sorted(rng.integers(0, n + 1, 2)) for n in X.shape] for _ in range(20)):
+            np.testing.assert_array_equal(
+                file.read(tuple(range(*each) for each in ends)), values[tuple(slice(*each) for each in ends)]
+            )
+    assert cli("max", "x.zarr", "-o", "y.zarr", "-k", "1", "--layout", "DHW", "-q").err == ""
+    np.testing.assert_array_equal(whole("y.zarr"), values)
+
+
+def test_a_process_that_was_forked_does_not_wait_for_threads_of_zarrs() -> None:
+    made("x.zarr")
+
+    expected = read_x()
+    with ProcessPoolExecutor(1, get_context("fork")) as pool:
+        np.testing.assert_array_equal(pool.submit(read_x).result(timeout=60), expected)
+
+
+def read_x() -> Any:
+    with open_array(Source("x.zarr"), ReadOptions()) as file:
+        return file.read(tuple(map(range, X.shape)))
+
+
+def test_settings_of_zarr_stay_as_they_were(cli: Cli) -> None:
+    before = zarr.config.get("codec_pipeline.path"), zarr.config.get("threading.max_workers")
+    made("x.zarr")
+    assert cli("max", "x.zarr", "-o", "y.zarr", "-k", "1", "--layout", "DHW", "-q").err == ""
+    assert (zarr.config.get("codec_pipeline.path"), zarr.config.get("threading.max_workers")) == before
 
 
 def test_a_fill_value_of_nan_stands_for_the_chunks_that_are_missing(cli: Cli) -> None:
