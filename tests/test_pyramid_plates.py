@@ -135,7 +135,7 @@ def test_all_images_of_a_run_that_was_stopped_go_on(cli: Cli, monkeypatch: pytes
         written.append((self.array.path, region))
 
     monkeypatch.setattr(ZarrWriter, "__call__", stopping)
-    assert cli(*run, "-o", "whole.zarr").err == ""
+    assert cli(*run, "-o", "whole.zarr", "--resume").err == ""
     every = {place for place in written if not place[0].endswith("/0")}  # first levels are copied on the way
     stops = len(written) // 3, len(written) - 3
     written.clear()

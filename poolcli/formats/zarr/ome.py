@@ -74,15 +74,8 @@ def multiscale(
 ) -> dict[str, Any]:
     """The attributes of the group of the levels, as in the section `multiscales` of OME-NGFF 0.5 and 0.4.
 
-    Parameters
-    ----------
-    layout : the axes
-    units : units by names of axes
-    levels : path, scale and translation of each level, the largest first
-    version : of OME-NGFF
-    name : of the image
-    method : how the levels were made
-    beside : what stands beside `multiscales`, such as rendering settings (`omero`)
+    `units` are by names of axes; of each level there are path, scale and translation, the largest first; `beside`
+    stands beside `multiscales`, such as rendering settings (`omero`).
     """
     axes = [
         {"name": name_of, "type": kind} | ({"unit": units[name_of]} if name_of in units else {})
