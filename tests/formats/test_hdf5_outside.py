@@ -24,17 +24,6 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with h5py.File("source.h5", "w") as file:
         file["x"] = X
-    Path("raw.bin").write_bytes(X.tobytes())
-
-
-def external_storage() -> None:
-    with h5py.File("x.h5", "w") as file:
-        file.create_dataset("x", X.shape, "f4", external=[("raw.bin", 0, X.nbytes)])
-
-
-def external_link() -> None:
-    with h5py.File("x.h5", "w") as file:
-        file["x"] = h5py.ExternalLink("source.h5", "/x")
 
 
 def virtual() -> None:
@@ -42,27 +31,6 @@ def virtual() -> None:
     layout[...] = h5py.VirtualSource("source.h5", "x", X.shape)
     with h5py.File("x.h5", "w") as file:
         file.create_virtual_dataset("x", layout)
-
-
-OUTSIDE = {
-    "external storage": (external_storage, "keeps its data in other files (raw.bin); --allow-external reads them"),
-    "external link": (external_link, "is a link to the file source.h5; --allow-external follows it"),
-    "virtual dataset": (
-        virtual,
-        "is a virtual dataset, whose data lies elsewhere (source.h5:x); --allow-external reads it",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", OUTSIDE)
-def test_other_files_are_read_only_when_that_is_allowed(name: str, cli: Cli) -> None:
-    make, message = OUTSIDE[name]
-    make()
-    result = cli("avg", "x.h5:/x", *POOL)
-    assert (result.code, result.err) == (1, f"poolcli: x.h5:/x: {message}\n")
-    assert not Path("y.npy").exists()
-    assert cli("avg", "x.h5:/x", *POOL, "--allow-external").code == 0
-    np.testing.assert_array_equal(np.load("y.npy")[0, 0], X[0, 0].reshape(4, 2, 4, 2).mean((1, 3)))
 
 
 def test_a_virtual_dataset_without_its_source_is_refused_even_then(cli: Cli) -> None:
