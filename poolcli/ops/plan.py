@@ -15,8 +15,42 @@ if TYPE_CHECKING:
 
 
 class Plan(plan.Plan):
+    """Windows, shapes, types and notes of one pooling, made from a shape alone.
+
+    Attributes
+    ----------
+    op, like : str
+        Operator and dialect.
+    attributes : dict
+        Attributes with all defaults filled in.
+    layout : str
+        One letter per axis; shapes are in this order.
+    guessed : bool
+        Whether the layout is assumed from the number of axes.
+    input_shape, output_shape : tuple of int
+    dtype, output_dtype : str
+    axes : tuple of AxisPlan
+        Name, windows and formula of each spatial axis, in the order D, H, W.
+    divisor_rule : str or None
+        What sums are divided by.
+    divisor_override : int or None
+    index : IndexPlan or None
+        What indices count.
+    empty_windows : int
+        Windows without any input element.
+    facts : tuple of Fact
+        The notes with their kinds.
+    missing : tuple
+        Nodata values, excluded from every window.
+    min_count : int or str or None
+        Minimum number of valid elements of a window, or their share, such as "50%"; a window with fewer gives `nodata`.
+    nodata : int or float or None
+        Result of windows without enough valid elements; None is NaN, or for integers the first of `missing`.
+    given : record or None
+        Attributes as the caller gave them, before defaults and shapes were applied.
+    """
+
     __slots__ = ()
-    __doc__ = plan.Plan.__doc__
 
     def _repr_html_(self) -> str:
         from poolcli.explain.svg import plan_html
