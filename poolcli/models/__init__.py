@@ -307,12 +307,7 @@ Given = Mapping[str, tuple[int, ...]]
 GGUF = "a GGUF file, which holds weights and no layers; export the model itself: " + EXPORT_TORCH
 SUPPORTED = "check reads ONNX, OpenVINO IR (.xml), TensorFlow Lite and torch.export (.pt2)"
 SIGNATURE_BYTES = 64  # by which a format is recognised
-CORE_ML = f"a Core ML model, which is not read; check what it was converted from; {EXPORT_TORCH}"
-TENSORRT = "a TensorRT engine, which has no layers left to check; check the ONNX model that it was built from"
 KINDS_BY_NAME = {  # protobuf, as ONNX is, or formats without a signature
-    ".mlmodel": CORE_ML,
-    ".engine": TENSORRT,
-    ".plan": TENSORRT,
     "saved_model.pb": f"a SavedModel of TensorFlow; {EXPORT_SAVED}",
     ".pb": f"a frozen graph of TensorFlow; {EXPORT_FROZEN}",
 }
@@ -347,8 +342,6 @@ def read_model(path: str, given: Given | None = None, limit: int | None = None) 
 def _folder(path: Path) -> str:
     if (path / "saved_model.pb").is_file():
         return f"a SavedModel of TensorFlow; {EXPORT_SAVED}"
-    if path.suffix == ".mlpackage" or (path / "Data" / "com.apple.CoreML").is_dir():
-        return CORE_ML
     return f"a folder, not a model file; {SUPPORTED}"
 
 
@@ -386,7 +379,6 @@ def _not_a_model(head: bytes) -> str | None:
 
 KINDS_BY_SIGNATURE = {
     (b"GGUF",): GGUF,
-    (b"ptrt", b"ftrt"): TENSORRT,
     (b"\x89HDF",): f"an HDF5 file; if it is a Keras model, {EXPORT_KERAS}",
     (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"): (
         f"a pickle, which is never opened; if it is a PyTorch model, {EXPORT_TORCH}"

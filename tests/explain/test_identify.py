@@ -228,25 +228,6 @@ def test_where_nothing_fits_the_nearest_is_said_and_where_it_differs(spoil: Any,
     )  # fmt: skip
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("shape", "kernel", "strides"),
-    [slow((1, 2, 12, 12, 12), (2, 2, 1), (2, 2, 2)), ((1, 8, 5, 4, 10), (4, 2, 1), (1, 3, 3))],
-    ids=["halved", "thirds"],
-)
-def test_axes_of_which_single_elements_are_taken_are_found_among_three(
-    shape: tuple[int, ...], kernel: tuple[int, ...], strides: tuple[int, ...]
-) -> None:
-    x = _random(shape)
-    made = MaxPool(kernel, strides, like="onnx")
-    ((y, _),) = ONNX.ask([(made, x)])
-    held: tuple[dict[str, Any], ...] = ({"op": "max"}, {"strides": strides}, {"kernel": kernel})
-    for each in held[: sized(1, 3)]:
-        first = identify(x, y, **each)[0]
-        assert (first.deviation.exact, same_pooling(first.plan, made.plan(shape))) == (True, True)
-    assert [candidate.fits for candidate in identify(x, y, op="avg", strides=strides)] == [False]
-
-
 def _noisy(y: Any) -> Any:
     return (y + 1e-3 * np.random.default_rng(1).standard_normal(y.shape)).astype(np.float32)
 

@@ -164,26 +164,12 @@ def networks() -> dict[str, tuple[Any, tuple[int, ...]]]:
             x = self.stem(x)
             return torch.cat([self.pooled(x), self.other(x)], 1)
 
-    class Dense(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.first = nn.Sequential(nn.Conv2d(3, 8, 7, 2, 3), nn.MaxPool2d(3, 2, 1))
-            self.transition = nn.Sequential(nn.Conv2d(16, 8, 1), nn.AvgPool2d(2, 2, ceil_mode=True))
-
-        def forward(self, x: Any) -> Any:
-            x = self.first(x)
-            return torch.nn.functional.adaptive_max_pool2d(self.transition(torch.cat([x, x], 1)), 1)
-
-    vgg = nn.Sequential(nn.Conv2d(3, 8, 3, 1, 1), nn.MaxPool2d(2, 2), nn.Conv2d(8, 8, 3, 1, 1), nn.MaxPool2d(2, 2),
-                        nn.AdaptiveAvgPool2d(7))  # fmt: skip
     resnet = nn.Sequential(nn.Conv2d(3, 8, 7, 2, 3), nn.MaxPool2d(3, 2, 1, ceil_mode=True), nn.AdaptiveAvgPool2d(1))
     audio = nn.Sequential(nn.Conv1d(2, 4, 5), nn.MaxPool1d(4, 3, 2, dilation=2), nn.AvgPool1d(3, 2, ceil_mode=True))
     volume = nn.Sequential(nn.Conv3d(1, 2, 3), nn.MaxPool3d((1, 2, 2), (1, 2, 2)), nn.AvgPool3d(3, 2, 1))
     return {
-        "VGG": (vgg, (1, 3, 56, 28)),
         "ResNet": (resnet, (2, 3, 97, 64)),
         "Inception": (Inception(), (1, 3, 75, 83)),
-        "DenseNet": (Dense(), (1, 3, 101, 90)),
         "audio": (audio, (1, 2, 203)),
         "volume": (volume, (1, 1, 12, 31, 30)),
     }
@@ -199,7 +185,7 @@ def test_a_name_of_megabytes_costs_time_in_proportion_and_is_shown_in_part(cli: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["VGG", "ResNet", "Inception", "DenseNet", "audio", "volume"])
+@pytest.mark.parametrize("name", ["ResNet", "Inception", "audio", "volume"])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning")
 def test_exported_networks_agree_with_the_shapes_that_their_frameworks_compute(
     name: str, cli: Cli, tmp_path: Path

@@ -191,9 +191,12 @@ def archive(path: Path, *names: str) -> Path:
 
 
 READ = "check reads ONNX, OpenVINO IR (.xml), TensorFlow Lite and torch.export (.pt2)"
-TENSORRT = "a TensorRT engine, which has no layers left to check; check the ONNX model that it was built from"
-CORE_ML = "a Core ML model, which is not read; check what it was converted from; "
 EXPORT = "write it in Python: torch.onnx.export(model, inputs, 'model.onnx')"
+SAVED = "a SavedModel of TensorFlow; convert it: python -m tf2onnx.convert --saved-model FOLDER --output model.onnx"
+FROZEN = (
+    "a frozen graph of TensorFlow; convert it: python -m tf2onnx.convert --graphdef FILE --inputs NAME:0 "
+    "--outputs NAME:0 --output model.onnx"
+)
 
 
 @pytest.mark.parametrize(
@@ -214,10 +217,11 @@ EXPORT = "write it in Python: torch.onnx.export(model, inputs, 'model.onnx')"
         (["m/data.pkl", "m/code/__torch__.py"], "a TorchScript file, which is never opened; write it in Python: "
          "torch.onnx.export(torch.jit.load('model.pt'), inputs, 'model.onnx', dynamo=False)"),
         (b"GGUF\x03\0\0\0", "a GGUF file, which holds weights and no layers; export the model itself: " + EXPORT),
-        (b"ftrt\0\0\0\0", TENSORRT),
         (b"\x20\0\0\0ORTM\0", "an ONNX Runtime model (.ort); check the ONNX model that it was made from"),
         (["a.txt"], "a zip archive without a model"),
         (["m/models/model.json"], "not a torch.export program: it has no nodes"),
+        (b"\x08\x01\x12\x02\x0a\0", SAVED),
+        (b"\x0a\x08\x0a\x01x\x12\x03Foo", FROZEN),
         (b"PK\x03\x04", "a zip archive that cannot be read: File is not a zip file"),
         (b"\x10\0\0\0TFL3" + b"\xff" * 40, "not a readable TensorFlow Lite model: byte 65,555 is outside the file"),
     ],
@@ -225,35 +229,13 @@ EXPORT = "write it in Python: torch.onnx.export(model, inputs, 'model.onnx')"
 def test_what_is_no_model_that_is_read_is_named_in_one_line(
     content: bytes | list[str], message: str, cli: Cli, tmp_path: Path
 ) -> None:
-    path = tmp_path / "m"
+    path = tmp_path / ("saved_model.pb" if message == SAVED else "m.pb" if message == FROZEN else "m")
     if isinstance(content, bytes):
         path.write_bytes(content)
     else:
         archive(path, *content)
     done = cli("check", path)
     assert (done.code, done.out, done.err) == (2, "", f"poolcli: {path}: {message}\n")
-
-
-SAVED = "a SavedModel of TensorFlow; convert it: python -m tf2onnx.convert --saved-model FOLDER --output model.onnx"
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("m.mlmodel", b"\x08\x04\x12\x02\x0a\0", CORE_ML + EXPORT),
-        ("m.engine", b"\x01\xff\xfe\0", TENSORRT),
-        ("m.plan", b"\x01\xff\xfe\0", TENSORRT),
-        ("m.pb", b"\x0a\x08\x0a\x01x\x12\x03Foo", "a frozen graph of TensorFlow; convert it: python -m tf2onnx.convert "
-         "--graphdef FILE --inputs NAME:0 --outputs NAME:0 --output model.onnx"),
-        ("saved_model.pb", b"\x08\x01\x12\x02\x0a\0", SAVED),
-    ],
-)  # fmt: skip
-def test_a_protobuf_that_is_no_onnx_model_is_told_by_its_name(
-    name: str, content: bytes, message: str, cli: Cli, tmp_path: Path
-) -> None:
-    (tmp_path / name).write_bytes(content)
-    done = cli("check", tmp_path / name)
-    assert (done.code, done.out, done.err) == (2, "", f"poolcli: {tmp_path / name}: {message}\n")
 
 
 def test_an_onnx_model_of_another_name_is_read(cli: Cli, tmp_path: Path) -> None:
@@ -264,10 +246,8 @@ def test_an_onnx_model_of_another_name_is_read(cli: Cli, tmp_path: Path) -> None
 def test_folders_of_models_are_named(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "saved").mkdir()
     (tmp_path / "saved" / "saved_model.pb").write_bytes(b"")
-    (tmp_path / "m.mlpackage").mkdir()
-    for name, message in (("saved", SAVED), ("m.mlpackage", CORE_ML + EXPORT)):
-        done = cli("check", tmp_path / name)
-        assert (done.code, done.out, done.err) == (2, "", f"poolcli: {tmp_path / name}: {message}\n")
+    done = cli("check", tmp_path / "saved")
+    assert (done.code, done.out, done.err) == (2, "", f"poolcli: {tmp_path / 'saved'}: {SAVED}\n")
 
 
 @pytest.mark.parametrize(

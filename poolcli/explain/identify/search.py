@@ -25,8 +25,9 @@ MAX_WHOLE_OUTPUTS = 4  # outputs of windows as long as the input
 MAX_GIVEN = 10_000  # largest number that may be given for a short axis; planning takes memory in proportion
 POWERS, DDOFS = (2, 1, 3, 4), (0, 1)
 MAX_COMBINATIONS = 2**20  # of the most common windows of each axis
-MAX_STATISTIC_ELEMENTS = 2**18  # of all windows together whose statistics are computed at a sample
-MAX_SAMPLES, MIN_KEPT = 24, 2**8
+MAX_STATISTIC_ELEMENTS = 2**21  # of all windows together whose statistics are computed at a sample
+MAX_SAMPLES = 24
+MIN_KEPT, MAX_MATCHING = 2**8, 2**16  # combinations that are kept after a sample: any, and those that give it
 SAMPLED_PLANES, RANKED_PLANES = 4, 256
 RANKED_OUTPUTS = 2**20  # outputs of a plane among which rare values are counted
 RARE_OUTPUTS = 6
@@ -352,7 +353,7 @@ def nearest(
 
     Each has its divisor_override, if any. A score is the mean difference, as a share of the output's standard
     deviation. The divisor of an overhanging window may be any that a framework uses. A quarter of the combinations is
-    kept after each sample, down to MIN_KEPT.
+    kept after each sample, and what gives it.
     """
     if rule.statistic:
         elements = np.maximum(grid.kernels(), 2)  # of windows of one element, statistics say nothing
@@ -366,7 +367,8 @@ def nearest(
     scores = np.zeros(len(by))
     for sample in samples:
         scores = scores + _score(sample, rule, grid, by)
-        best = np.argsort(scores, kind="stable")[: max(MIN_KEPT, len(scores) // 4)]
+        matching = min(int((scores == 0).sum()), MAX_MATCHING)
+        best = np.argsort(scores, kind="stable")[: max(MIN_KEPT, matching, len(scores) // 4)]
         grid, by, scores = grid.taken(best), by[best], scores[best]
     found = [
         (float(score), grid.combination(i), int(by[i])) for i, score in enumerate(scores[: max(exact, near)].tolist())
