@@ -206,7 +206,6 @@ FROZEN = (
         (b"# A page\n", f"a text file, not a model; {READ}"),
         (b"<net><layers><layer", "not well-formed XML: unclosed token: line 1, column 13"),
         (b"<html></html>", "not an OpenVINO IR: there is no <net> or <layer> in it"),
-        (b"\x081234567", "not an ONNX model: Error parsing message"),
         (b"\x93NUMPY\x01\0", f"an image or an array, not a model; {READ}"),
         (b"\x80\x02}q\0.", f"a pickle, which is never opened; if it is a PyTorch model, {EXPORT}"),
         (b"\x89HDF\r\n\x1a\n", "an HDF5 file; if it is a Keras model, write it in Python: "

@@ -301,13 +301,15 @@ def samples_of(planes: Sequence[Plane]) -> list[Sample]:
 
 def _places(y: Array) -> list[Place]:
     """A value that many outputs share (a maximum that many windows read) says little: the rarest come first."""
-    marks = [list(dict.fromkeys((n // 2, 0, min(1, n - 1), n // 3, n - 1))) for n in y.shape]
-    corners = product(*[(0, n - 1) for n in y.shape])
-    usual = [*(tuple(m[i % len(m)] for m in marks) for i in range(5)), *corners]
+    marks = [list(dict.fromkeys((n // 2, n // 3, 2 * n // 3, min(1, n - 1)))) for n in y.shape]
+    corners = product(*[(0, n - 1) for n in y.shape])  # last, as borders may differ more than all else
+    usual = [*(tuple(m[i % len(m)] for m in marks) for i in range(4)), *corners]
     few = y[tuple(slice(max(1, int(RANKED_OUTPUTS ** (1 / y.ndim)))) for _ in y.shape)]
     _, back, counts = np.unique(few, return_inverse=True, return_counts=True)
     many = counts[back.reshape(few.shape)]
     rare = np.argwhere(many == many.min())
+    inside = rare[((rare > 0) & (rare < np.array(y.shape) - 1)).all(axis=1)]
+    rare = inside if len(inside) else rare
     chosen = [tuple(map(int, at)) for at in rare[:: -(-len(rare) // RARE_OUTPUTS)]]
     return list(dict.fromkeys([*chosen, *usual] if many.min() < many.max() else [*usual, *chosen]))
 
