@@ -25,6 +25,8 @@ from poolcli.runs.executors import dask as executor
 from poolcli.runs.manifest import NAME
 from tests.clusters import client_of, nothing
 
+pytestmark = pytest.mark.heavy
+
 OP = AvgPool(2, 2)
 slow = pytest.mark.slow
 

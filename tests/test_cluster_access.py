@@ -22,7 +22,7 @@ import pytest
 from poolcli import PoolError
 from poolcli.runs.executors.dask import connected
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.heavy]
 
 WORDS = ("max", "in.npy", "-o", "out.npy", "-k", "2", "-s", "2", "--cluster")
 

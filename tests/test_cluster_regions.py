@@ -25,6 +25,8 @@ from poolcli.runs.executors import dask as executor
 from tests.clusters import client_of
 from tests.pyramids import tree
 
+pytestmark = pytest.mark.heavy
+
 OP = AvgPool(2, 2)
 slow = pytest.mark.slow
 

@@ -194,6 +194,7 @@ def labelled(values: Any) -> Any:
     )  # fmt: skip
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("lazy", [True, False], ids=["of dask", "of numpy"])
 def test_arrays_of_xarray_keep_what_they_say(lazy: bool) -> None:
     values = np.arange(20.0).reshape(5, 4)
@@ -210,6 +211,7 @@ def test_arrays_of_xarray_keep_what_they_say(lazy: bool) -> None:
     assert y.coords["place"].item() == 7
 
 
+@pytest.mark.heavy
 def test_indices_of_arrays_of_xarray_have_the_same_coordinates() -> None:
     values, places = poolcli.dask.max_pool(
         labelled(np.arange(20.0).reshape(5, 4)), 2, return_indices=True, axis=0, layout="HW"

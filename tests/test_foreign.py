@@ -209,8 +209,10 @@ def test_dask_arrays_are_sent_to_where_they_are_pooled() -> None:
     )
 
 
+@pytest.mark.heavy
 def test_xarrays_arrays_are_taken_unless_they_hold_dasks() -> None:
-    xarray = pytest.importorskip("xarray", reason="xarray is not installed: pip install xarray")
+    import xarray
+
     assert np.shares_memory(as_array(xarray.DataArray(X)), X)
     lazy = xarray.DataArray(pytest.importorskip("dask.array", reason="dask is not installed").from_array(X))
     with pytest.raises(PoolError, match=r"^x is an xarray DataArray that is still to be computed; give x.compute\(\)"):

@@ -158,8 +158,11 @@ def test_tensors_with_channels_first_are_not_warned_about(shape: tuple[int, ...]
     assert [str(each.message) for each in found] == []
 
 
+@pytest.mark.heavy
 def test_dataarrays_and_zarr_arrays_are_read_by_the_names_of_their_dimensions() -> None:
-    xarray, zarr = pytest.importorskip("xarray"), pytest.importorskip("zarr")
+    import xarray
+    import zarr
+
     store = zarr.create_array({}, shape=PHOTO.shape, dtype="uint8", dimension_names=["y", "x", "c"])
     second = zarr.create_array({}, shape=PHOTO.shape, dtype="uint8", zarr_format=2)
     second.attrs["_ARRAY_DIMENSIONS"] = ["lat", "lon", "channel"]

@@ -405,8 +405,8 @@ def test_a_turned_tiff_keeps_its_nodata_value(cli: Cli, tmp_path: Path, monkeypa
 
 def of_xarray(path: str, version: int, dtype: str = "float32") -> Any:
     """A store that xarray writes: `a`, which lacks a corner, without and with a fill value, and coordinates from 0."""
-    xarray = pytest.importorskip("xarray")
-    pytest.importorskip("zarr", reason="the extra zarr is not installed: pip install zarr")
+    import xarray
+
     values = np.where(LOST == -9999, NAN, LOST)[None]
     counts = (("time", "y", "x"), np.zeros((1, 2, 4), "int16"))
     times = np.array(["2000-01-01"], "M8[ns]")
@@ -419,6 +419,7 @@ def of_xarray(path: str, version: int, dtype: str = "float32") -> Any:
     return xarray
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize(("dtype", "more"), [("float32", ()), ("int16", ("--dtype", "float32")), ("int16", ())])
 def test_xarray_finds_the_same_missing_in_a_zarr_store(
@@ -438,14 +439,16 @@ def test_xarray_finds_the_same_missing_in_a_zarr_store(
         assert found.counts.values.tolist() == [[[0, 0]]]
 
 
+@pytest.mark.heavy
 def test_xarray_opens_a_zarr_store_made_of_hdf5(cli: Cli, lost: Path) -> None:
-    xarray = pytest.importorskip("xarray")
-    pytest.importorskip("zarr", reason="the extra zarr is not installed: pip install zarr")
+    import xarray
+
     assert cli("avg", "x.h5", "-o", "y.zarr", "-k", "2", "-s", "2", "--layout", "HW").code == 0
     with xarray.open_zarr("y.zarr", consolidated=False) as found:
         np.testing.assert_array_equal(found.a, [[NAN, 4]])
 
 
+@pytest.mark.heavy
 def test_what_xarray_calls_missing_in_zarr_2_becomes_an_attribute_of_hdf5(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import dask.array as da
 import numpy as np
 import pytest
-import xarray as xr
 import zarr
 
 from tests.documents.checks import Row, row_of
@@ -60,30 +59,9 @@ def _dask(row: Row) -> None:
     assert np.isnan(da.coarsen(np.mean, gap, {0: 2}).compute()).all()
 
 
-@row_of(PYRAMIDS, "xarray 2026.9.0, coarsen")
-def _xarray(row: Row) -> None:
-    kinds = (
-        "refused, dropped, or kept",
-        'float64, with `boundary="pad"` float32',
-        "left out",
-        "2: means of coordinates",
-    )
-    assert row[1:5] == kinds
-    x = xr.DataArray(ODD, dims="x", coords={"x": np.arange(5.0)})
-    with pytest.raises(ValueError, match="boundary='exact'"):
-        x.coarsen(x=2).mean()
-    dropped, kept = x.coarsen(x=2, boundary="trim").mean(), x.coarsen(x=2, boundary="pad").mean()
-    assert (dropped.values.tolist(), dropped.dtype.name, dropped.x.values.tolist()) == (
-        [0.5, 3.5],
-        "float64",
-        [0.5, 2.5],
-    )
-    assert (kept.values.tolist(), kept.dtype.name) == ([0.5, 3.5, 3], "float32")
-    assert xr.DataArray([np.nan, 1.0], dims="x").coarsen(x=2).mean().values.tolist() == [1]
-
-
 @row_of(
     PYRAMIDS,
+    "xarray 2026.9.0, coarsen",
     "tensorstore 0.1.86, downsample",
     "ngff-zarr 0.50.0, DASK_BIN_SHRINK",
     "ome-zarr-py 0.18.0, LOCAL_MEAN",

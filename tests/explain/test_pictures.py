@@ -273,6 +273,7 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Callable[[Plan], Any]]:
     assert faults == []
 
 
+@pytest.mark.heavy
 @needs_browser
 @pytest.mark.slow
 def test_a_page_shows_what_is_under_the_pointer_a_finger_or_the_arrow_keys(opened: Callable[[Plan], Any]) -> None:

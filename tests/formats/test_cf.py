@@ -13,6 +13,8 @@ import xarray
 
 from tests.conftest import Cli
 
+pytestmark = pytest.mark.heavy
+
 NOT_A_VARIABLE = "This is a netCDF dimension but not a netCDF variable."
 HALVE = ("-k", "2", "-s", "2")
 

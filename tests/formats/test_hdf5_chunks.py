@@ -24,6 +24,8 @@ from tests.conftest import Cli
 from tests.processes import fresh
 from tests.profiles import sized
 
+pytestmark = pytest.mark.heavy
+
 SHAPE = (1, 1, 256, 256)  # of a chunk of 64 KiB
 PIPELINES: dict[str, dict[str, Any]] = {
     "none": {},

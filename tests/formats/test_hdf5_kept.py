@@ -181,9 +181,11 @@ FILTERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", FILTERS)
 def test_a_filter_is_written_back(name: str, cli: Cli) -> None:
-    plugin = pytest.importorskip("hdf5plugin")
+    import hdf5plugin as plugin
+
     chosen = FILTERS[name](plugin)
     options = {"compression": chosen} if isinstance(chosen, str) else dict(chosen)
     made(lambda file: file.create_dataset("g/a", data=X, chunks=(1, 3, 8, 6), **options))
@@ -194,8 +196,10 @@ def test_a_filter_is_written_back(name: str, cli: Cli) -> None:
         np.testing.assert_array_equal(y["g/a"][...], X.reshape(2, 3, 4, 2, 3, 2).mean((3, 5)))
 
 
+@pytest.mark.heavy
 def test_a_filter_that_makes_something_else_of_four_axes_is_left_out_and_said(cli: Cli) -> None:
-    plugin = pytest.importorskip("hdf5plugin")
+    import hdf5plugin as plugin
+
     x = np.arange(2 * 3 * 8 * 6, dtype=np.int16).reshape(2, 3, 8, 6)
 
     def jpeg_ls(file: Any) -> None:  # as HDF5 stores chunks that an optional filter has declined
@@ -210,8 +214,10 @@ def test_a_filter_that_makes_something_else_of_four_axes_is_left_out_and_said(cl
         np.testing.assert_array_equal(y["g/a"][...], np.rint(x.reshape(2, 3, 4, 2, 3, 2).mean((3, 5))))
 
 
+@pytest.mark.heavy
 def test_a_filter_that_cannot_hold_the_result_is_left_out_and_said(cli: Cli) -> None:
-    plugin = pytest.importorskip("hdf5plugin")
+    import hdf5plugin as plugin
+
     made(lambda file: file.create_dataset("g/a", data=X, chunks=(1, 3, 8, 6), **plugin.Zfp(reversible=True)))
     assert notes_of(cli, "--dtype", "float16") == [
         "stored without the filter 32013, which cannot hold float16 in such chunks"

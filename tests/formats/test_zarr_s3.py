@@ -28,7 +28,7 @@ from poolcli.system.signals import Stopped
 from tests.conftest import Cli
 from tests.test_pyramid_plates import plate
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.heavy]
 HALVE = ("-k", "2", "-s", "2")
 X = np.random.default_rng(0).integers(0, 255, (20, 30, 40)).astype(np.uint8)
 SECRET = "a secret that is nobody's"  # noqa: S105  # the server takes any
