@@ -20,7 +20,6 @@ from poolcli import AvgPool, FileError, MaxPool, PoolError
 from poolcli.formats import Source
 from poolcli.pooling.outcome import Job, Outcome, Settings
 from poolcli.runs.executors import Runner, Task
-from poolcli.runs.executors import cluster as clusters
 from poolcli.runs.executors import dask as executor
 from poolcli.runs.manifest import NAME
 from tests.clusters import client_of, nothing
@@ -187,7 +186,9 @@ def workers_in(session: int) -> list[str]:
 
 @slow
 def test_workers_with_other_versions_are_refused_by_name(address: str, jobs: list[Job], monkeypatch: Any) -> None:
-    monkeypatch.setattr(clusters, "version", lambda name: "0.0.1" if name == "numpy" else version(name))
+    monkeypatch.setattr(
+        "poolcli.runs.executors.cluster.version", lambda name: "0.0.1" if name == "numpy" else version(name)
+    )
     with pytest.raises(PoolError) as refused:
         list(executor.run([Task(jobs[0])], Runner(OP, Settings()), 2, nothing, address))
     worker = str(refused.value).split()[2]
@@ -213,7 +214,7 @@ def test_a_message_to_a_worker_is_small_and_knows_no_other_job() -> None:
 
 
 def test_a_cluster_that_nobody_answers_at_is_named(jobs: list[Job], monkeypatch: Any) -> None:
-    monkeypatch.setattr(clusters, "CONNECT_SECONDS", 0.2)
+    monkeypatch.setattr("poolcli.runs.executors.cluster.CONNECT_SECONDS", 0.2)
     with pytest.raises(FileError, match=r"^tcp://127\.0\.0\.1:9: no scheduler answers there \(OSError\)$"):
         list(executor.run([Task(jobs[0])], Runner(OP, Settings()), 1, nothing, "tcp://127.0.0.1:9"))
 

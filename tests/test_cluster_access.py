@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 import pytest
 
 from poolcli import PoolError
 from poolcli.runs.executors.dask import connected
 
 pytestmark = [pytest.mark.slow, pytest.mark.heavy]
+psutil = pytest.importorskip("psutil", reason="needs the dependency group heavy")
 
 WORDS = ("max", "in.npy", "-o", "out.npy", "-k", "2", "-s", "2", "--cluster")
 
@@ -47,7 +47,7 @@ def array(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def processes() -> list[psutil.Process]:
+def processes() -> list[Any]:
     """This process and all that it has started."""
     own = psutil.Process()
     return [own, *own.children(recursive=True)]

@@ -167,7 +167,8 @@ def test_dataarrays_and_zarr_arrays_are_read_by_the_names_of_their_dimensions() 
     second = zarr.create_array({}, shape=PHOTO.shape, dtype="uint8", zarr_format=2)
     second.attrs["_ARRAY_DIMENSIONS"] = ["lat", "lon", "channel"]
     expected = poolcli.avg_pool(PHOTO, 2, strides=2, layout="HWC")
-    for x in (xarray.DataArray(PHOTO, dims=("y", "x", "c")), store, second):
+    arrays: list[Any] = [xarray.DataArray(PHOTO, dims=("y", "x", "c")), store, second]
+    for x in arrays:
         np.testing.assert_array_equal(poolcli.avg_pool(x, 2, strides=2), expected)
     labelled = poolcli.dask.avg_pool(xarray.DataArray(PHOTO, dims=("y", "x", "c")), 2, strides=2)
     assert (labelled.shape, labelled.dims) == ((3, 4, 3), ("y", "x", "c"))

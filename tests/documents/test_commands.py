@@ -22,9 +22,10 @@ TEXTS = {name_of(path): path.read_text() for path in DOCUMENTS}
 CI = "".join(path.read_text() for path in (ROOT / ".ci" / "run", ROOT / ".pre-commit-config.yaml") if path.exists())
 MADE = {"docs/explaining.md": ["windows.svg", "axes.svg"]}  # pictures that commands of a document write
 MARKS = ("job command", "test command")
+HEAVY = {"docs/dask.md": pytest.mark.heavy}  # xarray
 
 
-@pytest.fixture(params=TEXTS)
+@pytest.fixture(params=[pytest.param(name, marks=HEAVY.get(name, ())) for name in TEXTS])
 def document(request: pytest.FixtureRequest) -> str:
     """The name of each document in turn."""
     return str(request.param)
@@ -92,7 +93,7 @@ def run_module(name: str, options: list[str], monkeypatch: pytest.MonkeyPatch) -
 def held_by_ci(line: str) -> bool:
     """Whether the command stands in what CI runs, or installs what CI or the benchmark knows."""
     if line.startswith("pip install "):
-        known = {".", "-e", "--upgrade", "--group", "dev", "docs", "pip>=25.1", *PACKAGES}
+        known = {".", "-e", "--upgrade", "--group", "dev", "docs", "heavy", "pip>=25.1", *PACKAGES}
         return all(word in known or word.startswith(".[") for word in shlex.split(line)[2:])
     marked = (block.text for block in blocks(TEXTS["README.md"], "sh") if block.mark in MARKS)
     return any(line in text for text in (CI, *marked))

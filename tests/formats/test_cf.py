@@ -9,11 +9,11 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-import xarray
 
 from tests.conftest import Cli
 
 pytestmark = pytest.mark.heavy
+xarray = pytest.importorskip("xarray", reason="needs the dependency group heavy")
 
 NOT_A_VARIABLE = "This is a netCDF dimension but not a netCDF variable."
 HALVE = ("-k", "2", "-s", "2")

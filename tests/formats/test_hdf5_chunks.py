@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-import hdf5plugin
 import numcodecs
 import numpy as np
 import pytest
@@ -25,6 +24,7 @@ from tests.processes import fresh
 from tests.profiles import sized
 
 pytestmark = pytest.mark.heavy
+hdf5plugin = pytest.importorskip("hdf5plugin", reason="needs the dependency group heavy")
 
 SHAPE = (1, 1, 256, 256)  # of a chunk of 64 KiB
 PIPELINES: dict[str, dict[str, Any]] = {

@@ -66,6 +66,7 @@ class _WithoutRanges(SimpleHTTPRequestHandler):
     def log_message(self, *_: Any) -> None: ...
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 def test_shards_are_read_from_a_server_that_ignores_ranges(cli: Cli) -> None:
     made("x.zarr", key="a", shards=(4, 4, 4), chunks=(2, 2, 2), dimension_names=("z", "y", "x"))
@@ -99,6 +100,7 @@ class _Busy(_WithoutRanges):
         return None
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 def test_requests_to_a_busy_server_are_repeated(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("poolcli.formats.files.RETRY_WAITS", (0.01,) * 5)
@@ -125,6 +127,7 @@ class _Refusing(_WithoutRanges):
             self.send_error(self.status)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("status", "kind", "said"),
     [
@@ -148,6 +151,7 @@ def test_a_store_that_is_not_reached_is_not_taken_for_one_that_is_gone(
             server.shutdown()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("status", "said"), [(403, "403 Forbidden"), (418, "418 I'm a Teapot"), (302, "too many redirects")]
 )
@@ -322,6 +326,7 @@ def test_what_urls_cannot_be_is_refused(words: tuple[str, ...], message: str, cl
     assert (result.code, result.err) == (2, f"poolcli: {message}\n")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("words", [("avg", *HALVE), ("avg", *HALVE, "--resume"), ("pyramid",)], ids=" ".join)
 def test_a_web_server_cannot_be_written_to(words: tuple[str, ...], cli: Cli) -> None:
     made("x.zarr", dimension_names=("z", "y", "x"))

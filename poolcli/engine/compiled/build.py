@@ -64,7 +64,7 @@ def description() -> str:
 def build(kernel: Kernel) -> Code:
     """Compile a kernel: numba generates LLVM code from its Python code, `emit` machine code from that."""
     from poolcli.engine.compiled.kernels import llvm_text
-    from poolcli.engine.compiled.operations import numbers_of
+    from poolcli.engine.compiled.kernels.operations import numbers_of
 
     module, _, name = kernel.maker.rpartition(".")
     make = getattr(import_module(f"poolcli.engine.compiled.kernels.{module}"), name)

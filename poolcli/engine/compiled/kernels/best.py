@@ -25,7 +25,7 @@ from poolcli.engine.compiled.kernels import (
     steps_of,
     u8,
 )
-from poolcli.engine.compiled.operations import composed
+from poolcli.engine.compiled.kernels.operations import composed
 from poolcli.engine.compiled.view import AT, NO_LINE
 
 BLOCK = 1 << 12  # elements that are searched at once

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from poolcli.engine.compiled.kernels import Function, clamp, inlined, looped, offset, optimise_later, u8
+from poolcli.engine.compiled.kernels.operations import round_to_odd
 from poolcli.engine.compiled.kernels.pieces import aligned, by_pieces, gathered, tap_at
-from poolcli.engine.compiled.operations import round_to_odd
 from poolcli.engine.compiled.view import AT
 
 
