@@ -260,7 +260,7 @@ FILES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
         "x.h5",
         lambda: chunk_that_lies(),
         1,
-        "x.h5:/a: has a chunk of 256 B that is stored in 255 KiB",
+        "x.h5:/a: has a chunk of 256 B that unpacks to more",
     ),
     "hdf5: a scale of gigabytes": (
         "x.h5",

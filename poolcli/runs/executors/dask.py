@@ -57,10 +57,21 @@ def run(tasks: Sequence[Task], runner: Runner, count: int, progress: Progress, c
             return
         resumable = runner.folder is not None
         batches = BatchedTasks(client, _Jobs(runner), iter(enumerate(tasks)), len(tasks), MAX_BATCH, resumable)
-        for (number, task), found in batches.results():
-            if isinstance(found, BaseException):
-                found = Outcome(task.job, error=failure(_in_terms_of_files(found), task.job.source.path))
-            yield number, found
+        with closing(batches.results()) as results:
+            try:
+                yield from _outcomes(results)
+            except GeneratorExit:
+                raise
+            except BaseException:  # stopped while an outcome was reported: finished ones still count
+                yield from _outcomes(batches.finished_results())
+                raise
+
+
+def _outcomes(results: Iterator[tuple[tuple[int, Task], Any]]) -> Outcomes:
+    for (number, task), found in results:
+        if isinstance(found, BaseException):
+            found = Outcome(task.job, error=failure(_in_terms_of_files(found), task.job.source.path))
+        yield number, found
 
 
 @contextmanager
@@ -148,12 +159,16 @@ class BatchedTasks(Generic[Item, Result]):
         except GeneratorExit:
             raise
         except BaseException:
-            for future in [future for future in self._in_flight if future.status == "finished"]:
-                yield from zip(self._in_flight[future], self._result(future), strict=True)
+            yield from self.finished_results()
             raise
         finally:
             if self._in_flight:
                 self._cancel()
+
+    def finished_results(self) -> Iterator[tuple[Item, Result | BaseException]]:
+        """The results of batches that have finished and were not reported."""
+        for future in [future for future in self._in_flight if future.status == "finished"]:
+            yield from zip(self._in_flight[future], self._result(future), strict=True)
 
     def _results(self) -> Iterator[tuple[Item, Result | BaseException]]:
         suspects: list[Item] = []
