@@ -53,7 +53,7 @@ def volume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def decoded(folder: str) -> dict[str, bytes]:
-    """Every file of a folder of stores; of arrays their elements, since zarrs puts the chunks of a shard in any order."""
+    """Every file of stores; in place of shards, whose chunks zarrs writes in any order, the elements of their array."""
     import zarr
 
     found = tree(folder)
