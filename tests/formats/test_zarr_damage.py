@@ -78,7 +78,7 @@ HOSTILE: dict[str, tuple[Callable[[], object], str]] = {
     "a long document of nothing": (lambda: os.truncate("x.zarr/zarr.json", 2**32), "zarr.json: has 4 GiB, but the "),
     "a chunk that unpacks to more": (
         lambda: first_chunk().write_bytes(numcodecs.Zstd().encode(bytes(2**20))),
-        "x.zarr, c/0/0/0: Zarr cannot read or write it: the size of a decoded chunk is 1048576, expected 64",
+        "x.zarr, c/0/0/0: Zarr cannot read or write it: ",  # and what zarrs or zarr-python say
     ),
     "a device": (lambda: linked("/dev/zero"), "is not a regular file"),
 }
