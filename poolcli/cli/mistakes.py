@@ -33,7 +33,7 @@ def usage_error(error: Any, words: Sequence[str]) -> RequestError:
         named = for_cli(field(param.name))
         return RequestError(f"{command} needs {named}; {command} --help shows examples", field=param.name)
     if kind == "BadParameter" and param is not None:
-        wanted = "a whole number" if param.type.name == "integer" else "a number"
+        wanted = "a whole number" if "valid int" in error.message else "a number"
         return RequestError(f"{field(param.name)} needs {wanted}")
     if extra := re.search(r"extra argument.*? \((.*)\)", error.message):
         return extra_argument(command, extra[1])
