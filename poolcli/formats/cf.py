@@ -4,20 +4,21 @@ integers stored as signed ones (`_Unsigned`, NetCDF Users Guide, appendix A).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from poolcli.dtypes import DTYPES
 from poolcli.formats.checks import NODATA_ATTRIBUTES, RANGE_ATTRIBUTES, join_names, nodata_in
-from poolcli.formats.records import ArrayReader, Header, Metadata
+from poolcli.formats.records import ArrayReader, Header, Metadata, Scale
 from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
 from poolcli.windows import Ranges
 
 MAX_COORDINATES = 2**20  # values of an axis; longer coordinates are left out
 NOT_A_VARIABLE = "This is a netCDF dimension but not a netCDF variable."  # netCDF4's NAME of a dimension without values
-REFERENCES = ("bounds", "climatology", "grid_mapping", "coordinates")  # attributes that name other variables
+COORDINATES = "coordinates"
+REFERENCES = ("bounds", "climatology", "grid_mapping", COORDINATES)  # attributes that name other variables
 
 
 def referenced_variables(name: str, attributes: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -47,29 +48,52 @@ def dependent_variables(attributes: Mapping[str, Mapping[str, Any]]) -> set[str]
 def without_references(name: str, metadata: Metadata, exists: Callable[[str], bool]) -> Metadata:
     """The metadata without the attributes that refer to other variables, which are not kept, and a note on those.
 
-    References to the coordinates of an axis, and to variables that do not exist, stay.
+    References to the coordinates of an axis, and to variables that do not exist, stay. `coordinates` loses the names of
+    auxiliary ones, which `with_references` adds again to what is written.
     """
-    kept = {place for dimension in metadata.dimensions for place in dimension.scales}
-    left_out = dict[str, None]()
+    kept = {place for dimension in metadata.dimensions for place in dimension.scales} | metadata.scalars.keys()
+    auxiliary, left_out = auxiliary_coordinates(metadata), dict[str, None]()
 
     def cleaned(owner: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
-        gone = {
-            word: lost
-            for word, places in referenced_variables(owner, attributes).items()
-            if (lost := [place for place in places if place not in kept and exists(place)])
-        }
-        left_out.update(dict.fromkeys(place for lost in gone.values() for place in lost))
-        return {word: value for word, value in attributes.items() if word not in gone}
+        found = dict(attributes)
+        for word, places in referenced_variables(owner, attributes).items():
+            lost = [place for place in places if place not in kept and exists(place)]
+            stay = [place for place in places if place not in (*lost, *auxiliary)]
+            if stay and word == COORDINATES:
+                found[word] = _relative_names(owner, stay)
+            elif len(stay) < len(places):
+                del found[word]
+            left_out.update(dict.fromkeys(lost))
+        return found
 
-    attributes = cleaned(name, metadata.attributes)
-    dimensions = tuple(
-        replace(each, scales={n: replace(s, attributes=cleaned(n, s.attributes)) for n, s in each.scales.items()})
-        for each in metadata.dimensions
-    )
+    def all_cleaned(scales: Mapping[str, Scale]) -> dict[str, Scale]:
+        return {place: replace(scale, attributes=cleaned(place, scale.attributes)) for place, scale in scales.items()}
+
+    attributes, scalars = cleaned(name, metadata.attributes), all_cleaned(metadata.scalars)
+    dimensions = tuple(replace(each, scales=all_cleaned(each.scales)) for each in metadata.dimensions)
     notes = metadata.notes
     if left_out:
         notes += (f"left out: the variables {join_names(list(left_out))}, and the attributes that refer to them",)
-    return replace(metadata, attributes=attributes, dimensions=dimensions, notes=notes)
+    return replace(metadata, attributes=attributes, dimensions=dimensions, scalars=scalars, notes=notes)
+
+
+def auxiliary_coordinates(metadata: Metadata) -> list[str]:
+    """The paths of the coordinates that only the attribute `coordinates` ties to the array."""
+    along = (item for dimension in metadata.dimensions for item in dimension.scales.items())
+    return [place for place, scale in along if scale.is_auxiliary] + [*metadata.scalars]
+
+
+def with_references(name: str, metadata: Metadata) -> dict[str, Any]:
+    """The attributes of an array that is written, whose attribute `coordinates` names its auxiliary coordinates."""
+    auxiliary = auxiliary_coordinates(metadata)
+    names = [metadata.attributes.get(COORDINATES), _relative_names(name, auxiliary)]
+    return {**metadata.attributes} | ({COORDINATES: " ".join(filter(None, names))} if auxiliary else {})
+
+
+def _relative_names(name: str, places: Sequence[str]) -> str:
+    """The paths as the attributes of the variable `name` have them: without its own group."""
+    group = f"/{name.strip('/')}".rpartition("/")[0]
+    return " ".join(place.removeprefix(f"{group}/") for place in places)
 
 
 def same_values(one: Any, other: Any) -> bool:

@@ -102,11 +102,15 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """A coordinate of one axis: an HDF5 dimension scale, whose NAME is `title`, or a coordinate of xarray."""
+    """A coordinate of one axis: an HDF5 dimension scale, whose NAME is `title`, or a coordinate of xarray.
+
+    It is auxiliary if the array names it in its attribute `coordinates`, as CF's `month(time)`.
+    """
 
     values: Array
     title: str
     attributes: Mapping[str, Any]
+    is_auxiliary: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +131,7 @@ class Metadata:
     attributes, groups : attributes of the array, and of its parent groups by path
     ome : OME-Zarr metadata
     dimensions : name and coordinates of each axis
+    scalars : coordinates of one value, such as the height of a field
     axes : spacing and unit of each axis of an image
     notes : what is dropped
     """
@@ -138,6 +143,7 @@ class Metadata:
     groups: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     ome: Mapping[str, Any] = field(default_factory=dict)
     dimensions: tuple[Dimension, ...] = ()
+    scalars: Mapping[str, Scale] = field(default_factory=dict)
     axes: tuple[Axis, ...] = ()
     notes: tuple[str, ...] = ()
 

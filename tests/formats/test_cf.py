@@ -38,9 +38,11 @@ def dataset() -> Any:
         "lon": ("lon", lon, {"units": "degrees_east"}),
         "lat2": (("lat", "lon"), np.ones((6, 8))),
         "height": ((), 2.0, {"units": "m"}),
+        "month": ("time", [1, 1, 2, 2], {"units": "1"}),
+        "area": ("lat", [1.0, 3, 5, 7, 9, 11]),
     }  # fmt: skip
     found = xarray.Dataset(fields, coords=places)
-    found["t"].encoding["coordinates"] = "lat2 height"
+    found["t"].encoding["coordinates"] = "lat2 height month area"
     return found
 
 
@@ -73,21 +75,32 @@ def test_coordinates_of_axes_are_pooled_and_other_variables_left_out(name: str, 
         x.to_zarr(name, zarr_format=int(name[1]), consolidated=True)
     for target in ("y.zarr", "y.nc"):
         result = cli("avg", name, *["--all"][: int(every)], "-o", target, *HALVE, "--layout", "NHW", "--json")
-        said = "left out: the variables /crs, /lat2, /height, /lat_bnds, and the attributes that refer to them"
+        said = "left out: the variables /crs, /lat2, /lat_bnds, and the attributes that refer to them"
         assert (result.code, [note for note in result.json["notes"] if "left out" in note]) == (0, [said]), result.out
     y = xarray.open_zarr("y.zarr", consolidated=False, decode_coords="all", decode_times=False)
-    assert ({*y.data_vars}, {*y.coords}, y["t"].dims) == ({"t"}, {"time", "lat", "lon"}, ("time", "lat", "lon"))
+    assert ({*y.data_vars}, y["t"].dims) == ({"t"}, ("time", "lat", "lon"))
+    assert {*y.coords} == {"time", "lat", "lon", "height", "month", "area"}
     wanted = x["t"].values.reshape(4, 3, 2, 4, 2).mean((2, 4))
     np.testing.assert_array_equal(y["t"], wanted)
     assert (y["lat"].values.tolist(), y["lat"].attrs) == ([70, 30, -10], {"units": "degrees_north"})
     assert y["lon"].values.tolist() == [15, 75, 135, 195]
     assert (y["time"].values.tolist(), y["time"].attrs) == ([0.5, 1.5, 2.5, 3.5], x["time"].attrs)
+    assert (y["height"].item(), y["height"].attrs, y["month"].values.tolist()) == (2, {"units": "m"}, [1, 1, 2, 2])
+    assert (y["month"].dims, y["area"].dims, y["area"].values.tolist()) == (("time",), ("lat",), [2, 6, 10])
     with h5py.File("y.nc") as file:
-        assert sorted(file) == ["lat", "lon", "t", "time"]
+        assert sorted(file) == ["area", "height", "lat", "lon", "month", "t", "time"]
+        assert [file[name].dims[0][0].name for name in ("month", "area")] == ["/time", "/lat"]
+        assert not any(h5py.h5ds.is_scale(file[name].id) for name in ("month", "area", "height"))
+        assert (file["month"][:].tolist(), file["area"][:].tolist(), file["height"][()]) == (
+            [1, 1, 2, 2],
+            [2, 6, 10],
+            2,
+        )
+        assert file["t"].attrs["coordinates"].split() == ["month", "area", "height"]
         assert [axis[0].name for axis in file["t"].dims] == ["/time", "/lat", "/lon"]
         np.testing.assert_array_equal(file["t"], wanted)
         assert (file["lat"][:].tolist(), dict(file["lat"].attrs)["units"]) == ([70, 30, -10], "degrees_north")
-        assert not {"grid_mapping", "coordinates"} & {*file["t"].attrs}
+        assert "grid_mapping" not in file["t"].attrs
 
 
 def test_attributes_that_name_no_other_variable_stay(cli: Cli) -> None:

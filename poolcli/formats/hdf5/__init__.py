@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,11 +11,13 @@ from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, RequestError
 from poolcli.formats.batches import batches
 from poolcli.formats.cf import (
+    COORDINATES,
     MAX_COORDINATES,
     NOT_A_VARIABLE,
     REFERENCES,
     as_unsigned,
     dependent_variables,
+    referenced_variables,
     without_references,
 )
 from poolcli.formats.checks import (
@@ -130,6 +132,7 @@ class Hdf5File:
         with reading(self.path):
             dataset = self._checked(key, self._find(key))
             dataset.scales = tuple(self._scales(dataset))
+            dataset.auxiliary = tuple(self._auxiliary(dataset))
             attributes, notes = dataset.attributes, [*nodata_notes(dataset.attributes)]
             if "MATLAB_class" in attributes:
                 notes.append("MATLAB has the axes in the opposite order")
@@ -155,7 +158,8 @@ class Hdf5File:
             check_dtype(where, "text" if _is_string(found) else _dtype_of(found))
         properties = found.get_create_plist()
         check_location(where, self.path, properties, name, self.options.allow_external)
-        check_rank(where, found.shape or ())
+        if not texts:
+            check_rank(where, found.shape or ())
         check_filters(where, properties)
         taken = check_memory(where, self.path, found, properties, self.options)
         header = Header("hdf5", tuple(map(int, found.shape)), found.dtype.name, key=name, extra_memory=taken)
@@ -172,6 +176,21 @@ class Hdf5File:
             scales = [scale for scale in map(self._referred, references) if scale is not None]
             yield tuple(scale for scale in scales if scale.header.shape == (length,) or scale.is_dimension_only)
 
+    def _auxiliary(self, dataset: Dataset) -> Iterator[tuple[Dataset, int | None]]:
+        """The numeric variables that CF's attribute `coordinates` names, with the axis whose scale they share: None for
+        a single number.
+        """
+        axes = [{scale.name for scale in scales} for scales in dataset.scales]
+        for name in referenced_variables(dataset.name, dataset.attributes).get(COORDINATES, ()):
+            with suppress(FileError):  # a link to another file
+                found = find_object(self.root, name, name, False)
+                if isinstance(found, h5py.h5d.DatasetID) and found.rank < 2 and _dtype_of(found) in DTYPES:
+                    variable = self._checked(name, found, texts=True)
+                    own = {scale.name for scales in self._scales(variable) for scale in scales}
+                    along = [i for i, names in enumerate(axes) if own & names and name not in names]
+                    if along or not variable.header.shape:
+                        yield variable, along[0] if along else None
+
     def _referred(self, reference: Any) -> Dataset | None:
         """The dataset that a reference points to; None for anything but a reference into this file."""
         if not isinstance(reference, h5py.Reference) or not reference:
@@ -185,7 +204,9 @@ class Hdf5File:
 
 @dataclass(slots=True)
 class Dataset:
-    """A dataset that has passed the checks; `scales` are the dimension scales of each axis."""
+    """A dataset that has passed the checks; `scales` are the dimension scales of each axis, `auxiliary` the other
+    coordinates, with their axes.
+    """
 
     header: Header
     file: Hdf5File
@@ -194,6 +215,7 @@ class Dataset:
     attributes: Mapping[str, Any]
     _gzip_chunks: GzipChunks | None
     scales: tuple[tuple[Dataset, ...], ...] = ()
+    auxiliary: tuple[tuple[Dataset, int | None], ...] = ()
     streams: bool = True
     chunks: tuple[int, ...] | None = None
 
@@ -201,7 +223,7 @@ class Dataset:
     def values(self) -> Array:
         """All of it, as numbers or texts."""
         if self.header.dtype in DTYPES:
-            return self.read(whole_region(self.header.shape))
+            return self.read(whole_region(self.header.shape)) if self.header.shape else np.asarray(self._dataset[()])
         with reading(self.file.path):
             found: Array = self._dataset.asstr("utf-8", "replace")[...]
         return found
@@ -242,10 +264,16 @@ class Dataset:
                 notes += (
                     f"left out, because they are references or cannot be read: the attributes {join_names(lost)}",
                 )
+            scalars = {each.name: each.coordinate(lost) for each, axis in self.auxiliary if axis is None}
             found = Metadata(
-                hdf5_storage=stored, attributes=attributes, groups=groups, dimensions=dimensions, notes=(*notes, *more)
-            )
+                hdf5_storage=stored, attributes=attributes, groups=groups, dimensions=dimensions, scalars=scalars,
+                notes=(*notes, *more),
+            )  # fmt: skip
             return without_references(self.name, found, self._exists)
+
+    def coordinate(self, lost: list[str]) -> Scale:
+        """It as an auxiliary coordinate."""
+        return Scale(self.values, "", _copyable(self.attributes, self.name, lost), is_auxiliary=True)
 
     def _exists(self, place: str) -> bool:
         try:
@@ -257,8 +285,8 @@ class Dataset:
         """The name and scales of each axis, () if no axis has any; and a note on scales that are left out."""
         found, long = [], []
         axes = self._dataset.dims
-        for axis, scales, length in zip(axes, self.scales or [()] * len(axes), self.header.shape, strict=True):
-            kept = {}
+        for i, (axis, length) in enumerate(zip(axes, self.header.shape, strict=True)):
+            kept, scales = {}, self.scales[i] if self.scales else ()
             for scale in scales:
                 only = scale.is_dimension_only
                 if length > MAX_COORDINATES and not only:
@@ -266,6 +294,7 @@ class Dataset:
                     continue
                 values = np.zeros(length, scale.header.dtype) if only else scale.values
                 kept[scale.name] = Scale(values, scale.title, _copyable(scale.attributes, scale.name, lost))
+            kept |= {each.name: each.coordinate(lost) for each, own in self.auxiliary if own == i and kept}
             found.append(Dimension(axis.label, kept))
         notes = (f"left out, because they are very long: the coordinates {join_names(long)}",) if long else ()
         return tuple(found) if any(each.label or each.scales for each in found) else (), notes

@@ -13,7 +13,7 @@ from poolcli.dtypes import DTYPES, can_hold
 from poolcli.errors import FileError, RequestError
 from poolcli.formats import checks
 from poolcli.formats.atomic import atomic_file, atomic_stream
-from poolcli.formats.cf import NOT_A_VARIABLE, conflict_note, same_values
+from poolcli.formats.cf import NOT_A_VARIABLE, conflict_note, same_values, with_references
 from poolcli.formats.checks import byte_count, human_bytes, join_names
 from poolcli.formats.files import fingerprint_of
 from poolcli.formats.hdf5.chunks import h5py
@@ -142,29 +142,32 @@ def _create_array(file: Any, path: str, key: str, spec: Spec, options: WriteOpti
     A file that it is added to keeps the attributes of its own groups.
     """
     metadata, lost, others, above = spec.metadata, list[str](), list[str](), _parts(key)[:-1]
-    is_partly = metadata.zarr_storage and any(
-        each.scales for each in metadata.dimensions
-    )  # netCDF needs scales of all axes
+    # netCDF needs scales of all axes
+    is_partly = metadata.zarr_storage and any(each.scales for each in metadata.dimensions)
     group, name = resolve_name(file, path, key)
     if options.append:
         remove_existing(group, name, f"{path}:{spec.key}", options.overwrite)
     dataset, notes = _create_dataset(group, name, spec)
-    _add_attributes(dataset.attrs, metadata.attributes, dataset.dtype, lost)
+    _add_attributes(dataset.attrs, with_references(key, metadata), dataset.dtype, lost)
     for place, attributes in () if options.append else metadata.groups.items():
         _add_attributes(file[encode_name(place)].attrs, attributes, None, lost)
     for i, (axis, dimension) in enumerate(zip(dataset.dims, metadata.dimensions, strict=False)):
         if dimension.label:
             axis.label = dimension.label
         scales = dict(dimension.scales)
-        if is_partly and not scales and PLAIN_NAME.fullmatch(dimension.label):
+        if is_partly and all(scale.is_auxiliary for scale in scales.values()) and PLAIN_NAME.fullmatch(dimension.label):
             empty = Scale(np.zeros(spec.shape[i], ">f4"), NOT_A_VARIABLE, {})
-            scales["/".join([*above, dimension.label])] = empty
-        for key, scale in scales.items():
-            made = _scale(file, path, key, scale, dataset.maxshape[i] is None, lost)
+            scales = {"/".join([*above, dimension.label]): empty, **scales}
+        for name_of, scale in scales.items():
+            made = _coordinate(file, path, name_of, scale, dataset.maxshape[i] is None, lost)
             if made is None:
-                others.append(key)
-            else:
+                others.append(name_of)
+            elif not scale.is_auxiliary:
                 axis.attach_scale(made)
+            elif len(axis) and not len(made.dims[0]):
+                made.dims[0].attach_scale(axis[0])
+    for name_of, scale in metadata.scalars.items():
+        others += [name_of] if _coordinate(file, path, name_of, scale, False, lost) is None else []
     notes += tuple(conflict_note(key, spec.key) for key in others)
     if lost:
         notes += (f"left out, because they cannot be written: the attributes {join_names(lost)}",)
@@ -198,10 +201,10 @@ def _create_dataset(group: Any, name: bytes, spec: Spec) -> tuple[Any, tuple[str
     return group.create_dataset(name, spec.shape, spec.dtype, **stored), tuple(notes)
 
 
-def _scale(file: Any, path: str, key: str, scale: Scale, grows: bool, lost: list[str]) -> Any:
-    """The dataset of a dimension scale, which arrays can share; None if one of that name has other values.
+def _coordinate(file: Any, path: str, key: str, scale: Scale, grows: bool, lost: list[str]) -> Any:
+    """The dataset of a coordinate, which arrays can share; None if one of that name has other values.
 
-    It is resizable if its axis `grows`: netCDF finds unlimited dimensions by their scales.
+    A dimension scale is resizable if its axis `grows`: netCDF finds unlimited dimensions by their scales.
     """
     (checked,) = array_names(path, [key])
     group, name = resolve_name(file, path, checked)
@@ -213,6 +216,8 @@ def _scale(file: Any, path: str, key: str, scale: Scale, grows: bool, lost: list
         return found if same_values(values[()], scale.values) else None
     made = group.create_dataset(name, data=scale.values, maxshape=(None,) if grows else None)
     _add_attributes(made.attrs, scale.attributes, made.dtype, lost)
+    if scale.is_auxiliary:
+        return made
     is_dimension_only = scale.title.startswith(NOT_A_VARIABLE)
     made.make_scale(f"{NOT_A_VARIABLE}{len(scale.values):10}" if is_dimension_only else scale.title)
     return made

@@ -175,7 +175,22 @@ def with_coordinates(root: Any, key: str, array: Any, metadata: Metadata) -> Met
             except PoolError:
                 notes += (f"left out, because they cannot be read: the coordinates {place}",)
         dimensions.append(Dimension(each.label, scales))
-    found = replace(metadata, dimensions=tuple(dimensions), notes=notes)
+    scalars, labels = dict[str, Scale](), {each.label: each.scales for each in dimensions if each.label}
+    for place in cf.referenced_variables(key, metadata.attributes).get(cf.COORDINATES, ()):
+        node = _open_array(root, place)
+        if (
+            node is None
+            or node.ndim > 1
+            or node.dtype.name not in DTYPES
+            or max(node.shape, default=0) > cf.MAX_COORDINATES
+        ):
+            continue
+        target = labels.get((dimension_names(node) or ("",))[0]) if node.ndim else scalars
+        if target is not None and place not in target:
+            with suppress(PoolError):
+                own = attributes_of(root, place, node)
+                target[place] = Scale(_read_coordinates(place, node), "", own, is_auxiliary=True)
+    found = replace(metadata, dimensions=tuple(dimensions), scalars=scalars, notes=notes)
     return cf.without_references(key, found, lambda place: _open_array(root, place) is not None)
 
 

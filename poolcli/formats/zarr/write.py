@@ -11,7 +11,7 @@ from typing import Any
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError
 from poolcli.formats.batches import MAX_CHUNKS, batches
-from poolcli.formats.cf import NOT_A_VARIABLE, conflict_note, same_values
+from poolcli.formats.cf import NOT_A_VARIABLE, conflict_note, same_values, with_references
 from poolcli.formats.checks import byte_count, join_names
 from poolcli.formats.files import is_url
 from poolcli.formats.names import array_names
@@ -180,7 +180,7 @@ def _add_array(
     labels = tuple(each.label or basename(next(iter(each.scales), "")) or None for each in spec.metadata.dimensions)
     names = labels if any(labels) or version == 2 else _default_names(spec.layout)
     fill, has_fill = fill_value(kept, spec.dtype)
-    attributes = json_attributes(spec.metadata.attributes, key, lost)
+    attributes = json_attributes(with_references(key, spec.metadata), key, lost)
     for depth in range(key.count("/") + 1 if key else 0):
         place = "/".join(key.split("/")[:depth])
         if join(place, ".zgroup" if version == 2 else "zarr.json") not in content:
@@ -215,8 +215,9 @@ def _add_coordinates(
 ) -> list[str]:
     """Adds the coordinates of an array; returns the names of those of which the store has others."""
     others = []
-    for label, dimension in zip(labels, spec.metadata.dimensions, strict=True):
-        for name, scale in dimension.scales.items():
+    along = zip(([label] for label in labels), (each.scales for each in spec.metadata.dimensions), strict=True)
+    for axes, scales in (*along, ([], spec.metadata.scalars)):
+        for name, scale in scales.items():
             if scale.title.startswith(NOT_A_VARIABLE):
                 continue
             place, _ = array_names(path, [name, key])  # refuses two of one name, and one that is a group of the other
@@ -228,7 +229,7 @@ def _add_coordinates(
                 codecs = codec_arguments({"version": version}, dtype, []) | {"fill_value": 0} if is_number else {}
                 made = _create(
                     store, place, version,
-                    shape=values.shape, dtype=dtype, grid=Grid((max(1, len(values)),)), names=[label],
+                    shape=values.shape, dtype=dtype, grid=Grid(tuple(max(1, n) for n in values.shape)), names=axes,
                     attributes=json_attributes(scale.attributes, place, lost), is_level=False, **codecs,
                 )  # fmt: skip
                 coordinates[place] = made.metadata, values
@@ -251,7 +252,7 @@ def _create(
     **how: Any,
 ) -> Any:
     """An array that zarr creates, whose dimension names and nodata value are stored as xarray does in this version."""
-    if version == 2 and names and all(names):
+    if version == 2 and all(names) and (names or not shape):
         attributes = {**attributes, DIMENSIONS: list(names)}
         if not is_level and dtype is not str:  # for xarray any fill value is a nodata value
             is_number = is_number_of(attributes.get("_FillValue"), dtype)
