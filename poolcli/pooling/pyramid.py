@@ -20,7 +20,7 @@ from poolcli.dtypes import lookup
 from poolcli.errors import PoolError, RequestError
 from poolcli.formats import ArrayReader, Header, Metadata, Source, Spec, open_array
 from poolcli.formats.checks import byte_count, join_names
-from poolcli.formats.files import check_unchanged, fingerprint_of, is_url
+from poolcli.formats.files import check_unchanged, fingerprint_of
 from poolcli.formats.names import array_names
 from poolcli.formats.records import WriteOptions
 from poolcli.formats.zarr import Images
@@ -212,7 +212,6 @@ def _write_levels(
     if not file.streams:
         held = byte_count(pyramid.header.shape, lookup(pyramid.header.dtype).itemsize) + pyramid.header.extra_memory
         tiles.check_fits(held, settings.max_memory)
-    at_url = settings.resume and is_url(pyramid.output)
     opening = tiles.FileOpener(replace(pyramid.source, key=pyramid.header.key), settings.read_options)
     read = transposed(file.read, pyramid.read_layout, pyramid.layout)
     for number, level in enumerate(pyramid.levels):
@@ -221,8 +220,7 @@ def _write_levels(
         work = tiles.make_work(level.plan, settings.engine, settings.threads, clock, progress)
         copy, base = levels[0] if number == 1 else None, levels[level.base] if level.base else None
         chunks = pyramid.grid.chunks if base else _chunks_of_source(pyramid, file)
-        largest = min(most, tiles.largest_block(level.plan, at_url))
-        blocks = _blocks(level.plan, levels[number], copy, chunks, largest)
+        blocks = _blocks(level.plan, levels[number], copy, chunks, most)
         # A block that is copied to the first level must not be pooled in pieces, which may read elements twice.
         room = max(most, blocks.largest.aligned.nbytes) if copy else most
         if distribute is not None and (base or file.streams):
@@ -234,7 +232,7 @@ def _write_levels(
             _pool_blocks(work, source, levels[number], blocks, room)
         yield work
     if len(pyramid.levels) == 1:
-        _copy_source(pyramid, read, levels[0], most, at_url)
+        _copy_source(pyramid, read, levels[0], most)
 
 
 def is_up_to_date(pyramid: Pyramid) -> bool:
@@ -277,12 +275,12 @@ def _pool_blocks(work: tiles.Work, read: tiles.Read, sink: ZarrWriter, blocks: t
         check_stopped()
 
 
-def _copy_source(pyramid: Pyramid, read: tiles.Read, sink: ZarrWriter, most: int, at_url: bool) -> None:
+def _copy_source(pyramid: Pyramid, read: tiles.Read, sink: ZarrWriter, most: int) -> None:
     """Copies the source, for a pyramid of one level."""
     from poolcli.ops import MaxPool
 
     same = MaxPool(1).plan(pyramid.levels[0].shape, pyramid.header.dtype, layout=pyramid.layout)
-    for block in tiles.blocks_of(same, sink.unit, None, min(most, tiles.largest_block(same, at_url))):
+    for block in tiles.blocks_of(same, sink.unit, None, most):
         if not sink.holds(block.outputs):
             sink(block.outputs, read(block.outputs))
         check_stopped()

@@ -50,22 +50,14 @@ from poolcli.windows import Ranges
 
 def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: Header) -> Outcome:
     """Plans a job; returns its outcome with the plan, the arrays that will be written, and notes."""
-    job = outcome.job
+    job, colour = outcome.job, None
     layout, own = settings.layout or header.layout, header.layout if header.axes else None
     if layout and own and len(own) > 3 and layout.strip().upper() != own:
         raise RequestError(f"{field('layout', layout)}: the axes of the file are {own}; use {field('layout', own)}")
-    planned = partial(
-        make_plan,
-        op,
-        header.shape,
-        header.dtype,
-        layout=layout,
-        output_dtype=settings.dtype,
-        min_count=settings.min_count,
-    )
+    about = {"layout": layout, "output_dtype": settings.dtype, "min_count": settings.min_count}
+    planned = partial(make_plan, op, header.shape, header.dtype, **about)
     missing = header.missing if settings.missing is None else settings.missing
     plan = planned(missing=missing or None, nodata=_nodata_of_output(job, header, settings))
-    colour = None
     if header.mode is not None or settings.linear_light:
         from poolcli.pooling.colour import choose_colour
 
@@ -95,11 +87,7 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
             raise RequestError(f"{plan.op} has no indices: it does not select elements")
         indices = _stored(job.indices, job.indices_key, plan, plan.index.dtype, settings.output_layout, header.mode)
     _refuse_overwriting_input(job, header)
-    notes = [
-        *header.notes,
-        *([job.note] if job.note else []),
-        *(f.message for f in (*plan.layout_warnings, *plan.facts)),
-    ]
+    notes = [*header.notes, *filter(None, [job.note]), *(f.message for f in (*plan.layout_warnings, *plan.facts))]
     notes += _unused_nodata_notes(header, plan)
     notes += _moved_axes(header.layout, plan.layout) if settings.layout else ()
     if settings.min_count is not None and not (plan.missing or header.masked):
@@ -131,7 +119,6 @@ def _moved_axes(own: str | None, layout: str) -> tuple[str, ...]:
 
 
 def _refuse_overwriting_input(job: Job, header: Header) -> None:
-    """Refuses to replace the input by the result."""
     for target in job.targets:
         if target.key is None and not is_device(target.path):
             check_distinct(job.source.path, target.path)
@@ -160,12 +147,9 @@ def _nodata_of_output(job: Job, header: Header, settings: Settings) -> float | N
 def _stored(
     path: str | None, key: str | None, plan: Plan, dtype: str, output_layout: str | None, mode: str | None
 ) -> Stored:
-    layout, shape = plan.layout, plan.output_shape
-    if output_layout:
-        layout = check_layout(output_layout, len(output_layout))
-        shape = converted_shape(plan.output_shape, plan.layout, layout)
+    layout = check_layout(output_layout, len(output_layout)) if output_layout else plan.layout
     if path:
-        usual = check_output(path, shape, dtype, layout, mode)
+        usual = check_output(path, converted_shape(plan.output_shape, plan.layout, layout), dtype, layout, mode)
         layout = layout if output_layout else usual
     return Stored(path, converted_shape(plan.output_shape, plan.layout, layout), dtype, layout, key)
 
@@ -182,14 +166,13 @@ def pool_file(
 
     `distribute` computes the parts of the output in other processes, if these can write it.
     """
-    path, beside = outcome.job.source.path, file.header.extra_memory
+    path, limit, beside = outcome.job.source.path, settings.max_memory, file.header.extra_memory
     writer = ResultWriter(outcome, settings, fingerprint_of(path))
     if writer.is_finished():
         return Outcome(outcome.job, skipped=True)
-    work = _work(outcome, settings, file, clock, progress)
-    at_url = settings.resume and any(is_url(target.path) for target in writer.targets)
-    is_small = tiles.bytes_of_plan(work.plan) <= tiles.bytes_of_tile(settings.max_memory, beside)
-    if not file.streams or (is_small and not at_url):
+    work = _work(outcome, settings, clock, progress, in_parts=file.streams)
+    tile = tiles.bytes_of_tile(None if limit is None else limit - beside)
+    if not file.streams or tiles.bytes_of_plan(work.plan) <= tile:
         results = _pool_whole(work, outcome, file, writer.source)
         with clock.phase("write"):
             for target, array in zip(writer.targets, results, strict=False):
@@ -198,13 +181,13 @@ def pool_file(
     with ExitStack() as stack:
         sinks = [writer.open_writer(stack, target, file) for target in writer.targets]
         units = [sink.unit for sink in sinks if sink.unit]
+        streamed = any(target.path == "-" for target in writer.targets)
         parts = tiles.divide(
-            work.plan, settings.max_memory, tuple(map(lcm, *units)) if units else None, file.chunks, beside,
-            front_to_back=any(target.path == "-" for target in writer.targets), indices=work.indices,
-            largest=tiles.largest_block(work.plan, at_url),
+            work.plan, limit, tuple(map(lcm, *units)) if units else None, file.chunks, beside,
+            front_to_back=streamed, indices=work.indices,
         )  # fmt: skip
         shared = [sink for sink in sinks if isinstance(sink, tiles.SharedWriter)]
-        if distribute is not None and isinstance(parts, Sequence) and len(shared) == len(sinks):
+        if distribute is not None and isinstance(parts, tiles.Blocks) and len(shared) == len(sinks):
             reading = tiles.FileOpener(outcome.job.source, settings.read_options)
             tiles.pool_distributed(distribute, work, reading, shared, parts)
         else:
@@ -217,7 +200,7 @@ def pool_to_memory(
     outcome: Outcome, settings: Settings, file: ArrayReader, clock: tiles.Clock
 ) -> tuple[Outcome, Array, Array | None, Metadata]:
     """The outcome with values, indices and metadata, in the layout of the output."""
-    work, output = _work(outcome, settings, None, clock, tiles.no_progress), outcome.output
+    work, output = _work(outcome, settings, clock), outcome.output
     assert output is not None  # noqa: S101  # set by prepare_job
     found = _pool_whole(work, outcome, file, fingerprint_of(outcome.job.source.path))
     values, *positions = (convert_layout(array, work.plan.layout, output.layout) for array in found)
@@ -232,29 +215,27 @@ def _finished(outcome: Outcome, work: tiles.Work, not_kept: Sequence[str] = ()) 
 
 
 def _work(
-    outcome: Outcome, settings: Settings, file: ArrayReader | None, clock: tiles.Clock, progress: tiles.Progress
+    outcome: Outcome,
+    settings: Settings,
+    clock: tiles.Clock,
+    progress: tiles.Progress = tiles.no_progress,
+    in_parts: bool = False,
 ) -> tiles.Work:
-    """The work of a job; refuses an array that does not fit into memory, unless its `file` is read in parts."""
-    plan = outcome.plan
-    assert plan is not None  # noqa: S101  # set by prepare_job
-    if file is None or not file.streams:
-        tiles.check_fits(_memory_at_once(outcome), settings.max_memory)
-    return tiles.make_work(plan, settings.engine, settings.threads, clock, progress, outcome.indices is not None)
+    """The work of a job; refuses an array that does not fit into memory, unless it can be read `in_parts`.
 
-
-def _memory_at_once(outcome: Outcome) -> int:
-    """The bytes that pooling a whole array takes: input, output, indices, copies in another layout or format, and
-    buffers of the engine if the array is larger than those.
+    Memory is needed for input, output, indices, their copies in another layout or format, and buffers of the engine if
+    the array is larger than those.
     """
     plan, header, output = outcome.plan, outcome.header, outcome.output
     assert plan is not None and header is not None  # noqa: PT018, S101  # set by prepare_job
-    count = prod(plan.output_shape)
-    turned = output is not None and output.layout != plan.layout
-    encoded = output is not None and output.path not in (None, "-") and output_format(str(output.path)).is_image
-    copies = (turned + encoded) * lookup(plan.output_dtype).itemsize
-    positions = tiles.POSITION_BYTES * (1 + turned) if outcome.indices else 0
-    needed = tiles.bytes_of_plan(plan) + header.extra_memory + count * (copies + positions)
-    return needed + WORKING_MEMORY if needed > WORKING_MEMORY else needed
+    if not in_parts:
+        turned = output is not None and output.layout != plan.layout
+        encoded = output is not None and output.path not in (None, "-") and output_format(str(output.path)).is_image
+        copies = (turned + encoded) * lookup(plan.output_dtype).itemsize
+        positions = tiles.POSITION_BYTES * (1 + turned) if outcome.indices else 0
+        needed = tiles.bytes_of_plan(plan) + header.extra_memory + prod(plan.output_shape) * (copies + positions)
+        tiles.check_fits(needed + (WORKING_MEMORY if needed > WORKING_MEMORY else 0), settings.max_memory)
+    return tiles.make_work(plan, settings.engine, settings.threads, clock, progress, outcome.indices is not None)
 
 
 def _pool_whole(work: tiles.Work, outcome: Outcome, file: ArrayReader, before: Fingerprint) -> tuple[Array, ...]:
@@ -264,7 +245,7 @@ def _pool_whole(work: tiles.Work, outcome: Outcome, file: ArrayReader, before: F
     check_unchanged(outcome.job.source.path, before)
     mask = file.metadata.image.get("mask")
 
-    def pool(region: Region, slab: Array) -> tuple[Array, Array | None]:
+    def pool(region: Region, slab: Array) -> tiles.Results:
         return tiles.pool_part(work, region, slab, None if mask is None else hidden_from(mask, region))
 
     if outcome.colour is None:
@@ -286,13 +267,12 @@ class ResultWriter:
 
     def is_finished(self) -> bool:
         """Whether an earlier run with --resume has written all results at URLs; the manifest says so of files."""
-        paths = [str(target.path) for target in self.targets] if self._settings.resume else []
-        identities = {path: self._identity(path) for path in paths if is_url(path)}
-        if not identities:
+        paths = [path for target in self.targets if is_url(path := str(target.path))]
+        if not paths or not self._settings.resume:
             return False
         from poolcli.formats.zarr.targets import is_finished
 
-        return all(identity is not None and is_finished(path, identity) for path, identity in identities.items())
+        return all(is_finished(path, str(self._identity(path))) for path in paths)
 
     def write(self, target: Stored, array: Array, file: ArrayReader) -> None:
         """Writes one result at once."""
@@ -320,9 +300,9 @@ class ResultWriter:
         written when the stack is closed.
         """
         if target.layout == self._plan.layout:
-            path, metadata = str(target.path), self._metadata(target, file) or Metadata()
+            metadata = self._metadata(target, file) or Metadata()
             spec = Spec(target.shape, target.dtype, target.layout, target.key or self._header.key, metadata)
-            direct = open_writer(path, spec, self._options(target, self._identity(path)))
+            direct = open_writer(str(target.path), spec, self._options(target))
             if direct is not None:
                 sink = stack.enter_context(direct)
                 self.notes += sink.notes
@@ -342,24 +322,24 @@ class ResultWriter:
 
     def _metadata(self, target: Stored, file: ArrayReader) -> Metadata | None:
         """The metadata of a result; None for indices."""
-        if target is not self._outcome.output:
-            return None
-        return scaled_metadata(file.metadata, self._plan, target.layout)
+        return scaled_metadata(file.metadata, self._plan, target.layout) if target is self._outcome.output else None
 
     def _rescales(self, target: Stored) -> bool:
         return self._settings.rescale is not None and target is self._outcome.output
 
-    def _options(self, target: Stored, identity: str | None = None) -> WriteOptions:
+    def _options(self, target: Stored) -> WriteOptions:
         asked = self._settings
         bytes_per_output = tiles.bytes_of_plan(self._plan) // max(1, prod(self._plan.output_shape))
         most = max(1, tiles.bytes_of_block(asked.max_memory) // max(1, bytes_per_output))
-        appends = target.key is not None
-        return WriteOptions(asked.overwrite, asked.quality, identity, appends, asked.chunks, asked.shards, most)
+        identity = self._identity(str(target.path))
+        return WriteOptions(
+            asked.overwrite, asked.quality, identity, target.key is not None, asked.chunks, asked.shards, most
+        )
 
     def _identity(self, path: str) -> str | None:
         """A hash of the plan and the input by which unfinished output is recognised; None if it is not resumed."""
         asked = self._settings
-        if not (asked.resume and output_format(path).parallel_writes):
+        if not asked.resume or path == "-" or not output_format(path).parallel_writes:
             return None
         if tiles.bytes_of_plan(self._plan) <= tiles.TILE_BYTES and not is_url(path):
             return None  # starting again takes no longer than resuming

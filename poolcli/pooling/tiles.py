@@ -1,4 +1,4 @@
-"""Pools in tiles, so that memory does not grow with the input: how the output is divided, and the loop over its parts,
+"""Pools in tiles, so that memory does not grow with the input: how an output is divided, and the loop over its parts,
 in this process or in others.
 """
 
@@ -33,14 +33,13 @@ if TYPE_CHECKING:
 Read = Callable[[Ranges], Array]
 Write = Callable[[Ranges, Array], None]
 Progress = Callable[[int, int], None]  # bytes done, bytes in all
-Unit = tuple[int, ...] | None
+Results = tuple[Array, Array | None]  # values, and indices if they are wanted
 
 # Sizes are bytes of input and output together.
 TILE_BYTES = 16 * 2**20  # larger tiles were not faster
 BLOCK_BYTES = 16 * 2**20  # blocks grow to this size in any case, and beyond it only to decode less
 MAX_BLOCK_BYTES = 128 * 2**20
 MAX_DECODED = 0.97  # the share of the decoded elements that a block beyond BLOCK_BYTES may still decode to grow
-MIN_BLOCKS_AT_URL = 32  # of a run that can be resumed at a URL, where writing one of the largest may take minutes
 TILES_IN_MEMORY = 6  # one read ahead, one in work with its buffers, one being written; input and output of each
 POSITION_BYTES = 16  # of an index, and of the position in a plane that it is computed from
 
@@ -85,17 +84,16 @@ def blocks_of(plan: Plan, unit: Sequence[int], chunks: Sequence[int] | None, mos
     long as that decodes less for each output.
     """
     found = Blocks(plan, tuple(max(1, min(length, n)) for length, n in zip(unit, plan.output_shape, strict=True)))
-    if not len(found):
-        return found
-    while True:
+    while len(found):
         grown = [each for each in _grown(found, unit) if each.largest.aligned.nbytes <= most]
         if not grown:
-            return found
+            break
         best = min(grown, key=lambda each: _decoded_per_output(each, chunks))
         decodes_less = _decoded_per_output(best, chunks) <= MAX_DECODED * _decoded_per_output(found, chunks)
         if found.largest.nbytes > BLOCK_BYTES // 2 and not decodes_less:
-            return found
+            break
         found = best
+    return found
 
 
 def _grown(blocks: Blocks, unit: Sequence[int]) -> Iterator[Blocks]:
@@ -108,12 +106,73 @@ def _grown(blocks: Blocks, unit: Sequence[int]) -> Iterator[Blocks]:
 
 def _decoded_per_output(blocks: Blocks, chunks: Sequence[int] | None) -> float:
     """The number of input elements that are decoded for each output of the largest block."""
-    region = blocks.largest
-    total = 1.0
-    for span, n, chunk in zip(region.aligned.reads, region.plan.input_shape, chunks or region.input_shape, strict=True):
-        stop = min(n, ceil_div(span.stop, chunk) * chunk) if chunks else span.stop
-        total *= stop - (span.start // chunk * chunk if chunks else span.start)
-    return total / max(1, prod(region.output_shape))
+    region, decoded = blocks.largest, 1.0
+    for axis, span in enumerate(region.aligned.reads):
+        chunk = chunks[axis] if chunks else 1
+        stop = min(blocks.plan.input_shape[axis], ceil_div(span.stop, chunk) * chunk)
+        decoded *= stop - span.start // chunk * chunk
+    return decoded / max(1, prod(region.output_shape))
+
+
+def divide(
+    plan: Plan,
+    limit: int | None,
+    unit: tuple[int, ...] | None,
+    chunks: tuple[int, ...] | None,
+    beside: int = 0,
+    *,
+    front_to_back: bool = False,
+    indices: bool = False,
+) -> Iterable[Region]:
+    """Divides the output into parts that fit a memory limit, `beside` bytes of which are needed for reading.
+
+    Parts are blocks of whole units of the output file, or along the chunks of the input file; if neither file is
+    chunked, or `front_to_back` for a stream, they follow each other in C order. Refuses a plan whose smallest part
+    is too large.
+    """
+    # Indices take memory beside the values, so parts are smaller by their share.
+    data, positions = bytes_of_plan(plan), POSITION_BYTES * prod(plan.output_shape) if indices else 0
+    share = data / (data + positions) if data else 1.0
+    left = None if limit is None else limit - beside
+    found: Iterable[Region]
+    if unit is None and (chunks is None or front_to_back):
+        tile = int(bytes_of_tile(left) * share)
+        found = parts_of(whole(plan), tile)
+        # The largest part is among the first three.
+        largest = max((part.nbytes for part in islice(parts_of(whole(plan), tile), 3)), default=0)
+    else:
+        if unit is None:  # the output of about one chunk of the input
+            sizes = zip(chunks or plan.input_shape, plan.input_shape, plan.output_shape, strict=True)
+            unit = tuple(max(1, min(chunk, n) * out // max(n, 1)) for chunk, n, out in sizes)
+        found = blocks = blocks_of(plan, unit, chunks, int(bytes_of_block(left) * share))
+        largest = blocks.largest.aligned.nbytes if len(blocks) else 0
+    if limit is not None and largest * 2 + beside > limit:
+        raise RequestError(
+            f"the smallest part that can be pooled by itself needs {human_bytes(largest * 2 + beside)}, but the "
+            f"limit is {human_bytes(limit)}; raise {field('max_memory')}"
+        )
+    return found
+
+
+def bytes_of_plan(plan: Plan) -> int:
+    """The bytes of the input and the output of a plan."""
+    return whole(plan).nbytes
+
+
+def bytes_of_tile(limit: int | None) -> int:
+    """The bytes of a tile under a memory limit."""
+    return TILE_BYTES if limit is None else max(1, min(TILE_BYTES, limit // TILES_IN_MEMORY))
+
+
+def bytes_of_block(limit: int | None) -> int:
+    """The most bytes of a block under a memory limit."""
+    return MAX_BLOCK_BYTES if limit is None else max(1, min(MAX_BLOCK_BYTES, limit // TILES_IN_MEMORY))
+
+
+def check_fits(needed: int, limit: int | None) -> None:
+    """Refuses an array that must be in memory whole and needs more bytes than the limit."""
+    in_parts = " (one array of a .h5 or .zarr, or of a .npy file in C order, can be pooled in parts, this cannot)"
+    check_memory("needs", needed, limit, remedy=in_parts)
 
 
 PHASES = ("load", "read", "compile", "compute", "write")
@@ -172,18 +231,42 @@ class Work:
         return [f"computed by numpy: {reason}" for reason in self.reasons]
 
 
-def check_fits(needed: int, limit: int | None) -> None:
-    """Refuses an array that must be in memory whole and needs more bytes than the limit."""
-    in_parts = " (one array of a .h5 or .zarr, or of a .npy file in C order, can be pooled in parts, this cannot)"
-    check_memory("needs", needed, limit, remedy=in_parts)
-
-
 def make_work(
     plan: Plan, engine: str, threads: int | None, clock: Clock, progress: Progress, indices: bool = False
 ) -> Work:
     """The work of a process that runs the plan once, with the engine chosen."""
     chosen = choose_engine(plan, engine, MIN_WORK_TO_LOAD).name
     return Work(plan, indices, chosen, threads, clock, progress, engine == "auto")
+
+
+def pool_part(work: Work, region: Region, slab: Array, hidden: Array | None = None) -> Results:
+    """The values and indices of a region, from the slab that it reads; `hidden` marks masked elements of the slab."""
+    with work.clock.phase("compute"):
+        tell = work.note if work.may_fall_back else None
+        call = call_of(region, indices=work.indices, engine=work.engine, tell=tell, mask=hidden)
+        return call(slab, threads=work.threads)
+
+
+def pool_aligned(work: Work, region: Region, slab: Array) -> Results:
+    """As `pool_part`, for any region and from what its aligned region reads.
+
+    The order of additions, and so the bits, depend on where a region begins: the aligned one begins at a multiple of
+    the grain, as in the whole array, and outputs before the region itself are dropped.
+    """
+    aligned = region.aligned
+    values, indices = pool_part(work, aligned, slab)
+    inside = slices(region.outputs, aligned.outputs)
+    return values[inside], None if indices is None else indices[inside]
+
+
+def pool_block(work: Work, read: Read, block: Region, most: int | None) -> Results:
+    """Reads and pools a block; one of more than `most` bytes in parts, without indices."""
+    if most is None or block.aligned.nbytes <= most:
+        return pool_aligned(work, block, read(block.aligned.reads))
+    values = np.empty(block.output_shape, work.plan.output_dtype)
+    for part in parts_of(block, most):
+        values[slices(part.outputs, block.outputs)] = pool_aligned(work, part, read(part.aligned.reads))[0]
+    return values, None
 
 
 def pool_in_tiles(work: Work, read: Read, sinks: Sequence[RegionWriter], parts: Iterable[Region]) -> None:
@@ -197,7 +280,7 @@ def pool_in_tiles(work: Work, read: Read, sinks: Sequence[RegionWriter], parts: 
     missing = (part for part in parts if not all(sink.holds(part.outputs) for sink in sinks))
     with ThreadPoolExecutor(1, "read") as reader, ThreadPoolExecutor(1, "write") as writer:
         ahead = ((part, reader.submit(read, part.aligned.reads)) for part in missing)
-        written: Future[None] | None = None
+        written: Future[None] = writer.submit(_write_results, (), (), ())
         following = next(ahead, None)
         while following is not None:
             part, slab = following
@@ -207,113 +290,18 @@ def pool_in_tiles(work: Work, read: Read, sinks: Sequence[RegionWriter], parts: 
             results = pool_aligned(work, part, x)
             check_stopped()
             with work.clock.phase("write"):
-                if written:
-                    written.result()
+                written.result()
                 written = writer.submit(_write_results, sinks, part.outputs, results)
             done += part.nbytes
             work.progress(min(done, total), total)
         with work.clock.phase("write"):
-            if written:
-                written.result()
+            written.result()
 
 
-def largest_block(plan: Plan, at_url: bool) -> int:
-    """The most bytes of a block if memory does not limit it; fewer if the output is at a URL and can be resumed."""
-    return min(MAX_BLOCK_BYTES, bytes_of_plan(plan) // MIN_BLOCKS_AT_URL) if at_url else MAX_BLOCK_BYTES
-
-
-def bytes_of_plan(plan: Plan) -> int:
-    """The bytes of the input and the output of a plan."""
-    return whole(plan).nbytes
-
-
-def pool_part(work: Work, region: Region, slab: Array, hidden: Array | None = None) -> tuple[Array, Array | None]:
-    """The values and indices of a region, from the slab that it reads; `hidden` marks masked elements of the slab."""
-    with work.clock.phase("compute"):
-        tell = work.note if work.may_fall_back else None
-        call = call_of(region, indices=work.indices, engine=work.engine, tell=tell, mask=hidden)
-        return call(slab, threads=work.threads)
-
-
-def pool_aligned(work: Work, region: Region, slab: Array) -> tuple[Array, Array | None]:
-    """As `pool_part`, for any region and from what its aligned region reads.
-
-    The order of additions, and so the bits, depend on where a region begins: the aligned one begins at a multiple of
-    the grain, as in the whole array, and outputs before the region itself are dropped.
-    """
-    aligned = region.aligned
-    values, indices = pool_part(work, aligned, slab)
-    starts = zip(region.outputs, aligned.outputs, strict=True)
-    inside = tuple(slice(own.start - other.start, None) for own, other in starts)
-    return values[inside], None if indices is None else indices[inside]
-
-
-def pool_block(work: Work, read: Read, block: Region, most: int | None) -> tuple[Array, Array | None]:
-    """Reads and pools a block; one of more than `most` bytes in parts, without indices."""
-    if most is None or block.aligned.nbytes <= most:
-        return pool_aligned(work, block, read(block.aligned.reads))
-    values = np.empty(block.output_shape, work.plan.output_dtype)
-    for part in parts_of(block, most):
-        values[slices(part.outputs, block.outputs)] = pool_aligned(work, part, read(part.aligned.reads))[0]
-    return values, None
-
-
-def _write_results(writers: Sequence[Write], outputs: Ranges, results: tuple[Array, Array | None]) -> None:
+def _write_results(writers: Sequence[Write], outputs: Ranges, results: Sequence[Array | None]) -> None:
     for write, array in zip(writers, results, strict=False):
         if array is not None:
             write(outputs, array)
-
-
-def bytes_of_tile(limit: int | None, beside: int = 0) -> int:
-    """The bytes of a tile under a memory limit, `beside` bytes of which are needed for reading."""
-    return TILE_BYTES if limit is None else max(1, min(TILE_BYTES, (limit - beside) // TILES_IN_MEMORY))
-
-
-def bytes_of_block(limit: int | None) -> int:
-    """The most bytes of a block under a memory limit."""
-    return MAX_BLOCK_BYTES if limit is None else max(1, min(MAX_BLOCK_BYTES, limit // TILES_IN_MEMORY))
-
-
-def divide(
-    plan: Plan,
-    limit: int | None,
-    unit: Unit,
-    chunks: Unit,
-    beside: int = 0,
-    *,
-    front_to_back: bool = False,
-    indices: bool = False,
-    largest: int = MAX_BLOCK_BYTES,
-) -> Iterable[Region]:
-    """Divides the output into parts that fit a memory limit, `beside` bytes of which are needed for reading.
-
-    Parts are blocks of whole units of the output file, or along the chunks of the input file; if neither file is
-    chunked, or `front_to_back` for a stream, they follow each other in C order. Refuses a plan whose smallest part
-    is too large.
-    """
-    # Indices take memory beside the values, so tiles are smaller by their share.
-    data, positions = bytes_of_plan(plan), POSITION_BYTES * prod(plan.output_shape) if indices else 0
-    share = data / (data + positions) if data else 1.0
-    if unit is None and (chunks is None or front_to_back):
-        tile = int(bytes_of_tile(limit, beside) * share)
-        first = islice(parts_of(whole(plan), tile), 3)  # the largest part is among the first three
-        _check_largest(max((part.nbytes for part in first), default=0), limit, beside)
-        return parts_of(whole(plan), tile)
-    most = largest if limit is None else min(largest, int((limit - beside) // TILES_IN_MEMORY * share))
-    if unit is None:  # the output of about one chunk of the input
-        sizes = zip(chunks or plan.input_shape, plan.input_shape, plan.output_shape, strict=True)
-        unit = tuple(max(1, min(chunk, n) * out // max(n, 1)) for chunk, n, out in sizes)
-    blocks = blocks_of(plan, unit, chunks, most)
-    _check_largest(blocks.largest.aligned.nbytes if len(blocks) else 0, limit, beside)
-    return blocks
-
-
-def _check_largest(largest: int, limit: int | None, beside: int) -> None:
-    if limit is not None and largest * 2 + beside > limit:
-        raise RequestError(
-            f"the smallest part that can be pooled by itself needs {human_bytes(largest * 2 + beside)}, but the "
-            f"limit is {human_bytes(limit)}; raise {field('max_memory')}"
-        )
 
 
 @runtime_checkable
@@ -337,6 +325,9 @@ class FileOpener:
             yield file.read
 
 
+Opener = Callable[[], AbstractContextManager[Read]]
+
+
 @dataclass(frozen=True, slots=True)
 class RemoteBlocks:
     """Computes blocks of some work in another process; it can be pickled.
@@ -344,7 +335,7 @@ class RemoteBlocks:
     `reading` opens the input; a block of more than `most` bytes is computed in pieces.
     """
 
-    reading: Callable[[], AbstractContextManager[Read]]
+    reading: Opener
     work: Work
     blocks: Sequence[Region]
     writers: tuple[Write, ...]
@@ -359,21 +350,15 @@ class RemoteBlocks:
         return [next(iter(self.work.reasons), None)] * len(numbers)
 
 
-class Distribute(Protocol):
-    """Runs `parts` on the `numbers`, at most `count` of them, in other processes.
-
-    Calls `done` with each number whose block is written, and with what `parts` returned for it.
-    """
-
-    def __call__(
-        self, parts: RemoteBlocks, numbers: Iterator[int], count: int, done: Callable[[int, str | None], None]
-    ) -> None: ...
+# Runs blocks with these numbers, at most so many of them, in other processes; calls the last argument with each number
+# whose block is written, and with what RemoteBlocks returned for it.
+Distribute = Callable[[RemoteBlocks, Iterator[int], int, Callable[[int, "str | None"], None]], None]
 
 
 def pool_distributed(
     distribute: Distribute,
     work: Work,
-    reading: Callable[[], AbstractContextManager[Read]],
+    reading: Opener,
     sinks: Sequence[SharedWriter],
     blocks: Sequence[Region],
     most: int | None = None,

@@ -22,7 +22,9 @@ MAX = ("max", "x.zarr", *HALVE, "-q", "-o", OUT)
 
 @pytest.fixture(autouse=True)
 def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """An empty object store in memory, whose journals are written after each region."""
+    """An empty object store in memory, to which even small arrays are written in many regions."""
+    for name in ("TILE_BYTES", "BLOCK_BYTES"):
+        monkeypatch.setattr(f"poolcli.pooling.tiles.{name}", 1)
     monkeypatch.chdir(tmp_path)
     made("x.zarr", chunks=(2, 2, 2), dimension_names=("z", "y", "x"))
     found = fsspec.filesystem("memory")
@@ -194,7 +196,6 @@ def test_a_run_is_not_continued_with_chunks_of_another_length(
     output: str, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Less memory makes chunks shorter."""
-    monkeypatch.setattr("poolcli.pooling.tiles.TILE_BYTES", 1)  # or else so small a file is not resumed
     x = np.random.default_rng(0).integers(0, 255, (256, 64, 64)).astype(np.uint8)
     made("long.zarr", x, chunks=(64, 64, 64), dimension_names=("z", "y", "x"))
     run = ("avg", "long.zarr", *HALVE, "-q", "-o", output, "--resume", "--max-memory")
