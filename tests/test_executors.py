@@ -175,8 +175,8 @@ def test_what_was_done_when_a_run_was_stopped_is_counted_to_the_last_file(
 ) -> None:
     send, work = workers._send, Runner(OP, Settings())
 
-    def noted(pipe: Connection, kind: str, outcome: Outcome) -> None:
-        send(pipe, kind, outcome)
+    def noted(pipe: Connection, outcome: Outcome) -> None:
+        send(pipe, outcome)
         Path(f"{outcome.job.output}.sent").touch()
 
     def runner(task: Task, progress: Progress) -> Outcome:

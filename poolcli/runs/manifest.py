@@ -50,8 +50,7 @@ class Manifest:
     def records(self) -> dict[str, Record]:
         """The last record of each output by its name."""
         lines = (line for line in self._output_lines() if line.keys() >= set(RECORD_FIELDS))
-        records = (Record(*(line[name] for name in RECORD_FIELDS)) for line in lines)
-        return {record.output: record for record in records}
+        return {line["output"]: Record(*(line[name] for name in RECORD_FIELDS)) for line in lines}
 
     def tasks(self, jobs: Iterable[Job]) -> list[Task]:
         """A task for each job, with the last record of its output; none for a job that is refused."""
@@ -64,16 +63,62 @@ class Manifest:
         begun = {line[name] for line in self._output_lines() for name in ("output", "indices")} if asked else ()
         return [path for path in asked if self._name(path) not in begun]
 
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Opens the file for appending, and locks it inside the block."""
+        try:
+            Path(self._folder).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise FileError(f"{self.path}: {error.strerror}") from error
+        self._stream = self._open(os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        try:
+            fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._stream)
+            raise RequestError(f"another run is writing to {self._folder}; wait until it ends") from None
+        except OSError:  # a file system without locks
+            pass
+        try:
+            self._check()  # another run may have begun it since
+            yield
+        finally:
+            os.close(self._stream)
+
+    def begin(self, jobs: Iterable[Job]) -> None:
+        """Records that the outputs of the jobs are begun."""
+        begun = ({"output": self._name(job.output), "indices": self._name(job.indices)} for job in jobs)
+        while some := list(islice(begun, LINES_PER_WRITE)):
+            self._append(some)
+
+    def append(self, record: Record) -> None:
+        """Records that a job is done."""
+        self._append([vars(record)])
+
+    def complete(self) -> None:
+        """Rewrites the records sorted by name, without those of removed outputs."""
+        with atomic_stream(self.path, True) as stream:
+            for name, record in sorted(self.records().items()):
+                if os.path.exists(os.path.join(self._folder, name)):
+                    stream.write(_lines([vars(record)]))
+
+    def _append(self, objects: Iterable[dict[str, Any]]) -> None:
+        data = _lines(objects)
+        try:
+            if os.write(self._stream, data) < len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as error:
+            raise FileError(f"{self.path}: {error.strerror}") from error
+
     def _check(self) -> None:
         """Refuses a file that is not a manifest."""
-        lines = list(islice(self._lines(), LINES_PER_WRITE))
+        lines = list(islice(self._raw_lines(), LINES_PER_WRITE))
         if lines and not any(line.startswith(FIRST_LINE) for line in lines):
             raise RequestError(f"{self.path}: is not a manifest of poolcli; move it, or name another {field('output')}")
 
-    def _lines(self) -> Iterator[bytes]:
-        """The raw lines of the file; none if it does not exist."""
+    def _raw_lines(self) -> Iterator[bytes]:
+        """The lines of the file; none if it does not exist."""
         try:
-            stream = os.fdopen(_open_file(self.path, os.O_RDONLY), "rb")
+            stream = os.fdopen(self._open(os.O_RDONLY), "rb")
         except FileNotFoundError:
             return
         with stream:
@@ -82,55 +127,27 @@ class Manifest:
 
     def _output_lines(self) -> Iterator[dict[str, Any]]:
         """The lines about outputs in this folder; others, and damaged ones, are passed over."""
-        for line in self._lines():
+        for line in self._raw_lines():
             with suppress(ValueError, RecursionError):
                 found = json.loads(line)
-                is_ours = isinstance(found, dict) and _is_inside(found.get("output"))
+                is_ours = isinstance(found, dict) and isinstance(found.get("output"), str)
                 if is_ours and isinstance(found.setdefault("indices", None), str | None):
+                    relative_path(found["output"])  # raises a ValueError for a name that leads out of the folder
                     yield found
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Opens the file for appending, and locks it inside the block."""
+    def _open(self, flags: int) -> int:
+        """Opens the file; refuses links, which may lead to other files, and pipes, which would block."""
         try:
-            Path(self._folder).mkdir(parents=True, exist_ok=True)
+            handle = os.open(self.path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+        except FileNotFoundError:
+            raise
         except OSError as error:
-            raise FileError(f"{self.path}: {error.strerror}") from error
-        self._stream = _open_file(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        try:
-            with suppress(OSError):  # a file system without locks
-                _lock(self._stream, self._folder)
-            self._check()  # another run may have begun it since
-            yield
-        finally:
-            os.close(self._stream)
-
-    def append(self, record: Record) -> None:
-        """Records that a job is done."""
-        self._append(_record_line(record))
-
-    def begin(self, jobs: Iterable[Job]) -> None:
-        """Records that the outputs of the jobs are begun."""
-        lines = (
-            json.dumps({"output": self._name(job.output), "indices": self._name(job.indices)}) + "\n" for job in jobs
-        )
-        while some := "".join(islice(lines, LINES_PER_WRITE)):
-            self._append(some)
-
-    def _append(self, lines: str) -> None:
-        data = lines.encode()
-        try:
-            if os.write(self._stream, data) < len(data):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        except OSError as error:
-            raise FileError(f"{self.path}: {error.strerror}") from error
-
-    def complete(self) -> None:
-        """Rewrites the records sorted by name, without those of removed outputs."""
-        with atomic_stream(self.path, True) as stream:
-            for name, record in sorted(self.records().items()):
-                if os.path.exists(os.path.join(self._folder, name)):
-                    stream.write(_record_line(record).encode())
+            reason = "is a link, which is not followed" if error.errno == errno.ELOOP else error.strerror
+            raise FileError(f"{self.path}: {reason}") from error
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            raise FileError(f"{self.path}: is not a regular file")
+        return handle
 
     def _name(self, path: str | None) -> str | None:
         """A path relative to the folder of the manifest."""
@@ -144,34 +161,5 @@ def options_of(op: Attributes, settings: Settings) -> str:
     return sha256(text.encode()).hexdigest()[:16]
 
 
-def _lock(stream: int, folder: str) -> None:
-    try:
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise RequestError(f"another run is writing to {folder}; wait until it ends") from None
-
-
-def _open_file(path: str, flags: int) -> int:
-    """Opens a manifest; refuses links, which may lead to other files, and pipes, which would block."""
-    try:
-        handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        reason = "is a link, which is not followed" if error.errno == errno.ELOOP else error.strerror
-        raise FileError(f"{path}: {reason}") from error
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise FileError(f"{path}: is not a regular file")
-    return handle
-
-
-def _is_inside(name: object) -> bool:
-    """Whether the name of an output is a normalized path below the folder of the manifest."""
-    with suppress(ValueError):
-        return isinstance(name, str) and relative_path(name) == name
-    return False
-
-
-def _record_line(record: Record) -> str:
-    return json.dumps(vars(record)) + "\n"
+def _lines(objects: Iterable[dict[str, Any]]) -> bytes:
+    return "".join(f"{json.dumps(each)}\n" for each in objects).encode()

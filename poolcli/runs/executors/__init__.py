@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
-from typing import Any, Protocol, cast
 
 from poolcli.errors import RequestError
 from poolcli.formats.files import checksum_of, fingerprint_of
@@ -46,55 +45,46 @@ class Runner:
 
     def __call__(self, task: Task, progress: Progress) -> Outcome:
         """The outcome of a job, with a record for the manifest; skipped if its known record is current."""
-        job, settings, folder = task.job, self.settings, self.folder
-        if folder is not None and task.known and is_current(task.known, job, self.options, folder):
+        job, settings = task.job, self.settings
+        if task.known and self._is_current(task.known, job):
             return Outcome(job, skipped=True)
         if task.retried and (job.output_key or job.indices_key):  # the first try may have added the array
             settings = replace(settings, overwrite=True)
         outcome = run_job(job, self.op, settings, progress, self.distribute)
-        if folder is None or outcome.error or outcome.skipped:
+        if self.folder is None or outcome.error or outcome.skipped:
             return outcome
         try:
-            return replace(outcome, record=record_of(job, self.options, folder))
+            return replace(outcome, record=self.record_of(job))
         except OSError as error:
             return replace(outcome, error=failure(error, job.source.path))
 
+    def record_of(self, job: Job) -> Record:
+        """The record of a finished job."""
+        state = fingerprint_of(job.source.path)
+        return Record(
+            output=os.path.relpath(str(job.output), self.folder),
+            indices=os.path.relpath(job.indices, self.folder) if job.indices else None,
+            input=str(job.source),
+            input_size=state.size,
+            input_mtime_ns=state.mtime_ns,
+            options=self.options,
+            output_hash=checksum_of(str(job.output)),
+            indices_hash=checksum_of(job.indices) if job.indices else None,
+        )
 
-def record_of(job: Job, options: str, folder: str) -> Record:
-    """The record of a finished job."""
-    state = fingerprint_of(job.source.path)
-    return Record(
-        output=os.path.relpath(str(job.output), folder),
-        indices=os.path.relpath(job.indices, folder) if job.indices else None,
-        input=job.source.path + (f":{job.source.key}" if job.source.key else ""),
-        input_size=state.size,
-        input_mtime_ns=state.mtime_ns,
-        options=options,
-        output_hash=checksum_of(str(job.output)),
-        indices_hash=checksum_of(job.indices) if job.indices else None,
-    )
-
-
-def is_current(record: Record, job: Job, options: str, folder: str) -> bool:
-    """Whether options, input and outputs are those of the record."""
-    try:
-        return record.options == options and record == record_of(job, options, folder)
-    except OSError:
-        return False
+    def _is_current(self, known: Record, job: Job) -> bool:
+        try:
+            return known.options == self.options and known == self.record_of(job)
+        except OSError:
+            return False
 
 
 Outcomes = Generator[tuple[int, Outcome], None, None]
 
-
-class Run(Protocol):
-    """Runs tasks, at most `count` at once, and yields the number of each with its outcome, in any order.
-
-    A failed task is an outcome with an error. If the run is stopped, it yields the finished outcomes, ends its
-    processes, and raises the exception again.
-    """
-
-    def __call__(self, tasks: Sequence[Task], runner: Runner, count: int, progress: Progress) -> Outcomes: ...
-
+# Runs tasks, at most so many at once, and yields the number of each with its outcome, in any order. A failed task is an
+# outcome with an error. If the run is stopped, it yields the finished outcomes, ends its processes, and raises the
+# exception again.
+Run = Callable[[Sequence[Task], Runner, int, Progress], Outcomes]
 
 EXECUTORS = {  # by name, the module with the function `run`
     "here": "poolcli.runs.executors",
@@ -105,8 +95,8 @@ EXECUTORS = {  # by name, the module with the function `run`
 
 def load_executor(name: str, cluster: str | None = None) -> Run:
     """Imports and returns an executor; `cluster` is the value of --cluster."""
-    found: Run = import_module(EXECUTORS[name]).run
-    return found if cluster is None else partial(cast("Any", found), cluster=cluster)
+    run: Run = import_module(EXECUTORS[name]).run
+    return run if cluster is None else partial(run, cluster=cluster)  # type: ignore[call-arg]  # of Dask's
 
 
 SCHEDULER_FILE = ".json"  # extension of scheduler files

@@ -1,14 +1,13 @@
 """Worker processes. If one dies, its job is tried once more in another; then that job alone fails.
 
 Native decoders can crash on a damaged file, which no `except` catches, so every job of a run over several files, and
-every job with HDF5, runs in a worker. A worker in which HDF5 has raised an error is replaced, because the library may
-be in an inconsistent state. concurrent.futures is no alternative: a dead worker breaks the whole pool, and neither its
-job nor its exit code is known.
+every job with HDF5, runs in a worker. A worker is replaced after an error, because a library such as HDF5 may be in an
+inconsistent state. concurrent.futures is no alternative: a dead worker breaks the whole pool, and neither its job nor
+its exit code is known.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -31,28 +30,32 @@ CLEANUP_SECONDS = 2.0  # before a worker that is terminated is killed
 
 def run(tasks: Sequence[Task], runner: Runner, count: int, progress: Progress) -> Outcomes:
     """Runs the tasks in at most `count` workers; yields outcomes as they come."""
-    workers = Workers(tasks, runner, count)
+    workers = Workers(tasks, runner, count, progress)
     try:
-        yield from workers.outcomes(progress)
+        yield from workers.outcomes()
     except GeneratorExit:
         raise
     except BaseException:  # stopped; finished tasks still count
         workers.end()
-        yield from workers.sent_outcomes(progress)
+        yield from workers.sent_outcomes()
         raise
     finally:
         workers.end()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Worker:
     process: Any
     owner: str  # its process token, which is part of the names of its temporary files
     pipe: Connection
     given: tuple[int, Task] | None = None  # the number and the task that it is working on
 
+    @property
+    def task(self) -> tuple[int, Task]:
+        assert self.given is not None  # noqa: S101  # asked of workers at work only
+        return self.given
+
     def remove_temporary(self) -> None:
-        """Removes the temporary files of its task."""
         for path in self.given[1].job.outputs if self.given else ():
             remove_temporary(path, self.owner)
 
@@ -60,26 +63,30 @@ class _Worker:
 class Workers:
     """At most `count` processes that run tasks."""
 
-    def __init__(self, tasks: Sequence[Task], runner: Runner, count: int) -> None:
-        self._tasks, self._runner, self._count = enumerate(tasks), runner, count
+    def __init__(self, tasks: Sequence[Task], runner: Runner, count: int, progress: Progress) -> None:
+        self._tasks, self._runner, self._count, self._progress = enumerate(tasks), runner, count, progress
         self._again: list[tuple[int, Task]] = []
         self._workers: list[_Worker] = []
 
-    def outcomes(self, progress: Progress) -> Iterator[tuple[int, Outcome]]:
+    def outcomes(self) -> Iterator[tuple[int, Outcome]]:
         """The outcomes as they come."""
         while busy := self._assign():
             for pipe in wait(list(busy)):
-                found = self._receive(busy[pipe], progress)  # type: ignore[index]
+                worker = busy[pipe]  # type: ignore[index]
+                try:
+                    found = self._received(worker)
+                except (EOFError, OSError):
+                    found = self._after_death(worker)
                 if found is not None:
                     yield found
             check_stopped()
 
-    def sent_outcomes(self, progress: Progress) -> Iterator[tuple[int, Outcome]]:
+    def sent_outcomes(self) -> Iterator[tuple[int, Outcome]]:
         """The outcomes that workers sent before they were ended."""
         for worker in list(self._workers):
             with suppress(EOFError, OSError):
                 while worker.given is not None and worker.pipe.poll():
-                    found = self._handle(worker, worker.pipe.recv(), progress)
+                    found = self._received(worker)
                     if found is not None:
                         yield found
 
@@ -118,35 +125,34 @@ class Workers:
         there.close()
         return worker
 
-    def _receive(self, worker: _Worker, progress: Progress) -> tuple[int, Outcome] | None:
-        """The outcome that a worker sends; None for progress, and if the task of a dead worker is tried again."""
-        try:
-            return self._handle(worker, worker.pipe.recv(), progress)
-        except (EOFError, OSError):
-            worker.pipe.close()
-            end = ending(worker.process)
-        assert worker.given is not None  # noqa: S101  # only workers at work are read
-        number, task = worker.given
+    def _received(self, worker: _Worker) -> tuple[int, Outcome] | None:
+        """The outcome that a worker sends; None for progress."""
+        message = worker.pipe.recv()
+        if isinstance(message, tuple):
+            self._progress(*message)
+            return None
+        number, _ = worker.task
+        worker.given = None
+        if message.error is not None:
+            self._remove(worker)
+        return number, message
+
+    def _after_death(self, worker: _Worker) -> tuple[int, Outcome] | None:
+        """The failure of the task of a dead worker; None if it is tried again."""
+        number, task = worker.task
+        self._remove(worker)
         worker.remove_temporary()
-        self._workers.remove(worker)
         if not task.retried:
             self._again.append((number, replace(task, retried=True)))
             return None
+        end = ending(worker.process)
         message = f"{task.job.source.path}: the process that handled it {end.how}, twice; {end.why}"
         return number, Outcome(task.job, error=FileError(message))
 
-    def _handle(self, worker: _Worker, message: tuple[Any, ...], progress: Progress) -> tuple[int, Outcome] | None:
-        kind, *content = message
-        if kind == "progress":
-            progress(*content)
-            return None
-        assert worker.given is not None  # noqa: S101  # as above
-        number, worker.given = worker.given[0], None
-        if kind == "last":
-            worker.pipe.close()
-            worker.process.join()
-            self._workers.remove(worker)
-        return number, content[0]
+    def _remove(self, worker: _Worker) -> None:
+        worker.pipe.close()  # which ends the process, if it runs
+        worker.process.join()
+        self._workers.remove(worker)
 
 
 def _import_before_fork(task: Task) -> None:
@@ -164,19 +170,15 @@ def _run_worker(pipe: Connection, others: Sequence[Connection], runner: Runner) 
         other.close()  # a copy here would keep the pipe open after the parent closed it
     install_handlers()
     with suppress(EOFError, ConnectionError):
-        kind = "done"
-        while kind == "done":
-            task = pipe.recv()
-            outcome = runner(task, lambda done, total: pipe.send(("progress", done, total)))
-            kind = "last" if outcome.error is not None and "h5py" in sys.modules else "done"
-            _send(pipe, kind, outcome)
+        while True:
+            _send(pipe, runner(pipe.recv(), lambda *done: pipe.send(done)))
 
 
-def _send(pipe: Connection, kind: str, outcome: Outcome) -> None:
+def _send(pipe: Connection, outcome: Outcome) -> None:
     """Sends an outcome; an outcome that cannot be pickled becomes a failure."""
     try:
-        pipe.send((kind, picklable(outcome)))
+        pipe.send(picklable(outcome))
     except ConnectionError:
         raise
     except Exception as error:
-        pipe.send((kind, Outcome(outcome.job, error=failure(error, outcome.job.source.path))))
+        pipe.send(Outcome(outcome.job, error=failure(error, outcome.job.source.path)))
