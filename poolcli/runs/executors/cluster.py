@@ -27,6 +27,7 @@ from poolcli.message_fields import field
 from poolcli.runs.executors import CONFIGURED, LOCAL, SCHEDULER_FILE
 from poolcli.system.limits import allowed_threads
 
+# Results or messages depend on these.
 COMPARED_PACKAGES = ("poolcli", "numpy", "numba", "llvmlite", "zarr", "distributed")
 LOGS = {"distributed.admin.low-level-log-length": 10}  # by default, Dask keeps its last 1,000 messages whole
 LOGGERS = ("distributed", "distributed.client")  # each has a level of its own
@@ -37,21 +38,19 @@ NO_LOGS = logging.CRITICAL + 1
 @contextmanager
 def connected(word: str) -> Iterator[Any]:
     """A client of the cluster, whose workers have the same versions as this process; a local cluster ends with it."""
-    local = LOCAL.fullmatch(word)
-    with ExitStack() as stack:
-        # Not reset at the end, because a client that lost its scheduler logs that after it was closed. Errors that
-        # matter are in the outcomes.
-        for name in LOGGERS:
-            logging.getLogger(name).setLevel(NO_LOGS)
-        stack.enter_context(dask.config.set(LOGS))
-        if local:
-            address = stack.enter_context(local_cluster(int(local[1] or 0) or allowed_threads()))
+    # Not reset at the end, because a client that lost its scheduler logs that after it was closed. Errors that matter
+    # are in the outcomes.
+    for name in LOGGERS:
+        logging.getLogger(name).setLevel(NO_LOGS)
+    with dask.config.set(LOGS):
+        if local := LOCAL.fullmatch(word):
+            with local_cluster(int(local[1] or 0) or allowed_threads()) as cluster, _client(cluster, word) as client:
+                yield client
         else:
             address = _address(word)
             _check_certificates(address)
-        client = stack.enter_context(_client(address, word))
-        _check_versions(client)
-        yield client
+            with _client(address, word) as client:
+                yield client
 
 
 def _address(word: str) -> str:
@@ -92,7 +91,7 @@ def _check_certificates(address: str) -> None:
 @contextmanager
 def _client(address: Any, word: str) -> Iterator[Any]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about versions, which _check_versions compares
+        warnings.simplefilter("ignore")  # about versions, which are compared below
         try:
             client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
         except (OSError, TimeoutError, ValueError) as error:
@@ -102,18 +101,14 @@ def _client(address: Any, word: str) -> Iterator[Any]:
             client.wait_for_workers(1, timeout=CONNECT_SECONDS)
         except TimeoutError:
             raise FileError(f"{word}: has no workers; start some with: dask worker {word}") from None
+        own = _versions()
+        for worker, found in client.run(_versions, on_error="ignore").items():
+            for name in (name for name in COMPARED_PACKAGES if found[name] != own[name]):
+                theirs, ours = (f"{name} {each[name]}" if each[name] else f"no {name}" for each in (found, own))
+                raise RequestError(
+                    f"the worker {worker} has {theirs}, but this process has {ours}; install the same everywhere"
+                )
         yield client
-
-
-def _check_versions(client: Any) -> None:
-    """Refuses workers with other versions of packages that results or messages depend on."""
-    own = _versions()
-    for worker, found in client.run(_versions, on_error="ignore").items():
-        for package in (name for name in COMPARED_PACKAGES if found[name] != own[name]):
-            theirs, ours = (f"{package} {each[package]}" if each[package] else f"no {package}" for each in (found, own))
-            raise RequestError(
-                f"the worker {worker} has {theirs}, but this process has {ours}; install the same everywhere"
-            )
 
 
 def _versions() -> dict[str, str | None]:
@@ -141,42 +136,34 @@ class Worker(_WithoutHTTP, distributed.Worker):
 @contextmanager
 def local_cluster(workers: int) -> Iterator[Any]:
     """Starts a cluster of `workers` processes with one thread each, which end with the block."""
-    common = {"host": "127.0.0.1", "protocol": "tls://", "security": distributed.Security.temporary()}
+    security = distributed.Security.temporary()
+    common = {"host": "127.0.0.1", "protocol": "tls://", "security": security, "dashboard": False}
+    options = {
+        "worker_class": Worker,
+        "nthreads": 1,
+        "memory_limit": 1 / workers,  # the share of the machine's memory
+        "silence_logs": NO_LOGS,
+        "preload": __name__,
+    }
+    scheduler = {"cls": Scheduler, "options": common}
+    nannies = {number: {"cls": distributed.Nanny, "options": common | options} for number in range(workers)}
     with (
         TemporaryDirectory(prefix="poolcli-", ignore_cleanup_errors=True) as folder,  # only its owner may enter it
         dask.config.set({"temporary-directory": folder}),
     ):
-        options = {
-            **common,
-            "worker_class": Worker,
-            "nthreads": 1,
-            "memory_limit": 1 / workers,  # the share of the machine's memory
-            "dashboard": False,
-            "silence_logs": NO_LOGS,
-            "preload": __name__,
-        }
-        scheduler = {"cls": Scheduler, "options": {**common, "dashboard": False}}
-        nannies = {number: {"cls": distributed.Nanny, "options": options} for number in range(workers)}
+        # Ctrl-C is delayed, also for the threads and processes that are started here: they never get it, and this
+        # process, which handles it, ends them.
+        resource_tracker.ensure_running()  # which would unblock it when the first process is started
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGHUP])
         with ExitStack() as stack:
-            with _interrupts_blocked():
+            try:
                 cluster = distributed.SpecCluster(
-                    workers=nannies, scheduler=scheduler, security=common["security"], silence_logs=NO_LOGS
+                    workers=nannies, scheduler=scheduler, security=security, silence_logs=NO_LOGS
                 )
                 stack.enter_context(cluster)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
             yield cluster
-
-
-@contextmanager
-def _interrupts_blocked() -> Iterator[None]:
-    """Delays Ctrl-C, also for the threads and processes that are started inside: they never get it, and the main
-    process, which handles it, ends them.
-    """
-    resource_tracker.ensure_running()  # which would unblock it when the first process is started
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGHUP])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def dask_setup(worker: object) -> None:

@@ -13,10 +13,11 @@ import asyncio
 import os
 import pickle
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
@@ -40,6 +41,9 @@ ASK_SECONDS, SECONDS_WITHOUT_WORKERS = 5, 60  # how often it is asked for worker
 # What comes of asking a scheduler that has gone.
 SCHEDULER_LOST = (asyncio.CancelledError, futures.CancelledError, OSError)
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
 
 def connected(word: str) -> AbstractContextManager[Any]:
     """A client of the cluster, whose workers have the same versions as this process; a local cluster ends with it."""
@@ -52,26 +56,20 @@ def connected(word: str) -> AbstractContextManager[Any]:
 def run(tasks: Sequence[Task], runner: Runner, count: int, progress: Progress, cluster: str | None = None) -> Outcomes:
     """Runs the tasks on a cluster, by default `count` processes of this machine; yields outcomes as they come."""
     with connected(cluster or f"local:{count}") as client:
-        if len(tasks) == 1 and all(map(_is_written_in_regions, tasks)):
-            yield 0, replace(runner, distribute=_Regions(client, runner.settings.resume))(next(iter(tasks)), progress)
+        written = format_by_suffix(tasks[0].job.output or "", FORMATS.values()) if len(tasks) == 1 else None
+        if written is not None and written.parallel_writes:
+            distribute = partial(_run_blocks, client, runner.settings.resume)
+            yield 0, replace(runner, distribute=distribute)(tasks[0], progress)
             return
-        resumable = runner.folder is not None
-        batches = BatchedTasks(client, _Jobs(runner), iter(enumerate(tasks)), len(tasks), MAX_BATCH, resumable)
-        with closing(batches.results()) as results:
+        work, resumable = partial(_run_tasks, runner), runner.folder is not None
+        with BatchedTasks(client, work, iter(enumerate(tasks)), len(tasks), MAX_BATCH, resumable) as batches:
             try:
-                yield from _outcomes(results)
+                yield from _outcomes(batches.results())
             except GeneratorExit:
                 raise
-            except BaseException:  # stopped while an outcome was reported: finished ones still count
+            except BaseException:  # stopped; finished tasks still count
                 yield from _outcomes(batches.finished_results())
                 raise
-
-
-def _outcomes(results: Iterator[tuple[tuple[int, Task], Any]]) -> Outcomes:
-    for (number, task), found in results:
-        if isinstance(found, BaseException):
-            found = Outcome(task.job, error=failure(_in_terms_of_files(found), task.job.source.path))
-        yield number, found
 
 
 @contextmanager
@@ -81,42 +79,21 @@ def distributor(cluster: str | None, resumable: bool) -> Iterator[Distribute | N
         yield None
         return
     with connected(cluster) as client:
-        yield _Regions(client, resumable)
+        yield partial(_run_blocks, client, resumable)
 
 
-def _is_written_in_regions(task: Task) -> bool:
-    written = format_by_suffix(task.job.output or "", FORMATS.values())
-    return written is not None and written.parallel_writes
+def _outcomes(results: Iterator[tuple[tuple[int, Task], Any]]) -> Outcomes:
+    for (number, task), found in results:
+        if isinstance(found, BaseException):
+            found = Outcome(task.job, error=failure(_in_terms_of_files(found), task.job.source.path))
+        yield number, found
 
 
-@dataclass(frozen=True, slots=True)
-class _Jobs:
+def _run_tasks(runner: Runner, items: Sequence[tuple[int, Task]]) -> list[Outcome]:
     """On a worker: runs tasks and returns their outcomes."""
-
-    runner: Runner
-
-    def __call__(self, items: Sequence[tuple[int, Task]]) -> list[Outcome]:
-        asked = self.runner.settings
-        runner = replace(self.runner, settings=replace(asked, max_memory=asked.allowed or _memory_of_job()))
-        return [picklable(runner(task, no_progress)) for _, task in items]
-
-
-@dataclass(frozen=True, slots=True)
-class _Regions:
-    """Computes the parts of one array on the workers of a cluster."""
-
-    client: Any
-    resumable: bool
-
-    def __call__(
-        self, parts: RemoteBlocks, numbers: Iterator[int], count: int, done: Callable[[int, str | None], None]
-    ) -> None:
-        batches = BatchedTasks(self.client, parts, numbers, count, 1, self.resumable)
-        with closing(batches.results()) as results:
-            for number, found in results:
-                if isinstance(found, BaseException):
-                    raise _in_terms_of_files(found)
-                done(number, found)
+    memory = runner.settings.allowed or _memory_of_job()
+    runner = replace(runner, settings=replace(runner.settings, max_memory=memory))
+    return [picklable(runner(task, no_progress)) for _, task in items]
 
 
 def _memory_of_job() -> int | None:
@@ -127,14 +104,36 @@ def _memory_of_job() -> int | None:
     return half // worker.state.nthreads if half else None
 
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
+def _run_blocks(
+    client: Any,
+    resumable: bool,
+    parts: RemoteBlocks,
+    numbers: Iterator[int],
+    count: int,
+    done: Callable[[int, str | None], None],
+) -> None:
+    """Computes the parts of one array on the workers of a cluster."""
+    with BatchedTasks(client, parts, numbers, count, 1, resumable) as batches:
+        for number, found in batches.results():
+            if isinstance(found, BaseException):
+                raise _in_terms_of_files(found)
+            done(number, found)
+
+
+def _in_terms_of_files(error: BaseException) -> Exception:
+    """The error of an item, without terms of Dask."""
+    if isinstance(error, distributed.KilledWorker):
+        return FileError(
+            "every worker that processed it died; the file is damaged, or there is too little memory for it"
+        )
+    return error if isinstance(error, Exception) else RuntimeError(str(error))
 
 
 class BatchedTasks(Generic[Item, Result]):
     """Runs `work`, a picklable function of several items, on `count` items, of which a batch has at most `most`.
 
-    `resumable` says whether another run can resume this one.
+    What has not finished at the end of the context is cancelled. `resumable` says whether another run can resume this
+    one.
     """
 
     def __init__(
@@ -152,104 +151,83 @@ class BatchedTasks(Generic[Item, Result]):
         self._items, self._left, self._most = items, count, most
         self._in_flight: dict[Any, list[Item]] = {}
 
-    def results(self) -> Generator[tuple[Item, Result | BaseException], None, None]:
-        """Each item with its result or its exception; finished ones also if the run is stopped."""
+    def __enter__(self) -> BatchedTasks[Item, Result]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Cancels, and waits for what was begun in regions of an output, so that the output can be removed."""
+        if self._in_flight:
+            with suppress(*SCHEDULER_LOST):
+                self._client.cancel(list(self._in_flight), force=True)
+                if self._most == 1 and self._client.status == "running":
+                    self._client.run(_wait_until_idle, on_error="ignore")
+
+    def results(self) -> Iterator[tuple[Item, Result | BaseException]]:
+        """Each item with its result or its exception."""
         try:
-            yield from self._results()
-        except GeneratorExit:
-            raise
-        except BaseException:
-            yield from self.finished_results()
-            raise
-        finally:
-            if self._in_flight:
-                self._cancel()
-
-    def finished_results(self) -> Iterator[tuple[Item, Result | BaseException]]:
-        """The results of batches that have finished and were not reported."""
-        for future in [future for future in self._in_flight if future.status == "finished"]:
-            yield from zip(self._in_flight[future], self._result(future), strict=True)
-
-    def _results(self) -> Iterator[tuple[Item, Result | BaseException]]:
-        suspects: list[Item] = []
-        with self._scheduler_errors():
-            limit = BATCHES_PER_WORKER * max(1, sum(self._client.nthreads().values()))
-            completed = distributed.as_completed(loop=self._client.loop)
-        while True:
-            with self._scheduler_errors():
-                completed.update(self._submit(self._batches(limit)))
-            if not self._in_flight:
-                break
-            for future in self._finished(completed):
-                check_stopped()
-                items = self._in_flight[future]
-                found = self._result(future)
+            limit, suspects = BATCHES_PER_WORKER * max(1, sum(self._client.nthreads().values())), list[Item]()
+            for items, found in self._run(self._batches(limit), limit):
                 if isinstance(found[0], distributed.KilledWorker):
                     suspects += items
                 else:
                     yield from zip(items, found, strict=True)
-        for item in suspects:
-            with self._scheduler_errors():
-                completed.update(self._submit([[item]]))
-            for future in self._finished(completed):
-                yield item, self._result(future)[0]
-
-    def _finished(self, completed: Any) -> list[Any]:
-        """Waits for batches to finish; raises a FileError if there have been no workers for some time."""
-        seen = asked = time.monotonic()
-        with self._scheduler_errors():
-            while not (found := list(completed.next_batch(block=False))):
-                time.sleep(POLL_SECONDS)
-                check_stopped()
-                if time.monotonic() - asked > ASK_SECONDS:
-                    asked = time.monotonic()
-                    seen = asked if self._client.nthreads() else seen
-                    if asked - seen > SECONDS_WITHOUT_WORKERS:
-                        raise FileError(f"the cluster has had no workers for {SECONDS_WITHOUT_WORKERS} s")
-        return found
-
-    def _batches(self, limit: int) -> Iterator[list[Item]]:
-        """The next batches, until `limit` are in flight; they become smaller towards the end."""
-        for _ in range(limit - len(self._in_flight)):
-            batch = list(islice(self._items, max(1, min(self._most, self._left // (2 * limit)))))
-            if not batch:
-                return
-            self._left -= len(batch)
-            yield batch
-
-    def _submit(self, batches: Iterable[list[Item]]) -> list[Any]:
-        """Sends batches in one call, because each call costs the scheduler more than a batch; returns futures."""
-        several = list(batches)
-        sent = [(self._work, pickle.dumps(batch, pickle.HIGHEST_PROTOCOL)) for batch in several]
-        found: list[Any] = self._client.map(_run_batch, sent, pure=False) if sent else []
-        self._in_flight.update(zip(found, several, strict=True))
-        return found
-
-    def _result(self, future: Any) -> Sequence[Result | BaseException]:
-        """The results of a finished batch, or its error for each item."""
-        with self._scheduler_errors():
-            error = future.exception()
-            found = future.result() if error is None else None
-        items = self._in_flight.pop(future)
-        return [error] * len(items) if found is None else found
-
-    def _cancel(self) -> None:
-        """Cancels, and waits for what was begun in regions of an output, so that the output can be removed."""
-        with suppress(*SCHEDULER_LOST):
-            self._client.cancel(list(self._in_flight), force=True)
-            if self._most == 1 and self._client.status == "running":
-                self._client.run(_wait_until_idle, on_error="ignore")
-
-    @contextmanager
-    def _scheduler_errors(self) -> Iterator[None]:
-        """Turns the exceptions of a lost cluster into a FileError."""
-        try:
-            yield
+            for (item,), found in self._run(([item] for item in suspects), 1):
+                yield item, found[0]
         except FileError:
             raise
         except SCHEDULER_LOST as error:
             more = f"; {field('resume')} continues the run" if self._resumable else ""
             raise FileError(f"the scheduler of the cluster is gone{more}") from error
+
+    def finished_results(self) -> Iterator[tuple[Item, Result | BaseException]]:
+        """The results of batches that have finished and were not reported."""
+        with suppress(*SCHEDULER_LOST):
+            for future in [future for future in self._in_flight if future.status == "finished"]:
+                yield from zip(*self._result(future), strict=True)
+
+    def _batches(self, limit: int) -> Iterator[list[Item]]:
+        """The items in batches, which become smaller towards the end."""
+        while batch := list(islice(self._items, max(1, min(self._most, self._left // (2 * limit))))):
+            self._left -= len(batch)
+            yield batch
+
+    def _run(
+        self, batches: Iterator[list[Item]], limit: int
+    ) -> Iterator[tuple[list[Item], Sequence[Result | BaseException]]]:
+        """Batches with their results, as they come; at most `limit` are in flight."""
+        completed = distributed.as_completed(loop=self._client.loop)
+        while True:
+            # Sent in one call, because each call costs the scheduler more than a batch.
+            several = list(islice(batches, limit - len(self._in_flight)))
+            sent = [(self._work, pickle.dumps(batch, pickle.HIGHEST_PROTOCOL)) for batch in several]
+            submitted = self._client.map(_run_batch, sent, pure=False) if sent else []
+            self._in_flight.update(zip(submitted, several, strict=True))
+            completed.update(submitted)
+            if not self._in_flight:
+                return
+            for future in self._finished(completed):
+                check_stopped()
+                yield self._result(future)
+
+    def _finished(self, completed: Any) -> list[Any]:
+        """Waits for batches to finish; raises a FileError if there have been no workers for some time."""
+        seen = asked = time.monotonic()
+        while not (found := list(completed.next_batch(block=False))):
+            time.sleep(POLL_SECONDS)
+            check_stopped()
+            if time.monotonic() - asked > ASK_SECONDS:
+                asked = time.monotonic()
+                seen = asked if self._client.nthreads() else seen
+                if asked - seen > SECONDS_WITHOUT_WORKERS:
+                    raise FileError(f"the cluster has had no workers for {SECONDS_WITHOUT_WORKERS} s")
+        return found
+
+    def _result(self, future: Any) -> tuple[list[Item], Sequence[Result | BaseException]]:
+        """The items of a finished batch, and their results, or its error for each."""
+        error = future.exception()
+        found = None if error else future.result()
+        items = self._in_flight.pop(future)
+        return items, [error] * len(items) if found is None else found
 
 
 def _run_batch(message: tuple[bytes, bytes]) -> Any:
@@ -269,12 +247,3 @@ async def _wait_until_idle(dask_worker: Any) -> None:
     end = time.monotonic() + WAIT_SECONDS
     while dask_worker.state.executing and time.monotonic() < end:
         await asyncio.sleep(0.05)
-
-
-def _in_terms_of_files(error: BaseException) -> Exception:
-    """The error of an item, without terms of Dask."""
-    if isinstance(error, distributed.KilledWorker):
-        return FileError(
-            "every worker that processed it died; the file is damaged, or there is too little memory for it"
-        )
-    return error if isinstance(error, Exception) else RuntimeError(str(error))
