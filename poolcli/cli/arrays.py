@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from poolcli.explain.diff_arrays import Difference
-    from poolcli.explain.identify.candidates import Candidate
+    from poolcli.explain.identify import Candidate
 
 
 @command(

@@ -18,7 +18,7 @@ from poolcli.explain.compare_dialects import Row, sentences
 from poolcli.explain.diff_arrays import Difference
 from poolcli.explain.equivalence import reads_same_elements
 from poolcli.explain.export import ONLY_THIS_SIZE, Conversion
-from poolcli.explain.identify.candidates import Candidate, Deviation
+from poolcli.explain.identify import Candidate, Deviation
 from poolcli.explain.solve import Answer, NearestLengths, search_sentence
 from poolcli.formats import Tensor
 from poolcli.layouts import layout_doubt, named_shape

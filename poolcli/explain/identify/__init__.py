@@ -20,21 +20,17 @@ from poolcli.errors import RequestError
 from poolcli.explain.diff_arrays import check_tolerances
 from poolcli.explain.equivalence import distinguishing_input, same_pooling
 from poolcli.explain.export import in_one_operator
-from poolcli.explain.identify.candidates import Candidate, Pair, combine_pairs, layouts_of
-from poolcli.explain.identify.search import (
-    OVERRIDE_RULE,
+from poolcli.explain.identify.grid import (
     Axis,
     Rule,
     grid_of,
     has_attribute,
-    is_float,
     nearest,
-    operators_of,
-    planes_of,
     rules,
     samples_of,
     windows_of,
 )
+from poolcli.explain.identify.pairs import Deviation, Pair, combined, common_layouts
 from poolcli.explain.solve import complexity
 from poolcli.layouts import convert_layout, spatial_axes
 from poolcli.message_fields import field
@@ -47,13 +43,46 @@ from poolcli.system.lazy_imports import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+__all__ = ["Candidate", "Deviation", "identify"]
+
 MAX_VERIFIED = 60  # poolings of each rule that are taken from the samples, and of all rules that are computed whole
 MAX_NEAREST = 6  # poolings of each rule that are computed if none fits
 MAX_POOLINGS = 4  # different ones that are reported
 FORMS_PER_DIALECT = 2  # equal ones that are reported, in different attributes
-SAME_PADS = ("same_upper", "same_lower")
 CPU_SECONDS = 10
 NOISE_SHARE = 0.2  # differences below this share of the output's standard deviation are reported as noise
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A pooling that may have produced the output.
+
+    Attributes
+    ----------
+    op : record
+    plan : Plan
+        Of several pairs of arrays, that of the first.
+    deviation : Deviation
+        Over all pairs; `fits` is whether no element differs by more than rounding errors and the tolerance.
+    apart : str or None
+        An input that distinguishes it from the first candidate.
+    noise : float or None
+        The `atol` with which it would fit, if its differences are as small as noise.
+    output_layout : str or None
+        The layout of the output, if it is not the input's.
+    """
+
+    op: Attributes
+    plan: Plan
+    deviation: Deviation
+    apart: str | None = None
+    noise: float | None = None
+    output_layout: str | None = None
+
+    @property
+    def fits(self) -> bool:
+        """Whether no element differs by more than rounding errors and the tolerance."""
+        return self.deviation.fits
 
 
 def identify(
@@ -104,160 +133,142 @@ def identify(
     ('max', [3, 3], [1, 1], True)
     """
     atol, rtol = check_tolerances(atol, rtol)
-    pairs = [_pair((x, y)), *map(_pair, also)]
+    arrays = [_two_arrays(pair) for pair in ((x, y), *also)]
+    given = expand_pads(given)
+    _check_given(op, given)
+    until, searches = process_time() + CPU_SECONDS, list[_Search]()
     with np.errstate(all="ignore"):
-        return _identify(pairs, Constraints(op, expand_pads(given)), layout, output_layout, atol, rtol)
-
-
-def _identify(
-    pairs: list[tuple[Array, Array]], constraints: Constraints,
-    layout: str | None, output_layout: str | None, atol: float, rtol: float,
-) -> list[Candidate]:  # fmt: skip
-    searches, until = [], process_time() + CPU_SECONDS
-    for own, other in layouts_of([(a.shape, b.shape) for a, b in pairs], layout, output_layout):
-        converted = [Pair(a, convert_layout(b, other, own), own, atol, rtol) for a, b in pairs]
-        searches.append((Search(converted, constraints, until), None if other == own else other))
-    for search, other_layout in searches:
-        if fitting := search.fitting():
-            first, *others = [replace(each, output_layout=other_layout) for each in fitting]
-            apart = [distinguishing_input(first.op, first.plan, each.op, each.plan) for each in others]
-            return [first, *(replace(each, apart=difference) for each, difference in zip(others, apart, strict=True))]
-    nearest = [
-        (found[0], replace(found[1], output_layout=other_layout))
-        for search, other_layout in searches
-        if (found := search.nearest())
-    ]
-    best = min(nearest, key=lambda found: found[0])[1] if nearest else None
-    if best is None or (best.noise is None and any(y.size > x.size for x, y in pairs)):
-        shapes = [[",".join(map(str, each.shape)) for each in pair] for pair in pairs]
-        what = " and ".join(f"{output} of one of {given}" for given, output in shapes)
-        larger = len(pairs) == 1 and pairs[0][1].size > pairs[0][0].size
-        raise RequestError(
-            f"no pooling that is searched makes an array of {what}" + ("; give the larger one first" if larger else "")
-        )
+        for own, other in common_layouts([(a.shape, b.shape) for a, b in arrays], layout, output_layout):
+            pairs = [Pair(a, convert_layout(b, other, own), own, atol, rtol) for a, b in arrays]
+            searches.append(_Search(pairs, None if other == own else other, op, given, until))
+        for search in searches:
+            if found := search.fitting():
+                first = found[0]
+                apart = (distinguishing_input(first.op, first.plan, each.op, each.plan) for each in found[1:])
+                return [first, *(replace(each, apart=text) for each, text in zip(found[1:], apart, strict=True))]
+        near = [each for search in searches if (each := search.nearest())]
+    best = min(near, key=lambda each: each[0])[1] if near else None
+    larger = any(b.size > a.size for a, b in arrays)
+    if best is None or (best.noise is None and larger):
+        texts = [[",".join(map(str, each.shape)) for each in pair] for pair in arrays]
+        what = " and ".join(f"{output} of one of {source}" for source, output in texts)
+        swap = "; give the larger one first" if larger and len(arrays) == 1 else ""
+        raise RequestError(f"no pooling that is searched makes an array of {what}{swap}")
     return [best]
 
 
-def _pair(given: Any) -> tuple[Array, Array]:
+def _two_arrays(given: Any) -> tuple[Array, Array]:
     if not isinstance(given, tuple | list) or len(given) != 2:
         raise RequestError(f"{field('also')} takes pairs of an input and an output, such as [(x2, y2)]")
-    x, y = (_in_native_order(as_array(each)) for each in given)
-    return x, y
+    x, y = map(as_array, given)
+    for array in (x, y):
+        lookup(array.dtype.name)  # refuses types that are not pooled
+    return x.astype(x.dtype.newbyteorder("="), copy=False), y.astype(y.dtype.newbyteorder("="), copy=False)
 
 
-def _in_native_order(array: Array) -> Array:
-    lookup(array.dtype.name)  # refuses types that are not pooled
-    return array.astype(array.dtype.newbyteorder("="), copy=False)
+def _check_given(op: str | None, given: Mapping[str, Any]) -> None:
+    """Refuse an unknown operator, and attributes that it does not have; without one, those that none has together."""
+    if op is not None:
+        one_of("op", op, tuple(OPERATORS))
+    records = [record for record in OPERATORS.values() if op in (None, record.name)]
+    if not any(_has_all(record, given) for record in records):
+        names = [name for name in given if op is None or not has_attribute(records[0], name)]
+        known = [own.name for record in records for own in fields(record)]
+        meant = did_you_mean(names[0], known) if len(names) == 1 and names[0] not in known else ""
+        has = "has no" if op else "has" if len(names) == 1 else "has all of"
+        raise RequestError(f"{op or 'no operator'} {has} {' and '.join(map(field, names))}{meant}")
 
 
-@dataclass(frozen=True, slots=True)
-class Constraints:
-    """The operator and the attributes that the caller has fixed; a RequestError if no operator has them."""
-
-    op: str | None
-    given: Mapping[str, Any]
-
-    def __post_init__(self) -> None:
-        if self.op is not None:
-            one_of("op", self.op, tuple(OPERATORS))
-        if not any(map(self.allows, OPERATORS.values())):
-            which = "no operator" if self.op is None else self.op
-            names = [name for name in self.given if self.op is None or not has_attribute(OPERATORS[self.op], name)]
-            known = [own.name for op in OPERATORS.values() if self.op in (None, op.name) for own in fields(op)]
-            meant = did_you_mean(names[0], known) if len(names) == 1 and names[0] not in known else ""
-            has = "has no" if self.op else "has" if len(names) == 1 else "has all of"
-            raise RequestError(f"{which} {has} {' and '.join(map(field, names))}{meant}")
-
-    def allows(self, record: type[Attributes]) -> bool:
-        """Whether an operator has the fixed name and all fixed attributes."""
-        return self.op in (None, record.name) and all(has_attribute(record, name) for name in self.given)
-
-    def numbers(self, i: int, axes: str) -> dict[str, int]:
-        """The fixed numbers of axis `i` of those with these letters."""
-        names = self.given.keys() & {"kernel", "strides", "pads_begin", "dilations"}
-        return {name: per_axis(name, self.given[name], axes)[i] for name in names}
-
-    def applied(self, op: Attributes) -> Attributes | None:
-        """`op` with the fixed attributes; None if that is not valid."""
-        try:
-            return replace(op, **self.given) if self.allows(type(op)) else None
-        except RequestError:
-            return None
+def _has_all(record: type[Attributes], names: Iterable[str]) -> bool:
+    return all(has_attribute(record, name) for name in names)
 
 
-class Search:
+class _Search:
     """The search for poolings that fit all pairs, in one layout. The pair with most outputs is sampled.
 
     `grids` are the windows that are tried: with explicit pads and, if inputs differ in size, with those of auto_pad.
     """
 
-    def __init__(self, pairs: Sequence[Pair], constraints: Constraints, until: float) -> None:
-        self.pairs, self.constraints, self.until = pairs, constraints, until
-        base = max(pairs, key=lambda pair: pair.y.size)
-        self.planes = planes_of(base.x, base.y, base.layout, base.atol, base.rtol)
-        self.samples = samples_of(self.planes)
-        positions = spatial_axes(base.layout)
-        ordered = [base, *(pair for pair in pairs if pair is not base)]
-        lengths = [[(pair.x.shape[i], pair.y.shape[i]) for pair in ordered] for i in positions]
-        self.output = tuple(base.y.shape[i] for i in positions)
-        self.is_varied = any(len({size for size, _ in each}) > 1 for each in lengths)
-        # At a single size, the pads of auto_pad equal explicit ones.
-        words = ("", *SAME_PADS) if self.is_varied else ("",)
-        letters = "".join(base.layout[i] for i in positions)
-        given = [constraints.numbers(i, letters) for i in range(len(positions))]
-        every = [[windows_of(each, fixed, word) for each, fixed in zip(lengths, given, strict=True)] for word in words]
-        self.grids = [grid_of(list(map(Axis, each))) for each in every if all(each)]
-        plain = [[windows for windows in each if not windows.windows.pad_begin] for each in every[0]]
-        self.without_pads = [grid_of(list(map(Axis, plain)))] if all(plain) else []
+    def __init__(
+        self, pairs: Sequence[Pair], output_layout: str | None, op: str | None, given: Mapping[str, Any], until: float
+    ) -> None:
+        self.pairs, self.output_layout, self.given, self.until = pairs, output_layout, given, until
+        self.records = [r for r in OPERATORS.values() if op in (None, r.name) and _has_all(r, given)]
+        self.base = max(pairs, key=lambda pair: pair.y.size)
+        self.samples = samples_of(self.base)
         self.near: list[tuple[float, Attributes]] = []  # of each rule, with their scores
+        ordered = [self.base, *(pair for pair in pairs if pair is not self.base)]
+        positions = spatial_axes(self.base.layout)
+        letters = "".join(self.base.layout[i] for i in positions)
+        names = given.keys() & {"kernel", "strides", "pads_begin", "dilations"}
+        numbers = {name: per_axis(name, given[name], letters) for name in names}
+        lengths = [[(pair.x.shape[i], pair.y.shape[i]) for pair in ordered] for i in positions]
+        self.output = tuple(each[0][1] for each in lengths)
+        self.is_varied = any(len({size for size, _ in each}) > 1 for each in lengths)
+        self.grids = []
+        # At a single size, the pads of auto_pad equal explicit ones.
+        for word in ("", "same_upper", "same_lower") if self.is_varied else ("",):
+            fixed = [{name: every[i] for name, every in numbers.items()} for i in range(len(lengths))]
+            windows = [windows_of(each, own, word) for each, own in zip(lengths, fixed, strict=True)]
+            if all(windows):
+                axes = [Axis(each[0][0], own) for each, own in zip(lengths, windows, strict=True)]
+                self.grids.append(grid_of(axes, word))
 
     def fitting(self) -> list[Candidate]:
         """The poolings that fit, each in the attributes of every dialect that has it."""
-        rules_of_all = rules(self.constraints.given, self.planes[0].stored[0].dtype.kind in "biu")
-        exact = [found for rule in rules_of_all if self.constraints.allows(OPERATORS[rule.op]) and self._in_time()
-                 for found in self._of_rule(rule)]  # fmt: skip
-        bins = self._bins()
-        found = self._verified([*bins, *_in_turn(exact)] if self.is_varied else [*_in_turn(exact), *bins])
-        if not found and self.constraints.allows(OPERATORS[OVERRIDE_RULE.op]):
-            found = self._verified(_in_turn(self._of_rule(OVERRIDE_RULE)))
+        *usual, override = rules(self.given, votes=self.base.x.dtype.kind in "biu")
+        sliding = [*_in_turn([ops for rule in usual for ops in self._of_rule(rule)])]
+        records: list[Any] = [record for record in self.records if issubclass(record, BinAttributes)]
+        bins = [op for record in records for op in self._allowed(record(self.output))]
+        found = self._verified([*bins, *sliding] if self.is_varied else [*sliding, *bins])
+        found = found or self._verified(_in_turn(self._of_rule(override)))
+        self.near += [(np.inf, op) for op in bins]
         return [form for candidate in found for form in self._forms(candidate)]
 
     def _of_rule(self, rule: Rule) -> list[list[Attributes]]:
         """The operators that give every sample, the simplest first, for each kind of padding; notes the nearest."""
-        plane, every = self.planes[0], list[list[Attributes]]()
-        if rule.statistic and is_float(plane.stored[1]) and plane.sum_tolerance > plane.spread:
-            return []  # rounding errors would explain any output
-        for grid in self.without_pads if rule.signed else self.grids:  # PyTorch's lp has no padding
-            exact, near = nearest(self.samples, rule, grid, MAX_VERIFIED, MAX_NEAREST)
-            every.append([op for combination, by in exact for op in operators_of(rule, combination, by)])
-            self.near += [(score, op) for score, combination, by in near for op in operators_of(rule, combination, by)]
+        # Where rounding errors would explain any output, statistics are not tried.
+        unclear = rule.needs_all and self.base.is_float and 32 * self.base.sum_error > self.base.spread > 0
+        if rule.record not in self.records or unclear or not self._in_time():
+            return []
+        every = []
+        for grid in self.grids:
+            exact, near = nearest(self.base, self.samples, rule, grid, MAX_VERIFIED, MAX_NEAREST)
+            every.append(exact)
+            self.near += near
         return every
 
     def nearest(self) -> tuple[float, Candidate] | None:
-        """The pooling with the smallest mean distance from the output, and that distance, after `fitting`."""
-        spread = self.planes[0].spread
-        ordered = [op for _, op in sorted(self.near, key=lambda each: each[0])]
-        found: list[tuple[float, Attributes, list[Plan]]] = []
-        for op in dict.fromkeys([*ordered, *self._bins()]):
-            allowed = self.constraints.applied(op)
-            plans = self._plans(allowed) if allowed and (self._in_time() or not found) else []
-            if allowed and plans:
-                distances = (pair.distance(plan, spread) for pair, plan in zip(self.pairs, plans, strict=True))
-                found.append((sum(distances), allowed, plans))
-        if not found:
-            return None
-        distance, op, plans = min(found, key=lambda each: each[0])
-        candidate = self._planned_forms(self._evaluated(op, plans), op)[0]
-        error, std = candidate.deviation.max_abs, min(_spread(pair.y) for pair in self.pairs)
-        noise = float(f"{1.1 * error:.2g}") if error <= NOISE_SHARE * std and not candidate.fits else None
-        return distance, replace(candidate, noise=noise)
+        """The pooling with the smallest mean distance from the output, and that distance, after `fitting`.
 
-    def _bins(self) -> list[Attributes]:
-        records: list[Any] = [record for record in OPERATORS.values() if issubclass(record, BinAttributes)]
-        return [op for record in records if (op := self.constraints.applied(record(self.output)))]
+        Errors are clipped at the standard deviation, so that a few do not outweigh all others.
+        """
+        best: tuple[float, Attributes, list[Plan]] | None = None
+        most = self.base.spread or 1
+        ordered = dict.fromkeys(op for _, op in sorted(self.near, key=lambda each: each[0]))
+        for op in (allowed for each in ordered for allowed in self._allowed(each)):
+            plans = self._plans(op) if best is None or self._in_time() else []
+            errors = [pair.at_ends(plan) for pair, plan in zip(self.pairs, plans, strict=False)]
+            distance = sum(float(np.mean([np.minimum(error, most).mean() for error, _ in each])) for each in errors)
+            if plans and (best is None or distance < best[0]):
+                best = distance, op, plans
+        if best is None:
+            return None
+        distance, op, plans = best
+        candidate = self._planned_forms(self._evaluated(op, plans), op)[0]
+        off, fits = candidate.deviation.max_abs, candidate.fits
+        noise = off <= NOISE_SHARE * min(pair.spread for pair in self.pairs) and not fits
+        return distance, replace(candidate, noise=float(f"{1.1 * off:.2g}") if noise else None)
 
     def _in_time(self) -> bool:
         return process_time() < self.until
+
+    def _allowed(self, op: Attributes) -> list[Attributes]:
+        """`op` with the attributes that the caller has fixed; empty if it is not valid."""
+        try:
+            return [replace(op, **self.given)] if type(op) in self.records else []
+        except RequestError:
+            return []
 
     def _verified(self, ops: Iterable[Attributes]) -> list[Candidate]:
         """The operators that fit parts and then the whole, equal ones once; exact ones first."""
@@ -272,8 +283,8 @@ class Search:
             if any(_all_same(plans, others) for others in tried):
                 continue
             tried.append(plans)
-            if (whole := self._evaluated(op, plans)).fits:
-                fitting.append(whole)
+            if (found := self._evaluated(op, plans)).fits:
+                fitting.append(found)
         return sorted(fitting, key=lambda candidate: not candidate.deviation.exact)
 
     def _plans(self, op: Attributes) -> list[Plan]:
@@ -282,23 +293,24 @@ class Search:
         return plans if len(plans) == len(self.pairs) else []
 
     def _evaluated(self, op: Attributes, plans: Sequence[Plan]) -> Candidate:
-        return combine_pairs([pair.candidate(op, plan) for pair, plan in zip(self.pairs, plans, strict=True)])
+        deviation = combined([pair.deviation(op, plan) for pair, plan in zip(self.pairs, plans, strict=True)])
+        return Candidate(op, plans[0], deviation, output_layout=self.output_layout)
 
     def _forms(self, candidate: Candidate) -> list[Candidate]:
         """The same pooling in each dialect that has it, with the given attributes: dialects in the order of their
         simplest form, retired ones last.
         """
         found = []
-        for like in [self.constraints.given["like"]] if "like" in self.constraints.given else DIALECTS:
-            converted = in_one_operator(candidate.plan, like) or (candidate.op if candidate.op.like == like else None)
-            if converted and (forms := self._planned_forms(candidate, converted)[:FORMS_PER_DIALECT]):
+        for like in [self.given["like"]] if "like" in self.given else DIALECTS:
+            op = in_one_operator(candidate.plan, like) or (candidate.op if candidate.op.like == like else None)
+            if op and (forms := self._planned_forms(candidate, op)[:FORMS_PER_DIALECT]):
                 found.append((DIALECTS[like].retired, self._complexity(forms[0]), forms))
         return [form for *_, forms in sorted(found, key=lambda each: each[:2]) for form in forms]
 
     def _planned_forms(self, candidate: Candidate, op: Attributes) -> list[Candidate]:
         """The candidate as `op` and its variants that are equal at the sizes of all pairs, simplest first."""
         known = self._plans(candidate.op)
-        variants = [allowed for each in _variants(op, candidate) if (allowed := self.constraints.applied(each))]
+        variants = [allowed for each in _variants(op, self.output) for allowed in self._allowed(each)]
         forms = [(each, plans) for each in variants if (plans := self._plans(each)) and _all_same(plans, known)]
         return sorted((replace(candidate, op=each, plan=plans[0]) for each, plans in forms), key=self._complexity)
 
@@ -314,26 +326,18 @@ def _in_turn(lists: Sequence[Sequence[Attributes]]) -> Iterator[Attributes]:
         yield from (op for op in row if op is not None)
 
 
-def _spread(y: Array) -> float:
-    """The standard deviation of all elements but NaN; 0 if there are none."""
-    known = y[~np.isnan(y)].astype(np.float64)
-    return float(known.std()) if known.size else 0.0
-
-
 def _all_same(plans: Sequence[Plan], others: Sequence[Plan]) -> bool:
     return all(same_pooling(a, b) for a, b in zip(plans, others, strict=True))
 
 
-def _variants(op: Attributes, candidate: Candidate) -> list[Attributes]:
+def _variants(op: Attributes, output: tuple[int, ...]) -> list[Attributes]:
     """The operator, and others that may be equal at these sizes: rounded up, with equal pads, adaptive."""
-    found = [op]
-    dialect = DIALECTS[op.like]
+    found, dialect = [op], DIALECTS[op.like]
     if isinstance(op, SlidingAttributes):
         symmetric = replace(op, pads_end=op.pads_begin)
         if "ceil" in dialect.rounding_types and op.rounding_type == "floor":
             found += [replace(each, rounding_type="ceil") for each in (op, symmetric)]
         found.append(symmetric)
-        output = tuple(axis.windows.output for axis in candidate.plan.axes)
-        bins = (r for r in OPERATORS.values() if issubclass(r, BinAttributes) and r.reducer == op.reducer)
+        bins: list[Any] = [r for r in OPERATORS.values() if issubclass(r, BinAttributes) and r.reducer == op.reducer]
         found += [record(output, like=op.like) for record in bins if record.name in dialect.operators]
     return list(dict.fromkeys(found))
