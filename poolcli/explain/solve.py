@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import islice, product
-from typing import Any, NamedTuple
+from typing import Any
 
 from poolcli.arguments import numbers_from, one_of, per_axis
 from poolcli.dialects import dialect_of
@@ -21,6 +21,8 @@ from poolcli.suggestions import did_you_mean, join_words
 from poolcli.windows import ceil_div, extent, same_pads, sliding_output
 
 COMMON_KERNELS = 11  # kernels and strides up to this are always tried
+COMMON = range(1, COMMON_KERNELS + 1)
+NUMBERS = ("kernel", "strides", "pads_begin", "pads_end")  # of an axis, by the names of attributes
 SEARCH_TEXTS = (  # what is searched, unless one of these attributes is given
     (("kernel",), f"kernels up to {COMMON_KERNELS} and those that cover the input with the wanted windows"),
     (("strides",), "every stride that fits"),
@@ -31,18 +33,7 @@ SEARCH_TEXTS = (  # what is searched, unless one of these attributes is given
 MAX_ANSWERS = 12
 OPTIONS_PER_AXIS = 12  # the simplest ones, which are combined with those of the other axes
 NEAREST_RANGE = 100  # how far above and below the wanted length possible ones are searched
-
-
-class AxisOption(NamedTuple):
-    """One axis' numbers, named as attributes are."""
-
-    kernel: int
-    strides: int
-    pads_begin: int
-    pads_end: int
-
-
-AXIS_ATTRIBUTES = {*AxisOption._fields, "dilations"}
+Numbers = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,23 +55,15 @@ class NearestLengths:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The operator with the given attributes, their names, the input, and the wanted spatial lengths."""
+    """The operator with the given attributes, their names, the input, and the spatial axes with the wanted lengths."""
 
     op: SlidingAttributes
     fixed: frozenset[str]
     shape: tuple[int, ...]
     layout: str
+    axes: str
+    sizes: tuple[int, ...]
     wanted: tuple[int, ...]
-
-    @property
-    def axes(self) -> str:
-        """The letters of the spatial axes."""
-        return "".join(self.layout[i] for i in spatial_axes(self.layout))
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """The spatial lengths of the input."""
-        return tuple(self.shape[i] for i in spatial_axes(self.layout))
 
 
 def solve(
@@ -138,31 +121,33 @@ def parse_question(
     shape = check_shape(shape)
     layout = check_layout(layout, len(shape)) if layout else default_layout(len(shape))
     made = record(**({"kernel": 1} | given))
-    axes = "".join(layout[i] for i in spatial_axes(layout))
-    check_lengths(axes, [shape[i] for i in spatial_axes(layout)])
+    axes, sizes = "".join(layout[i] for i in spatial_axes(layout)), tuple(shape[i] for i in spatial_axes(layout))
+    check_lengths(axes, sizes)
     targets = per_axis("solve", numbers_from(1)("solve", wanted), axes)
-    return Question(made, frozenset(given), tuple(shape), layout, targets)
+    return Question(made, frozenset(given), tuple(shape), layout, axes, sizes, targets)
 
 
 def find_answers(asked: Question) -> list[Answer]:
     """Up to a dozen answers, simplest first."""
     found: dict[SlidingAttributes, Answer] = {}
     for op in sorted(_candidates(asked), key=lambda op: complexity(op, asked.sizes)):
-        answer = _verified(asked, op) if op not in found else None
-        if answer:
-            found[op] = answer
-        if len(found) == MAX_ANSWERS:
-            break
+        plan = _verified(asked, op) if op not in found and len(found) < MAX_ANSWERS else None
+        if plan:
+            found[op] = Answer(op, plan)
     return list(found.values())
 
 
 def nearest_lengths(asked: Question) -> list[NearestLengths]:
     """The nearest possible lengths of each axis whose wanted length is not possible, whatever the other axes are."""
+
+    def is_possible(i: int, wanted: int) -> bool:
+        return any(any(_accepted(asked, i, words, wanted)) for words in _words(asked))
+
     found = []
     for i, (axis, wanted) in enumerate(zip(asked.axes, asked.wanted, strict=True)):
-        if not _reachable(asked, i, wanted):
+        if not is_possible(i, wanted):
             ranges = (range(wanted - 1, max(0, wanted - NEAREST_RANGE), -1), range(wanted + 1, wanted + NEAREST_RANGE))
-            nearest = (next((t for t in lengths if _reachable(asked, i, t)), None) for lengths in ranges)
+            nearest = (next((t for t in lengths if is_possible(i, t)), None) for lengths in ranges)
             found.append(NearestLengths(axis, wanted, tuple(t for t in nearest if t is not None)))
     return found
 
@@ -173,62 +158,63 @@ def _words(asked: Question) -> Iterator[dict[str, str]]:
     pads_given = not asked.fixed.isdisjoint(("pads_begin", "pads_end"))
     auto_pads = ("explicit",) if pads_given else tuple(w for w in ("explicit", "same_upper") if w in dialect.auto_pads)
     roundings = (op.rounding_type,) if "rounding_type" in asked.fixed else dialect.rounding_types
-    for auto_pad in (op.auto_pad,) if "auto_pad" in asked.fixed else auto_pads:
-        for rounding in roundings:
-            yield {"auto_pad": auto_pad, "rounding_type": rounding}
+    for auto_pad, rounding in product((op.auto_pad,) if "auto_pad" in asked.fixed else auto_pads, roundings):
+        yield {"auto_pad": auto_pad, "rounding_type": rounding}
 
 
 def _candidates(asked: Question) -> Iterator[SlidingAttributes]:
     """Operators that may be answers: the same numbers on every axis, and combinations of the simplest of each axis."""
+    are_alike = len({*zip(asked.sizes, asked.wanted, strict=True)}) == 1
     for words in _words(asked):
-        per_axis_options = [_options(asked, i, wanted, words) for i, wanted in enumerate(asked.wanted)]
-        shared = set(per_axis_options[0]).intersection(*per_axis_options[1:])
-        yield from (_record(asked, words, (option,)) for option in shared)
-        if shared and len({*zip(asked.sizes, asked.wanted, strict=True)}) == 1:
-            continue  # all axes are alike
-        accepted = (_accepted(asked, i, words, options) for i, options in enumerate(per_axis_options))
-        simplest = [list(islice(each, OPTIONS_PER_AXIS)) for each in accepted]
-        for axes in product(*simplest) if len(simplest) > 1 else ():
-            yield _record(asked, words, axes)
+        grids = [_grid(asked, i, wanted, words) for i, wanted in enumerate(asked.wanted)]
+        shared = grids[0].intersection(*grids[1:])
+        yield from (_record(asked, words, (numbers,)) for numbers in shared)
+        if len(grids) > 1 and not (shared and are_alike):
+            accepted = (_accepted(asked, i, words, wanted) for i, wanted in enumerate(asked.wanted))
+            simplest = [list(islice(each, OPTIONS_PER_AXIS)) for each in accepted]
+            yield from (_record(asked, words, axes) for axes in product(*simplest))
 
 
-def _options(asked: Question, i: int, wanted: int, words: dict[str, str]) -> list[AxisOption]:
-    """The numbers that give the wanted length on axis `i`, simplest first."""
-    size, rank = asked.sizes[i], len(asked.sizes)
-    return sorted(
-        _grid(asked, i, wanted, words),
-        key=lambda option: complexity(_record(asked, words, (option,)), (size,) * rank),
-    )
+def _accepted(asked: Question, i: int, words: dict[str, str], wanted: int) -> Iterator[Numbers]:
+    """The numbers that give a length on axis `i`, simplest first, of those that the dialect accepts on a shape whose
+    spatial axes are all as this one.
+    """
+    sizes = (asked.sizes[i],) * len(asked.sizes)
+    records = [(_record(asked, words, (numbers,)), numbers) for numbers in _grid(asked, i, wanted, words)]
+    for op, numbers in sorted(records, key=lambda each: complexity(each[0], sizes)):
+        alone = plan_or_none(op, (1, 1, *sizes), asked.op.reducer.example_dtype)
+        if alone and not alone.empty_windows:
+            yield numbers
 
 
-def _grid(asked: Question, i: int, wanted: int, words: dict[str, str]) -> set[AxisOption]:
+def _grid(asked: Question, i: int, wanted: int, words: dict[str, str]) -> set[Numbers]:
     """Every combination of kernel, stride and pads that gives `wanted` outputs; given numbers are fixed."""
-    given = {name: per_axis(name, getattr(asked.op, name), asked.axes)[i] for name in asked.fixed & AXIS_ATTRIBUTES}
+    per_axis_names = asked.fixed & {*NUMBERS, "dilations"}
+    given = {name: per_axis(name, getattr(asked.op, name), asked.axes)[i] for name in per_axis_names}
     size, dilation, auto_pad = asked.sizes[i], given.get("dilations", 1), words["auto_pad"]
     rounding = dialect_of(asked.op.like).rounding_rule(words["rounding_type"])
     found = set()
-    for kernel in _kernels(size, wanted, given):
+    for kernel in [given["kernel"]] if "kernel" in given else _kernels(size, wanted, given):
         window = extent(kernel, dilation)
         for begin, end in _pads(window, given) if auto_pad == "explicit" else [(0, 0)]:
             span = size + begin + end - window
-            for stride in _strides(size, span, wanted, kernel, given):
+            strides = {each for each in _strides(size, span, wanted, kernel) if each > 0}
+            for stride in [given["strides"]] if "strides" in given else strides:
                 pads = (begin, end)
                 if auto_pad.startswith("same"):
                     pads = same_pads(size, kernel, stride, dilation, upper=auto_pad == "same_upper")
                 fits = size + sum(pads) >= window
                 if fits and sliding_output(size, window, stride, *pads, rounding) == wanted:
-                    found.add(AxisOption(kernel, stride, begin, end))
+                    found.add((kernel, stride, begin, end))
     return found
 
 
 def _kernels(size: int, wanted: int, given: Mapping[str, int]) -> list[int]:
     """Common kernels, those near size / wanted, and those with which the wanted windows cover the input."""
-    if "kernel" in given:
-        return [given["kernel"]]
     share, dilation = size // wanted, given.get("dilations", 1)
     padded = size + given.get("pads_begin", 0) + given.get("pads_end", 0)
-    found = {*range(1, COMMON_KERNELS + 1), *range(share - 1, share + 3), size}
-    for stride in [given["strides"]] if "strides" in given else [share, share + 1, *range(1, COMMON_KERNELS + 1)]:
+    found = {*COMMON, *range(share - 1, share + 3), size}
+    for stride in [given["strides"]] if "strides" in given else [share, share + 1, *COMMON]:
         reach = (wanted - 1) * stride
         for window in (size - reach, padded - reach, *(reach - size + more for more in (1, 2, 3))):
             found |= {(window - 1) // dilation + 1, ceil_div(window - 1, dilation) + 1}
@@ -238,63 +224,42 @@ def _kernels(size: int, wanted: int, given: Mapping[str, int]) -> list[int]:
 
 def _pads(window: int, given: Mapping[str, int]) -> Iterator[tuple[int, int]]:
     """Pads shorter than the window, equal or one more at the end; of a long one the smallest, middle and longest."""
-    middle = {(window - 1) // 2, window // 2, window - 1}
-    free = sorted(pad for pad in {*range(2 * COMMON_KERNELS), *middle} if pad < window)
+    free = {*range(2 * COMMON_KERNELS), (window - 1) // 2, window // 2, window - 1}
     for begin in [given["pads_begin"]] if "pads_begin" in given else free:
-        if "pads_end" in given:
-            yield begin, given["pads_end"]
-        else:
-            ends = free if "pads_begin" in given else [end for end in (begin, begin + 1) if end < window]
-            yield from ((begin, end) for end in ends)
+        ends = free if "pads_begin" in given else {begin, begin + 1}
+        for end in [given["pads_end"]] if "pads_end" in given else ends:
+            if ("pads_begin" in given or begin < window) and ("pads_end" in given or end < window):
+                yield begin, end
 
 
-def _strides(size: int, span: int, wanted: int, kernel: int, given: Mapping[str, int]) -> set[int]:
+def _strides(size: int, span: int, wanted: int, kernel: int) -> set[int]:
     """Common strides, and those near the ends of what gives `wanted` outputs if the last window starts by `span`."""
-    if "strides" in given:
-        return {given["strides"]}
     if wanted == 1:
         return {kernel, max(kernel, span + 1), max(kernel, size)}
-    found = {*range(1, COMMON_KERNELS + 1), kernel}
-    for length in (span, size):
-        for count in (wanted - 2, wanted - 1, wanted):
-            nearest = length // count if count > 0 else length
-            found |= {*range(nearest - 2, nearest + 4)}
-    return {stride for stride in found if stride > 0}
+    found = {*COMMON, kernel}
+    for length, count in product((span, size), (wanted - 2, wanted - 1, wanted)):
+        nearest = length // max(count, 1)
+        found |= {*range(nearest - 2, nearest + 4)}
+    return found
 
 
-def _record(asked: Question, words: dict[str, str], axes: Sequence[AxisOption]) -> SlidingAttributes:
+def _record(asked: Question, words: dict[str, str], axes: Sequence[Numbers]) -> SlidingAttributes:
     """The operator with these numbers; one number each if all axes have the same."""
     axes = axes[:1] if len(set(axes)) == 1 else axes
-    changed: dict[str, Any] = dict(zip(AxisOption._fields, zip(*axes, strict=True), strict=True)) | words
+    changed: dict[str, Any] = dict(zip(NUMBERS, zip(*axes, strict=True), strict=True)) | words
     return replace(asked.op, **changed)
 
 
-def _accepted(asked: Question, i: int, words: dict[str, str], options: Sequence[AxisOption]) -> Iterator[AxisOption]:
-    """The options that the dialect accepts on a shape whose spatial axes are all as this one."""
-    shape, dtype = (1, 1, *(asked.sizes[i],) * len(asked.sizes)), asked.op.reducer.example_dtype
-    for option in options:
-        alone = plan_or_none(_record(asked, words, (option,)), shape, dtype)
-        if alone and not alone.empty_windows:
-            yield option
-
-
-def _reachable(asked: Question, i: int, wanted: int) -> bool:
-    return any(
-        next(_accepted(asked, i, words, _options(asked, i, wanted, words)), None) is not None for words in _words(asked)
-    )
-
-
-def _verified(asked: Question, op: SlidingAttributes) -> Answer | None:
-    """The answer, if its plan gives the wanted lengths without empty windows, and would not with floor."""
+def _verified(asked: Question, op: SlidingAttributes) -> Plan | None:
+    """The plan, if it gives the wanted lengths without empty windows, and would not with floor."""
     dtype = asked.op.reducer.example_dtype
     plan = plan_or_none(op, asked.shape, dtype, layout=asked.layout)
     if plan is None or plan.empty_windows or tuple(w.output for w in plan.windows) != asked.wanted:
         return None
     if op.rounding_type != "floor" and "rounding_type" not in asked.fixed:
         down = plan_or_none(replace(op, rounding_type="floor"), asked.shape, dtype, layout=asked.layout)
-        if down is None or down.output_shape == plan.output_shape:
-            return None
-    return Answer(op, plan)
+        return plan if down and down.output_shape != plan.output_shape else None
+    return plan
 
 
 def complexity(op: SlidingAttributes, sizes: Sequence[int]) -> tuple[object, ...]:

@@ -96,7 +96,7 @@ def test_the_words_name_sizes_sides_rounding_and_the_divisor() -> None:
     said = words(drawing(op, 6, 7))
     assert said[0] == "avg pooling, as OpenVINO: H=6 W=7 to H=4 W=5"
     assert [*said[-4:-2], " ".join(said[-2:])] == [
-        "Kernel 3 x 5, stride 2 x 2, pads top 2, bottom 0, left 1, right 4.",
+        "Kernel 3 x 5, stride 2 x 2, pads H 2 and 0, W 1 and 4.",
         "Rounding ceil: H: ceil((6+2+0-3)/2) + 1 = 4; W: ceil((7+1+4-5)/2) + 1 = 5.",
         "Divisor: the window's full size, 15 (include; overhang counts because a pad is not 0).",
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -33,7 +33,7 @@ class BrokenAxis:
     @property
     def end(self) -> float:
         """The far edge of the last position."""
-        return self.origin + sum(map(len, self.runs)) * CELL + (len(self.runs) - 1) * GAP
+        return self.stop(self.runs[-1][-1])
 
     @property
     def gaps(self) -> list[float]:
@@ -45,33 +45,32 @@ class BrokenAxis:
         """The centres of the runs."""
         return [self.at(run.start) + len(run) * CELL / 2 for run in self.runs]
 
-    def __contains__(self, position: int) -> bool:
-        return any(position in run for run in self.runs)
-
     def at(self, position: int) -> float:
         """The near edge of a position; the middle of the break if it is left out."""
         edge = self.origin
         for run in self.runs:
-            if position < run.start:
-                return edge - GAP / 2
-            if position in run:
-                return edge + (position - run.start) * CELL
+            if position < run.stop:
+                return edge + (position - run.start) * CELL if position in run else edge - GAP / 2
             edge += len(run) * CELL + GAP
-        return self.end
+        return edge - GAP
 
     def stop(self, position: int) -> float:
         """The far edge of a position; the middle of the break if it is left out."""
-        return self.at(position) + (CELL if position in self else 0)
+        return self.at(position) + CELL * any(position in run for run in self.runs)
 
 
 def input_axis(axis: AxisPlan, outputs: Iterable[int], origin: float) -> BrokenAxis:
-    """The input positions of an axis, padding and overhang included, with the edges of the windows of `outputs`."""
+    """The input positions of an axis, padding and overhang included, with the edges of the windows of `outputs` and
+    the taps of small dilated ones.
+    """
     w = axis.windows
     begin, end = (w.pad_begin, w.pad_end) if isinstance(w, Sliding) else (0, 0)
-    low, high = -begin, max(w.size + end, window(axis.windows, w.output - 1).stop)
+    low, high = -begin, max(w.size + end, window(w, w.output - 1).stop)
     wanted = {low, -1, 0, w.size - 1, w.size, high - 1}
-    for o in outputs:
-        wanted |= set(_window_edges(axis, o))
+    for found in (window(w, o) for o in outputs):
+        wanted |= {found.start - 1, found.start, found.stop - 1, found.stop}
+        if isinstance(w, Sliding) and w.dilation > 1 and w.kernel <= MAX_DOTTED_TAPS:
+            wanted |= {*range(found.start, found.stop, w.dilation)}
     return BrokenAxis(visible_runs(range(low, high), range(w.size), wanted), origin)
 
 
@@ -79,14 +78,6 @@ def output_axis(axis: AxisPlan, origin: float) -> BrokenAxis:
     """The output positions of an axis."""
     count = axis.windows.output
     return BrokenAxis(visible_runs(range(count), range(count), {0, 1, count - 1}, MAX_SHOWN // 2), origin)
-
-
-def _window_edges(axis: AxisPlan, output: int) -> Iterator[int]:
-    """The ends of a window, their neighbours, and the taps of a small dilated window."""
-    w, found = axis.windows, window(axis.windows, output)
-    yield from (found.start - 1, found.start, found.stop - 1, found.stop)
-    if isinstance(w, Sliding) and w.dilation > 1 and w.kernel <= MAX_DOTTED_TAPS:
-        yield from range(found.start, found.stop, w.dilation)
 
 
 def visible_runs(whole: range, own: range, wanted: set[int], few: int = MAX_SHOWN) -> tuple[range, ...]:
@@ -108,19 +99,9 @@ def visible_runs(whole: range, own: range, wanted: set[int], few: int = MAX_SHOW
     if left and len(kept) < few:
         more = min((few - len(kept)) // 2, 5)
         kept |= {*range(left.start, left.start + more), *range(left.stop - more, left.stop)}
-    return tuple(_runs(sorted(kept)))
+    ends = [min(kept), *(end for gap in _gaps(kept) for end in (gap.start, gap.stop)), max(kept) + 1]
+    return tuple(map(range, ends[::2], ends[1::2]))
 
 
 def _gaps(kept: set[int]) -> list[range]:
-    places = sorted(kept)
-    return [range(a + 1, b) for a, b in pairwise(places) if b > a + 1]
-
-
-def _runs(places: list[int]) -> Iterator[range]:
-    start = last = places[0]
-    for position in places[1:]:
-        if position != last + 1:
-            yield range(start, last + 1)
-            start = position
-        last = position
-    yield range(start, last + 1)
+    return [range(a + 1, b) for a, b in pairwise(sorted(kept)) if b > a + 1]
