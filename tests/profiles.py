@@ -19,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from poolcli.cli import run_pool
-from poolcli.formats.recognise import is_fragile
+from poolcli.formats import is_fragile
 from poolcli.pooling.outcome import Job
 from poolcli.runs import choose_executor
 from poolcli.system.limits import allowed_threads

@@ -18,6 +18,7 @@ from poolcli.formats import (
     ReadOptions,
     Source,
     Tensor,
+    in_subprocess_if_fragile,
     is_container,
     list_arrays,
     open_container,
@@ -26,7 +27,6 @@ from poolcli.formats import (
 )
 from poolcli.formats.checks import choose_array, why_left_out
 from poolcli.formats.files import redacted
-from poolcli.formats.recognise import in_subprocess_if_fragile
 from poolcli.layouts import SPATIAL, default_layout, named_shape
 from poolcli.message_fields import for_cli, printable
 

@@ -79,8 +79,7 @@ def _array_names(path: str) -> Iterator[str]:
     from functools import partial
 
     from poolcli.errors import PoolError
-    from poolcli.formats import list_arrays
-    from poolcli.formats.recognise import in_subprocess_if_fragile
+    from poolcli.formats import in_subprocess_if_fragile, list_arrays
 
     try:
         headers = in_subprocess_if_fragile(path, partial(list_arrays, path))

@@ -12,9 +12,16 @@ from poolcli.cli.program import command, field_names
 from poolcli.cli.settings import array_settings
 from poolcli.cli.values import parse_numbers
 from poolcli.errors import RequestError
-from poolcli.formats import ReadOptions, Source, open_array, open_container, parse_source
+from poolcli.formats import (
+    ReadOptions,
+    Source,
+    in_subprocess_if_fragile,
+    open_array,
+    open_container,
+    parse_source,
+    recognise,
+)
 from poolcli.formats.files import check_output_url, exists, is_url
-from poolcli.formats.recognise import in_subprocess_if_fragile, recognise
 from poolcli.formats.zarr import Images, list_images
 from poolcli.message_fields import field
 from poolcli.ops import LEVELLING

@@ -21,7 +21,7 @@ from poolcli.errors import RequestError
 from poolcli.formats import ReadOptions, Source, Tensor, parse_source
 from poolcli.formats.checks import tensor_layout
 from poolcli.formats.npy import parse_raw
-from poolcli.formats.table import FORMATS, Format, format_by_suffix
+from poolcli.formats.table import Format, format_by_suffix
 from poolcli.layouts import convert_layout
 from poolcli.message_fields import field
 from poolcli.pooling.outcome import Job, Settings
@@ -233,5 +233,5 @@ def refuse_without_effect(request: PoolOptions, jobs: Collection[Job]) -> None:
 
 def formats_of(paths: Iterable[str]) -> list[Format | None]:
     """The formats of files by their names, each once; None stands for files of no known format."""
-    rows = (format_by_suffix(path, FORMATS.values()) for path in paths)
+    rows = (format_by_suffix(path) for path in paths)
     return list({row.name if row else "": row for row in rows}.values())

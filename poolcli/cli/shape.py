@@ -260,8 +260,7 @@ def _input_of(request: ShapeOptions) -> tuple[tuple[int, ...], str, str | None, 
         dtype = request.input_dtype or OPERATORS[request.op].reducer.example_dtype
         return parse_numbers("SHAPE", target), dtype, layout, ()
     from poolcli.cli.settings import DATASET_UNUSED, formats_of, header_options, refuse_width_by_height
-    from poolcli.formats import parse_source, read_header
-    from poolcli.formats.recognise import in_subprocess_if_fragile
+    from poolcli.formats import in_subprocess_if_fragile, parse_source, read_header
 
     source = parse_source(target, next(iter(request.dataset), None))
     if source.path != "-" and "://" not in source.path and not os.path.lexists(source.path):

@@ -1,25 +1,21 @@
-"""Reading and writing arrays in any format: detects the format, and calls the functions of its row in `table.py`."""
+"""Reading and writing arrays in any format: recognises the format, and calls the functions of its row in `table.py`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from math import prod
+from typing import TypeVar
 
 from poolcli.dtypes import DTYPES
-from poolcli.errors import RequestError
+from poolcli.errors import FileError, PoolError, RequestError, unexpected
 from poolcli.formats.checks import byte_count, check_memory, memory_limit_of, tensor_layout
-from poolcli.formats.npy import open_raw
-from poolcli.formats.recognise import (
-    folder_format,
-    in_subprocess_if_fragile,
-    is_fragile,
-    parse_source,
-    recognise,
-    refuse_known_format,
-)
+from poolcli.formats.files import check_url, is_url, regular_file
+from poolcli.formats.npy import RAW_EXAMPLE, open_raw
 from poolcli.formats.records import (
     ArrayContainer,
     ArrayReader,
@@ -34,8 +30,16 @@ from poolcli.formats.records import (
     WriteOptions,
     whole_region,
 )
-from poolcli.formats.table import FORMATS, output_format, suffixes_of
-from poolcli.message_fields import field
+from poolcli.formats.table import (
+    FORMATS,
+    Format,
+    format_by_magic,
+    format_by_suffix,
+    output_format,
+    suffixes_of,
+)
+from poolcli.message_fields import field, hint
+from poolcli.suggestions import did_you_mean_file
 from poolcli.system.lazy_imports import Array
 
 __all__ = [
@@ -56,6 +60,7 @@ __all__ = [
     "check_output",
     "contains_array",
     "folder_format",
+    "in_subprocess_if_fragile",
     "is_container",
     "is_fragile",
     "list_arrays",
@@ -66,24 +71,134 @@ __all__ = [
     "parse_source",
     "read",
     "read_header",
+    "recognise",
     "write",
 ]
 
-
 DEFAULTS = ReadOptions()
+START = 1024  # bytes of a file by which its format is recognised
+MODEL_SUFFIXES = (".xml", ".onnx", ".tflite", ".pt2")
+Result = TypeVar("Result")
+
+
+def parse_source(text: str, dataset: str | None = None) -> Source:
+    """Splits `a.npz:key` and `a.h5:/dataset`, unless a file of the whole name exists.
+
+    A key may contain colons: the path ends at the first colon after the extension of a container, if such a file
+    exists.
+    """
+    check_url(text)
+    if dataset is not None or ":" not in text or os.path.lexists(text):
+        return Source(text, dataset)
+    keyed = suffixes_of(lambda row: row.is_container)
+    places = [i for i, sign in enumerate(text) if sign == ":" and text[:i].lower().endswith(keyed)]
+    if not places:
+        return Source(text)
+    place = next((i for i in places if os.path.lexists(text[:i])), places[0])
+    return Source(text[:place], text[place + 1 :])
+
+
+def folder_format(path: str) -> Format | None:
+    """The format of a folder or URL that is one input, such as a Zarr store; None for any other path."""
+    if is_url(path):
+        return format_by_suffix(path) or next(row for row in FORMATS.values() if row.remote)
+    if not os.path.isdir(path):
+        return None
+    rows = [row for row in FORMATS.values() if row.is_folder]
+    marked = (row for row in rows if any(os.path.lexists(os.path.join(path, name)) for name in row.markers))
+    named = format_by_suffix(path)
+    return next(marked, named if named in rows else None)
+
+
+def recognise(path: str) -> tuple[Format, tuple[str, ...]]:
+    """The format of an input by its magic number, or else by its extension, and a note if these differ.
+
+    `-` is .npy.
+    """
+    if path == "-":
+        return FORMATS["npy"], ()
+    named = format_by_suffix(path)
+    if is_url(path):
+        if named and not named.remote:
+            raise FileError(f"{path}: only Zarr is read from URLs; copy the file first")
+    elif path.lower().endswith(".zarr.zip"):
+        raise FileError(f"{path}: a Zarr store in a .zip file is read by its URL, zip://::{path}")
+    found = folder_format(path)
+    start = b"" if found else _start_of(path)
+    found = found or format_by_magic(start)
+    if found and named and found is not named:
+        return found, (f"the file is {found.name}, despite its extension",)
+    if not (found or named):
+        if path.lower().endswith(MODEL_SUFFIXES):
+            raise FileError(f"{path}: is a model, not an array; use poolcli check {path}")
+        remedy = hint(f"; for raw data give its shape and type: {field('raw', RAW_EXAMPLE)}") if b"\0" in start else ""
+        raise FileError(f"{path}: is not in a format that poolcli reads ({', '.join(FORMATS)}){remedy}")
+    return found or named or FORMATS["npy"], ()
+
+
+def _start_of(path: str) -> bytes:
+    """The first bytes of a file."""
+    remedy = ""
+    try:
+        with regular_file(path) as stream:
+            start = stream.read(START)
+    except FileError:
+        raise
+    except OSError as error:
+        if isinstance(error, FileNotFoundError):
+            remedy = did_you_mean_file(path)
+        elif isinstance(error, IsADirectoryError):
+            remedy = "; name a file in it"
+        elif os.path.isfile(file := os.path.dirname(path)) and format_by_suffix(file):
+            remedy = f"; an array in a file is written {file}:{os.path.basename(path)}"
+        raise FileError(f"{path}: {error.strerror}{remedy}") from error
+    if not start:
+        raise FileError(f"{path}: is empty")
+    return start
+
+
+def is_fragile(source: str, output: str | None) -> bool:
+    """Whether a library may crash on a damaged `source` or on a full disk at `output`."""
+    written = format_by_suffix(output) if output else None
+    if written is not None and written.fragile:
+        return True
+    try:
+        return recognise(source)[0].fragile
+    except FileError:
+        return False
+
+
+def in_subprocess_if_fragile(path: str, look: Callable[[], Result]) -> Result:
+    """The result of `look`, called in a subprocess if the format at `path` is fragile; a crash becomes a PoolError."""
+    processes = sys.modules.get("multiprocessing.process")  # importing it takes 10 ms
+    is_worker = processes is not None and processes.current_process().daemon  # its parent handles crashes
+    if not is_worker and sys.platform == "linux" and is_fragile(path, None):
+        from poolcli.system.subprocesses import run_in_subprocess
+
+        return run_in_subprocess(path, look)
+    try:
+        return look()
+    except PoolError:
+        raise
+    except Exception as error:
+        raise unexpected(error, path) from error
 
 
 @contextmanager
 def open_array(source: Source, options: ReadOptions = DEFAULTS) -> Iterator[ArrayReader]:
     """Opens an input of any format. Raises a FileError if it cannot be read."""
     if options.raw is not None:
-        refuse_known_format(source.path)
+        named = None if source.path == "-" else format_by_suffix(source.path)
+        if named is not None and not named.is_folder and format_by_magic(_start_of(source.path)) is named:
+            raise FileError(
+                f"{source.path}: is {named.name}, and has a header of its own; {field('raw')} would read the header as "
+                "data; leave it out"
+            )
         with open_raw(source, options.raw) as file:
             yield file
         return
-    options = _limited(source.path, options)
     row, notes = recognise(source.path)
-    with row.functions.open_array(source, options) as file:
+    with row.functions.open_array(source, _with_limit(source.path, options)) as file:
         if notes:
             file.header = replace(file.header, notes=(*notes, *file.header.notes))
         yield file
@@ -91,10 +206,10 @@ def open_array(source: Source, options: ReadOptions = DEFAULTS) -> Iterator[Arra
 
 def open_container(path: str, options: ReadOptions) -> AbstractContextManager[ArrayContainer]:
     """Opens a file of several arrays."""
-    return recognise(path)[0].functions.open_container(path, _limited(path, options))
+    return recognise(path)[0].functions.open_container(path, _with_limit(path, options))
 
 
-def _limited(path: str, options: ReadOptions) -> ReadOptions:
+def _with_limit(path: str, options: ReadOptions) -> ReadOptions:
     limit = memory_limit_of(path, options.limit, options.allowed)
     return options if limit == options.limit else replace(options, limit=limit)
 
@@ -116,17 +231,15 @@ def read(source: Source, options: ReadOptions = DEFAULTS) -> Tensor:
 
 def list_arrays(path: str, options: ReadOptions = DEFAULTS) -> list[Header]:
     """The headers of the arrays in a file that can be pooled."""
-    row = recognise(path)[0]
-    if row.is_container:
-        with open_container(path, options) as file:
-            return list(file.headers)
-    with row.functions.open_array(Source(path), _limited(path, options)) as file:
-        return [file.header]
+    if not is_container(path):
+        return [read_header(Source(path), options)]
+    with open_container(path, options) as file:
+        return list(file.headers)
 
 
 def is_container(path: str) -> bool:
     """Whether the file at `path` has a format of several arrays."""
-    return path != "-" and recognise(path)[0].is_container
+    return recognise(path)[0].is_container
 
 
 def contains_array(source: Source) -> bool:

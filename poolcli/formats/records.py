@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
+from math import prod
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from poolcli.arguments import Missing
 from poolcli.system.lazy_imports import Array
-from poolcli.windows import Ranges
+from poolcli.windows import Ranges, ceil_div
 
 if TYPE_CHECKING:
     from poolcli.formats.image.curves import Curve
@@ -304,3 +306,26 @@ def slices(region: Ranges, inside: Ranges | None = None) -> tuple[slice, ...]:
     """The region as an index for numpy and h5py, relative to the region `inside` if that is given."""
     starts = [axis.start for axis in inside] if inside is not None else [0] * len(region)
     return tuple(slice(axis.start - start, axis.stop - start) for axis, start in zip(region, starts, strict=True))
+
+
+MAX_CHUNKS = 1024  # per call of a library; zarr takes about 10 KB of memory for each, HDF5 6 KB
+
+
+def batches(region: Ranges, chunk: Sequence[int], most: int = MAX_CHUNKS) -> Iterator[Ranges]:
+    """Splits a region at chunk boundaries into parts that touch at most `most` chunks each.
+
+    >>> list(batches((range(3, 9),), (4,)))
+    [(range(3, 9),)]
+    """
+    if not all(region):
+        return
+    touched = [range(span.start // c, ceil_div(span.stop, c)) for span, c in zip(region, chunk, strict=True)]
+    steps = [1] * len(region)
+    for axis in reversed(range(len(region))):
+        steps[axis] = max(1, min(len(touched[axis]), most // prod(steps)))
+    starts = [range(span.start, span.stop, step) for span, step in zip(touched, steps, strict=True)]
+    for first in product(*starts):
+        yield tuple(
+            range(max(span.start, at * c), min(span.stop, (at + step) * c))
+            for span, at, step, c in zip(region, first, steps, chunk, strict=True)
+        )

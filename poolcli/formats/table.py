@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import import_module
@@ -93,10 +93,6 @@ class Format:
     def is_folder(self) -> bool:
         """Whether the format is a folder, which counts as one input or output."""
         return bool(self.markers)
-
-    def has_magic(self, start: bytes) -> bool:
-        """Whether a file that starts with these bytes has a magic number of the format."""
-        return start.startswith(self.magic, self.magic_at)
 
     @property
     def functions(self) -> Functions:
@@ -198,39 +194,44 @@ FORMATS: dict[str, Format] = {
 }  # fmt: skip
 
 
+MAGIC_LENGTH = max(row.magic_at + len(magic) for row in FORMATS.values() for magic in row.magic)  # bytes
+
+
 def suffixes_of(wanted: Callable[[Format], bool]) -> tuple[str, ...]:
     """The extensions of the formats for which `wanted` is true, in the order of the table."""
     return tuple(suffix for row in FORMATS.values() if wanted(row) for suffix in row.suffixes)
 
 
-def format_by_suffix(path: str, rows: Iterable[Format]) -> Format | None:
-    """The first of `rows` that has the extension of `path`; None without one."""
+def format_by_magic(start: bytes) -> Format | None:
+    """The format whose magic number the bytes start with; None if there is none."""
+    return next((row for row in FORMATS.values() if start.startswith(row.magic, row.magic_at)), None)
+
+
+def format_by_suffix(path: str) -> Format | None:
+    """The format that has the extension of `path`; None without one."""
     name = Path(path).name.lower()
-    return next((row for row in rows if name.endswith(row.suffixes)), None)
+    return next((row for row in FORMATS.values() if name.endswith(row.suffixes)), None)
 
 
 def without_suffix(path: str) -> str:
     """`path` without the extension of its format, such as `.npy.gz`, or else without its last extension."""
-    row = format_by_suffix(path, FORMATS.values())
+    row = format_by_suffix(path)
     longest = max((s for s in row.suffixes if path.lower().endswith(s)), key=len) if row else Path(path).suffix
     return path[: len(path) - len(longest)]
 
 
 def output_format(path: str) -> Format:
     """The format of an output by its extension; `-` is .npy on standard output."""
-    if path == "-":
-        return FORMATS["npy"]
-    row = format_by_suffix(path, (row for row in FORMATS.values() if row.writes))
-    if row is not None:
+    row = FORMATS["npy"] if path == "-" else format_by_suffix(path)
+    if row is not None and row.writes:
         return row
-    suffixes = suffixes_of(lambda row: row.writes)
-    suffix = Path(path).suffix.lower()
+    suffix, suffixes = Path(path).suffix.lower(), suffixes_of(lambda row: row.writes)
     if not suffix and os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
         raise RequestError(f"{path}: is not a file; send it a .npy stream: {field('output', '-')} > {path}")
     if not suffix:
         raise RequestError(f"{path}: has no extension that names a format; write {path}.npy, or {path}/ for a folder")
     plain = path[: -len(suffix)]
-    if suffix in COMPRESSIONS and format_by_suffix(plain, FORMATS.values()):
+    if suffix in COMPRESSIONS and format_by_suffix(plain):
         raise RequestError(f"{path}: poolcli writes no {suffix} files; write {plain}, then compress it")
     meant = did_you_mean(suffix, suffixes)
     raise RequestError(f"{path}: {suffix} is not a format that poolcli writes; use one of {', '.join(suffixes)}{meant}")

@@ -15,8 +15,7 @@ from poolcli.errors import RequestError
 from poolcli.formats import Source, folder_format, parse_source
 from poolcli.formats.atomic import is_internal_file
 from poolcli.formats.files import is_url, redacted
-from poolcli.formats.recognise import format_by_magic
-from poolcli.formats.table import FORMATS, format_by_suffix
+from poolcli.formats.table import format_by_magic, format_by_suffix
 from poolcli.message_fields import field
 from poolcli.suggestions import did_you_mean_file
 
@@ -152,7 +151,7 @@ def _folder_items(
         relative = path[above:]
         if unreadable:
             yield Item(Source(path), relative, unreadable)
-        elif may_be_input and (format_by_suffix(path, FORMATS.values()) or folder_format(path)):
+        elif may_be_input and (format_by_suffix(path) or folder_format(path)):
             yield Item(Source(path, dataset), relative)
         else:
             ignored.append(path)

@@ -16,8 +16,7 @@ from poolcli.formats.atomic import is_device
 from poolcli.formats.checks import join_names
 from poolcli.formats.files import check_output_url, is_url
 from poolcli.formats.names import array_names, relative_path
-from poolcli.formats.recognise import is_folder_output
-from poolcli.formats.table import FORMATS, format_by_suffix, suffixes_of, without_suffix
+from poolcli.formats.table import format_by_suffix, suffixes_of, without_suffix
 from poolcli.message_fields import field
 from poolcli.pooling.outcome import Job
 from poolcli.runs.inputs import Item
@@ -83,7 +82,8 @@ def _split_array(target: str | None) -> tuple[str | None, str | None]:
 
 def _is_folder(target: str | None, several: bool) -> bool:
     """Whether an output is a folder: it exists, ends with /, or has no extension and there are several inputs."""
-    if target is None or target == "-" or is_folder_output(target):
+    row = format_by_suffix(target or "")
+    if target is None or target == "-" or (row is not None and row.is_folder):
         return False
     if target.endswith(("/", os.sep)) or os.path.isdir(target):
         return True
@@ -125,13 +125,13 @@ def _path_for(
 
 def _with_written_suffix(path: str) -> str:
     """The path, with the extension of another format if its own format cannot be written."""
-    row = format_by_suffix(path, FORMATS.values())
+    row = format_by_suffix(path)
     return without_suffix(path) + row.written_as if row and row.written_as else path
 
 
 def _format_note(item: Item, output: str | None, in_folder: bool, suffix: str | None) -> str | None:
     """The note on an image that is written in another format than its own, or None."""
-    row = format_by_suffix(item.relative, FORMATS.values())
+    row = format_by_suffix(item.relative)
     takes_suffix = (in_folder and not suffix) or bool(output and _takes_suffix(output))
     if row is None or row.writes or not row.is_image or not takes_suffix:
         return None

@@ -21,6 +21,7 @@ from poolcli.formats import (
     Spec,
     WriteOptions,
     check_output,
+    in_subprocess_if_fragile,
     list_arrays,
     open_array,
     read,
@@ -28,7 +29,6 @@ from poolcli.formats import (
     write,
 )
 from poolcli.formats.atomic import remove_leftovers
-from poolcli.formats.recognise import in_subprocess_if_fragile
 from poolcli.formats.records import slices
 from poolcli.system.subprocesses import token_of
 from tests.formats import toy

@@ -18,8 +18,7 @@ from PIL import Image
 from safetensors import numpy as safetensors
 
 from poolcli.errors import PoolError
-from poolcli.formats import FORMATS, Source, list_arrays, read
-from poolcli.formats.recognise import in_subprocess_if_fragile
+from poolcli.formats import FORMATS, Source, in_subprocess_if_fragile, list_arrays, read
 from tests.profiles import sized
 
 # Words of messages by which Python tells of a program, not of a file.

@@ -13,8 +13,7 @@ import pytest
 import tifffile
 from PIL import Image
 
-from poolcli.formats.recognise import format_by_magic
-from poolcli.formats.table import FORMATS
+from poolcli.formats.table import FORMATS, format_by_magic
 from tests.conftest import Cli
 
 RNG = np.random.default_rng(3)

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from poolcli import AdaptiveAvgPool, AvgPool
-from poolcli.formats.batches import batches
-from poolcli.formats.records import slices
+from poolcli.formats.records import batches, slices
 from poolcli.pooling.tiles import blocks_of
 from tests.profiles import sized
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, RequestError
-from poolcli.formats.batches import batches
 from poolcli.formats.cf import (
     COORDINATES,
     MAX_COORDINATES,
@@ -61,6 +60,7 @@ from poolcli.formats.records import (
     ReadOptions,
     Scale,
     Source,
+    batches,
     slices,
     whole_region,
 )

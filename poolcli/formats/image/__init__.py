@@ -25,8 +25,8 @@ from poolcli.formats.image.pages import (
 from poolcli.formats.image.pillow import PillowImage
 from poolcli.formats.image.tiff import TiffImage
 from poolcli.formats.image.write import write
-from poolcli.formats.recognise import MAGIC_LENGTH, format_by_magic
 from poolcli.formats.records import ArrayReader, Header, InMemoryReader, Metadata, ReadOptions, Source
+from poolcli.formats.table import MAGIC_LENGTH, format_by_magic
 from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
 

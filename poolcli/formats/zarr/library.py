@@ -13,10 +13,9 @@ from threading import Lock
 from typing import Any
 
 from poolcli.errors import QUOTES, FileError, PoolError, error_text, is_of_an_operation, is_raised_explicitly
-from poolcli.formats.batches import MAX_CHUNKS, batches
 from poolcli.formats.checks import as_file_error
 from poolcli.formats.files import filesystem, is_url, unreachable
-from poolcli.formats.records import ReadOptions, slices
+from poolcli.formats.records import MAX_CHUNKS, ReadOptions, batches, slices
 from poolcli.system.lazy_imports import Array, Lazy, need
 from poolcli.system.lazy_imports import numpy as np
 from poolcli.system.limits import allowed_threads

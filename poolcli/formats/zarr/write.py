@@ -10,12 +10,20 @@ from typing import Any
 
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError
-from poolcli.formats.batches import MAX_CHUNKS, batches
 from poolcli.formats.cf import NOT_A_VARIABLE, conflict_note, same_values, with_references
 from poolcli.formats.checks import byte_count, join_names
 from poolcli.formats.files import is_url
 from poolcli.formats.names import array_names
-from poolcli.formats.records import NamedArray, RegionWriter, Spec, WriteOptions, slices, whole_region
+from poolcli.formats.records import (
+    MAX_CHUNKS,
+    NamedArray,
+    RegionWriter,
+    Spec,
+    WriteOptions,
+    batches,
+    slices,
+    whole_region,
+)
 from poolcli.formats.zarr.library import (
     array_at,
     chunk_keys,

@@ -22,7 +22,7 @@ from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from poolcli.errors import FileError
-from poolcli.formats.table import FORMATS, format_by_suffix
+from poolcli.formats.table import format_by_suffix
 from poolcli.message_fields import field
 from poolcli.pooling.outcome import Outcome, failure, picklable
 from poolcli.pooling.tiles import Distribute, Progress, RemoteBlocks, no_progress
@@ -56,7 +56,7 @@ def connected(word: str) -> AbstractContextManager[Any]:
 def run(tasks: Sequence[Task], runner: Runner, count: int, progress: Progress, cluster: str | None = None) -> Outcomes:
     """Runs the tasks on a cluster, by default `count` processes of this machine; yields outcomes as they come."""
     with connected(cluster or f"local:{count}") as client:
-        written = format_by_suffix(tasks[0].job.output or "", FORMATS.values()) if len(tasks) == 1 else None
+        written = format_by_suffix(tasks[0].job.output or "") if len(tasks) == 1 else None
         if written is not None and written.parallel_writes:
             distribute = partial(_run_blocks, client, runner.settings.resume)
             yield 0, replace(runner, distribute=distribute)(tasks[0], progress)

@@ -17,7 +17,7 @@ from typing import Any
 
 from poolcli.errors import FileError
 from poolcli.formats.atomic import remove_temporary
-from poolcli.formats.table import FORMATS, format_by_suffix
+from poolcli.formats.table import format_by_suffix
 from poolcli.pooling.outcome import Outcome, failure, picklable
 from poolcli.pooling.tiles import Progress
 from poolcli.runs.executors import Outcomes, Runner, Task
@@ -157,7 +157,7 @@ class Workers:
 
 def _import_before_fork(task: Task) -> None:
     """Imports the modules that read a task's input before a worker is forked, so that workers share them."""
-    row = format_by_suffix(task.job.source.path, FORMATS.values())
+    row = format_by_suffix(task.job.source.path)
     with gc_disabled():
         for module in (row.module, *row.preloads) if row and not row.fragile else ():
             with suppress(Exception):  # it occurs again where the module is used
