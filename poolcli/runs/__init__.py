@@ -44,8 +44,11 @@ def run_all(
     from poolcli.runs.manifest import Manifest, options_of
 
     manifest, options = Manifest(folder), options_of(op, settings)
-    if not settings.overwrite:
-        _refuse_unowned(manifest, jobs)
+    for path in () if settings.overwrite else manifest.unowned(existing_outputs(jobs)):
+        raise RequestError(
+            f"{path} exists and was made by no run that {field('resume')} could continue; "
+            f"use {field('overwrite')}, or another {field('output')}"
+        )
     with manifest.locked():
         manifest.begin(job for job in jobs if not (job.refusal or job.unreadable))
         runner = Runner(op, replace(settings, overwrite=settings.overwrite or settings.resume), options, folder)
@@ -98,8 +101,7 @@ def _in_order(outcomes: Outcomes) -> Iterator[Outcome]:
 
     If the run is stopped, all outcomes that are there are yielded before the exception is raised.
     """
-    waiting: list[tuple[int, Outcome]] = []  # a heap
-    following = 0
+    waiting, following = list[tuple[int, Outcome]](), 0  # a heap by numbers, and the number that comes next
     try:
         for each in outcomes:
             heappush(waiting, each)
@@ -113,11 +115,3 @@ def _in_order(outcomes: Outcomes) -> Iterator[Outcome]:
     except BaseException:
         yield from (heappop(waiting)[1] for _ in range(len(waiting)))
         raise
-
-
-def _refuse_unowned(manifest: Manifest, jobs: Sequence[Job]) -> None:
-    for path in manifest.unowned(existing_outputs(jobs)):
-        raise RequestError(
-            f"{path} exists and was made by no run that {field('resume')} could continue; "
-            f"use {field('overwrite')}, or another {field('output')}"
-        )

@@ -76,28 +76,21 @@ def find_inputs(
 
 
 def _listed_items(path: str, dataset: str | None) -> Iterator[Item]:
-    """The files in a list, one per line, or ended by NUL as `find -print0` writes them."""
+    """The files in a list, one per line, or each ended by NUL as `find -print0` writes them."""
     try:
         content = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     except OSError as error:
         meant = "; a folder is an input itself" if isinstance(error, IsADirectoryError) else did_you_mean_file(path)
         raise RequestError(f"{field('files_from', path)}: {error.strerror}{meant}") from error
-    names = _names(content)
+    row = format_by_magic(content) if b"\0" in content else None
+    if row is not None:
+        raise RequestError(f"{field('files_from')} takes a list of names, and this is {row.name}, an input itself")
+    names = list(filter(None, content.split(b"\0") if b"\0" in content else content.splitlines()))
     if not names:
         raise RequestError(f"{field('files_from', path)}: names no file")
     for name in names:
         source = parse_source(os.fsdecode(name), dataset)
         yield Item(source, _relative_name(source.path))
-
-
-def _names(content: bytes) -> list[bytes]:
-    """The names in a list; a NUL in it means that NUL ends each name."""
-    if b"\0" not in content:
-        return [name for name in content.splitlines() if name]
-    row = format_by_magic(content)
-    if row is not None:
-        raise RequestError(f"{field('files_from')} takes a list of names, and this is {row.name}, an input itself")
-    return [name for name in content.split(b"\0") if name]
 
 
 def _relative_name(path: str) -> str:
@@ -144,58 +137,39 @@ def _folder_before_wildcard(pattern: str) -> str:
 def _folder_items(
     folder: str, dataset: str | None, recursive: bool, output: str | None, ignored: list[str]
 ) -> Iterator[Item]:
-    """The inputs in a folder, and folders that cannot be searched; adds other names to `ignored`."""
-    any_input = False
-    above = len(os.path.join(folder, ""))
-    for path, may_be_input, unreadable in _walk(folder, recursive, output):
-        relative = path[above:]
-        if unreadable:
-            yield Item(Source(path), relative, unreadable)
-        elif may_be_input and (format_by_suffix(path) or folder_format(path)):
-            yield Item(Source(path, dataset), relative)
-        else:
-            ignored.append(path)
+    """The inputs in a folder in the order of their names, and folders that cannot be searched; adds other names to
+    `ignored`.
+
+    Hidden names, and folders that are not entered, such as links, are ignored. The output and temporary files are left
+    out. A pipe or a broken link may be an input, so that it is refused with a message and not ignored.
+    """
+    own = os.path.realpath(output) if output and output != "-" else None
+    waiting, above, any_input = [folder], len(os.path.join(folder, "")), False
+    while waiting:
+        current, entered = waiting.pop(), []
+        try:
+            with os.scandir(current) as found:
+                entries = sorted(found, key=attrgetter("name"))
+        except OSError as error:
+            any_input = True
+            yield Item(Source(current), current[above:], f"{current}: {error.strerror}")
             continue
-        any_input = True
+        for entry in entries:
+            path, hidden, is_folder = os.path.join(current, entry.name), entry.name[0] == ".", _is_folder_or_link(entry)
+            if is_internal_file(entry.name) or (is_folder and os.path.realpath(path) == own):
+                continue
+            row = folder_format(path) if is_folder else format_by_suffix(path)
+            if row is not None and not hidden:
+                any_input = True
+                yield Item(Source(path, dataset), path[above:])
+            elif recursive and is_folder and not hidden and not entry.is_symlink():
+                entered.append(path)
+            else:
+                ignored.append(f"{path}/" if is_folder and not recursive else path)
+        waiting.extend(reversed(entered))
     if not any_input:
         deeper = "" if recursive else "; -r includes subfolders"
         raise RequestError(f"{folder} holds no file that poolcli reads{deeper}")
-
-
-def _walk(folder: str, recursive: bool, output: str | None) -> Iterator[tuple[str, bool, str | None]]:
-    """The sorted paths below a folder, each with whether it may be an input (a file, or a folder such as a .zarr), and
-    why it cannot be searched, if it is a folder of which that holds.
-
-    Hidden names, and folders that are not entered, such as links, are not inputs. The output and temporary files are
-    left out. A pipe or a broken link may be an input, so that it is refused with a message and not ignored.
-    """
-    own = os.path.realpath(output) if output and output != "-" else None
-    waiting = [folder]
-    while waiting:
-        current = waiting.pop()
-        entered = []
-        try:
-            entries = _entries(current)
-        except OSError as error:
-            yield current, False, f"{current}: {error.strerror}"
-            continue
-        for entry in entries:
-            path, hidden = os.path.join(current, entry.name), entry.name.startswith(".")
-            is_folder = _is_folder_or_link(entry)
-            if is_internal_file(entry.name) or (is_folder and os.path.realpath(path) == own):
-                continue
-            if hidden or not is_folder or folder_format(path):
-                yield path, not hidden, None
-            elif recursive and entry.is_dir(follow_symlinks=False):
-                entered.append(path)
-            else:
-                yield path if recursive else f"{path}/", False, None
-        waiting.extend(reversed(entered))
-
-
-def _entries(folder: str) -> list[os.DirEntry[str]]:
-    with os.scandir(folder) as entries:
-        return sorted(entries, key=attrgetter("name"))
 
 
 def _is_folder_or_link(entry: os.DirEntry[str]) -> bool:
