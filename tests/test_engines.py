@@ -36,7 +36,7 @@ from poolcli.engine.compiled.choice import LIMITS
 from poolcli.engine.numpy.reduce import axis_steps, gathered_reduction
 from poolcli.engine.numpy.sums import float_sums
 from poolcli.errors import PoolError
-from poolcli.ops import LEVELLING, OPERATORS
+from poolcli.ops import OPERATORS, PYRAMID_OPERATORS
 from poolcli.plan import Plan
 from poolcli.plan.attributes import MEAN, Reducer
 from poolcli.plan.plan import whole
@@ -375,7 +375,7 @@ def test_lists_of_operators_follow_the_one_table() -> None:
     functions = {f"{name.replace('-', '_')}_pool" for name in OPERATORS}
     assert set(poolcli.dask.__all__) == functions <= set(poolcli.__all__)
     assert all(callable(getattr(poolcli.dask, name)) for name in functions)
-    assert LEVELLING == ("avg", "max", "min", "mode", "median")
+    assert PYRAMID_OPERATORS == ("avg", "max", "min", "mode", "median")
     names = {rule.record.name for rule in rules({}, votes=True)}
     assert names == {"avg", "max", "min", "sum", "lp", "mode", "median", "std"}
 

@@ -24,7 +24,7 @@ from poolcli.formats import (
 from poolcli.formats.files import check_output_url, exists, is_url
 from poolcli.formats.zarr import Images, list_images
 from poolcli.message_fields import field
-from poolcli.ops import LEVELLING
+from poolcli.ops import PYRAMID_OPERATORS
 from poolcli.pooling.outcome import Settings, failure
 from poolcli.pooling.pyramid import PyramidResult, is_up_to_date, plan_all_images, plan_with_labels, write_pyramid
 from poolcli.pooling.pyramid_plan import BASES, EDGES, Pyramid, Reduction, Request
@@ -72,7 +72,7 @@ def pyramid(
         help="Levels in all, including the full size. Default: until no axis is longer than 256.",
     )] = None,
     operator: Annotated[str, choice(
-        USUAL, "OP", "--operator", "--op", words=LEVELLING,
+        USUAL, "OP", "--operator", "--op", words=PYRAMID_OPERATORS,
         help="Operator: avg (default), max, min, median, or mode for labels.",
     )] = "avg",
     kernel: Annotated[str | None, option(

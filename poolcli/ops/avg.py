@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Unpack
+from typing import Unpack
 
 from poolcli.arguments import AutoPad, DType, Engine, Like, PerAxis, RoundingType
 from poolcli.array_interop import Given
 from poolcli.ops.api import BinOptions, Single, cached_record, operator_function, pool_with, run, with_name_suggestions
-from poolcli.plan.attributes import MEAN, BinAttributes, DividingAttributes, Reducer
+from poolcli.plan.attributes import MEAN, BinAttributes, DividingAttributes
 from poolcli.system.lazy_imports import Array
 from poolcli.windows import Bins, cells
+
+__all__ = ["AdaptiveAvgPool", "AreaPool", "AvgPool", "adaptive_avg_pool", "area_pool", "avg_pool"]
 
 
 @dataclass(frozen=True)
 class AvgPool(DividingAttributes, Single):
     """Average pooling: OpenVINO AvgPool-1, -14, -16 and nGraph AvgPool, with PyTorch's divisor_override."""
 
-    name: ClassVar[str] = "avg"
-    title: ClassVar[str] = "average pooling"
-    reducer: ClassVar[Reducer] = MEAN
+    name = "avg"
+    title = "average pooling"
+    reducer = MEAN
 
 
 @with_name_suggestions
@@ -131,9 +133,9 @@ def avg_pool(
 class AdaptiveAvgPool(BinAttributes, Single):
     """Adaptive average pooling: OpenVINO AdaptiveAvgPool-8."""
 
-    name: ClassVar[str] = "adaptive-avg"
-    title: ClassVar[str] = "adaptive pooling"
-    reducer: ClassVar[Reducer] = MEAN
+    name = "adaptive-avg"
+    title = "adaptive pooling"
+    reducer = MEAN
 
 
 @operator_function(AdaptiveAvgPool, avg_pool)
@@ -144,11 +146,6 @@ def adaptive_avg_pool(x: Given, output_size: PerAxis, **options: Unpack[BinOptio
     ----------
     output_size : int or sequence of int
         Length of the output: one for all spatial axes, or one for each in the order D, H, W. 1 pools globally.
-
-    Raises
-    ------
-    RequestError
-        For sizes that do not fit the shape; the message says what to change.
 
     Notes
     -----
@@ -175,10 +172,10 @@ class AreaPool(BinAttributes, Single):
     No framework has it, so a dialect sets nothing.
     """
 
-    name: ClassVar[str] = "area"
-    title: ClassVar[str] = "area pooling"
-    reducer: ClassVar[Reducer] = MEAN
-    rules_of: ClassVar[str | None] = "adaptive-avg"
+    name = "area"
+    title = "area pooling"
+    reducer = MEAN
+    rules_of = "adaptive-avg"
 
     def windows_of(self, size: int, output: int) -> Bins:
         """The equal parts of an axis."""

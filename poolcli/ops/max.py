@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Unpack, overload
+from typing import Literal, Unpack, overload
 
 from poolcli.arguments import IndexType, PerAxis
 from poolcli.array_interop import Given
@@ -21,6 +21,8 @@ from poolcli.ops.avg import avg_pool
 from poolcli.plan.attributes import MAXIMUM, PickingAttributes, PickingBinAttributes, Reducer
 from poolcli.system.lazy_imports import Array
 
+__all__ = ["AdaptiveMaxPool", "MaxPool", "MinPool", "adaptive_max_pool", "max_pool", "min_pool"]
+
 MINIMUM = Reducer("min", "minimum", "element", better=operator.lt, nothing=1)
 
 
@@ -28,9 +30,9 @@ MINIMUM = Reducer("min", "minimum", "element", better=operator.lt, nothing=1)
 class MaxPool(PickingAttributes, Picking):
     """Max pooling: OpenVINO MaxPool-8, -14."""
 
-    name: ClassVar[str] = "max"
-    title: ClassVar[str] = "max pooling"
-    reducer: ClassVar[Reducer] = MAXIMUM
+    name = "max"
+    title = "max pooling"
+    reducer = MAXIMUM
 
 
 @overload
@@ -94,9 +96,9 @@ def max_pool(
 class AdaptiveMaxPool(PickingBinAttributes, Picking):
     """Adaptive max pooling: OpenVINO AdaptiveMaxPool-8."""
 
-    name: ClassVar[str] = "adaptive-max"
-    title: ClassVar[str] = "adaptive pooling"
-    reducer: ClassVar[Reducer] = MAXIMUM
+    name = "adaptive-max"
+    title = "adaptive pooling"
+    reducer = MAXIMUM
 
 
 @overload
@@ -130,11 +132,6 @@ def adaptive_max_pool(
     indices : ndarray
         Flat positions inside a plane, only if `return_indices`; -1 for a window without input.
 
-    Raises
-    ------
-    RequestError
-        For sizes that do not fit the shape; the message says what to change.
-
     Notes
     -----
     Windows are those of `adaptive_avg_pool`; ties and NaN are treated as in `max_pool`.
@@ -156,10 +153,10 @@ def adaptive_max_pool(
 class MinPool(PickingAttributes, Picking):
     """Min pooling, the dual of MaxPool; no framework has it, so a dialect sets the windows only."""
 
-    name: ClassVar[str] = "min"
-    title: ClassVar[str] = "min pooling"
-    reducer: ClassVar[Reducer] = MINIMUM
-    rules_of: ClassVar[str | None] = "max"
+    name = "min"
+    title = "min pooling"
+    reducer = MINIMUM
+    rules_of = "max"
 
 
 @overload

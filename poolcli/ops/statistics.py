@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Unpack
+from typing import Unpack
 
 from poolcli.arguments import PerAxis, number_from, word_of
 from poolcli.array_interop import Given
@@ -12,6 +12,11 @@ from poolcli.ops.api import Single, SlidingOptions, operator_function, pool_with
 from poolcli.ops.avg import avg_pool
 from poolcli.plan.attributes import Reducer, SlidingAttributes
 from poolcli.system.lazy_imports import Array
+
+__all__ = [
+    "LpPool", "MedianPool", "ModePool", "StdPool", "SumPool",
+    "lp_pool", "median_pool", "mode_pool", "std_pool", "sum_pool",
+]  # fmt: skip
 
 NORM = Reducer("lp", "Lp norm", "float", power=2, adds=True)
 SUM = Reducer("sum", "sum", "total", adds=True)
@@ -24,9 +29,9 @@ DEVIATION = Reducer("std", "standard deviation", "deviation", statistic="deviati
 class LpPool(SlidingAttributes, Single):
     """Lp pooling: ONNX LpPool-18, -22, and PyTorch's lp_pool1d to lp_pool3d."""
 
-    name: ClassVar[str] = "lp"
-    title: ClassVar[str] = "Lp pooling"
-    reducer: ClassVar[Reducer] = NORM
+    name = "lp"
+    title = "Lp pooling"
+    reducer = NORM
 
     like: str = field(default="onnx", metadata={"read": word_of(tuple(DIALECTS))})
     p: float = field(default=2, metadata={"read": number_from(1)})
@@ -73,10 +78,10 @@ def lp_pool(x: Given, kernel: PerAxis, *, p: float = 2, **options: Unpack[Slidin
 class MedianPool(SlidingAttributes, Single):
     """Median pooling: of each window the middle of its elements in rising order."""
 
-    name: ClassVar[str] = "median"
-    title: ClassVar[str] = "median pooling"
-    reducer: ClassVar[Reducer] = MEDIAN
-    rules_of: ClassVar[str | None] = "max"
+    name = "median"
+    title = "median pooling"
+    reducer = MEDIAN
+    rules_of = "max"
 
 
 @operator_function(MedianPool, avg_pool)
@@ -115,10 +120,10 @@ def median_pool(x: Given, kernel: PerAxis, **options: Unpack[SlidingOptions]) ->
 class ModePool(SlidingAttributes, Single):
     """Mode pooling: of each window the value that occurs most often."""
 
-    name: ClassVar[str] = "mode"
-    title: ClassVar[str] = "mode pooling"
-    reducer: ClassVar[Reducer] = MODE
-    rules_of: ClassVar[str | None] = "max"
+    name = "mode"
+    title = "mode pooling"
+    reducer = MODE
+    rules_of = "max"
 
 
 @operator_function(ModePool, median_pool)
@@ -154,10 +159,10 @@ def mode_pool(x: Given, kernel: PerAxis, **options: Unpack[SlidingOptions]) -> A
 class StdPool(SlidingAttributes, Single):
     """Standard deviation pooling: of each window the root of the mean squared distance from its mean."""
 
-    name: ClassVar[str] = "std"
-    title: ClassVar[str] = "standard deviation pooling"
-    reducer: ClassVar[Reducer] = DEVIATION
-    rules_of: ClassVar[str | None] = "max"
+    name = "std"
+    title = "standard deviation pooling"
+    reducer = DEVIATION
+    rules_of = "max"
 
     ddof: float = field(default=0, metadata={"read": number_from(0)})
 
@@ -200,10 +205,10 @@ def std_pool(x: Given, kernel: PerAxis, *, ddof: float = 0, **options: Unpack[Sl
 class SumPool(SlidingAttributes, Single):
     """Sum pooling: of each window the sum of its elements."""
 
-    name: ClassVar[str] = "sum"
-    title: ClassVar[str] = "sum pooling"
-    reducer: ClassVar[Reducer] = SUM
-    rules_of: ClassVar[str | None] = "max"
+    name = "sum"
+    title = "sum pooling"
+    reducer = SUM
+    rules_of = "max"
 
 
 @operator_function(SumPool, median_pool)

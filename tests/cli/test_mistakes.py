@@ -18,7 +18,7 @@ from PIL import Image
 
 from poolcli.cli.program import COMMANDS
 from poolcli.formats.table import FORMATS, suffixes_of
-from poolcli.ops import LEVELLING, OPERATORS
+from poolcli.ops import OPERATORS, PYRAMID_OPERATORS
 from poolcli.plan.attributes import BinAttributes, SlidingAttributes
 from poolcli.suggestions import join_words
 from tests.conftest import Cli
@@ -28,7 +28,7 @@ GROWING = {
     "<OPERATORS>": join_words(OPERATORS, "and"),
     "<EVERY OPERATOR>": ", ".join(OPERATORS),
     "<SLIDING>": join_words([op for op, record in OPERATORS.items() if issubclass(record, SlidingAttributes)], "and"),
-    "<LEVELLING>": ", ".join(LEVELLING),
+    "<PYRAMID_OPERATORS>": ", ".join(PYRAMID_OPERATORS),
     "<ADAPTIVE>": join_words([op for op, record in OPERATORS.items() if issubclass(record, BinAttributes)], "and"),
     "<COMMANDS>": join_words(COMMANDS, "and"),
     "<SUFFIXES>": ", ".join(SUFFIXES),
