@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import fields, replace
 from functools import partial
 from math import lcm, prod
+from typing import Any
 
 from poolcli import __version__
 from poolcli.arguments import min_count_from
@@ -54,7 +55,7 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
     layout, own = settings.layout or header.layout, header.layout if header.axes else None
     if layout and own and len(own) > 3 and layout.strip().upper() != own:
         raise RequestError(f"{field('layout', layout)}: the axes of the file are {own}; use {field('layout', own)}")
-    about = {"layout": layout, "output_dtype": settings.dtype, "min_count": settings.min_count}
+    about: Any = {"layout": layout, "output_dtype": settings.dtype, "min_count": settings.min_count}
     planned = partial(make_plan, op, header.shape, header.dtype, **about)
     missing = header.missing if settings.missing is None else settings.missing
     plan = planned(missing=missing or None, nodata=_nodata_of_output(job, header, settings))

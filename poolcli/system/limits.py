@@ -17,6 +17,9 @@ from poolcli.message_fields import field
 
 MIN_CPU_SECONDS = 10.0  # for any file
 BYTES_PER_CPU_SECOND = 2**22  # a tenth of the speed of the slowest filters
+MAX_NUMBER = 2.0**63  # of a size, before the unit
+SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 _is_worker = False
 
@@ -54,8 +57,9 @@ def data_limit(count: int) -> Iterator[None]:
         yield
         return
     before = resource.getrlimit(resource.RLIMIT_DATA)
-    used = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
-    most = used + count if before[1] == resource.RLIM_INFINITY else min(used + count, before[1])
+    most = _pages_of_process(5) + count
+    if before[1] != resource.RLIM_INFINITY:
+        most = min(most, before[1])
     resource.setrlimit(resource.RLIMIT_DATA, (most, before[1]))
     try:
         yield
@@ -63,40 +67,36 @@ def data_limit(count: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_DATA, before)
 
 
-UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
-MAX_NUMBER = 2.0**63  # before the unit
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+def _pages_of_process(column: int) -> int:
+    """The bytes of this process by a column of /proc/self/statm."""
+    return int(Path("/proc/self/statm").read_text().split()[column]) * resource.getpagesize()
 
 
 def parse_size(text: str, option: str) -> int:
     """Bytes from `500M`, `4GiB` or `1073741824`; units are powers of 1024."""
-    match = _SIZE.fullmatch(text.strip())
+    match = SIZE.fullmatch(text.strip())
     if not match or not 0 < float(match[1]) < MAX_NUMBER:
         raise RequestError(f"{option} is {text[:40]!r}; write a size such as 500M or 4G")
     return int(float(match[1]) * UNITS[match[2].lower()])
 
 
 def memory_budget(asked: str | None) -> int | None:
-    """`--max-memory` in bytes, by default half of the free memory; None if the free memory is not known."""
+    """`--max-memory` in bytes, by default half of the free memory of the machine, of the control group, or up to the
+    limit of the process, whichever is least; None if none is known.
+    """
     if asked is not None:
         return parse_size(asked, field("max_memory"))
-    found = list(_free_memory())
-    return min(found) // 2 if found else None
-
-
-def _free_memory() -> Iterator[int]:
-    """The free bytes of the machine, of the control group, and up to the limit of the process, as far as known."""
-    with suppress(OSError, ValueError, StopIteration):
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        yield int(next(line.split()[1] for line in lines if line.startswith("MemAvailable"))) * 1024
+    free = list[int]()
+    with suppress(OSError, ValueError):
+        free += (int(line) * 1024 for line in re.findall(r"MemAvailable: *(\d+)", Path("/proc/meminfo").read_text()))
     with suppress(OSError, ValueError):
         group = Path("/sys/fs/cgroup")
-        yield int((group / "memory.max").read_text()) - int((group / "memory.current").read_text())
+        free.append(int((group / "memory.max").read_text()) - int((group / "memory.current").read_text()))
     with suppress(OSError, ValueError):
         limit = resource.getrlimit(resource.RLIMIT_AS)[0]
         if limit != resource.RLIM_INFINITY:
-            used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-            yield max(limit - used, 0)
+            free.append(max(limit - _pages_of_process(0), 0))
+    return min(free) // 2 if free else None
 
 
 def allowed_threads(asked: int | None = None) -> int:

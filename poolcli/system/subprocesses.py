@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 from zlib import crc32
 
 from poolcli.errors import FileError, PoolError, unexpected
@@ -30,6 +30,7 @@ ENDINGS = {
         f"it may have run out of memory: try fewer {field('jobs')} or a lower {field('max_memory')}",
     ),
 }
+Result = TypeVar("Result")
 
 
 @cache
@@ -70,24 +71,15 @@ def _main(target: Callable[..., None], *arguments: object) -> None:
     os._exit(code)  # skips exit handlers, because those of HDF5 can crash
 
 
-class Ending(NamedTuple):
-    """How and why a subprocess ended, for messages."""
-
-    how: str
-    why: str
-
-
-def ending(process: Any) -> Ending:
-    """Waits for a subprocess to end and returns how it did."""
+def crash_of(process: Any, path: str, task: str, times: str = "") -> FileError:
+    """Waits for a subprocess that read the file at `path`, and says how and why it ended."""
     process.join()
     code = process.exitcode or 0
-    if code >= 0:
-        return Ending(f"ended with exit code {code}", DAMAGED_FILE)
-    name = signal.Signals(-code).name
-    return Ending(*ENDINGS.get(name, (f"was killed by {name}", DAMAGED_FILE)))
-
-
-Result = TypeVar("Result")
+    how, why = f"ended with exit code {code}", DAMAGED_FILE
+    if code < 0:
+        name = signal.Signals(-code).name
+        how, why = ENDINGS.get(name, (f"was killed by {name}", DAMAGED_FILE))
+    return FileError(f"{path}: the process that {task} it {how}{times}; {why}")
 
 
 def run_in_subprocess(path: str, look: Callable[[], Result]) -> Result:
@@ -96,24 +88,22 @@ def run_in_subprocess(path: str, look: Callable[[], Result]) -> Result:
     process = start(_send, there, path, look)
     there.close()
     try:
-        succeeded, content = here.recv()
+        result: Result | PoolError = here.recv()
     except EOFError:
-        end = ending(process)
-        raise FileError(f"{path}: the process that read it {end.how}; {end.why}") from None
+        raise crash_of(process, path, "read") from None
     process.join()
-    if not succeeded:
-        raise content
-    result: Result = content
+    if isinstance(result, PoolError):
+        raise result
     return result
 
 
 def _send(pipe: Any, path: str, look: Callable[[], Any]) -> None:
     try:
-        pipe.send((True, look()))
+        pipe.send(look())
     except PoolError as error:
-        pipe.send((False, error))
+        pipe.send(error)
     except Exception as error:
-        pipe.send((False, unexpected(error, path)))
+        pipe.send(unexpected(error, path))
 
 
 _OWNER = re.compile(r"([0-9a-f]{8})-([1-9][0-9]{0,8})-([0-9a-f]{8})", re.ASCII)
@@ -121,7 +111,7 @@ _OWNER = re.compile(r"([0-9a-f]{8})-([1-9][0-9]{0,8})-([0-9a-f]{8})", re.ASCII)
 
 def token_of(process: int) -> str:
     """The token of a running process, from its host and process namespace, its id and its start time."""
-    return f"{_host()}-{process}-{_hash(_start_time(process))}"
+    return f"{_host()}-{process}-{_start_of(process)}"
 
 
 @cache
@@ -138,33 +128,27 @@ def has_exited(owner: str) -> bool:
     match = _OWNER.fullmatch(owner)
     if match is None or match[1] != _host():
         return False
-    process = int(match[2])
-    return not _is_running(process) or match[3] != _hash(_start_time(process))
+    try:
+        os.kill(int(match[2]), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:  # another user's
+        pass
+    return match[3] != _start_of(int(match[2]))
 
 
 @cache
 def _host() -> str:
     """A hash of the host name, the machine id and the process namespace."""
-    machine = _read_text("/etc/machine-id")
-    try:
-        space = os.readlink("/proc/self/ns/pid")
-    except OSError:
-        space = ""
-    return _hash(f"{os.uname().nodename} {machine} {space}")
+    space = Path("/proc/self/ns/pid")
+    names = os.uname().nodename, _read_text("/etc/machine-id"), os.readlink(space) if space.is_symlink() else ""
+    return _hash(" ".join(names))
 
 
-def _start_time(process: int) -> str:
-    """The boot id, and the start time of a process since boot; empty if /proc does not show the process."""
+def _start_of(process: int) -> str:
+    """A hash of the boot id and of the start time of a process since boot, if /proc shows the process."""
     fields = _read_text(f"/proc/{process}/stat").rpartition(")")[2].split()  # the name before ) may have spaces
-    return _read_text("/proc/sys/kernel/random/boot_id") + fields[19] if len(fields) > 19 else ""
-
-
-def _is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except OSError as error:
-        return not isinstance(error, ProcessLookupError)
-    return True
+    return _hash(_read_text("/proc/sys/kernel/random/boot_id") + fields[19] if len(fields) > 19 else "")
 
 
 def _read_text(path: str) -> str:

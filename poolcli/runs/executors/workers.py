@@ -15,7 +15,6 @@ from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from poolcli.errors import FileError
 from poolcli.formats.atomic import remove_temporary
 from poolcli.formats.table import format_by_suffix
 from poolcli.pooling.outcome import Outcome, failure, picklable
@@ -23,7 +22,7 @@ from poolcli.pooling.tiles import Progress
 from poolcli.runs.executors import Outcomes, Runner, Task
 from poolcli.system.lazy_imports import gc_disabled, gc_frozen
 from poolcli.system.signals import check_stopped, install_handlers, signals_blocked
-from poolcli.system.subprocesses import context, ending, start, token_of
+from poolcli.system.subprocesses import context, crash_of, start, token_of
 
 CLEANUP_SECONDS = 2.0  # before a worker that is terminated is killed
 
@@ -145,9 +144,7 @@ class Workers:
         if not task.retried:
             self._again.append((number, replace(task, retried=True)))
             return None
-        end = ending(worker.process)
-        message = f"{task.job.source.path}: the process that handled it {end.how}, twice; {end.why}"
-        return number, Outcome(task.job, error=FileError(message))
+        return number, Outcome(task.job, error=crash_of(worker.process, task.job.source.path, "handled", ", twice"))
 
     def _remove(self, worker: _Worker) -> None:
         worker.pipe.close()  # which ends the process, if it runs
