@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
@@ -12,7 +12,6 @@ from poolcli.errors import FileError, PoolError, RequestError
 from poolcli.formats import (
     ArrayContainer,
     Header,
-    Metadata,
     NamedArray,
     Source,
     Spec,
@@ -37,10 +36,9 @@ from poolcli.formats.names import array_names
 from poolcli.formats.records import ArrayReader, InMemoryReader, ReadOptions, whole_region
 from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes
-from poolcli.pooling.outcome import Job, Outcome, Settings, Stored, failure, located
+from poolcli.pooling.outcome import Job, Outcome, Settings, failure, located
 from poolcli.pooling.run import pool_file, pool_to_memory, prepare_job
 from poolcli.pooling.tiles import Clock, Distribute, Progress, bytes_of_plan, no_progress
-from poolcli.system.lazy_imports import Array
 
 RESULT_COPIES = 2  # of each page in memory: the array, and the encoded file
 
@@ -108,38 +106,21 @@ def run_pages(
         own = replace(settings, pages=pages, max_memory=memory_left)
         try:
             file = reader(own.read_options)
-            header = replace(file.header, key=name)
-            part = prepare_job(Outcome(job, seconds=clock.seconds), op, own, header)
+            part = prepare_job(Outcome(job, seconds=clock.seconds), op, own, replace(file.header, key=name))
             if not settings.dry_run:
-                part, pooled, _, metadata = pool_to_memory(part, own, file, clock)
-                values.append(_named(name, pooled, part.output, metadata, header.mode))
-                held += pooled.nbytes
+                part, pooled = pool_to_memory(part, own, file, clock)
+                values += pooled
+                held += sum(each.array.nbytes for each in pooled)
         except PoolError as error:
             if settings.pages is not None:
                 raise error.at(f"{path}: {name}") from error
             lost.append(error)
             notes.append(f"{name} left out: {error.message.removeprefix(f'{path}: ')}")
-            continue
-        parts.append(part)
+        else:
+            parts.append(part)
     if not parts:
         raise lost[0]
-    if values:
-        notes += _write(str(job.output), values, settings, clock)
-    return _join_parts(job, clock, parts, notes)
-
-
-def _join_parts(job: Job, clock: Clock, parts: Sequence[Outcome], notes: Sequence[str]) -> Outcome:
-    """The outcome of a job with several arrays; `notes` are added to each."""
-    parts = [replace(part, notes=(*part.notes, *notes)) for part in parts]
-    every = tuple(dict.fromkeys(note for part in parts for note in part.notes))
-    return Outcome(job, seconds=clock.seconds, parts=tuple(parts), notes=every)
-
-
-def _write(path: str, arrays: Sequence[NamedArray], settings: Settings, clock: Clock) -> tuple[str, ...]:
-    """Writes several arrays or pages; returns notes on metadata that could not be kept."""
-    with clock.phase("write"):
-        options = WriteOptions(settings.overwrite, settings.quality, chunks=settings.chunks, shards=settings.shards)
-        return output_format(path).functions.write(path, arrays, options)
+    return _written(job, settings, clock, parts, notes, {job.output: values})
 
 
 def run_bundle(job: Job, op: Attributes, settings: Settings, clock: Clock) -> Outcome:
@@ -169,21 +150,35 @@ def run_bundle(job: Job, op: Attributes, settings: Settings, clock: Clock) -> Ou
             notes.append(f"copied unpooled, because of their axes: {describe_arrays(copied)}")
         if file.left_out and not settings.arrays:
             notes.append(f"left out, because they are not numeric arrays: {join_names(file.left_out)}")
-        if not settings.dry_run:
-            values, positions = list[NamedArray](), list[NamedArray]()
-            for number, part in enumerate(parts):
-                key = part.job.source.key
-                with _naming_array(path, key):
-                    parts[number], pooled, found, metadata = pool_to_memory(
-                        part, settings, file.array(key or ""), clock
-                    )
-                values.append(_named(key, pooled, part.output, metadata))
-                positions += [] if found is None else [_named(key, found, part.indices, Metadata())]
-            with clock.phase("read"):
-                values += [_copied(file, header) for header in copied]
-            for output, arrays in ((job.output, values), (job.indices, positions)):
-                notes += _write(output, arrays, settings, clock) if output and arrays else ()
-    return _join_parts(job, clock, parts, notes)
+        values, indices = list[NamedArray](), list[NamedArray]()
+        for number, part in enumerate(() if settings.dry_run else parts):
+            key = part.job.source.key
+            with _naming_array(path, key):
+                parts[number], pooled = pool_to_memory(part, settings, file.array(key or ""), clock)
+            values.append(pooled[0])
+            indices += pooled[1:]
+        with clock.phase("read"):
+            values += [] if settings.dry_run else [_copied(file, header) for header in copied]
+    return _written(job, settings, clock, parts, notes, {job.output: values, job.indices: indices})
+
+
+def _written(
+    job: Job,
+    settings: Settings,
+    clock: Clock,
+    parts: Sequence[Outcome],
+    notes: Sequence[str],
+    results: Mapping[str | None, Sequence[NamedArray]],
+) -> Outcome:
+    """Writes the arrays of each path; the outcome of the job, with `notes` added to each part."""
+    options = WriteOptions(settings.overwrite, settings.quality, chunks=settings.chunks, shards=settings.shards)
+    with clock.phase("write"):
+        for path, arrays in results.items():
+            if path and arrays:
+                notes = [*notes, *output_format(path).functions.write(path, arrays, options)]
+    parts = [replace(part, notes=(*part.notes, *notes)) for part in parts]
+    every = tuple(dict.fromkeys(note for part in parts for note in part.notes))
+    return Outcome(job, seconds=clock.seconds, parts=tuple(parts), notes=every)
 
 
 @contextmanager
@@ -196,20 +191,12 @@ def _naming_array(path: str, key: str | None) -> Iterator[None]:
 
 
 def _check_total_memory(path: str, parts: Sequence[Outcome], copied: Sequence[Header], settings: Settings) -> None:
-    """Refuses arrays that are too large together."""
     headers = [*(part.header for part in parts if part.header), *copied]
     held = sum(byte_count(header.shape, DTYPES[header.dtype].itemsize) for header in headers)
     check_expansion(path, os.path.getsize(path), held, settings.allowed)
     needed = max(held, sum(bytes_of_plan(part.plan) for part in parts if part.plan))
     what, fewer = f"{path}: its {len(headers)} arrays need", f" or take fewer with {field('dataset')}"
     check_memory(what, needed, settings.max_memory, " together", fewer)
-
-
-def _named(
-    key: str | None, array: Array, stored: Stored | None, metadata: Metadata, mode: str | None = None
-) -> NamedArray:
-    assert stored is not None  # noqa: S101  # set by prepare_job
-    return NamedArray(Spec(stored.shape, stored.dtype, stored.layout, key, metadata, mode), array)
 
 
 def _copied(file: ArrayContainer, header: Header) -> NamedArray:

@@ -21,6 +21,7 @@ from poolcli.formats import (
     ArrayReader,
     Header,
     Metadata,
+    NamedArray,
     RegionWriter,
     Spec,
     WriteOptions,
@@ -199,14 +200,17 @@ def pool_file(
 
 def pool_to_memory(
     outcome: Outcome, settings: Settings, file: ArrayReader, clock: tiles.Clock
-) -> tuple[Outcome, Array, Array | None, Metadata]:
-    """The outcome with values, indices and metadata, in the layout of the output."""
-    work, output = _work(outcome, settings, clock), outcome.output
-    assert output is not None  # noqa: S101  # set by prepare_job
+) -> tuple[Outcome, list[NamedArray]]:
+    """The outcome, and its values, with indices if they are wanted, as they will be written."""
+    work, header, made = _work(outcome, settings, clock), outcome.header or file.header, list[NamedArray]()
     found = _pool_whole(work, outcome, file, fingerprint_of(outcome.job.source.path))
-    values, *positions = (convert_layout(array, work.plan.layout, output.layout) for array in found)
-    metadata = scaled_metadata(file.metadata, work.plan, output.layout)
-    return _finished(outcome, work), values, positions[0] if positions else None, metadata
+    for stored, array in zip(filter(None, (outcome.output, outcome.indices)), found, strict=False):
+        metadata, mode = Metadata(), None
+        if stored is outcome.output:
+            metadata, mode = scaled_metadata(file.metadata, work.plan, stored.layout), header.mode
+        spec = Spec(stored.shape, stored.dtype, stored.layout, header.key, metadata, mode)
+        made.append(NamedArray(spec, convert_layout(array, work.plan.layout, stored.layout)))
+    return _finished(outcome, work), made
 
 
 def _finished(outcome: Outcome, work: tiles.Work, not_kept: Sequence[str] = ()) -> Outcome:
