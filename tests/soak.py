@@ -21,9 +21,9 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -34,11 +34,12 @@ from typing import Any
 
 TOO_LONG = 300.0  # seconds of a run that count as a hang
 FAULTS = ("busy", "error", "reset", "lost", "cut", "slow")
+ANSWERS = {"busy": ("503 Slow Down", "SlowDown"), "error": ("500 Internal Error", "InternalError")}
 BROKEN = ("busy", "reset")  # of a store that fails for good, each from the first request on
 OPERATORS = {
-    "avg": ("avg", "-k", "2", "-s", "2"),
-    "avg3": ("avg", "-k", "3", "-s", "2", "-p", "1"),
-    "max": ("max", "-k", "2", "-s", "2"),
+    "avg": ("avg", "-k", "2", "-s", "2", "--layout", "DHW"),
+    "avg3": ("avg", "-k", "3", "-s", "2", "-p", "1", "--layout", "DHW"),
+    "max": ("max", "-k", "2", "-s", "2", "--layout", "DHW"),
     "pyramid": ("pyramid", "--levels", "3"),
 }
 LAYOUTS: dict[str, dict[str, Any]] = {
@@ -47,8 +48,7 @@ LAYOUTS: dict[str, dict[str, Any]] = {
     "shards": {"chunks": (4, 8, 8), "shards": (8, 16, 16), "dimension_names": ("z", "y", "x"), "dtype": "float32"},
 }
 SHAPE = (40, 48, 56)
-WAYS = ("plain", "plain", "resume", "cluster")
-NOTES = (".poolcli.jsonl", ".y.zarr.kept.at")  # of --resume
+PLACES = (("s3", "s3"), ("s3", "s3"), ("s3", "file"), ("http", "s3"), ("http", "file"), ("file", "s3"))
 MARKERS = ("zarr.json", ".zarray", ".zgroup", ".zmetadata")
 
 
@@ -59,10 +59,9 @@ class Faulty:
 
     def __init__(self, app: Any) -> None:
         self._app, self._lock = app, Lock()
-        self.rng: Random | None = None
-        self.begin(None, 1, 1, None)
+        self.begin(None)
 
-    def begin(self, rng: Random | None, every: int, burst: int, broken_from: int | None) -> None:
+    def begin(self, rng: Random | None, every: int = 1, burst: int = 1, broken_from: int | None = None) -> None:
         """Sets the faults of the requests to come; none without `rng`."""
         with self._lock:
             self.rng, self.every, self.burst, self.broken_from = rng, every, burst, broken_from
@@ -74,23 +73,22 @@ class Faulty:
             if self.rng is None:
                 return None, 0
             self.requests += 1
-            if self.broken_from is not None and self.requests >= self.broken_from:
-                kind = self.rng.choice(BROKEN)
-            elif self.left:
-                self.left, kind = self.left - 1, self.rng.choice(FAULTS)
-            elif self.rng.randrange(self.every) == 0:
-                self.left, kind = self.rng.randint(1, self.burst) - 1, self.rng.choice(FAULTS)
-            else:
+            broken = self.broken_from is not None and self.requests >= self.broken_from
+            if not (broken or self.left):
+                self.left = self.rng.randint(1, self.burst) if self.rng.randrange(self.every) == 0 else 0
+            if not (broken or self.left):
                 return None, 0
+            self.left = max(0, self.left - 1)
+            kind = self.rng.choice(BROKEN if broken else FAULTS)
             self.counts[kind] += 1
             return kind, self.rng.uniform(0.2, 2)
 
     def __call__(self, environ: dict[str, Any], start: Any) -> Iterable[bytes]:
         kind, seconds = self._fault()
         connection = environ["werkzeug.socket"]
-        if kind in ("busy", "error"):
+        if kind in ANSWERS:
             environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
-            status, code = ("503 Slow Down", "SlowDown") if kind == "busy" else ("500 Internal Error", "InternalError")
+            status, code = ANSWERS[kind]
             body = f"<Error><Code>{code}</Code><Message>Try later</Message></Error>".encode()
             start(status, [("Content-Length", str(len(body))), ("Content-Type", "application/xml")])
             return [body if environ["REQUEST_METHOD"] != "HEAD" else b""]
@@ -99,10 +97,8 @@ class Faulty:
         if kind == "slow":
             time.sleep(seconds)
         body = b"".join(self._app(environ, start))
-        if kind == "lost":
-            return _reset(connection, b"")
-        if kind == "cut":
-            return _reset(connection, body[: len(body) // 2])
+        if kind in ("lost", "cut"):
+            return _reset(connection, body[: len(body) // 2] if kind == "cut" else b"")
         return [body]
 
 
@@ -134,22 +130,12 @@ class Case:
 def case_of(seed: int) -> Case:
     """The case of a seed."""
     rng = Random(seed)  # noqa: S311
-    source, target = rng.choice(
-        (("s3", "s3"), ("s3", "s3"), ("s3", "file"), ("http", "s3"), ("http", "file"), ("file", "s3"))
-    )
     operator = rng.choice(list(OPERATORS))
-    return Case(
-        seed=seed,
-        operator=operator,
-        layout=rng.choice(list(LAYOUTS)),
-        source=source,
-        target=target,
-        way=rng.choice(WAYS),
-        memory=rng.choice((None, "60M", "4M")) if operator != "pyramid" else None,
-        every=rng.randint(9, 60),
-        burst=rng.choice((1, 1, 1, 3, 6)),
-        broken_from=int(10 ** rng.uniform(0.5, 2.8)) if rng.random() < 0.12 else None,
-    )
+    layout, way = rng.choice(list(LAYOUTS)), rng.choice(("plain", "plain", "resume", "cluster"))
+    memory = rng.choice((None, "60M", "4M")) if operator != "pyramid" else None
+    broken_from = int(10 ** rng.uniform(0.5, 2.8)) if rng.random() < 0.12 else None
+    every, burst = rng.randint(9, 60), rng.choice((1, 1, 1, 3, 6))
+    return Case(seed, operator, layout, *rng.choice(PLACES), way, memory, every, burst, broken_from)
 
 
 class Soak:
@@ -167,25 +153,22 @@ class Soak:
         inner: Any = self.server._server
         self.faults = inner.app = Faulty(inner.app)
         keys = {"AWS_ACCESS_KEY_ID": "nobody", "AWS_SECRET_ACCESS_KEY": "nobody", "AWS_DEFAULT_REGION": "us-east-1"}
-        self.environment = {**os.environ, **keys, "AWS_ENDPOINT_URL": self.url}
-        self.s3: Any = import_module("boto3").client(
-            "s3", endpoint_url=self.url, aws_access_key_id="nobody", aws_secret_access_key="nobody",  # noqa: S106
-            region_name="us-east-1",
-        )  # fmt: skip
+        os.environ.update(keys | {"AWS_ENDPOINT_URL": self.url})
+        self.s3: Any = import_module("boto3").client("s3")
         self.s3.create_bucket(Bucket="bucket")
         self.seconds: dict[tuple[str, ...], float] = {}
 
-    def objects(self, prefix: str) -> dict[str, bytes]:
-        """The objects whose names begin so, by the rest of their names."""
+    def outputs(self) -> dict[str, bytes]:
+        """What is in the bucket as an output, by name."""
         found = {}
-        for page in self.s3.get_paginator("list_objects_v2").paginate(Bucket="bucket", Prefix=prefix):
-            for entry in page.get("Contents", []):
-                found[entry["Key"].removeprefix(prefix)] = entry["Key"]
-        return {name: self.s3.get_object(Bucket="bucket", Key=key)["Body"].read() for name, key in found.items()}
+        for page in self.s3.get_paginator("list_objects_v2").paginate(Bucket="bucket", Prefix="out/"):
+            for key in (entry["Key"] for entry in page.get("Contents", [])):
+                found[key.removeprefix("out/")] = self.s3.get_object(Bucket="bucket", Key=key)["Body"].read()
+        return found
 
     def clear(self) -> None:
         """Removes all outputs."""
-        for name in self.objects("out/"):
+        for name in self.outputs():
             self.s3.delete_object(Bucket="bucket", Key=f"out/{name}")
         shutil.rmtree(self.folder / "out", ignore_errors=True)
         (self.folder / "out").mkdir()
@@ -206,74 +189,20 @@ class Soak:
     @cache  # noqa: B019
     def expected(self, operator: str, layout: str) -> dict[str, bytes]:
         """What a run without faults writes into a folder."""
-        words, begun = self.words(operator, self.source(layout), None), time.monotonic()
-        run = self.start((*words, "-o", "expected/y.zarr", "--overwrite"))
-        _, err = run.communicate()
+        begun = time.monotonic()
+        code, err = self.end(
+            self.start(*OPERATORS[operator], self.source(layout), "-o", "expected/y.zarr", "--overwrite")
+        )
         self.seconds[operator, layout] = time.monotonic() - begun
-        if run.returncode:
-            raise SystemExit(f"{words}: {err.decode()}")
+        if code:
+            raise SystemExit(err)
         return _tree(self.folder / "expected")
 
-    def words(self, operator: str, source: str, memory: str | None) -> tuple[str, ...]:
-        """A command without its output."""
-        name, *options = OPERATORS[operator]
-        more = ("--layout", "DHW") if operator != "pyramid" else ()
-        return (name, source, *options, *more, *(("--max-memory", memory) if memory else ()), "-q")
-
-    def start(self, words: Sequence[str]) -> subprocess.Popen[bytes]:
+    def start(self, *words: str) -> subprocess.Popen[bytes]:
         """Starts poolcli, in a group of its own; SIGABRT has it print where it is."""
-        return subprocess.Popen(
-            [sys.executable, "-X", "faulthandler", "-m", "poolcli", *words],
-            cwd=self.folder,
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-
-    def run(self, case: Case) -> dict[str, Any]:
-        """Runs a case and says what came of it; `wrong` is empty if all is right."""
-        expected = self.expected(case.operator, case.layout)
-        self.clear()
-        name = self.source(case.layout)
-        source = {"s3": f"s3://bucket/in/{name}", "http": f"{self.url}/bucket/in/{name}", "file": name}[case.source]
-        target = "s3://bucket/out/y.zarr" if case.target == "s3" else "out/y.zarr"
-        words = (*self.words(case.operator, source, case.memory), "-o", target)
-        rng = Random(case.seed + 1)  # noqa: S311
-        self.faults.begin(rng, case.every, case.burst, case.broken_from)
-        begun, wrong, ends = time.monotonic(), list[str](), list[tuple[int, str]]()
-        quiet_seconds = self.seconds[case.operator, case.layout]
-        if case.way == "resume":
-            for _ in range(rng.randint(1, 3)):
-                run = self.start((*words, "--resume"))
-                try:
-                    run.wait(rng.uniform(0.3, 3) * quiet_seconds)
-                except subprocess.TimeoutExpired:
-                    os.killpg(run.pid, signal.SIGKILL)
-                end = self.end(run)
-                if end[0] != -signal.SIGKILL:
-                    ends.append(end)
-                    break
-            else:
-                ends.append(self.end(self.start((*words, "--resume"))))
-        else:
-            more: tuple[str, ...] = ("--cluster", "local:2") if case.way == "cluster" else ()
-            ends.append(self.end(self.start((*words, *more))))
-        seconds, counts, requests = time.monotonic() - begun, dict(self.faults.counts), self.faults.requests
-        self.faults.begin(None, 1, 1, None)
-        time.sleep(0.1)
-        wrong += self.judged(case, ends, expected)
-        if any(code == 1 for code, _ in ends) and case.broken_from is not None and not wrong:
-            more = ("--resume",) if case.way == "resume" else ("--overwrite",)
-            again = [self.end(self.start((*words, *more)))]
-            wrong += [f"again: {each}" for each in self.judged(replace(case, broken_from=None), again, expected)]
-        return {
-            "seed": case.seed,
-            "case": [case.operator, case.layout, f"{case.source}>{case.target}", case.way, case.memory],
-            "every": case.every, "burst": case.burst, "broken_from": case.broken_from, "requests": requests,
-            "faults": counts, "codes": [code for code, _ in ends], "seconds": round(seconds, 1), "wrong": wrong,
-            "said": sorted({err for _, err in ends if err}),
-        }  # fmt: skip
+        command = [sys.executable, "-X", "faulthandler", "-m", "poolcli", *words, "-q"]
+        pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return subprocess.Popen(command, cwd=self.folder, start_new_session=True, **pipes)
 
     def end(self, run: subprocess.Popen[bytes]) -> tuple[int, str]:
         """The exit code of a run and what it said; one that hangs says where."""
@@ -282,37 +211,64 @@ class Soak:
             return run.returncode, err.decode(errors="replace")
         except subprocess.TimeoutExpired:
             run.send_signal(signal.SIGABRT)
-            with suppress(subprocess.TimeoutExpired):
-                run.communicate(timeout=10)
+            time.sleep(10)
             with suppress(ProcessLookupError):
                 os.killpg(run.pid, signal.SIGKILL)
-            _, err = run.communicate()
-            return 999, "HANG\n" + err.decode(errors="replace")
+            return 999, "HANG\n" + run.communicate()[1].decode(errors="replace")
 
-    def judged(self, case: Case, ends: Sequence[tuple[int, str]], expected: dict[str, bytes]) -> list[str]:
-        """What is wrong with how a case ended."""
-        found = self.objects("out/") if case.target == "s3" else _tree(self.folder / "out")
-        for name in NOTES:
-            found.pop(name, None)
-        codes = [code for code, _ in ends]
-        if not any(codes):
-            said = "".join(err for _, err in ends)
-            return ([f"said {said!r}"] if said else []) + _difference(found, expected)
-        wrong = [f"exit {code}: {err}" for code, err in ends if code not in (0, 1)]
-        if case.broken_from is None:
-            wrong += [f"failed: {err}" for code, err in ends if code == 1]
-        for code, err in ends:
-            if code == 1 and (err.count("\n") != 1 or not err.startswith("poolcli: ")):
-                wrong.append(f"not one line: {err}")
-        finals = [path for path in found if path.startswith("y.zarr/")]
-        if case.target == "file":
-            wrong += [f"left {finals[:3]}"] if finals else []
-            if case.way == "plain":
-                wrong += [f"left {sorted(found)[:3]}"] if found else []
+    def run(self, case: Case) -> dict[str, Any]:
+        """Runs a case and says what came of it; `wrong` is empty if all is right."""
+        expected = self.expected(case.operator, case.layout)
+        self.clear()
+        name = self.source(case.layout)
+        source = {"s3": f"s3://bucket/in/{name}", "http": f"{self.url}/bucket/in/{name}", "file": name}[case.source]
+        target = "s3://bucket/out/y.zarr" if case.target == "s3" else "out/y.zarr"
+        memory = ("--max-memory", case.memory) if case.memory else ()
+        words = (*OPERATORS[case.operator], source, *memory, "-o", target)
+        rng = Random(case.seed + 1)  # noqa: S311
+        self.faults.begin(rng, case.every, case.burst, case.broken_from)
+        begun, more = time.monotonic(), {"resume": ("--resume",), "cluster": ("--cluster", "local:2")}.get(case.way, ())
+        for _ in range(rng.randint(1, 3) if case.way == "resume" else 0):  # runs that are killed, unless they end
+            run = self.start(*words, *more)
+            with suppress(subprocess.TimeoutExpired):
+                run.wait(rng.uniform(0.3, 3) * self.seconds[case.operator, case.layout])
+                break
+            os.killpg(run.pid, signal.SIGKILL)
+            run.communicate()
         else:
-            half = [path for path in finals if path.rpartition("/")[2] in MARKERS and "/" not in path[len("y.zarr/") :]]
-            wrong += [f"a store without its chunks: {half}"] if half else []
-        return wrong
+            run = self.start(*words, *more)
+        code, err = self.end(run)
+        seconds, counts, requests = time.monotonic() - begun, dict(self.faults.counts), self.faults.requests
+        self.faults.begin(None)
+        time.sleep(0.1)
+        wrong = self.judged(case, code, err, expected)
+        if code == 1 and case.broken_from is not None and not wrong:
+            again = self.end(self.start(*words, "--resume" if case.way == "resume" else "--overwrite"))
+            wrong = [f"again: {each}" for each in ([again[1]] if again[0] else _difference(self.found(case), expected))]
+        return asdict(case) | {
+            "requests": requests, "faults": counts, "code": code, "seconds": round(seconds, 1), "wrong": wrong,
+            "said": err,
+        }  # fmt: skip
+
+    def found(self, case: Case) -> dict[str, bytes]:
+        """The output of a case, and what was left beside it but for a manifest."""
+        found = self.outputs() if case.target == "s3" else _tree(self.folder / "out")
+        return {name: content for name, content in found.items() if name != ".poolcli.jsonl"}
+
+    def judged(self, case: Case, code: int, err: str, expected: dict[str, bytes]) -> list[str]:
+        """What is wrong with how a case ended."""
+        found = self.found(case)
+        if code == 0:
+            return ([f"said {err!r}"] if err else []) + _difference(found, expected)
+        if code != 1 or case.broken_from is None:
+            return [f"exit {code}: {err}"]
+        wrong = [] if err.count("\n") == 1 and err.startswith("poolcli: ") else [f"not one line: {err}"]
+        finals = [path for path in found if path.startswith("y.zarr/")]
+        if case.target == "s3":
+            finals = [path for path in finals if path.removeprefix("y.zarr/") in MARKERS]
+        elif case.way == "plain":
+            finals = list(found)
+        return wrong + ([f"left {sorted(finals)[:3]}"] if finals else [])
 
 
 def _tree(folder: Path) -> dict[str, bytes]:
@@ -338,7 +294,7 @@ def main() -> None:
         for seed in range(asked.seed, asked.seed + asked.runs):
             found = soak.run(case_of(seed))
             print(json.dumps(found), flush=True)
-            totals["wrong" if found["wrong"] else "failed as told" if any(found["codes"]) else "right"] += 1
+            totals["wrong" if found["wrong"] else "failed as told" if found["code"] else "right"] += 1
             faults.update(found["faults"])
         soak.server.stop()
     print(f"{sum(totals.values())} runs: {dict(totals)}; {sum(faults.values())} faults: {dict(faults)}")
