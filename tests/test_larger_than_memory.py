@@ -14,7 +14,10 @@ import pytest
 
 from tests.processes import fresh
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of the address space")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="limits of the address space"),
+]
 LIMITED = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (768 * 2**20, 768 * 2**20))
@@ -22,6 +25,14 @@ sys.argv = ["poolcli", *sys.argv[1:]]
 from poolcli.__main__ import main
 main()
 """
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder, which is empty."""
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    return tmp_path / "work"
 
 
 def limited(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -38,9 +49,7 @@ def sparse_npy(path: str, shape: tuple[int, ...], marks: dict[tuple[int, ...], f
             stream.write(np.float32(value).tobytes())
 
 
-@pytest.mark.slow
-def test_a_npy_larger_than_the_limit_is_pooled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_npy_larger_than_the_limit_is_pooled() -> None:
     shape = (1, 64, 2048, 2048)
     sparse_npy("x.npy", shape, {(0, 0, 0, 0): 64.0, (0, 63, 64, 130): 32.0, (0, 63, 2047, 2047): 16.0})
     result = limited("avg", "x.npy", "-o", "y.npy", "-k", "64", "-s", "64", "-q")
@@ -50,9 +59,7 @@ def test_a_npy_larger_than_the_limit_is_pooled(tmp_path: Path, monkeypatch: pyte
     np.testing.assert_array_equal(np.load("y.npy"), expected)
 
 
-@pytest.mark.slow
-def test_one_plane_larger_than_the_limit_is_cut_along_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_one_plane_larger_than_the_limit_is_cut_along_its_rows() -> None:
     sparse_npy("x.npy", (1, 1, 16_000, 20_000), {(0, 0, 15_000, 3): 9.0})
     result = limited("max", "x.npy", "-o", "y.npy", "-k", "100", "-s", "100", "--indices", "at.npy", "-q")
     assert (result.returncode, result.stderr) == (0, "")
@@ -62,11 +69,7 @@ def test_one_plane_larger_than_the_limit_is_cut_along_its_rows(tmp_path: Path, m
     assert places[0, 0, 159, 199] == 15_900 * 20_000 + 19_900
 
 
-@pytest.mark.slow
-def test_an_hdf5_larger_than_the_limit_is_pooled_chunk_by_chunk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_an_hdf5_larger_than_the_limit_is_pooled_chunk_by_chunk() -> None:
     with h5py.File("x.h5", "w") as file:
         form: Any = {"chunks": (1, 1, 256, 512), "compression": "gzip", "fillvalue": 1.0}
         data = file.create_dataset("x", (100, 4, 1024, 512), "f4", **form)
@@ -82,10 +85,8 @@ def test_an_hdf5_larger_than_the_limit_is_pooled_chunk_by_chunk(
         assert (y[34:66] == 1).all()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("limit", ["200K", "1M", "1G"])
-def test_the_limit_changes_no_bit(limit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_the_limit_changes_no_bit(limit: str) -> None:
     x = np.random.default_rng(0).normal(size=(2, 3, 200, 300)).astype(np.float32)
     np.save("x.npy", x)
     options = ["-k", "11", "-s", "2", "-p", "5", "--max-memory", limit, "-q"]
@@ -94,9 +95,7 @@ def test_the_limit_changes_no_bit(limit: str, tmp_path: Path, monkeypatch: pytes
     np.testing.assert_array_equal(np.load("x-y.npy"), np.load("whole.npy"))
 
 
-@pytest.mark.slow
-def test_fortran_order_is_read_whole_or_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_fortran_order_is_read_whole_or_refused() -> None:
     x = np.random.default_rng(0).normal(size=(2, 3, 200, 300)).astype(np.float32)
     np.save("x.npy", x)
     np.save("fortran.npy", np.asfortranarray(x))
@@ -107,9 +106,7 @@ def test_fortran_order_is_read_whole_or_refused(tmp_path: Path, monkeypatch: pyt
     assert (result.returncode, result.stderr.startswith("poolcli: fortran.npy: needs 2.7")) == (1, True)
 
 
-@pytest.mark.slow
-def test_what_must_be_held_whole_is_refused_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_what_must_be_held_whole_is_refused_before_it_is_read() -> None:
     np.savez_compressed("x.npz", x=np.zeros((1, 1, 2000, 2000), np.float32))
     command = ("avg", "x.npz", "-o", "y.npy", "-k", "2", "-s", "2", "-q", "--max-memory")
     result = limited(*command, "19M")
@@ -122,15 +119,9 @@ def test_what_must_be_held_whole_is_refused_before_it_is_read(tmp_path: Path, mo
     assert limited(*command, "20M").returncode == 0
 
 
-@pytest.mark.slow
-def test_a_sparse_zarr_store_larger_than_the_limit_is_pooled_under_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sparse_zarr_store_larger_than_the_limit_is_pooled_under_it(folder: Path) -> None:
     import zarr
 
-    folder = tmp_path / "here"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
     names = ("z", "y", "x")
     array = zarr.create_array("x.zarr", shape=(1375,) * 3, dtype="u1", chunks=(125,) * 3, dimension_names=names)
     array[0, 0, 0], array[624:626, 7, 1249], array[1374, 1374, 1374] = 255, 252, 250

@@ -1,4 +1,4 @@
-"""What the tests say about poolcli's processes does not depend on what started pytest."""
+"""Processes of poolcli: which are known to be gone, and what tests say of them, whatever started pytest."""
 
 from __future__ import annotations
 
@@ -7,14 +7,73 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from poolcli.system.signals import install_handlers
-from poolcli.system.subprocesses import start
+from poolcli.system.subprocesses import context, has_exited, process_token, start, token_of
 from tests.processes import forked, hear_signals
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="where poolcli forks, and processes tell of their start"
+)
+
+
+def changed(part: int) -> str:
+    """The owner that this process is, with another place or another start."""
+    fields = token_of(os.getpid()).split("-")
+    fields[part] = "01234567"
+    return "-".join(fields)
+
+
+def ended() -> str:
+    with subprocess.Popen(["sleep", "9"]) as process:
+        owner = token_of(process.pid)
+        process.kill()
+    return owner
+
+
+OWNERS: dict[str, tuple[Callable[[], str], bool]] = {
+    "this process": (lambda: token_of(os.getpid()), False),
+    "its parent": (lambda: token_of(os.getppid()), False),
+    "one that has ended": (ended, True),
+    "one whose number another has now": (lambda: changed(2), True),
+    "one of another host or namespace": (lambda: changed(0), False),
+    "one of another host, of a number that is free here": (lambda: "01234567" + ended()[8:], False),
+    "a number": (lambda: "4194304", False),
+    "a huge number": (lambda: f"{token_of(1)[:9]}{10**20}-01234567", False),
+    "no number": (lambda: f"{token_of(1)[:9]}²-01234567", False),
+    "nothing": (lambda: "", False),
+}
+
+
+@pytest.mark.parametrize("name", OWNERS)
+def test_only_a_process_of_this_place_can_be_known_to_be_gone(name: str) -> None:
+    make, gone = OWNERS[name]
+    assert has_exited(make()) is gone
+
+
+UNSHARED = "import os; from poolcli.system.subprocesses import token_of; print(token_of(os.getpid()), end='')"
+
+
+@pytest.mark.parametrize("spaces", [["--pid", "--fork"], ["--pid", "--fork", "--mount-proc"]])
+def test_a_process_of_another_namespace_is_never_known_to_be_gone(spaces: list[str]) -> None:
+    done = subprocess.run(["unshare", *spaces, sys.executable, "-c", UNSHARED], capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip("this user may make no namespace")
+    assert len(done.stdout.split("-")) == 3
+    assert not has_exited(done.stdout)
+
+
+def test_a_process_that_is_forked_is_an_owner_of_its_own() -> None:
+    assert process_token() == token_of(os.getpid())
+    here, there = context().Pipe()
+    process = start(lambda: there.send(process_token()))
+    assert here.recv() == token_of(process.pid) != process_token()
+    process.join()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -33,7 +92,6 @@ def _say_whether_crashes_are_printed() -> None:
     sys.exit(faulthandler.is_enabled())
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="where poolcli forks")
 def test_a_fork_that_crashes_prints_no_fatal_error_into_a_green_run() -> None:
     child = start(_say_whether_crashes_are_printed)
     child.join()
@@ -52,17 +110,13 @@ def test_a_process_that_is_stopped_in_its_first_instants_prints_nothing(capfd: p
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="where poolcli forks")
 def test_a_fork_of_poolcli_says_how_it_ended_and_what_it_took(tmp_path: Path) -> None:
     folder = tmp_path / "work"
     folder.mkdir()
     np.save(folder / "x.npy", np.zeros((1, 1, 4096, 4096), np.float32))
     done = forked(folder, "avg", "x.npy", "-o", "y.npy", "-k", "2", "--resume", "--overwrite")
-    assert (done.code, done.out, done.err) == (
-        2,
-        b"",
-        "poolcli: --overwrite and --resume contradict each other; give one\n",
-    )
+    said = "poolcli: --overwrite and --resume contradict each other; give one\n"
+    assert (done.code, done.out, done.err) == (2, b"", said)
     halve = ("-k", "2", "-s", "2", "-q", "--engine", "numpy", "--max-memory")
     small = forked(folder, "avg", "x.npy", "-o", "y.npy", *halve, "8M")
     large = forked(folder, "max", "x.npy", "-o", "z.npy", *halve, "1G")
