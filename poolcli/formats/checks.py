@@ -278,15 +278,15 @@ def deflate_size(data: bytes, limit: int) -> int:
     """The size of gzip or zlib data, decompressed in blocks if it can exceed `limit`."""
     if len(data) * MAX_DEFLATE_RATIO <= limit:
         return 0
-    return _streamed_size(lambda: zlib.decompressobj(zlib.MAX_WBITS | 32), data, limit)
+    return streamed_size(lambda: zlib.decompressobj(zlib.MAX_WBITS | 32), data, limit)
 
 
 def lzma_size(data: bytes, limit: int) -> int:
     """The size of LZMA data, decompressed in blocks if it can exceed `limit`."""
-    return 0 if len(data) * MAX_LZMA_RATIO <= limit else _streamed_size(lzma.LZMADecompressor, data, limit)
+    return 0 if len(data) * MAX_LZMA_RATIO <= limit else streamed_size(lzma.LZMADecompressor, data, limit)
 
 
-def _streamed_size(make: Callable[[], Any], data: bytes, limit: int) -> int:
+def streamed_size(make: Callable[[], Any], data: bytes, limit: int) -> int:
     """The size of all concatenated streams up to the first damage, which the decoder reports."""
     count, unpacker, found = 0, make(), b""
     while count <= limit and (data or found):

@@ -12,11 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import numcodecs
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from zarr.codecs import BloscCodec, Crc32cCodec, GzipCodec, ZstdCodec
+from zarr.core.buffer import default_buffer_prototype
+from zarr.core.sync import sync
 
-from poolcli.errors import PoolError
+from poolcli.errors import FileError, PoolError
 from poolcli.formats import ReadOptions, Source, open_array
 from poolcli.formats.records import whole_region
 from tests.conftest import Cli
@@ -182,8 +186,68 @@ def test_what_a_codec_cannot_unpack_is_one_line(name: str, sound: int, cli: Cli)
     chunk.write_bytes(data[:sound].ljust(len(data), b"\xff"))
     result = cli("avg", "x.zarr", "-o", "y.npy", *HALVE, "--layout", "DHW")
     assert (result.code, result.out) == (1, "")
-    assert result.err.startswith("poolcli: x.zarr, 0.0.0: Zarr cannot read or write it: ")
+    assert result.err.startswith("poolcli: x.zarr, 0.0.0: ")
+    assert ("decompression bomb" if name == "Blosc" else "Zarr cannot read or write it: ") in result.err
     assert result.err.count("\n") == 1
+
+
+ZEROS = bytes(2**25)
+ZSTD_BLOCKS = b"".join((2**17 << 3 | 2 | (i == 255)).to_bytes(3, "little") + b"\0" for i in range(256))
+CODECS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "zstd": (numcodecs.Zstd(19), {"compressors": ZstdCodec()}),
+    "gzip": (numcodecs.GZip(), {"compressors": GzipCodec()}),
+    "blosc": (numcodecs.Blosc(), {"compressors": BloscCodec()}),
+    "zlib": (numcodecs.Zlib(), {"zarr_format": 2, "compressors": numcodecs.Zlib()}),
+    "lzma": (numcodecs.LZMA(), {"zarr_format": 2, "compressors": numcodecs.LZMA()}),
+    "bz2": (numcodecs.BZ2(), {"zarr_format": 2, "compressors": numcodecs.BZ2()}),
+    "lz4": (numcodecs.LZ4(), {"zarr_format": 2, "compressors": numcodecs.LZ4()}),
+    "delta": (numcodecs.Zstd(), {"zarr_format": 2, "compressors": numcodecs.Zstd(), "filters": numcodecs.Delta("u1")}),
+}
+BOMBS: dict[str, tuple[bytes, dict[str, Any]]] = {
+    **{name: (codec.encode(ZEROS), how) for name, (codec, how) in CODECS.items()},
+    "several frames": (numcodecs.Zstd().encode(bytes(2**20)) * 32, CODECS["zstd"][1]),
+    "a frame without its size": (b"\x28\xb5\x2f\xfd\0\x58" + ZSTD_BLOCKS, CODECS["zstd"][1]),
+    "a frame of another size": (b"\x28\xb5\x2f\xfd\x20\x07" + ZSTD_BLOCKS, CODECS["zstd"][1]),
+    "after a frame to skip": (b"\x50\x2a\x4d\x18\1\0\0\0x" + numcodecs.Zstd().encode(ZEROS), CODECS["zstd"][1]),
+    "twice": (numcodecs.Zstd().encode(numcodecs.GZip().encode(ZEROS)), {"compressors": [GzipCodec(), ZstdCodec()]}),
+    "with a checksum": (numcodecs.Zstd().encode(ZEROS) + b"sums", {"compressors": [ZstdCodec(), Crc32cCodec()]}),
+}
+LIMIT = ReadOptions(limit=2**24, allowed=2**24)
+
+
+@pytest.mark.parametrize("where", ["x.zarr", "memory://bombs/x.zarr"])
+@pytest.mark.parametrize("how", BOMBS)
+def test_a_chunk_that_unpacks_to_far_more_is_refused_before_it_is_unpacked(how: str, where: str) -> None:
+    data, storage = BOMBS[how]
+    array = made(where, chunks=(9, 10, 11), overwrite=True, **storage)
+    key = array.metadata.encode_chunk_key((0, 0, 0))
+    sync(array.store.set(key, default_buffer_prototype().buffer.from_bytes(data)))
+    with open_array(Source(where), LIMIT) as file, pytest.raises(FileError) as caught:
+        file.read(whole_region(X.shape))
+    assert caught.value.message.startswith(f"{where}, {key}: is damaged or a decompression bomb: it unpacks from ")
+
+
+@pytest.mark.parametrize("where", ["x.zarr", "memory://bombs/x.zarr"])
+def test_bombs_in_shards_are_refused(where: str) -> None:
+    array = made(where, shards=(12, 12, 12), overwrite=True)
+    bomb = numcodecs.Zstd().encode(ZEROS)
+    index = np.full((27, 2), 2**64 - 1, "<u8")
+    index[13] = 0, len(bomb)
+    shard = bomb + numcodecs.CRC32C(location="end").encode(index).tobytes()
+    sync(array.store.set("c/0/0/0", default_buffer_prototype().buffer.from_bytes(shard)))
+    with open_array(Source(where), LIMIT) as file:
+        assert not file.read((range(4), range(4), range(4))).any()
+        with pytest.raises(FileError, match="c/0/0/0: is damaged or a decompression bomb"):
+            file.read((range(4, 8), range(4, 8), range(4, 8)))
+
+
+@pytest.mark.parametrize("name", CODECS)
+def test_chunks_that_unpack_to_their_size_are_read(name: str) -> None:
+    text = b"".join(b"%d:%x " % (i, i * i) for i in range(2**17))[: 2**20]
+    x = np.frombuffer(bytes(2**20) + text, np.uint8)
+    made("x.zarr", x, chunks=(2**21,), **CODECS[name][1])
+    with open_array(Source("x.zarr"), LIMIT) as file:
+        np.testing.assert_array_equal(file.read(whole_region(x.shape)), x)
 
 
 def test_a_large_array_that_is_stored_as_it_is_is_no_bomb(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from mmap import ACCESS_READ, mmap
 from typing import Any
 
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError
 from poolcli.formats.cf import as_unsigned
 from poolcli.formats.checks import (
+    SMALL_FILE,
     byte_count,
     check_dtype,
     check_expansion,
@@ -26,6 +29,7 @@ from poolcli.formats.files import is_url
 from poolcli.formats.names import relative_path
 from poolcli.formats.npy import MAX_AXES, MAX_BYTES
 from poolcli.formats.records import ArrayReader, Header, Metadata, ReadOptions, Source
+from poolcli.formats.zarr.expansion import ExpansionCheck
 from poolcli.formats.zarr.library import (
     array_at,
     chunk_keys,
@@ -42,6 +46,7 @@ from poolcli.formats.zarr.plates import Images, check_single_image, list_images
 from poolcli.formats.zarr.write import open_writer, open_writers, write
 from poolcli.layouts import layout_of_dimensions
 from poolcli.system.lazy_imports import Array
+from poolcli.system.limits import allowed_threads
 from poolcli.windows import Ranges
 
 __all__ = ["Images", "list_images", "open_array", "open_container", "open_writer", "open_writers", "write"]
@@ -191,16 +196,34 @@ class _ArrayReader:
     @cached_property
     def _array(self) -> Any:
         """The array whose chunks are read: in folders the checks of the store of metadata would keep zarrs from it."""
-        store = self.node.store if is_url(self.path) else open_store(self.path)
-        return array_at(store, self.node.path, self.node.metadata)
+        if not is_url(self.path):
+            return array_at(open_store(self.path), self.node.path, self.node.metadata)
+        self.node.store.check = self._expansion
+        return array_at(self.node.store, self.node.path, self.node.metadata)
 
     def read(self, region: Ranges) -> Array:
         size = byte_count(self.chunks, self.node.dtype.itemsize)
-        for key in () if is_url(self.path) else chunk_keys(self.node, region):
-            stored = self.node.store.check(key)
-            if stored is not None:
-                check_expansion(f"{self.where}, {key}", stored, size, self.options.allowed)
+        if not is_url(self.path):
+            self._check_files(region, size)
         return read_region(self.where, self._array, region, max(1, self._decode_budget // max(1, size)))
+
+    def _check_files(self, region: Ranges, size: int) -> None:
+        """Refuses links, and chunks that unpack to far more than they should."""
+        store, files = self.node.store, dict[str, tuple[int, Ranges]]()
+        for key, inside in chunk_keys(self.node, region):
+            if stored := store.check(key):
+                check_expansion(f"{self.where}, {key}", stored, size, self.options.allowed)
+                files[key] = stored, inside
+        skip_deflate = self.options.allowed is None and sum(stored for stored, _ in files.values()) >= SMALL_FILE
+        for key, (_, inside) in files.items():
+            with open(os.path.join(store.root, key), "rb") as stream:
+                data: Any = mmap(stream.fileno(), 0, access=ACCESS_READ) if self.node.shards else stream.read()
+            self._expansion.file(key, data, inside, skip_deflate)
+
+    @cached_property
+    def _expansion(self) -> ExpansionCheck:
+        size = byte_count(self.chunks, self.node.dtype.itemsize)
+        return ExpansionCheck(self.where, self.node, max(size, self._decode_budget // allowed_threads()))
 
     @property
     def _decode_budget(self) -> int:

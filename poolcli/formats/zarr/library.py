@@ -167,13 +167,15 @@ def _can_use_zarrs(folder: str) -> bool:
     return _process_of_zarrs() == os.getpid() and folder.encode("utf-8", "replace").decode() == folder
 
 
-def chunk_keys(array: Any, region: Ranges) -> Iterator[str]:
-    """The keys of the files or objects, each a shard or else a chunk, that a region touches."""
+def chunk_keys(array: Any, region: Ranges) -> Iterator[tuple[str, Ranges]]:
+    """The keys of the files or objects, each a shard or else a chunk, that a region touches, and where it does."""
     unit = array.shards or array.chunks
     numbers = (range(span.start // n, ceil_div(span.stop, n)) for span, n in zip(region, unit, strict=True))
     start = f"{array.path}/".lstrip("/")
     for place in product(*numbers) if all(region) else ():
-        yield start + array.metadata.encode_chunk_key(place)
+        own = zip(region, place, unit, strict=True)
+        inside = tuple(range(max(0, span.start - at * n), min(n, span.stop - at * n)) for span, at, n in own)
+        yield start + array.metadata.encode_chunk_key(place), inside
 
 
 def read_region(where: str, array: Any, region: Ranges, at_once: int = MAX_CHUNKS) -> Array:
@@ -204,7 +206,7 @@ def _read_part(where: str, array: Any, part: Ranges, out: Array) -> None:
     except Exception:
         unit = array.shards or array.chunks
         for each in batches(part, unit, 1):
-            (name,) = chunk_keys(array, each)
+            ((name, _),) = chunk_keys(array, each)
             with zarr_errors(f"{where}, {name.removeprefix(f'{array.path}/')}"):
                 read(each, np.empty(tuple(map(len, each)), out.dtype))
         raise

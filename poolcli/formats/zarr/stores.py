@@ -12,8 +12,9 @@ from zarr.storage import FsspecStore, LocalStore
 from poolcli.errors import FileError
 from poolcli.formats.checks import check_json, check_memory, human_bytes, json_memory_limit
 from poolcli.formats.files import filesystem, retry_read, with_retries
-from poolcli.formats.records import ReadOptions
+from poolcli.formats.records import ReadOptions, whole_region
 from poolcli.formats.table import FORMATS
+from poolcli.formats.zarr.expansion import ExpansionCheck
 from poolcli.message_fields import field
 
 METADATA_FILES = FORMATS["zarr"].naming.reserved
@@ -78,15 +79,24 @@ class UrlStore(FsspecStore):
     """A store at a URL, which reads no more of a document than the limit and a byte."""
 
     url, options = "", ReadOptions()
+    check: ExpansionCheck | None = None  # of the chunks that are read
 
     def __reduce__(self) -> Any:  # other processes take the credentials of their own environment
         return open_url, (self.url, self.options if self.read_only else None)
 
     async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
-        if byte_range is not None:
-            return _requested_range(await retry_read(super().get, key, prototype, byte_range), byte_range)
-        if not key.endswith(METADATA_FILES):
-            return await retry_read(super().get, key, prototype)
+        if key.endswith(METADATA_FILES):
+            return await self._get_document(key, prototype)
+        found = await retry_read(super().get, key, prototype, byte_range)
+        found = _requested_range(found, byte_range)
+        if found is not None and self.check is not None:
+            if byte_range is None:
+                self.check.file(key, found.to_bytes(), whole_region(self.check.array.shards or self.check.array.chunks))
+            elif not hasattr(byte_range, "suffix"):  # no index of a shard
+                self.check.chunk(key, found.to_bytes())
+        return found
+
+    async def _get_document(self, key: str, prototype: Any) -> Any:
         most = _document_limit(self.options)
         found = await retry_read(super().get, key, prototype, RangeByteRequest(0, most + 1))
         if found is not None and len(found) > most:

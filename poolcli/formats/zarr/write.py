@@ -98,7 +98,7 @@ class ZarrWriter:
 
         A process that is killed may leave a part of a file, but no part of an object.
         """
-        if not self.written.issuperset(chunk_keys(self.array, region)):
+        if not self.written.issuperset(key for key, _ in chunk_keys(self.array, region)):
             return False
         try:
             return is_url(self.path) or self.read(region) is not None
