@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ome_zarr_models import open_ome_zarr
 from zarr.codecs import BloscCodec, GzipCodec
 
-from poolcli.pooling.pyramid_plan import Reduction, levels_of
+from poolcli.pooling.pyramid_plan import Request, levels_of
 from tests.conftest import Cli
 from tests.profiles import sized
 from tests.pyramids import X, attributes, levels, multiscale, places, pooled, stored
@@ -37,7 +37,7 @@ def test_what_is_bright_has_the_same_place_on_every_level(data: Any) -> None:
     step, origin = [2.0, 0.5, 1.25], [10.0, -3.0, 0.0]
     factors = [k ** (count - 1) for k in kernel]
     shape = tuple(f * data.draw(st.integers(1, 3)) + data.draw(st.integers(0, f)) for f in factors)
-    found = levels_of(Reduction("avg", kernel, base, edge), shape, "float64", "DHW", count=count, smallest=1)
+    found = levels_of(Request("avg", kernel, base, edge, levels=count), shape, "float64", "DHW")
     corner = [f * data.draw(st.integers(0, n // f - 1)) for f, n in zip(factors, shape, strict=True)]
     x = np.zeros(shape)
     x[tuple(slice(at, at + f) for at, f in zip(corner, factors, strict=True))] = 1.0
@@ -72,7 +72,7 @@ def test_scale_translation_and_units_are_in_the_metadata(ngff: str, cli: Cli) ->
 
 
 def test_an_axis_shorter_than_the_kernel_stays_as_it_is() -> None:
-    found = levels_of(Reduction("max", (2,)), (3, 40, 9), "uint8", "DHW", count=None, smallest=4)
+    found = levels_of(Request("max", (2,)), (3, 40, 9), "uint8", "DHW", smallest=4)
     assert [level.shape for level in found] == [(3, 40, 9), (2, 20, 5), (1, 10, 3), (1, 5, 2), (1, 3, 1)]
     assert [level.factors for level in found][-2:] == [(4, 8, 8), (4, 16, 16)]
 

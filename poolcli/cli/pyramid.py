@@ -1,9 +1,9 @@
 """The command `pyramid`: its options, and their values as a request."""
 
-import re
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated
+from math import inf
+from typing import Annotated, TypeVar
 
 from poolcli.cli import options
 from poolcli.cli.messages import Bytes, answer, progress
@@ -13,6 +13,7 @@ from poolcli.cli.settings import array_settings
 from poolcli.cli.values import parse_numbers
 from poolcli.errors import RequestError
 from poolcli.formats import (
+    Metadata,
     ReadOptions,
     Source,
     in_subprocess_if_fragile,
@@ -26,13 +27,11 @@ from poolcli.formats.zarr import Images, list_images
 from poolcli.message_fields import field
 from poolcli.ops import PYRAMID_OPERATORS
 from poolcli.pooling.outcome import Settings, failure
-from poolcli.pooling.pyramid import PyramidResult, is_up_to_date, plan_all_images, plan_with_labels, write_pyramid
-from poolcli.pooling.pyramid_plan import BASES, EDGES, Pyramid, Reduction, Request
+from poolcli.pooling.pyramid import PyramidResult, is_up_to_date, write_pyramid
+from poolcli.pooling.pyramid_plan import BASES, EDGES, Pyramid, Request, plan_all_images, plan_with_labels
 from poolcli.runs.executors.dask import distributor
 
-_SPACING = re.compile(r"\s*([A-Za-z]+)\s*=\s*([0-9.eE+-]+)\s*")
-
-_FACTOR = re.compile(r"\s*([A-Za-z]+)\s*=\s*([0-9]{1,18})\s*", re.ASCII)
+Number = TypeVar("Number", int, float)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,11 +125,10 @@ def pyramid(
 def _pyramid(request: PyramidOptions) -> int:
     settings = array_settings(request)
     asked = _pyramid_request(request)
-    output = _check_output(request)
     source = parse_source(request.source, next(iter(request.dataset), None))
     with progress(source.path, 1, request.quiet) as (_, bytes_done):
         try:
-            look = partial(_plan_and_write, request, asked, source, output, settings, bytes_done)
+            look = partial(_plan_and_write, request, asked, source, settings, bytes_done)
             # A subprocess cannot start those of a local cluster.
             found, made = look() if request.cluster else in_subprocess_if_fragile(source.path, look)
         except Exception as error:
@@ -145,7 +143,7 @@ def _pyramid(request: PyramidOptions) -> int:
 
 
 def _plan_and_write(
-    request: PyramidOptions, asked: Request, source: Source, output: str, settings: Settings, bytes_done: Bytes
+    request: PyramidOptions, asked: Request, source: Source, settings: Settings, bytes_done: Bytes
 ) -> tuple[Pyramid, PyramidResult | None]:
     """Plans and writes the pyramid; the result is None for a dry run, and if the output is up to date."""
     options, images = replace(settings.read_options, as_pyramid=True, apply_masks=False), None
@@ -154,11 +152,10 @@ def _plan_and_write(
         source = replace(source, key=next(iter(images.keys.values())))
     with open_array(source, options) as file:
         if images:
-            found = plan_all_images(asked, source, images, output, settings)
+            found = plan_all_images(asked, source, images, settings)
         else:
-            found = plan_with_labels(
-                asked, source, file.header, file.metadata if file.streams else None, output, settings
-            )
+            metadata = file.metadata if file.streams else Metadata()
+            found = plan_with_labels(asked, source, file.header, metadata, settings)
         if settings.dry_run or (settings.resume and is_up_to_date(found)):
             return found, None
         continued = settings.resume and is_url(found.output)  # the writer checks what it finds
@@ -177,53 +174,47 @@ def _images(source: Source, options: ReadOptions, ngff: str) -> Images:
 
 
 def _pyramid_request(request: PyramidOptions) -> Request:
-    for name in ("kernel", "levels"):
-        if request.factors is not None and getattr(request, name) is not None:
-            raise RequestError(f"{field('factors')} and {field(name)} contradict each other; give one")
-    kernel = parse_numbers(field("kernel"), request.kernel or "2")
-    factors = () if request.factors is None else tuple(map(_parse_factors, request.factors.split(";")))
-    reduction = Reduction(request.operator, kernel, request.levels_from, request.edge, factors)
-    return Request(reduction, request.levels, _parse_scale(request.scale), request.unit, request.ngff)
+    """The request, without what only the input tells; refuses options that contradict each other."""
+    for one, other in (("factors", "kernel"), ("factors", "levels"), ("overwrite", "resume")):
+        if getattr(request, one) not in (None, False) and getattr(request, other) not in (None, False):
+            raise RequestError(f"{field(one)} and {field(other)} contradict each other; give one")
+    groups = "write one group per level, such as 'z=1,y=2,x=2;z=2,y=2,x=2'"
+    levels = () if request.factors is None else request.factors.split(";")
+    return Request(
+        op=request.operator,
+        kernel=parse_numbers(field("kernel"), request.kernel or "2"),
+        base=request.levels_from,
+        edge=request.edge,
+        factors=tuple(_parse_axes("factors", level, int, groups) for level in levels),
+        levels=request.levels,
+        scale=_parse_axes("scale", request.scale, float, "write it as z=2,y=0.5,x=0.5") if request.scale else {},
+        unit=request.unit,
+        ngff=request.ngff,
+        output=_check_output(request.output),
+    )
 
 
-def _parse_factors(text: str) -> dict[str, int]:
-    """The factors of one level by the names of axes, from `z=1,y=2`."""
-    found: dict[str, int] = {}
+def _parse_axes(name: str, text: str, number: type[Number], remedy: str) -> dict[str, Number]:
+    """Numbers by the names of axes, from `z=2,y=1`."""
+    found: dict[str, Number] = {}
     for part in text.split(","):
-        match = _FACTOR.fullmatch(part)
-        if match is None or match[1].lower() in found:
-            raise RequestError(
-                f"{field('factors')} has {part.strip()[:30]!r}{' twice' if match else ''}; "
-                "write one group per level, such as 'z=1,y=2,x=2;z=2,y=2,x=2'"
-            )
-        found[match[1].lower()] = int(match[2])
-    return found
-
-
-def _parse_scale(text: str | None) -> dict[str, float]:
-    """The spacing by the names of axes, from `z=2,y=0.5`."""
-    found: dict[str, float] = {}
-    for part in text.split(",") if text else ():
-        match = _SPACING.fullmatch(part)
+        axis, _, digits = (word.strip().lower() for word in part.partition("="))
         try:
-            step = float(match[2]) if match else 0.0
+            value = number(digits)
         except ValueError:
-            step = 0.0
-        if match is None or not 0 < step < float("inf"):
-            raise RequestError(f"{field('scale')} has {part.strip()[:30]!r}; write it as z=2,y=0.5,x=0.5")
-        found[match[1].lower()] = step
+            value = number(-1)
+        if axis in found or not axis.isalpha() or not 0 <= value < inf or (number is float and value == 0):
+            twice = " twice" if axis in found else ""
+            raise RequestError(f"{field(name)} has {part.strip()[:30]!r}{twice}; {remedy}")
+        found[axis] = value
     return found
 
 
-def _check_output(request: PyramidOptions) -> str:
-    """The path of the store; refuses other paths, and options that contradict each other."""
-    if request.output is None:
+def _check_output(path: str | None) -> str:
+    """The path of the store; refuses other paths."""
+    if path is None:
         raise RequestError(f"{field('output')} is missing: name a store, such as out.ome.zarr")
-    check_output_url(request.output)
-    if not request.output.rstrip("/").lower().endswith(".zarr"):
-        raise RequestError(
-            f"{field('output', request.output)}: a pyramid is an OME-Zarr store; name one such as out.ome.zarr"
-        )
-    if request.overwrite and request.resume:
-        raise RequestError(f"{field('overwrite')} and {field('resume')} contradict each other; give one")
-    return request.output
+    check_output_url(path)
+    if not path.rstrip("/").lower().endswith(".zarr"):
+        raise RequestError(f"{field('output', path)}: a pyramid is an OME-Zarr store; name one such as out.ome.zarr")
+    return path
