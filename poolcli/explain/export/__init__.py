@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 from poolcli.dialects import Dialect, dialect_of
 from poolcli.errors import RequestError
@@ -21,10 +21,10 @@ from poolcli.explain.equivalence import (
     same_pooling,
 )
 from poolcli.explain.export.compose import compositions, numbers_of
-from poolcli.explain.export.expressions import Expression, GlobalPool, Pool, Writer
 from poolcli.explain.export.onnx import ONNX_WRITER
 from poolcli.explain.export.openvino import NGRAPH_WRITER, OPENVINO_WRITER
 from poolcli.explain.export.pytorch import PYTORCH_WRITER
+from poolcli.explain.export.steps import GlobalPool, Pool, Steps, Writer
 from poolcli.explain.export.tensorflow import TENSORFLOW_WRITER
 from poolcli.message_fields import marked_message, without_hints
 from poolcli.plan import Plan, make_plan
@@ -64,7 +64,7 @@ class Conversion:
     text: str | None
     reason: str | None
     only_this_size: bool = False
-    expression: Expression | None = field(default=None, repr=False, compare=False)
+    steps: Steps | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
         if self.text is None:
@@ -72,8 +72,7 @@ class Conversion:
         return f"{self.text}\n{ONLY_THIS_SIZE}" if self.only_this_size else self.text
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
+class _Candidate(NamedTuple):
     """An operator of the framework that gives the same at the plan's size, and whether it does at every size."""
 
     op: Attributes
@@ -113,16 +112,19 @@ def convert(plan: Plan, like: str) -> Conversion:
     dialect, writer = dialect_of(like), WRITERS[like]
     refusals: list[str] = []
     one = _best(_in_one_operator(plan, dialect, refusals))
-    if one and one.every_size and writer.exports(one.plan):
-        return _of_operator(plan, one, like)
-    composed = [each for each in compositions(plan, dialect, writer) if same_pooling(plan, each.plan)]
-    for each in composed:
-        if each.plan_at is not None and same_at_every_size(plan, each.plan, each.plan_at):
-            return _of_expression(each.expression, None, like, only_this_size=False)
+    composed = []
+    if one is None or not one.every_size or not writer.exports(one.plan):
+        composed = [each for each in compositions(plan, dialect, writer) if same_pooling(plan, each.plan)]
+        for each in composed:
+            if each.plan_at is not None and same_at_every_size(plan, each.plan, each.plan_at):
+                return Conversion(like, None, writer.write(each.steps), None, False, each.steps)
     if one and (one.every_size or writer.exports(one.plan) or not composed):
-        return _of_operator(plan, one, like)
+        # Adaptive pooling to one output is global pooling, which fits every size.
+        whole = GlobalPool in writer.writers and all(isinstance(w, Bins) and w.output == 1 for w in plan.windows)
+        step = GlobalPool(plan) if whole else Pool(one.plan)
+        return Conversion(like, one.op, writer.write((step,)), None, not whole and not one.every_size, (step,))
     if composed:
-        return _of_expression(composed[0].expression, None, like, only_this_size=True)
+        return Conversion(like, None, writer.write(composed[0].steps), None, True, composed[0].steps)
     no_attributes = f"{dialect.title} has no attributes that give these windows and divisors"
     return Conversion(like, None, None, _why_impossible(plan, dialect) or next(iter(refusals), no_attributes))
 
@@ -139,17 +141,6 @@ def _best(candidates: Iterator[_Candidate]) -> _Candidate | None:
     return next((each for each in found if each.every_size), found[0] if found else None)
 
 
-def _of_operator(plan: Plan, found: _Candidate, like: str) -> Conversion:
-    """The conversion to one operator; adaptive pooling to one output becomes global pooling, which fits every size."""
-    if GlobalPool in WRITERS[like].writers and all(isinstance(w, Bins) and w.output == 1 for w in plan.windows):
-        return _of_expression(GlobalPool(None, plan), found.op, like, only_this_size=False)
-    return _of_expression(Pool(None, found.plan), found.op, like, not found.every_size)
-
-
-def _of_expression(expr: Expression, op: Attributes | None, like: str, only_this_size: bool) -> Conversion:
-    return Conversion(like, op, WRITERS[like].write(expr), None, only_this_size, expr)
-
-
 def _in_one_operator(plan: Plan, dialect: Dialect, refusals: list[str]) -> Iterator[_Candidate]:
     """The framework's operators that give the same at the plan's size, simplest first.
 
@@ -162,15 +153,16 @@ def _in_one_operator(plan: Plan, dialect: Dialect, refusals: list[str]) -> Itera
             if getattr(op, "exclude_pad", None) in (None, plan.attributes.get("exclude_pad")):
                 refusals.append(marked_message(without_hints(error.message)))
             continue
-        if same_pooling(plan, other):
-            lacking = WRITERS[dialect.name].cannot_write(other)
-            if lacking is None:
-                every_size = same_at_every_size(plan, other, partial(plan_at_shape, op, plan=plan))
-                yield _Candidate(op, other, every_size)
-                if every_size:
-                    return
-            else:
-                refusals.append(lacking)
+        if not same_pooling(plan, other):
+            continue
+        lacking = WRITERS[dialect.name].cannot_write(other)
+        if lacking is None:
+            every_size = same_at_every_size(plan, other, partial(plan_at_shape, op, plan=plan))
+            yield _Candidate(op, other, every_size)
+            if every_size:
+                return
+        else:
+            refusals.append(lacking)
 
 
 def _operators_of(plan: Plan, dialect: Dialect) -> list[type[Attributes]]:

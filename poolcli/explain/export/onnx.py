@@ -7,25 +7,8 @@ from functools import partial
 from typing import Any
 
 from poolcli.dialects.onnx import AUTO_PAD_NAMES, ONNX
-from poolcli.explain.export.expressions import (
-    Expression,
-    GatherPool,
-    GlobalPool,
-    MatrixProduct,
-    Negate,
-    Pad,
-    Pool,
-    Power,
-    Scale,
-    Writer,
-    counts_pads,
-    gather_indices,
-    is_ceil,
-    is_dilated,
-    literal,
-    numbers,
-    too_many_axes,
-)
+from poolcli.explain.export import steps as st
+from poolcli.explain.export.steps import counts_pads, is_ceil, is_dilated, literal, numbers, too_many_axes
 from poolcli.plan import Plan
 
 
@@ -90,8 +73,8 @@ def _int64s(values: list[int]) -> Constant:
     return Constant(values, "int64", str(values))
 
 
-def _pool(expr: Pool, nodes: Nodes) -> Nodes:
-    plan, auto_pad = expr.plan, str(expr.plan.attributes["auto_pad"])
+def _pool(step: st.Pool, nodes: Nodes) -> Nodes:
+    plan, auto_pad = step.plan, str(step.plan.attributes["auto_pad"])
     given: dict[str, object] = {"kernel_shape": numbers(plan, "kernel"), "strides": numbers(plan, "strides")}
     pads = numbers(plan, "pads_begin") + numbers(plan, "pads_end")
     if nodes and nodes[-1].op_type == "Pad" and not any(pads) and not is_ceil(plan):
@@ -110,33 +93,33 @@ def _pool(expr: Pool, nodes: Nodes) -> Nodes:
     return _append(nodes, ONNX.operators[plan.op].name, _output_name(nodes), **given)
 
 
-def _global_pool(expr: GlobalPool, nodes: Nodes) -> Nodes:
-    return _append(nodes, "GlobalMaxPool" if expr.plan.reducer.picks else "GlobalAveragePool", _output_name(nodes))
+def _global_pool(step: st.GlobalPool, nodes: Nodes) -> Nodes:
+    return _append(nodes, "GlobalMaxPool" if step.plan.reducer.picks else "GlobalAveragePool", _output_name(nodes))
 
 
-def _pad(expr: Pad, nodes: Nodes) -> Nodes:
-    ends = [0, 0, *(begin for begin, _ in expr.pads), 0, 0, *(end for _, end in expr.pads)]
-    return _append_with_constants(nodes, "Pad", _int64s(ends), _scalar(expr.value, expr.dtype))
+def _pad(step: st.Pad, nodes: Nodes) -> Nodes:
+    ends = [0, 0, *(begin for begin, _ in step.pads), 0, 0, *(end for _, end in step.pads)]
+    return _append_with_constants(nodes, "Pad", _int64s(ends), _scalar(step.value, step.dtype))
 
 
-def _power(expr: Power, nodes: Nodes) -> Nodes:
-    return _append_with_constants(_append(nodes, "Abs", _output_name(nodes)), "Pow", _scalar(expr.exponent, expr.dtype))
+def _power(step: st.Power, nodes: Nodes) -> Nodes:
+    return _append_with_constants(_append(nodes, "Abs", _output_name(nodes)), "Pow", _scalar(step.exponent, step.dtype))
 
 
-def _matrix_product(expr: MatrixProduct, nodes: Nodes) -> Nodes:
+def _matrix_product(step: st.MatrixProduct, nodes: Nodes) -> Nodes:
     """One MatMul for each axis: from the left for the last axis but one, from the right for the last; any other axis is
     transposed to the last place and back.
 
     The products are of float64: those of float32 are off by 3 to 5 ulp for windows of 30 elements and more.
     """
-    plan, rank = expr.plan, len(expr.plan.axes) + 2
+    plan, rank = step.plan, len(step.plan.axes) + 2
     nodes = _append(nodes, "Cast", _output_name(nodes), to=ElementType("float64"))
     for number in range(len(plan.axes)):
         position = number + 2
         places = [*range(rank)]
         places[position], places[-1] = places[-1], places[position]
         left = position == rank - 2
-        matrix = Constant(partial(_matrix, expr, number, left), "float64", expr.text(number, rows=left))
+        matrix = Constant(partial(_matrix, step, number, left), "float64", step.text(number, rows=left))
         transposed = not left and position != rank - 1
         nodes = _append(nodes, "Transpose", _output_name(nodes), perm=places) if transposed else nodes
         nodes = _append_with_constants(nodes, "MatMul", matrix, first=left)
@@ -144,30 +127,32 @@ def _matrix_product(expr: MatrixProduct, nodes: Nodes) -> Nodes:
     return _append(nodes, "Cast", _output_name(nodes), to=ElementType(plan.dtype))
 
 
-def _matrix(expr: MatrixProduct, number: int, rows: bool) -> list[list[float]]:
+def _matrix(step: st.MatrixProduct, number: int, rows: bool) -> list[list[float]]:
     """The matrix of an axis. It may be large, so it is built when a model is saved, not when text is written."""
-    found = expr.rows(number)
+    found = step.rows(number)
     return found if rows else [*map(list, zip(*found, strict=True))]
 
 
-def _gather_pool(expr: GatherPool, nodes: Nodes) -> Nodes:
-    gathers = gather_indices(expr.plan)
+def _gather_pool(step: st.GatherPool, nodes: Nodes) -> Nodes:
+    gathers = step.indices()
     for number, (_, chosen) in enumerate(gathers):
         nodes = _append_with_constants(nodes, "Gather", _int64s(chosen), axis=number + 2)
     longest = [length for length, _ in gathers]
     return _append(nodes, "MaxPool", _output_name(nodes), kernel_shape=longest, strides=longest)
 
 
-def nodes_of(expr: Expression) -> Nodes:
+def nodes_of(steps: st.Steps) -> Nodes:
     """The nodes that compute `y` from `x`."""
-    *before, last = ONNX_WRITER.translate(expr)
-    return *before, replace(last, output="y")
+    return _named(ONNX_WRITER.after((), steps))
+
+
+def _named(nodes: Nodes) -> Nodes:
+    return (*nodes[:-1], replace(nodes[-1], output="y"))
 
 
 def _text(nodes: Nodes) -> str:
     """The nodes as calls of `onnx.helper`: one, or a list of them."""
-    *before, last = nodes
-    calls = [_call(node) for node in (*before, replace(last, output="y"))]
+    calls = list(map(_call, _named(nodes)))
     return calls[0] if len(calls) == 1 else "\n".join(("[", *(f"    {call}," for call in calls), "]"))
 
 
@@ -194,16 +179,16 @@ def cannot_write(plan: Plan) -> str | None:
     return too_many_axes(plan, "ONNX Runtime")
 
 
-ONNX_WRITER = Writer(
+ONNX_WRITER = st.Writer(
     writers={
-        Pool: _pool,
-        GlobalPool: _global_pool,
-        Pad: _pad,
-        Scale: lambda expr, nodes: _append_with_constants(nodes, "Mul", _scalar(expr.factor, expr.dtype)),
-        Negate: lambda _, nodes: _append(nodes, "Neg", _output_name(nodes)),
-        Power: _power,
-        MatrixProduct: _matrix_product,
-        GatherPool: _gather_pool,
+        st.Pool: _pool,
+        st.GlobalPool: _global_pool,
+        st.Pad: _pad,
+        st.Scale: lambda step, nodes: _append_with_constants(nodes, "Mul", _scalar(step.factor, step.dtype)),
+        st.Negate: lambda _, nodes: _append(nodes, "Neg", _output_name(nodes)),
+        st.Power: _power,
+        st.MatrixProduct: _matrix_product,
+        st.GatherPool: _gather_pool,
     },
     start=(),
     text=_text,

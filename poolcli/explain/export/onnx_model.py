@@ -73,13 +73,11 @@ def _element_type(dtype: str, onnx: Any) -> int:
 
 def _simplest_nodes(plan: Plan, opset: int, onnx: Any) -> Nodes:
     found = convert(plan, "onnx")
-    if found.expression is None:
+    if found.steps is None:
         raise RequestError(f"no ONNX model: {found.reason}")
-    others = (
-        each.expression for each in compositions(plan, DIALECTS["onnx"], ONNX_WRITER) if same_pooling(plan, each.plan)
-    )
+    others = (each.steps for each in compositions(plan, DIALECTS["onnx"], ONNX_WRITER) if same_pooling(plan, each.plan))
     refusals = []
-    for nodes in map(nodes_of, (found.expression, *others)):
+    for nodes in map(nodes_of, (found.steps, *others)):
         why = next((why for node in nodes for why in _unsupported(node, plan.dtype, opset, onnx)), None)
         if why is None:
             return nodes

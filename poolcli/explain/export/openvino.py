@@ -3,19 +3,8 @@
 from __future__ import annotations
 
 from poolcli.dialects.openvino import NGRAPH, OPENVINO
-from poolcli.explain.export.expressions import (
-    Negate,
-    Pad,
-    Pool,
-    Power,
-    Scale,
-    Writer,
-    comma_separated,
-    counts_pads,
-    is_ceil,
-    is_dilated,
-    too_many_axes,
-)
+from poolcli.explain.export import steps as st
+from poolcli.explain.export.steps import comma_separated, counts_pads, is_ceil, is_dilated, too_many_axes
 from poolcli.plan import Plan
 
 
@@ -38,10 +27,10 @@ def _layer(plan: Plan) -> str:
     return f"{support.name} {version}: <data {data}/>"
 
 
-def _pad(expr: Pad) -> str:
+def _pad(step: st.Pad) -> str:
     """The layer with its further inputs; axes N and C are not padded."""
-    begin, end = (",".join(map(str, (0, 0, *ends))) for ends in zip(*expr.pads, strict=True))
-    further = f"pads_begin: {begin} pads_end: {end} pad_value: {expr.value}"
+    begin, end = (",".join(map(str, (0, 0, *ends))) for ends in zip(*step.pads, strict=True))
+    further = f"pads_begin: {begin} pads_end: {end} pad_value: {step.value}"
     return f'Pad opset1: <data pad_mode="constant"/> {further}'
 
 
@@ -60,9 +49,9 @@ def _version(plan: Plan) -> str:
     return "opset1" if plan.reducer.divides else "opset8"
 
 
-def _ngraph_call(expr: Pool, _: str) -> str:
+def _ngraph_call(step: st.Pool, _: str) -> str:
     """The call, with the letters of nGraph's specification."""
-    plan = expr.plan
+    plan = step.plan
     parts = [f"{letter}={comma_separated(plan, name)}" for letter, name in
              (("w", "kernel"), ("s", "strides"), ("p", "pads_begin"), ("q", "pads_end"))]  # fmt: skip
     if plan.reducer.divides:
@@ -71,16 +60,16 @@ def _ngraph_call(expr: Pool, _: str) -> str:
     return f"{NGRAPH.operators[plan.op].name} {' '.join(parts)}"
 
 
-OPENVINO_WRITER = Writer(
+OPENVINO_WRITER = st.Writer(
     writers={
-        Pool: lambda expr, before: (*before, _layer(expr.plan)),
-        Pad: lambda expr, before: (*before, _pad(expr)),
-        Scale: lambda expr, before: (*before, f"Multiply opset1: second input: {expr.factor!r}"),
-        Negate: lambda _, before: (*before, "Negative opset1"),
-        Power: lambda expr, before: (*before, "Abs opset1", f"Power opset1: second input: {expr.exponent!r}"),
+        st.Pool: lambda step, before: (*before, _layer(step.plan)),
+        st.Pad: lambda step, before: (*before, _pad(step)),
+        st.Scale: lambda step, before: (*before, f"Multiply opset1: second input: {step.factor!r}"),
+        st.Negate: lambda _, before: (*before, "Negative opset1"),
+        st.Power: lambda step, before: (*before, "Abs opset1", f"Power opset1: second input: {step.exponent!r}"),
     },
     start=(),
     text="\n".join,
     cannot_write=lambda plan: too_many_axes(plan, "OpenVINO"),
 )
-NGRAPH_WRITER = Writer(writers={Pool: _ngraph_call}, cannot_write=lambda plan: too_many_axes(plan, "nGraph"))
+NGRAPH_WRITER = st.Writer(writers={st.Pool: _ngraph_call}, cannot_write=lambda plan: too_many_axes(plan, "nGraph"))

@@ -5,29 +5,12 @@ from __future__ import annotations
 from math import prod
 
 from poolcli.dialects.pytorch import PYTORCH
-from poolcli.explain.export.expressions import (
-    DilatedPool,
-    Divide,
-    MatrixProduct,
-    Negate,
-    Ones,
-    Pad,
-    Pool,
-    Power,
-    Scale,
-    Writer,
-    argument,
-    counts_pads,
-    is_ceil,
-    is_dilated,
-    literal,
-    numbers,
-    too_many_axes,
-)
+from poolcli.explain.export import steps as st
+from poolcli.explain.export.steps import argument, counts_pads, is_ceil, is_dilated, literal, numbers, too_many_axes
 
 
-def _pool(expr: Pool, x: str) -> str:
-    plan = expr.plan
+def _pool(step: st.Pool, x: str) -> str:
+    plan = step.plan
     name = f"{PYTORCH.operators[plan.op].name}{len(plan.axes)}d"
     if "output_size" in plan.attributes:
         return f"torch.nn.functional.{name}({x}, {argument(plan, 'output_size')})"
@@ -45,38 +28,39 @@ def _pool(expr: Pool, x: str) -> str:
     return f"torch.nn.functional.{name}({x}, {', '.join(parts)})"
 
 
-def _dilated_pool(expr: DilatedPool, x: str) -> str:
+def _dilated_pool(step: st.DilatedPool, x: str) -> str:
     """Averages as a depthwise convolution: avg_pool has no dilation."""
-    plan, kernel = expr.plan, numbers(expr.plan, "kernel")
+    plan, kernel = step.plan, numbers(step.plan, "kernel")
     weights = f"x.new_full((x.shape[1], 1, {', '.join(map(str, kernel))}), {1 / prod(kernel)!r})"
     moves = f"stride={argument(plan, 'strides')}, dilation={argument(plan, 'dilations')}"
     return f"torch.nn.functional.conv{len(kernel)}d({x}, {weights}, {moves}, groups=x.shape[1])"
 
 
-def _pad(expr: Pad, x: str) -> str:
+def _pad(step: st.Pad, x: str) -> str:
     """`torch.nn.functional.pad` takes the ends of the last axis first."""
-    ends = ", ".join(f"{begin}, {end}" for begin, end in reversed(expr.pads))
-    return f"torch.nn.functional.pad({x}, ({ends}), value={literal(expr.value)})"
+    ends = ", ".join(f"{begin}, {end}" for begin, end in reversed(step.pads))
+    return f"torch.nn.functional.pad({x}, ({ends}), value={literal(step.value)})"
 
 
-def _matrix_product(expr: MatrixProduct, x: str) -> str:
-    inputs, between, outputs = expr.subscripts()
-    texts = (expr.text(number) for number in range(len(expr.plan.axes)))
+def _matrix_product(step: st.MatrixProduct, x: str) -> str:
+    inputs, between, outputs = step.subscripts()
+    texts = (step.text(number) for number in range(len(step.plan.axes)))
     matrices = ", ".join(f"torch.tensor({text}, dtype=torch.float64, device=x.device)" for text in texts)
     return f'torch.einsum("yz{inputs},{between}->yz{outputs}", {x}.double(), {matrices}).to(x.dtype)'
 
 
-PYTORCH_WRITER = Writer(
+PYTORCH_WRITER = st.Writer(
     writers={
-        Pool: _pool,
-        DilatedPool: _dilated_pool,
-        Pad: _pad,
-        Scale: lambda expr, x: f"{x} * {expr.factor!r}",
-        MatrixProduct: _matrix_product,
-        Negate: lambda _, x: f"-{x}",
-        Power: lambda expr, x: f"torch.pow(torch.abs({x}), {expr.exponent!r})",
-        Ones: lambda _, x: f"torch.ones_like({x})",
-        Divide: lambda _, x, by: f"{x} / {by}",
+        st.Pool: _pool,
+        st.DilatedPool: _dilated_pool,
+        st.Pad: _pad,
+        st.Scale: lambda step, x: f"{x} * {step.factor!r}",
+        st.MatrixProduct: _matrix_product,
+        st.Negate: lambda _, x: f"-{x}",
+        st.Power: lambda step, x: f"torch.pow(torch.abs({x}), {step.exponent!r})",
+        st.OverOnes: lambda step, x: (
+            f"{PYTORCH_WRITER.after(x, step.steps)} / {PYTORCH_WRITER.after(f'torch.ones_like({x})', step.steps)}"
+        ),
     },
     cannot_write=lambda plan: too_many_axes(plan, "PyTorch"),
     exports=lambda plan: plan.divisor_override is None,  # torch.onnx.export leaves it out

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from poolcli.dialects.tensorflow import TENSORFLOW
-from poolcli.explain.export import expressions as ex
-from poolcli.explain.export.expressions import literal, numbers, too_many_axes
+from poolcli.explain.export import steps as st
+from poolcli.explain.export.steps import literal, numbers, too_many_axes
 from poolcli.plan import Plan
 
 DATA_FORMATS = {1: '"NWC"', 2: '"NHWC"', 3: '"NDHWC"'}
 
 
-def _pool(expr: ex.Pool, x: str) -> str:
+def _pool(step: st.Pool, x: str) -> str:
     """The call of the function, with `data_format`; a Keras layer for adaptive windows."""
-    plan = expr.plan
+    plan = step.plan
     rank, name = len(plan.axes), TENSORFLOW.operators[plan.op].name
     if "output_size" in plan.attributes:
         return f'tf.keras.layers.{name}{rank}D({numbers(plan, "output_size")}, data_format="channels_last")({x})'
@@ -23,22 +23,22 @@ def _pool(expr: ex.Pool, x: str) -> str:
     return f"tf.nn.{name}{rank}d({x}, {sizes}, {padding}, data_format={DATA_FORMATS[rank]})"
 
 
-def _dilated_pool(expr: ex.DilatedPool, x: str) -> str:
+def _dilated_pool(step: st.DilatedPool, x: str) -> str:
     """`tf.nn.pool` takes no strides with dilation, so its output is sliced."""
-    plan, kind = expr.plan, "MAX" if expr.plan.reducer.picks else "AVG"
+    plan, kind = step.plan, "MAX" if step.plan.reducer.picks else "AVG"
     strides = numbers(plan, "strides")
     kept = f"[:, {', '.join(f'::{stride}' for stride in strides)}]" if max(strides) > 1 else ""
     words = f'"{kind}", padding="VALID", dilations={numbers(plan, "dilations")}'
     return f"tf.nn.pool({x}, {numbers(plan, 'kernel')}, {words}){kept}"
 
 
-def _pad(expr: ex.Pad, x: str) -> str:
-    pads = [[0, 0], *map(list, expr.pads), [0, 0]]
-    return f"tf.pad({x}, {pads}" + (f", constant_values={literal(expr.value)})" if expr.value else ")")
+def _pad(step: st.Pad, x: str) -> str:
+    pads = [[0, 0], *map(list, step.pads), [0, 0]]
+    return f"tf.pad({x}, {pads}" + (f", constant_values={literal(step.value)})" if step.value else ")")
 
 
-def _gather_pool(expr: ex.GatherPool, x: str) -> str:
-    gathers = ex.gather_indices(expr.plan)
+def _gather_pool(step: st.GatherPool, x: str) -> str:
+    gathers = step.indices()
     for number, (_, chosen) in enumerate(gathers):
         x = f"tf.gather({x}, {chosen}, axis={number + 1})"
     longest = [length for length, _ in gathers]
@@ -47,16 +47,16 @@ def _gather_pool(expr: ex.GatherPool, x: str) -> str:
     )
 
 
-def _matrix_product(expr: ex.MatrixProduct, x: str) -> str:
-    inputs, between, outputs = expr.subscripts()
-    texts = (expr.text(number) for number in range(len(expr.plan.axes)))
+def _matrix_product(step: st.MatrixProduct, x: str) -> str:
+    inputs, between, outputs = step.subscripts()
+    texts = (step.text(number) for number in range(len(step.plan.axes)))
     matrices = ", ".join(f"tf.constant({text}, tf.float64)" for text in texts)
     return f'tf.cast(tf.einsum("y{inputs}z,{between}->y{outputs}z", tf.cast({x}, tf.float64), {matrices}), x.dtype)'
 
 
-def _global_pool(expr: ex.GlobalPool, x: str) -> str:
-    name = "reduce_max" if expr.plan.reducer.picks else "reduce_mean"
-    return f"tf.{name}({x}, {[*range(1, 1 + len(expr.plan.axes))]}, keepdims=True)"
+def _global_pool(step: st.GlobalPool, x: str) -> str:
+    name = "reduce_max" if step.plan.reducer.picks else "reduce_mean"
+    return f"tf.{name}({x}, {[*range(1, 1 + len(step.plan.axes))]}, keepdims=True)"
 
 
 def cannot_write(plan: Plan) -> str | None:
@@ -72,19 +72,20 @@ def cannot_write(plan: Plan) -> str | None:
     return too_many_axes(plan, "TensorFlow")
 
 
-TENSORFLOW_WRITER = ex.Writer(
+TENSORFLOW_WRITER = st.Writer(
     writers={
-        ex.Pool: _pool,
-        ex.GlobalPool: _global_pool,
-        ex.DilatedPool: _dilated_pool,
-        ex.Pad: _pad,
-        ex.Scale: lambda expr, x: f"{x} * {expr.factor!r}",
-        ex.Negate: lambda _, x: f"-{x}",
-        ex.Power: lambda expr, x: f"tf.pow(tf.abs({x}), {expr.exponent!r})",
-        ex.GatherPool: _gather_pool,
-        ex.MatrixProduct: _matrix_product,
-        ex.Ones: lambda _, x: f"tf.ones_like({x})",
-        ex.Divide: lambda _, x, by: f"{x} / {by}",
+        st.Pool: _pool,
+        st.GlobalPool: _global_pool,
+        st.DilatedPool: _dilated_pool,
+        st.Pad: _pad,
+        st.Scale: lambda step, x: f"{x} * {step.factor!r}",
+        st.Negate: lambda _, x: f"-{x}",
+        st.Power: lambda step, x: f"tf.pow(tf.abs({x}), {step.exponent!r})",
+        st.GatherPool: _gather_pool,
+        st.MatrixProduct: _matrix_product,
+        st.OverOnes: lambda step, x: (
+            f"{TENSORFLOW_WRITER.after(x, step.steps)} / {TENSORFLOW_WRITER.after(f'tf.ones_like({x})', step.steps)}"
+        ),
     },
     cannot_write=cannot_write,
 )

@@ -1,30 +1,20 @@
-"""Expressions: standard operators applied to the input or to each other, which each framework writes in its terms."""
+"""Steps: standard operators, applied one after the other, which each framework writes in its terms."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import isfinite
 from typing import Any, cast
 
 from poolcli.plan import Plan
 from poolcli.windows import Cells
 
-
-@dataclass(frozen=True, slots=True)
-class Expression:
-    """An operator applied to `operand`, another expression; None is the input."""
-
-    operand: Expression | None
-
-    @property
-    def operands(self) -> tuple[Expression | None, ...]:
-        """All operands, in the order in which writers take them."""
-        return (self.operand,)
+MOST_AXES = 3  # spatial axes for which the frameworks have operators
 
 
 @dataclass(frozen=True, slots=True)
-class Pool(Expression):
+class Pool:
     """The framework's own pooling operator, with the attributes of a plan under its rules."""
 
     plan: Plan
@@ -42,9 +32,7 @@ class MatrixProduct(Pool):
     """Averages or areas over any windows, as the product with a constant matrix for each axis."""
 
     def rows(self, number: int) -> list[list[float]]:
-        """Return the matrix of axis `number`: a row of weights for each window. The first axis applies the
-        divisor_override.
-        """
+        """The matrix of axis `number`: a row of weights for each window; the first axis applies divisor_override."""
         w = self.plan.windows[number]
         if isinstance(w, Cells):
             spans = [w.span(i) for i in range(w.output)]
@@ -52,13 +40,9 @@ class MatrixProduct(Pool):
         return [[(j in r) / d for j in range(w.size)] for r, d in self._spans_and_divisors(number)]
 
     def text(self, number: int, rows: bool = False) -> str:
-        """Return the matrix as a Python expression, with a column for each window, or with a row."""
-        w = self.plan.windows[number]
-        weight, windows, elements = (
-            "(j in r) / d",
-            f"r, d in {self._spans_and_divisors(number)}",
-            f"j in range({w.size})",
-        )
+        """The matrix as a Python expression, with a column for each window, or with a row."""
+        w, elements = self.plan.windows[number], f"j in range({self.plan.windows[number].size})"
+        weight, windows = "(j in r) / d", f"r, d in {self._spans_and_divisors(number)}"
         if isinstance(w, Cells):
             cell, one = w.parts
             overlap = f"min((i + 1) * {cell}, (j + 1) * {one}) - max(i * {cell}, j * {one})"
@@ -72,7 +56,7 @@ class MatrixProduct(Pool):
         return [(w.span(o), divisor) for o, divisor in enumerate(divisors)]
 
     def subscripts(self) -> tuple[str, str, str]:
-        """Return the letters for `einsum`: of the input's axes, of the matrices, and of the output's axes."""
+        """The letters for `einsum`: of the input's axes, of the matrices, and of the output's axes."""
         count = len(self.plan.windows)
         inputs, outputs = "abcdefghijk"[:count], "mnopqrstuvw"[:count]
         return inputs, ",".join(map("".join, zip(inputs, outputs, strict=True))), outputs
@@ -81,9 +65,21 @@ class MatrixProduct(Pool):
 class GatherPool(Pool):
     """Maxima over any windows: gathers the elements of all windows side by side, then pools without overlap."""
 
+    def indices(self) -> list[tuple[int, list[int]]]:
+        """For each axis the length of its longest window and the elements of all windows, one after the other.
+
+        Shorter windows repeat their last element, which changes no maximum.
+        """
+        found = []
+        for w in self.plan.windows:
+            spans = [w.span(o) for o in range(w.output)]
+            longest = max(map(len, spans))
+            found.append((longest, [i for span in spans for i in (*span, *[span[-1]] * (longest - len(span)))]))
+        return found
+
 
 @dataclass(frozen=True, slots=True)
-class Pad(Expression):
+class Pad:
     """Constant padding: (begin, end) of each spatial axis."""
 
     pads: tuple[tuple[int, int], ...]
@@ -92,67 +88,45 @@ class Pad(Expression):
 
 
 @dataclass(frozen=True, slots=True)
-class Scale(Expression):
-    """The operand times a number."""
+class Scale:
+    """The product with a number."""
 
     factor: float
     dtype: str
 
 
-class Negate(Expression):
-    """The operand with its sign changed."""
-
-
 @dataclass(frozen=True, slots=True)
-class Power(Expression):
-    """The absolute values of the operand, raised to a power."""
+class Power:
+    """The absolute values, raised to a power."""
 
     exponent: float
     dtype: str
 
 
-class Ones(Expression):
-    """An array of ones in the shape of the operand."""
+@dataclass(frozen=True, slots=True)
+class Negate:
+    """A changed sign."""
 
 
 @dataclass(frozen=True, slots=True)
-class Divide(Expression):
-    """The operand divided by another expression."""
+class OverOnes:
+    """The quotient of what the steps make of the value, and of ones in its shape."""
 
-    divisor: Expression = field(kw_only=True)
-
-    @property
-    def operands(self) -> tuple[Expression | None, ...]:
-        """The dividend and the divisor."""
-        return (self.operand, self.divisor)
+    steps: Steps
 
 
-def gather_indices(plan: Plan) -> list[tuple[int, list[int]]]:
-    """Return for each axis the length of its longest window and the elements of all windows, one after the other.
-
-    Shorter windows repeat their last element, which changes no maximum.
-    """
-    found = []
-    for w in plan.windows:
-        spans = [w.span(o) for o in range(w.output)]
-        longest = max(map(len, spans))
-        found.append((longest, [i for span in spans for i in (*span, *[span[-1]] * (longest - len(span)))]))
-    return found
-
-
-def nothing_lacking(plan: Plan) -> str | None:
-    """No plan that the framework cannot compute."""
-    return None
+Step = Pool | Pad | Scale | Power | Negate | OverOnes
+Steps = tuple[Step, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Writer:
-    """How a framework writes expressions.
+    """How a framework writes steps.
 
     Attributes
     ----------
     writers : mapping
-        For each kind of expression a function that takes it and its written operands.
+        For each kind of step a function of it and of what is written so far.
     start, text
         The input, written, and the function that makes the final text.
     cannot_write(plan)
@@ -161,28 +135,28 @@ class Writer:
         Whether the framework's exporters keep what its own operator computes.
     """
 
-    writers: Mapping[type[Expression], Callable[..., Any]]
+    writers: Mapping[type[Step], Callable[[Any, Any], Any]]
     start: Any = "x"
     text: Callable[[Any], str] = str
-    cannot_write: Callable[[Plan], str | None] = nothing_lacking
+    cannot_write: Callable[[Plan], str | None] = lambda plan: None
     exports: Callable[[Plan], bool] = lambda plan: True
 
-    def write(self, expr: Expression) -> str:
-        """Return an expression as text."""
-        return self.text(self.translate(expr))
+    def write(self, steps: Steps) -> str:
+        """The steps as text."""
+        return self.text(self.after(self.start, steps))
 
-    def translate(self, expr: Expression | None) -> Any:
-        """Write an expression from the inside out."""
-        if expr is None:
-            return self.start
-        return self.writers[type(expr)](expr, *map(self.translate, expr.operands))
+    def after(self, value: Any, steps: Steps) -> Any:
+        """What is written after the steps, from `value` on."""
+        for step in steps:
+            value = self.writers[type(step)](step, value)
+        return value
 
-    def can_write(self, expr: Expression | None) -> bool:
-        """Whether there are writers for the whole expression."""
-        return expr is None or (type(expr) in self.writers and all(map(self.can_write, expr.operands)))
-
-
-MOST_AXES = 3  # spatial axes for which the frameworks have operators
+    def can_write(self, steps: Steps) -> bool:
+        """Whether there are writers for all steps."""
+        return all(
+            type(step) in self.writers and (not isinstance(step, OverOnes) or self.can_write(step.steps))
+            for step in steps
+        )
 
 
 def numbers(plan: Plan, name: str) -> list[int]:
