@@ -1,8 +1,6 @@
-"""Holding poolcli's answer against a peer's, and counting what was compared."""
+"""Holding poolcli's answer against a peer's."""
 
 from __future__ import annotations
-
-from collections import Counter
 
 import numpy as np
 
@@ -11,9 +9,6 @@ from tests.conformance.cases import Case
 from tests.conformance.exclusions import excluded
 from tests.conformance.peers import Answer, Array
 
-COMPARED: Counter[tuple[str, str, str]] = Counter()  # (peer, operator, engine): distinct cases compared
-REFUSALS_COMPARED: Counter[tuple[str, str, str]] = Counter()  # (peer, operator, who refused): attribute sets
-SWEPT: Counter[str] = Counter()  # framework, operator and word: small combinations whose length was compared
 CLOSE = {"float16": 1e-3, "bfloat16": 8e-3}  # a unit in the last place; other floats 1e-5
 
 
@@ -36,7 +31,6 @@ def compare(peer: str, case: Case, answer: Answer, engine: str) -> None:
     if at is not None and indices is not None:
         kept = ~excluded(peer, "index", case)
         np.testing.assert_array_equal(at[kept], indices[kept], str(case))
-    COMPARED[peer, case.plan.op, engine] += 1
 
 
 def _exact(values: Array) -> Array:

@@ -22,12 +22,20 @@ Mask = Any  # an array of booleans over the output, or one bool for all of it
 
 @dataclass(frozen=True)
 class Exclusion:
-    """What one row of the table takes out of the comparison: a `case`, or the `value` or `index` of some outputs."""
+    """What one row of the table takes out of the comparison: a `case`, or the `value` or `index` of some outputs of an
+    operator, of these types.
+    """
 
     row: str
     peer: str
     what: Literal["case", "value", "index"]
+    op: str
     where: Callable[[Case], Mask]
+    holds_for: Callable[[str], bool] = lambda dtype: True
+
+    def mask(self, case: Case) -> Mask:
+        """The outputs that it takes out."""
+        return self.where(case) if self.op in (case.plan.op, "any") and self.holds_for(case.x.dtype.name) else False
 
 
 def excluded(peer: str, what: str, case: Case) -> Array:
@@ -35,13 +43,14 @@ def excluded(peer: str, what: str, case: Case) -> Array:
     mask = np.zeros(case.plan.output_shape, bool)
     for exclusion in EXCLUSIONS:
         if (exclusion.peer, exclusion.what) == (peer, what):
-            mask |= exclusion.where(case)
+            mask |= exclusion.mask(case)
     return mask
 
 
-def count(case: Case, flags: Any) -> Array:
-    """How many elements of each window are flagged, or the sum of their numbers."""
-    found: Array = np.broadcast_to(flags, case.x.shape).astype(np.int64)
+def total(case: Case, numbers: Any) -> Array:
+    """The sum of the numbers of each window, or how many of its elements are flagged."""
+    found: Array = np.broadcast_to(numbers, case.x.shape)
+    found = found.astype(np.int64) if found.dtype.kind in "biu" else found
     for axis in case.plan.axes:
         spans = [list(axis.windows.span(o)) for o in range(axis.windows.output)]
         found = np.stack([found.take(span, axis.position).sum(axis.position) for span in spans], axis.position)
@@ -61,52 +70,35 @@ def first(case: Case, flags: Array) -> Array:
 
 def empty(case: Case) -> Array:
     """Windows without input."""
-    return np.equal(count(case, True), 0)
+    return np.equal(total(case, True), 0)
 
 
-def empty_maximum(case: Case) -> Mask:
-    """Maxima of windows without input."""
-    return empty(case) if case.plan.op == "max" else False
-
-
-def _is_float(case: Case, *but: str) -> bool:
-    return case.x.dtype.kind not in "iub" and case.x.dtype.name not in but
-
-
-def empty_float_maximum(case: Case) -> Mask:
-    """The same of floats: integers have no value below their lowest."""
-    return empty_maximum(case) if _is_float(case) else False
-
-
-def empty_maximum_kept_in_float16(case: Case) -> Mask:
-    """The same, and OpenVINO keeps -inf in float16."""
-    return empty_maximum(case) if _is_float(case, "float16") else False
-
-
-def empty_wide_maximum(case: Case) -> Mask:
-    """The same of integers whose lowest value is not that of int32 cut to the type."""
-    return empty_maximum(case) if case.x.dtype.name in ("int16", "uint32", "int64", "uint64") else False
-
-
-def empty_average(case: Case) -> Mask:
-    """Averages of windows without input whose padding is not counted."""
+def empty_and_uncounted(case: Case) -> Mask:
+    """Windows without input whose padding is not counted."""
     counts = any(w.counted != "inside" for w in case.plan.windows if isinstance(w, Sliding))
-    return empty(case) if case.plan.op == "avg" and not counts else False
+    return False if counts else empty(case)
+
+
+def is_float(dtype: str) -> bool:
+    return "float" in dtype
+
+
+def is_wider_float(dtype: str) -> bool:
+    return is_float(dtype) and dtype != "float16"  # in which OpenVINO keeps -inf
 
 
 def nans(case: Case) -> Array:
     """How many elements of each window are nan."""
-    return count(case, np.isnan(case.x) if _is_float(case) else False)
+    return total(case, np.isnan(case.x))
 
 
-def nan_in(op: str) -> Callable[[Case], Mask]:
-    """Windows of `op` that hold nan."""
-    return lambda case: nans(case) > 0 if case.plan.op == op else False
+def has_nan(case: Case) -> Mask:
+    return nans(case) > 0
 
 
-def nan_later_in(op: str) -> Callable[[Case], Mask]:
-    """Windows of `op` that hold nan, but not as their first element."""
-    return lambda case: (nans(case) > 0) & ~first(case, np.isnan(case.x)) if case.plan.op == op else False
+def has_nan_later(case: Case) -> Mask:
+    """Windows that hold nan, but not as their first element."""
+    return (nans(case) > 0) & ~first(case, np.isnan(case.x))
 
 
 def repeated_nan(case: Case) -> Mask:
@@ -115,44 +107,30 @@ def repeated_nan(case: Case) -> Mask:
 
 
 def only_lowest(case: Case) -> Mask:
-    """Maxima of windows that hold nothing but the lowest value of their type."""
-    if case.plan.op != "max":
-        return False
-    lowest = -np.inf if _is_float(case) else lookup(case.x.dtype).limits[0]
-    return (count(case, case.x == lowest) == count(case, True)) & ~empty(case)
-
-
-def only_minus_infinity(case: Case) -> Mask:
-    """Maxima of windows that hold nothing but -inf; in float16 OpenVINO keeps it."""
-    return only_lowest(case) if _is_float(case, "float16") else False
-
-
-def only_minus_infinity_anywhere(case: Case) -> Mask:
-    """The same, in float16 too."""
-    return only_lowest(case) if _is_float(case) else False
+    """Windows that hold nothing but the lowest value of their type."""
+    lowest = -np.inf if is_float(case.x.dtype.name) else lookup(case.x.dtype).limits[0]
+    return (total(case, case.x == lowest) == total(case, True)) & ~empty(case)
 
 
 def integers_to_one_bin(case: Case) -> Mask:
     """Adaptive averages of integers to one bin: the sum leaves the type, or truncating is not rounding."""
-    if case.plan.op != "adaptive-avg" or case.x.dtype.kind not in "iu" or set(case.plan.output_shape[2:]) != {1}:
+    if case.x.dtype.kind not in "iu" or set(case.plan.output_shape[2:]) != {1}:
         return False
     axes = tuple(range(2, case.x.ndim))
-    total, limits = case.x.sum(axes, np.int64, keepdims=True), np.iinfo(case.x.dtype)
+    sums, limits = case.x.sum(axes, np.int64, keepdims=True), np.iinfo(case.x.dtype)
     exact = case.x.mean(axes, np.float64, keepdims=True)
-    return (total < limits.min) | (total > limits.max) | (np.rint(exact) != np.trunc(exact))
+    return (sums < limits.min) | (sums > limits.max) | (np.rint(exact) != np.trunc(exact))
 
 
 def missed_by_reciprocal(case: Case) -> Mask:
-    """Averages of 8-bit integers that round otherwise when multiplied by a float32 1 / divisor."""
-    if case.plan.op != "avg" or case.x.dtype.name not in ("int8", "uint8"):
-        return False
-    total, divisor = count(case, case.x), np.ones((1,) * case.x.ndim)
+    """Averages that round otherwise when multiplied by a float32 1 / divisor."""
+    sums, divisor = total(case, case.x), np.ones((1,) * case.x.ndim)
     for axis in case.plan.axes:
         factor = axis.windows.divisor(np.arange(axis.windows.output))
         divisor = divisor * factor.reshape([-1 if i == axis.position else 1 for i in range(case.x.ndim)])
     safe = np.where(divisor == 0, 1, divisor)
-    product = total.astype(np.float32) * (np.float32(1) / safe.astype(np.float32))
-    return np.rint(product) != np.rint(total / safe)
+    product = sums.astype(np.float32) * (np.float32(1) / safe.astype(np.float32))
+    return np.rint(product) != np.rint(sums / safe)
 
 
 def moved_pads(case: Case) -> bool:
@@ -181,64 +159,53 @@ def moved_3d(case: Case) -> bool:
 def cancelled(case: Case) -> Mask:
     """Norms of odd and broken powers whose signed sum is small beside its terms, or not finite."""
     power = case.plan.reducer.power
-    if case.plan.op != "lp" or power is None or power % 2 == 0:
+    if power is None or power % 2 == 0:
         return False
     with np.errstate(all="ignore"):
         terms = case.x.astype(np.float64) ** power
-        special = count(case, ~np.isfinite(terms)) > 0
+        special = total(case, ~np.isfinite(terms)) > 0
         finite = np.where(np.isfinite(terms), terms, 0)
         return special | (abs(total(case, finite)) <= 1e-3 * total(case, abs(finite)))
 
 
-def total(case: Case, numbers: Array) -> Array:
-    """The sum of the numbers of each window."""
-    for axis in case.plan.axes:
-        spans = [list(axis.windows.span(o)) for o in range(axis.windows.output)]
-        numbers = np.stack([numbers.take(span, axis.position).sum(axis.position) for span in spans], axis.position)
-    return numbers
-
-
 def truncated(case: Case) -> Mask:
-    """Averages of integers whose exact value rounds otherwise than it truncates."""
-    if case.plan.op != "avg" or case.x.dtype.kind != "i":
-        return False
+    """Averages whose exact value rounds otherwise than it truncates."""
     exact, _ = run(case_of(case.op, case.x.astype(np.float64)).plan, case.x.astype(np.float64), engine="numpy")
     return np.rint(exact) != np.trunc(exact)
 
 
-def _openvino(peer: str) -> tuple[Exclusion, ...]:
-    return (
-        Exclusion("empty-average", peer, "value", empty_average),
-        Exclusion("empty-max", peer, "value", empty_maximum_kept_in_float16),
-        Exclusion("empty-max-integers", peer, "value", empty_wide_maximum),
-        Exclusion("empty-max-index", peer, "index", empty_maximum),
-        Exclusion("nan-in-max", peer, "value", nan_in("max")),
-        Exclusion("nan-in-max", peer, "index", nan_in("max")),
-        Exclusion("nan-in-adaptive-max", peer, "value", nan_later_in("adaptive-max")),
-        Exclusion("nan-in-adaptive-max", peer, "index", nan_later_in("adaptive-max")),
-        Exclusion("minus-infinity", peer, "value", only_minus_infinity),
-        Exclusion("lowest-index", peer, "index", only_lowest),
-        Exclusion("reciprocal", peer, "value", missed_by_reciprocal),
-        Exclusion("adaptive-integers", peer, "value", integers_to_one_bin),
-    )
-
-
 EXCLUSIONS = (
-    *_openvino("OpenVINO"),
-    *_openvino("nGraph, as AvgPool-1"),
-    Exclusion("same-short", "ONNX Runtime", "case", moved_pads),
-    Exclusion("same-dilated", "ONNX Runtime", "case", moved_pads),
-    Exclusion("nan-onnx", "ONNX Runtime", "value", nan_later_in("max")),
-    Exclusion("nan-onnx", "ONNX Runtime", "index", nan_later_in("max")),
-    Exclusion("empty-max-onnx", "ONNX Runtime", "value", empty_float_maximum),
-    Exclusion("empty-index-onnx", "ONNX Runtime", "index", empty_maximum),
-    Exclusion("empty-average-onnx", "ONNX Runtime", "value", empty_average),
-    Exclusion("nan-index", "PyTorch", "index", repeated_nan),
-    Exclusion("empty-index", "PyTorch", "index", empty_maximum),
-    Exclusion("integers-pytorch", "PyTorch", "value", truncated),
-    Exclusion("nan-tensorflow", "TensorFlow", "value", nan_in("max")),
-    Exclusion("nan-index-tensorflow", "TensorFlow", "index", nan_in("max")),
-    Exclusion("minus-infinity-tensorflow", "TensorFlow", "value", only_minus_infinity_anywhere),
-    Exclusion("same-3d-tensorflow", "TensorFlow", "case", moved_3d),
-    Exclusion("lp-digits-pytorch", "PyTorch", "value", cancelled),
+    *(
+        Exclusion(row, peer, what, op, where, holds_for)
+        for peer in ("OpenVINO", "nGraph, as AvgPool-1")
+        for row, what, op, where, holds_for in (
+            ("empty-average", "value", "avg", empty_and_uncounted, lambda _: True),
+            ("empty-max", "value", "max", empty, is_wider_float),
+            ("empty-max-integers", "value", "max", empty, ("int16", "uint32", "int64", "uint64").__contains__),
+            ("empty-max-index", "index", "max", empty, lambda _: True),
+            ("nan-in-max", "value", "max", has_nan, is_float),
+            ("nan-in-max", "index", "max", has_nan, is_float),
+            ("nan-in-adaptive-max", "value", "adaptive-max", has_nan_later, is_float),
+            ("nan-in-adaptive-max", "index", "adaptive-max", has_nan_later, is_float),
+            ("minus-infinity", "value", "max", only_lowest, is_wider_float),
+            ("lowest-index", "index", "max", only_lowest, lambda _: True),
+            ("reciprocal", "value", "avg", missed_by_reciprocal, ("int8", "uint8").__contains__),
+            ("adaptive-integers", "value", "adaptive-avg", integers_to_one_bin, lambda _: True),
+        )
+    ),
+    Exclusion("same-short", "ONNX Runtime", "case", "any", moved_pads),
+    Exclusion("same-dilated", "ONNX Runtime", "case", "any", moved_pads),
+    Exclusion("nan-onnx", "ONNX Runtime", "value", "max", has_nan_later, is_float),
+    Exclusion("nan-onnx", "ONNX Runtime", "index", "max", has_nan_later, is_float),
+    Exclusion("empty-max-onnx", "ONNX Runtime", "value", "max", empty, is_float),
+    Exclusion("empty-index-onnx", "ONNX Runtime", "index", "max", empty),
+    Exclusion("empty-average-onnx", "ONNX Runtime", "value", "avg", empty_and_uncounted),
+    Exclusion("nan-index", "PyTorch", "index", "any", repeated_nan, is_float),
+    Exclusion("empty-index", "PyTorch", "index", "max", empty),
+    Exclusion("integers-pytorch", "PyTorch", "value", "avg", truncated, lambda dtype: dtype.startswith("int")),
+    Exclusion("nan-tensorflow", "TensorFlow", "value", "max", has_nan, is_float),
+    Exclusion("nan-index-tensorflow", "TensorFlow", "index", "max", has_nan, is_float),
+    Exclusion("minus-infinity-tensorflow", "TensorFlow", "value", "max", only_lowest, is_float),
+    Exclusion("same-3d-tensorflow", "TensorFlow", "case", "any", moved_3d),
+    Exclusion("lp-digits-pytorch", "PyTorch", "value", "lp", cancelled),
 )

@@ -78,7 +78,7 @@ def test_every_row_is_a_difference_and_has_its_own_name() -> None:
 def test_what_is_excluded_from_the_comparison_meets_its_row(exclusion: Exclusion) -> None:
     row = ROW[exclusion.row]
     assert row.peer == exclusion.peer or PEER[exclusion.peer].framework == PEER[row.peer].framework
-    mask = np.asarray(exclusion.where(case_of(row.op, row.x)))
+    mask = np.asarray(exclusion.mask(case_of(row.op, row.x)))
     if exclusion.what == "case":
         assert mask.all()
         return
