@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
-from pathlib import Path
 
 from poolcli import __version__
-from poolcli.errors import PoolError, RequestError
+from poolcli.errors import PoolError
 
 
 def run(arguments: Sequence[str]) -> int:
     """Runs the command line and returns its exit code. Exceptions are bugs, or any error with --debug."""
     try:
-        return _run(_expand(arguments))
+        return _run(_with_help_last(list(arguments)))
     except PoolError as error:
         if "--debug" in arguments:
             error.args = (error.cli_message,)  # for the last line of the traceback
@@ -31,7 +29,7 @@ def run(arguments: Sequence[str]) -> int:
         return 1
 
 
-def _run(words: Sequence[str]) -> int:
+def _run(words: list[str]) -> int:
     if words in (["--version"], ["-V"]):  # without importing Typer, because scripts call it
         print(f"poolcli {__version__}")
         return 0
@@ -44,7 +42,7 @@ def _run(words: Sequence[str]) -> int:
             program().main(["--help"], prog_name="poolcli", standalone_mode=False)
         return 2
     try:
-        code = program().main(list(words), prog_name="poolcli", standalone_mode=False)
+        code = program().main(words, prog_name="poolcli", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except Exception as error:
         if not hasattr(error, "format_message"):  # no error of Click, whose classes are private in some versions
@@ -54,24 +52,10 @@ def _run(words: Sequence[str]) -> int:
         raise usage_error(error, words) from None
 
 
-def _expand(arguments: Sequence[str]) -> list[str]:
-    """The words with @FILE replaced by the words in that file, and `help COMMAND` by `COMMAND --help`."""
-    words = [each for word in arguments for each in (_words_in(word) if word[:1] == "@" and len(word) > 1 else [word])]
+def _with_help_last(words: list[str]) -> list[str]:
+    """`help COMMAND` and `--help COMMAND` as `COMMAND --help`; other words unchanged."""
     if words[:1] == ["help"] or (words[:1] in (["-h"], ["--help"], ["--help-all"]) and words[1:]):
         name = next((word for word in words[1:] if not word.startswith("-")), None)
         everything = not {"--all", "--help-all"}.isdisjoint(words)
         return [name, "--help-all" if everything else "--help"] if name else ["--help"]
-    if words[:1] in (["--install-completion"], ["--show-completion"]) and len(words) > 1:
-        raise RequestError(f"{words[0]} is for the current shell and takes no name; leave {' '.join(words[1:])} out")
     return ["--help"] if words == ["--help-all"] else words
-
-
-def _words_in(word: str) -> list[str]:
-    """The words in the file of @FILE, split as by a shell; # begins a comment."""
-    try:
-        return shlex.split(Path(word[1:]).read_text(), comments=True)
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise RequestError(
-            f"{word}: {why}; @ takes arguments from a file, and an input of that name is typed as ./{word}"
-        ) from None

@@ -1,17 +1,17 @@
 """The commands `compare`, `identify` and `info`: two arrays, the pooling between them, and the arrays in files."""
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from poolcli.cli import options
+from poolcli.cli import options, values
+from poolcli.cli.attributes import attributes_of
 from poolcli.cli.messages import answer, print_error
-from poolcli.cli.operators import OPERATOR_HELP
-from poolcli.cli.options import RESULT, USUAL, choice, file_argument, option
+from poolcli.cli.operators import OPERATOR_HELP, parse_operator
+from poolcli.cli.options import RESULT, USUAL, Report, WindowOptions, choice, file_argument, option
 from poolcli.cli.program import command, field_names
 from poolcli.cli.settings import array_options, as_tensor, header_options
-from poolcli.cli.values import attributes_of
 from poolcli.errors import FileError, PoolError, RequestError
 from poolcli.formats import (
     Header,
@@ -34,7 +34,22 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from poolcli.explain.diff_arrays import Difference
-    from poolcli.explain.identify import Candidate
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoArrays(Report):
+    """The options about arrays that are read whole and compared."""
+
+    atol: options.Atol = 0.0
+    rtol: options.Rtol = 0.0
+    pages: options.Pages = None
+    allow_external: options.AllowExternal = False
+    max_memory: options.MaxMemory = None
+
+    def read_options(self, sources: Sequence[Source]) -> ReadOptions:
+        """How the arrays are read."""
+        paths = [source.path for source in sources]
+        return array_options(self.allow_external, self.max_memory, self.pages, paths)
 
 
 @command(
@@ -46,25 +61,17 @@ if TYPE_CHECKING:
 def compare(
     first: Annotated[str, file_argument("A", "A file, or an array in one: a.npy, a.h5:/data, a.npz:key, an image.")],
     second: Annotated[str, file_argument("B", "The file or array to compare it with, of the same shape.")],
-    atol: options.Atol = 0.0,
-    rtol: options.Rtol = 0.0,
-    pages: options.Pages = None,
-    allow_external: options.AllowExternal = False,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
-    debug: options.Debug = False,
-    max_memory: options.MaxMemory = None,
+    request: TwoArrays,
 ) -> int:
     """Prints the differences of two arrays; returns 0 if they are equal within the tolerance, else 1."""
     from poolcli.explain.diff_arrays import check_tolerances
     from poolcli.report.explain import difference_document, difference_view
 
-    check_tolerances(atol, rtol)
+    check_tolerances(request.atol, request.rtol)
     sources = [parse_source(text) for text in (first, second)]
     if all(source.path == "-" for source in sources):
         raise RequestError("stdin (-) can be read only once")
-    read_options = array_options(pages, allow_external, max_memory, sources)
-    look = partial(_difference, sources[0], sources[1], read_options, atol, rtol)
+    look = partial(_difference, *sources, request.read_options(sources), request.atol, request.rtol)
     for source in sources:
         look = partial(in_subprocess_if_fragile, source.path, look)
     try:
@@ -72,7 +79,7 @@ def compare(
     except FileError as error:  # its exit code 1 would mean that they differ
         raise RequestError(error.message) from error
     result = (first, second, layout, found)
-    answer(partial(difference_document, *result), partial(difference_view, *result), json, quiet)
+    answer(partial(difference_document, *result), partial(difference_view, *result), request)
     return 0 if found.equal else 1
 
 
@@ -89,6 +96,28 @@ def _difference(a: Source, b: Source, options: ReadOptions, atol: float, rtol: f
     return y.header.layout or (default_layout(rank) if rank > 2 else SPATIAL[-rank:] if rank else "W"), difference
 
 
+# fmt: off
+@dataclass(frozen=True, kw_only=True)
+class IdentifyOptions(TwoArrays, WindowOptions):
+    """The arguments and options of `identify`."""
+
+    x: Annotated[str, file_argument("INPUT", "Input of the pooling: .npy, .h5[:/dataset], an image.")]
+    y: Annotated[str, file_argument("OUTPUT", "The output of the pooling, read in the same way.")]
+    pooling: Annotated[str | None, choice(
+        USUAL, "OP", "--pooling", "--op", words=OPERATOR_HELP, read=parse_operator,
+        help="The operator, if it is known.",
+    )] = None
+    also: Annotated[Sequence[tuple[str, str]], option(
+        USUAL, "X Y", "--also", repeatable=True, read=values.pairs,
+        help="Another pair of files, of any size; repeatable.",
+    )] = ()
+    layout: options.Layout = None
+    output_layout: Annotated[str | None, option(
+        RESULT, "AXES", "--output-layout", help="Axes of the output. Default: as the input, or what lengths allow.",
+    )] = None
+# fmt: on
+
+
 @command(
     "poolcli max samples/features.npy -o pooled.npy -k 3 -s 2 -p 1",
     "poolcli identify samples/features.npy pooled.npy",
@@ -96,124 +125,33 @@ def _difference(a: Source, b: Source, options: ReadOptions, atol: float, rtol: f
     exit_codes="Attributes that you give stay fixed; the others are searched. "
     "Exit codes: 0 found, 1 nothing fits (the nearest is shown), 2 no pooling can fit.",
 )
-def identify(
-    x: Annotated[str, file_argument("INPUT", "Input of the pooling: .npy, .h5[:/dataset], an image.")],
-    y: Annotated[str, file_argument("OUTPUT", "The output of the pooling, read in the same way.")],
-    kernel: options.Kernel = None,
-    output_size: options.OutputSize = None,
-    fit: options.Fit = None,
-    strides: options.Strides = None,
-    pads: options.Pads = None,
-    pooling: Annotated[
-        str | None,
-        choice(
-            USUAL,
-            "OP",
-            "--pooling",
-            "--op",
-            words=OPERATOR_HELP.keys(),
-            help="The operator, if it is known.",
-        ),
-    ] = None,
-    also: Annotated[
-        list[str],
-        option(
-            USUAL,
-            "X Y",
-            "--also",
-            help="Another pair of files, of any size; repeatable.",
-        ),
-    ] = [],  # noqa: B006  # read only
-    pads_begin: options.PadsBegin = None,
-    pads_end: options.PadsEnd = None,
-    dilations: options.Dilations = None,
-    auto_pad: options.AutoPad = None,
-    rounding_type: options.RoundingType = None,
-    exclude_pad: options.ExcludePad = None,
-    divisor_override: options.DivisorOverride = None,
-    p: options.P = None,
-    ddof: options.Ddof = None,
-    like: options.Like = None,
-    axis: options.Axis = None,
-    index_element_type: options.IndexElementType = None,
-    layout: options.Layout = None,
-    output_layout: Annotated[
-        str | None,
-        option(
-            RESULT,
-            "AXES",
-            "--output-layout",
-            help="Axes of the output. Default: as the input, or what lengths allow.",
-        ),
-    ] = None,
-    atol: options.Atol = 0.0,
-    rtol: options.Rtol = 0.0,
-    pages: options.Pages = None,
-    allow_external: options.AllowExternal = False,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
-    debug: options.Debug = False,
-    max_memory: options.MaxMemory = None,
-) -> int:
+def identify(request: IdentifyOptions) -> int:
     """Prints the poolings that turn `x` into `y`, best first; returns 1 if none fits."""
+    from poolcli.explain.identify import identify as search
     from poolcli.report.explain import candidates_document, candidates_view
 
-    given = attributes_of(pooling, locals())
-    texts = (x, y, *also)
-    sources = [parse_source(text) for text in texts]
-    read_options = array_options(pages, allow_external, max_memory, sources)
+    given = attributes_of(request.pooling, request)
+    sources = [parse_source(text) for pair in ((request.x, request.y), *request.also) for text in pair]
+    read_options = request.read_options(sources)
     try:
         arrays = [in_subprocess_if_fragile(each.path, partial(read, each, read_options)) for each in sources]
     except FileError as error:  # its exit code 1 would mean that nothing fits
         raise RequestError(error.message) from error
     pairs = [_as_tensors(x, y) for x, y in zip(arrays[::2], arrays[1::2], strict=True)]
-    search = partial(_search, op=pooling, layouts=(layout, output_layout), atol=atol, rtol=rtol, **given)
-    found = _search_both_ways(pairs, texts, search)
-    answer(partial(candidates_document, pairs, found), partial(candidates_view, found), json, quiet)
+    stated = {(x.header.layout, y.header.layout) for x, y in pairs}
+    own = stated.pop() if len(stated) == 1 and not any(None in each for each in stated) else (None, None)
+    (first, second), *also = ((x.array, y.array) for x, y in pairs)
+    found = search(
+        first, second, also=also, op=request.pooling, layout=request.layout or own[0],
+        output_layout=request.output_layout or own[1], atol=request.atol, rtol=request.rtol, **given,
+    )  # fmt: skip
+    answer(partial(candidates_document, pairs, found), partial(candidates_view, found), request)
     return 0 if found[0].fits else 1
 
 
-Pair = tuple[Tensor, Tensor]
-
-
-def _as_tensors(x: Tensor, y: Tensor) -> Pair:
+def _as_tensors(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """The pair; an image beside an array becomes a tensor."""
     return (as_tensor(x), as_tensor(y)) if (x.header.mode is None) != (y.header.mode is None) else (x, y)
-
-
-def _search_both_ways(
-    pairs: Sequence[Pair], texts: Sequence[str], search: "Callable[[Sequence[Pair]], list[Candidate]]"
-) -> "list[Candidate]":
-    """The candidates; refuses swapped arguments, if nothing fits but a pooling turns the outputs into the inputs."""
-    refusal, found, turned = None, list["Candidate"](), list["Candidate"]()
-    try:
-        found = search(pairs)
-    except RequestError as error:
-        refusal = error
-    larger = [y.array.size >= x.array.size for x, y in pairs]
-    if any(larger) and not (found and (found[0].fits or found[0].noise)):
-        with suppress(RequestError):
-            turned = search([pair[::-1] if swap else pair for pair, swap in zip(pairs, larger, strict=True)])
-    if turned and turned[0].fits:
-        x, y = texts[2 * larger.index(True) :][:2]
-        raise RequestError(
-            f"no pooling turns {x} into {y}, but {turned[0].op.name} turns {y} into {x}; the input comes first"
-        )
-    if refusal is not None:
-        raise refusal
-    return found
-
-
-def _search(
-    pairs: Sequence[Pair], *, op: str | None, layouts: tuple[str | None, str | None], **given: Any
-) -> "list[Candidate]":
-    from poolcli.explain.identify import identify as candidates
-
-    stated = {(x.header.layout, y.header.layout) for x, y in pairs}
-    own = stated.pop() if len(stated) == 1 and not any(None in each for each in stated) else (None, None)
-    (x, y), *also = ((x.array, y.array) for x, y in pairs)
-    layout, output_layout = layouts[0] or own[0], layouts[1] or own[1]
-    return candidates(x, y, also=also, op=op, layout=layout, output_layout=output_layout, **given)
 
 
 @command(
@@ -224,26 +162,26 @@ def _search(
 )
 def info(
     files: Annotated[list[str], file_argument("FILE", "Files to list.")],
+    report: Report,
     pages: options.Pages = None,
     allow_external: options.AllowExternal = False,
-    json: options.Json = False,
-    debug: options.Debug = False,
 ) -> int:
     """Prints the arrays in each file; returns the exit code."""
-    failed, read_options = False, header_options(pages, allow_external, [parse_source(path) for path in files])
+    read_options = header_options(pages, allow_external, [parse_source(path).path for path in files])
+    failed = False
     for path in files:
         try:
             headers, left_out = in_subprocess_if_fragile(path, partial(_contents, path, read_options))
         except PoolError as error:
-            if debug:
+            if report.debug:
                 raise
             failed, error = True, error.for_fields(field_names("info"))
-            if json:
-                answer(partial(_info_document, redacted(path), [], [], error), str, json, False)
+            if report.json:
+                answer(partial(_info_document, redacted(path), [], [], error), str, report)
             print_error(error)
         else:
             found = (path, headers, left_out)
-            answer(partial(_info_document, *found, None), partial(_info_view, *found), json, False)
+            answer(partial(_info_document, *found, None), partial(_info_view, *found), report)
     return 1 if failed else 0
 
 

@@ -1,13 +1,9 @@
 """The command `cache`: the compiled kernels."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
-import typer
-
-from poolcli.cli import options
 from poolcli.cli.messages import answer
-from poolcli.cli.options import one_of_words
+from poolcli.cli.options import Report, argument
 from poolcli.cli.program import command
 from poolcli.engine.compiled import kernel_cache as kernels
 from poolcli.message_fields import printable
@@ -19,29 +15,22 @@ ACTIONS = ("info", "warm", "clear")
 def cache(
     action: Annotated[
         str,
-        typer.Argument(
-            metavar="|".join(ACTIONS),
-            help="Show the cache, compile all kernels into it, or empty it.",
-            **one_of_words(ACTIONS),
-        ),
+        argument("|".join(ACTIONS), words=ACTIONS, help="Show the cache, compile all kernels into it, or empty it."),
     ],
-    json: options.Json = False,
-    quiet: options.Quiet = False,
-    debug: options.Debug = False,
+    report: Report,
 ) -> int:
     """Shows, fills or empties the cache; returns the exit code."""
-    document: Mapping[str, Any]
     if action == "clear":
         freed = kernels.clear()
-        document, text = {"freed": freed}, f"removed {freed:,} bytes"
-    else:
-        if action == "warm":
-            _warm()
-        found = kernels.info()
-        document = {"folder": found.folder, "kernels": list(found.kernels), "bytes": found.size, "usable": found.usable}
-        state = "" if found.usable else " (not writable, or open to others: kernels are compiled for each run)"
-        text = f"{found.folder}{state}: {len(found.kernels)} kernels, {found.size:,} bytes"
-    answer(lambda: document, lambda: printable(text), json, quiet)
+        answer(lambda: {"freed": freed}, lambda: f"removed {freed:,} bytes", report)
+        return 0
+    if action == "warm":
+        _warm()
+    found = kernels.info()
+    state = "" if found.usable else " (not writable, or open to others: kernels are compiled for each run)"
+    text = f"{found.folder}{state}: {len(found.kernels)} kernels, {found.size:,} bytes"
+    document = {"folder": found.folder, "kernels": list(found.kernels), "bytes": found.size, "usable": found.usable}
+    answer(lambda: document, lambda: printable(text), report)
     return 0
 
 

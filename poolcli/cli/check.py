@@ -5,13 +5,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Annotated
 
-import typer
-
 from poolcli.cli import options
 from poolcli.cli.messages import answer
-from poolcli.cli.options import EXPLAIN, choice, option
+from poolcli.cli.options import EXPLAIN, Report, argument, choice, option
 from poolcli.cli.program import command
-from poolcli.cli.settings import data_options
+from poolcli.cli.settings import array_options
 from poolcli.dialects import DIALECTS
 from poolcli.errors import FileError, RequestError
 from poolcli.message_fields import field
@@ -46,12 +44,13 @@ def input_shapes(typed: Sequence[str]) -> dict[str, tuple[int, ...]]:
     exit_codes="Exit codes: 0 nothing is wrong, 1 a layer differs or is invalid, 2 the model cannot be read.",
 )
 def check(
-    model: Annotated[str, typer.Argument(
-        metavar="MODEL", help="OpenVINO .xml, .onnx, .tflite or .pt2; weights are not needed.",
+    model: Annotated[str, argument(
+        "MODEL", help="OpenVINO .xml, .onnx, .tflite or .pt2; weights are not needed.",
     )],
-    input_shape: Annotated[list[str], option(
+    report: Report,
+    input_shape: Annotated[list[str] | None, option(
         EXPLAIN, "S", "--input-shape", help="Shape of an input: NAME=1,3,640,640; repeat it for several.",
-    )] = [],  # noqa: B006  # read only
+    )] = None,
     against: Annotated[str | None, choice(
         EXPLAIN, "NAME", "--against", words=DIALECTS, help="Mark layers that this framework would compute differently.",
     )] = None,
@@ -61,9 +60,6 @@ def check(
         EXPLAIN, "DATA", "--run", help="Pool the input in an .npz or .h5 as --layer does; compare with its output.",
     )] = None,
     allow_external: options.AllowExternal = False,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
-    debug: options.Debug = False,
     max_memory: options.MaxMemory = None,
 ) -> int:
     """Prints a verdict for each layer; returns 1 if a declared shape, or the compared data, differs."""
@@ -74,8 +70,8 @@ def check(
         raise RequestError(
             f"{field('allow_external')} applies to the data that {field('run', 'DATA')} reads; leave it out"
         )
-    given = input_shapes(input_shape)
-    read_options = data_options(allow_external, max_memory)
+    given = input_shapes(input_shape or [])
+    read_options = array_options(allow_external, max_memory)
     found = check_model(model, input_shape=given, against=against, layer=layer, max_memory=max_memory)
     comparison = None
     if run:
@@ -85,6 +81,6 @@ def check(
             raise RequestError(error.message) from error
     answers = [(finding, convert_layer(finding.layer, to) if to else None) for finding in found]
     result = (model, answers, comparison)
-    answer(partial(findings_document, *result), partial(findings_view, *result), json, quiet)
+    answer(partial(findings_document, *result), partial(findings_view, *result), report)
     wrong = any(finding.verdict in WRONG for finding in found)
     return 1 if wrong or (comparison and comparison.off) else 0

@@ -1,4 +1,4 @@
-"""The few things that Click does not read on a command line: other names of options, `--flag=false`, empty values."""
+"""The few things that Click does not read on a command line: flags of other frameworks, `--flag=false`, `-k=2`."""
 
 import os
 import re
@@ -38,53 +38,62 @@ def own_flags(params: Sequence[Any]) -> dict[str, Any]:
 
 
 def prepare(words: Sequence[str], params: Sequence[Any]) -> list[str]:
-    """The arguments of a command as Click takes them; refuses those that it would misread."""
-    own, fields = own_flags(params), {each.name for each in params}
+    """The arguments of a command as Click takes them."""
+    own, names = own_flags(params), {each.name for each in params}
     rest, result = list(words), list[str]()
     while rest:
         word = rest.pop(0)
         if word == "--":
             return [*result, word, *rest]
-        if not word:
-            raise RequestError("an argument is empty (an unset variable?); name a file")
         _refuse_dashes(word, own)
         name, equals, value = word.partition("=")
         flag = flag_of(word)
         option = own.get(flag)
-        if flag[2:] in FLAGS and flag not in own and FLAGS[flag[2:]][0] in fields:
-            result.append(_foreign_flag(flag, value if equals else "true"))
+        if option is None and flag[2:] in FLAGS and FLAGS[flag[2:]][0] in names:
+            setting, true, false = FLAGS[flag[2:]]
+            chosen = true if not equals or _boolean(flag, value) else false
+            result.append(for_cli(field(setting, chosen)).replace(" ", "="))
         elif option is not None and option.is_flag and equals:
-            result += _switched(flag, value, option)
-        elif option is not None and not option.is_flag and not equals:
-            result += [word, _value_of(flag, rest, own)]
-            result += [word, _value_of(flag, rest, own)] if flag == "--also" else []  # --also X Y
+            on = _boolean(flag, value) == (flag in option.opts)
+            result += [option.opts[-1]] if on else option.secondary_opts[:1]
+        elif word == "--rescale" and not RANGE.fullmatch("".join(rest[:1])):
+            result.append("--rescale=auto")
+        elif word == "--also" and len(rest) > 1:  # --also X Y
+            result += [word, rest.pop(0), word, rest.pop(0)]
         else:
-            result.append(f"{name}{value}" if equals and len(name) == 2 else word)  # -k=2
+            result.append(f"{name}{value}" if value and len(name) == 2 else word)  # -k=2
     return result
 
 
-def _value_of(flag: str, rest: list[str], own: Mapping[str, Any]) -> str:
-    """The value of an option, from the next word; refuses another option in its place, and an empty value."""
-    if flag == "--rescale" and not (rest and RANGE.fullmatch(rest[0])):
-        return "auto"
-    named = for_cli(field(str(own[flag].name)))
-    if not rest or flag_of(rest[0]) in own:
-        raise RequestError(f"{named} needs a value; --help shows examples")
-    if not rest[0]:
-        raise RequestError(f"{named} is empty (an unset variable?); it needs a value")
-    return rest.pop(0)
+def refuse_misread(values: Mapping[str, Any], params: Sequence[Any]) -> None:
+    """Refuses empty values, and options as the values of others, which Click accepts."""
+    own = own_flags(params)
+    for each in params:
+        is_option = each.opts[0].startswith("-")
+        for text in _texts(values.get(each.name)):
+            if text == "":
+                named, wanted = (field(each.name), "it needs a value") if is_option else ("an argument", "name a file")
+                raise RequestError(f"{named} is empty (an unset variable?); {wanted}")
+            if is_option and flag_of(text) in own:
+                raise value_is_missing(each.name)
 
 
-def _switched(flag: str, value: str, option: Any) -> list[str]:
-    """`--flag=true` is the flag, and `--flag=false` the opposite flag, or none."""
-    on = _boolean(flag, value) == (flag in option.opts)
-    return [option.opts[-1]] if on else [*option.secondary_opts[:1]]
+def _texts(value: object) -> list[str]:
+    if isinstance(value, list | tuple):
+        return [text for part in value for text in _texts(part)]
+    return [value] if isinstance(value, str) else []
 
 
-def _foreign_flag(flag: str, value: str) -> str:
-    """The option that a flag of another framework stands for."""
-    name, true, false = FLAGS[flag[2:]]
-    return for_cli(field(name, true if _boolean(flag, value) else false)).replace(" ", "=")
+def value_is_missing(name: str) -> RequestError:
+    """The refusal of an option without a value."""
+    return RequestError(f"{field(name)} needs a value; --help shows examples")
+
+
+def extra_arguments(command: str, words: Sequence[str]) -> RequestError:
+    """The refusal of arguments beyond those that a command takes."""
+    numbers = command == "shape" and all(map(str.isdecimal, words))
+    end = "a shape or a value is one word: 1,3,32,32" if numbers else f"{command} --help shows what it takes"
+    return RequestError(f"{command}: unexpected argument {' '.join(words)}; {end}")
 
 
 def _boolean(flag: str, value: str) -> bool:

@@ -1,4 +1,4 @@
-"""Output on standard error: error messages, notices about work that takes long, and the progress bar."""
+"""What the commands print: results on standard output; errors, notices and the progress bar on standard error."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from poolcli.errors import PoolError
 from poolcli.message_fields import for_cli, printable
 
 if TYPE_CHECKING:
+    from poolcli.cli.options import Report
     from poolcli.pooling.outcome import Outcome
 
 FILES_NAMED = 3  # in a message about several
@@ -24,21 +25,18 @@ Step = Callable[["Outcome"], None]
 Bytes = Callable[[int, int], None]
 
 
-def print_error(error: PoolError) -> None:
-    """Prints an error."""
-    _print_message(error.cli_message)
+def answer(document: Callable[[], Any], view: Callable[[], Any], report: Report, short: str = "") -> None:
+    """Prints the result of a command: a JSON document, a view, or with --quiet the text `short`."""
+    if report.json:
+        from poolcli.report.as_json import to_json
 
+        print(to_json(document()))
+    elif not report.quiet:
+        from poolcli.report.console import show
 
-def print_errors(errors: Iterable[PoolError]) -> None:
-    """Prints the errors of a run over several files; the same message about several files once, with their names."""
-    groups: dict[str, list[PoolError]] = {}
-    for error in errors:
-        groups.setdefault(error.message if error.place is None else error.bare, []).append(error)
-    for bare, group in groups.items():
-        places = [error.place for error in group if error.place is not None]
-        more = f" and {len(places) - FILES_NAMED} more" if len(places) > FILES_NAMED else ""
-        about_several = f"{', '.join(places[:FILES_NAMED])}{more}: {bare}"
-        _print_message(for_cli(about_several if len(places) > 1 else group[0].message))
+        show(view(), sys.stdout)
+    elif short:
+        print(short)
 
 
 def report_error(error: PoolError, arguments: Sequence[str]) -> None:
@@ -55,18 +53,21 @@ def report_error(error: PoolError, arguments: Sequence[str]) -> None:
     print_error(error)
 
 
-def answer(document: Callable[[], Any], view: Callable[[], Any], json: bool, quiet: bool, short: str = "") -> None:
-    """Prints the result of a command: a JSON document, a view, or with --quiet the text `short`."""
-    if json:
-        from poolcli.report.as_json import to_json
+def print_error(error: PoolError) -> None:
+    """Prints an error."""
+    _print_message(error.cli_message)
 
-        print(to_json(document()))
-    elif not quiet:
-        from poolcli.report.console import show
 
-        show(view(), sys.stdout)
-    elif short:
-        print(short)
+def print_errors(errors: Iterable[PoolError]) -> None:
+    """Prints the errors of a run over several files; the same message about several files once, with their names."""
+    groups: dict[str, list[PoolError]] = {}
+    for error in errors:
+        groups.setdefault(error.message if error.place is None else error.bare, []).append(error)
+    for bare, group in groups.items():
+        places = [str(error.place) for error in group]
+        more = f" and {len(places) - FILES_NAMED} more" if len(places) > FILES_NAMED else ""
+        several = len(group) > 1 and group[0].place is not None
+        _print_message(for_cli(f"{', '.join(places[:FILES_NAMED])}{more}: {bare}" if several else group[0].message))
 
 
 def print_notice(text: str) -> None:
@@ -81,14 +82,17 @@ def _print_message(text: str) -> None:
 
 def format_for_terminal(text: str) -> str:
     """The message wrapped and coloured, with the remedy on a line of its own."""
+    import textwrap
+
     wrong, _, remedy = text.partition("; ")
-    columns = terminal_width(sys.stderr)
-    coloured = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    lines = _wrapped(f"poolcli: {wrong}", columns)
-    if coloured:
+    wrap = textwrap.TextWrapper(
+        terminal_width(sys.stderr), subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
+    lines, remedies = wrap.wrap(f"poolcli: {wrong}"), wrap.wrap(f"  {remedy}") if remedy else []
+    if not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb":
         lines[0] = lines[0].replace("poolcli:", f"{RED}poolcli:{RESET}", 1)
-    remedies = _wrapped(f"  {remedy}", columns) if remedy else []
-    return "\n".join(lines + [f"{CYAN}{line}{RESET}" if coloured else line for line in remedies])
+        remedies = [f"{CYAN}{line}{RESET}" for line in remedies]
+    return "\n".join(lines + remedies)
 
 
 def terminal_width(stream: TextIO) -> int:
@@ -97,12 +101,6 @@ def terminal_width(stream: TextIO) -> int:
         return os.get_terminal_size(stream.fileno()).columns or 80
     except (OSError, ValueError):
         return 80
-
-
-def _wrapped(text: str, columns: int) -> list[str]:
-    import textwrap
-
-    return textwrap.wrap(text, columns, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 @contextmanager
@@ -137,15 +135,15 @@ class _Bar:
         self._done += 1
         self._failed += outcome.error is not None
         if self._total > 1:
-            self._draw(self._done, self._total)
+            self._draw(self._done, self._total, lambda rate: f"{rate:.3g}")
 
     def bytes(self, done: int, total: int) -> None:
-        if self._total == 1:
-            self._draw(done, total)
-
-    def _draw(self, done: int, total: int) -> None:
         from poolcli.formats.checks import human_bytes
 
+        if self._total == 1:
+            self._draw(done, total, lambda rate: human_bytes(int(rate)))
+
+    def _draw(self, done: int, total: int, unit: Callable[[float], str]) -> None:
         now = time.monotonic()
         if now - self._start < BAR_DELAY or now - self._drawn < BAR_INTERVAL:
             return
@@ -153,9 +151,8 @@ class _Bar:
         if self.shown is None:
             self.shown = self._new_bar()
             self.shown.add_task("", total=total)
-        failed = f"{self._failed} failed" if self._failed else ""
-        rate, name = done / (now - self._start), printable(self._name)
-        speed = f"{rate:.3g}/s" if self._total > 1 else f"{human_bytes(int(rate))}/s"
+        failed, speed = f"{self._failed} failed" if self._failed else "", f"{unit(done / (now - self._start))}/s"
+        name = printable(self._name)
         name = name if len(name) <= NAME_WIDTH else f"...{name[3 - NAME_WIDTH :]}"  # the end distinguishes files
         self.shown.update(self.shown.task_ids[0], completed=done, name=name, failed=failed, speed=speed)
         self.shown.start()

@@ -10,116 +10,93 @@ from poolcli.message_fields import field
 
 
 class OperatorHelp:
-    """One line of help, the arguments of examples, and other names.
+    """One line of help, other names, and the arguments of examples.
 
     Names in frameworks need no alias if they differ by a suffix: `AvgPool-14` and `avg_pool2d` are found as avg.
     """
 
-    def __init__(self, text: str, *examples: str, aliases: tuple[str, ...] = ()) -> None:
-        self.text, self.examples, self.aliases = text, examples, aliases
+    def __init__(self, text: str, aliases: str, *examples: str) -> None:
+        self.text, self.aliases, self.examples = text, aliases.split(), examples
 
 
 # fmt: off
 OPERATOR_HELP = {
     "avg": OperatorHelp(
-        "Average of every window (OpenVINO AvgPool, nGraph AvgPool).",
-        "samples/astronaut.png -o half.png -k 2 -s 2",
+        "Average of every window (OpenVINO AvgPool, nGraph AvgPool).", "average mean",
+        "samples/astronaut.png -o half.png -k 2 -s 2", "samples -o small/ -k 2 -s 2",
         "samples/features.npy -o y.npy -k 3 -s 2 -p 1 --include-pad",
-        "samples -o small/ -k 2 -s 2",
-        aliases=("average", "mean"),
     ),
     "max": OperatorHelp(
-        "Maximum of every window; argmax with --indices (MaxPool).",
+        "Maximum of every window; argmax with --indices (MaxPool).", "maximum",
+        "samples -o small/ -k 2 -s 2", "samples/volume.h5 -o y.h5 -k 2,3,3 -s 2,3,3",
         "samples/features.npy -o y.npy -k 2 -s 2 --indices where.npy",
-        "samples/volume.h5 -o y.h5 -k 2,3,3 -s 2,3,3",
-        "samples -o small/ -k 2 -s 2",
-        aliases=("maximum",),
     ),
     "min": OperatorHelp(
-        "Minimum of every window; argmin with --indices.",
-        "samples/astronaut.png -o dark.png -k 4 -s 4",
+        "Minimum of every window; argmin with --indices.", "minimum",
+        "samples -o small/ -k 2 -s 2", "samples/astronaut.png -o dark.png -k 4 -s 4",
         "samples/features.npy -o y.npy -k 2 -s 2 --indices where.npy",
-        "samples -o small/ -k 2 -s 2",
-        aliases=("minimum",),
     ),
     "mode": OperatorHelp(
-        "Most frequent value (mode) of every window, for label maps.",
+        "Most frequent value (mode) of every window, for label maps.", "majority",
+        "samples/volume.h5 -o y.npy -k 3 -s 3", "samples/volume.h5 -o half.h5 -k 2,2,2 -s 2",
         "samples/astronaut.png -o small.png -k 2 -s 2",
-        "samples/volume.h5 -o half.h5 -k 2,2,2 -s 2",
-        "samples/volume.h5 -o y.npy -k 3 -s 3",
-        aliases=("majority",),
     ),
     "median": OperatorHelp(
-        "Median of every window; integers round half to even.",
+        "Median of every window; integers round half to even.", "med",
+        "samples/volume.h5 -o half.h5 -k 2,2,2 -s 2", "samples/features.npy -o y.npy -k 3 -s 2 -p 1",
         "samples/astronaut.png -o calm.png -k 3 -s 2 -p 1",
-        "samples/volume.h5 -o half.h5 -k 2,2,2 -s 2",
-        "samples/features.npy -o y.npy -k 3 -s 2 -p 1",
-        aliases=("med",),
     ),
     "sum": OperatorHelp(
-        "Sum of every window; integers become int64 or uint64.",
-        "samples/volume.h5 -o y.h5 -k 2,2,2 -s 2",
-        "samples/astronaut.png -o sums.npy -k 3 -s 3",
+        "Sum of every window; integers become int64 or uint64.", "total add",
+        "samples/volume.h5 -o y.h5 -k 2,2,2 -s 2", "samples/astronaut.png -o sums.npy -k 3 -s 3",
         "samples/features.npy -o y.npy -k 3 -s 2 -p 1",
-        aliases=("total", "add"),
     ),
     "std": OperatorHelp(
-        "Standard deviation of every window, as floats.",
-        "samples/features.npy -o y.npy -k 3 -s 2 -p 1",
+        "Standard deviation of every window, as floats.", "stdev stddev deviation",
+        "samples/volume.h5 -o y.h5 -k 2,3,3 -s 2,3,3", "samples/features.npy -o y.npy -k 3 -s 2 -p 1",
         "samples/astronaut.png -o spread.npy -k 5 -s 5 --ddof 1",
-        "samples/volume.h5 -o y.h5 -k 2,3,3 -s 2,3,3",
-        aliases=("stdev", "stddev", "deviation"),
     ),
     "lp": OperatorHelp(
-        "The p-norm of every window (ONNX LpPool, PyTorch lp_pool).",
-        "samples/features.npy -o y.npy -k 2 -s 2",
-        "samples/features.npy -o z.npy -k 3 -s 2 --p 3 --like pytorch",
+        "The p-norm of every window (ONNX LpPool, PyTorch lp_pool).", "norm lpnorm",
+        "samples/features.npy -o y.npy -k 2 -s 2", "samples/features.npy -o z.npy -k 3 -s 2 --p 3 --like pytorch",
         "samples/astronaut.png -o norms.npy -k 2 -s 2 --dtype float32",
-        aliases=("norm", "lpnorm"),
     ),
     "adaptive-avg": OperatorHelp(
-        "Average to a given output size (OpenVINO AdaptiveAvgPool).",
-        "samples/features.npy -o y.npy --output-size 7",
+        "Average to a given output size (OpenVINO AdaptiveAvgPool).", "adaptive-average adaptive-mean adaptive",
+        "samples -o small/ --output-size 8", "samples/features.npy -o y.npy --output-size 7",
         "samples/astronaut.png -o small.png --output-size 64,64",
-        "samples -o small/ --output-size 8",
-        aliases=("adaptive-average", "adaptive-mean", "adaptive"),
     ),
     "adaptive-max": OperatorHelp(
-        "Maximum to a given output size (OpenVINO AdaptiveMaxPool).",
-        "samples/features.npy -o y.npy --output-size 7",
+        "Maximum to a given output size (OpenVINO AdaptiveMaxPool).", "adaptive-maximum",
+        "samples/features.npy -o y.npy --output-size 7", "samples/volume.h5 -o y.h5 --output-size 4,8,8",
         "samples/astronaut.png -o small.png --output-size 64,64",
-        "samples/volume.h5 -o y.h5 --output-size 4,8,8",
-        aliases=("adaptive-maximum",),
     ),
     "area": OperatorHelp(
-        "Mean over equal areas, to any output size (as OpenCV INTER_AREA).",
+        "Mean over equal areas, to any output size (as OpenCV INTER_AREA).", "inter-area box",
+        "'samples/*.png' -o small/ --fit 100x80", "samples/features.npy -o y.npy --output-size 12",
         "samples/astronaut.png -o small.png --output-size 100,150",
-        "samples/features.npy -o y.npy --output-size 12",
-        "'samples/*.png' -o small/ --fit 100x80",
-        aliases=("inter-area", "box"),
     ),
 }
 # fmt: on
 
 
-# The suffix of an operator's name in frameworks, as in max_pool2d, and the separators of its parts.
+# The suffix of an operator's name in frameworks, as in max_pool2d.
 _POOL_SUFFIX = re.compile(r"pool(ing)?(\d?d?\d*)$")
-_SEPARATORS = re.compile(r"[-_]")
 
 
-def parse_operator(word: str, name: str = "op") -> str:
-    """The operator that `word` names; refuses other words as values of the field `name`.
+def parse_operator(name: str, text: str) -> str:
+    """The operator that `text` names; refuses other words as values of the field `name`.
 
-    >>> parse_operator("mean"), parse_operator("MaxPool-14"), parse_operator("F.adaptive_avg_pool2d")
+    >>> parse_operator("op", "mean"), parse_operator("op", "MaxPool-14"), parse_operator("op", "F.adaptive_avg_pool2d")
     ('avg', 'max', 'adaptive-avg')
     """
-    if word.lower().startswith("global"):
-        raise RequestError(f"{field(name)} is {word!r}; write {adaptive(word)} with {field('output_size', 1)}")
-    return find_operator(word) or one_of(name, word, tuple(OPERATOR_HELP))
+    if text.lower().startswith("global"):
+        raise RequestError(f"{field(name)} is {text!r}; write {adaptive(text)} with {field('output_size', 1)}")
+    return find_operator(text) or one_of(name, text, tuple(OPERATOR_HELP))
 
 
 def adaptive(word: str) -> str:
-    """The adaptive operator that comes closest to an operator such as `global_max_pool` or `avg`."""
+    """The adaptive operator that comes closest to an operator such as `global_max_pool`."""
     return "adaptive-max" if "max" in word.lower() else "adaptive-avg"
 
 
@@ -130,4 +107,4 @@ def find_operator(word: str) -> str | None:
 
 
 def _plain(word: str) -> str:
-    return _SEPARATORS.sub("", word.lower())
+    return word.lower().replace("-", "").replace("_", "")

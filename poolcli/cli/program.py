@@ -1,21 +1,25 @@
 """The Typer program: the table of commands, which are imported when they are called, and the help pages."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from importlib import import_module
-from typing import Annotated, Any, NamedTuple
+from inspect import Parameter, Signature, signature
+from typing import Annotated, Any, NamedTuple, cast
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from poolcli import __version__
-from poolcli.cli.line import HELP, canonical, prepare
+from poolcli.cli.line import HELP, canonical, extra_arguments, prepare, refuse_misread
 from poolcli.cli.operators import OPERATOR_HELP, find_operator
 from poolcli.suggestions import ALIASES
 from poolcli.system.lazy_imports import gc_disabled
 
 EXIT_CODES = "Exit codes: 0 done, 1 an input or output failed, 2 the request is wrong, 129, 130 or 143 stopped."
+# Panels of options, in their order in the help.
+PANELS = ("Usual options", "Windows", "Result", "Explain", "Files", "Run and report")
 POOL, PYRAMIDS, CHECK, MAINTAIN = "Pool files", "Pyramids", "Explain and check", "Maintenance"  # panels of commands
 
 
@@ -40,28 +44,71 @@ COMMANDS = {
 }
 PROGRAM_OPTIONS = ("--help", "--version", "--install-completion", "--show-completion")
 HELP_TEXT = "Show the usual options; --help-all shows every option."
+# Options that no help lists: messages propose them where they are needed, and `engine` is for tests.
+UNLISTED = ("allow_external", "raw", "debug", "engine")
 _APPS: dict[str, typer.Typer] = {}  # an app of each command that was declared
 
 
 def command(
-    *examples: str, name: str = "", usage: str = "[OPTIONS]", exit_codes: str = EXIT_CODES
+    *examples: str,
+    name: str = "",
+    usage: str = "[OPTIONS]",
+    exit_codes: str = EXIT_CODES,
+    without: Iterable[str] = (),
 ) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Declares a function as the command of its name, with examples and exit codes at the end of its help."""
+    """Declares a function as the command of its name, with examples and exit codes at the end of its help.
+
+    A parameter whose annotation is a record stands for an option per field of it, except for those in `without`.
+    """
 
     def declare(function: Callable[..., int]) -> Callable[..., int]:
         called = name or function.__name__
         _APPS[called] = typer.Typer(add_completion=False)
+        settings = {"help_option_names": list(HELP), "token_normalize_func": canonical, "allow_extra_args": True}
         _APPS[called].command(
-            called,
-            cls=Command,
-            help=COMMANDS[called].text,
-            epilog=_epilog(examples, exit_codes),
-            options_metavar=usage,
-            context_settings={"help_option_names": list(HELP), "token_normalize_func": canonical},
-        )(function)
+            called, cls=Command, help=COMMANDS[called].text, epilog=_epilog(examples, exit_codes),
+            options_metavar=usage, context_settings=settings,
+        )(_with_options(function, without))  # fmt: skip
         return function
 
     return declare
+
+
+def _with_options(function: Callable[..., int], without: Iterable[str]) -> Callable[..., int]:
+    """The function with an option for each field of the records that it takes; it reads their texts."""
+    records: dict[str, Any] = {}
+    declared: dict[str, Parameter] = {}
+    for each in signature(function).parameters.values():
+        if not is_dataclass(each.annotation):
+            declared[each.name] = each.replace(kind=Parameter.KEYWORD_ONLY)
+            continue
+        records[each.name] = each.annotation
+        for own in fields(each.annotation):
+            default = Parameter.empty if own.default is MISSING else own.default
+            declared[own.name] = Parameter(own.name, Parameter.KEYWORD_ONLY, default=default, annotation=own.type)
+    infos = {name: each.annotation.__metadata__[0] for name, each in declared.items() if name not in without}
+
+    def call(**typed: Any) -> int:
+        values = {
+            name: infos[name].read(name, value) if infos[name].read else value
+            for name, value in typed.items()
+            if value is not None and value != []
+        }
+        made = {
+            name: record(**{own.name: values.pop(own.name) for own in fields(record) if own.name in values})
+            for name, record in records.items()
+        }
+        return function(**values, **made)
+
+    params = [
+        declared[name].replace(annotation=Annotated[info.text, info]) if info.read else declared[name]
+        for name, info in infos.items()
+    ]
+    panels = [None, *PANELS]  # arguments come first
+    params.sort(key=lambda each: panels.index(infos[each.name].rich_help_panel))
+    call.__signature__ = Signature(params)  # type: ignore[attr-defined]
+    call.__annotations__ = {each.name: each.annotation for each in params}
+    return call
 
 
 @cache
@@ -71,14 +118,12 @@ def load_command(name: str) -> "Command":
         module = import_module(f"poolcli.cli.{COMMANDS[name].module}")
         if name in OPERATOR_HELP:
             module.declare(name)
-    made: Command = get_command(_APPS[name])  # type: ignore[assignment]
-    return made
+        return cast("Command", get_command(_APPS[name]))
 
 
 def field_names(name: str) -> set[str]:
     """The names by which messages call the options and arguments of a command."""
-    params = load_command(name).params
-    return {str(each.name) for each in params} | {each.opts[-1].strip("-").replace("-", "_") for each in params}
+    return {str(each.name) for each in load_command(name).params}
 
 
 def find_command(word: str) -> str | None:
@@ -104,40 +149,37 @@ class Command(TyperCommand):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._rare = [each for each in self.params if getattr(each, "hidden", False)]
+        self._rare: list[Any] = [each for each in self.params if getattr(each, "hidden", False)]
         self._usual_epilog = self.epilog
-        self.show_all(True)
         _hide_types(self.params)
 
     def get_help_option(self, ctx: Any) -> Any:
         found: Any = super().get_help_option(ctx)
-        found.help, found.metavar, found.rich_help_panel = HELP_TEXT, "", "Run and report"
+        found.help, found.metavar, found.rich_help_panel = HELP_TEXT, "", PANELS[-1]
         return found
-
-    def show_all(self, everything: bool) -> None:
-        """Whether the help and the completion have every option."""
-        for each in self._rare:
-            each.hidden = not everything  # type: ignore[attr-defined]
-        self.epilog = f"{self._usual_epilog}\n\n{self._other_names()}" if everything else self._usual_epilog
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         asked = [word for word in (args[: args.index("--")] if "--" in args else args) if word in HELP]
-        self.show_all(ctx.resilient_parsing or "--help-all" in asked)
+        everything = ctx.resilient_parsing or "--help-all" in asked
+        for each in self._rare:
+            each.hidden = not everything or each.name in UNLISTED
+        self.epilog = f"{self._usual_epilog}\n\n{self._other_names()}" if everything else self._usual_epilog
         if ctx.resilient_parsing:  # completion; Click cannot parse an option whose value is still missing
             valued = {flag for each in self.params if not getattr(each, "is_flag", False) for flag in each.opts}
             return super().parse_args(ctx, args[:-1] if valued.intersection(args[-1:]) else args)
-        return super().parse_args(ctx, asked[:1] or prepare(args, self.params))  # help whatever else is wrong
+        rest = super().parse_args(ctx, asked[:1] or prepare(args, self.params))  # help whatever else is wrong
+        refuse_misread(ctx.params, self.params)
+        if ctx.args:
+            raise extra_arguments(ctx.info_name, ctx.args)
+        return rest
 
     def _other_names(self) -> str:
         """The names of the options in other frameworks, one line per option."""
-        own = [each.opts[-1].removeprefix("--") for each in self.params]
-        lines = [
-            f"--{name}: {', '.join(f'--{other}' for other, known in ALIASES.items() if known == name)}"
-            for name in own
-            if name in ALIASES.values()
-        ]
-        lines += ["--rounding-type ceil: --ceil-mode"] if "rounding-type" in own else []
-        lines += ["--include-pad: --count-include-pad"] if "exclude-pad" in own else []
+        own = {each.opts[-1].removeprefix("--"): "" for each in self.params}
+        others = {name: [other for other, known in ALIASES.items() if known == name] for name in own}
+        others |= {"rounding-type ceil": ["ceil-mode"]} if "rounding-type" in own else {}
+        others |= {"include-pad": ["count-include-pad"]} if "exclude-pad" in own else {}
+        lines = [f"--{name}: {', '.join(f'--{other}' for other in words)}" for name, words in others.items() if words]
         return "\n".join(("Names of other frameworks:", *lines)) if lines else ""
 
 

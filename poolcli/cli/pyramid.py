@@ -5,12 +5,11 @@ from functools import partial
 from math import inf
 from typing import Annotated, TypeVar
 
-from poolcli.cli import options
 from poolcli.cli.messages import Bytes, answer, progress
-from poolcli.cli.options import RESULT, USUAL, WINDOWS, ArrayOptions, choice, file_argument, option, record_of
+from poolcli.cli.options import RESULT, USUAL, WINDOWS, ArrayOptions, choice, file_argument, option
 from poolcli.cli.program import command, field_names
 from poolcli.cli.settings import array_settings
-from poolcli.cli.values import parse_numbers
+from poolcli.cli.values import Numbers, numbers, whole
 from poolcli.errors import RequestError
 from poolcli.formats import (
     Metadata,
@@ -34,98 +33,64 @@ from poolcli.runs.executors.dask import distributor
 Number = TypeVar("Number", int, float)
 
 
+# fmt: off
 @dataclass(frozen=True, kw_only=True)
 class PyramidOptions(ArrayOptions):
     """The arguments and options of `pyramid`."""
 
-    source: str
-    all: bool
-    levels: int | None
-    operator: str
-    kernel: str | None
-    factors: str | None
-    levels_from: str
-    edge: str
-    scale: str | None
-    unit: str | None
-    ngff: str
+    source: Annotated[str, file_argument("INPUT", "A .npy, .npz[:key], .h5[:/dataset], .zarr[:/array] or an image.")]
+    output: Annotated[str | None, option(
+        USUAL, "PATH", "-o", "--output", help="Store to write, such as out.ome.zarr.",
+    )] = None
+    all: Annotated[bool, option(
+        USUAL, None, "--all", hidden=True, help="Make every image of a plate, or of the series of bioformats2raw.",
+    )] = False
+    levels: Annotated[int | None, option(
+        USUAL, "N", "--levels", read=whole(),
+        help="Levels in all, including the full size. Default: until no axis is longer than 256.",
+    )] = None
+    operator: Annotated[str, choice(
+        USUAL, "OP", "--operator", "--op", words=PYRAMID_OPERATORS,
+        help="Operator: avg (default), max, min, median, or mode for labels.",
+    )] = "avg"
+    kernel: Annotated[Numbers | None, option(
+        USUAL, "K", "-k", "--kernel", read=numbers, help="Window size: 2 (default), or 1,2,2 (order D,H,W).",
+    )] = None
+    factors: Annotated[str | None, option(
+        USUAL, "F", "--factors", help="Window sizes of each level in turn: 'z=1,y=2,x=2;z=2,y=2,x=2'.",
+    )] = None
+    levels_from: Annotated[str, choice(
+        WINDOWS, "BASE", "--levels-from", "--from", words=BASES,
+        help="Compute each level from the previous one (default), or from the source (slower, rounded once).",
+    )] = "previous"
+    edge: Annotated[str, choice(
+        WINDOWS, "W", "--edge", words=EDGES,
+        help="Partial windows at the ends: ceil (default) keeps them, floor drops them.",
+    )] = "ceil"
+    scale: Annotated[str | None, option(
+        RESULT, "A=S", "--scale", help="Element spacing: z=2,y=0.5,x=0.5. Default: the input's, or 1.",
+    )] = None
+    unit: Annotated[str | None, option(
+        RESULT, "UNIT", "--unit", help="Unit of that spacing, such as micrometer.",
+    )] = None
+    ngff: Annotated[str, choice(
+        RESULT, "V", "--ngff", hidden=True, words=("0.5", "0.4"),
+        help="Version of OME-Zarr: 0.5 (default, Zarr 3) or 0.4 (Zarr 2).",
+    )] = "0.5"
+# fmt: on
 
 
-# fmt: off
 @command(
     "poolcli pyramid samples/volume.h5 -o v.ome.zarr --levels 3 --scale z=2",
     "poolcli pyramid samples/volume.h5 -o labels.ome.zarr --op mode --from source",
     "poolcli pyramid samples/astronaut.png -o photo.ome.zarr --levels 3",
     usage="-o PATH [OPTIONS]",
 )
-def pyramid(
-    source: Annotated[str, file_argument("INPUT", "A .npy, .npz[:key], .h5[:/dataset], .zarr[:/array] or an image.")],
-    output: Annotated[str | None, option(
-        USUAL, "PATH", "-o", "--output", help="Store to write, such as out.ome.zarr.",
-    )] = None,
-    every_image: Annotated[bool, option(
-        USUAL, None, "--all", hidden=True, help="Make every image of a plate, or of the series of bioformats2raw.",
-    )] = False,
-    levels: Annotated[int | None, option(
-        USUAL, "N", "--levels",
-        help="Levels in all, including the full size. Default: until no axis is longer than 256.",
-    )] = None,
-    operator: Annotated[str, choice(
-        USUAL, "OP", "--operator", "--op", words=PYRAMID_OPERATORS,
-        help="Operator: avg (default), max, min, median, or mode for labels.",
-    )] = "avg",
-    kernel: Annotated[str | None, option(
-        USUAL, "K", "-k", "--kernel", help="Window size: 2 (default), or 1,2,2 (order D,H,W).",
-    )] = None,
-    factors: Annotated[str | None, option(
-        USUAL, "F", "--factors", help="Window sizes of each level in turn: 'z=1,y=2,x=2;z=2,y=2,x=2'.",
-    )] = None,
-    levels_from: Annotated[str, choice(
-        WINDOWS, "BASE", "--levels-from", "--from", words=BASES,
-        help="Compute each level from the previous one (default), or from the source (slower, rounded once).",
-    )] = "previous",
-    edge: Annotated[str, choice(
-        WINDOWS, "W", "--edge", words=EDGES,
-        help="Partial windows at the ends: ceil (default) keeps them, floor drops them.",
-    )] = "ceil",
-    layout: options.Layout = None,
-    missing: options.Missing = [],  # noqa: B006  # read only
-    min_count: options.MinCount = None,
-    scale: Annotated[str | None, option(
-        RESULT, "A=S", "--scale", help="Element spacing: z=2,y=0.5,x=0.5. Default: the input's, or 1.",
-    )] = None,
-    unit: Annotated[str | None, option(
-        RESULT, "UNIT", "--unit", help="Unit of that spacing, such as micrometer.",
-    )] = None,
-    ngff: Annotated[str, choice(
-        RESULT, "V", "--ngff", hidden=True, words=("0.5", "0.4"),
-        help="Version of OME-Zarr: 0.5 (default, Zarr 3) or 0.4 (Zarr 2).",
-    )] = "0.5",
-    pages: options.Pages = None,
-    allow_external: options.AllowExternal = False,
-    dataset: options.Dataset = [],  # noqa: B006
-    chunks: options.Chunks = None,
-    shards: options.Shards = None,
-    overwrite: options.Overwrite = False,
-    resume: options.Resume = False,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
-    debug: options.Debug = False,
-    max_memory: options.MaxMemory = None,
-    engine: options.Engine = "auto",
-    jobs: options.Jobs = None,
-    cluster: options.Cluster = None,
-    dry_run: options.DryRun = False,
-) -> int:
+def pyramid(request: PyramidOptions) -> int:
     """Writes a pyramid; returns the exit code."""
-    # fmt: on
-    return _pyramid(record_of(PyramidOptions, locals() | {"all": every_image}))
-
-
-def _pyramid(request: PyramidOptions) -> int:
     settings = array_settings(request)
     asked = _pyramid_request(request)
-    source = parse_source(request.source, next(iter(request.dataset), None))
+    source = parse_source(request.source, next(iter(request.dataset or ()), None))
     with progress(source.path, 1, request.quiet) as (_, bytes_done):
         try:
             look = partial(_plan_and_write, request, asked, source, settings, bytes_done)
@@ -138,7 +103,7 @@ def _pyramid(request: PyramidOptions) -> int:
     from poolcli.report.outcome import pyramid_document, pyramid_view
 
     view = partial(pyramid_view, found, made, request.dry_run)
-    answer(partial(pyramid_document, found, made), view, request.json, request.quiet)
+    answer(partial(pyramid_document, found, made), view, request)
     return 0
 
 
@@ -182,7 +147,7 @@ def _pyramid_request(request: PyramidOptions) -> Request:
     levels = () if request.factors is None else request.factors.split(";")
     return Request(
         op=request.operator,
-        kernel=parse_numbers(field("kernel"), request.kernel or "2"),
+        kernel=request.kernel or (2,),
         base=request.levels_from,
         edge=request.edge,
         factors=tuple(_parse_axes("factors", level, int, groups) for level in levels),

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from poolcli.cli.attributes import attributes_of, make_operator
 from poolcli.cli.messages import print_error, print_errors, print_notice, progress
-from poolcli.cli.settings import (
-    pool_settings,
-    refuse_contradictions,
-    refuse_unknown_inputs,
-    refuse_width_by_height,
-    refuse_without_effect,
-)
-from poolcli.cli.values import attributes_of, make_operator
+from poolcli.cli.refusals import refuse_contradictions, refuse_unknown_inputs, refuse_without_effect
+from poolcli.cli.settings import array_settings, refuse_width_by_height
 from poolcli.engine import choose
 from poolcli.errors import RequestError
 from poolcli.formats.atomic import is_device
@@ -33,19 +28,20 @@ from poolcli.system.signals import Stopped
 if TYPE_CHECKING:
     from poolcli.cli.options import PoolOptions
 
+JUDGED_FIRST = 100  # jobs that are planned before existing outputs are refused
 
-def run_pool(name: str, values: Mapping[str, Any], request: PoolOptions) -> int:
-    """Pools the inputs of a command; `values` have the attributes of the operator. Returns the exit code."""
-    op = make_operator(name, attributes_of(name, values))
+
+def run_pool(name: str, request: PoolOptions) -> int:
+    """Pools the inputs of a command; returns the exit code."""
+    op = make_operator(name, attributes_of(name, request))
     refuse_unknown_inputs(name, request)
     refuse_contradictions(request)
-    settings = pool_settings(request)
-    dataset = request.dataset[0] if len(request.dataset) == 1 else None
-    found = find_inputs(request.inputs, dataset, request.recursive, request.files_from, request.output)
+    names = tuple(request.dataset or ())
+    settings = replace(array_settings(request), arrays=() if request.all else names if len(names) > 1 else None)
+    dataset = names[0] if len(names) == 1 else None
+    found = find_inputs(request.inputs or [], dataset, request.recursive, request.files_from, request.output)
     refuse_width_by_height(request.output_size, (item.source.path for item in found.items))
     jobs = plan_jobs(found.items, found.several, request.output, request.indices, request.format)
-    if settings.resume and any(target.key for job in jobs for target in job.targets):
-        raise RequestError(f"{field('resume')} continues files; what is added to a file cannot be continued")
     refuse_without_effect(request, jobs)
     _refuse_existing(jobs, op, settings)
     choose.announce = (lambda text: None) if request.quiet else print_notice
@@ -63,21 +59,20 @@ def run_pool(name: str, values: Mapping[str, Any], request: PoolOptions) -> int:
 
 
 def _refuse_existing(jobs: Sequence[Job], op: Attributes, settings: Settings) -> None:
-    """Refuses to replace existing outputs, unless an option allows it; what else is wrong with one job comes first."""
+    """Refuses to replace existing outputs, unless an option allows it; what else is wrong comes first."""
     if settings.overwrite or settings.resume or settings.dry_run:
         return
     existing = existing_outputs(jobs)
     first, others = next(existing, None), sum(1 for _ in existing)
     if first is None:
         return
-    if len(jobs) == 1 and jobs[0].source.path != "-":
-        planned = run_all(
-            jobs, op, replace(settings, dry_run=True), executor=choose_executor(jobs, False), count=1, folder=None,
-            progress=lambda done, total: None,
-        )  # fmt: skip
-        for outcome in planned:
-            if outcome.error is not None:
-                raise outcome.error
+    planned = [job for job in jobs[:JUDGED_FIRST] if job.source.path != "-"]
+    for outcome in run_all(
+        planned, op, replace(settings, dry_run=True), executor=choose_executor(planned, False), count=1, folder=None,
+        progress=lambda done, total: None,
+    ):  # fmt: skip
+        if isinstance(outcome.error, RequestError) or (outcome.error and len(jobs) == 1):
+            raise outcome.error
     more = f" (and {others} more)" if others else ""
     raise RequestError(
         f"{first} exists{more}; use {field('overwrite')} or {field('resume')}, or another {field('output')}"
@@ -87,30 +82,20 @@ def _refuse_existing(jobs: Sequence[Job], op: Attributes, settings: Settings) ->
 def _run(
     jobs: Sequence[Job], op: Attributes, settings: Settings, request: PoolOptions, several: bool, reporter: _Reporter
 ) -> None:
-    """Runs the jobs and reports them."""
     count, settings = divide_cores(settings, len(jobs))
     executor = choose_executor(jobs, request.debug, request.cluster)
     folder = _manifest_folder(request.output, several, settings)
-    with (
-        progress(jobs[0].source.path if jobs else "", len(jobs), request.quiet) as (step, bytes_done),
-        closing(
-            run_all(
-                jobs,
-                op,
-                settings,
-                executor=executor,
-                count=count,
-                folder=folder,
-                progress=bytes_done,
-                cluster=request.cluster,
-            )
-        ) as outcomes,
-    ):
-        for outcome in outcomes:
-            step(outcome)
-            if outcome.error and request.debug:
-                raise outcome.error
-            reporter.add(outcome)
+    with progress(jobs[0].source.path if jobs else "", len(jobs), request.quiet) as (step, bytes_done):
+        outcomes = run_all(
+            jobs, op, settings, executor=executor, count=count, folder=folder, progress=bytes_done,
+            cluster=request.cluster,
+        )  # fmt: skip
+        with closing(outcomes):
+            for outcome in outcomes:
+                step(outcome)
+                if outcome.error and request.debug:
+                    raise outcome.error
+                reporter.add(outcome)
 
 
 def _manifest_folder(output: str | None, several: bool, settings: Settings) -> str | None:
@@ -125,24 +110,27 @@ def _manifest_folder(output: str | None, several: bool, settings: Settings) -> s
 class _Reporter:
     """Prints the outcomes of one run on stdout, or on stderr if the result itself goes to stdout."""
 
-    def __init__(self, request: PoolOptions, op: Attributes, several: bool, ignored: Sequence[str] = ()) -> None:
+    def __init__(self, request: PoolOptions, op: Attributes, several: bool, ignored: Sequence[str]) -> None:
         self._request, self._op, self._several = request, op, several
         self._stdout_has_result = "-" in (request.output, request.indices) and not request.dry_run
         self._stream = sys.stderr if self._stdout_has_result else sys.stdout
+        self._reports = not request.quiet and (request.verbose or not (several or self._stdout_has_result))
         self._planned = list[Outcome]()
-        self._lists_plans = request.dry_run and not (request.quiet or request.verbose or request.json)
         self.summary = RunSummary(ignored)
 
     def add(self, outcome: Outcome) -> None:
         """Counts an outcome, and prints its report if one is wanted."""
         self.summary.add(outcome)
-        if self._lists_plans:
+        if self._request.dry_run and not self._request.json:
             self._planned.append(outcome)
         if outcome.error and not self._several:
             print_error(outcome.error)
         if self._request.json:
-            self._print_json(outcome)
-        elif not outcome.error and self._wants_report():
+            from poolcli.report.as_json import outcome_document, to_json
+
+            for part in outcome.parts or (outcome,):
+                print(to_json(outcome_document(part, self._op.name, self._op.like)), file=self._stream, flush=True)
+        elif not outcome.error and self._reports:
             from poolcli.report.console import show
             from poolcli.report.outcome import outcome_view
 
@@ -156,16 +144,13 @@ class _Reporter:
         if not self._several:
             return next((error.exit_code for error in errors), 0)
         if not self._request.quiet:
-            self._print_ignored() if self._request.json else self._sum_up()
+            self._sum_up()
         print_errors(errors)
         if not errors:
             return 0
         first = next(iter(errors))
         refused = len(errors) == self.summary.total and all(error.bare == first.bare for error in errors)
         return first.exit_code if refused else 1
-
-    def _wants_report(self) -> bool:
-        return not self._request.quiet and (self._request.verbose or not (self._several or self._stdout_has_result))
 
     def _print_assumed_layout(self, outcome: Outcome) -> None:
         """Prints the layout that was assumed, for a result without a report."""
@@ -175,22 +160,16 @@ class _Reporter:
             assumed = doubts or [f"layout {plan.layout} (assumed; {field('layout')} to change)"]
             print_notice(f"{outcome.job.source}: {'; '.join(map(for_cli, assumed))}")
 
-    def _print_json(self, outcome: Outcome) -> None:
-        from poolcli.report.as_json import outcome_document, to_json
-
-        for part in outcome.parts or (outcome,):
-            print(to_json(outcome_document(part, self._op.name, self._op.like)), file=self._stream, flush=True)
-
-    def _print_ignored(self) -> None:
-        from poolcli.report.outcome import ignored_note
-
-        if self.summary.ignored:
-            print_notice(ignored_note(self.summary.ignored))
-
     def _sum_up(self) -> None:
+        if self._request.json:
+            if self.summary.ignored:
+                from poolcli.report.outcome import ignored_note
+
+                print_notice(ignored_note(self.summary.ignored))
+            return
         from poolcli.report.console import show
         from poolcli.report.outcome import shapes_view, summary_view
 
-        if self._planned:
+        if self._planned and not self._request.verbose:
             show(shapes_view(self._planned), sys.stdout)
         show(summary_view(self.summary, self._request.dry_run), sys.stdout)

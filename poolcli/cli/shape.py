@@ -2,61 +2,92 @@
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from poolcli.cli import options
+from poolcli.cli import options, values
+from poolcli.cli.attributes import attributes_of, make_operator
 from poolcli.cli.messages import answer
-from poolcli.cli.operators import OPERATOR_HELP, find_operator
-from poolcli.cli.options import EXPLAIN, RESULT, choice, file_argument, one_of_words, option, record_of
+from poolcli.cli.operators import OPERATOR_HELP, find_operator, parse_operator
+from poolcli.cli.options import EXPLAIN, RESULT, Report, WindowOptions, argument, choice, file_argument, option
 from poolcli.cli.program import command
-from poolcli.cli.values import attributes_of, is_number_list, make_operator, parse_numbers, refuse_shape
+from poolcli.cli.values import Numbers, is_number_list, numbers, refuse_shape, whole
 from poolcli.dialects import DIALECTS
 from poolcli.dtypes import DTYPES
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
 from poolcli.ops import OPERATORS
 from poolcli.plan import Fact, Plan, make_plan
-from poolcli.plan.attributes import Attributes
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-FILE_OPTIONS = ("dataset", "pages", "allow_external")  # without effect on a typed shape
-
-
-@dataclass(frozen=True, kw_only=True)
-class ShapeOptions:
-    """The arguments and options of `shape`, without the attributes of the operator."""
-
-    op: str
-    shape: str
-    output_size: str | None
-    explain: bool
-    windows: bool
-    compare: bool
-    picture: str | None
-    theme: str
-    solve: str | None
-    overwrite: bool
-    to: str | None
-    output: str | None
-    opset: int | None
-    layout: str | None
-    input_dtype: str | None
-    dtype: str | None
-    dataset: list[str]
-    pages: str | None
-    allow_external: bool
-    json: bool
-    quiet: bool
+Given = tuple[tuple[int, ...], str, str | None, tuple[str, ...]]  # shape, dtype, layout and notes of the input
 
 
 # fmt: off
+@dataclass(frozen=True, kw_only=True)
+class ShapeOptions(Report, WindowOptions):
+    """The arguments and options of `shape`."""
+
+    op: Annotated[str, argument(
+        "OP", read=parse_operator, words=OPERATOR_HELP, help="Operator: avg, max, adaptive-avg, ...",
+    )]
+    shape: Annotated[str, file_argument("SHAPE|FILE", "A shape such as 1,3,32,32, or a file.")]
+    layout: options.Layout = None
+    input_dtype: Annotated[str | None, choice(
+        RESULT, "T", "--input-dtype", hidden=True, words=DTYPES, read=values.dtype,
+        help="Type of the input where only a shape is given. Default: float32 (mode: uint8).",
+    )] = None
+    dtype: options.Dtype = None
+    explain: Annotated[bool, option(EXPLAIN, None, "--explain", help="Show the formula of each axis step by step.")] = (
+        False
+    )
+    windows: Annotated[bool, option(
+        EXPLAIN, None, "--windows", help="List the windows (of many, the first and last): start, stop, divisor.",
+    )] = False
+    compare: Annotated[bool, option(EXPLAIN, None, "--compare", help="Compare all frameworks, with reasons.")] = False
+    picture: Annotated[str | None, option(
+        EXPLAIN, "FILE", "--picture", help="Draw input, windows and output as .svg or interactive .html.",
+    )] = None
+    theme: Annotated[str, choice(
+        EXPLAIN, "NAME", "--theme", hidden=True, words=("auto", "light", "dark"),
+        help="Theme of the picture: auto (default, follows the viewer), light or dark.",
+    )] = "auto"
+    solve: Annotated[Numbers | None, option(
+        EXPLAIN, "N", "--solve", read=numbers,
+        help="Find the attributes that give this output length: 28 or 28,28; given options stay fixed.",
+    )] = None
+    overwrite: Annotated[bool, option(
+        EXPLAIN, None, "--overwrite", hidden=True, help="Replace an existing picture or model.",
+    )] = False
+    to: options.To = None
+    output: Annotated[str | None, option(
+        EXPLAIN, "FILE", "-o", "--output", hidden=True,
+        help="With --to onnx: write a model of this pooling, layer.onnx.",
+    )] = None
+    opset: Annotated[int | None, option(
+        EXPLAIN, "N", "--opset", hidden=True, read=whole(), help="Opset of the model. Default: 17.",
+    )] = None
+    pages: options.Pages = None
+    allow_external: options.AllowExternal = False
+    dataset: options.Dataset = None
+# fmt: on
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether the argument is a shape rather than the name of a file."""
+        return is_number_list(self.shape) and not Path(self.shape).exists()
+
+    @property
+    def explains(self) -> bool:
+        """Whether more than the plan is printed."""
+        return bool(self.explain or self.windows or self.compare or (self.to and not self.output))
+
+
 @command(
     "poolcli shape avg 1,3,32,32 -k 5 -s 3 -p 1 --explain",
     "poolcli shape max samples/astronaut.png -k 3 -s 2 -p 1 --compare",
@@ -64,97 +95,34 @@ class ShapeOptions:
     "poolcli shape avg 1,3,56,56 -k 3 -s 2 --like pytorch --to openvino",
     exit_codes="",
 )
-def shape(
-    op: Annotated[str, typer.Argument(
-        metavar="OP", help="Operator: avg, max, adaptive-avg, ...", **one_of_words(OPERATOR_HELP.keys()),
-    )],
-    shape: Annotated[str, file_argument("SHAPE|FILE", "A shape such as 1,3,32,32, or a file.")],
-    kernel: options.Kernel = None,
-    output_size: options.OutputSize = None,
-    fit: options.Fit = None,
-    strides: options.Strides = None,
-    pads: options.Pads = None,
-    pads_begin: options.PadsBegin = None,
-    pads_end: options.PadsEnd = None,
-    dilations: options.Dilations = None,
-    auto_pad: options.AutoPad = None,
-    rounding_type: options.RoundingType = None,
-    exclude_pad: options.ExcludePad = None,
-    divisor_override: options.DivisorOverride = None,
-    p: options.P = None,
-    ddof: options.Ddof = None,
-    like: options.Like = None,
-    axis: options.Axis = None,
-    index_element_type: options.IndexElementType = None,
-    layout: options.Layout = None,
-    input_dtype: Annotated[str | None, choice(
-        RESULT, "T", "--input-dtype", hidden=True, words=DTYPES.keys(),
-        help="Type of the input where only a shape is given. Default: float32 (mode: uint8).",
-    )] = None,
-    dtype: options.Dtype = None,
-    explain: Annotated[bool, option(
-        EXPLAIN, None, "--explain", help="Show the formula of each axis step by step.",
-    )] = False,
-    windows: Annotated[bool, option(
-        EXPLAIN, None, "--windows", help="List the windows (of many, the first and last): start, stop, divisor.",
-    )] = False,
-    compare: Annotated[bool, option(
-        EXPLAIN, None, "--compare", help="Compare all frameworks, with reasons.",
-    )] = False,
-    picture: Annotated[str | None, option(
-        EXPLAIN, "FILE", "--picture", help="Draw input, windows and output as .svg or interactive .html.",
-    )] = None,
-    theme: Annotated[str, choice(
-        EXPLAIN, "NAME", "--theme", hidden=True, words=("auto", "light", "dark"),
-        help="Theme of the picture: auto (default, follows the viewer), light or dark.",
-    )] = "auto",
-    solve: Annotated[str | None, option(
-        EXPLAIN, "N", "--solve",
-        help="Find the attributes that give this output length: 28 or 28,28; given options stay fixed.",
-    )] = None,
-    overwrite: Annotated[bool, option(
-        EXPLAIN, None, "--overwrite", hidden=True, help="Replace an existing picture or model.",
-    )] = False,
-    to: options.To = None,
-    output: Annotated[str | None, option(
-        EXPLAIN, "FILE", "-o", "--output", hidden=True,
-        help="With --to onnx: write a model of this pooling, layer.onnx.",
-    )] = None,
-    opset: Annotated[int | None, option(
-        EXPLAIN, "N", "--opset", hidden=True, help="Opset of the model. Default: 17.",
-    )] = None,
-    pages: options.Pages = None,
-    allow_external: options.AllowExternal = False,
-    dataset: options.Dataset = [],  # noqa: B006  # read only
-    json: options.Json = False,
-    quiet: options.Quiet = False,
-    debug: options.Debug = False,
-) -> int:
+def shape(request: ShapeOptions) -> int:
     """Prints the plan of an operator on a shape or a file's header, and what else is asked; returns the exit code."""
-    # fmt: on
-    values = locals()
-    request = record_of(ShapeOptions, values)
     _refuse_without_effect(request)
-    given = attributes_of(op, values)
+    given = attributes_of(request.op, request)
     if request.solve:
-        return _solve(request, given, request.solve)
-    plan = _plan(make_operator(op, given), request)
+        return _solve(request, given)
+    op = make_operator(request.op, given)
+    size, dtype, layout, notes = _input_of(request)
+    try:
+        plan = make_plan(op, size, dtype, layout=layout, output_dtype=request.dtype)
+    except RequestError as error:
+        raise (error if request.is_typed else error.at(request.shape)) from None
+    plan = replace(plan, facts=(*(Fact("file", note) for note in notes), *plan.layout_warnings, *plan.facts))
     _write_files(plan, request)
-    size = ",".join(map(str, plan.output_shape))
-    answer(partial(_document, plan, request), partial(_view, plan, request), json, quiet, size)
+
+    def document() -> dict[str, Any]:
+        from poolcli.report.as_json import plan_document
+
+        return plan_document(plan) | _explanations(plan, request)
+
+    def view() -> "RenderableType":
+        from poolcli.report.outcome import plan_view, spaced
+
+        report = plan_view(plan, [fact.message for fact in plan.facts])
+        return spaced(report, *_explanations(plan, request).values())
+
+    answer(document, view, request, ",".join(map(str, plan.output_shape)))
     return 0
-
-
-def _document(plan: Plan, request: ShapeOptions) -> dict[str, Any]:
-    from poolcli.report.as_json import plan_document
-
-    return plan_document(plan) | _documents(plan, request)
-
-
-def _view(plan: Plan, request: ShapeOptions) -> "RenderableType":
-    from poolcli.report.outcome import plan_view, spaced
-
-    return spaced(plan_view(plan, [fact.message for fact in plan.facts]), *_views(plan, request))
 
 
 def _refuse_without_effect(request: ShapeOptions) -> None:
@@ -167,20 +135,39 @@ def _refuse_without_effect(request: ShapeOptions) -> None:
         raise RequestError(f"{field('output')} writes an ONNX model here; add {field('to', 'onnx')}, or leave it out")
     if request.opset is not None and not request.output:
         raise RequestError(f"{field('opset')} is for a model; add {field('output', 'layer.onnx')}")
-    typed = _is_typed(request.shape)
-    if request.input_dtype and not typed:
+    if request.input_dtype and not request.is_typed:
         raise RequestError(f"{field('input_dtype')} is for a typed shape, and a file has its own type; leave it out")
-    for name in FILE_OPTIONS if typed else ():
+    for name in ("dataset", "pages", "allow_external") if request.is_typed else ():
         if getattr(request, name):
             raise RequestError(f"{field(name)} applies to files, and {request.shape} is a shape; leave it out")
-    shown = replace(request, to=None) if request.output else request
-    if request.quiet and not request.json and _wants_more(shown):
+    if request.quiet and not request.json and request.explains:
         raise RequestError(f"{field('quiet')} prints only the output shape; leave it out to see more")
+
+
+def _input_of(request: ShapeOptions) -> Given:
+    """The input, as typed or from the header of a file."""
+    target, layout = request.shape, request.layout
+    if request.is_typed:
+        dtype = request.input_dtype or OPERATORS[request.op].reducer.example_dtype
+        return numbers("shape", target), dtype, layout, ()
+    from poolcli.cli.settings import DATASET_UNUSED, formats_of, header_options, refuse_width_by_height
+    from poolcli.formats import in_subprocess_if_fragile, parse_source, read_header
+
+    source = parse_source(target, next(iter(request.dataset or ()), None))
+    if source.path != "-" and "://" not in source.path and not os.path.lexists(source.path):
+        refuse_shape(target)
+    refuse_width_by_height(request.output_size, [source.path])
+    (row,) = formats_of([source.path])
+    if request.dataset and row is not None and not row.is_container:
+        raise RequestError(f"{field('dataset')} {DATASET_UNUSED}; leave it out")
+    read_options = header_options(request.pages, request.allow_external, [source.path])
+    header = in_subprocess_if_fragile(source.path, partial(read_header, source, read_options))
+    return header.shape, header.dtype, layout or header.layout, header.notes
 
 
 def _write_files(plan: Plan, request: ShapeOptions) -> None:
     """Writes the picture and the model."""
-    if not _is_typed(request.shape):
+    if not request.is_typed:
         from poolcli.formats import parse_source
         from poolcli.formats.files import check_distinct
 
@@ -196,99 +183,61 @@ def _write_files(plan: Plan, request: ShapeOptions) -> None:
         save_onnx(plan, request.output, request.opset or DEFAULT_OPSET, request.overwrite)
 
 
-def _wants_more(request: ShapeOptions) -> bool:
-    return bool(request.explain or request.windows or request.compare or request.to)
-
-
-def _views(plan: Plan, request: ShapeOptions) -> "list[RenderableType]":
-    """The views beside the plan, in the order of the options."""
-    if not _wants_more(request):
-        return []
+def _explanations(plan: Plan, request: ShapeOptions) -> dict[str, Any]:
+    """What is printed beside the plan, by its key in JSON: documents with --json, else views."""
+    if not (request.explains or request.to):
+        return {}
+    from poolcli.explain import explain
     from poolcli.explain.compare_dialects import compare_dialects
     from poolcli.explain.export import convert
-    from poolcli.report import explain
-
-    views = [explain.explanation_view(plan)] if request.explain else []
-    views += [explain.all_windows_view(plan)] if request.windows else []
-    views += [explain.comparison_view(compare_dialects(plan.given, plan))] if request.compare and plan.given else []
-    views += [explain.conversion_view(convert(plan, request.to), DIALECTS[request.to].title)] if request.to else []
-    return views
-
-
-def _documents(plan: Plan, request: ShapeOptions) -> dict[str, Any]:
-    """The parts of the JSON document beside the plan."""
-    from poolcli.explain import explain
     from poolcli.report import as_json
+    from poolcli.report import explain as views
 
-    parts: dict[str, Any] = {"explain": asdict(explain(plan))} if request.explain else {}
-    parts |= {"windows": as_json.windows_document(plan)} if request.windows else {}
-    parts |= {"compare": as_json.comparison_document(plan)} if request.compare else {}
-    return parts | ({"to": as_json.conversion_document(plan, request.to)} if request.to else {})
+    found: dict[str, Any] = {}
+    if request.explain:
+        found["explain"] = asdict(explain(plan)) if request.json else views.explanation_view(plan)
+    if request.windows:
+        found["windows"] = as_json.windows_document(plan) if request.json else views.all_windows_view(plan)
+    if request.compare and plan.given:
+        rows = None if request.json else compare_dialects(plan.given, plan)
+        found["compare"] = as_json.comparison_document(plan) if rows is None else views.comparison_view(rows)
+    if request.to:
+        title = DIALECTS[request.to].title
+        view = None if request.json else views.conversion_view(convert(plan, request.to), title)
+        found["to"] = as_json.conversion_document(plan, request.to) if request.json else view
+    return found
 
 
-def _solve(request: ShapeOptions, given: dict[str, Any], wanted: str) -> int:
+def _solve(request: ShapeOptions, given: Mapping[str, Any]) -> int:
     """Prints the attributes that give the wanted length, and explains the first ones; returns 1 if there are none."""
     from poolcli.explain.solve import find_answers, nearest_lengths, parse_question
 
-    (shape, _, layout, _), lengths = _input_of(request), parse_numbers(field("solve"), wanted)
-    asked = parse_question(request.op, given, shape, lengths, layout)
+    size, _, layout, _ = _input_of(request)
+    wanted = request.solve or ()
+    asked = parse_question(request.op, dict(given), size, wanted, layout)
     found = find_answers(asked)
     near = [] if found else nearest_lengths(asked)
     if found:
         _write_files(found[0].plan, request)
-    result = (request.op, asked.op.like, shape, lengths, given, found, near)
 
     def document() -> dict[str, Any]:
         from poolcli.report.as_json import answers_document
 
-        return answers_document(*result) | (_documents(found[0].plan, request) if found else {})
+        answers = answers_document(request.op, asked.op.like, size, wanted, given, found, near)
+        return answers | (_explanations(found[0].plan, request) if found else {})
 
     def view() -> "RenderableType":
         from poolcli.report.explain import answers_view, no_answers_view
         from poolcli.report.outcome import spaced
 
-        return spaced(answers_view(found), *_views(found[0].plan, request)) if found else no_answers_view(near, given)
+        if not found:
+            return no_answers_view(near, given)
+        return spaced(answers_view(found), *_explanations(found[0].plan, request).values())
 
-    answer(document, view, request.json, False)
+    answer(document, view, replace(request, quiet=False))
     return 0 if found else 1
 
 
-def _input_of(request: ShapeOptions) -> tuple[tuple[int, ...], str, str | None, tuple[str, ...]]:
-    """Shape, dtype, layout and notes, as typed or from the header of a file."""
-    target, layout = request.shape, request.layout
-    if _is_typed(target):
-        dtype = request.input_dtype or OPERATORS[request.op].reducer.example_dtype
-        return parse_numbers("SHAPE", target), dtype, layout, ()
-    from poolcli.cli.settings import DATASET_UNUSED, formats_of, header_options, refuse_width_by_height
-    from poolcli.formats import in_subprocess_if_fragile, parse_source, read_header
-
-    source = parse_source(target, next(iter(request.dataset), None))
-    if source.path != "-" and "://" not in source.path and not os.path.lexists(source.path):
-        refuse_shape(target)
-    refuse_width_by_height(request.output_size, [source.path])
-    (row,) = formats_of([source.path])
-    if request.dataset and row is not None and not row.is_container:
-        raise RequestError(f"{field('dataset')} {DATASET_UNUSED}; leave it out")
-    read_options = header_options(request.pages, request.allow_external, [source])
-    header = in_subprocess_if_fragile(source.path, partial(read_header, source, read_options))
-    return header.shape, header.dtype, layout or header.layout, header.notes
-
-
-def _is_typed(target: str) -> bool:
-    """Whether the argument is a shape rather than the name of a file."""
-    return is_number_list(target) and not Path(target).exists()
-
-
-def _plan(op: Attributes, request: ShapeOptions) -> Plan:
-    shape, dtype, layout, notes = _input_of(request)
-    try:
-        plan = make_plan(op, shape, dtype, layout=layout, output_dtype=request.dtype)
-    except RequestError as error:
-        raise (error if _is_typed(request.shape) else error.at(request.shape)) from None
-    return replace(plan, facts=(*(Fact("file", note) for note in notes), *plan.layout_warnings, *plan.facts))
-
-
-# fmt: off
 @command(
     "poolcli chain 1,3,224,224 conv:k7,s2,p3,o64 max:k3,s2,p1 avg:k2",
     "poolcli chain 1,64,56,56 max:k3,s2,p1,ceil global-avg --like pytorch --json",
@@ -296,28 +245,28 @@ def _plan(op: Attributes, request: ShapeOptions) -> Plan:
     exit_codes="",
 )
 def chain(
-    shape: Annotated[str, typer.Argument(metavar="SHAPE", help="Shape of the input, such as 1,3,224,224.")],
-    layers: Annotated[list[str], typer.Argument(
-        metavar="LAYER",
-        help="NAME[:kK][,sS][,pP][,dD][,ceil][,oC]: conv:k7,s2,p3,o64, max:k3,s2,p1, adaptive-avg:7, global-avg.",
-    )],
+    shape: Annotated[str, argument("SHAPE", help="Shape of the input, such as 1,3,224,224.")],
+    layers: Annotated[
+        list[str],
+        argument(
+            "LAYER",
+            help="NAME[:kK][,sS][,pP][,dD][,ceil][,oC]: conv:k7,s2,p3,o64, max:k3,s2,p1, adaptive-avg:7, global-avg.",
+        ),
+    ],
+    report: Report,
     like: options.Like = None,
     layout: options.Layout = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
-    debug: options.Debug = False,
 ) -> int:
     """Prints shape, cumulative stride, receptive field and padding after each layer."""
-    # fmt: on
     from poolcli.explain.chain import chain as follow
 
     if not is_number_list(shape) and any(map(is_number_list, layers)):
         raise RequestError("the shape comes before the layers, as in poolcli chain 1,3,224,224 conv:k7,s2 max:k3,s2")
-    found = follow(parse_numbers("SHAPE", shape), list(map(_layer, layers)), like=like, layout=layout)
+    found = follow(numbers("shape", shape), list(map(_layer, layers)), like=like, layout=layout)
     from poolcli.report import as_json, explain
 
     last = ",".join(map(str, found.layers[-1].output))
-    answer(partial(as_json.chain_document, found), partial(explain.chain_view, found), json, quiet, last)
+    answer(partial(as_json.chain_document, found), partial(explain.chain_view, found), report, last)
     return 0
 
 

@@ -1,48 +1,70 @@
-"""The values of options: how `2`, `2,2`, `2x2` or `[2,2]` are read, and which attributes an operator gets."""
+"""Readers of options: each takes the name of an option and its text, and returns the value or refuses it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import MISSING, fields
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from math import inf
+from typing import TYPE_CHECKING, Any
 
-from poolcli.arguments import AUTO_PADS
+from poolcli.arguments import AUTO_PADS, Missing, one_of
+from poolcli.dtypes import DTYPES, dtype_from_alias
 from poolcli.errors import RequestError
-from poolcli.layouts import fit_from
-from poolcli.message_fields import BOTH_ENDS, field
-from poolcli.ops import OPERATORS
-from poolcli.plan.attributes import Attributes, expand_pads
-from poolcli.suggestions import join_words
+from poolcli.message_fields import field
 
-PER_AXIS = ("kernel", "output_size", "strides", "pads", "pads_begin", "pads_end", "dilations")
-# The attributes of all operators, in the order of the help.
-ATTRIBUTES = (
-    *PER_AXIS, "fit", "auto_pad", "rounding_type", "exclude_pad", "divisor_override", "p", "ddof", "like", "axis",
-    "index_element_type",
-)  # fmt: skip
-MAX_DIGITS = 20  # digits; 2**63 has 19
-# What stands in shapes for a length that is not known.
+if TYPE_CHECKING:
+    from poolcli.formats.records import Raw
+    from poolcli.pooling.colour import Limits
+
+Reader = Callable[[str, Any], Any]
+Numbers = tuple[int, ...]
+MAX_DIGITS = 20  # 2**63 has 19
+# Lengths of axes that are not known, as other programs write them in shapes.
 _UNKNOWN = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?|[a-z]|\?|none|null|batch|dynamic|any", re.IGNORECASE)
 # The words that other libraries take as padding, and the setting for each.
-PADDING_MODES: dict[str, tuple[str, object]] = {
+_PADDING_MODES: dict[str, tuple[str, object]] = {
     **{str(word): ("auto_pad", word) for word in AUTO_PADS},
     "same": ("auto_pad", "same_upper"),
     **dict.fromkeys(("zero", "zeros", "constant"), ("pads", 1)),
 }
+AUTO_RANGE = "auto"  # --rescale without a value
+NO_NODATA = "none"  # --missing none
 
 
-def parse_numbers(option: str, text: str) -> tuple[int, ...]:
-    """The integers in `text`, separated by commas or x, in brackets or not; refuses other text."""
+def numbers(name: str, text: str) -> Numbers:
+    """The integers in `text`, separated by commas or x, in brackets or not.
+
+    >>> numbers("kernel", "3"), numbers("kernel", "2x3"), numbers("shape", "[1, 3, 32, 32]")
+    ((3,), (2, 3), (1, 3, 32, 32))
+    """
     inner = text.strip()
     inner = inner[1:-1] if inner[:1] + inner[-1:] in ("[]", "()") else inner
     items = [item.strip() for item in re.split("[,xX×]", inner)]
-    if all(map(_is_number, items)):
+    if all(re.fullmatch(rf"-?\+?[0-9]{{1,{MAX_DIGITS}}}", item) for item in items):
         return tuple(map(int, items))
     if len(items) == 1 and inner.isascii() and inner.isdigit():
-        raise RequestError(f"{option} is above 2**63 - 1, the largest number that is read")
-    example = "1,3,224,224" if option == "SHAPE" else "2 or 2,3 or 2x3"
-    raise RequestError(f"{option} is {text[:40]!r}; whole numbers are needed, for example {example}")
+        raise RequestError(f"{field(name)} is above 2**63 - 1, the largest number that is read")
+    example = "1,3,224,224" if name == "shape" else "2 or 2,3 or 2x3"
+    raise RequestError(f"{field(name)} is {text[:40]!r}; whole numbers are needed, for example {example}")
+
+
+class WidthByHeight(tuple[int, ...]):
+    """Two numbers as 200x150, which for an image is most likely its width by its height."""
+
+
+def output_size(name: str, text: str) -> Numbers:
+    """As `numbers`; two different ones with an x between them are a WidthByHeight."""
+    found = numbers(name, text)
+    return WidthByHeight(found) if len({*found}) == len(found) == 2 and "," not in text else found
+
+
+def is_number_list(text: str) -> bool:
+    """Whether `numbers` accepts `text`."""
+    try:
+        numbers("", text)
+    except RequestError:
+        return False
+    return True
 
 
 def refuse_shape(text: str) -> None:
@@ -55,65 +77,103 @@ def refuse_shape(text: str) -> None:
         )
 
 
-def is_number_list(text: str) -> bool:
-    """Whether `parse_numbers` accepts `text`."""
+def padding(name: str, text: str) -> Numbers:
+    """As `numbers`; of the padding modes of other libraries it says what to write."""
+    mode = text.lower().replace("-", "_")
+    if mode in _PADDING_MODES:
+        raise RequestError(f"{field(name)} takes numbers, not {text}; write {field(*_PADDING_MODES[mode])}")
+    return numbers(name, text)
+
+
+def whole(least: int | None = None, most: int | None = None) -> Reader:
+    """A whole number, of at least `least` and at most `most`."""
+    wanted = f"at least {least}" if most is None else f"from {least} to {most}"
+
+    def read(name: str, text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            raise RequestError(f"{field(name)} is {text[:40]!r}; a whole number is needed") from None
+        if (least is not None and number < least) or (most is not None and number > most):
+            raise RequestError(f"{field(name)} is {number}; it must be {wanted}")
+        return number
+
+    return read
+
+
+def decimal(name: str, text: str) -> float:
+    """A number, finite or not."""
     try:
-        parse_numbers("", text)
-    except RequestError:
-        return False
-    return True
+        return float(text)
+    except ValueError:
+        raise RequestError(f"{field(name)} is {text[:40]!r}; a number is needed") from None
 
 
-def _is_number(item: str) -> bool:
-    digits = item.removeprefix("-").removeprefix("+")
-    return digits.isascii() and digits.isdigit() and len(digits) <= MAX_DIGITS
+def word_of(words: Collection[str]) -> Reader:
+    """One of `words`, in any case or in a usual short form."""
+    return lambda name, text: one_of(name, text, tuple(words))
 
 
-def attribute_names(op: str) -> tuple[str, ...]:
-    """The options of an operator: the fields of its record, `pads`, and `fit` if it has an output size."""
-    own = [each.name for each in fields(OPERATORS[op])]
-    fit = ("fit",) if "output_size" in own else ()
-    return (*own, *fit, *(both for both, ends in BOTH_ENDS.items() if {*ends} <= {*own}))
+def dtype(name: str, text: str) -> str:
+    """A type of elements, also by the names of numpy, C and PyTorch."""
+    return dtype_from_alias(text) or one_of(name, text, tuple(DTYPES))
 
 
-def offers(op: str, name: str) -> bool:
-    """Whether the command of an operator has this option, which not all of them have."""
-    reducer = OPERATORS[op].reducer
-    return {"indices": reducer.picks, "linear_light": reducer.divides}.get(name, name in attribute_names(op))
+def nodata_values(name: str, texts: Sequence[str]) -> Missing:
+    """The nodata values; () for `none`."""
+    if tuple(texts) == (NO_NODATA,):
+        return ()
+    found: list[int | float] = []
+    for text in texts:
+        try:
+            found.append(int(text) if re.fullmatch(r"[-+]?\d+", text.strip()) else float(text))
+        except ValueError:
+            raise RequestError(
+                f"{field(name)} is {text[:40]!r}; write a number, nan, or {NO_NODATA} (no nodata value)"
+            ) from None
+    return tuple(found)
 
 
-def attributes_of(op: str | None, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The attributes of operator `op`, or of any operator if `op` is None, among the values of options; refuses those
-    of other operators.
-    """
-    given = {name: value for name in ATTRIBUTES if (value := values.get(name)) is not None}
-    for name in given:
-        if op and name not in attribute_names(op):
-            raise attribute_of_others(op, name, given[name])
-    padding = str(given.get("pads", "")).lower().replace("-", "_")
-    if padding in PADDING_MODES:
-        name, value = PADDING_MODES[padding]
-        raise RequestError(f"{field('pads')} takes numbers, not {given['pads']}; write {field(name, value)}")
-    fit = given.pop("fit", None)
-    if fit is not None and "output_size" in given:
-        raise RequestError(f"{field('fit')} sets the output size; give either {field('fit')} or {field('output_size')}")
-    read = {name: parse_numbers(field(name), value) if name in PER_AXIS else value for name, value in given.items()}
-    return expand_pads(read | ({} if fit is None else {"output_size": fit_from(fit)}))
+def rescale_range(name: str, text: str) -> Limits:
+    """The values that become 0 and 255; () for the range of each result."""
+    if text == AUTO_RANGE:
+        return ()
+    try:
+        low, high = map(float, text.split(","))
+    except ValueError:
+        low = high = 0
+    if not -inf < low < high < inf:
+        raise RequestError(
+            f"{field(name)} is {text[:40]!r}; write LOW,HIGH, such as {field(name, '0,1')}, "
+            f"or {field(name)} alone for the range of each result"
+        )
+    return low, high
 
 
-def make_operator(op: str, given: Mapping[str, Any]) -> Attributes:
-    """The record of operator `op` with the given attributes; refuses a call without a required one."""
-    record = OPERATORS[op]
-    for own in fields(record):
-        if own.default is MISSING and own.name not in given:
-            raise RequestError(f"{op} needs {field(own.name)}, for example {field(own.name, 2)}")
-    return record(**given)
+def pairs(name: str, texts: Sequence[str]) -> list[tuple[str, str]]:
+    """Texts in pairs."""
+    if len(texts) % 2:
+        raise RequestError(f"{field(name)} needs two files, the input and the output of the pooling")
+    return list(zip(texts[::2], texts[1::2], strict=True))
 
 
-def attribute_of_others(op: str, name: str, value: object = None) -> RequestError:
-    """The refusal of an attribute that only other operators have."""
-    others = join_words([other for other in OPERATORS if offers(other, name)], "and")
-    own = "kernel" if "kernel" in attribute_names(op) else "output_size"
-    instead = f"; {op} uses {field(own)}" if own != "kernel" or name == "output_size" else ""
-    named = field(name, value if isinstance(value, bool) else None)
-    return RequestError(f"{op} has no {named}, which is for {others}{instead}")
+def memory(name: str, text: str) -> int:
+    """A size such as 500M, in bytes."""
+    from poolcli.system.limits import parse_size
+
+    return parse_size(text, field(name))
+
+
+def raw(name: str, text: str) -> Raw:
+    """The shape and type of files without a header."""
+    from poolcli.formats.npy import parse_raw
+
+    return parse_raw(text)
+
+
+def cluster(name: str, text: str) -> str:
+    """Where Dask runs."""
+    from poolcli.runs.executors import check_cluster
+
+    check_cluster(text)
+    return text

@@ -93,7 +93,7 @@ REFUSED = [
     *(f"{op} x.npy -o y.npy {WINDOW.get(op, '-k 2')} {wrong}" for op in OPERATORS for wrong in ("--no", "--like x")),
     *(f"{op} nothing.npy -o y.npy {WINDOW.get(op, '-k 2')}" for op in OPERATORS),
     "avg x.npy bad.npy nothing.npy -o y/ -k 2 -n", "avg x.npy -o done.npy -k 2", "avg x.npy -o y.doc -k 2",
-    "avg two.npz -o y.npy -k 2", "avg volume.h5:/c -o y.h5 -k 2", "avg @nothing", "avg",
+    "avg two.npz -o y.npy -k 2", "avg volume.h5:/c -o y.h5 -k 2", "avg",
     "pyramid x.npy", "pyramid nothing.npy -o y.ome.zarr", "pyramid x.npy -o y.ome.zarr --levels 0",
     "shape avg 1,3,4 -k 9", "shape avg nothing.npy -k 2", "shape avg 1,3,8 --solve 4 --nonsense", "shape avg 1,3,8",
     "chain 1,3,8,8", "chain 1,3,8 conv:k99", "chain 1,3,8 max:k2 --like x",

@@ -10,11 +10,11 @@ from typing import ClassVar
 import pytest
 
 from poolcli.arguments import PerAxis
+from poolcli.cli.attributes import ATTRIBUTES, attribute_names, attributes_of
 from poolcli.cli.line import own_flags
 from poolcli.cli.operators import OPERATOR_HELP
-from poolcli.cli.options import EXPLAIN, FILES, RESULT, RUN, USUAL, WINDOWS
+from poolcli.cli.options import EXPLAIN, FILES, RESULT, RUN, USUAL, WINDOWS, PoolOptions
 from poolcli.cli.program import COMMANDS, Command, load_command
-from poolcli.cli.values import ATTRIBUTES, attribute_names, attributes_of
 from poolcli.errors import RequestError
 from poolcli.message_fields import NEGATED, POSITIONAL, field, for_cli
 from poolcli.ops import OPERATORS, AvgPool
@@ -23,7 +23,6 @@ from poolcli.suggestions import ALIASES, FLAGS, MEANT
 from tests.conftest import Cli
 
 MADE = {name: load_command(name) for name in COMMANDS}
-RENAMED = {"every_array": "all", "every_image": "all", "output_format": "format"}  # names that Python has, too
 
 
 def test_the_operators_are_commands() -> None:
@@ -39,7 +38,7 @@ def test_every_field_of_an_operator_is_an_option() -> None:
 def test_every_option_has_a_panel_a_help_and_the_name_in_messages(command: Command) -> None:
     for each in command.params:
         assert each.help  # type: ignore[attr-defined]
-        name = RENAMED.get(str(each.name), str(each.name))
+        name = str(each.name)
         if not each.opts[0].startswith("-"):
             assert name in POSITIONAL
             continue
@@ -85,7 +84,7 @@ def test_the_options_of_an_operator_are_the_fields_of_its_record_and_pads(toy: s
 
 
 def test_what_is_typed_becomes_the_values_of_the_record(toy: str) -> None:
-    typed = {"kernel": "2x3", "pads": "1", "p": 3.0, "exclude_pad": False, "output": "y.npy"}
+    typed = PoolOptions(kernel=(2, 3), pads=(1,), p=3.0, exclude_pad=False, output="y.npy")
     assert attributes_of(toy, typed) == {
         "kernel": (2, 3),
         "pads_begin": (1,),
@@ -94,7 +93,7 @@ def test_what_is_typed_becomes_the_values_of_the_record(toy: str) -> None:
         "exclude_pad": False,
     }
     with pytest.raises(RequestError, match=r"^toy has no axis, which is for max and min$"):
-        attributes_of(toy, {"axis": 1})
+        attributes_of(toy, PoolOptions(axis=1))
 
 
 @pytest.mark.parametrize(
