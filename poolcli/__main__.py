@@ -11,8 +11,9 @@ from contextlib import suppress
 STREAMS = (("stdin", "r", os.O_RDONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY))
 
 
-def replace_closed_streams() -> None:
-    """Opens /dev/null in place of closed standard streams, so that no other file gets their descriptors.
+def prepare_streams() -> None:
+    """Opens /dev/null in place of closed standard streams, so that no other file gets their descriptors, and escapes
+    characters that the encoding of standard output lacks.
 
     Standard output is opened for reading only: writing to it fails, as it does to a closed one.
     """
@@ -23,14 +24,8 @@ def replace_closed_streams() -> None:
                 os.dup2(opened, number)
                 os.close(opened)
             setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115  # open until the process ends
-
-
-def fit_output_to_terminal() -> None:
-    """Escapes characters that the encoding of standard output lacks, and ignores a COLUMNS of 0."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
-    if os.environ.get("COLUMNS", "").strip("0") == "":
-        os.environ.pop("COLUMNS", None)
 
 
 def main() -> None:
@@ -42,9 +37,9 @@ def main() -> None:
     except KeyboardInterrupt:  # from Python's own handler, until ours are installed
         print("poolcli: interrupted", file=sys.stderr)
         sys.exit(130)
-    if None in (sys.stdin, sys.stdout, sys.stderr):
-        replace_closed_streams()
-    fit_output_to_terminal()
+    prepare_streams()
+    if os.environ.get("COLUMNS", "").strip("0") == "":
+        os.environ.pop("COLUMNS", None)  # Rich would take 0 for the width
     # When numpy is imported, OpenBLAS starts a thread with a buffer for each core; poolcli never calls it.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:

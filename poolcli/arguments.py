@@ -35,17 +35,10 @@ ROUNDING_TYPES: tuple[RoundingType, ...] = get_args(RoundingType)
 ENDS = ("pads_begin", "pads_end")
 INDEX_TYPES = {"i32": "int32", "i64": "int64"}
 MAX_INT = 2**63 - 1
-# Other names that are accepted.
-SHORT_FORMS = {
-    "ov": "openvino",
-    "ort": "onnx",
-    "onnxruntime": "onnx",
-    "torch": "pytorch",
-    "tf": "tensorflow",
-    "keras": "tensorflow",
-    "tflite": "tensorflow",
-    "notset": "explicit",  # ONNX, auto_pad
-}
+SHORT_FORMS = {  # other names that are accepted; notset is ONNX's auto_pad
+    "ov": "openvino", "ort": "onnx", "onnxruntime": "onnx", "torch": "pytorch", "tf": "tensorflow",
+    "keras": "tensorflow", "tflite": "tensorflow", "notset": "explicit",
+}  # fmt: skip
 NOT_SUGGESTED = ("opencv",)  # names of programs that are spelt similarly to a word
 
 
@@ -157,33 +150,21 @@ def tolerance(name: str, value: object) -> float:
     return found
 
 
-def _float(value: object) -> float:
-    """A number as a float; NaN for what is none, and for whole numbers beyond float64."""
-    plain = _plain(value)
-    if isinstance(plain, bool) or not isinstance(plain, int | float):
-        return nan
-    try:
-        return float(plain)
-    except OverflowError:
-        return nan
-
-
-def numbers_of(name: str, value: object) -> tuple[int | float, ...]:
-    """One or more numbers, also of numpy, finite or not; refuses booleans and words."""
-    items = _items(value)
-    found = tuple(_plain(item) for item in ((value,) if items is None else items))
-    for number in found:
-        if isinstance(number, bool) or not isinstance(number, int | float):
-            raise RequestError(f"{field(name)} is {number!r}; a number or several are needed")
-    return tuple(number for number in found if isinstance(number, int | float))
-
-
 def divisor(name: str, value: object) -> int:
     """A divisor of sums: a whole number other than 0, below 2**31."""
     number = _plain(value)
     if isinstance(number, bool) or not isinstance(number, int) or number == 0 or abs(number) >= 2**31:
         raise RequestError(f"{field(name)} is {value!r}; a whole number other than 0 and below 2**31 is needed")
     return number
+
+
+def _float(value: object) -> float:
+    """A number as a float; NaN for what is none, and for whole numbers beyond float64."""
+    plain = _plain(value)
+    try:
+        return float(plain) if isinstance(plain, int | float) and not isinstance(plain, bool) else nan
+    except OverflowError:
+        return nan
 
 
 def _in_range(name: str, number: int, least: int, where: str) -> int:
@@ -209,7 +190,6 @@ def _plain(value: object) -> object:
 
 Missing = tuple[int | float, ...]
 MinCount = int | str
-MAX_WHOLE_NUMBER = 2**64  # larger numbers must be floats
 
 
 def missing_from(value: object) -> Missing:
@@ -218,12 +198,15 @@ def missing_from(value: object) -> Missing:
     >>> missing_from(None), missing_from(-9999), missing_from([0, 1e20])
     ((), (-9999,), (0, 1e+20))
     """
-    if value is None:
-        return ()
-    found = numbers_of("missing", value)
-    if any(isinstance(number, int) and abs(number) > MAX_WHOLE_NUMBER for number in found):
-        raise RequestError(f"{field('missing')} is a whole number beyond 2**64; give larger ones as floats")
-    return found
+    items = () if value is None else _items(value)
+    found = list[int | float]()
+    for number in map(_plain, (value,) if items is None else items):
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            raise RequestError(f"{field('missing')} is {number!r}; a number or several are needed")
+        if isinstance(number, int) and abs(number) > 2**64:
+            raise RequestError(f"{field('missing')} is a whole number beyond 2**64; give larger ones as floats")
+        found.append(number)
+    return tuple(found)
 
 
 def min_count_from(value: object) -> MinCount | None:

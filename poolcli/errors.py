@@ -36,23 +36,21 @@ class PoolError(Exception):
 
     def at(self, place: str) -> Self:
         """The same error with the place before its message."""
-        made = self._saying(f"{place}: {self.message}", self.field)
-        made.place, made.bare = place, self.bare
-        return made
+        return self._saying(f"{place}: {self.message}", self.field, place, self.bare)
 
     def for_fields(self, names: Collection[str]) -> Self:
         """The same error without hints about other fields than `names`."""
-        made = self._saying(hints_for(names, self.message), self.field if self.field in names else None)
-        made.place, made.bare = self.place, hints_for(names, self.bare)
-        return made
+        own = self.field if self.field in names else None
+        return self._saying(hints_for(names, self.message), own, self.place, hints_for(names, self.bare))
 
     @property
     def cli_message(self) -> str:
         """The message as the command line prints it."""
         return for_cli(self.message)
 
-    def _saying(self, message: str, field: str | None) -> Self:
+    def _saying(self, message: str, field: str | None, place: str | None, bare: str) -> Self:
         made = type(self)(message, field=field)
+        made.place, made.bare = place, bare
         for note in getattr(self, "__notes__", ()):
             made.add_note(note)
         return made
@@ -88,10 +86,8 @@ QUOTES = "'\""  # around the message of a KeyError
 def error_text(error: BaseException) -> str:
     """The first line of an error's message, or the name of its class if the message is empty.
 
-    >>> error_text(SyntaxError("bad header checksum in b'IDAT'"))
-    "bad header checksum in 'IDAT'"
-    >>> error_text(TypeError("Expected dict, got <class 'int'>"))
-    'Expected dict, got int'
+    >>> error_text(SyntaxError("bad header checksum in b'IDAT'")), error_text(KeyError())
+    ("bad header checksum in 'IDAT'", 'KeyError')
     """
     try:
         text = (str(error).splitlines() or [""])[0][:200]

@@ -11,14 +11,13 @@ import re
 import shlex
 from collections.abc import Callable, Collection, Mapping
 
-_START, _NEXT, _STOP, _HINT_START, _HINT_STOP = "\ufdd0", "\ufdd1", "\ufdd2", "\ufdd3", "\ufdd4"
-_TEXT = f"([^{_START}{_NEXT}{_STOP}]*)"
-_FIELD = re.compile(f"{_START}{_TEXT}{_NEXT}{_TEXT}{_NEXT}{_TEXT}{_STOP}")
+_START, _NEXT, _STOP, _HINT_START, _HINT_STOP = _SIGNS = "\ufdd0\ufdd1\ufdd2\ufdd3\ufdd4"
+_FIELD = re.compile(f"{_START}([^{_SIGNS}]*){_NEXT}([^{_SIGNS}]*){_NEXT}([^{_SIGNS}]*){_STOP}")
 _HINT = re.compile(f"{_HINT_START}([^{_HINT_START}{_HINT_STOP}]*){_HINT_STOP}")
-_MARKS = re.compile(f"[{_START}{_NEXT}{_STOP}{_HINT_START}{_HINT_STOP}]")
+_MARKS = re.compile(f"[{_SIGNS}]")
 
 MAX_WORD, MAX_LENGTH = 500, 3_000  # characters of a word, which may be a path, and of a message
-_WORD = re.compile(rf"[^\s{_START}{_NEXT}{_STOP}{_HINT_START}{_HINT_STOP}]{{{MAX_WORD + 1},}}")
+_WORD = re.compile(rf"[^\s{_SIGNS}]{{{MAX_WORD + 1},}}")
 
 NEGATED = {"exclude_pad=False": "--include-pad"}  # settings that have an option of their own
 POSITIONAL = {  # fields that are arguments on the command line
@@ -33,13 +32,9 @@ BOTH_ENDS = {"pads": ("pads_begin", "pads_end")}  # options that stand for sever
 def field(name: str, value: object = None) -> str:
     """The field `name`, or the setting of it to `value`, for a message.
 
-    >>> message = f"use {field('kernel', 2)}, {field('pads', 1)} or {field('exclude_pad', False)}"
-    >>> print(for_python(message))
-    use kernel=2, pads=1 or exclude_pad=False
-    >>> print(for_cli(message))
-    use --kernel 2, --pads 1 or --include-pad
-    >>> print(for_cli(f"did you mean {field('dataset', 'top level')}?"))
-    did you mean --dataset 'top level'?
+    >>> message = f"use {field('kernel', (2, 3))}, {field('pads')} or {field('exclude_pad', False)}"
+    >>> for_python(message), for_cli(message)
+    ('use kernel=(2, 3), pads or exclude_pad=False', 'use --kernel 2,3, --pads or --include-pad')
     """
     if value is None:
         return f"{_START}{name}{_NEXT}{name}{_NEXT}{_STOP}"
@@ -50,27 +45,15 @@ def field(name: str, value: object = None) -> str:
 def hint(text: str) -> str:
     """A part of a message that only callers with all of its fields get.
 
-    >>> named, whole = field("dataset", "x"), field("all")
-    >>> message = f"choose one: a.npz:x{hint(f' or {named}')}{hint(f', or take {whole}')}"
-    >>> print(for_cli(message))
-    choose one: a.npz:x or --dataset x, or take --all
-    >>> print(for_cli(hints_for(["dataset"], message)))
-    choose one: a.npz:x or --dataset x
-    >>> print(for_python(message))
-    choose one: a.npz:x
+    >>> message = "choose one: a.npz:x" + hint(f" or {field('dataset', 'x')}")
+    >>> for_cli(message), for_python(message)
+    ('choose one: a.npz:x or --dataset x', 'choose one: a.npz:x')
     """
     return f"{_HINT_START}{text}{_HINT_STOP}"
 
 
 def hint_other_dialect() -> str:
-    """The hint at another framework, for messages about what a framework lacks.
-
-    >>> message = f"PyTorch has no auto_pad same_lower; use explicit{hint_other_dialect()}"
-    >>> print(for_cli(message))
-    PyTorch has no auto_pad same_lower; use explicit, or another --like
-    >>> print(for_cli(without_hints(message)))
-    PyTorch has no auto_pad same_lower; use explicit
-    """
+    """The hint at another framework, for messages about what a framework lacks."""
     return hint(f", or another {field('like')}")
 
 
@@ -139,10 +122,30 @@ def for_model_file(message: str, words: Mapping[str, str]) -> str:
     """
 
     def spelling(name: str, keyword: str, _: str) -> str:
-        _, equals, value = keyword.rpartition("=")
-        return words.get(keyword) or (f"{words[name]}{equals}{value if equals else ''}" if name in words else keyword)
+        return words.get(keyword) or keyword.replace(name, words.get(name, name), 1)
 
     return _HINT.sub(r"\1", respelled(message, spelling))
+
+
+def first_field(message: str) -> str | None:
+    """The name of the first field in the message, or None."""
+    found = _FIELD.search(message)
+    return found[1] if found else None
+
+
+def option_value(value: object) -> str:
+    """A value as it is typed on the command line: (2, 3) as 2,3."""
+    return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+
+
+def _as_option(found: re.Match[str]) -> str:
+    name, keyword, value = found.groups()
+    option = NEGATED.get(keyword) or SHORT_OPTIONS.get(name) or POSITIONAL.get(name) or f"--{name.replace('_', '-')}"
+    return f"{option} {value}" if value else option
+
+
+def _fields_in(text: str) -> set[str]:
+    return {found[1] for found in _FIELD.finditer(text)}
 
 
 def printable(text: str) -> str:
@@ -154,7 +157,7 @@ def printable(text: str) -> str:
     """
     if len(text) <= MAX_WORD and text.isprintable():
         return text
-    return _cut(one_line(_MARKS.sub("\N{REPLACEMENT CHARACTER}", text)), MAX_LENGTH)
+    return _cut(one_line(_unmarked(text)), MAX_LENGTH)
 
 
 def one_line(message: str) -> str:
@@ -166,7 +169,7 @@ def one_line(message: str) -> str:
 
 def escaped(text: str) -> str:
     """`text` with unprintable characters as escapes; marks stay."""
-    return "".join(c if c.isprintable() or _MARKS.match(c) else _escape(c) for c in text)
+    return "".join(c if c.isprintable() or c in _SIGNS else _escape(ord(c)) for c in text)
 
 
 def _cut(text: str, longest: int) -> str:
@@ -177,38 +180,10 @@ def _cut(text: str, longest: int) -> str:
     return f"{text[:half]} ... ({len(text) - 2 * half} characters) ... {text[-half:]}"
 
 
-def _escape(c: str) -> str:
-    code = ord(c)
+def _escape(code: int) -> str:
     if 0xDC80 <= code <= 0xDCFF:  # the surrogate escape of a byte that is not UTF-8
-        return f"\\x{code - 0xDC00:02x}"
+        code -= 0xDC00
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
-
-
-def first_field(message: str) -> str | None:
-    """The name of the first field in the message, or None."""
-    found = _FIELD.search(message)
-    return found[1] if found else None
-
-
-def _fields_in(text: str) -> set[str]:
-    """The fields that a text names."""
-    return {name for name, _, _ in _FIELD.findall(text)}
-
-
-def _as_option(found: re.Match[str]) -> str:
-    """A field as it is typed on the command line."""
-    name, keyword, typed = found.groups()
-    named = NEGATED.get(keyword) or POSITIONAL.get(name) or SHORT_OPTIONS.get(name) or "--" + name.replace("_", "-")
-    return f"{named} {typed}" if typed else named
-
-
-def option_value(value: object) -> str:
-    """A value as it is typed on the command line.
-
-    >>> option_value((2, 3)), option_value("ceil")
-    ('2,3', 'ceil')
-    """
-    return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
 
 def _unmarked(text: str) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Mapping
 
-MIN_RATIO = 0.7  # difflib's ratio is 1 for equal words
-MAX_SUGGESTIONS = 3
+MIN_RATIO, MAX_SUGGESTIONS = 0.7, 3  # difflib's ratio is 1 for equal words
 NONE: Mapping[str, str] = {}
 
 
@@ -51,7 +50,7 @@ MEANT = _by_word({
     "--indices": "argmax return-mask",
     "--layout NHWC": "channels-last",
     "--atol": "tolerance",
-    "poolcli area --fit 256": "resize thumbnail scale size max-size width height",
+    "poolcli area --fit 256": "resize thumbnail scale size max-size max-dim width height",
     "poolcli adaptive-avg --output-size 1": "global gap",
     "poolcli compare": "diff",
     "poolcli info": "list",
@@ -65,16 +64,26 @@ def closest(word: str, known: Iterable[str]) -> tuple[str, ...]:
 
     >>> closest("kernal", ["kernel", "all"]), closest("flot", ["int8", "float16", "float32"]), closest("x", ["kernel"])
     (('kernel',), ('float16', 'float32'), ())
-    >>> closest("agv", ["avg", "area"])
-    ('avg',)
     """
     plain = _plain(word)
     likeness = {each: _likeness(_plain(each), plain) for each in dict.fromkeys(known)}
     best = max(likeness.values(), default=0)
     if best < MIN_RATIO:
-        begun = [each for each in likeness if len(plain) > 1 and f"-{_plain(each)}".find(f"-{plain}") >= 0]
+        begun = [each for each in likeness if len(plain) > 1 and f"-{plain}" in f"-{_plain(each)}"]
         return tuple(begun) if len(begun) <= MAX_SUGGESTIONS else ()
     return tuple(each for each, ratio in likeness.items() if ratio == best)[:MAX_SUGGESTIONS]
+
+
+def _plain(word: str) -> str:
+    return word.lower().replace("_", "-").removeprefix("--")
+
+
+def _likeness(known: str, word: str) -> float:
+    """difflib's ratio; high also for short words with letters swapped: that of avg and agv would be 0.67."""
+    from difflib import SequenceMatcher
+
+    ratio = SequenceMatcher(None, known, word).ratio()
+    return max(ratio, 0.9) if sorted(known) == sorted(word) else ratio
 
 
 def did_you_mean(word: str, known: Iterable[str], short: Mapping[str, str] = NONE) -> str:
@@ -102,9 +111,9 @@ def did_you_mean_file(path: str) -> str:
         names = sorted(each for each in os.listdir(folder or ".") if each != name)
     except OSError:
         return ""
-    stem, extension = os.path.splitext(name)  # an extension that both have does not make names similar
-    parts = {each: os.path.splitext(each) for each in names}
-    similar = (each for each, (own, ext) in parts.items() if ext.lower() != extension.lower() or closest(stem, [own]))
+    stem, extension = os.path.splitext(name.lower())  # an extension that both have does not make names similar
+    parts = {each: os.path.splitext(each.lower()) for each in names}
+    similar = [each for each, (own, ending) in parts.items() if ending != extension or closest(stem, [own])]
     alike = closest(name, similar) if name else ()
     return f"; did you mean {join_words(os.path.join(folder, each) for each in alike)}?" if alike else ""
 
@@ -112,24 +121,11 @@ def did_you_mean_file(path: str) -> str:
 def join_words(words: Iterable[str], joint: str = "or") -> str:
     """The words joined as in a sentence.
 
-    >>> join_words(["avg", "max", "adaptive-avg"]), join_words(["avg", "max"], "and"), join_words(["avg"])
-    ('avg, max or adaptive-avg', 'avg and max', 'avg')
+    >>> join_words(["avg", "max", "adaptive-avg"]), join_words(["avg"], "and")
+    ('avg, max or adaptive-avg', 'avg')
     """
     *others, last = words
     return f"{', '.join(others)} {joint} {last}" if others else last
-
-
-def _likeness(known: str, word: str) -> float:
-    """The ratio of two words, also high for short ones with letters swapped: that of avg and agv would be 0.67."""
-    from difflib import SequenceMatcher
-
-    ratio = SequenceMatcher(None, known, word).ratio()
-    return max(ratio, 0.9) if sorted(known) == sorted(word) else ratio
-
-
-def _plain(word: str) -> str:
-    """The form in which words are compared, without the dashes that all options begin with."""
-    return word.lower().replace("_", "-").removeprefix("--")
 
 
 def unknown_keyword(function: str, name: str, value: object, names: Collection[str]) -> str:
@@ -139,15 +135,13 @@ def unknown_keyword(function: str, name: str, value: object, names: Collection[s
     'avg_pool() has no kernel_size; use kernel'
     >>> unknown_keyword("avg_pool", "ceil_mode", True, ["kernel", "rounding_type"])
     "avg_pool() has no ceil_mode; use rounding_type='ceil'"
-    >>> unknown_keyword("adaptive_avg_pool", "kernel_size", 3, ["x", "output_size"])
-    'adaptive_avg_pool() has no kernel_size; it takes x and output_size'
     """
-    plain, words = name.lower().replace("_", "-"), str(value).lower()
+    plain = name.lower().replace("_", "-")
     flag = FLAGS.get(plain)
     meant = ALIASES.get(plain) or MEANT.get(plain, "").split(" ")[0].strip("-") or plain
     meant = KEYWORDS.get(meant, meant.replace("-", "_"))
-    if name in ("padding", "auto_pad") and words in ("same", "valid") and "auto_pad" in names:
-        use = f"; use auto_pad={'same_upper' if words == 'same' else 'valid'!r}"
+    if name in ("padding", "auto_pad") and str(value).lower() in ("same", "valid") and "auto_pad" in names:
+        use = f"; use auto_pad={'valid' if str(value).lower() == 'valid' else 'same_upper'!r}"
     elif flag and flag[0] in names:
         use = f"; use {flag[0]}={flag[1] if value else flag[2]!r}"
     elif meant in names:

@@ -38,14 +38,14 @@ def own_flags(params: Sequence[Any]) -> dict[str, Any]:
 
 
 def prepare(words: Sequence[str], params: Sequence[Any]) -> list[str]:
-    """The arguments of a command as Click takes them."""
+    """The arguments of a command as Click takes them; refuses those that it would misread."""
     own, names = own_flags(params), {each.name for each in params}
     rest, result = list(words), list[str]()
     while rest:
         word = rest.pop(0)
         if word == "--":
             return [*result, word, *rest]
-        _refuse_dashes(word, own)
+        _refuse_misread(word, own)
         name, equals, value = word.partition("=")
         flag = flag_of(word)
         option = own.get(flag)
@@ -53,40 +53,28 @@ def prepare(words: Sequence[str], params: Sequence[Any]) -> list[str]:
             setting, true, false = FLAGS[flag[2:]]
             chosen = true if not equals or _boolean(flag, value) else false
             result.append(for_cli(field(setting, chosen)).replace(" ", "="))
-        elif option is not None and option.is_flag and equals:
+        elif option is None or (option.is_flag and not equals):
+            result.append(word)
+        elif option.is_flag:
             on = _boolean(flag, value) == (flag in option.opts)
             result += [option.opts[-1]] if on else option.secondary_opts[:1]
-        elif word == "--rescale" and not RANGE.fullmatch("".join(rest[:1])):
+        elif equals:
+            result.append(f"{name}{value}" if len(name) == 2 else word)  # -k=2
+        elif flag == "--rescale" and not RANGE.fullmatch("".join(rest[:1])):
             result.append("--rescale=auto")
-        elif word == "--also" and len(rest) > 1:  # --also X Y
+        elif not rest or flag_of(rest[0]) in own:
+            raise RequestError(f"{field(option.name)} needs a value; --help shows examples")
+        elif flag == "--also" and len(rest) > 1:  # --also X Y
             result += [word, rest.pop(0), word, rest.pop(0)]
         else:
-            result.append(f"{name}{value}" if value and len(name) == 2 else word)  # -k=2
+            result += [word, _not_empty(rest.pop(0), word)]
     return result
 
 
-def refuse_misread(values: Mapping[str, Any], params: Sequence[Any]) -> None:
-    """Refuses empty values, and options as the values of others, which Click accepts."""
-    own = own_flags(params)
-    for each in params:
-        is_option = each.opts[0].startswith("-")
-        for text in _texts(values.get(each.name)):
-            if text == "":
-                named, wanted = (field(each.name), "it needs a value") if is_option else ("an argument", "name a file")
-                raise RequestError(f"{named} is empty (an unset variable?); {wanted}")
-            if is_option and flag_of(text) in own:
-                raise value_is_missing(each.name)
-
-
-def _texts(value: object) -> list[str]:
-    if isinstance(value, list | tuple):
-        return [text for part in value for text in _texts(part)]
-    return [value] if isinstance(value, str) else []
-
-
-def value_is_missing(name: str) -> RequestError:
-    """The refusal of an option without a value."""
-    return RequestError(f"{field(name)} needs a value; --help shows examples")
+def _not_empty(value: str, name: str) -> str:
+    if not value:
+        raise RequestError(f"{name} is empty (an unset variable?); it needs a value")
+    return value
 
 
 def extra_arguments(command: str, words: Sequence[str]) -> RequestError:
@@ -102,8 +90,9 @@ def _boolean(flag: str, value: str) -> bool:
     return BOOLEANS[value.lower()]
 
 
-def _refuse_dashes(word: str, own: Mapping[str, Any]) -> None:
-    """Refuses a typographic dash before an option, and one dash before a long name: -output y means -o utput."""
+def _refuse_misread(word: str, own: Mapping[str, Any]) -> None:
+    """Refuses an empty word, a typographic dash, and one dash before a long name (-output is -o utput)."""
+    _not_empty(word, "an argument")
     if not set(word[:2]).isdisjoint(DASHES) and not os.path.lexists(word):
         name = word.lstrip(DASHES + "-")
         hyphens = "--" if name[1:2].isalpha() else "-"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from poolcli.cli.attributes import attribute_of_others, offers
-from poolcli.cli.line import HELP, canonical, own_flags, value_is_missing
+from poolcli.cli.line import HELP, canonical, own_flags
 from poolcli.cli.operators import OPERATOR_HELP, adaptive
 from poolcli.cli.program import COMMANDS, PROGRAM_OPTIONS, find_command, load_command
 from poolcli.cli.values import is_number_list
@@ -28,8 +28,6 @@ def usage_error(error: Any, words: Sequence[str]) -> RequestError:
     params = load_command(command).params
     if kind == "NoSuchOption":
         return unknown_option(command, error.option_name)
-    if kind == "BadOptionUsage" and error.option_name in own_flags(params):
-        return value_is_missing(str(own_flags(params)[error.option_name].name))
     if kind == "MissingParameter":
         needed = [for_cli(field(str(each.name))) for each in params if each.required]
         return RequestError(f"{command} needs {join_words(needed, 'and')}; {command} --help shows examples")

@@ -12,7 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from poolcli import __version__
-from poolcli.cli.line import HELP, canonical, extra_arguments, prepare, refuse_misread
+from poolcli.cli.line import HELP, canonical, extra_arguments, prepare
 from poolcli.cli.operators import OPERATOR_HELP, find_operator
 from poolcli.suggestions import ALIASES
 from poolcli.system.lazy_imports import gc_disabled
@@ -168,7 +168,6 @@ class Command(TyperCommand):
             valued = {flag for each in self.params if not getattr(each, "is_flag", False) for flag in each.opts}
             return super().parse_args(ctx, args[:-1] if valued.intersection(args[-1:]) else args)
         rest = super().parse_args(ctx, asked[:1] or prepare(args, self.params))  # help whatever else is wrong
-        refuse_misread(ctx.params, self.params)
         if ctx.args:
             raise extra_arguments(ctx.info_name, ctx.args)
         return rest
