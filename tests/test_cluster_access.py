@@ -146,17 +146,16 @@ def remote(certificates: dict[str, str], tmp_path_factory: pytest.TempPathFactor
             process.wait(60)
 
 
-@pytest.mark.parametrize("way", ["address", "file", "configuration"])
+@pytest.mark.parametrize("way", ["address", "file"])
 def test_clusters_elsewhere_are_named_as_dask_names_them(
     array: Path, remote: Path, certificates: dict[str, str], way: str
 ) -> None:
     address = json.loads(remote.read_text())["address"]
     assert address.startswith("tls://127.0.0.1:")
-    word = {"address": address, "file": str(remote), "configuration": "dask"}[way]
-    more = {"DASK_SCHEDULER_ADDRESS": address} if way == "configuration" else {}
+    word = address if way == "address" else str(remote)
     command = [sys.executable, "-m", "poolcli", *WORDS, word]
     done = subprocess.run(
-        command, env=os.environ | certificates | more, capture_output=True, text=True, timeout=120, check=False
+        command, env=os.environ | certificates, capture_output=True, text=True, timeout=120, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert np.load("out.npy").tolist() == [[[[5, 7], [13, 15]]]]
@@ -179,16 +178,12 @@ def test_clusters_elsewhere_are_named_as_dask_names_them(
             "tls://127.0.0.1:9: the certificates of Dask's configuration: [Errno 2] No such file or directory",
         ),
         (
-            "dask", {"scheduler-address": None},
-            "cluster='dask': Dask's configuration names no scheduler; set DASK_SCHEDULER_ADDRESS",
-        ),
-        (
             "no.json", {}, "no.json: No such file or directory; dask scheduler --scheduler-file no.json writes it",
         ),
         ("list.json", {}, "list.json: is not a scheduler file: it contains no scheduler address"),
         ("torn.json", {}, "torn.json: is not a scheduler file: it contains no scheduler address"),
     ],
-    ids=["no certificates", "unencrypted", "no such certificates", "not configured", "no file", "a list", "torn"],
+    ids=["no certificates", "unencrypted", "no such certificates", "no file", "a list", "torn"],
 )  # fmt: skip
 def test_what_is_missing_to_reach_a_cluster_is_said(array: Path, word: str, setting: dict[str, Any], said: str) -> None:
     import dask

@@ -92,14 +92,8 @@ def test_only_what_workers_die_of_alone_is_given_up(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("question", ["nthreads", "map", "next_batch"])
 @pytest.mark.parametrize("error", [CancelledError, asyncio.CancelledError, ConnectionRefusedError])
-@pytest.mark.parametrize(("resumable", "more"), [(True, "; resume continues the run"), (False, "")])
 def test_a_scheduler_that_has_gone_is_one_line(
-    cluster: Cluster,
-    monkeypatch: pytest.MonkeyPatch,
-    question: str,
-    error: type[BaseException],
-    resumable: bool,
-    more: str,
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, question: str, error: type[BaseException]
 ) -> None:
     def gone(*_: object, **__: object) -> None:
         raise error("lost")

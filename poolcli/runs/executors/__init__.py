@@ -100,7 +100,6 @@ def load_executor(name: str, cluster: str | None = None) -> Run:
 
 
 SCHEDULER_FILE = ".json"  # extension of scheduler files
-CONFIGURED = "dask"  # --cluster dask: the scheduler in Dask's configuration
 LOCAL = re.compile(r"local(?::([1-9]\d{0,3}))?", re.ASCII)
 _ADDRESS = re.compile(r"(tcp|tls)://[^/\s@]+:\d+/?")
 
@@ -108,10 +107,10 @@ _ADDRESS = re.compile(r"(tcp|tls)://[^/\s@]+:\d+/?")
 def check_cluster(word: str) -> None:
     """Refuses a value of --cluster that names no cluster, or whose packages are missing."""
     local = LOCAL.fullmatch(word)
-    if not local and not _ADDRESS.fullmatch(word) and not word.endswith(SCHEDULER_FILE) and word != CONFIGURED:
+    if not local and not _ADDRESS.fullmatch(word) and not word.endswith(SCHEDULER_FILE):
         raise RequestError(
-            f"{field('cluster')} is {word[:60]!r}; write local, local:4, tcp://HOST:PORT, tls://HOST:PORT, a "
-            f"scheduler file ({SCHEDULER_FILE}), or {CONFIGURED} (DASK_SCHEDULER_ADDRESS)"
+            f"{field('cluster')} is {word[:60]!r}; write local, local:4, tcp://HOST:PORT, tls://HOST:PORT, or a "
+            f"scheduler file ({SCHEDULER_FILE})"
         )
     modules = ("distributed", *(["cryptography"] if local else []))
     need(*modules, why=f"{field('cluster', word)} runs on Dask")

@@ -23,8 +23,7 @@ import dask
 import distributed
 
 from poolcli.errors import FileError, RequestError, error_text
-from poolcli.message_fields import field
-from poolcli.runs.executors import CONFIGURED, LOCAL, SCHEDULER_FILE
+from poolcli.runs.executors import LOCAL, SCHEDULER_FILE
 from poolcli.system.limits import allowed_threads
 
 # Results or messages depend on these.
@@ -55,13 +54,6 @@ def connected(word: str) -> Iterator[Any]:
 
 def _address(word: str) -> str:
     """The address of the scheduler that a value of --cluster names."""
-    if word == CONFIGURED:
-        found = dask.config.get("scheduler-address", None)
-        if not found:
-            raise RequestError(
-                f"{field('cluster', word)}: Dask's configuration names no scheduler; set DASK_SCHEDULER_ADDRESS"
-            )
-        return str(found)
     if not word.endswith(SCHEDULER_FILE):
         return word
     try:
