@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from poolcli.dtypes import DTYPES
@@ -41,15 +42,7 @@ from poolcli.formats.hdf5.chunks import (
     is_virtual,
     storage_of,
 )
-from poolcli.formats.hdf5.gate import (
-    decode_name,
-    find_object,
-    open_root,
-    parent_groups,
-    read_attributes,
-    reading,
-    walk,
-)
+from poolcli.formats.hdf5.gate import decode_name, find_object, open_root, parent_groups, read_attributes, reading, walk
 from poolcli.formats.hdf5.write import contains, open_writer, write
 from poolcli.formats.records import (
     ArrayContainer,
@@ -62,7 +55,6 @@ from poolcli.formats.records import (
     Source,
     batches,
     slices,
-    whole_region,
 )
 from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
@@ -70,6 +62,7 @@ from poolcli.windows import Ranges
 
 __all__ = ["contains", "open_array", "open_container", "open_writer", "write"]
 
+TEXT = "text"
 REWRITTEN = (
     "DIMENSION_LIST", "DIMENSION_LABELS", "REFERENCE_LIST", "CLASS", "NAME", "_Netcdf4Dimid", "_Netcdf4Coordinates",
 )  # fmt: skip
@@ -90,7 +83,7 @@ def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
         yield file.array(source.key) if source.key is not None else open_chosen(file, source, options.ndim)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Hdf5File:
     """An open file. The datasets that it returns have passed the checks."""
 
@@ -101,38 +94,31 @@ class Hdf5File:
     @property
     def headers(self) -> list[Header]:
         """The numeric datasets, by path, without dimension scales and variables that others refer to."""
-        return self._listed[0]
+        return [header for header in self._listed.values() if header]
 
     @property
     def left_out(self) -> list[str]:
         """The names of links, and of datasets that are not numeric."""
-        return self._listed[1]
+        return [name for name, header in self._listed.items() if not header]
 
-    @property
-    def _listed(self) -> tuple[list[Header], list[str]]:
+    @cached_property
+    def _listed(self) -> dict[str, Header | None]:
         with reading(self.path):
             found = dict(walk(self.root))
-            attributes = {name: self._attributes(each, REFERENCES) for name, each in found.items() if each}
-            dependent, headers, left_out = dependent_variables(attributes), list[Header](), list[str]()
-            for name, each in found.items():
-                if each and (name in dependent or h5py.h5ds.is_scale(each)):
-                    continue
-                header = _header(name, each) if each else None
-                if header is None:
-                    left_out.append(name)
-                else:
-                    headers.append(header)
-            return headers, left_out
-
-    def _attributes(self, found: Any, names: tuple[str, ...] = ()) -> dict[str, Any]:
-        return read_attributes(h5py.Dataset(found), names)
+            attributes = {name: read_attributes(h5py.Dataset(each), REFERENCES) for name, each in found.items() if each}
+            dependent = dependent_variables(attributes)
+            return {
+                name: _header(name, each) if each else None
+                for name, each in found.items()
+                if not each or not (name in dependent or h5py.h5ds.is_scale(each))
+            }
 
     def array(self, key: str) -> ArrayReader:
         """The dataset called `key`; refused if it does not exist, cannot be pooled, or has data in other files."""
         with reading(self.path):
             dataset = self._checked(key, self._find(key))
-            dataset.scales = tuple(self._scales(dataset))
-            dataset.auxiliary = tuple(self._auxiliary(dataset))
+            dataset.axes = self._scales(dataset)
+            self._add_auxiliary(dataset)
             attributes, notes = dataset.attributes, [*nodata_notes(dataset.attributes)]
             if "MATLAB_class" in attributes:
                 notes.append("MATLAB has the axes in the opposite order")
@@ -152,44 +138,33 @@ class Hdf5File:
             raise RequestError(f"{where}: is a group; name a dataset in it: {describe_arrays(inside)}")
         return found
 
-    def _checked(self, name: str, found: Any, texts: bool = False) -> Dataset:
-        where = f"{self.path}:{name}"
-        if not (texts and _is_string(found)):
-            check_dtype(where, "text" if _is_string(found) else _dtype_of(found))
+    def _checked(self, name: str, found: Any, is_coordinate: bool = False) -> Dataset:
+        """The dataset, after all checks; coordinates may be texts and single numbers."""
+        where, dtype = f"{self.path}:{name}", _dtype_of(found)
+        if not (is_coordinate and dtype == TEXT):
+            check_dtype(where, dtype)
         properties = found.get_create_plist()
         check_location(where, self.path, properties, name, self.options.allow_external)
-        if not texts:
+        if not is_coordinate:
             check_rank(where, found.shape or ())
         check_filters(where, properties)
         taken = check_memory(where, self.path, found, properties, self.options)
-        header = Header("hdf5", tuple(map(int, found.shape)), found.dtype.name, key=name, extra_memory=taken)
+        header = Header("hdf5", tuple(map(int, found.shape)), dtype, key=name, extra_memory=taken)
         opened = h5py.Dataset(found)
-        gzipped = gzip_chunks(where, opened) if opened.chunks else None
-        return Dataset(header, self, name, opened, self._attributes(found), gzipped)
+        return Dataset(
+            header, self, opened, read_attributes(opened), gzip_chunks(where, opened) if opened.chunks else {}
+        )
 
-    def _scales(self, dataset: Dataset) -> Iterator[tuple[Dataset, ...]]:
-        """The one-dimensional scales of each axis, none if no axis has any; refuses scales in other files."""
-        listed = dataset.attributes.get("DIMENSION_LIST")
-        if listed is None or len(listed) != len(dataset.header.shape):
-            return
-        for references, length in zip(listed, dataset.header.shape, strict=True):
-            scales = [scale for scale in map(self._referred, references) if scale is not None]
-            yield tuple(scale for scale in scales if scale.header.shape == (length,) or scale.is_dimension_only)
-
-    def _auxiliary(self, dataset: Dataset) -> Iterator[tuple[Dataset, int | None]]:
-        """The numeric variables that CF's attribute `coordinates` names, with the axis whose scale they share: None for
-        a single number.
-        """
-        axes = [{scale.name for scale in scales} for scales in dataset.scales]
-        for name in referenced_variables(dataset.name, dataset.attributes).get(COORDINATES, ()):
-            with suppress(FileError):  # a link to another file
-                found = find_object(self.root, name, name, False)
-                if isinstance(found, h5py.h5d.DatasetID) and found.rank < 2 and _dtype_of(found) in DTYPES:
-                    variable = self._checked(name, found, texts=True)
-                    own = {scale.name for scales in self._scales(variable) for scale in scales}
-                    along = [i for i, names in enumerate(axes) if own & names and name not in names]
-                    if along or not variable.header.shape:
-                        yield variable, along[0] if along else None
+    def _scales(self, dataset: Dataset) -> list[list[Dataset]]:
+        """The one-dimensional scales of each axis; refuses scales in other files."""
+        shape, listed = dataset.header.shape, dataset.attributes.get("DIMENSION_LIST")
+        if listed is None or len(listed) != len(shape):
+            return [[] for _ in shape]
+        scales = [[scale for scale in map(self._referred, references) if scale] for references in listed]
+        return [
+            [scale for scale in own if scale.header.shape == (length,) or scale.is_dimension_only]
+            for own, length in zip(scales, shape, strict=True)
+        ]
 
     def _referred(self, reference: Any) -> Dataset | None:
         """The dataset that a reference points to; None for anything but a reference into this file."""
@@ -197,41 +172,53 @@ class Hdf5File:
             return None
         found = h5py.h5r.dereference(reference, self.root)
         name = h5py.h5i.get_name(found) if isinstance(found, h5py.h5d.DatasetID) else None
-        if not name or (_header("", found) is None and not _is_string(found)):
+        if not name or (_header("", found) is None and _dtype_of(found) != TEXT):
             return None
-        return self._checked(decode_name(name), found, texts=True)
+        return self._checked(decode_name(name), found, is_coordinate=True)
+
+    def _add_auxiliary(self, dataset: Dataset) -> None:
+        """Adds the numbers that CF's attribute `coordinates` names: those along one axis share its scale."""
+        scales = [{scale.name for scale in own} for own in dataset.axes]
+        for name in referenced_variables(dataset.name, dataset.attributes).get(COORDINATES, ()):
+            with suppress(FileError):  # a link to another file
+                found = find_object(self.root, name, name, False)
+                if not isinstance(found, h5py.h5d.DatasetID) or found.rank > 1 or _dtype_of(found) not in DTYPES:
+                    continue
+                variable = self._checked(name, found, is_coordinate=True)
+                variable.is_auxiliary = True
+                if not variable.header.shape:
+                    dataset.scalars.append(variable)
+                    continue
+                own = {scale.name for scale in self._scales(variable)[0]}
+                along = [i for i, names in enumerate(scales) if own & names and name not in names]
+                if along:
+                    dataset.axes[along[0]].append(variable)
 
 
 @dataclass(slots=True)
 class Dataset:
-    """A dataset that has passed the checks; `scales` are the dimension scales of each axis, `auxiliary` the other
-    coordinates, with their axes.
-    """
+    """A dataset that has passed the checks; `axes` are the coordinates of each axis, `scalars` those of one number."""
 
     header: Header
     file: Hdf5File
-    name: str
     _dataset: Any
     attributes: Mapping[str, Any]
-    _gzip_chunks: GzipChunks | None
-    scales: tuple[tuple[Dataset, ...], ...] = ()
-    auxiliary: tuple[tuple[Dataset, int | None], ...] = ()
+    _gzip_chunks: GzipChunks
+    axes: list[list[Dataset]] = field(default_factory=list)
+    scalars: list[Dataset] = field(default_factory=list)
+    is_auxiliary: bool = False
     streams: bool = True
     chunks: tuple[int, ...] | None = None
 
     @property
-    def values(self) -> Array:
-        """All of it, as numbers or texts."""
-        if self.header.dtype in DTYPES:
-            return self.read(whole_region(self.header.shape)) if self.header.shape else np.asarray(self._dataset[()])
-        with reading(self.file.path):
-            found: Array = self._dataset.asstr("utf-8", "replace")[...]
-        return found
+    def name(self) -> str:
+        """Its path in the file."""
+        return str(self.header.key)
 
     @property
     def title(self) -> str:
         """The NAME of a dimension scale."""
-        return decode_name(h5py.h5ds.get_scale_name(self._dataset.id))
+        return "" if self.is_auxiliary else decode_name(h5py.h5ds.get_scale_name(self._dataset.id))
 
     @property
     def is_dimension_only(self) -> bool:
@@ -245,59 +232,64 @@ class Dataset:
         out = np.empty(tuple(map(len, region)), dataset.dtype)
         for part in batches(region, dataset.chunks or dataset.shape):
             with reading(path, byte_count(tuple(map(len, part)), dataset.dtype.itemsize)):
-                if self._gzip_chunks is not None:
+                if self._gzip_chunks:
                     check_gzip_chunks(f"{path}:{self.name}", dataset, self._gzip_chunks, part)
                 dataset.read_direct(out, slices(part), slices(part, region))
         return out
 
+    def coordinate(self, length: int, lost: list[str]) -> Scale:
+        """It as a coordinate of an axis of this length."""
+        attributes = _copyable(self.attributes, self.name, lost)
+        if self.is_dimension_only:
+            values: Array = np.zeros(length, self.header.dtype)
+        elif self.header.dtype == TEXT:
+            values = self._dataset.asstr("utf-8", "replace")[...]
+        else:
+            values = self.read((range(length),)) if self.header.shape else np.asarray(self._dataset[()])
+        return Scale(values, self.title, attributes, self.is_auxiliary)
+
     @property
     def metadata(self) -> Metadata:
-        """Its attributes, those of the groups above it, its storage and its dimension scales."""
-        lost = list[str]()
+        """Its attributes, those of the groups above it, its storage and its coordinates."""
+        lost, long, dimensions = list[str](), list[str](), list[Dimension]()
         with reading(self.file.path):
-            attributes, groups = _copyable(self.attributes, self.name, lost), {}
-            for name, group in parent_groups(self.file.root, self.name):
-                groups[name] = _copyable(read_attributes(h5py.Group(group)), name, lost)
-            dimensions, notes = self._dimensions(lost)
-            stored, more = storage_of(self._dataset)
-            if lost:
-                notes += (
-                    f"left out, because they are references or cannot be read: the attributes {join_names(lost)}",
-                )
-            scalars = {each.name: each.coordinate(lost) for each, axis in self.auxiliary if axis is None}
-            found = Metadata(
-                hdf5_storage=stored, attributes=attributes, groups=groups, dimensions=dimensions, scalars=scalars,
-                notes=(*notes, *more),
-            )  # fmt: skip
+            attributes = _copyable(self.attributes, self.name, lost)
+            groups = {
+                name: _copyable(read_attributes(h5py.Group(group)), name, lost)
+                for name, group in parent_groups(self.file.root, self.name)
+            }
+            for axis, coordinates, length in zip(self._dataset.dims, self.axes, self.header.shape, strict=True):
+                scales = dict[str, Scale]()
+                for each in coordinates:
+                    if length > MAX_COORDINATES and not each.is_dimension_only:
+                        long.append(each.name)
+                    else:
+                        scales[each.name] = each.coordinate(length, lost)
+                dimensions.append(Dimension(axis.label, scales))
+            scalars = {each.name: each.coordinate(1, lost) for each in self.scalars}
+            stored, notes = storage_of(self._dataset)
+        if long:
+            notes += (f"left out, because they are very long: the coordinates {join_names(long)}",)
+        if lost:
+            notes += (f"left out, because they are references or cannot be read: the attributes {join_names(lost)}",)
+        if not any(each.label or each.scales for each in dimensions):
+            dimensions = []
+        found = Metadata(
+            hdf5_storage=stored,
+            attributes=attributes,
+            groups=groups,
+            dimensions=tuple(dimensions),
+            scalars=scalars,
+            notes=notes,
+        )
+        with reading(self.file.path):
             return without_references(self.name, found, self._exists)
-
-    def coordinate(self, lost: list[str]) -> Scale:
-        """It as an auxiliary coordinate."""
-        return Scale(self.values, "", _copyable(self.attributes, self.name, lost), is_auxiliary=True)
 
     def _exists(self, place: str) -> bool:
         try:
             return isinstance(find_object(self.file.root, place, place, False), h5py.h5d.DatasetID)
         except FileError:  # a link to another file
             return True
-
-    def _dimensions(self, lost: list[str]) -> tuple[tuple[Dimension, ...], tuple[str, ...]]:
-        """The name and scales of each axis, () if no axis has any; and a note on scales that are left out."""
-        found, long = [], []
-        axes = self._dataset.dims
-        for i, (axis, length) in enumerate(zip(axes, self.header.shape, strict=True)):
-            kept, scales = {}, self.scales[i] if self.scales else ()
-            for scale in scales:
-                only = scale.is_dimension_only
-                if length > MAX_COORDINATES and not only:
-                    long.append(scale.name)
-                    continue
-                values = np.zeros(length, scale.header.dtype) if only else scale.values
-                kept[scale.name] = Scale(values, scale.title, _copyable(scale.attributes, scale.name, lost))
-            kept |= {each.name: each.coordinate(lost) for each, own in self.auxiliary if own == i and kept}
-            found.append(Dimension(axis.label, kept))
-        notes = (f"left out, because they are very long: the coordinates {join_names(long)}",) if long else ()
-        return tuple(found) if any(each.label or each.scales for each in found) else (), notes
 
 
 def _copyable(attributes: Mapping[str, Any], owner: str, lost: list[str]) -> dict[str, Any]:
@@ -317,17 +309,11 @@ def _is_reference(value: Any) -> bool:
 
 
 def _dtype_of(found: Any) -> str:
+    """The dtype of a dataset, `text` for strings."""
     try:
-        return str(found.dtype.name)
+        return TEXT if h5py.check_string_dtype(found.dtype) else str(found.dtype.name)
     except (TypeError, ValueError):
         return "a type that numpy does not have"
-
-
-def _is_string(found: Any) -> bool:
-    try:
-        return h5py.check_string_dtype(found.dtype) is not None
-    except (TypeError, ValueError):
-        return False
 
 
 def _header(name: str, found: Any) -> Header | None:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 import zlib
-from array import array
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from typing import Any
 
 from poolcli.errors import FileError, RequestError
@@ -19,16 +18,16 @@ from poolcli.formats import checks
 from poolcli.formats.checks import byte_count, check_expansion, human_bytes, join_names, unless_negligible
 from poolcli.formats.records import ReadOptions
 from poolcli.message_fields import field
-from poolcli.system.lazy_imports import Array, Lazy, need
-from poolcli.system.lazy_imports import numpy as np
-from poolcli.windows import Ranges, ceil_div
+from poolcli.system.lazy_imports import Lazy, need
+from poolcli.windows import Ranges
 
 h5py: Any = Lazy("h5py")
+GzipChunks = dict[tuple[int, ...], tuple[int, int]]  # place and length in the file, by the first element of the chunk
 
 GZIP, SHUFFLE, FLETCHER32, SZIP, LZF = 1, 2, 3, 4, 32000
 CHECKSUM = 4  # bytes that fletcher32 appends
 CHUNK_COPIES = 4  # of a chunk while it is decoded: stored (up to twice as long), decoded, and inside a filter
-INDEX_BYTES = 64  # for each stored chunk: its number, place and length, twice while they are sorted
+INDEX_BYTES = 300  # for each stored chunk: its entry in `GzipChunks`
 # Filters of hdf5plugin that are kept: bzip2, Blosc, LZ4, Bitshuffle, ZFP, Zstandard, Blosc2. Others round, or change
 # arrays of some shapes, as that of JPEG-LS does with four axes.
 PLUGIN_FILTERS = (307, 32001, 32004, 32008, 32013, 32015, 32026)
@@ -93,20 +92,10 @@ def check_memory(where: str, path: str, found: Any, properties: Any, options: Re
     return taken
 
 
-@dataclass(frozen=True, slots=True)
-class GzipChunks:
-    """Stored chunks that gzip has compressed last: their sorted numbers, and their places and lengths in the file."""
-
-    numbers: Array
-    offsets: Array
-    lengths: Array
-
-
 def gzip_chunks(where: str, dataset: Any) -> GzipChunks:
-    """The stored chunks that gzip has compressed; refuses those without compression that have a wrong size."""
+    """The stored chunks that gzip has compressed last; refuses those without compression that have a wrong size."""
     codes = [code for code, _, _ in filters_of(dataset.id.get_create_plist())]
-    size, chunk = chunk_size(dataset), dataset.chunks
-    rows, wrong = array("q"), list[int]()
+    size, found = _chunk_size(dataset), GzipChunks()
 
     @cache
     def size_on_disk(mask: int) -> int | None:
@@ -117,31 +106,27 @@ def gzip_chunks(where: str, dataset: Any) -> GzipChunks:
             return size + sums * CHECKSUM
         return 0 if applied in ([GZIP], [GZIP, FLETCHER32]) else None
 
+    wrong = list[int]()
+
     def look(info: Any) -> None:
         wanted = size_on_disk(info.filter_mask)
         if wanted == 0:
-            rows.extend((*info.chunk_offset, info.byte_offset, info.size))
+            found[info.chunk_offset] = info.byte_offset, info.size
         elif wanted not in (None, info.size):
             wrong.append(info.size)
 
     dataset.id.chunk_iter(look)
     if wrong:
         raise FileError(f"{where}: has a chunk of {human_bytes(size)} that is stored in {human_bytes(wrong[0])}")
-    *starts, offsets, lengths = np.frombuffer(rows, np.int64).reshape(-1, len(chunk) + 2).T
-    numbers = np.ravel_multi_index([axis // c for axis, c in zip(starts, chunk, strict=True)], chunk_grid(dataset))
-    order = np.argsort(numbers)
-    return GzipChunks(numbers[order], offsets[order], lengths[order])
+    return found
 
 
 def check_gzip_chunks(where: str, dataset: Any, stored: GzipChunks, region: Ranges) -> None:
     """Refuses chunks of a region that unpack to more or less than their size."""
-    size = chunk_size(dataset)
-    touched = [np.arange(r.start // c, ceil_div(r.stop, c)) for r, c in zip(region, dataset.chunks, strict=True)]
-    wanted = np.ravel_multi_index(np.ix_(*touched), chunk_grid(dataset)).ravel()
-    first, last = np.searchsorted(stored.numbers, wanted[[0, -1]])
-    at = first + np.flatnonzero(np.isin(stored.numbers[first : last + 1], wanted))
+    size = _chunk_size(dataset)
+    touched = (range(r.start - r.start % c, r.stop, c) for r, c in zip(region, dataset.chunks, strict=True))
     with open(dataset.file.filename, "rb") as stream:  # as h5py reads a stored chunk, in 8 microseconds, is slower
-        for offset, length in zip(stored.offsets[at].tolist(), stored.lengths[at].tolist(), strict=True):
+        for offset, length in filter(None, map(stored.get, product(*touched))):
             data = os.pread(stream.fileno(), length, offset)
             try:
                 found = len(zlib.decompressobj().decompress(data, size + 1))
@@ -152,14 +137,9 @@ def check_gzip_chunks(where: str, dataset: Any, stored: GzipChunks, region: Rang
                 raise FileError(f"{where}: has a chunk of {human_bytes(size)} that unpacks to {what}")
 
 
-def chunk_size(dataset: Any) -> int:
+def _chunk_size(dataset: Any) -> int:
     """The bytes of a chunk without filters."""
     return byte_count(dataset.chunks, dataset.id.get_type().get_size())
-
-
-def chunk_grid(dataset: Any) -> tuple[int, ...]:
-    """The number of chunks along each axis."""
-    return tuple(map(ceil_div, dataset.shape, dataset.chunks))
 
 
 def storage_of(dataset: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -182,18 +162,15 @@ def storage_of(dataset: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
             stored[name] = value
     lost = []
     for code, values, name in filters_of(properties):
-        options = _plugin_options(code, values)
-        if options and "compression" not in stored:
-            stored |= options
-        elif code not in (GZIP, SHUFFLE, FLETCHER32, SZIP, LZF):
-            lost.append(name or str(code))
+        if code in (GZIP, SHUFFLE, FLETCHER32, SZIP, LZF):
+            continue
+        options = {} if "compression" in stored or code not in PLUGIN_FILTERS else _plugin_options(code, values)
+        stored |= options
+        lost += [] if options else [name or str(code)]
     return stored, (f"stored without the filter {join_names(lost)}",) if lost else ()
 
 
 def _plugin_options(code: int, values: tuple[int, ...]) -> dict[str, Any]:
-    """A filter of hdf5plugin as arguments of `create_dataset`; {} if it cannot be asked for, or may change values."""
-    if code not in PLUGIN_FILTERS:
-        return {}
     try:
         (plugin,) = need("hdf5plugin", why="filters")
         return dict(plugin.from_filter_options(code, values))

@@ -21,22 +21,20 @@ from poolcli.message_fields import field
 from poolcli.system.limits import data_limit, limit_cpu_time
 
 H5PY_ERRORS = (OSError, RuntimeError, KeyError, TypeError, ValueError)
+FREE_MEMORY = 2**28  # bytes that a call may take for whatever it reads
+DECODE_COPIES = 4  # of the bytes that it decodes
+MAX_GROUPS = 100_000
+MAX_SOFT_LINKS = 100  # soft links that are followed
+# Older formats with the same suffixes, by their first bytes, and what to do about them.
+OTHER_FORMATS = {
+    b"CDF": ", but one of classic netCDF; convert it with: nccopy -k nc4 OLD.nc NEW.nc",
+    b"MATLAB 5": ", but a MATLAB v5 file, and only v7.3 is supported; save it with: save('NEW.mat', '-v7.3')",
+}
 
 
 def h5py_errors(path: str) -> AbstractContextManager[None]:
     """Turns errors of h5py into a FileError of one line."""
     return as_file_error(path, H5PY_ERRORS, _describe)
-
-
-@contextmanager
-def reading(path: str, size: int = 0) -> Iterator[None]:
-    """As `h5py_errors`, with limits for a call that decodes `size` bytes, in workers.
-
-    A damaged file may send HDF5 or a filter into a loop, and a chunk may unpack to far more than its size.
-    """
-    memory = FREE_MEMORY + DECODE_COPIES * size
-    with limit_cpu_time(os.path.getsize(path) + size), data_limit(memory), h5py_errors(path):
-        yield
 
 
 def _describe(error: Exception) -> str:
@@ -48,102 +46,15 @@ def _describe(error: Exception) -> str:
     return f"HDF5 cannot read or write it: {text}"
 
 
-FREE_MEMORY = 2**28  # bytes that a call may take for whatever it reads
-DECODE_COPIES = 4  # of the bytes that it decodes
-MAX_GROUPS = 100_000
-MAX_SOFT_LINKS = 100  # soft links that are followed
+@contextmanager
+def reading(path: str, size: int = 0) -> Iterator[None]:
+    """As `h5py_errors`, with limits for a call that decodes `size` bytes, in workers.
 
-
-def decode_name(name: bytes) -> str:
-    return name.decode("utf-8", "surrogateescape")
-
-
-def encode_name(name: str) -> bytes:
-    return name.encode("utf-8", "surrogateescape")
-
-
-def find_object(root: Any, key: str, where: str, allow_external: bool) -> Any:
-    """The object called `key`, None if there is none; refuses a link to another file anywhere on the way."""
-    here, hops = root, 0
-    waiting = _reversed_parts(encode_name(key))
-    while waiting:
-        name = waiting.pop()
-        link = _link(here, name)
-        if link is None:
-            return None
-        if link == h5py.h5l.TYPE_HARD:
-            here = h5py.h5o.open(here, name)
-        elif link == h5py.h5l.TYPE_SOFT:
-            hops += 1
-            if hops > MAX_SOFT_LINKS:
-                raise FileError(f"{where}: is a circular link")
-            target = here.links.get_val(name)
-            here = h5py.h5o.open(here, b"/") if target.startswith(b"/") else here
-            waiting += _reversed_parts(target)
-        elif link == h5py.h5l.TYPE_EXTERNAL and allow_external:
-            here = h5py.h5o.open(here, name)
-        elif link == h5py.h5l.TYPE_EXTERNAL:
-            other = decode_name(here.links.get_val(name)[0])
-            raise FileError(f"{where}: is a link to the file {other}; {field('allow_external')} follows it")
-        else:
-            raise FileError(f"{where}: is a link of a kind that poolcli does not know")
-    return here
-
-
-def parent_groups(root: Any, key: str) -> Iterator[tuple[str, Any]]:
-    """The root and the groups above `key`, by name, as far as hard links lead."""
-    here, path = root, "/"
-    waiting = _reversed_parts(encode_name(key))
-    yield path, here
-    while len(waiting) > 1 and _link(here, waiting[-1]) == h5py.h5l.TYPE_HARD:
-        name = waiting.pop()
-        here, path = h5py.h5o.open(here, name), f"{path}{decode_name(name)}/"
-        yield path, here
-
-
-def walk(root: Any) -> Iterator[tuple[str, Any]]:
-    """The name of every dataset and the dataset, in the order of names; None for links that are not hard.
-
-    Each group is visited once.
+    A damaged file may send HDF5 or a filter into a loop, and a chunk may unpack to far more than its size.
     """
-    waiting = [("/", root)]
-    seen: set[int] = set()
-    while waiting:
-        prefix, group = waiting.pop()
-        address = h5py.h5o.get_info(group).addr
-        if address in seen or len(seen) > MAX_GROUPS:
-            continue
-        seen.add(address)
-        groups = []
-        for name in sorted(group):
-            if _link(group, name) != h5py.h5l.TYPE_HARD:
-                yield f"{prefix}{decode_name(name)}", None
-                continue
-            child = h5py.h5o.open(group, name)
-            if isinstance(child, h5py.h5g.GroupID):
-                groups.append((f"{prefix}{decode_name(name)}/", child))
-            elif isinstance(child, h5py.h5d.DatasetID):
-                yield f"{prefix}{decode_name(name)}", child
-        waiting.extend(reversed(groups))
-
-
-def _link(group: Any, name: bytes) -> int | None:
-    """The type of the link of this name; None if there is none."""
-    if not isinstance(group, h5py.h5g.GroupID):
-        return None
-    return int(group.links.get_info(name).type) if group.links.exists(name) else None
-
-
-def _reversed_parts(path: bytes) -> list[bytes]:
-    """The names in a path, the last one first."""
-    return [name for name in reversed(path.split(b"/")) if name not in (b"", b".")]
-
-
-# Older formats with the same suffixes, by their first bytes, and what to do about them.
-OTHER_FORMATS = {
-    b"CDF": ", but one of classic netCDF; convert it with: nccopy -k nc4 OLD.nc NEW.nc",
-    b"MATLAB 5": ", but a MATLAB v5 file, and only v7.3 is supported; save it with: save('NEW.mat', '-v7.3')",
-}
+    memory = FREE_MEMORY + DECODE_COPIES * size
+    with limit_cpu_time(os.path.getsize(path) + size), data_limit(memory), h5py_errors(path):
+        yield
 
 
 @contextmanager
@@ -158,6 +69,86 @@ def open_root(path: str) -> Iterator[Any]:
                 raise FileError(f"{path}: is not an HDF5 file{remedy}")
             root = stack.enter_context(h5py.File(path, "r"))["/"].id
         yield root
+
+
+def decode_name(name: bytes) -> str:
+    return name.decode("utf-8", "surrogateescape")
+
+
+def encode_name(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")
+
+
+def link_type(group: Any, name: bytes) -> int | None:
+    """The type of the link of this name in a group; None if there is none."""
+    if not isinstance(group, h5py.h5g.GroupID) or not group.links.exists(name):
+        return None
+    return int(group.links.get_info(name).type)
+
+
+def _reversed_parts(path: bytes) -> list[bytes]:
+    """The names in a path, the last one first."""
+    return [name for name in reversed(path.split(b"/")) if name not in (b"", b".")]
+
+
+def find_object(root: Any, key: str, where: str, allow_external: bool) -> Any:
+    """The object called `key`, None if there is none; refuses a link to another file anywhere on the way."""
+    here, hops = root, 0
+    waiting = _reversed_parts(encode_name(key))
+    while waiting:
+        name = waiting.pop()
+        link = link_type(here, name)
+        if link is None:
+            return None
+        if link == h5py.h5l.TYPE_HARD or (link == h5py.h5l.TYPE_EXTERNAL and allow_external):
+            here = h5py.h5o.open(here, name)
+        elif link == h5py.h5l.TYPE_SOFT:
+            hops += 1
+            if hops > MAX_SOFT_LINKS:
+                raise FileError(f"{where}: is a circular link")
+            target = here.links.get_val(name)
+            here = h5py.h5o.open(here, b"/") if target.startswith(b"/") else here
+            waiting += _reversed_parts(target)
+        elif link == h5py.h5l.TYPE_EXTERNAL:
+            other = decode_name(here.links.get_val(name)[0])
+            raise FileError(f"{where}: is a link to the file {other}; {field('allow_external')} follows it")
+        else:
+            raise FileError(f"{where}: is a link of a kind that poolcli does not know")
+    return here
+
+
+def parent_groups(root: Any, key: str) -> Iterator[tuple[str, Any]]:
+    """The root and the groups above `key`, by name, as far as hard links lead."""
+    here, path = root, "/"
+    waiting = _reversed_parts(encode_name(key))
+    yield path, here
+    while len(waiting) > 1 and link_type(here, waiting[-1]) == h5py.h5l.TYPE_HARD:
+        name = waiting.pop()
+        here, path = h5py.h5o.open(here, name), f"{path}{decode_name(name)}/"
+        yield path, here
+
+
+def walk(root: Any) -> Iterator[tuple[str, Any]]:
+    """The name of every dataset and the dataset, in the order of names; None for links that are not hard.
+
+    Each group is visited once.
+    """
+    waiting, seen = [("/", root)], set[int]()
+    while waiting:
+        prefix, group = waiting.pop()
+        address = h5py.h5o.get_info(group).addr
+        if address in seen or len(seen) > MAX_GROUPS:
+            continue
+        seen.add(address)
+        groups = []
+        for name in sorted(group):
+            path = f"{prefix}{decode_name(name)}"
+            child = h5py.h5o.open(group, name) if link_type(group, name) == h5py.h5l.TYPE_HARD else None
+            if isinstance(child, h5py.h5g.GroupID):
+                groups.append((f"{path}/", child))
+            elif child is None or isinstance(child, h5py.h5d.DatasetID):
+                yield path, child
+        waiting.extend(reversed(groups))
 
 
 def read_attributes(found: Any, names: Iterable[str] = ()) -> dict[str, Any]:

@@ -11,13 +11,12 @@ from typing import Any
 
 from poolcli.dtypes import DTYPES, can_hold
 from poolcli.errors import FileError, RequestError
-from poolcli.formats import checks
 from poolcli.formats.atomic import atomic_file, atomic_stream
 from poolcli.formats.cf import NOT_A_VARIABLE, conflict_note, same_values, with_references
-from poolcli.formats.checks import byte_count, human_bytes, join_names
+from poolcli.formats.checks import NODATA_ATTRIBUTES, byte_count, human_bytes, join_names
 from poolcli.formats.files import fingerprint_of
 from poolcli.formats.hdf5.chunks import h5py
-from poolcli.formats.hdf5.gate import encode_name, find_object, h5py_errors, open_root, reading
+from poolcli.formats.hdf5.gate import encode_name, find_object, h5py_errors, link_type, open_root, reading
 from poolcli.formats.names import array_names
 from poolcli.formats.records import CallbackWriter, NamedArray, RegionWriter, Scale, Source, Spec, WriteOptions, slices
 from poolcli.message_fields import field
@@ -25,69 +24,6 @@ from poolcli.system.lazy_imports import numpy as np
 
 PLAIN_NAME = re.compile(r"[\w-]+")
 FILE_OVERHEAD = 2**20  # bytes for names, attributes and the index of chunks
-
-
-@contextmanager
-def open_copy(path: str, more: int) -> Iterator[Any]:
-    """Opens a copy of the file for `more` bytes, which then replaces the file atomically, or is removed on an error."""
-    with atomic_file(path, overwrite=True) as part:
-        before = fingerprint_of(path)
-        needed, free = (
-            before.size + more + FILE_OVERHEAD,
-            shutil.disk_usage(os.path.dirname(os.path.realpath(path))).free,
-        )
-        if free < needed:  # HDF5 crashes the process when the disk is full
-            raise FileError(
-                f"{path}: no space left on device: a copy with the new array needs {human_bytes(needed)}, "
-                f"{human_bytes(free)} are free"
-            )
-        shutil.copyfile(path, part)
-        with h5py_errors(path), h5py.File(part, "r+") as file:
-            yield file
-        if fingerprint_of(path) != before:
-            raise FileError(f"{path}: changed while a dataset was added; run again when nothing writes to it")
-
-
-def contains(source: Source) -> bool:
-    """Whether the file has an object or a link of this name."""
-    *groups, last = _parts(str(source.key))
-    with open_root(source.path) as root, reading(source.path):
-        group = find_object(root, "/".join(groups), str(source), False) if groups else root
-        return isinstance(group, h5py.h5g.GroupID) and bool(group.links.exists(encode_name(last)))
-
-
-def resolve_name(file: Any, path: str, key: str) -> tuple[Any, bytes]:
-    """The group for an object of this name, and its name there as bytes, which need not be UTF-8."""
-    *groups, last = map(encode_name, _parts(key))
-    group = file
-    for name in groups:
-        if not group.id.links.exists(name):
-            group = group.create_group(name)
-        elif is_hard_link(group, name) and isinstance(group[name], h5py.Group):
-            group = group[name]
-        else:
-            raise FileError(f"{path}:/{key}: leads through something that is not a group; choose another name")
-    return group, last
-
-
-def remove_existing(group: Any, name: bytes, where: str, overwrite: bool) -> None:
-    """Removes a dataset of this name if it may be replaced; refuses anything else."""
-    if not group.id.links.exists(name):
-        return
-    if not overwrite:
-        raise RequestError(f"{where} exists; use {field('overwrite')} or another name")
-    if not is_hard_link(group, name) or not isinstance(group[name], h5py.Dataset):
-        raise FileError(f"{where}: is a group or a link, which a dataset cannot replace; choose another name")
-    del group[name]
-
-
-def is_hard_link(group: Any, name: bytes) -> bool:
-    """Whether the name is a hard link."""
-    return bool(group.id.links.get_info(name).type == h5py.h5l.TYPE_HARD)
-
-
-def _parts(key: str) -> list[str]:
-    return [name for name in key.split("/") if name not in ("", ".")]
 
 
 def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:
@@ -109,7 +45,7 @@ def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tup
 def _write_all(
     file: Any, path: str, names: Sequence[str], arrays: Sequence[NamedArray], options: WriteOptions
 ) -> tuple[str, ...]:
-    notes: list[str] = []
+    notes = list[str]()
     for name, each in zip(names, arrays, strict=True):
         dataset, lost = _create_array(file, path, name, each.spec, options)
         dataset[...] = np.ascontiguousarray(each.array)
@@ -136,39 +72,96 @@ def _is_added_to(path: str, options: WriteOptions) -> bool:
     return options.append and os.path.lexists(path)
 
 
+@contextmanager
+def open_copy(path: str, more: int) -> Iterator[Any]:
+    """Opens a copy of the file for `more` bytes, which then replaces the file atomically, or is removed on an error."""
+    with atomic_file(path, overwrite=True) as part:
+        before = fingerprint_of(path)
+        needed = before.size + more + FILE_OVERHEAD
+        free = shutil.disk_usage(os.path.dirname(os.path.realpath(path))).free
+        if free < needed:  # HDF5 crashes the process when the disk is full
+            raise FileError(
+                f"{path}: no space left on device: a copy with the new array needs {human_bytes(needed)}, "
+                f"{human_bytes(free)} are free"
+            )
+        shutil.copyfile(path, part)
+        with h5py_errors(path), h5py.File(part, "r+") as file:
+            yield file
+        if fingerprint_of(path) != before:
+            raise FileError(f"{path}: changed while a dataset was added; run again when nothing writes to it")
+
+
+def contains(source: Source) -> bool:
+    """Whether the file has an object or a link of this name."""
+    *groups, last = _parts(str(source.key))
+    with open_root(source.path) as root, reading(source.path):
+        group = find_object(root, "/".join(groups), str(source), False)
+        return link_type(group, encode_name(last)) is not None
+
+
+def _parts(key: str) -> list[str]:
+    return [name for name in key.split("/") if name not in ("", ".")]
+
+
+def _place(file: Any, path: str, key: str) -> tuple[Any, bytes]:
+    """The group for an object of this name, and its name there as bytes, which need not be UTF-8."""
+    *groups, last = map(encode_name, _parts(key))
+    group = file
+    for name in groups:
+        if link_type(group.id, name) is None:
+            group = group.create_group(name)
+        elif link_type(group.id, name) == h5py.h5l.TYPE_HARD and isinstance(group[name], h5py.Group):
+            group = group[name]
+        else:
+            raise FileError(f"{path}:/{key}: leads through something that is not a group; choose another name")
+    return group, last
+
+
+def _existing(group: Any, name: bytes) -> Any:
+    """The dataset of this name that a hard link leads to; None for anything else."""
+    found = group[name] if link_type(group.id, name) == h5py.h5l.TYPE_HARD else None
+    return found if isinstance(found, h5py.Dataset) else None
+
+
 def _create_array(file: Any, path: str, key: str, spec: Spec, options: WriteOptions) -> tuple[Any, tuple[str, ...]]:
     """The empty dataset with its metadata, and notes on what cannot be kept.
 
     A file that it is added to keeps the attributes of its own groups.
     """
-    metadata, lost, others, above = spec.metadata, list[str](), list[str](), _parts(key)[:-1]
-    # netCDF needs scales of all axes
-    is_partly = metadata.zarr_storage and any(each.scales for each in metadata.dimensions)
-    group, name = resolve_name(file, path, key)
-    if options.append:
-        remove_existing(group, name, f"{path}:{spec.key}", options.overwrite)
+    metadata, lost, others = spec.metadata, list[str](), list[str]()
+    group, name = _place(file, path, key)
+    if options.append and link_type(group.id, name) is not None:
+        if not options.overwrite:
+            raise RequestError(f"{path}:{spec.key} exists; use {field('overwrite')} or another name")
+        if _existing(group, name) is None:
+            raise FileError(
+                f"{path}:{spec.key}: is a group or a link, which a dataset cannot replace; choose another name"
+            )
+        del group[name]
     dataset, notes = _create_dataset(group, name, spec)
     _add_attributes(dataset.attrs, with_references(key, metadata), dataset.dtype, lost)
     for place, attributes in () if options.append else metadata.groups.items():
         _add_attributes(file[encode_name(place)].attrs, attributes, None, lost)
+    has_scales = any(each.scales for each in metadata.dimensions)
     for i, (axis, dimension) in enumerate(zip(dataset.dims, metadata.dimensions, strict=False)):
         if dimension.label:
             axis.label = dimension.label
         scales = dict(dimension.scales)
-        if is_partly and all(scale.is_auxiliary for scale in scales.values()) and PLAIN_NAME.fullmatch(dimension.label):
-            empty = Scale(np.zeros(spec.shape[i], ">f4"), NOT_A_VARIABLE, {})
-            scales = {"/".join([*above, dimension.label]): empty, **scales}
-        for name_of, scale in scales.items():
-            made = _coordinate(file, path, name_of, scale, dataset.maxshape[i] is None, lost)
+        is_bare = all(scale.is_auxiliary for scale in scales.values())
+        if metadata.zarr_storage and has_scales and is_bare and PLAIN_NAME.fullmatch(dimension.label):
+            empty = Scale(np.zeros(spec.shape[i], ">f4"), NOT_A_VARIABLE, {})  # netCDF needs scales of all axes
+            scales = {"/".join([*_parts(key)[:-1], dimension.label]): empty, **scales}
+        for place, scale in scales.items():
+            made = _coordinate(file, path, place, scale, dataset.maxshape[i] is None, lost)
             if made is None:
-                others.append(name_of)
+                others.append(place)
             elif not scale.is_auxiliary:
                 axis.attach_scale(made)
             elif len(axis) and not len(made.dims[0]):
                 made.dims[0].attach_scale(axis[0])
-    for name_of, scale in metadata.scalars.items():
-        others += [name_of] if _coordinate(file, path, name_of, scale, False, lost) is None else []
-    notes += tuple(conflict_note(key, spec.key) for key in others)
+    for place, scale in metadata.scalars.items():
+        others += [place] if _coordinate(file, path, place, scale, False, lost) is None else []
+    notes += tuple(conflict_note(place, spec.key) for place in others)
     if lost:
         notes += (f"left out, because they cannot be written: the attributes {join_names(lost)}",)
     return dataset, (*metadata.notes, *notes)
@@ -183,10 +176,10 @@ def _create_dataset(group: Any, name: bytes, spec: Spec) -> tuple[Any, tuple[str
     if not has_fill:
         del stored["fillvalue"]
         notes.append(f"stored without the fill value {fill}, which {spec.dtype} does not have")
-    if 0 in spec.shape or not spec.shape:
+    if 0 in spec.shape:
         stored = {}
     if "chunks" in stored:
-        stored["chunks"] = tuple(min(c, n) for c, n in zip(stored["chunks"], spec.shape, strict=True))
+        stored["chunks"] = tuple(map(min, stored["chunks"], spec.shape))
     if "maxshape" in stored:
         limits = zip(stored["maxshape"], spec.shape, strict=True)
         stored["maxshape"] = tuple(None if limit is None else max(limit, n) for limit, n in limits)
@@ -207,19 +200,18 @@ def _coordinate(file: Any, path: str, key: str, scale: Scale, grows: bool, lost:
     A dimension scale is resizable if its axis `grows`: netCDF finds unlimited dimensions by their scales.
     """
     (checked,) = array_names(path, [key])
-    group, name = resolve_name(file, path, checked)
-    if group.id.links.exists(name):
-        found = group[name] if is_hard_link(group, name) else None
-        if not isinstance(found, h5py.Dataset):
+    group, name = _place(file, path, checked)
+    if link_type(group.id, name) is not None:
+        found = _existing(group, name)
+        if found is None:
             return None
         values = found.asstr("utf-8", "replace") if h5py.check_string_dtype(found.dtype) else found
         return found if same_values(values[()], scale.values) else None
     made = group.create_dataset(name, data=scale.values, maxshape=(None,) if grows else None)
     _add_attributes(made.attrs, scale.attributes, made.dtype, lost)
-    if scale.is_auxiliary:
-        return made
-    is_dimension_only = scale.title.startswith(NOT_A_VARIABLE)
-    made.make_scale(f"{NOT_A_VARIABLE}{len(scale.values):10}" if is_dimension_only else scale.title)
+    if not scale.is_auxiliary:
+        is_dimension_only = scale.title.startswith(NOT_A_VARIABLE)
+        made.make_scale(f"{NOT_A_VARIABLE}{len(scale.values):10}" if is_dimension_only else scale.title)
     return made
 
 
@@ -228,7 +220,7 @@ def _add_attributes(target: Any, attributes: Mapping[str, Any], dtype: Any, lost
     for name, value in attributes.items():
         try:
             if name not in target:
-                typed = dtype is not None and name in checks.NODATA_ATTRIBUTES and _fits(value, dtype)
+                typed = dtype is not None and name in NODATA_ATTRIBUTES and _fits(value, dtype)
                 target[name] = np.asarray(value).astype(dtype) if typed else value
         except (TypeError, ValueError, OSError, RuntimeError):
             lost.append(name)
