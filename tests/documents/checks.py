@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
 
 from tests.documents.markdown import Table
 
@@ -29,6 +32,17 @@ def row_of(document: str, *first: str) -> Callable[[Callable[[Row], None]], Call
         return check
 
     return register
+
+
+def results_of(document: str, found: dict[str, Callable[[], Iterable[tuple[Any, Any]]]]) -> None:
+    """Checks the rows of `document` with these first cells: what is computed, flat, and what it must be."""
+    for first, compute in found.items():
+
+        def check(row: Row, compute: Callable[[], Iterable[tuple[Any, Any]]] = compute) -> None:
+            for computed, expected in compute():
+                np.testing.assert_array_equal(np.ravel(computed), np.ravel(expected), row[0])
+
+        ROWS[document, first] = check
 
 
 def plain(cell: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields
 from fractions import Fraction
-from math import gcd, isnan
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from poolcli import (
 )
 from poolcli.ops import OPERATORS
 from poolcli.windows import Bins
-from tests.documents.checks import Row, plain, row_of, table_of
+from tests.documents.checks import Row, plain, results_of, row_of, table_of
 from tests.documents.console import typed
 from tests.documents.markdown import Table
 
@@ -75,17 +75,6 @@ def _areas(row: Row) -> None:
             assert w.divisor(i) == sum(inside.values()) == n // common
 
 
-@row_of(RULES, "whole ratios")
-def _whole_ratios(row: Row) -> None:
-    assert [cells(n, out) == Bins(n, out) for n, out in ((6, 3), (3, 6), (6, 4))] == [True, True, False]
-
-
-@row_of(RULES, "missing, an area")
-def _missing_of_an_area(row: Row) -> None:
-    assert area_pool(line(1, -9, 4), 2, missing=-9).tolist() == [[[1, 4]]]
-    assert area_pool(line(1, -8, 4), 2).tolist() == [[[-2, 0]]]
-
-
 @row_of(RULES, "output, `floor`", "output, `ceil`", "output, `ceil_torch`")
 def _lengths(row: Row) -> None:
     word = plain(row[0]).removeprefix("output, ")
@@ -116,56 +105,43 @@ def _bins(row: Row) -> None:
                 assert bins.span(i) == range(i * n // out, -(-(i + 1) * n // out))
 
 
-@row_of(RULES, "divisor")
-def _bin_divisor(row: Row) -> None:
-    (bins,) = AdaptiveAvgPool(3).plan((1, 1, 7)).windows
-    assert [bins.divisor(i) for i in range(3)] == [len(bins.span(i)) for i in range(3)]
+ONES, THREES = line(1, 1, 1, 1), line(3, 3, 3, 3)
+CEIL: dict[str, Any] = {"strides": 2, "rounding_type": "ceil"}
+FAR: dict[str, Any] = {"strides": 4, "rounding_type": "ceil"}
 
-
-@row_of(RULES, "divisor, exclude")
-def _exclude(row: Row) -> None:
-    ones = avg_pool(line(1, 1, 1, 1), 3, strides=2, pads_begin=1, pads_end=1, rounding_type="ceil")
-    assert ones.tolist() == [[[1, 1, 1]]]
-
-
-@row_of(RULES, "divisor, include")
-def _include(row: Row) -> None:
-    padded = avg_pool(line(3, 3, 3, 3), 3, strides=2, pads_begin=1, rounding_type="ceil", exclude_pad=False)
-    assert padded.tolist() == [[[2, 3]]]
-    overhang = avg_pool(line(3, 3, 3, 3), 3, strides=2, pads_begin=1, pads_end=1, rounding_type="ceil",
-                        exclude_pad=False)  # fmt: skip
-    assert overhang.tolist() == [[[2, 3, 1]]]
-    assert avg_pool(line(3, 3, 3, 3), 3, strides=2, rounding_type="ceil", exclude_pad=False).tolist() == [[[3, 3]]]
-
-
-@row_of(RULES, "divisor_override")
-def _override(row: Row) -> None:
-    assert avg_pool(line(1, 2, 3), 2, pads_begin=1, divisor_override=4).tolist() == [[[0.25, 0.75, 1.25]]]
-
-
-@row_of(RULES, "window without input")
-def _nothing(row: Row) -> None:
-    shape: dict[str, Any] = {"strides": 4, "rounding_type": "ceil"}
-    assert isnan(avg_pool(line(*range(7)), 2, **shape)[0, 0, 2])
-    assert avg_pool(line(*range(6)), 2, pads_begin=1, exclude_pad=False, **shape)[0, 0, 2] == 0
-    assert not fits(AvgPool(2, **shape), "int8", 7)
-
-
-@row_of(RULES, "integers")
-def _integers(row: Row) -> None:
-    assert avg_pool(line(0, 1, 1, 2, 2, 3, dtype="uint8"), 2, strides=2).tolist() == [[[0, 2, 2]]]
-    assert avg_pool(line(2**63 - 1, 2**63 - 3, dtype="int64"), 2).tolist() == [[[2**63 - 2]]]
-
-
-@row_of(RULES, "float16, bfloat16, float32")
-def _floats(row: Row) -> None:
-    assert avg_pool(line(2**24, 1, 1, 1), 4).tolist() == [[[2**22 + 1]]]
-    assert avg_pool(line(2**11, 1, 1, 1, dtype="float16"), 4).tolist() == [[[513]]]
-
-
-@row_of(RULES, "float64")
-def _doubles(row: Row) -> None:
-    assert avg_pool(line(2**53, 1, 1, 1, 1, 1, 1, 1, dtype="float64"), 8).tolist() == [[[2**50 + 0.875]]]
+results_of(RULES, {
+    "whole ratios": lambda: [
+        ([cells(n, out) == Bins(n, out) for n, out in ((6, 3), (3, 6), (6, 4))], [True, True, False]),
+    ],
+    "missing, an area": lambda: [
+        (area_pool(line(1, -9, 4), 2, missing=-9), [1, 4]),
+        (area_pool(line(1, -8, 4), 2), [-2, 0]),
+    ],
+    "divisor": lambda: [
+        (bins.divisor(i), len(bins.span(i))) for bins in AdaptiveAvgPool(3).plan((1, 1, 7)).windows for i in range(3)
+    ],
+    "divisor, exclude": lambda: [(avg_pool(ONES, 3, pads=1, **CEIL), [1, 1, 1])],
+    "divisor, include": lambda: [
+        (avg_pool(THREES, 3, pads_begin=1, exclude_pad=False, **CEIL), [2, 3]),
+        (avg_pool(THREES, 3, pads=1, exclude_pad=False, **CEIL), [2, 3, 1]),
+        (avg_pool(THREES, 3, exclude_pad=False, **CEIL), [3, 3]),
+    ],
+    "divisor_override": lambda: [(avg_pool(line(1, 2, 3), 2, pads_begin=1, divisor_override=4), [0.25, 0.75, 1.25])],
+    "window without input": lambda: [
+        (avg_pool(line(*range(7)), 2, **FAR)[0, 0, 2], np.nan),
+        (avg_pool(line(*range(6)), 2, pads_begin=1, exclude_pad=False, **FAR)[0, 0, 2], 0),
+        (fits(AvgPool(2, **FAR), "int8", 7), False),
+    ],
+    "integers": lambda: [
+        (avg_pool(line(0, 1, 1, 2, 2, 3, dtype="uint8"), 2, strides=2), [0, 2, 2]),
+        (avg_pool(line(2**63 - 1, 2**63 - 3, dtype="int64"), 2), 2**63 - 2),
+    ],
+    "float16, bfloat16, float32": lambda: [
+        (avg_pool(line(2**24, 1, 1, 1), 4), 2**22 + 1),
+        (avg_pool(line(2**11, 1, 1, 1, dtype="float16"), 4), 513),
+    ],
+    "float64": lambda: [(avg_pool(line(2**53, *[1] * 7, dtype="float64"), 8), 2**50 + 0.875)],
+})  # fmt: skip
 
 
 @table_of(RULES, "option")

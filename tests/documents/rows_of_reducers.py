@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import isnan
 from typing import Any
 
 import numpy as np
@@ -29,10 +28,12 @@ from poolcli import (
     std_pool,
     sum_pool,
 )
-from tests.documents.checks import Row, row_of, table_of
+from tests.documents.checks import Row, results_of, row_of, table_of
 from tests.documents.console import typed
 from tests.documents.markdown import Table
 from tests.documents.rows_of_plans import RULES, fits, line
+
+nan, inf = np.nan, np.inf
 
 
 @table_of(RULES, "maxima")
@@ -42,26 +43,17 @@ def _extremes(table: Table) -> None:
     assert [row[0] for row in table.rows] == list(EXTREMES)
 
 
-def wins(given: list[float], largest: tuple[float, int], smallest: tuple[float, int]) -> None:
-    """Which element of one window wins, and where it is; signs of zeros count."""
-    for pool, (value, index) in ((max_pool, largest), (min_pool, smallest)):
-        values, indices = pool(line(*given), len(given), return_indices=True)
-        assert [str(float(v)) for v in values.ravel()] == [str(float(value))]
-        assert indices.tolist() == [[[index]]]
-
-
-def _infinities() -> None:
-    for infinity in (-np.inf, np.inf):
-        wins([infinity, infinity], (infinity, 0), (infinity, 0))
-
-
-def _zeros() -> None:
-    wins([0.0, -0.0], (0.0, 0), (-0.0, 0))
-    wins([-0.0, 0.0], (0.0, 0), (-0.0, 0))
+def wins(*cases: tuple[list[float], tuple[float, int], tuple[float, int]]) -> None:
+    """Which element of one window is the largest and the smallest, and where it is; signs of zeros count."""
+    for given, largest, smallest in cases:
+        for pool, (value, index) in ((max_pool, largest), (min_pool, smallest)):
+            values, indices = pool(line(*given), len(given), return_indices=True)
+            assert [str(float(v)) for v in values.ravel()] == [str(float(value))]
+            assert indices.tolist() == [[[index]]]
 
 
 def _nothing_to_compare() -> None:
-    for dtype, lowest, highest in (("float32", -np.inf, np.inf), ("int8", -128, 127)):
+    for dtype, lowest, highest in (("float32", -inf, inf), ("int8", -128, 127)):
         for pool, nothing in ((max_pool, lowest), (min_pool, highest)):
             x = line(*range(7), dtype=dtype)
             values, indices = pool(x, 2, strides=4, rounding_type="ceil", return_indices=True)
@@ -82,165 +74,175 @@ def _positions_of_bins() -> None:
 
 
 EXTREMES: dict[str, Callable[[], None]] = {
-    "value": lambda: wins([3, 5, 5, 2, 2], (5, 1), (2, 3)),
-    "nan": lambda: wins([1, np.nan, 9, np.nan], (np.nan, 1), (np.nan, 1)),
-    "infinities": _infinities,
-    "zeros of both signs": _zeros,
+    "value": lambda: wins(([3, 5, 5, 2, 2], (5, 1), (2, 3))),
+    "nan": lambda: wins(([1, nan, 9, nan], (nan, 1), (nan, 1))),
+    "infinities": lambda: wins(([-inf, -inf], (-inf, 0), (-inf, 0)), ([inf, inf], (inf, 0), (inf, 0))),
+    "zeros of both signs": lambda: wins(([0.0, -0.0], (0.0, 0), (-0.0, 0)), ([-0.0, 0.0], (0.0, 0), (-0.0, 0))),
     "window without input": _nothing_to_compare,
     "indices": _positions,
     "indices, adaptive": _positions_of_bins,
 }
 
 
-@row_of(RULES, "mode")
-def _mode(row: Row) -> None:
-    assert mode_pool(line(7, 3, 7, 9, 4, 9, 4, dtype="uint16"), 3, strides=2).tolist() == [[[7, 4, 4]]]
-    assert mode_pool(line(9, 3, 3, 9, dtype="int8"), 4).tolist() == [[[3]]]
+def refused(call: Callable[[], Any], match: str = ".") -> bool:
+    """Whether the call is refused, with these words."""
+    with pytest.raises(RequestError, match=match):
+        call()
+    return True
 
 
-@row_of(RULES, "modes of colour images")
-def _whole_pixels(row: Row) -> None:
-    pixels = np.array([[[9, 1, 0], [2, 7, 0], [2, 3, 0], [9, 1, 0], [5, 5, 0], [5, 6, 0]]], "uint8")
-    Image.fromarray(pixels).save("labels.png")
-    typed("poolcli mode labels.png -o modes.png -k 1,6")
-    with Image.open("modes.png") as image:
-        assert np.asarray(image).tolist() == [[[9, 1, 0]]]
-
-
-@row_of(RULES, "padding of modes")
-def _votes(row: Row) -> None:
-    padded = mode_pool(line(5, 6, 6, dtype="uint8"), 3, strides=3, pads_begin=2, pads_end=1)
-    assert padded.tolist() == [[[5, 6]]]
-
-
-@row_of(RULES, "modes of windows without input")
-def _mode_of_nothing(row: Row) -> None:
-    assert [fits(ModePool(2, 4, rounding_type=word), "uint8", 7) for word in ("ceil", "floor")] == [False, True]
-
-
-@row_of(RULES, "labels")
-def _labels(row: Row) -> None:
-    types = ("uint8", "int64", "bool", "float16", "bfloat16")
-    assert [fits(ModePool(2), dtype) for dtype in types] == [True, True, True, False, False]
-
-
-@row_of(RULES, "median")
-def _median(row: Row) -> None:
-    assert median_pool(line(9, 1, 4, 7), 3).tolist() == [[[4, 4]]]
-    assert median_pool(line(9, 1, 4, 7), 4).tolist() == [[[5.5]]]
-    assert median_pool(line(0, 1, 2, 3, dtype="int8"), 2).tolist() == [[[0, 2, 2]]]
-
-
-@row_of(RULES, "medians of floats")
-def _median_of_floats(row: Row) -> None:
-    found = median_pool(line(float("nan"), 2, 3, -0.0, -0.0), 2)
-    np.testing.assert_array_equal(found, [[[float("nan"), 2.5, 1.5, 0]]])
-    assert not np.signbit(found[0, 0, -1])
-
-
-@row_of(RULES, "padding of medians")
-def _padding_of_medians(row: Row) -> None:
-    assert median_pool(line(5, 6), 3, strides=3, pads=2).tolist() == [[[5, 6]]]
-    assert isnan(median_pool(line(5, 6), 1, pads=1)[0, 0, 0])
-    assert not fits(MedianPool(1, pads=1), "uint8")
-
-
-@row_of(RULES, "medians of images")
-def _median_of_images(row: Row) -> None:
-    pixels = np.array([[[9, 1, 0, 0], [2, 7, 0, 255], [3, 3, 5, 200]]], "uint8")
-    Image.fromarray(pixels).save("x.png")
-    typed("poolcli median x.png -o y.png -k 1,3")
+def pooled(op: str, pixels: Any) -> Any:
+    """The only pixel of a picture that is pooled by the command."""
+    Image.fromarray(np.array([pixels], "uint8")).save("x.png")
+    typed(f"poolcli {op} x.png -o y.png -k 1,{len(pixels)} --overwrite")
     with Image.open("y.png") as image:
-        assert np.asarray(image).tolist() == [[[3, 3, 0, 200]]]
+        return np.asarray(image)
 
 
-@row_of(RULES, "standard deviation", "stability")
-def _deviation(row: Row) -> None:
-    x = line(1, 2, 3, 6)
-    assert std_pool(x, 2, strides=2).tolist() == [[[0.5, 1.5]]]
-    assert std_pool(x, 3, ddof=1)[0, 0, 0] == 1
-    far = line(2**40 + 1, 2**40 + 3, dtype="float64")
-    assert std_pool(far, 2).tolist() == std_pool(far.astype("int64"), 2).tolist() == [[[1]]]
-
-
-@row_of(RULES, "deviations of integers")
-def _deviations_of_integers(row: Row) -> None:
-    names = ("bool", "uint8", "int16", "float16", "float32", "int32", "uint64", "float64")
-    types = [StdPool(2).plan((1, 1, 4), name).output_dtype for name in names]
-    assert types == ["float32"] * 5 + ["float64"] * 3
-    with pytest.raises(RequestError, match="a standard deviation of uint8 needs a float type"):
-        StdPool(2).plan((1, 1, 4), "uint8", output_dtype="uint8")
-
-
-@row_of(RULES, "deviations of few")
-def _deviations_of_few(row: Row) -> None:
-    x = line(5, 1, 3, float("inf"))
-    np.testing.assert_array_equal(std_pool(x, 2, pads=1), [[[0, 2, 1, float("nan"), float("nan")]]])
-    np.testing.assert_array_equal(std_pool(x, 1, ddof=1), [[[float("nan")] * 4]])
-
-
-@row_of(RULES, "sums of integers")
-def _sums_of_integers(row: Row) -> None:
-    types = {name: sum_pool(line(1, 1, dtype=name), 2).dtype.name for name in ("bool", "int8", "uint8", "uint64")}
-    assert types == {"bool": "int64", "int8": "int64", "uint8": "uint64", "uint64": "uint64"}
-    assert sum_pool(line(2**62, 2**62 - 1, dtype="int64"), 2).tolist() == [[[2**63 - 1]]]
-    assert sum_pool(line(255, 255, dtype="uint8"), 2, dtype="uint16").tolist() == [[[510]]]
-    with pytest.raises(RequestError):
-        sum_pool(line(255, 255, dtype="uint8"), 2, dtype="uint8")
-
-
-@row_of(RULES, "sums beyond 64 bits")
-def _sums_beyond(row: Row) -> None:
-    x = line(2**62, 2**62, dtype="int64")
-    assert SumPool(2).plan(x.shape, x.dtype).output_dtype == "int64"
-    with pytest.raises(RequestError, match="dtype='float64'"):
-        sum_pool(x, 2)
-    assert sum_pool(x, 2, dtype="float64").tolist() == [[[2.0**63]]]
-
-
-@row_of(RULES, "sums of floats")
-def _sums_of_floats(row: Row) -> None:
-    found = sum_pool(line(1, 2**-24, 2**-24), 3)
-    assert (found.tolist(), found.dtype.name) == ([[[1 + 2**-23]]], "float32")
-
-
-@row_of(RULES, "padding of sums")
-def _padding_of_sums(row: Row) -> None:
-    assert sum_pool(line(1, 2), 1, strides=2, pads=1).tolist() == [[[0, 2]]]
-
-
-def norms(x: Any, p: float, **more: Any) -> list[Any]:
+def norms(x: Any, p: float, **more: Any) -> Any:
     """The Lp norms of windows of 2 that do not overlap."""
-    found: list[Any] = lp_pool(x, 2, strides=2, p=p, **more).tolist()[0][0]
-    return found
+    return lp_pool(x, 2, strides=2, p=p, **more)
 
 
-@row_of(RULES, "norm")
-def _norm(row: Row) -> None:
-    assert norms(line(3, -4, 0, -5), 2) == [5, 5]
-    assert norms(line(3, -4, 0, -5), 1) == [7, 5]
-    assert LpPool(2).p == 2
-    assert not fits(lambda: LpPool(2, p=0.5))
+def dtypes(op: Any, *names: str) -> list[str]:
+    """The types of the results for these types of the input."""
+    return [op.plan((1, 1, 4), name).output_dtype for name in names]
 
 
-@row_of(RULES, "padding")
-def _norm_of_padding(row: Row) -> None:
-    assert lp_pool(line(3, 4), 2, strides=2, pads_begin=1, pads_end=1).tolist() == [[[3, 4]]]
-    assert lp_pool(line(3, 4), 2, dilations=3, pads_begin=1, pads_end=1).tolist() == [[[0]]]
+FAR = line(2**40 + 1, 2**40 + 3, dtype="float64")
+HALF = line(2**62, 2**62, dtype="int64")  # of what 64 bits hold
+FEW = line(5, 1, 3, inf)
+LABELS = line(1, 9, 5, 9, 9, 2, dtype="uint8")
+GAPS = line(1, -9, 5, 7, -9, -9)
+MOST = line(1, -9, 3, -9, -9, 6)
+NINES = line(9, 9, 1)
 
-
-@row_of(RULES, "range")
-def _norm_in_range(row: Row) -> None:
-    for scale in (2.0**100, 2.0**-100):
-        assert norms(line(3 * scale, 4 * scale), 2) == [5 * scale]
-    for scale in (2.0**1000, 2.0**-1000):
-        assert norms(line(3 * scale, 4 * scale, dtype="float64"), 2) == [5 * scale]
-
-
-@row_of(RULES, "integers, bool")
-def _norm_of_integers(row: Row) -> None:
-    assert [fits(LpPool(2), dtype) for dtype in ("int8", "bool", "float16")] == [False, False, True]
-    assert norms(line(3, 4, dtype="uint8"), 2, dtype="float32") == [5]
+results_of(RULES, {
+    "mode": lambda: [
+        (mode_pool(line(7, 3, 7, 9, 4, 9, 4, dtype="uint16"), 3, strides=2), [7, 4, 4]),
+        (mode_pool(line(9, 3, 3, 9, dtype="int8"), 4), [3]),
+    ],
+    "modes of colour images": lambda: [
+        (pooled("mode", [[9, 1, 0], [2, 7, 0], [2, 3, 0], [9, 1, 0], [5, 5, 0], [5, 6, 0]]), [9, 1, 0]),
+    ],
+    "padding of modes": lambda: [
+        (mode_pool(line(5, 6, 6, dtype="uint8"), 3, strides=3, pads_begin=2, pads_end=1), [5, 6]),
+    ],
+    "modes of windows without input": lambda: [
+        ([fits(ModePool(2, 4, rounding_type=word), "uint8", 7) for word in ("ceil", "floor")], [False, True]),
+    ],
+    "labels": lambda: [
+        ([fits(ModePool(2), dtype) for dtype in ("uint8", "int64", "bool", "float16", "bfloat16")], [1, 1, 1, 0, 0]),
+    ],
+    "median": lambda: [
+        (median_pool(line(9, 1, 4, 7), 3), [4, 4]),
+        (median_pool(line(9, 1, 4, 7), 4), [5.5]),
+        (median_pool(line(0, 1, 2, 3, dtype="int8"), 2), [0, 2, 2]),
+    ],
+    "medians of floats": lambda: [
+        (median_pool(line(nan, 2, 3, -0.0, -0.0), 2), [nan, 2.5, 1.5, 0]),
+        (np.signbit(median_pool(line(-0.0, -0.0), 2)), False),
+    ],
+    "padding of medians": lambda: [
+        (median_pool(line(5, 6), 3, strides=3, pads=2), [5, 6]),
+        (median_pool(line(5, 6), 1, pads=1), [nan, 5, 6, nan]),
+        (fits(MedianPool(1, pads=1), "uint8"), False),
+    ],
+    "medians of images": lambda: [
+        (pooled("median", [[9, 1, 0, 0], [2, 7, 0, 255], [3, 3, 5, 200]]), [3, 3, 0, 200]),
+    ],
+    "standard deviation": lambda: [
+        (std_pool(line(1, 2, 3, 6), 2, strides=2), [0.5, 1.5]),
+        (std_pool(line(1, 2, 3), 3, ddof=1), 1),
+    ],
+    "stability": lambda: [(std_pool(FAR, 2), 1), (std_pool(FAR.astype("int64"), 2), 1)],
+    "deviations of integers": lambda: [
+        (dtypes(StdPool(2), "bool", "uint8", "int16", "float16", "float32"), ["float32"] * 5),
+        (dtypes(StdPool(2), "int32", "uint64", "float64"), ["float64"] * 3),
+        (refused(lambda: StdPool(2).plan((1, 1, 4), "uint8", output_dtype="uint8"),
+                 "a standard deviation of uint8 needs a float type"), True),
+    ],
+    "deviations of few": lambda: [
+        (std_pool(FEW, 2, pads=1), [0, 2, 1, nan, nan]),
+        (std_pool(FEW, 1, ddof=1), [nan] * 4),
+    ],
+    "sums of integers": lambda: [
+        (dtypes(SumPool(2), "bool", "int8", "uint8", "uint64"), ["int64", "int64", "uint64", "uint64"]),
+        (sum_pool(line(2**62, 2**62 - 1, dtype="int64"), 2), 2**63 - 1),
+        (sum_pool(line(255, 255, dtype="uint8"), 2, dtype="uint16"), 510),
+        (refused(lambda: sum_pool(line(255, 255, dtype="uint8"), 2, dtype="uint8")), True),
+    ],
+    "sums beyond 64 bits": lambda: [
+        (dtypes(SumPool(2), "int64"), ["int64"]),
+        (refused(lambda: sum_pool(HALF, 2), "dtype='float64'"), True),
+        (sum_pool(HALF, 2, dtype="float64"), 2.0**63),
+    ],
+    "sums of floats": lambda: [
+        (sum_pool(line(1, 2**-24, 2**-24), 3), 1 + 2**-23),
+        (dtypes(SumPool(2), "float32"), ["float32"]),
+    ],
+    "padding of sums": lambda: [(sum_pool(line(1, 2), 1, strides=2, pads=1), [0, 2])],
+    "norm": lambda: [
+        (norms(line(3, -4, 0, -5), 2), [5, 5]),
+        (norms(line(3, -4, 0, -5), 1), [7, 5]),
+        (LpPool(2).p, 2),
+        (fits(lambda: LpPool(2, p=0.5)), False),
+    ],
+    "padding": lambda: [
+        (lp_pool(line(3, 4), 2, strides=2, pads_begin=1, pads_end=1), [3, 4]),
+        (lp_pool(line(3, 4), 2, dilations=3, pads_begin=1, pads_end=1), 0),
+    ],
+    "range": lambda: [
+        (norms(line(3 * scale, 4 * scale, dtype=dtype), 2), 5 * scale)
+        for dtype, power in (("float32", 100), ("float64", 1000)) for scale in (2.0**power, 2.0**-power)
+    ],
+    "integers, bool": lambda: [
+        ([fits(LpPool(2), dtype) for dtype in ("int8", "bool", "float16")], [False, False, True]),
+        (norms(line(3, 4, dtype="uint8"), 2, dtype="float32"), 5),
+    ],
+    "`--like pytorch`": lambda: [
+        (norms(line(3, -4, -3, 4), 1, like="pytorch"), [-1, 1]),
+        (norms(line(-3, 2), 3, like="pytorch"), nan),
+        (lp_pool(line(1, 1, 2), 2, strides=2, p=1, rounding_type="ceil", like="pytorch"), [2, 4]),
+        (fits(LpPool(2, 2, pads_begin=1, pads_end=1, like="pytorch")), False),
+        (fits(LpPool(2, 2, dilations=2, like="pytorch")), False),
+    ],
+    "missing, a sum": lambda: [
+        (avg_pool(GAPS, 3, strides=3, missing=-9), [3, 7]),
+        (avg_pool(GAPS, 3, strides=3, missing=-9, divisor_override=2), [3, 3.5]),
+        (avg_pool(GAPS, 3, strides=3, pads_begin=1, missing=-9, exclude_pad=False), [0.5, 6]),
+        (sum_pool(GAPS, 3, strides=3, missing=-9), [6, 7]),
+        (sum_pool(GAPS, 2, strides=2, missing=-9), [1, 12, nan]),
+        (lp_pool(GAPS, 3, strides=3, missing=-9, p=1), [6, 7]),
+    ],
+    "missing, any other": lambda: [
+        (pool(LABELS, 3, strides=3, missing=9), expected)
+        for pool, expected in ((max_pool, [5, 2]), (min_pool, [1, 2]), (mode_pool, [1, 2]), (median_pool, [3, 2]),
+                               (std_pool, [2, 0]))
+    ],
+    "missing, nothing left": lambda: [
+        (found, expected)
+        for found, expected in zip(
+            max_pool(NINES, 2, strides=2, pads_end=1, missing=[9, 0], return_indices=True), ([nan, 1], [-1, 2]),
+            strict=True)
+    ] + [
+        (avg_pool(NINES.astype("uint8"), 2, missing=[9, 0]), [9, 1]),
+        (max_pool(NINES, 2, strides=4, rounding_type="ceil", missing=9)[..., 1:],
+         max_pool(NINES, 2, strides=4, rounding_type="ceil")[..., 1:]),
+    ],
+    "missing, few left": lambda: [
+        (avg_pool(MOST, 3, strides=3, missing=-9, min_count=2), [2, nan]),
+        *((std_pool(MOST, 3, strides=3, missing=-9, min_count=f"{share}%"), expected)
+          for share, expected in ((33, [1, 0]), (34, [1, nan]), (67, [nan, nan]))),
+        (area_pool(line(1, -9, 3), 2, missing=-9, min_count="50%"), [1, 3]),  # a window of 1 and half an element
+        (area_pool(line(-9, 2, 3), 2, missing=-9, min_count=1)[..., 0], nan),
+    ],
+    "missing, equality": lambda: [
+        (avg_pool(line(0.1, 3), 2, missing=0.1), 3),
+        *((refused(lambda number=number: AvgPool(2).plan((1, 1, 2), "uint8", missing=number)), True)
+          for number in (-1, 256, 0.5, nan)),
+    ],
+})  # fmt: skip
 
 
 @row_of(RULES, "without `--like`", "`--like onnx`", "`--like openvino`, `ngraph`, `tensorflow`")
@@ -248,70 +250,6 @@ def _norm_by_dialect(row: Row) -> None:
     assert LpPool(2).like == "onnx"
     assert [fits(lambda p=p: LpPool(2, p=p)) for p in (1, 3, 2.5)] == [True, True, False]
     assert [fits(LpPool(2, 2, like=like)) for like in ("openvino", "ngraph", "tensorflow")] == [False] * 3
-
-
-@row_of(RULES, "`--like pytorch`")
-def _norm_of_pytorch(row: Row) -> None:
-    assert norms(line(3, -4, -3, 4), 1, like="pytorch") == [-1, 1]
-    assert isnan(norms(line(-3, 2), 3, like="pytorch")[0])
-    clipped = lp_pool(line(1, 1, 2), 2, strides=2, p=1, rounding_type="ceil", like="pytorch")
-    assert clipped.tolist() == [[[2, 4]]]
-    padded = LpPool(2, 2, pads_begin=1, pads_end=1, like="pytorch")
-    refused = [fits(op) for op in (padded, LpPool(2, 2, dilations=2, like="pytorch"))]
-    assert refused == [False, False]
-
-
-@row_of(RULES, "missing, a sum")
-def _missing_of_a_sum(row: Row) -> None:
-    x = line(1, -9, 5, 7, -9, -9)
-    assert avg_pool(x, 3, strides=3, missing=-9).tolist() == [[[3, 7]]]
-    assert avg_pool(x, 3, strides=3, missing=-9, divisor_override=2).tolist() == [[[3, 3.5]]]
-    assert avg_pool(x, 3, strides=3, pads_begin=1, missing=-9, exclude_pad=False).tolist() == [[[0.5, 6]]]
-    assert sum_pool(x, 3, strides=3, missing=-9).tolist() == [[[6, 7]]]
-    assert isnan(sum_pool(x, 2, strides=2, missing=-9)[0, 0, 2])
-    assert lp_pool(x, 3, strides=3, missing=-9, p=1).tolist() == [[[6, 7]]]
-
-
-@row_of(RULES, "missing, any other")
-def _missing_of_a_comparison(row: Row) -> None:
-    x = line(1, 9, 5, 9, 9, 2, dtype="uint8")
-    for pool, expected in (
-        (max_pool, [5, 2]),
-        (min_pool, [1, 2]),
-        (mode_pool, [1, 2]),
-        (median_pool, [3, 2]),
-        (std_pool, [2, 0]),
-    ):
-        assert pool(x, 3, strides=3, missing=9).tolist() == [[expected]]
-
-
-@row_of(RULES, "missing, nothing left")
-def _missing_alone(row: Row) -> None:
-    x = line(9, 9, 1)
-    values, at = max_pool(x, 2, strides=2, pads_end=1, missing=[9, 0], return_indices=True)
-    assert (isnan(values[0, 0, 0]), at.tolist()) == (True, [[[-1, 2]]])
-    assert avg_pool(x.astype("uint8"), 2, missing=[9, 0]).tolist() == [[[9, 1]]]
-    values = max_pool(x, 2, strides=4, rounding_type="ceil", missing=9)
-    assert values.tolist()[0][0][1:] == max_pool(x, 2, strides=4, rounding_type="ceil").tolist()[0][0][1:]
-
-
-@row_of(RULES, "missing, few left")
-def _missing_of_few(row: Row) -> None:
-    x = line(1, -9, 3, -9, -9, 6)
-    assert avg_pool(x, 3, strides=3, missing=-9, min_count=2).tolist()[0][0][0] == 2
-    shares = [std_pool(x, 3, strides=3, missing=-9, min_count=f"{share}%") for share in (33, 34, 67)]
-    assert [int(np.isnan(found).sum()) for found in shares] == [0, 1, 2]
-    shared = area_pool(line(1, -9, 3), 2, missing=-9, min_count="50%")  # a window of 1 and half an element
-    assert shared.tolist() == [[[1, 3]]]
-    assert isnan(area_pool(line(-9, 2, 3), 2, missing=-9, min_count=1)[0, 0, 0])
-
-
-@row_of(RULES, "missing, equality")
-def _missing_by_equality(row: Row) -> None:
-    assert avg_pool(line(0.1, 3), 2, missing=0.1).tolist() == [[[3]]]
-    for number in (-1, 256, 0.5, float("nan")):
-        with pytest.raises(RequestError):
-            AvgPool(2).plan((1, 1, 2), "uint8", missing=number)
 
 
 @row_of(RULES, "missing, colours")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from dataclasses import fields
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from poolcli.ops import OPERATORS
 from poolcli.plan.plan import whole
 from tests.bench.rows import LISTED, LYING
 from tests.conformance.differences import DIFFERENCES
-from tests.documents.checks import Row, plain, row_of, table_of
+from tests.documents.checks import Row, plain, results_of, row_of, table_of
 from tests.documents.console import typed
 from tests.documents.markdown import DOCUMENTS, ROOT, Table, links, name_of
 from tests.documents.notebook import NOTEBOOKS
@@ -80,76 +81,68 @@ def _versions(table: Table) -> None:
     assert table.rows == tuple((d.runtime, d.versions, d.opset_words or "-", d.case, d.does) for d in DEVIATIONS)
 
 
-@row_of(ERRORS, "AvgPool-1, output size")
-def _own_length(row: Row) -> None:
-    assert AvgPool(5, 3, 1, 1).plan((1, 3, 32, 20)).output_shape == (1, 3, 10, 6)
+def shape(op: Any, *input_shape: int) -> tuple[int, ...]:
+    return tuple(op.plan(input_shape).output_shape)
 
 
-@row_of(ERRORS, "AvgPool-1, examples 1 and 2 (`same_upper`, strides 2, 32x32)", "MaxPool-8, -14, AvgPool-14, -16")
-def _same_upper(row: Row) -> None:
-    for op in (AvgPool, MaxPool):
-        for kernel in (2, 5):
-            assert op(kernel, 2, 0, 1, auto_pad="same_upper").plan((1, 3, 32, 32)).output_shape == (1, 3, 16, 16)
+def refuses_stride_0(op: Any) -> bool:
+    with pytest.raises(RequestError):
+        op(2, 0).plan((1, 3, 32, 32))
+    return True
 
 
-@row_of(ERRORS, "AvgPool-1, strides")
-def _strides(row: Row) -> None:
-    for op in (AvgPool, MaxPool):
-        with pytest.raises(RequestError):
-            op(2, 0).plan((1, 3, 32, 32))
+def same_upper() -> list[tuple[Any, Any]]:
+    made = [op(kernel, 2, 0, 1, auto_pad="same_upper") for op in (AvgPool, MaxPool) for kernel in (2, 5)]
+    return [(shape(op, 1, 3, 32, 32), (1, 3, 16, 16)) for op in made]
 
 
-@row_of(ERRORS, "AvgPool-1, pads and exclude-pad")
-def _absent(row: Row) -> None:
-    found = AvgPool(2).plan((1, 3, 32, 32)).attributes
-    assert (found["pads_begin"], found["pads_end"], found["exclude_pad"]) == ([0, 0], [0, 0], True)
-
-
-@row_of(ERRORS, "AvgPool-1, pads")
-def _pads(row: Row) -> None:
-    explicit, valid = (AvgPool(5, 2, 1, 1, auto_pad=word).plan((1, 3, 32, 32)) for word in ("explicit", "valid"))
-    assert (explicit.output_shape, valid.output_shape) == ((1, 3, 15, 15), (1, 3, 14, 14))
-
-
-@row_of(ERRORS, "AvgPool-1, axes")
-def _depth_first(row: Row) -> None:
-    assert MaxPool((2, 1, 1), (2, 1, 1)).plan((1, 1, 4, 5, 6)).output_shape == (1, 1, 2, 5, 6)
-
-
-@row_of(ERRORS, "AvgPool-1, mean", "AdaptiveAvgPool-8, output")
-def _mean(row: Row) -> None:
+def mean() -> list[tuple[Any, Any]]:
     x = np.array([[[1, 2, 6]]], "float32")
-    assert (avg_pool(x, 3).item(), AdaptiveAvgPool(1)(x).item()) == (3, 3)
+    return [(avg_pool(x, 3), 3), (AdaptiveAvgPool(1)(x), 3)]
 
 
-@row_of(ERRORS, "AdaptiveAvgPool-8 and AdaptiveMaxPool-8, bins")
-def _bins(row: Row) -> None:
-    (bins,) = AdaptiveAvgPool(25).plan((1, 1, 7)).windows
-    assert [bins.span(i) for i in (0, 3, 24)] == [range(1), range(2), range(6, 7)]
-
-
-@row_of(ERRORS, "AdaptiveAvgPool-8 and AdaptiveMaxPool-8, examples")
-def _index_type(row: Row) -> None:
+def index_types() -> list[tuple[Any, Any]]:
     names = [{field.name for field in fields(op)} for op in (AdaptiveAvgPool, AdaptiveMaxPool)]
-    assert ["index_element_type" in found for found in names] == [False, True]
-    assert not any("output_type" in found for found in names)
+    return [([name in found for found in names], expected)
+            for name, expected in (("index_element_type", [False, True]), ("output_type", [False, False]))]  # fmt: skip
 
 
-@row_of(ERRORS, "AdaptiveAvgPool-8 and AdaptiveMaxPool-8, second input")
-def _sizes(row: Row) -> None:
-    assert AdaptiveAvgPool((16, 16)).plan((1, 3, 32, 32)).output_shape == (1, 3, 16, 16)
-
-
-@row_of(ERRORS, "nGraph AvgPool, average", "nGraph AvgPool, positions", "nGraph AvgPool, divisor")
-def _ngraph(row: Row) -> None:
+def ngraph() -> list[tuple[Any, Any]]:
     x = np.array([[[[1, 3], [7, 11]]]], "float32")
-    corners = [avg_pool(x, 2, pads_begin=1, exclude_pad=out, like="ngraph")[0, 0, 0, 0] for out in (True, False)]
-    assert corners == [1, 0.25]
+    return [(avg_pool(x, 2, pads_begin=1, exclude_pad=out, like="ngraph")[0, 0, 0, 0], corner)
+            for out, corner in ((True, 1), (False, 0.25))]  # fmt: skip
 
 
-@row_of(ERRORS, "nGraph AvgPool, `w <= d`")
-def _padded(row: Row) -> None:
-    assert AvgPool(3, 1, 1, 0, like="ngraph").plan((1, 1, 2)).output_shape == (1, 1, 1)
+ABSENT = ("pads_begin", "pads_end", "exclude_pad")
+results_of(ERRORS, {
+    "AvgPool-1, output size": lambda: [(shape(AvgPool(5, 3, 1, 1), 1, 3, 32, 20), (1, 3, 10, 6))],
+    "AvgPool-1, examples 1 and 2 (`same_upper`, strides 2, 32x32)": same_upper,
+    "MaxPool-8, -14, AvgPool-14, -16": same_upper,
+    "AvgPool-1, strides": lambda: [(refuses_stride_0(op), True) for op in (AvgPool, MaxPool)],
+    "AvgPool-1, pads and exclude-pad": lambda: [
+        (AvgPool(2).plan((1, 3, 32, 32)).attributes[name], value)
+        for name, value in zip(ABSENT, ([0, 0], [0, 0], True), strict=True)
+    ],
+    "AvgPool-1, pads": lambda: [
+        (shape(AvgPool(5, 2, 1, 1, auto_pad=word), 1, 3, 32, 32), (1, 3, length, length))
+        for word, length in (("explicit", 15), ("valid", 14))
+    ],
+    "AvgPool-1, axes": lambda: [(shape(MaxPool((2, 1, 1), (2, 1, 1)), 1, 1, 4, 5, 6), (1, 1, 2, 5, 6))],
+    "AvgPool-1, mean": mean,
+    "AdaptiveAvgPool-8, output": mean,
+    "AdaptiveAvgPool-8 and AdaptiveMaxPool-8, bins": lambda: [
+        (AdaptiveAvgPool(25).plan((1, 1, 7)).windows[0].span(i), span)
+        for i, span in ((0, [0]), (3, [0, 1]), (24, [6]))
+    ],
+    "AdaptiveAvgPool-8 and AdaptiveMaxPool-8, examples": index_types,
+    "AdaptiveAvgPool-8 and AdaptiveMaxPool-8, second input": lambda: [
+        (shape(AdaptiveAvgPool((16, 16)), 1, 3, 32, 32), (1, 3, 16, 16)),
+    ],
+    "nGraph AvgPool, average": ngraph,
+    "nGraph AvgPool, positions": ngraph,
+    "nGraph AvgPool, divisor": ngraph,
+    "nGraph AvgPool, `w <= d`": lambda: [(shape(AvgPool(3, 1, 1, 0, like="ngraph"), 1, 1, 2), (1, 1, 1))],
+})  # fmt: skip
 
 
 @table_of("docs/models.md", "verdict")
