@@ -23,7 +23,7 @@ from poolcli.formats.names import array_names
 from poolcli.formats.records import Dimension
 from poolcli.formats.zarr import Images, ome
 from poolcli.formats.zarr.metadata import json_attributes
-from poolcli.formats.zarr.storage import Grid, convert_storage, grid_of
+from poolcli.formats.zarr.storage import Grid, grid_of, storage_in_version
 from poolcli.layouts import check_layout, converted_shape, spatial_axes
 from poolcli.message_fields import field
 from poolcli.ops import OPERATORS
@@ -278,7 +278,7 @@ def plan_pyramid(request: Request, source: Source, header: Header, metadata: Met
     levels = levels_of(request, shape, header.dtype, layout, missing, settings.min_count)
     steps, origin, units = _spacing(request, names, order, header, metadata)
 
-    kept = convert_storage(metadata.zarr_storage, version) or {"version": version}
+    kept = storage_in_version(metadata.zarr_storage, version)
     kept |= {name: tuple(kept[name][i] for i in order) for name in ("chunks", "shards") if kept.get(name)}
     if version == 2:  # OME-NGFF 0.4 requires folders of chunks
         kept["keys"] = {"name": "v2", "configuration": {"separator": "/"}}

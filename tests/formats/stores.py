@@ -50,6 +50,6 @@ KEPT: dict[str, dict[str, Any]] = {
     "v3, shards": {"chunks": (2, 2, 2), "shards": (4, 4, 4), "compressors": BloscCodec(typesize=1)},
     "v3, other names of chunks": {"chunk_key_encoding": {"name": "v2", "separator": "."}},
     "v2": {"zarr_format": 2, "compressors": numcodecs.Blosc(clevel=2)},
-    "v2, filters": {"zarr_format": 2, "filters": [numcodecs.Delta("u1")], "fill_value": 3},
+    "v2, a fill value": {"zarr_format": 2, "fill_value": 3},
     "v2, folders of chunks": {"zarr_format": 2, "chunk_key_encoding": {"name": "v2", "separator": "/"}},
 }

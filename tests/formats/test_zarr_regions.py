@@ -199,6 +199,7 @@ def counting(written: list[Any], stop_after: int) -> Callable[..., None]:
 
 
 STORED: dict[str, dict[str, Any]] = KEPT | {
+    "v2, filters": {"zarr_format": 2, "filters": [numcodecs.Delta("u1")]},
     "v2, F order, big-endian": {"zarr_format": 2, "order": "F", "dtype": ">u2", "fill_value": None},
     "v2, a codec that zarrs does not know": {"zarr_format": 2, "compressors": numcodecs.LZ4()},
     "v3, gzip, big-endian": {"compressors": GzipCodec(level=1), "serializer": BytesCodec(endian="big"), "dtype": "u2"},

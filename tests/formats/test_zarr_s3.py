@@ -23,8 +23,6 @@ import pytest
 import zarr
 
 from poolcli import AvgPool
-from poolcli.formats.zarr.write import ZarrWriter
-from poolcli.system.signals import Stopped
 from tests.conftest import Cli
 from tests.test_pyramid_plates import plate
 
@@ -97,38 +95,6 @@ def test_many_small_chunks_are_read_at_once(version: int, cli: Cli, bucket: Any)
         np.testing.assert_array_equal(np.load(f"{number}.npy"), expected)
 
 
-def test_a_store_is_none_before_all_of_it_is_there_and_goes_on_where_it_was_stopped(
-    cli: Cli, bucket: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stored("s3://bucket/x.zarr")
-    run = ("avg", "s3://bucket/x.zarr", "-o", "s3://bucket/y.zarr", *HALVE, "-q", "--max-memory", "30K", "--resume")
-    own, written = ZarrWriter.__call__, list[Any]()
-
-    def stopping(self: ZarrWriter, region: Any, array: Any) -> None:
-        if len(written) >= 3:
-            raise Stopped(130, "interrupted")
-        own(self, region, array)
-        written.append(region)
-
-    def noting(self: ZarrWriter, region: Any, array: Any) -> None:
-        own(self, region, array)
-        written.append(region)
-
-    monkeypatch.setattr(ZarrWriter, "__call__", stopping)
-    with pytest.raises(Stopped):
-        cli(*run)
-    assert bucket.find("bucket/y.zarr")
-    assert not bucket.exists("bucket/y.zarr/zarr.json")
-    assert SECRET not in bucket.cat_file("bucket/y.zarr/.poolcli-run").decode()
-    first = set(written)
-    written.clear()
-    monkeypatch.setattr(ZarrWriter, "__call__", noting)
-    assert cli(*run).err == ""
-    assert written
-    assert not first & set(written)
-    np.testing.assert_array_equal(zarr.open_array("s3://bucket/y.zarr")[:], AvgPool(2, 2)(X, layout="DHW"))
-
-
 def written_from_now_on(bucket: Any) -> set[str]:
     """The objects below `y.zarr` that are written, added as they are."""
     written, own = set[str](), bucket.server.app
@@ -191,36 +157,14 @@ def test_a_run_that_is_killed_is_resumed_with_the_same_bytes(
     assert cli(*run, "s3://bucket/whole/y.zarr", "-q").err == ""
     assert killed_after(regions, *run, "s3://bucket/cut/y.zarr") == -signal.SIGKILL
     before = set(objects("cut"))
+    assert "zarr.json" not in before  # it is no store yet
+    assert SECRET not in bucket.cat_file("bucket/cut/y.zarr/.poolcli-run").decode()
     assert 0 < len(before) < len(objects("whole"))
     written = written_from_now_on(bucket)
     assert cli(*run, "s3://bucket/cut/y.zarr", "-q").err == ""
     assert objects("cut") == objects("whole")
     assert set(objects("cut")) - before <= written
     assert before - written or regions == 1  # the first region is written before the journal names it
-
-
-@pytest.mark.parametrize("words", [("avg", *HALVE), ("pyramid", "--levels", "2")])
-def test_a_finished_store_is_not_written_again_by_resume(words: tuple[str, ...], cli: Cli, bucket: Any) -> None:
-    stored("s3://bucket/x.zarr")
-    run = (words[0], "s3://bucket/x.zarr", *words[1:], "-o", "s3://bucket/y.zarr", "-q", "--resume")
-    assert cli(*run).err == ""
-    before, written = bucket.find("bucket", detail=True), written_from_now_on(bucket)
-    again = cli(*run)
-    assert (again.code, again.err) == (0, "")
-    bucket.invalidate_cache()
-    assert (bucket.find("bucket", detail=True), written) == (before, set())
-
-
-@pytest.mark.parametrize("words", [("avg", *HALVE), ("pyramid", "--levels", "2")])
-def test_objects_that_no_run_has_written_are_not_replaced_by_resume(
-    words: tuple[str, ...], cli: Cli, bucket: Any
-) -> None:
-    stored("s3://bucket/x.zarr")
-    bucket.pipe_file("bucket/y.zarr/precious.txt", b"1")
-    result = cli(words[0], "s3://bucket/x.zarr", *words[1:], "-o", "s3://bucket/y.zarr", "-q", "--resume")
-    assert result.code == 2
-    assert "s3://bucket/y.zarr: exists; use --overwrite, or another --output" in result.err
-    assert bucket.find("bucket/y.zarr") == ["bucket/y.zarr/precious.txt"]
 
 
 def test_faults_of_a_store_are_survived(cli: Cli, bucket: Any) -> None:
@@ -276,11 +220,3 @@ def test_each_read_of_a_store_that_goes_silent_is_tried_a_few_times(
     ends.set()
     assert (result.code, result.err.count("\n"), "timeout" in result.err.lower()) == (1, 1, True)
     assert max(asked.values()) <= 2 * 2  # what cannot be read is read again, to name the chunk
-
-
-def test_a_pyramid_is_made_in_a_bucket(cli: Cli, bucket: Any) -> None:
-    stored("s3://bucket/x.zarr")
-    assert cli("pyramid", "s3://bucket/x.zarr", "-o", "s3://bucket/y.ome.zarr", "--levels", "3", "-q").err == ""
-    group = zarr.open_group("s3://bucket/y.ome.zarr", mode="r")
-    assert sorted(name for name, _ in group.arrays()) == ["0", "1", "2"]
-    np.testing.assert_array_equal(zarr.open_array("s3://bucket/y.ome.zarr/0")[:], X)

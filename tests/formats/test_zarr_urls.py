@@ -60,26 +60,13 @@ def test_no_more_of_a_document_is_read_than_the_limit(cli: Cli, monkeypatch: pyt
     assert cli(*run, "200M").code == 0
 
 
-class _WithoutRanges(SimpleHTTPRequestHandler):
-    """Answers a request for a range with the whole file, as HTTP allows."""
+class _Quiet(SimpleHTTPRequestHandler):
+    """Logs nothing."""
 
     def log_message(self, *_: Any) -> None: ...
 
 
-@pytest.mark.heavy
-@pytest.mark.slow
-def test_shards_are_read_from_a_server_that_ignores_ranges(cli: Cli) -> None:
-    made("x.zarr", key="a", shards=(4, 4, 4), chunks=(2, 2, 2), dimension_names=("z", "y", "x"))
-    with ThreadingHTTPServer(("127.0.0.1", 0), _WithoutRanges) as server:
-        Thread(target=server.serve_forever).start()
-        url = f"http://127.0.0.1:{server.server_port}/x.zarr/a"
-        result = cli("avg", url, "-o", "y.npy", *HALVE, "-q")
-        server.shutdown()
-    assert result.err == ""
-    np.testing.assert_array_equal(np.load("y.npy"), halved())
-
-
-class _Busy(_WithoutRanges):
+class _Busy(_Quiet):
     """Asks for patience twice for each file, then gives no answer, then the first half of it, and then all of it."""
 
     asked: ClassVar[Counter[str]] = Counter()
@@ -113,7 +100,7 @@ def test_requests_to_a_busy_server_are_repeated(cli: Cli, monkeypatch: pytest.Mo
     np.testing.assert_array_equal(np.load("y.npy"), halved())
 
 
-class _Refusing(_WithoutRanges):
+class _Refusing(_Quiet):
     """Answers every request with one status."""
 
     status = 503
@@ -180,8 +167,6 @@ def test_an_input_that_can_no_longer_be_reached_is_not_said_to_have_changed(monk
 
 
 def test_a_write_to_a_url_that_fails_leaves_nothing(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    import fsspec
-
     made("x.zarr", dimension_names=("z", "y", "x"))
     seen: list[bool] = []
 
@@ -330,7 +315,7 @@ def test_what_urls_cannot_be_is_refused(words: tuple[str, ...], message: str, cl
 @pytest.mark.parametrize("words", [("avg", *HALVE), ("avg", *HALVE, "--resume"), ("pyramid",)], ids=" ".join)
 def test_a_web_server_cannot_be_written_to(words: tuple[str, ...], cli: Cli) -> None:
     made("x.zarr", dimension_names=("z", "y", "x"))
-    with ThreadingHTTPServer(("127.0.0.1", 0), _WithoutRanges) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Quiet) as server:
         Thread(target=server.serve_forever).start()
         url = f"http://127.0.0.1:{server.server_port}/y.zarr"
         result = cli(*words, "x.zarr", "-o", url)

@@ -198,7 +198,7 @@ class _ArrayReader:
         """The array whose chunks are read: in folders the checks of the store of metadata would keep zarrs from it."""
         if not is_url(self.path):
             return array_at(open_store(self.path), self.node.path, self.node.metadata)
-        self.node.store.check = self._expansion
+        self.node.store.checks.append(self._expansion)
         return array_at(self.node.store, self.node.path, self.node.metadata)
 
     def read(self, region: Ranges) -> Array:

@@ -12,6 +12,8 @@ from typing import Any
 
 from poolcli.errors import FileError
 from poolcli.formats.checks import deflate_size, human_bytes, lzma_size, streamed_size
+from poolcli.formats.records import whole_region
+from poolcli.formats.zarr.storage import codec_name
 from poolcli.system.lazy_imports import Lazy
 from poolcli.system.lazy_imports import numpy as np
 from poolcli.windows import Ranges, ceil_div
@@ -33,12 +35,21 @@ class ExpansionCheck:
     array: Any
     most: int
 
+    def applies_to(self, key: str) -> bool:
+        """Whether a key of the store is one of the array's."""
+        return key.startswith(f"{self.array.path}/".lstrip("/"))
+
+    def part(self, key: str, data: bytes, byte_range: Any) -> None:
+        """Checks what was read for a range: a file or object, a chunk of a shard, or the index of one."""
+        if byte_range is None:
+            self.file(key, data, whole_region(self.array.shards or self.array.chunks))
+        elif not hasattr(byte_range, "suffix"):
+            self.chunk(key, data)
+
     @cached_property
     def _codecs(self) -> list[str]:
         """The names of the codecs, in the order in which they decode."""
-        codecs = [*self.array.filters, *self.array.compressors]
-        configs = [each.to_dict() if hasattr(each, "to_dict") else each.get_config() for each in codecs]
-        return [str(each.get("id") or each["name"]).removeprefix("numcodecs.") for each in reversed(configs)]
+        return [codec_name(codec) for codec in reversed([*self.array.filters, *self.array.compressors])]
 
     def file(self, key: str, data: Any, inside: Ranges, skip_deflate: bool = False) -> None:
         """Checks a file or object: a chunk, or the chunks in the region `inside` of a shard."""
@@ -48,7 +59,7 @@ class ExpansionCheck:
         sharding = self.array.metadata.codecs[0]
         counts = [shard // chunk for shard, chunk in zip(self.array.shards, self.array.chunks, strict=True)]
         length = 16 * prod(counts) + CHECKSUM
-        if [codec.to_dict()["name"] for codec in sharding.index_codecs] != INDEX_CODECS or len(data) < length:
+        if [codec_name(codec) for codec in sharding.index_codecs] != INDEX_CODECS or len(data) < length:
             return
         index = data[-length:-CHECKSUM] if sharding.index_location.value == "end" else data[: length - CHECKSUM]
         places = np.frombuffer(index, "<u8").reshape(*counts, 2)

@@ -13,9 +13,10 @@ from typing import Any, TypeGuard
 import poolcli.formats.cf as cf
 from poolcli.dtypes import DTYPES, can_hold
 from poolcli.errors import PoolError
-from poolcli.formats.checks import NODATA_ATTRIBUTES, join_names
+from poolcli.formats.checks import NODATA_ATTRIBUTES, byte_count, join_names
 from poolcli.formats.names import relative_path
 from poolcli.formats.records import Axis, Dimension, Metadata, Scale
+from poolcli.formats.zarr.expansion import ExpansionCheck
 from poolcli.formats.zarr.library import ZARR_ERRORS, groups_above, is_group, zarr_errors
 from poolcli.formats.zarr.ome import COLLECTION_KEYS, groups_of_series, image_metadata
 from poolcli.formats.zarr.storage import storage_of
@@ -28,6 +29,7 @@ RUN = "poolcli_run"  # the attribute of a store by which a later run with --resu
 GROUP_KEYS = ("ome", "multiscales", "omero", *COLLECTION_KEYS)  # attributes of groups that one array does not keep
 STRING_CODEC = "vlen-utf8"
 MAX_DEPTH = 64
+MAX_CHUNK = 2**26  # bytes of a chunk of coordinates
 
 
 def metadata_of(root: Any, key: str | None, array: Any) -> Metadata:
@@ -167,7 +169,7 @@ def with_coordinates(root: Any, key: str, array: Any, metadata: Metadata) -> Met
             node = _open_array(root, place) if place != key else None
             if scales or node is None or node.shape != (length,) or not (node.dtype.name in DTYPES or _is_string(node)):
                 continue
-            if length > cf.MAX_COORDINATES:
+            if length > cf.MAX_COORDINATES or byte_count(node.chunks, node.dtype.itemsize) > MAX_CHUNK:
                 notes += (f"left out, because they are very long: the coordinates {place}",)
                 break
             try:
@@ -183,6 +185,7 @@ def with_coordinates(root: Any, key: str, array: Any, metadata: Metadata) -> Met
             or node.ndim > 1
             or node.dtype.name not in DTYPES
             or max(node.shape, default=0) > cf.MAX_COORDINATES
+            or byte_count(node.chunks, node.dtype.itemsize) > MAX_CHUNK
         ):
             continue
         target = labels.get((dimension_names(node) or ("",))[0]) if node.ndim else scalars
@@ -195,6 +198,7 @@ def with_coordinates(root: Any, key: str, array: Any, metadata: Metadata) -> Met
 
 
 def _read_coordinates(place: str, node: Any) -> Array:
+    node.store.checks.append(ExpansionCheck(place, node, MAX_CHUNK))
     with zarr_errors(place):
         found = np.asarray(node[...])
     return found if found.dtype.name in DTYPES else found.astype(object)

@@ -17,106 +17,60 @@ from poolcli.windows import ceil_div
 
 numcodecs: Any = Lazy("numcodecs")
 
-LOSSLESS = (
-    "adler32", "blosc", "bz2", "crc32", "crc32c", "fletcher32", "gzip", "jenkins_lookup3", "lz4", "lzma", "pcodec",
-    "shuffle", "zlib", "zstd",
-)  # fmt: skip
-LOSSLESS_FOR_INTEGERS = ("delta",)  # lossless for integers of the type that they name
-LOSSLESS_FOR_BOOL = ("packbits",)
-BLOSC_SHUFFLES = {0: "noshuffle", 1: "shuffle", 2: "bitshuffle"}
-ZSTD_2: dict[str, Any] = {"id": "zstd", "level": 0}
-ZSTD_3: dict[str, Any] = {"name": "zstd", "configuration": {"level": 0, "checksum": False}}
+COMPRESSORS = ("blosc", "bz2", "crc32c", "gzip", "lz4", "lzma", "zlib", "zstd")  # those that outputs keep
+ZSTD: dict[int, dict[str, Any]] = {
+    2: {"id": "zstd", "level": 0},
+    3: {"name": "zstd", "configuration": {"level": 0, "checksum": False}},
+}
 
 
 def storage_of(array: Any) -> dict[str, Any]:
-    """The storage of an array of zarr. Codecs are as JSON has them in its version of Zarr."""
+    """The storage of an array of zarr: `compressors` as JSON has them in its version, and names of `lost` codecs."""
     about = array.metadata
-    found = {"version": about.zarr_format, "dtype": array.dtype.name, "fill_value": about.fill_value}
-    found |= {"chunks": tuple(array.chunks), "shards": array.shards and tuple(array.shards)}
-    if about.zarr_format == 2:
-        found |= {"filters": [codec.get_config() for codec in array.filters]}
-        found |= {"compressors": [codec.get_config() for codec in array.compressors]}
-        return found | {"keys": {"name": "v2", "configuration": {"separator": about.dimension_separator}}}
-    found |= {"filters": [codec.to_dict() for codec in array.filters], "serializer": array.serializer.to_dict()}
-    found |= {"compressors": [codec.to_dict() for codec in array.compressors]}
-    return found | {"keys": about.chunk_key_encoding.to_dict()}
-
-
-def codec_arguments(kept: Mapping[str, Any], dtype: str, lost: list[str]) -> dict[str, Any]:
-    """Filters, serializer and compressors for zarr's `create_array`, in C order and little-endian, as far as they lose
-    nothing; names of dropped ones are added to `lost`.
-    """
-    source, version = kept.get("dtype", dtype), kept.get("version", 3)
-
-    def lossless(codecs: Sequence[Mapping[str, Any]]) -> list[Any]:
-        return [codec for codec in codecs if _is_lossless(_name(codec), source, dtype, lost)]
-
-    filters = lossless([codec for codec in kept.get("filters", ()) if _name(codec) != "transpose"])
-    if version == 2:
-        compressors = kept.get("compressors", [ZSTD_2])
-        compressors = (lossless(compressors) or [ZSTD_2]) if compressors else []
-        made = [[numcodecs.get_codec(dict(codec)) for codec in codecs] for codecs in (filters, compressors)]
-        return {"filters": made[0] or None, "compressors": made[1] or None}
-    compressors = [_with_typesize(codec, dtype) for codec in lossless(kept.get("compressors", [ZSTD_3]))]
-    serializer = [kept["serializer"]] if kept.get("serializer", {"name": "bytes"})["name"] != "bytes" else []
-    return {"filters": filters, "serializer": (lossless(serializer) or ["auto"])[0], "compressors": compressors}
-
-
-def _name(codec: Mapping[str, Any]) -> str:
-    return str(codec.get("id") or codec["name"]).removeprefix("numcodecs.")
-
-
-def _is_lossless(name: str, source: str, target: str, lost: list[str]) -> bool:
-    able = (
-        name in LOSSLESS
-        or (name in LOSSLESS_FOR_INTEGERS and source == target and DTYPES[target].is_integer)
-        or (name in LOSSLESS_FOR_BOOL and target == "bool")
-    )
-    if not able:
-        lost.append(name)
-    return able
-
-
-def _with_typesize(codec: Mapping[str, Any], dtype: str) -> dict[str, Any]:
-    if codec["name"] != "blosc":
-        return dict(codec)
-    return {"name": "blosc", "configuration": {**codec["configuration"], "typesize": DTYPES[dtype].itemsize}}
-
-
-def convert_storage(kept: Mapping[str, Any], version: int) -> dict[str, Any]:
-    """The storage of an array in another version of Zarr; zstd replaces compressors that it does not have."""
-    if not kept or kept["version"] == version:
-        return dict(kept)
-    names = ("chunks", "dtype", "fill_value", "consolidated") + (("shards",) if version == 3 else ())
-    convert = _compressor_2 if version == 2 else _compressor_3
-    found = [
-        convert(codec) for codec in kept["compressors"] if version == 3 or _name(codec) in ("blosc", "gzip", "zstd")
-    ]
-    if version == 2:
-        found = (found or [ZSTD_2])[:1]
-    return {name: kept[name] for name in names if kept.get(name) is not None} | {
+    version = about.zarr_format
+    others = [*array.filters, *([] if version == 2 else [array.serializer])]
+    kept = [codec for codec in array.compressors if codec_name(codec) in COMPRESSORS]
+    lost = [codec_name(codec) for codec in (*others, *array.compressors) if codec not in kept]
+    separator = {"name": "v2", "configuration": {"separator": about.dimension_separator}} if version == 2 else None
+    return {
         "version": version,
-        "compressors": found,
+        "fill_value": about.fill_value,
+        "chunks": tuple(array.chunks),
+        "shards": array.shards and tuple(array.shards),
+        "compressors": [*map(_config, kept)] or [ZSTD[version]] * bool(array.compressors),
+        "lost": [name for name in lost if name not in ("bytes", "transpose")],
+        "keys": separator or about.chunk_key_encoding.to_dict(),
     }
 
 
-def _compressor_2(codec: Mapping[str, Any]) -> dict[str, Any]:
-    setting = dict(codec["configuration"])
-    if codec["name"] == "blosc":
-        setting["shuffle"] = next(number for number, word in BLOSC_SHUFFLES.items() if word == setting["shuffle"])
-    left_out = ("typesize", "checksum")  # not every reader of Zarr 2 knows a checksum
-    return {"id": codec["name"]} | {name: value for name, value in setting.items() if name not in left_out}
+def _config(codec: Any) -> dict[str, Any]:
+    found: dict[str, Any] = codec.get_config() if hasattr(codec, "get_config") else codec.to_dict()
+    return found
 
 
-def _compressor_3(compressor: Mapping[str, Any]) -> dict[str, Any]:
-    setting = {name: value for name, value in compressor.items() if name != "id"}
-    if compressor["id"] == "blosc":
-        setting["shuffle"] = BLOSC_SHUFFLES.get(setting.get("shuffle", 1), "shuffle")
-    elif compressor["id"] == "zstd":
-        setting = {"level": setting.get("level", 0), "checksum": bool(setting.get("checksum", False))}
-    elif compressor["id"] != "gzip":
-        return ZSTD_3
-    return {"name": compressor["id"], "configuration": setting}
+def codec_name(codec: Any) -> str:
+    """The name of a codec of either version of Zarr."""
+    config = _config(codec)
+    return str(config.get("id") or config["name"]).removeprefix("numcodecs.")
+
+
+def codec_arguments(kept: Mapping[str, Any], dtype: str) -> dict[str, Any]:
+    """Codecs for zarr's `create_array`, in C order and little-endian: no filters, and the compressors of the input."""
+    version = kept.get("version", 3)
+    codecs = [dict(codec) for codec in kept.get("compressors", [ZSTD[version]])]
+    if version == 2:
+        return {"filters": None, "compressors": [numcodecs.get_codec(codec) for codec in codecs] or None}
+    for codec in codecs:
+        if codec["name"] == "blosc":
+            codec["configuration"] = {**codec["configuration"], "typesize": DTYPES[dtype].itemsize}
+    return {"filters": [], "serializer": "auto", "compressors": codecs}
+
+
+def storage_in_version(kept: Mapping[str, Any], version: int) -> dict[str, Any]:
+    """The storage of an array for a version of Zarr, whose codecs have other names in another version."""
+    same = () if kept.get("version") == version else ("compressors", "lost", "keys")
+    same += ("shards",) if version == 2 else ()
+    return {name: value for name, value in kept.items() if name not in same} | {"version": version}
 
 
 def fill_value(kept: Mapping[str, Any], dtype: str) -> tuple[Any, bool]:
@@ -202,19 +156,15 @@ def _per_axis(name: str, numbers: tuple[int, ...] | None, layout: str) -> tuple[
 
 
 def _shrink(grid: Grid, most: int) -> Grid:
-    """The grid with its units halved along the longest axis until one has at most `most` elements."""
-    chunks, shards = grid.chunks, grid.shards
-    while shards and prod(shards) > most and shards != chunks:
-        counts = [shard // chunk for shard, chunk in zip(shards, chunks, strict=True)]
-        axis = max((i for i, count in enumerate(counts) if count > 1), key=shards.__getitem__)
-        shards = (*shards[:axis], ceil_div(counts[axis], 2) * chunks[axis], *shards[axis + 1 :])
-    if shards and prod(shards) > most:
-        shards = None
+    """The grid of at most `most` elements in a shard or chunk: without shards, and its chunks halved along the longest
+    axis.
+    """
+    chunks, shards = grid.chunks, grid.shards if grid.shards and prod(grid.shards) <= most else None
     while prod(chunks) > max(most, 1) and not shards:
         axis = max(range(len(chunks)), key=chunks.__getitem__)
         chunks = (*chunks[:axis], ceil_div(chunks[axis], 2), *chunks[axis + 1 :])
     if (chunks, shards) == (grid.chunks, grid.shards):
         return grid
-    words = [",".join(map(str, unit)) for unit in (shards or chunks, grid.unit)]
-    kind = "shards" if shards else "chunks"
-    return Grid(chunks, shards, (f"{kind} of {words[0]} instead of {words[1]}: each is held in memory as a whole",))
+    less, more = (",".join(map(str, unit)) for unit in (chunks, grid.unit))
+    note = f"chunks of {less} instead of {'shards of ' if grid.shards else ''}{more}: each is held in memory as a whole"
+    return Grid(chunks, None, (note,))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Sequence
 from typing import Any
 
 from zarr.abc.store import RangeByteRequest
@@ -12,7 +13,7 @@ from zarr.storage import FsspecStore, LocalStore
 from poolcli.errors import FileError
 from poolcli.formats.checks import check_json, check_memory, human_bytes, json_memory_limit
 from poolcli.formats.files import filesystem, retry_read, with_retries
-from poolcli.formats.records import ReadOptions, whole_region
+from poolcli.formats.records import ReadOptions
 from poolcli.formats.table import FORMATS
 from poolcli.formats.zarr.expansion import ExpansionCheck
 from poolcli.message_fields import field
@@ -26,19 +27,21 @@ class FolderStore(LocalStore):
     def __init__(self, path: str, options: ReadOptions) -> None:
         super().__init__(path, read_only=True)
         self._options = options
+        self.checks: list[ExpansionCheck] = []  # of the arrays that are read
         self._inside = os.path.join(os.path.realpath(path), "")
         self._last_folder = ("", False)  # the folder of the last file, and whether it is inside
 
     def with_read_only(self, read_only: bool = False) -> FolderStore:
         return FolderStore(str(self.root), self._options)
 
-    async def get(self, key: str, *args: Any, **kwargs: Any) -> Any:
+    async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Any:
         self._check_content(key)
-        return await super().get(key, *args, **kwargs)
+        return _checked(self.checks, key, await super().get(key, prototype, byte_range), byte_range)
 
-    def get_sync(self, key: str, *args: Any, **kwargs: Any) -> Any:
+    def get_sync(self, key: str, *, prototype: Any = None, byte_range: Any = None) -> Any:
         self._check_content(key)
-        return super().get_sync(key, *args, **kwargs)
+        found = super().get_sync(key, prototype=prototype, byte_range=byte_range)
+        return _checked(self.checks, key, found, byte_range)
 
     def check(self, key: str) -> int | None:
         """The size of the file for a key; None if there is none."""
@@ -79,7 +82,10 @@ class UrlStore(FsspecStore):
     """A store at a URL, which reads no more of a document than the limit and a byte."""
 
     url, options = "", ReadOptions()
-    check: ExpansionCheck | None = None  # of the chunks that are read
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.checks: list[ExpansionCheck] = []  # of the arrays that are read
 
     def __reduce__(self) -> Any:  # other processes take the credentials of their own environment
         return open_url, (self.url, self.options if self.read_only else None)
@@ -88,13 +94,7 @@ class UrlStore(FsspecStore):
         if key.endswith(METADATA_FILES):
             return await self._get_document(key, prototype)
         found = await retry_read(super().get, key, prototype, byte_range)
-        found = _requested_range(found, byte_range)
-        if found is not None and self.check is not None:
-            if byte_range is None:
-                self.check.file(key, found.to_bytes(), whole_region(self.check.array.shards or self.check.array.chunks))
-            elif not hasattr(byte_range, "suffix"):  # no index of a shard
-                self.check.chunk(key, found.to_bytes())
-        return found
+        return _checked(self.checks, key, found, byte_range)
 
     async def _get_document(self, key: str, prototype: Any) -> Any:
         most = _document_limit(self.options)
@@ -120,10 +120,9 @@ def _document_limit(options: ReadOptions) -> int:
     return json_memory_limit(options.limit, options.allowed) // 4
 
 
-def _requested_range(found: Any, asked: Any) -> Any:
-    """The bytes asked for, of those that came: an HTTP server may ignore ranges, and answer with the whole object."""
-    if found is not None and hasattr(asked, "suffix"):
-        return found[max(0, len(found) - asked.suffix) :]
-    if found is not None and hasattr(asked, "end") and len(found) > asked.end - asked.start:
-        return found[asked.start : asked.end]
+def _checked(checks: Sequence[ExpansionCheck], key: str, found: Any, byte_range: Any = None) -> Any:
+    """What was read for a key, unless it is a chunk that unpacks to far more than its size."""
+    for check in checks if found is not None else ():
+        if check.applies_to(key) and not key.endswith(METADATA_FILES):
+            check.part(key, found.to_bytes(), byte_range)
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from posixpath import basename, join
@@ -62,7 +62,7 @@ def open_writer(path: str, spec: Spec, options: WriteOptions) -> Iterator[Region
 @contextmanager
 def open_writers(path: str, specs: Sequence[Spec], options: WriteOptions) -> Iterator[list[ZarrWriter]]:
     """As `open_writer`, for several arrays of one store."""
-    planned = plan_store(path, specs, options)
+    planned = NewStore(path, specs, options)
     with open_target(path, options.overwrite, options.identity, planned.documents) as (store, written):
         with reading_metadata(path):
             for key, (metadata, values) in planned.coordinates.items():
@@ -135,143 +135,113 @@ class NewArray:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
 class NewStore:
-    """A new store: its arrays, metadata and values of coordinates by key, and the files of all metadata by name."""
-
-    arrays: Sequence[NewArray]
-    coordinates: Mapping[str, tuple[Any, Array]]
-    documents: Mapping[str, bytes]
-
-
-def plan_store(path: str, specs: Sequence[Spec], options: WriteOptions) -> NewStore:
-    """The new store with these arrays; refuses names that lead out of it.
+    """A new store: its arrays, metadata and values of coordinates by key, and the files of all metadata by name.
 
     zarr makes the metadata in memory: they are known before a chunk is written, and at URLs they are written last.
+    Refuses names that lead out of the store.
     """
-    content = dict[str, Any]()
-    store, coordinates = zarr.storage.MemoryStore(content), dict[str, tuple[Any, Array]]()
-    names = array_names(path, [spec.key for spec in specs])
-    with reading_metadata(path):
-        arrays = [
-            _add_array(store, content, path, name, spec, options, coordinates)
-            for name, spec in zip(names, specs, strict=True)
-        ]
-        if run := options.run or (options.identity if is_url(path) else None):
-            zarr.open(store=store, mode="r+").attrs[RUN] = run
-        if any(spec.metadata.zarr_storage.get("consolidated") for spec in specs) and names != [""]:
-            zarr.consolidate_metadata(store)
-    return NewStore(arrays, coordinates, {name: document.to_bytes() for name, document in content.items()})
 
+    def __init__(self, path: str, specs: Sequence[Spec], options: WriteOptions) -> None:
+        self._path, self._options, self._content = path, options, dict[str, Any]()
+        self._store = zarr.storage.MemoryStore(self._content)
+        self.coordinates = dict[str, tuple[Any, Array]]()
+        names = array_names(path, [spec.key for spec in specs])
+        with reading_metadata(path):
+            self.arrays = [self._add_array(name, spec) for name, spec in zip(names, specs, strict=True)]
+            if run := options.run or (options.identity if is_url(path) else None):
+                zarr.open(store=self._store, mode="r+").attrs[RUN] = run
+            if any(spec.metadata.zarr_storage.get("consolidated") for spec in specs) and names != [""]:
+                zarr.consolidate_metadata(self._store)
+        self.documents = {name: document.to_bytes() for name, document in self._content.items()}
 
-def _add_array(
-    store: Any,
-    content: Mapping[str, Any],
-    path: str,
-    key: str,
-    spec: Spec,
-    options: WriteOptions,
-    coordinates: dict[str, tuple[Any, Array]],
-) -> NewArray:
-    """Adds the metadata of an array, stored like its input as far as possible, of its groups and of its coordinates,
-    if earlier arrays have not added those.
-    """
-    kept, lost, without = spec.metadata.zarr_storage, list[str](), list[str]()
-    if options.shards and kept.get("version") == 2:
-        kept = {}  # v2 has no shards
-    version = int(kept.get("version", 3))
-    grid = grid_of(
-        spec.shape, spec.layout,
-        asked=options.chunks, asked_shards=options.shards, kept=kept, most=options.max_elements,
-    )  # fmt: skip
-    # In Zarr v2 only names of the input, as they change what the fill value means to xarray.
-    labels = tuple(each.label or basename(next(iter(each.scales), "")) or None for each in spec.metadata.dimensions)
-    names = labels if any(labels) or version == 2 else _default_names(spec.layout)
-    fill, has_fill = fill_value(kept, spec.dtype)
-    attributes = json_attributes(with_references(key, spec.metadata), key, lost)
-    for depth in range(key.count("/") + 1 if key else 0):
-        place = "/".join(key.split("/")[:depth])
-        if join(place, ".zgroup" if version == 2 else "zarr.json") not in content:
-            own = json_attributes(spec.metadata.groups.get(f"/{place}/" if place else "/", {}), place or "/", lost)
-            zarr.create_group(store, path=place, zarr_format=version, attributes=own)
-    made = _create(
-        store, key, version,
-        shape=spec.shape, dtype=spec.dtype, grid=grid, names=names, attributes=attributes,
-        is_level=any("multiscales" in group for group in spec.metadata.groups.values()),
-        fill_value=fill, chunk_key_encoding=kept.get("keys"), **codec_arguments(kept, spec.dtype, without),
-    )  # fmt: skip
-    others = _add_coordinates(store, path, key, version, spec, labels, coordinates, lost) if key else []
-    notes = [*spec.metadata.notes, *grid.notes, *(conflict_note(each, spec.key) for each in others)]
-    if not has_fill:
-        notes.append(f"stored without the fill value {kept['fill_value']}, which {spec.dtype} does not have")
-    if without:
-        notes.append(f"stored without the codec {join_names(without)}")
-    if lost:
-        notes.append(f"left out, because they cannot be written: the attributes {join_names(lost)}")
-    return NewArray(key, made.metadata, grid, tuple(notes))
+    def _add_array(self, key: str, spec: Spec) -> NewArray:
+        """Adds the metadata of an array, stored like its input as far as possible, of its groups and of its
+        coordinates, if earlier arrays have not added those.
+        """
+        about, options, lost = spec.metadata, self._options, list[str]()
+        kept = about.zarr_storage
+        if options.shards and kept.get("version") == 2:
+            kept = {}  # v2 has no shards
+        version = int(kept.get("version", 3))
+        grid = grid_of(
+            spec.shape, spec.layout,
+            asked=options.chunks, asked_shards=options.shards, kept=kept, most=options.max_elements,
+        )  # fmt: skip
+        # In Zarr v2 only names of the input, as they change what the fill value means to xarray.
+        labels = [each.label or basename(next(iter(each.scales), "")) or None for each in about.dimensions]
+        names = labels if any(labels) or version == 2 else _default_names(spec.layout)
+        fill, has_fill = fill_value(kept, spec.dtype)
+        attributes = json_attributes(with_references(key, about), key, lost)
+        for depth in range(key.count("/") + 1 if key else 0):
+            place = "/".join(key.split("/")[:depth])
+            if join(place, ".zgroup" if version == 2 else "zarr.json") not in self._content:
+                own = json_attributes(about.groups.get(f"/{place}/" if place else "/", {}), place or "/", lost)
+                zarr.create_group(self._store, path=place, zarr_format=version, attributes=own)
+        how = codec_arguments(kept, spec.dtype)
+        how |= {"fill_value": fill, "chunk_key_encoding": kept.get("keys"), "shards": grid.shards}
+        is_level = any("multiscales" in group for group in about.groups.values())
+        made = self._create(key, version, spec.shape, spec.dtype, grid.chunks, names, attributes, is_level, how)
+        others = self._add_coordinates(key, version, spec, labels, lost) if key else []
+        notes = [*about.notes, *grid.notes, *(conflict_note(each, spec.key) for each in others)]
+        if not has_fill:
+            notes.append(f"stored without the fill value {kept['fill_value']}, which {spec.dtype} does not have")
+        if kept.get("lost"):
+            notes.append(f"stored without the codec {join_names(kept['lost'])}")
+        if lost:
+            notes.append(f"left out, because they cannot be written: the attributes {join_names(lost)}")
+        return NewArray(key, made.metadata, grid, tuple(notes))
 
-
-def _add_coordinates(
-    store: Any,
-    path: str,
-    key: str,
-    version: int,
-    spec: Spec,
-    labels: Sequence[str | None],
-    coordinates: dict[str, tuple[Any, Array]],
-    lost: list[str],
-) -> list[str]:
-    """Adds the coordinates of an array; returns the names of those of which the store has others."""
-    others = []
-    along = zip(([label] for label in labels), (each.scales for each in spec.metadata.dimensions), strict=True)
-    for axes, scales in (*along, ([], spec.metadata.scalars)):
-        for name, scale in scales.items():
+    def _add_coordinates(
+        self, key: str, version: int, spec: Spec, labels: Sequence[str | None], lost: list[str]
+    ) -> list[str]:
+        """Adds the coordinates of an array; returns the names of those of which the store has others."""
+        others = []
+        along = zip(([label] for label in labels), (each.scales for each in spec.metadata.dimensions), strict=True)
+        every = [(n, s, axes) for axes, scales in (*along, ([], spec.metadata.scalars)) for n, s in scales.items()]
+        for name, scale, axes in every:
             if scale.title.startswith(NOT_A_VARIABLE):
                 continue
-            place, _ = array_names(path, [name, key])  # refuses two of one name, and one that is a group of the other
+            place, _ = array_names(self._path, [name, key])  # refuses two of one name, and a group of the other
             values = np.asarray(scale.values)
             is_number = values.dtype.name in DTYPES
             values = values if is_number else np.array(values.astype(str), object)
-            if place not in coordinates:
-                dtype: Any = values.dtype.name if is_number else str
-                codecs = codec_arguments({"version": version}, dtype, []) | {"fill_value": 0} if is_number else {}
-                made = _create(
-                    store, place, version,
-                    shape=values.shape, dtype=dtype, grid=Grid(tuple(max(1, n) for n in values.shape)), names=axes,
-                    attributes=json_attributes(scale.attributes, place, lost), is_level=False, **codecs,
-                )  # fmt: skip
-                coordinates[place] = made.metadata, values
-            elif not same_values(coordinates[place][1], values):
-                others.append(name)
-    return others
+            if place in self.coordinates:
+                others += [] if same_values(self.coordinates[place][1], values) else [name]
+                continue
+            dtype: Any = values.dtype.name if is_number else str
+            how = codec_arguments({"version": version}, dtype) | {"fill_value": 0} if is_number else {}
+            attributes = json_attributes(scale.attributes, place, lost)
+            chunks = tuple(max(1, n) for n in values.shape)
+            made = self._create(place, version, values.shape, dtype, chunks, axes, attributes, False, how)
+            self.coordinates[place] = made.metadata, values
+        return others
 
-
-def _create(
-    store: Any,
-    key: str,
-    version: int,
-    *,
-    shape: Sequence[int],
-    dtype: Any,
-    grid: Grid,
-    names: Sequence[str | None],
-    attributes: dict[str, Any],
-    is_level: bool,
-    **how: Any,
-) -> Any:
-    """An array that zarr creates, whose dimension names and nodata value are stored as xarray does in this version."""
-    if version == 2 and all(names) and (names or not shape):
-        attributes = {**attributes, DIMENSIONS: list(names)}
-        if not is_level and dtype is not str:  # for xarray any fill value is a nodata value
-            is_number = is_number_of(attributes.get("_FillValue"), dtype)
-            how["fill_value"] = np.dtype(dtype).type(attributes.pop("_FillValue")) if is_number else None
-    elif version == 3:
-        attributes = attributes if dtype is str else encode_nodata(attributes, dtype)
-        how |= {"dimension_names": list(names) or None, "shards": grid.shards}
-    return zarr.create_array(
-        store, name=key or None, shape=tuple(shape), dtype=dtype, chunks=grid.chunks,
-        attributes=attributes, zarr_format=version, **how,
-    )  # fmt: skip
+    def _create(
+        self,
+        key: str,
+        version: int,
+        shape: Sequence[int],
+        dtype: Any,
+        chunks: tuple[int, ...],
+        names: Sequence[str | None],
+        attributes: dict[str, Any],
+        is_level: bool,
+        how: dict[str, Any],
+    ) -> Any:
+        """Creates an array, whose dimension names and nodata value are stored as xarray does in this version."""
+        if version == 3:
+            attributes = attributes if dtype is str else encode_nodata(attributes, dtype)
+            how["dimension_names"] = list(names) or None
+        elif all(names) and (names or not shape):
+            attributes = {**attributes, DIMENSIONS: list(names)}
+            if not is_level and dtype is not str:  # for xarray any fill value is a nodata value
+                is_number = is_number_of(attributes.get("_FillValue"), dtype)
+                how["fill_value"] = np.dtype(dtype).type(attributes.pop("_FillValue")) if is_number else None
+        return zarr.create_array(
+            self._store, name=key or None, shape=tuple(shape), dtype=dtype, chunks=chunks, attributes=attributes,
+            zarr_format=version, **how,
+        )  # fmt: skip
 
 
 def _default_names(layout: str) -> tuple[str, ...]:
