@@ -11,7 +11,6 @@ import pytest
 import tifffile
 from PIL import Image
 
-from poolcli.formats.image.tiff import TiffImage
 from tests.conftest import Cli
 from tests.formats.pictures import HALVE, halved, pixels
 
@@ -141,19 +140,6 @@ def test_pages_that_differ_are_pooled_each_by_itself(cli: Cli) -> None:
         "page 6",
     ]
     assert json.loads(several[0])["seconds"].keys() == json.loads(several[4])["seconds"].keys()
-
-
-def test_pages_that_differ_are_listed_once(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    list_pages, listed = TiffImage._list_pages, list[str]()
-
-    def seen(image: TiffImage) -> Any:
-        listed.append(image.path)
-        return list_pages(image)
-
-    monkeypatch.setattr(TiffImage, "_list_pages", seen)
-    differing()
-    assert cli("avg", "x.tif", "-o", "y.tif", *HALVE, "-q").code == 0
-    assert listed == ["x.tif"]  # as often as there are sizes, files of many pages would take quadratic time
 
 
 def test_a_page_that_cannot_be_pooled_costs_itself_unless_it_was_asked_for(cli: Cli) -> None:

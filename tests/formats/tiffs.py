@@ -172,35 +172,14 @@ def bare(path: str, rows: list[bytes], width: int, bits: int, more: dict[int, in
         stream.write(struct.pack("<H", len(values)) + entries + bytes(4) + behind)
 
 
-def packed(x: Any, bits: int, reversed_bits: bool) -> list[bytes]:
-    """Each row's samples one after the other from the highest bit on, filled up to a byte."""
-    rows = []
-    for row in x.reshape(len(x), -1):
-        digits = "".join(f"{value:0{bits}b}" for value in row.tolist())
-        digits += "0" * (-len(digits) % 8)
-        data = bytes(int(digits[i : i + 8], 2) for i in range(0, len(digits), 8))
-        rows.append(bytes(int(f"{byte:08b}"[::-1], 2) for byte in data) if reversed_bits else data)
-    return rows
-
-
 def of_odd_bits() -> Iterator[tuple[str, Tiff]]:
-    for bits in range(1, 17):
+    for bits in range(1, 16):
         for channels in (1, 3):
-            x = noise(channels, "uint16", bits)
-            top, most = 255 if bits <= 8 else 65535, (1 << bits) - 1
-            full = ((x.astype(np.int64) * top + most // 2) // most).astype("uint8" if bits <= 8 else "uint16")
-            for fill in (1, 2):
-                if bits == 16 and fill == 2:
-                    continue  # the two bytes of a number are not reversed together
-                yield f"{channels} x {bits} bits, fill order {fill}", _bare(x, full, bits, channels, fill)
-
-
-def _bare(x: Any, full: Any, bits: int, channels: int, fill: int) -> Tiff:
-    more: dict[int, int | tuple[int, ...]] = {266: fill}
-    if channels == 3:
-        more |= {258: (bits,) * 3, 262: 2, 277: 3, 284: 1}
-    rows = [row.astype("<u2").tobytes() for row in x] if bits == 16 else packed(x, bits, fill == 2)
-    return Tiff(lambda path: bare(path, rows, W, bits, more), full, 1, 1 if channels == 1 else 2)
+            dtype = "uint8" if bits <= 8 else "uint16"
+            x, most, top = noise(channels, dtype, bits), (1 << bits) - 1, np.iinfo(dtype).max
+            full = ((x.astype(np.int64) * top + most // 2) // most).astype(dtype)
+            options = {"photometric": "rgb" if channels == 3 else "minisblack", "bitspersample": bits}
+            yield f"{channels} x {bits} bits", written(x, full, 1, options)
 
 
 TIFFS = {

@@ -71,7 +71,7 @@ class PillowImage:
             raise FileError(f"{path}: {which if kind else known}") from error
         if exif:
             self._image.info.setdefault("exif", exif)
-        self._largest, self._damaged = _largest_number(self._image, stream), False
+        self._largest, self._damaged = _largest_number(self._image), False
         self._count = getattr(self._image, "n_frames", 1)
         self.pages = self._list_pages()
         said = list(dict.fromkeys(str(warning.message).splitlines()[0] for warning in caught))
@@ -106,22 +106,32 @@ class PillowImage:
             if image.format in SEVERAL_VIEWS:  # whose sizes are known once they are sought
                 width, height = upright_size(self._orientation(), *image.size)
                 self.pages[first] = self.pages[first]._replace(width=width, height=height)
-        if self._largest:
-            return self._deep_decoder()
-        mode = self._mode(several)
+        most = self._largest
+        mode = self._deep_mode() if most else self._mode(several)
+        channels, dtype, _ = MODES[mode]
 
         def decode(number: int) -> Array:
+            if most:
+                pixels = self._all_bits(channels)
+                return upright(pixels if most == DEEP else rounded_quotient(pixels, DEEP, most), self._orientation())
             if number != image.tell():
                 image.seek(number)
             image.load()
             found = image if image.mode == mode or image.mode.startswith("I;16") else image.convert(mode)
-            return upright(np.asarray(found, MODES[mode].dtype), self._orientation())
+            return upright(np.asarray(found, dtype), self._orientation())
 
-        channels, dtype, _ = MODES[mode]
-        notes = (*orientation_notes(self._orientation()), *_conversion_notes(image, mode))
+        notes = orientation_notes(self._orientation())
+        if most:
+            notes += () if most == DEEP else (f"numbers up to {most} scaled to 16 bits",)
+            notes += (f"page 1 of {self._count} is read",) if self._count > 1 else ()
+        elif image.mode in ("P", "PA"):
+            notes += (f"palette expanded to {mode}",)
+        elif image.mode != mode and not image.mode.startswith("I;16"):
+            notes += (f"mode {image.mode} read as {mode}",)
+        name = str(image.format).lower()
         return PageDecoder(
-            _format_name(image), mode, channels, dtype, self._memory(mode), decode, self._read_metadata, notes,
-            lambda: image.info.get("duration"), curve=curve_of(image.info),
+            "jpeg" if name == "mpo" else name, mode, channels, dtype, self._memory(mode), decode, self._read_metadata,
+            notes, lambda: None if most else image.info.get("duration"), curve=curve_of(image.info),
         )  # fmt: skip
 
     def _mode(self, several: bool) -> str:
@@ -139,16 +149,29 @@ class PillowImage:
             raise FileError(f"{self.path}: has the colour mode {image.mode}; convert it to RGB or greyscale first")
         return mode
 
+    def _deep_mode(self) -> str:
+        """The mode of 16 bits a channel in which an image of more than 8 is read."""
+        image = self._image
+        codec, *_, raw = next(iter(getattr(image, "tile", ())), ("", ""))
+        if image.format == "PPM" and codec != "ppm":  # numbers as text
+            why = "has more than 8 bits a channel, of which Pillow keeps 8"
+            raise FileError(f"{self.path}: {why}; convert it to TIFF or PNG without loss")
+        grey = "I;16" if image.mode in ("L", "I;16") else ""
+        mode = PNG_16_BIT[raw] if image.format == "PNG" else grey or f"{image.mode};16"
+        return "RGBA;16" if mode == "RGB;16" and "transparency" in image.info else mode
+
     def _memory(self, mode: str) -> int:
         """The bytes a pixel that decoding takes: canvases, Pillow's image, a second one if the mode changes, and the
         copy for numpy.
         """
-        kind = str(self._image.format)
+        kind, channels = str(self._image.format), MODES[mode].channels
+        if self._largest:
+            return (4 + (0 if self._largest == DEEP else DIVISION_BYTES)) * channels
         has_canvases = kind in CANVAS_BYTES and (kind == "WEBP" or len(self.pages) > 1)
         canvases = CANVAS_BYTES[kind] if has_canvases else 0
         modes = [self._image.mode] if self._image.mode == mode else [self._image.mode, mode]
         images = sum(1 if each in ONE_BYTE_MODES else PIXEL_BYTES for each in modes)
-        return canvases + DECODER_BYTES.get(kind, 0) + images + MODES[mode].channels * (2 if mode == "I;16" else 1)
+        return canvases + DECODER_BYTES.get(kind, 0) + images + channels * (2 if mode == "I;16" else 1)
 
     def _exif(self) -> Exif:
         """The EXIF directory, of a PNG without decoding its pixels; empty for a damaged one."""
@@ -195,70 +218,24 @@ class PillowImage:
         sampling = pil_jpeg.get_sampling(self._image)
         return {"qtables": tables} | ({"subsampling": sampling} if sampling >= 0 else {})
 
-    def _deep_decoder(self) -> PageDecoder:
-        """How an image of more than 8 bits a channel is decoded, to 16; fewer bits are scaled."""
-        path, image, most = self.path, self._image, self._largest
-        kind = str(image.format)
-        codec, *_, raw = next(iter(getattr(image, "tile", ())), ("", ""))
-        readable = kind in DEEP_DECODERS or codec == "ppm"
-        if image.mode not in MODES or not readable:
-            why = "has more than 8 bits a channel, of which Pillow keeps 8"
-            raise FileError(f"{path}: {why}; convert it to TIFF or PNG without loss")
-        mode = "I;16" if image.mode in ("L", "I;16") else f"{image.mode};16"
-        mode = PNG_16_BIT[raw] if kind == "PNG" else mode
-        if mode == "RGB;16" and "transparency" in image.info:
-            mode = "RGBA;16"
-        channels, dtype, _ = MODES[mode]
-
-        def decode(_: int) -> Array:
-            pixels = self._all_bits(channels)
-            if self._count > 1 and len(pixels) == self._count:  # of an AVIF with several
-                pixels = pixels[0]
-            if pixels.dtype.name != dtype:
-                raise FileError(f"{path}: has samples of {pixels.dtype}, and {dtype} is read; convert it to TIFF")
-            return upright(pixels if most == DEEP else rounded_quotient(pixels, DEEP, most), self._orientation())
-
-        notes = orientation_notes(self._orientation())
-        notes += () if most == DEEP else (f"numbers up to {most} scaled to 16 bits",)
-        notes += (f"page 1 of {self._count} is read",) if self._count > 1 else ()
-        memory = (2 + 2 * self._count + (0 if most == DEEP else DIVISION_BYTES)) * channels
-        return PageDecoder(
-            _format_name(image), mode, channels, dtype, memory, decode, self._read_metadata, notes,
-            curve=curve_of(image.info),
-        )  # fmt: skip
-
     def _all_bits(self, channels: int) -> Array:
         """The pixels of page 1 as H, W, C; larger numbers than a PPM states count as that."""
-        image, kind = self._image, str(self._image.format)
-        self._stream.seek(0)
-        if kind == HEIF:
+        image, stream = self._image, self._stream
+        stream.seek(0)
+        if image.format == HEIF:
             (heif,) = need("pillow_heif", why="HEIC")
-            page = heif.read_heif(self._stream, convert_hdr_to_8bit=False, hdr_to_16bit=False)[0]
+            page = heif.read_heif(stream, convert_hdr_to_8bit=False, hdr_to_16bit=False)[0]
             return np.array(page)  # a copy: in some versions an array does not keep the memory of its image
-        if kind == "PPM":
-            self._stream.seek(image.tile[0].offset)  # type: ignore[attr-defined]
-            shape = (image.height, image.width, channels)
-            data = self._stream.read(2 * prod(shape))
-            if len(data) < 2 * prod(shape):
-                raise FileError(f"{self.path}: is damaged: {len(data):,} B cannot hold its pixels")
-            stored: Array = np.minimum(np.frombuffer(data, ">u2").reshape(shape), self._largest).astype(np.uint16)
-            return stored
-        (imagecodecs,) = need("imagecodecs", why=f"{self.path}: {WHY_READ}", kind=FileError)
-        pixels: Array = getattr(imagecodecs, DEEP_DECODERS[kind])(self._stream.read())
-        return pixels
-
-
-def _conversion_notes(image: Image, mode: str) -> Iterator[str]:
-    if image.mode in ("P", "PA"):
-        yield f"palette expanded to {mode}"
-    elif image.mode != mode and not image.mode.startswith("I;16"):
-        yield f"mode {image.mode} read as {mode}"
-
-
-def _format_name(image: Image) -> str:
-    """The format's name in the table: an MPO is a JPEG."""
-    name = str(image.format).lower()
-    return "jpeg" if name == "mpo" else name
+        if image.format == "PNG":
+            (imagecodecs,) = need("imagecodecs", why=f"{self.path}: {WHY_READ}", kind=FileError)
+            pixels: Array = imagecodecs.png_decode(stream.read())
+            return pixels
+        stream.seek(image.tile[0].offset)  # type: ignore[attr-defined]
+        shape = (image.height, image.width, channels)
+        data = stream.read(2 * prod(shape))
+        if len(data) < 2 * prod(shape):
+            raise FileError(f"{self.path}: is damaged: {len(data):,} B cannot hold its pixels")
+        return np.minimum(np.frombuffer(data, ">u2").reshape(shape), self._largest).astype(np.uint16)
 
 
 @contextmanager
@@ -303,35 +280,17 @@ def _check_png(path: str, stream: BinaryIO) -> bytes | None:
 # Images of more than 8 bits a channel, of which Pillow would keep 8.
 
 DEEP = 65535  # the largest number of 16 bits
-DEEP_DECODERS = {"PNG": "png_decode", "AVIF": "avif_decode", "JPEG2000": "jpeg2k_decode", HEIF: ""}
 WHY_READ = "has colour of 16 bits a channel, of which Pillow keeps 8; install the extra images"
 # Modes of a PNG of 16 bits a channel, by Pillow's raw mode; grey only with a transparent colour.
 PNG_16_BIT = {"I;16B": "LA;16", "LA;16B": "LA;16", "RGB;16B": "RGB;16", "RGBA;16B": "RGBA;16"}
-HEAD = 2**16  # bytes of a file that hold the header of its pixels
-SIZ, BITS_IN_SIZ = b"\xff\x4f\xff\x51", 42  # the start of a JPEG 2000 codestream, and where the bits less 1 are
 
 
-def _largest_number(image: Image, stream: BinaryIO) -> int:
-    """The largest number of a sample if Pillow decodes more than 8 bits of it to 8, which it does not tell; else 0."""
-    place = stream.tell()  # where some of Pillow's decoders begin
-    stream.seek(0)
-    head, kind = stream.read(HEAD), image.format
-    stream.seek(place)
-    tile = next(iter(getattr(image, "tile", ())), None)
-    args = tile[3] if tile else ()
-    if kind == "PNG":
+def _largest_number(image: Image) -> int:
+    """The largest number of a sample of a PNG, PPM or HEIC if Pillow decodes more than 8 bits of it to 8; else 0."""
+    args = next((tile[3] for tile in getattr(image, "tile", ())), ())
+    if image.format == "PNG":
         return DEEP if args in PNG_16_BIT and (args != "I;16B" or "transparency" in image.info) else 0
-    if kind == "PPM":
+    if image.format == "PPM":
         return args[1] if image.mode == "RGB" and isinstance(args, tuple) and args[1:] and args[1] > 255 else 0
-    if kind == "SGI":
-        return DEEP if tile and (tile[0] == "SGI16" or ";16" in str(args)) else 0
-    bits = 8
-    if kind == HEIF:
-        bits = int(image.info.get("bit_depth", 8))
-    elif kind == "JPEG2000" and not image.mode.startswith("I"):
-        at = head.find(SIZ)
-        bits = (head[at + BITS_IN_SIZ] & 0x7F) + 1 if 0 <= at < HEAD - BITS_IN_SIZ else 8
-    elif kind == "AVIF":
-        flags = head[head.find(b"av1C") + 6] if b"av1C" in head[: HEAD - 6] else 0
-        bits = (12 if flags & 0x20 else 10) if flags & 0x40 else 8
+    bits = int(image.info.get("bit_depth", 8)) if image.format == HEIF else 8
     return (1 << bits) - 1 if bits > 8 else 0

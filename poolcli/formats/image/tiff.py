@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -47,6 +47,7 @@ INCHES = {2: 1.0, 3: 2.54}  # by resolution unit: inches, and centimetres to the
 # What tifffile unpacks without imagecodecs, however much that may be; less than this is not worth a look.
 UNBOUNDED = {tags.DEFLATE: deflate_size, tags.OLD_DEFLATE: deflate_size, tags.LZMA: lzma_size}
 SMALL_CHUNK = 2**26  # bytes
+NOT_KEPT = {tags.XMP: "XMP data", tags.IPTC: "IPTC data", tags.PHOTOSHOP: "Photoshop's resources"}
 DIVISION_BYTES = 24  # bytes a sample that a division takes for a while
 MAX_SCALED_BITS = 32  # bits; products of two such numbers are exact
 # What the extra samples of a pixel are, as libtiff reads them: Corel Draw writes 999.
@@ -76,7 +77,7 @@ class TiffImage:
         self._pages = self._list_pages()
         self.pages = [
             Page(
-                *upright_size(_orientation(page), int(page.imagewidth), int(page.imagelength)),
+                *upright_size(_tag(page, tags.ORIENTATION, 1), int(page.imagewidth), int(page.imagelength)),
                 f"{getattr(page.photometric, 'name', page.photometric)} {page.dtype}",
                 bool(page.subfiletype & (tags.REDUCED | tags.MASK)),
                 bool(page.subfiletype & tags.MASK),
@@ -105,7 +106,6 @@ class TiffImage:
         """How the pages from `first` on are decoded; refuses samples that are no numbers."""
         page = self._pages[first]
         samples = _samples_of(self.path, page)
-        stored = _Tags(page)
         last = [page]  # the page that was decoded last
 
         def decode(number: int) -> Array:
@@ -114,7 +114,7 @@ class TiffImage:
                 raise FileError(
                     f"{self.path}: page {number + 1} has other samples; take one with {field('pages', first + 1)}"
                 )
-            return upright(_pixels(self._stored_pixels(number), page, samples), _orientation(page))
+            return upright(_pixels(self._stored_pixels(number), page, samples), _tag(page, tags.ORIENTATION, 1))
 
         def read_metadata() -> dict[str, Any]:
             return self._read_metadata(last[0]) | samples.kept
@@ -122,10 +122,11 @@ class TiffImage:
         divides = samples.is_scaled or samples.is_divided
         memory = samples.channels * (2 * DTYPES[samples.dtype].itemsize + (DIVISION_BYTES if divides else 0))
         sparse = (SPARSE_NOTE,) if 0 in page.databytecounts else ()
-        notes = (*orientation_notes(_orientation(page)), *samples.notes, *sparse, *stored.nodata_notes)
+        missing, ignored = _missing(page, samples.dtype)
         return PageDecoder(
-            "tiff", samples.mode, samples.channels, samples.dtype, memory, decode, read_metadata, notes,
-            missing=stored.missing(samples.dtype), curve=curve_of({"icc_profile": stored.get(tags.ICC_PROFILE)}),
+            "tiff", samples.mode, samples.channels, samples.dtype, memory, decode, read_metadata,
+            notes=(*orientation_notes(_tag(page, tags.ORIENTATION, 1)), *samples.notes, *sparse, *ignored),
+            missing=missing, curve=curve_of({"icc_profile": _tag(page, tags.ICC_PROFILE)}),
         )  # fmt: skip
 
     def read_masks(self, masks: Sequence[int | None], pages: Sequence[int], size: Sequence[int]) -> Array:
@@ -135,7 +136,7 @@ class TiffImage:
             if mask is None:
                 continue
             found = self._stored_pixels(mask) == 0
-            found = upright(found if found.ndim == 2 else found.all(-1), _orientation(self._pages[page]))
+            found = upright(found if found.ndim == 2 else found.all(-1), _tag(self._pages[page], tags.ORIENTATION, 1))
             if found.shape != plane.shape:
                 raise FileError(
                     f"{self.path}: page {mask + 1} is a mask of {found.shape}, but its header says {plane.shape}"
@@ -167,22 +168,20 @@ class TiffImage:
 
     def _read_metadata(self, page: Any) -> dict[str, Any]:
         """What is kept of a page, by the names of Pillow's `save`; `lost` names the rest."""
-        stored, found, lost = _Tags(page), dict[str, Any](), list[str]()
-        found |= {"compression": int(page.compression), "predictor": int(page.predictor)}
-        profile, dots = stored.get(tags.ICC_PROFILE), stored.resolution
+        found: dict[str, Any] = {"compression": int(page.compression), "predictor": int(page.predictor)}
+        profile, nodata, dots = _tag(page, tags.ICC_PROFILE), _nodata_text(page), _resolution(page)
         found |= {"icc_profile": profile} if isinstance(profile, bytes) else {}
+        found |= {"nodata": nodata} if nodata else {}
         found |= {"dpi": dots} if dots else {}
-        found |= {"nodata": stored.nodata_text} if stored.nodata_text else {}
-        geo = {tag: stored.get(tag) for tag in tags.GEO if tag in stored}
-        if geo and _orientation(page) != 1:
-            lost.append(f"{LABELS['geo']} (the image was rotated)")
-        elif geo:
+        geo = {tag: page.tags[tag].value for tag in tags.GEO if tag in page.tags}
+        turned = _tag(page, tags.ORIENTATION, 1) != 1
+        if geo and not turned:
             found["geo"] = {tag: value if isinstance(value, str | tuple) else (value,) for tag, value in geo.items()}
-        bands, others = tags.parse_gdal(str(stored.get(tags.GDAL_METADATA, "")))
+        bands, others = tags.parse_gdal(str(_tag(page, tags.GDAL_METADATA, "")))
         found |= {"gdal": bands} if bands else {}
+        lost = [f"{LABELS['geo']} (the image was rotated)"] if geo and turned else []
         lost += [f"GDAL's {name}" for name in others]
-        for tag, name in ((tags.XMP, "XMP data"), (tags.IPTC, "IPTC data"), (tags.PHOTOSHOP, "Photoshop's resources")):
-            lost += [name] if tag in stored else []
+        lost += [name for tag, name in NOT_KEPT.items() if tag in page.tags]
         kept = select_exif(self._exif_of(page))
         lost += kept.pop("lost", ())
         return found | kept | ({"lost": tuple(lost)} if lost else {})
@@ -200,72 +199,55 @@ class TiffImage:
         return exif
 
 
-class _Tags:
-    """The tags of a page, by their numbers."""
-
-    def __init__(self, page: Any) -> None:
-        self._tags = page.tags
-
-    def __contains__(self, tag: int) -> bool:
-        return tag in self._tags
-
-    def get(self, tag: int, default: Any = None) -> Any:
-        """The value of a tag."""
-        return self._tags[tag].value if tag in self._tags else default
-
-    @property
-    def resolution(self) -> tuple[float, ...] | None:
-        """Pixels to the inch."""
-        inch = INCHES.get(self.get(tags.RESOLUTION_UNIT, 2), 0.0)
-        try:
-            ratios = [self.get(tag)[0] / self.get(tag)[1] for tag in tags.RESOLUTION]
-        except (TypeError, IndexError, ArithmeticError):
-            return None
-        return resolution_of(*(ratio * inch for ratio in ratios))
-
-    @property
-    def nodata_text(self) -> str:
-        """GDAL's nodata value: up to the first NUL, as C reads it."""
-        return str(self.get(tags.GDAL_NODATA, "")).partition("\0")[0].strip()
-
-    @property
-    def _nodata(self) -> int | float | None:
-        try:
-            return int(self.nodata_text)
-        except ValueError:
-            try:
-                return float(self.nodata_text)
-            except ValueError:
-                return None
-
-    def missing(self, dtype: str) -> Missing:
-        """GDAL's nodata value, if the type can hold it."""
-        number = self._nodata
-        return () if number is None or not can_hold(DTYPES[dtype], number) else (number,)
-
-    @property
-    def nodata_notes(self) -> tuple[str, ...]:
-        """A note for GDAL's nodata value if it is not a number."""
-        is_text = self.nodata_text != "" and self._nodata is None
-        return ("the file's nodata value (GDAL_NODATA) is not a number and is ignored",) if is_text else ()
+def _tag(page: Any, tag: int, default: Any = None) -> Any:
+    return page.tags[tag].value if tag in page.tags else default
 
 
-def _orientation(page: Any) -> Any:
-    return _Tags(page).get(tags.ORIENTATION, 1)
+def _resolution(page: Any) -> tuple[float, ...] | None:
+    """Pixels to the inch."""
+    inch = INCHES.get(_tag(page, tags.RESOLUTION_UNIT, 2), 0.0)
+    try:
+        ratios = [_tag(page, tag)[0] / _tag(page, tag)[1] for tag in tags.RESOLUTION]
+    except (TypeError, IndexError, ArithmeticError):
+        return None
+    return resolution_of(*(ratio * inch for ratio in ratios))
+
+
+def _nodata_text(page: Any) -> str:
+    """GDAL's nodata value: up to the first NUL, as C reads it."""
+    return str(_tag(page, tags.GDAL_NODATA, "")).partition("\0")[0].strip()
+
+
+def _missing(page: Any, dtype: str) -> tuple[Missing, tuple[str, ...]]:
+    """GDAL's nodata value, if the type can hold it; and a note if it is not a number."""
+    text = _nodata_text(page)
+    for number in (int, float):
+        with suppress(ValueError):
+            value = number(text)
+            return ((value,) if can_hold(DTYPES[dtype], value) else ()), ()
+    return (), ("the file's nodata value (GDAL_NODATA) is not a number and is ignored",) if text else ()
 
 
 @dataclass(frozen=True, slots=True)
 class Samples:
     """The samples of a pixel: colours as `photometric` says, then the `extra` ones.
 
-    `bits` are those of a stored sample, `dtype` is its type once decoded, `stored` says how colours are stored.
+    stored, bits: how the file stores colours, and the bits of a sample
+    dtype, mode: their type once decoded, and the mode: BANDS unless the extra sample is alpha or there is none
+    is_scaled: whether a sample has fewer bits than its type, and is brought to the full scale
+    is_inverted: whether white is stored as zero, and becomes the largest number
+    is_divided: whether colours are stored multiplied by alpha; averages weight them by it again
     """
 
     photometric: int
     extra: tuple[int, ...]
+    stored: int
     bits: int
     dtype: str
-    stored: int
+    mode: str
+    is_scaled: bool
+    is_inverted: bool
+    is_divided: bool
 
     @property
     def colours(self) -> int:
@@ -278,41 +260,6 @@ class Samples:
         return self.colours + len(self.extra)
 
     @property
-    def is_unsigned(self) -> bool:
-        """Whether a sample is a number from 0 to the largest of its type."""
-        return DTYPES[self.dtype].kind == "uint"
-
-    @property
-    def highest(self) -> int:
-        """The largest number of the type."""
-        return DTYPES[self.dtype].limits[1]
-
-    @property
-    def is_scaled(self) -> bool:
-        """Whether a sample has fewer bits than its type, and is brought to the full scale."""
-        own = DTYPES[self.dtype].bits
-        return self.stored != tags.PALETTE and self.is_unsigned and self.bits < own <= MAX_SCALED_BITS
-
-    @property
-    def is_inverted(self) -> bool:
-        """Whether white is stored as zero, and can become the largest number."""
-        return self.photometric == tags.WHITE_IS_ZERO and self.is_unsigned
-
-    @property
-    def is_divided(self) -> bool:
-        """Whether colours are stored multiplied by alpha; averages weight them by it again."""
-        return self.extra == (tags.ASSOCIATED,) and self.mode != BANDS
-
-    @property
-    def mode(self) -> str:
-        """The mode of the picture: BANDS unless the extra sample is alpha or there is none."""
-        if self.extra and (len(self.extra) > 1 or self.extra[0] == tags.UNSPECIFIED):
-            return BANDS
-        named = {tags.LAB: "LAB", tags.CMYK: "CMYK"}.get(self.photometric)
-        mode = mode_of((1, 1, self.channels), self.dtype, "HWC", named)
-        return mode if mode in MODES_BY_PHOTOMETRIC.get(self.photometric, ()) else BANDS
-
-    @property
     def kept(self) -> dict[str, Any]:
         """What a TIFF of bands that is made of them must say of its samples."""
         photometric = tags.GREY if self.is_inverted else self.photometric
@@ -321,18 +268,16 @@ class Samples:
     @property
     def notes(self) -> tuple[str, ...]:
         """The changes to the numbers, for the report."""
-        found = []
-        if self.stored == tags.PALETTE:
-            found.append("palette expanded to RGB")
-        if self.is_scaled:
-            found.append(f"{self.bits} bits a sample, scaled to {DTYPES[self.dtype].bits}")
-        if self.photometric == tags.WHITE_IS_ZERO:
-            found.append("white is zero: inverted" if self.is_inverted else "white is zero, and stays so")
-        if self.is_divided:
-            found.append(ALPHA_NOTE)
-        if self.mode == BANDS and any(kind != tags.UNSPECIFIED for kind in self.extra):
-            found.append("alpha is pooled as a band like others")
-        return tuple(found)
+        white = "white is zero: inverted" if self.is_inverted else "white is zero, and stays so"
+        alpha = any(kind != tags.UNSPECIFIED for kind in self.extra)
+        steps = {
+            "palette expanded to RGB": self.stored == tags.PALETTE,
+            f"{self.bits} bits a sample, scaled to {DTYPES[self.dtype].bits}": self.is_scaled,
+            white: self.photometric == tags.WHITE_IS_ZERO,
+            ALPHA_NOTE: self.is_divided,
+            "alpha is pooled as a band like others": self.mode == BANDS and alpha,
+        }
+        return tuple(note for note, holds in steps.items() if holds)
 
 
 def _samples_of(path: str, page: Any) -> Samples:
@@ -340,11 +285,10 @@ def _samples_of(path: str, page: Any) -> Samples:
     dtype = "none" if page.dtype is None else "uint8" if page.dtype.name == "bool" else page.dtype.name
     if dtype not in DTYPES or dtype in NON_TIFF_DTYPES or page.imagedepth != 1:
         raise FileError(f"{path}: is a TIFF of {dtype}; integers and floats in two dimensions are read")
-    stored, channels = int(page.photometric), int(page.samplesperpixel)
+    stored, channels, bits = int(page.photometric), int(page.samplesperpixel), int(page.bitspersample)
     photometric = {tags.PALETTE: tags.RGB, tags.YCBCR: tags.RGB}.get(stored, stored)
-    if stored not in (tags.WHITE_IS_ZERO, tags.GREY, tags.PALETTE) and channels < tags.COLOUR_CHANNELS.get(stored, 3):
-        photometric = tags.GREY
-    if photometric != tags.WHITE_IS_ZERO and photometric not in MODES_BY_PHOTOMETRIC:
+    is_grey = stored in (tags.WHITE_IS_ZERO, tags.GREY, tags.PALETTE)
+    if photometric not in MODES_BY_PHOTOMETRIC or (not is_grey and channels < tags.COLOUR_CHANNELS.get(stored, 3)):
         photometric = tags.GREY
     if stored == tags.PALETTE:
         dtype, channels = "uint8", channels + 2
@@ -353,7 +297,18 @@ def _samples_of(path: str, page: Any) -> Samples:
     if not said and photometric == tags.RGB and count == 1:
         said = (tags.UNASSOCIATED,)  # as other programs read it
     extra = said + (tags.UNSPECIFIED,) * (count - len(said))
-    return Samples(photometric, extra, int(page.bitspersample), dtype, stored)
+    mode = BANDS
+    if not extra or (len(extra) == 1 and extra[0] != tags.UNSPECIFIED):
+        named = {tags.LAB: "LAB", tags.CMYK: "CMYK"}.get(photometric)
+        mode = mode_of((1, 1, channels), dtype, "HWC", named)
+        mode = mode if mode in MODES_BY_PHOTOMETRIC[photometric] else BANDS
+    is_unsigned = DTYPES[dtype].kind == "uint"
+    return Samples(
+        photometric, extra, stored, bits, dtype, mode,
+        is_scaled=stored != tags.PALETTE and is_unsigned and bits < DTYPES[dtype].bits <= MAX_SCALED_BITS,
+        is_inverted=photometric == tags.WHITE_IS_ZERO and is_unsigned,
+        is_divided=extra == (tags.ASSOCIATED,) and mode != BANDS,
+    )  # fmt: skip
 
 
 def _pixels(stored: Array, page: Any, samples: Samples) -> Array:
@@ -366,17 +321,16 @@ def _pixels(stored: Array, page: Any, samples: Samples) -> Array:
         pixels = np.concatenate([colours, pixels[..., 1:]], -1)
     elif samples.stored == tags.YCBCR and page.compression not in (tags.OLD_JPEG, tags.JPEG):
         pixels = np.asarray(pil.fromarray(np.ascontiguousarray(pixels), "YCbCr").convert("RGB"))
-    pixels = pixels.astype(samples.dtype, copy=False)
+    pixels = pixels.astype(samples.dtype, copy=samples.is_inverted or samples.is_divided)
+    highest = DTYPES[samples.dtype].limits[1]
     if samples.is_scaled:
-        pixels = rounded_quotient(pixels, samples.highest, (1 << samples.bits) - 1)
+        pixels = rounded_quotient(pixels, highest, (1 << samples.bits) - 1)
     if samples.is_inverted:
-        pixels = pixels.copy()
-        pixels[..., : samples.colours] = samples.highest - pixels[..., : samples.colours]
-    if samples.photometric == tags.LAB and samples.is_unsigned:
+        pixels[..., : samples.colours] = highest - pixels[..., : samples.colours]
+    if samples.photometric == tags.LAB and DTYPES[samples.dtype].kind == "uint":
         pixels = with_flipped_signs(pixels)
     if samples.is_divided:
-        pixels = pixels.copy()
-        pixels[..., :-1] = rounded_quotient(pixels[..., :-1], samples.highest, pixels[..., -1:])
+        pixels[..., :-1] = rounded_quotient(pixels[..., :-1], highest, pixels[..., -1:])
     return pixels if samples.channels > 1 else pixels[..., 0]
 
 
