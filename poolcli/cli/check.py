@@ -21,17 +21,17 @@ WRONG = ("differs", "invalid")
 
 
 def input_shapes(typed: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """The shapes of inputs by name, from texts such as `NAME=1,3,640,640`.
+    """The shapes of inputs by name, from texts such as `NAME=1,3,640,640`; the only input needs no name.
 
-    >>> input_shapes(["x=1,3,640,640", "scale=2"])
-    {'x': (1, 3, 640, 640), 'scale': (2,)}
+    >>> input_shapes(["x=1,3,640,640", "scale=2"]), input_shapes(["1x3x8x8"])
+    ({'x': (1, 3, 640, 640), 'scale': (2,)}, {'': (1, 3, 8, 8)})
     """
     found: dict[str, tuple[int, ...]] = {}
     for text in typed:
-        name, equals, lengths = text.rpartition("=")
+        name, _, lengths = text.rpartition("=")
         parts = [part.strip() for part in re.split("[,x]", lengths.strip("[] "))]
-        if not equals or not name or not all(re.fullmatch("[0-9]{1,19}", part) for part in parts):
-            raise RequestError(f"{field('input_shape')} is {text!r}; write NAME=1,3,640,640")
+        if not all(re.fullmatch("[0-9]{1,19}", part) for part in parts):
+            raise RequestError(f"{field('input_shape')} is {text!r}; write 1,3,640,640 or NAME=1,3,640,640")
         found[name] = tuple(map(int, parts))
     return found
 
@@ -49,7 +49,7 @@ def check(
     )],
     report: Report,
     input_shape: Annotated[list[str] | None, option(
-        EXPLAIN, "S", "--input-shape", help="Shape of an input: NAME=1,3,640,640; repeat it for several.",
+        EXPLAIN, "S", "--input-shape", help="Shape of the input: [NAME=]1,3,640,640; repeat it for several.",
     )] = None,
     against: Annotated[str | None, choice(
         EXPLAIN, "NAME", "--against", words=DIALECTS, help="Mark layers that this framework would compute differently.",

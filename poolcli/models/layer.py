@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, TypeVar, cast
@@ -13,30 +13,32 @@ from poolcli.dialects import DIALECTS
 from poolcli.errors import RequestError
 from poolcli.layouts import default_layout, spatial_axes
 from poolcli.message_fields import field as field_name
-from poolcli.message_fields import for_model_file, hints_for
-from poolcli.ops import AvgPool
+from poolcli.message_fields import for_model_file, for_python, hints_for
+from poolcli.ops import AvgPool, LpPool
 from poolcli.plan import Plan, make_plan
-from poolcli.plan.attributes import Attributes, BinAttributes, PickingAttributes, SlidingAttributes
-from poolcli.windows import ceil_div, extent
+from poolcli.plan.attributes import Attributes, PickingAttributes, SlidingAttributes
+from poolcli.windows import Sliding, ceil_div, extent
 
 EXPORT_TORCH = "write it in Python: torch.onnx.export(model, inputs, 'model.onnx')"
 EXPORT_KERAS = "write it in Python: model.export('model.onnx', format='onnx')"
-EXPORT_SAVED = "convert it: python -m tf2onnx.convert --saved-model FOLDER --output model.onnx"
-EXPORT_FROZEN = (
-    "convert it: python -m tf2onnx.convert --graphdef FILE --inputs NAME:0 --outputs NAME:0 --output model.onnx"
+SAVED_MODEL = (
+    "a SavedModel of TensorFlow; convert it: python -m tf2onnx.convert --saved-model FOLDER --output model.onnx"
 )
-EXPORT_SCRIPT = "write it in Python: torch.onnx.export(torch.jit.load('model.pt'), inputs, 'model.onnx', dynamo=False)"
-
-
-class NotOnnxError(RequestError):
-    """The file is not an ONNX model."""
-
-
 Dim = int | str | None  # a length, the name or formula of a dynamic one ("?": unknown), or None
 Shape = tuple[Dim, ...]
+Given = Mapping[str, tuple[int, ...]]  # lengths of inputs by name; those of the only input may be under ""
 Length = TypeVar("Length", int, Dim)
 MAX_FORMULA = 60  # characters
 MAX_NAME = 200  # characters of a name that becomes a prefix of others
+RANKS = range(3, 6)  # poolings of OpenVINO and ONNX Runtime have up to three spatial axes
+
+
+class InvalidError(RequestError):
+    """The framework itself refuses the layer, or crashes on it; `does` says which."""
+
+    def __init__(self, message: str, does: str = "refuses it", **more: Any) -> None:
+        super().__init__(message, **more)
+        self.does = does
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,11 @@ LayerOp = Attributes | GlobalWindow
 GLOBAL_SUM = GlobalWindow(AvgPool, (("divisor_override", 1),))
 
 
+def global_norm(power: int) -> GlobalWindow:
+    """The norm over all spatial axes."""
+    return GlobalWindow(LpPool, (("p", power),))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
     """A pooling layer of a model file.
@@ -69,18 +76,17 @@ class Layer:
         The reasons for that.
     given : mapping
         The attributes as the file spells them.
-    input_shape, declared_shape : tuple or None
-        Shapes that the file states or that are inferred; None if there are none.
+    input_shape, stated_input, declared_shape : tuple or None
+        Shape of the input that is inferred or else stated, the one that the file states, and the stated shape of the
+        output; None if there is none.
     layout : str or None
         The axes of the data; None for N, C and the spatial ones.
     keeps_axes : bool
         False if the layer drops the pooled axes.
-    moved : bool
-        Whether the input has another shape than the file states.
     shape_only : str or None
         Why `op` computes the shape of the layer, but not its values.
-    stopped : str or None
-        The node at which inference of the input shape stopped.
+    is_fixed : bool
+        Whether the lengths of the model's inputs are known, so that it is shape inference that does not find others.
     warnings : tuple of str
     """
 
@@ -93,17 +99,37 @@ class Layer:
     invalid: str | None = None
     given: Mapping[str, str] = field(default_factory=dict)
     input_shape: Shape | None = None
+    stated_input: Shape | None = None
     declared_shape: Shape | None = None
     layout: str | None = None
     keeps_axes: bool = True
-    moved: bool = False
     shape_only: str | None = None
-    stopped: str | None = None
+    is_fixed: bool = False
     warnings: tuple[str, ...] = ()
 
 
-MAX_SPATIAL_AXES = 3  # of poolings in OpenVINO and ONNX Runtime
-RANKS = range(3, 3 + MAX_SPATIAL_AXES)
+def interpreted(stated: Layer, interpret: Callable[[Layer], Layer | None]) -> Layer | None:
+    """The layer with what `interpret` adds; an InvalidError becomes `invalid`, another RequestError `problem`.
+
+    None if it pools nothing, such as a reduction over other axes than the spatial ones.
+    """
+    try:
+        return interpret(stated)
+    except InvalidError as error:
+        return replace(stated, invalid=f"{error.does}: {error.message}")
+    except RequestError as error:
+        return replace(stated, problem=for_python(error.message))
+
+
+def named_lengths(path: str, given: Given, inputs: Sequence[str], names: Collection[str]) -> Given:
+    """The given lengths by name, where "" stands for the only one of the `inputs`; `names` are all that inputs have."""
+    if "" in given and len(inputs) != 1:
+        example = field_name("input_shape", f"{inputs[0]}=1,3,640,640") if inputs else "none"
+        raise RequestError(f"{path}: it has {len(inputs)} inputs; name one, as in {example}")
+    for name in given:
+        if name and name not in names:
+            raise RequestError(f"{path}: no input is called {name}; there are: {', '.join(names)[:200]}")
+    return {name or inputs[0]: lengths for name, lengths in given.items()}
 
 
 def is_number(dim: Dim) -> bool:
@@ -118,6 +144,11 @@ def contradicts(one: Shape | None, other: Shape | None) -> bool:
     return len(one) != len(other) or any(
         is_number(a) and is_number(b) and a != b for a, b in zip(one, other, strict=True)
     )
+
+
+def channels_last(rank: int) -> str:
+    """The layout with channels last, such as NHWC."""
+    return "N" + "DHW"[5 - rank :] + "C"
 
 
 def reduced_layout(axes: Sequence[int] | None, shape: Shape | None, *, keeps: bool, last: bool = False) -> str | None:
@@ -137,35 +168,20 @@ def reduced_layout(axes: Sequence[int] | None, shape: Shape | None, *, keeps: bo
     return layouts.get(found)
 
 
+def may_pool(shape: Shape | None, declared: Shape | None, *, keeps: bool) -> bool:
+    """Whether a reduction of unknown axes from one shape to the other may pool all spatial axes."""
+    if shape is None or len(shape) not in RANKS:
+        return False
+    pooled = [
+        tuple(dim if name in "NC" else 1 for dim, name in zip(shape, layout, strict=True) if keeps or name in "NC")
+        for layout in (default_layout(len(shape)), channels_last(len(shape)))
+    ]
+    return not all(contradicts(each, declared) for each in pooled)
+
+
 def pools_by_name(kind: str) -> bool:
     """Whether an operator that is not known here pools, by its name: it is listed, but not checked."""
     return re.search("pool|roi_?align|roifeatureextractor", kind, re.IGNORECASE) is not None
-
-
-def may_pool(axes: Sequence[int] | None, shape: Shape | None, declared: Shape | None, *, keeps: bool) -> bool:
-    """Whether a reduction to the shape `declared` may pool all spatial axes, though its axes or the shape of its input
-    are not known.
-    """
-    if shape is not None:
-        layouts = (
-            (default_layout(len(shape)), channels_last(len(shape))) if axes is None and len(shape) in RANKS else ()
-        )
-        return any(not contradicts(_without_spatial(shape, layout, keeps), declared) for layout in layouts)
-    if axes is None:
-        return False
-    ranks = RANKS if declared is None else (len(declared) + (0 if keeps else len(axes)),)
-    return any(reduced_layout(axes, ("?",) * rank, keeps=keeps) for rank in ranks)
-
-
-def _without_spatial(shape: Shape, layout: str, keeps: bool) -> Shape:
-    """The shape after a global pooling."""
-    pairs = zip(shape, layout, strict=True)
-    return tuple(dim if name in "NC" else 1 for dim, name in pairs if keeps or name in "NC")
-
-
-def channels_last(rank: int) -> str:
-    """The layout with channels last, such as NHWC."""
-    return "N" + "DHW"[5 - rank :] + "C"
 
 
 # How each framework spells the fields, and their values, that messages name.
@@ -199,23 +215,10 @@ def in_framework_terms(framework: str, message: str) -> str:
     return for_model_file(hints_for(FIELD_NAMES[framework], message), FIELD_NAMES[framework])
 
 
-class InvalidError(RequestError):
-    """The framework itself refuses the layer, or crashes on it; `does` says which."""
-
-    def __init__(self, message: str, does: str = "refuses it", **more: Any) -> None:
-        super().__init__(message, **more)
-        self.does = does
-
-    @property
-    def sentence(self) -> str:
-        """The whole sentence, with its fields marked."""
-        return f"{self.does}: {self.message}"
-
-
 def check_rank(shape: Shape) -> None:
     """Refuse an input of another rank than that of one to three spatial axes."""
     if len(shape) not in RANKS:
-        raise InvalidError(f"its input has {len(shape)} axes; 3 to {2 + MAX_SPATIAL_AXES} are needed")
+        raise InvalidError(f"its input has {len(shape)} axes; {RANKS[0]} to {RANKS[-1]} are needed")
 
 
 def check_count(name: str, found: int, axes: int, for_each: int = 1) -> None:
@@ -236,53 +239,47 @@ def make_operator(record: Any, **given: Any) -> Attributes:
 
 @dataclass(frozen=True, slots=True)
 class InferredShape:
-    """An output shape, and the operator and its plan if every spatial length is known.
+    """An output shape, and the plan of the operator `op` that gives it.
 
-    `short` names axes that are shorter than the window, which this framework accepts and others refuse.
+    Where a length is not known (not `complete`), the plan is of one window. `short` names axes that are shorter than
+    the window, which this framework accepts and others refuse.
     """
 
     shape: Shape
-    op: Attributes | None = None
-    plan: Plan | None = None
-    short: str = ""
+    op: Attributes
+    plan: Plan
+    complete: bool
+    short: str
 
 
-@lru_cache(maxsize=1024)  # layers of one model are often alike
+@lru_cache(maxsize=1024)
 def infer_shape(op: LayerOp, shape: Shape, layout: str | None = None) -> InferredShape:
     """Infer the output shape of `op`; a RequestError if it refuses `shape` whatever the dynamic lengths are."""
     layout = layout or default_layout(len(shape))
     places = spatial_axes(layout)
-    sizes = [shape[place] for place in places]
-    short = "".join(
-        layout[place] for i, place in enumerate(places) if _output_of_short_axis(op, i, sizes[i]) is not None
-    )
-    if not short and all(map(is_number, sizes)):
-        sized = op.over(cast("list[int]", sizes)) if isinstance(op, GlobalWindow) else op
-        # N and C do not matter: unknown ones are replaced by 1.
-        numbers = [cast("int", size) if is_number(size) else 1 for size in shape]
-        plan = make_plan(without_indices(sized), numbers, layout=layout)
-        return InferredShape(
-            tuple(plan.output_shape[i] if i in places else dim for i, dim in enumerate(shape)), sized, plan
-        )
-    if isinstance(op, GlobalWindow):
-        return InferredShape(tuple(1 if i in places else dim for i, dim in enumerate(shape)))
+    outputs = {place: _output_of_short_axis(op, i, shape[place]) for i, place in enumerate(places)}
+    short = "".join(layout[place] for place in places if outputs[place] is not None)
     # A plan of all axes, because limits depend on their number. Unknown lengths are replaced by those of one window:
-    # what is refused there is refused at any length.
-    fitted = [dim if is_number(dim) else 1 for dim in shape]
+    # what is refused there is refused at any length. N and C do not matter.
+    lengths = [cast("int", dim) if is_number(dim) else 1 for dim in shape]
     for i, place in enumerate(places):
         if layout[place] in short or not is_number(shape[place]):
-            fitted[place] = _window_length(op, i)
-    plan = make_plan(without_indices(op), cast("list[int]", fitted), layout=layout)
+            lengths[place] = _window_length(op, i)
+    sized = op.over([lengths[place] for place in places]) if isinstance(op, GlobalWindow) else op
+    plan = make_plan(without_indices(sized), lengths, layout=layout)
     found = list(shape)
     for i, place in enumerate(places):
-        outside = _output_of_short_axis(op, i, shape[place])
-        if outside is not None:
-            found[place] = outside
-        elif is_number(shape[place]) or isinstance(op, BinAttributes):
-            found[place] = plan.output_shape[place]
-        else:
-            found[place] = _formula(op, plan, i, shape[place])
-    return InferredShape(tuple(found), short=short)
+        found[place] = plan.output_shape[place] if outputs[place] is None else outputs[place]
+        if isinstance(op, SlidingAttributes) and not is_number(shape[place]):
+            found[place] = _formula(op, cast("Sliding", plan.windows[i]), shape[place])
+    complete = not short and all(is_number(shape[place]) for place in places)
+    return InferredShape(tuple(found), sized, plan, complete, short)
+
+
+def stored_shape(layer: Layer, shape: tuple[Length, ...]) -> tuple[Length, ...]:
+    """The output shape as the layer returns it: without spatial axes if the layer drops them."""
+    spatial = () if layer.keeps_axes else spatial_axes(layer.layout or default_layout(len(shape)))
+    return tuple(length for axis, length in enumerate(shape) if axis not in spatial)
 
 
 def output_shape(layer: Layer) -> Shape | None:
@@ -310,10 +307,9 @@ def with_warnings_after_a_contradiction(layers: list[Layer], why: str = "") -> l
     return layers[:after] + [replace(layer, warnings=(*layer.warnings, warning)) for layer in layers[after:]]
 
 
-def stored_shape(layer: Layer, shape: tuple[Length, ...]) -> tuple[Length, ...]:
-    """The output shape as the layer returns it: without spatial axes if the layer drops them."""
-    spatial = () if layer.keeps_axes else spatial_axes(layer.layout or default_layout(len(shape)))
-    return tuple(length for axis, length in enumerate(shape) if axis not in spatial)
+def without_indices(op: Attributes) -> Attributes:
+    """The operator with default attributes of indices, on which no shape depends."""
+    return replace(op, axis=None, index_element_type="i64") if isinstance(op, PickingAttributes) else op
 
 
 def _output_of_short_axis(op: LayerOp, i: int, size: Dim) -> int | None:
@@ -326,19 +322,13 @@ def _output_of_short_axis(op: LayerOp, i: int, size: Dim) -> int | None:
         return None
     if op.like != "onnx" and (op.like, op.rounding_type) != ("pytorch", "ceil"):
         return None
-    stride, begin, end = (_along(value, i) for value in (op.strides or 1, op.pads_begin, op.pads_end))
-    padded = cast("int", size) + (begin + end if op.auto_pad == "explicit" else 0)
-    span = padded - _window_length(op, i)
-    output = ceil_div(span, stride) + 1
+    pads = _along(op.pads_begin, i) + _along(op.pads_end, i) if op.auto_pad == "explicit" else 0
+    span = cast("int", size) + pads - _window_length(op, i)
+    output = ceil_div(span, _along(op.strides or 1, i)) + 1
     return output if span < 0 <= output - (op.like != "onnx") else None
 
 
-def without_indices(op: Attributes) -> Attributes:
-    """The operator with default attributes of indices, on which no shape depends."""
-    return replace(op, axis=None, index_element_type="i64") if isinstance(op, PickingAttributes) else op
-
-
-def _window_length(op: Attributes, i: int) -> int:
+def _window_length(op: LayerOp, i: int) -> int:
     """The length of a window along spatial axis `i`."""
     return extent(_along(op.kernel, i), _along(op.dilations, i)) if isinstance(op, SlidingAttributes) else 1
 
@@ -348,49 +338,25 @@ def _along(value: PerAxis, i: int) -> int:
     return value if isinstance(value, int) else value[i if len(value) > 1 else 0]
 
 
-def _formula(op: SlidingAttributes, plan: Plan, i: int, size: Dim) -> Dim:
-    """The output length along spatial axis `i` as a formula of the input's name; `?` if that has no name."""
-    n = _dim_term(size)
-    if n is None:
-        return "?"
-    window = _window_length(op, i)
-    stride, begin, end = (cast("list[int]", plan.attributes[name])[i] for name in ("strides", "pads_begin", "pads_end"))
-    text = _quotient_of(op, n, window, stride, begin, end)
-    return size if text == n else text
-
-
-def _quotient_of(op: SlidingAttributes, n: str, window: int, stride: int, begin: int, end: int) -> str:
-    """The formula of the output length by the rounding rule and `auto_pad`."""
-    word = DIALECTS[op.like].rounding_rule(op.rounding_type)
-    if op.auto_pad.startswith("same"):
-        least = _quotient_term(n, stride - 1, stride)
-        if word != "ceil" or window >= stride:
-            return least
-        return _min_or_max("max", least, _quotient_term(n, 2 * stride - 1 - window, stride))
-    past = begin + end - window
-    if word == "floor":
-        return _quotient_term(n, past + stride, stride)
-    kept = _quotient_term(n, past + 2 * stride - 1, stride)
-    if word == "ceil" or end + stride <= window:
-        return kept
-    return _min_or_max("min", kept, _quotient_term(n, begin + stride - 1, stride))
-
-
-def _min_or_max(word: str, one: str, other: str) -> str:
-    text = f"{word}({one},{other})"
-    return text if len(text) <= MAX_FORMULA else "?"
-
-
-def _dim_term(size: Dim) -> str | None:
+def _formula(op: SlidingAttributes, w: Sliding, size: Dim) -> Dim:
+    """The output length of an axis as a formula of the input's name; `?` if that has no name, or for one with a
+    minimum or maximum.
+    """
     if not isinstance(size, str) or size == "?" or len(size) > MAX_FORMULA:
-        return None
-    return size if re.fullmatch(r"\w+", size) else f"({size})"
-
-
-def _quotient_term(n: str, add: int, stride: int) -> str:
-    """The shortest text for (n + add) // stride."""
-    top = n if add == 0 else f"{n}{add:+}"
-    if stride == 1:
-        return top
-    text = f"{top}//{stride}" if add == 0 else f"({top})//{stride}"
+        return "?"
+    rule = DIALECTS[op.like].rounding_rule(op.rounding_type)
+    if op.auto_pad.startswith("same"):
+        add = w.stride - 1
+        exact = rule != "ceil" or w.extent >= w.stride
+    else:
+        add = w.pad_begin + w.pad_end - w.extent + (w.stride if rule == "floor" else 2 * w.stride - 1)
+        exact = rule != "ceil_torch" or w.pad_end + w.stride <= w.extent
+    if not exact:
+        return "?"
+    name = size if re.fullmatch(r"\w+", size) else f"({size})"
+    text = name if add == 0 else f"{name}{add:+}"
+    if w.stride > 1:
+        text = f"{text}//{w.stride}" if add == 0 else f"({text})//{w.stride}"
+    if text == name:
+        return size
     return text if len(text) <= MAX_FORMULA else "?"

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, cast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from typing import Any
 
 from poolcli.dialects.onnx import AUTO_PAD_NAMES
+from poolcli.errors import RequestError
 from poolcli.message_fields import option_value
 from poolcli.models.layer import (
     GLOBAL_SUM,
-    GlobalWindow,
+    RANKS,
+    Given,
     InvalidError,
     Layer,
     LayerOp,
@@ -19,181 +21,163 @@ from poolcli.models.layer import (
     channels_last,
     check_count,
     check_rank,
-    contradicts,
+    global_norm,
+    interpreted,
     make_operator,
     may_pool,
     output_shape,
     pools_by_name,
     reduced_layout,
 )
-from poolcli.models.onnx_graph import NEEDS_ONNX, Node, key_of, load, text
-from poolcli.models.onnx_inference import infer
+from poolcli.models.onnx_graph import NEEDS_ONNX, key_of, text
+from poolcli.models.onnx_inference import Node, read_nodes
 from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool
-from poolcli.plan.attributes import SlidingAttributes
 from poolcli.suggestions import did_you_mean
 from poolcli.system.lazy_imports import need
 
 AUTO_PADS = {there: here for here, there in AUTO_PAD_NAMES.items()}
-MICROSOFT = "com.microsoft"
+MICROSOFT, LAST = "com.microsoft", "channels_last"
 FLOAT, INT, STRING, INTS = 1, 2, 3, 7  # types of attributes
-
+SLIDING = {"auto_pad": STRING, "ceil_mode": INT} | dict.fromkeys(("dilations", "kernel_shape", "pads", "strides"), INTS)
 Values = Mapping[str, Any]
-ReadAttribute = tuple[str, int, Any]  # an attribute: its name, its type and its value
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A node type: how to create the operator from its attributes.
+    """A node type: its operator, or the record of one with sliding windows.
 
-    `takes` are its attributes if onnx has no schema of it. `last` is the attribute for channels last, or True if they
-    always are. `reduces`: it is a reduction, whose axes are an attribute or input.
+    `takes` are its attributes and their types if onnx has no schema of it. `last` is the attribute for channels last,
+    or True if they always are. `reduces`: it is a reduction, whose axes are an attribute or input.
     """
 
-    make: Callable[[Values, Shape | None], LayerOp]
-    takes: tuple[str, ...] | None = None
+    op: LayerOp | type[Any]
+    takes: Mapping[str, int] | None = None
     last: str | bool = False
     reduces: bool = False
 
 
-def _sliding(record: type[SlidingAttributes], **own: str) -> Callable[[Values, Shape | None], LayerOp]:
-    """A function that creates an operator with sliding windows; `own` are further fields by their ONNX attributes."""
-
-    def make(data: Values, shape: Shape | None) -> LayerOp:
-        if "kernel_shape" not in data:
-            raise InvalidError("it has no attribute kernel_shape")
-        kernel = tuple(data["kernel_shape"])
-        axes = len(shape) - 2 if shape is not None else len(kernel)
-        for name, count in {"kernel_shape": 1, "strides": 1, "dilations": 1, "pads": 2}.items():
-            if name in data:
-                check_count(name, len(data[name]), axes, count)
-        pads = tuple(data.get("pads", (0,) * (2 * axes)))
-        word = data.get("auto_pad", "NOTSET")
-        if word not in AUTO_PADS:
-            raise InvalidError(f"auto_pad is {word!r}; it must be one of {', '.join(AUTO_PADS)}")
-        given: dict[str, Any] = {
-            "kernel": kernel,
-            "strides": tuple(data.get("strides", (1,) * axes)),
-            "pads_begin": pads[:axes],
-            "pads_end": pads[axes:],
-            "dilations": tuple(data.get("dilations", (1,) * axes)),
-            "auto_pad": AUTO_PADS[word],
-            "rounding_type": "ceil" if data.get("ceil_mode", 0) == 1 else "floor",
-            "like": "onnx",
-        }
-        if "exclude_pad" in own:
-            given["exclude_pad"] = not data.get(own["exclude_pad"], 0)
-        given |= {field: data[name] for field, name in own.items() if field != "exclude_pad" and name in data}
-        return make_operator(cast("Any", record), **given)
-
-    return make
-
-
-AVG, MAX = _sliding(AvgPool, exclude_pad="count_include_pad"), _sliding(MaxPool)
-SLIDING = ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides")
-
-
-def _lp(power: int | None) -> Callable[[Values, Shape | None], LayerOp]:
-    return lambda data, _: GlobalWindow(LpPool, (("p", power or data.get("p", 2)),))
-
-
 KINDS: dict[tuple[str, str], Kind] = {
-    ("", "AveragePool"): Kind(AVG),
-    ("", "MaxPool"): Kind(MAX),
-    ("", "LpPool"): Kind(_sliding(LpPool, p="p")),
-    ("", "GlobalAveragePool"): Kind(lambda *_: AdaptiveAvgPool(1)),
-    ("", "GlobalMaxPool"): Kind(lambda *_: AdaptiveMaxPool(1)),
-    ("", "GlobalLpPool"): Kind(_lp(None)),
-    ("", "ReduceMean"): Kind(lambda *_: AdaptiveAvgPool(1), reduces=True),
-    ("", "ReduceMax"): Kind(lambda *_: AdaptiveMaxPool(1), reduces=True),
-    ("", "ReduceSum"): Kind(lambda *_: GLOBAL_SUM, reduces=True),
-    ("", "ReduceL1"): Kind(_lp(1), reduces=True),
-    ("", "ReduceL2"): Kind(_lp(2), reduces=True),
-    (MICROSOFT, "QLinearAveragePool"): Kind(AVG, (*SLIDING, "count_include_pad", "channels_last"), "channels_last"),
-    (MICROSOFT, "QLinearGlobalAveragePool"): Kind(
-        lambda *_: AdaptiveAvgPool(1), ("channels_last",), "channels_last"
-    ),
-    (MICROSOFT, "NhwcMaxPool"): Kind(MAX, SLIDING, True),
-}  # fmt: skip
+    ("", "AveragePool"): Kind(AvgPool),
+    ("", "MaxPool"): Kind(MaxPool),
+    ("", "LpPool"): Kind(LpPool),
+    ("", "GlobalAveragePool"): Kind(AdaptiveAvgPool(1)),
+    ("", "GlobalMaxPool"): Kind(AdaptiveMaxPool(1)),
+    ("", "GlobalLpPool"): Kind(global_norm(2)),
+    ("", "ReduceMean"): Kind(AdaptiveAvgPool(1), reduces=True),
+    ("", "ReduceMax"): Kind(AdaptiveMaxPool(1), reduces=True),
+    ("", "ReduceSum"): Kind(GLOBAL_SUM, reduces=True),
+    ("", "ReduceL1"): Kind(global_norm(1), reduces=True),
+    ("", "ReduceL2"): Kind(global_norm(2), reduces=True),
+    (MICROSOFT, "QLinearAveragePool"): Kind(AvgPool, {**SLIDING, "count_include_pad": INT, LAST: INT}, LAST),
+    (MICROSOFT, "QLinearGlobalAveragePool"): Kind(AdaptiveAvgPool(1), {LAST: INT}, LAST),
+    (MICROSOFT, "NhwcMaxPool"): Kind(MaxPool, SLIDING, True),
+}
 
 
-def read_onnx(path: str, given: Mapping[str, tuple[int, ...]], limit: int | None = None) -> Iterator[Layer]:
+def read_onnx(path: str, given: Given, limit: int | None = None) -> Iterator[Layer]:
     """Read the pooling nodes of the model in order; a RequestError if it is invalid or takes more than `limit`."""
-    (defs,) = need("onnx.defs", why=f"{path}: {NEEDS_ONNX}")
-
-    def inferred(model: Any) -> Any:
-        return infer(path, model, _is_pooling, _output_shape, limit)
-
-    for node in load(path, given, inferred, limit):
-        key = key_of(node.proto)
-        if key in KINDS or pools_by_name(key[1]):
-            layer = _layer(node, key, node.opsets.get(key[0], 1), defs, bool(given))
-            if layer:
-                yield layer
+    for node, shape, is_fixed in read_nodes(path, given, _wanted, _output_shape, limit):
+        layer = _layer(node, shape, is_fixed)
+        if layer:
+            yield layer
 
 
-def _is_pooling(proto: Any) -> bool:
-    """Whether the output shape of a node is computed here; reductions are left to onnx."""
-    kind = KINDS.get(key_of(proto))
-    return kind is not None and not kind.reduces
+def _wanted(proto: Any) -> bool | None:
+    """Whether the output shape of a node is computed here, or left to onnx; None if it is not listed."""
+    key = key_of(proto)
+    if key in KINDS:
+        return not KINDS[key].reduces
+    return False if pools_by_name(key[1]) else None
 
 
-def _output_shape(proto: Any, opset: int, shape: Shape) -> Shape | None:
+def _output_shape(node: Node, shape: Shape) -> Shape | None:
     """The output shape of a pooling; None if it refuses the input."""
-    (defs,) = need("onnx.defs", why=NEEDS_ONNX)
-    values: dict[str, Shape] = {proto.input[0]: shape}
-    layer = _layer(Node(proto, declared=values, known=values), key_of(proto), opset, defs, False)
+    layer = _layer(node, shape, False)
     return output_shape(layer) if layer else None
 
 
-def _layer(node: Node, key: tuple[str, str], opset: int, defs: Any, moved: bool) -> Layer | None:
-    """The layer of a node; None for a reduction over other axes than the spatial ones."""
-    proto, kind = node.proto, KINDS.get(key)
-    first = proto.input[0] if proto.input else ""
-    result = proto.output[0] if proto.output else ""
-    shape, declared = node.known.get(first) or node.declared.get(first), node.declared.get(result)
-    read = [(text(each.name), *_value(each)) for each in proto.attribute]
-    data = {name: value for name, _, value in read}
-    op: LayerOp | None = None
-    problem = invalid = layout = None
-    keeps = True
-    try:
-        if kind is None:
-            problem = f"{'.'.join(filter(None, key))} is not checked"
-        else:
-            if not proto.input or not proto.output:
-                raise InvalidError(f"it has no {'output' if proto.input else 'input'}")
-            _check_attributes(read, key, opset, defs)
-            if kind.reduces:
-                axes, keeps = _axes(node, data), data.get("keepdims", 1) != 0
-                layout = reduced_layout(axes, shape, keeps=keeps)
-                if layout is None and not may_pool(axes, shape, declared, keeps=keeps):
-                    return None
-                if axes is None:
-                    problem = "its list of axes is not a constant; fold constants (onnxsim)"
-            elif shape is not None:
-                check_rank(shape)
-                last = kind.last is True or bool(data.get(str(kind.last), 0))
-                layout = channels_last(len(shape)) if last else None
-            op = None if kind.reduces and layout is None else kind.make(data, shape)
-    except InvalidError as error:
-        invalid = error.sentence
-    return Layer(
-        name=node.scope + (text(proto.name) or text(result) or key[1]),
-        type=key[1],
-        version=key[0] or f"opset {opset}",
+def _layer(node: Node, shape: Shape | None, is_fixed: bool) -> Layer | None:
+    """The layer of a node; None if it is no pooling."""
+    domain, kind = key_of(node.proto)
+    data = {text(each.name): _value(each) for each in node.proto.attribute}
+    stated = Layer(
+        name=node.name,
+        type=kind,
+        version=domain or f"opset {node.opset}",
         framework="ONNX Runtime",
-        op=op,
-        problem=problem,
-        invalid=invalid,
         given={name: "?" if value is None else option_value(value) for name, value in data.items()},
         input_shape=shape,
-        declared_shape=declared,
-        layout=layout,
-        keeps_axes=keeps,
-        shape_only="it is quantised, by scales that are not read" if key[1].startswith("QLinear") else None,
-        stopped=node.stopped.get(first),
-        moved=moved and contradicts(shape, node.declared.get(first)),
+        stated_input=node.stated,
+        declared_shape=node.declared,
+        shape_only="it is quantised, by scales that are not read" if kind.startswith("QLinear") else None,
+        is_fixed=is_fixed,
     )
+    return interpreted(stated, partial(_interpret, node, data))
+
+
+def _interpret(node: Node, data: Values, layer: Layer) -> Layer | None:
+    """The layer with its operator; None for a reduction over other axes than the spatial ones."""
+    key, shape = key_of(node.proto), layer.input_shape
+    kind = KINDS.get(key)
+    if kind is None:
+        raise RequestError(f"{'.'.join(filter(None, key))} is not checked")
+    if not node.proto.input or not node.proto.output:
+        raise InvalidError(f"it has no {'output' if node.proto.input else 'input'}")
+    _check_attributes(node, kind)
+    if kind.reduces:
+        return _reduction(node, kind, data, layer)
+    if shape is not None:
+        check_rank(shape)
+    last = kind.last is True or bool(data.get(str(kind.last), 0))
+    layout = channels_last(len(shape)) if last and shape is not None else None
+    if isinstance(kind.op, type):
+        op: LayerOp = _sliding(kind.op, data, shape)
+    else:
+        op = global_norm(data["p"]) if "p" in data else kind.op
+    return replace(layer, op=op, layout=layout)
+
+
+def _sliding(record: Any, data: Values, shape: Shape | None) -> LayerOp:
+    if "kernel_shape" not in data:
+        raise InvalidError("it has no attribute kernel_shape")
+    axes = len(shape) - 2 if shape is not None else len(data["kernel_shape"])
+    for name, count in {"kernel_shape": 1, "strides": 1, "dilations": 1, "pads": 2}.items():
+        if name in data:
+            check_count(name, len(data[name]), axes, count)
+    pads = data.get("pads", (0,) * (2 * axes))
+    word = data.get("auto_pad", "NOTSET")
+    if word not in AUTO_PADS:
+        raise InvalidError(f"auto_pad is {word!r}; it must be one of {', '.join(AUTO_PADS)}")
+    own = {"p": data["p"]} if "p" in data else {}
+    if record is AvgPool:
+        own["exclude_pad"] = not data.get("count_include_pad", 0)
+    return make_operator(
+        record,
+        kernel=data["kernel_shape"],
+        strides=data.get("strides", (1,) * axes),
+        pads_begin=pads[:axes],
+        pads_end=pads[axes:],
+        dilations=data.get("dilations", (1,) * axes),
+        auto_pad=AUTO_PADS[word],
+        rounding_type="ceil" if data.get("ceil_mode", 0) == 1 else "floor",
+        like="onnx",
+        **own,
+    )
+
+
+def _reduction(node: Node, kind: Kind, data: Values, layer: Layer) -> Layer | None:
+    """The layer of a reduction over the spatial axes, or one that may be so, though its axes or rank are not known."""
+    shape, declared = layer.input_shape, layer.declared_shape
+    axes, keeps = _axes(node, data), data.get("keepdims", 1) != 0
+    layout = reduced_layout(axes, shape, keeps=keeps)
+    if layout is not None and not isinstance(kind.op, type):
+        return replace(layer, op=kind.op, layout=layout, keeps_axes=keeps)
+    if axes is None and may_pool(shape, declared, keeps=keeps):
+        raise RequestError("its list of axes is not a constant; fold constants (onnxsim)")
+    if axes is None or shape is not None:
+        return None
+    ranks = RANKS if declared is None else (len(declared) + (0 if keeps else len(axes)),)
+    return layer if any(reduced_layout(axes, ("?",) * rank, keeps=keeps) for rank in ranks) else None
 
 
 def _axes(node: Node, data: Values) -> tuple[int, ...] | None:
@@ -202,10 +186,9 @@ def _axes(node: Node, data: Values) -> tuple[int, ...] | None:
     """
     if "axes" in data:
         return data["axes"] if isinstance(data["axes"], tuple) else None
-    named = node.proto.input[1] if len(node.proto.input) > 1 else ""
-    if not named:
+    if len(node.proto.input) < 2 or not node.proto.input[1]:
         return ()
-    tensor = node.constants.get(named)
+    tensor = node.second
     if tensor is None or len(tensor.dims) > 1:
         return None
     if tensor.int64_data:
@@ -214,23 +197,24 @@ def _axes(node: Node, data: Values) -> tuple[int, ...] | None:
     return tuple(int.from_bytes(raw[i : i + 8], "little", signed=True) for i in range(0, len(raw), 8))
 
 
-def _check_attributes(read: Sequence[ReadAttribute], key: tuple[str, str], opset: int, defs: Any) -> None:
+def _check_attributes(node: Node, kind: Kind) -> None:
     """Refuse attributes that this version does not have or that have another type, as ONNX Runtime does."""
-    takes = KINDS[key].takes
-    known = dict.fromkeys(takes) if takes is not None else _attribute_types(key, opset, defs)
-    for name, kind, _ in read:
-        needed = known.get(name)
+    key = key_of(node.proto)
+    known = _attribute_types(key, node.opset) if kind.takes is None else kind.takes
+    for each in node.proto.attribute:
+        name = text(each.name)
         if name not in known:
-            raise InvalidError(_unknown_attribute(name, key[1], tuple(known), opset, defs, key[0]))
-        if needed is not None and kind != needed:
+            raise InvalidError(f"{key[1]} has no attribute {name}{_where_known(name, key, node.opset, tuple(known))}")
+        if each.type != known[name]:
             (onnx,) = need("onnx", why=NEEDS_ONNX)
             types = {number: word for word, number in onnx.AttributeProto.AttributeType.items()}
-            raise InvalidError(f"{name} is {types.get(kind, 'of no type')}; it must be {types[needed]}")
+            raise InvalidError(f"{name} is {types.get(each.type, 'of no type')}; it must be {types[known[name]]}")
 
 
 @lru_cache(1024)
-def _attribute_types(key: tuple[str, str], opset: int, defs: Any) -> dict[str, int | None]:
+def _attribute_types(key: tuple[str, str], opset: int) -> dict[str, int]:
     """The attributes of an operator in an opset, and the numbers of their types."""
+    (defs,) = need("onnx.defs", why=NEEDS_ONNX)
     try:
         schema = defs.get_schema(key[1], opset, key[0])
     except (defs.SchemaError, TypeError):  # TypeError: opset exceeds 32 bits
@@ -238,22 +222,21 @@ def _attribute_types(key: tuple[str, str], opset: int, defs: Any) -> dict[str, i
     return {name: int(each.type) for name, each in schema.attributes.items()}
 
 
-def _unknown_attribute(name: str, kind: str, known: Sequence[str], opset: int, defs: Any, domain: str) -> str:
-    later = [schema.since_version for schema in defs.get_all_schemas_with_history()
-             if (schema.domain, schema.name) == (domain, kind) and name in schema.attributes]  # fmt: skip
-    if later:
-        other = f"from opset {min(later)} on" if min(later) > opset else f"up to opset {max(later)}"
-        return f"{kind} has no attribute {name} in opset {opset}, it has it {other}"
-    return f"{kind} has no attribute {name}{did_you_mean(name, known)}"
+def _where_known(name: str, key: tuple[str, str], opset: int, known: tuple[str, ...]) -> str:
+    """In which opsets the operator has an attribute, or a similar name."""
+    (defs,) = need("onnx.defs", why=NEEDS_ONNX)
+    versions = [schema.since_version for schema in defs.get_all_schemas_with_history()
+                if (schema.domain, schema.name) == key and name in schema.attributes]  # fmt: skip
+    if not versions:
+        return did_you_mean(name, known)
+    other = f"from opset {min(versions)} on" if min(versions) > opset else f"up to opset {max(versions)}"
+    return f" in opset {opset}, it has it {other}"
 
 
-def _value(attribute: Any) -> tuple[int, Any]:
-    """The type and value of an attribute; the value is None for types that pooling does not have."""
-    kind = attribute.type
-    if kind == INTS:
-        return kind, tuple(attribute.ints)
-    if kind == INT:
-        return kind, attribute.i
-    if kind == STRING:
-        return kind, attribute.s.decode(errors="replace")
-    return kind, attribute.f if kind == FLOAT else None
+def _value(attribute: Any) -> Any:
+    """The value of an attribute; None for types that pooling does not have."""
+    if attribute.type == INTS:
+        return tuple(attribute.ints)
+    if attribute.type == STRING:
+        return attribute.s.decode(errors="replace")
+    return {INT: attribute.i, FLOAT: attribute.f}.get(attribute.type)

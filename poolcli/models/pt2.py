@@ -10,6 +10,8 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from poolcli.errors import FileError, RequestError
@@ -17,22 +19,23 @@ from poolcli.formats.checks import check_json, check_memory, check_zip_directory
 from poolcli.message_fields import field, option_value
 from poolcli.models.layer import (
     EXPORT_KERAS,
-    EXPORT_SCRIPT,
     EXPORT_TORCH,
     GLOBAL_SUM,
     MAX_NAME,
     Dim,
-    GlobalWindow,
+    Given,
     InvalidError,
     Layer,
     LayerOp,
     Shape,
+    global_norm,
+    interpreted,
     make_operator,
     pools_by_name,
     reduced_layout,
     with_warnings_after_a_contradiction,
 )
-from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool
+from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
 
 PROGRAM = re.compile(r"(.*/)?models/[^/]+\.json|serialized_exported_program\.json")
 TARGET = re.compile(r"torch\.ops\.(\w+)\.(\w+)\.(\w+)")
@@ -46,10 +49,13 @@ REDUCTIONS: dict[str, LayerOp] = {
 DAMAGED_ZIP = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, OverflowError, RuntimeError, ValueError)
 MAX_JSON = 1 << 28  # bytes of JSON
 DYNAMIC = "?"
-Values = Mapping[str, Any]
+SCRIPT = (
+    "a TorchScript file, which is never opened; write it in Python: "
+    "torch.onnx.export(torch.jit.load('model.pt'), inputs, 'model.onnx', dynamo=False)"
+)
 
 
-def read_pt2(path: str, given: Mapping[str, tuple[int, ...]], limit: int | None = None) -> list[Layer]:
+def read_pt2(path: str, given: Given, limit: int | None = None) -> list[Layer]:
     """Read the pooling calls of the program; a RequestError if the archive has no program."""
     try:
         check_zip_directory(path, limit)
@@ -71,28 +77,26 @@ def read_pt2(path: str, given: Mapping[str, tuple[int, ...]], limit: int | None 
 
 def _program(path: str, archive: zipfile.ZipFile, limit: int | None) -> Any:
     """The JSON of the program; refuses one that would take too much memory."""
-    found = [each for each in archive.infolist() if PROGRAM.fullmatch(each.filename)]
-    if not found:
-        raise RequestError(f"{path}: {_archive_kind(archive.namelist())}")
-    if found[0].file_size > MAX_JSON:
-        raise RequestError(f"{path}: {found[0].file_size:,} bytes of JSON; programs of up to {MAX_JSON:,} are read")
-    check_memory(f"{path}: reading its JSON takes", 2 * found[0].file_size, limit)
-    text = archive.read(found[0])
+    names = archive.namelist()
+    found = next((each for each in archive.infolist() if PROGRAM.fullmatch(each.filename)), None)
+    if found is None:
+        kind = "a zip archive without a model"
+        if any("/code/" in name for name in names):
+            kind = SCRIPT
+        elif any(name.endswith(("data.pkl", "constants.pkl")) for name in names):
+            kind = f"a PyTorch file, which is never opened; {EXPORT_TORCH}"
+        elif "model.weights.h5" in names:
+            kind = f"a Keras model; {EXPORT_KERAS}"
+        raise RequestError(f"{path}: {kind}")
+    if found.file_size > MAX_JSON:
+        raise RequestError(f"{path}: {found.file_size:,} bytes of JSON; programs of up to {MAX_JSON:,} are read")
+    check_memory(f"{path}: reading its JSON takes", 2 * found.file_size, limit)
+    text = archive.read(found)
     check_json(path, text, limit, limit)
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise RequestError(f"{path}: not a torch.export program: {error}") from None
-
-
-def _archive_kind(names: list[str]) -> str:
-    if any("/code/" in name for name in names):
-        return f"a TorchScript file, which is never opened; {EXPORT_SCRIPT}"
-    if any(name.endswith(("data.pkl", "constants.pkl")) for name in names):
-        return f"a PyTorch file, which is never opened; {EXPORT_TORCH}"
-    if "model.weights.h5" in names:
-        return f"a Keras model; {EXPORT_KERAS}"
-    return "a zip archive without a model"
 
 
 def _get(value: Any, *names: str) -> Any:
@@ -111,7 +115,7 @@ def _items(value: Any) -> list[tuple[str, Any]]:
 
 
 def _shape(sizes: Any) -> Shape | None:
-    return tuple(_dim(size) for size in sizes) if isinstance(sizes, list) else None
+    return tuple(map(_dim, sizes)) if isinstance(sizes, list) else None
 
 
 def _dim(size: Any) -> Dim:
@@ -142,84 +146,79 @@ def _layers(graph: Any, scope: str) -> Iterator[Layer]:
     """
     shapes = {name: _shape(_get(value, "sizes")) for name, value in _items(_get(graph, "tensor_values"))}
     for node in _list(_get(graph, "nodes")):
-        for body in (_get(each, "arg", "as_graph") for each in _list(_get(node, "inputs"))):
+        arguments = {str(_get(each, "name")): _get(each, "arg") for each in _list(_get(node, "inputs"))}
+        for body in (_get(each, "as_graph") for each in arguments.values()):
             if body is not None:
                 yield from _layers(_get(body, "graph"), f"{scope}{_get(body, 'name')}/"[-MAX_NAME:])
-        layer = _layer(node, shapes, scope)
+        target = TARGET.fullmatch(str(_get(node, "target")))
+        if target is None:
+            continue
+        outputs = _list(_get(node, "outputs"))
+        result = str(_get(outputs[0], "as_tensor", "name")) if outputs else target[2]
+        data = {name: _value(argument) for name, argument in arguments.items()}
+        stated = Layer(
+            name=scope + result,
+            type=target[2],
+            version=target[1],
+            framework="PyTorch",
+            given={name: option_value(value) for name, value in data.items() if value is not None},
+            input_shape=shapes.get(str(_get(arguments.get("self") or arguments.get("input"), "as_tensor", "name"))),
+            declared_shape=shapes.get(result),
+        )
+        layer = interpreted(stated, partial(_interpret, arguments, data))
         if layer:
             yield layer
 
 
-def _layer(node: Any, shapes: Mapping[str, Shape | None], scope: str) -> Layer | None:
-    """The layer of a call; None if it is no pooling."""
-    target = TARGET.fullmatch(str(_get(node, "target")))
-    if target is None:
-        return None
-    library, kind, _ = target.groups()
-    arguments = {str(_get(each, "name")): _get(each, "arg") for each in _list(_get(node, "inputs"))}
-    data = {name: _value(argument) for name, argument in arguments.items()}
-    shape = shapes.get(str(_get(arguments.get("self") or arguments.get("input"), "as_tensor", "name")))
-    outputs = _list(_get(node, "outputs"))
-    result = str(_get(outputs[0], "as_tensor", "name")) if outputs else kind
-    shared: dict[str, Any] = {
-        "name": scope + result, "type": kind, "version": library, "framework": "PyTorch", "input_shape": shape,
-        "declared_shape": shapes.get(result),
-        "given": {name: option_value(value) for name, value in data.items() if value is not None},
-    }  # fmt: skip
-    reduction = _reduction(kind, arguments) if library == "aten" else None
-    if reduction is not None:
+def _interpret(arguments: Mapping[str, Any], data: Mapping[str, Any], layer: Layer) -> Layer | None:
+    """The layer with its operator; None if it is no pooling."""
+    is_own, shape = layer.version == "aten", layer.input_shape
+    reduction = REDUCTIONS.get(layer.type)
+    if layer.type == "linalg_vector_norm":
+        power = next((value for _, value in _items(arguments.get("ord"))), 2)
+        reduction = global_norm(int(power)) if power in (1, 2) else None
+    if is_own and reduction is not None:
         dims, keeps = data.get("dim"), data.get("keepdim") is True
         axes = (dims,) if isinstance(dims, int) else dims
         layout = reduced_layout(axes, shape, keeps=keeps) if axes and DYNAMIC not in axes else None
-        return Layer(**shared, op=reduction, layout=layout, keeps_axes=keeps) if layout else None
-    pooling = POOLING.fullmatch(kind) if library == "aten" else None
+        return replace(layer, op=reduction, layout=layout, keeps_axes=keeps) if layout else None
+    pooling = POOLING.fullmatch(layer.type) if is_own else None
     if pooling is None:
-        return Layer(**shared, problem=f"{kind} is not checked") if pools_by_name(kind) else None
+        if pools_by_name(layer.type):
+            raise RequestError(f"{layer.type} is not checked")
+        return None
     dynamic = [name for name, value in data.items() if isinstance(value, tuple) and DYNAMIC in value]
     if dynamic:
-        return Layer(**shared, problem=f"its {dynamic[0]} depends on a dynamic length")
-    count = int(pooling[3])
-    try:
-        op = _operator(pooling[1] is not None, pooling[2], data)
-        if shape is not None and len(shape) not in (count + 1, count + 2):
-            raise InvalidError(f"its input has {len(shape)} axes")
-    except InvalidError as error:
-        return Layer(**shared, invalid=error.sentence)
-    return Layer(**shared, op=op, layout="C" + "DHW"[3 - count :] if len(shape or ()) == count + 1 else None)
+        raise RequestError(f"its {dynamic[0]} depends on a dynamic length")
+    op, count = _operator(pooling[1] is not None, pooling[2] == "avg", data), int(pooling[3])
+    if shape is not None and len(shape) not in (count + 1, count + 2):
+        raise InvalidError(f"its input has {len(shape)} axes")
+    return replace(layer, op=op, layout="C" + "DHW"[3 - count :] if len(shape or ()) == count + 1 else None)
 
 
-def _reduction(kind: str, arguments: Mapping[str, Any]) -> LayerOp | None:
-    """The operator of a reduction; None for calls that are none, and for norms without an operator here."""
-    if kind != "linalg_vector_norm":
-        return REDUCTIONS.get(kind)
-    power = next((value for _, value in _items(arguments.get("ord"))), 2)
-    return GlobalWindow(LpPool, (("p", int(power)),)) if power in (1, 2) else None
-
-
-def _operator(adaptive: bool, word: str, data: Values) -> LayerOp:
+def _operator(is_adaptive: bool, is_average: bool, data: Mapping[str, Any]) -> LayerOp:
     """The operator of a call; missing arguments have PyTorch's defaults."""
-    if adaptive:
-        record = AdaptiveAvgPool if word == "avg" else AdaptiveMaxPool
-        return make_operator(record, output_size=_numbers(data, "output_size", None), like="pytorch")
-    kernel, padding = _numbers(data, "kernel_size", None), _numbers(data, "padding", 0)
+
+    def numbers(name: str, default: Any) -> Any:
+        """The numbers of an argument; a list of one number is that number, for every axis."""
+        value = data.get(name)
+        if value is None or value == ():
+            return default
+        return value[0] if isinstance(value, tuple) and len(value) == 1 else value
+
+    if is_adaptive:
+        record = AdaptiveAvgPool if is_average else AdaptiveMaxPool
+        return make_operator(record, output_size=numbers("output_size", None), like="pytorch")
+    kernel, padding = numbers("kernel_size", None), numbers("padding", 0)
     given: dict[str, Any] = {
         "kernel": kernel,
-        "strides": _numbers(data, "stride", kernel),
+        "strides": numbers("stride", kernel),
         "pads_begin": padding,
         "pads_end": padding,
         "rounding_type": "ceil" if data.get("ceil_mode") is True else "floor",
         "like": "pytorch",
     }
-    if word == "avg":
-        given["exclude_pad"] = data.get("count_include_pad") is False
-        given["divisor_override"] = data.get("divisor_override")
-        return make_operator(AvgPool, **given)
-    return make_operator(MaxPool, **given, dilations=_numbers(data, "dilation", 1))
-
-
-def _numbers(data: Values, name: str, default: Any) -> Any:
-    """The numbers of an argument; a list of one number is that number, for every axis."""
-    value = data.get(name)
-    if value is None or value == ():
-        return default
-    return value[0] if isinstance(value, tuple) and len(value) == 1 else value
+    if not is_average:
+        return make_operator(MaxPool, **given, dilations=numbers("dilation", 1))
+    exclude, divisor = data.get("count_include_pad") is False, data.get("divisor_override")
+    return make_operator(AvgPool, **given, exclude_pad=exclude, divisor_override=divisor)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from poolcli.engine import run
@@ -16,19 +15,17 @@ from poolcli.message_fields import field, marked_message, option_value
 from poolcli.models.layer import (
     GlobalWindow,
     Layer,
-    LayerOp,
+    contradicts,
     how_to_fix_lengths,
     in_framework_terms,
     infer_shape,
-    is_number,
     stored_shape,
     without_indices,
 )
 from poolcli.plan import Plan, make_plan
-from poolcli.plan.attributes import Attributes, DividingAttributes, SlidingAttributes
+from poolcli.plan.attributes import Attributes, DividingAttributes
 from poolcli.system.lazy_imports import Array
 
-NO_RANK = "the rank of its input is not known"
 FLOAT_TOLERANCE = 1e-5  # relative and absolute; integers and maxima must be equal
 
 
@@ -59,7 +56,15 @@ def compare_data(layer: Layer, path: str, options: ReadOptions) -> Comparison:
             f"{path}: holds one array; {field('run')} takes an .npz or .h5 that holds `input` and `output`"
         )
     x, recorded = (read(parse_source(path, key), options).array for key in ("input", "output"))
-    plan, op = _plan_of(layer, path, x)
+    if layer.op is None or layer.shape_only:
+        raise RequestError(f"layer {layer.name}: {_why_unknown(layer)}")
+    if contradicts(layer.input_shape, x.shape):
+        shapes = option_value(x.shape), option_value(layer.input_shape)
+        raise RequestError(f"{path}: input is {shapes[0]}, but layer {layer.name} takes {shapes[1]}")
+    layout = layer.layout or default_layout(x.ndim)
+    sizes = [x.shape[place] for place in spatial_axes(layout)]
+    op = layer.op.over(sizes) if isinstance(layer.op, GlobalWindow) else layer.op
+    plan = make_plan(op, x.shape, str(x.dtype.newbyteorder("=")), layout=layout)
     shape = stored_shape(layer, plan.output_shape)
     if recorded.shape != shape:
         other = _equal_rules(layer, op, plan, x, recorded)
@@ -67,62 +72,40 @@ def compare_data(layer: Layer, path: str, options: ReadOptions) -> Comparison:
             f"{path}: output is {option_value(recorded.shape)}, but layer {layer.name} makes {option_value(shape)} "
             f"of input {option_value(x.shape)}" + (f"; it equals the result of {other}" if other else "")
         )
-    found = _difference(run(plan, x)[0].reshape(shape), recorded, plan)
+    found = _difference(layer, plan, x, recorded)
     return replace(found, answer_of=_equal_rules(layer, op, plan, x, recorded)) if found.off else found
-
-
-def _plan_of(layer: Layer, path: str, x: Array) -> tuple[Plan, Attributes]:
-    if layer.op is None or layer.shape_only:
-        raise RequestError(f"layer {layer.name}: {_why_unknown(layer)}")
-    stated = layer.input_shape
-    fits = stated is None or (
-        len(stated) == x.ndim and all(not is_number(a) or a == b for a, b in zip(stated, x.shape, strict=True))
-    )
-    if not fits:
-        raise RequestError(
-            f"{path}: input is {option_value(x.shape)}, but layer {layer.name} takes {option_value(stated)}"
-        )
-    layout = layer.layout or default_layout(x.ndim)
-    sizes = [size for size, letter in zip(x.shape, layout, strict=True) if letter not in "NC"]
-    op = layer.op.over(sizes) if isinstance(layer.op, GlobalWindow) else layer.op
-    return make_plan(op, x.shape, str(x.dtype.newbyteorder("=")), layout=layout), op
 
 
 def _why_unknown(layer: Layer) -> str:
     """Why the values of a layer are not known."""
     refused = in_framework_terms(layer.framework, layer.invalid) if layer.invalid else None
-    return refused or layer.problem or layer.shape_only or NO_RANK
+    return refused or layer.problem or layer.shape_only or "the rank of its input is not known"
 
 
-def _equal_rules(layer: Layer, op: Attributes, plan: Plan, x: Array, recorded: Array) -> str | None:
-    """The rules under which the same attributes give the recorded output; None if there are none."""
-    for name, other in _plans_of_other_rules(op, plan):
-        shape = stored_shape(layer, other.output_shape)
-        if shape == recorded.shape and not _difference(run(other, x)[0].reshape(shape), recorded, other).off:
-            return name
-    return None
-
-
-def _plans_of_other_rules(op: Attributes, plan: Plan) -> Iterator[tuple[str, Plan]]:
-    """The plans of the same attributes under other rules, each with a name."""
-    for row in compare_dialects(without_indices(op), plan):
-        if row.plan is not None and not row.chosen:
-            yield row.title, row.plan
-    if isinstance(op, DividingAttributes):
-        exclude = not plan.attributes["exclude_pad"]
-        word = "padding not counted" if exclude else "padding counted"
-        for row in compare_dialects(replace(op, exclude_pad=exclude), plan):
-            if row.plan is not None:
-                yield f"{row.title} with {word}", row.plan
-
-
-def _difference(computed: Array, recorded: Array, plan: Plan) -> Comparison:
+def _difference(layer: Layer, plan: Plan, x: Array, recorded: Array) -> Comparison:
+    computed = run(plan, x)[0].reshape(stored_shape(layer, plan.output_shape))
     tolerance = 0 if plan.reducer.picks or computed.dtype.kind in "iub" else FLOAT_TOLERANCE
     found = diff_arrays(recorded, computed, atol=tolerance, rtol=tolerance)
     if found.where is None:
         return Comparison(found.elements, 0, 0.0, None, None, None)
     a, b = (float(each[found.where]) for each in (recorded, computed))
     return Comparison(found.elements, found.different, found.max_abs, found.where, a, b)
+
+
+def _equal_rules(layer: Layer, op: Attributes, plan: Plan, x: Array, recorded: Array) -> str | None:
+    """The other rules under which the same attributes give the recorded output; None if there are none."""
+    variants = {"": without_indices(op)}
+    if isinstance(op, DividingAttributes):
+        exclude = not plan.attributes["exclude_pad"]
+        variants[f" with padding {'not ' if exclude else ''}counted"] = replace(op, exclude_pad=exclude)
+    for suffix, variant in variants.items():
+        for row in compare_dialects(variant, plan):
+            if row.plan is None or (row.chosen and not suffix):
+                continue
+            is_alike = stored_shape(layer, row.plan.output_shape) == recorded.shape
+            if is_alike and not _difference(layer, row.plan, x, recorded).off:
+                return row.title + suffix
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,38 +126,27 @@ class LayerConversion:
 def convert_layer(layer: Layer, like: str) -> LayerConversion:
     """Convert a layer to the framework `like`; with dynamic axes, only to a call that holds at every length."""
     op, shape = layer.op, layer.input_shape
-    if op is None or layer.invalid or layer.shape_only:
+    if op is None or shape is None or layer.invalid or layer.shape_only:
         return LayerConversion(like, None, _why_unknown(layer))
-    if shape is None:
-        return LayerConversion(like, None, NO_RANK)
-    layout, length = layer.layout or default_layout(len(shape)), _fitting_length(op)
-    dynamic = [axis for axis in spatial_axes(layout) if not is_number(shape[axis])]
     try:
-        inferred = infer_shape(op, tuple(length if i in dynamic else dim for i, dim in enumerate(shape)), layout)
+        inferred = infer_shape(op, shape, layer.layout)
     except RequestError as error:
         return LayerConversion(like, None, in_framework_terms(layer.framework, error.message))
-    if inferred.plan is None:
+    if inferred.short:
         return LayerConversion(like, None, "its windows are longer than its padded input")
     conversion = convert(inferred.plan, like)
+    if conversion.text is None:
+        return LayerConversion(like, None, conversion.reason)
     # The kernel of a global window is the length of its input.
-    only_this_size = conversion.only_this_size or (conversion.text is not None and isinstance(op, GlobalWindow))
-    if dynamic and only_this_size:
+    only_this_size = conversion.only_this_size or isinstance(op, GlobalWindow)
+    if only_this_size and not inferred.complete:
         why = f"the call depends on dynamic lengths; {how_to_fix_lengths(layer.framework)}"
         return LayerConversion(like, None, marked_message(why))
-    notes = []
+    layout, notes = inferred.plan.layout, list[str]()
     if layout.endswith("C") and like != "tensorflow":
         notes.append(f"for data in the order {default_layout(len(layout))}; the layer's are {layout}")
     if not layer.keeps_axes:
         notes.append("the pooled axes, 1 long, are dropped after it")
     if only_this_size:
         notes.append(ONLY_THIS_SIZE)
-    note = "; ".join(notes) or None if conversion.text else None
-    return LayerConversion(like, conversion.text, conversion.reason, note, only_this_size)
-
-
-def _fitting_length(op: LayerOp) -> int:
-    if not isinstance(op, SlidingAttributes):
-        return 7
-    numbers = {name: max(value if isinstance(value := getattr(op, name), tuple) else (value,))
-               for name in ("kernel", "dilations", "pads_begin", "pads_end")}  # fmt: skip
-    return int((numbers["kernel"] - 1) * numbers["dilations"] + 1 + numbers["pads_begin"] + numbers["pads_end"])
+    return LayerConversion(like, conversion.text, None, "; ".join(notes) or None, only_this_size)

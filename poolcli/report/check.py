@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, replace
-from functools import partial
+from dataclasses import asdict
 from math import isfinite
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from poolcli.message_fields import field, for_cli, printable
@@ -24,8 +22,15 @@ UNFOLDED_SHAPE = 20  # characters of a shape that is not folded
 NAME_COLUMN: dict[str, Any] = {"overflow": "ellipsis", "max_width": 24}
 DYNAMIC_NAME = 16  # characters of a dynamic length that is shown
 LAYERS_SHOWN = 1000
-CORRECT = ("agrees", "computed")
 STYLES = {"agrees": "green", "differs": "bold red", "invalid": "bold red", "computed": "cyan", "unknown": "yellow"}
+# How the last line counts each verdict: one layer, and several.
+COUNTED = {
+    "agrees": ("agrees", "agree"),
+    "differs": ("differs", "differ"),
+    "invalid": ("invalid", "invalid"),
+    "computed": ("computed, with nothing declared to compare", "computed, with nothing declared to compare"),
+    "unknown": ("unknown", "unknown"),
+}
 Answer = tuple[Finding, LayerConversion | None]  # a layer, and with --to its equivalent in another framework
 
 
@@ -37,39 +42,39 @@ def findings_view(path: str, answers: Sequence[Answer], comparison: Comparison |
     count = len(answers)
     if not count:
         return Text(f"{printable(path)}: no pooling layers")
-    first = sorted(range(count), key=lambda place: answers[place][0].verdict in CORRECT)[:LAYERS_SHOWN]
+    first = sorted(range(count), key=lambda place: answers[place][0].verdict in ("agrees", "computed"))[:LAYERS_SHOWN]
     shown = [answers[place] for place in sorted(first)]
-    listed = [finding for finding, _ in shown]
-    parts: list[RenderableType] = [_table(listed)]
-    if len(listed) < count:
-        parts.append(Text(f"and {count - len(listed):,} more, which {for_cli(field('json'))} lists, too"))
-    remarks = grid(**NAME_COLUMN)
-    for finding in listed:
+    parts: list[RenderableType] = [_table([finding for finding, _ in shown])]
+    if len(shown) < count:
+        parts.append(Text(f"and {count - len(shown):,} more, which {for_cli(field('json'))} lists, too"))
+    remarks, calls = grid(**NAME_COLUMN), grid(**NAME_COLUMN)
+    for finding, there in shown:
         name = Text(printable(finding.layer.name))
         if finding.reason:
-            told = f"{finding.verdict}: {for_cli(finding.reason)}"
-            remarks.add_row(name, Text(printable(told), style=STYLES[finding.verdict]))
+            reason = f"{finding.verdict}: {for_cli(finding.reason)}"
+            remarks.add_row(name, Text(printable(reason), style=STYLES[finding.verdict]))
         for warning in finding.warnings:
             remarks.add_row(name, Text(for_cli(warning), style="yellow"))
-    if remarks.row_count:
-        parts += ["", remarks]
-    rewritten = [there for _, there in shown if there]
-    if rewritten:
-        parts += ["", _elsewhere(listed, rewritten)]
+        if there:
+            none = printable(f"none: {for_cli(there.reason or '')}")
+            calls.add_row(name, Text(there.text) if there.text else Text(none, style="yellow"))
+        if there and there.note:
+            calls.add_row("", Text(there.note, style="dim"))
+    for each in (remarks, calls):
+        parts += ["", each] if each.row_count else []
     counts = Counter[str](finding.verdict for finding, _ in answers)
-    verbs = {verdict: verdict if counts[verdict] == 1 else verdict.removesuffix("s") for verdict in STYLES}
-    told = ", ".join(f"{counts[verdict]} {verb}" for verdict, verb in verbs.items() if counts[verdict])
-    versions = {finding.layer.version for finding in listed}
+    told = ", ".join(f"{counts[verdict]} {words[counts[verdict] > 1]}" for verdict, words in COUNTED.items()
+                     if counts[verdict])  # fmt: skip
+    versions = {finding.layer.version for finding, _ in shown}
     of = f" of {printable(*versions)}" if len(versions) == 1 and any(versions) else ""
-    layers = f"{count} pooling layer{'' if count == 1 else 's'}{of}"
-    parts += ["", Text(f"{printable(path)}: {layers}: {told}")]
+    parts += ["", Text(f"{printable(path)}: {count} pooling layer{'' if count == 1 else 's'}{of}: {told}")]
     if comparison:
         parts.append(Text(_told(comparison)))
     return Group(*parts)
 
 
-def _table(findings: Sequence[Finding], left_out: tuple[str, ...] = ()) -> Sheet:
-    """One row for each layer; if the terminal is too narrow, columns without information of their own are left out."""
+def _table(findings: Sequence[Finding]) -> Sheet:
+    """One row for each layer; columns without information of their own are left out."""
     shapes = [(each.layer.input_shape, each.layer.declared_shape, each.computed) for each in findings]
     inputs, declared, computed = ([*map(_shape, each)] for each in zip(*shapes, strict=True))
     columns = {
@@ -81,29 +86,17 @@ def _table(findings: Sequence[Finding], left_out: tuple[str, ...] = ()) -> Sheet
         "computed": [*map(Text, computed)],
         "layer": [Text(printable(each.layer.name)) for each in findings],
     }
-    alike = {"version"} if len({each.layer.version for each in findings}) == 1 else set[str]()
-    alike |= {"declared"} if all(a in ("-", b) for a, b in zip(declared, computed, strict=True)) else set()
-    kept, table = [heading for heading in columns if heading not in left_out], plain_table()
-    for heading in kept:
-        widest = max(map(len, columns[heading]))
-        whole = heading != "layer" and (heading in UNFOLDED or widest <= UNFOLDED_SHAPE)
-        table.add_column(heading, overflow="fold", no_wrap=whole)
-    for row in zip(*(columns[heading] for heading in kept), strict=True):
+    if len({each.layer.version for each in findings}) == 1:  # the last line names it
+        del columns["version"]
+    if all(length in ("-", found) for length, found in zip(declared, computed, strict=True)):
+        del columns["declared"]
+    table = plain_table()
+    for heading, cells in columns.items():
+        is_short = max(map(len, cells)) <= UNFOLDED_SHAPE
+        is_whole = heading in UNFOLDED or (heading != "layer" and is_short)
+        table.add_column(heading, overflow="fold", no_wrap=is_whole)
+    for row in zip(*columns.values(), strict=True):
         table.add_row(*row)
-    spare = next((heading for heading in kept if heading in alike), None)
-    table.narrower = partial(_table, findings, (*left_out, spare)) if spare else None
-    return table
-
-
-def _elsewhere(findings: Sequence[Finding], rewritten: Sequence[LayerConversion]) -> Table:
-    """The equivalent of each layer in another framework, or why there is none."""
-    table = grid(**NAME_COLUMN)
-    for finding, there in zip(findings, rewritten, strict=True):
-        none = f"none: {for_cli(there.reason or '')}"
-        text = Text(there.text) if there.text else Text(printable(none), style="yellow")
-        table.add_row(Text(printable(finding.layer.name)), text)
-        if there.note:
-            table.add_row("", Text(there.note, style="dim"))
     return table
 
 
@@ -129,26 +122,22 @@ def _told(comparison: Comparison) -> str:
 
 def findings_document(path: str, answers: Sequence[Answer], comparison: Comparison | None) -> dict[str, Any]:
     """The same facts as JSON."""
-    layers = [_layer(finding) | ({"to": _written(there)} if there else {}) for finding, there in answers]
+    layers = []
+    for finding, there in answers:
+        layer = {
+            "name": finding.layer.name,
+            "type": finding.layer.type,
+            "version": finding.layer.version,
+            "attributes": finding.layer.given,
+            "input": finding.layer.input_shape,
+            "declared": finding.layer.declared_shape,
+            "computed": finding.computed,
+            "verdict": finding.verdict,
+            "reason": finding.reason and for_cli(finding.reason),
+            "warnings": [for_cli(warning) for warning in finding.warnings],
+        }
+        written = {"to": asdict(there) | {"reason": there.reason and for_cli(there.reason)}} if there else {}
+        layers.append(layer | written)
     facts = asdict(comparison) if comparison else {}
     finite = {k: str(v) if isinstance(v, float) and not isfinite(v) else v for k, v in facts.items()}  # JSON has no nan
     return {"path": path, "layers": layers, "data": finite or None}
-
-
-def _layer(finding: Finding) -> dict[str, Any]:
-    return {
-        "name": finding.layer.name,
-        "type": finding.layer.type,
-        "version": finding.layer.version,
-        "attributes": finding.layer.given,
-        "input": finding.layer.input_shape,
-        "declared": finding.layer.declared_shape,
-        "computed": finding.computed,
-        "verdict": finding.verdict,
-        "reason": finding.reason and for_cli(finding.reason),
-        "warnings": [for_cli(warning) for warning in finding.warnings],
-    }
-
-
-def _written(there: LayerConversion) -> dict[str, Any]:
-    return asdict(replace(there, reason=there.reason and for_cli(there.reason)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, TextIO
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -69,19 +69,14 @@ def notes_view(notes: Iterable[str]) -> Table:
 
 
 class Sheet(Table):
-    """A table that is printed as one list per row if the terminal is too narrow for it.
-
-    `narrower` makes a narrower table without a column that can be left out; it is tried before the list.
-    """
-
-    narrower: Callable[[], Sheet] | None = None
+    """A table that is printed as one list per row if the terminal is too narrow for it."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         whole = options.update(max_width=UNWRAPPED)
         needed = sum(_least(column, console, whole) + 2 for column in self.columns) - 2
         if needed <= options.max_width:
             return super().__rich_console__(console, options)
-        return (self.narrower() if self.narrower else self._as_lists(),)
+        return (self._as_lists(),)
 
     def _as_lists(self) -> RenderableType:
         parts: list[RenderableType] = []

@@ -38,10 +38,12 @@ def test_a_formula_gives_the_length_that_comes_out(attributes: dict[str, Any], s
     except RequestError:
         return
     assert isinstance(formula, str)
-    assert re.fullmatch(r"[H0-9+\-*/(),minax]+", formula)
+    if attributes["rounding_type"] != "floor" and formula == "?":
+        return  # it would need a minimum or maximum
+    assert re.fullmatch(r"[H0-9+\-*/()]+", formula)
     beyond = attributes["pads_end"] > (attributes["kernel"] - 1) * attributes["dilations"] + 1
     if attributes["rounding_type"] != "ceil_torch" or not beyond:  # one window is dropped, not all that are beyond
-        assert eval(formula, {"H": size, "min": min, "max": max}) == number  # noqa: S307  # of the characters above alone
+        assert eval(formula, {"H": size}) == number  # noqa: S307  # of the characters above alone
 
 
 @pytest.mark.parametrize(

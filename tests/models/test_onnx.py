@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
+import poolcli
 from tests.conftest import Cli
 from tests.models.onnxs import model, node, value
 
@@ -140,8 +141,8 @@ def test_lengths_that_are_no_numbers_are_dynamic(nothing: int | None, cli: Cli, 
     [
         ("x=1,3,8", "m.onnx: input x has 4 axes, but 3 lengths are given"),
         ("z=1,3,8,8", "m.onnx: no input is called z; there are: x"),
-        ("1,3,8,8", "--input-shape is '1,3,8,8'; write NAME=1,3,640,640"),
-        ("x=1,3,8,²", "--input-shape is 'x=1,3,8,²'; write NAME=1,3,640,640"),
+        ("1,3,8", "m.onnx: input x has 4 axes, but 3 lengths are given"),
+        ("x=1,3,8,²", "--input-shape is 'x=1,3,8,²'; write 1,3,640,640 or NAME=1,3,640,640"),
         ("x=0,3,8,8", "--input-shape of x is (0, 3, 8, 8); lengths are from 1 to 2**63 - 1"),
     ],
 )
@@ -236,12 +237,8 @@ def test_other_operators_that_pool_by_their_name_are_listed_as_unknown(
     assert (found["verdict"], found["reason"]) == ("unknown", reason)
 
 
-STOPPED = (
-    "the rank of its input is not known; shape inference stops at conv (FusedConv); fold constants (onnxsim) or state "
-    "it in value_info"
-)
-
-
+LOST = "shape inference by onnx does not find it; fold constants (onnxsim) or state it in value_info"
+RANK_LOST = f"the rank of its input is not known; {LOST}"
 COMPUTED = "its list of axes is not a constant; fold constants (onnxsim)"
 HIDING = node("FusedConv", "x", "c", domain="com.microsoft", name="conv")  # whose shape is not known
 
@@ -249,9 +246,9 @@ HIDING = node("FusedConv", "x", "c", domain="com.microsoft", name="conv")  # who
 @pytest.mark.parametrize(
     ("before", "inputs", "attributes", "declared", "reasons"),
     [
-        (HIDING, "c", {"axes": [2, 3]}, None, [STOPPED]),
-        (HIDING, "c", {"axes": [-2, -1], "keepdims": 0}, [1, 3], [STOPPED]),
-        (HIDING, "c", {"axes": [2], "keepdims": 0}, [1, 3], [STOPPED]),
+        (HIDING, "c", {"axes": [2, 3]}, None, [RANK_LOST]),
+        (HIDING, "c", {"axes": [-2, -1], "keepdims": 0}, [1, 3], [RANK_LOST]),
+        (HIDING, "c", {"axes": [2], "keepdims": 0}, [1, 3], [RANK_LOST]),
         (HIDING, "c", {"axes": [2], "keepdims": 0}, [1, 3, 8], []),
         (HIDING, "c", {"axes": [2, 3]}, [1, 3, 1, 1, 8], []),
         (HIDING, "c", {"axes": [-1]}, None, []),
@@ -314,31 +311,79 @@ def test_versions_of_the_runtime_that_deviate_are_cited(opset: int, fixed: str, 
 
 
 @pytest.mark.parametrize(
-    ("nodes", "reason"),
+    ("nodes", "declared", "verdict", "computed", "reason"),
     [
-        ([node("Foo", "x", "f", name="odd", domain="com.microsoft"), node("Relu", "f", "r"), node("MaxPool", "r", **K)],
-         "the rank of its input is not known; shape inference stops at odd (Foo)"),
+        ([node("Foo", "x", "f", domain="com.microsoft"), node("Relu", "f", "r"), node("MaxPool", "r", **K)], (1, 4, 5),
+         "unknown", None, "the rank of its input is not known; {}"),
         ([node("NonZero", "x", "n"), node("Unsqueeze", "n", "u", axes=[0]), node("MaxPool", "u", kernel_shape=[2])],
-         "axis W: declared, but dynamic in the input; shape inference stops at n (NonZero)"),
+         (1, 4, 5), "unknown", [1, 4, "?"], "axis W: declared, but dynamic in the input; {}"),
+        ([node("NonZero", "x", "n"), node("Unsqueeze", "n", "u", axes=[0]), node("MaxPool", "u", kernel_shape=[2])],
+         None, "computed", [1, 4, "?"], "lengths are not known: {}"),
     ],
+    ids=["rank", "declared", "nothing declared"],
 )  # fmt: skip
-def test_an_unknown_layer_of_a_fixed_model_says_what_stopped_the_inference(
-    nodes: list[Any], reason: str, cli: Cli, tmp_path: Path
-) -> None:
-    path = model(tmp_path / "m.onnx", nodes, (1, 3, 9, 9), 11, outputs=[value("y", (1, 4, 5))])
+def test_what_shape_inference_does_not_find_is_no_matter_of_given_lengths(
+    nodes: list[Any], declared: tuple[int, ...] | None, verdict: str, computed: Any, reason: str, cli: Cli,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    path = model(tmp_path / "m.onnx", nodes, (1, 3, 9, 9), 11, outputs=[value("y", declared)])
     (found,) = cli("check", path, "--json").json["layers"]
-    told = f"{reason}; fold constants (onnxsim) or state it in value_info"
-    assert (found["verdict"], found["reason"]) == ("unknown", told)
-    path = model(tmp_path / "m.onnx", nodes, ("N", 3, "H", 9), 11, outputs=[value("y", (1, 4, 5))])
+    assert (found["verdict"], found["computed"], found["reason"]) == (verdict, computed, reason.format(LOST))
+    path = model(tmp_path / "m.onnx", nodes, ("N", 3, "H", 9), 11, outputs=[value("y", declared)])
     (found,) = cli("check", path, "--json").json["layers"]
-    assert found["reason"].endswith("--input-shape gives its lengths")
+    asked = "--input-shape gives its lengths"
+    assert found["reason"] == (reason.format(asked) if declared else None)
 
 
-def test_a_shape_that_is_not_known_says_what_stopped_the_inference(cli: Cli, tmp_path: Path) -> None:
-    nodes = [node("NonZero", "x", "n"), node("Unsqueeze", "n", "u", axes=[0]), node("MaxPool", "u", kernel_shape=[2])]
-    path = model(tmp_path / "m.onnx", nodes, (1, 3, 9, 9), 11)
+def test_an_unknown_batch_does_not_make_a_layer_unknown(cli: Cli, tmp_path: Path) -> None:
+    """As behind an Expand by lengths that nodes compute."""
+    nodes = [node("Foo", "x", "f", domain="com.microsoft"), node("MaxPool", "f", **K)]
+    values = [value("f", ["?", 3, 9, 9])]
+    path = model(tmp_path / "m.onnx", nodes, values=values, outputs=[value("y", (1, 3, 8, 8))])
     (found,) = cli("check", path, "--json").json["layers"]
-    stop = "shape inference stops at n (NonZero); fold constants (onnxsim) or state it in value_info"
-    assert (found["verdict"], found["computed"], found["reason"]) == (
-        "computed", [1, 4, "?"], f"lengths are not known: {stop}"
+    assert (found["input"], found["computed"], found["verdict"]) == (["?", 3, 9, 9], ["?", 3, 8, 8], "agrees")
+
+
+def test_lengths_of_the_only_input_need_no_name(cli: Cli, tmp_path: Path) -> None:
+    path = model(tmp_path / "m.onnx", [node("MaxPool", **K)], ["N", 3, "H", "W"])
+    (found,) = cli("check", path, "--input-shape", "2x3x8x9", "--json").json["layers"]
+    (same,) = poolcli.check(path, input_shape=(2, 3, 8, 9))
+    assert (found["computed"], same.computed) == ([2, 3, 7, 8], (2, 3, 7, 8))
+    graph = helper.make_graph(
+        [node("MaxPool", "b", **K)], "g", [value(n, [1, 3, "H", 9]) for n in "ab"], [value("y", None)]
+    )
+    path.write_bytes(helper.make_model(graph).SerializeToString())
+    done = cli("check", path, "--input-shape", "1,3,8,8")
+    told = "it has 2 inputs; name one, as in --input-shape a=1,3,640,640"
+    assert (done.code, done.err) == (2, f"poolcli: {path}: {told}\n")
+
+
+def test_a_layer_behind_one_that_differs_names_it(cli: Cli, tmp_path: Path) -> None:
+    """The file states what onnx infers for opset 10: a last window that ONNX Runtime drops."""
+    pool = {"kernel_shape": [1, 1], "strides": [2, 2], "ceil_mode": 1}
+    nodes = [node("MaxPool", "x", "a", name="first", **pool), node("AveragePool", "a", **K)]
+    values = [value("a", [1, 3, 6, 6])]
+    path = model(tmp_path / "m.onnx", nodes, (1, 3, 10, 10), 10, values=values, outputs=[value("y", [1, 3, 5, 5])])
+    first, second = cli("check", path, "--json").json["layers"]
+    assert (first["verdict"], first["computed"], second["verdict"], second["computed"]) == (
+        "differs", [1, 3, 5, 5], "differs", [1, 3, 4, 4]
     )  # fmt: skip
+    assert second["reason"].endswith("; its input is not the stated one, because first differs")
+
+
+def test_openvino_imports_ceil_of_averages_but_not_of_maxima_as_ceil_torch(cli: Cli, tmp_path: Path) -> None:
+    """OpenVINO 2026.4: (1, 3, 5, 5) and (1, 3, 6, 6)."""
+    pool = {"kernel_shape": [1, 1], "strides": [2, 2], "ceil_mode": 1}
+    nodes = [node("AveragePool", "x", "a", **pool), node("MaxPool", "x", "y", **pool)]
+    path = model(tmp_path / "m.onnx", nodes, (1, 3, 10, 10))
+    average, maximum = cli("check", path, "--against", "openvino", "--json").json["layers"]
+    assert [each for each in average["warnings"] if each.startswith("OpenVINO:")] == []
+    assert maximum["warnings"] == [
+        "OpenVINO: keeps a last window that starts past the input (ceil: OpenVINO AvgPool-1 on, nGraph)"
+    ]
+
+
+def test_a_framework_that_has_no_such_layer_is_named_though_lengths_are_dynamic(cli: Cli, tmp_path: Path) -> None:
+    path = model(tmp_path / "m.onnx", [node("LpPool", **K)], ["N", 3, "H", 9])
+    (found,) = cli("check", path, "--against", "ngraph", "--json").json["layers"]
+    assert found["warnings"][0].startswith("nGraph: refuses it: ")
