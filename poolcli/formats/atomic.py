@@ -23,7 +23,6 @@ from poolcli.system.subprocesses import has_exited, process_token
 MAX_NAME = 255  # bytes, on all common file systems
 RESERVED = 40  # bytes of a temporary name for the dot, the process token or identity, and `.part`
 MANIFEST = (".poolcli", ".jsonl")  # prefix and suffix of the names of manifests
-BACKUP = "old-"  # before the process token, in the name of a replaced folder
 SYNC_UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)  # any other error loses data
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # renameat2(2) of Linux
 
@@ -54,8 +53,8 @@ def atomic_file(path: str, overwrite: bool) -> Iterator[str]:
 def atomic_folder(path: str, overwrite: bool) -> Iterator[str]:
     """As `atomic_file`, for a format that is a folder: yields a new folder to write into.
 
-    An existing folder is exchanged with it atomically if the system can do that. Otherwise it is renamed first; if the
-    process is killed then, the next write into the parent folder restores it.
+    An existing folder is exchanged with it atomically if the system can do that. Otherwise it is renamed first, to a
+    name with `.old` that stays if the process is killed then.
     """
     target = os.path.realpath(path)
     with os_errors(path), _removed_on_errors(target) as part:
@@ -118,26 +117,25 @@ def make_folder(path: str) -> None:
 def temporary_path(target: str, owner: str) -> str:
     """A hidden name in the target's folder that ends in the owner and `.part`, short enough for any file system."""
     folder, name = os.path.split(target)
-    tail = f".{owner}.part"
-    stem = os.fsencode(name)[: MAX_NAME - RESERVED]
-    return os.path.join(folder, "." + os.fsdecode(stem) + tail)
+    stem = os.fsdecode(os.fsencode(name)[: MAX_NAME - RESERVED])
+    return os.path.join(folder, f".{stem}.{owner}.part")
 
 
 def is_internal_file(name: str) -> bool:
     """Whether a name is that of a manifest or of a temporary file."""
     is_manifest = name.startswith(MANIFEST[0]) and name.endswith(MANIFEST[1])
-    return is_manifest or (name.startswith(".") and name.endswith((".part", ".part.at")))
+    return is_manifest or (name.startswith(".") and name.endswith((".part", ".old")))
 
 
 @cache
 def remove_leftovers(folder: str) -> None:
-    """Removes temporary files of killed processes from a folder, and restores backups; once per process."""
+    """Removes temporary files of killed processes from a folder; once per process."""
+    written = (*suffixes_of(lambda row: row.writes), ".jsonl")
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in (each for each in entries if each.name.endswith(".part")):
             name, _, owner = entry.name.removesuffix(".part").rpartition(".")
-            written = (*suffixes_of(lambda row: row.writes), ".jsonl")
-            if name.lower().endswith(written) and has_exited(owner.removeprefix(BACKUP)):
-                _restore_backup(entry.path, name.removeprefix(".")) if owner.startswith(BACKUP) else remove(entry.path)
+            if name.lower().endswith(written) and has_exited(owner):
+                remove(entry.path)
 
 
 def remove_temporary(path: str, owner: str) -> None:
@@ -164,20 +162,15 @@ def file_mode(target: str) -> int:
 
 
 def sync(part: str) -> None:
-    handle = os.open(part, os.O_RDONLY)
-    try:
-        sync_handle(handle)
-    finally:
-        os.close(handle)
-
-
-def sync_handle(handle: int) -> None:
     """Syncs a file if its file system can; a full or broken disk may report its error only now."""
+    handle = os.open(part, os.O_RDONLY)
     try:
         os.fsync(handle)
     except OSError as error:
         if error.errno not in SYNC_UNSUPPORTED:
             raise
+    finally:
+        os.close(handle)
 
 
 def rename_file(part: str, target: str, overwrite: bool, mode: int) -> None:
@@ -208,7 +201,7 @@ def rename_folder(part: str, target: str, overwrite: bool) -> None:
     if os.path.isdir(target):
         os.chmod(part, file_mode(target))
     if not _exchange(part, target):
-        aside = temporary_path(target, BACKUP + process_token())
+        aside = f"{part.removesuffix('.part')}.old"
         os.rename(target, aside)
         try:
             os.rename(part, target)
@@ -229,26 +222,15 @@ def _refuse_unless_same(part: str, target: str) -> None:
 
 def _is_equal(one: str, other: str) -> bool:
     """Whether two files, or two folders with all their files, have the same content."""
-    if os.path.islink(other) or os.path.isdir(one) != os.path.isdir(other):
-        return False
-    if not os.path.isdir(one):
-        return os.path.isfile(other) and filecmp.cmp(one, other, shallow=False)
-    names = os.listdir(one)
-    return set(names) == set(os.listdir(other)) and all(
-        _is_equal(os.path.join(one, name), os.path.join(other, name)) for name in names
-    )
+    if os.path.isdir(one) and os.path.isdir(other) and not os.path.islink(other):
+        names = os.listdir(one)
+        same = (_is_equal(os.path.join(one, name), os.path.join(other, name)) for name in names)
+        return set(names) == set(os.listdir(other)) and all(same)
+    is_file = os.path.isfile(one) and os.path.isfile(other) and not os.path.islink(other)
+    return is_file and filecmp.cmp(one, other, shallow=False)
 
 
 def _exchange(one: str, other: str) -> bool:
     """Exchanges two names atomically; False if the system or the file system cannot."""
     rename: Any = getattr(ctypes.CDLL(None), "renameat2", None)
     return rename is not None and rename(AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other), RENAME_EXCHANGE) == 0
-
-
-def _restore_backup(aside: str, name: str) -> None:
-    """Renames a backup to its target, or removes it if the target exists."""
-    target = os.path.join(os.path.dirname(aside), name)
-    if os.path.lexists(target):
-        remove(aside)
-    elif len(os.fsencode(name)) < MAX_NAME - RESERVED:  # longer names were truncated
-        os.rename(aside, target)

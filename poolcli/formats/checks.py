@@ -78,34 +78,30 @@ def choose_array(source: Source, headers: Sequence[Header], axes: int | None = N
     Raises a RequestError that lists the arrays if there are several.
     """
     if source.key is not None:
-        wanted = source.key.strip("/")
-        for header in headers:
-            if (header.key or "").strip("/") == wanted:
-                return header
-        raise no_such_array(source.path, source.key, headers)
+        named = (header for header in headers if (header.key or "").strip("/") == source.key.strip("/"))
+        found = next(named, None)
+        if found is None:
+            raise no_such_array(source.path, source.key, headers)
+        return found
     if not headers:
         raise FileError(f"{source.path}: holds no array that can be pooled")
-    candidates = poolable(headers, axes)
-    if len(candidates) == 1:
-        return candidates[0]
-    if len(headers) > 1:
-        first = (candidates or headers)[0].key
+    candidates = poolable(headers, axes) or headers
+    if len(candidates) > 1:
+        first = candidates[0].key
         raise RequestError(
-            f"{source.path}: holds {len(headers)} arrays: {describe_arrays(headers)}; "
-            f"choose one: {source.path}:{first}"
-            + hint(f" or {field('dataset', first)}")
-            + hint(f", or take {field('all')}")
+            f"{source.path}: holds {len(headers)} arrays: {describe_arrays(headers)}; choose one: {source.path}:{first}"
+            + hint(f" or {field('dataset', first)}, or take {field('all')}")
         )
-    return headers[0]
+    return candidates[0]
 
 
 def open_chosen(file: ArrayContainer, source: Source, axes: int | None) -> ArrayReader:
     """Opens the array that `choose_array` returns; if none can be pooled, raises a FileError that says why."""
-    if source.key is None and not file.headers and file.left_out:
-        if len(file.left_out) == 1:
-            file.array(file.left_out[0])  # raises a FileError
-        count, names = len(file.left_out), join_names(file.left_out)
-        raise FileError(f"{source.path}: none of its {count} arrays can be pooled: {names}")
+    others = [] if source.key is not None or file.headers else file.left_out
+    if len(others) == 1:
+        file.array(others[0])  # raises a FileError
+    if others:
+        raise FileError(f"{source.path}: none of its {len(others)} arrays can be pooled: {join_names(others)}")
     return file.array(str(choose_array(source, file.headers, axes).key))
 
 
@@ -196,8 +192,8 @@ def unless_negligible(count: int) -> int:
 
 def json_memory_limit(limit: int | None, allowed: int | None) -> int:
     """The memory in bytes that a parsed JSON document may take; `allowed` is --max-memory if given."""
-    most = JSON_MEMORY if limit is None else limit if allowed is not None else min(limit, JSON_MEMORY)
-    return max(most, NEGLIGIBLE)
+    most = JSON_MEMORY if limit is None else limit
+    return max(most if allowed is not None else min(most, JSON_MEMORY), NEGLIGIBLE)
 
 
 def check_json(where: str, text: bytes, limit: int | None, allowed: int | None) -> None:
@@ -222,7 +218,7 @@ def check_zip_directory(path: str, limit: int | None) -> None:
             stream.seek(min(end, struct.unpack_from("<Q", tail, at - 12)[0]))
             size = int.from_bytes(stream.read(48)[40:], "little")
     needed = min(size, end) // MIN_MEMBER_ENTRY * MEMBER_OBJECTS
-    check_memory(f"{path}: its list of members may take", needed if needed > NEGLIGIBLE else 0, limit)
+    check_memory(f"{path}: its list of members may take", unless_negligible(needed), limit)
 
 
 def byte_count(shape: Sequence[int], itemsize: int) -> int:
@@ -238,10 +234,9 @@ MAX_NODATA = 16  # values in one attribute
 def nodata_in(attributes: Mapping[str, Any], dtype: str) -> Missing:
     """The nodata values in CF attributes that an array of the dtype can hold."""
     found = dict[int | float | None, int | float]()  # by their values, of which NaN does not equal itself
-    for name in NODATA_ATTRIBUTES:
-        for number in _numbers(attributes, name) or ():
-            if can_hold(DTYPES[dtype], number):
-                found.setdefault(None if isnan(number) else number, number)
+    for number in (number for name in NODATA_ATTRIBUTES for number in _numbers(attributes, name) or ()):
+        if can_hold(DTYPES[dtype], number):
+            found.setdefault(None if isnan(number) else number, number)
     return tuple(found.values())
 
 

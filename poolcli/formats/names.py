@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from itertools import accumulate
 
 from poolcli.errors import FileError, PoolError, RequestError
 from poolcli.formats.table import Naming, output_format
@@ -49,26 +50,29 @@ def array_names(path: str, keys: Sequence[str | None], error: type[PoolError] = 
     row = output_format(path)
     if not row.is_container:
         return ["" for _ in keys]
-    names = [_array_name(path, key, row.naming, error) for key in keys]
-    _check_unique(path, names, row.naming.nested)
+    names = list[str]()
+    for key in keys:
+        try:
+            names.append(_checked(key, row.naming) if key else row.naming.default)
+        except ValueError as reason:
+            remedy = f"name it yourself: {field('output', f'{path}:/NAME')}"
+            quoted = ascii(key) if len(key or "") <= MAX_COMPONENT else f"{str(key)[:MAX_COMPONENT]!a}..."
+            raise error(f"{path}: cannot hold an array called {quoted}: {reason}; {remedy}") from None
+    seen = set(names)
+    if len(seen) < len(names):
+        doubled = next(name for name in names if names.count(name) > 1)
+        raise RequestError(f"{path}: two arrays would both be called {doubled}; name the arrays, one file for each")
+    for name in names if row.naming.nested else ():
+        groups = {"", *accumulate(name.split("/")[:-1], "{}/{}".format)} if name else set()
+        if groups & seen:
+            outer = min(groups & seen, key=len) or "the whole file"
+            raise RequestError(f"{path}: {outer} would be both an array and the group of {name}; pool one of them")
     return names
 
 
-def _array_name(path: str, key: str | None, naming: Naming, error: type[PoolError]) -> str:
-    if not key:
-        return naming.default
-    try:
-        name = relative_path(key)
-        _check(name, naming)
-    except ValueError as reason:
-        remedy = f"name it yourself: {field('output', f'{path}:/NAME')}"
-        quoted = ascii(key) if len(key) <= MAX_COMPONENT else f"{key[:MAX_COMPONENT]!a}..."
-        raise error(f"{path}: cannot hold an array called {quoted}: {reason}; {remedy}") from None
-    return name
-
-
-def _check(name: str, naming: Naming) -> None:
-    """Raises a ValueError for a name that the format does not allow, or that other systems could not extract."""
+def _checked(key: str, naming: Naming) -> str:
+    """The name of an array; a ValueError if the format does not allow it, or other systems could not extract it."""
+    name = relative_path(key)
     parts = name.split("/")
     if _WINDOWS_ABSOLUTE.match(name) or ".." in re.split(r"[/\\]", name):
         raise ValueError("other systems read it as a path out of the folder")
@@ -84,23 +88,4 @@ def _check(name: str, naming: Naming) -> None:
     reserved = next((part for part in parts if part in naming.reserved), None)
     if reserved is not None:
         raise ValueError(f"the format reserves the name {reserved}")
-
-
-def _check_unique(path: str, names: Sequence[str], nested: bool) -> None:
-    """Refuses two arrays of one name, and in `nested` formats an array that would also be the group of another."""
-    seen = set(names)
-    if len(seen) < len(names):
-        doubled = next(name for name in names if names.count(name) > 1)
-        raise RequestError(f"{path}: two arrays would both be called {doubled}; name the arrays, one file for each")
-    inner = next((name for name in names if nested and _parent_groups(name) & seen), None)
-    if inner is not None:
-        outer = min(_parent_groups(inner) & seen, key=len)
-        raise RequestError(
-            f"{path}: {outer or 'the whole file'} would be both an array and the group of {inner}; pool one of them"
-        )
-
-
-def _parent_groups(name: str) -> set[str]:
-    """The parent groups of a name, with the root."""
-    parts = name.split("/") if name else []
-    return {"/".join(parts[:depth]) for depth in range(len(parts))}
+    return name

@@ -24,6 +24,7 @@ from poolcli.formats.checks import as_file_error, byte_count, check_dtype, check
 from poolcli.formats.files import regular_file
 from poolcli.formats.records import (
     ArrayReader,
+    CallbackWriter,
     Header,
     InMemoryReader,
     Metadata,
@@ -34,7 +35,6 @@ from poolcli.formats.records import (
     Source,
     Spec,
     WriteOptions,
-    whole_region,
 )
 from poolcli.message_fields import field
 from poolcli.system.lazy_imports import Array
@@ -56,29 +56,28 @@ HEADER_ERRORS = (ValueError, TypeError, SyntaxError, LookupError, MemoryError, R
 @contextmanager
 def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
     """Opens a .npy or .npy.gz file. Raises a FileError if the header claims more data than the file holds."""
-    if source.path == "-":
+    path = source.path
+    if path == "-":
         yield stream_reader("-", sys.stdin.buffer)
         return
-    with open(source.path, "rb") as stream:
-        if stream.read(len(GZIP)) == GZIP:
-            with gzip.open(source.path, "rb") as unpacked:
-                yield _gzip_reader(source.path, cast("BinaryIO", unpacked), options)
+    with open(path, "rb") as stream:
+        if stream.peek(len(GZIP)).startswith(GZIP):
+            with gzip.open(stream, "rb") as unpacked:
+                yield _gzip_reader(path, cast("BinaryIO", unpacked), options)
             return
-        stream.seek(0)
-        dtype, header, fortran = parse_header(source.path, stream)
+        dtype, header, fortran = parse_header(path, stream)
         start, size = stream.tell(), os.fstat(stream.fileno()).st_size
-        check_size(source.path, header, size - start)
+        check_size(path, header, size - start)
         header = _with_trailing_note(header, size - start - _bytes(header))
-        file = UncompressedReader(header, stream, dtype, fortran, start)
         if fortran and len(header.shape) > 1:  # a region would be many short runs all over the file
-            yield InMemoryReader(header, lambda: (file.read(whole_region(header.shape)), Metadata()))
-            return
-        yield file
+            yield InMemoryReader(header, lambda: (_read_stream(path, stream, dtype, header, fortran), Metadata()))
+        else:
+            yield UncompressedReader(header, stream, dtype, start)
 
 
 @dataclass(slots=True)
 class UncompressedReader:
-    """Reads regions of an array that is stored uncompressed, from the offset `start` of a stream.
+    """Reads regions of an array that is stored uncompressed in C order, from the offset `start` of a stream.
 
     The file is not memory-mapped: if it is truncated meanwhile, access to a map kills the process (SIGBUS).
     """
@@ -86,30 +85,22 @@ class UncompressedReader:
     header: Header
     stream: BinaryIO
     dtype: Any
-    fortran: bool
     start: int
+    metadata: Metadata = default_field(default_factory=Metadata)
     streams: bool = True
     chunks: tuple[int, ...] | None = None
-    metadata: Metadata = default_field(default_factory=Metadata)
 
     def read(self, region: Ranges) -> Array:
-        shape, stored = self.header.shape, region
-        if self.fortran:
-            shape, stored = shape[::-1], region[::-1]
-        array = np.empty(tuple(map(len, stored)), self.dtype)
-        if array.size:
-            self._fill(array.reshape(-1).view(np.uint8).data, shape, stored, array.itemsize)
-        array = _with_valid_bools(array, self.header)
-        return array.T if self.fortran else array
-
-    def _fill(self, target: memoryview, shape: tuple[int, ...], region: Ranges, itemsize: int) -> None:
-        done = 0
-        for first, length in contiguous_runs(shape, region):
+        array = np.empty(tuple(map(len, region)), self.dtype)
+        target = array.reshape(-1).view(np.uint8).data if array.size else memoryview(b"")
+        done, itemsize = 0, array.itemsize
+        for first, length in contiguous_runs(self.header.shape, region):
             part = target[done : done + length * itemsize]
             self.stream.seek(self.start + first * itemsize)
             if self.stream.readinto(part) < len(part):  # type: ignore[attr-defined]  # buffered streams have readinto
                 raise FileError(f"{self.stream.name}: became shorter while it was being read")
             done += len(part)
+        return _with_valid_bools(array, self.header)
 
 
 def stream_reader(name: str, stream: BinaryIO) -> InMemoryReader:
@@ -165,10 +156,25 @@ def _encode_header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
 
 @contextmanager
 def open_writer(path: str, spec: Spec, options: WriteOptions) -> Iterator[RegionWriter]:
-    """Writes an array region by region; standard output, pipes and devices from front to back only."""
-    head = _encode_header(spec.shape, np.dtype(spec.dtype))
+    """Writes each contiguous run of a region at its offset; standard output, pipes and devices from front to back."""
+    head, itemsize = _encode_header(spec.shape, np.dtype(spec.dtype)), DTYPES[spec.dtype].itemsize
+    front_to_back = path == "-" or is_device(path)
     with atomic_stream(path, options.overwrite) as stream:
-        yield _Writer(stream, head, spec, front_to_back=path == "-" or is_device(path))
+        at = stream.write(head)
+
+        def put(region: Ranges, array: Array) -> None:
+            nonlocal at
+            data, done = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, 0
+            for first, length in contiguous_runs(spec.shape, region):
+                place, size = len(head) + first * itemsize, length * itemsize
+                if place != at:
+                    if front_to_back:
+                        raise FileError("a stream is written from front to back only; name a file as the output")
+                    stream.seek(place)
+                stream.write(data[done : done + size])
+                at, done = place + size, done + size
+
+        yield CallbackWriter(put)
 
 
 def contiguous_runs(shape: Sequence[int], region: Ranges) -> Iterator[tuple[int, int]]:
@@ -191,83 +197,50 @@ def contiguous_runs(shape: Sequence[int], region: Ranges) -> Iterator[tuple[int,
         yield place * unit, length
 
 
-class _Writer:
-    """Writes each contiguous run of a region at its offset."""
-
-    notes: tuple[str, ...] = ()
-    unit: tuple[int, ...] | None = None
-
-    def __init__(self, stream: BinaryIO, header: bytes, spec: Spec, front_to_back: bool) -> None:
-        self._stream, self._start, self._shape = stream, len(header), spec.shape
-        self._itemsize = DTYPES[spec.dtype].itemsize
-        self._at, self._front_to_back = stream.write(header), front_to_back
-
-    def holds(self, region: Ranges) -> bool:
-        return False
-
-    def __call__(self, region: Ranges, array: Array) -> None:
-        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-        done = 0
-        for first, length in contiguous_runs(self._shape, region):
-            place, size = self._start + first * self._itemsize, length * self._itemsize
-            if place != self._at:
-                if self._front_to_back:
-                    raise FileError("a stream is written from front to back only; name a file as the output")
-                self._stream.seek(place)
-            self._stream.write(data[done : done + size])
-            self._at, done = place + size, done + size
-
-
 def parse_header(name: str, stream: BinaryIO) -> tuple[np.dtype[Any], Header, bool]:
     """The numpy dtype, the header, and whether the data is in Fortran order.
 
     numpy parses the header, but the length is checked here first: numpy would allocate any length that a file claims.
     """
     magic = stream.read(6)
-    if not magic and name == "-":
-        raise FileError("-: standard input is empty; a .npy stream is needed, as in: poolcli avg - ... < x.npy")
     if magic != MAGIC and name == "-":
-        raise FileError("-: standard input is not a .npy stream; name the file instead of - for other formats")
+        if magic:
+            raise FileError("-: standard input is not a .npy stream; name the file instead of - for other formats")
+        raise FileError("-: standard input is empty; a .npy stream is needed, as in: poolcli avg - ... < x.npy")
     if magic != MAGIC:
         raise FileError(f"{name}: is not a .npy file (its first bytes are not those of one)")
     version = stream.read(2)
     if version not in LENGTH_BYTES:
         raise FileError(f"{name}: has .npy version {'.'.join(map(str, version)) or 'none'}; 1.0, 2.0 and 3.0 are read")
-    size = stream.read(LENGTH_BYTES[version])
-    length = int.from_bytes(size, "little")
+    length = int.from_bytes(stream.read(LENGTH_BYTES[version]), "little")
     text = stream.read(min(length, MAX_HEADER + 1))
     if length > MAX_HEADER:
         raise FileError(
             f"{name}: its .npy header claims {human_bytes(length)}; at most {human_bytes(MAX_HEADER)} are read"
         )
-    if len(text) < length or not size:
+    if len(text) < max(length, 1):
         raise FileError(f"{name}: ends inside its .npy header")
-    shape, fortran, dtype = _parse_dict(name, io.BytesIO(len(text).to_bytes(4, "little") + text))
-    if dtype.names or dtype.subdtype:
-        raise FileError(f"{name}: holds a structured type; poolcli pools bool, integers and floats")
-    if dtype.hasobject:
-        raise FileError(f"{name}: holds Python objects (pickle), which poolcli never loads; store numbers instead")
-    kind = check_dtype(name, dtype.name)
-    check_rank(name, shape)
-    if len(shape) > MAX_AXES:
-        raise FileError(f"{name}: has {len(shape)} axes; at most {MAX_AXES} are read")
-    return dtype, Header("npy", shape, kind), fortran
-
-
-def _parse_dict(name: str, text: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about headers written by Python 2, and invalid literals such as `1if`
-            shape, fortran, dtype = np.lib.format.read_array_header_2_0(text, max_header_size=MAX_HEADER)
-        if any(type(size) is not int for size in shape):
-            raise TypeError("a length is not an integer")
+            shape, fortran, dtype = np.lib.format.read_array_header_2_0(
+                io.BytesIO(length.to_bytes(4, "little") + text), max_header_size=MAX_HEADER
+            )
+        if any(type(size) is not int or size < 0 for size in shape):
+            raise TypeError("a length is not a positive integer")
     except HEADER_ERRORS as error:
         why = error_text(error)[:MAX_REASON]
         reason = f" ({why})" if why.startswith("shape is not valid") else ""
         raise FileError(f"{name}: its .npy header is broken{reason}") from error
-    if any(size < 0 for size in shape):
-        raise FileError(f"{name}: its .npy header has a negative dimension")
-    return shape, fortran, dtype
+    if dtype.names or dtype.subdtype:
+        raise FileError(f"{name}: holds a structured type; poolcli pools bool, integers and floats")
+    if dtype.hasobject:
+        raise FileError(f"{name}: holds Python objects (pickle), which poolcli never loads; store numbers instead")
+    check_dtype(name, dtype.name)
+    check_rank(name, shape)
+    if len(shape) > MAX_AXES:
+        raise FileError(f"{name}: has {len(shape)} axes; at most {MAX_AXES} are read")
+    return dtype, Header("npy", shape, dtype.name), fortran
 
 
 def _bytes(header: Header) -> int:
@@ -349,4 +322,4 @@ def open_raw(source: Source, raw: Raw) -> Iterator[ArrayReader]:
                 f"{path}: {field('raw')} says {human_bytes(claimed)} of data, but the file holds {human_bytes(stored)}"
             )
         header = _with_trailing_note(header, stored - claimed)
-        yield UncompressedReader(header, stream, numpy_dtype(raw.dtype).newbyteorder(raw.order), False, 0)
+        yield UncompressedReader(header, stream, numpy_dtype(raw.dtype).newbyteorder(raw.order), 0)

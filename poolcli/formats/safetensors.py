@@ -61,7 +61,7 @@ class _File:
         place = self.start + entry["data_offsets"][0]
         metadata = Metadata(groups={"/": strings} if strings else {})
         dtype = numpy_dtype(header.dtype).newbyteorder("<")
-        return UncompressedReader(header, self.stream, dtype, False, place, metadata=metadata)
+        return UncompressedReader(header, self.stream, dtype, place, metadata)
 
     def _header(self, name: str) -> Header:
         entry = self.entries[name]
@@ -127,15 +127,16 @@ def _parse(path: str, stream: BinaryIO) -> tuple[dict[str, Any], int]:
             f"{path}: its safetensors header claims {human_bytes(length)}; the file holds {human_bytes(size)}, "
             f"and at most {human_bytes(MAX_HEADER)} are read"
         )
+    start = LENGTH_BYTES + length
     try:
         entries = json.loads(stream.read(length), object_pairs_hook=_without_duplicates)
-    except (ValueError, RecursionError) as error:
-        raise FileError(f"{path}: its safetensors header is broken") from error
-    start = LENGTH_BYTES + length
-    strings = entries.get(METADATA, {}) if isinstance(entries, dict) else None
-    valid = isinstance(strings, dict) and all(isinstance(value, str) for value in strings.values())
-    if not valid or not all(_is_valid(entries[name], size - start) for name in entries if name != METADATA):
-        raise FileError(f"{path}: its safetensors header is broken, or claims data that the file does not hold")
+        if not all(isinstance(value, str) for value in entries.get(METADATA, {}).values()):
+            raise TypeError("metadata are not strings")
+        for name in entries.keys() - {METADATA}:
+            _check_entry(entries[name], size - start)
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        broken = f"{path}: its safetensors header is broken, or claims data that the file does not hold"
+        raise FileError(broken) from error
     return entries, start
 
 
@@ -147,18 +148,11 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _is_valid(entry: Any, size: int) -> bool:
-    """Whether an entry has valid fields, lies in the file, and has the size of its shape and dtype."""
-    if not isinstance(entry, dict) or not isinstance(entry.get("dtype"), str):
-        return False
-    shape, offsets = _sizes(entry.get("shape")), _sizes(entry.get("data_offsets"))
-    if shape is None or offsets is None or len(offsets) != 2 or not offsets[0] <= offsets[1] <= size:
-        return False
-    known = DTYPES_BY_CODE.get(entry["dtype"])
-    return known is None or offsets[1] - offsets[0] == byte_count(shape, DTYPES[known].itemsize)
-
-
-def _sizes(value: Any) -> list[int] | None:
-    """The value if it is a list of non-negative integers; None for anything else."""
-    valid = isinstance(value, list) and all(type(number) is int and number >= 0 for number in value)
-    return value if valid else None
+def _check_entry(entry: Any, size: int) -> None:
+    """Raises an error unless the entry has valid fields, lies in the file, and has the size of its shape and dtype."""
+    kind, shape, (begin, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
+    if not isinstance(kind, str) or any(type(n) is not int or n < 0 for n in (*shape, begin, end)):
+        raise ValueError("a field is invalid")
+    stored = byte_count(shape, DTYPES[DTYPES_BY_CODE[kind]].itemsize) if kind in DTYPES_BY_CODE else end - begin
+    if not begin <= end <= size or end - begin != stored:
+        raise ValueError("the data are not there")

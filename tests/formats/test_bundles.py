@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -164,24 +163,6 @@ def test_the_one_array_that_can_be_pooled_is_taken_by_itself(save: Callable[...,
     assert np.load("z.npy").shape == (1, 3)
     result = cli("avg", path, "-o", "w.npy", *HALVE, "--layout", "NHWCD")
     assert (result.code, "holds 3 arrays: " in result.err) == (2, True)
-
-
-@pytest.mark.slow
-def test_many_arrays_take_time_in_proportion(cli: Cli) -> None:
-    """The archive is read once, whatever is done with it."""
-    save_npz("many.npz", **{f"a{i}": B for i in range(400)})
-    reads = 0
-    inner = zipfile.ZipFile._RealGetContents  # type: ignore[attr-defined]  # what reads the list of members
-
-    def counted(self: zipfile.ZipFile) -> None:
-        nonlocal reads
-        reads += 1
-        inner(self)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(zipfile.ZipFile, "_RealGetContents", counted)
-        assert cli("avg", "many.npz", "-o", "y.npz", *HALVE, "--all", "-q", "--debug").code == 0
-    assert reads <= 2
 
 
 def test_the_array_that_is_proposed_can_be_pooled(cli: Cli) -> None:

@@ -11,7 +11,6 @@ import h5py
 import numpy as np
 import pytest
 
-from poolcli.formats import Source, read, write
 from tests.conftest import Cli
 
 X = np.arange(2 * 3 * 8 * 6, dtype=np.float32).reshape(2, 3, 8, 6)
@@ -162,14 +161,6 @@ def test_names_that_are_not_utf8(cli: Cli) -> None:
             assert (file[b"g\xff"][b"a\xfe"].shape, file[b"g\xff"].attrs["units"]) == ((2, 3, 4, 3), "K")
 
 
-def test_a_name_of_any_length_is_echoed_in_part(cli: Cli) -> None:
-    made(lambda file: file.create_dataset("x" * 60_000, data=X))
-    for command in (["info", "x.h5"], ["avg", "x.h5:/c", "-o", "y.h5", "-k", "2", "--json"]):
-        result = cli(*command)
-        assert len(result.out) + len(result.err) < 25_000
-        assert "(55001 characters)" in result.out + result.err or "characters) ..." in result.out + result.err
-
-
 FILTERS: dict[str, Callable[[Any], Any]] = {
     "blosc": lambda plugin: plugin.Blosc(cname="zlib", clevel=3),
     "blosc2": lambda plugin: plugin.Blosc2(cname="zstd"),
@@ -214,16 +205,6 @@ def test_a_filter_that_makes_something_else_of_four_axes_is_left_out_and_said(cl
         np.testing.assert_array_equal(y["g/a"][...], np.rint(x.reshape(2, 3, 4, 2, 3, 2).mean((3, 5))))
 
 
-@pytest.mark.heavy
-def test_a_filter_that_cannot_hold_the_result_is_left_out_and_said(cli: Cli) -> None:
-    import hdf5plugin as plugin
-
-    made(lambda file: file.create_dataset("g/a", data=X, chunks=(1, 3, 8, 6), **plugin.Zfp(reversible=True)))
-    assert notes_of(cli, "--dtype", "float16") == [
-        "stored without the filter 32013, which cannot hold float16 in such chunks"
-    ]
-
-
 def test_scale_offset_which_would_round_is_left_out_and_said(cli: Cli) -> None:
     made(lambda file: file.create_dataset("g/a", data=X, chunks=(1, 3, 8, 6), scaleoffset=1))
     assert notes_of(cli) == ["stored without the filter scaleoffset"]
@@ -246,18 +227,3 @@ def test_missing_values_that_are_no_numbers_are_said(cli: Cli) -> None:
 
     made(fill)
     assert notes_of(cli) == ["the file's nodata value (missing_value) is not a number and is ignored"]
-
-
-def test_attributes_and_storage_of_a_dataset_are_kept() -> None:
-    with h5py.File("x.h5", "w") as file:
-        file.create_dataset(
-            "g/a", data=np.zeros((1, 1, 64, 64), np.uint8), chunks=(1, 1, 32, 64), compression="gzip", shuffle=True
-        )
-    with h5py.File("x.h5", "a") as file:
-        file["g/a"].attrs["unit"] = "counts"
-    tensor = read(Source("x.h5"))
-    write("y.h5", tensor.array[..., ::2, ::8], "NCHW", key=tensor.header.key, metadata=tensor.metadata)
-    with h5py.File("y.h5") as file:
-        dataset = file["g/a"]
-        assert (dataset.chunks, dataset.compression, dataset.shuffle) == ((1, 1, 32, 8), "gzip", True)
-        assert dataset.attrs["unit"] == "counts"

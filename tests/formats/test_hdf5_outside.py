@@ -81,21 +81,6 @@ def test_a_file_in_which_the_library_runs_in_a_circle_costs_itself(cli: Cli, mon
     )
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="where workers are forks")
-def test_a_crash_does_not_stop_the_others(cli: Cli) -> None:
-    a_crash()
-    Path("in").mkdir()
-    for i in range(5):
-        np.save(f"in/{i}.npy", X)
-    Path("x.h5").rename("in/x.h5")
-    Path("z.h5").rename("in/z.h5")
-    result = cli("avg", "in", "-o", "out/", "-k", "2", "-s", "2", "--allow-external")
-    assert (result.code, result.out) == (1, "5 done, 0 skipped, 2 failed\n")
-    assert sorted(path.name for path in Path("out").glob("*.npy")) == [f"{i}.npy" for i in range(5)]
-    assert [line.split(": ")[1] for line in result.err.splitlines()] == ["in/x.h5", "in/z.h5"]
-
-
 @pytest.mark.heavy
 def test_a_missing_filter_is_named_with_the_package_that_has_it(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     import hdf5plugin

@@ -39,7 +39,7 @@ NPY_REFUSALS = {
         npy(fields("(4294967296, 4294967296, 4294967296)")),
         "x.npy: its header claims more than 1,000,000 PiB of data, but the file holds 0 B",
     ),
-    "negative length": (npy(fields("(-1, 3)")), "x.npy: its .npy header has a negative dimension"),
+    "negative length": (npy(fields("(-1, 3)")), "x.npy: its .npy header is broken"),
     "True as a length": (npy(fields("(True,)")), "x.npy: its .npy header is broken"),
     "a number as the shape": (npy(fields("(184)")), "x.npy: its .npy header is broken (shape is not valid: 184)"),
     "a single number": (

@@ -98,15 +98,14 @@ def entry(dtype: object = "F32", shape: object = (1, 1, 2), place: object = (0, 
 
 
 CLAIM = "x.safetensors: its safetensors header claims {}; the file holds {}, and at most 2 MiB are read"
-BROKEN = "x.safetensors: its safetensors header is broken"
 REFUSED: dict[str, tuple[str, bytes, int | None, str]] = {
     "a length of exabytes": ("{}", b"", 2**63, CLAIM.format("8.19e+03 PiB", "10 B")),
     "a length beyond the file": ("{}", b"", 3, CLAIM.format("3 B", "10 B")),
-    "no JSON": ("{", b"", None, BROKEN),
-    "no UTF-8": ("\udc80", b"", None, BROKEN),
-    "deep nesting": ('{"a":' * 100_000, b"", None, BROKEN),
+    "no JSON": ("{", b"", None, CUT),
+    "no UTF-8": ("\udc80", b"", None, CUT),
+    "deep nesting": ('{"a":' * 100_000, b"", None, CUT),
     "a list": ("[]", b"", None, CUT),
-    "a name twice": ('{"a": 1, "a": 2}', b"", None, BROKEN),
+    "a name twice": ('{"a": 1, "a": 2}', b"", None, CUT),
     "words that are none": ('{"__metadata__": {"a": 1}}', b"", None, CUT),
     "an entry that is none": ('{"a": 1}', b"", None, CUT),
     "no type": (entry(dtype=1), bytes(8), None, CUT),
