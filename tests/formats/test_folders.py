@@ -10,7 +10,6 @@ import pytest
 
 from poolcli.formats import FORMATS, Source, WriteOptions, read, write
 from poolcli.formats.atomic import remove
-from poolcli.windows import Ranges
 from tests.conftest import Cli
 from tests.formats import toy
 
@@ -30,25 +29,7 @@ def test_a_folder_is_pooled_into_a_folder(cli: Cli) -> None:
     assert cli("avg", "x.toy", "-o", "out.toy", *HALVE, "-q").code == 0
     np.testing.assert_array_equal(read(Source("out.toy")).array, HALF)
     assert sorted(os.listdir()) == ["out.toy", "x.toy"]
-
-
-def test_it_is_read_and_written_tile_by_tile(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    lengths = []
-    inner = toy._Folder.read
-
-    def noted(self: toy._Folder, region: Ranges) -> object:
-        lengths.append(tuple(map(len, region)))
-        return inner(self, region)
-
-    monkeypatch.setattr(toy._Folder, "read", noted)
-    assert cli("avg", "x.toy", "-o", "out.toy", *HALVE, "-q", "--max-memory", "4K", "--debug").code == 0
-    assert len(lengths) > 4
-    np.testing.assert_array_equal(read(Source("out.toy")).array, HALF)
-
-
-def test_what_it_holds_is_listed_and_planned(cli: Cli) -> None:
     assert cli("info", "x.toy").out == "x.toy: toy\narray  shape             dtype\n-      N=2 C=3 H=8 W=10  float32\n"
-    assert cli("shape", "avg", "x.toy", *HALVE, "-q").code == 0
 
 
 @pytest.mark.parametrize("slash", ["", "/"])
@@ -84,13 +65,6 @@ def test_a_folder_run_is_resumed_and_sees_what_changed(cli: Cli) -> None:
     np.save("in/x.toy/0.0.0.0.npy", np.full((2, 3, 3, 3), 7, np.float32))
     assert cli(*run).out == "1 done, 1 skipped, 0 failed\n"
     assert read(Source("out/x.toy")).array[0, 0, 0, 0] == 7
-
-
-def test_a_damaged_folder_is_one_line(cli: Cli) -> None:
-    os.unlink("x.toy/0.0.1.1.npy")
-    result = cli("avg", "x.toy", "-o", "out.toy", *HALVE)
-    assert (result.code, result.err) == (1, "poolcli: x.toy: its chunk 0.0.1.1.npy is missing or damaged\n")
-    assert os.listdir() == ["x.toy"]
 
 
 def test_a_stopped_write_leaves_what_was_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,11 +69,6 @@ def virtual(file: Any, name: str, source: str, shape: tuple[int, ...], kind: str
     file.create_virtual_dataset(name, layout)
 
 
-def soft_to_virtual(file: Any) -> None:
-    virtual(file, "v", "/g/x", X.shape, "f4")
-    file["x"] = h5py.SoftLink("v")
-
-
 def unlimited_virtual(file: Any) -> None:
     """Its source is opened by HDF5 as soon as its shape is asked for."""
     space = h5py.h5s.create_simple(X.shape, (h5py.h5s.UNLIMITED, 1, 8, 8))
@@ -99,20 +94,10 @@ def with_scale(file: Any, make: Callable[[Any, str], object]) -> None:
 OTHER, GROUP = h5py.ExternalLink("outside/other.h5", "/g/x"), h5py.ExternalLink("outside/other.h5", "/g")
 FILES: dict[str, tuple[Callable[[Any], object], str, str]] = {
     "external link": (lambda file: links(file, ("x", OTHER)), "/x", "is a link to the file"),
-    "soft link to it": (
-        lambda file: links(file, ("far", OTHER), ("x", h5py.SoftLink("/far"))),
-        "/x",
-        "is a link to the file",
-    ),
     "soft links in three hops": (
         lambda file: links(
             file, ("a/far", OTHER), ("b", h5py.SoftLink("a/far")), ("c", h5py.SoftLink("/b")), ("x", h5py.SoftLink("c"))
         ),
-        "/x",
-        "is a link to the file",
-    ),
-    "soft link through a group elsewhere": (
-        lambda file: links(file, ("far", GROUP), ("x", h5py.SoftLink("/far/x"))),
         "/x",
         "is a link to the file",
     ),
@@ -123,11 +108,6 @@ FILES: dict[str, tuple[Callable[[Any], object], str, str]] = {
         "is a link to the file",
     ),
     "virtual dataset": (lambda file: virtual(file, "x", "/g/x", X.shape, "f4"), "/x", "is a virtual dataset"),
-    "soft link to a virtual dataset": (
-        soft_to_virtual,
-        "/x",
-        "is a virtual dataset",
-    ),
     "unlimited virtual dataset": (unlimited_virtual, "/x", "is a virtual dataset"),
     "external storage": (
         lambda file: file.create_dataset("x", X.shape, "f4", external=[("outside/raw", 0, X.nbytes)]),

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from poolcli.cli import run
-from poolcli.system import limits
 from tests.conftest import Cli
 
 X = np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8)
@@ -60,24 +59,6 @@ def test_a_crash_of_the_library_costs_one_file_and_a_line(cli: Cli) -> None:
     assert result.err == (
         "poolcli: x.h5: the process that handled it was killed by SIGSEGV, twice; the file is damaged, or unpacks to "
         "far more than it says; if other programs read it, store it with another compression\n"
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="where workers are forks")
-def test_a_file_in_which_the_library_runs_in_a_circle_costs_itself(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MIN_CPU_SECONDS", 0.3)
-    with h5py.File("x.h5", "w") as file:
-        file["x"] = X
-        file["x"].attrs["words"] = ["of any", "length"]
-    data = bytearray(Path("x.h5").read_bytes())
-    heap = data.index(b"GCOL") + 16
-    data[heap : heap + 16] = bytes(16)  # an object of no length: the next one is itself
-    Path("x.h5").write_bytes(data)
-    result = cli("avg", "x.h5:/x", *POOL)
-    assert (result.code, result.err) == (
-        1,
-        "poolcli: x.h5: the process that handled it did not finish, twice; the file is damaged\n",
     )
 
 
