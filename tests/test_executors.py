@@ -19,10 +19,10 @@ import h5py
 import numpy as np
 import pytest
 
-from poolcli import AvgPool, FileError, RequestError
+from poolcli import AvgPool, FileError
 from poolcli.formats import Source
 from poolcli.pooling.outcome import Job, Outcome, Settings
-from poolcli.pooling.tiles import Progress, divide
+from poolcli.pooling.tiles import Progress
 from poolcli.runs import _in_order, run_all
 from poolcli.runs.executors import EXECUTORS, Runner, Task, load_executor, workers
 from poolcli.runs.manifest import Manifest
@@ -198,31 +198,6 @@ def test_no_more_than_some_outcomes_wait_for_one_that_takes_long(monkeypatch: py
 def test_a_folder_that_cannot_be_made_is_named_before_anything_runs(jobs: list[Job]) -> None:
     with pytest.raises(FileError, match=r"^/proc/nothing/\.poolcli\.jsonl: No such file or directory$"):
         list(run_all(jobs, OP, Settings(), executor="here", count=1, folder="/proc/nothing", progress=nothing))
-
-
-@pytest.mark.parametrize("unit", [None, (1, 1, 2, 2)])
-def test_six_parts_with_what_they_read_stay_below_the_limit(unit: tuple[int, ...] | None) -> None:
-    plan = AvgPool(2, strides=2).plan((1, 1, 256, 256))
-    sizes = [part.aligned.nbytes for part in divide(plan, 60_000, unit, None, 12_000)]
-    assert len(sizes) > 1
-    assert 48_000 // 6 // 2 < max(sizes) <= 48_000 // 6
-
-
-def test_a_part_may_be_a_single_output_where_the_limit_has_no_room_for_two() -> None:
-    plan = AvgPool(64, strides=64).plan((1, 1, 256, 256))
-    sizes = [part.nbytes for part in divide(plan, 6 * 20_000, (1, 1, 1, 1), None)]
-    assert sizes == [4 * (64 * 64 + 1)] * 16
-
-
-def test_a_limit_below_the_smallest_part_says_what_is_needed() -> None:
-    plan = AvgPool((64, 4096)).plan((1, 1, 64, 4096))
-    smallest = 4 * (64 * 4096 + 1)  # the whole window, and its mean
-    assert next(iter(divide(plan, 2 * smallest + 999, None, None, 999))).nbytes == smallest
-    with pytest.raises(RequestError) as caught:
-        divide(plan, 2 * smallest + 998, None, None, 999)
-    assert str(caught.value) == (
-        "the smallest part that can be pooled by itself needs 2 MiB, but the limit is 2 MiB; raise max_memory"
-    )
 
 
 @pytest.mark.slow

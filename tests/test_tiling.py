@@ -17,7 +17,7 @@ from poolcli.engine.choose import NUMBA
 from poolcli.formats.records import slices
 from poolcli.plan import Plan
 from poolcli.plan.plan import Region, whole
-from poolcli.pooling.tiles import Work, bytes_of_block, bytes_of_tile, pool_block
+from poolcli.pooling.tiles import MAX_BLOCK_BYTES, Work, bytes_of_block, bytes_of_tile, divide, pool_block
 from tests.profiles import by_engine, sized
 from tests.reducers import MINIMUM, Under, power
 
@@ -185,16 +185,36 @@ def test_positions_of_taps_are_below_2_to_the_62(op: Any, padding: int) -> None:
         call_of(whole(op.plan((1, 1, 2**62 - padding), "uint8")), engine="numpy")
 
 
-@pytest.mark.parametrize("beside", [0, 1000, 10**6])
-@pytest.mark.parametrize("limit", [10**7, 10**8, 10**9])
-def test_as_many_tiles_as_are_in_memory_at_once_stay_below_the_limit(limit: int, beside: int) -> None:
-    # One tile is read ahead, one is in work with its buffers, and one is written.
-    assert 6 * bytes_of_tile(limit - beside) + beside <= limit
+@pytest.mark.parametrize("limit", [10**6, 10**7, 10**8, 10**9])
+def test_six_tiles_or_blocks_stay_below_the_limit(limit: int) -> None:
+    # One is read ahead, one is in work with its buffers, and one is written.
+    assert 6 * bytes_of_tile(limit) <= 6 * bytes_of_block(limit) <= limit
+    assert 6 * bytes_of_block(limit) > limit - 6 or bytes_of_block(limit) == MAX_BLOCK_BYTES
 
 
-@pytest.mark.parametrize("limit", [10**6, 10**8])
-def test_six_blocks_fill_the_limit_and_do_not_exceed_it(limit: int) -> None:
-    assert limit - 6 < 6 * bytes_of_block(limit) <= limit
+@pytest.mark.parametrize("unit", [None, (1, 1, 2, 2)])
+def test_six_parts_with_what_they_read_stay_below_the_limit(unit: tuple[int, ...] | None) -> None:
+    plan = AvgPool(2, strides=2).plan((1, 1, 256, 256))
+    sizes = [part.aligned.nbytes for part in divide(plan, 60_000, unit, None, 12_000)]
+    assert len(sizes) > 1
+    assert 48_000 // 6 // 2 < max(sizes) <= 48_000 // 6
+
+
+def test_a_part_may_be_a_single_output_where_the_limit_has_no_room_for_two() -> None:
+    plan = AvgPool(64, strides=64).plan((1, 1, 256, 256))
+    sizes = [part.nbytes for part in divide(plan, 6 * 20_000, (1, 1, 1, 1), None)]
+    assert sizes == [4 * (64 * 64 + 1)] * 16
+
+
+def test_a_limit_below_the_smallest_part_says_what_is_needed() -> None:
+    plan = AvgPool((64, 4096)).plan((1, 1, 64, 4096))
+    smallest = 4 * (64 * 4096 + 1)  # the whole window, and its mean
+    assert next(iter(divide(plan, 2 * smallest + 999, None, None, 999))).nbytes == smallest
+    with pytest.raises(RequestError) as caught:
+        divide(plan, 2 * smallest + 998, None, None, 999)
+    assert str(caught.value) == (
+        "the smallest part that can be pooled by itself needs 2 MiB, but the limit is 2 MiB; raise max_memory"
+    )
 
 
 @pytest.mark.parametrize(("name", "engine"), by_engine(*((name,) for name in OPS), compiled=()))
