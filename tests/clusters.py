@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from poolcli.runs.executors import dask as clusters
@@ -24,6 +26,22 @@ def address() -> Iterator[str]:
         ) as found,
     ):
         yield found.scheduler_address
+
+
+def decoded(folder: Path) -> dict[str, bytes]:
+    """The files of a store, with the elements of arrays in place of their chunks: zarrs writes those of a shard in any
+    order, and what lies beyond the edge of an array may be anything.
+    """
+    import zarr
+
+    found = {
+        str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.name.startswith((".z", "zarr."))
+    }
+    for name in [name for name in found if name.endswith(("zarr.json", ".zarray"))]:
+        node: Any = zarr.open((folder / name).parent, mode="r")
+        if isinstance(node, zarr.Array):
+            found[f"{name}: elements"] = np.asarray(node[...]).tobytes()
+    return found
 
 
 def nothing(done: int, total: int) -> None:

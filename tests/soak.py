@@ -32,6 +32,8 @@ from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import Any
 
+from tests.clusters import decoded
+
 TOO_LONG = 300.0  # seconds of a run that count as a hang
 FAULTS = ("busy", "error", "reset", "lost", "cut", "slow")
 ANSWERS = {"busy": ("503 Slow Down", "SlowDown"), "error": ("500 Internal Error", "InternalError")}
@@ -276,22 +278,11 @@ def _tree(folder: Path) -> dict[str, bytes]:
 
 
 def _decoded(files: dict[str, bytes]) -> dict[str, bytes]:
-    """The files of a store, with the elements of arrays in place of their chunks: zarrs writes those of a shard in any
-    order, and what lies beyond the edge of an array may be anything.
-    """
-    import numpy as np
-    import zarr
-
     with TemporaryDirectory() as folder:
         for name, content in files.items():
             Path(folder, name).parent.mkdir(parents=True, exist_ok=True)
             Path(folder, name).write_bytes(content)
-        found = {name: files[name] for name in files if name.rpartition("/")[2].startswith((".z", "zarr.json"))}
-        for array in (name.rpartition("/")[0] for name in files if name.endswith(("zarr.json", ".zarray"))):
-            node: Any = zarr.open(Path(folder, array), mode="r")
-            if isinstance(node, zarr.Array):
-                found[array] = np.asarray(node[...]).tobytes()
-    return found
+        return decoded(Path(folder))
 
 
 def _difference(files: dict[str, bytes], expected_files: dict[str, bytes]) -> list[str]:

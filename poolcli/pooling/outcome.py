@@ -156,17 +156,6 @@ class Outcome:
     record: Record | None = None
 
 
-def picklable(outcome: Outcome) -> Outcome:
-    """The outcome with errors that can be pickled: without the exceptions that caused them.
-
-    tblib, which distributed loads, pickles those too, and some of zarr's cannot be unpickled.
-    """
-    for each in (outcome, *outcome.parts):
-        if each.error is not None:
-            each.error.__cause__ = each.error.__context__ = each.error.__traceback__ = None
-    return outcome
-
-
 NUMBERS = re.compile(r"\d+")
 
 

@@ -24,7 +24,7 @@ from typing import Any, Generic, TypeVar
 from poolcli.errors import FileError
 from poolcli.formats.table import format_by_suffix
 from poolcli.message_fields import field
-from poolcli.pooling.outcome import Outcome, failure, picklable
+from poolcli.pooling.outcome import Outcome, failure
 from poolcli.pooling.tiles import Distribute, Progress, RemoteBlocks, no_progress
 from poolcli.runs.executors import Outcomes, Runner, Task, check_cluster
 from poolcli.system.lazy_imports import Lazy
@@ -93,7 +93,11 @@ def _run_tasks(runner: Runner, items: Sequence[tuple[int, Task]]) -> list[Outcom
     """On a worker: runs tasks and returns their outcomes."""
     memory = runner.settings.allowed or _memory_of_job()
     runner = replace(runner, settings=replace(runner.settings, max_memory=memory))
-    return [picklable(runner(task, no_progress)) for _, task in items]
+    outcomes = [runner(task, no_progress) for _, task in items]
+    for error in (each.error for outcome in outcomes for each in (outcome, *outcome.parts) if each.error):
+        # tblib, which distributed loads, pickles the causes of errors, and some of zarr's cannot be unpickled.
+        error.__cause__ = error.__context__ = error.__traceback__ = None
+    return outcomes
 
 
 def _memory_of_job() -> int | None:

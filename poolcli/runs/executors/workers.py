@@ -17,7 +17,7 @@ from typing import Any
 
 from poolcli.formats.atomic import remove_temporary
 from poolcli.formats.table import format_by_suffix
-from poolcli.pooling.outcome import Outcome, failure, picklable
+from poolcli.pooling.outcome import Outcome, failure
 from poolcli.pooling.tiles import Progress
 from poolcli.runs.executors import Outcomes, Runner, Task
 from poolcli.system.lazy_imports import gc_disabled, gc_frozen
@@ -174,7 +174,7 @@ def _run_worker(pipe: Connection, others: Sequence[Connection], runner: Runner) 
 def _send(pipe: Connection, outcome: Outcome) -> None:
     """Sends an outcome; an outcome that cannot be pickled becomes a failure."""
     try:
-        pipe.send(picklable(outcome))
+        pipe.send(outcome)
     except ConnectionError:
         raise
     except Exception as error:
