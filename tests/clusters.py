@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from poolcli.formats.zarr.metadata import RUN
 from poolcli.runs.executors import dask as clusters
 
 
@@ -28,19 +30,22 @@ def address() -> Iterator[str]:
         yield found.scheduler_address
 
 
-def decoded(folder: Path) -> dict[str, bytes]:
-    """The files of a store, with the elements of arrays in place of their chunks: zarrs writes those of a shard in any
-    order, and what lies beyond the edge of an array may be anything.
+def decoded(folder: Path) -> dict[str, Any]:
+    """The documents of a store but for what --resume notes, and the elements of its arrays in place of their chunks:
+    zarrs writes those of a shard in any order, and what lies beyond the edge of an array may be anything.
     """
     import zarr
 
-    found = {
-        str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.name.startswith((".z", "zarr."))
-    }
-    for name in [name for name in found if name.endswith(("zarr.json", ".zarray"))]:
-        node: Any = zarr.open((folder / name).parent, mode="r")
-        if isinstance(node, zarr.Array):
-            found[f"{name}: elements"] = np.asarray(node[...]).tobytes()
+    found = dict[str, Any]()
+    for path in folder.rglob("*"):
+        if path.name.startswith((".z", "zarr.")):
+            document = json.loads(path.read_bytes())
+            document.get("attributes", document).pop(RUN, None)
+            found |= {str(path.relative_to(folder)): document} if document else {}
+        if path.name in ("zarr.json", ".zarray"):
+            node: Any = zarr.open(path.parent, mode="r")
+            if isinstance(node, zarr.Array):
+                found[str(path.parent.relative_to(folder))] = np.asarray(node[...]).tobytes()
     return found
 
 

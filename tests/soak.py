@@ -277,7 +277,7 @@ def _tree(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
-def _decoded(files: dict[str, bytes]) -> dict[str, bytes]:
+def _decoded(files: dict[str, bytes]) -> dict[str, Any]:
     with TemporaryDirectory() as folder:
         for name, content in files.items():
             Path(folder, name).parent.mkdir(parents=True, exist_ok=True)

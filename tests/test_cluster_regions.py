@@ -16,7 +16,7 @@ from poolcli import AvgPool
 from poolcli.formats import Source
 from poolcli.formats.records import Metadata, ReadOptions, Spec, WriteOptions
 from poolcli.formats.zarr.library import array_at, open_store
-from poolcli.formats.zarr.write import ZarrWriter, plan_store
+from poolcli.formats.zarr.write import NewStore, ZarrWriter
 from poolcli.pooling.jobs import run_job
 from poolcli.pooling.outcome import Job, Settings
 from poolcli.pooling.tiles import Blocks, FileOpener, RemoteBlocks, Work, bytes_of_plan
@@ -154,7 +154,7 @@ def test_no_message_holds_the_credentials_of_an_object_store(monkeypatch: pytest
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "TOPSECRET")
     plan, spec = OP.plan((1, 1, 64, 64), "uint8"), Spec((1, 1, 32, 32), "uint8", "NCHW", None, Metadata())
     url = "s3://bucket/y.zarr"
-    (new,) = plan_store(url, [spec], WriteOptions()).arrays
+    (new,) = NewStore(url, [spec], WriteOptions()).arrays
     writer = ZarrWriter(url, array_at(open_store(url), new.key, new.metadata), new.grid.unit)
     reading = FileOpener(Source("s3://bucket/x.zarr"), ReadOptions())
     parts = RemoteBlocks(reading, Work(plan, False, "numba", 1), Blocks(plan, (1, 1, 8, 8)), (writer,))

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from poolcli.ops import avg, statistics
-from poolcli.ops import max as extremes
 from poolcli.ops.api import with_name_suggestions
-from poolcli.ops.avg import *  # noqa: F403
-from poolcli.ops.avg import AdaptiveAvgPool, AreaPool, AvgPool
-from poolcli.ops.max import *  # noqa: F403
-from poolcli.ops.max import AdaptiveMaxPool, MaxPool, MinPool
-from poolcli.ops.statistics import *  # noqa: F403
-from poolcli.ops.statistics import LpPool, MedianPool, ModePool, StdPool, SumPool
+from poolcli.ops.avg import AdaptiveAvgPool, AreaPool, AvgPool, adaptive_avg_pool, area_pool, avg_pool
+from poolcli.ops.max import AdaptiveMaxPool, MaxPool, MinPool, adaptive_max_pool, max_pool, min_pool
+from poolcli.ops.statistics import (
+    LpPool,
+    MedianPool,
+    ModePool,
+    StdPool,
+    SumPool,
+    lp_pool,
+    median_pool,
+    mode_pool,
+    std_pool,
+    sum_pool,
+)
 from poolcli.plan.attributes import OPERATORS as OPERATORS
 from poolcli.plan.attributes import Attributes, SlidingAttributes
 
-__all__ = list[str]()
-__all__ += avg.__all__
-__all__ += extremes.__all__
-__all__ += statistics.__all__
-
+__all__ = [
+    "AdaptiveAvgPool", "AdaptiveMaxPool", "AreaPool", "AvgPool", "LpPool", "MaxPool", "MedianPool", "MinPool",
+    "ModePool", "StdPool", "SumPool", "adaptive_avg_pool", "adaptive_max_pool", "area_pool", "avg_pool", "lp_pool",
+    "max_pool", "median_pool", "min_pool", "mode_pool", "std_pool", "sum_pool",
+]  # fmt: skip
 # In the order of the commands.
 RECORDS: tuple[type[Attributes], ...] = (
     AvgPool, MaxPool, MinPool, ModePool, MedianPool, SumPool, StdPool, LpPool,

@@ -13,8 +13,6 @@ from poolcli.plan.attributes import MEAN, BinAttributes, DividingAttributes
 from poolcli.system.lazy_imports import Array
 from poolcli.windows import Bins, cells
 
-__all__ = ["AdaptiveAvgPool", "AreaPool", "AvgPool", "adaptive_avg_pool", "area_pool", "avg_pool"]
-
 
 @dataclass(frozen=True)
 class AvgPool(DividingAttributes, Single):

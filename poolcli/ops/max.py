@@ -21,8 +21,6 @@ from poolcli.ops.avg import avg_pool
 from poolcli.plan.attributes import MAXIMUM, PickingAttributes, PickingBinAttributes, Reducer
 from poolcli.system.lazy_imports import Array
 
-__all__ = ["AdaptiveMaxPool", "MaxPool", "MinPool", "adaptive_max_pool", "max_pool", "min_pool"]
-
 MINIMUM = Reducer("min", "minimum", "element", better=operator.lt, nothing=1)
 
 

@@ -13,11 +13,6 @@ from poolcli.ops.avg import avg_pool
 from poolcli.plan.attributes import Reducer, SlidingAttributes
 from poolcli.system.lazy_imports import Array
 
-__all__ = [
-    "LpPool", "MedianPool", "ModePool", "StdPool", "SumPool",
-    "lp_pool", "median_pool", "mode_pool", "std_pool", "sum_pool",
-]  # fmt: skip
-
 NORM = Reducer("lp", "Lp norm", "float", power=2, adds=True)
 SUM = Reducer("sum", "sum", "total", adds=True)
 MEDIAN = Reducer("median", "median", "number", statistic="median")
