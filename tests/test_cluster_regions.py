@@ -164,28 +164,6 @@ def test_no_message_holds_the_credentials_of_an_object_store(monkeypatch: pytest
     assert len(sent) < 6000
 
 
-class Busy:
-    """Work that notes every try, and finds that a file system has given up."""
-
-    def __init__(self, note: Path) -> None:
-        self.note = note
-
-    def __call__(self, numbers: Any) -> Any:
-        with self.note.open("a") as stream:
-            stream.write("tried\n")
-        raise OSError(16, "Please reduce your request rate.")
-
-
-@slow
-def test_what_a_file_system_gave_up_is_not_tried_again(address: str, tmp_path: Path) -> None:
-    import distributed
-
-    with distributed.Client(address, set_as_default=False) as client:
-        found = dict(executor.BatchedTasks(client, Busy(tmp_path / "tries"), iter([7]), 1, 2).results())
-    assert {item: str(error) for item, error in found.items()} == {7: "[Errno 16] Please reduce your request rate."}
-    assert (tmp_path / "tries").read_text() == "tried\n"
-
-
 @slow
 def test_no_worker_writes_any_more_when_a_run_has_failed(address: str, volume: Path) -> None:
     import distributed

@@ -140,30 +140,6 @@ def test_a_second_run_into_the_same_folder_is_refused_while_the_first_works(cli:
     assert (result.code, result.err) == (2, "poolcli: another run is writing to out/; wait until it ends\n")
 
 
-KILLED_ONCE = """
-import os, signal, sys
-import poolcli.runs.executors as module
-inner = module.run_job
-def once(job, *rest):
-    if job.source.path.endswith("03.npy") and not os.path.exists("killed"):
-        open("killed", "w").close()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return inner(job, *rest)
-module.run_job = once
-sys.argv = ["poolcli", *sys.argv[1:]]
-from poolcli.__main__ import main
-main()
-"""
-
-
-@pytest.mark.slow
-def test_a_worker_that_is_killed_costs_nothing_but_a_second_try(many: Path) -> None:
-    command = [sys.executable, "-c", KILLED_ONCE, "avg", "in", "-o", "out/", *HALVE]
-    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
-    assert (result.returncode, result.stdout, result.stderr) == (0, "10 done, 0 skipped, 0 failed" + DEEPER, "")
-    assert Path("killed").exists()
-
-
 @pytest.mark.slow
 def test_a_pipe_is_written_through_and_never_replaced(many: Path) -> None:
     np.save("long.npy", np.full((1, 1, 2048, 2048), 3, np.float32))
