@@ -119,13 +119,3 @@ def gc_disabled() -> Iterator[None]:
     finally:
         if collects:
             gc.enable()
-
-
-@contextmanager
-def gc_frozen() -> Iterator[None]:
-    """Freezes existing objects while processes are forked: a collection in the child would copy their pages."""
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()

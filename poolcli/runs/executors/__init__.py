@@ -46,7 +46,7 @@ class Runner:
     def __call__(self, task: Task, progress: Progress) -> Outcome:
         """The outcome of a job, with a record for the manifest; skipped if its known record is current."""
         job, settings = task.job, self.settings
-        if task.known and self._is_current(task.known, job):
+        if task.known and self.is_current(task.known, job):
             return Outcome(job, skipped=True)
         if task.retried and (job.output_key or job.indices_key):  # the first try may have added the array
             settings = replace(settings, overwrite=True)
@@ -72,7 +72,7 @@ class Runner:
             indices_hash=checksum_of(job.indices) if job.indices else None,
         )
 
-    def _is_current(self, known: Record, job: Job) -> bool:
+    def is_current(self, known: Record, job: Job) -> bool:
         try:
             return known.options == self.options and known == self.record_of(job)
         except OSError:

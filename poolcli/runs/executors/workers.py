@@ -8,10 +8,10 @@ its exit code is known.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -20,7 +20,7 @@ from poolcli.formats.table import format_by_suffix
 from poolcli.pooling.outcome import Outcome, failure
 from poolcli.pooling.tiles import Progress
 from poolcli.runs.executors import Outcomes, Runner, Task
-from poolcli.system.lazy_imports import gc_disabled, gc_frozen
+from poolcli.system.lazy_imports import need
 from poolcli.system.signals import check_stopped, install_handlers, signals_blocked
 from poolcli.system.subprocesses import context, crash_of, start, token_of
 
@@ -117,10 +117,12 @@ class Workers:
     def _start(self, task: Task) -> _Worker:
         _import_before_fork(task)
         here, there = context().Pipe()
-        with signals_blocked(), gc_frozen():
+        with signals_blocked():
+            gc.freeze()  # a collection in the child would copy the pages of existing objects
             process = start(_run_worker, there, [worker.pipe for worker in self._workers] + [here], self._runner)
             worker = _Worker(process, token_of(process.pid), here)
             self._workers.append(worker)
+            gc.unfreeze()
         there.close()
         return worker
 
@@ -155,10 +157,9 @@ class Workers:
 def _import_before_fork(task: Task) -> None:
     """Imports the modules that read a task's input before a worker is forked, so that workers share them."""
     row = format_by_suffix(task.job.source.path)
-    with gc_disabled():
-        for module in (row.module, *row.preloads) if row and not row.fragile else ():
-            with suppress(Exception):  # it occurs again where the module is used
-                import_module(module)
+    if row and not row.fragile:
+        with suppress(Exception):  # it occurs again where the module is used
+            need(row.module, *row.preloads, why="")
 
 
 def _run_worker(pipe: Connection, others: Sequence[Connection], runner: Runner) -> None:
