@@ -110,8 +110,10 @@ class Workers:
                 break
             worker = idle.pop() if idle else self._start(following[1])
             worker.given = following
-            with suppress(OSError):  # it has died, which is found when its pipe is read
+            try:
                 worker.pipe.send(following[1])
+            except OSError:  # it has died, or cannot be reached, which is found when its pipe is read
+                worker.process.kill()
         return {worker.pipe: worker for worker in self._workers if worker.given is not None}
 
     def _start(self, task: Task) -> _Worker:
