@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy import dtype
 
 PerAxis = int | Sequence[int]
+Numbers = tuple[int, ...]
 AutoPad = Literal["explicit", "same_upper", "same_lower", "valid"]
 RoundingType = Literal["floor", "ceil", "ceil_torch"]
 IndexType = Literal["i32", "i64"]
@@ -42,18 +43,22 @@ SHORT_FORMS = {  # other names that are accepted; notset is ONNX's auto_pad
 NOT_SUGGESTED = ("opencv",)  # names of programs that are spelt similarly to a word
 
 
-def per_axis(name: str, value: PerAxis, axes: Sequence[str]) -> tuple[int, ...]:
-    """The numbers of an attribute, one for each spatial axis; refuses a wrong count."""
+def per_axis(name: str, value: PerAxis, axes: Sequence[str], layout: str = "", other: str | None = None) -> Numbers:
+    """The numbers of an attribute, one for each spatial axis; refuses a wrong count.
+
+    Of an array, messages name its `layout`, and an `other` one that has as many spatial axes as there are numbers.
+    """
     numbers = (value,) if isinstance(value, int) else tuple(value)
     if len(numbers) == 1:
         numbers *= len(axes)
     if len(numbers) != len(axes):
         axes_of = f"{len(axes)} spatial {'axis' if len(axes) == 1 else 'axes'} ({','.join(axes)})"
         counts = "1" if len(axes) == 1 else f"1 or {len(axes)}"
-        raise RequestError(
-            f"{field(name)} has {len(numbers)} numbers, but the input has {axes_of}; "
-            f"give {counts}, for example {_with_count(name, numbers, len(axes))}"
-        )
+        remedy = f"give {counts}, for example {_with_count(name, numbers, len(axes))}"
+        if other and not (name in ("pads", *ENDS) and len(numbers) == 2 * len(axes)):
+            remedy = f"for {len(numbers)} axes, use {field('layout', other)}"
+        what = layout or "the input"
+        raise RequestError(f"{field(name)} has {len(numbers)} numbers, but {what} has {axes_of}; {remedy}")
     return numbers
 
 

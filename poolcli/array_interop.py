@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
+    from poolcli.plan import Plan
+
     class HasDLPack(Protocol):
         """An array with the DLPack protocol."""
 
@@ -41,7 +43,7 @@ def as_array(x: Any) -> Array:
         return x
     if isinstance(x, str | bytes | os.PathLike):
         raise RequestError(f"x is {_describe(x)}, not an array; read the file first, as numpy.load reads .npy")
-    _refuse_lazy(x)
+    _refuse_gradients(x)
     _refuse_other_devices(x)
     try:
         array = _convert(x)
@@ -94,15 +96,50 @@ def _without_mask(array: Any, x: Any) -> Array:
     return data
 
 
-def _refuse_lazy(x: Any) -> None:
-    """Refuses lazy arrays, and tensors whose gradient would be lost."""
-    inner = getattr(x, "data", None) if hasattr(x, "dims") else None  # the array in a DataArray
-    for each in (x, inner):
-        if _package_of(each) == "dask":
-            raise RequestError(
-                f"x is {_describe(x)} that is still to be computed; "
-                "give x.compute(), or pool it in parts with poolcli.dask"
-            )
+def is_labelled(x: object) -> bool:
+    """Whether `x` is an xarray DataArray, without importing xarray."""
+    return type(x).__name__ == "DataArray" and _package_of(x) == "xarray"
+
+
+def is_lazy(x: Any) -> bool:
+    """Whether `x` is a dask array, or a DataArray of one."""
+    return _package_of(x.data if is_labelled(x) else x) == "dask"
+
+
+def like_input(x: Any, result: Any, plan: Plan) -> Any:
+    """The result as the library of the input has it: a tensor of PyTorch, a DataArray, else the array itself."""
+    if _package_of(x) == "torch":
+        return _tensor(result)
+    return _data_array(x, result, plan) if is_labelled(x) else result
+
+
+def _tensor(result: Array) -> Any:
+    """The result as a tensor that shares its memory."""
+    torch: Any = sys.modules["torch"]
+    if result.dtype.name == "bfloat16":  # numpy has none of its own
+        return torch.from_numpy(result.view("int16")).view(torch.bfloat16)
+    return torch.from_numpy(result)
+
+
+def _data_array(x: Any, result: Any, plan: Plan) -> Any:
+    """The result as a DataArray like `x`; coordinates of pooled dimensions become means over windows.
+
+    Along pooled dimensions, coordinates of several dimensions, and those that are not numbers or times, are left out.
+    """
+    from poolcli.coordinates import window_means
+
+    windows = {x.dims[axis.position]: axis.windows for axis in plan.axes}
+    coords = {}
+    for name, values in x.coords.items():
+        pooled = [dim for dim in values.dims if dim in windows]
+        if not pooled:
+            coords[name] = values.variable
+        elif values.ndim == 1 and values.dtype.kind in "iufMm":
+            coords[name] = (values.dims, window_means(values.values, windows[pooled[0]]), values.attrs)
+    return type(x)(result, dims=x.dims, coords=coords, attrs=x.attrs, name=x.name)
+
+
+def _refuse_gradients(x: Any) -> None:
     if getattr(x, "requires_grad", False) is True:
         raise RequestError(f"x is {_describe(x)} that requires a gradient, which is not computed here; give x.detach()")
 

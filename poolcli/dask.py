@@ -15,7 +15,7 @@ of the input, as for non-overlapping windows that divide the chunks, dask fuses 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import partial, wraps
 from inspect import signature
@@ -26,51 +26,18 @@ from typing import Any, NamedTuple
 
 from poolcli import ops
 from poolcli.arguments import flag
-from poolcli.coordinates import window_means
+from poolcli.array_interop import is_labelled, is_lazy, like_input, named_layout
 from poolcli.dtypes import numpy_dtype
 from poolcli.engine import call_of
 from poolcli.engine.choose import choose_engine
 from poolcli.errors import RequestError
-from poolcli.layouts import layout_of_dimensions
-from poolcli.ops.api import warn_of_layout
-from poolcli.plan import Plan
+from poolcli.ops.api import values_or_pair, warn_of_layout
+from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes
 from poolcli.plan.plan import Region, whole
 from poolcli.suggestions import unknown_keyword
 from poolcli.system.lazy_imports import Array, Lazy, need
 from poolcli.system.lazy_imports import numpy as np
-
-SHORT_LAYOUTS = {1: "W", 2: "HW"}  # by rank
-
-
-def is_labelled(x: object) -> bool:
-    """Whether `x` is an xarray DataArray, without importing xarray."""
-    return type(x).__name__ == "DataArray" and type(x).__module__.startswith("xarray.")
-
-
-def layout_of(x: Any, layout: str | None) -> str | None:
-    """The layout of a DataArray: the given one, by its dimension names, or by its rank."""
-    return layout or layout_of_dimensions(x.dims) or SHORT_LAYOUTS.get(x.ndim)
-
-
-def around(x: Any, result: Any, plan: Plan) -> Any:
-    """The result as a DataArray like `x`; coordinates of pooled dimensions become means over windows.
-
-    Along pooled dimensions, coordinates of several dimensions, and those that are not numbers or times, are left out.
-    """
-    coordinates = dict(_coordinates(x, plan))
-    return type(x)(result, dims=x.dims, coords=coordinates, attrs=x.attrs, name=x.name)
-
-
-def _coordinates(x: Any, plan: Plan) -> Iterator[tuple[str, Any]]:
-    windows = {x.dims[axis.position]: axis.windows for axis in plan.axes}
-    for name, values in x.coords.items():
-        pooled = [dim for dim in values.dims if dim in windows]
-        if not pooled:
-            yield name, values.variable
-        elif values.ndim == 1 and values.dtype.kind in "iufMm":
-            yield name, (values.dims, window_means(values.values, windows[pooled[0]]), values.attrs)
-
 
 # The graph of a lazy pooling: one task per block of the result, and one for the margins of each block.
 
@@ -184,6 +151,20 @@ def _pool_pieces(region: Region, engine: str, indices: bool, along: list[list[Pi
     return (values, at) if indices else values
 
 
+def pool_lazily(op: Any, x: Any, indices: bool, engine: str = "auto", **options: Any) -> tuple[Any, Any | None]:
+    """The pooled dask array, or DataArray of one, and its indices or None; `options` are those of every function."""
+    data = x.data if is_labelled(x) else x
+    _check(data)
+    named, dtype = named_layout(x), options.pop("dtype", None)
+    plan = make_plan(op, x.shape, x.dtype, named=named, output_dtype=dtype, **options)
+    warn_of_layout(plan)
+    indices = flag("return_indices", indices)
+    found = pooled(plan, data, indices, engine, f"{op.name.replace('-', '_')}_pool")
+    values, positions = found if indices else (found, None)
+    return like_input(x, values, plan), None if positions is None else like_input(x, positions, plan)
+
+
+RUN_OPTIONS = ("layout", "dtype", "missing", "min_count", "engine", "return_indices")
 OWN = ("out", "threads")  # keywords that do not apply to dask arrays
 
 
@@ -204,25 +185,12 @@ def lazily(record: type[Attributes], function: Callable[..., Any]) -> Callable[.
         words = given.arguments
         names = [own.name for own in fields(record)]
         op: Any = record(**{name: words[name] for name in (*names, "pads") if name in words})
-        labelled = is_labelled(x)
-        data = x.data if labelled else x
-        layout = layout_of(x, words["layout"]) if labelled else words["layout"]
-        if not labelled or hasattr(data, "dask"):
-            _check(data)
-        if layout is None:
-            warn_of_layout(x.shape)
-        missing = {name: words.get(name) for name in ("missing", "min_count")}
-        plan = op.plan(x.shape, x.dtype, layout=layout, output_dtype=words["dtype"], **missing)
-        if hasattr(data, "dask"):
-            indices = flag("return_indices", words.get("return_indices", False))
-            found = pooled(plan, data, indices, words["engine"], function.__name__)
-        else:
-            found = function(
-                data, **{name: word for name, word in words.items() if name != "x"} | {"layout": plan.layout}
-            )
-        if not labelled:
-            return found
-        return tuple(around(x, each, plan) for each in found) if isinstance(found, tuple) else around(x, found, plan)
+        options = {name: words[name] for name in RUN_OPTIONS if name in words}
+        if not is_lazy(x):
+            if not is_labelled(x):
+                _check(x)
+            return op(x, **options)
+        return values_or_pair(pool_lazily(op, x, options.pop("return_indices", False), **options))
 
     pool.__doc__ = (
         f"`poolcli.{function.__name__}` of a dask array, as one. Same keywords, less `out` and `threads`; same bits."

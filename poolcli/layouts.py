@@ -19,34 +19,141 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CHANNELS = (1, 3, 4)  # usual numbers of channels of images
+LEAST_SIDE = 8  # of an image: shorter axes are no reason to doubt a layout
+# Letters of axes that are not pooled: batch, time, slices of a volume, further ones, and channels.
+BATCH = "NTSUVB"
 # Spatial letters in the order in which attributes name them; rank 5 ends in D, H, W.
-SPATIAL = "ABEFGIJKLMOPQRSTDHW"
-# The letters of dimensions by their names; every other single letter stands for itself.
-DIMENSION_NAMES = {
-    "t": "N", "z": "D", "y": "H", "x": "W",
-    "time": "N", "batch": "N", "channel": "C", "channels": "C", "depth": "D", "height": "H", "width": "W",
-    "latitude": "H", "lat": "H", "longitude": "W", "lon": "W",
-}  # fmt: skip
+SPATIAL = "AEFGIJKLMOPQRDHW"
+OTHER_LETTERS = {"Z": "D", "Y": "H", "X": "W", "T": "N", "B": "N"}  # where the layout does not have the other one
+WORDS = ("CHANNELSFIRST", "CHANNELSLAST")
+NAMES = {
+    "H": ("y", "h", "lat", "latitude", "row", "rows", "northing", "height"),
+    "W": ("x", "w", "lon", "longitude", "col", "cols", "column", "columns", "easting", "width"),
+    "D": ("z", "d", "depth", "lev", "level"),
+    "C": ("c", "channel", "channels", "band", "bands"),
+}
+DIMENSION_NAMES = {name: letter for letter, names in NAMES.items() for name in names}
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Which axes of an array are pooled.
+
+    Attributes
+    ----------
+    layout : str
+        One letter per axis.
+    assumed : bool
+        Whether neither the caller nor the file has named the axes.
+    note : str, optional
+        What else the axes may be, and how to say so.
+    other : str, optional
+        A layout that is as likely, as an axis looks like channels: a `LayoutWarning` in Python.
+    """
+
+    layout: str
+    assumed: bool = False
+    note: str | None = None
+    other: str | None = None
+
+
+def read_axes(
+    shape: Sequence[int], values: int = 1, *, layout: str | None = None, named: str | None = None, last: bool = False
+) -> Reading:
+    """Read the axes of an array: by `layout`, by the `named` axes of its file, or by its rank.
+
+    `values` is the number of values in the lists of attributes; `last` means that channels are last by default, as in
+    TensorFlow, unless the second axis looks like channels.
+
+    >>> read_axes((3, 48, 64), 2).layout, read_axes((48, 64, 3), 2).layout, read_axes((8, 48, 64), 3).layout
+    ('CHW', 'HWC', 'DHW')
+    """
+    if layout:
+        return Reading(check_layout(layout, len(shape)))
+    if named:
+        return _read_named(named, values)
+    found = _layout_by_rank(shape, values, last)
+    others, is_likely = _other_layouts(found, shape)
+    if not others:
+        return Reading(found, assumed=True)
+    only = f": only {found[spatial_axes(found)[0]]} is pooled" if len(shape) == 3 else ""
+    remedies = join_words(field("layout", other) for other in others)
+    return Reading(
+        found, True, f"assuming layout {found}{only}; otherwise use {remedies}", others[0] if is_likely else None
+    )
+
+
+def _read_named(named: str, values: int) -> Reading:
+    """Of volumes whose axes have names, D is pooled only if there are three values."""
+    if not {*"DHW"} <= {*named} or values == 3 or "S" in named:
+        return Reading(named)
+    note = f"D is read as slices (S), which are not pooled; to pool it, give three values, or {field('layout', named)}"
+    return Reading(named.replace("D", "S"), note=note)
+
+
+def _layout_by_rank(shape: Sequence[int], values: int, last: bool) -> str:
+    rank = len(shape)
+    if rank < 1:
+        raise RequestError("the input has no axes; at least 1 is needed")
+    if rank > len(SPATIAL) + 2:
+        raise RequestError(f"the input has {rank} axes; poolcli pools at most {len(SPATIAL) + 2}")
+    if rank < 3:
+        return SPATIAL[-rank:]
+    if rank == 3 and values in (2, 3):
+        is_last = last or (shape[-1] in CHANNELS and shape[0] not in CHANNELS)
+        return "DHW" if values == 3 else "HWC" if is_last else "CHW"
+    return channels_last(rank) if last and shape[1] not in CHANNELS else default_layout(rank)
+
+
+def _other_layouts(layout: str, shape: Sequence[int]) -> tuple[tuple[str, ...], bool]:
+    """Other layouts than one that was assumed, and whether they are as likely: an axis may be the channels of an image.
+
+    >>> _other_layouts("NCW", (48, 64, 3)), _other_layouts("NCW", (20, 48, 64)), _other_layouts("NCHW", (1, 512, 4, 4))
+    ((('HWC',), True), (('CHW', 'DHW'), False), ((), False))
+    """
+    if len(shape) == 3 and layout[0] == "N":
+        for channels, sides, image in ((shape[2], shape[:2], "HWC"), (shape[0], shape[1:], "CHW")):
+            if channels in CHANNELS and min(sides) >= LEAST_SIDE:
+                return (image,), True
+        return ("HWC" if layout[-1] == "C" else "CHW", "DHW"), False
+    if len(shape) < 4:
+        return (), False
+    first, last, other = shape[1], shape[-1], channels_last(len(shape))
+    if layout[-1] == "C":
+        first, last, other = last, first, default_layout(len(shape))
+    # Pooling along an axis of length 1 changes nothing or is refused, so that is no reason for a doubt.
+    is_likely = last in (3, 4) and min(first, shape[2]) >= LEAST_SIDE
+    return ((other,), True) if is_likely else ((), False)
+
+
+def layout_for(shape: Sequence[int], values: int) -> str | None:
+    """A layout with `values` spatial axes for an array; None if it has fewer axes.
+
+    >>> layout_for((30, 128, 128), 3), layout_for((2, 30, 64, 64), 3), layout_for((2, 8, 3, 64, 64), 2)
+    ('DHW', 'CDHW', 'NTCHW')
+    """
+    others = len(shape) - values
+    if others < 0 or values > len(SPATIAL) or others > len(BATCH):
+        return None
+    spatial = SPATIAL[-values:]
+    batch = BATCH[: max(others - 1, 0)]
+    is_last = others and shape[-1] in CHANNELS and shape[-1 - values] not in CHANNELS
+    return f"{batch}{spatial}C" if is_last else f"{batch}{'C' * (others > 0)}{spatial}"
 
 
 def layout_of_dimensions(names: Sequence[str | None]) -> str | None:
-    """The layout of dimensions with these names; None if one is unknown, two share a letter, or none is spatial.
+    """The layout of dimensions with these names; None if two are the same axis, or none is spatial. Names that are
+    neither spatial nor of channels are batches: N, then T, ...
 
-    >>> layout_of_dimensions(["t", "c", "z", "y", "x"]), layout_of_dimensions(["lat", "lon"])
-    ('NCDHW', 'HW')
-    >>> layout_of_dimensions(["y", "bands"])
+    >>> layout_of_dimensions(["t", "c", "z", "y", "x"]), layout_of_dimensions(["member", "time", "lat", "lon"])
+    ('NCDHW', 'NTHW')
+    >>> layout_of_dimensions(["dim_0", "dim_1"])
     """
-    letters = [_letter_of(name) for name in names]
-    known = all(letters) and len(set(letters)) == len(letters) and not set(letters) <= {"N", "C"}
-    return "".join(letters) if known else None
-
-
-def _letter_of(name: str | None) -> str:
-    if not isinstance(name, str):
-        return ""
-    bare = name.strip().lower()
-    own = bare.upper() if len(bare) == 1 and bare.upper() in "NC" + SPATIAL else ""
-    return DIMENSION_NAMES.get(bare, own)
+    known = [DIMENSION_NAMES.get(name.strip().lower()) if isinstance(name, str) else None for name in names]
+    batch = iter(BATCH)
+    letters = [letter or next(batch, "") for letter in known]
+    is_clear = all(letters) and len({*letters}) == len(letters) and any(letter in SPATIAL for letter in letters)
+    return "".join(letters) if is_clear else None
 
 
 def check_shape(shape: Sequence[int]) -> tuple[int, ...]:
@@ -60,73 +167,67 @@ def check_shape(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def default_layout(rank: int) -> str:
-    """NC plus spatial axes: `NCW`, `NCHW`, `NCDHW`, and further letters before D from rank 6 on."""
-    if rank < 3:
-        raise RequestError(
-            f"the input has {rank} {'axis' if rank == 1 else 'axes'}; at least 3 (N, C and one spatial axis) are "
-            f"needed; name its axes with {field('layout')}, for example {field('layout', 'HW' if rank == 2 else 'W')}"
-        )
-    if rank > len(SPATIAL) + 2:
-        raise RequestError(f"the input has {rank} axes; poolcli pools at most {len(SPATIAL) + 2}")
-    return "NC" + SPATIAL[-(rank - 2) :]
+    """NC plus spatial axes: `NCW`, `NCHW`, `NCDHW`, and further letters before D from rank 6 on; W and HW below."""
+    return "NC" + SPATIAL[-(rank - 2) :] if rank > 2 else SPATIAL[-rank:]
 
 
-def other_layouts(layout: str, shape: Sequence[int]) -> tuple[str, ...]:
-    """Layouts that are as likely as the default one: with channels last if the last axis looks like channels, and
-    without N for three axes.
-
-    >>> other_layouts("NCW", (48, 64, 3)), other_layouts("NCW", (20, 48, 64)), other_layouts("NCHW", (1, 512, 4, 4))
-    (('HWC',), ('CHW', 'DHW'), ())
-    """
-    first = 0 if len(shape) == 3 else 1
-    if shape[-1] in CHANNELS and min(shape[first:-1]) > shape[-1]:
-        return ("HWC",) if len(shape) == 3 else (f"N{layout[2:]}C",)
-    return ("CHW", "DHW") if len(shape) == 3 else ()
-
-
-def layout_doubt(layout: str, shape: Sequence[int]) -> str | None:
-    """The note about a default layout that may be wrong; None if it is likely."""
-    others = other_layouts(layout, shape)
-    if not others:
-        return None
-    only = f": only {layout[2]} is pooled" if len(layout) == 3 else ""
-    remedies = join_words(field("layout", other) for other in others)
-    return f"assuming layout {layout}{only}; otherwise use {remedies}"
+def channels_last(rank: int) -> str:
+    """The default layout with channels last: `NWC`, `NHWC`, ..."""
+    return f"N{SPATIAL[-(rank - 2) :]}C" if rank > 2 else SPATIAL[-rank:]
 
 
 def check_layout(layout: str, rank: int) -> str:
-    """The layout in capitals; refuses one that does not name `rank` axes once each, or has no spatial axis."""
-    text = layout.strip().upper()
+    """The layout in the letters of this module; refuses one that does not name `rank` axes once each, or has no spatial
+    axis.
+
+    >>> check_layout("TCZYX", 5), check_layout("channels_last", 4), check_layout("ntchw", 5)
+    ('NCDHW', 'NHWC', 'NTCHW')
+    """
+    given = layout.strip().upper()
+    if re.sub("[ _-]", "", given) in WORDS:
+        return _layout_of_word(given.endswith("LAST"), rank)
+    text = given
+    for letter, meant in OTHER_LETTERS.items():
+        if meant not in text:
+            text = text.replace(letter, meant)
     if not text.isascii() or not text.isalpha() or len(set(text)) != len(text):
-        raise RequestError(f"layout {layout!r} must name each axis by its own letter{_layout_hint(layout, rank)}")
-    if "B" in text and "N" not in text:
-        raise RequestError(
-            f"layout {text} would pool along B, because only N and C are not pooled; write {text.replace('B', 'N')}"
-        )
+        raise RequestError(f"layout {layout!r} must name each axis by its own letter{_layout_hint(given, rank)}")
     if len(text) != rank:
         raise RequestError(
-            f"layout {text} names {len(text)} axes, but the input has {rank}; give one letter for each axis"
+            f"layout {given} names {len(text)} axes, but the input has {rank}; give one letter for each axis"
         )
     if not spatial_axes(text):
-        raise RequestError(f"layout {text} has no spatial axis; pooling needs at least one besides N and C")
+        raise RequestError(f"layout {given} has no spatial axis; pooling needs at least one, such as H and W")
     return text
 
 
+def _layout_of_word(last: bool, rank: int) -> str:
+    if rank == 3:  # an image
+        return "HWC" if last else "CHW"
+    return channels_last(rank) if last else default_layout(rank)
+
+
 def _layout_hint(layout: str, rank: int) -> str:
-    """A proposal for an invalid layout: its letters alone, or the meaning of a word of Keras."""
-    letters = "".join(letter for letter in layout.upper() if letter not in " ,._-/")
-    usual = default_layout(rank) if rank > 2 else ""
-    if letters.startswith("CHANNELS") and usual:
-        return f"; write {usual if letters == 'CHANNELSFIRST' else f'N{usual[2:]}C'}"
-    if letters != layout.upper() and letters.isalpha() and len(set(letters)) == len(letters) == rank:
+    letters = "".join(letter for letter in layout if letter not in " ,._-/")
+    if letters != layout and letters.isalpha() and len(set(letters)) == len(letters) == rank:
         return f"; write {letters}"
     return ", for example NCHW or HWC"
 
 
+def is_spatial(letter: str) -> bool:
+    """Whether axes of this letter are pooled."""
+    return letter != "C" and letter not in BATCH
+
+
 def spatial_axes(layout: str) -> tuple[int, ...]:
     """Positions of the spatial axes in the order of attributes: D, H, W, whatever their order in memory."""
-    found = [i for i, letter in enumerate(layout) if letter not in "NC"]
+    found = [i for i, letter in enumerate(layout) if is_spatial(letter)]
     return tuple(sorted(found, key=lambda i: SPATIAL.find(layout[i])))
+
+
+def batch_axes(layout: str) -> tuple[int, ...]:
+    """Positions of the axes that are neither spatial nor channels."""
+    return tuple(i for i, letter in enumerate(layout) if letter in BATCH)
 
 
 def size_of(letter: str, layout: str, shape: Sequence[int]) -> int:
@@ -143,16 +244,24 @@ def converted_shape(shape: Sequence[int], source: str, target: str) -> tuple[int
     """The shape after `convert_layout`; axes that only one of the layouts has must be 1 long."""
     if target == source:
         return tuple(shape)
-    target = check_layout(target, len(target))
+    source, target = _matching(source, target)
     for letter, size in zip(source, shape, strict=True):
         if letter not in target and size != 1:
             raise RequestError(
                 f"output layout {target} drops axis {letter}, which is {size} long; only a length of 1 can be dropped"
             )
     for letter in target:
-        if letter not in source and letter not in "NC":
+        if letter not in source and is_spatial(letter):
             raise RequestError(f"output layout {target} names axis {letter}, which {source} does not have")
     return tuple(size_of(letter, source, shape) for letter in target)
+
+
+def _matching(source: str, target: str) -> tuple[str, str]:
+    """Both layouts in the same letters: the slices S of one are the D of another."""
+    source, target = check_layout(source, len(source)), check_layout(target, len(target))
+    if "S" in source and "S" not in target and "D" not in source:
+        source = source.replace("S", "D")
+    return source, target
 
 
 def convert_layout(x: NDArray[Any], source: str, target: str) -> NDArray[Any]:
@@ -180,10 +289,13 @@ def convert_layout(x: NDArray[Any], source: str, target: str) -> NDArray[Any]:
     >>> convert_layout(np.zeros((480, 640, 3)), "HWC", "NCHW").shape
     (1, 3, 480, 640)
     """
-    if len(source) != x.ndim or not source.isupper():
-        source = check_layout(source, x.ndim)
+    if len(source) != x.ndim:
+        check_layout(source, x.ndim)
     shape = converted_shape(x.shape, source, target)
-    kept = [source.index(letter) for letter in target.upper() if letter in source]
+    if source == target:
+        return x
+    source, target = _matching(source, target)
+    kept = [source.index(letter) for letter in target if letter in source]
     dropped = [i for i in range(x.ndim) if i not in kept]
     return x.transpose(dropped + kept).reshape(shape)
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from multiprocessing import Pipe
 from typing import Any
 
+import numpy as np
 import pytest
 
 from poolcli import AvgPool
 from poolcli.errors import FileError, PoolError, RequestError
-from poolcli.layouts import default_layout
 from poolcli.message_fields import field, first_field, for_cli, for_python
 from poolcli.system.limits import allowed_threads
 from tests.conftest import Cli
@@ -75,7 +75,7 @@ REFUSALS: dict[str, tuple[Callable[[], object], str, str]] = {
     "a list too long": (
         lambda: AvgPool((2, 2, 2)).plan((1, 1, 4, 4)),
         "kernel",
-        "kernel has 3 numbers, but the input has 2 spatial axes (H,W); give 1 or 2, for example kernel=(2, 2)",
+        "kernel has 3 numbers, but layout NCHW (assumed) has 2 spatial axes (H,W); for 3 axes, use layout='CDHW'",
     ),
     "a number too low": (
         lambda: AvgPool(2, pads_begin=-1).plan((1, 1, 4)),
@@ -98,12 +98,6 @@ REFUSALS: dict[str, tuple[Callable[[], object], str, str]] = {
         "auto_pad is 'same'; it must be one of explicit, same_upper, same_lower, valid; "
         "did you mean same_upper or same_lower?",
     ),
-    "too few axes": (
-        lambda: default_layout(2),
-        "layout",
-        "the input has 2 axes; at least 3 (N, C and one spatial axis) are needed; "
-        "name its axes with layout, for example layout='HW'",
-    ),
     "no thread": (lambda: allowed_threads(0), "threads", "threads is 0; it must be at least 1"),
 }
 
@@ -116,9 +110,12 @@ def test_python_is_told_the_names_of_its_keywords(call: Callable[[], object], na
 
 
 def test_a_refusal_of_one_of_many_files_names_options_as_well(cli: Cli, folder: object) -> None:
-    result = cli("avg", "x.npy", "photo.png", "-o", "out/", "-k", "2,2,2", "--jobs", "2")
-    refusal = "--kernel has 3 numbers, but the input has 2 spatial axes (H,W); give 1 or 2, for example --kernel 2,2"
-    assert result.err == f"poolcli: x.npy, photo.png: {refusal}\n"
+    np.save("y.npy", np.zeros((1, 1, 8, 8)))
+    result = cli("avg", "x.npy", "y.npy", "-o", "out/", "-k", "2,2,2", "--jobs", "2")
+    refusal = (
+        "--kernel has 3 numbers, but layout NCHW (assumed) has 2 spatial axes (H,W); for 3 axes, use --layout CDHW"
+    )
+    assert result.err == f"poolcli: x.npy, y.npy: {refusal}\n"
     assert result.code == 2
 
 

@@ -200,32 +200,48 @@ def test_lists_of_unequal_lengths_are_refused_as_what_they_are() -> None:
         max_pool([[[1], [2, 3]]], 2)
 
 
-def test_dask_arrays_are_sent_to_where_they_are_pooled() -> None:
+def test_dask_arrays_stay_dask_arrays() -> None:
     dask = pytest.importorskip("dask.array", reason="dask is not installed: pip install dask[array]")
-    with pytest.raises(PoolError) as refused:
-        max_pool(dask.from_array(X), 2)
-    assert str(refused.value) == (
-        "x is a dask Array that is still to be computed; give x.compute(), or pool it in parts with poolcli.dask"
-    )
+    found, at = max_pool(dask.from_array(X), 2, return_indices=True)
+    assert (type(found), type(at)) == (dask.Array, dask.Array)
+    expected = max_pool(X, 2, return_indices=True)
+    np.testing.assert_array_equal(found.compute(), expected[0])
+    np.testing.assert_array_equal(at.compute(), expected[1])
 
 
 @pytest.mark.heavy
-def test_xarrays_arrays_are_taken_unless_they_hold_dasks() -> None:
+def test_dataarrays_stay_dataarrays_with_coordinates_names_and_attributes() -> None:
     import xarray
 
-    assert np.shares_memory(as_array(xarray.DataArray(X)), X)
-    lazy = xarray.DataArray(pytest.importorskip("dask.array", reason="dask is not installed").from_array(X))
-    with pytest.raises(PoolError, match=r"^x is an xarray DataArray that is still to be computed; give x.compute\(\)"):
-        max_pool(lazy, 2)
+    coords = {"lat": [0.0, 10, 20, 30], "lon": ("lon", [1.0, 2, 3, 4], {"units": "degrees_east"}), "run": 7}
+    given = xarray.DataArray(X[0, 0], dims=("lat", "lon"), coords=coords, name="air", attrs={"units": "K"})
+    assert np.shares_memory(as_array(given), X)
+    found, at = max_pool(given, 2, strides=2, return_indices=True)
+    expected = max_pool(X, 2, strides=2, return_indices=True)
+    for made, values in ((found, expected[0]), (at, expected[1])):
+        np.testing.assert_array_equal(made.values, values[0, 0])
+        assert (made.dims, made.name, made.attrs) == (("lat", "lon"), "air", {"units": "K"})
+        assert (made.lat.values.tolist(), made.lon.values.tolist(), int(made.run)) == ([5, 25], [1.5, 3.5], 7)
+        assert made.lon.attrs == {"units": "degrees_east"}
+    lazy = max_pool(given.chunk({"lat": 2}), 2, strides=2)
+    assert lazy.chunks is not None
+    xarray.testing.assert_identical(lazy.compute(), found)
 
 
 @pytest.mark.slow
-def test_pytorchs_tensors_are_taken_where_they_are_values_in_memory() -> None:
+def test_pytorchs_tensors_stay_tensors_that_share_memory() -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
     tensor = torch.from_numpy(X)
     assert np.shares_memory(as_array(tensor), X)
+    found, at = max_pool(tensor, 2, strides=2, return_indices=True)
+    expected = torch.nn.functional.max_pool2d(tensor, 2, return_indices=True)
+    assert (torch.equal(found, expected[0]), torch.equal(at, expected[1])) == (True, True)
+    out = np.empty((1, 1, 2, 2), np.float32)
+    assert np.shares_memory(poolcli.AvgPool(2, strides=2)(tensor, out=out).numpy(), out)
     half = max_pool(tensor.to(torch.bfloat16), 2, strides=2)
-    assert (half.dtype.name, half.astype(float).tolist()) == ("bfloat16", [[[[5, 7], [13, 15]]]])
+    assert (half.dtype, half.tolist()) == (torch.bfloat16, [[[[5, 7], [13, 15]]]])
+    for name in ("uint8", "int16", "int32", "int64", "float16", "float64"):
+        assert max_pool(tensor.to(getattr(torch, name)), 2).dtype == getattr(torch, name)
     with pytest.raises(PoolError) as refused:
         max_pool(tensor.clone().requires_grad_(), 2)
     assert str(refused.value) == (

@@ -27,7 +27,7 @@ from poolcli.formats import (
 )
 from poolcli.formats.checks import choose_array, why_left_out
 from poolcli.formats.files import redacted
-from poolcli.layouts import SPATIAL, default_layout, named_shape
+from poolcli.layouts import default_layout, named_shape
 from poolcli.message_fields import for_cli, printable
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _difference(a: Source, b: Source, options: ReadOptions, atol: float, rtol: f
     except RequestError as error:
         raise error.at(f"{a.path} and {b.path}") from None
     rank = y.array.ndim
-    return y.header.layout or (default_layout(rank) if rank > 2 else SPATIAL[-rank:] if rank else "W"), difference
+    return y.header.layout or default_layout(max(rank, 1)), difference
 
 
 # fmt: off

@@ -25,7 +25,7 @@ from poolcli.plan import Fact, Plan, make_plan
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-Given = tuple[tuple[int, ...], str, str | None, tuple[str, ...]]  # shape, dtype, layout and notes of the input
+Given = tuple[tuple[int, ...], str, str | None, tuple[str, ...]]  # shape, dtype, named axes and notes of the input
 
 
 # fmt: off
@@ -102,9 +102,9 @@ def shape(request: ShapeOptions) -> int:
     if request.solve:
         return _solve(request, given)
     op = make_operator(request.op, given)
-    size, dtype, layout, notes = _input_of(request)
+    size, dtype, named, notes = _input_of(request)
     try:
-        plan = make_plan(op, size, dtype, layout=layout, output_dtype=request.dtype)
+        plan = make_plan(op, size, dtype, layout=request.layout, named=named, output_dtype=request.dtype)
     except RequestError as error:
         raise (error if request.is_typed else error.at(request.shape)) from None
     plan = replace(plan, facts=(*(Fact("file", note) for note in notes), *plan.layout_warnings, *plan.facts))
@@ -146,10 +146,10 @@ def _refuse_without_effect(request: ShapeOptions) -> None:
 
 def _input_of(request: ShapeOptions) -> Given:
     """The input, as typed or from the header of a file."""
-    target, layout = request.shape, request.layout
+    target = request.shape
     if request.is_typed:
         dtype = request.input_dtype or OPERATORS[request.op].reducer.example_dtype
-        return numbers("shape", target), dtype, layout, ()
+        return numbers("shape", target), dtype, None, ()
     from poolcli.cli.settings import DATASET_UNUSED, formats_of, header_options, refuse_width_by_height
     from poolcli.formats import in_subprocess_if_fragile, parse_source, read_header
 
@@ -162,7 +162,7 @@ def _input_of(request: ShapeOptions) -> Given:
         raise RequestError(f"{field('dataset')} {DATASET_UNUSED}; leave it out")
     read_options = header_options(request.pages, request.allow_external, [source.path])
     header = in_subprocess_if_fragile(source.path, partial(read_header, source, read_options))
-    return header.shape, header.dtype, layout or header.layout, header.notes
+    return header.shape, header.dtype, header.layout, header.notes
 
 
 def _write_files(plan: Plan, request: ShapeOptions) -> None:
@@ -212,9 +212,9 @@ def _solve(request: ShapeOptions, given: Mapping[str, Any]) -> int:
     """Prints the attributes that give the wanted length, and explains the first ones; returns 1 if there are none."""
     from poolcli.explain.solve import find_answers, nearest_lengths, parse_question
 
-    size, _, layout, _ = _input_of(request)
+    size, _, named, _ = _input_of(request)
     wanted = request.solve or ()
-    asked = parse_question(request.op, dict(given), size, wanted, layout)
+    asked = parse_question(request.op, dict(given), size, wanted, request.layout or named)
     found = find_answers(asked)
     near = [] if found else nearest_lengths(asked)
     if found:

@@ -65,6 +65,8 @@ class Dialect:
         Limits of explicit pads.
     compared : tuple
         The rounding types with which comparisons show it.
+    channels_last : bool
+        Whether arrays have their channels last by default.
     retired : bool
         Shown last and never proposed.
     refuses(call)
@@ -86,6 +88,7 @@ class Dialect:
     pad_limit: Literal["half_kernel", "below_kernel"] | None = None
     symmetric_pads: bool = False
     compared: tuple[str | None, ...] = (None,)
+    channels_last: bool = False
     retired: bool = False
     refuses: Callable[[SlidingCall], str | None] = no_limits
 

@@ -38,5 +38,6 @@ TENSORFLOW = Dialect(
     included="clipped",
     index_axis=0,
     index_base="channels_last",
+    channels_last=True,
     refuses=refuses,
 )

@@ -4,6 +4,7 @@ of its results, and indices by the plan's rule.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,7 +13,7 @@ import numpy as np
 
 from poolcli.dtypes import lookup
 from poolcli.errors import RequestError
-from poolcli.layouts import size_of
+from poolcli.layouts import batch_axes, size_of
 from poolcli.plan import IndexPlan, Plan
 from poolcli.plan.plan import Region
 from poolcli.system.limits import allowed_threads
@@ -31,12 +32,12 @@ def indices_by_plan(flat: NDArray[np.int64], region: Region, index: IndexPlan, h
     is_empty = flat < 0 if has_mask or plan.empty_windows or plan.missing else None
     plane = prod(windows.size for windows in plan.windows)
     if index.base == "channels_last":
-        flat = flat * count + _positions("C", region)
+        flat = flat * count + _channels(region)
     elif index.modulus < plane:
         flat %= index.modulus
     elif index.modulus > plane:  # of all channels, or of the whole array
-        others = 0 if index.modulus == count * plane else _positions("N", region) * count
-        flat += (others + _positions("C", region)) * plane
+        others = 0 if index.modulus == count * plane else _positions(batch_axes(plan.layout), region) * count
+        flat += (others + _channels(region)) * plane
     if is_empty is not None:
         flat[is_empty] = -1
     return flat.astype(index.dtype, copy=False)
@@ -47,14 +48,17 @@ def slices(part: Ranges, whole: Ranges) -> tuple[slice, ...]:
     return tuple(slice(a.start - b.start, a.stop - b.start) for a, b in zip(part, whole, strict=True))
 
 
-def _positions(letter: str, region: Region) -> NDArray[np.int64]:
-    """The indices along axis `letter`, shaped to broadcast over the output; 0 if the layout has no such axis."""
-    layout = region.plan.layout
-    if letter not in layout:
-        return np.zeros((), np.int64)
-    at = layout.index(letter)
-    outputs = region.outputs[at]
-    return np.arange(outputs.start, outputs.stop).reshape([-1 if i == at else 1 for i in range(len(layout))])
+def _channels(region: Region) -> NDArray[np.int64]:
+    return _positions((region.plan.layout.find("C"),) if "C" in region.plan.layout else (), region)
+
+
+def _positions(axes: Sequence[int], region: Region) -> NDArray[np.int64]:
+    """The flat indices along these axes, shaped to broadcast over the output."""
+    found, rank = np.zeros((1,) * len(region.outputs), np.int64), len(region.outputs)
+    for at in axes:
+        own = np.arange(region.outputs[at].start, region.outputs[at].stop)
+        found = found * region.plan.input_shape[at] + own.reshape([-1 if i == at else 1 for i in range(rank)])
+    return found
 
 
 @dataclass(frozen=True, slots=True)

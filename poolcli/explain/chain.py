@@ -9,11 +9,12 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from poolcli.arguments import AUTO_PADS, ROUNDING_TYPES, one_of
+from poolcli.dialects import dialect_of
 from poolcli.errors import RequestError
-from poolcli.layouts import check_layout, check_shape, default_layout, spatial_axes
+from poolcli.layouts import check_shape, read_axes, spatial_axes
 from poolcli.message_fields import field, respelled, without_hints
 from poolcli.plan import make_plan
-from poolcli.plan.attributes import OPERATORS, Attributes, BinAttributes, SlidingAttributes
+from poolcli.plan.attributes import OPERATORS, Attributes, BinAttributes, SlidingAttributes, values_of
 from poolcli.system.lazy_imports import numpy as np
 from poolcli.windows import AxisWindows, Bins, Sliding
 
@@ -72,12 +73,12 @@ class ChainLayer:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """The input's shape and layout, and what is known after each layer; `guessed` if the layout is the default one."""
+    """The input's shape and layout, and what is known after each layer; a note on other layouts."""
 
     input_shape: tuple[int, ...]
     layout: str
     layers: tuple[ChainLayer, ...]
-    guessed: bool = False
+    note: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +133,7 @@ def chain(
     >>> found.layers[-1].span, found.layers[-1].centre
     (((0, 5), (0, 5)), ((107, 117), (107, 117)))
     """
-    shape, guessed = check_shape(shape), not layout
-    layout = check_layout(layout, len(shape)) if layout else default_layout(len(shape))
+    shape = check_shape(shape)
     if isinstance(layers, str):
         raise RequestError(f"{field('layers')} is a str; give a list of layers, such as {layers.split()!r:.60}")
     if not layers:
@@ -141,8 +141,10 @@ def chain(
     for given in layers:
         if not isinstance(given, str | Attributes):
             raise RequestError(f"{field('layers')} has {given!r:.60}; give text such as 'max:k3,s2', or records")
-    specs = (_parse(given, like) if isinstance(given, str) else LayerSpec(given.name, given) for given in layers)
-    return replace(chain_of(shape, layout, specs), guessed=guessed)
+    specs = [_parse(given, like) if isinstance(given, str) else LayerSpec(given.name, given) for given in layers]
+    values = max(values_of(spec.op) for spec in specs)
+    reading = read_axes(shape, values, layout=layout, last=dialect_of(specs[0].op.like).channels_last)
+    return replace(chain_of(shape, reading.layout, specs), note=reading.note)
 
 
 def chain_of(shape: tuple[int, ...], layout: str, layers: Iterable[LayerSpec]) -> Chain:

@@ -12,10 +12,10 @@ from typing import Any
 from poolcli.arguments import numbers_from, one_of, per_axis
 from poolcli.dialects import dialect_of
 from poolcli.errors import RequestError
-from poolcli.layouts import check_layout, check_shape, default_layout, spatial_axes
+from poolcli.layouts import check_shape, read_axes, spatial_axes
 from poolcli.message_fields import field
 from poolcli.plan import Plan, plan_or_none
-from poolcli.plan.attributes import OPERATORS, SlidingAttributes, expand_pads
+from poolcli.plan.attributes import OPERATORS, SlidingAttributes, expand_pads, values_of
 from poolcli.plan.resolve import check_lengths
 from poolcli.suggestions import did_you_mean, join_words
 from poolcli.windows import ceil_div, extent, same_pads, sliding_output
@@ -119,12 +119,13 @@ def parse_question(
         if name not in names:
             raise RequestError(f"{op} has no {field(name)}{did_you_mean(name, names)}", field=name)
     shape = check_shape(shape)
-    layout = check_layout(layout, len(shape)) if layout else default_layout(len(shape))
     made = record(**({"kernel": 1} | given))
+    lengths = numbers_from(1)("solve", wanted)
+    values = max(values_of(made), 1 if isinstance(lengths, int) else len(lengths))
+    layout = read_axes(shape, values, layout=layout, last=dialect_of(made.like).channels_last).layout
     axes, sizes = "".join(layout[i] for i in spatial_axes(layout)), tuple(shape[i] for i in spatial_axes(layout))
     check_lengths(axes, sizes)
-    targets = per_axis("solve", numbers_from(1)("solve", wanted), axes)
-    return Question(made, frozenset(given), tuple(shape), layout, axes, sizes, targets)
+    return Question(made, frozenset(given), tuple(shape), layout, axes, sizes, per_axis("solve", lengths, axes))
 
 
 def find_answers(asked: Question) -> list[Answer]:

@@ -44,7 +44,7 @@ def as_file_error(
         raise FileError(f"{where}: {describe(error)}") from error
 
 
-MIN_AXES = 3  # N, C and a spatial axis, unless the layout is given
+USUAL_AXES = 3  # N, C and a spatial axis, unless the layout is given
 MAX_NAMES = 20  # listed in a message
 # Decompression bombs: data may expand to this size (bytes) at any ratio, and beyond it by at most this ratio.
 FREE_EXPANSION, MAX_EXPANSION_RATIO = 2**28, 1000
@@ -120,8 +120,9 @@ def why_left_out(file: ArrayContainer) -> list[str]:
 
 
 def poolable(headers: Sequence[Header], axes: int | None) -> list[Header]:
-    """The arrays with `axes` axes, or with at least 3 if that is None."""
-    return [h for h in headers if len(h.shape) == axes or (axes is None and len(h.shape) >= MIN_AXES)]
+    """The arrays with `axes` axes; if that is None, those with at least 3, or with the most if all have fewer."""
+    least = max(1, min(USUAL_AXES, max((len(h.shape) for h in headers), default=0)))
+    return [h for h in headers if len(h.shape) == axes or (axes is None and len(h.shape) >= least)]
 
 
 def join_names(names: Sequence[str], limit: int = MAX_NAMES) -> str:

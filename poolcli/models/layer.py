@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 from poolcli.arguments import PerAxis
 from poolcli.dialects import DIALECTS
 from poolcli.errors import RequestError
-from poolcli.layouts import default_layout, spatial_axes
+from poolcli.layouts import channels_last, default_layout, spatial_axes
 from poolcli.message_fields import field as field_name
 from poolcli.message_fields import for_model_file, for_python, hints_for
 from poolcli.ops import AvgPool, LpPool
@@ -144,11 +144,6 @@ def contradicts(one: Shape | None, other: Shape | None) -> bool:
     return len(one) != len(other) or any(
         is_number(a) and is_number(b) and a != b for a, b in zip(one, other, strict=True)
     )
-
-
-def channels_last(rank: int) -> str:
-    """The layout with channels last, such as NHWC."""
-    return "N" + "DHW"[5 - rank :] + "C"
 
 
 def reduced_layout(axes: Sequence[int] | None, shape: Shape | None, *, keeps: bool, last: bool = False) -> str | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from poolcli.dialects.onnx import AUTO_PAD_NAMES
 from poolcli.errors import RequestError
+from poolcli.layouts import channels_last
 from poolcli.message_fields import option_value
 from poolcli.models.layer import (
     GLOBAL_SUM,
@@ -18,7 +19,6 @@ from poolcli.models.layer import (
     Layer,
     LayerOp,
     Shape,
-    channels_last,
     check_count,
     check_rank,
     global_norm,

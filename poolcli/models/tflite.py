@@ -10,6 +10,7 @@ from mmap import ACCESS_READ, mmap
 from typing import Any
 
 from poolcli.errors import RequestError
+from poolcli.layouts import channels_last
 from poolcli.message_fields import field
 from poolcli.models.layer import (
     GLOBAL_SUM,
@@ -17,7 +18,6 @@ from poolcli.models.layer import (
     InvalidError,
     Layer,
     Shape,
-    channels_last,
     interpreted,
     make_operator,
     pools_by_name,

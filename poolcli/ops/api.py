@@ -23,12 +23,12 @@ from poolcli.arguments import (
     missing_from,
     whole_number,
 )
-from poolcli.array_interop import Given, as_array, named_layout
+from poolcli.array_interop import Given, as_array, is_lazy, like_input, named_layout
 from poolcli.errors import LayoutWarning, RequestError, warn_caller
-from poolcli.layouts import CHANNELS, default_layout, other_layouts
 from poolcli.message_fields import field
 from poolcli.ops.plan import Plan
 from poolcli.plan import make_plan
+from poolcli.plan import plan as plans
 from poolcli.plan.attributes import Attributes
 from poolcli.plan.plan import whole
 from poolcli.suggestions import unknown_keyword
@@ -42,7 +42,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Record = TypeVar("Record")
 Function = TypeVar("Function", bound=Callable[..., Any])
-CHANNELS_LAST = {(count,) for count in CHANNELS}
 LONG_AXIS = 2**16  # elements, above which few calls are cached
 CACHEABLE_TYPES = (int, float, str, bool, type(None))
 
@@ -188,30 +187,37 @@ def run(
     """The pooled `x`, and its indices or None; keywords are those of RunOptions."""
     if layout is not None or out is not None or threads is not None:
         _check_keywords(layout, out, threads)
+    if is_lazy(x):
+        from poolcli.dask import pool_lazily
+
+        words = {"layout": layout, "dtype": dtype, "missing": missing, "min_count": min_count}
+        return pool_lazily(op, x, indices, engine, **words)
     array = as_array(x)
-    if layout is None and array is not x:
-        layout = named_layout(x)
+    named = named_layout(x) if layout is None and array is not x else None
     if min_count is not None:
         _check_min_count(missing, min_count)
     given = missing_from(missing), min_count_from(min_count)
-    key: tuple[Any, ...] = (op, array.shape, array.dtype, layout, dtype, engine, *given, indices)
+    key: tuple[Any, ...] = (op, array.shape, array.dtype, layout, named, dtype, engine, *given, indices)
     try:
         call = (_cached_call if max(array.shape, default=0) <= LONG_AXIS else _cached_long_call)(*key)
     except TypeError:  # a dtype or an engine that cannot be hashed: planning refuses it with a better message
         call = _new_call(*key)
-    if layout is None and array.shape[-1:] in CHANNELS_LAST:
-        warn_of_layout(array.shape)
-    return call(array, out, threads)
+    plan = call.region.plan
+    warn_of_layout(plan)
+    values, positions = call(array, out, threads)
+    if array is not x:
+        values = like_input(x, values, plan)
+        positions = None if positions is None else like_input(x, positions, plan)
+    return values, positions
 
 
-def warn_of_layout(shape: tuple[int, ...]) -> None:
-    """Warns if the last axis of an array without a layout looks like channels."""
-    layout = default_layout(len(shape))
-    others = [other for other in other_layouts(layout, shape) if other.endswith("C")]
-    if others:
-        known = f"layout={others[0]!r} if the last axis holds channels, else layout={layout!r}"
-        message = f"shape {shape} was read as {layout}; give {known}"
-        warn_caller(message, LayoutWarning)
+def warn_of_layout(plan: plans.Plan) -> None:
+    """Warns if an axis of an array without a layout looks like channels."""
+    reading = plan.reading
+    if reading is not None and reading.other:
+        place = "last" if reading.other[-1] == "C" else "first" if len(reading.other) == 3 else "second"
+        known = f"layout={reading.other!r} if the {place} axis holds channels, else layout={reading.layout!r}"
+        warn_caller(f"shape {plan.input_shape} was read as {reading.layout}; give {known}", LayoutWarning)
 
 
 def with_name_suggestions(function: Callable[P, R], title: str = "") -> Callable[P, R]:
@@ -311,6 +317,7 @@ def _new_call(
     shape: tuple[int, ...],
     dtype: Any,
     layout: Any,
+    named: str | None,
     output_dtype: Any,
     engine: str,
     missing: Missing,
@@ -320,7 +327,8 @@ def _new_call(
     from poolcli.engine import call_of
 
     indices = flag("return_indices", indices)
-    plan = make_plan(op, shape, dtype, layout=layout, output_dtype=output_dtype, missing=missing, min_count=min_count)
+    words: Any = {"layout": layout, "named": named, "output_dtype": output_dtype}
+    plan = make_plan(op, shape, dtype, missing=missing, min_count=min_count, **words)
     return call_of(whole(plan), indices=indices, engine=engine)
 
 

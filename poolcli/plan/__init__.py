@@ -10,9 +10,16 @@ from poolcli.arguments import INDEX_TYPES, MinCount, Missing, min_count_from, mi
 from poolcli.dialects import Dialect, IndexBase, dialect_of
 from poolcli.dtypes import DType, becomes_infinite, can_hold, lookup
 from poolcli.errors import RequestError
-from poolcli.layouts import check_layout, check_shape, default_layout, named_shape, size_of
+from poolcli.layouts import Reading, batch_axes, check_shape, named_shape, read_axes, size_of
 from poolcli.message_fields import field
-from poolcli.plan.attributes import Attributes, DividingAttributes, PickingAttributes, PickingBinAttributes, Reducer
+from poolcli.plan.attributes import (
+    Attributes,
+    DividingAttributes,
+    PickingAttributes,
+    PickingBinAttributes,
+    Reducer,
+    values_of,
+)
 from poolcli.plan.plan import AxisPlan, Fact, IndexPlan, Plan
 from poolcli.plan.resolve import index_axis, resolve
 from poolcli.windows import Sliding
@@ -26,6 +33,7 @@ def make_plan(
     dtype: object = "float32",
     *,
     layout: str | None = None,
+    named: str | None = None,
     output_dtype: object = None,
     missing: object = None,
     min_count: object = None,
@@ -33,19 +41,20 @@ def make_plan(
 ) -> Plan:
     """Plan `op` on an array of `shape` and `dtype`. Every refusal is a RequestError.
 
+    `layout` names the axes as the caller gives them, `named` as the file does (see `read_axes`).
     Elements equal to `missing` are excluded. `nodata` is the result of windows whose elements are all missing, or that
     have fewer than `min_count` valid ones.
     """
     shape = check_shape(shape)
-    guessed = not layout
-    layout = check_layout(layout, len(shape)) if layout else default_layout(len(shape))
+    reading = reading_of(op, shape, layout, named)
+    layout = reading.layout
     if min(shape) < 0:
         raise RequestError(
             f"the shape {named_shape(layout, shape)} has a negative dimension; "
             "for a dynamic axis use any positive number"
         )
     dialect = dialect_of(op.like)
-    resolved = resolve(op, dialect, layout, shape)
+    resolved = resolve(op, dialect, reading, shape)
     axes = resolved.axes
     output_shape = list(shape)
     for axis in axes:
@@ -82,7 +91,7 @@ def make_plan(
         index=index,
         empty_windows=empty,
         given=op,
-        guessed=guessed,
+        reading=reading,
         facts=(
             *resolved.facts,
             *_unused_facts(axes),
@@ -94,6 +103,11 @@ def make_plan(
         min_count=least,
         nodata=nodata if excluded else None,
     )
+
+
+def reading_of(op: Attributes, shape: tuple[int, ...], layout: str | None = None, named: str | None = None) -> Reading:
+    """How `op` reads the axes of an array."""
+    return read_axes(shape, values_of(op), layout=layout, named=named, last=dialect_of(op.like).channels_last)
 
 
 def plan_or_none(op: Attributes, shape: Sequence[int], dtype: object, **words: Any) -> Plan | None:
@@ -239,7 +253,7 @@ def _indices(
     if not isinstance(op, PickingAttributes | PickingBinAttributes):
         return {}, None
     letters = ("N", "C", *(axis.name for axis in axes))
-    sizes = [size_of(letter, layout, shape) for letter in letters]
+    sizes = [prod(shape[i] for i in batch_axes(layout)), *(size_of(letter, layout, shape) for letter in letters[1:])]
     used: dict[str, object] = {"index_element_type": op.index_element_type}
     base: IndexBase = "axis"
     axis = 2

@@ -213,6 +213,19 @@ class PickingBinAttributes(BinAttributes):
 
 
 Attributes = SlidingAttributes | BinAttributes
+
+
+def values_of(op: Attributes) -> int:
+    """The number of values in the first list of the attributes; 1 without a list."""
+    for name in ("kernel", "output_size", "strides", "dilations", "pads_begin", "pads_end"):
+        value = getattr(op, name, None)
+        if isinstance(value, Fit):
+            return 2
+        if isinstance(value, tuple) and len(value) > 1:
+            return len(value)
+    return 1
+
+
 # The fields that several operators share; others, such as the p of LpPool, belong to one.
 SHARED = {own.name for record in (DividingAttributes, PickingAttributes) for own in fields(record)}
 # The records of all operators by name, which `poolcli.ops` fills: their methods need what explains plans.

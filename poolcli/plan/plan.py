@@ -14,7 +14,7 @@ from typing import Literal
 from poolcli.arguments import MinCount, Missing
 from poolcli.dialects import IndexBase
 from poolcli.dtypes import lookup
-from poolcli.layouts import layout_doubt, named_shape
+from poolcli.layouts import Reading, named_shape
 from poolcli.message_fields import for_python
 from poolcli.plan.attributes import Attributes, Reducer
 from poolcli.windows import AxisWindows, Cells, Ranges
@@ -88,7 +88,7 @@ class Plan:
     missing: Missing = ()
     min_count: MinCount | None = None
     nodata: float | None = None
-    guessed: bool = False
+    reading: Reading | None = field(default=None, compare=False)
     given: Attributes | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
@@ -98,9 +98,14 @@ class Plan:
 
     @property
     def layout_warnings(self) -> tuple[Fact, ...]:
-        """A note if the assumed layout may be wrong; empty if it was given or is likely."""
-        doubt = layout_doubt(self.layout, self.input_shape) if self.guessed else None
-        return (Fact("layout", doubt),) if doubt else ()
+        """A note on how else the axes can be read; empty if they were given or are likely."""
+        note = self.reading.note if self.reading else None
+        return (Fact("layout", note),) if note else ()
+
+    @property
+    def guessed(self) -> bool:
+        """Whether neither the caller nor the file has named the axes."""
+        return self.reading is not None and self.reading.assumed
 
     @property
     def notes(self) -> tuple[str, ...]:

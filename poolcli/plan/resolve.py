@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from math import inf, prod
 
-from poolcli.arguments import ENDS, per_axis
+from poolcli.arguments import ENDS, Numbers, PerAxis, per_axis
 from poolcli.dialects import DIALECTS, Dialect, SlidingCall, Support
 from poolcli.errors import RequestError
-from poolcli.layouts import Fit, fit_size, spatial_axes
+from poolcli.layouts import Fit, Reading, fit_size, layout_for, spatial_axes
 from poolcli.message_fields import field, hint, hint_other_dialect
 from poolcli.plan.attributes import (
     SHARED,
@@ -18,13 +19,13 @@ from poolcli.plan.attributes import (
     DividingAttributes,
     PickingAttributes,
     SlidingAttributes,
+    values_of,
 )
 from poolcli.plan.plan import AxisPlan, Fact
 from poolcli.suggestions import join_words
 from poolcli.windows import Bins, Cells, Counted, Sliding, ceil_div, extent, same_pads, sliding_output
 
-Numbers = tuple[int, ...]
-
+Spread = Callable[[str, PerAxis], Numbers]  # the numbers of an attribute, by its name, one for each axis
 PER_AXIS = ("kernel", "strides", "pads_begin", "pads_end", "dilations")
 MAX_PROPOSED_PADS = 2**31  # a message does not propose larger pads
 
@@ -46,17 +47,21 @@ def check_lengths(axes: str, sizes: Sequence[int]) -> None:
             raise RequestError(f"axis {axis} of the input is {size} long, but a window needs at least 1 element")
 
 
-def resolve(op: Attributes, dialect: Dialect, layout: str, shape: Sequence[int]) -> Resolved:
+def resolve(op: Attributes, dialect: Dialect, reading: Reading, shape: Sequence[int]) -> Resolved:
     """Resolve `op` on the spatial axes of `shape`; every refusal is a RequestError."""
+    layout = reading.layout
     positions = spatial_axes(layout)
     names, sizes = "".join(layout[i] for i in positions), tuple(shape[i] for i in positions)
+    values = values_of(op)
+    other = layout_for(shape, values) if values not in (1, len(positions)) else None
+    spread = partial(per_axis, axes=names, layout=f"layout {layout}{' (assumed)' * reading.assumed}", other=other)
     check_lengths(names, sizes)
     support = support_of(op, dialect)
     if isinstance(op, BinAttributes):
         size = op.output_size
-        outputs = fit_size(shape, layout, size) if isinstance(size, Fit) else per_axis("output_size", size, names)
+        outputs = fit_size(shape, layout, size) if isinstance(size, Fit) else spread("output_size", size)
         return _resolve_bins(op, names, sizes, positions, outputs)
-    return _resolve_sliding(op, dialect, support, names, sizes, positions)
+    return _resolve_sliding(op, dialect, support, names, sizes, positions, spread)
 
 
 def support_of(op: Attributes, dialect: Dialect) -> Support:
@@ -86,11 +91,17 @@ def _bin_formula(w: Bins) -> str:
 
 
 def _resolve_sliding(
-    op: SlidingAttributes, dialect: Dialect, support: Support, names: str, sizes: Numbers, positions: Numbers
+    op: SlidingAttributes,
+    dialect: Dialect,
+    support: Support,
+    names: str,
+    sizes: Numbers,
+    positions: Numbers,
+    spread: Spread,
 ) -> Resolved:
     rounding = _check_words(op, dialect)
     facts: list[Fact] = []
-    call = _resolve_call(op, dialect, support, names, sizes, facts)
+    call = _resolve_call(op, dialect, support, names, sizes, spread, facts)
     exclude = _resolve_exclude(op, dialect, support)
     counted, divisor_rule = _divisor(op, dialect, exclude, call)
     numbers = zip(sizes, call.kernel, call.strides, call.dilations, call.pads_begin, call.pads_end, strict=True)
@@ -138,18 +149,19 @@ def _resolve_call(
     support: Support,
     axes: str,
     sizes: Sequence[int],
+    spread: Spread,
     facts: list[Fact],
 ) -> SlidingCall:
     """The attributes with one number per axis, and with the pads that `auto_pad` sets."""
-    kernel = per_axis("kernel", op.kernel, axes)
-    strides = _resolve_strides(op, dialect, axes, kernel, facts)
-    dilations = per_axis("dilations", op.dilations, axes)
+    kernel = spread("kernel", op.kernel)
+    strides = _resolve_strides(op, dialect, kernel, spread, facts)
+    dilations = spread("dilations", op.dilations)
     if not support.dilations and max(dilations) > 1:
         raise RequestError(
             f"{dialect.title} has no dilation in {op.title}; use {field('dilations', 1)}{hint_other_dialect()}"
         )
     begin_name, end_name = ("pads", "pads") if op.pads_begin == op.pads_end else ENDS
-    begin, end = per_axis(begin_name, op.pads_begin, axes), per_axis(end_name, op.pads_end, axes)
+    begin, end = spread(begin_name, op.pads_begin), spread(end_name, op.pads_end)
     if op.auto_pad == "explicit" and not support.pads and any(begin + end):
         words = [f"{field('auto_pad', word)}" if i == 0 else word for i, word in enumerate(dialect.auto_pads[1:])]
         remedy = f"use {join_words(words)}" if words else f"leave them out{hint_other_dialect()}"
@@ -166,9 +178,11 @@ def _resolve_call(
     return SlidingCall(name, axes, tuple(sizes), kernel, strides, dilations, begin, end, op.auto_pad, options)
 
 
-def _resolve_strides(op: SlidingAttributes, dialect: Dialect, axes: str, kernel: Numbers, facts: list[Fact]) -> Numbers:
+def _resolve_strides(
+    op: SlidingAttributes, dialect: Dialect, kernel: Numbers, spread: Spread, facts: list[Fact]
+) -> Numbers:
     if op.strides is not None:
-        return per_axis("strides", op.strides, axes)
+        return spread("strides", op.strides)
     if dialect.default_strides == "kernel":
         return kernel
     if dialect.default_strides == "required":
@@ -177,7 +191,7 @@ def _resolve_strides(op: SlidingAttributes, dialect: Dialect, axes: str, kernel:
         )
     if max(kernel) > 1:
         facts.append(Fact("strides", f"strides not given: 1 on every axis; set them with {field('strides')}"))
-    return (1,) * len(axes)
+    return (1,) * len(kernel)
 
 
 def _resolve_exclude(op: SlidingAttributes, dialect: Dialect, support: Support) -> bool | None:

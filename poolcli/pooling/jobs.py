@@ -34,6 +34,7 @@ from poolcli.formats.checks import (
 )
 from poolcli.formats.names import array_names
 from poolcli.formats.records import ArrayReader, InMemoryReader, ReadOptions, whole_region
+from poolcli.layouts import is_spatial
 from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Job, Outcome, Settings, failure, located
@@ -211,7 +212,9 @@ def _chosen(path: str, headers: Sequence[Header], settings: Settings) -> Iterato
         raise RequestError(f"{path}: holds no array that can be pooled")
     if not settings.arrays:
         able = poolable(headers, settings.read_options.ndim)
-        spatial = [{*header.layout} - {*"NC"} for header in able if header.layout]
-        yield from (each for each in headers if each in able or {*(each.layout or "")} - {*"NC"} in spatial or not able)
+        spatial = [{*filter(is_spatial, header.layout)} for header in able if header.layout]
+        yield from (
+            each for each in headers if each in able or {*filter(is_spatial, each.layout or "")} in spatial or not able
+        )
         return
     yield from (choose_array(Source(path, name), headers) for name in settings.arrays)

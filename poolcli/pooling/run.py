@@ -53,11 +53,12 @@ from poolcli.windows import Ranges
 def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: Header) -> Outcome:
     """Plans a job; returns its outcome with the plan, the arrays that will be written, and notes."""
     job, colour = outcome.job, None
-    layout, own = settings.layout or header.layout, header.layout if header.axes else None
-    if layout and own and len(own) > 3 and layout.strip().upper() != own:
-        raise RequestError(f"{field('layout', layout)}: the axes of the file are {own}; use {field('layout', own)}")
-    about: Any = {"layout": layout, "output_dtype": settings.dtype, "min_count": settings.min_count}
-    planned = partial(make_plan, op, header.shape, header.dtype, **about)
+    own = header.layout
+    if settings.layout and header.axes and own and len(own) > 3 and check_layout(settings.layout, len(own)) != own:
+        found = field("layout", settings.layout)
+        raise RequestError(f"{found}: the axes of the file are {own}; use {field('layout', own)}")
+    about: Any = {"layout": settings.layout, "named": own, "output_dtype": settings.dtype}
+    planned = partial(make_plan, op, header.shape, header.dtype, min_count=settings.min_count, **about)
     missing = header.missing if settings.missing is None else settings.missing
     plan = planned(missing=missing or None, nodata=_nodata_of_output(job, header, settings))
     if header.mode is not None or settings.linear_light:

@@ -21,7 +21,7 @@ from poolcli.explain.export import ONLY_THIS_SIZE, Conversion
 from poolcli.explain.identify import Candidate, Deviation
 from poolcli.explain.solve import Answer, NearestLengths, search_sentence
 from poolcli.formats import Tensor
-from poolcli.layouts import layout_doubt, named_shape
+from poolcli.layouts import named_shape
 from poolcli.message_fields import field, for_cli, printable
 from poolcli.ops import OPERATORS
 from poolcli.plan import AxisPlan, Plan
@@ -178,8 +178,7 @@ def chain_view(chain: Chain) -> RenderableType:
         shape = named_shape(chain.layout, layer.output)
         table.add_row(layer.layer, shape, _per_axis(strides), _per_axis(map(str, layer.field)), *spans, padding)
     legend = "output 0, centre: the first and last input element that they depend on"
-    doubt = layout_doubt(chain.layout, chain.input_shape) if chain.guessed else None
-    return Group(table, Text(legend, style="dim"), *([notes_view([doubt])] if doubt else []))
+    return Group(table, Text(legend, style="dim"), *([notes_view([chain.note])] if chain.note else []))
 
 
 def _per_axis(values: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from poolcli.dialects import DIALECTS
-from poolcli.layouts import named_shape
+from poolcli.layouts import channels_last, default_layout, named_shape
 from poolcli.message_fields import field, for_cli, printable
 from poolcli.ops import OPERATORS
 from poolcli.plan import Plan
@@ -77,8 +77,11 @@ def facts_view(plan: Plan, notes: Iterable[str], has_indices: bool) -> Table:
     if words:
         table.add_row("rules", ", ".join(words))
     if plan.guessed and not plan.layout_warnings:
-        told = f"{','.join(plan.layout)} (assumed; {field('layout', f'N{plan.layout[2:]}C')} to change)"
-        table.add_row("axes", for_cli(told))
+        rank = len(plan.layout)
+        orders = {default_layout(rank): channels_last(rank), channels_last(rank): default_layout(rank)}
+        other = orders.get(plan.layout) if rank > 2 else None
+        told = field("layout") if other is None else field("layout", other)
+        table.add_row("axes", for_cli(f"{','.join(plan.layout)} (assumed; {told} to change)"))
     if plan.divisor_rule:
         table.add_row("divisor", plan.divisor_rule)
     if plan.index and has_indices:

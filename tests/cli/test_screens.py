@@ -137,7 +137,8 @@ def test_help_groups_the_options_and_ends_with_examples_and_exit_codes(cli: Cli)
         ((48, 64, 3), "NCW: only W is pooled", "--layout HWC"),
         ((20, 48, 64), "NCW: only W is pooled", "--layout CHW or --layout DHW"),
         ((8, 48, 64, 3), "NCHW", "--layout NHWC"),
-        ((2, 5, 48, 64, 4), "NCDHW", "--layout NDHWC"),
+        ((2, 16, 48, 64, 4), "NCDHW", "--layout NDHWC"),
+        ((3, 48, 64), "NCW: only W is pooled", "--layout CHW"),
     ],
 )
 def test_axes_that_may_be_others_are_doubted(

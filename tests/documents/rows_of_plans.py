@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import fields
 from fractions import Fraction
@@ -15,6 +16,7 @@ from poolcli import (
     AdaptiveMaxPool,
     AreaPool,
     AvgPool,
+    LayoutWarning,
     LpPool,
     MaxPool,
     MinPool,
@@ -24,13 +26,16 @@ from poolcli import (
     avg_pool,
     max_pool,
 )
+from poolcli.layouts import check_layout, layout_of_dimensions
 from poolcli.ops import OPERATORS
+from poolcli.plan import make_plan
 from poolcli.windows import Bins
 from tests.documents.checks import Row, plain, results_of, row_of, table_of
 from tests.documents.console import typed
 from tests.documents.markdown import Table
 
 RULES = "docs/rules.md"
+AXES = "docs/axes.md"
 NUMBERS = [(n, k, s, d, pb, pe) for n in (5, 8, 11) for k in (2, 3) for s in (1, 2, 4) for d in (1, 2)
            for pb in (0, 1) for pe in (0, 1, 2)]  # fmt: skip
 
@@ -163,6 +168,39 @@ def _attributes(table: Table) -> None:
                 used = plan[name][0] if isinstance(plan[name], list) else plan[name]  # type: ignore[index]
                 assert defaults.get(name, str(used)) == plain(default).split(" (")[0]
         assert all(option in text for option in plain(options).replace(";", ",").split(", "))
+
+
+@table_of(AXES, "axis")
+def _letters_of_axes(table: Table) -> None:
+    for _, letter, others, names in table.rows[:-1]:
+        for name in plain(names).split(", "):
+            assert layout_of_dimensions([name, "x" if letter != "W" else "y"])[:1] == letter, name
+        if others:
+            assert check_layout(others + "R", 2) == letter + "R"
+
+
+@table_of(AXES, "axes")
+def _layouts_by_rank(table: Table) -> None:
+    assert [row[0] for row in table.rows] == ["1", "2", "3", "3", "3", "more"]  # the examples below have each of them
+
+
+@table_of(AXES, "shape")
+def _readings(table: Table) -> None:
+    assert len(table.rows) >= 60
+    for shape, names, values, like, layout, doubt in table.rows:
+        lengths = tuple(map(int, shape.split(", ")))
+        named = layout_of_dimensions(names.split(", ")) if names else None
+        op = MaxPool(1 if values == "1" else (1,) * int(values), strides=1, like=like or "openvino")
+        plan = make_plan(op, lengths, named=named)
+        assert plan.reading is not None
+        said = "warns" if plan.reading.other else "note" if plan.reading.note else ""
+        assert (plan.layout, said) == (layout, doubt), shape
+        if names:
+            continue
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            assert op(np.zeros([min(length, 8 + length % 8) for length in lengths])).ndim == len(lengths)
+        assert [each.category for each in found] == [LayoutWarning] * (said == "warns"), shape
 
 
 @table_of(RULES, "refused")

@@ -138,7 +138,7 @@ def test_what_is_no_layer_is_refused_with_its_place(layers: Any, said: str) -> N
 @pytest.mark.parametrize(
     ("arguments", "note"),
     [
-        (["3,224,224"], "note  assuming layout NCW: only W is pooled; otherwise use --layout CHW or --layout DHW"),
+        (["3,224,224"], "note  assuming layout NCW: only W is pooled; otherwise use --layout CHW"),
         (["1,224,224,3"], "note  assuming layout NCHW; otherwise use --layout NHWC"),
         (["1,224,224,3", "--layout", "NHWC"], None),
         (["1,3,224,224"], None),

@@ -13,7 +13,7 @@ from zarr.codecs import BloscCodec, GzipCodec
 
 from poolcli import AvgPool
 
-HALVE = ("-k", "2", "-s", "2")
+HALVE = ("-k", "2,2,2", "-s", "2")
 
 X = np.random.default_rng(0).integers(0, 255, (9, 10, 11)).astype(np.uint8)
 

@@ -120,10 +120,10 @@ def test_what_cannot_be_pooled_for_its_axes_is_copied_and_said(suffix: str, cli:
 
 
 def test_where_no_array_can_be_pooled_nothing_is_copied(cli: Cli) -> None:
-    np.savez("short.npz", labels=np.zeros(3))
+    np.savez("short.npz", labels=np.zeros(()))
     result = cli("avg", "short.npz", "-o", "y.npz", *HALVE, "--all")
     assert result.code == 2
-    assert result.err.startswith("poolcli: short.npz:labels: the input has 1 axis; at least 3 ")
+    assert result.err.startswith("poolcli: short.npz: holds no array that can be pooled")
     assert not Path("y.npz").exists()
 
 

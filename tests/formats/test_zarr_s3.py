@@ -27,7 +27,7 @@ from tests.conftest import Cli
 from tests.test_pyramid_plates import plate
 
 pytestmark = [pytest.mark.slow, pytest.mark.heavy]
-HALVE = ("-k", "2", "-s", "2")
+HALVE = ("-k", "2,2,2", "-s", "2")
 X = np.random.default_rng(0).integers(0, 255, (20, 30, 40)).astype(np.uint8)
 SECRET = "a secret that is nobody's"  # noqa: S105  # the server takes any
 

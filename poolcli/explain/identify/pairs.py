@@ -13,7 +13,7 @@ from poolcli.engine import call_of
 from poolcli.errors import RequestError
 from poolcli.explain.diff_arrays import diff_arrays
 from poolcli.formats.records import slices
-from poolcli.layouts import check_layout, converted_shape, default_layout, named_shape
+from poolcli.layouts import check_layout, converted_shape, default_layout, is_spatial, named_shape
 from poolcli.message_fields import field
 from poolcli.plan import Plan, make_plan, plan_or_none
 from poolcli.plan.attributes import Attributes
@@ -254,4 +254,4 @@ def _is_possible(shape: Shape, output: Shape, own: str, other: str) -> bool:
         converted = converted_shape(output, other, own)
     except RequestError:
         return False
-    return all(a == b for a, b, letter in zip(shape, converted, own, strict=True) if letter in "NC")
+    return all(a == b for a, b, letter in zip(shape, converted, own, strict=True) if not is_spatial(letter))

@@ -83,6 +83,8 @@ def stored_layout(name: str, shape: Sequence[int], dtype: str, layout: str, want
         raise RequestError(
             f"a {name} file cannot hold an empty array, but the result has {empty[0]}; use .npy, .npz or .h5"
         )
+    if "D" not in layout:  # slices of a volume, along which nothing is pooled
+        layout = layout.replace("S", "D")
     spatial = set(layout) - set("NC")
     if name == "tiff" and spatial == set("DHW"):
         return _stack_layout(shape, dtype, layout, wanted)
