@@ -20,7 +20,7 @@ from poolcli.engine.compiled.choice import Kernel
 from tests.conftest import Cli
 from tests.profiles import sized
 
-CHEAP = "int64"  # its two kernels compile in 2 seconds
+CHEAP = "int64"  # its three kernels compile in 2 seconds
 
 # Takes maxima, and means unless it is told not to, of an array of each named type with numba, and prints them.
 CODE = """
@@ -35,7 +35,7 @@ for dtype, _, alone in (words.partition(":") for words in sys.argv[1:]):
 print(json.dumps(results))
 print("numba" in sys.modules, file=sys.stderr)
 """
-MAXIMA = f"{CHEAP}:maxima alone"  # one kernel, where one is enough
+MAXIMA = f"{CHEAP}:maxima alone"  # without those of means
 BUILT, LOADED = "True\n", "False\n"  # whether numba was needed
 
 
@@ -82,7 +82,7 @@ def warm(compiled: Path, tmp_path: Path) -> Path:
 @pytest.mark.compiles
 def test_a_kernel_is_built_once_and_then_loaded_without_numba(warm: Path) -> None:
     first = {path: path.stat().st_mtime_ns for path in entries(warm, "*.kernel")}
-    assert len(first) == 2
+    assert len(first) == 3
     assert_right(run(warm, CHEAP), CHEAP, said=LOADED)
     assert {path: path.stat().st_mtime_ns for path in entries(warm, "*") if path.is_file()} == first
 
@@ -156,7 +156,11 @@ def info(cache: Path) -> dict[str, object]:
 @pytest.mark.compiles
 def test_cache_info_names_the_kernels_and_clear_removes_them(warm: Path, tmp_path: Path) -> None:
     found = info(warm)
-    assert found["kernels"] == ["best_of_any-False-int64-max-int64-int64", "long-int64-sum-int64-half_even_int64-int64"]
+    assert found["kernels"] == [
+        "long-int64-max-int64-int64",
+        "long-int64-sum-int64-half_even_int64-int64",
+        "search-0-0-0-int64-max-int64-int64",
+    ]
     assert poolcli(warm, "cache", "clear").stdout.startswith("removed ")
     assert not (warm / "poolcli").exists()
     assert (info(warm)["kernels"], info(warm)["bytes"]) == ([], 0)
@@ -166,10 +170,10 @@ def test_cache_info_names_the_kernels_and_clear_removes_them(warm: Path, tmp_pat
 # How many kernels are named so: of averages and of maxima, or of maxima with indices alone.
 USUAL = {
     (kernel, dtype): kinds
-    for kernel, kinds in {"long.long": 2, "bins.bins": 2, "best.best_of_any": 1}.items()
+    for kernel, kinds in {"long.long": 2, "bins.bins": 2, "search.search": 1}.items()
     for dtype in ("uint8", "uint16", "float32", "float64")
 }
-KEPT = "best_of_any-False-uint8-max-uint8-uint8"
+KEPT = "search-0-0-0-uint8-max-uint8-uint8"
 
 
 @pytest.mark.compiles

@@ -90,19 +90,13 @@ KERNELS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     ),
     "long runs": (AvgPool((1, 16), (1, 16)), "bins-0-False-True", {"shape": (1, 9, 300, 400)}),
     "areas": (AreaPool(7), "areas", {}),
-    "modes of 27 elements": (ModePool((3, 9), 2), "mode_pairs-2", {"dtype": "uint8"}),
-    "modes of 28 elements": (ModePool((4, 7), 2), "mode_sort", {"dtype": "uint8"}),
+    "modes": (ModePool((3, 9), 2), "mode-2", {"dtype": "uint8"}),
+    "modes of a larger stride": (ModePool(3, 9), "mode-0", {"dtype": "uint8"}),
     "medians": (MedianPool(3, 1, 1, 1), "median", {}),
-    "deviations of short integers": (StdPool(3, 2), "exact_deviation", {"dtype": "int16"}),
-    "deviations of other integers": (StdPool(3, 2), "deviation-True-0-0-0", {"dtype": "uint32"}),
-    "deviations of a constant size": (StdPool(3, 2), "deviation-False-3-3-2", {"shape": LARGE}),
-    "deviations of many elements": (StdPool(5, 2), "deviation-False-0-0-0", {"shape": LARGE}),
-    "positions": (MaxPool(3, 2), "best_of_any-False", {"indices": True}),
-    "positions in windows of a constant size": (MaxPool(3, 2), "best_sliding-3-2", {"indices": True, "shape": LARGE}),
-    "positions in planes": (AdaptiveMaxPool(1), "best_of_any-True", {"indices": True, "shape": (90, 100, 7, 7)}),
-    "positions in more rows than int32 counts": (
-        MaxPool((1, 1, 3), (1, 1, 2)), "best_of_any-True", {"indices": True, "shape": (1, 1, 2**16, 2**15, 5)}
-    ),
+    "deviations of short integers": (StdPool(3, 2), "long", {"dtype": "int16"}),
+    "deviations of other integers": (StdPool(3, 2), "deviation-True-0-0-0-0", {"dtype": "uint32"}),
+    "deviations of a constant size": (StdPool(3, 2), "deviation-False-3-3-3-2", {"shape": LARGE}),
+    "deviations of many elements": (StdPool(5, 2), "deviation-False-0-0-0-0", {"shape": LARGE}),
     "minima": (Under(MaxPool(3, 2), MINIMUM), "sliding-3-3-3-2-1-0-buffer", {"shape": LARGE}),
     "powers": (Under(AvgPool(3, 2), power(3)), "sliding-3-3-3-2-1-0-buffer", {"shape": LARGE}),
 }  # fmt: skip
@@ -112,10 +106,27 @@ KERNELS: dict[str, tuple[Any, str, dict[str, Any]]] = {
 def test_each_plan_has_its_kernel(name: str) -> None:
     op, kernel, more = KERNELS[name]
     options = {"shape": WIDE, "dtype": "float32", **more}
-    indices = options.pop("indices", False)
     plan = op.plan(options.pop("shape"), options.pop("dtype"), **options)
-    found = choose_kernel(whole(plan), indices).kernel
-    assert found.name == f"{kernel}-{plan.dtype}-{found.arithmetic.name}"
+    found = choose_kernel(whole(plan))
+    assert found.kernel.name == f"{kernel}-{plan.dtype}-{found.kernel.arithmetic.name}"
+    assert found.search is None
+
+
+@pytest.mark.parametrize(
+    ("op", "shape", "constants"),
+    [
+        (MaxPool(3, 2), WIDE, "0-0-0"),
+        (MaxPool(3, 2), LARGE, "3-2-1"),
+        (AdaptiveMaxPool(1), (90, 100, 7, 7), "0-0-0"),
+        (MaxPool((1, 1, 3), (1, 1, 2)), (1, 1, 2**6, 2**5, 2**20 + 1), "0-0-0"),  # more than int32 counts
+    ],
+    ids=["a small array", "a constant size", "planes", "a large plane"],
+)
+def test_positions_are_searched_by_another_kernel(op: Any, shape: tuple[int, ...], constants: str) -> None:
+    found, alone = (choose_kernel(whole(op.plan(shape)), indices) for indices in (True, False))
+    assert found.search is not None
+    assert found.search.name == f"search-{constants}-float32-{found.kernel.arithmetic.name}"
+    assert found.kernel == alone.kernel
 
 
 DIVISIONS: dict[str, tuple[Any, str, str | None, str]] = {
@@ -284,6 +295,9 @@ REFUSED: dict[str, tuple[Any, str | None]] = {
     "a median of 49": (MedianPool(7).plan((1, 1, 9, 9)), None),
     "a median of 50": (
         MedianPool((5, 10)).plan((1, 1, 10, 10)), "numba computes medians of up to 49 elements, the windows have 50"
+    ),
+    "a mode of 50": (
+        ModePool((5, 10)).plan((1, 1, 9, 10), "uint8"), "numba computes modes of up to 49 elements, the windows have 50"
     ),
     "a median of long integers as a float": (
         MedianPool(1).plan(HUGE, "int64", output_dtype="float64"),

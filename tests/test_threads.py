@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -219,62 +220,38 @@ def test_copies_are_divided_among_threads_in_boxes_of_a_mebibyte(monkeypatch: py
     assert (copy.flags.c_contiguous, boxes) == (True, [4])
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="which cores a thread may run on")
-def test_helpers_keep_to_the_cores_that_their_caller_may_use() -> None:
-    from poolcli.engine.compiled.launch import Helpers
-
-    every, helpers, ran = os.sched_getaffinity(0), Helpers(), threading.Event()
-    helpers.start(ran.set, 1)
-    assert ran.wait(60)
-    (helper,) = helpers.threads
-    os.sched_setaffinity(0, {min(every)})
-    try:
-        helpers.move_off_this_core()
-    finally:
-        os.sched_setaffinity(0, every)
-    assert helper.native_id is not None
-    assert os.sched_getaffinity(helper.native_id) == {min(every)}
-    helpers.move_off_this_core()
-    assert len(os.sched_getaffinity(helper.native_id)) == max(1, len(every) - 1)
-
-
-def test_a_caller_does_not_wait_for_a_helper_that_has_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_caller_does_not_wait_for_a_thread_that_has_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     from poolcli.engine.compiled import launch
 
-    helpers, release, waited, found = launch.Helpers(), threading.Event(), list[bool](), list[int]()
-    monkeypatch.setattr(launch, "_helpers", helpers)
-    helpers.start(lambda: waited.append(release.wait(10)), 1)  # keeps the only helper busy
+    late, found = list[Callable[[], object]](), list[int]()
+    monkeypatch.setattr("_thread.start_new_thread", lambda function, _: late.append(function))
     call = partial(lambda array, first, last: found.append(first), np.zeros(1))
     kept = weakref.ref(call)
     launch.run_in_threads(call, [(i, i + 1) for i in range(8)], 2)
     del call
-    assert (found, waited, kept()) == (list(range(8)), [], None)
-    ended = threading.Event()
-    release.set()
-    helpers.start(ended.set, 1)  # after the work that nobody waited for
-    assert ended.wait(60)
+    assert (found, len(late), kept()) == (list(range(8)), 1, None)
+    late.pop()()  # after the work that nobody waited for
     assert found == list(range(8))
 
 
-def test_the_end_of_a_late_helper_is_not_taken_for_that_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_of_a_late_thread_is_not_taken_for_that_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
     from poolcli.engine.compiled import launch
 
-    class OneLateHelper:
-        def start(self, function: Callable[[], object], count: int) -> None:
-            threading.Thread(target=function).start()
-            threading.Timer(0.1, function).start()
+    def start(function: Callable[[], object], _: object) -> None:
+        threading.Timer(0.1 if started else 0, function).start()
+        started.append(function)
 
-    caller, helped, found = threading.get_ident(), threading.Event(), list[int]()
+    started, caller, helped, found = list[object](), threading.get_ident(), threading.Event(), list[int]()
 
     def call(first: int, last: int) -> None:
         if threading.get_ident() == caller:
             assert helped.wait(60)
         else:
             helped.set()
-            time.sleep(0.5)  # until long after the late helper has found nothing to do
+            time.sleep(0.5)  # until long after the late thread has found nothing to do
         found.append(first)
 
-    monkeypatch.setattr(launch, "_helpers", OneLateHelper())
+    monkeypatch.setattr(launch, "_thread", SimpleNamespace(start_new_thread=start))
     launch.run_in_threads(call, [(0, 1), (1, 2)], 3)
     assert sorted(found) == [0, 1]
 
@@ -282,14 +259,13 @@ def test_the_end_of_a_late_helper_is_not_taken_for_that_of_another(monkeypatch: 
 def test_where_no_thread_can_be_started_the_caller_computes_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     from poolcli.engine.compiled import launch
 
-    def refuse(self: threading.Thread) -> None:
+    def refuse(*_: object) -> None:
         raise RuntimeError("can't start new thread")
 
-    helpers, found = launch.Helpers(), list[int]()
-    monkeypatch.setattr(launch, "_helpers", helpers)
-    monkeypatch.setattr("threading.Thread.start", refuse)
+    found = list[int]()
+    monkeypatch.setattr("_thread.start_new_thread", refuse)
     launch.run_in_threads(lambda first, last: found.append(first), [(i, i + 1) for i in range(8)], 2)
-    assert (found, helpers.threads, helpers._requests.qsize()) == (list(range(8)), [], 0)
+    assert found == list(range(8))
 
 
 @pytest.mark.parametrize(
@@ -315,10 +291,11 @@ def test_work_is_measured_by_the_bytes_that_a_kernel_reads(
 
 
 @pytest.mark.compiles
-def test_arrays_live_as_long_as_a_helper_may_use_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arrays_live_as_long_as_a_thread_may_use_them(monkeypatch: pytest.MonkeyPatch) -> None:
     from poolcli.engine.compiled import pool
 
     calls = list[Any]()
+    monkeypatch.setattr(pool, "MIN_PER_THREAD", 0)  # what one thread pools is done when the call returns
     monkeypatch.setattr(pool, "run_tasks", lambda call, tasks, size, threads: calls.append(call))
     x = np.ones((1, 2, 8, 8), np.float32)
     y = AvgPool(2, 2)(x, engine="numba")

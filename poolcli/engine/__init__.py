@@ -29,7 +29,7 @@ MAX_PADDED_LENGTH = 2**62  # positions of taps must fit the int64 of the kernels
 MAX_OUTPUT = 2**60  # elements: numpy has no longer arrays of int64
 # Kernels keep a table per axis: start, length and divisor of each window. A region with larger tables is computed in
 # pieces, unless its data is far larger.
-TABLE_BYTES = 96  # for each output along an axis
+TABLE_BYTES, ROW_BYTES = 96, 48  # for each output along an axis, and for each output row of a plane of the input
 MAX_TABLE_BYTES = 2**24
 PIECE_TABLE_BYTES = 2**21
 NUMPY_PIECE_BYTES = 2**20  # of input and output; with 2**22 numpy takes four times the memory and no less time
@@ -102,11 +102,14 @@ def _pieces_of(region: Region, engine: Engine) -> list[Region]:
     """
     if engine is NUMPY:
         return [region] if region.nbytes <= NUMPY_PIECE_BYTES else list(parts_of(region, NUMPY_PIECE_BYTES))
-    axis = max((planned.position for planned in region.plan.axes), key=lambda i: len(region.outputs[i]))
+    *others, last = (planned.position for planned in region.plan.axes)
+    axis = max((*others, last), key=lambda i: len(region.outputs[i]))
     outputs, grain = region.outputs[axis], region.grains[axis]
-    if TABLE_BYTES * len(outputs) <= max(MAX_TABLE_BYTES, region.nbytes // 4):
+    rows = ROW_BYTES * prod(len(region.outputs[i]) for i in others)
+    if TABLE_BYTES * len(outputs) + rows <= max(MAX_TABLE_BYTES, region.nbytes // 4):
         return [region]
-    step = max(1, PIECE_TABLE_BYTES // TABLE_BYTES // grain) * grain
+    each = TABLE_BYTES + (0 if axis == last else rows // len(outputs))
+    step = max(1, PIECE_TABLE_BYTES // each // grain) * grain
     starts = range(outputs.start, outputs.stop, step)
     return [region.cut(axis, range(at, min(at + step, outputs.stop))) for at in starts]
 

@@ -47,7 +47,7 @@ READ_BY_NUMPY = READ_BY_NUMBA
 COMPARISONS = (operator.gt, operator.lt)
 LARGEST_DIVISOR = 2**31
 LONG_BITS = 32  # longer integers do not fit into float64
-MAX_MEDIAN_ELEMENTS = 49  # of a window; the time grows with their square
+MAX_ELEMENTS = 49  # of the window of a mode or median; the time grows with their square
 MAX_POWER = 6  # sums of this power of float32 or integers stay within the normal range of float64
 
 
@@ -67,14 +67,16 @@ def refusal(plan: Plan) -> str | None:
         return f"numba computes norms with p up to {MAX_POWER}, of types of up to 32 bits"
     if not is_supported(reducer, READ_BY_NUMBA) or reducer.better not in (None, *COMPARISONS):
         return f"numba has no {reducer.noun}"
-    return _refused_statistic(plan) if reducer.statistic else None
+    return _refused_statistic(plan) if reducer.statistic or reducer.votes else None
 
 
 def _refused_statistic(plan: Plan) -> str | None:
     source, elements = lookup(plan.dtype), prod(windows.longest for windows in plan.windows)
+    if plan.reducer.statistic != "deviation" and elements > MAX_ELEMENTS:
+        return f"numba computes {plan.reducer.noun}s of up to {MAX_ELEMENTS} elements, the windows have {elements}"
+    if plan.reducer.votes:
+        return None
     if plan.reducer.statistic == "median":
-        if elements > MAX_MEDIAN_ELEMENTS:
-            return f"numba computes medians of up to {MAX_MEDIAN_ELEMENTS} elements, the windows have {elements}"
         is_long = source.bits > LONG_BITS and source.kind != "float" and lookup(plan.output_dtype).kind == "float"
         return "numba computes medians of 64-bit integers as integers only" if is_long else None
     if plan.reducer.statistic != "deviation":

@@ -145,29 +145,29 @@ CASES: dict[str, Case] = {
             st.integers(2, 9), st.integers(1, 3), st.integers(5000, 5010),
         ),
     ),
-    "positions": Case("best_of_any", any_two_axes(), LIMITS, ("at",)),
+    "positions": Case("search one by one", any_two_axes(), LIMITS, ("at",)),
     "positions in volumes of channels": Case(
-        "best_of_any",
+        "search one by one",
         sliding((between(2, 3), ANY, ANY), (ANY, ANY, ANY), (between(0, 2), SHORT, SHORT), last=True,
                 channels=between(2, 3)),
         LIMITS, ("at",),
     ),
     "positions in whole planes": Case(
-        "best_of_any",
+        "search one by one",
         st.builds(lambda n, h, w: Pooling((n, 3, h, w), {"output_size": (1, 1)}), *[st.integers(1, 6)] * 3),
         CONSTANT, ("at",),
     ),
     "positions, 3 by 2": Case(
-        "best_sliding", sliding((ANY, between(3)), (ANY, between(2)), (SHORT, SHORT)), CONSTANT, ("at",)
+        "search", sliding((ANY, between(3)), (ANY, between(2)), (SHORT, SHORT)), CONSTANT, ("at",)
     ),
     "positions, 2 by 1, dilated": Case(
-        "best_sliding",
+        "search",
         sliding((between(1, 9), between(2)), (ANY, ONE), (SHORT, SHORT), between(1, 2)),
         CONSTANT,
         ("at",),
     ),
     "positions, 3 by 1 in volumes of channels": Case(
-        "best_sliding",
+        "search",
         sliding((between(2, 3), ANY, between(3)), (ANY, ANY, ONE), (between(0, 2), SHORT, SHORT), last=True,
                 channels=between(2, 3)),
         CONSTANT, ("at",),
@@ -208,7 +208,7 @@ def watched() -> Iterator[list[Prepared]]:
         pooled(prepared, *arguments)
 
     pooled = engine.run
-    with patch.object(engine, "run", seen), guarded():
+    with patch.object(engine, "run", seen), patch.object(engine, "MIN_PER_THREAD", 0), guarded():
         yield ran
 
 
@@ -240,7 +240,9 @@ def within_guards(plan: Plan) -> tuple[Any, Any]:
 
 
 def name_of(prepared: Prepared) -> str:
-    """The name of a kernel without its constants."""
+    """The name of a kernel without its constants, or that of the kernel that searches positions."""
+    if prepared.search is not None:
+        return "search one by one" if prepared.search.constants[0] == 0 else "search"
     return prepared.kernel.maker.rpartition(".")[2]
 
 

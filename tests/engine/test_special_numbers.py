@@ -12,7 +12,6 @@ import pytest
 import poolcli
 from poolcli.arguments import DTypeName, Engine
 from poolcli.engine import run
-from poolcli.engine.compiled.choice import BLOCK
 from tests.profiles import sized, slow
 
 pytestmark = pytest.mark.compiles
@@ -177,7 +176,7 @@ def test_an_extreme_of_both_zeros_has_the_better_sign_and_the_first_position(eng
     assert (str(smallest.item()), place.item()) == ("-0.0", 0)
 
 
-@pytest.mark.parametrize("length", [BLOCK, 3 * BLOCK + 5])
+@pytest.mark.parametrize("length", [64, 3 * 64 + 5])
 def test_the_place_of_a_maximum_is_found_in_lines_of_any_length(length: int) -> None:
     x = np.zeros((1, 1, length), np.uint8)
     for place in (0, 31, length // 2, length - 1):

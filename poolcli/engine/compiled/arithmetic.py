@@ -29,45 +29,27 @@ SMALL = 2**24  # quotients by smaller integers are no nearer than 2**-25 of thei
 
 
 class Arithmetic(NamedTuple):
-    """The steps of a kernel, each a word ("" for none), and the types between them. All are constants of the kernel.
+    """The steps of a kernel, each a word ("" for none), and the types between them. All are constants of the kernel."""
 
-    Parameters
-    ----------
-    total
-        "sum" (of integers or float64); "sum_with_error" (float64 with the sum of its rounding errors, as complex128);
-        "max" and "min", of floats those of IEEE 754-2019; "mode"; "median"; "exact_deviation" (from sums of integers
-        and of their squares) and "deviation" (in two passes).
-    identity
-        The total of an empty window, in the type of totals.
-    output
-        The type that is stored.
-    read, write
-        "float16" or "bfloat16": kernels see these types as integers of 16 bits.
-    term
-        "abs", "square", "power" or "abs_power".
-    result
-        "element", with the standard NaN; "quotient"; "scaled", the product with the reciprocal of a divisor that is a
-        power of two; "half_even_float32", "_float64" and "_int64", the nearest integer to the quotient, computed in
-        that type; "shift", the same for a divisor 2**bits; "nearest" and "odd", the quotient of a total that float64
-        may not hold, rounded to nearest or to odd (`engine/rounding.py`); "times", the quotient times `times`.
-    power, root
-        The exponent of terms, and the degree of the root that is taken of the result (1: none).
-    ddof
-        Delta degrees of freedom of standard deviations, as in numpy.std.
-    """
-
+    # "sum" (of integers or float64); "sum_with_error" (float64 with the sum of its rounding errors, as complex128);
+    # "sum_and_squares" (exact, as complex128, or of bytes as int64, the squares in the upper half); "max" and "min", of
+    # floats those of IEEE 754-2019; "mode"; "median"; "deviation" (in two passes).
     total: str
-    identity: np.generic
-    output: np.dtype[Any]
-    read: str = ""
-    term: str = ""
+    identity: np.generic  # the total of an empty window, in the type of totals
+    output: np.dtype[Any]  # the type that is stored
+    read: str = ""  # "float16" or "bfloat16": kernels see these types as integers of 16 bits
+    term: str = ""  # "abs", "square", "power" or "abs_power"
+    # "element", with the standard NaN; "quotient"; "scaled", the product with the reciprocal of a divisor that is a
+    # power of two; "half_even_float32", "_float64" and "_int64", the nearest integer to the quotient, computed in that
+    # type; "shift", the same for a divisor 2**bits; "nearest" and "odd", the quotient of a total that float64 may not
+    # hold, rounded to nearest or to odd (`engine/rounding.py`); "times", the quotient times `times`; "deviation".
     result: str = ""
-    write: str = ""
-    power: float = 1
-    root: float = 1
+    write: str = ""  # as `read`
+    power: float = 1  # the exponent of terms
+    root: float = 1  # the degree of the root that is taken of the result
     bits: int = 0
     times: int = 1
-    ddof: float = 0
+    ddof: float = 0  # delta degrees of freedom, as in numpy.std
 
     @property
     def name(self) -> str:
@@ -97,7 +79,11 @@ def arithmetic_for(plan: Plan, is_small: bool) -> Arithmetic:
     if reducer.better is not None or reducer.votes:
         return _selection(plan)
     if reducer.statistic == "deviation":
-        return _deviation(plan, longest)
+        ddof = float(reducer.ddof)
+        if plan.has_exact_squares:
+            identity = np.int64(0) if lookup(plan.dtype).bits <= 8 else np.complex128(0)
+            return _of_plan(plan, "sum_and_squares", identity, result="deviation", ddof=ddof)
+        return _of_plan(plan, "deviation", np.float64(0), ddof=ddof)
     if reducer.statistic == "median":
         return _of_plan(plan, "median", _comparable(plan).type(0))
     if not reducer.adds:
@@ -196,16 +182,6 @@ def distinct_windows(windows: AxisWindows) -> tuple[NDArray[np.int64], NDArray[n
     first, last = min(inner.start + 1, inner.stop), np.arange(inner.stop, windows.output)
     outputs = np.concatenate([np.arange(first), last])
     return windows.inside(outputs), windows.divisor(outputs)
-
-
-def _deviation(plan: Plan, longest: int) -> Arithmetic:
-    """Standard deviations: of short integers from exact sums, of others in two passes in float64."""
-    total, identity = "deviation", np.float64(0)
-    if plan.has_exact_squares:
-        largest = longest * max(map(abs, lookup(plan.dtype).limits))
-        exact = np.int32(0) if largest**2 < 2**31 else np.int64(0)
-        return _of_plan(plan, "exact_deviation", exact, ddof=float(plan.reducer.ddof))
-    return _of_plan(plan, total, identity, ddof=float(plan.reducer.ddof))
 
 
 def _norm(plan: Plan) -> Arithmetic:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
+import _thread
 import ctypes
-import os
-import sys
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -21,6 +19,10 @@ from poolcli.windows import ceil_div
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+COPIED_BYTES = 1 << 20  # at a time, by each thread
+RANGES = 4  # of tasks for each thread, so that threads finish together
+MIN_PER_THREAD = 1 << 23  # bytes; for fewer, starting a thread (60 to 120 us of CPU) takes over a tenth
+MAX_RANGE = 1 << 22  # bytes, so that interrupts are handled soon
 
 _first_byte: Callable[[Any], ctypes.c_char] = ctypes.c_char.from_buffer
 
@@ -39,14 +41,6 @@ def work_array(size: int) -> tuple[NDArray[np.uint8], int]:
     return array, ceil_div(address(array), CACHE_LINE) * CACHE_LINE
 
 
-COPIED_BYTES = 1 << 20  # at a time, by each thread
-RANGES = 4  # of tasks for each thread, so that threads finish together
-MIN_PER_THREAD = 1 << 23  # bytes; for fewer, handing over the work (60 to 90 us of CPU) takes over a tenth
-MAX_RANGE = 1 << 22  # bytes, so that interrupts are handled soon
-
-_current_core = getattr(ctypes.CDLL(None), "sched_getcpu", None) if sys.platform == "linux" else None
-
-
 def run_tasks(call: Callable[[int, int], None], tasks: int, size: int, threads: int | None) -> None:
     """Call `call(first, last)` until all tasks are done, which read or write `size` bytes in all.
 
@@ -56,8 +50,7 @@ def run_tasks(call: Callable[[int, int], None], tasks: int, size: int, threads: 
         call(0, tasks)
         return
     threads = min(threads or allowed_threads(), size // MIN_PER_THREAD)
-    count = max(RANGES * threads, size // MAX_RANGE)
-    step = ceil_div(tasks, count)
+    step = ceil_div(tasks, max(RANGES * threads, size // MAX_RANGE))
     ranges = [(first, min(first + step, tasks)) for first in range(0, tasks, step)]
     if threads == 1 or len(ranges) == 1:
         for first, last in ranges:
@@ -67,8 +60,12 @@ def run_tasks(call: Callable[[int, int], None], tasks: int, size: int, threads: 
 
 
 def run_in_threads(call: Callable[[int, int], None], ranges: list[tuple[int, int]], threads: int) -> None:
-    """Each thread, including the caller's, takes the next range until none is left; an exception stops all."""
-    # A request may wait for long; when all ranges are taken, the iterator in it keeps no call, and so no arrays.
+    """Each thread, including the caller's, takes the next range until none is left; an exception stops all.
+
+    Threads are started for each call: that takes 40 us more than waking others, but leaves nothing to a fork, and Linux
+    starts a thread on an idle core, while it may wake one on the caller's and leave both there for 3 ms.
+    """
+    # A thread may begin late; when all ranges are taken, the iterator in it keeps no call, and so no arrays.
     waiting = iter([partial(call, first, last) for first, last in ranges])
     begun, ended = list[None](), SimpleQueue[BaseException | None]()
 
@@ -90,74 +87,18 @@ def run_in_threads(call: Callable[[int, int], None], ranges: list[tuple[int, int
         else:
             ended.put(None)
 
-    _helpers.start(help_with_work, threads - 1)
     errors = list[BaseException | None]()
     try:
+        with suppress(RuntimeError):  # at a limit of threads, or when the interpreter ends
+            for _ in range(threads - 1):
+                _thread.start_new_thread(help_with_work, ())
         work()
-    finally:  # a helper that has not begun by now finds no range, so it need not be waited for
+    finally:  # a thread that has not begun by now finds no range, so it need not be waited for
         while len(errors) < len(begun):  # which grows if one begins now: its end is not that of another one
             errors.append(ended.get())
     for error in errors:
         if error is not None:
             raise error
-
-
-class Helpers:
-    """Threads that wait for functions to call, shared by all callers.
-
-    An executor of concurrent.futures takes twice the CPU time for each call, and the caller waits for all of its
-    threads, even for those that have not begun.
-    """
-
-    def __init__(self) -> None:
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget all threads: after a fork, the child has none of them."""
-        self._lock = threading.Lock()
-        self.threads: list[threading.Thread] = []
-        self._requests = SimpleQueue[Callable[[], object]]()
-        self._placed: tuple[object, ...] = ()
-
-    def start(self, function: Callable[[], object], count: int) -> None:
-        """Let `count` threads call the function, or as many as can be started."""
-        if len(self.threads) < count:
-            self._add(count)
-        self.move_off_this_core()
-        for _ in self.threads[:count]:
-            self._requests.put(function)
-
-    def _add(self, count: int) -> None:
-        with self._lock, suppress(RuntimeError):  # at a limit of threads, or when the interpreter ends
-            while len(self.threads) < count:
-                thread = threading.Thread(target=_serve, args=(self._requests,), name="poolcli", daemon=True)
-                thread.start()
-                self.threads.append(thread)
-
-    def move_off_this_core(self) -> None:
-        """Let threads run on every core but the caller's.
-
-        Linux may wake a thread on the caller's core and leave both there for a time slice of 3 ms: a call of 1.8 ms
-        after a pause of 20 ms took 3.3.
-        """
-        if _current_core is None:
-            return
-        wanted = (_current_core(), os.sched_getaffinity(0), len(self.threads))
-        if wanted == self._placed:
-            return
-        core, allowed, _ = self._placed = wanted
-        for thread in self.threads:
-            with suppress(OSError):
-                os.sched_setaffinity(thread.native_id or 0, allowed - {core} or allowed)
-
-
-def _serve(requests: SimpleQueue[Callable[[], object]]) -> None:
-    while True:
-        requests.get()()  # in one expression, so that no name keeps the function, and its arrays, until the next one
-
-
-_helpers = Helpers()
-os.register_at_fork(after_in_child=_helpers.reset)
 
 
 def contiguous(x: NDArray[Any], threads: int | None) -> NDArray[Any]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +13,8 @@ import numpy as np
 from poolcli.engine.compiled import load
 from poolcli.engine.compiled.arithmetic import LARGEST_SUM
 from poolcli.engine.compiled.choice import Prepared, choose_for_memory_order, choose_kernel
-from poolcli.engine.compiled.launch import address, contiguous, copy_into, run_tasks, work_array
-from poolcli.engine.compiled.view import strides_of
+from poolcli.engine.compiled.launch import MIN_PER_THREAD, address, contiguous, copy_into, run_tasks, work_array
+from poolcli.engine.compiled.view import strides_of, with_strides
 from poolcli.engine.rounding import Array, storable
 from poolcli.plan.plan import Region
 
@@ -31,31 +33,38 @@ MAX_SUM = float(np.finfo(np.float64).max) / 2  # partial sums are rounded
 def prepare(region: Region, indices: bool) -> Pool:
     """The function that pools the region of any array."""
     default, plan = choose_kernel(region, indices), region.plan
-    kernel, is_in_order = default.kernel, default.view.order == tuple(range(len(region.outputs)))
+    kernel, view = default.kernel, default.view
+    source, dtype = kernel.source, kernel.arithmetic.output
+    is_in_order = view.order == tuple(range(len(region.outputs)))
     # Kernels write the bits of `out`, where they have integers also those of floats, except an element as another type.
     as_bits = plan.reducer.result != "element" or plan.dtype == plan.output_dtype
     longest = prod(max(w.longest, w.largest_divisor) for w in plan.windows)
     # Whether a sum may overflow although its mean does not.
     can_overflow = plan.dtype == "float64" and kernel.arithmetic.result in ("quotient", "odd")
     sums_64_bits = plan.dtype in ("int64", "uint64") and plan.reducer.adds and plan.reducer.power is None
-    squares_64_bits = plan.dtype == "float64" and plan.reducer.statistic == "deviation"
+    squares_64_bits = plan.dtype == "float64" and kernel.arithmetic.total == "deviation"
+    is_plain = is_in_order and as_bits and not (indices or can_overflow or sums_64_bits or squares_64_bits)
+    run_small = _run_small(default) if is_plain and default.bytes_read < 2 * MIN_PER_THREAD else None
 
     def pool(x: Array, out: Array, threads: int | None) -> NDArray[np.int64] | None:
+        is_native = run_small is not None and x.dtype == source and out.dtype == dtype
+        if is_native and x.flags.c_contiguous and out.flags.c_contiguous:
+            run_small(x, out)
+            return None
         if (sums_64_bits and not _sums_fit(x, longest)) or (squares_64_bits and not _squares_fit(x)):
             return _prepare_numpy(region, indices)(x, out, threads)
-        x = _viewed_as(x, kernel.source)
-        prepared = default
-        source = x if is_in_order else x.transpose(default.view.order)
-        if not source.flags.c_contiguous:
+        x = _viewed_as(x, source)
+        prepared, ordered = default, x if is_in_order else x.transpose(view.order)
+        if not ordered.flags.c_contiguous:
             prepared = choose_for_memory_order(region, indices, default, x)
-            source = x.transpose(prepared.view.order)
-        view, dtype = prepared.view, kernel.arithmetic.output
-        values = out.view(dtype).transpose(view.order) if as_bits else np.empty(view.ordered_shape, dtype)
-        positions = np.empty(view.output_shape, np.int64) if indices else None
-        run(prepared, source, values, positions, threads)
+            ordered = x.transpose(prepared.view.order)
+        its = prepared.view
+        values = out.view(dtype).transpose(its.order) if as_bits else np.empty(its.ordered_shape, dtype)
+        positions = np.empty(its.output_shape, np.int64) if indices else None
+        run(prepared, ordered, values, positions, threads)
         if not as_bits:
             with np.errstate(all="ignore"):
-                out[...] = storable(view.to_layout(values), out.dtype)
+                out[...] = storable(its.to_layout(values), out.dtype)
         if can_overflow and not np.isfinite(out).all() and not _finite_sums_fit(x, longest):
             again = np.empty_like(out)
             _prepare_numpy(region, indices)(x, again, threads)
@@ -65,25 +74,42 @@ def prepare(region: Region, indices: bool) -> Pool:
     return pool
 
 
+def _run_small(prepared: Prepared) -> Callable[[Array, Array], object]:
+    """The same as `run` for arrays in C order that one thread pools: a call of few microseconds."""
+    call = partial(load, prepared.kernel)
+    numbers, factors, tasks = address(prepared.table), address(prepared.factors), prepared.tasks
+
+    def run_small(x: Array, out: Array) -> None:
+        _array, work = work_array(prepared.work_bytes)
+        call()(UNUSED, UNUSED, address(x), address(out), work + prepared.places_at, work, numbers, factors, 0, tasks)
+
+    return run_small
+
+
 def run(prepared: Prepared, source: Array, values: Array, positions: Array | None, threads: int | None) -> None:
-    """Run the kernel from `source` to `values` and `positions`, whose axes are in the order of the view."""
+    """Run the kernel from `source` to `values`, whose axes are in the order of the view, and find `positions`."""
     kernel, table = load(prepared.kernel), prepared.table
+    search = load(prepared.search) if prepared.search is not None else None
     if not source.flags.c_contiguous:
         strides = strides_of(prepared.view, source)
         if strides is None:
             source = contiguous(source, threads)
         else:
-            table = np.concatenate((np.array(strides, np.int64), table[len(strides) :]))
+            table = with_strides(table, strides)
     target = values if values.flags.c_contiguous else np.empty(values.shape, values.dtype)
-    where = None if positions is None else address(positions)
     x, out, numbers, factors = address(source), address(target), address(table), address(prepared.factors)
     used = source, target, positions, table, prepared
+    tasks, rows = prepared.tasks // prepared.units, prepared.view.rows // prepared.units
 
     def run_range(first: int, last: int, _used: object = used) -> None:  # which a helper may outlast, if interrupted
         _array, work = work_array(prepared.work_bytes)
-        kernel(UNUSED, UNUSED, x, out, where, work, work + prepared.spare_at, numbers, factors, first, last)
+        memory = work + prepared.places_at
+        kernel(UNUSED, UNUSED, x, out, memory, work, numbers, factors, first * tasks, last * tasks)
+        if search is not None and positions is not None:
+            places = address(positions)
+            search(UNUSED, UNUSED, x, out, places, work, numbers, factors, first * rows, last * rows)
 
-    run_tasks(run_range, prepared.tasks, prepared.bytes_read, threads)
+    run_tasks(run_range, prepared.units, prepared.bytes_read, threads)
     if target is not values:
         copy_into(values, target, threads)
 

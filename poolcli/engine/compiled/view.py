@@ -24,118 +24,88 @@ MERGED_ROW = 4096  # elements of the rows that are made of whole planes
 CACHE_LINE = 64  # bytes
 VECTOR, MARGIN = 4, 16  # elements to which rows are rounded up: at least, and at most
 LANES = 8  # partial sums of a long window, which fill vectors: element i is added to sum i % LANES
-NO_LINE = 2**31 - 1  # the row of no element
+# Of an output row: the position in its plane of the first row of its windows, their numbers of planes and of rows in
+# each, and the number of that first row.
+ROW_FIELDS = 4
+# Of a piece of a row, in elements: the first output and their number, the first element of the input row and their
+# number, the position of that in the row buffer, and the ends of the outputs that have the divisor of whole windows.
+PIECE_FIELDS = 7
 
 
 class Sizes(NamedTuple):
-    """The numbers that a kernel is given; the windows of each axis follow them. Strides and positions count
-    elements, windows along W pixels.
-
-    Parameters
-    ----------
-    split, far, near, plane, row, limit
-        Of x in memory: plane p is at p // split * far + p % split * near, the strides along D and H, and the number of
-        elements that may be read from its first one on (0: none beyond the end of a row).
-    depth, height, columns, size
-        D, H and W of the output, and the elements of an output row.
-    high, width, channels
-        H of the input, its elements in a row, and of a pixel.
-    gap_d, gap_h, gap_w
-        The distances of the elements of a window along D, H and W.
-    at_d, at_h, at_w
-        Where the windows of each axis are in the table: pairs of the first element and the number of elements.
-    of_h, of_w
-        Where the factors of the divisor along H and W are in the factors, behind those along D. Those along W are
-        repeated for each channel.
-    taps, stride, pad, reach
-        Of regular windows along W; `pad` is from the first window to the first element, `reach` the pixels that a piece
-        reads.
-    piece, pieces
-        Outputs of a piece of a row, and their number.
-    first, last
-        The outputs first to last - 1 along W have the divisor of whole windows.
-    a, b, c, e
-        What a kernel needs of its own.
+    """The numbers that a kernel is given; tables follow them. Strides and positions count elements, windows along W
+    pixels.
     """
 
-    split: int
+    split: int  # plane p of x is at p // split * far + p % split * near
     far: int
     near: int
-    plane: int
-    row: int
-    limit: int
-    depth: int
-    height: int
+    step_d: int  # the distances in x of the planes of a window, and of its rows
+    step_h: int
+    limit: int  # elements that may be read from the first one of x on; 0: none beyond the end of a row
+    rows: int  # output rows of a plane of x, each with ROW_FIELDS numbers from AT_ROWS on
+    height: int  # of the output
     columns: int
-    size: int
-    high: int
-    width: int
-    channels: int
-    gap_d: int
+    size: int  # elements of an output row
+    high: int  # of the input
+    width: int  # elements of an input row
+    channels: int  # elements of a pixel
+    gap_d: int  # the distances of the elements of a window along each axis
     gap_h: int
     gap_w: int
-    at_d: int
-    at_h: int
-    at_w: int
-    of_h: int
-    of_w: int
-    taps: int
+    at_w: int  # where the windows along W are in the table: pairs of the first element and the number of elements
+    of_w: int  # where the factors of the divisor along W are, for each channel; those of the rows come first
+    taps: int  # of regular windows along W
     stride: int
-    pad: int
-    reach: int
-    piece: int
+    pad: int  # from the first window to the first element
+    reach: int  # pixels that a piece reads
+    piece: int  # outputs of a piece of a row
     pieces: int
-    first: int
+    at_piece: int  # where the pieces are in the table, with PIECE_FIELDS numbers each
+    first: int  # the outputs first to last - 1 along W have the divisor of whole windows
     last: int
-    a: int = 0
+    a: int = 0  # what a kernel needs of its own
     b: int = 0
     c: int = 0
     e: int = 0
 
 
 AT = Sizes(*range(len(Sizes._fields)))
+AT_ROWS = len(AT)
 
 
 @dataclass(frozen=True)
 class Axis:
     """One spatial axis of the view. Window o reads the elements start[o] + j * dilation, j < count[o], of the slab.
 
-    Parameters
-    ----------
-    size, output
-        The numbers of elements and of windows.
-    start, count, divisor
-        Of each window: its first element inside the input, its number of elements, and its factor of the divisor.
-    dilation
-        The distance of the elements of a window.
-    windows
-        The windows if they are regular; the first one starts `pad` before the slab.
-    longest, is_single, is_cut
-        Of the whole axis, whatever the region: the elements of the longest window, whether all windows have one, and
-        whether the region is a part of it. Only the whole axis may decide on a kernel, because kernels differ in their
-        order of additions.
-    weights
-        Of each window, for as many elements as the longest one has; None if all elements count fully.
+    Only the whole axis, whatever the region, may decide on a kernel, because kernels differ in their order of
+    additions: so `longest`, the elements of the longest window, and `is_single`, whether all windows have one, are its.
     """
 
     size: int
     output: int
     start: NDArray[np.int64]
     count: NDArray[np.int64]
-    dilation: int
-    divisor: NDArray[np.int64]
-    windows: Sliding | None
-    pad: int
+    divisor: NDArray[np.int64]  # factors
     longest: int
     is_single: bool
-    is_cut: bool
-    weights: NDArray[np.int64] | None = None
+    is_cut: bool  # whether the region is a part of the axis
+    dilation: int = 1
+    windows: Sliding | None = None  # if they are regular
+    pad: int = 0  # from the first of them to the slab
+    weights: NDArray[np.int64] | None = None  # for as many elements as the longest window has; None: all 1
 
     @property
     def is_global(self) -> bool:
         """Whether its one window is the whole axis."""
         is_whole = self.output == 1 and self.dilation == 1 and self.start[0] == 0 and self.count[0] == self.size
         return is_whole and not self.is_cut
+
+    @property
+    def whole_windows(self) -> tuple[int, int]:
+        """The first run of outputs with the largest divisor: the first of them, and the one after the last."""
+        first = int(self.divisor.argmax())
+        return first, first + int(np.append(self.divisor[first:] == self.divisor[first], False).argmin())
 
 
 @dataclass(frozen=True)
@@ -208,17 +178,16 @@ def _layout_order(plan: Plan) -> Order:
 
 def _axis(windows: AxisWindows, outputs: range) -> Axis:
     o, reads = np.arange(outputs.start, outputs.stop), windows.reads(outputs)
-    start, dilation, sliding = windows.start(o) - reads.start, 1, None
-    pad = -int(start[0])
+    start, count, divisor = windows.start(o) - reads.start, windows.inside(o), windows.divisor(o)
+    is_cut = len(outputs) < windows.output
+    axis = Axis(len(reads), len(outputs), start, count, divisor, *_whole_axis(windows), is_cut)
     if isinstance(windows, Sliding):
-        start, dilation, sliding = start + windows.first_tap(o) * windows.dilation, windows.dilation, windows
-    longest, is_single = _whole_axis(windows)
-    parts = windows.inside(o), dilation, windows.divisor(o), sliding, pad, longest, is_single
-    axis = Axis(len(reads), len(outputs), start, *parts, len(outputs) < windows.output)
-    if not isinstance(windows, Cells):
-        return axis
-    elements = windows.start(o)[:, None] + np.arange(windows.longest)
-    return replace(axis, weights=windows.weight(o[:, None], elements))
+        inside = start + windows.first_tap(o) * windows.dilation
+        return replace(axis, start=inside, dilation=windows.dilation, windows=windows, pad=-int(start[0]))
+    if isinstance(windows, Cells):
+        elements = windows.start(o)[:, None] + np.arange(windows.longest)
+        return replace(axis, weights=windows.weight(o[:, None], elements))
+    return axis
 
 
 @lru_cache(maxsize=16)
@@ -229,17 +198,17 @@ def _whole_axis(windows: AxisWindows) -> tuple[int, bool]:
 
 def _merged(rows: Axis, columns: Axis) -> Axis:
     """Windows of whole rows, as windows of one long row."""
-    n, divisor = columns.size, rows.divisor * columns.divisor[0]
-    whole = rows.longest * n, rows.is_single and n == 1, rows.is_cut
-    return Axis(rows.size * n, rows.output, rows.start * n, rows.count * n, 1, divisor, None, 0, *whole)
+    n, is_single = columns.size, rows.is_single and columns.size == 1
+    divisor = rows.divisor * columns.divisor[0]
+    return Axis(
+        rows.size * n, rows.output, rows.start * n, rows.count * n, divisor, rows.longest * n, is_single, rows.is_cut
+    )
 
 
 def _repeated(axis: Axis, times: int) -> Axis:
     """The one window of each of several planes, one after the other in a row."""
-    start = np.arange(times) * axis.size
-    count, divisor = np.repeat(axis.count, times), np.repeat(axis.divisor, times)
-    whole = axis.longest, axis.is_single, axis.is_cut
-    return Axis(axis.size * times, times, start, count, 1, divisor, None, 0, *whole)
+    start, count, divisor = np.arange(times) * axis.size, np.repeat(axis.count, times), np.repeat(axis.divisor, times)
+    return Axis(axis.size * times, times, start, count, divisor, axis.longest, axis.is_single, axis.is_cut)
 
 
 def _divisor_up_to(n: int, limit: int) -> int:
@@ -251,7 +220,7 @@ _ONE = _axis(Sliding(1, 1, 1, 1, 1, 0, 0), range(1))
 
 
 class Strides(NamedTuple):
-    """The first numbers of `Sizes`."""
+    """Where the planes of an array are (as in `Sizes`), its strides along D and H, and `limit` of `Sizes`."""
 
     split: int
     far: int
@@ -298,3 +267,14 @@ def _split_last(axes: list[tuple[int, int]], count: int) -> int | None:
     if length > count:
         axes.append((length // count, stride * count))
     return stride
+
+
+def with_strides(table: NDArray[np.int64], strides: Strides) -> NDArray[np.int64]:
+    """The numbers of a kernel for an array with these strides."""
+    changed = table.copy()
+    step_d, step_h = table[AT.gap_d] * strides.plane, table[AT.gap_h] * strides.row
+    changed[: AT.rows] = strides.split, strides.far, strides.near, step_d, step_h, strides.limit
+    rows = changed[AT_ROWS : AT_ROWS + ROW_FIELDS * int(table[AT.rows])].reshape(-1, ROW_FIELDS)
+    plane, row = np.divmod(rows[:, 3], table[AT.high])
+    rows[:, 0] = plane * strides.plane + row * strides.row
+    return changed

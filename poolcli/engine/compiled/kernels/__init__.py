@@ -16,7 +16,7 @@ from llvmlite import ir
 from numba import from_dtype, njit, types
 from numba.extending import intrinsic
 
-from poolcli.engine.compiled.view import AT
+from poolcli.engine.compiled.view import AT, AT_ROWS, ROW_FIELDS
 
 # Kernels are called by address and raise nothing, so they need neither wrappers nor checks of divisors. `debug` is
 # stated because its default is NUMBA_DEBUGINFO, with which numba warns of functions without source.
@@ -29,14 +29,20 @@ Function = Callable[..., Any]
 
 
 def llvm_text(kernel: Function, source: Any, output: Any, work: Any) -> str:
-    """The LLVM code of kernel(x, out, places, work, spare, table, factors, first, last): pointers to elements, outputs,
-    positions, totals, int32, and to what the kernel is given (`Sizes`); the first task and the one after its last.
+    """The LLVM code of kernel(x, out, places, work, table, factors, first, last): pointers to elements, outputs,
+    int64 (positions, or memory of its own), totals, and to what the kernel is given (`Sizes`); the first task and the
+    one after its last.
     """
     x, out, totals = (types.CPointer(from_dtype(dtype)) for dtype in (source, output, work))
-    integers, floats, spare = (types.CPointer(kind) for kind in (types.int64, types.float64, types.int32))
-    signature = types.void(x, out, integers, totals, spare, integers, floats, types.int64, types.int64)
+    integers, floats = types.CPointer(types.int64), types.CPointer(types.float64)
+    signature = types.void(x, out, integers, totals, integers, floats, types.int64, types.int64)
     compiled = njit(signature, **KERNEL)(kernel)
     return compiled.inspect_llvm(compiled.signatures[0])
+
+
+def _to_be_optimised(builder):
+    for attribute in ("noinline", "optnone"):  # which `build` replaces
+        builder.function.attributes.add(attribute)
 
 
 @intrinsic
@@ -46,8 +52,7 @@ def optimise_later(typing):
     """
 
     def generate(context, builder, signature, arguments):
-        for attribute in ("noinline", "optnone"):  # which `build` replaces
-            builder.function.attributes.add(attribute)
+        _to_be_optimised(builder)
         return context.get_dummy_value()
 
     return types.void(), generate
@@ -61,8 +66,7 @@ def no_alias(typing):
         for argument in builder.function.args:
             if isinstance(argument.type, ir.PointerType):
                 argument.add_attribute("noalias")
-        for attribute in ("noinline", "optnone"):
-            builder.function.attributes.add(attribute)
+        _to_be_optimised(builder)
         return context.get_dummy_value()
 
     return types.void(), generate
@@ -96,6 +100,16 @@ def offset(typing, pointer, count):
     return pointer(pointer, types.int64), generate
 
 
+@intrinsic
+def as_int32(typing, pointer):
+    """The pointer as one to int32."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], ir.IntType(32).as_pointer())
+
+    return types.CPointer(types.int32)(pointer), generate
+
+
 @inlined
 def clamp(value, low, high):
     """min(max(value, low), high); the builtins are functions that numba compiles, 20 ms each."""
@@ -105,80 +119,26 @@ def clamp(value, low, high):
 
 @inlined
 def row_at(table, t):
-    """The plane, d and h of output row t."""
-    rest = t // table[AT.height]
-    return rest // table[AT.depth], rest % table[AT.depth], t - rest * table[AT.height]
+    """The plane of x and the number in it of output row t."""
+    return t // table[AT.rows], t % table[AT.rows]
 
 
 @inlined
-def next_row(table, p, d, h):
-    """The row after (p, d, h), without the divisions."""
-    h += 1
-    if h == table[AT.height]:
-        h, d = 0, d + 1
-        if d == table[AT.depth]:
-            d, p = 0, p + 1
-    return p, d, h
+def next_row(table, p, r):
+    """The same of the row after it, without the divisions."""
+    r += 1
+    return (p + 1, 0) if r == table[AT.rows] else (p, r)
 
 
 @inlined
-def next_plane(table, p, d):
-    """The first row of the output plane after (p, d)."""
-    d += 1
-    return (p + 1, 0, 0) if d == table[AT.depth] else (p, d, 0)
-
-
-@inlined
-def piece_of(table, q):
-    """Piece q of a row: its first output and their number, its first element and their number, and the position of that
-    in the row buffer.
+def row_of(table, p, r):
+    """Of output row r of plane p: the position in x of the first row of its windows, their numbers of planes and of
+    rows in each.
     """
-    channels, reach, pixels = table[AT.channels], table[AT.reach], table[AT.width] // table[AT.channels]
-    first = q * table[AT.piece]
-    start = first * table[AT.stride] - table[AT.pad]
-    low = clamp(start, 0, pixels)
-    used, before = clamp(start + reach, low, pixels) - low, clamp(low - start, 0, reach)
-    many = clamp(table[AT.piece], 0, table[AT.columns] - first)
-    return first * channels, many * channels, low * channels, used * channels, before * channels
-
-
-@inlined
-def ends_of(table, first, many):
-    """The outputs of a piece of `many`, from `first` on, that have the divisor of whole windows."""
-    lower = clamp(table[AT.first] * table[AT.channels] - first, 0, many)
-    return lower, clamp(table[AT.last] * table[AT.channels] - first, lower, many)
-
-
-@inlined
-def plane_begin(table, p, d):
-    """The position in x of the first row of the first plane that the windows of output plane (p, d) read."""
-    split = table[AT.split]
+    split, row = table[AT.split], AT_ROWS + ROW_FIELDS * r
     far = p if split == 1 else p // split
-    return far * table[AT.far] + (p - far * split) * table[AT.near] + table[table[AT.at_d] + 2 * d] * table[AT.plane]
-
-
-@inlined
-def row_begin(table, p, d, h):
-    """The position in x of the first row of the windows of output row (p, d, h)."""
-    return plane_begin(table, p, d) + table[table[AT.at_h] + 2 * h] * table[AT.row]
-
-
-@inlined
-def counts_of(table, d, h):
-    """The number of planes of the windows of an output row, and of rows in each."""
-    return table[table[AT.at_d] + 2 * d + 1], table[table[AT.at_h] + 2 * h + 1]
-
-
-@inlined
-def divisor_of(table, factors, d, h):
-    """The factors of the divisor along D and H."""
-    return factors[d] * factors[table[AT.of_h] + h]
-
-
-@inlined
-def steps_of(table):
-    """The distances in x of the planes of a window, and of its rows."""
-    return table[AT.gap_d] * table[AT.plane], table[AT.gap_h] * table[AT.row]
+    begin = far * table[AT.far] + (p - far * split) * table[AT.near] + table[row]
+    return begin, table[row + 1], table[row + 2]
 
 
 @inlined
@@ -222,52 +182,54 @@ def in_fours(taps: int, element: Function, join: Function) -> Function:
 
 
 def rows_joined(how: Any) -> Function:
-    """The function (work, to, n, x, at, planes, lines, far, near, has_all) that joins the rows of any window, of which
-    each plane has `lines`: in fours if the window has all of its rows, else one by one.
+    """The function (work, to, n, x, at, planes, lines, far, near, by_fours) that joins the rows of any window, of which
+    each plane has `lines`: in fours, or one by one.
     """
     lift, join, nothing = how.lift, how.join, how.nothing
 
+    @inlined
+    def two(x, a, b, w):
+        return join(lift(x[a + w]), lift(x[b + w]))
+
     @looped
-    def joined(work, to, n, x, at, planes, lines, far, near, has_all):
+    def joined(work, to, n, x, at, planes, lines, far, near, by_fours):
         optimise_later()
         to, n, rows, done = u8(to), u8(n), planes * lines, 0
-        if has_all and rows > 1:
+        if rows == 0:
+            for w in range(n):
+                work[to + w] = nothing
+            return
+        if by_fours and rows > 1:
             done = (rows - 2) % 4 + 2
-            a = u8(at)
-            b, c = u8(at + line_offset(1, lines, far, near)), u8(at + line_offset(2, lines, far, near))
-            e, f = u8(at + line_offset(3, lines, far, near)), u8(at + line_offset(4, lines, far, near))
-            if done == 2:
+            a, b = u8(at), u8(at + line_offset(1, lines, far, near))
+            if done >= 4:
+                c, e = u8(at + line_offset(2, lines, far, near)), u8(at + line_offset(3, lines, far, near))
                 for w in range(n):
-                    work[to + w] = join(lift(x[a + w]), lift(x[b + w]))
-            elif done == 3:
-                for w in range(n):
-                    work[to + w] = join(join(lift(x[a + w]), lift(x[b + w])), lift(x[c + w]))
+                    work[to + w] = join(two(x, a, b, w), two(x, c, e, w))
             else:
                 for w in range(n):
-                    low, high = join(lift(x[a + w]), lift(x[b + w])), join(lift(x[c + w]), lift(x[e + w]))
-                    work[to + w] = join(low, high)
-                if done == 5:
-                    for w in range(n):
-                        work[to + w] = join(work[to + w], lift(x[f + w]))
-            while done < rows:
-                a = u8(at + line_offset(done, lines, far, near))
+                    work[to + w] = two(x, a, b, w)
+            if done % 2:
+                a = u8(at + line_offset(done - 1, lines, far, near))
+                for w in range(n):
+                    work[to + w] = join(work[to + w], lift(x[a + w]))
+        else:
+            for w in range(n):
+                work[to + w] = lift(x[u8(at) + w])
+            done = 1
+        while done < rows:
+            a = u8(at + line_offset(done, lines, far, near))
+            if by_fours:
                 b = u8(at + line_offset(done + 1, lines, far, near))
                 c = u8(at + line_offset(done + 2, lines, far, near))
                 e = u8(at + line_offset(done + 3, lines, far, near))
                 for w in range(n):
-                    low, high = join(lift(x[a + w]), lift(x[b + w])), join(lift(x[c + w]), lift(x[e + w]))
-                    work[to + w] = join(work[to + w], join(low, high))
+                    work[to + w] = join(work[to + w], join(two(x, a, b, w), two(x, c, e, w)))
                 done += 4
-        elif rows == 0:
-            for w in range(n):
-                work[to + w] = nothing
-        else:
-            for w in range(n):
-                work[to + w] = lift(x[u8(at) + w])
-            for line in range(1, rows):
-                a = u8(at + line_offset(line, lines, far, near))
+            else:
                 for w in range(n):
                     work[to + w] = join(work[to + w], lift(x[a + w]))
+                done += 1
 
     return joined  # type: ignore[no-any-return]
 

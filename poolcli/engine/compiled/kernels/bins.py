@@ -8,17 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from poolcli.engine.compiled.kernels import (
-    counts_of,
-    divisor_of,
     inlined,
     looped,
     next_row,
     no_alias,
     optimise_later,
     row_at,
-    row_begin,
+    row_of,
     rows_joined,
-    steps_of,
     u8,
 )
 from poolcli.engine.compiled.view import AT, LANES
@@ -29,7 +26,7 @@ def bins(how: Any, steps: Any, taps: int, inner: bool, in_place: bool) -> Any:
     side by side. `in_place`: all windows have one row, whose elements are neighbours.
     """
     lift, join, store, nothing, divides = how
-    joined, lanes, one = rows_joined(how), u8(LANES), u8(1)
+    joined, lanes, zero, one = rows_joined(how), u8(LANES), u8(0), u8(1)
     two, three, four, five, six, seven = (u8(n) for n in range(2, 8))
 
     @inlined
@@ -37,104 +34,99 @@ def bins(how: Any, steps: Any, taps: int, inner: bool, in_place: bool) -> Any:
         return lift(x[at]) if in_place else work[at]
 
     @looped
-    def short(out, to, x, work, table, by, factors):
+    def short(out, to, work, table, by, factors):
         optimise_later()
-        cs, step, at_w, own = (
-            u8(table[AT.channels]),
-            u8(table[AT.gap_w] * table[AT.channels]),
-            u8(table[AT.at_w]),
-            u8(table[AT.of_w]),
-        )
+        cs, at_w, own = u8(table[AT.channels]), u8(table[AT.at_w]), u8(table[AT.of_w])
+        step = u8(table[AT.gap_w]) * cs
         for w in range(u8(table[AT.columns])):
             begin, count = u8(table[at_w + two * w]), table[at_w + two * w + one]
-            begin = begin * cs if count > 0 else u8(0)
+            begin = begin * cs if count > 0 else zero
             for c in range(cs if inner else one):
                 total, at, e = nothing, begin + c, w * cs + c
                 for j in range(taps):
                     value = work[at + u8(j) * step]
                     total = join(total, value if j < count else nothing)
-                out[u8(to) + e] = store(total, by * factors[own + e] if divides else by)
+                out[to + e] = store(total, by * factors[own + e] if divides else by)
+
+    @inlined
+    def eight_joined(a0, a1, a2, a3, a4, a5, a6, a7):
+        return join(join(join(a0, a4), join(a2, a6)), join(join(a1, a5), join(a3, a7)))
 
     @looped
     def long(out, to, base, x, work, table, by, factors):
         optimise_later()
-        step, at_w, own = u8(table[AT.gap_w]), u8(table[AT.at_w]), u8(table[AT.of_w])
+        gap, at_w, own = u8(table[AT.gap_w]), u8(table[AT.at_w]), u8(table[AT.of_w])
         for w in range(u8(table[AT.columns])):
-            at, count = u8(base) + u8(table[at_w + two * w]), u8(table[at_w + two * w + one])
+            at, count = base + u8(table[at_w + two * w]), u8(table[at_w + two * w + one])
             a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = nothing
-            i = u8(0)
-            if step == one:
-                while i + lanes <= count:
-                    s = at + i
-                    a0, a1 = join(a0, element(x, work, s)), join(a1, element(x, work, s + one))
-                    a2, a3 = join(a2, element(x, work, s + two)), join(a3, element(x, work, s + three))
-                    a4, a5 = join(a4, element(x, work, s + four)), join(a5, element(x, work, s + five))
-                    a6, a7 = join(a6, element(x, work, s + six)), join(a7, element(x, work, s + seven))
-                    i += lanes
-            else:
-                while i + lanes <= count:
-                    s = at + i * step
-                    a0, a1 = join(a0, element(x, work, s)), join(a1, element(x, work, s + step))
-                    a2, a3 = join(a2, element(x, work, s + two * step)), join(a3, element(x, work, s + three * step))
-                    a4, a5 = join(a4, element(x, work, s + four * step)), join(a5, element(x, work, s + five * step))
-                    a6, a7 = join(a6, element(x, work, s + six * step)), join(a7, element(x, work, s + seven * step))
-                    i += lanes
-            a0 = join(join(join(a0, a4), join(a2, a6)), join(join(a1, a5), join(a3, a7)))
+            i = zero
+            while i + lanes <= count:
+                step = one if gap == one else gap  # LLVM makes two loops of it, one with whole vectors
+                s = at + i * step
+                a0, a1 = join(a0, element(x, work, s)), join(a1, element(x, work, s + step))
+                a2, a3 = join(a2, element(x, work, s + two * step)), join(a3, element(x, work, s + three * step))
+                a4, a5 = join(a4, element(x, work, s + four * step)), join(a5, element(x, work, s + five * step))
+                a6, a7 = join(a6, element(x, work, s + six * step)), join(a7, element(x, work, s + seven * step))
+                i += lanes
+            a0 = eight_joined(a0, a1, a2, a3, a4, a5, a6, a7)
             while i < count:
-                a0, i = join(a0, element(x, work, at + i * step)), i + one
-            out[u8(to) + w] = store(a0, by * factors[own + w] if divides else by)
+                a0, i = join(a0, element(x, work, at + i * gap)), i + one
+            out[to + w] = store(a0, by * factors[own + w] if divides else by)
 
     @looped
-    def long_inner(out, to, x, work, table, by, factors):
+    def long_inner(out, to, work, table, by, factors):
         optimise_later()
         width, channels, at_w, own = table[AT.width], table[AT.channels], table[AT.at_w], table[AT.of_w]
         cs, sums = u8(channels), u8(width)
         for w in range(table[AT.columns]):
             begin, count = table[at_w + 2 * w] * channels, table[at_w + 2 * w + 1]
             whole = count // LANES * LANES
-            for e in range(u8(LANES) * cs if whole > 0 else cs):
+            for e in range(lanes * cs):
                 work[sums + e] = nothing
             for i in range(count):
-                lane = u8(width + (i % LANES if i < whole else 0) * channels)
-                at = u8(begin + i * table[AT.gap_w] * channels)
-                if i == whole and whole > 0:
-                    for half in (4, 2, 1):
-                        for e in range(u8(half) * cs):
-                            work[sums + e] = join(work[sums + e], work[sums + u8(half) * cs + e])
+                lane, at = u8(width + (i % LANES) * channels), u8(begin + i * table[AT.gap_w] * channels)
+                if i >= whole:
+                    lane = sums
+                if i == whole:
+                    fold(work, sums, cs)
                 for c in range(cs):
                     work[lane + c] = join(work[lane + c], work[at + c])
-            if whole == count and whole > 0:
-                for half in (4, 2, 1):
-                    for e in range(u8(half) * cs):
-                        work[sums + e] = join(work[sums + e], work[sums + u8(half) * cs + e])
+            if whole == count:
+                fold(work, sums, cs)
             for c in range(cs):
                 e = u8(w) * cs + c
-                out[u8(to) + e] = store(work[sums + c], by * factors[u8(own) + e] if divides else by)
+                out[to + e] = store(work[sums + c], by * factors[u8(own) + e] if divides else by)
 
-    def kernel(x, out, places, work, spare, table, factors, first_task, last_task):
+    @looped
+    def fold(work, sums, cs):
+        optimise_later()
+        for half in (four, two, one):
+            for e in range(half * cs):
+                work[sums + e] = join(work[sums + e], work[sums + half * cs + e])
+
+    def kernel(x, out, places, work, table, factors, first_task, last_task):
         no_alias()
-        far, near = steps_of(table)
-        p, d, h = row_at(table, first_task)
+        far, near = table[AT.step_d], table[AT.step_h]
+        p, r = row_at(table, first_task)
         for t in range(first_task, last_task):
-            nd, nh = counts_of(table, d, h)
-            begin, by, to = row_begin(table, p, d, h), divisor_of(table, factors, d, h), t * table[AT.size]
+            begin, nd, nh = row_of(table, p, r)
+            to = u8(t * table[AT.size])
             if not in_place:
                 joined(work, 0, table[AT.width], x, begin, nd, nh, far, near, True)
             if taps:
-                short(out, to, x, work, table, by, factors)
+                short(out, to, work, table, factors[r], factors)
             elif inner and table[AT.channels] > 1:
-                long_inner(out, to, x, work, table, by, factors)
+                long_inner(out, to, work, table, factors[r], factors)
             else:
-                long(out, to, begin if in_place else 0, x, work, table, by, factors)
-            p, d, h = next_row(table, p, d, h)
+                long(out, to, u8(begin if in_place else 0), x, work, table, factors[r], factors)
+            p, r = next_row(table, p, r)
 
     return kernel
 
 
 def areas(how: Any, steps: Any) -> Any:
     """Weighted sums, whose border elements count partly: rows first, then along the row, tap by tap, in the order of
-    the numpy engine. Behind the windows, the table has the weights along H (from `c` on, `a` for each window) and those
-    along W (from `e` on, `b` for each).
+    the numpy engine. `c` and `e`: where the table has the weights along H and W, `a` and `b` for each window.
     """
     lift, _, store, nothing, divides = how
     kind = type(steps.identity)
@@ -149,26 +141,24 @@ def areas(how: Any, steps: Any) -> Any:
             for w in range(u8(n)):
                 work[w] = work[w] + lift(x[u8(at) + w]) * weight
 
-    def kernel(x, out, places, work, spare, table, factors, first_task, last_task):
+    def kernel(x, out, places, work, table, factors, first_task, last_task):
         no_alias()
-        width, channels, _ = table[AT.width], table[AT.channels], steps_of(table)
-        weights_h, weights_w, own = table[AT.c], table[AT.e], u8(table[AT.of_w])
-        cs, at_w, row = u8(channels), table[AT.at_w], table[AT.row]
-        p, d, h = row_at(table, first_task)
+        cs, at_w, own, near = u8(table[AT.channels]), table[AT.at_w], u8(table[AT.of_w]), table[AT.step_h]
+        p, r = row_at(table, first_task)
         for t in range(first_task, last_task):
-            _, nh = counts_of(table, d, h)
-            begin, by, to = row_begin(table, p, d, h), divisor_of(table, factors, d, h), u8(t * table[AT.size])
+            begin, _, nh = row_of(table, p, r)
+            to, weights = u8(t * table[AT.size]), table[AT.c] + r * table[AT.a]
             for i in range(nh):
-                add_row(work, width, x, begin + i * row, kind(table[weights_h + h * table[AT.a] + i]), i == 0)
+                add_row(work, table[AT.width], x, begin + i * near, kind(table[weights + i]), i == 0)
             for w in range(table[AT.columns]):
                 first, count = u8(table[at_w + 2 * w]) * cs, u8(table[at_w + 2 * w + 1])
-                weight, to_pixel = u8(weights_w + w * table[AT.b]), u8(w) * cs
+                weight, to_pixel = u8(table[AT.e] + w * table[AT.b]), u8(w) * cs
                 for c in range(cs):
                     total = nothing
                     for j in range(count):
                         total = total + work[first + c + j * cs] * kind(table[weight + j])
                     e = to_pixel + c
-                    out[to + e] = store(total, by * factors[own + e] if divides else by)
-            p, d, h = next_row(table, p, d, h)
+                    out[to + e] = store(total, factors[r] * factors[own + e] if divides else factors[r])
+            p, r = next_row(table, p, r)
 
     return kernel

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from poolcli.engine.compiled.kernels import fetch, in_fours, inlined, no_alias, plane_begin, steps_of, tree, u8
+from poolcli.engine.compiled.kernels import fetch, in_fours, inlined, no_alias, row_of, tree, u8
 from poolcli.engine.compiled.view import AT, MARGIN, VECTOR
 
 
@@ -36,10 +36,11 @@ def maps(how: Any, steps: Any, rows: int, taps: int, gap: int, line: int) -> Any
 
     column, window = in_fours(rows, element, join), tree(taps, masked, join)
 
-    def kernel(x, out, places, work, spare, table, factors, first_task, last_task):
+    def kernel(x, out, places, work, table, factors, first_task, last_task):
         no_alias()
-        height, wide, step, row = table[AT.height], table[AT.width], table[AT.a], table[AT.row]
+        height, wide, step, near = table[AT.height], table[AT.width], table[AT.a], u8(table[AT.step_h])
         plane, chunk, pad = u8(height * wide), u8(step * wide), table[AT.pad]
+        behind = (table[AT.high] + 1) * (table[AT.step_h] // table[AT.gap_h]) + MARGIN
         masks = margin + height * wide + step * wide + margin + MARGIN
         for i in range(u8(masks)):
             work[i] = nothing
@@ -47,27 +48,25 @@ def maps(how: Any, steps: Any, rows: int, taps: int, gap: int, line: int) -> Any
             for i in range(step * wide):
                 place = i % wide + tap * gap - pad
                 work[u8(masks + tap * step * wide + i)] = inside if (place >= 0) & (place < wide) else outside
-        _, near = steps_of(table)
         for t in range(first_task, last_task):
-            begin = plane_begin(table, t, 0)
+            begin, _, _ = row_of(table, t, 0)
             if line:
                 for i in range(u8(table[AT.b])):
                     fetch(x, u8(begin + table[AT.c]) + i * ahead)
             n, to = u8(wide), u8(t) * plane
-            if begin + (table[AT.high] + 1) * row + MARGIN < table[AT.limit]:
+            if begin + behind < table[AT.limit]:
                 n = (n + vector - u8(1)) // vector * vector
             for h in range(height):
-                start, count = table[table[AT.at_h] + 2 * h], table[table[AT.at_h] + 2 * h + 1]
-                at, first = u8(margin + h * wide), u8(begin + start * row)
+                first, _, count = row_of(table, t, h)
+                at, place = u8(margin + h * wide), (u8(first), near)
                 if count == rows:
-                    place = first, u8(near)
                     for w in range(n):
                         work[at + w] = column(x, place, w, zero)
                 else:
                     for w in range(n):
                         work[at + w] = nothing
-                    for j in range(count):
-                        b = first + u8(j * near)
+                    for j in range(u8(count)):
+                        b = u8(first) + j * near
                         for w in range(n):
                             work[at + w] = join(work[at + w], lift(x[b + w]))
             done = zero

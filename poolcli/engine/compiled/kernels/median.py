@@ -156,7 +156,7 @@ def median(how: Any, steps: Any) -> Any:
     middle, store, median_of_3x3, select = _middle(steps), how.store, _median_of_3x3(how.lift), _selecting(how)
 
     @by_pieces
-    def median(x, out, work, spare, table, piece):
+    def median(x, out, places, work, table, piece):
         optimise_later()
         size = piece.size
         if (piece.count == 9) & (piece.count_w == 3) & (piece.stride == 1):
@@ -165,7 +165,7 @@ def median(how: Any, steps: Any) -> Any:
             median_of_3x3(work, size, pitch, piece.step_w, x, step)
             low = high = nan = 4 * pitch
         else:
-            low, high, nan = select(work, spare, x, piece, table[AT.a])
+            low, high, nan = select(work, places, x, piece, table[AT.a])
         lower, upper, invalid = offset(work, low), offset(work, high), offset(work, nan)
         for w in range(u8(size)):
             is_known = (piece.count > 0) & (invalid[w] == invalid[w])

@@ -1,8 +1,9 @@
 """What a kernel does with numbers, compiled from its arithmetic: closures that numba inlines.
 
 Totals are int16, int32 or int64 for integers (wide enough for every sum, so sums are exact), float64 for floats of 16
-and 32 bits, and complex128 for float64: its imaginary part is the sum of the rounding errors. Maxima and minima have
-the type of the input, and float32 for floats of 16 bits.
+and 32 bits, and complex128 for float64: its imaginary part is the sum of the rounding errors; or for deviations of
+short integers, whose sums and sums of squares are exact. Maxima and minima have the type of the input, and float32 for
+floats of 16 bits.
 """
 
 from __future__ import annotations
@@ -75,6 +76,8 @@ def _lift(steps):
         "abs_power": inlined(lambda value: kind(abs(np.float64(value)) ** power)),
     }
     pair = inlined(lambda value: complex(value, 0.0)) if in_pairs else None
+    if steps.total == "sum_and_squares":
+        pair = inlined(lambda value: complex(value, value * value) if in_pairs else value + (value * value << 32))
     return composed(READ.get(steps.read), terms[steps.term], pair)
 
 
@@ -103,6 +106,8 @@ def _join(steps):
         return _ieee_extreme("llvm.minimum") if is_float else inlined(lambda a, b: a if a < b else b)
     if steps.total == "sum_with_error":
         return _two_sum
+    if steps.identity.dtype.kind == "c":
+        return inlined(lambda a, b: a + b)
     return inlined(lambda a, b: kind(a + b))  # numba adds integers in 64 bits
 
 
@@ -202,6 +207,13 @@ def _short_bits(value, dropped, bias, least_normal, scale, infinity, nan):
     return short | (0x8000 if np.float64(value).view(np.int64) < 0 else 0)
 
 
+@inlined
+def root_of_variance(variance, divisor):
+    """The standard deviation: NaN without a positive divisor."""
+    positive = 0.0 if variance < 0.0 else variance
+    return np.sqrt(positive) if (positive >= 0.0) & (divisor > 0.0) else np.nan
+
+
 def _root_of(degree):
     """The root as the numpy engine computes it: a power and one step of Newton's method."""
 
@@ -226,6 +238,19 @@ def _one_after_another(first, then):
     return inlined(lambda value: then(first(value)))
 
 
+@inlined
+def _sums_of_pair(total):
+    """A sum and a sum of squares."""
+    return np.int64(total.real), np.int64(total.imag)
+
+
+@inlined
+def _sums_of_int64(total):
+    """The same of bytes: the sum is in the lower half."""
+    added = np.int64(np.int32(total))
+    return added, (total - added) >> 32
+
+
 def _store(steps):
     """store(total, divisor). Totals of floats that are -0 become 0, as in sums that start from 0."""
     kind, bits, times = steps.identity.dtype.kind, steps.bits, float(steps.times)
@@ -235,7 +260,8 @@ def _store(steps):
     whole = _sum_of_pair if kind == "c" else float
     direct = composed(_sum_of_pair, write) if kind == "c" else write
     nan = steps.identity.dtype.type(np.nan) if kind == "f" else 0
-    total_type, half = type(steps.identity), (1 << bits) // 2 - 1
+    sums_of = _sums_of_pair if kind == "c" else _sums_of_int64
+    total_type, half, ddof = type(steps.identity), (1 << bits) // 2 - 1, steps.ddof
 
     @inlined
     def to_nearest(total, divisor):
@@ -247,6 +273,14 @@ def _store(steps):
         high, low = parts(total)
         near, rest = _nearest_quotient(high, low, divisor)
         return write(round_to_odd(near, rest))
+
+    @inlined
+    def deviation(total, count):
+        """sqrt((n * sum(x * x) - sum(x)**2) / (n * (n - ddof)))"""
+        number, divisor = np.int64(count), count - ddof
+        added, squares = sums_of(total)
+        spread = float(number * squares - added * added)
+        return write(root_of_variance(spread / (count * divisor), divisor))
 
     stores = {
         "": inlined(lambda total, divisor: direct(total)),
@@ -260,6 +294,7 @@ def _store(steps):
         "half_even_float64": inlined(lambda total, divisor: write(np.rint(np.float64(total) / divisor))),
         "half_even_int64": inlined(lambda total, divisor: write(_half_even(total, divisor))),
         "times": inlined(lambda total, divisor: write(whole(total) / divisor * times)),
+        "deviation": deviation,
         "nearest": to_nearest,
         "odd": to_odd,
     }

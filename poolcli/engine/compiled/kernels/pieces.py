@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from poolcli.engine.compiled.kernels import (
     Function,
     clamp,
-    counts_of,
     inlined,
     line_offset,
     looped,
@@ -18,18 +17,16 @@ from poolcli.engine.compiled.kernels import (
     offset,
     optimise_later,
     row_at,
-    row_begin,
-    steps_of,
+    row_of,
     u8,
 )
 from poolcli.engine.compiled.view import AT, CACHE_LINE
 
 
 class Piece(NamedTuple):
-    """`columns` windows of an output row, `stride` elements along W apart, each for `inner` elements: `size` outputs.
-
-    A window has `count` elements: `count_d`, `count_h` and `count_w` along the axes, which are `step_d`, `step_h` and
-    `step_w` apart in x.
+    """`columns` windows of an output row, `stride` pixels of `inner` elements apart: `size` outputs. A window has
+    `count` elements: `lines` rows, of which each plane has `count_h`, of `count_w` elements; `step_d`, `step_h` and
+    `step_w` are their distances in x.
     """
 
     columns: Any
@@ -37,7 +34,7 @@ class Piece(NamedTuple):
     inner: Any
     size: Any
     count: Any
-    count_d: Any
+    lines: Any
     count_h: Any
     count_w: Any
     step_d: Any
@@ -46,33 +43,28 @@ class Piece(NamedTuple):
 
 
 def by_pieces(compute: Function) -> Any:
-    """The kernel whose tasks are output rows, in pieces that compute(x, out, work, spare, table, piece) pools; `x`
+    """The kernel whose tasks are output rows, in pieces that compute(x, out, places, work, table, piece) pools; `x`
     begins with the first element of the first window, `out` with the first output. The windows `first` to `last` - 1 of
     the table can share pieces.
     """
     pool_piece = looped(compute)
 
-    def kernel(x, out, places, work, spare, table, factors, first_task, last_task):
+    def kernel(x, out, places, work, table, factors, first_task, last_task):
         no_alias()
-        most, low, high, at_w, inner = (
-            table[AT.piece],
-            table[AT.first],
-            table[AT.last],
-            table[AT.at_w],
-            table[AT.channels],
-        )
-        (step_d, step_h), step_w = steps_of(table), table[AT.gap_w] * inner
-        p, d, h = row_at(table, first_task)
+        most, low, high, at_w = table[AT.piece], table[AT.first], table[AT.last], table[AT.at_w]
+        inner, stride, step_d, step_h = table[AT.channels], table[AT.stride], table[AT.step_d], table[AT.step_h]
+        p, r = row_at(table, first_task)
         for t in range(first_task, last_task):
-            (a, b), begin, to = counts_of(table, d, h), row_begin(table, p, d, h), t * table[AT.size]
+            begin, nd, nh = row_of(table, p, r)
             w = 0
             while w < table[AT.columns]:
-                many, c = clamp(high - w, 1, most) if w >= low else 1, table[at_w + 2 * w + 1]
-                piece = Piece(many, table[AT.stride], inner, many * inner, a * b * c, a, b, c, step_d, step_h, step_w)
-                source, target = offset(x, begin + table[at_w + 2 * w] * inner), offset(out, to + w * inner)
-                pool_piece(source, target, work, spare, table, piece)
+                n, many = table[at_w + 2 * w + 1], clamp(high - w, 1, most) if w >= low else 1
+                count, step_w = nd * nh * n, table[AT.gap_w] * inner
+                piece = Piece(many, stride, inner, many * inner, count, nd * nh, nh, n, step_d, step_h, step_w)
+                source, target = begin + table[at_w + 2 * w] * inner, t * table[AT.size] + w * inner
+                pool_piece(offset(x, source), offset(out, target), places, work, table, piece)
                 w += many
-            p, d, h = next_row(table, p, d, h)
+            p, r = next_row(table, p, r)
 
     return kernel
 

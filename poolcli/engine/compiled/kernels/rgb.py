@@ -8,18 +8,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from poolcli.engine.compiled.kernels import (
-    divisor_of,
-    looped,
-    next_row,
-    no_alias,
-    offset,
-    optimise_later,
-    row_at,
-    row_begin,
-    steps_of,
-    u8,
-)
+from poolcli.engine.compiled.kernels import looped, next_row, no_alias, offset, optimise_later, row_at, row_of, u8
 from poolcli.engine.compiled.view import AT
 
 SUMS = 12  # of `add_pixels`
@@ -76,15 +65,15 @@ def rgb(how: Any, steps: Any) -> Any:
     """Task t is an output row, of at least SUMS elements; all windows are whole, and have two rows of one plane."""
     store = how.store
 
-    def kernel(x, out, places, work, spare, table, factors, first_task, last_task):
+    def kernel(x, out, places, work, table, factors, first_task, last_task):
         no_alias()
-        size, (_, near) = table[AT.size], steps_of(table)
-        p, d, h = row_at(table, first_task)
+        size, near = table[AT.size], table[AT.step_h]
+        p, r = row_at(table, first_task)
         for t in range(first_task, last_task):
-            begin, by = row_begin(table, p, d, h), divisor_of(table, factors, d, h)
+            begin, _, _ = row_of(table, p, r)
             _add_row(work, x, begin, begin + near, size)
             for w in range(u8(size)):
-                out[u8(t * size) + w] = store(work[w], by)
-            p, d, h = next_row(table, p, d, h)
+                out[u8(t * size) + w] = store(work[w], factors[r])
+            p, r = next_row(table, p, r)
 
     return kernel

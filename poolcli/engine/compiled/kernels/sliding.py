@@ -12,22 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from poolcli.engine.compiled.kernels import (
-    Function,
-    ends_of,
-    fetch,
-    in_fours,
-    inlined,
-    next_plane,
-    no_alias,
-    piece_of,
-    plane_begin,
-    row_at,
-    steps_of,
-    tree,
-    u8,
-)
-from poolcli.engine.compiled.view import AT, MARGIN, VECTOR
+from poolcli.engine.compiled.kernels import fetch, in_fours, inlined, next_row, no_alias, row_at, row_of, tree, u8
+from poolcli.engine.compiled.view import AT, MARGIN, PIECE_FIELDS, VECTOR
 
 
 def sliding(how: Any, steps: Any, rows: int, lines: int, taps: int, stride: int, gap: int, line: int, form: str) -> Any:
@@ -38,7 +24,7 @@ def sliding(how: Any, steps: Any, rows: int, lines: int, taps: int, stride: int,
     """
     lift, join, store, nothing, divides = how
     of_plane, step, zero, one, apart, ahead = u8(lines), u8(stride), u8(0), u8(1), u8(gap), u8(line)
-    inner, direct, most = gap == 0, form == "direct", np.int64(rows)
+    inner, direct, all_rows = gap == 0, form == "direct", np.int64(rows)
     vector = u8(min(MARGIN, max(VECTOR, 32 // steps.identity.itemsize)))
 
     @inlined
@@ -47,31 +33,26 @@ def sliding(how: Any, steps: Any, rows: int, lines: int, taps: int, stride: int,
         return lift(x[begin + tap // of_plane * far + tap % of_plane * near + w])
 
     column = in_fours(rows, element, join)
-    window = tree(taps, _side_by_side if inner else _apart_by(apart), join)
+    joined = inlined(lambda row, unit, w, tap: row[w + tap * (unit if inner else apart)])
+    window = tree(taps, joined, join)
     whole = tree(taps, inlined(lambda x, at, w, tap: column(x, at, w + tap, zero)), join)
 
-    def kernel(x, out, places, work, spare, table, factors, first_task, last_task):
+    def kernel(x, out, places, work, table, factors, first_task, last_task):
         no_alias()
-        cs, size, height, pieces = table[AT.channels], table[AT.size], table[AT.height], table[AT.pieces]
-        limit, row, at_h, of_h = table[AT.limit], table[AT.row], table[AT.at_h], table[AT.of_h]
-        (far, near), unit, channels, along = steps_of(table), u8(cs * table[AT.gap_w]), u8(cs), u8(table[AT.of_w])
-        reach, shared, end = (
-            table[AT.reach] * cs,
-            factors[table[AT.of_w] + table[AT.first] * cs],
-            last_task // pieces * size,
-        )
-        last_row = (rows // lines - 1) * far + (lines - 1) * near + MARGIN * stride
+        cs, size, pieces, limit = table[AT.channels], table[AT.size], table[AT.pieces], table[AT.limit]
+        far, near, unit = u8(table[AT.step_d]), u8(table[AT.step_h]), u8(cs * table[AT.gap_w])
+        channels, along, reach = u8(cs), u8(table[AT.of_w]), table[AT.reach] * cs
+        shared, end = factors[table[AT.of_w] + table[AT.first] * cs], last_task // pieces * size
+        last_row = (rows // lines - 1) * table[AT.step_d] + (lines - 1) * table[AT.step_h] + MARGIN * stride
         q, t = first_task % pieces, first_task // pieces
-        p, d, h = row_at(table, t)
-        base, nd, by_d = plane_begin(table, p, d), table[table[AT.at_d] + 2 * d + 1], factors[d]
-        first, many, low, used, before = piece_of(table, q)
-        lower, upper = ends_of(table, first, many)
+        p, r = row_at(table, t)
         for _ in range(first_task, last_task):
-            if pieces > 1:
-                first, many, low, used, before = piece_of(table, q)
-                lower, upper = ends_of(table, first, many)
-            begin, nh, by = base + table[at_h + 2 * h] * row, table[at_h + 2 * h + 1], by_d * factors[of_h + h]
-            at, to, has_all, divisor = u8(begin + low), u8(t * size + first), nd * nh == most, by * shared
+            begin, nd, nh = row_of(table, p, r)
+            piece = table[AT.at_piece] + PIECE_FIELDS * q
+            first, many, low, used = table[piece], table[piece + 1], table[piece + 2], table[piece + 3]
+            before, lower, upper = table[piece + 4], table[piece + 5], table[piece + 6]
+            at, to, by = u8(begin + low), u8(t * size + first), factors[r]
+            divisor, has_all, place = by * shared, nd * nh == all_rows, (u8(begin + low), far, near)
             # Whole vectors: what is made beyond the end of a row is made again with the next one.
             n, m = u8(used), u8(many)
             if begin + low + used + last_row < limit:
@@ -82,7 +63,6 @@ def sliding(how: Any, steps: Any, rows: int, lines: int, taps: int, stride: int,
                 for i in range(u8(table[AT.a])):
                     fetch(x, u8(begin + table[AT.b]) + i * ahead)
             if direct and has_all:
-                place = at, u8(far), u8(near)
                 for w in range(m):
                     out[to + w] = store(whole(x, place, w * step, zero), divisor)
             else:
@@ -90,7 +70,6 @@ def sliding(how: Any, steps: Any, rows: int, lines: int, taps: int, stride: int,
                 for w in range(left):
                     work[w] = nothing
                 if has_all:
-                    place = at, u8(far), u8(near)
                     for w in range(n):
                         work[left + w] = column(x, place, w, zero)
                 else:
@@ -98,7 +77,7 @@ def sliding(how: Any, steps: Any, rows: int, lines: int, taps: int, stride: int,
                         work[left + w] = nothing
                     for i in range(nd):
                         for j in range(nh):
-                            b = at + u8(i * far + j * near)
+                            b = at + u8(i) * far + u8(j) * near
                             for w in range(u8(used)):
                                 work[left + w] = join(work[left + w], lift(x[b + w]))
                 for w in range(u8(reach - before - used + MARGIN)):
@@ -106,9 +85,8 @@ def sliding(how: Any, steps: Any, rows: int, lines: int, taps: int, stride: int,
                 if inner and stride > 1:
                     for w in range(m // channels):
                         for c in range(channels):
-                            out[to + w * channels + c] = store(
-                                window(work, unit, w * step * channels + c, zero), divisor
-                            )
+                            total = window(work, unit, w * step * channels + c, zero)
+                            out[to + w * channels + c] = store(total, divisor)
                 else:
                     for w in range(m):
                         out[to + w] = store(window(work, unit, w * step, zero), divisor)
@@ -121,18 +99,7 @@ def sliding(how: Any, steps: Any, rows: int, lines: int, taps: int, stride: int,
                         out[to + w] = store(window(work, unit, source, zero), by * factors[along + u8(first) + w])
             q += 1
             if q == pieces:
-                q, t, h = 0, t + 1, h + 1
-                if h == height:
-                    p, d, h = next_plane(table, p, d)
-                    base, nd, by_d = plane_begin(table, p, d), table[table[AT.at_d] + 2 * d + 1], factors[d]
+                q, t = 0, t + 1
+                p, r = next_row(table, p, r)
 
     return kernel
-
-
-def _apart_by(distance: Any) -> Function:
-    return inlined(lambda row, unit, w, tap: row[w + tap * distance])  # type: ignore[no-any-return]
-
-
-@inlined
-def _side_by_side(row, unit, w, tap):
-    return row[w + tap * unit]
