@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from poolcli.errors import RequestError
 from poolcli.layouts import check_shape, read_axes, spatial_axes
 from poolcli.message_fields import field, respelled, without_hints
 from poolcli.plan import make_plan
-from poolcli.plan.attributes import OPERATORS, Attributes, BinAttributes, SlidingAttributes, values_of
+from poolcli.plan.attributes import OPERATORS, Attributes, SlidingAttributes, values_of
 from poolcli.system.lazy_imports import numpy as np
 from poolcli.windows import AxisWindows, Bins, Sliding
 
@@ -81,15 +81,6 @@ class Chain:
     note: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LayerSpec:
-    """A layer to follow: its operator (of a convolution, a maximum with the same windows) and output channels."""
-
-    text: str
-    op: Attributes
-    channels: int | None = None
-
-
 def chain(
     shape: Sequence[int], layers: Sequence[str | Attributes], *, like: str | None = None, layout: str | None = None
 ) -> Chain:
@@ -141,53 +132,51 @@ def chain(
     for given in layers:
         if not isinstance(given, str | Attributes):
             raise RequestError(f"{field('layers')} has {given!r:.60}; give text such as 'max:k3,s2', or records")
-    specs = [_parse(given, like) if isinstance(given, str) else LayerSpec(given.name, given) for given in layers]
-    values = max(values_of(spec.op) for spec in specs)
-    reading = read_axes(shape, values, layout=layout, last=dialect_of(specs[0].op.like).channels_last)
-    return replace(chain_of(shape, reading.layout, specs), note=reading.note)
-
-
-def chain_of(shape: tuple[int, ...], layout: str, layers: Iterable[LayerSpec]) -> Chain:
-    """The chain of layers on an input of `shape`."""
+    parsed = [(each, *_parse(each, like)) if isinstance(each, str) else (each.name, each, None) for each in layers]
+    reading = read_axes(
+        shape, max(values_of(op) for _, op, _ in parsed), layout=layout, last=dialect_of(parsed[0][1].like).channels_last
+    )
+    layout = reading.layout
     positions = spatial_axes(layout)
     longest = max((shape[i] for i in positions), default=0)
     if longest > MAX_LENGTH:
         raise RequestError(f"the longest spatial axis has {longest:,} elements; a chain takes at most {MAX_LENGTH:,}")
     axes = [_Axis(shape[i]) for i in positions]
     found, current = [], shape
-    for number, layer in enumerate(layers, 1):
+    for number, (text, op, channels) in enumerate(parsed, 1):
         try:
-            plan = make_plan(layer.op, current, layer.op.reducer.example_dtype, layout=layout)
+            plan = make_plan(op, current, op.reducer.example_dtype, layout=layout)
         except RequestError as error:
             message = without_hints(error.message)
-            message = respelled(message, _in_a_layer) if ":" in layer.text else message
-            raise RequestError(f"layer {number}, {layer.text}: {message}") from None
+            message = respelled(message, _in_a_layer) if ":" in text else message
+            raise RequestError(f"layer {number}, {text}: {message}") from None
         current = plan.output_shape
-        if layer.channels is not None:
+        if channels is not None:
             if "C" not in layout:
-                raise RequestError(f"layer {number}, {layer.text}: layout {layout} has no channels; leave o out")
-            current = tuple(layer.channels if i == layout.index("C") else n for i, n in enumerate(current))
+                raise RequestError(f"layer {number}, {text}: layout {layout} has no channels; leave o out")
+            current = tuple(channels if letter == "C" else n for letter, n in zip(layout, current, strict=True))
         for axis, own in zip(axes, plan.axes, strict=True):
             axis.follow(own.windows)
-        found.append(_chain_layer(layer.text, current, axes, [own.windows for own in plan.axes]))
-    return Chain(shape, layout, tuple(found))
+        found.append(_chain_layer(text, current, axes, plan.windows))
+    return Chain(shape, layout, tuple(found), reading.note)
 
 
-def _parse(text: str, like: str | None) -> LayerSpec:
-    """Parse a layer such as NAME[:kK][,sS][,pP][,dD][,ceil][,oC]."""
+def _parse(text: str, like: str | None) -> tuple[Attributes, int | None]:
+    """The operator of a layer such as NAME[:kK][,sS][,pP][,dD][,ceil][,oC], and the output channels of a convolution,
+    for which a maximum with the same windows stands in.
+    """
     name, _, rest = (part.strip() for part in text.partition(":"))
     if name.lower() in ELEMENTWISE:
         raise RequestError(f"layer {text}: changes neither shape nor receptive field; leave it out")
-    values: dict[str, Any] = {"like": like} if like else {}
     op = GLOBAL_POOLS.get(name, name)
     if op != "conv":
         one_of("layers", op, ("conv", *OPERATORS, *GLOBAL_POOLS))
-    record = OPERATORS["max" if op == "conv" else op]
-    if name in GLOBAL_POOLS:  # every framework has these, even one without adaptive pooling
+    record, channels = OPERATORS["max" if op == "conv" else op], None
+    slides = issubclass(record, SlidingAttributes)
+    values: dict[str, Any] = {"like": like} if like else {}
+    if name in GLOBAL_POOLS or op == "conv":  # every framework has these, even one without adaptive pooling
         values["like"] = "openvino"
-    if issubclass(record, BinAttributes):
-        values["output_size"] = 1
-    slides, channels = issubclass(record, SlidingAttributes), None
+    values |= {"strides": 1} if op == "conv" else {} if slides else {"output_size": 1}
     for setting in filter(None, map(str.strip, rest.lower().split(","))):
         matched = _SETTING.fullmatch(setting)
         letter = matched[1] if matched else None
@@ -207,10 +196,8 @@ def _parse(text: str, like: str | None) -> LayerSpec:
             raise RequestError(f"layer {text}: {setting!r} is not understood; write layers as in {EXAMPLE}")
     if slides and "kernel" not in values:
         raise RequestError(f"layer {text}: has no kernel size; write {name}:k3, for example")
-    if op == "conv":  # a maximum with the same windows stands in for it
-        values |= {"like": "openvino", "strides": values.get("strides", 1)}
     try:
-        return LayerSpec(text, record(**values), channels)
+        return record(**values), channels
     except RequestError as error:
         raise RequestError(f"layer {text}: {respelled(without_hints(error.message), _in_a_layer)}") from None
 
@@ -254,13 +241,12 @@ class _Axis:
 
 def _field_ends(windows: AxisWindows, first: NDArray[np.int64], last: NDArray[np.int64]) -> Ends:
     """The minimum of `first` and maximum of `last` over the elements of each window; first > last if it is empty."""
-    least, most = np.full(windows.output, np.iinfo(np.int64).max // 2), np.full(windows.output, -1)
     if isinstance(windows, Bins):
         indices = np.arange(windows.output)
         ends = np.stack([windows.start(indices), windows.stop(indices)], axis=1).ravel()
         least = np.minimum.reduceat(np.append(first, first[-1]), ends)[::2]
-        most = np.maximum.reduceat(np.append(last, last[-1]), ends)[::2]
-        return least, most
+        return least, np.maximum.reduceat(np.append(last, last[-1]), ends)[::2]
+    least, most = np.full(windows.output, np.iinfo(np.int64).max // 2), np.full(windows.output, -1)
     every_output = range(windows.output)
     for tap in windows.taps(every_output):
         outputs = windows.outputs_of_tap(tap, every_output)

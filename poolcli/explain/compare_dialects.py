@@ -7,13 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from poolcli.dialects import DIALECTS, Dialect
+from poolcli.dialects import DIALECTS
 from poolcli.errors import RequestError
 from poolcli.explain import divisor_of
 from poolcli.explain.equivalence import same_divisors, same_pooling, same_reduction
 from poolcli.message_fields import marked_message, without_hints
 from poolcli.plan import Plan, make_plan
-from poolcli.plan.attributes import Attributes, PickingAttributes, SlidingAttributes
+from poolcli.plan.attributes import Attributes, SlidingAttributes
 from poolcli.windows import Sliding, ceil_div
 
 ROUNDS_DOWN = "rounds down: a last window that does not fit is dropped (floor)"
@@ -21,6 +21,8 @@ ROUNDS_UP = "rounds up: a last window that overhangs is kept (ceil)"
 KEEPS_LAST = "keeps a last window that starts past the input (ceil: OpenVINO AvgPool-1 on, nGraph)"
 SIGNED = "it adds x**p with its sign, and multiplies the mean of a window by the kernel's size"
 UNSIGNED = "it adds abs(x)**p of the elements inside"
+COUNTS_PART = "it counts only the part of an overhanging window that lies in the input and its pads"
+COUNTS_WHOLE = "it counts the whole window, overhang included, as soon as any pad is not 0"
 DROPS_LAST = "drops a last window that would start past the input (ceil_torch: PyTorch, ONNX, OpenVINO AvgPool-14 on)"
 
 
@@ -45,20 +47,23 @@ class Row:
 
 def compare_dialects(op: Attributes, plan: Plan) -> tuple[Row, ...]:
     """Plan `op` under the rules of every framework; `plan` is the one that was made of it."""
-    rows = []
-    for dialect, rounding in _variants(op):
-        like = dialect.name
-        word = rounding or _word(op, dialect)
+    name, slides, rows = op.rules_of or op.name, isinstance(op, SlidingAttributes), []
+    dialects = sorted(DIALECTS.values(), key=lambda dialect: (name not in dialect.operators, dialect.retired))
+    for dialect, rounding in [(d, word) for d in dialects for word in (d.compared if slides else (None,))]:
+        word = getattr(op, "rounding_type", "") if rounding is None else rounding
+        if word == "ceil_torch" and word not in dialect.rounding_types:
+            word = "ceil"
         title = f"{dialect.title} {word}" if rounding else dialect.title
-        chosen = like == plan.like and (rounding is None or word == getattr(op, "rounding_type", None))
+        chosen = dialect.name == plan.like and rounding in (None, getattr(op, "rounding_type", None))
+        words = ({"rounding_type": word} if slides else {}) | ({"axis": None} if hasattr(op, "axis") else {})
+        other, refusal, causes = None, None, ()
         try:
-            under = _under(op, like, word)
+            under = replace(op, like=dialect.name, **words)
             other = make_plan(under, plan.input_shape, plan.dtype, layout=plan.layout, output_dtype=plan.output_dtype)
+            causes = () if chosen else tuple(_causes(plan, other))
         except RequestError as error:
-            rows.append(Row(title, like, word, None, marked_message(without_hints(error.message)), None, chosen, ()))
-            continue
-        causes = () if chosen else tuple(_causes(plan, other))
-        rows.append(Row(title, like, word, other, None, divisors(other), chosen, causes))
+            refusal = marked_message(without_hints(error.message))
+        rows.append(Row(title, dialect.name, word, other, refusal, other and divisors(other), chosen, causes))
     return tuple(rows)
 
 
@@ -81,80 +86,40 @@ def sentences(rows: Sequence[Row]) -> list[str]:
     return [*(f"{', '.join(titles)}: {cause}" for cause, titles in found.items()), *versions]
 
 
-def _variants(op: Attributes) -> list[tuple[Dialect, str | None]]:
-    """The dialects, those that have the operator first, each with the rounding words that comparisons show."""
-    name = op.rules_of or op.name
-    ordered = sorted(DIALECTS.values(), key=lambda dialect: (name not in dialect.operators, dialect.retired))
-    return [(d, word) for d in ordered for word in (d.compared if isinstance(op, SlidingAttributes) else (None,))]
-
-
-def _word(op: Attributes, dialect: Dialect) -> str:
-    """The rounding word of `op` in a dialect: ceil where it does not know ceil_torch."""
-    word = getattr(op, "rounding_type", "")
-    return "ceil" if word == "ceil_torch" and word not in dialect.rounding_types else word
-
-
-def _under(op: Attributes, like: str, rounding: str) -> Attributes:
-    if isinstance(op, SlidingAttributes):
-        op = replace(op, rounding_type=rounding)
-    if isinstance(op, PickingAttributes):
-        op = replace(op, axis=None)
-    return replace(op, like=like)
-
-
 def _causes(chosen: Plan, other: Plan) -> list[str]:
     """The rules by which `other` differs from `chosen` in windows or divisors."""
     if same_pooling(chosen, other):
         return []
     a, b, causes = chosen.attributes, other.attributes, list[str]()
-    title = DIALECTS[other.like].title
+    title, same_shape = DIALECTS[other.like].title, chosen.output_shape == other.output_shape
     if a.get("strides") != b.get("strides"):
         strides = b["strides"]
         words = ",".join(map(str, strides)) if isinstance(strides, list) else strides
         causes.append(f"{title} has strides {words} by default")
-    if chosen.output_shape != other.output_shape and a.get("strides") == b.get("strides"):
-        rules = (DIALECTS[plan.like].rounding_rule(plan.attributes["rounding_type"]) for plan in (chosen, other))
-        causes.append(_rounding_cause(*rules))
-    same_windows = [_positions(w) for w in chosen.windows] == [_positions(w) for w in other.windows]
-    if chosen.output_shape == other.output_shape and not same_windows and not causes:
+    elif not same_shape:
+        before, after = (DIALECTS[p.like].rounding_rule(p.attributes["rounding_type"]) for p in (chosen, other))
+        up = ROUNDS_UP if before == "floor" else KEEPS_LAST if after == "ceil" else DROPS_LAST
+        causes.append(ROUNDS_DOWN if after == "floor" else up)
+    elif [_positions(w) for w in chosen.windows] != [_positions(w) for w in other.windows]:
         causes.append("its windows are at other positions")
     if not same_reduction(chosen, other):
         causes.append(SIGNED if other.reducer.signed else UNSIGNED)
-    elif chosen.reducer.divides and not (chosen.output_shape == other.output_shape and same_divisors(chosen, other)):
-        padded = _padded(chosen, other)
+    elif chosen.reducer.divides and not (same_shape and same_divisors(chosen, other)):
+        sliding = [*_sliding(chosen), *_sliding(other)]
+        padded = any(w.pad_begin + w.pad_end > 0 for w in sliding)
+        counted = [getattr(w, "counted", None) for w in other.windows]
         if padded and a.get("exclude_pad") != b.get("exclude_pad"):
             word = "leaves padding out of the divisor" if b.get("exclude_pad") else "counts padding in the divisor"
             causes.append(f"{title} {word} by default")
-        elif padded and a.get("exclude_pad") is False and _counts(chosen) != _counts(other):
-            causes.append(
-                "it counts only the part of an overhanging window that lies in the input and its pads"
-                if _counts(other)[0] == "clipped"
-                else "it counts the whole window, overhang included, as soon as any pad is not 0"
-            )
+        elif padded and _counts_padding(chosen) and counted != [getattr(w, "counted", None) for w in chosen.windows]:
+            causes.append(COUNTS_PART if counted[0] == "clipped" else COUNTS_WHOLE)
         elif not causes:
             causes.append("its divisors differ")
     return causes
 
 
-def _rounding_cause(chosen: str, other: str) -> str:
-    if other == "floor":
-        return ROUNDS_DOWN
-    if chosen == "floor":
-        return ROUNDS_UP
-    return KEEPS_LAST if other == "ceil" else DROPS_LAST
-
-
 def _positions(w: object) -> tuple[object, ...]:
     return tuple(getattr(w, name, None) for name in ("size", "output", "kernel", "stride", "dilation", "pad_begin"))
-
-
-def _padded(*plans: Plan) -> bool:
-    """Whether there is any padding that a divisor could count."""
-    return any(isinstance(w, Sliding) and w.pad_begin + w.pad_end > 0 for plan in plans for w in plan.windows)
-
-
-def _counts(plan: Plan) -> list[object]:
-    return [getattr(w, "counted", None) for w in plan.windows]
 
 
 # Versions of runtimes that deviate from the rules of their framework, or refuse what it has. All were found by running
@@ -164,21 +129,11 @@ NEWEST_OPSET = 22
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """A deviation of some versions of a runtime.
+    """A deviation of some versions of a runtime, which otherwise follows the dialect `like`.
 
-    Attributes
-    ----------
-    like : str
-        The dialect that the runtime otherwise follows.
-    runtime : str
-    since, fixed : str or None, str
-        The first version that deviates (None: the oldest that was tested), and the first that no longer does.
-    opsets : range or None
-        The opsets of affected ONNX models; None for other formats.
-    case, does : str
-        The affected poolings, in short, and what the runtime does, in a main clause.
-    holds : callable
-        Whether a plan of that dialect is affected.
+    `since` is the first version that deviates (None: the oldest that was tested), `fixed` the first that no longer
+    does; `opsets` are those of affected ONNX models. `case` names the affected poolings, `does` says what the runtime
+    does, and `holds` whether a plan is affected.
     """
 
     like: str
