@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -199,18 +200,15 @@ def _difference_map(off: NDArray[np.bool_]) -> tuple[str, ...]:
 
 
 def _border(off: NDArray[np.bool_]) -> tuple[bool, ...]:
-    """At which ends of the last two axes the differences lie; empty if one lies inside."""
+    """The fewest ends of the last two axes that hold all differences; empty if one lies inside."""
     if off.ndim < 2 or min(off.shape[-2:]) < 3 or off[..., 1:-1, 1:-1].any():
         return ()
-    ends = (off[..., 0, :], off[..., -1, :], off[..., 0], off[..., -1])
-    beside_corners = tuple(bool(end[..., 1:-1].any()) for end in ends)
-    rows, columns = (
-        [place for place, has in zip((0, -1), found, strict=True) if not has]
-        for found in (beside_corners[:2], beside_corners[2:])
-    )
-    if any(off[..., row, column].any() for row in rows for column in columns):  # a corner that belongs to none of them
-        return tuple(bool(end.any()) for end in ends)
-    return beside_corners
+    for ends in sorted(product((False, True), repeat=4), key=sum):
+        top, bottom, left, right = ends
+        rows, columns = slice(top, -1 if bottom else None), slice(left, -1 if right else None)
+        if not off[..., rows, columns].any():
+            return ends
+    return ()
 
 
 def _is_number(x: NDArray[Any]) -> bool:

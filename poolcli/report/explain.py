@@ -18,7 +18,7 @@ from poolcli.explain.compare_dialects import Row, sentences
 from poolcli.explain.diff_arrays import Difference
 from poolcli.explain.equivalence import reads_same_elements
 from poolcli.explain.export import ONLY_THIS_SIZE, Conversion
-from poolcli.explain.identify import Candidate, Deviation
+from poolcli.explain.identify import Candidate
 from poolcli.explain.solve import Answer, NearestLengths, search_sentence
 from poolcli.formats import Tensor
 from poolcli.layouts import named_shape
@@ -130,13 +130,11 @@ def comparison_view(rows: Sequence[Row]) -> RenderableType:
         pads = " ".join(f"{w.pad_begin},{w.pad_end}" if isinstance(w, Sliding) else "-" for w in row.plan.windows)
         ends = (f"{row.divisors[0]} .. {row.divisors[1]}",) if row.divisors else ()
         table.add_row(mark, row.title, named_shape(row.plan.layout, row.plan.output_shape), pads, *ends, style=style)
-    parts: list[RenderableType] = [table]
     legend = "= chosen, * differs" + ("; divisors of the first and last window" if divided else "")
-    parts += [Text(legend, style="dim"), *([""] if sentences(rows) else [])]
-    told = grid(1)
-    for sentence in sentences(rows):
+    told, causes = grid(1), sentences(rows)
+    for sentence in causes:
         told.add_row("*", Text(sentence))
-    return Group(*parts, told)
+    return Group(table, Text(legend, style="dim"), *([""] if causes else []), told)
 
 
 def answers_view(answers: Sequence[Answer]) -> RenderableType:
@@ -195,29 +193,32 @@ def _span(ends: Span) -> str:
 
 def candidates_view(found: Sequence[Candidate]) -> RenderableType:
     """The candidates, best first, with their errors, and inputs that would distinguish them from the first one."""
-    table = plain_table("", "as", "options", "error")
+    table, first = plain_table("", "as", "options", "error"), found[0]
+    apart: dict[str, list[str]] = {}
     for number, candidate in enumerate(found, 1):
         title = DIALECTS[candidate.op.like].title if OPERATORS[candidate.op.name].rules_of is None else "-"
-        options = f"{candidate.op.name} {options_of(candidate.op)}"
-        table.add_row(str(number), title, options, off(candidate.deviation))
-    first = found[0]
-    elsewhere = f", output {first.output_layout}" if first.output_layout else ""
-    heading = f"layout {first.plan.layout}{elsewhere}"
+        off = candidate.deviation
+        ulp = f", {off.max_ulp:,} ulp" if off.max_ulp is not None else ""
+        error = "exact" if off.exact else f"{off.max_abs:.3g}{ulp}"
+        table.add_row(str(number), title, f"{candidate.op.name} {options_of(candidate.op)}", error)
+        if number > 1:
+            apart.setdefault(candidate.apart or "", []).append(str(number))
+    heading = f"layout {first.plan.layout}" + (f", output {first.output_layout}" if first.output_layout else "")
+    where, lines = first.deviation.where, list[RenderableType]()
     if not first.fits:
-        differ = first.deviation.different
-        lines: list[RenderableType] = [
-            Text(f"nothing fits ({heading}); the nearest differs {first.deviation.where}:"),
-            "",
-            table,
-            Text(f"{differ:,} of {first.deviation.elements:,} outputs differ by more than rounding error"),
-        ]
+        wrong = f"{first.deviation.different:,} of {first.deviation.elements:,} outputs"
+        lines.append(Text(f"{wrong} differ by more than rounding error"))
         if first.noise is not None:
             lines.append(Text(for_cli(f"as small as noise; {field('atol', first.noise)} accepts it")))
-        return Group(*lines)
-    told = f"; it differs {first.deviation.where}" if first.deviation.where else ""
-    programs = programs_of(found)
-    also: list[RenderableType] = ["", Text(f"up to rounding also {', '.join(programs)}")] if programs else []
-    return Group(Text(heading + told), "", table, *also, *_distinctions(found))
+        return Group(Text(f"nothing fits ({heading}); the nearest differs {where}:"), "", table, *lines)
+    if programs := programs_of(found):
+        lines += ["", Text(f"up to rounding also {', '.join(programs)}")]
+    if apart:
+        told = grid(1)
+        for text, who in apart.items():
+            told.add_row(f"1 from {', '.join(who)}:", Text(text))
+        lines += ["", Text("what distinguishes them"), told]
+    return Group(Text(heading + (f"; it differs {where}" if where else "")), "", table, *lines)
 
 
 def programs_of(found: Sequence[Candidate]) -> list[str]:
@@ -235,14 +236,6 @@ def programs_of(found: Sequence[Candidate]) -> list[str]:
     return ["OpenCV INTER_AREA", *(["Pillow BOX", "Pillow reduce"] if whole else []), "GDAL average"]
 
 
-def off(deviation: Deviation) -> str:
-    """The error of a candidate in a few words."""
-    if deviation.exact:
-        return "exact"
-    ulp = f", {deviation.max_ulp:,} ulp" if deviation.max_ulp is not None else ""
-    return f"{deviation.max_abs:.3g}{ulp}"
-
-
 def candidates_document(pairs: Sequence[tuple[Tensor, Tensor]], found: Sequence[Candidate]) -> dict[str, Any]:
     """The candidates of `identify` as JSON, best first."""
     first, *also = (
@@ -252,65 +245,48 @@ def candidates_document(pairs: Sequence[tuple[Tensor, Tensor]], found: Sequence[
         }
         for pair in pairs
     )
-    return {
-        **first,
-        "also": also,
-        "fits": found[0].fits,
-        "noise": found[0].noise,
-        "programs": programs_of(found),
-        "candidates": [_document(candidate) for candidate in found],
-    }
-
-
-def _document(candidate: Candidate) -> dict[str, Any]:
-    off = candidate.deviation
-    return {
-        "op": candidate.op.name,
-        "like": candidate.op.like,
-        "attributes": candidate.plan.attributes,
-        "exact": off.exact,
-        "max_abs": off.max_abs if isfinite(off.max_abs) else None,
-        "max_ulp": off.max_ulp,
-        "fits": candidate.fits,
-        "layout": candidate.plan.layout,
-        "output_layout": candidate.output_layout or candidate.plan.layout,
-        "options": options_of(candidate.op),
-        "different": off.different,
-        "elements": off.elements,
-        "where": off.where,
-        "apart": candidate.apart,
-    }
-
-
-def _distinctions(found: Sequence[Candidate]) -> list[RenderableType]:
-    """Inputs that would distinguish candidates from the first one, with the numbers of these candidates."""
-    numbers: dict[str, list[str]] = {}
-    for number, candidate in enumerate(found[1:], 2):
-        numbers.setdefault(candidate.apart or "", []).append(str(number))
-    if not numbers:
-        return []
-    table = grid(1)
-    for apart, who in numbers.items():
-        table.add_row(f"1 from {', '.join(who)}:", Text(apart))
-    return ["", Text("what distinguishes them"), table]
+    shared = {"also": also, "fits": found[0].fits, "noise": found[0].noise, "programs": programs_of(found)}
+    candidates = [
+        {
+            "op": each.op.name,
+            "like": each.op.like,
+            "attributes": each.plan.attributes,
+            "exact": each.deviation.exact,
+            "max_abs": each.deviation.max_abs if isfinite(each.deviation.max_abs) else None,
+            "max_ulp": each.deviation.max_ulp,
+            "fits": each.fits,
+            "layout": each.plan.layout,
+            "output_layout": each.output_layout or each.plan.layout,
+            "options": options_of(each.op),
+            "different": each.deviation.different,
+            "elements": each.deviation.elements,
+            "where": each.deviation.where,
+            "apart": each.apart,
+        }
+        for each in found
+    ]
+    return {**first, **shared, "candidates": candidates}
 
 
 def difference_view(first: str, second: str, layout: str, found: Difference) -> RenderableType:
     """The verdict, the numbers, and where the differences lie."""
-    table = grid()
-    shape = named_shape(layout, found.shape)
+    table, shape = grid(), named_shape(layout, found.shape)
     for name, path, dtype in (("A", first, found.dtypes[0]), ("B", second, found.dtypes[1])):
         table.add_row(name, Text(f"{shape}  {dtype}  {printable(path)}"))
     if found.dtypes[0] != found.dtypes[1]:
         table.add_row(Text("note", style="yellow"), "the types differ; the values are compared")
     if found.max_abs:
         ulp = "" if found.max_ulp is None or not isfinite(found.max_abs) else f", {found.max_ulp:,} ulp"
-        table.add_row("largest", f"{found.max_abs:.6g}{ulp}, at {_place(layout, found)}")
+        pair = f": {found.pair[0]} and {found.pair[1]}" if found.pair else ""
+        place = named_shape(layout, found.where or ())
+        table.add_row("largest", f"{found.max_abs:.6g}{ulp}, at {place}{pair}")
         table.add_row("mean", f"{found.mean_abs:.6g}")
     if found.different:
         table.add_row("where", where(layout, found))
-    verdict = Text(_verdict(found), style="bold green" if found.equal else "bold red")
-    return Group(verdict, table, *_map(layout, found))
+    verdict = f"different: {found.different:,} of {found.elements:,} elements"
+    if found.equal:
+        verdict = f"equal{' within the tolerance' if found.max_abs else ''}: all {found.elements:,} elements"
+    return Group(Text(verdict, style="bold green" if found.equal else "bold red"), table, *_map(layout, found))
 
 
 def where(layout: str, found: Difference) -> str:
@@ -319,12 +295,11 @@ def where(layout: str, found: Difference) -> str:
         return "everywhere"
     if found.different == 1:
         return "a single element"
-    told = [
-        text
-        for letter, size, places in zip(layout, found.shape, found.along, strict=True)
-        if (text := _along(letter, size, places))
-    ]
-    return "; ".join(told) or _at_the_border(layout, found) or "scattered"
+    told = [_along(*axis) for axis in zip(layout, found.shape, found.along, strict=True)]
+    ends = [f"{end} {letter}" for letter in layout[-2:] for end in ("first", "last")]
+    touched = [end for end, has in zip(ends, found.border, strict=False) if has]
+    border = f"only the border: {', '.join(touched)}" if touched else "scattered"
+    return "; ".join(filter(None, told)) or border
 
 
 def difference_document(first: str, second: str, layout: str, found: Difference) -> dict[str, Any]:
@@ -344,26 +319,6 @@ def difference_document(first: str, second: str, layout: str, found: Difference)
         "where": None if found.where is None else list(found.where),
         "error": None,
     }
-
-
-def _verdict(found: Difference) -> str:
-    if not found.max_abs:
-        return f"equal: all {found.elements:,} elements"
-    if found.equal:
-        return f"equal within the tolerance: all {found.elements:,} elements"
-    return f"different: {found.different:,} of {found.elements:,} elements"
-
-
-def _place(layout: str, found: Difference) -> str:
-    named = named_shape(layout, found.where or ())
-    return f"{named}: {found.pair[0]} and {found.pair[1]}" if found.pair else named
-
-
-def _at_the_border(layout: str, found: Difference) -> str:
-    """The ends of the last two axes, if all differences are there; else ""."""
-    ends = [f"{end} {letter}" for letter in layout[-2:] for end in ("first", "last")]
-    touched = [end for end, has in zip(ends, found.border, strict=False) if has]
-    return f"only the border: {', '.join(touched)}" if touched else ""
 
 
 def _along(letter: str, size: int, places: frozenset[int]) -> str:

@@ -110,7 +110,7 @@ PLACES = {
     ),
     "sides and another corner": (
         (..., [0, 3, 5], [1, 0, 7]),
-        "only the border: first H, last H, first W, last W",
+        "only the border: first H, first W, last W",
     ),
     "all": ((...,), "everywhere"),
     "scattered": ((..., [0, 2, 3, 5], [1, 0, 6, 3]), "scattered"),
