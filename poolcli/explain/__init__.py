@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd, prod
+from typing import Any
 
 from poolcli.plan import AxisPlan, Plan
 from poolcli.windows import AxisWindows, Bins, Cells, Sliding, ceil_div
@@ -52,13 +53,13 @@ class AxisExplanation:
     name: str
     steps: tuple[str, ...]
     windows: tuple[Window, ...]
-    extent: int | None
-    covered: tuple[int, int]
-    unused: int | None
-    overhanging: int
-    empty: int
-    lengths: tuple[tuple[int, int], ...]
-    equal_to: tuple[int, int] | None
+    extent: int | None = None
+    covered: tuple[int, int] = (0, 0)
+    unused: int | None = None
+    overhanging: int = 0
+    empty: int = 0
+    lengths: tuple[tuple[int, int], ...] = ()
+    equal_to: tuple[int, int] | None = None
     dilation: int = 1
     padded: bool = False
 
@@ -134,20 +135,20 @@ def _plural(noun: str, count: int) -> str:
 def _axis(plan: Plan, axis: AxisPlan) -> AxisExplanation:
     w = axis.windows
     windows = tuple(window(w, o) for o in example_outputs(w))
-    return AxisExplanation(
-        name=axis.name,
-        steps=tuple(_sliding_steps(plan, w) if isinstance(w, Sliding) else _bin_steps(w)),
-        windows=windows,
-        extent=w.extent if isinstance(w, Sliding) else None,
-        covered=(windows[0].start, windows[-1].stop),
-        unused=w.unused,
-        overhanging=_overhanging(w) if isinstance(w, Sliding) else 0,
-        empty=w.empty_windows,
-        lengths=_bin_lengths(w) if isinstance(w, Bins) and not isinstance(w, Cells) and not w.equal_to else (),
-        equal_to=w.equal_to if isinstance(w, Bins) else None,
-        dilation=w.dilation if isinstance(w, Sliding) else 1,
-        padded=isinstance(w, Sliding) and w.pad_begin + w.pad_end > 0,
-    )
+    shared: dict[str, Any] = {
+        "covered": (windows[0].start, windows[-1].stop),
+        "unused": w.unused,
+        "empty": w.empty_windows,
+    }
+    if isinstance(w, Bins):
+        lengths = () if isinstance(w, Cells) or w.equal_to else _bin_lengths(w)
+        steps = _cell_steps(w) if isinstance(w, Cells) else _bin_steps(w)
+        return AxisExplanation(axis.name, tuple(steps), windows, lengths=lengths, equal_to=w.equal_to, **shared)
+    # Windows whose last tap lies past the padding.
+    overhanging = max(0, w.output - (w.slack // w.stride + 1)) if w.slack >= 0 else w.output
+    words: dict[str, Any] = {"extent": w.extent, "overhanging": overhanging, "dilation": w.dilation}
+    padded = w.pad_begin + w.pad_end > 0
+    return AxisExplanation(axis.name, tuple(_sliding_steps(plan, w)), windows, padded=padded, **words, **shared)
 
 
 def example_outputs(w: AxisWindows) -> tuple[int, ...]:
@@ -158,11 +159,6 @@ def example_outputs(w: AxisWindows) -> tuple[int, ...]:
 def both_ends(count: int, most: int) -> Sequence[int]:
     """The numbers below `count`; of more than `most` the first and last ones, if more than one is left out."""
     return range(count) if count <= most + 1 else [*range(most // 2), *range(count - most // 2, count)]
-
-
-def _overhanging(w: Sliding) -> int:
-    """The number of windows whose last tap lies past the padding."""
-    return max(0, w.output - (w.slack // w.stride + 1)) if w.slack >= 0 else w.output
 
 
 def _sliding_steps(plan: Plan, w: Sliding) -> list[str]:
@@ -213,8 +209,6 @@ def _cell_steps(w: Cells) -> list[str]:
 
 
 def _bin_steps(w: Bins) -> list[str]:
-    if isinstance(w, Cells):
-        return _cell_steps(w)
     steps = [f"bin i reads from floor(i * {w.size} / {w.output}) to ceil((i + 1) * {w.size} / {w.output})"]
     for i in example_outputs(w):
         low, high = divmod(i * w.size, w.output), divmod((i + 1) * w.size, w.output)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from poolcli.dialects import DIALECTS
 from poolcli.errors import RequestError
@@ -55,15 +56,17 @@ def compare_dialects(op: Attributes, plan: Plan) -> tuple[Row, ...]:
             word = "ceil"
         title = f"{dialect.title} {word}" if rounding else dialect.title
         chosen = dialect.name == plan.like and rounding in (None, getattr(op, "rounding_type", None))
-        words = ({"rounding_type": word} if slides else {}) | ({"axis": None} if hasattr(op, "axis") else {})
-        other, refusal, causes = None, None, ()
+        words: dict[str, Any] = {"rounding_type": word} if slides else {}
+        words |= {"axis": None} if hasattr(op, "axis") else {}
+        other, refusal, causes = None, None, list[str]()
         try:
             under = replace(op, like=dialect.name, **words)
             other = make_plan(under, plan.input_shape, plan.dtype, layout=plan.layout, output_dtype=plan.output_dtype)
-            causes = () if chosen else tuple(_causes(plan, other))
+            causes = [] if chosen else _causes(plan, other)
         except RequestError as error:
             refusal = marked_message(without_hints(error.message))
-        rows.append(Row(title, dialect.name, word, other, refusal, other and divisors(other), chosen, causes))
+        ends = divisors(other) if other else None
+        rows.append(Row(title, dialect.name, word, other, refusal, ends, chosen, tuple(causes)))
     return tuple(rows)
 
 

@@ -125,14 +125,20 @@ def same_at_every_size(a: Plan, b: Plan, b_at: Callable[[Sequence[int]], Plan | 
         return all(bins) and a.op == b.op
     both = zip(a.windows, b.windows, strict=True)
     pairs = [(v, w) for v, w in both if isinstance(v, Sliding) and isinstance(w, Sliding)]
-    if own is None or any(_geometry(v) != _geometry(w) for v, w in pairs):
+    geometries = [[(w.kernel, w.stride, w.dilation if w.kernel > 1 else 1) for w in pair] for pair in pairs]
+    if own is None or any(v != w for v, w in geometries):
         return False
     longest = [max(w.extent + w.pad_begin + w.pad_end for w in pair) + 2 * pair[0].stride for pair in pairs]
     if max(longest) > MAX_SIZES_COMPARED:
         return a.windows == b.windows and _size_rules(a) == _size_rules(b)
     alone = [{i: size} for i, most in enumerate(longest) for size in range(1, most + 1)]
     together = [dict.fromkeys(range(len(pairs)), size) for size in range(1, max(longest) + 1)]
-    return all(_same_at(a, own, b_at, sizes) for sizes in (*alone, *together))
+    for sizes in (*alone, *together):
+        shape = _resized(a, sizes)
+        one, two = plan_at_shape(own, shape, a), b_at(shape)
+        if one and two and not same_pooling(one, two):
+            return False
+    return True
 
 
 def _size_rules(plan: Plan) -> tuple[object, ...]:
@@ -142,17 +148,12 @@ def _size_rules(plan: Plan) -> tuple[object, ...]:
     return rule, plan.reducer, plan.divisor_override, plan.like if sets_pads else None, auto_pad if sets_pads else None
 
 
-def _geometry(w: Sliding) -> tuple[int, int, int]:
-    return w.kernel, w.stride, w.dilation if w.kernel > 1 else 1
-
-
-def _same_at(plan: Plan, a: Attributes, b_at: Callable[[Sequence[int]], Plan | None], sizes: Mapping[int, int]) -> bool:
-    """Whether two operators are the same where axes of the plan have other sizes, or one of them is refused there."""
+def _resized(plan: Plan, sizes: Mapping[int, int]) -> list[int]:
+    """The input's shape with other lengths of these spatial axes."""
     shape = list(plan.input_shape)
     for i, size in sizes.items():
         shape[plan.axes[i].position] = size
-    one, two = plan_at_shape(a, shape, plan), b_at(shape)
-    return one is None or two is None or same_pooling(one, two)
+    return shape
 
 
 def _common_breakpoints(*axes: AxisWindows | None) -> set[int] | None:
@@ -181,12 +182,16 @@ def distinguishing_input(a: Attributes, plan: Plan, b: Attributes, other: Plan) 
         if same_reduction(plan, other):
             return "other data: windows are divided by other numbers"
         return f"other data: these arrays do not tell {_named_beside(a, b)} from {_named_beside(b, a)}"
-    for i, axis in enumerate(plan.axes):
-        for more, sign in product(range(1, NEARBY_SIZES + 1), (1, -1)):
-            size = plan.input_shape[axis.position] + sign * more
-            difference = _difference_at(a, b, plan, i, size) if size > 0 else None
-            if difference:
-                return f"an input of {axis.name}={size}{difference}"
+    for (i, axis), more, sign in product(enumerate(plan.axes), range(1, NEARBY_SIZES + 1), (1, -1)):
+        size = axis.windows.size + sign * more
+        one, two = (plan_at_shape(op, _resized(plan, {i: size}), plan) if size > 0 else None for op in (a, b))
+        named = f"an input of {axis.name}={size}"
+        if one and two and one.windows[i].output != two.windows[i].output:
+            return f"{named}: {one.windows[i].output} or {two.windows[i].output} outputs"
+        if one and two and not _same_results(one, two):
+            return f"{named}: other windows or divisors"
+        if (one is None) != (two is None):
+            return f"{named}, which one of them refuses"
     return f"indistinguishable for sizes within +-{NEARBY_SIZES}"
 
 
@@ -194,9 +199,8 @@ def _named_beside(op: Attributes, other: Attributes) -> str:
     """The name of an operator, with what another one of the same name has otherwise: p or ddof, or else the dialect."""
     if op.name != other.name:
         return op.name
-    of_windows = {own.name for own in fields(SlidingAttributes)}
-    own = [name for name in (each.name for each in fields(op)) if name not in of_windows]
-    differing = [f"{name} {getattr(op, name)}" for name in own if getattr(op, name) != getattr(other, name)]
+    own = {each.name for each in fields(op)} - {each.name for each in fields(SlidingAttributes)}
+    differing = [f"{name} {getattr(op, name)}" for name in sorted(own) if getattr(op, name) != getattr(other, name)]
     return f"{op.name} with {' and '.join(differing)}" if differing else f"{op.name} as {DIALECTS[op.like].title}"
 
 
@@ -226,19 +230,6 @@ def _span_text(span: range) -> str:
     if len(span) < 2:
         return str(span[0]) if span else "nothing"
     return f"{span[0]} to {span[-1]}" + (f" in steps of {span.step}" if span.step > 1 else "")
-
-
-def _difference_at(a: Attributes, b: Attributes, plan: Plan, i: int, size: int) -> str | None:
-    """How two operators differ at another size of axis `i`; None if they do not."""
-    shape = list(plan.input_shape)
-    shape[plan.axes[i].position] = size
-    one, two = (plan_at_shape(op, shape, plan) for op in (a, b))
-    if one is None or two is None:
-        return ", which one of them refuses" if one is not two else None
-    outputs = one.windows[i].output, two.windows[i].output
-    if outputs[0] != outputs[1]:
-        return f": {outputs[0]} or {outputs[1]} outputs"
-    return None if _same_results(one, two) else ": other windows or divisors"
 
 
 def plan_at_shape(op: Attributes, shape: Sequence[int], plan: Plan) -> Plan | None:

@@ -1,33 +1,9 @@
-"""What `shape` prints for each question, as whole screens."""
+"""What `shape` prints beside what the documents show: wrapped at 80 columns, and as JSON."""
 
 from __future__ import annotations
 
 from tests.conftest import Cli
 
-EXPLAIN = """\
-axis H
-  window: 3 positions (the kernel)
-  same_lower pads for ceil(6 / 2) = 3 outputs
-  padding in all: (3 - 1) * 2 + 3 - 6 = 1
-  split: 1 before, 0 after, the odd one before
-  padded size: 6 + 1 + 0 = 7
-  last start: 7 - 3 = 4
-  steps: 4 / 2 = 2
-  outputs: 2 + 1 = 3
-  receptive field: 3 positions
-window    spans   reads  divides by
-   H 0  [-1, 2)  0 to 1           2
-   H 1   [1, 4)  1 to 3           3
-   H 2   [3, 6)  3 to 5           3
-
-input piiiiii
-  H 0 +##
-  H 1   ###
-  H 2     ###
-      i input, p padding, . past it; # read, + window outside the input
-
-axis W: as axis H
-"""
 COMPARE = """\
    as                   output                                 pads     divisors
 *  OpenVINO floor       N=1 C=3 H=2 W=4                        1,1 1,1  9 .. 9
@@ -49,39 +25,6 @@ COMPARE = """\
 * ONNX Runtime before 1.21, opset 19 or higher: a ceil window that goes past the
   padded input is divided by the whole kernel
 """
-FOLDED = """\
-window     spans     reads  divides by
-   W 0    [0, 3)    0 to 2           3
-   W 1    [2, 5)    2 to 4           3
-   W 2    [4, 7)    4 to 6           3
-   W 3    [6, 9)    6 to 8           3
-   W 4   [8, 11)   8 to 10           3
-   W 5  [10, 13)  10 to 12           3
-   W 6  [12, 15)  12 to 14           3
-   W 7  [14, 17)  14 to 16           3
-   W 8  [16, 19)  16 to 18           3
-   W 9  [18, 21)  18 to 20           3
-  W 10  [20, 23)  20 to 22           3
-  W 11  [22, 25)  22 to 24           3
-   ...
-  W 37  [74, 77)  74 to 76           3
-"""
-SOLVE = """\
-output  N=1 C=3 H=28 W=40
-
--k 2 -s 2
--k 3,2 -s 2
--k 2,3 -s 2 -p 0,1
--k 3 -s 2 -p 0,1
--k 2,4 -s 2 -p 0,1
--k 4,2 -s 2 -p 1,0
--k 3,4 -s 2 -p 0,1
--k 3 -s 2 --rounding-type ceil
--k 4 -s 2 -p 1
--k 2,5 -s 2 -p 0,2
--k 4,3 -s 2 -p 1
--k 2,7 -s 2 -p 0,3
-"""
 TO = """\
 the same in OpenVINO
 AvgPool opset1: <data strides="3,3" pads_begin="0,0" pads_end="0,0" kernel="3,3" exclude-pad="false" \
@@ -90,28 +33,19 @@ rounding_type="floor" auto_pad="explicit"/>
 CEIL = ("avg", "1,3,4,7", "-k", "3", "-s", "2", "-p", "1", "--rounding-type", "ceil", "--include-pad")
 
 
-def test_explain(cli: Cli) -> None:
-    done = cli("shape", "avg", "1,3,6,6", "-k", "3", "-s", "2", "--auto-pad", "same_lower", "--explain")
-    assert done.out.endswith("\n\n" + EXPLAIN)
-
-
 def test_compare(cli: Cli) -> None:
     assert cli("shape", *CEIL, "--compare", columns=80).out.endswith("\n\n" + COMPARE)
 
 
 def test_windows_are_folded_in_the_middle_and_all_in_json(cli: Cli) -> None:
     arguments = ("shape", "avg", "1,3,100", "-k", "3", "-s", "2", "--windows")
-    assert ("\n\n" + FOLDED) in cli(*arguments).out
+    assert "  W 11  [22, 25)  22 to 24           3\n   ...\n  W 37  [74, 77)  74 to 76" in cli(*arguments).out
     listed = cli(*arguments, "--json").json["windows"]["W"]
     assert [w["output"] for w in listed] == list(range(49))
     seventh = {"output": 7, "start": 14, "stop": 17, "first": 14, "last": 16, "inside": 3, "divisor": 3}
     assert listed[7] == seventh | {"weights": None}
     huge = cli("shape", "avg", f"1,3,{2**62}", "-k", "3", "--windows", "--json")
     assert (huge.code, "lists up to 1,000,000" in huge.err) == (2, True)
-
-
-def test_solve(cli: Cli) -> None:
-    assert cli("shape", "max", "1,3,57,80", "--solve", "28,40").out == SOLVE
 
 
 def test_to_is_one_line_that_can_be_pasted(cli: Cli) -> None:

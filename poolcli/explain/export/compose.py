@@ -172,5 +172,5 @@ def _plan_at(plan: Plan, op: SlidingAttributes, pads: Ends, counted: Ends, shape
         windows: Any = axis.windows
         windows = replace(windows, size=shape[axis.position], pad_begin=begin, pad_end=end, counted=rule)
         axes.append(replace(axis, windows=windows))
-    rules = {"reducer": plan.reducer, "divisor_override": plan.divisor_override}
-    return replace(inner, input_shape=tuple(shape), axes=tuple(axes), **rules)
+    inner = replace(inner, reducer=plan.reducer, divisor_override=plan.divisor_override)
+    return replace(inner, input_shape=tuple(shape), axes=tuple(axes))

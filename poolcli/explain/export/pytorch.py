@@ -49,7 +49,7 @@ def _matrix_product(step: st.MatrixProduct, x: str) -> str:
     return f'torch.einsum("yz{inputs},{between}->yz{outputs}", {x}.double(), {matrices}).to(x.dtype)'
 
 
-PYTORCH_WRITER = st.Writer(
+PYTORCH_WRITER: st.Writer = st.Writer(
     writers={
         st.Pool: _pool,
         st.DilatedPool: _dilated_pool,

@@ -72,7 +72,7 @@ def cannot_write(plan: Plan) -> str | None:
     return too_many_axes(plan, "TensorFlow")
 
 
-TENSORFLOW_WRITER = st.Writer(
+TENSORFLOW_WRITER: st.Writer = st.Writer(
     writers={
         st.Pool: _pool,
         st.GlobalPool: _global_pool,
