@@ -134,7 +134,10 @@ def chain(
             raise RequestError(f"{field('layers')} has {given!r:.60}; give text such as 'max:k3,s2', or records")
     parsed = [(each, *_parse(each, like)) if isinstance(each, str) else (each.name, each, None) for each in layers]
     reading = read_axes(
-        shape, max(values_of(op) for _, op, _ in parsed), layout=layout, last=dialect_of(parsed[0][1].like).channels_last
+        shape,
+        max(values_of(op) for _, op, _ in parsed),
+        layout=layout,
+        last=dialect_of(parsed[0][1].like).channels_last,
     )
     layout = reading.layout
     positions = spatial_axes(layout)

@@ -24,11 +24,10 @@ from poolcli.explain.identify.grid import (
     Axis,
     Rule,
     grid_of,
-    has_attribute,
+    has_attributes,
     nearest,
     rules,
     samples_of,
-    windows_of,
 )
 from poolcli.explain.identify.pairs import Deviation, Pair, combined, common_layouts
 from poolcli.explain.solve import complexity
@@ -171,16 +170,12 @@ def _check_given(op: str | None, given: Mapping[str, Any]) -> None:
     if op is not None:
         one_of("op", op, tuple(OPERATORS))
     records = [record for record in OPERATORS.values() if op in (None, record.name)]
-    if not any(_has_all(record, given) for record in records):
-        names = [name for name in given if op is None or not has_attribute(records[0], name)]
+    if not any(has_attributes(record, given) for record in records):
+        names = [name for name in given if op is None or not has_attributes(records[0], (name,))]
         known = [own.name for record in records for own in fields(record)]
         meant = did_you_mean(names[0], known) if len(names) == 1 and names[0] not in known else ""
         has = "has no" if op else "has" if len(names) == 1 else "has all of"
         raise RequestError(f"{op or 'no operator'} {has} {' and '.join(map(field, names))}{meant}")
-
-
-def _has_all(record: type[Attributes], names: Iterable[str]) -> bool:
-    return all(has_attribute(record, name) for name in names)
 
 
 class _Search:
@@ -193,7 +188,7 @@ class _Search:
         self, pairs: Sequence[Pair], output_layout: str | None, op: str | None, given: Mapping[str, Any], until: float
     ) -> None:
         self.pairs, self.output_layout, self.given, self.until = pairs, output_layout, given, until
-        self.records = [r for r in OPERATORS.values() if op in (None, r.name) and _has_all(r, given)]
+        self.records = [r for r in OPERATORS.values() if op in (None, r.name) and has_attributes(r, given)]
         self.base = max(pairs, key=lambda pair: pair.y.size)
         self.samples = samples_of(self.base)
         self.near: list[tuple[float, Attributes]] = []  # of each rule, with their scores
@@ -204,14 +199,13 @@ class _Search:
         numbers = {name: per_axis(name, given[name], letters) for name in names}
         lengths = [[(pair.x.shape[i], pair.y.shape[i]) for pair in ordered] for i in positions]
         self.output = tuple(each[0][1] for each in lengths)
+        fixed = [{name: every[i] for name, every in numbers.items()} for i in range(len(lengths))]
         self.is_varied = any(len({size for size, _ in each}) > 1 for each in lengths)
         self.grids = []
         # At a single size, the pads of auto_pad equal explicit ones.
         for word in ("", "same_upper", "same_lower") if self.is_varied else ("",):
-            fixed = [{name: every[i] for name, every in numbers.items()} for i in range(len(lengths))]
-            windows = [windows_of(each, own, word) for each, own in zip(lengths, fixed, strict=True)]
-            if all(windows):
-                axes = [Axis(each[0][0], own) for each, own in zip(lengths, windows, strict=True)]
+            axes = [Axis(each, own, word) for each, own in zip(lengths, fixed, strict=True)]
+            if all(axis.windows for axis in axes):
                 self.grids.append(grid_of(axes, word))
 
     def fitting(self) -> list[Candidate]:

@@ -122,10 +122,10 @@ def _strides(padded: int, output: int, window: int) -> Iterator[int]:
 class Axis:
     """The windows that one axis may have, and what each reads at an output; `numbers` has a row for each."""
 
-    def __init__(self, size: int, windows: Sequence[Window]) -> None:
-        self.size, self.windows = size, windows
-        self.costs = np.array([each.cost for each in windows])
-        self.numbers = np.array([each[1:5] for each in windows])
+    def __init__(self, lengths: Sequence[tuple[int, int]], given: Mapping[str, int], auto_pad: str) -> None:
+        self.size, self.windows = lengths[0][0], windows_of(lengths, given, auto_pad)
+        self.costs = np.array([each.cost for each in self.windows])
+        self.numbers = np.array([each[1:5] for each in self.windows])
         self._read: dict[int, tuple[list[range], Array, Array]] = {}
 
     def read(self, o: int) -> tuple[list[range], Array, Array]:
@@ -212,9 +212,9 @@ def rules(given: Mapping[str, Any], votes: bool) -> list[Rule]:
     found = []
     for record in sorted(records, key=lambda record: not record.reducer.picks):
         variants: list[dict[str, Any]] = [{}]
-        if has_attribute(record, "ddof"):
+        if has_attributes(record, ("ddof",)):
             variants = [{"ddof": ddof} for ddof in ([given["ddof"]] if "ddof" in given else DDOFS)]
-        elif has_attribute(record, "p"):
+        elif has_attributes(record, ("p",)):
             likes = [like for like, dialect in DIALECTS.items() if record.name in dialect.operators]
             variants = [{"p": p, "like": like} for like in likes for p in POWERS]
         elif record.reducer.divides:
@@ -229,9 +229,9 @@ def rules(given: Mapping[str, Any], votes: bool) -> list[Rule]:
     return [*found, Rule(OPERATORS["avg"], {}, OPERATORS["avg"].reducer, "override")]
 
 
-def has_attribute(record: type[Attributes], name: str) -> bool:
-    """Whether an operator has an attribute of that name."""
-    return any(own.name == name for own in fields(record))
+def has_attributes(record: type[Attributes], names: Iterable[str]) -> bool:
+    """Whether an operator has attributes of all these names."""
+    return {*names} <= {own.name for own in fields(record)}
 
 
 def operators_of(rule: Rule, combination: Sequence[Window], auto_pad: str, divisor: int) -> Iterator[Attributes]:

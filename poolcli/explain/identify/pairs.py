@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -203,17 +204,18 @@ def common_layouts(
     """The layouts that all inputs and outputs can have, only those that are the same for both if there are any; a
     RequestError if there are none.
     """
-    possible = []
+    possible, names = [], []
     for number, (shape, output) in enumerate(shapes, 1):
         try:
-            possible.append(_possible_layouts(shape, output, layout, output_layout))
+            found = _possible_layouts(shape, output, layout, output_layout)
         except RequestError as error:
             raise error.at(f"pair {number}") if len(shapes) > 1 else error from None
+        possible.append(found)
+        words = [own if own == other else f"{own} to {other}" for own, other in found]
+        names.append(f"pair {number}: {' or '.join(words)}")
     shared = [each for each in possible[0] if all(each in others for others in possible)]
     if not shared:
-        names = [[own if own == other else f"{own} to {other}" for own, other in each] for each in possible]
-        told = ", ".join(f"pair {number}: {' or '.join(each)}" for number, each in enumerate(names, 1))
-        raise RequestError(f"the pairs are in no common layout ({told}); give pairs of one layout")
+        raise RequestError(f"the pairs are in no common layout ({', '.join(names)}); give pairs of one layout")
     return [each for each in shared if each[0] == each[1]] or shared
 
 
@@ -230,7 +232,12 @@ def _possible_layouts(
     outputs = [*(inputs if rank == of_output else ()), *_usual_layouts(of_output)]
     if output_layout:
         outputs = [check_layout(output_layout, of_output)]
-    possible = [each for each in product(inputs, dict.fromkeys(outputs)) if _is_possible(shape, output, *each)]
+    possible = []
+    for own, other in product(inputs, dict.fromkeys(outputs)):
+        with suppress(RequestError):
+            converted = converted_shape(output, other, own)
+            if all(a == b for a, b, letter in zip(shape, converted, own, strict=True) if not is_spatial(letter)):
+                possible.append((own, other))  # only spatial axes change
     if not possible and rank != of_output:
         raise RequestError(f"the input has {rank} axes and the output {of_output}; pooling keeps the number of axes")
     if not possible:
@@ -246,12 +253,3 @@ def _usual_layouts(rank: int) -> list[str]:
         return {1: ["W"], 2: ["HW", "CW"]}.get(rank, [])
     first = default_layout(rank)
     return [first, f"N{first[2:]}C", *(("CHW", "HWC") if rank == 3 else ())]
-
-
-def _is_possible(shape: Shape, output: Shape, own: str, other: str) -> bool:
-    """Whether an output in the layout `other` can belong to an input in the layout `own`: N and C do not change."""
-    try:
-        converted = converted_shape(output, other, own)
-    except RequestError:
-        return False
-    return all(a == b for a, b, letter in zip(shape, converted, own, strict=True) if not is_spatial(letter))
