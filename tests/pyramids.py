@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,11 +41,6 @@ def places(path: str) -> list[tuple[Any, Any]]:
         assert (scale["type"], translation["type"]) == ("scale", "translation")
         found.append((np.array(scale["scale"]), np.array(translation["translation"])))
     return found
-
-
-def tree(folder: str) -> dict[str, bytes]:
-    """Every file of a folder."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()}
 
 
 def mean(values: Any) -> Any:

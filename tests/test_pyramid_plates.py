@@ -10,11 +10,9 @@ import pytest
 import zarr
 from ome_zarr_models import open_ome_zarr
 
-from poolcli.formats.zarr.write import ZarrWriter
-from poolcli.system.signals import Stopped
 from tests.conftest import Cli
 from tests.profiles import slow
-from tests.pyramids import X, attributes, levels, multiscale, places, pooled, tree
+from tests.pyramids import X, attributes, levels, multiscale, places, pooled
 from tests.test_pyramid_stores import OWN, image, with_labels
 
 PLATE: dict[str, Any] = {
@@ -116,38 +114,6 @@ def test_one_array_of_several_images_does_not_claim_to_be_all(version: str, cli:
     assert f"left out, because it describes several arrays: {word} of /, " in said
     assert attributes("z.zarr") == OWN
     assert attributes("z.zarr/A/1") == {}
-
-
-@pytest.mark.slow
-def test_all_images_of_a_run_that_was_stopped_go_on(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The images may have different numbers of axes; what is made is not made again."""
-    group("x.zarr", "0.5", {"bioformats2raw.layout": 3}, {})
-    with_labels("x.zarr/0", "0.5")
-    image("x.zarr/1", "0.5", X[0], {}, {})
-    image("x.zarr/2", "0.5", X[None], {}, {})
-    run = ("pyramid", "x.zarr", "--all", "--levels", "2", "--max-memory", "9K", "-q")
-    own, written, most = ZarrWriter.__call__, list[Any](), [10**6]
-
-    def stopping(self: ZarrWriter, region: Any, array: Any) -> None:
-        if len(written) >= most[0]:  # two threads write
-            raise Stopped(130, "interrupted")
-        own(self, region, array)
-        written.append((self.array.path, region))
-
-    monkeypatch.setattr(ZarrWriter, "__call__", stopping)
-    assert cli(*run, "-o", "whole.zarr", "--resume").err == ""
-    every = {place for place in written if not place[0].endswith("/0")}  # first levels are copied on the way
-    stops = len(written) // 3, len(written) - 3
-    written.clear()
-    for most[0] in stops:
-        with pytest.raises(Stopped):
-            cli(*run, "-o", "y.zarr", "--resume")
-    most[0] = 10**6
-    assert cli(*run, "-o", "y.zarr", "--resume").err == ""
-    again = [place for place in written if not place[0].endswith("/0")]
-    assert len(again) == len(set(again))
-    assert set(again) == every
-    assert tree("y.zarr") == tree("whole.zarr")
 
 
 def broken(**changed: Any) -> None:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
+from glob import escape, glob
 from typing import Any, BinaryIO
 
 from poolcli.errors import FileError
@@ -23,6 +24,7 @@ from poolcli.system.subprocesses import has_exited, process_token
 MAX_NAME = 255  # bytes, on all common file systems
 RESERVED = 40  # bytes of a temporary name for the dot, the process token or identity, and `.part`
 MANIFEST = (".poolcli", ".jsonl")  # prefix and suffix of the names of manifests
+KEPT = ".kept"  # after the identity, in the name of a folder that an interrupted run leaves
 SYNC_UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)  # any other error loses data
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # renameat2(2) of Linux
 
@@ -50,15 +52,16 @@ def atomic_file(path: str, overwrite: bool) -> Iterator[str]:
 
 
 @contextmanager
-def atomic_folder(path: str, overwrite: bool) -> Iterator[str]:
-    """As `atomic_file`, for a format that is a folder: yields a new folder to write into.
+def atomic_folder(path: str, overwrite: bool, identity: str | None = None) -> Iterator[str]:
+    """As `atomic_file`, for a format that is a folder: yields a folder to write into.
 
+    The folder that an interrupted run of an `identity` leaves is kept for the next one of the same identity.
     An existing folder is exchanged with it atomically if the system can do that. Otherwise it is renamed first, to a
     name with `.old` that stays if the process is killed then.
     """
     target = os.path.realpath(path)
-    with os_errors(path), _removed_on_errors(target) as part:
-        os.mkdir(part)
+    with os_errors(path), _removed_on_errors(target, identity) as part:
+        os.makedirs(part, exist_ok=identity is not None)
         yield part
         check_stopped()
         for folder, _, names in os.walk(part):
@@ -68,15 +71,19 @@ def atomic_folder(path: str, overwrite: bool) -> Iterator[str]:
 
 
 @contextmanager
-def _removed_on_errors(target: str) -> Iterator[str]:
+def _removed_on_errors(target: str, identity: str | None = None) -> Iterator[str]:
     """Yields a temporary path beside the target, whose folder is made and cleared of leftovers."""
     make_folder(os.path.dirname(target))
-    part = temporary_path(target, process_token())
+    part = temporary_path(target, process_token() if identity is None else f"{identity}{KEPT}")
     remove_leftovers(os.path.dirname(target))
+    for other in glob(escape(temporary_path(target, "")[: -len(".part")]) + f"*{KEPT}.part") if identity else ():
+        if other != part:
+            remove(other)
     try:
         yield part
-    except BaseException:
-        remove(part)
+    except BaseException as error:
+        if identity is None or isinstance(error, Exception):  # not KeyboardInterrupt
+            remove(part)
         raise
 
 

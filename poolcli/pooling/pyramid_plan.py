@@ -346,11 +346,11 @@ def _spacing(
     elif header.axes:
         units = [_unit_in_ome(axis.letter, axis.unit) for axis in header.axes]
         steps = [axis.step if unit and axis.step > 0 else 1.0 for axis, unit in zip(header.axes, units, strict=True)]
-    steps, origin, units = ([values[i] for i in order] for values in (steps, origin, units))
-    found = {name: unit for name, unit in zip(names, units, strict=True) if unit}
+    found = {name: units[i] for name, i in zip(names, order, strict=True) if units[i]}
     if request.unit is not None:
         found |= dict.fromkeys([name for name in names if name in "zyx"], ome.unit_of(request.unit))
-    return [request.scale.get(name, step) for name, step in zip(names, steps, strict=True)], origin, found
+    steps = [request.scale.get(name, steps[i]) for name, i in zip(names, order, strict=True)]
+    return steps, [origin[i] for i in order], found
 
 
 def _unit_in_ome(letter: str, unit: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import zlib
 from collections.abc import Callable
 from math import prod
 from pathlib import Path
@@ -168,14 +167,6 @@ def test_the_chunk_that_is_damaged_is_named(how: str, name: str, cli: Cli) -> No
     assert (result.code, result.out) == (1, "")
     assert result.err.startswith(f"poolcli: x.zarr:/a, {name}: Zarr cannot read or write it: ")
     assert result.err.count("\n") == 1
-
-
-def test_a_chunk_of_another_size_is_said_without_words_of_python(cli: Cli) -> None:
-    made("x.zarr", zarr_format=2, compressors=numcodecs.Zlib(), filters=[numcodecs.Delta(dtype=X.dtype)])
-    Path("x.zarr/0.0.0").write_bytes(zlib.compress(bytes(6 * X.itemsize)))
-    result = cli("avg", "x.zarr", "-o", "y.npy", *HALVE, "--layout", "DHW")
-    assert (result.code, result.err.count("\n")) == (1, 1)
-    assert result.err.startswith("poolcli: x.zarr, 0.0.0: Zarr cannot read or write it: it is damaged, or of a version")
 
 
 @pytest.mark.parametrize(("name", "sound"), [("GZip", 18), ("Zlib", 18), ("BZ2", 18), ("LZMA", 18), ("Blosc", 4)])

@@ -54,13 +54,18 @@ def interrupted(
             assert cli(*words).code == 1
 
 
-def test_a_run_is_continued(cli: Cli, monkeypatch: pytest.MonkeyPatch, system: Any) -> None:
-    interrupted(cli, monkeypatch, *AVG, "--resume")
-    (first,) = system.glob("/kept/y.zarr/c/0/0/0")
-    before = system.modified(first)
-    assert cli(*AVG, "--resume").err == ""
-    assert system.modified(first) == before
-    np.testing.assert_array_equal(whole(OUT), halved())
+@pytest.mark.parametrize("output", [OUT, "y.zarr"])
+def test_a_run_is_continued(output: str, cli: Cli, monkeypatch: pytest.MonkeyPatch, system: Any) -> None:
+    run = (*AVG[:-1], output, "--resume")
+    interrupted(cli, monkeypatch, *run)
+    files = system if output == OUT else fsspec.filesystem("file")
+    (first,) = files.glob("/kept/y.zarr/c/0/0/0" if output == OUT else f"{Path.cwd()}/.*.kept.part/c/0/0/0")
+    before = files.modified(first)
+    assert output == OUT or not Path(output).exists()
+    assert cli(*run).err == ""
+    after = first if output == OUT else "y.zarr/c/0/0/0"
+    assert files.modified(after) == before
+    np.testing.assert_array_equal(whole(output), halved())
 
 
 def test_a_run_is_not_continued_after_another_has_cleared_the_store(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -17,8 +16,7 @@ from zarr.codecs import BytesCodec, Crc32cCodec, GzipCodec, TransposeCodec, Zstd
 
 from poolcli import MaxPool
 from poolcli.formats import ReadOptions, Source, Spec, WriteOptions, open_array
-from poolcli.formats.zarr.write import ZarrWriter, open_writer
-from poolcli.system.signals import Stopped
+from poolcli.formats.zarr.write import open_writer
 from tests.conftest import Cli
 from tests.formats.stores import HALVE, KEPT, X, halved, made, whole
 from tests.profiles import slow
@@ -160,42 +158,6 @@ def test_headers_are_all_that_is_read_of_a_plan(cli: Cli) -> None:
     assert result.code == 1
     assert result.err.startswith("poolcli: x.zarr:/a, c/0/0/0: Zarr cannot read or write it: ")
     assert not Path("y.zarr").exists()
-
-
-@pytest.mark.slow
-def test_a_run_that_was_stopped_goes_on_with_the_regions_that_are_missing(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    x = np.random.default_rng(2).integers(0, 255, (128, 256, 1024)).astype(np.uint8)
-    made("x.zarr", x, chunks=(64, 64, 128), dimension_names=("z", "y", "x"))
-    run = ("avg", "x.zarr", "-o", "y.zarr", *HALVE, "--resume", "-q", "--max-memory", "24M")
-    written: list[Any] = []
-    monkeypatch.setattr(ZarrWriter, "__call__", counting(written, stop_after=2))
-    with pytest.raises(Stopped):
-        cli(*run)
-    assert not Path("y.zarr").exists()
-    first = set(written[:2])
-    written.clear()
-    monkeypatch.setattr(ZarrWriter, "__call__", counting(written, stop_after=999))
-    assert cli(*run).err == ""
-    assert written
-    assert not first & set(written)
-    np.testing.assert_array_equal(whole("y.zarr"), halved(x))
-    assert sorted(path.name for path in Path().iterdir()) == [".poolcli.jsonl", "x.zarr", "y.zarr"]
-
-
-def counting(written: list[Any], stop_after: int) -> Callable[..., None]:
-    """Writes regions as ever, and is stopped as by a signal when so many are there."""
-    own = getattr(ZarrWriter.__call__, "own", ZarrWriter.__call__)
-
-    def call(self: ZarrWriter, region: Any, array: Any) -> None:
-        if len(written) >= stop_after:
-            raise Stopped(130, "interrupted")
-        own(self, region, array)
-        written.append(region)
-
-    call.own = own  # type: ignore[attr-defined]
-    return call
 
 
 STORED: dict[str, dict[str, Any]] = KEPT | {

@@ -153,7 +153,7 @@ def test_a_run_that_is_killed_is_resumed_with_the_same_bytes(
         found = bucket.find(f"bucket/{folder}/y.zarr", detail=True)
         return {name.partition("/y.zarr/")[2]: about["ETag"] for name, about in found.items()}
 
-    run = (words[0], "s3://bucket/x.zarr", *words[1:], "--resume", "-o")
+    run = (words[0], "s3://bucket/x.zarr", *words[1:], "--max-memory", "30K", "--resume", "-o")
     assert cli(*run, "s3://bucket/whole/y.zarr", "-q").err == ""
     assert killed_after(regions, *run, "s3://bucket/cut/y.zarr") == -signal.SIGKILL
     before = set(objects("cut"))

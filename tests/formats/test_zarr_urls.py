@@ -250,10 +250,7 @@ def test_a_finished_pyramid_of_a_store_at_a_url_is_not_written_again_by_resume(c
 
 OUTPUTS = {
     "npy": ("avg", "x.zarr", "-o", "{at}/y.npy", *HALVE),
-    "an array in HDF5": ("avg", "x.zarr", "-o", "{at}/y.h5:/a", *HALVE),
-    "no extension": ("avg", "x.zarr", "-o", "{at}/y", *HALVE),
     "a folder": ("avg", "in", "-o", "{at}/out/", *HALVE),
-    "a template": ("avg", "in", "-o", "{at}/{{stem}}.npy", *HALVE),
     "indices": ("max", "x.zarr", "-o", "y.npy", "--indices", "{at}/i.npy", *HALVE),
     "a picture": ("shape", "max", "1,1,8,8", "-k", "2", "--picture", "{at}/p.svg"),
     "a model": ("shape", "max", "1,1,8,8", "-k", "2", "--to", "onnx", "-o", "{at}/m.onnx"),

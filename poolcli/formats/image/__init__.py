@@ -41,9 +41,8 @@ def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
     path = source.path
     with ExitStack() as stack:
         with image_errors(path):
-            stream = stack.enter_context(
-                io.FileIO(path)
-            )  # without a buffer: some of Pillow's decoders read its descriptor
+            # Without a buffer: some of Pillow's decoders read its descriptor.
+            stream = stack.enter_context(io.FileIO(path))
             row = format_by_magic(stream.read(MAGIC_LENGTH))
             kind = row.name if row and row.is_image else ""
             image = (
@@ -82,13 +81,10 @@ def _plan_reading(image: TiffImage | PillowImage, options: ReadOptions) -> _Read
     pages = runs[0]
     decoder = image.decoder(pages[0], len(pages) > 1)
     first = image.pages[pages[0]]
-    shape: tuple[int, ...] = (first.height, first.width)
-    layout = "HW"
-    if decoder.channels > 1:
-        shape, layout = (*shape, decoder.channels), "HWC"
-    if len(pages) > 1:
-        shape, layout = (len(pages), *shape), f"N{layout}"
-    is_stack = (options.as_pyramid or (options.ndim or 0) > 2) and decoder.channels == 1
+    several, colours = len(pages) > 1, decoder.channels > 1
+    shape = (len(pages),) * several + (first.height, first.width) + (decoder.channels,) * colours
+    layout = "N" * several + "HW" + "C" * colours
+    is_stack = (options.as_pyramid or (options.ndim or 0) > 2) and not colours
     axes = image.stack_axes(shape[-2:]) if is_stack and len(pages) == len(image.pages) else ()
     if axes and (options.as_pyramid or len(axes) == options.ndim):
         shape, layout = tuple(axis.length for axis in axes), "".join(axis.letter for axis in axes)
@@ -119,27 +115,24 @@ def _load(reading: _Reading, options: ReadOptions) -> tuple[Array, Metadata]:
     needed = byte_count(header.shape, DTYPES[header.dtype].itemsize)
     check_image_memory(path, needed + header.extra_memory, options.limit)
     check_expansion(path, os.path.getsize(path), needed, options.allowed)
-    count, plane = len(reading.pages), header.shape[-decoder.axes :]
-    pixels = np.empty((count, *plane), header.dtype) if count > 1 else np.empty(0)
-    found, others, times = dict[str, Any](), False, list[int | None]()
+    count, plane = len(reading.pages), header.shape[-2 - (decoder.channels > 1) :]
+    pixels = np.empty((count, *plane), header.dtype)
+    found, others, times = dict[str, Any](), False, list[int]()
     for place, number in enumerate(reading.pages):
         page = decoder.decode(number)
         if page.shape != plane:
             raise FileError(f"{path}: page {number + 1} has pixels of the shape {page.shape}, not {plane}")
-        times.append(decoder.duration())
+        pixels[place] = page
+        times.append(decoder.duration() or 0)
         if place == 0:
             found = decoder.read_metadata()
         elif decoder.format == "tiff" and not others:
             own = decoder.read_metadata()
             others = any(key in own and own[key] != found.get(key) for key in OF_PAGE)
-        if count > 1:
-            pixels[place] = page
-        else:
-            pixels = np.ascontiguousarray(page)
     lost = list(found.pop("lost", ()))
     if any(times) and count > 1:
-        found["duration"] = [time or 0 for time in times]
-    is_stack = count > 1 and count == len(image.pages) and decoder.channels == 1
+        found["duration"] = times
+    is_stack = 1 < count == len(image.pages) and decoder.channels == 1
     if axes := image.stack_axes(plane) if is_stack else ():
         found["axes"] = axes
         lost = [name for name in lost if not name.startswith("description by")]

@@ -43,11 +43,6 @@ class PageDecoder:
     missing: Missing = ()
     curve: Curve = SRGB
 
-    @property
-    def axes(self) -> int:
-        """The number of axes of a page: H, W, and C for several channels."""
-        return 2 if self.channels == 1 else 3
-
 
 def upright(pixels: Array, orientation: object) -> Array:
     """The pixels with the orientation tag applied: 2 to 4 mirror, 5 to 8 also exchange the axes."""
@@ -100,20 +95,44 @@ def choose_pages(
     the first of the largest if pages differ or some are copies of others. Masks are read with their pages, and by
     themselves only if no other page is wanted.
     """
-    pictures = [i for i, page in enumerate(pages) if not page.is_mask] or list(range(len(pages)))
-    chosen, notes = _select(path, pages, pictures, wanted, apart)
-    if pages[chosen[0]].is_mask:
-        return chosen, notes
+    count, note = len(pages), ""
+    pictures = [i for i, page in enumerate(pages) if not page.is_mask] or list(range(count))
+    full = [i for i in pictures if not pages[i].is_copy]
+    if wanted is not None:
+        asked = pictures if wanted == "all" else _parse_range(path, count, wanted)
+        chosen = [i for i in asked if not pages[i].is_mask] or list(asked)
+        first = chosen[0]
+        other = next((i for i in chosen if pages[i][:3] != pages[first][:3]), first)
+        if other != first and not apart:
+            raise FileError(
+                f"{path}: page {other + 1} is {pages[other]}, page {first + 1} is {pages[first]}; "
+                f"take pages of one size and kind with {field('pages', first + 1)}"
+            )
+        note = f"page {first + 1} of {count} is read" if wanted.isdigit() and count > 1 else ""
+    elif not full:
+        chosen = pictures[:1]
+        note = f"page {chosen[0] + 1} of {count} is read, a smaller copy of an image that is not read"
+    else:
+        first = max(full, key=lambda i: pages[i].pixels)
+        are_copies = first == full[0] and all(_is_reduced(pages[i], pages[first]) for i in full[1:])
+        chosen = full
+        if not (full == pictures and all(pages[i] == pages[first] for i in full)) and not (apart and not are_copies):
+            chosen = [first]
+            note = f"page {first + 1} of {count} is read, the first of full size; {field('pages')} takes others"
+    notes = [note] if note else []
     masks = masks_of(pages)
-    applied, known = [masks[page] for page in chosen if page in masks], {*masks.values()}
-    others = [i for i, page in enumerate(pages) if page.is_mask and i not in known]
-    count = "" if masked else ", and not applied: hidden pixels count"
-    for numbers, more in ((applied, count), (others, ", and not applied: no page of that size precedes")):
-        if numbers:
-            one = len(numbers) == 1
-            which = f"page {numbers[0] + 1}" if one else f"pages {join_names([str(i + 1) for i in numbers])}"
-            notes = (*notes, f"{which} {'is a mask' if one else 'are masks'}{more}")
-    return chosen, notes
+    if not pages[chosen[0]].is_mask:
+        applied = [masks[page] for page in chosen if page in masks]
+        notes += _mask_note(applied, "" if masked else ", and not applied: hidden pixels count")
+        others = [i for i, page in enumerate(pages) if page.is_mask and i not in masks.values()]
+        notes += _mask_note(others, ", and not applied: no page of that size precedes")
+    return chosen, tuple(notes)
+
+
+def _mask_note(numbers: Sequence[int], more: str) -> list[str]:
+    names = join_names([str(i + 1) for i in numbers])
+    which = f"page {names} is a mask" if len(numbers) == 1 else f"pages {names} are masks"
+    return [f"{which}{more}"] if numbers else []
 
 
 def masks_of(pages: Sequence[Page]) -> dict[int, int]:
@@ -126,34 +145,6 @@ def masks_of(pages: Sequence[Page]) -> dict[int, int]:
         elif size in last:
             found.setdefault(last[size], number)
     return found
-
-
-def _select(
-    path: str, pages: Sequence[Page], pictures: Sequence[int], wanted: str | None, apart: bool
-) -> tuple[list[int], tuple[str, ...]]:
-    count = len(pages)
-    if wanted is not None:
-        asked = pictures if wanted == "all" else _parse_range(path, count, wanted)
-        chosen = [i for i in asked if not pages[i].is_mask] or list(asked)
-        first = chosen[0]
-        other = next((i for i in chosen if pages[i][:3] != pages[first][:3]), first)
-        if other != first and not apart:
-            raise FileError(
-                f"{path}: page {other + 1} is {pages[other]}, page {first + 1} is {pages[first]}; "
-                f"take pages of one size and kind with {field('pages', first + 1)}"
-            )
-        return chosen, (f"page {chosen[0] + 1} of {count} is read",) if wanted.isdigit() and count > 1 else ()
-    full = [i for i in pictures if not pages[i].is_copy]
-    if not full:
-        first = pictures[0]
-        return [first], (f"page {first + 1} of {count} is read, a smaller copy of an image that is not read",)
-    if len(full) == len(pictures) and all(pages[i] == pages[full[0]] for i in full):
-        return full, ()
-    first = max(full, key=lambda i: pages[i].pixels)
-    if apart and not (first == full[0] and all(_is_reduced(pages[i], pages[first]) for i in full[1:])):
-        return full, ()
-    note = f"page {first + 1} of {count} is read, the first of full size; {field('pages')} takes others"
-    return [first], (note,)
 
 
 def _is_reduced(page: Page, full: Page) -> bool:

@@ -220,6 +220,7 @@ class PillowImage:
 
     def _all_bits(self, channels: int) -> Array:
         """The pixels of page 1 as H, W, C; larger numbers than a PPM states count as that."""
+        pixels: Array
         image, stream = self._image, self._stream
         stream.seek(0)
         if image.format == HEIF:
@@ -228,14 +229,15 @@ class PillowImage:
             return np.array(page)  # a copy: in some versions an array does not keep the memory of its image
         if image.format == "PNG":
             (imagecodecs,) = need("imagecodecs", why=f"{self.path}: {WHY_READ}", kind=FileError)
-            pixels: Array = imagecodecs.png_decode(stream.read())
+            pixels = imagecodecs.png_decode(stream.read())
             return pixels
         stream.seek(image.tile[0].offset)  # type: ignore[attr-defined]
         shape = (image.height, image.width, channels)
         data = stream.read(2 * prod(shape))
         if len(data) < 2 * prod(shape):
             raise FileError(f"{self.path}: is damaged: {len(data):,} B cannot hold its pixels")
-        return np.minimum(np.frombuffer(data, ">u2").reshape(shape), self._largest).astype(np.uint16)
+        pixels = np.minimum(np.frombuffer(data, ">u2").reshape(shape), self._largest).astype(np.uint16)
+        return pixels
 
 
 @contextmanager

@@ -28,7 +28,6 @@ DIMENSIONS = "_ARRAY_DIMENSIONS"  # xarray's attribute of dimension names in Zar
 RUN = "poolcli_run"  # the attribute of a store by which a later run with --resume recognises that it is complete
 GROUP_KEYS = ("ome", "multiscales", "omero", *COLLECTION_KEYS)  # attributes of groups that one array does not keep
 STRING_CODEC = "vlen-utf8"
-MAX_DEPTH = 64
 MAX_CHUNK = 2**26  # bytes of a chunk of coordinates
 
 
@@ -110,23 +109,21 @@ def json_attributes(attributes: Mapping[str, Any], owner: str, lost: list[str]) 
     found = {}
     for name, value in attributes.items():
         try:
-            found[str(name)] = _json_value(value, 0)
-        except (TypeError, ValueError):
+            found[str(name)] = _json_value(value)
+        except (TypeError, ValueError, RecursionError):
             lost.append(f"{owner}@{name}")
     return found
 
 
-def _json_value(value: Any, depth: int) -> Any:
-    if depth > MAX_DEPTH:
-        raise ValueError("nested too deeply")
+def _json_value(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.decode()
     if hasattr(value, "tolist"):  # of numpy; netCDF stores a number as an array of one
-        return _json_value(value.item() if value.size == 1 else value.tolist(), depth + 1)
+        return _json_value(value.item() if value.size == 1 else value.tolist())
     if isinstance(value, Mapping):
-        return {str(name): _json_value(each, depth + 1) for name, each in value.items()}
+        return {str(name): _json_value(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_json_value(each, depth + 1) for each in value]
+        return [_json_value(each) for each in value]
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise TypeError(f"{type(value).__name__} is not a JSON type")
@@ -162,38 +159,37 @@ def dependent_arrays(arrays: Mapping[str, Any]) -> set[str]:
 
 def with_coordinates(root: Any, key: str, array: Any, metadata: Metadata) -> Metadata:
     """The metadata with the coordinates of the axes of an array, and without its references to other variables."""
-    dimensions, notes = [], metadata.notes
-    for each, length in zip(metadata.dimensions, array.shape, strict=True):
-        scales: dict[str, Scale] = {}
+    notes = list(metadata.notes)
+
+    def add(place: str, node: Any, scales: dict[str, Scale], is_auxiliary: bool = False) -> None:
+        chunk = byte_count(node.chunks, node.dtype.itemsize)
+        if max(node.shape, default=0) > cf.MAX_COORDINATES or chunk > MAX_CHUNK:
+            notes.append(f"left out, because they are very long: the coordinates {place}")
+            return
+        try:
+            own = attributes_of(root, place, node)
+            scales[place] = Scale(_read_coordinates(place, node), "", own, is_auxiliary=is_auxiliary)
+        except PoolError:
+            notes.append(f"left out, because they cannot be read: the coordinates {place}")
+
+    every: list[dict[str, Scale]] = [{} for _ in metadata.dimensions]
+    for each, scales, length in zip(metadata.dimensions, every, array.shape, strict=True):
         for place in _candidates(key, each.label or None):
             node = _open_array(root, place) if place != key else None
-            if scales or node is None or node.shape != (length,) or not (node.dtype.name in DTYPES or _is_string(node)):
-                continue
-            if length > cf.MAX_COORDINATES or byte_count(node.chunks, node.dtype.itemsize) > MAX_CHUNK:
-                notes += (f"left out, because they are very long: the coordinates {place}",)
+            if node is not None and node.shape == (length,) and (node.dtype.name in DTYPES or _is_string(node)):
+                add(place, node, scales)
                 break
-            try:
-                scales[place] = Scale(_read_coordinates(place, node), "", attributes_of(root, place, node))
-            except PoolError:
-                notes += (f"left out, because they cannot be read: the coordinates {place}",)
-        dimensions.append(Dimension(each.label, scales))
-    scalars, labels = dict[str, Scale](), {each.label: each.scales for each in dimensions if each.label}
+    scalars = dict[str, Scale]()
+    by_label = {each.label: scales for each, scales in zip(metadata.dimensions, every, strict=True) if each.label}
     for place in cf.referenced_variables(key, metadata.attributes).get(cf.COORDINATES, ()):
         node = _open_array(root, place)
-        if (
-            node is None
-            or node.ndim > 1
-            or node.dtype.name not in DTYPES
-            or max(node.shape, default=0) > cf.MAX_COORDINATES
-            or byte_count(node.chunks, node.dtype.itemsize) > MAX_CHUNK
-        ):
+        if node is None or node.ndim > 1 or node.dtype.name not in DTYPES:
             continue
-        target = labels.get((dimension_names(node) or ("",))[0]) if node.ndim else scalars
+        target = by_label.get(str((dimension_names(node) or ("",))[0])) if node.ndim else scalars
         if target is not None and place not in target:
-            with suppress(PoolError):
-                own = attributes_of(root, place, node)
-                target[place] = Scale(_read_coordinates(place, node), "", own, is_auxiliary=True)
-    found = replace(metadata, dimensions=tuple(dimensions), scalars=scalars, notes=notes)
+            add(place, node, target, is_auxiliary=True)
+    dimensions = tuple(Dimension(each.label, own) for each, own in zip(metadata.dimensions, every, strict=True))
+    found = replace(metadata, dimensions=dimensions, scalars=scalars, notes=tuple(notes))
     return cf.without_references(key, found, lambda place: _open_array(root, place) is not None)
 
 

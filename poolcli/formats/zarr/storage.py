@@ -68,9 +68,9 @@ def codec_arguments(kept: Mapping[str, Any], dtype: str) -> dict[str, Any]:
 
 def storage_in_version(kept: Mapping[str, Any], version: int) -> dict[str, Any]:
     """The storage of an array for a version of Zarr, whose codecs have other names in another version."""
-    same = () if kept.get("version") == version else ("compressors", "lost", "keys")
-    same += ("shards",) if version == 2 else ()
-    return {name: value for name, value in kept.items() if name not in same} | {"version": version}
+    left = set() if kept.get("version") == version else {"compressors", "lost", "keys"}
+    left |= {"shards"} if version == 2 else set()
+    return {name: value for name, value in kept.items() if name not in left} | {"version": version}
 
 
 def fill_value(kept: Mapping[str, Any], dtype: str) -> tuple[Any, bool]:

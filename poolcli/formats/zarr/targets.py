@@ -6,8 +6,6 @@ that an interrupted run has left are kept for the next run of the same identity:
 
 from __future__ import annotations
 
-import glob
-import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -16,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from poolcli.errors import FileError, RequestError
-from poolcli.formats import atomic
+from poolcli.formats.atomic import atomic_folder
 from poolcli.formats.checks import as_file_error
 from poolcli.formats.files import RETRY_WAITS, filesystem, is_url, read_object, unreachable
 from poolcli.formats.records import ReadOptions
@@ -59,8 +57,7 @@ def is_finished(path: str, identity: str) -> bool:
 
 @contextmanager
 def _in_folder(path: str, overwrite: bool, identity: str | None, documents: Mapping[str, bytes]) -> Iterator[Target]:
-    target = atomic.atomic_folder(path, overwrite) if identity is None else _kept_folder(path, overwrite, identity)
-    with target as part:
+    with atomic_folder(path, overwrite, identity) as part:
         written = frozenset(str(file.relative_to(part)) for file in Path(part).rglob("*") if file.is_file())
         for name, content in documents.items():
             file = Path(part, name)
@@ -69,29 +66,6 @@ def _in_folder(path: str, overwrite: bool, identity: str | None, documents: Mapp
         yield open_store(part), written
         for file in filter(Path.is_file, Path(part).rglob("*.partial")):  # of killed processes
             file.unlink()
-
-
-@contextmanager
-def _kept_folder(path: str, overwrite: bool, identity: str) -> Iterator[str]:
-    """As `atomic_folder`, but what an interrupted run leaves is kept for the next one of the same identity."""
-    target = os.path.realpath(path)
-    part = atomic.temporary_path(target, f"{identity}.kept")
-    with atomic.os_errors(path):
-        atomic.make_folder(os.path.dirname(target))
-        for other in glob.glob(glob.escape(atomic.temporary_path(target, "").removesuffix(".part")) + "*.kept.part"):
-            if other != part:
-                atomic.remove(other)
-        os.makedirs(part, exist_ok=True)
-        try:
-            yield part
-        except Exception:  # not KeyboardInterrupt
-            atomic.remove(part)
-            raise
-        check_stopped()
-        for folder, _, names in os.walk(part):
-            for name in names:
-                atomic.sync(os.path.join(folder, name))
-        atomic.rename_folder(part, target, overwrite)
 
 
 @contextmanager
