@@ -74,11 +74,7 @@ def test_a_layout_is_proposed_that_the_input_can_have(cli: Cli, shape: tuple[int
 
 
 REFUSED: dict[str, tuple[tuple[str, ...], int, str]] = {
-    "no store": (
-        ("x.npy", "-o", "y.npy"),
-        2,
-        "--output y.npy: a pyramid is an OME-Zarr store; name one",
-    ),
+    "no store": (("x.npy", "-o", "y.npy"), 2, "--output y.npy: a pyramid is an OME-Zarr store; name one"),
     "nothing named": (("x.npy",), 2, "--output is missing: name a store, such as out.ome.zarr"),
     "an operator without levels": (
         ("x.npy", "-o", "y.zarr", "--op", "lp"),
@@ -88,18 +84,10 @@ REFUSED: dict[str, tuple[tuple[str, ...], int, str]] = {
     "too many levels": (("x.npy", "-o", "y.zarr", "--levels", "9"), 2, "use at most --levels 5"),
     "no levels": (("x.npy", "-o", "y.zarr", "--levels", "0"), 2, "--levels is 0; it must be at least 1"),
     "a kernel of 1": (("x.npy", "-o", "y.zarr", "-k", "1"), 2, "--kernel 1: must be at least 2 on one axis"),
-    "two kernels for three axes": (
-        ("x.npy", "-o", "y.zarr", "-k", "2,2"),
-        2,
-        "--kernel has 2 numbers",
-    ),
+    "two kernels for three axes": (("x.npy", "-o", "y.zarr", "-k", "2,2"), 2, "--kernel has 2 numbers"),
     "a scale without a number": (("x.npy", "-o", "y.zarr", "--scale", "z=a"), 2, "--scale has 'z=a'; write it as z=2"),
     "a scale of 0": (("x.npy", "-o", "y.zarr", "--scale", "z=0"), 2, "--scale has 'z=0'; write it as z=2"),
-    "a scale of another axis": (
-        ("x.npy", "-o", "y.zarr", "--scale", "c=2"),
-        2,
-        "--scale names c; the axes are z, y",
-    ),
+    "a scale of another axis": (("x.npy", "-o", "y.zarr", "--scale", "c=2"), 2, "--scale names c; the axes are z, y"),
     "a unit of time": (("x.npy", "-o", "y.zarr", "--unit", "second"), 2, "--unit second: is not a unit of length"),
     "another version": (("x.npy", "-o", "y.zarr", "--ngff", "0.6"), 2, "--ngff is '0.6'"),
     "shards of Zarr 2": (
@@ -107,11 +95,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], int, str]] = {
         2,
         "--shards needs --ngff 0.5: 0.4 is Zarr 2, which has no shards",
     ),
-    "one axis of space": (
-        ("x.npy", "-o", "y.zarr", "--layout", "NCW"),
-        2,
-        "layout NCW: OME-Zarr has the axes",
-    ),
+    "one axis of space": (("x.npy", "-o", "y.zarr", "--layout", "NCW"), 2, "layout NCW: OME-Zarr has the axes"),
     "averages of bool": (
         ("bool.npy", "-o", "y.zarr"),
         2,

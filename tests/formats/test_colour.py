@@ -63,16 +63,6 @@ def test_colours_are_weighted_wherever_the_channels_are_named(layout: str, cli: 
     np.testing.assert_array_equal(y.swapaxes(2, 3) if layout == "WHC" else y, np.load("w.npy"))
 
 
-def test_channels_may_come_before_the_pixels() -> None:
-    x = pixels(4, 6, 4)
-    colour = Colour(weighted=True)
-    results = []
-    for layout, array in (("HWC", x), ("CHW", np.ascontiguousarray(x.transpose(2, 0, 1)))):
-        plan = AvgPool(2, 2).plan(array.shape, "uint8", layout=layout)
-        results.append(pool_colours(lambda region, slab: call_of(region)(slab)[0], plan, array, colour))
-    np.testing.assert_array_equal(results[1].transpose(1, 2, 0), results[0])
-
-
 def test_an_opaque_picture_with_alpha_is_averaged_as_without(cli: Cli) -> None:
     x = pixels(8, 6, 4)
     x[..., 3] = 255

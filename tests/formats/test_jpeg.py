@@ -1,10 +1,9 @@
-"""JPEGs have the pixels that Pillow reads; those that are cut short are refused."""
+"""JPEGs that are cut short are refused, and small ones of many pixels are not."""
 
 from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,19 +13,6 @@ from poolcli.errors import FileError
 from poolcli.formats import Source, read
 
 NOISE = np.random.default_rng(2).integers(0, 256, (37, 50, 3), np.uint8)
-SAVED: dict[str, tuple[str, dict[str, Any]]] = {
-    "4:4:4": ("RGB", {"subsampling": 0}),
-    "4:2:2": ("RGB", {"subsampling": 1}),
-    "4:2:0": ("RGB", {"subsampling": 2}),
-    "4:2:0, coarse": ("RGB", {"subsampling": 2, "quality": 3}),
-    "progressive": ("RGB", {"progressive": True}),
-    "restart markers": ("RGB", {"restart_marker_blocks": 3}),
-    "RGB as it is": ("RGB", {"keep_rgb": True}),
-    "grey": ("L", {}),
-    "CMYK": ("CMYK", {}),
-}
-
-
 # 2048 x 1024 pixels of one grey, coded arithmetically by cjpeg.
 ARITHMETIC = bytes.fromhex(
     "ffd8ffdb004300100b0c0e0c0a100e0d0e1211101318281a181616183123251d283a333d3c3933383740485c4e404457453738506d51575f62"
@@ -39,17 +25,10 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def saved(mode: str = "RGB", **options: Any) -> bytes:
+def saved() -> bytes:
     stream = io.BytesIO()
-    Image.fromarray(NOISE).convert(mode).save(stream, "JPEG", **options)
+    Image.fromarray(NOISE).save(stream, "JPEG")
     return stream.getvalue()
-
-
-@pytest.mark.parametrize(("mode", "options"), SAVED.values(), ids=SAVED)
-def test_pixels_are_those_of_pillow(mode: str, options: dict[str, Any]) -> None:
-    Path("x.jpg").write_bytes(saved(mode, **options))
-    with Image.open("x.jpg") as image:
-        np.testing.assert_array_equal(read(Source("x.jpg")).array, np.asarray(image))
 
 
 def test_one_that_was_cut_is_refused_though_a_preview_in_it_has_an_end() -> None:

@@ -58,9 +58,7 @@ HOSTILE: dict[str, tuple[Callable[[], object], str]] = {
     "an unknown codec": (edited(codecs=[{"name": "bytes"}, {"name": "nope"}]), "nope"),
     "complex numbers": (
         edited(
-            data_type="complex64",
-            fill_value=[0, 0],
-            codecs=[{"name": "bytes", "configuration": {"endian": "little"}}],
+            data_type="complex64", fill_value=[0, 0], codecs=[{"name": "bytes", "configuration": {"endian": "little"}}]
         ),
         "holds complex64; poolcli pools bool, ",
     ),
@@ -155,10 +153,7 @@ def test_no_mutation_ends_in_anything_but_an_error_of_one_line(name: str, tmp_pa
         assert not PYTHONS.search(str(error))
 
 
-@pytest.mark.parametrize(
-    ("how", "name"),
-    [("v3", "c/1/0/2"), ("v2", "1.0.2"), ("v3, shards", "c/1/0/1")],
-)
+@pytest.mark.parametrize(("how", "name"), [("v3", "c/1/0/2"), ("v2", "1.0.2"), ("v3, shards", "c/1/0/1")])
 def test_the_chunk_that_is_damaged_is_named(how: str, name: str, cli: Cli) -> None:
     made("x.zarr", key="a", **{word: value for word, value in KEPT[how].items() if word in ("zarr_format", "shards")})
     chunk = Path("x.zarr/a", name)
@@ -199,6 +194,7 @@ BOMBS: dict[str, tuple[bytes, dict[str, Any]]] = {
     "several frames": (numcodecs.Zstd().encode(bytes(2**20)) * 32, CODECS["zstd"][1]),
     "a frame without its size": (b"\x28\xb5\x2f\xfd\0\x58" + ZSTD_BLOCKS, CODECS["zstd"][1]),
     "a frame of another size": (b"\x28\xb5\x2f\xfd\x20\x07" + ZSTD_BLOCKS, CODECS["zstd"][1]),
+    "a frame of another age": (b"\x27\xb5\x2f\xfd" + bytes(99), CODECS["zstd"][1]),
     "after a frame to skip": (b"\x50\x2a\x4d\x18\1\0\0\0x" + numcodecs.Zstd().encode(ZEROS), CODECS["zstd"][1]),
     "twice": (numcodecs.Zstd().encode(numcodecs.GZip().encode(ZEROS)), {"compressors": [GzipCodec(), ZstdCodec()]}),
     "with a checksum": (numcodecs.Zstd().encode(ZEROS) + b"sums", {"compressors": [ZstdCodec(), Crc32cCodec()]}),

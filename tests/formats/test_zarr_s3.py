@@ -9,11 +9,9 @@ import struct
 import subprocess
 import sys
 import warnings
-from collections import Counter
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
-from threading import Event
 from time import sleep
 from typing import Any
 from urllib.request import Request, urlopen
@@ -82,17 +80,6 @@ def test_a_store_is_read_listed_and_written(shards: Any, cli: Cli, bucket: Any) 
         "poolcli: s3://bucket/nothing.zarr: holds no Zarr array or group\n"
     )
     assert cli("avg", "s3://other/x.zarr", "-o", "y.npy", *HALVE).code == 1
-
-
-@pytest.mark.parametrize("version", [2, 3])
-def test_many_small_chunks_are_read_at_once(version: int, cli: Cli, bucket: Any) -> None:
-    names = {"dimension_names": None} if version == 2 else {}
-    stored("s3://bucket/x.zarr", chunks=(5, 6, 8), zarr_format=version, **names)  # 100 objects
-    expected = AvgPool(2, 2)(X, layout="DHW")
-    for number in range(3):
-        run = ("avg", "s3://bucket/x.zarr", "-o", f"{number}.npy", *HALVE, "--layout", "DHW", "-q")
-        assert cli(*run).err == ""
-        np.testing.assert_array_equal(np.load(f"{number}.npy"), expected)
 
 
 def written_from_now_on(bucket: Any) -> set[str]:
@@ -197,26 +184,3 @@ def test_faults_of_a_store_are_survived(cli: Cli, bucket: Any) -> None:
     assert cli("avg", "s3://bucket/x.zarr", "-o", "y.npy", *HALVE, "-q").err == ""
     np.testing.assert_array_equal(np.load("y.npy"), AvgPool(2, 2)(X, layout="DHW"))
     assert next(requests) > 60
-
-
-def test_each_read_of_a_store_that_goes_silent_is_tried_a_few_times(
-    cli: Cli, bucket: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import s3fs
-
-    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "2")
-    monkeypatch.setattr(s3fs.S3FileSystem, "read_timeout", 1.0)
-    stored("s3://bucket/x.zarr")
-    own, asked, ends = bucket.server.app, Counter[tuple[str, str]](), Event()
-
-    def silent(environ: dict[str, Any], start: Any) -> Any:
-        if "/c/" in environ["PATH_INFO"]:
-            asked[environ["REQUEST_METHOD"], environ["PATH_INFO"]] += 1
-            ends.wait(30)
-        return own(environ, start)
-
-    bucket.server.app = silent
-    result = cli("avg", "s3://bucket/x.zarr", "-o", "y.npy", *HALVE, "-q")
-    ends.set()
-    assert (result.code, result.err.count("\n"), "timeout" in result.err.lower()) == (1, 1, True)
-    assert max(asked.values()) <= 2 * 2  # what cannot be read is read again, to name the chunk

@@ -227,27 +227,6 @@ def test_a_store_in_a_zip_file_is_read_by_its_url(folder: Path, cli: Cli) -> Non
     assert np.load("y.npy").tolist() == [[5, 7], [13, 15]]
 
 
-def test_a_finished_pyramid_of_a_store_at_a_url_is_not_written_again_by_resume(cli: Cli) -> None:
-    made("memory://pyramids/x.zarr", dimension_names=("z", "y", "x"))
-    run = ("pyramid", "memory://pyramids/x.zarr", "-o", "y.ome.zarr", "--levels", "2", "--resume")
-    first = cli(*run)
-    assert (first.code, first.err) == (0, "")
-    before = Path("y.ome.zarr/zarr.json").stat().st_mtime_ns
-    again = cli(*run)
-    assert (again.code, again.err) == (0, "")
-    assert again.out.endswith("is already complete, made from this input\n")
-    assert Path("y.ome.zarr/zarr.json").stat().st_mtime_ns == before
-    refused = "poolcli: memory://pyramids/x.zarr: y.ome.zarr exists; use --overwrite"
-    system = fsspec.filesystem("memory")
-    document = system.cat_file("/pyramids/x.zarr/zarr.json")
-    system.pipe_file("/pyramids/x.zarr/zarr.json", document + b" ")
-    assert cli(*run).err.startswith(refused)
-    system.pipe_file("/pyramids/x.zarr/zarr.json", document)
-    assert cli(*run).err == ""
-    made("y.ome.zarr", overwrite=True)  # replaced by something else
-    assert cli(*run).err.startswith(refused)
-
-
 OUTPUTS = {
     "npy": ("avg", "x.zarr", "-o", "{at}/y.npy", *HALVE),
     "a folder": ("avg", "in", "-o", "{at}/out/", *HALVE),

@@ -21,6 +21,7 @@ from poolcli.windows import Ranges, ceil_div
 numcodecs: Any = Lazy("numcodecs")
 
 ZSTD_FRAME, ZSTD_SKIPPED, ZSTD_BLOCK = 0xFD2FB528, 0x184D2A5, 2**17  # magic numbers; the most bytes of a block
+ZSTD_LEGACY = (0x1EB52FFD, *range(0xFD2FB522, ZSTD_FRAME))  # frames of before 2016, which zarrs may still decode
 CHECKSUM = 4  # bytes of crc32c at the end of a chunk or an index
 INDEX_CODECS = ["bytes", "crc32c"]
 NO_CHUNK = 2**64 - 1  # the offset of a chunk that a shard does not hold
@@ -91,7 +92,7 @@ def _zstd_size(data: bytes, limit: int) -> int:
             at += 8 + struct.unpack_from("<I", data, at + 4)[0]
             continue
         if magic != ZSTD_FRAME:
-            break
+            return limit + 1 if magic in ZSTD_LEGACY else size
         is_single, has_checksum, is_last = flags >> 5 & 1, flags >> 2 & 1, 0
         at += 5 + (not is_single) + (0, 1, 2, 4)[flags & 3] + (is_single, 2, 4, 8)[flags >> 6]
         while not is_last and at + 3 <= len(data):
