@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -66,6 +68,17 @@ class _Quiet(SimpleHTTPRequestHandler):
     def log_message(self, *_: Any) -> None: ...
 
 
+@contextmanager
+def serving(handler: type[_Quiet]) -> Iterator[str]:
+    """The URL of a server of the current folder."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+
+
 class _Busy(_Quiet):
     """Asks for patience twice for each file, then gives no answer, then the first half of it, and then all of it."""
 
@@ -92,10 +105,8 @@ class _Busy(_Quiet):
 def test_requests_to_a_busy_server_are_repeated(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("poolcli.formats.files.RETRY_WAITS", (0.01,) * 5)
     made("x.zarr", key="a", chunks=(4, 4, 4), dimension_names=("z", "y", "x"))
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Busy) as server:
-        Thread(target=server.serve_forever).start()
-        result = cli("avg", f"http://127.0.0.1:{server.server_port}/x.zarr/a", "-o", "y.npy", *HALVE, "-q")
-        server.shutdown()
+    with serving(_Busy) as url:
+        result = cli("avg", f"{url}/x.zarr/a", "-o", "y.npy", *HALVE, "-q")
     assert result.err == ""
     np.testing.assert_array_equal(np.load("y.npy"), halved())
 
@@ -129,13 +140,8 @@ def test_a_store_that_is_not_reached_is_not_taken_for_one_that_is_gone(
     """fsspec raises FileNotFoundError for whatever it does not get from a web server."""
     monkeypatch.setattr("poolcli.formats.files.RETRY_WAITS", (0.01,) * 5)
     monkeypatch.setattr(_Refusing, "status", status)
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Refusing) as server:
-        Thread(target=server.serve_forever).start()
-        try:
-            with pytest.raises(kind, match=said):
-                fingerprint_of(f"http://127.0.0.1:{server.server_port}/x.zarr")
-        finally:
-            server.shutdown()
+    with serving(_Refusing) as url, pytest.raises(kind, match=said):
+        fingerprint_of(f"{url}/x.zarr")
 
 
 @pytest.mark.heavy
@@ -144,12 +150,9 @@ def test_a_store_that_is_not_reached_is_not_taken_for_one_that_is_gone(
 )
 def test_what_a_web_server_answers_is_told(status: int, said: str, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_Refusing, "status", status)
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Refusing) as server:
-        Thread(target=server.serve_forever).start()
-        url = f"http://127.0.0.1:{server.server_port}/x.zarr"
-        result = cli("avg", url, "-o", "y.npy", *HALVE)
-        server.shutdown()
-    assert (result.code, result.err) == (1, f"poolcli: {url}: cannot be reached: {said}\n")
+    with serving(_Refusing) as url:
+        result = cli("avg", f"{url}/x.zarr", "-o", "y.npy", *HALVE)
+    assert (result.code, result.err) == (1, f"poolcli: {url}/x.zarr: cannot be reached: {said}\n")
 
 
 def test_an_input_that_can_no_longer_be_reached_is_not_said_to_have_changed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,9 +294,6 @@ def test_what_urls_cannot_be_is_refused(words: tuple[str, ...], message: str, cl
 @pytest.mark.parametrize("words", [("avg", *HALVE), ("avg", *HALVE, "--resume"), ("pyramid",)], ids=" ".join)
 def test_a_web_server_cannot_be_written_to(words: tuple[str, ...], cli: Cli) -> None:
     made("x.zarr", dimension_names=("z", "y", "x"))
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Quiet) as server:
-        Thread(target=server.serve_forever).start()
-        url = f"http://127.0.0.1:{server.server_port}/y.zarr"
-        result = cli(*words, "x.zarr", "-o", url)
-        server.shutdown()
-    assert (result.code, result.err) == (1, f"poolcli: x.zarr: {url}: cannot be written to\n")
+    with serving(_Quiet) as url:
+        result = cli(*words, "x.zarr", "-o", f"{url}/y.zarr")
+    assert (result.code, result.err) == (1, f"poolcli: x.zarr: {url}/y.zarr: cannot be written to\n")

@@ -25,7 +25,7 @@ from poolcli.formats.image.pages import (
 from poolcli.formats.image.pillow import PillowImage
 from poolcli.formats.image.tiff import TiffImage
 from poolcli.formats.image.write import write
-from poolcli.formats.records import ArrayReader, Header, InMemoryReader, Metadata, ReadOptions, Source
+from poolcli.formats.records import ArrayReader, Axis, Header, InMemoryReader, Metadata, ReadOptions, Source
 from poolcli.formats.table import MAGIC_LENGTH, format_by_magic
 from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
@@ -85,7 +85,9 @@ def _plan_reading(image: TiffImage | PillowImage, options: ReadOptions) -> _Read
     shape = (len(pages),) * several + (first.height, first.width) + (decoder.channels,) * colours
     layout = "N" * several + "HW" + "C" * colours
     is_stack = (options.as_pyramid or (options.ndim or 0) > 2) and not colours
-    axes = image.stack_axes(shape[-2:]) if is_stack and len(pages) == len(image.pages) else ()
+    axes: tuple[Axis, ...] = ()
+    if isinstance(image, TiffImage) and is_stack and len(pages) == len(image.pages):
+        axes = image.stack_axes(shape[-2:])
     if axes and (options.as_pyramid or len(axes) == options.ndim):
         shape, layout = tuple(axis.length for axis in axes), "".join(axis.letter for axis in axes)
     by_page = masks_of(image.pages) if options.apply_masks and not first.is_mask else {}
@@ -132,13 +134,15 @@ def _load(reading: _Reading, options: ReadOptions) -> tuple[Array, Metadata]:
     lost = list(found.pop("lost", ()))
     if any(times) and count > 1:
         found["duration"] = times
-    is_stack = 1 < count == len(image.pages) and decoder.channels == 1
-    if axes := image.stack_axes(plane) if is_stack else ():
+    axes: tuple[Axis, ...] = ()
+    if isinstance(image, TiffImage) and 1 < count == len(image.pages) and decoder.channels == 1:
+        axes = image.stack_axes(plane)
+    if axes:
         found["axes"] = axes
         lost = [name for name in lost if not name.startswith("description by")]
     elif others:
         lost.append("metadata of pages after the first")
-    if header.masked:
+    if isinstance(image, TiffImage) and header.masked:
         hidden = image.read_masks(reading.masks, reading.pages, plane[:2])
         found["mask"] = hidden.reshape(header.shape if decoder.channels == 1 else (*header.shape[:-1], 1))
     found |= {"lost": tuple(lost)} if lost else {}

@@ -66,12 +66,6 @@ def mode_of(shape: Sequence[int], dtype: str, layout: str, wanted: str | None) -
     return wanted if wanted in (*fitting, BANDS) else next(iter(fitting), BANDS)
 
 
-def has_mode(mode: str, pixels: Array, size: tuple[int, int]) -> bool:
-    """Whether an array is an image of the mode, of that width and height."""
-    (width, height), (channels, dtype, _) = size, MODES[mode]
-    return pixels.shape == (height, width, channels)[: 2 if channels == 1 else 3] and pixels.dtype.name == dtype
-
-
 def stored_layout(name: str, shape: Sequence[int], dtype: str, layout: str, wanted: str | None) -> str:
     """The layout in which the image format `name` stores the array: `HW`, `HWC`, or `NHW`, `NHWC` for several pages.
 

@@ -6,7 +6,7 @@ import os
 import struct
 import warnings
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from math import prod
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -19,7 +19,6 @@ from poolcli.formats.image.modes import CONVERTED_MODES, MODES
 from poolcli.formats.image.pages import Page, PageDecoder, orientation_notes, upright, upright_size
 from poolcli.formats.image.tiff import DIVISION_BYTES, rounded_quotient
 from poolcli.formats.image.tiff_tags import ORIENTATION
-from poolcli.formats.records import Axis
 from poolcli.formats.table import FORMATS
 from poolcli.system.lazy_imports import Array, Lazy, need
 from poolcli.system.lazy_imports import numpy as np
@@ -89,14 +88,6 @@ class PillowImage:
             return [page] * count
         first = image.tell()
         return [page._replace(is_copy=number != first) for number in range(count)]
-
-    def stack_axes(self, size: Sequence[int]) -> tuple[Axis, ...]:
-        """No axes but those of the pixels."""
-        return ()
-
-    def read_masks(self, masks: Sequence[int | None], pages: Sequence[int], size: Sequence[int]) -> Array:
-        """No masks."""
-        raise NotImplementedError
 
     def decoder(self, first: int, several: bool) -> PageDecoder:
         """How the pages from `first` on are decoded, the first one of `several`."""
