@@ -90,7 +90,8 @@ def choose_array(source: Source, headers: Sequence[Header], axes: int | None = N
         first = candidates[0].key
         raise RequestError(
             f"{source.path}: holds {len(headers)} arrays: {describe_arrays(headers)}; choose one: {source.path}:{first}"
-            + hint(f" or {field('dataset', first)}, or take {field('all')}")
+            + hint(f" or {field('dataset', first)}")
+            + hint(f", or take {field('all')}")
         )
     return candidates[0]
 
