@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import h5py
+import numcodecs
 import numpy as np
 import pytest
 import tifffile
@@ -92,6 +93,17 @@ def zarr(path: Path, shape: tuple[int, ...], chunks: tuple[int, ...], attributes
     (path / "zarr.json").write_text(f'{json.dumps(about)[:-1]}, "attributes": {attributes}}}')
 
 
+def zarr_bomb(path: Path) -> None:
+    """A chunk of 64 bytes that unpacks to 400 MB, with a filter that zarrs leaves to zarr-python."""
+    about = {
+        "zarr_format": 2, "shape": (1, 1, 8, 8), "chunks": (1, 1, 8, 8), "dtype": "|u1", "fill_value": 0, "order": "C",
+        "compressor": {"id": "zstd", "level": 0}, "filters": [{"id": "delta", "dtype": "|u1"}],
+    }  # fmt: skip
+    path.mkdir()
+    (path / ".zarray").write_text(json.dumps(about))
+    (path / "0.0.0.0").write_bytes(numcodecs.Zstd().encode(bytes(400 * MIB)))  # noqa: S104  # a chunk
+
+
 def safetensors(path: Path) -> None:
     entries = {f"x{i}": {"dtype": "U8", "shape": [1, 1, 1], "data_offsets": [0, 1]} for i in range(25_000)}
     text = json.dumps(entries).encode()
@@ -156,6 +168,7 @@ CASES: dict[str, tuple[str, Callable[[Path], object]]] = {
     "zarr: a large document": (
         "x.zarr", lambda p: zarr(p, (1, 1, 8), (1, 1, 8), f'{{"a": [{"{}," * 2**21}0]}}'),
     ),
+    "zarr: a chunk that unpacks to more": ("x.zarr", zarr_bomb),
     "safetensors: a large header": ("x.safetensors", safetensors),
     "png": ("x.png", picture),
     "png: a profile": ("x.png", profile_png),
@@ -230,7 +243,8 @@ def test_no_reader_takes_more_than_was_allowed(name: str, folder: Path) -> None:
     if result.code:
         assert result.err.count("\n") == 1
         assert any(
-            word in result.err for word in ("--max-memory", "--dataset", "too large", "is not a readable .npz file")
+            word in result.err
+            for word in ("--max-memory", "--dataset", "too large", "is not a readable .npz file", "decompression bomb")
         )
     # Without the option, small files take no half GiB; of others, no bound is promised.
     if not (folder / path).is_file() or (folder / path).stat().st_size < MIB:
