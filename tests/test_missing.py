@@ -102,7 +102,12 @@ def as_stored(plan: Plan, value: Any) -> Any:
         return 0 if not plan.reducer.divides or plan.divisor_override else NAN
     if plan.reducer.power == 2:
         value = math.sqrt(value)
-    return round(value) if target.is_integer else np.asarray(float(value)).astype(plan.output_dtype).item()
+    if not target.is_integer:
+        return np.asarray(float(value)).astype(plan.output_dtype).item()
+    stored, missing = round(value), plan.missing[0]
+    if stored != missing or plan.reducer.picks or plan.reducer.votes:
+        return stored
+    return 1 if missing == 0 else missing - (1 if missing > 0 else -1)  # which readers take for a number
 
 
 @settings(max_examples=sized(60, 400), derandomize=True)

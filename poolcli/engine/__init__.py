@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from poolcli.engine.call import Call
     from poolcli.engine.choose import Engine, Pool
+    from poolcli.engine.numpy.missing import Moved
 
 MAX_PADDED_LENGTH = 2**62  # positions of taps must fit the int64 of the kernels
 MAX_OUTPUT = 2**60  # elements: numpy has no longer arrays of int64
@@ -56,11 +57,13 @@ def call_of(
     engine: str = "auto",
     tell: Tell | None = None,
     mask: NDArray[np.bool_] | None = None,
+    moved: Moved | None = None,
 ) -> Call:
     """Prepare the computation of a region: chooses and loads the engine. Elements where `mask` is True are missing.
 
     If no kernel can be built, numpy computes instead and `tell` is called with the reason; without `tell`, `auto`
-    warns, and an engine requested by name is refused (KernelError).
+    warns, and an engine requested by name is refused (KernelError). `moved` is called with which results were moved
+    away from the missing value.
     """
     from poolcli.engine.call import Call, too_large
 
@@ -74,13 +77,20 @@ def call_of(
         raise too_large(shape, dtype)
     tell = tell or (warn_once if engine == "auto" else None)
     try:
-        pool = _pool_of(chosen, region, indices, tell, mask) if prod(shape) else None
+        pool = _pool_of(chosen, region, indices, tell, mask, moved) if prod(shape) else None
     except MemoryError as error:  # of the tables along an axis of the output
         raise too_large(shape, dtype) from error
     return Call(region, indices, pool, dtype, mask is not None)
 
 
-def _pool_of(engine: Engine, region: Region, indices: bool, tell: Tell | None, mask: NDArray[np.bool_] | None) -> Pool:
+def _pool_of(
+    engine: Engine,
+    region: Region,
+    indices: bool,
+    tell: Tell | None,
+    mask: NDArray[np.bool_] | None,
+    moved: Moved | None,
+) -> Pool:
     def prepare_with(one: Engine) -> Pool:
         pieces = _pieces_of(region, one)
         return one.load()(region, indices) if len(pieces) == 1 else _pool_pieces(one, region, pieces, indices)
@@ -92,7 +102,7 @@ def _pool_of(engine: Engine, region: Region, indices: bool, tell: Tell | None, m
         return pool
     from poolcli.engine.numpy.missing import without_missing
 
-    return without_missing(region, pool, mask)
+    return without_missing(region, pool, mask, moved)
 
 
 def _pieces_of(region: Region, engine: Engine) -> list[Region]:

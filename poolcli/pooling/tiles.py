@@ -13,6 +13,7 @@ from itertools import islice
 from math import prod
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from poolcli.dtypes import numpy_dtype
 from poolcli.engine import call_of
 from poolcli.engine.choose import MIN_WORK_TO_LOAD, choose_engine
 from poolcli.errors import RequestError
@@ -219,6 +220,7 @@ class Work:
     progress: Progress = no_progress
     may_fall_back: bool = True
     reasons: list[str] = dataclasses.field(default_factory=list)
+    moved: list[int] = dataclasses.field(default_factory=list)  # numbers of results that were moved from nodata
 
     def note(self, reason: str | None) -> None:
         """Keeps the reason why numpy computed a part, here or in another process; each reason once."""
@@ -228,7 +230,7 @@ class Work:
     @property
     def notes(self) -> list[str]:
         """The notes for the user."""
-        return [f"computed by numpy: {reason}" for reason in self.reasons]
+        return [*(f"computed by numpy: {reason}" for reason in self.reasons), *moved_notes(self.plan, sum(self.moved))]
 
 
 def make_work(
@@ -239,11 +241,30 @@ def make_work(
     return Work(plan, indices, chosen, threads, clock, progress, engine == "auto")
 
 
-def pool_part(work: Work, region: Region, slab: Array, hidden: Array | None = None) -> Results:
-    """The values and indices of a region, from the slab that it reads; `hidden` marks masked elements of the slab."""
+def moved_notes(plan: Plan, count: int) -> list[str]:
+    """The note on valid results that were moved away from the missing value."""
+    if not count:
+        return []
+    from poolcli.engine.numpy.missing import kept_neighbour, nodata_of
+
+    nodata = nodata_of(plan)
+    told = "1 valid result is" if count == 1 else f"{count:,} valid results are"
+    neighbour = kept_neighbour(nodata, numpy_dtype(plan.output_dtype))
+    return [f"{told} {nodata:.9g}, the missing value: written as {neighbour:.9g}, so that readers keep them"]
+
+
+def pool_part(
+    work: Work, region: Region, slab: Array, hidden: Array | None = None, wanted: tuple[slice, ...] = ()
+) -> Results:
+    """The values and indices of a region, from the slab that it reads; `hidden` marks masked elements of the slab.
+    Results outside of the `wanted` ones are not counted in notes.
+    """
     with work.clock.phase("compute"):
         tell = work.note if work.may_fall_back else None
-        call = call_of(region, indices=work.indices, engine=work.engine, tell=tell, mask=hidden)
+        call = call_of(
+            region, indices=work.indices, engine=work.engine, tell=tell, mask=hidden,
+            moved=lambda found: work.moved.append(int(found[wanted].sum())),
+        )  # fmt: skip
         return call(slab, threads=work.threads)
 
 
@@ -254,8 +275,8 @@ def pool_aligned(work: Work, region: Region, slab: Array) -> Results:
     the grain, as in the whole array, and outputs before the region itself are dropped.
     """
     aligned = region.aligned
-    values, indices = pool_part(work, aligned, slab)
     inside = slices(region.outputs, aligned.outputs)
+    values, indices = pool_part(work, aligned, slab, wanted=inside)
     return values[inside], None if indices is None else indices[inside]
 
 
@@ -326,6 +347,7 @@ class FileOpener:
 
 
 Opener = Callable[[], AbstractContextManager[Read]]
+BlockNote = tuple[str | None, int]  # why numpy computed a block, and how many results were moved from nodata
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,18 +363,23 @@ class RemoteBlocks:
     writers: tuple[Write, ...]
     most: int | None = None
 
-    def __call__(self, numbers: Sequence[int]) -> list[str | None]:
-        """Reads, pools and writes the blocks with these numbers; returns for each why numpy computed it, or None."""
+    def __call__(self, numbers: Sequence[int]) -> list[BlockNote]:
+        """Reads, pools and writes the blocks with these numbers; returns for each why numpy computed it, or None, and
+        how many results were moved from the missing value.
+        """
+        notes = list[BlockNote]()
         with self.reading() as read:
             for number in numbers:
                 block = self.blocks[number]
+                self.work.moved.clear()
                 _write_results(self.writers, block.outputs, pool_block(self.work, read, block, self.most))
-        return [next(iter(self.work.reasons), None)] * len(numbers)
+                notes.append((next(iter(self.work.reasons), None), sum(self.work.moved)))
+        return notes
 
 
 # Runs blocks with these numbers, at most so many of them, in other processes; calls the last argument with each number
 # whose block is written, and with what RemoteBlocks returned for it.
-Distribute = Callable[[RemoteBlocks, Iterator[int], int, Callable[[int, "str | None"], None]], None]
+Distribute = Callable[[RemoteBlocks, Iterator[int], int, Callable[[int, BlockNote], None]], None]
 
 
 def pool_distributed(
@@ -369,9 +396,11 @@ def pool_distributed(
     parts = RemoteBlocks(reading, theirs, blocks, tuple(sink.writer for sink in sinks), most)
     missing = (n for n, block in enumerate(blocks) if not all(sink.holds(block.outputs) for sink in sinks))
 
-    def done(number: int, reason: str | None) -> None:
+    def done(number: int, found: BlockNote) -> None:
         nonlocal written
+        reason, moved = found
         work.note(reason)
+        work.moved.append(moved)
         written += blocks[number].nbytes
         work.progress(min(written, total), total)
 

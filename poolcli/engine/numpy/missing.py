@@ -3,17 +3,19 @@
 The chosen engine pools everything. Windows with missing elements are then pooled again by numpy: as zeros in a sum, and
 without a part in comparisons, modes and statistics. So the bits depend neither on the engine nor on how the output is
 cut. A window without valid elements, or with fewer than the plan's `min_count`, gives `nodata` and the index -1.
+A valid result that readers would take for `nodata` becomes the nearest number that they keep, as GDAL has it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import isfinite, isnan, nan, prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from poolcli.arguments import Missing
-from poolcli.dtypes import lookup
+from poolcli.dtypes import lookup, numpy_dtype
 from poolcli.engine.call import slices
 from poolcli.engine.numpy.reduce import axis_steps, reduce, winners_with_positions
 from poolcli.engine.numpy.statistics import statistic_of
@@ -28,11 +30,20 @@ if TYPE_CHECKING:
 
     from poolcli.engine.choose import Pool
 
+Moved = Callable[[Array], None]  # is given which outputs were moved
+GDAL_ULPS = 10
 PART_BYTES = 2**21  # of input and output that are pooled again at once
 
 
-def without_missing(region: Region, pool: Pool, mask: Array | None = None) -> Pool:
-    """The function that pools as `pool` does, without missing elements: the plan's, and those where `mask` is True."""
+def without_missing(region: Region, pool: Pool, mask: Array | None = None, moved: Moved | None = None) -> Pool:
+    """The function that pools as `pool` does, without missing elements: the plan's, and those where `mask` is True.
+
+    `moved` is told which valid results were moved away from the nodata value.
+    """
+    nodata, dtype = nodata_of(region.plan), numpy_dtype(region.plan.output_dtype)
+    computes = not region.plan.reducer.picks and not region.plan.reducer.votes
+    has_value = computes and region.plan.missing and not isnan(nodata) and dtype.kind != "b"
+    neighbour = kept_neighbour(nodata, dtype) if has_value else None
 
     def missing_in(slab: Array, place: tuple[slice, ...]) -> Array:
         found = _are_missing(slab, region.plan.missing)
@@ -41,22 +52,55 @@ def without_missing(region: Region, pool: Pool, mask: Array | None = None) -> Po
     def pool_valid(x: Array, out: Array, threads: int | None) -> NDArray[np.int64] | None:
         # A sum that is too large is refused, so that missing elements must not be added.
         data = np.where(missing_in(x, ()), x.dtype.type(0), x) if region.plan.reducer.is_sum else x
-        positions = pool(data, out, threads)
+        positions, found = pool(data, out, threads), None
         for part in parts_of(region, PART_BYTES):
             inside = slices(part.reads, region.reads)
             slab = x[inside]
             missing = missing_in(slab, inside)
+            place = slices(part.outputs, region.outputs)
+            is_valid: Array | bool = True
             if region.plan.min_count is not None or missing.any():
-                place = slices(part.outputs, region.outputs)
                 at = None if positions is None else positions[place]
-                _pool_again(part, slab, missing, out[place], at)
+                is_valid = ~_pool_again(part, slab, missing, out[place], at)
+            if neighbour is not None:
+                is_taken = _reads_as(out[place], nodata, neighbour) & is_valid
+                if is_taken.any():
+                    found = np.zeros(out.shape, np.bool_) if found is None else found
+                    found[place] = is_taken
+                    out[place][is_taken] = neighbour
+        if found is not None and moved is not None:
+            moved(found)
         return positions
 
     return pool_valid
 
 
-def _pool_again(part: Region, slab: Array, missing: Array, out: Array, at: NDArray[np.int64] | None) -> None:
-    """Pool the windows with `missing` elements into `out`, and their positions into `at`."""
+def kept_neighbour(nodata: float, dtype: np.dtype[Any]) -> Any:
+    """The value nearest to `nodata` that readers keep: nearer to 0, and 1 or the smallest normal number for 0.
+
+    GDAL compares floats with a tolerance of 4 relative epsilons of float32 or float64.
+    """
+    if dtype.kind in "iu":
+        return 1 if nodata == 0 else int(nodata) + (1 if nodata < 0 else -1)
+    value = dtype.type(nodata)
+    if value == 0:
+        return dtype.type(np.finfo(dtype if dtype.kind == "f" else np.float32).tiny)
+    for _ in range(GDAL_ULPS if dtype.itemsize >= 4 and isfinite(nodata) else 1):
+        value = np.nextafter(value, dtype.type(0))
+    return value
+
+
+def _reads_as(values: Array, nodata: float, neighbour: Any) -> Array:
+    """Which values readers take for `nodata`: floats that are nearer to it than its neighbour, too."""
+    if values.dtype.kind in "iu" or not isfinite(nodata):
+        return np.asarray(values == values.dtype.type(nodata))
+    with np.errstate(all="ignore"):
+        least, most = sorted((float(neighbour), 2 * float(values.dtype.type(nodata)) - float(neighbour)))
+        return np.asarray((values > least) & (values < most))
+
+
+def _pool_again(part: Region, slab: Array, missing: Array, out: Array, at: NDArray[np.int64] | None) -> Array:
+    """Pool the windows with `missing` elements into `out`, and their positions into `at`; returns which are nodata."""
     plan, reducer = part.plan, part.plan.reducer
     valid, lost = _counts(part, missing)
     again = lost > 0
@@ -74,9 +118,10 @@ def _pool_again(part: Region, slab: Array, missing: Array, out: Array, at: NDArr
             found = mean(part, divisor)(np.where(missing, slab.dtype.type(0), slab))
         out[again] = storable(found, out.dtype)[again]
     is_nodata = _are_nodata(plan, valid, lost)
-    out[is_nodata] = _nodata_result(part)
+    out[is_nodata] = nodata_of(part.plan)
     if at is not None:
         at[is_nodata] = -1
+    return is_nodata
 
 
 def masked_windows(region: Region, mask: Array) -> Array:
@@ -103,10 +148,11 @@ def _are_nodata(plan: Plan, valid: Array, lost: Array) -> Array:
     return np.asarray(valid * 100 < float(least[:-1]) * (valid + lost))
 
 
-def _nodata_result(part: Region) -> float:
-    if part.plan.nodata is not None:
-        return part.plan.nodata
-    return nan if lookup(part.plan.output_dtype).kind == "float" else part.plan.missing[0]
+def nodata_of(plan: Plan) -> float:
+    """The result of windows without enough valid elements."""
+    if plan.nodata is not None:
+        return plan.nodata
+    return nan if lookup(plan.output_dtype).kind == "float" or not plan.missing else plan.missing[0]
 
 
 def _are_missing(x: Array, missing: Missing) -> Array:

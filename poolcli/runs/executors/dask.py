@@ -25,7 +25,7 @@ from poolcli.errors import FileError
 from poolcli.formats.table import format_by_suffix
 from poolcli.message_fields import field
 from poolcli.pooling.outcome import Outcome, failure
-from poolcli.pooling.tiles import Distribute, Progress, RemoteBlocks, no_progress
+from poolcli.pooling.tiles import BlockNote, Distribute, Progress, RemoteBlocks, no_progress
 from poolcli.runs.executors import Outcomes, Runner, Task, check_cluster
 from poolcli.system.lazy_imports import Lazy
 from poolcli.system.limits import memory_budget
@@ -114,7 +114,7 @@ def _run_blocks(
     parts: RemoteBlocks,
     numbers: Iterator[int],
     count: int,
-    done: Callable[[int, str | None], None],
+    done: Callable[[int, BlockNote], None],
 ) -> None:
     """Computes the parts of one array on the workers of a cluster."""
     with BatchedTasks(client, parts, numbers, count, 1, resumable) as batches:
