@@ -59,7 +59,12 @@ def __getattr__(name: str) -> object:
     elif not name.startswith("_") and name in import_module("poolcli.ops").__all__:
         found = getattr(import_module("poolcli.ops"), name)
     else:
-        raise AttributeError(f"module 'poolcli' has no attribute {name!r}")
+        meant = ""
+        if not name.startswith("_"):
+            from poolcli.suggestions import public_name
+
+            meant = public_name(name, __dir__())
+        raise AttributeError(f"module 'poolcli' has no attribute {name!r}{meant}")
     globals()[name] = found
     return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 MIN_RATIO, MAX_SUGGESTIONS = 0.7, 3  # difflib's ratio is 1 for equal words
 NONE: Mapping[str, str] = {}
@@ -149,3 +149,40 @@ def unknown_keyword(function: str, name: str, value: object, names: Collection[s
     else:
         use = did_you_mean(name, names) or f"; it takes {join_words(names, 'and')}"
     return f"{function}() has no {name}{use}"
+
+
+def too_many_values(function: str, by_place: Sequence[str], values: Sequence[object], names: Collection[str]) -> str:
+    """The message about values that must be named; others have strides and pads behind the kernel, or p before it.
+
+    >>> too_many_values("avg_pool", ["x", "kernel"], ["...", 3, 2, 1], ["x", "kernel", "strides", "pads"])
+    'avg_pool() takes x and kernel by place and the rest by name, as in avg_pool(x, 3, strides=2, pads=1)'
+    """
+    own = [value for name, value in zip(by_place, values, strict=False) if name != "x"]
+    more, rest = values[len(by_place) :], [name for name in ("strides", "pads", "dilations") if name in names]
+    if "p" in names:  # of norms: the power, the kernel, strides
+        own, more, rest = [more[0]], [*own, *more[1:]], ["p", "strides"]
+    shown = ["x"] * ("x" in by_place) + [repr(value) for value in own]
+    shown += [f"{name}={value!r}" for name, value in zip(rest, more, strict=False)]
+    return (
+        f"{function}() takes {join_words(by_place, 'and')} by place and the rest by name, "
+        f"as in {function}({', '.join(shown)})"
+    )
+
+
+def public_name(name: str, names: Collection[str]) -> str:
+    """What to use in place of a name that poolcli does not have: the operators of other frameworks, or a similar name.
+
+    >>> public_name("max_pool2d", ()), public_name("GlobalAveragePooling2D", ()), public_name("chian", ["chain"])
+    ('; use max_pool(x, kernel, strides=...)', '; use AdaptiveAvgPool(1)', '; did you mean chain?')
+    """
+    import re
+
+    plain = name.replace("_", "").lower().replace("average", "avg")
+    found = re.fullmatch(r"(global|adaptive)?(avg|max|min|lp|sum|std|median|mode)pool(ing|ed)?([123]d)?", plain)
+    if not found:
+        return did_you_mean(name, names)
+    prefix, kind, is_class = found[1], found[2], name[:1].isupper()
+    operator = f"adaptive_{kind}" if prefix else kind
+    called = "".join(word.capitalize() for word in (*operator.split("_"), "pool")) if is_class else f"{operator}_pool"
+    size = {"global": "1", "adaptive": "output_size"}.get(prefix, "kernel, strides=...")
+    return f"; use {called}({size})" if is_class else f"; use {called}(x, {size})"

@@ -111,3 +111,43 @@ def test_a_conversion_is_shown_as_its_text_or_as_its_reason() -> None:
 def test_a_name_is_looked_for_once() -> None:
     found = poolcli.lp_pool
     assert vars(poolcli)["lp_pool"] is found
+
+
+@pytest.mark.parametrize(
+    ("typed", "use"),
+    [
+        ("max_pool2d", "; use max_pool(x, kernel, strides=...)"),
+        ("AvgPool2d", "; use AvgPool(kernel, strides=...)"),
+        ("MaxPooling1D", "; use MaxPool(kernel, strides=...)"),
+        ("global_avg_pool", "; use adaptive_avg_pool(x, 1)"),
+        ("GlobalAveragePooling2D", "; use AdaptiveAvgPool(1)"),
+        ("adaptive_max_pool3d", "; use adaptive_max_pool(x, output_size)"),
+        ("AdaptiveAvgPool2d", "; use AdaptiveAvgPool(output_size)"),
+        ("avgpool", "; use avg_pool(x, kernel, strides=...)"),
+        ("identfy", "; did you mean identify?"),
+        ("nothing_like_it", ""),
+    ],
+)
+def test_names_of_other_libraries_lead_to_the_own_ones(typed: str, use: str) -> None:
+    with pytest.raises(AttributeError) as found:
+        getattr(poolcli, typed)
+    assert str(found.value) == f"module 'poolcli' has no attribute {typed!r}{use}"
+    called = use.removeprefix("; use ").split("(")[0] if "; use" in use else "avg_pool"
+    assert callable(getattr(poolcli, called))
+
+
+@pytest.mark.parametrize(
+    ("call", "shown"),
+    [
+        (lambda x: poolcli.avg_pool(x, 2, 2), "avg_pool(x, 2, strides=2)"),
+        (lambda x: poolcli.max_pool(x, 3, 2, 1), "max_pool(x, 3, strides=2, pads=1)"),
+        (lambda x: poolcli.lp_pool(x, 2, 3, 4), "lp_pool(x, 3, p=2, strides=4)"),
+        (lambda x: poolcli.adaptive_avg_pool(x, 2, 2), "adaptive_avg_pool(x, 2)"),
+    ],
+)
+def test_values_by_place_are_answered_with_their_names(call: Any, shown: str) -> None:
+    x: Any = np.zeros((1, 1, 8, 8))
+    with pytest.raises(TypeError) as found:
+        call(x)
+    assert str(found.value).endswith(f"by place and the rest by name, as in {shown}")
+    assert eval(f"poolcli.{shown}", {"poolcli": poolcli, "x": x}).ndim == 4  # noqa: S307  # the line that it shows

@@ -31,7 +31,7 @@ from poolcli.plan import make_plan
 from poolcli.plan import plan as plans
 from poolcli.plan.attributes import Attributes
 from poolcli.plan.plan import whole
-from poolcli.suggestions import unknown_keyword
+from poolcli.suggestions import too_many_values, unknown_keyword
 from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
 
@@ -232,6 +232,13 @@ def with_name_suggestions(function: Callable[P, R], title: str = "") -> Callable
             for name, value in keywords.items():
                 if name not in names:
                     raise TypeError(unknown_keyword(title or function.__name__, name, value, names)) from None
+            given = args[1:] if title else args  # of records, the first is self
+            by_place = [
+                own.name for own in signature(call).parameters.values() if own.kind is own.POSITIONAL_OR_KEYWORD
+            ]
+            by_place = [name for name in by_place if name in names]
+            if len(given) > len(by_place):
+                raise TypeError(too_many_values(title or function.__name__, by_place, given, names)) from None
             raise
 
     return call
