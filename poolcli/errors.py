@@ -62,6 +62,10 @@ class RequestError(PoolError, ValueError):
     kind = "request"
 
 
+class MissingFileError(RequestError, FileNotFoundError):
+    """A file that is named does not exist (exit 2)."""
+
+
 class FileError(PoolError, OSError):
     """An input could not be read or an output could not be written (exit 1)."""
 

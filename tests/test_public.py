@@ -151,3 +151,17 @@ def test_values_by_place_are_answered_with_their_names(call: Any, shown: str) ->
         call(x)
     assert str(found.value).endswith(f"by place and the rest by name, as in {shown}")
     assert eval(f"poolcli.{shown}", {"poolcli": poolcli, "x": x}).ndim == 4  # noqa: S307  # the line that it shows
+
+
+def test_none_in_an_output_size_keeps_the_length_of_that_axis() -> None:
+    x: Any = np.arange(48.0).reshape(1, 1, 6, 8)
+    np.testing.assert_array_equal(poolcli.adaptive_avg_pool(x, (2, None)), poolcli.adaptive_avg_pool(x, (2, 8)))
+    np.testing.assert_array_equal(poolcli.area_pool(x, [None, 3]), poolcli.area_pool(x, (6, 3)))
+    with pytest.raises(poolcli.RequestError, match="whole number"):
+        poolcli.adaptive_max_pool(x, None)  # type: ignore[arg-type]  # that is the point
+
+
+def test_a_model_that_does_not_exist_is_a_file_that_is_not_found() -> None:
+    with pytest.raises(FileNotFoundError, match=r"^nope.onnx: no such file$") as found:
+        poolcli.check("nope.onnx")
+    assert isinstance(found.value, poolcli.RequestError)

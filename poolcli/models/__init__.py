@@ -11,7 +11,7 @@ from pathlib import Path
 
 from poolcli.arguments import MAX_INT, one_of, whole_number
 from poolcli.dialects import DIALECTS
-from poolcli.errors import RequestError
+from poolcli.errors import MissingFileError, RequestError
 from poolcli.formats.checks import memory_limit_of
 from poolcli.message_fields import field
 from poolcli.models.judge import Finding as Finding
@@ -134,10 +134,13 @@ def read_model(path: str, given: Given | None = None, limit: int | None = None) 
             saved = (found / "saved_model.pb").is_file()
             raise RequestError(f"{path}: {SAVED_MODEL if saved else f'a folder, not a model file; {SUPPORTED}'}")
         if not found.is_file():
-            missing = "no file" if found.exists() else f"no such file{did_you_mean_file(path)}"
-            raise RequestError(f"{path}: {missing}")
+            if found.exists():
+                raise RequestError(f"{path}: no file")
+            raise MissingFileError(f"{path}: no such file{did_you_mean_file(path)}")
         with open(path, "rb") as stream:
             head = stream.read(SIGNATURE_BYTES)
+    except MissingFileError:
+        raise
     except OSError as error:
         raise RequestError(f"{path}: {error.strerror or error}") from None
     return _reader(path, head)(path, given or {}, limit)

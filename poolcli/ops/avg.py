@@ -143,7 +143,8 @@ def adaptive_avg_pool(x: Given, output_size: PerAxis, **options: Unpack[BinOptio
     Parameters
     ----------
     output_size : int or sequence of int
-        Length of the output: one for all spatial axes, or one for each in the order D, H, W. 1 pools globally.
+        Length of the output: one for all spatial axes, or one for each in the order D, H, W, None for that of the
+        input. 1 pools globally.
 
     Notes
     -----
@@ -187,8 +188,8 @@ def area_pool(x: Given, output_size: PerAxis, **options: Unpack[BinOptions]) -> 
     Parameters
     ----------
     output_size : int or sequence of int
-        Length of the output: one for all spatial axes, or one for each in the order D, H, W. It may be longer than the
-        input.
+        Length of the output: one for all spatial axes, or one for each in the order D, H, W, None for that of the
+        input. It may be longer than the input.
 
     Notes
     -----

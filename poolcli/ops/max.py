@@ -122,7 +122,8 @@ def adaptive_max_pool(
     Parameters
     ----------
     output_size : int or sequence of int
-        Length of the output: one for all spatial axes, or one for each in the order D, H, W. 1 pools globally.
+        Length of the output: one for all spatial axes, or one for each in the order D, H, W, None for that of the
+        input. 1 pools globally.
 
     Returns
     -------

@@ -187,10 +187,16 @@ class PickingAttributes(SlidingAttributes):
     index_element_type: str = field(default="i64", metadata={"read": word_of(tuple(INDEX_TYPES))})
 
 
-def _output_size(name: str, value: object) -> PerAxis | Fit:
-    """Parse an output size: numbers for each axis, or the box that images are fitted into."""
-    found: PerAxis | Fit = value if isinstance(value, Fit) else numbers_from(1)(name, value)
-    return found
+def _output_size(name: str, value: object) -> Any:
+    """Parse an output size: numbers for each axis, None for the length of the input, or the box of images."""
+    if isinstance(value, Fit):
+        return value
+    items = [*value] if isinstance(value, tuple | list) else [value]
+    kept = [len(items) > 1 and item is None for item in items]
+    if not any(kept):
+        return numbers_from(1)(name, value)
+    found = numbers_from(1)(name, [1 if item is None else item for item in items])
+    return tuple(None if keeps else n for n, keeps in zip(found, kept, strict=True))
 
 
 @dataclass(frozen=True)

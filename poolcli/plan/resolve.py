@@ -59,7 +59,8 @@ def resolve(op: Attributes, dialect: Dialect, reading: Reading, shape: Sequence[
     support = support_of(op, dialect)
     if isinstance(op, BinAttributes):
         size = op.output_size
-        outputs = fit_size(shape, layout, size) if isinstance(size, Fit) else spread("output_size", size)
+        given = fit_size(shape, layout, size) if isinstance(size, Fit) else spread("output_size", size)
+        outputs = tuple(own if n is None else n for n, own in zip(given, sizes, strict=True))
         return _resolve_bins(op, names, sizes, positions, outputs)
     return _resolve_sliding(op, dialect, support, names, sizes, positions, spread)
 
