@@ -30,7 +30,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _run(words: list[str]) -> int:
-    if words in (["--version"], ["-V"]):  # without importing Typer, because scripts call it
+    if words[:1] in (["--version"], ["-V"]):  # without importing Typer, because scripts call it
         print(f"poolcli {__version__}")
         return 0
     from poolcli.cli.program import program

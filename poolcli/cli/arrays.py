@@ -6,10 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from poolcli.cli import options, values
-from poolcli.cli.attributes import attributes_of
 from poolcli.cli.messages import answer, print_error
 from poolcli.cli.operators import OPERATOR_HELP, parse_operator
 from poolcli.cli.options import RESULT, USUAL, Report, WindowOptions, choice, file_argument, option
+from poolcli.cli.pool import attributes_of
 from poolcli.cli.program import command, field_names
 from poolcli.cli.settings import array_options, as_tensor, header_options
 from poolcli.errors import FileError, PoolError, RequestError

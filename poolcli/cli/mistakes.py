@@ -7,9 +7,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from poolcli.cli.attributes import attribute_of_others, offers
 from poolcli.cli.line import HELP, canonical, own_flags
 from poolcli.cli.operators import OPERATOR_HELP, adaptive
+from poolcli.cli.pool import attribute_of_others, offers
 from poolcli.cli.program import COMMANDS, PROGRAM_OPTIONS, find_command, load_command
 from poolcli.cli.values import is_number_list
 from poolcli.errors import RequestError

@@ -1,23 +1,78 @@
-"""The commands `avg`, `max` and so on: one function, from which a command is made for each operator."""
+"""The commands `avg`, `max` and so on: which options each operator has, and the operator's record from their values."""
 
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
 from functools import partial
+from typing import Any
 
-from poolcli.cli.attributes import attribute_names, options_of_others
 from poolcli.cli.operators import OPERATOR_HELP
 from poolcli.cli.options import PoolOptions
 from poolcli.cli.program import command
-
-
-def pool(op: str, request: PoolOptions) -> int:
-    """Pools the inputs; returns the exit code."""
-    from poolcli.cli.run_pool import run_pool  # slow to import, and not needed for the help
-
-    return run_pool(op, request)
+from poolcli.errors import RequestError
+from poolcli.message_fields import BOTH_ENDS, field
+from poolcli.ops import OPERATORS
+from poolcli.plan.attributes import Attributes, expand_pads
+from poolcli.suggestions import join_words
 
 
 def declare(op: str) -> None:
     """Declares the command of an operator: `pool` with the options that the operator has."""
     window = "-k K" if "kernel" in attribute_names(op) else "--output-size S"
     examples = [f"poolcli {op} {words}" for words in OPERATOR_HELP[op].examples]
-    declared = command(*examples, name=op, usage=f"{window} -o PATH [OPTIONS]", without=options_of_others(op))
+    others = {name for name in (*ATTRIBUTES, "indices", "linear_light") if not offers(op, name)}
+    declared = command(*examples, name=op, usage=f"{window} -o PATH [OPTIONS]", without=others)
     declared(partial(pool, op))
+
+
+def pool(op: str, request: PoolOptions) -> int:
+    """Pools the inputs; returns the exit code."""
+    from poolcli.cli.run_pool import run_pool  # slow to import, and not needed for the help
+
+    return run_pool(make_operator(op, attributes_of(op, request)), request)
+
+
+def attribute_names(op: str) -> set[str]:
+    """The options of an operator: the fields of its record, `pads`, and `fit` if it has an output size."""
+    own = {each.name for each in fields(OPERATORS[op])}
+    fit = {"fit"} if "output_size" in own else set()
+    return own | fit | {both for both, ends in BOTH_ENDS.items() if {*ends} <= own}
+
+
+ATTRIBUTES = set[str]().union(*map(attribute_names, OPERATORS))
+
+
+def offers(op: str, name: str) -> bool:
+    """Whether the command of an operator has this option, which not all of them have."""
+    reducer = OPERATORS[op].reducer
+    return {"indices": reducer.picks, "linear_light": reducer.divides}.get(name, name in attribute_names(op))
+
+
+def attributes_of(op: str | None, request: object) -> dict[str, Any]:
+    """The attributes of operator `op`, or of any operator if `op` is None, in a record of options; refuses those of
+    other operators.
+    """
+    given = {name: value for name, value in vars(request).items() if name in ATTRIBUTES and value is not None}
+    for name, value in given.items():
+        if op and name not in attribute_names(op):
+            raise attribute_of_others(op, name, value)
+    if {"fit", "output_size"} <= given.keys():
+        raise RequestError(f"{field('fit')} sets the output size; give either {field('fit')} or {field('output_size')}")
+    return expand_pads({"output_size" if name == "fit" else name: value for name, value in given.items()})
+
+
+def make_operator(op: str, given: Mapping[str, Any]) -> Attributes:
+    """The record of operator `op` with the given attributes; refuses a call without a required one."""
+    record = OPERATORS[op]
+    for own in fields(record):
+        if own.default is MISSING and own.name not in given:
+            raise RequestError(f"{op} needs {field(own.name)}, for example {field(own.name, 2)}")
+    return record(**given)
+
+
+def attribute_of_others(op: str, name: str, value: object = None) -> RequestError:
+    """The refusal of an attribute that only other operators have."""
+    others = join_words([other for other in OPERATORS if offers(other, name)], "and")
+    own = "kernel" if "kernel" in attribute_names(op) else "output_size"
+    instead = f"; {op} uses {field(own)}" if own != "kernel" or name == "output_size" else ""
+    named = field(name, value if isinstance(value, bool) else None)
+    return RequestError(f"{op} has no {named}, which is for {others}{instead}")

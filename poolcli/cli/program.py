@@ -11,7 +11,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from poolcli import __version__
 from poolcli.cli.line import HELP, canonical, extra_arguments, prepare
 from poolcli.cli.operators import OPERATOR_HELP, find_operator
 from poolcli.suggestions import ALIASES
@@ -204,12 +203,6 @@ class Program(TyperGroup):
 app = typer.Typer(name="poolcli", cls=Program, pretty_exceptions_enable=False)
 
 
-def _show_version(value: bool) -> None:
-    if value:
-        print(f"poolcli {__version__}")
-        raise typer.Exit
-
-
 @app.callback(
     context_settings={"help_option_names": list(HELP[:2])},
     epilog=_epilog(
@@ -221,11 +214,7 @@ def _show_version(value: bool) -> None:
         f"poolcli COMMAND --help explains a command.\n{EXIT_CODES}",
     ),
 )
-def _root(
-    version: Annotated[
-        bool, typer.Option("-V", "--version", callback=_show_version, is_eager=True, help="Show the version.")
-    ] = False,
-) -> None:
+def _root(version: Annotated[bool, typer.Option("-V", "--version", help="Show the version.")] = False) -> None:
     """Pool tensors and images exactly as OpenVINO does, and explain the output shape."""
 
 

@@ -9,10 +9,14 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from poolcli.cli.attributes import attributes_of, make_operator
 from poolcli.cli.messages import print_error, print_errors, print_notice, progress
-from poolcli.cli.refusals import refuse_contradictions, refuse_unknown_inputs, refuse_without_effect
-from poolcli.cli.settings import array_settings, refuse_width_by_height
+from poolcli.cli.settings import (
+    array_settings,
+    refuse_contradictions,
+    refuse_unknown_inputs,
+    refuse_width_by_height,
+    refuse_without_effect,
+)
 from poolcli.engine import choose
 from poolcli.errors import RequestError
 from poolcli.formats.atomic import is_device
@@ -31,10 +35,9 @@ if TYPE_CHECKING:
 JUDGED_FIRST = 100  # jobs that are planned before existing outputs are refused
 
 
-def run_pool(name: str, request: PoolOptions) -> int:
+def run_pool(op: Attributes, request: PoolOptions) -> int:
     """Pools the inputs of a command; returns the exit code."""
-    op = make_operator(name, attributes_of(name, request))
-    refuse_unknown_inputs(name, request)
+    refuse_unknown_inputs(op.name, request)
     refuse_contradictions(request)
     names = tuple(request.dataset or ())
     settings = replace(array_settings(request), arrays=() if request.all else names if len(names) > 1 else None)

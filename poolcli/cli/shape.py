@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from poolcli.cli import options, values
-from poolcli.cli.attributes import attributes_of, make_operator
 from poolcli.cli.messages import answer
 from poolcli.cli.operators import OPERATOR_HELP, find_operator, parse_operator
 from poolcli.cli.options import EXPLAIN, RESULT, Report, WindowOptions, argument, choice, file_argument, option
+from poolcli.cli.pool import attributes_of, make_operator
 from poolcli.cli.program import command
 from poolcli.cli.values import Numbers, is_number_list, numbers, refuse_shape, whole
 from poolcli.dialects import DIALECTS

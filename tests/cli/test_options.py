@@ -10,10 +10,10 @@ from typing import ClassVar
 import pytest
 
 from poolcli.arguments import PerAxis
-from poolcli.cli.attributes import ATTRIBUTES, attribute_names, attributes_of
 from poolcli.cli.line import own_flags
 from poolcli.cli.operators import OPERATOR_HELP
 from poolcli.cli.options import EXPLAIN, FILES, RESULT, RUN, USUAL, WINDOWS, PoolOptions
+from poolcli.cli.pool import ATTRIBUTES, attribute_names, attributes_of
 from poolcli.cli.program import COMMANDS, Command, load_command
 from poolcli.errors import RequestError
 from poolcli.message_fields import NEGATED, POSITIONAL, field, for_cli
