@@ -56,6 +56,12 @@ MEANT = _by_word({
     "poolcli info": "list",
     "poolcli shape --explain": "explain",
 })  # fmt: skip
+# Files of other programs, which are not read: their suffixes, what they are, and the array in one, in Python.
+OTHER_FILES = (
+    ((".pt", ".pth"), "a file of torch.save", "torch.load({!r}).numpy()"),
+    ((".nii.gz", ".nii"), "a NIfTI volume", "nibabel.load({!r}).get_fdata()"),
+    ((".dcm",), "a DICOM image", "pydicom.dcmread({!r}).pixel_array"),
+)
 KEYWORDS = {"input": "x", "image": "x", "array": "x", "k": "kernel", "s": "strides", "indices": "return_indices"}
 
 
@@ -116,6 +122,20 @@ def did_you_mean_file(path: str) -> str:
     similar = [each for each, (own, ending) in parts.items() if ending != extension or closest(stem, [own])]
     alike = closest(name, similar) if name else ()
     return f"; did you mean {join_words(os.path.join(folder, each) for each in alike)}?" if alike else ""
+
+
+def other_program(path: str) -> str:
+    """What a file of another program is, by its name, and how to get an .npy of it; "" for other files.
+
+    >>> other_program("head.nii.gz")
+    "is a NIfTI volume; save it as .npy in Python: numpy.save('head.npy', nibabel.load('head.nii.gz').get_fdata())"
+    """
+    for suffixes, kind, array in OTHER_FILES:
+        for suffix in suffixes:
+            if path.lower().endswith(suffix):
+                target = f"{path[: -len(suffix)]}.npy"
+                return f"is {kind}; save it as .npy in Python: numpy.save({target!r}, {array.format(path)})"
+    return ""
 
 
 def join_words(words: Iterable[str], joint: str = "or") -> str:

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TextIO
 
 from poolcli.errors import PoolError
@@ -20,6 +21,8 @@ FILES_NAMED = 3  # in a message about several
 RED, CYAN, RESET = "\033[1;31m", "\033[36m", "\033[0m"
 BAR_DELAY, BAR_INTERVAL = 0.5, 0.1  # seconds before a bar appears, and from one update to the next
 NAME_WIDTH = 30  # characters of a path beside a bar
+
+STREAMED = ("-o -", "--output -", "--indices -")  # options that take standard output for the result
 
 Step = Callable[["Outcome"], None]
 Bytes = Callable[[int, int], None]
@@ -49,7 +52,8 @@ def report_error(error: PoolError, arguments: Sequence[str]) -> None:
     if "--json" in arguments:
         from poolcli.report.as_json import error_document, to_json
 
-        print(to_json({"error": error_document(error)}), file=sys.stderr if "-" in arguments else sys.stdout)
+        streamed = any(f"{flag} {value}" in STREAMED for flag, value in pairwise(arguments))
+        print(to_json({"error": error_document(error)}), file=sys.stderr if streamed else sys.stdout)
     print_error(error)
 
 

@@ -39,7 +39,7 @@ from poolcli.formats.table import (
     suffixes_of,
 )
 from poolcli.message_fields import field, hint
-from poolcli.suggestions import did_you_mean_file
+from poolcli.suggestions import did_you_mean_file, other_program
 from poolcli.system.lazy_imports import Array
 
 __all__ = [
@@ -125,6 +125,8 @@ def recognise(path: str) -> tuple[Format, tuple[str, ...]]:
         raise FileError(f"{path}: a Zarr store in a .zip file is read by its URL, zip://::{path}")
     found = folder_format(path)
     start = b"" if found else _start_of(path)
+    if other := other_program(path):
+        raise FileError(f"{path}: {other}")
     found = found or format_by_magic(start)
     if found and named and found is not named:
         return found, (f"the file is {found.name}, despite its extension",)

@@ -58,7 +58,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         np.save(place / f"in/{name}.npy", np.zeros((1, 2, 6, 8), np.float32))
     (place / "args").write_text("-k 2 'unfinished")
     (place / "m.onnx").write_bytes(b"no model")
-    (place / "bad.npy").write_bytes(b"not an array")
+    for name in ("bad.npy", "net.pth", "head.nii.gz", "scan.dcm"):
+        (place / name).write_bytes(b"not an array")
+    (place / "there").mkdir()
+    (place / "there/photo.png").touch()
     for name in ("done.npy", "a b.npy", "-1.npy"):
         (place / name).touch()
     return place
@@ -97,7 +100,7 @@ REFUSED = [
     "pyramid x.npy", "pyramid nothing.npy -o y.ome.zarr", "pyramid x.npy -o y.ome.zarr --levels 0",
     "shape avg 1,3,4 -k 9", "shape avg nothing.npy -k 2", "shape avg 1,3,8 --solve 4 --nonsense", "shape avg 1,3,8",
     "chain 1,3,8,8", "chain 1,3,8 conv:k99", "chain 1,3,8 max:k2 --like x",
-    "check m.onnx", "check nothing.onnx", "check m.onnx --to x",
+    "check m.onnx", "check -", "check nothing.onnx", "check m.onnx --to x",
     "compare x.npy photo.png", "compare x.npy nothing.npy", "compare x.npy x.npy --atol -1", "compare two.npz x.npy",
     "identify x.npy nothing.npy", "identify x.npy two.npz:first", "identify x.npy x.npy --op x",
     "info nothing.npy", "info bad.npy", "info x.npy --nonsense",

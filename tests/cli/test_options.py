@@ -121,21 +121,10 @@ def test_short_and_foreign_spellings_are_read(cli: Cli, folder: Path, words: str
     assert (result.code, result.json["output"]["shape"]) == (0, [1, 2, 3, 4])
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--jobs", "0"], "--jobs is 0; it must be at least 1"),
-        (["--jobs", "-1"], "--jobs is -1; it must be at least 1"),
-        (["--quality", "0"], "--quality is 0; it must be from 1 to 100"),
-        (["--quality", "101"], "--quality is 101; it must be from 1 to 100"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_a_count_of_nothing_is_refused_once_before_any_file(
-    cli: Cli, folder: Path, options: list[str], message: str
-) -> None:
-    result = cli("avg", "x.npy", "none.npy", "bad.npy", "-o", "out/", "-k", "2", *options)
-    assert (result.code, result.out, result.err) == (2, "", f"poolcli: {message}\n")
+def test_a_count_of_nothing_is_refused_once_before_any_file(cli: Cli, folder: Path) -> None:
+    for option, value, wanted in (("--jobs", "0", "at least 1"), ("--quality", "0", "from 1 to 100")):
+        result = cli("avg", "x.npy", "none.npy", "bad.npy", "-o", "out/", "-k", "2", option, value)
+        assert (result.code, result.out, result.err) == (2, "", f"poolcli: {option} is {value}; it must be {wanted}\n")
     assert not Path("out").exists()
 
 

@@ -27,16 +27,8 @@ def line(folder: Path) -> str:
     ("typed", "row", "note"),
     [
         (["--rescale"], [0, 64, 0, 255, 255], "-1 to 3 became 0 to 255; 1 clipped; 1 NaN became 0"),
-        (
-            ["--rescale", "-1,1"],
-            [0, 128, 0, 255, 255],
-            "-1 to 1 became 0 to 255; 2 clipped; 1 NaN became 0",
-        ),
-        (
-            ["--rescale=0,1e1"],
-            [0, 0, 0, 255, 76],
-            "0 to 10 became 0 to 255; 2 clipped; 1 NaN became 0",
-        ),
+        (["--rescale", "-1,1"], [0, 128, 0, 255, 255], "-1 to 1 became 0 to 255; 2 clipped; 1 NaN became 0"),
+        (["--rescale=0,1e1"], [0, 0, 0, 255, 76], "0 to 10 became 0 to 255; 2 clipped; 1 NaN became 0"),
     ],
 )
 def test_the_ends_become_black_and_white_and_the_report_says_so(
@@ -60,37 +52,6 @@ def test_without_it_floats_are_refused_with_this_remedy(cli: Cli, folder: Path) 
         assert cli("max", "many.npy", "-k", "2", "-o", "o.png").err == (
             f"poolcli: many.npy: png cannot hold {channels} channels of float32; use .tiff, .npy, .npz or .h5\n"
         )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            ["photo.png", "-o", "o.png", "--rescale"],
-            "photo.png: --rescale is for float results, but this is uint8; leave it out",
-        ),
-        (
-            ["x.npy", "-o", "o.npy", "--rescale"],
-            "x.npy: --rescale makes images of floats, and npy files hold floats; leave it out",
-        ),
-        (
-            ["x.npy", "-o", "o.png", "--rescale=1,1"],
-            "--rescale is '1,1'; write LOW,HIGH, such as --rescale 0,1, or --rescale alone for the range of each "
-            "result",
-        ),
-        (
-            ["x.npy", "-o", "o.png", "--rescale=bright"],
-            "--rescale is 'bright'; write LOW,HIGH, such as --rescale 0,1, or --rescale alone for the range of each "
-            "result",
-        ),
-    ],
-)
-def test_what_it_has_no_effect_on_or_cannot_mean_is_refused(
-    arguments: list[str], message: str, cli: Cli, folder: Path
-) -> None:
-    done = cli("max", *arguments, "-k", "2")
-    assert (done.code, done.err) == (2, f"poolcli: {message}\n")
-    assert not Path("o.png").exists()
 
 
 def test_a_result_that_is_put_together_from_parts_is_rescaled_as_a_whole(cli: Cli, folder: Path) -> None:
