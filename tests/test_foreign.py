@@ -102,6 +102,8 @@ def test_what_subclasses_redefine_is_not_used(engine: Any) -> None:
     assert poolcli.identify(given, max_pool(X, 2).view(Hostile))[0].fits
 
 
+ONE: Any = "1"  # values of wrong types, as people write them
+FIVE: Any = 5
 MASKED = np.ma.masked_array([1.0], [True])
 MASK_IGNORED = (
     "x is a masked array, whose mask would be ignored; give x.filled(value) with missing=value, or x.data for all"
@@ -119,70 +121,57 @@ def test_masked_arrays_without_a_masked_element_are_arrays(mask: Any) -> None:
     assert poolcli.compare(given, X).equal
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (Exported(2), "x is a tests Exported on CUDA:0; poolcli computes on the CPU: give x.cpu(), or copy it there"),
-        (
-            Exported(99),
-            "x is a tests Exported on DLPack device 99:0; poolcli computes on the CPU: give x.cpu(), or copy it there",
-        ),
-        (
-            Failing(),
-            "x is a tests Failing that cannot be converted (it is on the moon. Fetch it); give a numpy array",
-        ),
-        (FailingTwice(), "x is a tests FailingTwice that cannot be converted (UnspeakableError); give a numpy array"),
-        (
-            Masked(True),
-            "x is a tests Masked, whose mask would be ignored; "
-            "give numpy.asanyarray(x).filled(value) with missing=value, or numpy.asanyarray(x).data for all",
-        ),
-        (None, "x is a NoneType, whose elements are not numbers of one type; give a numpy array of numbers"),
-        (["1", "2"], "x is a list, whose elements are not numbers of one type; give a numpy array of numbers"),
-        ("x.npy", "x is a str, not an array; read the file first, as numpy.load reads .npy"),
-    ],
-    ids=["gpu", "unknown device", "failing", "failing twice", "masked", "nothing", "texts", "a file"],
-)
+ON_DEVICE = "poolcli computes on the CPU: give x.cpu(), or copy it there"
+NO_NUMBERS = "whose elements are not numbers of one type; give a numpy array of numbers"
+NOT_TAKEN: dict[str, tuple[Any, str]] = {
+    "gpu": (Exported(2), f"x is a tests Exported on CUDA:0; {ON_DEVICE}"),
+    "unknown device": (Exported(99), f"x is a tests Exported on DLPack device 99:0; {ON_DEVICE}"),
+    "failing": (
+        Failing(), "x is a tests Failing that cannot be converted (it is on the moon. Fetch it); give a numpy array",
+    ),
+    "failing twice": (
+        FailingTwice(), "x is a tests FailingTwice that cannot be converted (UnspeakableError); give a numpy array",
+    ),
+    "masked": (
+        Masked(True), "x is a tests Masked, whose mask would be ignored; give numpy.asanyarray(x).filled(value) with "
+        "missing=value, or numpy.asanyarray(x).data for all",
+    ),
+    "nothing": (None, f"x is a NoneType, {NO_NUMBERS}"),
+    "texts": (["1", "2"], f"x is a list, {NO_NUMBERS}"),
+    "a file": ("x.npy", "x is a str, not an array; read the file first, as numpy.load reads .npy"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "message"), NOT_TAKEN.values(), ids=NOT_TAKEN)
 def test_what_cannot_be_taken_is_refused_by_name(given: Any, message: str) -> None:
     with pytest.raises(PoolError) as refused:
         max_pool(given, 2)
     assert str(refused.value) == message
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: poolcli.compare([1.0], [1.0], atol=-1), "atol is -1; it must be at least 0"),
-        (lambda: poolcli.compare([1.0], [1.0], rtol=float("nan")), "rtol is nan; it must be at least 0"),
-        (
-            lambda: poolcli.compare([1.0], [1.0], rtol="1"),  # type: ignore[arg-type]  # as people write it
-            "rtol is '1'; it must be at least 0",
-        ),
-        (lambda: poolcli.compare([1.0], [1.0], atol=10**400), f"atol is 1{'0' * 59}; it must be at least 0"),
-        (
-            lambda: poolcli.identify(X, X, kernel=10**12),
-            "kernel is 1,000,000,000,000; here numbers up to 10,000 are searched",
-        ),
-        (lambda: poolcli.std_pool(X, 2, ddof=10**400), f"ddof is 1{'0' * 59}; a number of at least 0 is needed"),
-        (lambda: poolcli.compare(MASKED, [1.0]), MASK_IGNORED),
-        (lambda: poolcli.identify(X, np.ma.masked_array(X, np.isfinite(X))), MASK_IGNORED),
-        (
-            lambda: poolcli.AvgPool(2).plan(5),  # type: ignore[arg-type]  # as people write it
-            "shape is 5; the lengths of all axes are needed, such as (1, 3, 32, 32)",
-        ),
-    ],
-    ids=[
-        "atol",
-        "nan",
-        "text",
-        "beyond floats",
-        "a kernel",
-        "ddof",
-        "a mask compared",
-        "a mask identified",
-        "a number for a shape",
-    ],
-)
+REFUSED: dict[str, tuple[Callable[[], object], str]] = {
+    "atol": (lambda: poolcli.compare([1.0], [1.0], atol=-1), "atol is -1; it must be at least 0"),
+    "nan": (lambda: poolcli.compare([1.0], [1.0], rtol=float("nan")), "rtol is nan; it must be at least 0"),
+    "text": (lambda: poolcli.compare([1.0], [1.0], rtol=ONE), "rtol is '1'; it must be at least 0"),
+    "beyond floats": (
+        lambda: poolcli.compare([1.0], [1.0], atol=10**400), f"atol is 1{'0' * 59}; it must be at least 0",
+    ),
+    "a kernel": (
+        lambda: poolcli.identify(X, X, kernel=10**12),
+        "kernel is 1,000,000,000,000; here numbers up to 10,000 are searched",
+    ),
+    "ddof": (
+        lambda: poolcli.std_pool(X, 2, ddof=10**400), f"ddof is 1{'0' * 59}; a number of at least 0 is needed",
+    ),
+    "a mask compared": (lambda: poolcli.compare(MASKED, [1.0]), MASK_IGNORED),
+    "a mask identified": (lambda: poolcli.identify(X, np.ma.masked_array(X, np.isfinite(X))), MASK_IGNORED),
+    "a number for a shape": (
+        lambda: poolcli.AvgPool(2).plan(FIVE), "shape is 5; the lengths of all axes are needed, such as (1, 3, 32, 32)",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "message"), REFUSED.values(), ids=REFUSED)
 def test_what_asks_about_arrays_refuses_alike(call: Callable[[], object], message: str) -> None:
     with pytest.raises(PoolError) as refused:
         call()

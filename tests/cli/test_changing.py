@@ -8,11 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.cli.bad_files import (
-    POOL,
-    X,
-    npy,
-)
+from tests.cli.bad_files import POOL, X
 
 
 def test_an_input_that_changes_while_it_is_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

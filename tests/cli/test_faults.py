@@ -17,14 +17,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.cli.bad_files import (
-    FILES,
-    POOL,
-    X,
-    hdf5,
-    npy,
-    zipped,
-)
+from tests.cli.bad_files import FILES, POOL, X, hdf5, npy, zipped
 from tests.cli.runs import poolcli
 from tests.conftest import Cli
 from tests.processes import fresh
@@ -45,19 +38,25 @@ def idle(tmp_path_factory: pytest.TempPathFactory) -> int:
     return max(poolcli(folder, "avg", f"x.{s}", "-o", f"{s}.npy", "-k", "2", "-q").peak for s in ("npy", "png", "h5"))
 
 
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working folder of its own."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
 # What is packed here from 256 MiB.
 LARGE = ("npz: a bomb", "hdf5: a chunk that unpacks to more than it says", "more than 256 MiB, each less")
 
 
 @pytest.mark.parametrize("name", [slow(name) if name in LARGE else name for name in FILES])
-def test_a_bad_file_is_one_clear_line(name: str, idle: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
+def test_a_bad_file_is_one_clear_line(name: str, idle: int, work: Path) -> None:
     path, make, code, message = FILES[name]
     data = make()
     Path(path).write_bytes(data)
-    done = poolcli(folder, "avg", path, *POOL)
+    done = poolcli(work, "avg", path, *POOL)
     said = done.err
     expected = f"poolcli: {message}\n"
     if message.endswith("..."):  # then a library goes on in its own words
@@ -70,17 +69,14 @@ def test_a_bad_file_is_one_clear_line(name: str, idle: int, tmp_path: Path, monk
     assert done.peak < idle + ALLOWANCE
 
 
+BOMB = "when it is read, which may be a decompression bomb; to allow it, use --max-memory"
 TOGETHER: dict[str, tuple[str, Callable[[], bytes], tuple[str, ...], str]] = {
     "more than 256 MiB, each less": (
-        "x.npz",
-        lambda: zipped({f"{i}.npy": npy("(1, 1, 4096, 4096)", bytes(2**26)) for i in range(5)}),
-        (),
-        "x.npz: expands from 319 KiB to 320 MiB when it is read, which may be a decompression "
-        "bomb; to allow it, use --max-memory",
+        "x.npz", lambda: zipped({f"{i}.npy": npy("(1, 1, 4096, 4096)", bytes(2**26)) for i in range(5)}), (),
+        f"x.npz: expands from 319 KiB to 320 MiB {BOMB}",
     ),
     "more than the limit": (
-        "x.npz",
-        lambda: zipped({f"{i}.npy": npy("(1, 1, 1024, 1024)", bytes(2**22)) for i in range(5)}),
+        "x.npz", lambda: zipped({f"{i}.npy": npy("(1, 1, 1024, 1024)", bytes(2**22)) for i in range(5)}),
         ("--max-memory", "16M"),
         "x.npz: its 5 arrays need 25 MiB of memory together, but the limit is 16 MiB; raise "
         "--max-memory or take fewer with --dataset",
@@ -88,23 +84,16 @@ TOGETHER: dict[str, tuple[str, Callable[[], bytes], tuple[str, ...], str]] = {
     "more than 256 MiB of fill values": (
         "x.h5",
         lambda: hdf5(**{name: {"shape": (1, 2**13, 2**13), "dtype": "u2", "chunks": (1, 64, 64)} for name in "abc"}),
-        (),
-        "x.h5: expands from 1.9 KiB to 384 MiB when it is read, which may be a decompression "
-        "bomb; to allow it, use --max-memory",
+        (), f"x.h5: expands from 1.9 KiB to 384 MiB {BOMB}",
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [slow(name) if name in LARGE else name for name in TOGETHER])
-def test_arrays_that_are_too_large_together_are_refused(
-    name: str, idle: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
+def test_arrays_that_are_too_large_together_are_refused(name: str, idle: int, work: Path) -> None:
     path, make, arguments, message = TOGETHER[name]
     Path(path).write_bytes(make())
-    done = poolcli(folder, "avg", path, "-o", f"y.{path}", "-k", "2", "-s", "2", "--all", *arguments)
+    done = poolcli(work, "avg", path, "-o", f"y.{path}", "-k", "2", "-s", "2", "--all", *arguments)
     assert (done.code, done.err) == (1, f"poolcli: {message}\n")
     assert os.listdir() == [path]
     assert done.peak < idle + ALLOWANCE
@@ -119,20 +108,18 @@ STREAMS = {
 
 
 @pytest.mark.parametrize("name", [name if name.startswith("more than") else slow(name) for name in STREAMS])
-def test_a_stream_is_read_no_further_than_it_is_worth(name: str, idle: int, tmp_path: Path) -> None:
+def test_a_stream_is_read_no_further_than_it_is_worth(name: str, idle: int, work: Path) -> None:
     """What comes first is looked at first: an endless stream that begins with no header that is good ends at once."""
     head, message = STREAMS[name]
-    folder = tmp_path / "work"
-    folder.mkdir()
-    (folder.parent / "head").write_bytes(head)
+    (work.parent / "head").write_bytes(head)
     more = [] if name == "less than it claims" else ["/dev/zero"]
-    with subprocess.Popen(["cat", "../head", *more], cwd=folder, stdout=subprocess.PIPE) as stream:
+    with subprocess.Popen(["cat", "../head", *more], cwd=work, stdout=subprocess.PIPE) as stream:
         arguments = ["avg", "-", "-o", "y.npy", "-k", "2", "-s", "2", "--max-memory", "100M"]
-        done = fresh(folder, *arguments, timeout=60, stdin=stream.stdout)
+        done = fresh(work, *arguments, timeout=60, stdin=stream.stdout)
         stream.kill()
     assert (done.code, done.err.count("\n")) == (1, 1)
     assert done.err.startswith("poolcli: " + message.removesuffix("..."))
-    assert os.listdir(folder) == []
+    assert os.listdir() == []
     assert done.peak < 100 * 1024 + ALLOWANCE
 
 

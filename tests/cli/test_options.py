@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 
-from poolcli.arguments import PerAxis
 from poolcli.cli.line import own_flags
 from poolcli.cli.operators import OPERATOR_HELP
 from poolcli.cli.options import EXPLAIN, FILES, RESULT, RUN, USUAL, WINDOWS, PoolOptions
@@ -17,7 +14,7 @@ from poolcli.cli.pool import ATTRIBUTES, attribute_names, attributes_of
 from poolcli.cli.program import COMMANDS, Command, load_command
 from poolcli.errors import RequestError
 from poolcli.message_fields import NEGATED, POSITIONAL, field, for_cli
-from poolcli.ops import OPERATORS, AvgPool
+from poolcli.ops import OPERATORS
 from poolcli.plan.attributes import MAXIMUM, MEAN
 from poolcli.suggestions import ALIASES, FLAGS, MEANT
 from tests.conftest import Cli
@@ -64,36 +61,12 @@ def test_an_operator_that_picks_has_indices_and_one_that_divides_linear_light(op
     assert (MAXIMUM.picks, MAXIMUM.divides, MEAN.picks, MEAN.divides) == (True, False, False, True)
 
 
-@dataclass(frozen=True)
-class Toy(AvgPool):
-    """An operator that has an attribute of its own."""
-
-    name: ClassVar[str] = "toy"
-    p: float = 2
-    offsets: PerAxis | None = None
-
-
-@pytest.fixture
-def toy(monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setitem(OPERATORS, "toy", Toy)
-    return "toy"
-
-
-def test_the_options_of_an_operator_are_the_fields_of_its_record_and_pads(toy: str) -> None:
-    assert set(attribute_names(toy)) == {"pads", *(each.name for each in fields(Toy))}
-
-
-def test_what_is_typed_becomes_the_values_of_the_record(toy: str) -> None:
-    typed = PoolOptions(kernel=(2, 3), pads=(1,), p=3.0, exclude_pad=False, output="y.npy")
-    assert attributes_of(toy, typed) == {
-        "kernel": (2, 3),
-        "pads_begin": (1,),
-        "pads_end": (1,),
-        "p": 3.0,
-        "exclude_pad": False,
-    }
-    with pytest.raises(RequestError, match=r"^toy has no axis, which is for max and min$"):
-        attributes_of(toy, PoolOptions(axis=1))
+def test_what_is_typed_becomes_the_values_of_the_record() -> None:
+    typed = PoolOptions(kernel=(2, 3), pads=(1,), exclude_pad=False, output="y.npy")
+    found = {"kernel": (2, 3), "pads_begin": (1,), "pads_end": (1,), "exclude_pad": False}
+    assert attributes_of("avg", typed) == attributes_of(None, typed) == found
+    with pytest.raises(RequestError, match=r"^avg has no axis, which is for max and min$"):
+        attributes_of("avg", PoolOptions(axis=1))
 
 
 @pytest.mark.parametrize(

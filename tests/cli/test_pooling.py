@@ -155,31 +155,15 @@ def test_json_is_one_document_with_the_keys_of_schema_1(cli: Cli, folder: Path) 
         "op": "max",
         "like": "openvino",
         "attributes": {
-            "kernel": [3, 3],
-            "strides": [2, 2],
-            "pads_begin": [1, 1],
-            "pads_end": [1, 1],
-            "dilations": [1, 1],
-            "auto_pad": "explicit",
-            "rounding_type": "floor",
-            "axis": 0,
-            "index_element_type": "i64",
+            "kernel": [3, 3], "strides": [2, 2], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1],
+            "auto_pad": "explicit", "rounding_type": "floor", "axis": 0, "index_element_type": "i64",
         },
         "input": {"path": "x.npy", "dataset": None, "shape": [1, 2, 6, 8], "dtype": "float32", "layout": "NCHW"},
         "output": {"path": "y.npy", "shape": [1, 2, 3, 4], "dtype": "float32", "layout": "NCHW"},
         "axes": [
             {
-                "name": name,
-                "input": n,
-                "output": out,
-                "kernel": 3,
-                "stride": 2,
-                "dilation": 1,
-                "pad_begin": 1,
-                "pad_end": 1,
-                "unused": 0,
-                "empty_windows": 0,
-                "formula": f"({n}+1+1-3)//2 + 1 = {out}",
+                "name": name, "input": n, "output": out, "kernel": 3, "stride": 2, "dilation": 1, "pad_begin": 1,
+                "pad_end": 1, "unused": 0, "empty_windows": 0, "formula": f"({n}+1+1-3)//2 + 1 = {out}",
             }
             for name, n, out in (("H", 6, 3), ("W", 8, 4))
         ],
@@ -188,7 +172,7 @@ def test_json_is_one_document_with_the_keys_of_schema_1(cli: Cli, folder: Path) 
         "engine": "numpy",
         "threads": 1,
         "error": None,
-    }
+    }  # fmt: skip
 
 
 def test_json_of_several_inputs_is_one_line_each_with_failures_in_their_place(cli: Cli, folder: Path) -> None:
