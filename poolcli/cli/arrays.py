@@ -71,7 +71,7 @@ def compare(
     sources = [parse_source(text) for text in (first, second)]
     if all(source.path == "-" for source in sources):
         raise RequestError("stdin (-) can be read only once")
-    look = partial(_difference, *sources, request.read_options(sources), request.atol, request.rtol)
+    look = partial(_difference, sources[0], sources[1], request.read_options(sources), request.atol, request.rtol)
     for source in sources:
         look = partial(in_subprocess_if_fragile, source.path, look)
     try:

@@ -271,15 +271,11 @@ def chain(
 
 
 def _layer(text: str) -> str:
-    """A layer under its own name: `MaxPool2d:k3` is max:k3, `conv2d:k3` conv:k3, `global_avg_pool` global-avg.
+    """A layer under its own name: `MaxPool2d:k3` is max:k3, `conv2d:k3` conv:k3.
 
-    >>> [_layer(text) for text in ("MaxPool2d:k3,s2", "conv2d:k3", "GlobalAveragePool", "dense")]
+    >>> [_layer(text) for text in ("MaxPool2d:k3,s2", "conv2d:k3", "global-avg", "dense")]
     ['max:k3,s2', 'conv:k3', 'global-avg', 'dense']
     """
     name, colon, rest = text.partition(":")
-    word = name.lower()
-    if word.startswith("global"):
-        name = "global-max" if "max" in word else "global-avg"
-    else:
-        name = "conv" if re.fullmatch(r"conv[123]?d?", word) else find_operator(name) or name
+    name = "conv" if re.fullmatch(r"conv[123]d", name.lower()) else find_operator(name) or name
     return name + colon + rest
