@@ -103,18 +103,13 @@ class IdentifyOptions(TwoArrays, WindowOptions):
 
     x: Annotated[str, file_argument("INPUT", "Input of the pooling: .npy, .h5[:/dataset], an image.")]
     y: Annotated[str, file_argument("OUTPUT", "The output of the pooling, read in the same way.")]
-    pooling: Annotated[str | None, choice(
-        USUAL, "OP", "--pooling", "--op", words=OPERATOR_HELP, read=parse_operator,
-        help="The operator, if it is known.",
-    )] = None
-    also: Annotated[Sequence[tuple[str, str]], option(
-        USUAL, "X Y", "--also", repeatable=True, read=values.pairs,
-        help="Another pair of files, of any size; repeatable.",
-    )] = ()
+    pooling: Annotated[str | None, choice(USUAL, "OP", "--pooling", "--op", words=OPERATOR_HELP, read=parse_operator,
+        help="The operator, if it is known.")] = None
+    also: Annotated[Sequence[tuple[str, str]], option(USUAL, "X Y", "--also", repeatable=True, read=values.pairs,
+        help="Another pair of files, of any size; repeatable.")] = ()
     layout: options.Layout = None
-    output_layout: Annotated[str | None, option(
-        RESULT, "AXES", "--output-layout", help="Axes of the output. Default: as the input, or what lengths allow.",
-    )] = None
+    output_layout: Annotated[str | None, option(RESULT, "AXES", "--output-layout",
+        help="Axes of the output. Default: as the input, or what lengths allow.")] = None
 # fmt: on
 
 

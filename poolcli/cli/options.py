@@ -62,37 +62,24 @@ def _complete(words: Collection[str]) -> Any:
 
 # fmt: off
 Like = Annotated[str | None, choice(WINDOWS, "NAME", "--like", words=DIALECTS, help=f"Rules: {_DIALECTS}.")]
-Layout = Annotated[str | None, option(
-    RESULT, "AXES", "--layout",
-    help="Axes of the input: NCHW, NHWC, HWC, HW, ... Default: NC and spatial; images are HWC.",
-)]
-Dtype = Annotated[str | None, choice(
-    RESULT, "T", "--dtype", words=DTYPES, read=values.dtype,
-    help="Type of the result. Default: the input's; integers round half to even.",
-)]
-To = Annotated[str | None, choice(
-    EXPLAIN, "NAME", "--to", words=DIALECTS, help="The equivalent call in another framework.",
-)]
-Atol = Annotated[float, option(
-    EXPLAIN, "A", "--atol", read=values.decimal, help="Absolute tolerance (as numpy.isclose). Default: 0.",
-)]
-Rtol = Annotated[float, option(
-    EXPLAIN, "R", "--rtol", read=values.decimal, help="Relative tolerance (as numpy.isclose). Default: 0.",
-)]
-Pages = Annotated[str | None, option(
-    FILES, "P", "--pages", hidden=True, help="Pages or frames of images: all (default), 1, or 2-5.",
-)]
-Dataset = Annotated[list[str] | None, option(
-    FILES, "NAME", "--dataset", hidden=True,
-    help="Array inside HDF5, Zarr and .npz inputs; repeat it for several.",
-)]
-AllowExternal = Annotated[bool, option(
-    FILES, None, "--allow-external", hidden=True, help="Let HDF5 and Zarr inputs read other files that they refer to.",
-)]
-MaxMemory = Annotated[int | None, option(
-    RUN, "SIZE", "--max-memory", hidden=True, read=values.memory,
-    help="Memory limit, such as 2G. Default: half of what is free.",
-)]
+Layout = Annotated[str | None, option(RESULT, "AXES", "--layout",
+    help="Axes of the input: NCHW, NHWC, HWC, HW, ... Default: NC and spatial; images are HWC.")]
+Dtype = Annotated[str | None, choice(RESULT, "T", "--dtype", words=DTYPES, read=values.dtype,
+    help="Type of the result. Default: the input's; integers round half to even.")]
+To = Annotated[str | None, choice(EXPLAIN, "NAME", "--to", words=DIALECTS,
+    help="The equivalent call in another framework.")]
+Atol = Annotated[float, option(EXPLAIN, "A", "--atol", read=values.decimal,
+    help="Absolute tolerance (as numpy.isclose). Default: 0.")]
+Rtol = Annotated[float, option(EXPLAIN, "R", "--rtol", read=values.decimal,
+    help="Relative tolerance (as numpy.isclose). Default: 0.")]
+Pages = Annotated[str | None, option(FILES, "P", "--pages", hidden=True,
+    help="Pages or frames of images: all (default), 1, or 2-5.")]
+Dataset = Annotated[list[str] | None, option(FILES, "NAME", "--dataset", hidden=True,
+    help="Array inside HDF5, Zarr and .npz inputs; repeat it for several.")]
+AllowExternal = Annotated[bool, option(FILES, None, "--allow-external", hidden=True,
+    help="Let HDF5 and Zarr inputs read other files that they refer to.")]
+MaxMemory = Annotated[int | None, option(RUN, "SIZE", "--max-memory", hidden=True, read=values.memory,
+    help="Memory limit, such as 2G. Default: half of what is free.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,56 +95,37 @@ class Report:
 class WindowOptions:
     """The attributes of all operators; None is the default of the operator."""
 
-    kernel: Annotated[Numbers | None, option(
-        USUAL, "K", "-k", "--kernel", read=numbers, help="Window size: 3, or 3,5 (order D,H,W).",
-    )] = None
-    output_size: Annotated[Numbers | None, option(
-        USUAL, "S", "--output-size", read=values.output_size, help="Output size: 7, or 7,9 (order D,H,W).",
-    )] = None
-    fit: Annotated[Any, option(
-        USUAL, "WxH", "--fit", read=lambda name, text: fit_from(text),
-        help="Fit images into these pixels; aspect kept.",
-    )] = None
-    strides: Annotated[Numbers | None, option(
-        USUAL, "S", "-s", "--strides", read=numbers, help="Stride. Default: 1 (PyTorch: the kernel).",
-    )] = None
-    pads: Annotated[Numbers | None, option(
-        USUAL, "P", "-p", "--pads", read=values.padding, help="Padding at both ends of each axis. Default: 0.",
-    )] = None
-    pads_begin: Annotated[Numbers | None, option(
-        WINDOWS, "P", "--pads-begin", hidden=True, read=numbers, help="Padding before the first element.",
-    )] = None
-    pads_end: Annotated[Numbers | None, option(
-        WINDOWS, "P", "--pads-end", hidden=True, read=numbers, help="Padding after the last element.",
-    )] = None
-    dilations: Annotated[Numbers | None, option(
-        WINDOWS, "D", "--dilations", hidden=True, read=numbers,
-        help="Distance between the elements of a window. Default: 1.",
-    )] = None
-    auto_pad: Annotated[str | None, choice(
-        WINDOWS, "W", "--auto-pad", words=AUTO_PADS, help="explicit (default), same_upper, same_lower or valid.",
-    )] = None
-    rounding_type: Annotated[str | None, choice(
-        WINDOWS, "W", "--rounding-type", words=ROUNDING_TYPES,
-        help="floor (default), ceil, or ceil_torch (as PyTorch).",
-    )] = None
-    exclude_pad: Annotated[bool | None, option(
-        WINDOWS, None, "--exclude-pad/--include-pad", help="Leave padding out of the divisor (default), or count it.",
-    )] = None
-    divisor_override: Annotated[int | None, option(
-        WINDOWS, "N", "--divisor-override", hidden=True, read=whole(), help="Divide every sum by N instead.",
-    )] = None
-    p: Annotated[float | None, option(
-        WINDOWS, "P", "--p", read=values.decimal, help="Power of the norm. Default: 2.",
-    )] = None
-    ddof: Annotated[float | None, option(
-        WINDOWS, "N", "--ddof", read=values.decimal, help="Divide by count - N. Default: 0.",
-    )] = None
+    kernel: Annotated[Numbers | None, option(USUAL, "K", "-k", "--kernel", read=numbers,
+        help="Window size: 3, or 3,5 (order D,H,W).")] = None
+    output_size: Annotated[Numbers | None, option(USUAL, "S", "--output-size", read=values.output_size,
+        help="Output size: 7, or 7,9 (order D,H,W).")] = None
+    fit: Annotated[Any, option(USUAL, "WxH", "--fit", read=lambda name, text: fit_from(text),
+        help="Fit images into these pixels; aspect kept.")] = None
+    strides: Annotated[Numbers | None, option(USUAL, "S", "-s", "--strides", read=numbers,
+        help="Stride. Default: 1 (PyTorch: the kernel).")] = None
+    pads: Annotated[Numbers | None, option(USUAL, "P", "-p", "--pads", read=values.padding,
+        help="Padding at both ends of each axis. Default: 0.")] = None
+    pads_begin: Annotated[Numbers | None, option(WINDOWS, "P", "--pads-begin", hidden=True, read=numbers,
+        help="Padding before the first element.")] = None
+    pads_end: Annotated[Numbers | None, option(WINDOWS, "P", "--pads-end", hidden=True, read=numbers,
+        help="Padding after the last element.")] = None
+    dilations: Annotated[Numbers | None, option(WINDOWS, "D", "--dilations", hidden=True, read=numbers,
+        help="Distance between the elements of a window. Default: 1.")] = None
+    auto_pad: Annotated[str | None, choice(WINDOWS, "W", "--auto-pad", words=AUTO_PADS,
+        help="explicit (default), same_upper, same_lower or valid.")] = None
+    rounding_type: Annotated[str | None, choice(WINDOWS, "W", "--rounding-type", words=ROUNDING_TYPES,
+        help="floor (default), ceil, or ceil_torch (as PyTorch).")] = None
+    exclude_pad: Annotated[bool | None, option(WINDOWS, None, "--exclude-pad/--include-pad",
+        help="Leave padding out of the divisor (default), or count it.")] = None
+    divisor_override: Annotated[int | None, option(WINDOWS, "N", "--divisor-override", hidden=True, read=whole(),
+        help="Divide every sum by N instead.")] = None
+    p: Annotated[float | None, option(WINDOWS, "P", "--p", read=values.decimal,
+        help="Power of the norm. Default: 2.")] = None
+    ddof: Annotated[float | None, option(WINDOWS, "N", "--ddof", read=values.decimal,
+        help="Divide by count - N. Default: 0.")] = None
     like: Like = None
-    axis: Annotated[int | None, option(
-        RESULT, "N", "--axis", hidden=True, read=whole(),
-        help="First axis that indices count over: 0 (default, all) or 2 (one plane).",
-    )] = None
+    axis: Annotated[int | None, option(RESULT, "N", "--axis", hidden=True, read=whole(),
+        help="First axis that indices count over: 0 (default, all) or 2 (one plane).")] = None
     index_element_type: Annotated[str | None, choice(
         RESULT, "T", "--index-element-type", hidden=True, words=INDEX_TYPES,
         help="Type of the indices: i64 (default) or i32.",
@@ -168,9 +136,8 @@ class WindowOptions:
 class ArrayOptions(Report):
     """The options about arrays that are read, pooled and written, by the commands that pool files and by `pyramid`."""
 
-    output: Annotated[str | None, option(
-        USUAL, "PATH", "-o", "--output", help="Output file or folder, or - for .npy on stdout.",
-    )] = None
+    output: Annotated[str | None, option(USUAL, "PATH", "-o", "--output",
+        help="Output file or folder, or - for .npy on stdout.")] = None
     layout: Layout = None
     missing: Annotated[Missing | None, option(
         RESULT, "VALUE", "--missing", hidden=True, repeatable=True, read=values.nodata_values,
@@ -187,26 +154,18 @@ class ArrayOptions(Report):
         FILES, "C", "--chunks", hidden=True, read=numbers,
         help="Chunks of .zarr outputs: 64, or 64,64 (order D,H,W). Default: the input's, or about 2**20 elements.",
     )] = None
-    shards: Annotated[Numbers | None, option(
-        FILES, "S", "--shards", hidden=True, read=numbers, help="Shards of .zarr outputs: a multiple of the chunks.",
-    )] = None
+    shards: Annotated[Numbers | None, option(FILES, "S", "--shards", hidden=True, read=numbers,
+        help="Shards of .zarr outputs: a multiple of the chunks.")] = None
     overwrite: Annotated[bool, option(FILES, None, "--overwrite", help="Replace existing outputs.")] = False
-    resume: Annotated[bool, option(
-        FILES, None, "--resume", help="Resume: write only missing or stale outputs.",
-    )] = False
+    resume: Annotated[bool, option(FILES, None, "--resume",
+        help="Resume: write only missing or stale outputs.")] = False
     max_memory: MaxMemory = None
-    engine: Annotated[str, choice(
-        RUN, "NAME", "--engine", hidden=True, words=("auto", "numba", "numpy"),
-        help="auto (default), numba or numpy; all give the same results.",
-    )] = "auto"
-    jobs: Annotated[int | None, option(
-        RUN, "N", "-j", "--jobs", hidden=True, read=whole(1),
-        help="Cores to use, for files and for threads. Default: those that this process may use.",
-    )] = None
-    cluster: Annotated[str | None, option(
-        RUN, "WHERE", "--cluster", hidden=True, read=values.cluster,
-        help="Run on Dask: local, local:4, tcp://HOST:PORT, tls://HOST:PORT, a scheduler file, or dask.",
-    )] = None
+    engine: Annotated[str, choice(RUN, "NAME", "--engine", hidden=True, words=("auto", "numba", "numpy"),
+        help="auto (default), numba or numpy; all give the same results.")] = "auto"
+    jobs: Annotated[int | None, option(RUN, "N", "-j", "--jobs", hidden=True, read=whole(1),
+        help="Cores to use, for files and for threads. Default: those that this process may use.")] = None
+    cluster: Annotated[str | None, option(RUN, "WHERE", "--cluster", hidden=True, read=values.cluster,
+        help="Run on Dask: local, local:4, tcp://HOST:PORT, tls://HOST:PORT, a scheduler file, or dask.")] = None
     dry_run: Annotated[bool, option(RUN, None, "-n", "--dry-run", help="Plan and report only; write nothing.")] = False
 
 
@@ -218,35 +177,26 @@ class PoolOptions(ArrayOptions, WindowOptions):
         "INPUT",
         ".npy, .npz[:key], .h5[:/dataset], .zarr[:/array], an image, a folder, a quoted glob, or - for a .npy stream.",
     )] = None
-    output_layout: Annotated[str | None, option(
-        RESULT, "AXES", "--output-layout", hidden=True, help="Axes of the output. Default: those of the input.",
-    )] = None
+    output_layout: Annotated[str | None, option(RESULT, "AXES", "--output-layout", hidden=True,
+        help="Axes of the output. Default: those of the input.")] = None
     dtype: Dtype = None
-    linear_light: Annotated[bool, option(
-        RESULT, None, "--linear-light", hidden=True, help="Average images in linear light instead of sRGB values.",
-    )] = False
+    linear_light: Annotated[bool, option(RESULT, None, "--linear-light", hidden=True,
+        help="Average images in linear light instead of sRGB values.")] = False
     rescale: Annotated[Limits | None, option(
         RESULT, "LOW,HIGH", "--rescale", hidden=True, read=values.rescale_range,
         help="Write float results as an image: LOW becomes 0, HIGH 255. Without a value: the range of each result.",
     )] = None
-    indices: Annotated[str | None, option(
-        FILES, "PATH", "--indices", help="Also write the positions of the extremes (argmax, argmin).",
-    )] = None
+    indices: Annotated[str | None, option(FILES, "PATH", "--indices",
+        help="Also write the positions of the extremes (argmax, argmin).")] = None
     recursive: Annotated[bool, option(FILES, None, "-r", "--recursive", help="Search folders recursively.")] = False
-    format: Annotated[str | None, option(
-        FILES, "SUFFIX", "--format", help="Format of outputs in a folder, such as png.",
-    )] = None
-    all: Annotated[bool, option(
-        FILES, None, "--all", hidden=True, help="Pool every array of HDF5, Zarr and .npz inputs under its own name.",
-    )] = False
-    raw: Annotated[Raw | None, option(
-        FILES, "SHAPE,TYPE", "--raw", hidden=True, read=values.raw,
-        help="Read headerless files as this shape and type: 1,3,64,64,uint8 (>f4: big-endian).",
-    )] = None
-    files_from: Annotated[str | None, option(
-        FILES, "LIST", "--files-from", hidden=True,
-        help="Read the names of inputs from a list, one per line, or - for stdin.",
-    )] = None
+    format: Annotated[str | None, option(FILES, "SUFFIX", "--format",
+        help="Format of outputs in a folder, such as png.")] = None
+    all: Annotated[bool, option(FILES, None, "--all", hidden=True,
+        help="Pool every array of HDF5, Zarr and .npz inputs under its own name.")] = False
+    raw: Annotated[Raw | None, option(FILES, "SHAPE,TYPE", "--raw", hidden=True, read=values.raw,
+        help="Read headerless files as this shape and type: 1,3,64,64,uint8 (>f4: big-endian).")] = None
+    files_from: Annotated[str | None, option(FILES, "LIST", "--files-from", hidden=True,
+        help="Read the names of inputs from a list, one per line, or - for stdin.")] = None
     quality: Annotated[int | None, option(
         FILES, "N", "--quality", hidden=True, read=whole(1, 100),
         help="Quality of .jpg and .webp outputs, 1 to 100. Default: that of a JPEG input, or 95; .webp is lossless.",

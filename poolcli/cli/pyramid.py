@@ -39,44 +39,30 @@ class PyramidOptions(ArrayOptions):
     """The arguments and options of `pyramid`."""
 
     source: Annotated[str, file_argument("INPUT", "A .npy, .npz[:key], .h5[:/dataset], .zarr[:/array] or an image.")]
-    output: Annotated[str | None, option(
-        USUAL, "PATH", "-o", "--output", help="Store to write, such as out.ome.zarr.",
-    )] = None
-    all: Annotated[bool, option(
-        USUAL, None, "--all", hidden=True, help="Make every image of a plate, or of the series of bioformats2raw.",
-    )] = False
-    levels: Annotated[int | None, option(
-        USUAL, "N", "--levels", read=whole(),
-        help="Levels in all, including the full size. Default: until no axis is longer than 256.",
-    )] = None
-    operator: Annotated[str, choice(
-        USUAL, "OP", "--operator", "--op", words=PYRAMID_OPERATORS,
-        help="Operator: avg (default), max, min, median, or mode for labels.",
-    )] = "avg"
-    kernel: Annotated[Numbers | None, option(
-        USUAL, "K", "-k", "--kernel", read=numbers, help="Window size: 2 (default), or 1,2,2 (order D,H,W).",
-    )] = None
-    factors: Annotated[str | None, option(
-        USUAL, "F", "--factors", help="Window sizes of each level in turn: 'z=1,y=2,x=2;z=2,y=2,x=2'.",
-    )] = None
+    output: Annotated[str | None, option(USUAL, "PATH", "-o", "--output",
+        help="Store to write, such as out.ome.zarr.")] = None
+    all: Annotated[bool, option(USUAL, None, "--all", hidden=True,
+        help="Make every image of a plate, or of the series of bioformats2raw.")] = False
+    levels: Annotated[int | None, option(USUAL, "N", "--levels", read=whole(),
+        help="Levels in all, including the full size. Default: until no axis is longer than 256.")] = None
+    operator: Annotated[str, choice(USUAL, "OP", "--operator", "--op", words=PYRAMID_OPERATORS,
+        help="Operator: avg (default), max, min, median, or mode for labels.")] = "avg"
+    kernel: Annotated[Numbers | None, option(USUAL, "K", "-k", "--kernel", read=numbers,
+        help="Window size: 2 (default), or 1,2,2 (order D,H,W).")] = None
+    factors: Annotated[str | None, option(USUAL, "F", "--factors",
+        help="Window sizes of each level in turn: 'z=1,y=2,x=2;z=2,y=2,x=2'.")] = None
     levels_from: Annotated[str, choice(
         WINDOWS, "BASE", "--levels-from", "--from", words=BASES,
         help="Compute each level from the previous one (default), or from the source (slower, rounded once).",
     )] = "previous"
-    edge: Annotated[str, choice(
-        WINDOWS, "W", "--edge", words=EDGES,
-        help="Partial windows at the ends: ceil (default) keeps them, floor drops them.",
-    )] = "ceil"
-    scale: Annotated[str | None, option(
-        RESULT, "A=S", "--scale", help="Element spacing: z=2,y=0.5,x=0.5. Default: the input's, or 1.",
-    )] = None
-    unit: Annotated[str | None, option(
-        RESULT, "UNIT", "--unit", help="Unit of that spacing, such as micrometer.",
-    )] = None
-    ngff: Annotated[str, choice(
-        RESULT, "V", "--ngff", hidden=True, words=("0.5", "0.4"),
-        help="Version of OME-Zarr: 0.5 (default, Zarr 3) or 0.4 (Zarr 2).",
-    )] = "0.5"
+    edge: Annotated[str, choice(WINDOWS, "W", "--edge", words=EDGES,
+        help="Partial windows at the ends: ceil (default) keeps them, floor drops them.")] = "ceil"
+    scale: Annotated[str | None, option(RESULT, "A=S", "--scale",
+        help="Element spacing: z=2,y=0.5,x=0.5. Default: the input's, or 1.")] = None
+    unit: Annotated[str | None, option(RESULT, "UNIT", "--unit",
+        help="Unit of that spacing, such as micrometer.")] = None
+    ngff: Annotated[str, choice(RESULT, "V", "--ngff", hidden=True, words=("0.5", "0.4"),
+        help="Version of OME-Zarr: 0.5 (default, Zarr 3) or 0.4 (Zarr 2).")] = "0.5"
 # fmt: on
 
 

@@ -49,8 +49,20 @@ def run_pool(op: Attributes, request: PoolOptions) -> int:
     _refuse_existing(jobs, op, settings)
     choose.announce = (lambda text: None) if request.quiet else print_notice
     reporter = _Reporter(request, op, found.several, found.ignored)
+    count, settings = divide_cores(settings, len(jobs))
+    folder = _manifest_folder(request.output, found.several, settings)
+    executor = choose_executor(jobs, request.debug, request.cluster)
+    first = jobs[0].source.path if jobs else ""
     try:
-        _run(jobs, op, settings, request, found.several, reporter)
+        with progress(first, len(jobs), request.quiet) as (step, bytes_done), closing(run_all(
+            jobs, op, settings, executor=executor, count=count, folder=folder, progress=bytes_done,
+            cluster=request.cluster,
+        )) as outcomes:  # fmt: skip
+            for outcome in outcomes:
+                step(outcome)
+                if outcome.error and request.debug:
+                    raise outcome.error
+                reporter.add(outcome)
         return reporter.finish()
     except Stopped as stop:
         if not found.several:
@@ -80,25 +92,6 @@ def _refuse_existing(jobs: Sequence[Job], op: Attributes, settings: Settings) ->
     raise RequestError(
         f"{first} exists{more}; use {field('overwrite')} or {field('resume')}, or another {field('output')}"
     )
-
-
-def _run(
-    jobs: Sequence[Job], op: Attributes, settings: Settings, request: PoolOptions, several: bool, reporter: _Reporter
-) -> None:
-    count, settings = divide_cores(settings, len(jobs))
-    executor = choose_executor(jobs, request.debug, request.cluster)
-    folder = _manifest_folder(request.output, several, settings)
-    with progress(jobs[0].source.path if jobs else "", len(jobs), request.quiet) as (step, bytes_done):
-        outcomes = run_all(
-            jobs, op, settings, executor=executor, count=count, folder=folder, progress=bytes_done,
-            cluster=request.cluster,
-        )  # fmt: skip
-        with closing(outcomes):
-            for outcome in outcomes:
-                step(outcome)
-                if outcome.error and request.debug:
-                    raise outcome.error
-                reporter.add(outcome)
 
 
 def _manifest_folder(output: str | None, several: bool, settings: Settings) -> str | None:

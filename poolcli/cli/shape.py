@@ -33,9 +33,8 @@ Given = tuple[tuple[int, ...], str, str | None, tuple[str, ...]]  # shape, dtype
 class ShapeOptions(Report, WindowOptions):
     """The arguments and options of `shape`."""
 
-    op: Annotated[str, argument(
-        "OP", read=parse_operator, words=OPERATOR_HELP, help="Operator: avg, max, adaptive-avg, ...",
-    )]
+    op: Annotated[str, argument("OP", read=parse_operator, words=OPERATOR_HELP,
+        help="Operator: avg, max, adaptive-avg, ...")]
     shape: Annotated[str, file_argument("SHAPE|FILE", "A shape such as 1,3,32,32, or a file.")]
     layout: options.Layout = None
     input_dtype: Annotated[str | None, choice(
@@ -46,32 +45,22 @@ class ShapeOptions(Report, WindowOptions):
     explain: Annotated[bool, option(EXPLAIN, None, "--explain", help="Show the formula of each axis step by step.")] = (
         False
     )
-    windows: Annotated[bool, option(
-        EXPLAIN, None, "--windows", help="List the windows (of many, the first and last): start, stop, divisor.",
-    )] = False
+    windows: Annotated[bool, option(EXPLAIN, None, "--windows",
+        help="List the windows (of many, the first and last): start, stop, divisor.")] = False
     compare: Annotated[bool, option(EXPLAIN, None, "--compare", help="Compare all frameworks, with reasons.")] = False
-    picture: Annotated[str | None, option(
-        EXPLAIN, "FILE", "--picture", help="Draw input, windows and output as .svg or interactive .html.",
-    )] = None
-    theme: Annotated[str, choice(
-        EXPLAIN, "NAME", "--theme", hidden=True, words=("auto", "light", "dark"),
-        help="Theme of the picture: auto (default, follows the viewer), light or dark.",
-    )] = "auto"
-    solve: Annotated[Numbers | None, option(
-        EXPLAIN, "N", "--solve", read=numbers,
-        help="Find the attributes that give this output length: 28 or 28,28; given options stay fixed.",
-    )] = None
-    overwrite: Annotated[bool, option(
-        EXPLAIN, None, "--overwrite", hidden=True, help="Replace an existing picture or model.",
-    )] = False
+    picture: Annotated[str | None, option(EXPLAIN, "FILE", "--picture",
+        help="Draw input, windows and output as .svg or interactive .html.")] = None
+    theme: Annotated[str, choice(EXPLAIN, "NAME", "--theme", hidden=True, words=("auto", "light", "dark"),
+        help="Theme of the picture: auto (default, follows the viewer), light or dark.")] = "auto"
+    solve: Annotated[Numbers | None, option(EXPLAIN, "N", "--solve", read=numbers,
+        help="Find the attributes that give this output length: 28 or 28,28; given options stay fixed.")] = None
+    overwrite: Annotated[bool, option(EXPLAIN, None, "--overwrite", hidden=True,
+        help="Replace an existing picture or model.")] = False
     to: options.To = None
-    output: Annotated[str | None, option(
-        EXPLAIN, "FILE", "-o", "--output", hidden=True,
-        help="With --to onnx: write a model of this pooling, layer.onnx.",
-    )] = None
-    opset: Annotated[int | None, option(
-        EXPLAIN, "N", "--opset", hidden=True, read=whole(), help="Opset of the model. Default: 17.",
-    )] = None
+    output: Annotated[str | None, option(EXPLAIN, "FILE", "-o", "--output", hidden=True,
+        help="With --to onnx: write a model of this pooling, layer.onnx.")] = None
+    opset: Annotated[int | None, option(EXPLAIN, "N", "--opset", hidden=True, read=whole(),
+        help="Opset of the model. Default: 17.")] = None
     pages: options.Pages = None
     allow_external: options.AllowExternal = False
     dataset: options.Dataset = None
