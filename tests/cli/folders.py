@@ -1,4 +1,4 @@
-"""What tests of runs over folders share."""
+"""What tests of runs over folders, and of faults, share."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tests.processes import forked, fresh
+from tests.profiles import sized
+
+poolcli = sized(forked, fresh)  # what starts in a tenth of the time, or what a user starts
 HALVE = ("-k", "2", "-s", "2")
-
-
 DEEPER = ", 1 ignored\nnote  ignored: in/deep/ (use -r for subfolders)\n"  # what is said where -r is not given
-
-
 MANIFEST = ".poolcli.jsonl"
 
 

@@ -18,7 +18,7 @@ import pytest
 from PIL import Image
 
 from tests.cli.bad_files import FILES, POOL, X, hdf5, npy, zipped
-from tests.cli.runs import poolcli
+from tests.cli.folders import poolcli
 from tests.conftest import Cli
 from tests.processes import fresh
 from tests.profiles import slow

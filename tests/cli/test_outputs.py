@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.cli.bad_files import X, image
-from tests.cli.runs import poolcli
+from tests.cli.folders import poolcli
 from tests.profiles import slow
 
 FULL = """

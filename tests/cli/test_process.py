@@ -71,22 +71,24 @@ def test_one_file_goes_in_on_stdin_and_comes_out_on_stdout(folder: Path) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("number", "code", "word"),
+    ("number", "times", "code", "word"),
     [
-        (signal.SIGINT, 130, "interrupted"),
-        slow(signal.SIGTERM, 143, "ended"),
-        slow(signal.SIGHUP, 129, "the terminal was closed"),
+        (signal.SIGINT, 1, 130, "interrupted"), slow(signal.SIGTERM, 1, 143, "ended"),
+        slow(signal.SIGHUP, 1, 129, "the terminal was closed"),
+        (signal.SIGTERM, 5, 143, "ended"),  # as `timeout` sends it: to the process, and to its group
     ],
-)
+)  # fmt: skip
 def test_a_signal_while_waiting_for_input_ends_with_its_code_and_leaves_nothing(
-    folder: Path, number: signal.Signals, code: int, word: str
+    folder: Path, number: signal.Signals, times: int, code: int, word: str
 ) -> None:
     before = sorted(os.listdir())
     with subprocess.Popen(
         [*POOLCLI, "avg", "-", "-o", "y.npy", "-k", "2"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         time.sleep(1.5)
-        process.send_signal(number)
+        for _ in range(times):
+            process.send_signal(number)
+            time.sleep(0.005)
         _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (code, f"poolcli: {word}\n")
     assert sorted(os.listdir()) == before
@@ -165,39 +167,6 @@ def test_a_signal_at_any_instant_ends_without_a_traceback_or_a_trace(
 
 
 @pytest.mark.slow
-def test_a_signal_that_comes_twice_at_once_is_one_signal(folder: Path) -> None:
-    """As `timeout` sends it: to the process, and to its group."""
-    with subprocess.Popen(
-        [*POOLCLI, "avg", "-", "-o", "y.npy", "-k", "2"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        time.sleep(1)
-        for _ in range(5):
-            process.send_signal(signal.SIGTERM)
-            time.sleep(0.005)
-        _, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (143, "poolcli: ended\n")
-
-
-@pytest.mark.slow
-def test_a_reader_that_goes_away_causes_no_message(folder: Path) -> None:
-    done = subprocess.run(
-        f"{sys.executable} -m poolcli shape avg 1,1,9 -k 2 | true",
-        shell=True,
-        capture_output=True,
-        text=True,
-    )
-    assert done.stderr == ""
-
-
-def test_a_full_standard_output_is_one_line_and_exit_code_1(folder: Path) -> None:
-    with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [*POOLCLI, "shape", "avg", "1,1,9", "-k", "2"], stdout=full, stderr=subprocess.PIPE, text=True
-        )
-    assert (done.returncode, done.stderr) == (1, "poolcli: standard output: No space left on device\n")
-
-
-@pytest.mark.slow
 def test_the_traceback_is_shown_with_debug_only(folder: Path, cli: Cli) -> None:
     command = ["avg", "bad.npy", "-o", "y.npy", "-k", "2"]
     plain = cli(*command)
@@ -208,46 +177,42 @@ def test_the_traceback_is_shown_with_debug_only(folder: Path, cli: Cli) -> None:
     assert debug.stderr.endswith("bad.npy: is not a .npy file (its first bytes are not those of one)\n")
 
 
-CLOSED = {
-    "standard output": ("avg x.npy -o y.npy -k 2 >&-", 1, "poolcli: standard output: Bad file descriptor\n"),
-    "the place of numbers": ("avg x.npy -o - -k 2 >&-", 1, "poolcli: standard output: Bad file descriptor\n"),
-    "standard error": ("avg nothing.npy -o y.npy -k 2 2>&-", 1, ""),
-    "standard input": (
-        "avg - -o y.npy -k 2 <&-",
-        1,
+BAD_STREAM = "poolcli: standard output: Bad file descriptor\n"
+SHELL = {  # a command, its exit code, and what stands on standard output and standard error
+    "standard output is closed": ("{} avg x.npy -o y.npy -k 2 >&-", 1, "", BAD_STREAM),
+    "the place of numbers is closed": ("{} avg x.npy -o - -k 2 >&-", 1, "", BAD_STREAM),
+    "standard error is closed": ("{} avg nothing.npy -o y.npy -k 2 2>&-", 1, "", ""),
+    "standard input is closed": (
+        "{} avg - -o y.npy -k 2 <&-", 1, "",
         "poolcli: -: standard input is empty; a .npy stream is needed, as in: poolcli avg - ... < x.npy\n",
     ),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("command", "code", "said"), CLOSED.values(), ids=CLOSED)
-def test_streams_that_are_closed_end_in_an_exit_code_and_no_traceback(
-    command: str, code: int, said: str, folder: Path
-) -> None:
-    done = subprocess.run(f"{shlex.join(POOLCLI)} {command}", shell=True, capture_output=True, text=True)
-    assert (done.stderr, done.returncode, done.stdout) == (said, code, "")
-
-
-ODD_PLACES = {
-    "a width of 0": ("COLUMNS=0 {} shape avg 1,1,9 -k 2 -q", 0, "1,1,8\n"),
-    "a width of 0, help": ("COLUMNS=0 {} avg --help | grep -c AvgPool", 0, "1\n"),
+    "standard output is full": (
+        "{} shape avg 1,1,9 -k 2 > /dev/full", 1, "", "poolcli: standard output: No space left on device\n",
+    ),
+    "a reader goes away": ("{} shape avg 1,1,9 -k 2 | true", 0, "", ""),
+    "a width of 0": ("COLUMNS=0 {} shape avg 1,1,9 -k 2 -q", 0, "1,1,8\n", ""),
+    "a width of 0, help": ("COLUMNS=0 {} avg --help | grep -c AvgPool", 0, "1\n", ""),
     "an encoding without the characters of a name": (
-        "mv x.npy \N{SNOWMAN}.npy; PYTHONIOENCODING=ascii {} info \N{SNOWMAN}.npy | head -1", 0, "\\u2603.npy: npy\n",
+        "mv x.npy \N{SNOWMAN}.npy; PYTHONIOENCODING=ascii {} info \N{SNOWMAN}.npy | head -1", 0,
+        "\\u2603.npy: npy\n", "",
     ),
     "a current folder that is gone": (
-        "mkdir gone; cd gone; rmdir ../gone; {} avg ../x.npy -o y.npy -k 2 2>&1", 1,
+        "mkdir gone; cd gone; rmdir ../gone; {} avg ../x.npy -o y.npy -k 2", 1, "",
         "poolcli: current folder: No such file or directory\n",
     ),
 }  # fmt: skip
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("command", "code", "out"), ODD_PLACES.values(), ids=ODD_PLACES)
-def test_odd_terminals_encodings_and_folders_change_no_answer(command: str, code: int, out: str, folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("command", "code", "out", "err"),
+    [row if "full" in name else slow(*row) for name, row in SHELL.items()], ids=SHELL,
+)  # fmt: skip
+def test_odd_streams_terminals_and_folders_end_in_an_exit_code_and_no_traceback(
+    command: str, code: int, out: str, err: str, folder: Path
+) -> None:
     line = command.format(shlex.join(POOLCLI))
     done = subprocess.run(line, shell=True, capture_output=True, text=True, env=os.environ | {"NO_COLOR": "1"})
-    assert (done.stdout, done.returncode) == (out, code)
+    assert (done.stdout, done.stderr, done.returncode) == (out, err, code)
 
 
 def test_a_terminal_without_a_size_shows_errors(folder: Path) -> None:
