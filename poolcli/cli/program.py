@@ -150,6 +150,7 @@ class Command(TyperCommand):
         super().__init__(*args, **options)
         self._rare: list[Any] = [each for each in self.params if getattr(each, "hidden", False)]
         self._usual_epilog = self.epilog
+        self._show(True, True)  # in the reference, which is made of the commands
         _hide_types(self.params)
 
     def get_help_option(self, ctx: Any) -> Any:
@@ -157,12 +158,15 @@ class Command(TyperCommand):
         found.help, found.metavar, found.rich_help_panel = HELP_TEXT, "", PANELS[-1]
         return found
 
+    def _show(self, everything: bool, unlisted: bool = False) -> None:
+        for each in self._rare:
+            each.hidden = not everything or (each.name in UNLISTED and not unlisted)
+        self.epilog = f"{self._usual_epilog}\n\n{self._other_names()}" if everything else self._usual_epilog
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         asked = [word for word in (args[: args.index("--")] if "--" in args else args) if word in HELP]
         everything = ctx.resilient_parsing or "--help-all" in asked
-        for each in self._rare:
-            each.hidden = not everything or each.name in UNLISTED
-        self.epilog = f"{self._usual_epilog}\n\n{self._other_names()}" if everything else self._usual_epilog
+        self._show(everything)
         if ctx.resilient_parsing:  # completion; Click cannot parse an option whose value is still missing
             valued = {flag for each in self.params if not getattr(each, "is_flag", False) for flag in each.opts}
             return super().parse_args(ctx, args[:-1] if valued.intersection(args[-1:]) else args)

@@ -58,6 +58,7 @@ def test_help_begins_with_what_most_people_need(cli: Cli) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_all_options_are_in_all_help(cli: Cli, name: str) -> None:
+    assert not any(getattr(each, "hidden", False) for each in load_command.__wrapped__(name).params)  # the reference
     everything = cli(name, "--help-all", columns=120).out
     for flag, option in own_flags(MADE[name].params).items():
         assert (flag in everything) == (option.name not in UNLISTED)
