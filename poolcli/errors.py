@@ -109,21 +109,10 @@ def is_for_users(error: Exception) -> bool:
         return False
     if type(error).__module__ not in ("builtins", "struct"):
         return True
-    return is_raised_explicitly(error)
+    return raising_line(error).startswith("raise")
 
 
-def is_raised_explicitly(error: BaseException) -> bool:
-    """Whether a `raise` statement raised the error, rather than an operation of Python."""
-    return _line_of(error).startswith("raise")
-
-
-def is_of_an_operation(error: BaseException) -> bool:
-    """Whether an operation in Python code raised the error, rather than a `raise` statement or compiled code."""
-    line = _line_of(error)
-    return line != "" and not line.startswith("raise")
-
-
-def _line_of(error: BaseException) -> str:
+def raising_line(error: BaseException) -> str:
     """The line of Python code that raised the error; empty for compiled code."""
     from traceback import extract_tb  # slow to import
 
