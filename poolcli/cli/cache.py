@@ -13,12 +13,10 @@ ACTIONS = ("info", "warm", "clear")
 
 @command("poolcli cache info", "poolcli cache warm", "poolcli cache clear", exit_codes="")
 def cache(
-    action: Annotated[
-        str,
-        argument("|".join(ACTIONS), words=ACTIONS, help="Show the cache, compile all kernels into it, or empty it."),
-    ],
+    action: Annotated[str, argument("|".join(ACTIONS), words=ACTIONS,
+        help="Show the cache, compile all kernels into it, or empty it.")],
     report: Report,
-) -> int:
+) -> int:  # fmt: skip
     """Shows, fills or empties the cache; returns the exit code."""
     if action == "clear":
         freed = kernels.clear()

@@ -49,12 +49,8 @@ _APPS: dict[str, typer.Typer] = {}  # an app of each command that was declared
 
 
 def command(
-    *examples: str,
-    name: str = "",
-    usage: str = "[OPTIONS]",
-    exit_codes: str = EXIT_CODES,
-    without: Iterable[str] = (),
-) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    *examples: str, name: str = "", usage: str = "[OPTIONS]", exit_codes: str = EXIT_CODES, without: Iterable[str] = (),
+) -> Callable[[Callable[..., int]], Callable[..., int]]:  # fmt: skip
     """Declares a function as the command of its name, with examples and exit codes at the end of its help.
 
     A parameter whose annotation is a record stands for an option per field of it, except for those in `without`.

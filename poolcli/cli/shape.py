@@ -156,12 +156,6 @@ def _input_of(request: ShapeOptions) -> Given:
 
 def _write_files(plan: Plan, request: ShapeOptions) -> None:
     """Writes the picture and the model."""
-    if not request.is_typed:
-        from poolcli.formats import parse_source
-        from poolcli.formats.files import check_distinct
-
-        for path in filter(None, (request.picture, request.output)):
-            check_distinct(parse_source(request.shape, None).path, path)
     if request.picture:
         from poolcli.explain.svg import Picture
 
@@ -235,17 +229,12 @@ def _solve(request: ShapeOptions, given: Mapping[str, Any]) -> int:
 )
 def chain(
     shape: Annotated[str, argument("SHAPE", help="Shape of the input, such as 1,3,224,224.")],
-    layers: Annotated[
-        list[str],
-        argument(
-            "LAYER",
-            help="NAME[:kK][,sS][,pP][,dD][,ceil][,oC]: conv:k7,s2,p3,o64, max:k3,s2,p1, adaptive-avg:7, global-avg.",
-        ),
-    ],
+    layers: Annotated[list[str], argument("LAYER",
+        help="NAME[:kK][,sS][,pP][,dD][,ceil][,oC]: conv:k7,s2,p3,o64, max:k3,s2,p1, adaptive-avg:7, global-avg.")],
     report: Report,
     like: options.Like = None,
     layout: options.Layout = None,
-) -> int:
+) -> int:  # fmt: skip
     """Prints shape, cumulative stride, receptive field and padding after each layer."""
     from poolcli.explain.chain import chain as follow
 
