@@ -112,27 +112,25 @@ def refuse_contradictions(request: PoolOptions) -> None:
 
 
 def refuse_unknown_inputs(op: str, request: PoolOptions) -> None:
-    """Refuses inputs that are values, operators or outputs in the wrong place, but not other files that are missing."""
+    """Refuses inputs that are values, options or outputs in the wrong place, but not other files that are missing."""
     words = request.inputs or []
     for i, word in enumerate(words):
         if word == "-" or re.search(r"://|[*?[]", word) or os.path.lexists(parse_source(word).path):
             continue
         keyword, equals, value = word.partition("=")
-        end = ""
-        if find_operator(word):
-            raise RequestError(f"{word} is not a file, and the operator is {op} already; leave it out")
         if is_number_list(word):
             own = field("output_size" if request.output_size else "kernel", word)
-            end = f"a value follows its option, as in {own}; several are 2,3"
+            remedy = f"a value follows its option, as in {own}; several are 2,3"
+        elif find_operator(word):
+            remedy = f"the operator is {op} already"
         elif equals and keyword.isidentifier():
-            end = f"an option begins with dashes: --{keyword.replace('_', '-')} {value}"
-        elif word.lower() in BOOLEANS:
-            end = f"a flag takes a value only behind =, as in --include-pad={word}"
+            remedy = f"an option begins with dashes: --{keyword.replace('_', '-')} {value}"
         elif i == len(words) - 1 > 0 and request.output is None:
             output = word if os.path.splitext(word)[1] else f"{word.rstrip('/')}/"
-            end = f"if it is the output, write {field('output', output)}"
-        if end:
-            raise RequestError(f"{word} is not a file; {end}")
+            remedy = f"if it is the output, write {field('output', output)}"
+        else:
+            continue
+        raise RequestError(f"{word} is not a file; {remedy}")
 
 
 def refuse_without_effect(request: PoolOptions, jobs: Sequence[Job]) -> None:
