@@ -42,7 +42,7 @@ COMMANDS = {
     "cache": Row("cache", MAINTAIN, "Show, fill or empty the cache of compiled kernels."),
 }
 PROGRAM_OPTIONS = ("--help", "--version", "--install-completion", "--show-completion")
-HELP_TEXT = "Show the usual options; --help-all shows every option."
+HELP_TEXT = "Show the usual options; --help-all shows the others, too."
 # Options that no help lists: messages propose them where they are needed, and `engine` is for tests.
 UNLISTED = ("allow_external", "raw", "debug", "engine")
 _APPS: dict[str, typer.Typer] = {}  # an app of each command that was declared
