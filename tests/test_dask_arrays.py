@@ -172,12 +172,6 @@ def test_the_remedies_for_masked_chunks_are_accepted(name: str, missing: float |
     np.testing.assert_array_equal(found, [[expected[name]]])
 
 
-def test_every_operator_has_its_function() -> None:
-    names = {name for name in poolcli.__all__ if name.endswith("_pool")}
-    assert set(poolcli.dask.__all__) == names
-    assert {getattr(poolcli.dask, name).__name__ for name in names} == names
-
-
 def labelled(values: Any) -> Any:
     """A DataArray of 5 x 4 with a coordinate of every kind."""
     import xarray
@@ -209,12 +203,6 @@ def test_arrays_of_xarray_keep_what_they_say(lazy: bool) -> None:
     assert (y.coords["x"].values.tolist(), y.coords["x"].attrs) == ([1, 3], {"units": "m"})
     assert sorted(y.coords) == ["place", "time", "x"]
     assert y.coords["place"].item() == 7
-
-
-@pytest.mark.heavy
-def test_indices_of_arrays_of_xarray_have_the_same_coordinates() -> None:
-    values, places = poolcli.dask.max_pool(
-        labelled(np.arange(20.0).reshape(5, 4)), 2, return_indices=True, axis=0, layout="HW"
-    )
+    _, places = poolcli.dask.max_pool(x, 2, return_indices=True, axis=0, layout="HW")
     assert places.values.tolist() == [[5, 6, 7], [9, 10, 11], [13, 14, 15], [17, 18, 19]]
-    assert values.coords["x"].values.tolist() == places.coords["x"].values.tolist() == [1, 2, 3]
+    assert places.coords["x"].values.tolist() == [1, 2, 3]
