@@ -203,15 +203,20 @@ def pool_to_memory(
     outcome: Outcome, settings: Settings, file: ArrayReader, clock: tiles.Clock
 ) -> tuple[Outcome, list[NamedArray]]:
     """The outcome, and its values, with indices if they are wanted, as they will be written."""
-    work, header, made = _work(outcome, settings, clock), outcome.header or file.header, list[NamedArray]()
+    work, made = _work(outcome, settings, clock), list[NamedArray]()
     found = _pool_whole(work, outcome, file, fingerprint_of(outcome.job.source.path))
     for stored, array in zip(filter(None, (outcome.output, outcome.indices)), found, strict=False):
-        metadata, mode = Metadata(), None
-        if stored is outcome.output:
-            metadata, mode = scaled_metadata(file.metadata, work.plan, stored.layout), header.mode
-        spec = Spec(stored.shape, stored.dtype, stored.layout, header.key, metadata, mode)
-        made.append(NamedArray(spec, convert_layout(array, work.plan.layout, stored.layout)))
+        made.append(NamedArray(_spec(outcome, stored, file), convert_layout(array, work.plan.layout, stored.layout)))
     return _finished(outcome, work), made
+
+
+def _spec(outcome: Outcome, stored: Stored, file: ArrayReader) -> Spec:
+    """What is written of a result; metadata and mode are those of the input, which indices do not have."""
+    assert outcome.plan is not None and outcome.header is not None  # noqa: PT018, S101  # set by prepare_job
+    metadata, mode = Metadata(), None
+    if stored is outcome.output:
+        metadata, mode = scaled_metadata(file.metadata, outcome.plan, stored.layout), outcome.header.mode
+    return Spec(stored.shape, stored.dtype, stored.layout, stored.key or outcome.header.key, metadata, mode)
 
 
 def _finished(outcome: Outcome, work: tiles.Work, not_kept: Sequence[str] = ()) -> Outcome:
@@ -266,9 +271,9 @@ class ResultWriter:
     """Writes the results of one job; `source` is the fingerprint of the input, `notes` say which metadata are lost."""
 
     def __init__(self, outcome: Outcome, settings: Settings, source: Fingerprint) -> None:
-        assert outcome.plan is not None and outcome.header is not None  # noqa: PT018, S101  # set by prepare_job
+        assert outcome.plan is not None  # noqa: S101  # set by prepare_job
         self._outcome, self._settings, self.source = outcome, settings, source
-        self._plan, self._header, self.notes = outcome.plan, outcome.header, list[str]()
+        self._plan, self.notes = outcome.plan, list[str]()
         self.targets = [stored for stored in (outcome.output, outcome.indices) if stored and stored.path]
 
     def is_finished(self) -> bool:
@@ -282,22 +287,16 @@ class ResultWriter:
 
     def write(self, target: Stored, array: Array, file: ArrayReader) -> None:
         """Writes one result at once."""
-        mode = self._header.mode
+        spec = _spec(self._outcome, target, file)
         if self._rescales(target):
             from poolcli.pooling.colour import rescaled
 
             array, note = rescaled(array, self._settings.rescale or ())
             self.notes.append(note)
-            mode = None
-        self.notes += write(
-            str(target.path),
-            convert_layout(array, self._plan.layout, target.layout),
-            target.layout,
-            key=target.key or self._header.key,
-            metadata=self._metadata(target, file),
-            mode=mode,
-            options=self._options(target),
-        )
+            spec = replace(spec, mode=None)
+        about: Any = {"key": spec.key, "metadata": spec.metadata, "mode": spec.mode, "options": self._options(target)}
+        array = convert_layout(array, self._plan.layout, target.layout)
+        self.notes += write(str(target.path), array, target.layout, **about)
 
     def open_writer(self, stack: ExitStack, target: Stored, file: ArrayReader) -> RegionWriter:
         """A writer of regions of one result.
@@ -306,8 +305,7 @@ class ResultWriter:
         written when the stack is closed.
         """
         if target.layout == self._plan.layout:
-            metadata = self._metadata(target, file) or Metadata()
-            spec = Spec(target.shape, target.dtype, target.layout, target.key or self._header.key, metadata)
+            spec = replace(_spec(self._outcome, target, file), mode=None)
             direct = open_writer(str(target.path), spec, self._options(target))
             if direct is not None:
                 sink = stack.enter_context(direct)
@@ -325,10 +323,6 @@ class ResultWriter:
 
         stack.push(finish)
         return CallbackWriter(put)
-
-    def _metadata(self, target: Stored, file: ArrayReader) -> Metadata | None:
-        """The metadata of a result; None for indices."""
-        return scaled_metadata(file.metadata, self._plan, target.layout) if target is self._outcome.output else None
 
     def _rescales(self, target: Stored) -> bool:
         return self._settings.rescale is not None and target is self._outcome.output
