@@ -31,11 +31,9 @@ from poolcli.dtypes import numpy_dtype
 from poolcli.engine import call_of
 from poolcli.engine.choose import choose_engine
 from poolcli.errors import RequestError
-from poolcli.ops.api import values_or_pair, warn_of_layout
+from poolcli.ops.api import warn_of_layout
 from poolcli.plan import Plan, make_plan
-from poolcli.plan.attributes import Attributes
 from poolcli.plan.plan import Region, whole
-from poolcli.suggestions import unknown_keyword
 from poolcli.system.lazy_imports import Array, Lazy, need
 from poolcli.system.lazy_imports import numpy as np
 
@@ -164,33 +162,21 @@ def pool_lazily(op: Any, x: Any, indices: bool, engine: str = "auto", **options:
     return like_input(x, values, plan), None if positions is None else like_input(x, positions, plan)
 
 
-RUN_OPTIONS = ("layout", "dtype", "missing", "min_count", "engine", "return_indices")
 OWN = ("out", "threads")  # keywords that do not apply to dask arrays
 
 
-def lazily(record: type[Attributes], function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function for dask arrays from that of an operator and its record."""
-    parameters = signature(function)
+def lazily(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of an operator for dask arrays alone."""
+    known = signature(function).parameters.keys()
 
     @wraps(function)
     def pool(x: Any, *values: Any, **keywords: Any) -> Any:
         for name in OWN:
             if name in keywords:
                 raise RequestError(f"{name} is chosen by dask; leave it out")
-        for name, value in keywords.items():
-            if name not in parameters.parameters:
-                raise TypeError(unknown_keyword(function.__name__, name, value, parameters.parameters))
-        given = parameters.bind(x, *values, **keywords)
-        given.apply_defaults()
-        words = given.arguments
-        names = [own.name for own in fields(record)]
-        op: Any = record(**{name: words[name] for name in (*names, "pads") if name in words})
-        options = {name: words[name] for name in RUN_OPTIONS if name in words}
-        if not is_lazy(x):
-            if not is_labelled(x):
-                _check(x)
-            return op(x, **options)
-        return values_or_pair(pool_lazily(op, x, options.pop("return_indices", False), **options))
+        if not (is_lazy(x) or is_labelled(x)) and keywords.keys() <= known:  # of others the function tells
+            _check(x)
+        return function(x, *values, **keywords)
 
     pool.__doc__ = (
         f"`poolcli.{function.__name__}` of a dask array, as one. Same keywords, less `out` and `threads`; same bits."
@@ -215,10 +201,7 @@ def _check(x: Any) -> None:
         raise RequestError(f"x has chunks of {type(x._meta).__name__}; x.map_blocks(numpy.asarray) makes them numpy's")
 
 
-FUNCTIONS = {
-    name: lazily(record, getattr(ops, name))
-    for name, record in ((f"{name.replace('-', '_')}_pool", record) for name, record in ops.OPERATORS.items())
-}
+FUNCTIONS = {name: lazily(getattr(ops, name)) for name in (f"{op.replace('-', '_')}_pool" for op in ops.OPERATORS)}
 globals().update(FUNCTIONS)
 __all__ = [*FUNCTIONS]
 
