@@ -96,7 +96,7 @@ def _pool_of(
         return one.load()(region, indices) if len(pieces) == 1 else _pool_pieces(one, region, pieces, indices)
 
     pool = prepare_with(engine)
-    if tell is not None:
+    if tell is not None and engine is not NUMPY:
         pool = with_fallback(pool, lambda: prepare_with(NUMPY), tell)
     if not region.plan.missing and mask is None:
         return pool

@@ -18,7 +18,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 def storable(values: Array, dtype: np.dtype[Any]) -> Array:
     """Values that an assignment to the type rounds only once: ml_dtypes converts to bfloat16 via float32."""
-    if dtype.name == "bfloat16" and values.dtype.itemsize > 2 and values.dtype != np.float32:
+    if dtype.kind == "V" and dtype.name == "bfloat16" and values.dtype.itemsize > 2 and values.dtype != np.float32:
         return _float32_to_odd(values if values.dtype.kind == "f" else _float64_to_odd(values))
     return values
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache, wraps
 from inspect import cleandoc, signature
@@ -40,10 +41,9 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Record = TypeVar("Record")
 Function = TypeVar("Function", bound=Callable[..., Any])
 LONG_AXIS = 2**16  # elements, above which few calls are cached
-CACHEABLE_TYPES = (int, float, str, bool, type(None))
+MAX_PREPARED = 64  # calls of each function
 
 
 class RunOptions(TypedDict, total=False):
@@ -193,6 +193,7 @@ def run(
         words = {"layout": layout, "dtype": dtype, "missing": missing, "min_count": min_count}
         return pool_lazily(op, x, indices, engine, **words)
     array = as_array(x)
+    _latest.array_type = np.ndarray
     named = named_layout(x) if layout is None and array is not x else None
     if min_count is not None:
         _check_min_count(missing, min_count)
@@ -205,6 +206,9 @@ def run(
     plan = call.region.plan
     warn_of_layout(plan)
     values, positions = call(array, out, threads)
+    is_silent = not (plan.reading and plan.reading.other)
+    if array is x and out is None and threads is None and is_silent and max(array.shape, default=0) <= LONG_AXIS:
+        _latest.call = call
     if array is not x:
         values = like_input(x, values, plan)
         positions = None if positions is None else like_input(x, positions, plan)
@@ -244,6 +248,46 @@ def with_name_suggestions(function: Callable[P, R], title: str = "") -> Callable
     return call
 
 
+def prepared(function: Callable[P, R]) -> Callable[P, R]:
+    """Makes a function of an operator look up what it did the last time that it was called with the same words, and an
+    array of the same shape and type: what leads to a planned call takes 10 us, as long as pooling 10,000 elements.
+    """
+    calls: dict[Any, Call] = {}
+
+    @wraps(function)
+    def pool(*args: P.args, **keywords: P.kwargs) -> R:
+        key: Any = None
+        if len(args) > 1 and type(args[0]) is _latest.array_type:
+            x: Any = args[0]
+            values = *args[1:], *keywords.values()
+            key = x.shape, x.dtype, tuple(keywords), values, tuple(map(type, values))
+            try:
+                call = calls.get(key)
+            except TypeError:  # a list, or an array for the output
+                call = key = None
+            if call is not None and all(map(_is_key, values)):
+                return cast("R", values_or_pair(call(x)))
+        _latest.call = None
+        result = function(*args, **keywords)
+        if key is not None and _latest.call is not None:
+            if len(calls) >= MAX_PREPARED:
+                calls.clear()
+            calls[key] = _latest.call
+        return result
+
+    return pool
+
+
+class _Latest(threading.local):
+    """The call that the latest function of this thread ran, if it may be kept, and numpy's array once it is known."""
+
+    call: Call | None = None
+    array_type: Any = None
+
+
+_latest = _Latest()
+
+
 def operator_function(record: type[Attributes], other: Callable[..., Any]) -> Callable[[Function], Function]:
     """Completes the function of an operator with the keywords and the docstring of a similar one, `other`.
 
@@ -268,7 +312,7 @@ def operator_function(record: type[Attributes], other: Callable[..., Any]) -> Ca
             function.__doc__ = "\n\n".join(whole.values())
         found: Any = with_name_suggestions(function)
         found.__signature__ = made
-        return cast("Function", found)
+        return cast("Function", prepared(found))
 
     return complete
 
@@ -298,25 +342,12 @@ def pool_with(
 ) -> tuple[Array, Array | None]:
     """The pooled `x`, and its indices or None; `options` are attributes of the record and those of RunOptions."""
     own = {name: options.pop(name) for name in [*options] if name in record.__dataclass_fields__}
-    return run(cached_record(record, size, **own), x, indices, **options)
-
-
-def cached_record(record: type[Record], *values: Any, **named: Any) -> Record:
-    """The record with these values, cached: creating it takes 9 of the 29 us of a call with a small array."""
-    build: Any = _cached_record if all(map(_is_key, (*values, *named.values()))) else _new_record
-    return cast("Record", build(record, *values, **named))
+    return run(cast("Any", record)(size, **own), x, indices, **options)
 
 
 def _is_key(value: object) -> bool:
-    """Whether the typed cache distinguishes the value from all others; it ignores the types inside of tuples."""
-    return type(value) in CACHEABLE_TYPES or (type(value) is tuple and all(type(number) is int for number in value))
-
-
-def _new_record(record: Any, *values: Any, **more: Any) -> Any:
-    return record(*values, **more)
-
-
-_cached_record = lru_cache(maxsize=256, typed=True)(_new_record)
+    """Whether its type distinguishes the value from all that equal it: types inside of a tuple are not compared."""
+    return type(value) is not tuple or all(type(number) is int for number in value)
 
 
 def _new_call(

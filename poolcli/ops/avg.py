@@ -8,7 +8,15 @@ from typing import Unpack
 
 from poolcli.arguments import AutoPad, DType, Engine, Like, PerAxis, RoundingType
 from poolcli.array_interop import Given
-from poolcli.ops.api import BinOptions, Single, cached_record, operator_function, pool_with, run, with_name_suggestions
+from poolcli.ops.api import (
+    BinOptions,
+    Single,
+    operator_function,
+    pool_with,
+    prepared,
+    run,
+    with_name_suggestions,
+)
 from poolcli.plan.attributes import MEAN, BinAttributes, DividingAttributes
 from poolcli.system.lazy_imports import Array
 from poolcli.windows import Bins, cells
@@ -23,6 +31,7 @@ class AvgPool(DividingAttributes, Single):
     reducer = MEAN
 
 
+@prepared
 @with_name_suggestions
 def avg_pool(
     x: Given,
@@ -123,7 +132,7 @@ def avg_pool(
     array([[[ 1,  5,  5, -9]]])
     """
     windows = (kernel, strides, pads_begin, pads_end, dilations, auto_pad, rounding_type, like)
-    op = cached_record(AvgPool, *windows, exclude_pad, divisor_override, pads=pads)
+    op = AvgPool(*windows, exclude_pad, divisor_override, pads=pads)
     return run(op, x, False, layout, dtype, missing, min_count, out, engine, threads)[0]
 
 

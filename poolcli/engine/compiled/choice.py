@@ -364,12 +364,12 @@ class _Case:
         """Modes of pieces of rows; their work array has a row for each element of a window, and three more."""
         w = self.view.axes[2].windows
         elements = prod(axis.longest for axis in self.view.axes)
-        is_constant = w is not None and self.view.channels == 1 and w.stride <= self.limits.stride
-        is_constant = is_constant and self.whole_windows["stride"] == w.stride  # else all windows are cut short
+        stride = self.whole_windows["stride"]  # another one than that of `w` if all windows are cut short
+        is_constant = w is not None and self.view.channels == 1 and stride == w.stride <= self.limits.stride
         piece = max(PIECE_OUTPUTS, self.limits.pass_bytes // self.itemsize // (elements + 3)) // self.view.channels
         sizes = {"piece": max(1, piece)} | self.whole_windows
         work = sizes["piece"] * self.view.channels * (elements + 3)
-        return Launch("mode.mode", (w.stride if w and is_constant else 0,), work, sizes)
+        return Launch("mode.mode", (stride if is_constant else 0,), work, sizes)
 
     def statistic(self) -> Launch:
         """Medians and standard deviations, in pieces of `piece` windows.
@@ -377,7 +377,8 @@ class _Case:
         The work array has `rows` rows, of an element of each window or of what the windows read.
         """
         (d, h, axis), channels = self.view.axes, self.view.channels
-        lines, w, constants = d.longest * h.longest, self.sliding_windows, ()
+        lines, w = d.longest * h.longest, self.sliding_windows
+        constants: tuple[Any, ...] = ()
         elements, maker = lines * axis.longest, "median.median"
         kept = elements // 2 + 2  # candidates for the median, of which one is replaced at a time
         rows, buffer = kept + 1, 2 * self.limits.pass_bytes  # of which half is used at once

@@ -43,12 +43,12 @@ def prepare(region: Region, indices: bool) -> Pool:
     can_overflow = plan.dtype == "float64" and kernel.arithmetic.result in ("quotient", "odd")
     sums_64_bits = plan.dtype in ("int64", "uint64") and plan.reducer.adds and plan.reducer.power is None
     squares_64_bits = plan.dtype == "float64" and kernel.arithmetic.total == "deviation"
-    is_plain = is_in_order and as_bits and not (indices or can_overflow or sums_64_bits or squares_64_bits)
-    run_small = _run_small(default) if is_plain and default.bytes_read < 2 * MIN_PER_THREAD else None
+    has_one_step = is_in_order and as_bits and not (indices or can_overflow or sums_64_bits or squares_64_bits)
+    run_small = _run_small(default) if has_one_step and default.bytes_read < 2 * MIN_PER_THREAD else None
 
     def pool(x: Array, out: Array, threads: int | None) -> NDArray[np.int64] | None:
-        is_native = run_small is not None and x.dtype == source and out.dtype == dtype
-        if is_native and x.flags.c_contiguous and out.flags.c_contiguous:
+        is_plain = x.dtype == source and out.dtype == dtype and x.flags.c_contiguous and out.flags.c_contiguous
+        if is_plain and run_small is not None:
             run_small(x, out)
             return None
         if (sums_64_bits and not _sums_fit(x, longest)) or (squares_64_bits and not _squares_fit(x)):
