@@ -125,7 +125,7 @@ def test_a_sparse_zarr_store_larger_than_the_limit_is_pooled_under_it(folder: Pa
     names = ("z", "y", "x")
     array = zarr.create_array("x.zarr", shape=(1375,) * 3, dtype="u1", chunks=(125,) * 3, dimension_names=names)
     array[0, 0, 0], array[624:626, 7, 1249], array[1374, 1374, 1374] = 255, 252, 250
-    words = ("max", "x.zarr", "-o", "y.zarr", "-k", "25", "-s", "25", "--max-memory", "512M", "-q")
+    words = ("max", "x.zarr", "-o", "y.zarr", "-k", "25,25,25", "-s", "25", "--max-memory", "512M", "-q")
     run = fresh(folder, *words, timeout=None)
     assert (run.code, run.err, run.peak < 2**19) == (0, "", True)
     y: Any = zarr.open_array("y.zarr", mode="r")[:]
