@@ -52,13 +52,9 @@ class Job:
 
 def existing_outputs(jobs: Iterable[Job]) -> Iterator[str]:
     """The outputs that exist already, without devices and pipes; of a file with a key, the array of that name."""
-    return (str(target) for job in jobs if not job.refusal for target in job.targets if _exists(target))
-
-
-def _exists(target: Source) -> bool:
-    if not exists(target.path) or is_device(target.path):
-        return False
-    return target.key is None or contains_array(target)
+    for target in (target for job in jobs if not job.refusal for target in job.targets):
+        if exists(target.path) and not is_device(target.path) and (target.key is None or contains_array(target)):
+            yield str(target)
 
 
 @dataclass(frozen=True, slots=True)
