@@ -48,17 +48,14 @@ def check(
         "MODEL", help="OpenVINO .xml, .onnx, .tflite or .pt2; weights are not needed.",
     )],
     report: Report,
-    input_shape: Annotated[list[str] | None, option(
-        EXPLAIN, "S", "--input-shape", help="Shape of the input: [NAME=]1,3,640,640; repeat it for several.",
-    )] = None,
-    against: Annotated[str | None, choice(
-        EXPLAIN, "NAME", "--against", words=DIALECTS, help="Mark layers that this framework would compute differently.",
-    )] = None,
+    input_shape: Annotated[list[str] | None, option(EXPLAIN, "S", "--input-shape",
+        help="Shape of the input: [NAME=]1,3,640,640; repeat it for several.")] = None,
+    against: Annotated[str | None, choice(EXPLAIN, "NAME", "--against", words=DIALECTS,
+        help="Mark layers that this framework would compute differently.")] = None,
     to: options.To = None,
     layer: Annotated[str | None, option(EXPLAIN, "NAME", "--layer", help="Only the layer of this name.")] = None,
-    run: Annotated[str | None, option(
-        EXPLAIN, "DATA", "--run", help="Pool the input in an .npz or .h5 as --layer does; compare with its output.",
-    )] = None,
+    run: Annotated[str | None, option(EXPLAIN, "DATA", "--run",
+        help="Pool the input in an .npz or .h5 as --layer does; compare with its output.")] = None,
     allow_external: options.AllowExternal = False,
     max_memory: options.MaxMemory = None,
 ) -> int:
