@@ -179,37 +179,32 @@ def chunk_keys(array: Any, region: Ranges) -> Iterator[tuple[str, Ranges]]:
 
 
 def read_region(where: str, array: Any, region: Ranges, at_once: int = MAX_CHUNKS) -> Array:
-    """A region of zarr's array, of which so many chunks are decoded at once."""
+    """A region of zarr's array, of which so many chunks are decoded at once; an error names the chunk or shard that it
+    comes from.
+    """
     out = np.empty(tuple(map(len, region)), array.dtype.newbyteorder("="))
     with zarr_errors(where):
         for part in batches(region, array.chunks, min(at_once, MAX_CHUNKS)):
-            target = out[slices(part, region)]
-            # zarrs reads into contiguous memory only.
-            found = target if target.flags.c_contiguous else np.empty_like(target, order="C")
-            _read_part(where, array, part, found)
-            if found is not target:
-                target[...] = found
+            try:
+                _read_into(out[slices(part, region)], array, part)
+            except (PoolError, MemoryError):
+                raise
+            except Exception:
+                for each in batches(part, array.shards or array.chunks, 1):
+                    ((name, _),) = chunk_keys(array, each)
+                    with zarr_errors(f"{where}, {name.removeprefix(f'{array.path}/')}"):
+                        _read_into(np.empty(tuple(map(len, each)), out.dtype), array, each)
+                raise
     return out
 
 
-def _read_part(where: str, array: Any, part: Ranges, out: Array) -> None:
-    """Reads the elements of a region into `out`; an error names the chunk or shard that it comes from."""
-
-    def read(region: Ranges, into: Array) -> None:
-        with tasks_joined(Exception):
-            array.get_basic_selection(slices(region), out=cpu_buffers.NDBuffer.from_numpy_array(into))
-
-    try:
-        read(part, out)
-    except (PoolError, MemoryError):
-        raise
-    except Exception:
-        unit = array.shards or array.chunks
-        for each in batches(part, unit, 1):
-            ((name, _),) = chunk_keys(array, each)
-            with zarr_errors(f"{where}, {name.removeprefix(f'{array.path}/')}"):
-                read(each, np.empty(tuple(map(len, each)), out.dtype))
-        raise
+def _read_into(out: Array, array: Any, region: Ranges) -> None:
+    # zarrs reads into contiguous memory only.
+    found = out if out.flags.c_contiguous else np.empty_like(out, order="C")
+    with tasks_joined(Exception):
+        array.get_basic_selection(slices(region), out=cpu_buffers.NDBuffer.from_numpy_array(found))
+    if found is not out:
+        out[...] = found
 
 
 @contextmanager
