@@ -61,9 +61,3 @@ def test_a_description_that_does_not_fit_the_pages_is_ignored(cli: Cli) -> None:
         tifffile.imwrite("x.tif", x, photometric="minisblack", metadata=None, description=text)
         assert cli("pyramid", "x.tif", "-o", "y.ome.zarr", "--levels", "2", "-q", "--overwrite").code == 0
         assert [axis["name"] for axis in multiscale("y.ome.zarr")["axes"]] == ["t", "y", "x"]
-
-
-def test_the_pages_of_a_stack_are_pooled_one_by_one(cli: Cli) -> None:
-    x, _ = written("ZYX", "ImageJ")
-    assert cli("avg", "x.tif", "-o", "y.tif", "-k", "2", "-s", "2", "-q").code == 0
-    np.testing.assert_array_equal(tifffile.imread("y.tif"), pooled(x, (1, 2, 2), "ceil", "avg"))

@@ -15,7 +15,6 @@ import pytest
 import tifffile
 from PIL import Image, ImageCms, TiffImagePlugin
 
-from poolcli.formats import Source, read
 from poolcli.system.lazy_imports import installed
 from tests.conftest import Cli
 from tests.formats.pictures import HALVE, NOISE, halved, pixels
@@ -176,25 +175,3 @@ def test_cmyk_is_not_stored_as_if_it_were_rgba(cli: Cli) -> None:
         2,
         "poolcli: x.tiff: png cannot hold 4 channels of uint8 (CMYK); use .jpeg, .tiff, .npy, .npz or .h5\n",
     )
-
-
-@pytest.mark.parametrize(
-    ("mode", "shape", "dtype", "notes"),
-    [
-        ("1", (3, 4), "uint8", ("1 bits a sample, scaled to 8",)),
-        ("L", (3, 4), "uint8", ()),
-        ("LA", (3, 4, 2), "uint8", ()),
-        ("P", (3, 4, 3), "uint8", ("palette expanded to RGB",)),
-        ("RGB", (3, 4, 3), "uint8", ()),
-        ("RGBA", (3, 4, 4), "uint8", ()),
-        ("I;16", (3, 4), "uint16", ()),
-        ("F", (3, 4), "float32", ()),
-        ("I", (3, 4), "int32", ()),
-    ],
-)
-def test_each_mode_becomes_the_array_of_its_colours(
-    mode: str, shape: tuple[int, ...], dtype: str, notes: tuple[str, ...]
-) -> None:
-    Image.new(mode, (4, 3)).save("x.tif")
-    header = read(Source("x.tif")).header
-    assert (header.shape, header.dtype, header.notes) == (shape, dtype, notes)

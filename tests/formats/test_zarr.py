@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 import zarr
 from zarr.codecs import BytesCodec, TransposeCodec
 
-from poolcli.formats import Source, open_array, read
+from poolcli.formats import Source, open_array
 from tests.conftest import Cli
 from tests.formats.stores import HALVE, KEPT, X, document, group, halved, made, whole
 
@@ -167,13 +166,6 @@ def test_an_hdf5_file_and_a_store_become_each_other(cli: Cli) -> None:
     np.testing.assert_array_equal(z["t"][:], halved())
     assert (z["t"].metadata.dimension_names, dict(z["t"].attrs)) == (("z", "y", "x"), {"units": "K"})
     np.testing.assert_array_equal(z["x"][:], [0.5, 2.5, 4.5, 6.5, 8.5])
-
-
-def test_metadata_of_both_versions_is_read_as_zarr_python_reads_it() -> None:
-    made("x.zarr")
-    made("other.zarr", X[:5], zarr_format=2)
-    shutil.copy("other.zarr/.zarray", "x.zarr/.zarray")
-    assert read(Source("x.zarr")).array.shape == X.shape
 
 
 @pytest.mark.parametrize(

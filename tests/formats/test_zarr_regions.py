@@ -146,20 +146,6 @@ def test_nothing_is_written_any_more_when_a_chunk_of_several_has_failed(
     assert [path.name for path in Path().iterdir()] == ["x.zarr"]
 
 
-def test_headers_are_all_that_is_read_of_a_plan(cli: Cli) -> None:
-    made("x.zarr", key="a", dimension_names=("z", "y", "x"))
-    for chunk in Path("x.zarr/a/c").rglob("?"):
-        if chunk.is_file():
-            chunk.write_bytes(b"no chunk at all")
-    assert cli("avg", "x.zarr", "-o", "y.zarr", *HALVE, "--dry-run", "-q").code == 0
-    assert cli("shape", "avg", "x.zarr:/a", *HALVE, "-q").out == "4,5,5\n"
-    assert cli("info", "x.zarr").out == "x.zarr: zarr\narray  shape          dtype\n/a     D=9 H=10 W=11  uint8\n"
-    result = cli("avg", "x.zarr", "-o", "y.zarr", *HALVE)
-    assert result.code == 1
-    assert result.err.startswith("poolcli: x.zarr:/a, c/0/0/0: Zarr cannot read or write it: ")
-    assert not Path("y.zarr").exists()
-
-
 STORED: dict[str, dict[str, Any]] = KEPT | {
     "v2, filters": {"zarr_format": 2, "filters": [numcodecs.Delta("u1")]},
     "v2, F order, big-endian": {"zarr_format": 2, "order": "F", "dtype": ">u2", "fill_value": None},
@@ -212,12 +198,3 @@ def test_settings_of_zarr_stay_as_they_were(cli: Cli) -> None:
     made("x.zarr")
     assert cli("max", "x.zarr", "-o", "y.zarr", "-k", "1", "--layout", "DHW", "-q").err == ""
     assert (zarr.config.get("codec_pipeline.path"), zarr.config.get("threading.max_workers")) == before
-
-
-def test_a_fill_value_of_nan_stands_for_the_chunks_that_are_missing(cli: Cli) -> None:
-    zarr.create_array("x.zarr", shape=(8, 8, 8), dtype="f4", chunks=(4, 4, 4), fill_value=np.nan)
-    zarr.open_array("x.zarr")[:4, :4, :4] = 1
-    assert cli("avg", "x.zarr", "-o", "y.zarr", *HALVE, "--layout", "DHW", "-q").err == ""
-    expected = np.full((4, 4, 4), np.nan, np.float32)
-    expected[:2, :2, :2] = 1
-    np.testing.assert_array_equal(whole("y.zarr"), expected)

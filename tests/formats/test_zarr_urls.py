@@ -16,7 +16,7 @@ import pytest
 import zarr
 
 from poolcli.errors import FileError
-from poolcli.formats.files import check_unchanged, fingerprint_of
+from poolcli.formats.files import fingerprint_of
 from poolcli.formats.zarr.write import ZarrWriter
 from tests.conftest import Cli
 from tests.formats.stores import HALVE, group, halved, made
@@ -153,20 +153,6 @@ def test_what_a_web_server_answers_is_told(status: int, said: str, cli: Cli, mon
     with serving(_Refusing) as url:
         result = cli("avg", f"{url}/x.zarr", "-o", "y.npy", *HALVE)
     assert (result.code, result.err) == (1, f"poolcli: {url}/x.zarr: cannot be reached: {said}\n")
-
-
-def test_an_input_that_can_no_longer_be_reached_is_not_said_to_have_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    made("memory://input/x.zarr", dimension_names=("z", "y", "x"))
-    before = fingerprint_of("memory://input/x.zarr")
-
-    def busy(*_: Any, **__: Any) -> None:
-        raise OSError(16, "Please reduce your request rate.")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(type(fsspec.filesystem("memory")), "info", busy)
-        with pytest.raises(FileError, match=r"memory://input/x.zarr: cannot be reached: .*reduce your request rate"):
-            check_unchanged("memory://input/x.zarr", before)
-    check_unchanged("memory://input/x.zarr", before)
 
 
 def test_a_write_to_a_url_that_fails_leaves_nothing(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
