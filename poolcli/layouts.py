@@ -149,9 +149,11 @@ def layout_of_dimensions(names: Sequence[str | None]) -> str | None:
     ('NCDHW', 'NTHW')
     >>> layout_of_dimensions(["dim_0", "dim_1"])
     """
-    known = [DIMENSION_NAMES.get(name.strip().lower()) if isinstance(name, str) else None for name in names]
+    words = [name.strip().lower() if isinstance(name, str) else "" for name in names]
+    if not all(words):
+        return None
     batch = iter(BATCH)
-    letters = [letter or next(batch, "") for letter in known]
+    letters = [DIMENSION_NAMES.get(word) or next(batch, "") for word in words]
     is_clear = all(letters) and len({*letters}) == len(letters) and any(letter in SPATIAL for letter in letters)
     return "".join(letters) if is_clear else None
 

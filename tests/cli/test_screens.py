@@ -69,6 +69,7 @@ W        32      64  1 long
 
 axes     N,C,D,H,W (assumed; --layout NDHWC to change)
 divisor  the number of elements in the bin
+note     averages are rounded to uint8; --dtype float32 keeps fractions
 dry run: nothing was written
 """
 
@@ -171,7 +172,7 @@ def test_an_array_keeps_the_layout_that_was_named_for_it(cli: Cli, folder: Path)
 
 def test_notes_that_differ_in_numbers_alone_are_one_line_over_many_files(cli: Cli, folder: Path) -> None:
     for size in (7, 9, 11):
-        np.save(f"{size}.npy", np.zeros((1, 3, 4, size), np.uint8))
+        np.save(f"{size}.npy", np.zeros((1, 3, 4, size), np.float32))
     shown = cli("avg", "7.npy", "9.npy", "11.npy", "-o", "out/", "-k", "2", "-s", "2", columns=120).out
     assert shown == (
         "3 done, 0 skipped, 0 failed\nnote  axis W: 1 of 7 input elements is unused (similar in 3 of 3 files)\n"

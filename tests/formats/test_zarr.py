@@ -50,7 +50,7 @@ def test_a_store_in_a_folder_is_one_input_and_its_chunks_are_none(cli: Cli) -> N
     made("in/deep/x.zarr", X[:8, :, :10], dimension_names=("z", "y", "x"))
     np.save("in/a.npy", X[None, None, :8, :, :10])
     result = cli("avg", "in", "-r", "-o", "out/", *HALVE)
-    assert (result.code, result.out, result.err) == (0, "2 done, 0 skipped, 0 failed\n", "")
+    assert (result.code, result.out.splitlines()[0], result.err) == (0, "2 done, 0 skipped, 0 failed", "")
     np.testing.assert_array_equal(whole("out/deep/x.zarr"), halved(X[:8, :, :10]))
     assert cli("avg", "in", "-r", "-o", "out/", *HALVE, "--resume").out == "0 done, 2 skipped, 0 failed\n"
 
@@ -65,7 +65,7 @@ def test_a_store_in_a_folder_is_one_input_and_its_chunks_are_none(cli: Cli) -> N
         (("y", "bands", "x"), "HCW"),
         (("c", "z", "channel"), None),
         (("t", "c"), None),
-        ((None, "y", "x"), "NHW"),
+        ((None, "y", "x"), None),
     ],
 )
 @pytest.mark.parametrize("version", [2, 3])
