@@ -65,8 +65,8 @@ def test_what_is_far_from_zero_or_near_the_ends_of_a_type_has_its_deviation(x: A
     )
 
 
-KERNELS = dict.fromkeys(("uint8", "int16"), {"long", "sliding", "bins", "tall"})  # of sums
-KERNELS |= dict.fromkeys(("float32", "float64", "int32"), {"deviation"})
+KERNELS = dict.fromkeys(("uint8", "int16"), frozenset({"long", "sliding", "bins", "tall"}))  # of sums
+KERNELS |= dict.fromkeys(("float32", "float64", "int32"), frozenset({"deviation"}))
 
 
 @pytest.mark.compiles

@@ -20,7 +20,6 @@ import numpy as np
 from poolcli.engine import run
 from tests.bench.cold import cold_starts
 from tests.bench.contenders import CORES, contenders
-from tests.bench.goals import COLD, MEAN, beside, marks, reached
 from tests.bench.plain_loop import plain_loop
 from tests.bench.rows import FURTHER, GROWTH, LISTED, Array, Row
 from tests.bench.timing import copier, least_cpu, medians, reader
@@ -55,8 +54,8 @@ def main() -> None:
         return
     print(", ".join(f"{key} {value}" for key, value in document["machine"].items()))
     print(table(results))
-    for line in (*beside(results), *map(cold_line, document.get("cold", ()))):
-        print(line)
+    for row in document.get("cold", ()):
+        print(f"{row['name']:<42}{row['seconds']:>9.3f} s, bare {row['bare']:.3f} s{row['ratio']:>8.2f}")
 
 
 def keep_freed_memory() -> None:
@@ -135,31 +134,23 @@ def exactness(row: Row, x: Array, ours: Array) -> bool:
 
 
 def table(results: Sequence[dict[str, Any]]) -> str:
-    """The rows, and the geometric mean of poolcli over the best peer."""
-    heads = f"{'x best':>8}{'goal':>9}{'x limit':>9}{'goal':>9}{'x reading':>10}"
+    """The rows with the limit, the best peer and the loop, and the geometric mean of poolcli over the best peer."""
+    heads = f"{'loop':>9}{'x best':>8}{'x limit':>9}{'x reading':>10}"
     lines = [f"{'case':<42}{'limit ms':>9}{'poolcli':>9}{'best peer':>24}{heads}"]
     for r in results:
         wrong = [name for name, fine in r["agree"].items() if not fine]
         best = f"{r['best']} {r['ms'][r['best']]:.2f}" if r["best"] else "-"
+        loop = f"{r['ms']['plain loop']:.2f}" if "plain loop" in r["ms"] else "-"
         ratio = f"{r['x_best']:.2f}" if r["best"] else "-"
-        goals = marks(r)
         note = f"  differs: {', '.join(wrong)}" if wrong else ""
         lines.append(
-            f"{r['name']:<42}{r['ms']['limit']:>9.2f}{r['ms']['poolcli']:>9.2f}{best:>24}{ratio:>8}{goals[0]:>9}"
-            f"{r['x_limit']:>9.2f}{goals[1]:>9}{r['x_reading']:>10.2f}{note}"
+            f"{r['name']:<42}{r['ms']['limit']:>9.2f}{r['ms']['poolcli']:>9.2f}{best:>24}{loop:>9}{ratio:>8}"
+            f"{r['x_limit']:>9.2f}{r['x_reading']:>10.2f}{note}"
         )
     ratios = [r["x_best"] for r in results if r["best"]]
     if ratios:
-        mean = exp(sum(map(log, ratios)) / len(ratios))
-        lines.append(f"geometric mean of poolcli / best peer: {mean:.2f} {reached(mean, MEAN)}")
+        lines.append(f"geometric mean of poolcli / best peer: {exp(sum(map(log, ratios)) / len(ratios)):.2f}")
     return "\n".join(lines)
-
-
-def cold_line(row: dict[str, Any]) -> str:
-    """A whole process beside a bare one."""
-    goal, more = COLD[row["name"]], row["seconds"] - row["bare"]
-    spent = f"{row['ratio']:>8.2f}{reached(row['ratio'], goal.times):>9} x bare, {more:+.2f} s"
-    return f"{row['name']:<42}{spent}{reached(more, goal.seconds):>9} ({row['seconds']:.3f} s, {row['bare']:.3f} s)"
 
 
 def loop_lines(rows: Sequence[Row], rounds: int) -> Iterator[str]:

@@ -1,8 +1,8 @@
-"""Stores and clusters beside what is meant: python -m tests.bench.stores [--folder FOLDER] [--peers PYTHON].
+"""Stores beside others: python -m tests.bench.stores [--folder FOLDER] [--peers PYTHON].
 
 Each contender is a process of its own, started in turn, and its CPU time is counted whole, imports and all; a ratio is
 the median of those of each round. `--peers` is a Python of an environment of its own that has ngff-zarr, whose
-dependencies exclude those of the tests. A part that fails or takes longer than `LONGEST` costs its own figures.
+dependencies exclude those of the tests.
 """
 
 from __future__ import annotations
@@ -11,26 +11,23 @@ import argparse
 import os
 import resource
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from multiprocessing import get_context
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
-from tests.bench.cluster import Figure, of_the_scheduler, of_workers
-from tests.bench.goals import reached
 from tests.processes import fresh
 
+Figure = tuple[str, float, str]  # what was measured, its value and unit
 SHAPE = (513, 641, 769)
 CHUNK = 128
 NAME = "volume.zarr"
-LONGEST = 300  # seconds for a part
+LONGEST = 300  # seconds
 POOLCLI = (sys.executable, "-m", "poolcli")
 HALVE = ("-k", "2", "-s", "2", "--rounding-type", "ceil")
 DASK = """
@@ -53,22 +50,15 @@ ngff_zarr.to_ngff_zarr(sys.argv[2], levels)
 """
 
 
-class Ratio(NamedTuple):
-    """A contender, and the one that its CPU time is divided by."""
-
-    own: str
-    peer: str
-
-
 NGFF_ZARR = "ngff-zarr bin shrink, which copies the first level too"
-RATIOS = {
-    Ratio("avg k2s2", "dask coarsen"): 0.6,
-    Ratio("avg k2s2", NGFF_ZARR): 0.3,
-    Ratio("pyramid of 2 levels", NGFF_ZARR): None,
-    Ratio("avg k3s2p1", "avg k2s2"): 1.6,
-    Ratio("pyramid of 5 levels", "pyramid of 1 levels"): 1.5,
-    Ratio("pyramid of 5 levels", "pyramid of 2 levels"): None,
-}
+RATIOS = (  # a contender, and the one that its CPU time is divided by
+    ("avg k2s2", "dask coarsen"),
+    ("avg k2s2", NGFF_ZARR),
+    ("pyramid of 2 levels", NGFF_ZARR),
+    ("avg k3s2p1", "avg k2s2"),
+    ("pyramid of 5 levels", "pyramid of 1 levels"),
+    ("pyramid of 5 levels", "pyramid of 2 levels"),
+)
 
 
 def contenders(peers: str | None) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -91,7 +81,7 @@ def contenders(peers: str | None) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def main() -> None:
-    """Makes the volume, measures one part after the other, and prints all figures with what is meant."""
+    """Makes the volume, and measures and prints all figures."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.stores", description=__doc__)
     parser.add_argument("--folder", help="where the volume is kept, or made")
     parser.add_argument("--peers", help="the Python of an environment with ngff-zarr")
@@ -101,40 +91,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(asked.folder or temporary)
         source = made(folder)
-        parts: dict[str, Callable[[], Iterable[Figure]]] = {
-            "store to store": lambda: of_stores(source, asked.peers, asked.rounds),
-            "sparse store": lambda: sparse(folder),
-            "scheduler": lambda: of_the_scheduler(folder),
-            "workers": lambda: of_workers(source, asked.rounds),
-        }
-        figures = [figure for name, part in parts.items() for figure in tried(name, part)]
-    for figure in figures:
-        print(f"{figure.name:<66}{figure.text:>12}{reached(figure.value, figure.goal):>10}")
-
-
-def tried(name: str, part: Callable[[], Iterable[Figure]]) -> list[Figure]:
-    """The figures of a part as far as it comes, and why it came no further."""
-
-    def late(*_: object) -> None:
-        raise TimeoutError(f"not done after {LONGEST} s")
-
-    found: list[Figure] = []
-    signal.signal(signal.SIGALRM, late)
-    signal.alarm(LONGEST)
-    try:
-        for figure in part():
-            print(name, *figure, file=sys.stderr, flush=True)
-            found.append(figure)
-            signal.alarm(LONGEST)
-    except Exception as error:  # whatever it is, the other parts are to be measured
-        found.append(Figure(f"{name}: {type(error).__name__}: {error}", float("nan"), "", None))
-    finally:
-        signal.alarm(0)
-    return found
+        for name, value, unit in (*of_stores(source, asked.peers, asked.rounds), sparse(folder)):
+            print(f"{name:<66}{value:>10.2f} {unit}")
 
 
 def of_stores(source: Path, peers: str | None, rounds: int) -> Iterator[Figure]:
-    """What each contender takes, and what is meant of some beside others."""
+    """What each contender takes, and some beside others."""
     found: dict[str, list[tuple[float, float]]] = {}
     for name, command in contenders(None):
         if name.startswith("avg"):
@@ -142,18 +104,16 @@ def of_stores(source: Path, peers: str | None, rounds: int) -> Iterator[Figure]:
     for _ in range(rounds):
         for name, command in contenders(peers):
             found.setdefault(name, []).append(run(command, source))
-            signal.alarm(LONGEST)
     for name, runs in found.items():
-        yield Figure(name, statistics.median(seconds for seconds, _ in runs), "CPU s", None)
-        yield Figure(f"{name}, most memory", max(peak for _, peak in runs), "MB", None)
-    for pair, goal in RATIOS.items():
-        if pair.peer in found:
-            of_rounds = zip(found[pair.own], found[pair.peer], strict=True)
-            ratio = statistics.median(own[0] / peer[0] for own, peer in of_rounds)
-            yield Figure(f"{pair.own} / {pair.peer}", ratio, "", goal)
+        yield name, statistics.median(seconds for seconds, _ in runs), "CPU s"
+        yield f"{name}, most memory", max(peak for _, peak in runs), "MB"
+    for own, peer in RATIOS:
+        if peer in found:
+            of_rounds = zip(found[own], found[peer], strict=True)
+            yield f"{own} / {peer}", statistics.median(one[0] / other[0] for one, other in of_rounds), ""
 
 
-def sparse(folder: Path) -> Iterator[Figure]:
+def sparse(folder: Path) -> Figure:
     """The most memory for a store of 20 GB of which next to nothing is there, under a limit of 1 GB."""
     import zarr
 
@@ -165,7 +125,7 @@ def sparse(folder: Path) -> Iterator[Figure]:
     result = fresh(here, *words, "--max-memory", "1G", "-q", timeout=LONGEST)
     if (result.code, result.err) != (0, ""):
         raise RuntimeError(result.err)
-    yield Figure("20 GB sparse under --max-memory 1G, most memory", result.peak / 1024, "MB", 1000)
+    return "20 GB sparse under --max-memory 1G, most memory", result.peak / 1024, "MB"
 
 
 def made(folder: Path) -> Path:
