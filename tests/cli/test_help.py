@@ -11,6 +11,7 @@ import pytest
 
 from poolcli.cli.line import own_flags
 from poolcli.cli.program import COMMANDS, UNLISTED, load_command
+from poolcli.ops import OPERATORS
 from poolcli.suggestions import ALIASES
 from tests.conftest import SAMPLES, Cli
 from tests.profiles import slow
@@ -60,6 +61,8 @@ def test_help_begins_with_what_most_people_need(cli: Cli) -> None:
 def test_all_options_are_in_all_help(cli: Cli, name: str) -> None:
     assert not any(getattr(each, "hidden", False) for each in load_command.__wrapped__(name).params)  # the reference
     everything = cli(name, "--help-all", columns=120).out
+    for part in (" Windows ", " Result ", " Files ", "Exit codes: 0 done") if name in OPERATORS else ():
+        assert part in everything
     for flag, option in own_flags(MADE[name].params).items():
         assert (flag in everything) == (option.name not in UNLISTED)
     for other, known in ALIASES.items():

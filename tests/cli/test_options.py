@@ -98,14 +98,5 @@ def test_a_count_of_nothing_is_refused_once_before_any_file(cli: Cli, folder: Pa
     for option, value, wanted in (("--jobs", "0", "at least 1"), ("--quality", "0", "from 1 to 100")):
         result = cli("avg", "x.npy", "none.npy", "bad.npy", "-o", "out/", "-k", "2", option, value)
         assert (result.code, result.out, result.err) == (2, "", f"poolcli: {option} is {value}; it must be {wanted}\n")
+        assert cli("avg", "photo.png", "-o", "y.jpg", "-k", "2", option, "1", "--overwrite").err == ""
     assert not Path("out").exists()
-
-
-def test_a_pyramid_is_not_made_by_fewer_than_one_thread(cli: Cli, folder: Path) -> None:
-    result = cli("pyramid", "x.npy", "-o", "y.ome.zarr", "--jobs", "0")
-    assert (result.code, result.out, result.err) == (2, "", "poolcli: --jobs is 0; it must be at least 1\n")
-
-
-@pytest.mark.parametrize("option", ["--jobs", "--quality"])
-def test_a_count_of_one_is_enough(cli: Cli, folder: Path, option: str) -> None:
-    assert cli("avg", "photo.png", "-o", "y.jpg", "-k", "2", option, "1").err == ""

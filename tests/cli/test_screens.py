@@ -13,7 +13,6 @@ import pytest
 from poolcli.cli import messages, run
 from poolcli.errors import FileError
 from poolcli.formats import Source
-from poolcli.ops import OPERATORS
 from poolcli.pooling.outcome import Job, Outcome
 from tests.conftest import SAMPLES, Cli
 
@@ -122,14 +121,6 @@ def test_names_longer_than_the_line_are_folded_and_never_cut(cli: Cli, folder: P
     result = cli("max", name, "-o", "y.npy", "-k", "2", columns=60)
     assert max(map(len, result.out.splitlines())) <= 60
     assert name in re.sub(r"\s", "", result.out)
-
-
-def test_help_groups_the_options_and_ends_with_examples_and_exit_codes(cli: Cli) -> None:
-    for command in OPERATORS:
-        text = cli(command, "--help-all").out
-        for part in (" Windows ", " Result ", " Files ", " Run and report ", "Examples:", "Exit codes: 0 done"):
-            assert part in text
-        assert max(map(len, text.splitlines())) <= 80
 
 
 @pytest.mark.parametrize(
