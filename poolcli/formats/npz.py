@@ -8,11 +8,11 @@ import os
 import struct
 import zipfile
 import zlib
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from errno import EINVAL
+from functools import cached_property
 from typing import IO, BinaryIO, cast
 
 from poolcli.errors import FileError, error_text
@@ -46,31 +46,30 @@ def open_container(path: str, options: ReadOptions) -> Iterator[_Archive]:
         check_zip_directory(path, options.limit)
         archive = zipfile.ZipFile(path)
     with archive:
-        duplicates = sorted(name for name, count in Counter(archive.namelist()).items() if count > 1)
-        if duplicates:
-            raise FileError(f"{path}: holds two members called {duplicates[0]}; it is ambiguous")
         yield _Archive(path, archive, options)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Archive:
+    """An open archive; of members of one name the last one counts, as for zipfile and numpy."""
+
     path: str
     archive: zipfile.ZipFile
     options: ReadOptions
 
-    @property
+    @cached_property
     def headers(self) -> list[Header]:
         found = []
         with _zip_errors(self.path):
-            for info in self.archive.infolist():
+            for info in self.archive.NameToInfo.values():
                 with suppress(FileError):
                     found.append(self._header(info))
         return found
 
     @property
     def left_out(self) -> list[str]:
-        pooled = {str(header.key) for header in self.headers}
-        return [name for name in map(_key_of, self.archive.infolist()) if name not in pooled]
+        pooled = {header.key for header in self.headers}
+        return [name for name in map(_key_of, self.archive.NameToInfo.values()) if name not in pooled]
 
     def member(self, key: str) -> zipfile.ZipInfo | None:
         """The zip entry of an array; None if there is none."""

@@ -161,7 +161,6 @@ FILES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
         "x.npz", lambda: zipped({"a.npy": npy("(1, 1000000, 1000000)")}), 1,
         "x.npz:a: its header claims 3.64 TiB of data, but the file holds 85 B",
     ),
-    "npz: doubled member": ("x.npz", lambda: doubled(), 1, "x.npz: holds two members called a.npy; it is ambiguous"),
     "npz: no member": ("x.npz", lambda: zipped({}), 1, "x.npz: holds no array that can be pooled"),
     "npz: a member that is no array": (
         "x.npz", lambda: zipped({"readme.txt": b"hello"}), 1,
@@ -244,10 +243,6 @@ FILES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
         "x.png: axis H is 1 long, kernel 2 without padding leaves no window; use --kernel 1 or --pads 1",
     ),
 }  # fmt: skip
-
-
-def doubled() -> bytes:
-    return zipped({"a.npy": saved(), "b.npy": saved()}).replace(b"b.npy", b"a.npy")
 
 
 def small_in_a_huge_chunk() -> bytes:

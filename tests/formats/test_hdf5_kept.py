@@ -11,6 +11,7 @@ import h5py
 import numpy as np
 import pytest
 
+from poolcli.formats import Source, read_header
 from tests.conftest import Cli
 
 X = np.arange(2 * 3 * 8 * 6, dtype=np.float32).reshape(2, 3, 8, 6)
@@ -83,6 +84,7 @@ def test_what_is_there_for_each_axis_goes_with_it_into_another_layout(cli: Cli) 
 
     made(fill)
     assert notes_of(cli, "--layout", "NCHW", "--output-layout", "HNWC") == []
+    assert read_header(Source("x.h5")).names == ("", "", "lat", "lon")
     with h5py.File("y.h5") as file:
         a = file["g/a"]
         assert (a.shape, a.chunks, a.maxshape) == ((4, 2, 3, 3), (4, 1, 2, 3), (4, None, 3, 3))

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from posixpath import basename
 from typing import Any
 
 from poolcli.dtypes import DTYPES
@@ -122,8 +123,8 @@ class Hdf5File:
             attributes, notes = dataset.attributes, [*nodata_notes(dataset.attributes)]
             if "MATLAB_class" in attributes:
                 notes.append("MATLAB has the axes in the opposite order")
-            missing = nodata_in(attributes, dataset.header.dtype)
-            dataset.header = replace(dataset.header, notes=tuple(notes), missing=missing)
+            missing, names = nodata_in(attributes, dataset.header.dtype), dataset.axis_names
+            dataset.header = replace(dataset.header, notes=tuple(notes), missing=missing, names=names)
             return as_unsigned(dataset, attributes)
 
     def _find(self, key: str) -> Any:
@@ -214,6 +215,16 @@ class Dataset:
     def name(self) -> str:
         """Its path in the file."""
         return str(self.header.key)
+
+    @property
+    def axis_names(self) -> tuple[str, ...]:
+        """The label of each axis, or else the name of its first scale."""
+        found = (
+            axis.label or (basename(scales[0].name) if scales else "")
+            for axis, scales in zip(self._dataset.dims, self.axes, strict=True)
+        )
+        names = tuple(found)
+        return names if any(names) else ()
 
     @property
     def title(self) -> str:
