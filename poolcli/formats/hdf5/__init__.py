@@ -219,11 +219,8 @@ class Dataset:
     @property
     def axis_names(self) -> tuple[str, ...]:
         """The label of each axis, or else the name of its first scale."""
-        found = (
-            axis.label or (basename(scales[0].name) if scales else "")
-            for axis, scales in zip(self._dataset.dims, self.axes, strict=True)
-        )
-        names = tuple(found)
+        both = zip(self._dataset.dims, self.axes, strict=True)
+        names = tuple(axis.label or (basename(scales[0].name) if scales else "") for axis, scales in both)
         return names if any(names) else ()
 
     @property
