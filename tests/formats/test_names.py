@@ -364,19 +364,6 @@ def test_an_input_above_the_folder_of_a_glob_is_refused(around: Path, cli: Cli) 
     assert_one_line(result.err)
 
 
-@pytest.mark.slow
-def test_folder_runs_write_names_from_files_inside_their_outputs(around: Path, cli: Cli) -> None:
-    os.mkdir("in")
-    count = sum(made("npz", f"in/{number}.npz", name) for number, (_, name) in enumerate(named(around)))
-    before = outside(around, "out")
-    result = cli("avg", "in", "-o", "out/", "--format", "zarr", *HALVE, "-q", "--jobs", "1")
-    assert outside(around, "out") == before
-    assert result.code == 1
-    made_of = os.listdir("out")
-    assert 0 < len([name for name in made_of if name.endswith(".zarr")]) < count
-    assert all(line.isprintable() for line in result.err.splitlines())
-
-
 def test_two_arrays_of_one_place_are_refused(cli: Cli) -> None:
     for number, arrays in enumerate(({"a": X, "a/b": X}, {"a/b/c": X, "a": X}, {"": X, "a": X}, {"/a": X, "a": X})):
         write_safetensors(f"x{number}.safetensors", arrays)
