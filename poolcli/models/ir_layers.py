@@ -150,7 +150,7 @@ def _sliding(name: str, version: int, data: Data, axes: int | None, warnings: li
         raise InvalidError(f"{name} has rounding_type ceil_torch from opset14 on")
     if name == "AvgPool":
         if version >= 16 and "dilations" not in given:
-            raise InvalidError("AvgPool of opset16 without dilations; write 1 for each axis", "crashes on it")
+            raise InvalidError("AvgPool of opset16 without dilations crashes; write 1 for each axis")
         word = data.get("exclude-pad", "true").strip().lower()
         if word not in ("true", "false", "1", "0"):
             warnings.append(f"exclude-pad is {word[:40]!r}, which OpenVINO reads as true")

@@ -63,7 +63,7 @@ def judge(layer: Layer, against: str | None, is_given: bool, wrong: str | None) 
     """
     framework = layer.framework
     if layer.invalid:
-        why = in_framework_terms(framework, f"{framework} {layer.invalid}")
+        why = in_framework_terms(framework, f"{framework} refuses it: {layer.invalid}")
         return Finding(layer, None, "invalid", why, layer.warnings)
     if layer.op is None or layer.input_shape is None:
         why = layer.problem or marked_message(f"the rank of its input is not known; {_remedy(layer)}")

@@ -34,11 +34,7 @@ RANKS = range(3, 6)  # poolings of OpenVINO and ONNX Runtime have up to three sp
 
 
 class InvalidError(RequestError):
-    """The framework itself refuses the layer, or crashes on it; `does` says which."""
-
-    def __init__(self, message: str, does: str = "refuses it", **more: Any) -> None:
-        super().__init__(message, **more)
-        self.does = does
+    """The framework itself refuses the layer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,47 +60,23 @@ def global_norm(power: int) -> GlobalWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """A pooling layer of a model file.
-
-    Attributes
-    ----------
-    name, type, version, framework : str
-    op : record, GlobalWindow or None
-        The operator; None if it is not known (`problem`, or a reduction without `input_shape`), or if the framework
-        refuses the layer (`invalid`).
-    problem, invalid : str or None
-        The reasons for that.
-    given : mapping
-        The attributes as the file spells them.
-    input_shape, stated_input, declared_shape : tuple or None
-        Shape of the input that is inferred or else stated, the one that the file states, and the stated shape of the
-        output; None if there is none.
-    layout : str or None
-        The axes of the data; None for N, C and the spatial ones.
-    keeps_axes : bool
-        False if the layer drops the pooled axes.
-    shape_only : str or None
-        Why `op` computes the shape of the layer, but not its values.
-    is_fixed : bool
-        Whether the lengths of the model's inputs are known, so that it is shape inference that does not find others.
-    warnings : tuple of str
-    """
+    """A pooling layer of a model file. Shapes are None where the file states none and none is inferred."""
 
     name: str
     type: str
     version: str
     framework: str
-    op: LayerOp | None = None
-    problem: str | None = None
-    invalid: str | None = None
-    given: Mapping[str, str] = field(default_factory=dict)
-    input_shape: Shape | None = None
+    op: LayerOp | None = None  # None with a `problem`, if it is `invalid`, and for a reduction without `input_shape`
+    problem: str | None = None  # why it is not known
+    invalid: str | None = None  # why the framework refuses it
+    given: Mapping[str, str] = field(default_factory=dict)  # attributes as the file spells them
+    input_shape: Shape | None = None  # inferred, or else stated
     stated_input: Shape | None = None
-    declared_shape: Shape | None = None
-    layout: str | None = None
-    keeps_axes: bool = True
-    shape_only: str | None = None
-    is_fixed: bool = False
+    declared_shape: Shape | None = None  # of the output
+    layout: str | None = None  # None for N, C and the spatial axes
+    keeps_axes: bool = True  # whether pooled axes stay, 1 long
+    shape_only: str | None = None  # why `op` computes the shape of the layer, but not its values
+    is_fixed: bool = False  # the lengths of the model's inputs are known: it is inference that does not find others
     warnings: tuple[str, ...] = ()
 
 
@@ -116,7 +88,7 @@ def interpreted(stated: Layer, interpret: Callable[[Layer], Layer | None]) -> La
     try:
         return interpret(stated)
     except InvalidError as error:
-        return replace(stated, invalid=f"{error.does}: {error.message}")
+        return replace(stated, invalid=error.message)
     except RequestError as error:
         return replace(stated, problem=for_python(error.message))
 

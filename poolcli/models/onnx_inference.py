@@ -58,19 +58,6 @@ Wanted = Callable[[Any], bool | None]
 Compute = Callable[[Node, Shape], Shape | None]  # the output shape of a node
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """One pass of onnx: the nodes, the known shapes of their inputs, and how outputs are computed."""
-
-    nodes: list[Node]
-    shapes: list[Shape | None]
-    compute: Compute
-    is_given: bool  # lengths of inputs, to which stated shapes do not apply
-
-
-RUN: ContextVar[_Run] = ContextVar("RUN")  # of this thread, for the function that is registered with onnx
-
-
 def read_nodes(
     path: str, given: Given, wanted: Wanted, compute: Compute, limit: int | None
 ) -> Iterator[tuple[Node, Shape | None, bool]]:
@@ -81,38 +68,38 @@ def read_nodes(
     onnx, inference = need("onnx", "onnx.shape_inference", why=f"{path}: {NEEDS_ONNX}")
     model = load(path, limit)
     opsets = {"" if text(each.domain) == "ai.onnx" else text(each.domain): each.version for each in model.opset_import}
-    walk = _Walk(wanted, opsets, bool(given), onnx)
-    walk.insert_stand_ins(model.graph, "", ChainMap(), ChainMap())
+    one = _Pass(wanted, compute, opsets, bool(given), onnx.helper)
+    one.insert_stand_ins(model.graph, "", ChainMap(), ChainMap())
     if given:
         set_input_shapes(path, model.graph, given)
     model.opset_import.add(domain=DOMAIN, version=1)
-    is_fixed = all(_is_known(shape_of(value.type)) for value in model.graph.input)
-    shapes: list[Shape | None] = [None if given else node.stated for node in walk.nodes]
+    inputs = [shape_of(value.type) or ("?",) for value in model.graph.input]
+    is_fixed = all(isinstance(length, int) for shape in inputs for length in shape)
 
     def work() -> bytes:
-        token = RUN.set(_Run(walk.nodes, shapes, compute, bool(given)))
+        token = PASS.set(one)
         try:
             inference.infer_shapes(model, data_prop=True)
         finally:
-            RUN.reset(token)
-        return json.dumps(shapes).encode()
+            PASS.reset(token)
+        return json.dumps(one.shapes).encode()
 
     _register()
     found = run_limited(path, "inferring its shapes", work, (*ONNX_ERRORS, inference.InferenceError), limit)
-    for node, shape in zip(walk.nodes, shapes if isinstance(found, str) else json.loads(found), strict=True):
+    for node, shape in zip(one.nodes, one.shapes if isinstance(found, str) else json.loads(found), strict=True):
         yield node, None if shape is None else tuple(shape), is_fixed
 
 
-def _is_known(shape: Shape | None) -> bool:
-    return shape is not None and all(isinstance(length, int) for length in shape)
+class _Pass:
+    """One pass of onnx over a model: the `nodes` that are wanted, and the known `shapes` of their inputs."""
 
-
-class _Walk:
-    """Replaces poolings in a graph and its bodies by stand-ins, and collects the `nodes` that are wanted."""
-
-    def __init__(self, wanted: Wanted, opsets: Mapping[str, int], is_given: bool, onnx: Any) -> None:
-        self.wanted, self.opsets, self.is_given, self.onnx = wanted, opsets, is_given, onnx
+    def __init__(
+        self, wanted: Wanted, compute: Compute, opsets: Mapping[str, int], is_given: bool, helper: Any
+    ) -> None:
+        self.wanted, self.compute, self.opsets, self.helper = wanted, compute, opsets, helper
+        self.is_given = is_given  # lengths of inputs, to which stated shapes do not apply
         self.nodes: list[Node] = []
+        self.shapes: list[Shape | None] = []
 
     def insert_stand_ins(
         self, graph: Any, scope: str, shapes: ChainMap[str, Shape], constants: ChainMap[str, Any]
@@ -121,47 +108,46 @@ class _Walk:
         values = (*graph.input, *graph.value_info, *graph.output)
         shapes = shapes.new_child({each.name: shape for each in values if (shape := shape_of(each.type)) is not None})
         constants = constants.new_child({tensor.name: tensor for tensor in graph.initializer})
-        inferred, probes = set[str](), list[tuple[int, Any]]()
+        kept, beside = set[str](), list[tuple[int, Any]]()
         for number, node in enumerate(graph.node):
             self._note_constant(node, constants)
             for name, body in bodies(node):
                 self.insert_stand_ins(body, scope_of(scope, node, number, name), shapes, constants)
             is_pooling = self.wanted(node)
-            if is_pooling is not None:
-                copy = type(node).FromString(node.SerializeToString())
-                self.nodes.append(self._noted(copy, scope, shapes, constants))
+            if not is_pooling and key_of(node)[0] and not self.is_given:  # onnx has no rules for other domains
+                kept.update(node.output)
+            if is_pooling is None:
+                continue
+            row = self._note(node, scope, shapes, constants)
+            outputs = list(node.output) if is_pooling else [f"{DOMAIN}/{row}"]
+            stand_in = self.helper.make_node(NAME, list(node.input)[:1], outputs, domain=DOMAIN, row=row)
             if is_pooling:
-                node.CopyFrom(self._stand_in(node, list(node.output)))
-            elif is_pooling is not None:
-                probes.append((number, self._stand_in(node, [f"{DOMAIN}/{len(self.nodes)}"])))
-            if is_pooling or _has_rule(*key_of(node), self.opsets.get(key_of(node)[0], 1)):
-                inferred.update(node.output)
-        for number, probe in reversed(probes):
-            graph.node.insert(number, probe)
-        # onnx would prefer stated shapes to those that it infers from ours.
-        parameters = {value.name for value in graph.input} if scope else set()  # of a body, which its node passes
+                node.CopyFrom(stand_in)
+            else:
+                beside.append((number, stand_in))
+        for number, stand_in in reversed(beside):
+            graph.node.insert(number, stand_in)
+        # onnx would prefer stated shapes to those that it infers from ours; the node of a body infers its inputs.
         for value in (*graph.value_info, *graph.output, *(graph.input if scope else ())):
-            is_inferred = self.is_given or value.name in inferred or value.name in parameters
-            if is_inferred and value.type.HasField("tensor_type"):
+            if value.name not in kept and value.type.HasField("tensor_type"):
                 value.type.tensor_type.ClearField("shape")
 
-    def _noted(self, node: Any, scope: str, shapes: Mapping[str, Shape], constants: Mapping[str, Any]) -> Node:
-        first, second, *_ = [*list[str](node.input), "", ""]
-        result, *_ = [*list[str](node.output), ""]
-        domain, kind = key_of(node)
-        return Node(
-            proto=node,
-            name=scope + (text(node.name) or text(result) or kind),
+    def _note(self, proto: Any, scope: str, shapes: Mapping[str, Shape], constants: Mapping[str, Any]) -> int:
+        """Note a node; returns its index."""
+        first, second, *_ = [*list[str](proto.input), "", ""]
+        result, *_ = [*list[str](proto.output), ""]
+        domain, kind = key_of(proto)
+        node = Node(
+            proto=type(proto).FromString(proto.SerializeToString()),
+            name=scope + (text(proto.name) or text(result) or kind),
             opset=self.opsets.get(domain, 1),
             stated=shapes.get(first),
             declared=shapes.get(result),
             second=constants.get(second),
         )
-
-    def _stand_in(self, node: Any, outputs: list[str]) -> Any:
-        """A node of our own with the first input of the last noted one."""
-        row = len(self.nodes) - 1
-        return self.onnx.helper.make_node(NAME, list(node.input)[:1], outputs, domain=DOMAIN, row=row)
+        self.nodes.append(node)
+        self.shapes.append(None if self.is_given else node.stated)
+        return len(self.nodes) - 1
 
     def _note_constant(self, node: Any, constants: ChainMap[str, Any]) -> None:
         """Note the output of a Constant that is a tensor or a list of integers, or of an Identity of a constant."""
@@ -172,39 +158,29 @@ class _Walk:
             if attribute.name == "value":
                 tensor = attribute.t
             elif attribute.name == "value_ints":
-                tensor = self.onnx.helper.make_tensor("", INT64, [len(attribute.ints)], attribute.ints)
+                tensor = self.helper.make_tensor("", INT64, [len(attribute.ints)], attribute.ints)
         if tensor is None or len(node.output) != 1:
             return
         constants[node.output[0]] = tensor
         if node.op_type == "Identity" and tensor.data_type == INT64:
             # onnx does not propagate a constant through Identity to the shape input of a Reshape.
-            node.CopyFrom(self.onnx.helper.make_node("Constant", [], node.output, name=node.name, value=tensor))
+            node.CopyFrom(self.helper.make_node("Constant", [], node.output, name=node.name, value=tensor))
+
+    def infer(self, context: Any) -> None:
+        """Note the shape of a stand-in's input, and infer those of its outputs."""
+        row = context.get_attribute("row").i
+        node, kind = self.nodes[row], context.get_input_type(0) if context.has_input(0) else None
+        shape = self.shapes[row] = merged(None if self.is_given else node.stated, shape_of(kind))
+        if kind is None or not kind.HasField("tensor_type"):
+            return
+        output = merged(None if self.is_given else node.declared, None if shape is None else self.compute(node, shape))
+        lengths = None if output is None else [None if length == "?" else length for length in output]
+        for place in range(context.get_num_outputs()):  # the second one is the indices
+            element = INT64 if place else kind.tensor_type.elem_type
+            context.set_output_type(place, self.helper.make_tensor_type_proto(element, lengths))
 
 
-@lru_cache(1024)
-def _has_rule(domain: str, kind: str, opset: int) -> bool:
-    """Whether onnx can infer the output shapes of an operator."""
-    (defs,) = need("onnx.defs", why=NEEDS_ONNX)
-    try:
-        schema = defs.get_schema(kind, opset, domain)
-    except (defs.SchemaError, TypeError):  # TypeError: opset exceeds 32 bits
-        return False
-    return bool(schema.has_type_and_shape_inference_function or schema.has_function)
-
-
-def _infer_stand_in(context: Any) -> None:
-    """Note the shape of the input, and infer those of the outputs."""
-    (helper,) = need("onnx.helper", why=NEEDS_ONNX)
-    run, row = RUN.get(), context.get_attribute("row").i
-    node, kind = run.nodes[row], context.get_input_type(0) if context.has_input(0) else None
-    shape = run.shapes[row] = merged(None if run.is_given else node.stated, shape_of(kind))
-    if kind is None or not kind.HasField("tensor_type"):
-        return
-    output = merged(None if run.is_given else node.declared, None if shape is None else run.compute(node, shape))
-    lengths = None if output is None else [None if length == "?" else length for length in output]
-    for place in range(context.get_num_outputs()):  # the second one is the indices
-        element = INT64 if place else kind.tensor_type.elem_type
-        context.set_output_type(place, helper.make_tensor_type_proto(element, lengths))
+PASS: ContextVar[_Pass] = ContextVar("PASS")  # of this thread, for the function that is registered with onnx
 
 
 @lru_cache(1)
@@ -220,5 +196,5 @@ def _register() -> None:
         outputs=[make_parameter("Y", "T", param_option=option, is_homogeneous=False)],
         type_constraints=[("T", ["tensor(float)"], "")],  # ignored by shape inference
     )
-    schema.set_type_and_shape_inference_function(_infer_stand_in)
+    schema.set_type_and_shape_inference_function(lambda context: PASS.get().infer(context))
     defs.register_schema(schema)

@@ -78,7 +78,7 @@ def compare_data(layer: Layer, path: str, options: ReadOptions) -> Comparison:
 
 def _why_unknown(layer: Layer) -> str:
     """Why the values of a layer are not known."""
-    refused = in_framework_terms(layer.framework, layer.invalid) if layer.invalid else None
+    refused = in_framework_terms(layer.framework, f"refuses it: {layer.invalid}") if layer.invalid else None
     return refused or layer.problem or layer.shape_only or "the rank of its input is not known"
 
 

@@ -23,14 +23,7 @@ NAME_COLUMN: dict[str, Any] = {"overflow": "ellipsis", "max_width": 24}
 DYNAMIC_NAME = 16  # characters of a dynamic length that is shown
 LAYERS_SHOWN = 1000
 STYLES = {"agrees": "green", "differs": "bold red", "invalid": "bold red", "computed": "cyan", "unknown": "yellow"}
-# How the last line counts each verdict: one layer, and several.
-COUNTED = {
-    "agrees": ("agrees", "agree"),
-    "differs": ("differs", "differ"),
-    "invalid": ("invalid", "invalid"),
-    "computed": ("computed, with nothing declared to compare", "computed, with nothing declared to compare"),
-    "unknown": ("unknown", "unknown"),
-}
+EXPLAINED = {"computed": " (nothing to compare with)"}  # verdicts in the last line
 Answer = tuple[Finding, LayerConversion | None]  # a layer, and with --to its equivalent in another framework
 
 
@@ -63,8 +56,10 @@ def findings_view(path: str, answers: Sequence[Answer], comparison: Comparison |
     for each in (remarks, calls):
         parts += ["", each] if each.row_count else []
     counts = Counter[str](finding.verdict for finding, _ in answers)
-    told = ", ".join(f"{counts[verdict]} {words[counts[verdict] > 1]}" for verdict, words in COUNTED.items()
-                     if counts[verdict])  # fmt: skip
+    verbs = {verdict: verdict if counts[verdict] == 1 else verdict.removesuffix("s") for verdict in STYLES}
+    told = ", ".join(
+        f"{counts[verdict]} {verb}{EXPLAINED.get(verdict, '')}" for verdict, verb in verbs.items() if counts[verdict]
+    )
     versions = {finding.layer.version for finding, _ in shown}
     of = f" of {printable(*versions)}" if len(versions) == 1 and any(versions) else ""
     parts += ["", Text(f"{printable(path)}: {count} pooling layer{'' if count == 1 else 's'}{of}: {told}")]
