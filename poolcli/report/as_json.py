@@ -18,7 +18,7 @@ from poolcli.message_fields import field, for_cli, option_value
 from poolcli.plan import AxisPlan, Plan
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Outcome
-from poolcli.windows import Bins, Sliding
+from poolcli.windows import AxisWindows, Bins, Sliding
 
 SCHEMA_VERSION = 1
 
@@ -30,18 +30,14 @@ def to_json(document: dict[str, Any]) -> str:
 
 def plan_document(plan: Plan) -> dict[str, Any]:
     """The document of a plan, with the keys of `outcome_document`."""
+    source = {"shape": list(plan.input_shape), "dtype": plan.dtype, "layout": plan.layout}
+    target = {"shape": list(plan.output_shape), "dtype": plan.output_dtype, "layout": plan.layout}
     return {
         "op": plan.op,
         "like": plan.like,
         "attributes": plan.attributes,
-        "input": {
-            "path": None,
-            "dataset": None,
-            "shape": list(plan.input_shape),
-            "dtype": plan.dtype,
-            "layout": plan.layout,
-        },
-        "output": {"path": None, "shape": list(plan.output_shape), "dtype": plan.output_dtype, "layout": plan.layout},
+        "input": {"path": None, "dataset": None, **source},
+        "output": {"path": None, **target},
         "axes": [axis_document(axis) for axis in plan.axes],
         "indices": None,
         "notes": [for_cli(fact.message) for fact in plan.facts],
@@ -55,17 +51,20 @@ def plan_document(plan: Plan) -> dict[str, Any]:
 def outcome_document(outcome: Outcome, op: str, like: str) -> dict[str, Any]:
     """The document of one job."""
     job, stored, indices = outcome.job, outcome.output, outcome.indices
-    planned = plan_document(outcome.plan) if outcome.plan else None
+    header = {"shape": None, "dtype": None, "layout": None}
+    nothing: dict[str, Any] = {"attributes": None, "axes": [], "input": header}
+    planned = plan_document(outcome.plan) if outcome.plan else nothing
+    output: dict[str, Any] = {"path": job.output}
     if stored:
         output = {"path": stored.path, "shape": list(stored.shape), "dtype": stored.dtype, "layout": stored.layout}
+    key = outcome.header.key if outcome.header else job.source.key
     return {
         "op": op,
         "like": like,
-        "attributes": planned and planned["attributes"],
-        "input": (planned["input"] if planned else {"shape": None, "dtype": None, "layout": None})
-        | {"path": job.source.path, "dataset": outcome.header.key if outcome.header else job.source.key},
-        "output": output if stored else {"path": job.output},
-        "axes": planned["axes"] if planned else [],
+        "attributes": planned["attributes"],
+        "input": planned["input"] | {"path": job.source.path, "dataset": key},
+        "output": output,
+        "axes": planned["axes"],
         "indices": indices and {"path": indices.path, "dtype": indices.dtype},
         "notes": ["skipped: the output exists"] if outcome.skipped else [*map(for_cli, outcome.notes)],
         "engine": outcome.engine,
@@ -121,10 +120,8 @@ def comparison_document(plan: Plan) -> dict[str, Any]:
             {
                 "as": row.title,
                 "like": row.like,
-                "output": list(row.plan.output_shape) if row.plan else None,
-                "pads": [[w.pad_begin, w.pad_end] if isinstance(w, Sliding) else None for w in row.plan.windows]
-                if row.plan
-                else None,
+                "output": row.plan and list(row.plan.output_shape),
+                "pads": row.plan and [_pads(w) for w in row.plan.windows],
                 "divisors": row.divisors,
                 "refusal": row.refusal and for_cli(row.refusal),
                 "chosen": row.chosen,
@@ -136,15 +133,15 @@ def comparison_document(plan: Plan) -> dict[str, Any]:
     }
 
 
+def _pads(w: AxisWindows) -> list[int] | None:
+    return [w.pad_begin, w.pad_end] if isinstance(w, Sliding) else None
+
+
 def conversion_document(plan: Plan, like: str) -> dict[str, Any]:
     """The equivalent call in another framework, or why there is none."""
-    conversion = convert(plan, like)
-    return {
-        "like": like,
-        "text": conversion.text,
-        "reason": conversion.reason and for_cli(conversion.reason),
-        "only_this_size": conversion.only_this_size,
-    }
+    found = convert(plan, like)
+    reason = found.reason and for_cli(found.reason)
+    return {"like": like, "text": found.text, "reason": reason, "only_this_size": found.only_this_size}
 
 
 def answers_document(
@@ -157,18 +154,15 @@ def answers_document(
     near: Sequence[NearestLengths],
 ) -> dict[str, Any]:
     """The attributes that `--solve` has found, simplest first; else what was searched, and the nearest lengths."""
+    found = [(options_of(answer.op), answer.plan) for answer in answers]
     return {
         "op": op,
         "like": like,
         "input": {"shape": list(shape)},
         "solve": list(wanted),
         "answers": [
-            {
-                "options": options_of(answer.op),
-                "attributes": answer.plan.attributes,
-                "output": list(answer.plan.output_shape),
-            }
-            for answer in answers
+            {"options": options, "attributes": plan.attributes, "output": list(plan.output_shape)}
+            for options, plan in found
         ],
         "searched": None if answers else search_sentence(given),
         "nearest": [asdict(axis) for axis in near],
@@ -177,14 +171,10 @@ def answers_document(
 
 def chain_document(chain: Chain) -> dict[str, Any]:
     """Shape, stride and receptive field after each layer; lists have one entry per spatial axis."""
-    return {
-        "shape": list(chain.input_shape),
-        "layout": chain.layout,
-        "layers": [asdict(layer) for layer in chain.layers],
-    }
+    return {"shape": list(chain.input_shape), "layout": chain.layout, "layers": [asdict(each) for each in chain.layers]}
 
 
-SHORT_FLAGS = {"kernel": "-k", "strides": "-s"}
+SHORT_FLAGS = {"kernel": "-k", "strides": "-s", "pads": "-p"}
 OMITTED = ("like", "axis", "index_element_type")  # reported elsewhere, or about indices
 
 
@@ -197,21 +187,17 @@ def options_of(op: Attributes) -> str:
     >>> options_of(AvgPool((3, 3), 2, exclude_pad=False))  # no padding to count
     '-k 3 -s 2'
     """
-    defaults = {own.name: own.default for own in fields(op) if own.name not in OMITTED}
-    values = {name: _plain(getattr(op, name)) for name in defaults}
-    pads = values.get("pads_begin")
-    is_padded = pads or values.get("pads_end") or str(values.get("auto_pad")).startswith("same")
-    if not is_padded or values.get("exclude_pad") == DIALECTS[op.like].default_exclude_pad:
+    defaults = {own.name: own.default for own in fields(op) if own.name not in OMITTED} | {"pads": 0}
+    values = {name: _plain(getattr(op, name)) for name in defaults if name != "pads"}
+    if values.get("pads_begin") == values.get("pads_end"):
+        values = {"pads" if name == "pads_begin" else name: values[name] for name in values if name != "pads_end"}
+    is_padded = any(values.get(name) for name in ("pads", "pads_begin", "pads_end"))
+    counts = is_padded or str(values.get("auto_pad")).startswith("same")
+    if not counts or values.get("exclude_pad") == DIALECTS[op.like].default_exclude_pad:
         values.pop("exclude_pad", None)
-    same = pads == values.get("pads_end")
-    words: list[str] = []
+    words = []
     for name, value in values.items():
-        if name in ("pads_begin", "pads_end"):
-            if not same:
-                words.append(for_cli(field(name, value)))
-            elif pads and name == "pads_begin":
-                words.append(f"-p {option_value(pads)}")
-        elif value is not None and value != defaults[name]:
+        if value is not None and value != defaults[name]:
             short = SHORT_FLAGS.get(name)
             words.append(f"{short} {option_value(value)}" if short else for_cli(field(name, value)))
     return " ".join(words)

@@ -20,7 +20,7 @@ from poolcli.report.console import grid, notes_view, plain_table
 from poolcli.windows import Bins, Cells
 
 if TYPE_CHECKING:  # not imported for the report of a plan
-    from poolcli.pooling.outcome import NoteCount, Outcome, RunSummary, Stored
+    from poolcli.pooling.outcome import NoteCount, Outcome, RunSummary
     from poolcli.pooling.pyramid import PyramidResult
     from poolcli.pooling.pyramid_plan import Pyramid
 
@@ -37,9 +37,13 @@ def plan_view(plan: Plan, notes: Iterable[str], ends: Sequence[End] = (), closin
         ("output", named_shape(plan.layout, plan.output_shape), plan.output_dtype, ""),
     )
     like = f", as {DIALECTS[plan.like].title}" if OPERATORS[plan.op].rules_of is None else ""
-    heading = Group(Text(f"{plan.op} pooling{like}", style="bold"), ends_table(ends))
-    facts = facts_view(plan, notes, has_indices)
-    return spaced(heading, axes_table(plan), Group(facts, Text(closing, style="dim")) if closing else facts)
+    facts = grid()
+    for name, text in _facts(plan, has_indices).items():
+        facts.add_row(name, text)
+    for note in notes:
+        facts.add_row(Text("note", style="yellow"), Text(for_cli(note)))
+    last = [Text(closing, style="dim")] if closing else []
+    return spaced(_heading(f"{plan.op} pooling{like}", ends, "bold"), _axes_table(plan), Group(facts, *last))
 
 
 def spaced(*parts: RenderableType) -> Group:
@@ -48,7 +52,17 @@ def spaced(*parts: RenderableType) -> Group:
     return Group(first, *(row for part in others for row in ("", part)))
 
 
-def axes_table(plan: Plan) -> Table:
+def _heading(title: str, ends: Iterable[End], style: str = "") -> Group:
+    """A title, and input, output and indices, one line each."""
+    table = grid()
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, shape, dtype, path in ends:
+        table.add_row(name, Text(shape, style="cyan"), dtype, Text(printable(path)))
+    return Group(Text(title, style=style), table)
+
+
+def _axes_table(plan: Plan) -> Table:
     """One row for each spatial axis, with the formula of its length."""
     table = plain_table()
     sliding = not isinstance(plan.axes[0].windows, Bins)
@@ -66,41 +80,6 @@ def axes_table(plan: Plan) -> Table:
     return table
 
 
-def facts_view(plan: Plan, notes: Iterable[str], has_indices: bool) -> Table:
-    """The attributes that are not per axis, an assumed layout, the rules of divisor and indices, and notes."""
-    table = grid()
-    words = [
-        f"{name} {str(value).lower() if isinstance(value, bool) else value}"
-        for name, value in plan.attributes.items()
-        if value is not None and not isinstance(value, list) and name not in INDEX_ATTRIBUTES
-    ]
-    if words:
-        table.add_row("rules", ", ".join(words))
-    if plan.guessed and not plan.layout_warnings:
-        rank = len(plan.layout)
-        orders = {default_layout(rank): channels_last(rank), channels_last(rank): default_layout(rank)}
-        other = orders.get(plan.layout) if rank > 2 else None
-        told = field("layout") if other is None else field("layout", other)
-        table.add_row("axes", for_cli(f"{','.join(plan.layout)} (assumed; {told} to change)"))
-    if plan.divisor_rule:
-        table.add_row("divisor", plan.divisor_rule)
-    if plan.index and has_indices:
-        table.add_row("indices", f"{plan.index.dtype}, {plan.index.rule}")
-    for note in notes:
-        table.add_row(Text("note", style="yellow"), Text(for_cli(note)))
-    return table
-
-
-def ends_table(rows: Iterable[End]) -> Table:
-    """Input, output and indices, one line each."""
-    table = grid()
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, shape, dtype, path in rows:
-        table.add_row(name, Text(shape, style="cyan"), dtype, Text(printable(path)))
-    return table
-
-
 def _bins_text(w: Bins) -> str:
     if isinstance(w, Cells):
         return f"{w.size}/{w.output} long, elements count in part"
@@ -110,19 +89,39 @@ def _bins_text(w: Bins) -> str:
     return f"{low} long" if low == high else f"{low} or {high} long"
 
 
+def _facts(plan: Plan, has_indices: bool) -> dict[str, str]:
+    """The attributes that are not per axis, an assumed layout, and the rules of divisor and indices."""
+    words = [
+        f"{name} {str(value).lower() if isinstance(value, bool) else value}"
+        for name, value in plan.attributes.items()
+        if value is not None and not isinstance(value, list) and name not in INDEX_ATTRIBUTES
+    ]
+    facts = {"rules": ", ".join(words)}
+    if plan.guessed and not plan.layout_warnings:
+        rank = len(plan.layout)
+        orders = {default_layout(rank): channels_last(rank), channels_last(rank): default_layout(rank)}
+        other = field("layout", orders.get(plan.layout) if rank > 2 else None)
+        facts["axes"] = for_cli(f"{','.join(plan.layout)} (assumed; {other} to change)")
+    facts["divisor"] = plan.divisor_rule or ""
+    if plan.index and has_indices:
+        facts["indices"] = f"{plan.index.dtype}, {plan.index.rule}"
+    return {name: text for name, text in facts.items() if text}
+
+
 def outcome_view(outcome: Outcome) -> RenderableType:
     """The report of one job that ran or was planned."""
     if outcome.parts:
         return _bundle_view(outcome)
-    plan = outcome.plan
+    plan, header, source = outcome.plan, outcome.header, outcome.job.source.path
     if plan is None:
-        return Text(f"{printable(outcome.job.source.path)}: skipped, the output exists")
-    header = outcome.header
-    source = outcome.job.source.path + (f":{header.key}" if header and header.key else "")
-    ends = [("input", named_shape(plan.layout, plan.input_shape), plan.dtype, source)]
+        return Text(f"{printable(source)}: skipped, the output exists")
+    path = f"{source}:{header.key}" if header and header.key else source
+    ends = [("input", named_shape(plan.layout, plan.input_shape), plan.dtype, path)]
     for name, stored in (("output", outcome.output), ("indices", outcome.indices)):
         if stored:
-            ends.append((name, named_shape(stored.layout, stored.shape), stored.dtype, _target(stored)))
+            path = "standard output" if stored.path == "-" else stored.path or ""
+            path = path if stored.key is None else f"{path}:{stored.key}"
+            ends.append((name, named_shape(stored.layout, stored.shape), stored.dtype, path))
     return plan_view(plan, outcome.notes, ends, _closing(outcome))
 
 
@@ -139,19 +138,30 @@ def _bundle_view(outcome: Outcome) -> RenderableType:
     return Group(ends, table, *((notes_view(notes),) if notes else ()), closing)
 
 
+def _closing(outcome: Outcome) -> str:
+    if outcome.engine is None:
+        return "dry run: nothing was written"
+    spent = [f"{phase} {_duration(t)}" for phase, t in outcome.seconds.items()
+             if t >= 0.0005 or phase not in ("load", "compile")]  # fmt: skip
+    return f"{outcome.engine}, {outcome.threads} thread{'' if outcome.threads == 1 else 's'}: {', '.join(spent)}"
+
+
+def _duration(seconds: float) -> str:
+    """A time with three digits: `4.21 ms`, `1.30 s`."""
+    if seconds >= 1:
+        return f"{seconds:.3g} s" if seconds < 100 else f"{seconds:.0f} s"
+    return f"{seconds * 1000:.3g} ms"
+
+
 def summary_view(summary: RunSummary, dry_run: bool) -> RenderableType:
     """The summary of a run over several inputs: counts, and notes with the numbers of files."""
     counts = (
         f"{summary.done} {'planned' if dry_run else 'done'}, {summary.skipped} skipped, {len(summary.errors)} failed"
     )
-    if summary.ignored:
-        counts += f", {len(summary.ignored)} ignored"
-    rows: list[RenderableType] = [Text(counts, style="bold")]
-    if summary.ignored:
-        rows.append(notes_view([ignored_note(summary.ignored)]))
-    if summary.notes:
-        rows.append(notes_view(_counted(noted, summary.total) for noted in summary.notes.values()))
-    return Group(*rows)
+    counts += f", {len(summary.ignored)} ignored" if summary.ignored else ""
+    ignored = [notes_view([ignored_note(summary.ignored)])] if summary.ignored else []
+    notes = [notes_view(_counted(noted, summary.total) for noted in summary.notes.values())] if summary.notes else []
+    return Group(Text(counts, style="bold"), *ignored, *notes)
 
 
 def _counted(noted: NoteCount, total: int) -> str:
@@ -170,38 +180,12 @@ def shapes_view(outcomes: Iterable[Outcome]) -> Table:
     """One row for each input: its shape, the output's shape and the output's path."""
     table = plain_table("input", "shape", "output shape", "output")
     for outcome in outcomes:
-        if outcome.plan and outcome.output:
-            table.add_row(
-                Text(printable(outcome.job.source.path)),
-                named_shape(outcome.plan.layout, outcome.plan.input_shape),
-                named_shape(outcome.output.layout, outcome.output.shape),
-                Text(printable(outcome.output.path or "")),
-            )
+        plan, output = outcome.plan, outcome.output
+        if plan and output:
+            paths = Text(printable(outcome.job.source.path)), Text(printable(output.path or ""))
+            shapes = named_shape(plan.layout, plan.input_shape), named_shape(output.layout, output.shape)
+            table.add_row(paths[0], *shapes, paths[1])
     return table
-
-
-def _target(stored: Stored) -> str:
-    path = {None: "", "-": "standard output"}.get(stored.path, stored.path or "")
-    return path if stored.key is None else f"{path}:{stored.key}"
-
-
-def _closing(outcome: Outcome) -> str:
-    if outcome.engine is None:
-        return "dry run: nothing was written"
-    spent = ", ".join(
-        f"{phase} {_duration(t)}"
-        for phase, t in outcome.seconds.items()
-        if t >= 0.0005 or phase not in ("load", "compile")
-    )
-    threads = f"{outcome.threads} thread{'' if outcome.threads == 1 else 's'}"
-    return f"{outcome.engine}, {threads}: {spent}"
-
-
-def _duration(seconds: float) -> str:
-    """A time with three digits: `4.21 ms`, `1.30 s`."""
-    if seconds >= 1:
-        return f"{seconds:.3g} s" if seconds < 100 else f"{seconds:.0f} s"
-    return f"{seconds * 1000:.3g} ms"
 
 
 PLACES = 6  # digits of a number in a table
@@ -209,24 +193,22 @@ PLACES = 6  # digits of a number in a table
 
 def pyramid_view(pyramid: Pyramid, made: PyramidResult | None, dry_run: bool) -> RenderableType:
     """The report of a pyramid."""
-    header = pyramid.header
+    header, levels, chunks = pyramid.header, pyramid.levels, pyramid.grid
     source = pyramid.source.path + (f":{header.key}" if header.key else "")
-    shape = named_shape(pyramid.layout, pyramid.levels[0].shape)
-    count = len(pyramid.levels)
-    levels = f"{count} level{'' if count == 1 else 's'}"
-    levels += f", {1 + len(pyramid.others)} images" if pyramid.others else ""
-    ends = [("input", shape, header.dtype, source), ("output", levels, "", pyramid.output)]
+    result = f"{len(levels)} level{'' if len(levels) == 1 else 's'}"
+    result += f", {1 + len(pyramid.others)} images" if pyramid.others else ""
+    shape = named_shape(pyramid.layout, levels[0].shape)
+    ends = [("input", shape, header.dtype, source), ("output", result, "", pyramid.output)]
     table = plain_table("level", "shape", "scale", "translation")
-    names = ",".join(pyramid.names)
-    for number, level in enumerate(pyramid.levels):
+    for number, level in enumerate(levels):
         scale, translation = _numbers(pyramid.scales[number]), _numbers(pyramid.translations[number])
         table.add_row(str(number), ",".join(map(str, level.shape)), scale, translation)
-    notes = [*pyramid.notes, *(made.notes if made else ())]
     units = ", ".join(f"{name} {unit}" for name, unit in pyramid.units.items())
-    stored = f"chunks {','.join(map(str, pyramid.grid.chunks))}"
-    stored += f", shards {','.join(map(str, pyramid.grid.shards))}" if pyramid.grid.shards else ""
-    storage = Text(printable(f"axes {names}; {units + '; ' if units else ''}{stored}"))
-    parts: list[RenderableType] = [Group(Text("pyramid"), ends_table(ends)), table, storage]
+    axes, held = ",".join(pyramid.names), ",".join(map(str, chunks.chunks))
+    storage = f"axes {axes}; {f'{units}; ' if units else ''}chunks {held}"
+    storage += f", shards {','.join(map(str, chunks.shards))}" if chunks.shards else ""
+    parts: list[RenderableType] = [_heading("pyramid", ends), table, Text(printable(storage))]
+    notes = [*pyramid.notes, *(made.notes if made else ())]
     if notes:
         parts.append(notes_view(notes))
     if made is None and not dry_run:
@@ -236,9 +218,14 @@ def pyramid_view(pyramid: Pyramid, made: PyramidResult | None, dry_run: bool) ->
     return spaced(*parts)
 
 
+def _numbers(values: tuple[float, ...]) -> str:
+    return printable(",".join(f"{value:.{PLACES}g}" for value in values))
+
+
 def pyramid_document(pyramid: Pyramid, made: PyramidResult | None) -> dict[str, Any]:
     """The pyramid as JSON."""
     header = pyramid.header
+    placed = zip(pyramid.levels, pyramid.scales, pyramid.translations, strict=True)
     return {
         "input": {
             "path": pyramid.source.path,
@@ -249,13 +236,8 @@ def pyramid_document(pyramid: Pyramid, made: PyramidResult | None) -> dict[str, 
         },
         "output": {"path": pyramid.output, "layout": pyramid.layout, "axes": list(pyramid.names)},
         "levels": [
-            {
-                "path": str(number),
-                "shape": list(level.shape),
-                "scale": list(pyramid.scales[number]),
-                "translation": list(pyramid.translations[number]),
-            }
-            for number, level in enumerate(pyramid.levels)
+            {"path": str(number), "shape": list(level.shape), "scale": list(scale), "translation": list(translation)}
+            for number, (level, scale, translation) in enumerate(placed)
         ],
         "images": [each.source.key for each in (pyramid, *pyramid.others)] if pyramid.others else None,
         "units": dict(pyramid.units),
@@ -266,7 +248,3 @@ def pyramid_document(pyramid: Pyramid, made: PyramidResult | None) -> dict[str, 
         "seconds": {name: round(value, 6) for name, value in made.seconds.items()} if made else None,
         "error": None,
     }
-
-
-def _numbers(values: tuple[float, ...]) -> str:
-    return printable(",".join(f"{value:.{PLACES}g}" for value in values))

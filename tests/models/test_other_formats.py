@@ -253,6 +253,7 @@ def test_folders_of_models_are_named(cli: Cli, tmp_path: Path) -> None:
     ("name", "message"),
     [
         ("none.onnx", "no such file"),
+        ("-", "no such file"),
         (".", f"a folder, not a model file; {READ}"),
         ("a\0b", "no such file"),
         ("/dev/null", "no file"),
