@@ -111,7 +111,7 @@ def convert(plan: Plan, like: str) -> Conversion:
     """
     dialect, writer = dialect_of(like), WRITERS[like]
     refusals: list[str] = []
-    one = _best(_in_one_operator(plan, dialect, refusals))
+    one = _one_operator(plan, dialect, refusals)
     composed = []
     if one is None or not one.every_size or not writer.exports(one.plan):
         composed = [each for each in compositions(plan, dialect, writer) if same_pooling(plan, each.plan)]
@@ -131,21 +131,16 @@ def convert(plan: Plan, like: str) -> Conversion:
 
 def in_one_operator(plan: Plan, like: str) -> Attributes | None:
     """The attributes with which one operator of the framework gives the same, at every size if possible, or None."""
-    found = _best(_in_one_operator(plan, dialect_of(like), []))
+    found = _one_operator(plan, dialect_of(like), [])
     return found.op if found else None
 
 
-def _best(candidates: Iterator[_Candidate]) -> _Candidate | None:
-    """The first candidate that holds for every size, or else the first one."""
-    found = list(candidates)
-    return next((each for each in found if each.every_size), found[0] if found else None)
-
-
-def _in_one_operator(plan: Plan, dialect: Dialect, refusals: list[str]) -> Iterator[_Candidate]:
-    """The framework's operators that give the same at the plan's size, simplest first.
+def _one_operator(plan: Plan, dialect: Dialect, refusals: list[str]) -> _Candidate | None:
+    """The simplest operator of the framework that gives the same, at every size or else at the plan's.
 
     `refusals` collects why others are refused, of those that treat padding as the plan does.
     """
+    first = None
     for op in _attributes(plan, dialect):
         try:
             other = make_plan(op, plan.input_shape, plan.dtype, layout=plan.layout, output_dtype=plan.output_dtype)
@@ -155,14 +150,14 @@ def _in_one_operator(plan: Plan, dialect: Dialect, refusals: list[str]) -> Itera
             continue
         if not same_pooling(plan, other):
             continue
-        lacking = WRITERS[dialect.name].cannot_write(other)
-        if lacking is None:
-            every_size = same_at_every_size(plan, other, partial(plan_at_shape, op, plan=plan))
-            yield _Candidate(op, other, every_size)
-            if every_size:
-                return
-        else:
+        if lacking := WRITERS[dialect.name].cannot_write(other):
             refusals.append(lacking)
+            continue
+        found = _Candidate(op, other, same_at_every_size(plan, other, partial(plan_at_shape, op, plan=plan)))
+        if found.every_size:
+            return found
+        first = first or found
+    return first
 
 
 def _operators_of(plan: Plan, dialect: Dialect) -> list[type[Attributes]]:
@@ -173,40 +168,35 @@ def _operators_of(plan: Plan, dialect: Dialect) -> list[type[Attributes]]:
 
 
 def _attributes(plan: Plan, dialect: Dialect) -> Iterator[Attributes]:
-    """Attributes that may give the same as the plan: its own numbers with each combination of words, its own first."""
-    for record in _operators_of(plan, dialect):
-        if issubclass(record, SlidingAttributes):
-            yield from _sliding_attributes(plan, dialect, record)
-        elif issubclass(record, BinAttributes):
-            bins = tuple(Bins(w.size, w.output) for w in plan.windows)
-            if all(map(reads_same_elements, bins, plan.windows)):
-                yield record(tuple(w.output for w in bins), like=dialect.name)
+    """Attributes that may give the same as the plan: its own numbers with each combination of words, its own first.
 
-
-def _sliding_attributes(plan: Plan, dialect: Dialect, record: type[SlidingAttributes]) -> Iterator[SlidingAttributes]:
-    """Rounding up equals rounding down with stride - 1 more elements of padding at the end. At this size alone, as much
+    Rounding up equals rounding down with stride - 1 more elements of padding at the end. At this size alone, as much
     padding as the last window reaches, or as at the beginning, may give the same.
     """
     windows = [found for w in plan.windows if (found := _as_sliding(w)) is not None]
-    if len(windows) < len(plan.axes):
-        return
     up = plan.attributes.get("rounding_type", "floor") != "floor"
     reach = [max(0, (w.output - 1) * w.stride + w.extent - w.size - w.pad_begin) for w in windows]
-    own = (each.name for each in fields(record) if each.name not in SHARED)  # such as the p of LpPool
-    shared: dict[str, Any] = {"like": dialect.name} | {
-        name: plan.attributes[name] for name in own if name in plan.attributes
-    }
-    for ends in (None, reach, [w.pad_begin for w in windows]):
-        for words in _words(plan, dialect, record):
+    for record in _operators_of(plan, dialect):
+        if issubclass(record, BinAttributes):
+            bins = tuple(Bins(w.size, w.output) for w in plan.windows)
+            if all(map(reads_same_elements, bins, plan.windows)):
+                yield record(tuple(w.output for w in bins), like=dialect.name)
+            continue
+        shared: dict[str, Any] = {"like": dialect.name}
+        for own in fields(record):
+            if own.name not in SHARED and own.name in plan.attributes:  # such as the p of LpPool
+                shared[own.name] = plan.attributes[own.name]
+        choices = product((None, reach, [w.pad_begin for w in windows]), _words(plan, dialect, record))
+        for ends, words in choices if len(windows) == len(plan.axes) else ():
             more = up - (words["rounding_type"] != "floor")
             own_ends = [w.pad_end + more * (w.stride - 1) for w in windows] if ends is None else ends
-            if min(own_ends) < 0:
-                continue
-            padded = [replace(w, pad_end=end) for w, end in zip(windows, own_ends, strict=True)]
-            numbers: dict[str, Any] = numbers_of(padded)
+            numbers: dict[str, Any] = numbers_of(
+                [replace(w, pad_end=e) for w, e in zip(windows, own_ends, strict=True)]
+            )
             if words["auto_pad"] != "explicit":
                 numbers |= {"pads_begin": (0,), "pads_end": (0,)}
-            yield record(**shared, **numbers, **words)
+            if min(own_ends) >= 0:
+                yield record(**shared, **numbers, **words)
 
 
 def _as_sliding(w: AxisWindows) -> Sliding | None:
