@@ -5,34 +5,17 @@ Tables of measurements are records of what was, and have none.
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from tests.documents import (
-    rows_of_files,
-    rows_of_json,
-    rows_of_metadata,
-    rows_of_peers,
-    rows_of_plans,
-    rows_of_reducers,
-    rows_of_text,
-    rows_of_work,
-)
 from tests.documents.checks import ROWS, WHOLE, Row
 from tests.documents.console import workplace
 from tests.documents.markdown import DOCUMENTS, Table, name_of, tables
 
-CHECKED = (
-    rows_of_files,
-    rows_of_metadata,
-    rows_of_json,
-    rows_of_peers,
-    rows_of_plans,
-    rows_of_reducers,
-    rows_of_text,
-    rows_of_work,
-)  # importing them fills the registry
+for _path in Path(__file__).parent.glob("rows_of_*.py"):
+    import_module(f"tests.documents.{_path.stem}")  # which fills the registry
 RECORDS = ("docs/measurements.md",)
 TABLES = [(name_of(path), table) for path in DOCUMENTS if name_of(path) not in RECORDS
           for table in tables(path.read_text())]  # fmt: skip
