@@ -13,7 +13,7 @@ from poolcli.errors import RequestError
 from poolcli.explain.svg.canvas import THEMES
 from poolcli.explain.svg.drawing import draw, title
 from poolcli.message_fields import field, for_python
-from poolcli.plan import AxisPlan, Plan
+from poolcli.plan import Plan
 from poolcli.windows import Bins
 
 
@@ -82,22 +82,16 @@ def plan_html(plan: Plan) -> str:
     words = {name: value for name, value in plan.attributes.items() if isinstance(value, str | bool)}
     rules = ", ".join(f"{name}={value!r}" for name, value in words.items())
     notes = "".join(f"<li>{escape(for_python(note))}</li>" for note in plan.notes)
+    heads, rows = ["axis", "input", "kernel", "stride", "dilation", "pads", "output", "formula"], ""
+    for axis in plan.axes:
+        w = axis.windows
+        numbers = [] if isinstance(w, Bins) else [w.kernel, w.stride, w.dilation, f"{w.pad_begin},{w.pad_end}"]
+        cells = [axis.name, w.size, *numbers, w.output, axis.formula]
+        heads = heads if numbers else ["axis", "input", "output", "formula"]
+        rows += f"<tr>{''.join(f'<td>{escape(str(cell))}</td>' for cell in cells)}</tr>"
+    table = f"<thead><tr>{''.join(f'<th>{head}</th>' for head in heads)}</tr></thead><tbody>{rows}</tbody>"
     return (
-        f"<div><p><b>{escape(title(plan))}</b>, {escape(plan.dtype)} to {escape(plan.output_dtype)}</p>{_table(plan)}"
-        f"{f'<p>{escape(rules)}</p>' if rules else ''}{f'<ul>{notes}</ul>' if notes else ''}{draw(plan)}</div>"
+        f"<div><p><b>{escape(title(plan))}</b>, {escape(plan.dtype)} to {escape(plan.output_dtype)}</p>"
+        f"<table>{table}</table>{f'<p>{escape(rules)}</p>' if rules else ''}{f'<ul>{notes}</ul>' if notes else ''}"
+        f"{draw(plan)}</div>"
     )
-
-
-def _table(plan: Plan) -> str:
-    bins = isinstance(plan.axes[0].windows, Bins)
-    heads = ("axis", "input", *(() if bins else ("kernel", "stride", "dilation", "pads")), "output", "formula")
-    rows = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in _cells(axis))}</tr>" for axis in plan.axes)
-    return f"<table><thead><tr>{''.join(f'<th>{h}</th>' for h in heads)}</tr></thead><tbody>{rows}</tbody></table>"
-
-
-def _cells(axis: AxisPlan) -> tuple[str, ...]:
-    w = axis.windows
-    if isinstance(w, Bins):
-        return axis.name, str(w.size), str(w.output), axis.formula
-    numbers = (w.size, w.kernel, w.stride, w.dilation, f"{w.pad_begin},{w.pad_end}", w.output)
-    return axis.name, *map(str, numbers), axis.formula
