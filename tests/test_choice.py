@@ -354,8 +354,8 @@ def test_an_array_that_cannot_be_written_is_refused_before_anything_runs(
 def test_auto_goes_by_the_plan_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert choose_engine(AvgPool(1).plan((1, 1, 30_000))).name == "numpy"
     assert choose_engine(AvgPool(1).plan((1, 1, 30_001))).name == "numba"
-    assert choose_engine(AvgPool(1).plan((1, 1, 1_000_000)), worth=MIN_WORK_TO_LOAD).name == "numpy"
-    assert choose_engine(AvgPool(1).plan((1, 1, 1_000_001)), worth=MIN_WORK_TO_LOAD).name == "numba"
+    assert choose_engine(AvgPool(1).plan((1, 1, 3_000_000)), worth=MIN_WORK_TO_LOAD).name == "numpy"
+    assert choose_engine(AvgPool(1).plan((1, 1, 3_000_001)), worth=MIN_WORK_TO_LOAD).name == "numba"
     assert choose_engine(MedianPool(3).plan((1, 1, 59, 60))).name == "numpy"  # 57 * 58 * 9 elements are taken at once
     assert choose_engine(MedianPool(3).plan((1, 1, 60, 60))).name == "numba"
     small, large = AvgPool(3).plan((1, 1, 40, 40)), AvgPool(3, 2, 1, 1).plan((8, 64, 112, 112))
