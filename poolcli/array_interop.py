@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from poolcli.errors import PoolError, RequestError, error_text
+from poolcli.errors import LayoutWarning, PoolError, RequestError, error_text, warn_caller
 from poolcli.layouts import layout_of_dimensions
 from poolcli.system.lazy_imports import Array
 
@@ -67,6 +67,15 @@ def named_layout(x: Any) -> str | None:
     if names is None and _package_of(x) == "zarr":
         names = getattr(x.metadata, "dimension_names", None) or x.attrs.get("_ARRAY_DIMENSIONS")
     return layout_of_dimensions(names) if isinstance(names, tuple | list) else None
+
+
+def warn_of_layout(plan: Plan) -> None:
+    """Warns if an axis of an array without a layout looks like channels."""
+    reading = plan.reading
+    if reading is not None and reading.other:
+        place = "last" if reading.other[-1] == "C" else "first" if len(reading.other) == 3 else "second"
+        known = f"layout={reading.other!r} if the {place} axis holds channels, else layout={reading.layout!r}"
+        warn_caller(f"shape {plan.input_shape} was read as {reading.layout}; give {known}", LayoutWarning)
 
 
 def _convert(x: Any) -> Array:

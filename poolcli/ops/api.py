@@ -24,12 +24,11 @@ from poolcli.arguments import (
     missing_from,
     whole_number,
 )
-from poolcli.array_interop import Given, as_array, is_lazy, like_input, named_layout
-from poolcli.errors import LayoutWarning, RequestError, warn_caller
+from poolcli.array_interop import Given, as_array, is_lazy, like_input, named_layout, warn_of_layout
+from poolcli.errors import RequestError
 from poolcli.message_fields import field
 from poolcli.ops.plan import Plan
 from poolcli.plan import make_plan
-from poolcli.plan import plan as plans
 from poolcli.plan.attributes import Attributes
 from poolcli.plan.plan import whole
 from poolcli.suggestions import too_many_values, unknown_keyword
@@ -188,7 +187,7 @@ def run(
     if layout is not None or out is not None or threads is not None:
         _check_keywords(layout, out, threads)
     if is_lazy(x):
-        from poolcli.dask import pool_lazily
+        from poolcli.dask_graph import pool_lazily
 
         words = {"layout": layout, "dtype": dtype, "missing": missing, "min_count": min_count}
         return pool_lazily(op, x, indices, engine, **words)
@@ -213,15 +212,6 @@ def run(
         values = like_input(x, values, plan)
         positions = None if positions is None else like_input(x, positions, plan)
     return values, positions
-
-
-def warn_of_layout(plan: plans.Plan) -> None:
-    """Warns if an axis of an array without a layout looks like channels."""
-    reading = plan.reading
-    if reading is not None and reading.other:
-        place = "last" if reading.other[-1] == "C" else "first" if len(reading.other) == 3 else "second"
-        known = f"layout={reading.other!r} if the {place} axis holds channels, else layout={reading.layout!r}"
-        warn_caller(f"shape {plan.input_shape} was read as {reading.layout}; give {known}", LayoutWarning)
 
 
 def with_name_suggestions(function: Callable[P, R], title: str = "") -> Callable[P, R]:
