@@ -22,8 +22,8 @@ from poolcli.pooling.outcome import Job, Settings
 from poolcli.pooling.tiles import Blocks, FileOpener, RemoteBlocks, Work, bytes_of_plan
 from poolcli.runs.executors import Runner, Task
 from poolcli.runs.executors import dask as executor
+from tests.cli.folders import tree
 from tests.clusters import client_of, decoded
-from tests.pyramids import tree
 
 pytestmark = pytest.mark.heavy
 
