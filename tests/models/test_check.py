@@ -148,26 +148,13 @@ def test_recorded_data_is_compared(cli: Cli, tmp_path: Path) -> None:
 
 def networks() -> dict[str, tuple[Any, tuple[int, ...]]]:
     """Small networks with the pooling of well-known ones, and an input shape for each."""
-    import torch
     from torch import nn
-
-    class Inception(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.stem = nn.Sequential(nn.Conv2d(3, 8, 3, 2), nn.MaxPool2d(3, 2))
-            self.pooled = nn.Sequential(nn.AvgPool2d(3, 1, 1, count_include_pad=False), nn.Conv2d(8, 4, 1))
-            self.other = nn.MaxPool2d(3, 1, 1, ceil_mode=True)
-
-        def forward(self, x: Any) -> Any:
-            x = self.stem(x)
-            return torch.cat([self.pooled(x), self.other(x)], 1)
 
     resnet = nn.Sequential(nn.Conv2d(3, 8, 7, 2, 3), nn.MaxPool2d(3, 2, 1, ceil_mode=True), nn.AdaptiveAvgPool2d(1))
     audio = nn.Sequential(nn.Conv1d(2, 4, 5), nn.MaxPool1d(4, 3, 2, dilation=2), nn.AvgPool1d(3, 2, ceil_mode=True))
     volume = nn.Sequential(nn.Conv3d(1, 2, 3), nn.MaxPool3d((1, 2, 2), (1, 2, 2)), nn.AvgPool3d(3, 2, 1))
     return {
         "ResNet": (resnet, (2, 3, 97, 64)),
-        "Inception": (Inception(), (1, 3, 75, 83)),
         "audio": (audio, (1, 2, 203)),
         "volume": (volume, (1, 1, 12, 31, 30)),
     }
@@ -183,7 +170,7 @@ def test_a_name_of_megabytes_costs_time_in_proportion_and_is_shown_in_part(cli: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["ResNet", "Inception", "audio", "volume"])
+@pytest.mark.parametrize("name", ["ResNet", "audio", "volume"])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning")
 def test_exported_networks_agree_with_the_shapes_that_their_frameworks_compute(
     name: str, cli: Cli, tmp_path: Path

@@ -14,7 +14,6 @@ import pytest
 from onnx import helper
 
 from tests.conftest import Cli
-from tests.models.irs import AVG, layer, model
 from tests.models.onnxs import model as onnx_model
 from tests.models.onnxs import node, value
 from tests.models.test_onnx_graph import nested
@@ -207,8 +206,3 @@ def test_functions_that_call_each_other_without_end_are_refused(
     done = cli("check", tmp_path / "m.onnx")
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
     assert done.err.startswith(f"poolcli: {tmp_path}/m.onnx: {message}")
-
-
-def test_many_layers_of_one_name_have_one_answer_each(cli: Cli, tmp_path: Path) -> None:
-    path = model(tmp_path / "m.xml", *[layer(AVG, (1, 3, 8, 8), (1, 3, 4, 4))] * 50)
-    assert [found["verdict"] for found in cli("check", path, "--json").json["layers"]] == ["agrees"] * 50

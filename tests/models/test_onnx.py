@@ -268,13 +268,10 @@ def test_reductions_whose_shape_or_axes_are_not_known_are_listed_if_they_may_poo
     assert [(each["verdict"], each["reason"]) for each in found] == [("unknown", reason) for reason in reasons]
 
 
-def test_a_reduction_on_a_shape_that_is_not_known_is_neither_run_nor_converted(cli: Cli, tmp_path: Path) -> None:
+def test_a_reduction_on_a_shape_that_is_not_known_is_not_converted(cli: Cli, tmp_path: Path) -> None:
     """Its axes alone do not tell the layout."""
     nodes = [node("FusedConv", "x", "c", domain="com.microsoft"), node("ReduceMean", "c", axes=[1, 2])]
     path = model(tmp_path / "m.onnx", nodes, opset=13)
-    np.savez(tmp_path / "d.npz", input=np.zeros((1, 8, 8, 3)), output=np.zeros((1, 1, 1, 3)))
-    done = cli("check", path, "--layer", "y", "--run", tmp_path / "d.npz")
-    assert (done.code, done.err) == (2, "poolcli: layer y: the rank of its input is not known\n")
     (found,) = cli("check", path, "--to", "pytorch", "--json").json["layers"]
     assert (found["to"]["text"], found["to"]["reason"]) == (None, "the rank of its input is not known")
 
