@@ -130,9 +130,9 @@ NUMPY = Engine("numpy", "poolcli.engine.numpy", False, _refused_by_numpy)
 ENGINES = {engine.name: engine for engine in (NUMBA, NUMPY)}
 
 
-# Operations from which `auto` uses numba. Measured on 2 cores: loading the first kernel takes 60 ms, and building it 1 to
-# 3 s; in 60 ms numpy does 3 (float64 averages) to 17 (float32 averages) million operations. What is cached is not asked:
-# float sums that cancel would have other bits then.
+# Operations from which `auto` uses numba. Measured on 2 cores: loading the first kernel takes 60 ms, in which numpy
+# does 3 (float64 averages) to 17 (float32 averages) million operations, and building it 1 to 3 s. Whether it is cached
+# is not asked: float sums that cancel would have other bits then.
 MIN_WORK_TO_LOAD = 3_000_000  # of a process that computes one plan
 MIN_WORK = 30_000  # of a process that may compute it repeatedly: numpy takes 0.2 ms, more than any kernel
 WORDS = ("auto", *ENGINES)
