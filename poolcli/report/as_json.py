@@ -197,7 +197,7 @@ def options_of(op: Attributes) -> str:
         values.pop("exclude_pad", None)
     words = []
     for name, value in values.items():
-        if value is not None and value != defaults[name]:
+        if value is not None and (value != defaults[name] or name.startswith("pads_")):  # one of unequal pads may be 0
             short = SHORT_FLAGS.get(name)
             words.append(f"{short} {option_value(value)}" if short else for_cli(field(name, value)))
     return " ".join(words)
