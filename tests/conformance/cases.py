@@ -35,12 +35,6 @@ class Case:
         return repr(self.op), f"{self.x.shape} {self.x.dtype}", self.x.tobytes()
 
 
-def examples(count: int) -> settings:
-    """About that many examples, the same in every run."""
-    fixed: dict[str, Any] = {"derandomize": True, "database": None, "deadline": None, "phases": [Phase.generate]}
-    return settings(max_examples=count, suppress_health_check=list(HealthCheck), **fixed)
-
-
 def case_of(op: Any, x: Array) -> Case:
     """The case of `op` on `x`."""
     return Case(op, op.plan(x.shape, x.dtype), x)
@@ -50,7 +44,14 @@ def distinct_cases(peer: Peer, op_name: str, count: int, dtypes: tuple[str, ...]
     """About `count` cases, the same in every run, no two alike; of the peer's types those in `dtypes`."""
     found: dict[Any, Case] = {}
 
-    @examples(count)
+    @settings(
+        max_examples=count,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
     @given(cases(peer, op_name, dtypes))
     def collect(case: Case) -> None:
         found[case.key] = case

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool, RequestError
-from tests.conformance.cases import examples
 from tests.conformance.differences import DIFFERENCES, Unchecked
 from tests.conformance.peers import ONNX, OPENVINO, PYTORCH, TENSORFLOW, Array, Peer, spread
 from tests.profiles import sized
@@ -114,7 +113,14 @@ PAIRS = [
 def test_poolcli_refuses_what_the_framework_refuses_and_nothing_else(peer: Peer, op_name: str) -> None:
     seen: Counter[str] = Counter()
 
-    @examples(ASKED)
+    @settings(
+        max_examples=ASKED,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
     @given(doubtful(peer, op_name))
     def hold(question: tuple[Any, Array]) -> None:
         op, x = question
