@@ -76,7 +76,6 @@ class Header:
     """What is known about an array before its data is read.
 
     layout : None is the default layout: N, C and spatial axes
-    names : of the axes, "" for those without one; () if none has any
     key : name of the array in its container
     mode, alpha : for images, Pillow's mode, and whether the last channel is alpha
     missing : nodata values that the file declares
@@ -101,7 +100,6 @@ class Header:
     masked: bool = False
     page_ranges: tuple[str, ...] = ()
     axes: tuple[Axis, ...] = ()
-    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,7 @@ from poolcli.formats.records import (
     batches,
     slices,
 )
+from poolcli.layouts import layout_of_dimensions
 from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
 from poolcli.windows import Ranges
@@ -64,6 +65,7 @@ from poolcli.windows import Ranges
 __all__ = ["contains", "open_array", "open_container", "open_writer", "write"]
 
 TEXT = "text"
+CF_UNITS = {"degrees_north": "lat", "degrees_east": "lon"}
 REWRITTEN = (
     "DIMENSION_LIST", "DIMENSION_LABELS", "REFERENCE_LIST", "CLASS", "NAME", "_Netcdf4Dimid", "_Netcdf4Coordinates",
 )  # fmt: skip
@@ -123,8 +125,8 @@ class Hdf5File:
             attributes, notes = dataset.attributes, [*nodata_notes(dataset.attributes)]
             if "MATLAB_class" in attributes:
                 notes.append("MATLAB has the axes in the opposite order")
-            missing, names = nodata_in(attributes, dataset.header.dtype), dataset.axis_names
-            dataset.header = replace(dataset.header, notes=tuple(notes), missing=missing, names=names)
+            missing, layout = nodata_in(attributes, dataset.header.dtype), layout_of_dimensions(dataset.axis_names)
+            dataset.header = replace(dataset.header, notes=tuple(notes), missing=missing, layout=layout)
             return as_unsigned(dataset, attributes)
 
     def _find(self, key: str) -> Any:
@@ -217,11 +219,20 @@ class Dataset:
         return str(self.header.key)
 
     @property
-    def axis_names(self) -> tuple[str, ...]:
-        """The label of each axis, or else the name of its first scale."""
+    def axis_names(self) -> list[str]:
+        """The label of each axis, or else the name of its first scale; what CF's attributes of the scale say first."""
         both = zip(self._dataset.dims, self.axes, strict=True)
-        names = tuple(axis.label or (basename(scales[0].name) if scales else "") for axis, scales in both)
-        return names if any(names) else ()
+        return [
+            scales[0].axis_of_cf or axis.label or basename(scales[0].name) if scales else axis.label
+            for axis, scales in both
+        ]
+
+    @property
+    def axis_of_cf(self) -> str:
+        """The axis that a coordinate is of, by its attributes `axis` and `units`; "" if they do not say."""
+        axis, units = self.attributes.get("axis"), self.attributes.get("units")
+        by_units = CF_UNITS.get(units, "") if isinstance(units, str) else ""
+        return axis if isinstance(axis, str) and axis in {*"XYZT"} else by_units
 
     @property
     def title(self) -> str:
