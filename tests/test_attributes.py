@@ -31,7 +31,7 @@ REFUSED: tuple[tuple[str, Any, str], ...] = (
     ("one kernel of two", lambda: AvgPool((2, 0)), "kernel is 0 on axis W; it must be at least 1"),
     ("a negative pad", lambda: MaxPool(2, pads_end=(0, -1, 0)), "pads_end is -1 on axis H; it must be at least 0"),
     ("output_size 0", lambda: AdaptiveAvgPool(0), "output_size is 0 on every axis; it must be at least 1"),
-    ("strides 2**63", lambda: AvgPool(2, 2**63), f"strides on every axis {LARGE}"),
+    ("strides 2**63", lambda: AvgPool(2, strides=2**63), f"strides on every axis {LARGE}"),
     ("return_indices as a word", lambda: max_pool(np.zeros((1, 1, 4)), 2, return_indices="no"),
      "return_indices is 'no'; it must be True or False"),
     ("an array as a shape", lambda: AvgPool(2).plan(np.zeros((1, 1, 4))),
@@ -79,7 +79,7 @@ def test_a_wrong_value_is_refused_in_words_of_python(call: Any, message: str) ->
 TAKEN: tuple[tuple[str, Any, Any], ...] = (
     ("a number of numpy", AvgPool(np.int64(2)), AvgPool(2)),
     ("an array", AvgPool(np.array([2, 3])), AvgPool((2, 3))),
-    ("a list", MaxPool([2, 3], [1, 2]), MaxPool((2, 3), (1, 2))),
+    ("a list", MaxPool([2, 3], strides=[1, 2]), MaxPool((2, 3), strides=(1, 2))),
     ("a divisor of numpy", AvgPool(2, divisor_override=np.int64(4)), AvgPool(2, divisor_override=4)),
     ("the largest divisor", AvgPool(2, divisor_override=2**31 - 1).divisor_override, 2147483647),
     ("0 for False", AvgPool(2, exclude_pad=0), AvgPool(2, exclude_pad=False)),
@@ -95,7 +95,7 @@ def test_what_means_the_same_is_the_same(given: Any, read: Any) -> None:
 
 @pytest.mark.parametrize("exclude", [False, 0, np.False_], ids=["False", "0", "numpy"])
 def test_tensorflow_never_counts_padding_however_it_is_said(exclude: Any) -> None:
-    op = AvgPool(2, 2, exclude_pad=exclude, auto_pad="same_upper", like="tensorflow")
+    op = AvgPool(2, strides=2, exclude_pad=exclude, auto_pad="same_upper", like="tensorflow")
     with pytest.raises(RequestError, match=r"^TensorFlow never counts padding; use exclude_pad=True, or another like$"):
         op.plan((1, 1, 5))
 
@@ -114,7 +114,7 @@ def test_facts_of_a_plan_are_values_and_its_notes_their_sentences() -> None:
     assert [fact.kind for fact in plan.facts] == ["strides", "pads_ignored"]
     assert plan.notes[1] == "the given pads are ignored: auto_pad valid sets them"
     unread = "axis W: 2 of 4 input elements are unused"
-    assert AvgPool(1, 2, rounding_type="ceil_torch").plan((1, 1, 4)).facts == (
+    assert AvgPool(1, strides=2, rounding_type="ceil_torch").plan((1, 1, 4)).facts == (
         Fact("window_dropped", "axis W: one window less, because the last one would start past the input"),
         Fact("unread", unread),
     )
@@ -132,7 +132,7 @@ EMPTY: tuple[tuple[str, Any, str, str | None, str], ...] = (
 def test_the_note_on_windows_without_input_says_what_comes_out(
     record: Any, dtype: DTypeName, target: str | None, result: str
 ) -> None:
-    op = record(2, 4, rounding_type="ceil")
+    op = record(2, strides=4, rounding_type="ceil")
     plan = op.plan((1, 1, 7), dtype, output_dtype=target)
     assert plan.facts[-1] == Fact("empty_windows", f"1 window holds no input element: {result}", result)
     value = op(np.ones((1, 1, 7), dtype), dtype=target)[0, 0, -1]
@@ -142,16 +142,16 @@ def test_the_note_on_windows_without_input_says_what_comes_out(
 def test_a_model_s_limits_are_those_of_its_framework() -> None:
     three = (1, 1, 4, 4, 4)
     with pytest.raises(RequestError) as caught:
-        MaxPool(2, 2, 1, 1, like="tensorflow").plan(three)
+        MaxPool(2, strides=2, pads=1, like="tensorflow").plan(three)
     assert str(caught.value) == ("TensorFlow: max_pool3d takes no list of pads; use auto_pad='same_upper' or valid")
     with pytest.raises(RequestError) as caught:
-        MaxPool(2, 2, (0, 2), like="tensorflow").plan((1, 1, 4, 4))
+        MaxPool(2, strides=2, pads_begin=(0, 2), like="tensorflow").plan((1, 1, 4, 4))
     assert str(caught.value) == (
         "TensorFlow: pads must be smaller than the kernel: axis W has pads 2,0 and kernel 2; "
         "use pads of at most 1, or another like"
     )
-    assert MaxPool(2, 2, (0, 1), like="tensorflow").plan((1, 1, 4, 4)).output_shape == (1, 1, 2, 2)
-    assert MaxPool(2, 2, auto_pad="same_upper", like="tensorflow").plan(three).output_shape == (1, 1, 2, 2, 2)
+    assert MaxPool(2, strides=2, pads_begin=(0, 1), like="tensorflow").plan((1, 1, 4, 4)).output_shape == (1, 1, 2, 2)
+    assert MaxPool(2, strides=2, auto_pad="same_upper", like="tensorflow").plan(three).output_shape == (1, 1, 2, 2, 2)
 
 
 def test_what_was_called_before_changes_neither_a_result_nor_a_refusal() -> None:

@@ -40,65 +40,68 @@ from tests.reducers import MINIMUM, Under, power
 WIDE = (1, 1, 60, 70)
 LARGE = (1, 1, 300, 400)
 KERNELS: dict[str, tuple[Any, str, dict[str, Any]]] = {
-    "small arrays": (AvgPool(3, 2, 1, 1), "long", {}),
+    "small arrays": (AvgPool(3, strides=2, pads=1), "long", {}),
     "fewer than 8192 outputs": (AvgPool(1), "long", {"shape": (1, 1, 1, 8191)}),
     "8192 outputs": (AvgPool(1), "sliding-1-1-1-1-1-0-direct", {"shape": (1, 1, 1, 8192)}),
-    "a constant size": (AvgPool(3, 2, 1, 1), "sliding-3-3-3-2-1-0-buffer", {"shape": LARGE}),
-    "a constant distance": (AvgPool(3, 1, dilations=2), "sliding-3-3-3-1-2-0-buffer", {"shape": LARGE}),
-    "volumes": (AvgPool(2, 2), "sliding-4-2-2-2-1-0-buffer", {"shape": (1, 4, 40, 50, 60)}),
-    "the widest windows": (AvgPool((1, 9), (1, 8)), "sliding-1-1-9-8-1-0-buffer", {"shape": (1, 9, 100, 400)}),
-    "wider windows": (AvgPool((1, 10), (1, 8)), "long", {"shape": (1, 9, 100, 400)}),
-    "a larger stride": (AvgPool((1, 9), (1, 9)), "long", {"shape": (1, 9, 100, 400)}),
-    "28 rows": (AvgPool((28, 3), (4, 1)), "long", {"shape": LARGE}),
-    "pairs": (AvgPool(2, 2), "sliding-2-2-2-2-1-0-direct", {"shape": LARGE}),
-    "threes": (AvgPool(3, 3), "sliding-3-3-3-3-1-0-direct", {"shape": LARGE}),
-    "fours": (AvgPool(4, 4), "sliding-4-4-4-4-1-0-buffer", {"shape": (1, 2, 300, 400)}),
+    "a constant size": (AvgPool(3, strides=2, pads=1), "sliding-3-3-3-2-1-0-buffer", {"shape": LARGE}),
+    "a constant distance": (AvgPool(3, strides=1, dilations=2), "sliding-3-3-3-1-2-0-buffer", {"shape": LARGE}),
+    "volumes": (AvgPool(2, strides=2), "sliding-4-2-2-2-1-0-buffer", {"shape": (1, 4, 40, 50, 60)}),
+    "the widest windows": (AvgPool((1, 9), strides=(1, 8)), "sliding-1-1-9-8-1-0-buffer", {"shape": (1, 9, 100, 400)}),
+    "wider windows": (AvgPool((1, 10), strides=(1, 8)), "long", {"shape": (1, 9, 100, 400)}),
+    "a larger stride": (AvgPool((1, 9), strides=(1, 9)), "long", {"shape": (1, 9, 100, 400)}),
+    "28 rows": (AvgPool((28, 3), strides=(4, 1)), "long", {"shape": LARGE}),
+    "pairs": (AvgPool(2, strides=2), "sliding-2-2-2-2-1-0-direct", {"shape": LARGE}),
+    "threes": (AvgPool(3, strides=3), "sliding-3-3-3-3-1-0-direct", {"shape": LARGE}),
+    "fours": (AvgPool(4, strides=4), "sliding-4-4-4-4-1-0-buffer", {"shape": (1, 2, 300, 400)}),
     "pairs, one of which overhangs": (
-        AvgPool(2, 2, rounding_type="ceil"), "sliding-2-2-2-2-1-0-buffer", {"shape": (1, 1, 300, 401)}
+        AvgPool(2, strides=2, rounding_type="ceil"), "sliding-2-2-2-2-1-0-buffer", {"shape": (1, 1, 300, 401)}
     ),
-    "maxima of pairs in 64 outputs": (MaxPool(2, 2), "sliding-2-2-2-2-1-0-direct", {"shape": (1, 9, 300, 128)}),
-    "maxima of pairs in fewer outputs": (MaxPool(2, 2), "sliding-2-2-2-2-1-0-buffer", {"shape": (1, 9, 300, 126)}),
-    "short rows beyond the cache": (AvgPool(3, 2), "sliding-3-3-3-2-1-16-buffer", {"shape": (1, 32, 128, 128)}),
-    "short rows in the cache": (AvgPool(3, 2), "sliding-3-3-3-2-1-0-buffer", {"shape": (1, 31, 128, 128)}),
-    "rows of 8 KiB": (AvgPool(3, 2), "sliding-3-3-3-2-1-16-buffer", {"shape": (1, 1, 1024, 2048)}),
-    "longer rows": (AvgPool(3, 2), "sliding-3-3-3-2-1-0-buffer", {"shape": (1, 1, 1024, 2049)}),
-    "three channels in steps": (AvgPool(3, 2), "long", {"layout": "NHWC", "shape": (1, 300, 400, 3)}),
+    "maxima of pairs in 64 outputs": (MaxPool(2, strides=2), "sliding-2-2-2-2-1-0-direct", {"shape": (1, 9, 300, 128)}),
+    "maxima of pairs in fewer outputs": (MaxPool(2, strides=2), "sliding-2-2-2-2-1-0-buffer", {"shape": (1, 9, 300,
+        126)}),
+    "short rows beyond the cache": (AvgPool(3, strides=2), "sliding-3-3-3-2-1-16-buffer", {"shape": (1, 32, 128, 128)}),
+    "short rows in the cache": (AvgPool(3, strides=2), "sliding-3-3-3-2-1-0-buffer", {"shape": (1, 31, 128, 128)}),
+    "rows of 8 KiB": (AvgPool(3, strides=2), "sliding-3-3-3-2-1-16-buffer", {"shape": (1, 1, 1024, 2048)}),
+    "longer rows": (AvgPool(3, strides=2), "sliding-3-3-3-2-1-0-buffer", {"shape": (1, 1, 1024, 2049)}),
+    "three channels in steps": (AvgPool(3, strides=2), "long", {"layout": "NHWC", "shape": (1, 300, 400, 3)}),
     "three channels, one step": (
-        AvgPool(3, 1), "sliding-3-3-3-1-0-0-buffer", {"layout": "NHWC", "shape": (1, 300, 400, 3)}
+        AvgPool(3, strides=1), "sliding-3-3-3-1-0-0-buffer", {"layout": "NHWC", "shape": (1, 300, 400, 3)}
     ),
-    "eight channels": (AvgPool(3, 2), "sliding-3-3-3-2-0-0-buffer", {"layout": "NHWC", "shape": (1, 300, 400, 8)}),
+    "eight channels": (AvgPool(3, strides=2), "sliding-3-3-3-2-0-0-buffer", {"layout": "NHWC", "shape": (1, 300, 400,
+        8)}),
     "pixels of three bytes": (
-        AvgPool(2, 2), "rgb", {"layout": "NHWC", "shape": (1, 300, 400, 3), "dtype": "uint8"}
+        AvgPool(2, strides=2), "rgb", {"layout": "NHWC", "shape": (1, 300, 400, 3), "dtype": "uint8"}
     ),
-    "small maps": (AvgPool(3, 1, 1, 1), "maps-3-3-1-0", {"shape": (10, 100, 7, 7)}),
-    "few small maps": (AvgPool(3, 1, 1, 1), "long", {"shape": (10, 10, 7, 7)}),
-    "maps with rows of 30 sums": (AvgPool(3, 1, 1, 1), "maps-3-3-1-0", {"shape": (10, 100, 7, 30)}),
-    "maps with longer rows": (AvgPool(3, 1, 1, 1), "sliding-3-3-3-1-1-0-buffer", {"shape": (10, 100, 7, 31)}),
+    "small maps": (AvgPool(3, strides=1, pads=1), "maps-3-3-1-0", {"shape": (10, 100, 7, 7)}),
+    "few small maps": (AvgPool(3, strides=1, pads=1), "long", {"shape": (10, 10, 7, 7)}),
+    "maps with rows of 30 sums": (AvgPool(3, strides=1, pads=1), "maps-3-3-1-0", {"shape": (10, 100, 7, 30)}),
+    "maps with longer rows": (AvgPool(3, strides=1, pads=1), "sliding-3-3-3-1-1-0-buffer", {"shape": (10, 100, 7, 31)}),
     "maps of float64": (
-        AvgPool(3, 1, 1, 1), "sliding-3-3-3-1-1-0-buffer", {"shape": (10, 100, 7, 7), "dtype": "float64"}
+        AvgPool(3, strides=1, pads=1), "sliding-3-3-3-1-1-0-buffer", {"shape": (10, 100, 7, 7), "dtype": "float64"}
     ),
-    "maps that shrink": (AvgPool(3, 1), "sliding-3-3-3-1-1-0-buffer", {"shape": (10, 100, 7, 7)}),
-    "many rows": (AvgPool(9, 1, 4, 4), "tall", {"shape": LARGE}),
-    "as many rows as do not pay": (AvgPool(8, 1), "sliding-8-8-8-1-1-0-buffer", {"shape": LARGE}),
+    "maps that shrink": (AvgPool(3, strides=1), "sliding-3-3-3-1-1-0-buffer", {"shape": (10, 100, 7, 7)}),
+    "many rows": (AvgPool(9, strides=1, pads=4), "tall", {"shape": LARGE}),
+    "as many rows as do not pay": (AvgPool(8, strides=1), "sliding-8-8-8-1-1-0-buffer", {"shape": LARGE}),
     "bins of small arrays": (AdaptiveAvgPool(7), "bins-0-True-False", {}),
     "bins": (AdaptiveAvgPool(100), "bins-0-False-False", {"shape": (1, 3, 700, 900)}),
     "bins of channels": (AdaptiveAvgPool(100), "bins-0-True-False", {"layout": "NHWC", "shape": (1, 700, 900, 3)}),
     "short bins": (AdaptiveAvgPool(100), "bins-2-False-False", {"shape": (1, 3, 150, 150)}),
     "planes": (AdaptiveAvgPool(1), "bins-0-False-True", {"shape": (90, 100, 7, 7)}),
     "pads that are too long": (
-        AvgPool((1, 2200), 1, (0, 2000), (0, 307)), "bins-0-False-True", {"shape": (1, 99, 60, 70)}
+        AvgPool((1, 2200), strides=1, pads_begin=(0, 2000), pads_end=(0, 307)), "bins-0-False-True", {"shape": (1, 99,
+            60, 70)}
     ),
-    "long runs": (AvgPool((1, 16), (1, 16)), "bins-0-False-True", {"shape": (1, 9, 300, 400)}),
+    "long runs": (AvgPool((1, 16), strides=(1, 16)), "bins-0-False-True", {"shape": (1, 9, 300, 400)}),
     "areas": (AreaPool(7), "areas", {}),
-    "modes": (ModePool((3, 9), 2), "mode-2", {"dtype": "uint8"}),
-    "modes of a larger stride": (ModePool(3, 9), "mode-0", {"dtype": "uint8"}),
-    "medians": (MedianPool(3, 1, 1, 1), "median", {}),
-    "deviations of short integers": (StdPool(3, 2), "long", {"dtype": "int16"}),
-    "deviations of other integers": (StdPool(3, 2), "deviation-True-0-0-0-0", {"dtype": "uint32"}),
-    "deviations of a constant size": (StdPool(3, 2), "deviation-False-3-3-3-2", {"shape": LARGE}),
-    "deviations of many elements": (StdPool(5, 2), "deviation-False-0-0-0-0", {"shape": LARGE}),
-    "minima": (Under(MaxPool(3, 2), MINIMUM), "sliding-3-3-3-2-1-0-buffer", {"shape": LARGE}),
-    "powers": (Under(AvgPool(3, 2), power(3)), "sliding-3-3-3-2-1-0-buffer", {"shape": LARGE}),
+    "modes": (ModePool((3, 9), strides=2), "mode-2", {"dtype": "uint8"}),
+    "modes of a larger stride": (ModePool(3, strides=9), "mode-0", {"dtype": "uint8"}),
+    "medians": (MedianPool(3, strides=1, pads=1), "median", {}),
+    "deviations of short integers": (StdPool(3, strides=2), "long", {"dtype": "int16"}),
+    "deviations of other integers": (StdPool(3, strides=2), "deviation-True-0-0-0-0", {"dtype": "uint32"}),
+    "deviations of a constant size": (StdPool(3, strides=2), "deviation-False-3-3-3-2", {"shape": LARGE}),
+    "deviations of many elements": (StdPool(5, strides=2), "deviation-False-0-0-0-0", {"shape": LARGE}),
+    "minima": (Under(MaxPool(3, strides=2), MINIMUM), "sliding-3-3-3-2-1-0-buffer", {"shape": LARGE}),
+    "powers": (Under(AvgPool(3, strides=2), power(3)), "sliding-3-3-3-2-1-0-buffer", {"shape": LARGE}),
 }  # fmt: skip
 
 
@@ -115,10 +118,10 @@ def test_each_plan_has_its_kernel(name: str) -> None:
 @pytest.mark.parametrize(
     ("op", "shape", "constants"),
     [
-        (MaxPool(3, 2), WIDE, "0-0-0"),
-        (MaxPool(3, 2), LARGE, "3-2-1"),
+        (MaxPool(3, strides=2), WIDE, "0-0-0"),
+        (MaxPool(3, strides=2), LARGE, "3-2-1"),
         (AdaptiveMaxPool(1), (90, 100, 7, 7), "0-0-0"),
-        (MaxPool((1, 1, 3), (1, 1, 2)), (1, 1, 2**6, 2**5, 2**20 + 1), "0-0-0"),  # more than int32 counts
+        (MaxPool((1, 1, 3), strides=(1, 1, 2)), (1, 1, 2**6, 2**5, 2**20 + 1), "0-0-0"),  # more than int32 counts
     ],
     ids=["a small array", "a constant size", "planes", "a large plane"],
 )
@@ -130,29 +133,30 @@ def test_positions_are_searched_by_another_kernel(op: Any, shape: tuple[int, ...
 
 
 DIVISIONS: dict[str, tuple[Any, str, str | None, str]] = {
-    "by 4": (AvgPool(2, 2), "uint8", None, "sum-int16-shift-bits2-uint8"),
-    "by 256": (AvgPool(16, 16), "uint8", None, "sum-int32-shift-bits8-uint8"),
-    "by 16 with pads": (AvgPool(4, 4, 1, 1, exclude_pad=False), "uint8", None, "sum-int16-shift-bits4-uint8"),
-    "by 128": (AvgPool((8, 16), (8, 16)), "uint8", None, "sum-int32-shift-bits7-uint8"),
-    "by 1": (AvgPool(1, 2), "uint8", None, "sum-int16-uint8"),
-    "by 9": (AvgPool(3, 2), "uint8", None, "sum-int16-half_even_float32-uint8"),
-    "by 4 and less": (AvgPool(2, 2, 1, 1), "uint8", None, "sum-int16-half_even_float32-uint8"),
-    "as sums": (SumPool(2, 2), "uint8", None, "sum-int16-uint64"),
-    "to floats by 4": (AvgPool(2, 2), "uint8", "float32", "sum-int16-scaled-float32"),
-    "to floats by 3": (AvgPool(2, 2, divisor_override=3), "uint8", "float32", "sum-int16-quotient-float32"),
+    "by 4": (AvgPool(2, strides=2), "uint8", None, "sum-int16-shift-bits2-uint8"),
+    "by 256": (AvgPool(16, strides=16), "uint8", None, "sum-int32-shift-bits8-uint8"),
+    "by 16 with pads": (AvgPool(4, strides=4, pads=1, exclude_pad=False), "uint8", None, "sum-int16-shift-bits4-uint8"),
+    "by 128": (AvgPool((8, 16), strides=(8, 16)), "uint8", None, "sum-int32-shift-bits7-uint8"),
+    "by 1": (AvgPool(1, strides=2), "uint8", None, "sum-int16-uint8"),
+    "by 9": (AvgPool(3, strides=2), "uint8", None, "sum-int16-half_even_float32-uint8"),
+    "by 4 and less": (AvgPool(2, strides=2, pads=1), "uint8", None, "sum-int16-half_even_float32-uint8"),
+    "as sums": (SumPool(2, strides=2), "uint8", None, "sum-int16-uint64"),
+    "to floats by 4": (AvgPool(2, strides=2), "uint8", "float32", "sum-int16-scaled-float32"),
+    "to floats by 3": (AvgPool(2, strides=2, divisor_override=3), "uint8", "float32", "sum-int16-quotient-float32"),
     "to floats by a large number": (
-        AvgPool(2, 2, divisor_override=2**24 + 1), "uint8", "float32", "sum-int16-odd-float32"
+        AvgPool(2, strides=2, divisor_override=2**24 + 1), "uint8", "float32", "sum-int16-odd-float32"
     ),
     "to float64 by a large number": (
-        AvgPool(2, 2, divisor_override=2**24 + 1), "uint8", "float64", "sum-int16-quotient-float64"
+        AvgPool(2, strides=2, divisor_override=2**24 + 1), "uint8", "float64", "sum-int16-quotient-float64"
     ),
-    "of floats by 9": (AvgPool(3, 2), "float32", None, "sum-float64-quotient-float32"),
-    "of floats by -4": (AvgPool(2, 2, divisor_override=-4), "float32", None, "sum-float64-quotient-float32"),
-    "of float64": (AvgPool(2, 2), "float64", None, "sum_with_error-complex128-quotient-float64"),
-    "of float64 to a shorter type": (AvgPool(2, 2), "float64", "float32", "sum_with_error-complex128-odd-float32"),
-    "of sums that float64 holds": (AvgPool(3, 2), "int32", "float64", "sum-int64-quotient-float64"),
-    "of longer sums": (AvgPool(3, 2), "int64", "float64", "sum-int64-nearest-float64"),
-    "of longer sums to a shorter type": (AvgPool(3, 2), "int64", "float32", "sum-int64-odd-float32"),
+    "of floats by 9": (AvgPool(3, strides=2), "float32", None, "sum-float64-quotient-float32"),
+    "of floats by -4": (AvgPool(2, strides=2, divisor_override=-4), "float32", None, "sum-float64-quotient-float32"),
+    "of float64": (AvgPool(2, strides=2), "float64", None, "sum_with_error-complex128-quotient-float64"),
+    "of float64 to a shorter type": (AvgPool(2, strides=2), "float64", "float32",
+        "sum_with_error-complex128-odd-float32"),
+    "of sums that float64 holds": (AvgPool(3, strides=2), "int32", "float64", "sum-int64-quotient-float64"),
+    "of longer sums": (AvgPool(3, strides=2), "int64", "float64", "sum-int64-nearest-float64"),
+    "of longer sums to a shorter type": (AvgPool(3, strides=2), "int64", "float32", "sum-int64-odd-float32"),
 }  # fmt: skip
 
 
@@ -165,8 +169,8 @@ def test_sums_are_divided_in_the_cheapest_way_that_gives_the_same_bits(name: str
 
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "float16", "float32", "float64"])
 def test_small_arrays_share_two_kernels_of_averages(dtype: str) -> None:
-    sliding = [AvgPool(k, s, p, p) for k in range(1, 8) for s in range(1, 5) for p in (0, k // 2)]
-    every = [*sliding, AvgPool(12, 1, 6, 6), *(AdaptiveAvgPool(n) for n in (1, 2, 5, 9, 30))]
+    sliding = [AvgPool(k, strides=s, pads=p) for k in range(1, 8) for s in range(1, 5) for p in (0, k // 2)]
+    every = [*sliding, AvgPool(12, strides=1, pads=6), *(AdaptiveAvgPool(n) for n in (1, 2, 5, 9, 30))]
     plans = [op.plan((1, 3, 28, 28), dtype) for op in every]
     plans += [op.plan((1, 28, 28, 3), dtype, layout="NHWC") for op in every]
     assert len({choose_kernel(whole(plan)).kernel.name for plan in plans}) == 2
@@ -175,10 +179,10 @@ def test_small_arrays_share_two_kernels_of_averages(dtype: str) -> None:
 @pytest.mark.parametrize(
     ("op", "width", "dtype", "piece", "reach"),
     [
-        (AvgPool((1, 3), (1, 2), (0, 1), (0, 1)), 8000, "float32", 4000, 8001),
-        (AvgPool((1, 3), (1, 2)), 40_000, "float32", 4097, 8195),
-        (MaxPool((1, 3), (1, 2)), 40_000, "float32", 8193, 16_387),
-        (AvgPool((9, 3), 1), 20_000, "float32", 4099, 4101),
+        (AvgPool((1, 3), strides=(1, 2), pads=(0, 1)), 8000, "float32", 4000, 8001),
+        (AvgPool((1, 3), strides=(1, 2)), 40_000, "float32", 4097, 8195),
+        (MaxPool((1, 3), strides=(1, 2)), 40_000, "float32", 8193, 16_387),
+        (AvgPool((9, 3), strides=1), 20_000, "float32", 4099, 4101),
     ],
     ids=["a short row", "sums", "maxima", "blocks of rows"],
 )
@@ -212,16 +216,16 @@ def test_whole_planes_are_joined_to_rows(shape: tuple[int, ...], view: tuple[int
 )
 def test_a_part_of_an_array_is_read_by_its_strides(shape: tuple[int, ...], part: Any, strides: Strides | None) -> None:
     x = np.zeros(shape, np.float32)[part]
-    assert strides_of(choose_kernel(whole(AvgPool(3, 2).plan(x.shape))).view, x) == strides
+    assert strides_of(choose_kernel(whole(AvgPool(3, strides=2).plan(x.shape))).view, x) == strides
 
 
 @pytest.mark.parametrize(
     ("op", "order", "read"),
     [
-        (MaxPool(3, 2), (0, 2, 3, 1), (0, 2, 3, 1)),
-        (MaxPool(3, 2), (0, 1, 3, 2), (0, 1, 3, 2)),
-        (AvgPool(3, 2), (0, 2, 3, 1), (0, 2, 3, 1)),
-        (AvgPool(3, 2), (0, 1, 3, 2), (0, 1, 2, 3)),
+        (MaxPool(3, strides=2), (0, 2, 3, 1), (0, 2, 3, 1)),
+        (MaxPool(3, strides=2), (0, 1, 3, 2), (0, 1, 3, 2)),
+        (AvgPool(3, strides=2), (0, 2, 3, 1), (0, 2, 3, 1)),
+        (AvgPool(3, strides=2), (0, 1, 3, 2), (0, 1, 2, 3)),
         (AdaptiveAvgPool(7), (0, 2, 3, 1), (0, 2, 3, 1)),
         (AreaPool(7), (0, 2, 3, 1), (0, 2, 3, 1)),
     ],
@@ -269,10 +273,10 @@ REFUSED: dict[str, tuple[Any, str | None]] = {
     "4 axes": (AvgPool(1).plan((1, 1, 2, 2, 2, 2)), "numba computes up to 3 spatial axes, the plan has 4"),
     "a divisor of 2**31 - 1": (AvgPool(1, divisor_override=2**31 - 1).plan(HUGE, output_dtype="float64"), None),
     "a divisor of 2**31": (
-        AvgPool((2**16, 2**15), 1, 2**16, 2**16, exclude_pad=False).plan(HUGE),
+        AvgPool((2**16, 2**15), strides=1, pads=2**16, exclude_pad=False).plan(HUGE),
         "numba divides by numbers below 2**31, the plan up to 2147483648",
     ),
-    "a maximum of 2**31": (MaxPool((2**16, 2**15), 1, 2**16 - 1, 2**16 - 1).plan(HUGE), None),
+    "a maximum of 2**31": (MaxPool((2**16, 2**15), strides=1, pads=2**16 - 1).plan(HUGE), None),
     "a power of 6": (Under(AvgPool(1), power(6)).plan(HUGE), None),
     "a power above 6": (
         Under(AvgPool(1), power(6.5)).plan(HUGE), "numba computes norms with p up to 6, of types of up to 32 bits"
@@ -289,7 +293,7 @@ REFUSED: dict[str, tuple[Any, str | None]] = {
     "a square to float64": (Under(AvgPool(1), power(2)).plan(HUGE, output_dtype="float64"), None),
     "a sum": (SumPool(1).plan(HUGE), None),
     "a sum of 2**31": (
-        SumPool((2**16, 2**15), 1, 2**16, 2**16).plan(HUGE),
+        SumPool((2**16, 2**15), strides=1, pads=2**16).plan(HUGE),
         "numba adds fewer than 2**31 elements, the plan up to 2147483648",
     ),
     "a median of 49": (MedianPool(7).plan((1, 1, 9, 9)), None),
@@ -358,7 +362,7 @@ def test_auto_goes_by_the_plan_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert choose_engine(AvgPool(1).plan((1, 1, 3_000_001)), worth=MIN_WORK_TO_LOAD).name == "numba"
     assert choose_engine(MedianPool(3).plan((1, 1, 59, 60))).name == "numpy"  # 57 * 58 * 9 elements are taken at once
     assert choose_engine(MedianPool(3).plan((1, 1, 60, 60))).name == "numba"
-    small, large = AvgPool(3).plan((1, 1, 40, 40)), AvgPool(3, 2, 1, 1).plan((8, 64, 112, 112))
+    small, large = AvgPool(3).plan((1, 1, 40, 40)), AvgPool(3, strides=2, pads=1).plan((8, 64, 112, 112))
     for loaded in (False, True, False):
         for module in ("numba", "poolcli.engine.compiled.pool"):
             monkeypatch.setitem(sys.modules, module, ModuleType(module) if loaded else None)

@@ -28,7 +28,7 @@ from tests.clusters import client_of, nothing
 
 pytestmark = pytest.mark.heavy
 
-OP = AvgPool(2, 2)
+OP = AvgPool(2, strides=2)
 slow = pytest.mark.slow
 
 
@@ -206,7 +206,7 @@ def test_folders_that_workers_do_not_see_are_named(address: str, jobs: list[Job]
 
 
 def test_a_message_to_a_worker_is_small_and_knows_no_other_job() -> None:
-    runner = Runner(MaxPool(3, 2), Settings(), "options", "out")
+    runner = Runner(MaxPool(3, strides=2), Settings(), "options", "out")
     sent = pickle.dumps((runner, [Task(Job(Source("in/1.npy"), "out/1.npy"))]))
     assert len(sent) < 1500
 

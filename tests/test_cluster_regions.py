@@ -27,7 +27,7 @@ from tests.clusters import client_of, decoded
 
 pytestmark = pytest.mark.heavy
 
-OP = AvgPool(2, 2)
+OP = AvgPool(2, strides=2)
 slow = pytest.mark.slow
 
 OPERATORS: dict[str, tuple[str, ...]] = {

@@ -253,7 +253,12 @@ def test_values_alone_have_the_bits_of_those_with_positions(dtype: str, width: i
     rng = np.random.default_rng(3)
     numbers = rng.choice((1, -2, 0.0, *(() if dtype == "int8" else (*SPECIAL, -np.nan))), (2, 3, 5, width))
     x = numbers.astype(numpy_dtype(dtype))
-    for op in (MaxPool(2, 2), MaxPool(3, 1, 1, dilations=2), MinPool((1, 3), 1, (2, 3)), AdaptiveMaxPool(2)):
+    for op in (
+        MaxPool(2, strides=2),
+        MaxPool(3, strides=1, pads_begin=1, dilations=2),
+        MinPool((1, 3), strides=1, pads_begin=(2, 3)),
+        AdaptiveMaxPool(2),
+    ):
         alone, beside = op(x, engine="numpy"), op(x, engine="numpy", return_indices=True)[0]
         assert alone.tobytes() == beside.tobytes(), op
 
@@ -279,18 +284,18 @@ def test_positions_are_those_of_the_first_maximum(data: st.DataObject) -> None:
 
 
 LOCAL: dict[str, tuple[Any, dict[str, Any]]] = {
-    "avg": (AvgPool(4, 4), {}),
-    "avg to a divisor": (AvgPool(3, 2, 1, 1, divisor_override=-7), {"output_dtype": "float32"}),
-    "avg to float64": (AvgPool(3, 1, 1, 1), {"output_dtype": "float64"}),
+    "avg": (AvgPool(4, strides=4), {}),
+    "avg to a divisor": (AvgPool(3, strides=2, pads=1, divisor_override=-7), {"output_dtype": "float32"}),
+    "avg to float64": (AvgPool(3, strides=1, pads=1), {"output_dtype": "float64"}),
     "adaptive-avg": (AdaptiveAvgPool(5), {}),
-    "max": (MaxPool(3, 2, 1, 1), {}),
-    "min": (MinPool(4, 3), {}),
+    "max": (MaxPool(3, strides=2, pads=1), {}),
+    "min": (MinPool(4, strides=3), {}),
     "adaptive-max": (AdaptiveMaxPool(5), {}),
-    "mode": (ModePool(4, 3), {}),
-    "lp 1": (LpPool(3, 2, p=1), {}),
-    "lp 2": (LpPool(4, 4), {}),
-    "lp 3, signed": (LpPool(4, 4, p=3, like="pytorch"), {}),
-    "lp 7": (LpPool(2, 1, p=7), {}),
+    "mode": (ModePool(4, strides=3), {}),
+    "lp 1": (LpPool(3, strides=2, p=1), {}),
+    "lp 2": (LpPool(4, strides=4), {}),
+    "lp 3, signed": (LpPool(4, strides=4, p=3, like="pytorch"), {}),
+    "lp 7": (LpPool(2, strides=1, p=7), {}),
 }
 QUICK_LOCAL = (("avg", "float32"), ("max", "uint8"), ("lp 3, signed", "float64"), ("avg to a divisor", "uint8"))
 STRANGE = (0.0, -0.0, 1.0, -6.0, np.nan, np.inf, -np.inf, 1e-300, -1e-300, 5e-324, 1e300, -1.7e308)

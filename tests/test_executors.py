@@ -29,7 +29,7 @@ from poolcli.runs.manifest import Manifest
 from poolcli.system.signals import Stopped
 from tests.profiles import slow
 
-OP = AvgPool(2, 2)
+OP = AvgPool(2, strides=2)
 ROWS = [slow(name) if name == "dask" else name for name in EXECUTORS]
 
 

@@ -43,7 +43,7 @@ def test_every_window_has_its_norm_at_any_power_and_size(
     if dtype != "float64" and scale != 1.0:
         scale = {"float16": 2.0**12, "float32": 2.0**110}[dtype] ** (1 if scale > 1 else -1)
     x = (np.random.default_rng(7).normal(size=(2, 3, 9, 8)) * scale).astype(dtype)
-    op = LpPool((3, 2), (2, 2), p=p, like="onnx" if isinstance(p, int) else "pytorch")
+    op = LpPool((3, 2), strides=(2, 2), p=p, like="onnx" if isinstance(p, int) else "pytorch")
     if op.like == "pytorch":
         x = abs(x)
     found = op(x, engine=engine)
@@ -92,7 +92,7 @@ REFUSED: tuple[tuple[str, Any, str], ...] = (
     ("OpenVINO", LpPool(2, like="openvino"), "OpenVINO has no Lp pooling; use like='onnx' or like='pytorch'"),
     ("a broken power in ONNX", LpPool(2, p=2.5),
      "ONNX: the p of LpPool is a whole number, not 2.5; use like='pytorch'"),
-    ("pads in PyTorch", LpPool(3, 1, 1, 1, like="pytorch"),
+    ("pads in PyTorch", LpPool(3, strides=1, pads=1, like="pytorch"),
      "PyTorch has no explicit pads in Lp pooling; leave them out, or another like"),
     ("dilation in PyTorch", LpPool(2, dilations=2, like="pytorch"),
      "PyTorch has no dilation in Lp pooling; use dilations=1, or another like"),
@@ -132,7 +132,7 @@ def test_small_sums_that_lose_no_digits_are_exact(scale: float, vanishing: float
 
 
 def test_comparison_and_conversion_tell_where_signs_matter() -> None:
-    even, odd = LpPool(2, 2, p=2), LpPool(2, 2, p=3)
+    even, odd = LpPool(2, strides=2, p=2), LpPool(2, strides=2, p=3)
     rows = {row.like: row for row in compare_dialects(odd, odd.plan((1, 1, 8)))}
     assert rows["pytorch"].causes == (
         "it adds x**p with its sign, and multiplies the mean of a window by the kernel's size",

@@ -20,10 +20,10 @@ from tests.test_sum import numbers
 
 DTYPES = [name for name in get_args(DTypeName) if name != "bool"]
 OPS = (
-    MedianPool(2, 2),
-    MedianPool(3, 2, 1, 1),
-    MedianPool((2, 3, 1), 1, (1, 2, 0), 0, dilations=2),
-    MedianPool(4, 3, 1, 2),
+    MedianPool(2, strides=2),
+    MedianPool(3, strides=2, pads=1),
+    MedianPool((2, 3, 1), strides=1, pads_begin=(1, 2, 0), pads_end=0, dilations=2),
+    MedianPool(4, strides=3, pads_begin=1, pads_end=2),
 )
 
 
@@ -101,13 +101,13 @@ def test_windows_are_taken_in_blocks_of_so_many_elements(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("dtype", ["uint8", "int32", "float16", "float32", "float64"])
 def test_both_engines_give_the_same_bits(dtype: DTypeName) -> None:
     for op, layout, shape, made in (
-        (MedianPool(3, 1, 1, 1), "HW", (9, 3000), None),
-        (MedianPool(2, 3, 1, 1, 2, rounding_type="ceil"), "HWC", (31, 47, 3), "float32"),
-        (MedianPool((2, 4, 6), (1, 2, 1), 1, 1), "NCDHW", (1, 2, 5, 6, 41), None),
+        (MedianPool(3, strides=1, pads=1), "HW", (9, 3000), None),
+        (MedianPool(2, strides=3, pads=1, dilations=2, rounding_type="ceil"), "HWC", (31, 47, 3), "float32"),
+        (MedianPool((2, 4, 6), strides=(1, 2, 1), pads=1), "NCDHW", (1, 2, 5, 6, 41), None),
         (MedianPool((7, 7)), "NCHW", (2, 3, 7, 7), None),
-        (MedianPool(3, 1, 3, 3), "NCW", (2, 3, 7), "float32"),
-        (MedianPool(2, 1, 1, 1, 2), "NCW", (2, 3, 1), "float32"),
-        (MedianPool(4, 1, 3, 3, 2), "NCW", (2, 3, 6), None),
+        (MedianPool(3, strides=1, pads=3), "NCW", (2, 3, 7), "float32"),
+        (MedianPool(2, strides=1, pads=1, dilations=2), "NCW", (2, 3, 1), "float32"),
+        (MedianPool(4, strides=1, pads=3, dilations=2), "NCW", (2, 3, 6), None),
     ):
         plan = op.plan(shape, dtype, layout=layout, output_dtype=made)
         for x in of_all_kinds(dtype, shape):
@@ -131,7 +131,7 @@ def test_an_engine_that_has_no_medians_gives_way_and_identify_finds_them(cli: An
 
 def test_what_has_no_median_is_refused() -> None:
     with pytest.raises(RequestError) as refused:
-        MedianPool(2, 4, rounding_type="ceil").plan((1, 1, 7), "uint8")
+        MedianPool(2, strides=4, rounding_type="ceil").plan((1, 1, 7), "uint8")
     assert str(refused.value) == (
         "1 window holds no input element, and uint8 has no value for the median of an empty window; "
         "use rounding_type='floor' or ceil_torch, smaller pads, or dtype='float32'"

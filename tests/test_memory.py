@@ -274,7 +274,13 @@ def test_a_long_axis_takes_no_more_than_was_allowed(op: str, limit: int, engine:
 @pytest.mark.slow
 def test_what_engines_take_beside_an_array_is_counted() -> None:
     x = np.zeros((1, 1, 2**24), np.uint8)
-    for op in (AvgPool(2, 2), MaxPool(2, 2), AvgPool(7, 1), AdaptiveAvgPool(2**20), LpPool(2, 2)):
+    for op in (
+        AvgPool(2, strides=2),
+        MaxPool(2, strides=2),
+        AvgPool(7, strides=1),
+        AdaptiveAvgPool(2**20),
+        LpPool(2, strides=2),
+    ):
         dtype = "float32" if op.name == "lp" else "uint8"
         plan = op.plan(x.shape, dtype)
         out = np.empty(plan.output_shape, dtype)

@@ -50,7 +50,12 @@ def test_minima_are_those_of_a_slow_loop(dtype: DTypeName, engine: Engine) -> No
     limits = np.iinfo(dtype) if "int" in dtype else None
     x = rng.integers(limits.min, limits.max, (2, 2, 9, 7), dtype) if limits else rng.normal(size=(2, 2, 9, 7))
     x = x.astype(dtype)
-    for op in (MinPool(3, 2), MinPool(2, 1, dilations=2), MinPool((9, 1), 1), MinPool((4, 7), 3)):
+    for op in (
+        MinPool(3, strides=2),
+        MinPool(2, strides=1, dilations=2),
+        MinPool((9, 1), strides=1),
+        MinPool((4, 7), strides=3),
+    ):
         plan = op.plan(x.shape, x.dtype)
         rows, columns = ([w.span(o) for o in range(w.output)] for w in plan.windows)
         expected = [[x[:, :, list(r)][:, :, :, list(c)].min((2, 3)) for c in columns] for r in rows]
@@ -100,8 +105,8 @@ def test_a_dialect_sets_the_windows_of_minima_and_they_are_written_as_maxima() -
     from poolcli.explain.export import convert
     from poolcli.plan import make_plan
 
-    found = convert(MinPool(2, 2).plan(x.shape), "pytorch")
+    found = convert(MinPool(2, strides=2).plan(x.shape), "pytorch")
     assert found.text == "-torch.nn.functional.max_pool2d(-x, 2, stride=2, padding=0, ceil_mode=False)"
-    integers = convert(make_plan(MinPool(2, 2), x.shape, "uint8"), "pytorch")
+    integers = convert(make_plan(MinPool(2, strides=2), x.shape, "uint8"), "pytorch")
     assert (integers.text, integers.reason) == (None, "PyTorch has no min pooling")
-    assert MaxPool(2, 2).plan(x.shape).output_shape == MinPool(2, 2).plan(x.shape).output_shape
+    assert MaxPool(2, strides=2).plan(x.shape).output_shape == MinPool(2, strides=2).plan(x.shape).output_shape

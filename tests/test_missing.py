@@ -41,19 +41,19 @@ from tests.profiles import sized, slow
 NAN = math.nan
 ENGINES = ("numpy", "numba")
 OPERATORS: tuple[Any, ...] = (
-    AvgPool(2, 1),
-    AvgPool(3, 2, 1, 1, rounding_type="ceil", exclude_pad=False),
-    AvgPool((2, 3), 2, dilations=2, divisor_override=-5),
-    AvgPool(3, (1, 2), auto_pad="same_upper"),
+    AvgPool(2, strides=1),
+    AvgPool(3, strides=2, pads=1, rounding_type="ceil", exclude_pad=False),
+    AvgPool((2, 3), strides=2, dilations=2, divisor_override=-5),
+    AvgPool(3, strides=(1, 2), auto_pad="same_upper"),
     AdaptiveAvgPool((3, 9)),
-    MaxPool(3, 2, 1, 1, rounding_type="ceil"),
-    MaxPool(2, 3, rounding_type="ceil"),
-    MinPool((1, 4), 2, dilations=(1, 2)),
+    MaxPool(3, strides=2, pads=1, rounding_type="ceil"),
+    MaxPool(2, strides=3, rounding_type="ceil"),
+    MinPool((1, 4), strides=2, dilations=(1, 2)),
     AdaptiveMaxPool((4, 3)),
-    LpPool(3, 2, p=1),
-    LpPool(2, 2, p=2),
-    ModePool(3, 2),
-    ModePool((2, 3), 1, dilations=(2, 1)),
+    LpPool(3, strides=2, p=1),
+    LpPool(2, strides=2, p=2),
+    ModePool(3, strides=2),
+    ModePool((2, 3), strides=1, dilations=(2, 1)),
 )
 
 
@@ -194,7 +194,12 @@ def test_a_window_of_missing_elements_alone_gives_nan_or_the_number_again() -> N
     assert poolcli.avg_pool(x, 2, strides=2, missing=-9).tolist() == [[[-9, 4]]]
     values, at = poolcli.min_pool(x, 2, strides=2, missing=-9, return_indices=True)
     assert (values.tolist(), at.tolist()) == ([[[-9, 4]]], [[[-1, 2]]])
-    for op in (AvgPool(2, 2, exclude_pad=False), AvgPool(2, 2, divisor_override=3), LpPool(2, 2), MaxPool(2, 2)):
+    for op in (
+        AvgPool(2, strides=2, exclude_pad=False),
+        AvgPool(2, strides=2, divisor_override=3),
+        LpPool(2, strides=2),
+        MaxPool(2, strides=2),
+    ):
         found = op(x.astype("float32"), missing=-9)
         assert math.isnan(found[0, 0, 0])
 
@@ -518,7 +523,11 @@ def test_levels_of_a_pyramid_keep_the_nodata_value_of_the_first(cli: Cli, lost: 
 
 @pytest.mark.parametrize("engine", ["numpy", "numba"])
 @pytest.mark.parametrize(("least", "needed"), [(1, 1), (3, 3), ("40%", None), ("100%", None)])
-@pytest.mark.parametrize("op", [AvgPool(3, 2, 1, 1), MaxPool(3, 2, 1, 1), SumPool(3, 2, 1, 1), LpPool(2, 2)], ids=str)
+@pytest.mark.parametrize(
+    "op",
+    [AvgPool(3, strides=2, pads=1), MaxPool(3, strides=2, pads=1), SumPool(3, strides=2, pads=1), LpPool(2, strides=2)],
+    ids=str,
+)
 def test_a_window_of_too_few_valid_elements_is_missing(op: Any, least: Any, needed: int | None, engine: Engine) -> None:
     x = np.random.default_rng(1).standard_normal((1, 2, 12, 13)).astype(np.float32)
     x[np.random.default_rng(2).random(x.shape) < 0.5] = -9
@@ -563,7 +572,7 @@ def test_a_minimum_needs_missing_values(cli: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("like", ["openvino", "onnx", "pytorch"])
 def test_windows_of_nothing_but_hidden_elements_have_the_index_minus_one(like: str) -> None:
-    plan = replace(poolcli.MaxPool(2, 2, like=like).plan((2, 3, 4, 6), dtype="uint8"), nodata=0)
+    plan = replace(poolcli.MaxPool(2, strides=2, like=like).plan((2, 3, 4, 6), dtype="uint8"), nodata=0)
     x = np.random.default_rng(0).integers(0, 99, plan.input_shape, "uint8")
     hidden = np.zeros(x.shape, np.bool_)
     hidden[1, :, 2:, 4:] = True

@@ -19,13 +19,13 @@ from tests.profiles import by_engine, sized
 
 DTYPES = (("bool",), ("int8",), ("uint8",), ("int16",), ("uint32",), ("int64",), ("uint64",))
 MODES = {
-    "of two, halves": ModePool(2, 2),
-    "of three, padded": ModePool(3, 2, 1, 1),
-    "of two, dilated": ModePool(2, 1, 1, 1, dilations=2),
-    "of many": ModePool(4, 3, 1, 1),
-    "far apart": ModePool(2, 9),
+    "of two, halves": ModePool(2, strides=2),
+    "of three, padded": ModePool(3, strides=2, pads=1),
+    "of two, dilated": ModePool(2, strides=1, pads=1, dilations=2),
+    "of many": ModePool(4, strides=3, pads=1),
+    "far apart": ModePool(2, strides=9),
     "the whole": ModePool((5, 9, 7)),
-    "ceil": ModePool(2, 2, rounding_type="ceil"),
+    "ceil": ModePool(2, strides=2, rounding_type="ceil"),
 }
 
 
@@ -64,10 +64,10 @@ def test_modes_of_any_windows_are_those_of_a_slow_loop(data: st.DataObject) -> N
     strides, dilations = (data.draw(st.tuples(*[st.integers(1, top)] * 3)) for top in (3, 2))
     pads = tuple(data.draw(st.integers(0, k - 1)) for k in kernel)
     shape = (1, 2, *data.draw(st.tuples(*[st.integers(7, 9)] * 3)))
-    op = ModePool(kernel, strides, pads, pads, dilations)
+    op = ModePool(kernel, strides=strides, pads=pads, dilations=dilations)
     x = labels("int8", shape)
     np.testing.assert_array_equal(op(x, engine="numpy"), modes(op, x))
-    channels_last = ModePool(kernel, strides, pads, pads, dilations)(
+    channels_last = ModePool(kernel, strides=strides, pads=pads, dilations=dilations)(
         np.moveaxis(x, 1, -1), engine="numpy", layout="NDHWC"
     )
     np.testing.assert_array_equal(np.moveaxis(channels_last, -1, 1), modes(op, x))
@@ -76,7 +76,7 @@ def test_modes_of_any_windows_are_those_of_a_slow_loop(data: st.DataObject) -> N
 @pytest.mark.compiles
 @pytest.mark.parametrize("windows", [(2, 5), (3, 4), (4, 3)], ids=str)
 def test_windows_that_are_clipped_at_both_ends_are_read_from_where_they_start(windows: tuple[int, int]) -> None:
-    x, op = labels("uint8", (2, 3, 5)), ModePool(*windows, 1, 1)
+    x, op = labels("uint8", (2, 3, 5)), ModePool(windows[0], strides=windows[1], pads=1)
     np.testing.assert_array_equal(op(x, engine="numba"), op(x, engine="numpy"))
 
 
@@ -91,7 +91,7 @@ def test_the_engines_agree_on_modes(data: st.DataObject) -> None:
     layout = data.draw(st.sampled_from(["NC" + "DHW"[-rank:], "N" + "DHW"[-rank:] + "C"]))
     shape = data.draw(st.tuples(*[st.integers(5, 40)] * rank))
     x = labels("int32", (2, *shape, 3) if layout[-1] == "C" else (2, 3, *shape))
-    op = ModePool(kernel, strides, pads, pads)
+    op = ModePool(kernel, strides=strides, pads=pads)
     by_numpy, by_numba = (op(x, engine=engine, layout=layout) for engine in ("numpy", "numba"))
     np.testing.assert_array_equal(by_numba, by_numpy)
 
@@ -125,7 +125,7 @@ def test_a_mode_can_be_kept_in_a_wider_type() -> None:
             "a mode needs integers or bool, but the input is bfloat16; convert it, or use max or avg",
         ),
         (
-            ModePool(2, 4, rounding_type="ceil"), "uint8",
+            ModePool(2, strides=4, rounding_type="ceil"), "uint8",
             "1 window holds no input element, and the mode of an empty window is undefined; "
             "use rounding_type='floor' or ceil_torch, or smaller pads",
         ),
@@ -145,7 +145,7 @@ def test_a_dialect_sets_the_windows_of_modes_and_no_framework_is_written_for() -
 
     plan = ModePool(2, like="pytorch").plan((1, 1, 3, 3), "uint8")
     assert plan.attributes["strides"] == [2, 2]
-    found = convert(ModePool(2, 2).plan((1, 1, 4, 4), "uint8"), "pytorch")
+    found = convert(ModePool(2, strides=2).plan((1, 1, 4, 4), "uint8"), "pytorch")
     assert (found.text, found.reason) == (None, "PyTorch has no mode pooling")
 
 

@@ -24,9 +24,9 @@ from tests.reducers import MINIMUM, Under, power
 ENGINES = ("numpy", "numba")
 slow = pytest.mark.slow  # what compiles kernels that nothing else needs
 WINDOWS: dict[str, Any] = {
-    "sliding": AvgPool((3, 2), (2, 1), (1, 0), (1, 1)),
-    "dilated": AvgPool((2, 3), 1, 2, 2, dilations=(3, 2)),
-    "overhanging": AvgPool(3, 3, 1, 1, rounding_type="ceil"),
+    "sliding": AvgPool((3, 2), strides=(2, 1), pads_begin=(1, 0), pads_end=(1, 1)),
+    "dilated": AvgPool((2, 3), strides=1, pads=2, dilations=(3, 2)),
+    "overhanging": AvgPool(3, strides=3, pads=1, rounding_type="ceil"),
     "bins": AdaptiveAvgPool((4, 3)),
 }
 
@@ -52,9 +52,9 @@ def root_of(elements: list[Any], p: float) -> Decimal:
 
 ROOTS = list(product(["float16", "float32", "float64", "uint8", "int32"], [1, 2, 3, 2.5, 6], WINDOWS))
 ROWS_OF_ZEROS = {
-    "3": MaxPool((1, 3), 1),
-    "4": MaxPool((1, 4), 1),
-    "pairs": MaxPool((1, 2), (1, 2)),
+    "3": MaxPool((1, 3), strides=1),
+    "4": MaxPool((1, 4), strides=1),
+    "pairs": MaxPool((1, 2), strides=(1, 2)),
     "bins": AdaptiveMaxPool((16, 3)),
 }
 ZEROS = list(product(["float16", "float32", "float64", "bfloat16"], [False, True], ROWS_OF_ZEROS))
@@ -98,7 +98,7 @@ def test_powers_beyond_the_range_of_float64_give_the_root_within_it(
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_window_is_as_it_would_be_alone_whatever_lies_beside_it(engine: Engine) -> None:
     x = np.array([3.0, 4, 1e200, 2e200, np.nan, 1, np.inf, 2, 1e-200, 1e-200, 0, 0]).reshape(1, 1, 12)
-    y, _ = run(Under(AvgPool(2, 2), power(2)).plan(x.shape, "float64"), x, engine=engine)
+    y, _ = run(Under(AvgPool(2, strides=2), power(2)).plan(x.shape, "float64"), x, engine=engine)
     alone = [run(Under(AvgPool(2), power(2)).plan((1, 1, 2), "float64"), x[..., i : i + 2])[0] for i in range(0, 12, 2)]
     np.testing.assert_array_equal(y, np.concatenate(alone, 2))
     np.testing.assert_array_equal(y[0, 0, [0, 2, 3, 5]], [5, np.nan, np.inf, 0])
@@ -106,7 +106,7 @@ def test_a_window_is_as_it_would_be_alone_whatever_lies_beside_it(engine: Engine
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_root_of_nothing_is_0(engine: Engine) -> None:
-    plan = Under(AvgPool(2, 3, 4, 4, exclude_pad=False), power(2)).plan((1, 1, 3))
+    plan = Under(AvgPool(2, strides=3, pads=4, exclude_pad=False), power(2)).plan((1, 1, 3))
     assert plan.empty_windows
     assert run(plan, np.full((1, 1, 3), 2, np.float32), engine=engine)[0].tolist() == [[[0, 2, 2, 0]]]
 
@@ -122,7 +122,7 @@ def test_signed_powers_are_averaged_and_multiplied_by_the_kernel(
     dtype: DTypeName, p: float, size: float, engine: Engine
 ) -> None:
     x = (np.random.default_rng(3).normal(size=(1, 1, 6, 8)) + 0.3).astype(dtype)
-    op = AvgPool(3, 2, rounding_type="ceil", like="pytorch")
+    op = AvgPool(3, strides=2, rounding_type="ceil", like="pytorch")
     y, _ = run(Under(op, power(p, signed=True)).plan(x.shape, dtype), x * x.dtype.type(size), engine=engine)
     plan = op.plan(x.shape, dtype)
     with np.errstate(invalid="ignore"):
@@ -152,7 +152,10 @@ def test_float64_roots_of_float32_keep_every_digit(p: float, engine: Engine) -> 
 def test_the_smallest_element_and_its_first_place_are_found(name: str, dtype: DTypeName, engine: Engine) -> None:
     noise = np.random.default_rng(7).integers(0, 5, (1, 2, 9, 7))
     x = noise.astype(dtype)
-    op = {"sliding": MaxPool((3, 2), (2, 1), (1, 0), (1, 1)), "bins": AdaptiveMaxPool((4, 3))}[name]
+    op = {
+        "sliding": MaxPool((3, 2), strides=(2, 1), pads_begin=(1, 0), pads_end=(1, 1)),
+        "bins": AdaptiveMaxPool((4, 3)),
+    }[name]
     plan = Under(op, MINIMUM).plan(x.shape, dtype)
     y, at = run(plan, x, engine=engine, indices=True)
     alone, _ = run(plan, x, engine=engine)
@@ -173,7 +176,7 @@ def test_the_smallest_element_and_its_first_place_are_found(name: str, dtype: DT
     by_engine(("float32", np.inf), ("int8", 127), ("uint64", 2**64 - 1), compiled=(("float32", np.inf),)),
 )
 def test_the_smallest_of_nothing_is_above_everything(dtype: DTypeName, nothing: float, engine: Engine) -> None:
-    plan = Under(MaxPool(2, 3, 4, 4, axis=2), MINIMUM).plan((1, 1, 3), dtype)
+    plan = Under(MaxPool(2, strides=3, pads=4, axis=2), MINIMUM).plan((1, 1, 3), dtype)
     y, at = run(plan, np.full((1, 1, 3), 2, dtype), engine=engine, indices=True)
     assert y.tolist() == [[[nothing, 2, 2, nothing]]]
     assert at is not None
@@ -202,7 +205,7 @@ def test_among_zeros_of_both_signs_a_maximum_is_plus_0_and_a_minimum_minus_0(
 def test_nan_wins_over_every_number_in_minima_too() -> None:
     x = np.array([1.0, np.nan, -np.inf, np.inf, 3, 2], np.float32).reshape(1, 1, 6)
     for engine in ENGINES:
-        y, at = run(Under(MaxPool(2, 2, axis=2), MINIMUM).plan(x.shape), x, engine=engine, indices=True)
+        y, at = run(Under(MaxPool(2, strides=2, axis=2), MINIMUM).plan(x.shape), x, engine=engine, indices=True)
         np.testing.assert_array_equal(y, [[[np.nan, -np.inf, 2]]])
         assert at is not None
         assert at.tolist() == [[[1, 2, 5]]]
@@ -332,7 +335,12 @@ def test_the_engines_give_the_same_bits(kind: str, dtype: DTypeName) -> None:
     if kind == "zeros":
         x = np.where(rng.random(x.shape) < 0.9, rng.choice([0.0, -0.0], x.shape), x)
     x = x.astype(dtype)
-    for op in (AvgPool(3, 2, 1, 1), AvgPool(2, 2), AvgPool(9, 1, 4, 4), AvgPool(3, 2, 1, 1, exclude_pad=False)):
+    for op in (
+        AvgPool(3, strides=2, pads=1),
+        AvgPool(2, strides=2),
+        AvgPool(9, strides=1, pads=4),
+        AvgPool(3, strides=2, pads=1, exclude_pad=False),
+    ):
         plan = op.plan(x.shape, dtype)
         a, b = (run(plan, x, engine=engine)[0] for engine in ENGINES)
         np.testing.assert_array_equal(a.view(f"i{a.itemsize}"), b.view(f"i{b.itemsize}"))
@@ -342,7 +350,7 @@ def test_the_engines_give_the_same_bits(kind: str, dtype: DTypeName) -> None:
 @pytest.mark.parametrize(("kernel", "stride"), [(7, 2), (5, 1), (3, 2), (2, 2)])
 def test_float32_means_are_the_same_bits_in_both_engines_and_ties_are_even(kernel: int, stride: int) -> None:
     x = np.random.default_rng(11).random((1, 1, 67, 67)).astype(np.float32)
-    plan = AvgPool(kernel, stride).plan(x.shape)
+    plan = AvgPool(kernel, strides=stride).plan(x.shape)
     a, b = (run(plan, x, engine=engine)[0] for engine in ENGINES)
     np.testing.assert_array_equal(a.view(np.int32), b.view(np.int32))
     ties = 0

@@ -14,7 +14,7 @@ from poolcli import AvgPool
 from poolcli.message_fields import for_cli
 from tests.conftest import Cli
 
-PLAN = AvgPool(3, 2, 1, 1, rounding_type="ceil").plan((1, 1, 6, 6))
+PLAN = AvgPool(3, strides=2, pads=1, rounding_type="ceil").plan((1, 1, 6, 6))
 SHAPE = ("shape", "avg", "1,1,6,6", "-k", "3", "-s", "2", "-p", "1", "--rounding-type", "ceil", "--json")
 X = np.random.default_rng(0).standard_normal((1, 1, 6, 6)).astype("float32")
 Y = poolcli.max_pool(X, 2, strides=2)
@@ -102,7 +102,7 @@ def test_check_is_of_one_layer_and_against_a_framework_where_they_are_given() ->
 
 def test_a_conversion_is_shown_as_its_text_or_as_its_reason() -> None:
     assert str(PLAN.to("pytorch")) == PLAN.to("pytorch").text
-    counted = AvgPool(3, 2, 1, 1, rounding_type="ceil", exclude_pad=False, like="pytorch").plan((1, 1, 6, 6))
+    counted = AvgPool(3, strides=2, pads=1, rounding_type="ceil", exclude_pad=False, like="pytorch").plan((1, 1, 6, 6))
     assert str(counted.to("ngraph")).splitlines() == [
         "none: nGraph has no attributes that give these windows and divisors",
     ]

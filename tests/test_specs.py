@@ -25,7 +25,7 @@ def test_avgpool_1_examples_on_32_by_32(
     attributes: tuple[int, int, tuple[int, int], str], output: tuple[int, int], pads: tuple[int, int]
 ) -> None:
     kernel, strides, (begin, end), auto_pad = attributes
-    plan = AvgPool(kernel, strides, begin, end, auto_pad=auto_pad).plan((1, 3, 32, 32))
+    plan = AvgPool(kernel, strides=strides, pads_begin=begin, pads_end=end, auto_pad=auto_pad).plan((1, 3, 32, 32))
     assert plan.output_shape == (1, 3, *output)
     assert (plan.attributes["pads_begin"], plan.attributes["pads_end"]) == ([pads[0]] * 2, [pads[1]] * 2)
     ignored = f"the given pads are ignored: auto_pad {auto_pad} sets them"
@@ -69,5 +69,5 @@ def test_ngraph_avgpool_example_with_padding_below_only(
     ("n", "w", "s", "p", "q"), [(32, 5, 3, 1, 1), (7, 2, 2, 0, 0), (9, 4, 5, 2, 1), (1, 1, 1, 0, 0)]
 )
 def test_ngraph_output_shape_is_the_ceiling_of_its_text(n: int, w: int, s: int, p: int, q: int) -> None:
-    output = AvgPool(w, s, p, q, like="ngraph").plan((1, 1, n)).output_shape[2]
+    output = AvgPool(w, strides=s, pads_begin=p, pads_end=q, like="ngraph").plan((1, 1, n)).output_shape[2]
     assert output == -(-(p + n + q - w + 1) // s)

@@ -18,7 +18,11 @@ from tests.engine.test_kernels import name_of, watched
 from tests.profiles import sized
 from tests.test_sum import numbers
 
-OPS = (StdPool(2, 2), StdPool(3, 2, 1, 1, ddof=1), StdPool((2, 3, 1), 1, (1, 2, 0), 0, dilations=2, ddof=0.5))
+OPS = (
+    StdPool(2, strides=2),
+    StdPool(3, strides=2, pads=1, ddof=1),
+    StdPool((2, 3, 1), strides=1, pads_begin=(1, 2, 0), pads_end=0, dilations=2, ddof=0.5),
+)
 
 
 def deviations(op: StdPool, x: Any) -> Any:
@@ -75,15 +79,19 @@ def test_both_engines_give_the_same_bits(dtype: DTypeName) -> None:
     # Kernels are built for one ddof: those of one type of each kind are built for all of them here.
     one = sized(dtype not in ("uint8", "float32"), False)
     for op, layout, shape in (
-        (StdPool(3, 1, 1, 1, ddof=int(one)), "HW", (9, 3000)),
-        (StdPool(3, 2, 2, 1, 2, rounding_type="ceil", ddof=1), "HWC", (31, 47, 3)),
-        (StdPool((2, 4, 9), (1, 2, 3), 1, 1, ddof=1), "NCDHW", (1, 2, 5, 6, 41)),
+        (StdPool(3, strides=1, pads=1, ddof=int(one)), "HW", (9, 3000)),
+        (
+            StdPool(3, strides=2, pads_begin=2, pads_end=1, dilations=2, rounding_type="ceil", ddof=1),
+            "HWC",
+            (31, 47, 3),
+        ),
+        (StdPool((2, 4, 9), strides=(1, 2, 3), pads=1, ddof=1), "NCDHW", (1, 2, 5, 6, 41)),
         (StdPool((31, 47), ddof=1), "CHW", (5, 31, 47)),
-        (StdPool(2, 1, 1, 1, 2, ddof=int(one)), "NCW", (2, 3, 1)),
-        (StdPool(4, 1, 3, 3, 2, ddof=int(one)), "NCW", (2, 3, 6)),
-        (StdPool((3, 3), 1, 1, 2, ddof=int(one)), "NHWC", (1, 8, 1, 70)),
-        (StdPool(3, 2, 1, 1, ddof=1 if one else 0.3), "HW", (300, 901)),
-        (StdPool((1, 9), (1, 2), dilations=(1, 30), ddof=int(one)), "HW", (2, 3000)),
+        (StdPool(2, strides=1, pads=1, dilations=2, ddof=int(one)), "NCW", (2, 3, 1)),
+        (StdPool(4, strides=1, pads=3, dilations=2, ddof=int(one)), "NCW", (2, 3, 6)),
+        (StdPool((3, 3), strides=1, pads_begin=1, pads_end=2, ddof=int(one)), "NHWC", (1, 8, 1, 70)),
+        (StdPool(3, strides=2, pads=1, ddof=1 if one else 0.3), "HW", (300, 901)),
+        (StdPool((1, 9), strides=(1, 2), dilations=(1, 30), ddof=int(one)), "HW", (2, 3000)),
     ):
         plan = op.plan(shape, dtype, layout=layout)
         for x in of_all_kinds(dtype, shape):

@@ -16,10 +16,10 @@ from tests.profiles import by_engine
 
 DTYPES = [(name,) for name in get_args(DTypeName)]
 OPS = (
-    SumPool(2, 2),
-    SumPool(3, 2, 1, 1),
-    SumPool((2, 3, 1), 1, dilations=2),
-    SumPool(3, 4, rounding_type="ceil"),
+    SumPool(2, strides=2),
+    SumPool(3, strides=2, pads=1),
+    SumPool((2, 3, 1), strides=1, dilations=2),
+    SumPool(3, strides=4, rounding_type="ceil"),
 )
 
 

@@ -271,15 +271,15 @@ def test_where_no_thread_can_be_started_the_caller_computes_everything(monkeypat
 @pytest.mark.parametrize(
     ("op", "shape", "dtype", "read"),
     [
-        (AvgPool(2, 2), (1, 2, 8, 10), "float32", 2 * 8 * 10 * 4),
-        (MaxPool(3, 1, 1, 1), (1, 2, 8, 10), "uint8", 2 * 8 * 10 * 3),
-        (AvgPool((20, 1), 1), (1, 2, 100, 10), "uint8", 2 * 81 * 10 * 8),
+        (AvgPool(2, strides=2), (1, 2, 8, 10), "float32", 2 * 8 * 10 * 4),
+        (MaxPool(3, strides=1, pads=1), (1, 2, 8, 10), "uint8", 2 * 8 * 10 * 3),
+        (AvgPool((20, 1), strides=1), (1, 2, 100, 10), "uint8", 2 * 81 * 10 * 8),
         (AdaptiveAvgPool(20), (1, 2, 8, 10), "float64", 2 * 20 * 20 * 8),
-        (MedianPool(3, 1, 1, 1), (1, 2, 8, 10), "uint8", 2 * 8 * 10 * 9),
-        (MedianPool(5, 1, 2, 2), (1, 2, 8, 10), "uint8", 2 * 8 * 10 * 25 * 3),
-        (ModePool(2, 2), (1, 2, 8, 10), "uint16", 2 * 4 * 5 * 4 * 2 * 2),
-        (StdPool(5, 1, 2, 2), (1, 2, 8, 10), "uint8", 2 * 8 * 10 * 5 * 6),
-        (StdPool(3, 1, 1, 1), (1, 2, 8, 10), "float32", 2 * 8 * 10 * 9 * 2 * 4),
+        (MedianPool(3, strides=1, pads=1), (1, 2, 8, 10), "uint8", 2 * 8 * 10 * 9),
+        (MedianPool(5, strides=1, pads=2), (1, 2, 8, 10), "uint8", 2 * 8 * 10 * 25 * 3),
+        (ModePool(2, strides=2), (1, 2, 8, 10), "uint16", 2 * 4 * 5 * 4 * 2 * 2),
+        (StdPool(5, strides=1, pads=2), (1, 2, 8, 10), "uint8", 2 * 8 * 10 * 5 * 6),
+        (StdPool(3, strides=1, pads=1), (1, 2, 8, 10), "float32", 2 * 8 * 10 * 9 * 2 * 4),
     ],
 )
 def test_work_is_measured_by_the_bytes_that_a_kernel_reads(
@@ -298,7 +298,7 @@ def test_arrays_live_as_long_as_a_thread_may_use_them(monkeypatch: pytest.Monkey
     monkeypatch.setattr(pool, "MIN_PER_THREAD", 0)  # what one thread pools is done when the call returns
     monkeypatch.setattr(pool, "run_tasks", lambda call, tasks, size, threads: calls.append(call))
     x = np.ones((1, 2, 8, 8), np.float32)
-    y = AvgPool(2, 2)(x, engine="numba")
+    y = AvgPool(2, strides=2)(x, engine="numba")
     found = [weakref.ref(x), weakref.ref(y)]
     del x, y
     assert all(array() is not None for array in found)

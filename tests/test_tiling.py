@@ -22,30 +22,30 @@ from tests.profiles import by_engine, sized
 from tests.reducers import MINIMUM, Under, power
 
 OPS: dict[str, Any] = {
-    "avg": AvgPool(3, 2, 1, 1),
-    "avg, ceil and include": AvgPool(4, 3, 2, 1, rounding_type="ceil", exclude_pad=False),
-    "avg like PyTorch": AvgPool(3, 2, 1, 1, rounding_type="ceil", like="pytorch"),
-    "avg, dilated": AvgPool(3, 1, 2, 2, dilations=2),
-    "avg, blocks of rows": AvgPool(9, 1, 4, 4),
-    "avg, blocks of rows and a stride": AvgPool(10, 2, 4, 5),
-    "avg, halves": AvgPool(2, 2),
-    "avg, one window along W": AvgPool((3, 23), 1),
-    "avg, gaps": AvgPool(2, 5),
-    "avg, windows in the padding": AvgPool(3, 4, 9, 9, exclude_pad=False),
-    "max": MaxPool(3, 2, 1, 1),
-    "max, blocks of rows": MaxPool(9, 1, 4, 4, axis=2),
-    "max like TensorFlow": MaxPool(3, 2, like="tensorflow", auto_pad="same_upper"),
+    "avg": AvgPool(3, strides=2, pads=1),
+    "avg, ceil and include": AvgPool(4, strides=3, pads_begin=2, pads_end=1, rounding_type="ceil", exclude_pad=False),
+    "avg like PyTorch": AvgPool(3, strides=2, pads=1, rounding_type="ceil", like="pytorch"),
+    "avg, dilated": AvgPool(3, strides=1, pads=2, dilations=2),
+    "avg, blocks of rows": AvgPool(9, strides=1, pads=4),
+    "avg, blocks of rows and a stride": AvgPool(10, strides=2, pads_begin=4, pads_end=5),
+    "avg, halves": AvgPool(2, strides=2),
+    "avg, one window along W": AvgPool((3, 23), strides=1),
+    "avg, gaps": AvgPool(2, strides=5),
+    "avg, windows in the padding": AvgPool(3, strides=4, pads=9, exclude_pad=False),
+    "max": MaxPool(3, strides=2, pads=1),
+    "max, blocks of rows": MaxPool(9, strides=1, pads=4, axis=2),
+    "max like TensorFlow": MaxPool(3, strides=2, like="tensorflow", auto_pad="same_upper"),
     "adaptive-avg": AdaptiveAvgPool((7, 5)),
     "adaptive-avg, one row of bins": AdaptiveAvgPool((5, 1)),
     "adaptive-avg, up": AdaptiveAvgPool((50, 31)),
     "adaptive-max": AdaptiveMaxPool((7, 5)),
     "area": AreaPool((7, 5)),
     "area, up": AreaPool((50, 31)),
-    "min": Under(MaxPool(3, 2, 1, 1), MINIMUM),
-    "mode": ModePool(3, 2, 1, 1),
-    "mode, each on its own": ModePool((9, 4), 5, 2, 2),
-    "lp": Under(AvgPool(3, 2, 1, 1), power(2)),
-    "lp, of sums that leave the range": Under(AvgPool(4, 3, 1, 1), power(200)),
+    "min": Under(MaxPool(3, strides=2, pads=1), MINIMUM),
+    "mode": ModePool(3, strides=2, pads=1),
+    "mode, each on its own": ModePool((9, 4), strides=5, pads=2),
+    "lp": Under(AvgPool(3, strides=2, pads=1), power(2)),
+    "lp, of sums that leave the range": Under(AvgPool(4, strides=3, pads=1), power(200)),
 }
 SHAPE = (3, 4, 31, 23)
 
@@ -98,7 +98,12 @@ def test_every_cut_gives_the_bits_of_the_whole(name: str, engine: str, dtype: st
 @pytest.mark.compiles
 def test_parts_of_a_long_row_and_of_parts_agree_too() -> None:
     x = np.random.default_rng(1).normal(size=(1, 1, 100_000)).astype(np.float32)
-    ops: tuple[Any, ...] = (AvgPool(7, 3, 2, 2), AvgPool(400, 1), AvgPool(400, 400), AdaptiveAvgPool(9))
+    ops: tuple[Any, ...] = (
+        AvgPool(7, strides=3, pads=2),
+        AvgPool(400, strides=1),
+        AvgPool(400, strides=400),
+        AdaptiveAvgPool(9),
+    )
     for op in ops:
         plan = op.plan(x.shape)
         everything, _ = run(plan, x, engine="numba")
@@ -111,7 +116,11 @@ def test_parts_of_a_long_row_and_of_parts_agree_too() -> None:
                 np.testing.assert_array_equal(values, everything[slices(region.outputs)])
 
 
-LAST_CHANNELS = {"bins": AdaptiveAvgPool(2), "whole rows": AvgPool(50), "dilated": AvgPool(16, 50, 0, 0, dilations=3)}
+LAST_CHANNELS = {
+    "bins": AdaptiveAvgPool(2),
+    "whole rows": AvgPool(50),
+    "dilated": AvgPool(16, strides=50, pads=0, dilations=3),
+}
 
 
 @pytest.mark.compiles
@@ -131,7 +140,7 @@ def test_long_windows_add_in_one_order_for_any_number_of_channels_that_are_last(
 
 
 def test_a_region_is_a_small_task_that_can_be_sent_and_be_a_key() -> None:
-    region = whole(MaxPool(3, 2, 1, 1).plan((1, 512, 8192, 8192))).cut(2, range(6, 12))
+    region = whole(MaxPool(3, strides=2, pads=1).plan((1, 512, 8192, 8192))).cut(2, range(6, 12))
     sent = pickle.dumps(region)
     assert pickle.loads(sent) == region  # noqa: S301  # made here
     assert len(sent) < 2000
@@ -140,7 +149,7 @@ def test_a_region_is_a_small_task_that_can_be_sent_and_be_a_key() -> None:
 
 
 def test_a_region_knows_what_it_reads_and_makes() -> None:
-    region = whole(AvgPool(3, 2, 1, 1).plan((1, 4, 31, 23))).cut(2, range(6, 12)).cut(1, range(1, 2))
+    region = whole(AvgPool(3, strides=2, pads=1).plan((1, 4, 31, 23))).cut(2, range(6, 12)).cut(1, range(1, 2))
     assert region.reads == (range(1), range(1, 2), range(11, 24), range(23))
     assert (region.input_shape, region.output_shape) == ((1, 1, 13, 23), (1, 1, 6, 12))
     assert region.nbytes == 4 * (13 * 23 + 6 * 12)
@@ -155,7 +164,7 @@ def test_an_array_that_is_not_what_the_region_reads_is_refused() -> None:
 
 @pytest.mark.parametrize(("most", "rows"), [(320, [8]), (319, [6, 2]), (160, [4, 4]), (159, [2] * 4), (1, [2] * 16)])
 def test_a_block_is_pooled_in_parts_that_fit_its_limit(most: int, rows: list[int]) -> None:
-    plan, seen = MaxPool(2, 2).plan((1, 1, 8, 8)), list[int]()
+    plan, seen = MaxPool(2, strides=2).plan((1, 1, 8, 8)), list[int]()
     x = np.random.default_rng(0).random(plan.input_shape, np.float32)
 
     def read(region: Any) -> Any:
@@ -169,7 +178,7 @@ def test_a_block_is_pooled_in_parts_that_fit_its_limit(most: int, rows: list[int
 
 def test_tables_of_more_than_16_mib_are_cut_into_pieces_of_whole_grains() -> None:
     longest = 2**24 // 96
-    fitting, longer = (whole(AvgPool((1, 3), 1).plan((1, 1, 1, n + 2))) for n in (longest, longest + 1))
+    fitting, longer = (whole(AvgPool((1, 3), strides=1).plan((1, 1, 1, n + 2))) for n in (longest, longest + 1))
     assert _pieces_of(fitting, NUMBA) == [fitting]
     pieces = _pieces_of(longer, NUMBA)
     assert {len(piece.outputs[3]) for piece in pieces[:-1]} == {2**21 // 96 // 3 * 3}
@@ -177,7 +186,9 @@ def test_tables_of_more_than_16_mib_are_cut_into_pieces_of_whole_grains() -> Non
 
 
 @pytest.mark.parametrize(
-    ("op", "padding"), [(AdaptiveMaxPool(1), 0), (MaxPool(9, 2**61, 3, 5), 8)], ids=["bins", "windows with pads"]
+    ("op", "padding"),
+    [(AdaptiveMaxPool(1), 0), (MaxPool(9, strides=2**61, pads_begin=3, pads_end=5), 8)],
+    ids=["bins", "windows with pads"],
 )
 def test_positions_of_taps_are_below_2_to_the_62(op: Any, padding: int) -> None:
     call_of(whole(op.plan((1, 1, 2**62 - 1 - padding), "uint8")), engine="numpy")

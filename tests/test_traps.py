@@ -64,7 +64,9 @@ def test_ceil_keeps_a_window_past_the_input_and_ceil_torch_drops_it(engine: Engi
 
 def test_ceil_torch_can_give_fewer_windows_than_floor() -> None:
     shapes = [
-        AvgPool(2, 2, 0, 4, rounding_type=word, exclude_pad=False).plan((1, 1, 8)).output_shape[2]
+        AvgPool(2, strides=2, pads_begin=0, pads_end=4, rounding_type=word, exclude_pad=False)
+        .plan((1, 1, 8))
+        .output_shape[2]
         for word in ("floor", "ceil", "ceil_torch")
     ]
     assert shapes == [6, 6, 5]
@@ -160,9 +162,9 @@ def test_a_batch_or_channel_of_0_gives_an_empty_result(engine: Engine, shape: tu
 
 @pytest.mark.parametrize("size", [2**31 - 1, 2**31, 2**53 + 1, 2**63 - 1])
 def test_sizes_near_2_to_the_31_and_63_are_answered_at_once(size: int) -> None:
-    plan = AvgPool(3, 2, 1, 1, rounding_type="ceil").plan((1, 1, size, 4))
+    plan = AvgPool(3, strides=2, pads=1, rounding_type="ceil").plan((1, 1, size, 4))
     assert plan.output_shape == (1, 1, -(-(size - 1) // 2) + 1, 3)
-    pads = MaxPool(2, 3, size, size, dilations=5).plan((1, 1, 4))
+    pads = MaxPool(2, strides=3, pads=size, dilations=5).plan((1, 1, 4))
     assert pads.output_shape == (1, 1, (4 + 2 * size - 6) // 3 + 1)
     assert pads.empty_windows > 0
     assert AdaptiveAvgPool(size).plan((1, 1, 7)).axes[0].windows.span(size - 1) == range(6, 7)

@@ -41,9 +41,9 @@ def _warm() -> None:
     for dtype in ("uint8", "uint16", "float32", "float64"):
         x = np.ones((1, 1, 12, 12), dtype)
         for kernel, stride in ((3, 1), (2, 2), (7, 1)):
-            AvgPool(kernel, stride)(x, engine="numba")
-            MaxPool(kernel, stride)(x, engine="numba")
-            MaxPool(kernel, stride)(x, engine="numba", return_indices=True)
+            AvgPool(kernel, strides=stride)(x, engine="numba")
+            MaxPool(kernel, strides=stride)(x, engine="numba")
+            MaxPool(kernel, strides=stride)(x, engine="numba", return_indices=True)
         for size in (1, 2, 5):  # bins of whole planes, long ones and short ones
             AdaptiveAvgPool(size)(x, engine="numba")
             AdaptiveMaxPool(size)(x, engine="numba")

@@ -123,8 +123,10 @@ def avg_pool(
     >>> avg_pool(np.array([[[1, -9, 5, -9, -9]]]), 2, missing=-9)
     array([[[ 1,  5,  5, -9]]])
     """
-    windows = (kernel, strides, pads_begin, pads_end, dilations, auto_pad, rounding_type, like)
-    op = AvgPool(*windows, exclude_pad, divisor_override, pads=pads)
+    op = AvgPool(
+        kernel, strides=strides, pads_begin=pads_begin, pads_end=pads_end, dilations=dilations, auto_pad=auto_pad,
+        rounding_type=rounding_type, like=like, exclude_pad=exclude_pad, divisor_override=divisor_override, pads=pads,
+    )  # fmt: skip
     return run(op, x, False, layout, dtype, missing, min_count, out, engine, threads)[0]
 
 

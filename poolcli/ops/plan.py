@@ -107,7 +107,7 @@ class Plan(plan.Plan):
         Examples
         --------
         >>> from poolcli import AvgPool
-        >>> rows = AvgPool(3, 2, 1, 1, rounding_type="ceil").plan((1, 1, 6, 6)).compare()
+        >>> rows = AvgPool(3, strides=2, pads=1, rounding_type="ceil").plan((1, 1, 6, 6)).compare()
         >>> [(row.title, row.plan.output_shape) for row in rows if row.plan][2:4]
         [('OpenVINO ceil_torch', (1, 1, 4, 4)), ('ONNX', (1, 1, 4, 4))]
         """
@@ -135,7 +135,7 @@ class Plan(plan.Plan):
         Examples
         --------
         >>> from poolcli import MaxPool
-        >>> print(MaxPool(3, 2, 1, 1).plan((1, 3, 32, 32)).to("pytorch"))
+        >>> print(MaxPool(3, strides=2, pads=1).plan((1, 3, 32, 32)).to("pytorch"))
         torch.nn.functional.max_pool2d(x, 3, stride=2, padding=1, ceil_mode=False)
         """
         from poolcli.explain.export import convert

@@ -20,7 +20,7 @@ MODE = Reducer("mode", "mode", "element", votes=True)
 DEVIATION = Reducer("std", "standard deviation", "deviation", statistic="deviation")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LpPool(SlidingAttributes, Single):
     """Lp pooling: ONNX LpPool-18, -22, and PyTorch's lp_pool1d to lp_pool3d."""
 
@@ -150,7 +150,7 @@ def mode_pool(x: Given, kernel: PerAxis, **options: Unpack[SlidingOptions]) -> A
     return pool_with(ModePool, x, kernel, **options)[0]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class StdPool(SlidingAttributes, Single):
     """Standard deviation pooling: of each window the root of the mean squared distance from its mean."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import InitVar, dataclass, field, fields
+from dataclasses import KW_ONLY, InitVar, dataclass, field, fields
 from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
@@ -153,6 +153,7 @@ class SlidingAttributes(Operator):
     """Attributes of sliding windows. A single number applies to every axis; None is the dialect's default."""
 
     kernel: PerAxis = field(metadata={"read": numbers_from(1)})
+    _: KW_ONLY
     strides: PerAxis | None = field(default=None, metadata={"read": optional(numbers_from(1))})
     pads_begin: PerAxis = field(default=0, metadata={"read": numbers_from(0)})
     pads_end: PerAxis = field(default=0, metadata={"read": numbers_from(0)})
@@ -171,7 +172,7 @@ class SlidingAttributes(Operator):
         super().__post_init__()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DividingAttributes(SlidingAttributes):
     """Sliding windows with the attributes of averages."""
 
@@ -179,7 +180,7 @@ class DividingAttributes(SlidingAttributes):
     divisor_override: int | None = field(default=None, metadata={"read": optional(divisor)})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PickingAttributes(SlidingAttributes):
     """Sliding windows with the attributes of indices: the first axis that they count over, and their type."""
 
@@ -204,6 +205,7 @@ class BinAttributes(Operator):
     """Attributes of adaptive windows: the spatial size of the output."""
 
     output_size: PerAxis | Fit = field(metadata={"read": _output_size})
+    _: KW_ONLY
     like: str = field(default="openvino", metadata={"read": word_of(tuple(DIALECTS))})
 
     def windows_of(self, size: int, output: int) -> Bins:
@@ -211,7 +213,7 @@ class BinAttributes(Operator):
         return Bins(size, output)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PickingBinAttributes(BinAttributes):
     """Adaptive windows with the type of indices."""
 

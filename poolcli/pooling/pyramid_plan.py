@@ -175,7 +175,7 @@ def levels_of(
         kernel, before = (steps if base else factors), levels[base].shape
         windows = tuple(kernel[i] for i in spatial)
         pads_end = tuple(-before[i] % kernel[i] if ceil else 0 for i in spatial)
-        op = record(windows, windows, pads_end=pads_end)
+        op = record(windows, strides=windows, pads_end=pads_end)
         # Each level has the nodata value of the first, so that the next one leaves it out too.
         nodata = next(iter(missing), None)
         plan = make_plan(op, before, dtype, layout=layout, missing=missing, min_count=min_count, nodata=nodata)

@@ -59,11 +59,11 @@ LYING: dict[str, Callable[[Array], Array]] = {
 
 
 def _avg(k: int, s: int, p: int = 0, **more: Any) -> AvgPool:
-    return AvgPool(k, s, p, p, **more)
+    return AvgPool(k, strides=s, pads=p, **more)
 
 
 def _max(k: int, s: int, p: int = 0, **more: Any) -> MaxPool:
-    return MaxPool(k, s, p, p, **more)
+    return MaxPool(k, strides=s, pads=p, **more)
 
 
 MEGAPIXELS_12 = (1, 3, 3000, 4000)
@@ -94,7 +94,7 @@ FURTHER = (
     Row("avg 8x112x112x64 NHWC k3 s2 p1", _avg(3, 2, 1), (8, 112, 112, 64), layout="NHWC"),
     Row("avg 8x64x112x112 k3 s2 p1 include", _avg(3, 2, 1, exclude_pad=False), (8, 64, 112, 112)),
     Row("avg 8x64x112x112 k3 s2 ceil", _avg(3, 2, rounding_type="ceil"), (8, 64, 112, 112)),
-    Row("avg 8x64x112x112 k3 s2, pads 0 and 1", AvgPool(3, 2, 0, 1), (8, 64, 112, 112)),
+    Row("avg 8x64x112x112 k3 s2, pads 0 and 1", AvgPool(3, strides=2, pads_begin=0, pads_end=1), (8, 64, 112, 112)),
     Row("avg 256x64x7x7 k3 s1 p1, small maps", _avg(3, 1, 1), (256, 64, 7, 7)),
     Row("avg 8x64x112x112 k3 s2 p1 float64", _avg(3, 2, 1), (8, 64, 112, 112), "float64"),
     Row("avg 8x64x112x112 k3 s2 p1 float16", _avg(3, 2, 1), (8, 64, 112, 112), "float16"),
@@ -106,13 +106,13 @@ FURTHER = (
     Row("max 12 MP k2 s2", _max(2, 2), MEGAPIXELS_12),
     Row("avg 3-D 8x64x256x256 k3 s1 p1", _avg(3, 1, 1), (1, 8, 64, 256, 256)),
     Row("adaptive-max 64x2048x7x7 to 1, indices", AdaptiveMaxPool(1), (64, 2048, 7, 7), indices=True),
-    Row("lp 8x64x112x112 k3 s2 p1", LpPool(3, 2, 1, 1), (8, 64, 112, 112)),
-    Row("min 8x64x112x112 k3 s2 p1", MinPool(3, 2, 1, 1), (8, 64, 112, 112)),
+    Row("lp 8x64x112x112 k3 s2 p1", LpPool(3, strides=2, pads=1), (8, 64, 112, 112)),
+    Row("min 8x64x112x112 k3 s2 p1", MinPool(3, strides=2, pads=1), (8, 64, 112, 112)),
     Row("area uint8 HWC 12 MP to 1333x1000", AreaPool((1000, 1333)), (3000, 4000, 3), "uint8", "HWC"),
     Row("area 12 MP to 1024x768", AreaPool((768, 1024)), MEGAPIXELS_12),
-    Row("median 12 MP k3 s1 p1 uint8", MedianPool(3, 1, 1, 1), MEGAPIXELS_12, "uint8"),
-    Row("sum 12 MP k2 s2", SumPool(2, 2), MEGAPIXELS_12),
-    Row("std 12 MP k2 s2", StdPool(2, 2), MEGAPIXELS_12),
+    Row("median 12 MP k3 s1 p1 uint8", MedianPool(3, strides=1, pads=1), MEGAPIXELS_12, "uint8"),
+    Row("sum 12 MP k2 s2", SumPool(2, strides=2), MEGAPIXELS_12),
+    Row("std 12 MP k2 s2", StdPool(2, strides=2), MEGAPIXELS_12),
     Row("max 3x1080x1920 k31 s1 p15, large window", _max(31, 1, 15), (1, 3, 1080, 1920)),
     Row("max 8x64x112x112 k3 s2 p1, indices", _max(3, 2, 1), (8, 64, 112, 112), indices=True),
     *(

@@ -88,8 +88,10 @@ def _adaptive(draw: st.DrawFn, peer: Peer, op_name: str, rank: int) -> tuple[Any
     sizes = [draw(st.integers(1, ROOM[rank - 1] + 2)) for _ in range(rank)]
     output = tuple(draw(st.integers(1, ROOM[rank - 1] + 4)) for _ in range(rank))
     if op_name == "adaptive-avg":
-        return AdaptiveAvgPool(output, peer.like), sizes
-    return AdaptiveMaxPool(output, peer.like, "i32" if peer.like == "openvino" else "i64"), sizes
+        return AdaptiveAvgPool(output, like=peer.like), sizes
+    return AdaptiveMaxPool(
+        output, like=peer.like, index_element_type="i32" if peer.like == "openvino" else "i64"
+    ), sizes
 
 
 @dataclass(frozen=True)

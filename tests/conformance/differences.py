@@ -83,25 +83,25 @@ DIFFERENCES = (
     Difference(
         "empty-average", "OpenVINO", "average of a window without input, padding not counted",
         "nan, -0.0 or 0, by where the window lies", "nan; integers are refused", NOTHING,
-        AvgPool(2, 4, rounding_type="ceil"), count_to(7), [1.5, 5.5, -0.0], [1.5, 5.5, nan],
+        AvgPool(2, strides=4, rounding_type="ceil"), count_to(7), [1.5, 5.5, -0.0], [1.5, 5.5, nan],
     ),
     Difference(
         "empty-max", "OpenVINO", "maximum of a window without input, floats but float16",
         "lowest finite number of float32", "-inf", LIMITS,
-        MaxPool(2, 3, 1, 1, rounding_type="ceil"), count_to(5), [1, 4, FLOAT_LOWEST], [1, 4, -inf],
+        MaxPool(2, strides=3, pads=1, rounding_type="ceil"), count_to(5), [1, 4, FLOAT_LOWEST], [1, 4, -inf],
     ),
     Difference(
         "empty-max-integers", "OpenVINO", "maximum of a window without input, int16, uint32 and 64-bit integers",
         "lowest int32, cut to the type", "lowest value of the type", LIMITS,
-        MaxPool(2, 3, 1, 1, rounding_type="ceil"), count_to(5, "int16"), [1, 4, 0], [1, 4, -(2**15)],
+        MaxPool(2, strides=3, pads=1, rounding_type="ceil"), count_to(5, "int16"), [1, 4, 0], [1, 4, -(2**15)],
     ),
     Difference(
         "empty-max-index", "OpenVINO", "index of a window without input", "0 of its plane", "-1", POSITION,
-        MaxPool(2, 3, 1, 1, rounding_type="ceil"), count_to(5), [0, 3, 0], [0, 3, -1], "indices",
+        MaxPool(2, strides=3, pads=1, rounding_type="ceil"), count_to(5), [0, 3, 0], [0, 3, -1], "indices",
     ),
     Difference(
         "nan-in-max", "OpenVINO", "maximum of a window that holds nan", "NaN is ignored", "nan", NAN,
-        MaxPool(3, 1, 1, 1), line(1, nan, 3, 2), [1, 3, 3, 3], [nan, nan, nan, 3],
+        MaxPool(3, strides=1, pads=1), line(1, nan, 3, 2), [1, 3, 3, 3], [nan, nan, nan, 3],
     ),
     Difference(
         "nan-in-adaptive-max", "OpenVINO", "adaptive maximum of a window that holds nan",
@@ -111,25 +111,25 @@ DIFFERENCES = (
     Difference(
         "minus-infinity", "OpenVINO", "maximum of nothing but -inf, floats but float16",
         "lowest finite number of float32", "-inf", EXACT,
-        MaxPool(2, 2), line(-inf, -inf, -inf, -inf), [FLOAT_LOWEST] * 2, [-inf, -inf],
+        MaxPool(2, strides=2), line(-inf, -inf, -inf, -inf), [FLOAT_LOWEST] * 2, [-inf, -inf],
     ),
     Difference(
         "lowest-index", "OpenVINO", "index where the maximum is the lowest value of the type (uint8 0, -inf)",
         "0 of its plane", "the position", "the position is known",
-        MaxPool(2, 2), line(0, 0, 0, 0, 5, 0, dtype="uint8"), [0, 0, 4], [0, 2, 4], "indices",
+        MaxPool(2, strides=2), line(0, 0, 0, 0, 5, 0, dtype="uint8"), [0, 0, 4], [0, 2, 4], "indices",
     ),
     Difference(
         "float64", "OpenVINO", "float64", "computed in float32", "computed in float64 or wider", EXACT,
-        AvgPool(2, 2), line(1 + 2**-40, 1 + 2**-40, dtype="float64"), [1], [1 + 2**-40],
+        AvgPool(2, strides=2), line(1 + 2**-40, 1 + 2**-40, dtype="float64"), [1], [1 + 2**-40],
     ),
     Difference(
         "float64-infinity", "OpenVINO", "float64 beyond float32, also infinities", "largest number of float32", "kept",
-        EXACT, MaxPool(1, 1), line(1e300, inf, -inf, dtype="float64"),
+        EXACT, MaxPool(1, strides=1), line(1e300, inf, -inf, dtype="float64"),
         [FLOAT_LARGEST, FLOAT_LARGEST, FLOAT_LOWEST], [1e300, inf, -inf],
     ),
     Difference(
         "int64", "OpenVINO", "64-bit integers beyond 32 bits", "cut to 32 bits", "kept", EXACT,
-        MaxPool(2, 2), line(2**40 + 1, 0, dtype="int64"), [1], [2**40 + 1],
+        MaxPool(2, strides=2), line(2**40 + 1, 0, dtype="int64"), [1], [2**40 + 1],
     ),
     Difference(
         "int32-average", "OpenVINO", "averages and adaptive maxima of integers beyond 2**24", "rounded to float32",
@@ -138,13 +138,13 @@ DIFFERENCES = (
     ),
     Difference(
         "float32-sum", "OpenVINO", "averages of float32", "summed in float32", "summed in float64", DIGITS,
-        AvgPool(4, 4), line(2**24, 1, 1, 1), [2**22], [2**22 + 1],
+        AvgPool(4, strides=4), line(2**24, 1, 1, 1), [2**22], [2**22 + 1],
     ),
     Difference(
         "reciprocal", "OpenVINO", "averages of int8 and uint8 that lie half-way",
         "multiplied by the rounded 1 / divisor, so some miss the even number (one channel without AVX-512: divided)",
         "rounded half to even", ONE_RULE,
-        AvgPool(14, 1), line(*[6] * 7, *[7] * 7, dtype="int8"), [7], [6], also=[6],
+        AvgPool(14, strides=1), line(*[6] * 7, *[7] * 7, dtype="int8"), [7], [6], also=[6],
     ),
     Difference(
         "adaptive-integers", "OpenVINO", "adaptive average of integers to one bin",
@@ -153,7 +153,7 @@ DIFFERENCES = (
     ),
     Difference(
         "bool-average", "OpenVINO", "averages of bool", "bool", "refused without --dtype", "an average is a number",
-        AvgPool(2, 2), line(1, 1, 0, 0, dtype="bool"), [1, 0], REFUSED,
+        AvgPool(2, strides=2), line(1, 1, 0, 0, dtype="bool"), [1, 0], REFUSED,
     ),
     Difference(
         "output-size-0", "OpenVINO", "output_size 0", "an empty result", "refused", "almost certainly a mistake",
@@ -161,76 +161,77 @@ DIFFERENCES = (
     ),
     Difference(
         "batch-0", "OpenVINO", "batch or channel of length 0", "refused", "an empty result", HARMLESS,
-        AvgPool(2, 2), np.zeros((0, 1, 4), np.float32), REFUSED, [],
+        AvgPool(2, strides=2), np.zeros((0, 1, 4), np.float32), REFUSED, [],
     ),
     Difference(
         "axes-openvino", "OpenVINO", "more than 3 spatial axes", "refused", "computed", CAN,
-        MaxPool(2, 2), np.ones((1, 1, 2, 2, 2, 2), np.float32), REFUSED, [1],
+        MaxPool(2, strides=2), np.ones((1, 1, 2, 2, 2, 2), np.float32), REFUSED, [1],
     ),
     Difference(
         "same-short", "ONNX Runtime", "same_* where the kernel is shorter than the stride",
         "negative pads move the windows, or (maxima without indices, averages up to opset 18) refused",
         "pads are never negative", "the text of ONNX pads, it does not crop",
-        AvgPool(1, 4, auto_pad="same_upper", like="onnx"), count_to(11), [2, 6, 10], [1, 5, 9],
+        AvgPool(1, strides=4, auto_pad="same_upper", like="onnx"), count_to(11), [2, 6, 10], [1, 5, 9],
     ),
     Difference(
         "same-dilated", "ONNX Runtime", "same_* with dilation",
         "pads for the undilated kernel: another size, or refused", "pads for the dilated kernel",
         "the text of ONNX: ceil(input / stride) outputs",
-        AvgPool(3, 1, dilations=2, auto_pad="same_upper", like="onnx"), count_to(5), [3, 3, 3], [2, 3, 3, 3, 4],
+        AvgPool(3, strides=1, dilations=2, auto_pad="same_upper", like="onnx"), count_to(5), [3, 3, 3], [2, 3, 3, 3, 4],
     ),
     Difference(
         "ignored-pads-onnx", "ONNX Runtime", "auto_pad with pads of the kernel's length or longer also given",
         "refused", "pads are ignored, the report says so", "shorter ones are ignored too",
-        MaxPool(2, 2, 2, 2, auto_pad="valid", like="onnx"), count_to(4), REFUSED, [2, 4],
+        MaxPool(2, strides=2, pads=2, auto_pad="valid", like="onnx"), count_to(4), REFUSED, [2, 4],
     ),
     Difference(
         "too-large-onnx", "ONNX Runtime", "window longer than the padded input, by less than the stride",
         "one window over what there is", "refused", TOO_LARGE,
-        AvgPool(9, 2, like="onnx"), count_to(8), [4.5], REFUSED,
+        AvgPool(9, strides=2, like="onnx"), count_to(8), [4.5], REFUSED,
     ),
     Difference(
         "far-too-large-onnx", "ONNX Runtime", "the same, by less than two strides", "an empty result", "refused",
-        TOO_LARGE, AvgPool(10, 2, like="onnx"), count_to(8), [], REFUSED,
+        TOO_LARGE, AvgPool(10, strides=2, like="onnx"), count_to(8), [], REFUSED,
     ),
     Difference(
         "nan-onnx", "ONNX Runtime", "maximum of a window that holds nan",
         "nan only where it comes first (without indices: in some places)", "nan", NAN,
-        MaxPool(3, 1, 1, 1, like="onnx"), line(1, nan, 3, 2), [1, 3, nan, 3], [nan, nan, nan, 3],
+        MaxPool(3, strides=1, pads=1, like="onnx"), line(1, nan, 3, 2), [1, 3, nan, 3], [nan, nan, nan, 3],
     ),
     Difference(
         "minus-infinity-onnx", "ONNX Runtime", "maximum of nothing but -inf, without indices",
         "lowest finite number (with indices: -inf)", "-inf", EXACT,
-        MaxPool(2, 2, like="onnx"), line(-inf, -inf), [FLOAT_LOWEST], [-inf], "values alone",
+        MaxPool(2, strides=2, like="onnx"), line(-inf, -inf), [FLOAT_LOWEST], [-inf], "values alone",
     ),
     Difference(
         "empty-max-onnx", "ONNX Runtime", "maximum of a dilated window without input, floats", "lowest finite number",
-        "-inf", LIMITS, MaxPool(2, 1, 1, 1, 2, like="onnx"), line(7), [FLOAT_LOWEST], [-inf],
+        "-inf", LIMITS, MaxPool(2, strides=1, pads=1, dilations=2, like="onnx"), line(7), [FLOAT_LOWEST], [-inf],
     ),
     Difference(
         "empty-index-onnx", "ONNX Runtime", "index of a dilated window without input", "one before its plane", "-1",
-        POSITION, MaxPool(2, 1, 1, 1, 2, like="onnx"), np.ones((1, 2, 1), np.float32), [-1, 0], [-1, -1], "indices",
+        POSITION, MaxPool(2, strides=1, pads=1, dilations=2, like="onnx"), np.ones((1, 2, 1), np.float32), [-1, 0],
+            [-1, -1], "indices",
     ),
     Difference(
         "empty-average-onnx", "ONNX Runtime", "average of a dilated window without input, padding not counted", "0",
         "nan; integers are refused", NOTHING,
-        AvgPool(2, 1, 1, 1, 2, like="onnx", exclude_pad=True), line(7), [0], [nan],
+        AvgPool(2, strides=1, pads=1, dilations=2, like="onnx", exclude_pad=True), line(7), [0], [nan],
     ),
     Difference(
         "average-types-onnx", "ONNX Runtime", "averages of integers and of float64", "refused", "computed", CAN,
-        AvgPool(2, 2, like="onnx"), line(1, 2, dtype="float64"), REFUSED, [1.5],
+        AvgPool(2, strides=2, like="onnx"), line(1, 2, dtype="float64"), REFUSED, [1.5],
     ),
     Difference(
         "max-types-onnx", "ONNX Runtime", "maxima of integers longer than 8 bits", "refused", "computed", CAN,
-        MaxPool(2, 2, like="onnx"), line(1, 2, dtype="int16"), REFUSED, [2],
+        MaxPool(2, strides=2, like="onnx"), line(1, 2, dtype="int16"), REFUSED, [2],
     ),
     Difference(
         "float32-sum-onnx", "ONNX Runtime", "averages of float32", "summed in float32", "summed in float64", DIGITS,
-        AvgPool(4, 4, like="onnx"), line(2**24, 1, 1, 1), [2**22], [2**22 + 1],
+        AvgPool(4, strides=4, like="onnx"), line(2**24, 1, 1, 1), [2**22], [2**22 + 1],
     ),
     Difference(
         "axes-onnx", "ONNX Runtime", "more than 3 spatial axes", "refused", "computed", CAN,
-        MaxPool(2, 2, like="onnx"), np.ones((1, 1, 2, 2, 2, 2), np.float32), REFUSED, [1],
+        MaxPool(2, strides=2, like="onnx"), np.ones((1, 1, 2, 2, 2, 2), np.float32), REFUSED, [1],
     ),
     Difference(
         "nan-index", "PyTorch", "index where a window holds several nan", "the last nan", "the first",
@@ -238,12 +239,12 @@ DIFFERENCES = (
     ),
     Difference(
         "empty-index", "PyTorch", "index of a dilated window without input", "outside the input", "-1", POSITION,
-        MaxPool(2, 1, 1, 1, 2, like="pytorch"), line(7), [1], [-1], "indices",
+        MaxPool(2, strides=1, pads=1, dilations=2, like="pytorch"), line(7), [1], [-1], "indices",
     ),
     Difference(
         "too-large-pytorch", "PyTorch", "ceil: window longer than the padded input, by less than the stride",
         "one window over what there is", "refused", TOO_LARGE,
-        AvgPool(9, 2, rounding_type="ceil", like="pytorch"), count_to(8), [4.5], REFUSED,
+        AvgPool(9, strides=2, rounding_type="ceil", like="pytorch"), count_to(8), [4.5], REFUSED,
     ),
     Difference(
         "integers-pytorch", "PyTorch", "averages of int64", "truncated toward zero", "rounded half to even", ONE_RULE,
@@ -269,7 +270,7 @@ DIFFERENCES = (
     Difference(
         "lp-range-onnx", "ONNX Runtime", "Lp norms of numbers whose powers leave float32", "inf or 0",
         "the norm, which is in range", EXACT,
-        LpPool(2, 2), LEAVING, [inf, 0], [5 * 2**100, 5 / 2**100],
+        LpPool(2, strides=2), LEAVING, [inf, 0], [5 * 2**100, 5 / 2**100],
     ),
     Difference(
         "lp-range-pytorch", "PyTorch", "Lp norms of numbers whose powers leave float32", "inf or 0",
@@ -292,53 +293,55 @@ DIFFERENCES = (
     Difference(
         "too-large-tensorflow", "TensorFlow", "VALID: window longer than the input, by less than two strides",
         "an empty result", "refused", TOO_LARGE,
-        AvgPool(3, 1, auto_pad="valid", like="tensorflow"), count_to(2), [], REFUSED,
+        AvgPool(3, strides=1, auto_pad="valid", like="tensorflow"), count_to(2), [], REFUSED,
     ),
     Difference(
         "same-3d-tensorflow", "TensorFlow", "SAME over three axes where the kernel is shorter than the stride",
         "without oneDNN, negative pads move the windows (over one or two they do not)", "pads are never negative",
         ONE_RULE,
-        MaxPool(1, (4, 1, 1), auto_pad="same_upper", like="tensorflow"), count_to(11).reshape(1, 1, 11, 1, 1),
+        MaxPool(1, strides=(4, 1, 1), auto_pad="same_upper", like="tensorflow"), count_to(11).reshape(1, 1, 11, 1, 1),
         [2, 6, 10], [1, 5, 9], also=[1, 5, 9],
     ),
     Difference(
         "nan-tensorflow", "TensorFlow", "maximum of a window that holds nan",
         "the largest number, or the lowest finite", "nan", NAN,
-        MaxPool(3, 1, auto_pad="same_upper", like="tensorflow"), line(1, nan, 3, 2), [1, 3, 3, 3], [nan, nan, nan, 3],
+        MaxPool(3, strides=1, auto_pad="same_upper", like="tensorflow"), line(1, nan, 3, 2), [1, 3, 3, 3], [nan, nan,
+            nan, 3],
     ),
     Difference(
         "nan-index-tensorflow", "TensorFlow", "index of a window that holds nan", "that of the largest number",
-        "that of nan", NAN, MaxPool((1, 3), 1, auto_pad="same_upper", like="tensorflow"),
+        "that of nan", NAN, MaxPool((1, 3), strides=1, auto_pad="same_upper", like="tensorflow"),
         line(1, nan, 3, 2).reshape(1, 1, 1, 4), [0, 2, 1, 2], [1, 1, 1, 2], "indices",
     ),
     Difference(
         "minus-infinity-tensorflow", "TensorFlow", "maximum of nothing but -inf", "lowest finite number", "-inf", EXACT,
-        MaxPool(2, 2, auto_pad="valid", like="tensorflow"), line(-inf, -inf), [FLOAT_LOWEST], [-inf],
+        MaxPool(2, strides=2, auto_pad="valid", like="tensorflow"), line(-inf, -inf), [FLOAT_LOWEST], [-inf],
     ),
     Difference(
         "average-types-tensorflow", "TensorFlow", "averages of integers", "refused", "computed", CAN,
-        AvgPool(2, 2, like="tensorflow"), line(1, 2, dtype="uint8"), REFUSED, [2],
+        AvgPool(2, strides=2, like="tensorflow"), line(1, 2, dtype="uint8"), REFUSED, [2],
     ),
     Difference(
         "max-types-tensorflow", "TensorFlow", "maxima of bool, uint32, uint64", "refused", "computed", CAN,
-        MaxPool(2, 2, like="tensorflow"), line(1, 2, dtype="uint32"), REFUSED, [2],
+        MaxPool(2, strides=2, like="tensorflow"), line(1, 2, dtype="uint32"), REFUSED, [2],
     ),
     Difference(
         "types-3d-tensorflow", "TensorFlow", "averages over three axes of float16", "refused (over two they are not)",
-        "computed", ONE_RULE, AvgPool(1, 1, like="tensorflow"), np.ones((1, 1, 1, 1, 1), np.float16), REFUSED, [1],
+        "computed", ONE_RULE, AvgPool(1, strides=1, like="tensorflow"), np.ones((1, 1, 1, 1, 1), np.float16), REFUSED,
+            [1],
     ),
     Difference(
         "float32-sum-tensorflow", "TensorFlow", "averages of float32", "summed in float32", "summed in float64", DIGITS,
-        AvgPool(4, 4, like="tensorflow"), line(2**24, 1, 1, 1), [2**22], [2**22 + 1],
+        AvgPool(4, strides=4, like="tensorflow"), line(2**24, 1, 1, 1), [2**22], [2**22 + 1],
     ),
     Difference(
         "halves-tensorflow", "TensorFlow", "averages of bfloat16", "summed in bfloat16 (without oneDNN)",
         "summed in float64", DIGITS,
-        AvgPool(3, 3, like="tensorflow"), line(256, 1, 1).astype(ml_dtypes.bfloat16), [85.5], [86], also=[86],
+        AvgPool(3, strides=3, like="tensorflow"), line(256, 1, 1).astype(ml_dtypes.bfloat16), [85.5], [86], also=[86],
     ),
     Difference(
         "axes-tensorflow", "TensorFlow", "more than 3 spatial axes", "refused", "computed", CAN,
-        MaxPool(2, 2, like="tensorflow"), np.ones((1, 1, 2, 2, 2, 2), np.float32), REFUSED, [1],
+        MaxPool(2, strides=2, like="tensorflow"), np.ones((1, 1, 2, 2, 2, 2), np.float32), REFUSED, [1],
     ),
 )  # fmt: skip
 

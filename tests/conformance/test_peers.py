@@ -37,7 +37,7 @@ def test_the_framework_gives_the_same_shapes_values_and_indices(peer: Peer, op: 
 
 
 def test_the_comparison_notices_a_wrong_value_and_a_wrong_index() -> None:
-    case = case_of(MaxPool(2, 1), np.arange(12, dtype=np.float32).reshape(1, 1, 3, 4))
+    case = case_of(MaxPool(2, strides=1), np.arange(12, dtype=np.float32).reshape(1, 1, 3, 4))
     ((values, indices),) = OPENVINO.ask([(case.op, case.x)])
     assert indices is not None
     for wrong in ((values + 1, indices), (values, indices + 1), (values.astype(np.float64), indices)):

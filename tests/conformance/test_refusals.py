@@ -144,12 +144,12 @@ def test_the_frameworks_need_a_window_inside_the_padding_by_the_same_limits() ->
         (PYTORCH, 2, False, True),
         (PYTORCH, 1, False, False),
     ):
-        op = AvgPool(2, 1, pad, pad, exclude_pad=exclude, like=peer.like)
+        op = AvgPool(2, strides=1, pads=pad, exclude_pad=exclude, like=peer.like)
         assert (refused(op, x), peer.refuses(op, x)) == (expected, expected), (peer.name, op)
 
 
 @pytest.mark.parametrize("peer", [ONNX, PYTORCH], ids=["onnx", "pytorch"])
 def test_a_spatial_axis_of_0_is_refused(peer: Peer) -> None:
     x = np.ones((1, 1, 0), np.float32)
-    op = MaxPool(1, 1, like=peer.like)
+    op = MaxPool(1, strides=1, like=peer.like)
     assert (refused(op, x), peer.refuses(op, x)) == (True, True)

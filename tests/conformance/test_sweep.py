@@ -42,7 +42,10 @@ def length(record: Any, rounding: str, like: str, combination: Combination) -> i
     """poolcli's output length on one axis; None where it refuses."""
     size, kernel, stride, dilation, (begin, end), word = combination
     more = {"exclude_pad": False} if record is AvgPool and like == "openvino" else {}
-    op = record(kernel, stride, begin, end, dilation, word, rounding, like, **more)
+    op = record(
+        kernel, strides=stride, pads_begin=begin, pads_end=end, dilations=dilation, auto_pad=word,
+        rounding_type=rounding, like=like, **more,
+    )  # fmt: skip
     try:
         return int(op.plan((1, 1, size)).output_shape[2])
     except RequestError:

@@ -137,12 +137,12 @@ print(json.dumps(off))
 """
 HALF = np.array([[[1, np.inf, 2, -np.inf, 3, 4]]], np.float16)
 IRS = {  # poolings of six elements, and in which of these versions they deviate
-    "floor": (MaxPool(2, 3), "float32", {"2024.1.0": False, "2024.2.0": False, "2024.3.0": False}),
-    "maxima": (MaxPool(2, 3, rounding_type="ceil_torch"), "float32",
+    "floor": (MaxPool(2, strides=3), "float32", {"2024.1.0": False, "2024.2.0": False, "2024.3.0": False}),
+    "maxima": (MaxPool(2, strides=3, rounding_type="ceil_torch"), "float32",
                {"2024.1.0": False, "2024.2.0": True, "2024.3.0": False}),
-    "averages": (AvgPool(2, 3, rounding_type="ceil_torch"), "float32",
+    "averages": (AvgPool(2, strides=3, rounding_type="ceil_torch"), "float32",
                  {"2024.1.0": True, "2024.2.0": True, "2024.3.0": False}),
-    "infinity": (MaxPool(2, 2), "float16", {"2024.1.0": True, "2024.2.0": True, "2024.3.0": False}),
+    "infinity": (MaxPool(2, strides=2), "float16", {"2024.1.0": True, "2024.2.0": True, "2024.3.0": False}),
 }  # fmt: skip
 
 
@@ -189,13 +189,13 @@ def test_what_older_versions_of_pytorch_refuse_is_cited(op: Any, shape: Any, dty
 
 def test_versions_are_cited_for_the_rounding_that_is_asked_for() -> None:
     for word, told in (("floor", 0), ("ceil", 0), ("ceil_torch", 2)):
-        op = MaxPool(2, 3, rounding_type=word)
+        op = MaxPool(2, strides=3, rounding_type=word)
         said = sentences(compare_dialects(op, op.plan((1, 1, 6))))
         assert sum(each.startswith(("OpenVINO before", "OpenVINO 2024")) for each in said) == told
 
 
 def test_a_deviation_is_cited_where_it_applies() -> None:
-    op = AvgPool(3, 2, rounding_type="ceil", exclude_pad=False, like="onnx")
+    op = AvgPool(3, strides=2, rounding_type="ceil", exclude_pad=False, like="onnx")
     plan = make_plan(op, (1, 1, 4, 4))
     told = [
         f"ONNX Runtime before 1.29, opset 18 or lower: {WHOLE}",

@@ -58,7 +58,7 @@ def fits(op: Any, dtype: str = "float32", n: int = 8) -> bool:
 def _taps(row: Row) -> None:
     assert row[1] == "input element o*s - pb + j*d, if that is inside the input"
     for n, k, s, d, pb, pe in NUMBERS:
-        (windows,) = MaxPool(k, s, pb, pe, d).plan((1, 1, n)).windows
+        (windows,) = MaxPool(k, strides=s, pads_begin=pb, pads_end=pe, dilations=d).plan((1, 1, n)).windows
         for o in range(windows.output):
             assert list(windows.span(o)) == [i for j in range(k) if 0 <= (i := o * s - pb + j * d) < n]
 
@@ -88,7 +88,12 @@ def _lengths(row: Row) -> None:
         expected = span // s + 1 if word == "floor" else -(-span // s) + 1
         if word == "ceil_torch" and (expected - 1) * s >= n + pb:
             expected -= 1
-        assert MaxPool(k, s, pb, pe, d, rounding_type=word).plan((1, 1, n)).output_shape[2] == expected
+        assert (
+            MaxPool(k, strides=s, pads_begin=pb, pads_end=pe, dilations=d, rounding_type=word)
+            .plan((1, 1, n))
+            .output_shape[2]
+            == expected
+        )
 
 
 @row_of(RULES, "`same_upper`, `same_lower`", "`valid`")
@@ -96,7 +101,9 @@ def _own_pads(row: Row) -> None:
     for n, k, s, d, _, _ in NUMBERS:
         total = 0 if row[0] == "`valid`" else max(0, (-(-n // s) - 1) * s + (k - 1) * d + 1 - n)
         for word in plain(row[0]).split(", "):
-            pads = MaxPool(k, s, 7, 9, d, auto_pad=word).plan((1, 1, n)).attributes
+            pads = (
+                MaxPool(k, strides=s, pads_begin=7, pads_end=9, dilations=d, auto_pad=word).plan((1, 1, n)).attributes
+            )
             begin = total - total // 2 if word == "same_lower" else total // 2
             assert (pads["pads_begin"], pads["pads_end"]) == ([begin], [total - begin])
 
@@ -218,25 +225,27 @@ def _strides(like: Any) -> str:
 
 
 def _counted(like: Any) -> str:
-    if not fits(AvgPool(3, 2, exclude_pad=False, like=like)):
+    if not fits(AvgPool(3, strides=2, exclude_pad=False, like=like)):
         return "never"
-    return "no" if AvgPool(3, 2, like=like).plan((1, 1, 8)).attributes["exclude_pad"] else "yes"
+    return "no" if AvgPool(3, strides=2, like=like).plan((1, 1, 8)).attributes["exclude_pad"] else "yes"
 
 
 def _ceil(like: Any) -> str:
-    if not fits(MaxPool(2, 4, rounding_type="ceil", like=like)):
+    if not fits(MaxPool(2, strides=4, rounding_type="ceil", like=like)):
         return "refused"
-    return {3: "ceil", 2: "ceil_torch"}[MaxPool(2, 4, rounding_type="ceil", like=like).plan((1, 1, 7)).output_shape[2]]
+    return {3: "ceil", 2: "ceil_torch"}[
+        MaxPool(2, strides=4, rounding_type="ceil", like=like).plan((1, 1, 7)).output_shape[2]
+    ]
 
 
 def _auto_pad(like: Any) -> str:
     words = ("explicit", "same_upper", "same_lower", "valid")
-    legal = [word for word in words if fits(MaxPool(3, 2, auto_pad=word, like=like))]
+    legal = [word for word in words if fits(MaxPool(3, strides=2, auto_pad=word, like=like))]
     return "all" if len(legal) == len(words) else ", ".join(legal)
 
 
 def _overhang(like: Any) -> str:
-    if not fits(AvgPool(3, 2, 1, 1, rounding_type="ceil", exclude_pad=False, like=like)):
+    if not fits(AvgPool(3, strides=2, pads=1, rounding_type="ceil", exclude_pad=False, like=like)):
         return "-"
     last = avg_pool(line(3, 3, 3, 3), 3, strides=2, pads_begin=1, pads_end=1, rounding_type="ceil", exclude_pad=False,
                     like=like)[0, 0, -1]  # fmt: skip
@@ -247,7 +256,7 @@ def _counts_over(like: Any) -> str:
     x = np.zeros((2, 3, 4), "float32")
     x[1, 2, 3] = 1
     at = int(max_pool(x, 4, strides=1, like=like, return_indices=True)[1][1, 2, 0])
-    everything = "`--axis`, default everything" if fits(MaxPool(2, 1, axis=1, like=like)) else "everything"
+    everything = "`--axis`, default everything" if fits(MaxPool(2, strides=1, axis=1, like=like)) else "everything"
     return {23: everything, 3: "one plane", 11: "one image, channels last"}[at]
 
 
@@ -266,8 +275,10 @@ def _pads(make: Callable[[int, int], Any]) -> str:
 
 
 def _pads_exclude(like: Any) -> str:
-    found = _pads(lambda b, e: AvgPool(5, 1, b, e, exclude_pad=True, like=like))
-    dilated = AvgPool(3, 1, 4, 4, 2, exclude_pad=True, like=like)  # below the window of 5, above the kernel of 3
+    found = _pads(lambda b, e: AvgPool(5, strides=1, pads_begin=b, pads_end=e, exclude_pad=True, like=like))
+    dilated = AvgPool(
+        3, strides=1, pads=4, dilations=2, exclude_pad=True, like=like
+    )  # below the window of 5, above the kernel of 3
     if found == "below the kernel" and (fits(dilated) or like == "ngraph"):
         return "below the window"
     return found
@@ -283,19 +294,25 @@ DIALECT: dict[str, Callable[[str], str]] = {
     "strides left out": _strides,
     "padding counted by default": _counted,
     "`ceil` means": _ceil,
-    "`ceil_torch`": lambda like: "yes" if fits(MaxPool(2, 2, rounding_type="ceil_torch", like=like)) else "refused",
+    "`ceil_torch`": lambda like: (
+        "yes" if fits(MaxPool(2, strides=2, rounding_type="ceil_torch", like=like)) else "refused"
+    ),
     "auto_pad": _auto_pad,
     "overhang of a ceil window counted (include)": _overhang,
     "max indices count over": _counts_over,
-    "pads of maxima and minima": lambda like: both(lambda op: _pads(lambda b, e: op(5, 1, b, e, like=like))),
-    "pads of averages, include": lambda like: _pads(lambda b, e: AvgPool(5, 1, b, e, exclude_pad=False, like=like)),
+    "pads of maxima and minima": lambda like: both(
+        lambda op: _pads(lambda b, e: op(5, strides=1, pads_begin=b, pads_end=e, like=like))
+    ),
+    "pads of averages, include": lambda like: _pads(
+        lambda b, e: AvgPool(5, strides=1, pads_begin=b, pads_end=e, exclude_pad=False, like=like)
+    ),
     "pads of averages, exclude": _pads_exclude,
-    "dilation in averages": lambda like: "yes" if fits(AvgPool(2, 1, dilations=2, like=like)) else "no",
+    "dilation in averages": lambda like: "yes" if fits(AvgPool(2, strides=1, dilations=2, like=like)) else "no",
     "dilation in maxima and minima": lambda like: both(
-        lambda op: "yes" if fits(op(2, 1, dilations=2, like=like)) else "no"
+        lambda op: "yes" if fits(op(2, strides=1, dilations=2, like=like)) else "no"
     ),
     "adaptive poolings": lambda like: "yes" if fits(AdaptiveAvgPool(2, like=like)) else "no",
-    "Lp norms": lambda like: "yes" if fits(LpPool(2, 2, like=like)) else "no",
+    "Lp norms": lambda like: "yes" if fits(LpPool(2, strides=2, like=like)) else "no",
 }
 
 

@@ -129,7 +129,7 @@ results_of(RULES, {
         (mode_pool(line(5, 6, 6, dtype="uint8"), 3, strides=3, pads_begin=2, pads_end=1), [5, 6]),
     ],
     "modes of windows without input": lambda: [
-        ([fits(ModePool(2, 4, rounding_type=word), "uint8", 7) for word in ("ceil", "floor")], [False, True]),
+        ([fits(ModePool(2, strides=4, rounding_type=word), "uint8", 7) for word in ("ceil", "floor")], [False, True]),
     ],
     "labels": lambda: [
         ([fits(ModePool(2), dtype) for dtype in ("uint8", "int64", "bool", "float16", "bfloat16")], [1, 1, 1, 0, 0]),
@@ -204,8 +204,8 @@ results_of(RULES, {
         (norms(line(3, -4, -3, 4), 1, like="pytorch"), [-1, 1]),
         (norms(line(-3, 2), 3, like="pytorch"), nan),
         (lp_pool(line(1, 1, 2), 2, strides=2, p=1, rounding_type="ceil", like="pytorch"), [2, 4]),
-        (fits(LpPool(2, 2, pads_begin=1, pads_end=1, like="pytorch")), False),
-        (fits(LpPool(2, 2, dilations=2, like="pytorch")), False),
+        (fits(LpPool(2, strides=2, pads_begin=1, pads_end=1, like="pytorch")), False),
+        (fits(LpPool(2, strides=2, dilations=2, like="pytorch")), False),
     ],
     "missing, a sum": lambda: [
         (avg_pool(GAPS, 3, strides=3, missing=-9), [3, 7]),
@@ -249,7 +249,7 @@ results_of(RULES, {
 def _norm_by_dialect(row: Row) -> None:
     assert LpPool(2).like == "onnx"
     assert [fits(lambda p=p: LpPool(2, p=p)) for p in (1, 3, 2.5)] == [True, True, False]
-    assert [fits(LpPool(2, 2, like=like)) for like in ("openvino", "ngraph", "tensorflow")] == [False] * 3
+    assert [fits(LpPool(2, strides=2, like=like)) for like in ("openvino", "ngraph", "tensorflow")] == [False] * 3
 
 
 @row_of(RULES, "missing, colours")

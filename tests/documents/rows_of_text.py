@@ -87,12 +87,12 @@ def shape(op: Any, *input_shape: int) -> tuple[int, ...]:
 
 def refuses_stride_0(op: Any) -> bool:
     with pytest.raises(RequestError):
-        op(2, 0).plan((1, 3, 32, 32))
+        op(2, strides=0).plan((1, 3, 32, 32))
     return True
 
 
 def same_upper() -> list[tuple[Any, Any]]:
-    made = [op(kernel, 2, 0, 1, auto_pad="same_upper") for op in (AvgPool, MaxPool) for kernel in (2, 5)]
+    made = [op(kernel, strides=2, pads_end=1, auto_pad="same_upper") for op in (AvgPool, MaxPool) for kernel in (2, 5)]
     return [(shape(op, 1, 3, 32, 32), (1, 3, 16, 16)) for op in made]
 
 
@@ -115,7 +115,7 @@ def ngraph() -> list[tuple[Any, Any]]:
 
 ABSENT = ("pads_begin", "pads_end", "exclude_pad")
 results_of(ERRORS, {
-    "AvgPool-1, output size": lambda: [(shape(AvgPool(5, 3, 1, 1), 1, 3, 32, 20), (1, 3, 10, 6))],
+    "AvgPool-1, output size": lambda: [(shape(AvgPool(5, strides=3, pads=1), 1, 3, 32, 20), (1, 3, 10, 6))],
     "AvgPool-1, examples 1 and 2 (`same_upper`, strides 2, 32x32)": same_upper,
     "MaxPool-8, -14, AvgPool-14, -16": same_upper,
     "AvgPool-1, strides": lambda: [(refuses_stride_0(op), True) for op in (AvgPool, MaxPool)],
@@ -124,10 +124,10 @@ results_of(ERRORS, {
         for name, value in zip(ABSENT, ([0, 0], [0, 0], True), strict=True)
     ],
     "AvgPool-1, pads": lambda: [
-        (shape(AvgPool(5, 2, 1, 1, auto_pad=word), 1, 3, 32, 32), (1, 3, length, length))
+        (shape(AvgPool(5, strides=2, pads=1, auto_pad=word), 1, 3, 32, 32), (1, 3, length, length))
         for word, length in (("explicit", 15), ("valid", 14))
     ],
-    "AvgPool-1, axes": lambda: [(shape(MaxPool((2, 1, 1), (2, 1, 1)), 1, 1, 4, 5, 6), (1, 1, 2, 5, 6))],
+    "AvgPool-1, axes": lambda: [(shape(MaxPool((2, 1, 1), strides=(2, 1, 1)), 1, 1, 4, 5, 6), (1, 1, 2, 5, 6))],
     "AvgPool-1, mean": mean,
     "AdaptiveAvgPool-8, output": mean,
     "AdaptiveAvgPool-8 and AdaptiveMaxPool-8, bins": lambda: [
@@ -141,7 +141,8 @@ results_of(ERRORS, {
     "nGraph AvgPool, average": ngraph,
     "nGraph AvgPool, positions": ngraph,
     "nGraph AvgPool, divisor": ngraph,
-    "nGraph AvgPool, `w <= d`": lambda: [(shape(AvgPool(3, 1, 1, 0, like="ngraph"), 1, 1, 2), (1, 1, 1))],
+    "nGraph AvgPool, `w <= d`": lambda: [(shape(AvgPool(3, strides=1, pads_begin=1, pads_end=0, like="ngraph"), 1, 1,
+        2), (1, 1, 1))],
 })  # fmt: skip
 
 
@@ -195,7 +196,7 @@ def _orders(table: Table) -> None:
 
     assert [row[0] for row in table.rows] == list(ORDERS)
     assert sorted(name for names in ORDERS.values() for name in names) == sorted(LYING)
-    region = whole(AvgPool(3, 2, 1, 1).plan((64, 64, 20, 20)))
+    region = whole(AvgPool(3, strides=2, pads=1).plan((64, 64, 20, 20)))
     for row in table.rows:
         for name in ORDERS[row[0]]:
             x = LYING[name](np.ones((64, 64, 20, 20), np.float32))

@@ -36,7 +36,7 @@ def test_out_may_be_the_input(engine: Engine) -> None:
 def test_no_copy_is_made_of_the_input(layout: str, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.ones((4, 256, 256, 4) if layout == "NHWC" else (4, 4, 256, 256), np.float32))
     x = np.load(tmp_path / "x.npy", mmap_mode="r")
-    plan = AvgPool(3, 2, 1, 1).plan(x.shape, x.dtype, layout=layout)
+    plan = AvgPool(3, strides=2, pads=1).plan(x.shape, x.dtype, layout=layout)
     out = np.empty(plan.output_shape, np.float32)
     run(plan, x, out=out, engine="numba")
     tracemalloc.start()
@@ -48,7 +48,7 @@ def test_no_copy_is_made_of_the_input(layout: str, tmp_path: Path) -> None:
 
 def test_no_copy_is_made_of_an_output_whose_bits_kernels_write() -> None:
     x, out = np.ones((4, 4, 256, 256), np.float16), np.empty((4, 4, 128, 128), np.float16)
-    plan = MaxPool(2, 2).plan(x.shape, x.dtype)
+    plan = MaxPool(2, strides=2).plan(x.shape, x.dtype)
     run(plan, x, out=out, engine="numba")
     tracemalloc.start()
     run(plan, x, out=out, engine="numba")

@@ -296,13 +296,17 @@ def assert_both(plan: Plan, x: Any, values: Any, positions: Any) -> None:
 
 ALIKE: dict[str, tuple[Any, tuple[int, ...], Callable[[choice.Limits], choice.Limits]]] = {
     "of a constant size": (
-        AvgPool((10, 3), 2, 1, 1),
+        AvgPool((10, 3), strides=2, pads=1),
         (2, 3, 40, 33),
         lambda limits: limits._replace(outputs=0, tall=9),
     ),
-    "whole maps": (AvgPool(3, 1, 1, 1), (2, 30, 7, 9), lambda limits: limits._replace(outputs=0)),
-    "in pieces": (AvgPool(3, 2, 1, 1), (2, 3, 20, 300), lambda limits: limits._replace(outputs=0, **IN_PIECES)),
-    "direct": (AvgPool(3, 3), (2, 3, 20, 31), lambda limits: limits._replace(outputs=0)),
+    "whole maps": (AvgPool(3, strides=1, pads=1), (2, 30, 7, 9), lambda limits: limits._replace(outputs=0)),
+    "in pieces": (
+        AvgPool(3, strides=2, pads=1),
+        (2, 3, 20, 300),
+        lambda limits: limits._replace(outputs=0, **IN_PIECES),
+    ),
+    "direct": (AvgPool(3, strides=3), (2, 3, 20, 31), lambda limits: limits._replace(outputs=0)),
 }
 
 
@@ -327,7 +331,7 @@ def test_windows_are_divided_by_their_own_divisors_where_the_largest_one_comes_t
     kernel: int, dilation: int, size: int, pad: int, dtype: str
 ) -> None:
     """Dilated windows that reach over both ends of a short axis hold fewer elements in the middle than beside it."""
-    op = AvgPool((1, kernel), 1, (0, pad), (0, pad), dilations=(1, dilation))
+    op = AvgPool((1, kernel), strides=1, pads=(0, pad), dilations=(1, dilation))
     x = numbers(0, (2, 5, 3, size), dtype, ties=False)
     plan = op.plan(x.shape, dtype)
     divisors = plan.windows[-1].divisor(np.arange(plan.output_shape[-1]))
@@ -338,7 +342,9 @@ def test_windows_are_divided_by_their_own_divisors_where_the_largest_one_comes_t
     assert_both(plan, x, values, positions)
 
 
-@pytest.mark.parametrize("op", [AvgPool(3, 1, 1, 1), MaxPool(3, 1, 1, 1)], ids=["averages", "maxima"])
+@pytest.mark.parametrize(
+    "op", [AvgPool(3, strides=1, pads=1), MaxPool(3, strides=1, pads=1)], ids=["averages", "maxima"]
+)
 def test_small_maps_are_read_where_they_lie(op: Any) -> None:
     x = np.ascontiguousarray(numbers(0, (4, 90, 5, 4), "float32", ties=False).transpose(1, 0, 2, 3)).transpose(
         1, 0, 2, 3

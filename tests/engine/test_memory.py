@@ -52,13 +52,13 @@ ORDERS: dict[str, Callable[[Array], Array]] = {
 }
 CHANNELS = (2, 17, 3, 22)
 PLANS: dict[str, Callable[[str], Plan]] = {
-    "sliding": lambda dtype: AvgPool(3, 2, 1, 1).plan(SHAPE, dtype),
-    "tall": lambda dtype: AvgPool((9, 3), 1, 1, 1).plan(SHAPE, dtype),
-    "direct": lambda dtype: AvgPool(2, 2).plan(SHAPE, dtype),
+    "sliding": lambda dtype: AvgPool(3, strides=2, pads=1).plan(SHAPE, dtype),
+    "tall": lambda dtype: AvgPool((9, 3), strides=1, pads=1).plan(SHAPE, dtype),
+    "direct": lambda dtype: AvgPool(2, strides=2).plan(SHAPE, dtype),
     "bins": lambda dtype: AdaptiveAvgPool((2, 2)).plan(SHAPE, dtype),
     "bins of channels": lambda dtype: AdaptiveAvgPool((2, 2)).plan(CHANNELS, dtype),
     "bins of channels, in place": lambda dtype: AdaptiveAvgPool((3, 2)).plan(CHANNELS, dtype),
-    "positions": lambda dtype: MaxPool((3, 2), 1, 1, 1, axis=2).plan(SHAPE, dtype),
+    "positions": lambda dtype: MaxPool((3, 2), strides=1, pads=1, axis=2).plan(SHAPE, dtype),
 }
 KINDS = [*((kernel, "float32") for kernel in PLANS), ("sliding", "uint8"), ("direct", "uint8")]
 
@@ -89,7 +89,7 @@ def _hold_order(kernel: str, dtype: str, order: str) -> None:
 @pytest.mark.parametrize("engine", ["numpy", "numba"])
 def test_channels_that_lie_last_in_memory_do_so_in_the_result(engine: str) -> None:
     x = _lying(0, 2, 3, 1)(np.ones(SHAPE, np.float32))
-    result, _ = run(AvgPool(2, 2).plan(SHAPE, "float32"), x, engine=engine)
+    result, _ = run(AvgPool(2, strides=2).plan(SHAPE, "float32"), x, engine=engine)
     assert result.shape == (3, 5, 8, 11)
     assert result.transpose(0, 2, 3, 1).flags.c_contiguous
 
@@ -98,9 +98,9 @@ def test_channels_that_lie_last_in_memory_do_so_in_the_result(engine: str) -> No
 @pytest.mark.parametrize(
     ("plan", "is_exchanged"),
     [
-        (MaxPool(2, 2).plan(SHAPE, "float32"), True),
-        (AvgPool(2, 2).plan(SHAPE, "uint8"), True),
-        (AvgPool(2, 2).plan(SHAPE, "float32"), False),
+        (MaxPool(2, strides=2).plan(SHAPE, "float32"), True),
+        (AvgPool(2, strides=2).plan(SHAPE, "uint8"), True),
+        (AvgPool(2, strides=2).plan(SHAPE, "float32"), False),
     ],
     ids=["maximum", "average of integers", "average of floats"],
 )
@@ -114,7 +114,10 @@ def test_rows_and_columns_are_exchanged_in_the_result_where_no_bit_depends_on_it
 
 
 def test_rows_and_columns_that_are_exchanged_are_pooled_where_they_lie() -> None:
-    plan, x = AvgPool(3, 2, 1, 1).plan(SHAPE, "uint8"), np.arange(np.prod(SHAPE), dtype=np.uint8).reshape(SHAPE)
+    plan, x = (
+        AvgPool(3, strides=2, pads=1).plan(SHAPE, "uint8"),
+        np.arange(np.prod(SHAPE), dtype=np.uint8).reshape(SHAPE),
+    )
     expected, _ = run(plan, x, engine="numpy")
     # Only other arrays ask for it.
     with patch("poolcli.engine.compiled.pool.choose_for_memory_order", side_effect=AssertionError):

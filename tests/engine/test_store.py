@@ -149,7 +149,7 @@ def test_a_kernel_is_announced_where_it_is_built_and_not_where_it_is_found(
     monkeypatch.setattr("poolcli.engine.choose.announce", told.append)
     monkeypatch.setattr(compiled, "build", lambda kernel: CODE_KEPT)
     monkeypatch.setattr(compiled, "loaded", lambda code: code)
-    choice = choose_kernel(whole(AvgPool(2, 2).plan((1, 1, 8, 8)))).kernel
+    choice = choose_kernel(whole(AvgPool(2, strides=2).plan((1, 1, 8, 8)))).kernel
     found: list[object] = [compiled._compiled(choice) for _ in range(2)]
     assert found == [CODE_KEPT] * 2
     assert told == ["compiling kernels for float32 (first run only)"]
@@ -165,7 +165,7 @@ def test_a_kernel_that_cannot_be_built_is_tried_once(own_kernel_cache: None, mon
     monkeypatch.setattr(compiled, "build", build)
     monkeypatch.setattr(compiled, "_kernels", {})
     monkeypatch.setattr(compiled, "_failed", {})
-    choice, before = choose_kernel(whole(AvgPool(3, 2).plan((1, 1, 9, 9)))).kernel, COMPILED.seconds
+    choice, before = choose_kernel(whole(AvgPool(3, strides=2).plan((1, 1, 9, 9)))).kernel, COMPILED.seconds
     for _ in range(2):
         with pytest.raises(
             KernelError, match=r"^numba cannot compile kernels here \(OSError: no compiler\); use engine"
@@ -188,7 +188,7 @@ def test_a_kernel_is_built_after_what_kept_it_from_being_built_has_passed(
     monkeypatch.setattr(compiled, "loaded", lambda code: SimpleNamespace(call=code))
     monkeypatch.setattr(compiled, "_kernels", {})
     monkeypatch.setattr(compiled, "_failed", {})
-    choice = choose_kernel(whole(AvgPool(3, 2).plan((1, 1, 9, 9)))).kernel
+    choice = choose_kernel(whole(AvgPool(3, strides=2).plan((1, 1, 9, 9)))).kernel
     with monkeypatch.context() as debugging:
         debugging.setattr(compiled, "is_switched_off", lambda: True)
         with pytest.raises(KernelError, match="NUMBA_DISABLE_JIT"):
@@ -205,7 +205,7 @@ def test_no_kernel_is_built_where_llvm_would_run_out_of_memory(
     monkeypatch.setattr(compiled, "build", lambda kernel: CODE_KEPT)
     monkeypatch.setattr(compiled, "loaded", lambda code: SimpleNamespace(call=code))
     monkeypatch.setattr(compiled, "_kernels", {})
-    choice = choose_kernel(whole(AvgPool(3, 2).plan((1, 1, 9, 9)))).kernel
+    choice = choose_kernel(whole(AvgPool(3, strides=2).plan((1, 1, 9, 9)))).kernel
     with monkeypatch.context() as short_of_memory:
         short_of_memory.setattr(compiled, "LLVM_BYTES", 1 << 60)
         with pytest.raises(MemoryError):

@@ -109,7 +109,7 @@ def test_padding_is_the_share_of_window_positions_outside_of_the_input() -> None
 
 
 def test_records_are_layers_too() -> None:
-    (layer,) = chain((1, 1, 8), [AvgPool(2, 2)]).layers
+    (layer,) = chain((1, 1, 8), [AvgPool(2, strides=2)]).layers
     assert (layer.layer, layer.output) == ("avg", (1, 1, 4))
 
 

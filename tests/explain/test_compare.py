@@ -12,7 +12,7 @@ from tests.profiles import sized
 
 
 def test_comparison_names_the_rule_that_makes_the_difference() -> None:
-    op = AvgPool(3, 2, 1, 1, rounding_type="ceil", exclude_pad=False)
+    op = AvgPool(3, strides=2, pads=1, rounding_type="ceil", exclude_pad=False)
     rows = {row.title: row for row in compare_dialects(op, op.plan((1, 3, 4, 7)))}
     assert [row.title for row in rows.values() if row.chosen] == ["OpenVINO ceil"]
     assert {title: row.divisors for title, row in rows.items()} == {
@@ -31,14 +31,17 @@ def test_comparison_names_the_rule_that_makes_the_difference() -> None:
 
 
 def test_comparison_tells_ceil_from_ceil_torch_and_finds_defaults() -> None:
-    op = AvgPool(1, 2, 0, 0, rounding_type="ceil")
+    op = AvgPool(1, strides=2, pads=0, rounding_type="ceil")
     (dropped,) = [r for r in compare_dialects(op, op.plan((1, 1, 4))) if r.title == "OpenVINO ceil_torch"]
     assert dropped.causes == (
         "drops a last window that would start past the input (ceil_torch: PyTorch, ONNX, OpenVINO AvgPool-14 on)",
     )
     rows = {row.title: row for row in compare_dialects(MaxPool(3), MaxPool(3).plan((1, 1, 9)))}
     assert rows["PyTorch"].causes == ("PyTorch has strides 3 by default",)
-    rows = {row.title: row for row in compare_dialects(AvgPool(3, 2, 1, 1), AvgPool(3, 2, 1, 1).plan((1, 1, 9)))}
+    rows = {
+        row.title: row
+        for row in compare_dialects(AvgPool(3, strides=2, pads=1), AvgPool(3, strides=2, pads=1).plan((1, 1, 9)))
+    }
     assert rows["PyTorch"].causes == ("PyTorch counts padding in the divisor by default",)
 
 

@@ -73,8 +73,11 @@ def _every_plan(like: str, shape: tuple[int, ...]) -> Iterator[Plan]:
     numbers = product(range(1, size + 3), range(1, size + 2), (1, 2), range(3), range(3), dialect.rounding_types)
     for kernel, stride, dilation, begin, end, rounding in numbers:
         shared: dict[str, Any] = {"dilations": dilation, "rounding_type": rounding, "like": like}
-        made: list[Any] = [MaxPool(kernel, stride, begin, end, **shared)]
-        made += [AvgPool(kernel, stride, begin, end, exclude_pad=exclude, **shared) for exclude in (True, False)]
+        made: list[Any] = [MaxPool(kernel, strides=stride, pads_begin=begin, pads_end=end, **shared)]
+        made += [
+            AvgPool(kernel, strides=stride, pads_begin=begin, pads_end=end, exclude_pad=exclude, **shared)
+            for exclude in (True, False)
+        ]
         for op in made:
             with suppress(RequestError):
                 yield op.plan(shape)
@@ -108,8 +111,8 @@ def test_poolings_over_more_than_three_axes_have_no_call() -> None:
     [
         (AdaptiveAvgPool((4, 4)), (1, 1, 10, 11)),
         (AvgPool(2, dilations=2), (1, 1, 8)),
-        (AvgPool(3, 2, 1, 0, rounding_type="ceil"), (1, 1, 9, 8)),
-        (AvgPool(2, 2, divisor_override=3), (1, 1, 8)),
+        (AvgPool(3, strides=2, pads_begin=1, pads_end=0, rounding_type="ceil"), (1, 1, 9, 8)),
+        (AvgPool(2, strides=2, divisor_override=3), (1, 1, 8)),
     ],
     ids=["matrices", "convolution", "quotient", "factor"],
 )
@@ -122,7 +125,9 @@ def test_averages_of_integers_are_not_composed_with_weights_that_would_be_trunca
 
 
 def test_averages_of_integers_are_composed_with_padding() -> None:
-    found = convert(AvgPool(2, 2, 3, 2, exclude_pad=False).plan((1, 1, 9), "int64"), "pytorch")
+    found = convert(
+        AvgPool(2, strides=2, pads_begin=3, pads_end=2, exclude_pad=False).plan((1, 1, 9), "int64"), "pytorch"
+    )
     assert found.text == (
         "torch.nn.functional.avg_pool1d(torch.nn.functional.pad(x, (3, 2), value=0), 2, stride=2, padding=0, "
         "ceil_mode=False, count_include_pad=False)"
@@ -134,9 +139,10 @@ def test_averages_of_integers_are_composed_with_padding() -> None:
     [
         (AdaptiveAvgPool(3), (1, 1, 5, 5), "onnx", {"kernel": (3, 3), "strides": (2, 2), "pads_begin": (1, 1)}),
         (AdaptiveAvgPool(2**61 + 1), (1, 1, 2**61), "onnx", {"kernel": (2,), "strides": (1,), "pads_begin": (1,)}),
-        (MaxPool(1, 2, dilations=3), (1, 1, 9), "ngraph", {"kernel": (1,), "dilations": (1,)}),
-        (MaxPool(3, 2, 0, 1), (1, 1, 8, 8, 8), "pytorch", {"pads_end": (0, 0, 0), "rounding_type": "ceil"}),
-        (AvgPool(2, 2, divisor_override=4, like="pytorch"), (1, 1, 9, 9), "onnx", {"kernel": (2, 2)}),
+        (MaxPool(1, strides=2, dilations=3), (1, 1, 9), "ngraph", {"kernel": (1,), "dilations": (1,)}),
+        (MaxPool(3, strides=2, pads_begin=0, pads_end=1), (1, 1, 8, 8, 8), "pytorch", {"pads_end": (0, 0, 0),
+            "rounding_type": "ceil"}),
+        (AvgPool(2, strides=2, divisor_override=4, like="pytorch"), (1, 1, 9, 9), "onnx", {"kernel": (2, 2)}),
     ],
     ids=["bins-padded", "bins-huge", "dilated-1", "overhang", "no-override"],
 )  # fmt: skip
@@ -160,28 +166,28 @@ def test_one_output_of_adaptive_windows_is_written_for_axes_of_any_length() -> N
 
 
 def test_same_upper_becomes_explicit_pads_where_the_framework_has_no_other_form() -> None:
-    plan = AvgPool(3, 2, auto_pad="same_upper").plan((1, 1, 10, 10))
+    plan = AvgPool(3, strides=2, auto_pad="same_upper").plan((1, 1, 10, 10))
     assert convert(plan, "tensorflow").text == 'tf.nn.avg_pool2d(x, [3, 3], [2, 2], "SAME", data_format="NHWC")'
     text = convert(plan, "onnx").text
     assert text is not None
     assert 'auto_pad="SAME_UPPER"' in text
-    explicit = convert(MaxPool(3, 2, auto_pad="same_upper").plan((1, 1, 9, 9)), "pytorch")
+    explicit = convert(MaxPool(3, strides=2, auto_pad="same_upper").plan((1, 1, 9, 9)), "pytorch")
     assert (explicit.op, explicit.only_this_size) == (
-        MaxPool((3, 3), (2, 2), (1, 1), (1, 1), (1, 1), like="pytorch"), True
+        MaxPool((3, 3), strides=(2, 2), pads=(1, 1), dilations=(1, 1), like="pytorch"), True
     )  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("op", "like", "expected", "only_this_size"),
     [
-        (MaxPool(3, 2, rounding_type="ceil"), "pytorch", "3, stride=2, padding=0, ceil_mode=True", False),
-        (MaxPool(3, 2, rounding_type="ceil"), "onnx", "ceil_mode=1", False),
-        (MaxPool(3, 2, rounding_type="ceil"), "tensorflow", "[[0, 0], [0, 1], [0, 0]]", False),
-        (MaxPool(3, 2, 0, 1), "pytorch", "padding=0, ceil_mode=True", False),
-        (MaxPool(2, 3, rounding_type="ceil"), "onnx", "Pad", False),
-        (AvgPool(3, 1, 1, 1), "tensorflow", '"SAME"', False),
-        (AvgPool(3, 2, 1, 1), "tensorflow", "tf.ones_like(x)", False),
-        (AvgPool(2, 2, divisor_override=3), "pytorch", "* 0.6666", False),
+        (MaxPool(3, strides=2, rounding_type="ceil"), "pytorch", "3, stride=2, padding=0, ceil_mode=True", False),
+        (MaxPool(3, strides=2, rounding_type="ceil"), "onnx", "ceil_mode=1", False),
+        (MaxPool(3, strides=2, rounding_type="ceil"), "tensorflow", "[[0, 0], [0, 1], [0, 0]]", False),
+        (MaxPool(3, strides=2, pads_begin=0, pads_end=1), "pytorch", "padding=0, ceil_mode=True", False),
+        (MaxPool(2, strides=3, rounding_type="ceil"), "onnx", "Pad", False),
+        (AvgPool(3, strides=1, pads=1), "tensorflow", '"SAME"', False),
+        (AvgPool(3, strides=2, pads=1), "tensorflow", "tf.ones_like(x)", False),
+        (AvgPool(2, strides=2, divisor_override=3), "pytorch", "* 0.6666", False),
         (AdaptiveMaxPool(11), "onnx", "kernel_shape=[5]", True),
         (AdaptiveMaxPool(11), "pytorch", "adaptive_max_pool1d(x, 11)", False),
     ],
@@ -232,18 +238,22 @@ COMPOSED: dict[str, tuple[Any, tuple[int, ...], str]] = {  # with words of the t
     "bins, three axes": (AdaptiveAvgPool((4, 2, 3)), (9, 7, 5), "Transpose"),
     "maxima of bins": (AdaptiveMaxPool((4, 5, 2)), (9, 7, 5), "Gather gather"),
     "maxima of bins, one output": (AdaptiveMaxPool((4, 1)), (9, 7), "Gather gather"),
-    "excluded pads": (AvgPool(3, 2, 1, 0, rounding_type="ceil"), (9, 8), "ones_like"),
-    "counted overhang": (AvgPool(3, 2, 1, 1, exclude_pad=False, rounding_type="ceil"), (9, 8), "Pad pad"),
-    "counted pads": (AvgPool(3, 2, 1, 1, exclude_pad=False, rounding_type="ceil", like="pytorch"), (8,), "Pad pad"),
-    "long pads": (AvgPool(2, 2, 3, 2, exclude_pad=False), (9, 8), "Pad pad"),
-    "maxima, long pads": (MaxPool(3, 2, 2, 2, 2), (9, 8, 7), "Pad pad"),
-    "dilated": (AvgPool(2, 2, 1, 1, 3), (9, 8), "conv tf.nn.pool"),
-    "dilated maxima": (MaxPool(2, 3, dilations=2), (9, 8), "tf.nn.pool"),
-    "divisor": (AvgPool(2, 2, divisor_override=3), (8,), "Mul *"),
-    "minima": (MinPool(3, 2, 1, 1), (9, 8), "Neg -"),
-    "norm": (LpPool(2, 2, 1, 0, p=3), (9, 8), "Pow pow"),
-    "sums": (SumPool(3, 2, 1, 1), (9, 8), "Mul *"),
-    "sums, rounded up": (SumPool(3, 2, 0, 1, rounding_type="ceil"), (8,), "Mul *"),
+    "excluded pads": (AvgPool(3, strides=2, pads_begin=1, pads_end=0, rounding_type="ceil"), (9, 8), "ones_like"),
+    "counted overhang": (AvgPool(3, strides=2, pads=1, exclude_pad=False, rounding_type="ceil"), (9, 8), "Pad pad"),
+    "counted pads": (
+        AvgPool(3, strides=2, pads=1, exclude_pad=False, rounding_type="ceil", like="pytorch"),
+        (8,),
+        "Pad pad",
+    ),
+    "long pads": (AvgPool(2, strides=2, pads_begin=3, pads_end=2, exclude_pad=False), (9, 8), "Pad pad"),
+    "maxima, long pads": (MaxPool(3, strides=2, pads=2, dilations=2), (9, 8, 7), "Pad pad"),
+    "dilated": (AvgPool(2, strides=2, pads=1, dilations=3), (9, 8), "conv tf.nn.pool"),
+    "dilated maxima": (MaxPool(2, strides=3, dilations=2), (9, 8), "tf.nn.pool"),
+    "divisor": (AvgPool(2, strides=2, divisor_override=3), (8,), "Mul *"),
+    "minima": (MinPool(3, strides=2, pads=1), (9, 8), "Neg -"),
+    "norm": (LpPool(2, strides=2, pads_begin=1, pads_end=0, p=3), (9, 8), "Pow pow"),
+    "sums": (SumPool(3, strides=2, pads=1), (9, 8), "Mul *"),
+    "sums, rounded up": (SumPool(3, strides=2, pads_begin=0, pads_end=1, rounding_type="ceil"), (8,), "Mul *"),
     "areas": (AreaPool((4, 2)), (9, 8), "MatMul einsum"),
     "areas, enlarged": (AreaPool((7, 4, 3)), (5, 4, 7), "Transpose einsum"),
 }

@@ -19,9 +19,9 @@ NUMBERS = st.integers(1, 6)
 @st.composite
 def sliding_ops(draw: st.DrawFn) -> MaxPool:
     return MaxPool(
-        draw(NUMBERS), draw(NUMBERS), draw(st.integers(0, 4)), draw(st.integers(0, 4)), draw(st.integers(1, 3)),
-        draw(st.sampled_from(["explicit", "same_upper", "same_lower", "valid"])),
-        draw(st.sampled_from(["floor", "ceil", "ceil_torch"])),
+        draw(NUMBERS), strides=draw(NUMBERS), pads=draw(st.integers(0, 4)), dilations=draw(st.integers(1, 3)),
+        auto_pad=draw(st.sampled_from(["explicit", "same_upper", "same_lower", "valid"])),
+        rounding_type=draw(st.sampled_from(["floor", "ceil", "ceil_torch"])),
     )  # fmt: skip
 
 
@@ -70,7 +70,7 @@ def test_facts_of_bins_are_those_of_the_definition(size: int, output: int) -> No
 
 
 def test_the_text_fills_in_the_numbers() -> None:
-    text = str(AvgPool(5, 3, 1, 1).plan((1, 3, 32, 32)).explain())
+    text = str(AvgPool(5, strides=3, pads=1).plan((1, 3, 32, 32)).explain())
     assert text.splitlines()[:8] == [
         "axis H:",
         "  window: 5 positions (the kernel)",
@@ -84,12 +84,12 @@ def test_the_text_fills_in_the_numbers() -> None:
 
 
 def test_a_plan_without_a_fact_does_not_mention_it() -> None:
-    (axis,) = MaxPool(2, 2).plan((1, 1, 8)).explain().axes
+    (axis,) = MaxPool(2, strides=2).plan((1, 1, 8)).explain().axes
     assert facts(axis) == ["receptive field: 2 positions"]
 
 
 def test_huge_sizes_are_explained_at_once() -> None:
-    (axis,) = AvgPool(3, 2, 1, 1).plan((1, 1, 2**62)).explain().axes
+    (axis,) = AvgPool(3, strides=2, pads=1).plan((1, 1, 2**62)).explain().axes
     assert axis.windows[-1].output == 2**61 - 1
     (axis,) = AdaptiveAvgPool(2**61).plan((1, 1, 2**62 + 1)).explain().axes
     assert axis.lengths == ()

@@ -48,21 +48,24 @@ def _random(shape: tuple[int, ...]) -> Any:
 @pytest.mark.parametrize(
     ("op", "shape"),
     [
-        slow(lambda like: MaxPool(3, 2, 1, 1, like=like), (1, 8, 24, 31)),
-        slow(lambda like: MaxPool(3, 2, 1, 1, rounding_type="ceil", like=like), (1, 8, 24, 31)),
-        slow(lambda like: MaxPool((3, 2), (2, 1), 1, 1, 2, like=like), (1, 4, 17, 19)),
-        slow(lambda like: MaxPool((3, 5), (1, 2), (1, 0), (0, 2), like=like), (1, 4, 15, 20)),
-        (lambda like: AvgPool(3, 2, 1, 1, exclude_pad=True, rounding_type="ceil", like=like), (2, 3, 16, 19)),
-        slow(lambda like: AvgPool(3, 2, 1, 1, exclude_pad=False, rounding_type="ceil", like=like), (2, 3, 16, 19)),
-        slow(lambda like: AvgPool((2, 3), (2, 3), (1, 0), (0, 1), exclude_pad=False, like=like), (1, 3, 13, 14)),
-        slow(lambda like: AvgPool(3, 1, 2, 2, 2, exclude_pad=False, like=like), (1, 3, 13, 14)),
-        slow(lambda like: AvgPool(7, 7, like=like), (1, 5, 7, 7)),
-        slow(lambda like: LpPool(3, 2, p=2, like=like), (1, 3, 15, 15)),
-        slow(lambda like: LpPool(3, 2, p=2, rounding_type="ceil", like=like), (1, 3, 16, 16)),
-        slow(lambda like: AvgPool(3, 2, 1, 1, divisor_override=5, like=like), (1, 3, 15, 15)),
+        slow(lambda like: MaxPool(3, strides=2, pads=1, like=like), (1, 8, 24, 31)),
+        slow(lambda like: MaxPool(3, strides=2, pads=1, rounding_type="ceil", like=like), (1, 8, 24, 31)),
+        slow(lambda like: MaxPool((3, 2), strides=(2, 1), pads=1, dilations=2, like=like), (1, 4, 17, 19)),
+        slow(lambda like: MaxPool((3, 5), strides=(1, 2), pads_begin=(1, 0), pads_end=(0, 2), like=like), (1, 4, 15,
+            20)),
+        (lambda like: AvgPool(3, strides=2, pads=1, exclude_pad=True, rounding_type="ceil", like=like), (2, 3, 16, 19)),
+        slow(lambda like: AvgPool(3, strides=2, pads=1, exclude_pad=False, rounding_type="ceil", like=like), (2, 3,
+            16, 19)),
+        slow(lambda like: AvgPool((2, 3), strides=(2, 3), pads_begin=(1, 0), pads_end=(0, 1), exclude_pad=False,
+            like=like), (1, 3, 13, 14)),
+        slow(lambda like: AvgPool(3, strides=1, pads=2, dilations=2, exclude_pad=False, like=like), (1, 3, 13, 14)),
+        slow(lambda like: AvgPool(7, strides=7, like=like), (1, 5, 7, 7)),
+        slow(lambda like: LpPool(3, strides=2, p=2, like=like), (1, 3, 15, 15)),
+        slow(lambda like: LpPool(3, strides=2, p=2, rounding_type="ceil", like=like), (1, 3, 16, 16)),
+        slow(lambda like: AvgPool(3, strides=2, pads=1, divisor_override=5, like=like), (1, 3, 15, 15)),
         slow(lambda like: AdaptiveAvgPool((5, 4), like=like), (1, 3, 13, 14)),
-        slow(lambda like: AvgPool((3, 2, 2), (2, 2, 1), exclude_pad=True, like=like), (1, 2, 7, 8, 9)),
-        slow(lambda like: MaxPool(5, 3, 2, 2, like=like), (1, 3, 40)),
+        slow(lambda like: AvgPool((3, 2, 2), strides=(2, 2, 1), exclude_pad=True, like=like), (1, 2, 7, 8, 9)),
+        slow(lambda like: MaxPool(5, strides=3, pads=2, like=like), (1, 3, 40)),
     ],
     ids=[
         "max", "max-ceil", "max-dilated", "max-asymmetric", "exclude-ceil", "include-ceil", "include-asymmetric",
@@ -129,12 +132,12 @@ def test_every_pooling_is_found_by_what_it_does(pooling: Any) -> None:
 @pytest.mark.parametrize(
     ("op", "shape"),
     [
-        (ModePool(3, 2), (1, 1, 20, 20)),
-        slow(ModePool((1, 3), 1, (0, 1), (0, 1)), (1, 2, 9, 23)),
-        slow(MedianPool(2, 4, 0), (1, 1, 18, 23)),
-        (MedianPool((4, 5), 1, auto_pad="same_upper"), (1, 1, 15, 23)),
-        (StdPool((3, 2), (2, 1), ddof=1), (1, 1, 12, 14)),
-        slow(StdPool(4, 2, ddof=1), (1, 1, 11, 11, 11)),
+        (ModePool(3, strides=2), (1, 1, 20, 20)),
+        slow(ModePool((1, 3), strides=1, pads=(0, 1)), (1, 2, 9, 23)),
+        slow(MedianPool(2, strides=4, pads_begin=0), (1, 1, 18, 23)),
+        (MedianPool((4, 5), strides=1, auto_pad="same_upper"), (1, 1, 15, 23)),
+        (StdPool((3, 2), strides=(2, 1), ddof=1), (1, 1, 12, 14)),
+        slow(StdPool(4, strides=2, ddof=1), (1, 1, 11, 11, 11)),
     ],
     ids=repr,
 )
@@ -147,7 +150,7 @@ def test_modes_medians_and_deviations_are_found(op: Any, shape: tuple[int, ...])
 
 def test_a_given_ddof_is_the_one_that_is_searched() -> None:
     x = _random((1, 1, 24))
-    y = StdPool(4, 4, ddof=3)(x, engine="numpy")
+    y = StdPool(4, strides=4, ddof=3)(x, engine="numpy")
     assert not identify(x, y)[0].fits
     first = identify(x, y, ddof=3)[0]
     assert (first.op.name, first.plan.attributes["kernel"], first.deviation.exact) == ("std", [4], True)
@@ -155,11 +158,13 @@ def test_a_given_ddof_is_the_one_that_is_searched() -> None:
 
 def test_channels_last_are_tried_and_a_layout_is_kept() -> None:
     x = _random((1, 12, 13, 5))
-    first = identify(x, MaxPool(2, 2)(x, layout="NHWC", engine="numpy"))[0]
+    first = identify(x, MaxPool(2, strides=2)(x, layout="NHWC", engine="numpy"))[0]
     assert (first.plan.layout, first.plan.attributes["kernel"], first.deviation.exact) == ("NHWC", [2, 2], True)
     same_lengths = _random((2, 4, 4))
     assert (
-        identify(same_lengths, MaxPool(2, 2)(same_lengths, layout="HWC", engine="numpy"), layout="HWC")[0].plan.layout
+        identify(same_lengths, MaxPool(2, strides=2)(same_lengths, layout="HWC", engine="numpy"), layout="HWC")[
+            0
+        ].plan.layout
         == "HWC"
     )
 
@@ -167,13 +172,13 @@ def test_channels_last_are_tried_and_a_layout_is_kept() -> None:
 @pytest.mark.slow
 def test_what_is_given_is_held_fixed() -> None:
     x = _random((1, 2, 17, 17))
-    y = MaxPool(3, 2, 1, 1)(x, engine="numpy")
+    y = MaxPool(3, strides=2, pads=1)(x, engine="numpy")
     assert {c.op.like for c in identify(x, y, like="pytorch")} == {"pytorch"}
     assert {c.op.name for c in identify(x, y, op="max")} == {"max"}
     held = identify(x, y, kernel=3, rounding_type="ceil")
     assert {(c.op.name, c.plan.attributes["rounding_type"]) for c in held} == {("max", "ceil")}
     assert not identify(x, y, kernel=4)[0].fits
-    framed = AvgPool(3, 2, 1, 1, exclude_pad=False)(x, engine="numpy")
+    framed = AvgPool(3, strides=2, pads=1, exclude_pad=False)(x, engine="numpy")
     (only,) = identify(x, framed, exclude_pad=True)
     assert (only.fits, only.plan.attributes["exclude_pad"], only.deviation.where) == (
         False, True, "only at the borders: in windows that reach past the input",
@@ -210,7 +215,7 @@ def _borders(y: Any) -> None:
 )
 def test_where_nothing_fits_the_nearest_is_said_and_where_it_differs(spoil: Any, where: str) -> None:
     x = _random((1, 3, 17, 17))
-    y = MaxPool(3, 2, 1, 1)(x, engine="numpy")
+    y = MaxPool(3, strides=2, pads=1)(x, engine="numpy")
     spoil(y)
     (only,) = identify(x, y, op="max")
     assert (only.fits, only.op.name, only.plan.attributes["kernel"], only.deviation.where) == (
@@ -227,12 +232,12 @@ def _noisy(y: Any) -> Any:
 @pytest.mark.parametrize(
     "made",
     [
-        MaxPool(3, 2, 1, 1),
-        slow(AvgPool(3, 2, 1, 1, exclude_pad=False)),
+        MaxPool(3, strides=2, pads=1),
+        slow(AvgPool(3, strides=2, pads=1, exclude_pad=False)),
         slow(AdaptiveAvgPool((5, 4))),
-        slow(LpPool(2, 2, p=3)),
-        MedianPool(3, 2, 1, 1),
-        slow(StdPool(3, 2, 1, 1, ddof=1)),
+        slow(LpPool(2, strides=2, p=3)),
+        MedianPool(3, strides=2, pads=1),
+        slow(StdPool(3, strides=2, pads=1, ddof=1)),
     ],
     ids=lambda made: str(made.name),
 )
@@ -269,7 +274,7 @@ def test_the_command_says_the_tolerance_that_accepts_noise(cli: Cli, tmp_path: P
 
 def test_what_would_tell_equal_answers_apart_does_tell_them_apart() -> None:
     x = _random((1, 2, 15, 15))
-    found = identify(x, MaxPool(3, 2)(x, engine="numpy"), op="max", like="openvino")
+    found = identify(x, MaxPool(3, strides=2)(x, engine="numpy"), op="max", like="openvino")
     assert [(c.plan.attributes["rounding_type"], c.apart) for c in found] == [
         ("floor", None), ("ceil", "an input of H=16: 7 or 8 outputs"),
     ]  # fmt: skip
@@ -301,13 +306,16 @@ def test_windows_that_are_divided_by_other_numbers_are_told_apart_by_data() -> N
     ("peer", "op", "shapes", "expected"),
     [
         (OPENVINO, AdaptiveAvgPool(1), [(7, 7), (9, 8)], {"adaptive-avg": None}),
-        (ONNX, MaxPool(3, 2, auto_pad="same_upper", like="onnx"), [(16, 16), (15, 18)], {"auto_pad": "same_upper"}),
+        (ONNX, MaxPool(3, strides=2, auto_pad="same_upper", like="onnx"), [(16, 16), (15, 18)],
+            {"auto_pad": "same_upper"}),
         (OPENVINO, AdaptiveMaxPool(1), [(9, 9), (10, 9)], {"adaptive-max": None}),
-        slow(ONNX, AvgPool(5, 3, auto_pad="same_lower", exclude_pad=True, like="onnx"), [(16, 17), (15, 18)],
+        slow(ONNX, AvgPool(5, strides=3, auto_pad="same_lower", exclude_pad=True, like="onnx"), [(16, 17), (15, 18)],
              {"auto_pad": "same_lower"}),
-        slow(ONNX, AvgPool(3, 2, 1, 1, rounding_type="ceil", exclude_pad=False, like="onnx"), [(15, 16), (16, 15)],
+        slow(ONNX, AvgPool(3, strides=2, pads=1, rounding_type="ceil", exclude_pad=False, like="onnx"), [(15, 16),
+            (16, 15)],
              {"rounding_type": "ceil", "pads_end": (1, 1)}),
-        (OPENVINO, AvgPool((3, 4), (2, 3), (1, 0), (0, 2)), [(16, 16), (15, 14)], {"pads_end": (0, 2)}),
+        (OPENVINO, AvgPool((3, 4), strides=(2, 3), pads_begin=(1, 0), pads_end=(0, 2)), [(16, 16), (15, 14)],
+            {"pads_end": (0, 2)}),
     ],
     ids=["global", "adaptive", "same_upper", "same_lower", "ceil", "pads of the longest reach"],
 )  # fmt: skip
@@ -328,7 +336,7 @@ def test_of_several_pairs_what_holds_for_all_is_found(peer: Peer, op: Any, shape
 
 def test_pairs_of_which_one_contradicts_the_other_fit_nothing_and_the_pair_is_named() -> None:
     inputs = [_random((1, 3, 17, 17)), _random((1, 3, 16, 15))]
-    outputs = [AvgPool(3, 2)(x, engine="numpy") for x in inputs]
+    outputs = [AvgPool(3, strides=2)(x, engine="numpy") for x in inputs]
     outputs[1][..., -1] += 1
     (only,) = identify(inputs[0], outputs[0], also=[(inputs[1], outputs[1])], op="avg", strides=2)
     told = (only.fits, only.plan.attributes["kernel"], only.deviation.where, only.deviation.different)
@@ -339,7 +347,7 @@ def test_pairs_of_which_one_contradicts_the_other_fit_nothing_and_the_pair_is_na
 def test_an_output_may_have_its_axes_in_another_order(cli: Cli, tmp_path: Path) -> None:
     x, y, flipped = (str(tmp_path / name) for name in ("x.npy", "y.npy", "z.npy"))
     np.save(x, _random((1, 4, 16, 18)))
-    ((found, _),) = ONNX.ask([(MaxPool(3, 2, like="onnx"), np.load(x))])
+    ((found, _),) = ONNX.ask([(MaxPool(3, strides=2, like="onnx"), np.load(x))])
     np.save(y, found)
     np.save(flipped, found.transpose(0, 2, 3, 1))
     for options in (("--output-layout", "nhwc"), ("--also", x, flipped)):
@@ -396,7 +404,7 @@ what distinguishes them
 @pytest.mark.slow
 def test_the_command_shows_candidates_and_ends_with_whether_one_fits(cli: Cli, tmp_path: Path) -> None:
     x = _random((1, 8, 24, 31))
-    y = MaxPool(3, 2, 1, 1, rounding_type="ceil")(x, engine="numpy")
+    y = MaxPool(3, strides=2, pads=1, rounding_type="ceil")(x, engine="numpy")
     before, after, spoilt = (str(tmp_path / name) for name in ("x.npy", "y.npy", "z.npy"))
     np.save(before, x)
     np.save(after, y)
@@ -473,7 +481,7 @@ def test_files_that_were_swapped_are_named_in_the_order_that_works(cli: Cli, tmp
         (AreaPool((5, 4)), ["OpenCV INTER_AREA", "GDAL average"]),
         (AreaPool((4, 5)), ["OpenCV INTER_AREA", "Pillow BOX", "Pillow reduce", "GDAL average"]),
         (AreaPool((13, 11)), []),
-        (AvgPool(2, 2, divisor_override=5), []),
+        (AvgPool(2, strides=2, divisor_override=5), []),
     ],
     ids=["area", "whole ratios", "enlarged", "another divisor"],
 )

@@ -12,11 +12,11 @@ import pytest
 import poolcli
 from poolcli import AdaptiveMaxPool, AvgPool, MaxPool
 
-AVG = AvgPool((3, 5), 2, (1, 2), (1, 0), exclude_pad=False)
+AVG = AvgPool((3, 5), strides=2, pads_begin=(1, 2), pads_end=(1, 0), exclude_pad=False)
 
 
 def test_a_plan_is_one_line_in_a_console() -> None:
-    plan = MaxPool(2, 2, like="pytorch").plan((1, 3, 8, 6), "uint8")
+    plan = MaxPool(2, strides=2, like="pytorch").plan((1, 3, 8, 6), "uint8")
     assert repr(plan) == "<Plan of max pooling, like pytorch: N=1 C=3 H=8 W=6 uint8 to N=1 C=3 H=4 W=3 uint8>"
     assert repr(plan.picture()) == "<Picture of max pooling, as PyTorch: H=8 W=6 to H=4 W=3>"
 

@@ -64,16 +64,16 @@ def test_adaptive_averages_are_products_with_matrices_within_1_ulp_and_maxima_ar
 
 
 OPS: dict[str, Any] = {
-    "average": AvgPool(3, 2, 1, 1, exclude_pad=False),
-    "ceil": AvgPool(3, 2, 1, 1, rounding_type="ceil"),
-    "dilated": AvgPool(3, 2, 1, 1, 2),
-    "maximum": MaxPool(3, 2, 1, 1, 2, rounding_type="ceil"),
-    "dropped window": MaxPool(3, 2, 0, 2, rounding_type="ceil_torch"),
-    "dropped window of averages": AvgPool(2, 3, 0, 1, rounding_type="ceil_torch"),
-    "long pads": MaxPool(2, 2, 3, 3),
-    "minimum": MinPool(3, 2),
-    "norm": LpPool(3, 2, p=3),
-    "dilated norm": LpPool(3, 2, dilations=2),
+    "average": AvgPool(3, strides=2, pads=1, exclude_pad=False),
+    "ceil": AvgPool(3, strides=2, pads=1, rounding_type="ceil"),
+    "dilated": AvgPool(3, strides=2, pads=1, dilations=2),
+    "maximum": MaxPool(3, strides=2, pads=1, dilations=2, rounding_type="ceil"),
+    "dropped window": MaxPool(3, strides=2, pads_begin=0, pads_end=2, rounding_type="ceil_torch"),
+    "dropped window of averages": AvgPool(2, strides=3, pads_begin=0, pads_end=1, rounding_type="ceil_torch"),
+    "long pads": MaxPool(2, strides=2, pads=3),
+    "minimum": MinPool(3, strides=2),
+    "norm": LpPool(3, strides=2, p=3),
+    "dilated norm": LpPool(3, strides=2, dilations=2),
     "whole": AdaptiveMaxPool(1),
     "bins": AdaptiveAvgPool((3, 4)),
 }
@@ -123,16 +123,16 @@ def test_what_no_model_can_be_is_refused_in_one_line(
 
 
 EXPORTED: dict[str, tuple[Any, int]] = {
-    "average": (AvgPool(3, 2, 1, 1, rounding_type="ceil"), 2),
-    "counted": (AvgPool(3, 2, 1, 1, exclude_pad=False, rounding_type="ceil"), 2),
-    "uneven pads": (AvgPool(2, 2, 1, 0), 3),
-    "dilated": (AvgPool(3, 2, 1, 1, 2), 2),
-    "divisor": (AvgPool(2, 2, divisor_override=3, like="pytorch"), 2),
-    "maximum": (MaxPool(3, 2, 1, 1, 2, rounding_type="ceil"), 2),
-    "uneven pads of maxima": (MaxPool(3, 2, 1, 2), 3),
-    "same": (MaxPool(3, 1, auto_pad="same_upper"), 1),
-    "minimum": (MinPool(3, 2, 1, 1), 2),
-    "norm": (LpPool(3, 2, 1, 1, p=3), 2),
+    "average": (AvgPool(3, strides=2, pads=1, rounding_type="ceil"), 2),
+    "counted": (AvgPool(3, strides=2, pads=1, exclude_pad=False, rounding_type="ceil"), 2),
+    "uneven pads": (AvgPool(2, strides=2, pads_begin=1, pads_end=0), 3),
+    "dilated": (AvgPool(3, strides=2, pads=1, dilations=2), 2),
+    "divisor": (AvgPool(2, strides=2, divisor_override=3, like="pytorch"), 2),
+    "maximum": (MaxPool(3, strides=2, pads=1, dilations=2, rounding_type="ceil"), 2),
+    "uneven pads of maxima": (MaxPool(3, strides=2, pads_begin=1, pads_end=2), 3),
+    "same": (MaxPool(3, strides=1, auto_pad="same_upper"), 1),
+    "minimum": (MinPool(3, strides=2, pads=1), 2),
+    "norm": (LpPool(3, strides=2, pads=1, p=3), 2),
     "bins": (AdaptiveAvgPool(3), 2),
     "maxima of bins": (AdaptiveMaxPool(3), 3),
 }

@@ -20,7 +20,7 @@ from poolcli.ops.plan import Plan
 from tests.conftest import Cli
 
 SVG = "{http://www.w3.org/2000/svg}"
-CEIL = AvgPool(3, 2, 1, 1, rounding_type="ceil", exclude_pad=False)
+CEIL = AvgPool(3, strides=2, pads=1, rounding_type="ceil", exclude_pad=False)
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 needs_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed (Debian: apt install chromium)")
 
@@ -49,18 +49,18 @@ def told(drawn: ET.Element) -> dict[str, list[str]]:
 
 
 def test_cells_show_padding_overlap_and_unused_elements() -> None:
-    drawn = drawing(AvgPool(3, 2, 1, 0), 7, 7)
+    drawn = drawing(AvgPool(3, strides=2, pads_begin=1, pads_end=0), 7, 7)
     counts = [len(boxes(drawn, CELL, name)) for name in ("f-padding s-faint", "f-read1 s-grid", "f-read4 s-grid")]
     assert counts == [8 * 8 - 7 * 7, 16, 4]
-    assert len(boxes(drawing(AvgPool(2, 3), 7), CELL, "f-read0 s-grid")) == 3
+    assert len(boxes(drawing(AvgPool(2, strides=3), 7), CELL, "f-read0 s-grid")) == 3
 
 
 @pytest.mark.parametrize(
     ("op", "size", "first", "last"),
     [
-        (AvgPool(3, 2, 1, 1), 7, (0, 3), (6, 9)),  # in cells from the first padding
+        (AvgPool(3, strides=2, pads=1), 7, (0, 3), (6, 9)),  # in cells from the first padding
         (AdaptiveAvgPool(3), 7, (0, 3), (4, 7)),
-        (MaxPool(3, 1, dilations=2), 9, (0, 5), (4, 9)),
+        (MaxPool(3, strides=1, dilations=2), 9, (0, 5), (4, 9)),
     ],
 )
 def test_windows_are_outlined_where_they_lie_and_marked_in_the_page(
@@ -77,7 +77,13 @@ def test_windows_are_outlined_where_they_lie_and_marked_in_the_page(
 
 @pytest.mark.parametrize(
     "op",
-    [AvgPool(15, 2, 7, 7), MaxPool(3, 3), AvgPool(100, 50, 40, 30), AdaptiveAvgPool(7), MaxPool(3, 2, dilations=40)],
+    [
+        AvgPool(15, strides=2, pads=7),
+        MaxPool(3, strides=3),
+        AvgPool(100, strides=50, pads_begin=40, pads_end=30),
+        AdaptiveAvgPool(7),
+        MaxPool(3, strides=2, dilations=40),
+    ],
 )
 def test_a_long_axis_shows_both_ends_of_three_windows_and_is_not_mostly_padding(op: Any) -> None:
     (axis,) = op.plan((1, 1, 1920)).axes
@@ -92,7 +98,7 @@ def test_a_long_axis_shows_both_ends_of_three_windows_and_is_not_mostly_padding(
 
 
 def test_the_words_name_sizes_sides_rounding_and_the_divisor() -> None:
-    op = AvgPool((3, 5), 2, (2, 1), (0, 4), rounding_type="ceil", exclude_pad=False)
+    op = AvgPool((3, 5), strides=2, pads_begin=(2, 1), pads_end=(0, 4), rounding_type="ceil", exclude_pad=False)
     said = words(drawing(op, 6, 7))
     assert said[0] == "avg pooling, as OpenVINO: H=6 W=7 to H=4 W=5"
     assert [*said[-4:-2], " ".join(said[-2:])] == [
@@ -101,7 +107,7 @@ def test_the_words_name_sizes_sides_rounding_and_the_divisor() -> None:
         "Divisor: the window's full size, 15 (include; overhang counts because a pad is not 0).",
     ]
     assert {"input  H=6 W=7", "output  H=4 W=5", "H", "W"} <= set(said)
-    assert "Each output is the maximum of its window." in words(drawing(MaxPool(2, 2), 4, 4))
+    assert "Each output is the maximum of its window." in words(drawing(MaxPool(2, strides=2), 4, 4))
     assert words(drawing(AreaPool(3), 6, 7))[0] == "area pooling: H=6 W=7 to H=3 W=3"  # as no framework has it
 
 
@@ -109,19 +115,19 @@ def test_the_output_holds_what_each_sum_is_divided_by() -> None:
     def divisors(op: Any) -> list[str]:
         return [text.text or "" for g in drawing(op, 6, 7).iter(f"{SVG}g") for text in g.iter(f"{SVG}text")]
 
-    assert divisors(AvgPool(3, 2, 1, 1)) == [*"4664", *"6996", *"6996"]
-    assert divisors(AvgPool(3, 2, 1, 1, divisor_override=-5)) == ["-5"] * 12
-    assert divisors(MaxPool(3, 2, 1, 1)) == []
+    assert divisors(AvgPool(3, strides=2, pads=1)) == [*"4664", *"6996", *"6996"]
+    assert divisors(AvgPool(3, strides=2, pads=1, divisor_override=-5)) == ["-5"] * 12
+    assert divisors(MaxPool(3, strides=2, pads=1)) == []
 
 
 @pytest.mark.parametrize(
     ("op", "sizes"),
     [
-        (AvgPool(3, 2, 1, 1), (6, 7)),
-        (MaxPool(3, 2, dilations=2), (9, 9)),
-        (AvgPool(2, 3), (7, 7)),
-        (AvgPool(15, 2, 7, 7), (1080, 1920)),
-        (AvgPool(3, 2, 1, 1, rounding_type="ceil"), (6, 33, 128)),
+        (AvgPool(3, strides=2, pads=1), (6, 7)),
+        (MaxPool(3, strides=2, dilations=2), (9, 9)),
+        (AvgPool(2, strides=3), (7, 7)),
+        (AvgPool(15, strides=2, pads=7), (1080, 1920)),
+        (AvgPool(3, strides=2, pads=1, rounding_type="ceil"), (6, 33, 128)),
         (AdaptiveAvgPool(3), (7,)),
     ],
 )
@@ -132,7 +138,7 @@ def test_the_legend_has_every_shade_that_is_used_and_no_other(op: Any, sizes: tu
 
 
 def test_one_and_three_axes_are_strips_with_a_row_for_each_window() -> None:
-    said = words(drawing(AvgPool(2, 2, 1, 1), 4, 6, 8))
+    said = words(drawing(AvgPool(2, strides=2, pads=1), 4, 6, 8))
     assert [word for word in said if word.startswith("input") or word in "DHW"] == [
         "D", "input 4, output 3:  (4+1+1-2)//2 + 1 = 3",
         "H", "input 6, output 4:  (6+1+1-2)//2 + 1 = 4",
@@ -141,37 +147,40 @@ def test_one_and_three_axes_are_strips_with_a_row_for_each_window() -> None:
     assert [word for word in said if word.startswith("reads")][:3] == [
         "reads 0, divides by 1", "reads 1 to 2, divides by 2", "reads 3, divides by 1",
     ]  # fmt: skip
-    assert [word for word in words(drawing(MaxPool(2, 2, 1, dilations=2), 6)) if word.startswith("reads")] == [
+    assert [word for word in words(drawing(MaxPool(2, strides=2, pads_begin=1, dilations=2),
+        6)) if word.startswith("reads")] == [
         "reads 1", "reads 1 to 3, 2 elements", "reads 3 to 5, 2 elements",
     ]  # fmt: skip
     rows_of = (
-        (AvgPool(2, 2, 1, 1), 4, [0, 1, 2]),
+        (AvgPool(2, strides=2, pads=1), 4, [0, 1, 2]),
         (AdaptiveAvgPool(50), 1, [0, 1, 49]),
-        (MaxPool(3, 2), 99, [0, 1, 48]),
+        (MaxPool(3, strides=2), 99, [0, 1, 48]),
     )
     for op, size, rows in rows_of:
         assert [w for w in words(drawing(op, size)) if w.startswith("window")] == [f"window {o}" for o in rows]
 
 
 def test_strips_show_holes_of_dilated_windows_and_what_lies_outside() -> None:
-    drawn = drawing(AvgPool(3, 1, 2, 2, 2), 5)
+    drawn = drawing(AvgPool(3, strides=1, pads=2, dilations=2), 5)
     shades = ["padding"] * 2 + ["read2"] * 2 + ["read3"] + ["read2"] * 2 + ["padding"] * 2
     assert [box["class"].split()[0] for box in boxes(drawn, CELL)] == [f"f-{shade}" for shade in shades]
     taps = boxes(drawn, CELL - 3)
     assert [box["class"].startswith("f-page") for box in taps] == [box["dashed"] for box in taps] == [
         True, False, False, True, False, False, False, False, False, False, False, True, False, False, True,
     ]  # fmt: skip
-    ends = [words(drawing(AvgPool(3, 2, pad, pad, rounding_type="ceil"), 6)) for pad in (0, 1)]
+    ends = [words(drawing(AvgPool(3, strides=2, pads=pad, rounding_type="ceil"), 6)) for pad in (0, 1)]
     assert ["past the input" in ends[0], "past the padding" in ends[1]] == [True, True]
 
 
 def test_dilated_windows_have_a_dot_on_each_element() -> None:
-    dots = [dot for dot in drawing(MaxPool(3, 2, dilations=2), 9, 9).iter(f"{SVG}circle") if dot.get("r") == "3"]
+    dots = [
+        dot for dot in drawing(MaxPool(3, strides=2, dilations=2), 9, 9).iter(f"{SVG}circle") if dot.get("r") == "3"
+    ]
     assert len(dots) == 27
 
 
 def test_the_numbers_of_a_long_axis_stand_apart_and_the_legend_names_its_first_shade_in_full() -> None:
-    drawn = drawing(AvgPool(3, 1000), 1_000_000)
+    drawn = drawing(AvgPool(3, strides=1000), 1_000_000)
     shown = [text for text in drawn.iter(f"{SVG}text") if float(text.get("font-size", 0)) < 10]
     ends = [(float(t.get("x", 0)), text_width(str(t.text), float(t.get("font-size", 0))) / 2) for t in shown]
     assert all(x + half <= y - next_half for (x, half), (y, next_half) in pairwise(ends))
@@ -187,7 +196,7 @@ def test_the_numbers_of_a_long_axis_stand_apart_and_the_legend_names_its_first_s
             "H: starts at 3 * 2 - 1 = 5, spans [5, 8), reads 5, divides by 3",
             "W: starts at 2 * 2 - 1 = 3, spans [3, 6), reads 3 to 5, divides by 3",
         ]),
-        (AvgPool(2, 2, divisor_override=7), (8, 8), "1,3", [
+        (AvgPool(2, strides=2, divisor_override=7), (8, 8), "1,3", [
             "Output H 1, W 3 = sum of input H 2 to 3, W 6 to 7, divided by 7",
             "H: starts at 1 * 2 = 2, spans [2, 4), reads 2 to 3",
             "W: starts at 3 * 2 = 6, spans [6, 8), reads 6 to 7",
@@ -195,7 +204,7 @@ def test_the_numbers_of_a_long_axis_stand_apart_and_the_legend_names_its_first_s
         (AdaptiveMaxPool(3), (70,), "W1", [
             "Output W 1 = maximum of input W 23 to 46", "W: starts at 1 * 70 // 3 = 23, spans [23, 47), reads 23 to 46",
         ]),
-        (AvgPool(2, 4, rounding_type="ceil"), (4,), "W1", [
+        (AvgPool(2, strides=4, rounding_type="ceil"), (4,), "W1", [
             "Output W 1 reads nothing: the average is nan",
             "W: starts at 1 * 4 = 4, spans [4, 6), reads nothing, divides by 0",
         ]),
@@ -228,7 +237,7 @@ def test_a_page_is_the_same_picture_and_loads_nothing(theme: str) -> None:
 
 def test_files_hold_the_picture_and_others_are_refused(cli: Cli, folder: Path) -> None:
     call = ("shape", "avg", "1,3,7,7", "-k", "3", "-s", "2", "-p", "1", "-q")
-    plan = AvgPool(3, 2, 1, 1).plan((1, 3, 7, 7))
+    plan = AvgPool(3, strides=2, pads=1).plan((1, 3, 7, 7))
     assert cli(*call, "--picture", "p.svg").code == cli(*call, "--picture", "p.html", "--theme", "dark").code == 0
     assert Path("p.svg").read_text() == plan.picture().svg()
     assert Path("p.html").read_text() == plan.picture(theme="dark").html()

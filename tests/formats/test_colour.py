@@ -156,7 +156,7 @@ def test_linear_light_is_refused_where_there_is_no_light(cli: Cli) -> None:
 
 def averaged(x: np.ndarray[Any, Any], kernel: int) -> Any:
     """The averages of a picture of uint8 or uint16 with alpha, weighted with it."""
-    plan = AvgPool(kernel, kernel).plan(x.shape, x.dtype.name, layout="HWC")
+    plan = AvgPool(kernel, strides=kernel).plan(x.shape, x.dtype.name, layout="HWC")
     return pool_colours(lambda region, slab: call_of(region)(slab)[0], plan, x, Colour(weighted=True))
 
 

@@ -23,7 +23,7 @@ LENGTHS = st.lists(st.integers(1, 40), min_size=2, max_size=3)
 def test_blocks_are_of_whole_units_and_have_every_element_once(data: Any, lengths: list[int], most: int) -> None:
     shape = (2, *lengths)
     kernel, stride = data.draw(st.integers(1, min(lengths))), data.draw(st.integers(1, 3))
-    op: Any = data.draw(st.sampled_from([AvgPool(kernel, stride), AdaptiveAvgPool(3)]))
+    op: Any = data.draw(st.sampled_from([AvgPool(kernel, strides=stride), AdaptiveAvgPool(3)]))
     plan = op.plan(shape, "uint8", layout="C" + "DHW"[-len(lengths) :])
     unit = data.draw(st.tuples(*(st.integers(1, 9) for _ in shape)))
     chunks = data.draw(st.none() | st.tuples(*(st.integers(1, 9) for _ in shape)))
@@ -43,7 +43,7 @@ def test_blocks_are_of_whole_units_and_have_every_element_once(data: Any, length
 
 def test_blocks_grow_where_that_spares_decoding_the_same_chunks_again() -> None:
     def shape(kernel: int, pads: int) -> tuple[int, ...]:
-        plan = AvgPool(kernel, 2, pads, pads).plan((2048, 2048, 2048), "uint8", layout="DHW")
+        plan = AvgPool(kernel, strides=2, pads=pads).plan((2048, 2048, 2048), "uint8", layout="DHW")
         return blocks_of(plan, (128, 128, 128), (128, 128, 128), 128 * 2**20).shape
 
     assert shape(2, 0) == (128, 128, 128)  # 16 MiB: every chunk is decoded once, however large a block is

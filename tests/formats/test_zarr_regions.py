@@ -96,7 +96,8 @@ def test_regions_of_any_kernel_give_the_bits_of_the_whole(how: str, options: tup
     np.testing.assert_array_equal(np.load("y.npy"), np.load("whole.npy"))
     result = cli("max", "x.zarr", "-o", "m.zarr", *options, "--indices", "i.zarr", "-q", "--max-memory", "300K")
     assert result.err == ""
-    plan = MaxPool(int(options[1]), int(options[3]) if "-s" in options else 1, *((1, 1) if "-p" in options else ()))
+    strides = int(options[3]) if "-s" in options else 1
+    plan = MaxPool(int(options[1]), strides=strides, pads=int("-p" in options))
     values, places = plan(x, return_indices=True)
     np.testing.assert_array_equal(whole("m.zarr"), values)
     np.testing.assert_array_equal(whole("i.zarr"), places)

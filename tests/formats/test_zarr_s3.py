@@ -72,7 +72,7 @@ def test_a_store_is_read_listed_and_written(shards: Any, cli: Cli, bucket: Any) 
     run = ("avg", "s3://bucket/x.zarr:/a/b", "-o", "s3://bucket/y.zarr", *HALVE, "-q")
     assert cli(*run).err == ""
     found = zarr.open_array("s3://bucket/y.zarr/a/b", mode="r")
-    np.testing.assert_array_equal(found[:], AvgPool(2, 2)(X, layout="DHW"))
+    np.testing.assert_array_equal(found[:], AvgPool(2, strides=2)(X, layout="DHW"))
     assert found.shards == (shards and (10, 20, 20))  # no longer than the array
     again = cli(*run)
     assert (again.code, "exists" in again.err) == (2, True)
@@ -186,5 +186,5 @@ def test_faults_of_a_store_are_survived(cli: Cli, bucket: Any) -> None:
 
     server.app = faulty
     assert cli("avg", "s3://bucket/x.zarr", "-o", "y.npy", *HALVE, "-q").err == ""
-    np.testing.assert_array_equal(np.load("y.npy"), AvgPool(2, 2)(X, layout="DHW"))
+    np.testing.assert_array_equal(np.load("y.npy"), AvgPool(2, strides=2)(X, layout="DHW"))
     assert next(requests) > 60

@@ -315,13 +315,13 @@ def test_the_last_that_is_taken_and_the_first_that_is_refused(name: str) -> None
 
 
 def test_a_shape_that_is_too_large_for_any_index_is_planned() -> None:
-    assert MaxPool(3, 2).plan((1, 1, 2**62, 5)).output_shape == (1, 1, 2**61 - 1, 2)
+    assert MaxPool(3, strides=2).plan((1, 1, 2**62, 5)).output_shape == (1, 1, 2**61 - 1, 2)
 
 
 def test_the_divisor_counts_the_whole_kernel_where_either_end_has_pads() -> None:
     divisors = {}
     for begin, end in ((0, 0), (1, 0), (0, 1), (1, 1)):
-        op = AvgPool(3, 2, begin, end, rounding_type="ceil", exclude_pad=False)
+        op = AvgPool(3, strides=2, pads_begin=begin, pads_end=end, rounding_type="ceil", exclude_pad=False)
         (windows,) = op.plan((1, 1, 4)).windows
         divisors[begin, end] = [windows.divisor(o) for o in range(windows.output)]
     assert divisors == {(0, 0): [3, 2], (1, 0): [3, 3], (0, 1): [3, 3], (1, 1): [3, 3, 3]}
@@ -332,9 +332,13 @@ def test_the_divisor_counts_the_whole_kernel_where_either_end_has_pads() -> None
 def test_a_window_one_longer_than_the_padded_axis_is_refused_at_every_size(size: int, rounding: str) -> None:
     for pads in (0, 1):
         longest = size + pads
-        fitting = AvgPool(longest, 1, 0, pads, rounding_type=rounding, exclude_pad=False).plan((1, 1, size))
+        fitting = AvgPool(
+            longest, strides=1, pads_begin=0, pads_end=pads, rounding_type=rounding, exclude_pad=False
+        ).plan((1, 1, size))
         assert fitting.output_shape == (1, 1, 1)
         with pytest.raises(RequestError):
-            AvgPool(longest + 1, 1, 0, pads, rounding_type=rounding, exclude_pad=False).plan((1, 1, size))
+            AvgPool(
+                longest + 1, strides=1, pads_begin=0, pads_end=pads, rounding_type=rounding, exclude_pad=False
+            ).plan((1, 1, size))
         with pytest.raises(RequestError):
-            MaxPool(longest + 1, 1, 0, pads, rounding_type=rounding).plan((1, 1, size))
+            MaxPool(longest + 1, strides=1, pads_begin=0, pads_end=pads, rounding_type=rounding).plan((1, 1, size))

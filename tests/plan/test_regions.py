@@ -9,7 +9,9 @@ import pytest
 from poolcli import AvgPool
 from poolcli.plan.plan import Region, parts_of, whole
 
-PLAN = AvgPool((2, 3), (2, 1), 1, 0, exclude_pad=False).plan((2, 3, 9, 10), "uint8", output_dtype="float32")
+PLAN = AvgPool((2, 3), strides=(2, 1), pads_begin=1, pads_end=0, exclude_pad=False).plan(
+    (2, 3, 9, 10), "uint8", output_dtype="float32"
+)
 
 
 def test_the_whole_reads_all_that_windows_reach_and_computes_every_output() -> None:
@@ -40,5 +42,7 @@ def test_a_cut_along_an_axis_leaves_the_others_as_they_were() -> None:
     ],
 )
 def test_parts_have_as_many_rows_as_their_bytes_allow(most: int, rows: list[range], columns: list[range]) -> None:
-    plan = AvgPool((2, 1), (2, 1)).plan((10, 10), "uint8", layout="HW")  # an output row reads 20 bytes and has 10
+    plan = AvgPool((2, 1), strides=(2, 1)).plan(
+        (10, 10), "uint8", layout="HW"
+    )  # an output row reads 20 bytes and has 10
     assert [part.outputs for part in parts_of(whole(plan), most)] == list(product(rows, columns))

@@ -24,7 +24,7 @@ class Picture:
     `theme` is light, dark, or auto, which follows the reader's theme.
 
     >>> from poolcli import MaxPool
-    >>> picture = MaxPool(2, 2).plan((1, 3, 8, 8)).picture()
+    >>> picture = MaxPool(2, strides=2).plan((1, 3, 8, 8)).picture()
     >>> picture
     <Picture of max pooling, as OpenVINO: H=8 W=8 to H=4 W=4>
     >>> picture.svg().startswith("<svg ")
