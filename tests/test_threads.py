@@ -171,7 +171,7 @@ def test_results_are_the_same_bits_for_any_number_of_threads(
     monkeypatch.setattr("poolcli.engine.call.allowed_threads", lambda asked: asked or 1)
     monkeypatch.setattr("poolcli.engine.compiled.launch.MIN_PER_THREAD", 1)
     x = (np.random.default_rng(2).random((2, 3, 65, 67)) * 255).astype(dtype)
-    plan = (AvgPool if name == "avg" else MaxPool)(5, 2, 2, 2).plan(x.shape, dtype)
+    plan = (AvgPool if name == "avg" else MaxPool)(5, strides=2, pads=2).plan(x.shape, dtype)
     results = [run(plan, x, engine="numba", threads=n)[0].tobytes() for n in (1, 2, 4)]
     assert len(set(results)) == 1
 

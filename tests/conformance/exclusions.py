@@ -174,25 +174,22 @@ def truncated(case: Case) -> Mask:
     return np.rint(exact) != np.trunc(exact)
 
 
+OF_OPENVINO: tuple[tuple[str, Any, str, Any, Callable[[str], bool]], ...] = (
+    ("empty-average", "value", "avg", empty_and_uncounted, lambda _: True),
+    ("empty-max", "value", "max", empty, is_wider_float),
+    ("empty-max-integers", "value", "max", empty, ("int16", "uint32", "int64", "uint64").__contains__),
+    ("empty-max-index", "index", "max", empty, lambda _: True),
+    ("nan-in-max", "value", "max", has_nan, is_float),
+    ("nan-in-max", "index", "max", has_nan, is_float),
+    ("nan-in-adaptive-max", "value", "adaptive-max", has_nan_later, is_float),
+    ("nan-in-adaptive-max", "index", "adaptive-max", has_nan_later, is_float),
+    ("minus-infinity", "value", "max", only_lowest, is_wider_float),
+    ("lowest-index", "index", "max", only_lowest, lambda _: True),
+    ("reciprocal", "value", "avg", missed_by_reciprocal, ("int8", "uint8").__contains__),
+    ("adaptive-integers", "value", "adaptive-avg", integers_to_one_bin, lambda _: True),
+)
 EXCLUSIONS = (
-    *(
-        Exclusion(row, peer, what, op, where, holds_for)
-        for peer in ("OpenVINO", "nGraph, as AvgPool-1")
-        for row, what, op, where, holds_for in (
-            ("empty-average", "value", "avg", empty_and_uncounted, lambda _: True),
-            ("empty-max", "value", "max", empty, is_wider_float),
-            ("empty-max-integers", "value", "max", empty, ("int16", "uint32", "int64", "uint64").__contains__),
-            ("empty-max-index", "index", "max", empty, lambda _: True),
-            ("nan-in-max", "value", "max", has_nan, is_float),
-            ("nan-in-max", "index", "max", has_nan, is_float),
-            ("nan-in-adaptive-max", "value", "adaptive-max", has_nan_later, is_float),
-            ("nan-in-adaptive-max", "index", "adaptive-max", has_nan_later, is_float),
-            ("minus-infinity", "value", "max", only_lowest, is_wider_float),
-            ("lowest-index", "index", "max", only_lowest, lambda _: True),
-            ("reciprocal", "value", "avg", missed_by_reciprocal, ("int8", "uint8").__contains__),
-            ("adaptive-integers", "value", "adaptive-avg", integers_to_one_bin, lambda _: True),
-        )
-    ),
+    *(Exclusion(row[0], peer, *row[1:]) for peer in ("OpenVINO", "nGraph, as AvgPool-1") for row in OF_OPENVINO),
     Exclusion("same-short", "ONNX Runtime", "case", "any", moved_pads),
     Exclusion("same-dilated", "ONNX Runtime", "case", "any", moved_pads),
     Exclusion("nan-onnx", "ONNX Runtime", "value", "max", has_nan_later, is_float),

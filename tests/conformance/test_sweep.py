@@ -109,9 +109,13 @@ def test_onnx_has_the_same_lengths(record: Any, rounding: str) -> None:
         nodes = []
         for i, (_, kernel, stride, dilation, ends, word) in enumerate(chosen):
             pads: dict[str, Any] = {"pads": list(ends)} if word == "explicit" else {}
-            words = {"ceil_mode": int(rounding == "ceil"), "auto_pad": AUTO_PADS[word], "dilations": [dilation]}
+            words: dict[str, Any] = {
+                "ceil_mode": int(rounding == "ceil"),
+                "auto_pad": AUTO_PADS[word],
+                "dilations": [dilation],
+            }
             name = "MaxPool" if record is MaxPool else "AveragePool"
-            shared = {"kernel_shape": [kernel], "strides": [stride]}
+            shared: dict[str, Any] = {"kernel_shape": [kernel], "strides": [stride]}
             nodes.append(helper.make_node(name, ["x"], [f"y{i}"], **shared, **words, **pads))
         x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, size])
         graph = helper.make_graph(nodes, "sweep", [x], [])

@@ -181,7 +181,7 @@ def _attributes(table: Table) -> None:
 def _letters_of_axes(table: Table) -> None:
     for _, letter, others, names in table.rows[:-1]:
         for name in plain(names).split(", "):
-            assert layout_of_dimensions([name, "x" if letter != "W" else "y"])[:1] == letter, name
+            assert str(layout_of_dimensions([name, "x" if letter != "W" else "y"]))[:1] == letter, name
         if others:
             assert check_layout(others + "R", 2) == letter + "R"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -239,7 +240,7 @@ results_of(RULES, {
     ],
     "missing, equality": lambda: [
         (avg_pool(line(0.1, 3), 2, missing=0.1), 3),
-        *((refused(lambda number=number: AvgPool(2).plan((1, 1, 2), "uint8", missing=number)), True)
+        *((refused(partial(AvgPool(2).plan, (1, 1, 2), "uint8", missing=number)), True)
           for number in (-1, 256, 0.5, nan)),
     ],
 })  # fmt: skip
