@@ -92,9 +92,9 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
     _refuse_overwriting_input(job, header)
     notes = [*header.notes, *filter(None, [job.note]), *(f.message for f in (*plan.layout_warnings, *plan.facts))]
     notes += _unused_nodata_notes(header, plan)
-    target = lookup(plan.output_dtype)
-    if plan.reducer.divides and header.mode is None and target.is_integer and settings.dtype is None:
-        notes.append(f"averages are rounded to {target.name}; {field('dtype', 'float32')} keeps fractions")
+    made = lookup(plan.output_dtype)
+    if plan.reducer.divides and header.mode is None and made.is_integer and settings.dtype is None:
+        notes.append(f"averages are rounded to {made.name}; {field('dtype', 'float32')} keeps fractions")
     notes += _moved_axes(header.layout, plan.layout) if settings.layout else ()
     if settings.min_count is not None and not (plan.missing or header.masked):
         notes.append(f"{field('min_count')} has no effect: no nodata value is known")
