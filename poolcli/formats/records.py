@@ -135,6 +135,7 @@ class Metadata:
     dimensions : name and coordinates of each axis
     scalars : coordinates of one value, such as the height of a field
     axes : spacing and unit of each axis of an image
+    meaning : what the numbers stand for, by where files say so: in `attributes` or `tags`, as `Format.nodata`
     notes : what is dropped
     """
 
@@ -147,6 +148,7 @@ class Metadata:
     dimensions: tuple[Dimension, ...] = ()
     scalars: Mapping[str, Scale] = field(default_factory=dict)
     axes: tuple[Axis, ...] = ()
+    meaning: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 

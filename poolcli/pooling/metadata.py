@@ -139,7 +139,44 @@ def with_valid_packing(metadata: Metadata, plan: Plan) -> Metadata:
         notes.append(
             f"{SCALE} is negative: {plan.op} of the stored numbers is the other extreme of what they stand for"
         )
-    return replace(metadata, image=image, attributes=attributes, notes=(*metadata.notes, *notes))
+    meaning = {
+        "attributes": _meaning(metadata.attributes, attributes, (SCALE, OFFSET), plan.op),
+        "tags": _meaning_of_bands(metadata.image.get("gdal", {}), image.get("gdal", {}), plan),
+    }
+    return replace(metadata, image=image, attributes=attributes, meaning=meaning, notes=(*metadata.notes, *notes))
+
+
+def _meaning_of_bands(found: Mapping[str, Any], kept: Mapping[str, Any], plan: Plan) -> str:
+    """What the numbers of the result stand for by GDAL's scales and offsets; "" for themselves."""
+    bands = dict[str, list[str]]()
+    for band, roles in found.items():
+        bands.setdefault(_meaning(roles, kept.get(band, {}), ("scale", "offset"), plan.op), []).append(band)
+    bands.pop("", None)
+    several = "C" in plan.layout
+    return "; ".join(
+        f"{text} ({'band' if len(own) == 1 else 'bands'} {join_names([str(int(band) + 1) for band in own])})"
+        if several
+        else text
+        for text, own in bands.items()
+    )
+
+
+def _meaning(found: Mapping[str, Any], kept: Mapping[str, Any], names: tuple[str, str], op: str) -> str:
+    """What the numbers of the result stand for by the scale and offset that hold for it; "" for themselves."""
+    of_input, of_result = (_formula(each.get(names[0], 1), each.get(names[1], 0)) for each in (found, kept))
+    if of_result or not of_input:
+        return of_result and f"the numbers stand for {of_result}"
+    return f"the numbers of the input stand for {of_input}, which does not hold for {op} pooling"
+
+
+def _formula(scale: Any, offset: Any) -> str:
+    """What a stored number stands for; "" for itself, and where scale or offset is no number."""
+    factor, begin = _number(scale), _number(offset)
+    if (factor, begin) == (1, 0) or not isfinite(factor + begin):
+        return ""
+    times, plus = (str(np.squeeze(each)).strip() for each in (scale, offset))  # float32 as it is written, as 0.01
+    added = f" {'-' if begin < 0 else '+'} {plus.lstrip(' +-')}" if begin else ""
+    return f"stored * {times}{added}" if factor != 1 else f"stored{added}"
 
 
 def _image_packing(found: Mapping[str, Any], plan: Plan) -> dict[str, Any]:

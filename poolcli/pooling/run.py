@@ -206,11 +206,13 @@ def pool_to_memory(
     outcome: Outcome, settings: Settings, file: ArrayReader, clock: tiles.Clock
 ) -> tuple[Outcome, list[NamedArray]]:
     """The outcome, and its values, with indices if they are wanted, as they will be written."""
-    work, made = _work(outcome, settings, clock), list[NamedArray]()
+    work, made, notes = _work(outcome, settings, clock), list[NamedArray](), list[str]()
     found = _pool_whole(work, outcome, file, fingerprint_of(outcome.job.source.path))
     for stored, array in zip(filter(None, (outcome.output, outcome.indices)), found, strict=False):
-        made.append(NamedArray(_spec(outcome, stored, file), convert_layout(array, work.plan.layout, stored.layout)))
-    return _finished(outcome, work), made
+        spec = _spec(outcome, stored, file)
+        made.append(NamedArray(spec, convert_layout(array, work.plan.layout, stored.layout)))
+        notes += _lost_meaning(str(stored.path), spec)
+    return _finished(outcome, work, notes), made
 
 
 def _spec(outcome: Outcome, stored: Stored, file: ArrayReader) -> Spec:
@@ -220,6 +222,12 @@ def _spec(outcome: Outcome, stored: Stored, file: ArrayReader) -> Spec:
     if stored is outcome.output:
         metadata, mode = scaled_metadata(file.metadata, outcome.plan, stored.layout), outcome.header.mode
     return Spec(stored.shape, stored.dtype, stored.layout, stored.key or outcome.header.key, metadata, mode)
+
+
+def _lost_meaning(path: str, spec: Spec, when: str = "") -> list[str]:
+    """Notes on what the numbers stand for, where the format of the output at `path` cannot say it."""
+    place = output_format(path).nodata
+    return [f"not kept: {when}{text}" for where, text in spec.metadata.meaning.items() if text and where != place]
 
 
 def _finished(outcome: Outcome, work: tiles.Work, not_kept: Sequence[str] = ()) -> Outcome:
@@ -291,6 +299,7 @@ class ResultWriter:
     def write(self, target: Stored, array: Array, file: ArrayReader) -> None:
         """Writes one result at once."""
         spec = _spec(self._outcome, target, file)
+        self.notes += _lost_meaning(str(target.path), spec, "before rescaling, " if self._rescales(target) else "")
         if self._rescales(target):
             from poolcli.pooling.colour import rescaled
 
@@ -312,7 +321,7 @@ class ResultWriter:
             direct = open_writer(str(target.path), spec, self._options(target))
             if direct is not None:
                 sink = stack.enter_context(direct)
-                self.notes += sink.notes
+                self.notes += (*sink.notes, *_lost_meaning(str(target.path), spec))
                 return sink
         dtype = self._plan.output_dtype if self._rescales(target) else target.dtype
         result = np.empty(self._plan.output_shape, dtype)

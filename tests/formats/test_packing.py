@@ -83,3 +83,54 @@ def test_odd_scales_cost_nothing_but_themselves(cli: Cli) -> None:
             assert (result.code, result.err) == (0, "")
         with h5py.File("y.h5") as file:
             assert ("scale_factor" in file["x"].attrs, file["x"].attrs["title"]) == (op == "max", "x")
+
+
+NAMES = ("npy", "npz", "safetensors", "png", "h5", "zarr", "tif")
+KEEP = ("-k", "1", "--overwrite", "--layout", "HW")
+
+
+def not_kept(cli: Cli, op: str, source: str, name: str, *more: str) -> list[str]:
+    notes = cli(op, source, "-o", f"y.{name}", *KEEP, "--json", *more).json["notes"]
+    return [note.removeprefix("not kept: ") for note in notes if note.startswith("not kept: the numbers")]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_scale_and_offset_that_are_not_kept_are_said(name: str, cli: Cli) -> None:
+    with h5py.File("x.nc", "w") as file:
+        file["x"] = X.astype(np.uint16)
+        file["x"].attrs.update(scale_factor=np.float32([0.01]), add_offset=-273.15)
+    text = (
+        b'<GDALMetadata><Item sample="0" role="scale">0.5</Item><Item sample="0" role="offset">7</Item></GDALMetadata>'
+    )
+    tifffile.imwrite("x.tif", X.astype(np.uint16), metadata=None, extratags=[(42112, 2, len(text), text, True)])
+    if name == "png":
+        notes = cli("avg", "x.nc", "-o", "z.png", *KEEP, "--json", "--dtype", "float32", "--rescale").json["notes"]
+        assert "not kept: before rescaling, the numbers stand for stored * 0.01 - 273.15" in notes
+    lost = [] if name in ("h5", "zarr") else ["the numbers stand for stored * 0.01 - 273.15"]
+    assert not_kept(cli, "avg", "x.nc", name) == lost
+    assert not_kept(cli, "avg", "x.tif", name) == ([] if name == "tif" else ["the numbers stand for stored * 0.5 + 7"])
+
+
+def test_what_is_said_holds_for_the_result(cli: Cli) -> None:
+    with h5py.File("x.nc", "w") as file:
+        file["x"] = X
+        file["x"].attrs.update(scale_factor=-0.5, add_offset=7)
+    assert not_kept(cli, "std", "x.nc", "npy") == ["the numbers stand for stored * 0.5"]
+    of_input = "the numbers of the input stand for stored * -0.5 + 7, which does not hold for sum pooling"
+    assert not_kept(cli, "sum", "x.nc", "npy") == [of_input]
+    with h5py.File("x.nc", "a") as file:
+        file["x"].attrs.update(scale_factor=1, add_offset=7)
+    assert not_kept(cli, "max", "x.nc", "npy") == ["the numbers stand for stored + 7"]
+    with h5py.File("x.nc", "a") as file:
+        file["x"].attrs.update(scale_factor=1.0, add_offset=0)
+    assert not_kept(cli, "max", "x.nc", "npy") == []
+
+
+def test_bands_of_different_scales_are_named(cli: Cli) -> None:
+    items = "".join(f'<Item sample="{i}" role="scale">{scale}</Item>' for i, scale in enumerate((2, 0.5, 2)))
+    tifffile.imwrite(
+        "x.tif", np.zeros((4, 6, 3), np.uint8), photometric="rgb", metadata=None,
+        extratags=[(42112, 2, len(items), items.encode(), True)],
+    )  # fmt: skip
+    said = ["the numbers stand for stored * 2 (bands 1, 3); the numbers stand for stored * 0.5 (band 2)"]
+    assert not_kept(cli, "avg", "x.tif", "npy", "--layout", "HWC") == said
