@@ -15,6 +15,7 @@ from poolcli.formats import (
     Metadata,
     ReadOptions,
     Source,
+    check_space,
     in_subprocess_if_fragile,
     open_array,
     open_container,
@@ -107,6 +108,7 @@ def _plan_and_write(
         else:
             metadata = file.metadata if file.streams else Metadata()
             found = plan_with_labels(asked, source, file.header, metadata, settings)
+        check_space([(found.output, found.nbytes)])
         if settings.dry_run or (settings.resume and is_up_to_date(found)):
             return found, None
         continued = settings.resume and is_url(found.output)  # the writer checks what it finds

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -13,7 +14,8 @@ from typing import TypeVar
 
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, PoolError, RequestError, unexpected
-from poolcli.formats.checks import byte_count, check_memory, memory_limit_of, tensor_layout
+from poolcli.formats.atomic import is_device
+from poolcli.formats.checks import byte_count, check_memory, human_bytes, memory_limit_of, tensor_layout
 from poolcli.formats.files import check_url, is_url, regular_file
 from poolcli.formats.npy import RAW_EXAMPLE, open_raw
 from poolcli.formats.records import (
@@ -41,6 +43,7 @@ from poolcli.formats.table import (
 from poolcli.message_fields import field, hint
 from poolcli.suggestions import did_you_mean_file, other_program
 from poolcli.system.lazy_imports import Array
+from poolcli.windows import ceil_div
 
 __all__ = [
     "FORMATS",
@@ -58,6 +61,7 @@ __all__ = [
     "check_chunks",
     "check_container",
     "check_output",
+    "check_space",
     "contains_array",
     "folder_format",
     "in_subprocess_if_fragile",
@@ -76,6 +80,7 @@ __all__ = [
 ]
 
 DEFAULTS = ReadOptions()
+MOST_COMPRESSION = 100  # of an output; noise takes its full size, and constant values less than a hundredth
 START = 1024  # bytes of a file by which its format is recognised
 MODEL_SUFFIXES = (".xml", ".onnx", ".tflite", ".pt2")
 Result = TypeVar("Result")
@@ -266,6 +271,30 @@ def check_output(path: str, shape: Sequence[int], dtype: str, layout: str, mode:
     if dtype in row.unsupported_dtypes:
         raise RequestError(f"{row.name} files have no {dtype}; use {field('dtype', 'float32')}")
     return layout if mode is None else tensor_layout(layout)
+
+
+def check_space(arrays: Iterable[tuple[str, int]]) -> None:
+    """Refuses arrays, paths with sizes in bytes, that together need more than the free space of their disk.
+
+    In formats that compress they may be MOST_COMPRESSION times as large.
+    """
+    values, needed = dict[int, int](), dict[int, int]()  # by disks
+    for path, size in arrays:
+        if path == "-" or is_url(path) or is_device(path):
+            continue
+        folder = os.path.dirname(os.path.realpath(path))
+        while not os.path.exists(folder):  # it will be made
+            folder = os.path.dirname(folder)
+        disk, (total, _, free) = os.stat(folder).st_dev, shutil.disk_usage(folder)
+        compresses = output_format(path).compresses
+        values[disk] = values.get(disk, 0) + size
+        needed[disk] = needed.get(disk, 0) + ceil_div(size, MOST_COMPRESSION if compresses else 1)
+        if needed[disk] > free and total:  # some network drives say 0 of everything
+            times = f"{MOST_COMPRESSION} times " if compresses else ""
+            raise RequestError(
+                f"the result is {human_bytes(values[disk])}, more than {times}the {human_bytes(free)} that are free "
+                f"where {path} is written; make it smaller, or use another {field('output')}"
+            )
 
 
 def check_chunks(

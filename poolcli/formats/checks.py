@@ -151,10 +151,10 @@ def tensor_layout(layout: str) -> str:
 
 def human_bytes(count: int) -> str:
     """A size with a binary unit: `3.6 TiB`."""
-    step = min(max(count.bit_length() - 1, 0) // 10, 5)
+    step = min(max(count.bit_length() - 1, 0) // 10, 6)
     if count >= 10**6 * 1024**5:
         return "more than 1,000,000 PiB"
-    return f"{count / 1024**step:.3g} {('B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB')[step]}"
+    return f"{count / 1024**step:.3g} {('B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB')[step]}"
 
 
 def check_expansion(where: str, stored: int, claimed: int, allowed: int | None) -> None:

@@ -58,6 +58,7 @@ class Format:
     streams : whether inputs are usually read region by region
     streams_from : number of elements from which outputs are written region by region; None for never
     parallel_writes : whether several processes can write an output at once, and later runs continue it
+    compresses : whether outputs may be smaller than their values
     chunked, remote : whether its chunks can be chosen, and whether it is read and written at URLs
     fragile : whether its library may crash the process
     unsupported_dtypes : dtypes that it cannot store
@@ -80,6 +81,7 @@ class Format:
     mixed_pages: bool = False
     streams: bool = False
     streams_from: int | None = None
+    compresses: bool = False
     chunked: bool = False
     remote: bool = False
     parallel_writes: bool = False
@@ -147,12 +149,12 @@ FORMATS: dict[str, Format] = {
         Format("npy.gz", (".npy.gz",), "poolcli.formats.npy", (b"\x1f\x8b",), writes=False, written_as=".npy"),
         Format(
             "npz", (".npz",), "poolcli.formats.npz", (b"PK\x03\x04", b"PK\x05\x06"),
-            is_container=True, naming=Naming("arr_0"),
+            is_container=True, compresses=True, naming=Naming("arr_0"),
         ),
         Format(
             "hdf5", (".h5", ".hdf5", ".nc"), "poolcli.formats.hdf5", (b"\x89HDF\r\n\x1a\n",),
             is_container=True, appends=True, streams=True, streams_from=2**25 + 1, fragile=True, nodata="attributes",
-            naming=Naming(nested=True, any_bytes=True),
+            compresses=True, naming=Naming(nested=True, any_bytes=True),
         ),
         Format(
             "matlab", (".mat",), "poolcli.formats.hdf5", (b"MATLAB 7.3",),
@@ -160,7 +162,7 @@ FORMATS: dict[str, Format] = {
         ),
         Format(
             "zarr", (".zarr",), "poolcli.formats.zarr", markers=("zarr.json", ".zarray", ".zgroup"),
-            is_container=True, streams=True, streams_from=0, chunked=True, remote=True,
+            is_container=True, streams=True, streams_from=0, compresses=True, chunked=True, remote=True,
             parallel_writes=True, nodata="attributes",
             naming=Naming("", ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"), nested=True),
         ),
@@ -169,16 +171,16 @@ FORMATS: dict[str, Format] = {
             "safetensors", (".safetensors",), "poolcli.formats.safetensors", (b'\0\0\0{"',), 5,
             is_container=True, streams=True, unsupported_dtypes=(), naming=Naming(reserved=("__metadata__",)),
         ),
-        _image("png", (".png", ".apng"), b"\x89PNG\r\n\x1a\n"),
-        _image("jpeg", (".jpg", ".jpeg", ".jpe", ".jfif", ".mpo"), b"\xff\xd8\xff"),
+        _image("png", (".png", ".apng"), b"\x89PNG\r\n\x1a\n", compresses=True),
+        _image("jpeg", (".jpg", ".jpeg", ".jpe", ".jfif", ".mpo"), b"\xff\xd8\xff", compresses=True),
         _image(
             "tiff", (".tif", ".tiff"), b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+",
-            preloads=("tifffile", "imagecodecs"), nodata="tags", mixed_pages=True,
+            preloads=("tifffile", "imagecodecs"), nodata="tags", mixed_pages=True, compresses=True,
         ),
         _image("bmp", (".bmp",), b"BM"),
-        _image("webp", (".webp",), b"RIFF"),
+        _image("webp", (".webp",), b"RIFF", compresses=True),
         _image("ppm", (".ppm", ".pgm", ".pbm", ".pnm"), *(b"P%d" % i for i in range(1, 8))),
-        _image("gif", (".gif",), b"GIF8"),
+        _image("gif", (".gif",), b"GIF8", compresses=True),
         _image("jpeg2000", (".jp2", ".j2k"), b"\0\0\0\x0cjP  ", b"\xff\x4f\xff\x51", writes=False),
         # The `ftyp` box (ISO/IEC 14496-12) after its length, with the brand of the image.
         _image("avif", (".avif", ".avifs"), b"ftypavif", b"ftypavis", magic_at=4, writes=False),

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from poolcli.arguments import MinCount, Missing
+from poolcli.dtypes import lookup
 from poolcli.errors import FileError, PoolError, unexpected
 from poolcli.formats import Header, ReadOptions, Source, contains_array
 from poolcli.formats.atomic import is_device
+from poolcli.formats.checks import byte_count
 from poolcli.formats.files import exists
 from poolcli.formats.records import Raw
 from poolcli.message_fields import one_line
@@ -113,6 +115,11 @@ class Stored:
     dtype: str
     layout: str
     key: str | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """The size of its values."""
+        return byte_count(self.shape, lookup(self.dtype).itemsize)
 
 
 @dataclass(frozen=True)  # without slots, with which pickling takes several times as long

@@ -16,7 +16,7 @@ from poolcli.arguments import MinCount, Missing, per_axis
 from poolcli.dtypes import DTYPES
 from poolcli.errors import PoolError, RequestError
 from poolcli.formats import Header, Metadata, Source, Spec, check_output, open_array
-from poolcli.formats.checks import join_names
+from poolcli.formats.checks import byte_count, join_names
 from poolcli.formats.files import check_distinct
 from poolcli.formats.image.stacks import TIME_UNITS
 from poolcli.formats.names import array_names
@@ -129,6 +129,12 @@ class Pyramid:
     def all_pyramids(self) -> tuple[Pyramid, ...]:
         """All pyramids of the store: each image, followed by its labels."""
         return (self, *self.labels, *(each for other in self.others for each in other.all_pyramids))
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the values of the store, before they are compressed."""
+        specs = (spec for each in self.all_pyramids for spec in each.specs)
+        return sum(byte_count(spec.shape, DTYPES[spec.dtype].itemsize) for spec in specs)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from poolcli.formats import (
     WriteOptions,
     check_chunks,
     check_output,
+    check_space,
     open_writer,
     output_format,
     write,
@@ -90,6 +91,7 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
             raise RequestError(f"{plan.op} has no indices: it does not select elements")
         indices = _stored(job.indices, job.indices_key, plan, plan.index.dtype, settings.output_layout, header.mode)
     _refuse_overwriting_input(job, header)
+    check_space((each.path, each.nbytes) for each in (output, indices) if each and each.path)
     notes = [*header.notes, *filter(None, [job.note]), *(f.message for f in (*plan.layout_warnings, *plan.facts))]
     notes += _unused_nodata_notes(header, plan)
     made = lookup(plan.output_dtype)

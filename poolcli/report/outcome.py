@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from poolcli.dialects import DIALECTS
+from poolcli.formats.checks import human_bytes
 from poolcli.layouts import channels_last, default_layout, named_shape
 from poolcli.message_fields import field, for_cli, printable
 from poolcli.ops import OPERATORS
@@ -134,16 +135,22 @@ def _bundle_view(outcome: Outcome) -> RenderableType:
             table.add_row(Text(printable(part.header.key or "-")), part.plan.dtype, *(named_shape(*s) for s in shapes))
     ends = Text(f"{printable(outcome.job.source.path)} to {printable(outcome.job.output or 'nowhere')}", style="bold")
     notes = dict.fromkeys(note for each in (*outcome.parts, outcome) for note in each.notes)
-    closing = Text(_closing(replace(outcome.parts[0], seconds=outcome.seconds)), style="dim")
+    closing = Text(_closing(replace(outcome.parts[0], parts=outcome.parts, seconds=outcome.seconds)), style="dim")
     return Group(ends, table, *((notes_view(notes),) if notes else ()), closing)
 
 
 def _closing(outcome: Outcome) -> str:
     if outcome.engine is None:
-        return "dry run: nothing was written"
+        parts = outcome.parts or (outcome,)
+        return _planned(sum(each.nbytes for part in parts for each in (part.output, part.indices) if each))
     spent = [f"{phase} {_duration(t)}" for phase, t in outcome.seconds.items()
              if t >= 0.0005 or phase not in ("load", "compile")]  # fmt: skip
     return f"{outcome.engine}, {outcome.threads} thread{'' if outcome.threads == 1 else 's'}: {', '.join(spent)}"
+
+
+def _planned(size: int) -> str:
+    """The last line of a dry run, with the bytes that would be written, before they are compressed."""
+    return f"dry run: nothing was written; the result would be {human_bytes(size)}"
 
 
 def _duration(seconds: float) -> str:
@@ -211,7 +218,9 @@ def pyramid_view(pyramid: Pyramid, made: PyramidResult | None, dry_run: bool) ->
     notes = [*pyramid.notes, *(made.notes if made else ())]
     if notes:
         parts.append(notes_view(notes))
-    if made is None and not dry_run:
+    if dry_run:
+        parts.append(Text(_planned(pyramid.nbytes), style="dim"))
+    elif made is None:
         parts.append(Text("is already complete, made from this input"))
     elif made is not None and made.engine != "none":  # a single level is a copy
         parts.append(Text(f"{made.engine}: {_duration(sum(made.seconds.values()))}"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import pytest
 
 from tests.cli.bad_files import X, image
 from tests.cli.folders import poolcli
+from tests.conftest import Cli
 from tests.profiles import slow
 
 FULL = """
@@ -71,3 +73,55 @@ def test_outputs_that_cannot_be_are_one_clear_line(name: str, tmp_path: Path, mo
     assert (done.code, done.out) == (code, b"")
     assert done.err == (f"poolcli: {message}\n".format(here=folder) if message else "")
     assert Path("x.npy").read_bytes() == before
+
+
+KIB = 2**10
+REMEDY = "make it smaller, or use another --output"
+# The free space in bytes, what is asked of a tensor of 2 channels of float32, and what is larger than the free space.
+TOO_LARGE: dict[str, tuple[int, str, str]] = {
+    "a tensor": (32 * KIB - 1, "adaptive-avg x.npy -o new/y.npy --output-size 64", "32 KiB, more than the 32 KiB"),
+    "a dry run": (32 * KIB - 1, "adaptive-avg x.npy -o y.npy --output-size 64 -n", "32 KiB, more than the 32 KiB"),
+    "with its indices": (
+        64 * KIB, "adaptive-max x.npy -o y.npy --output-size 64 --indices at.npy", "96 KiB, more than the 64 KiB",
+    ),
+    "a format that compresses": (
+        327, "adaptive-avg x.npy -o y.npz --output-size 64", "32 KiB, more than 100 times the 327 B",
+    ),
+    "more than a file can have": (
+        2**36, "adaptive-avg x.npy -o y.npy --output-size 576460752", "2.31 EiB, more than the 64 GiB",
+    ),
+    "a pyramid": (4, "pyramid x.npy -o y.ome.zarr --levels 2", "432 B, more than 100 times the 4 B"),
+}  # fmt: skip
+
+
+def with_free(monkeypatch: pytest.MonkeyPatch, free: int, total: int = 2**40) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: (total, total - free, free))
+
+
+@pytest.mark.parametrize("name", TOO_LARGE)
+def test_a_result_larger_than_the_free_space_is_refused(
+    name: str, cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free, command, found = TOO_LARGE[name]
+    with_free(monkeypatch, free)
+    before = sorted(os.listdir())
+    result = cli(*command.split())
+    path = "at.npy" if "--indices" in command else command.split("-o ")[1].split()[0]
+    line = f"poolcli: x.npy: the result is {found} that are free where {path} is written; {REMEDY}\n"
+    assert (result.code, result.out, result.err) == (2, "", line)
+    assert sorted(os.listdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("free", "total", "output"),
+    [(32 * KIB, 2**40, "y.npy"), (328, 2**40, "y.npz"), (0, 0, "y.npy"), (0, 2**40, "-")],
+    ids=["it just fits", "it fits if compressed", "a drive that does not say", "no file"],
+)
+def test_a_result_that_may_fit_is_written(
+    free: int, total: int, output: str, cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_free(monkeypatch, free, total)
+    result = cli("adaptive-avg", "x.npy", "-o", output, "--output-size", "64", "-n")
+    assert (result.code, result.out.splitlines()[-1]) == (
+        0, "dry run: nothing was written; the result would be 32 KiB",
+    )  # fmt: skip

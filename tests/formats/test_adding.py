@@ -191,7 +191,7 @@ def on_a_full_disk() -> None:
     [
         (fail_in_between, "a.h5: HDF5 cannot read or write it: [Errno 122] Disk quota exceeded"),
         (change_in_between, "a.h5: changed while a dataset was added; run again when nothing writes to it"),
-        (on_a_full_disk, "a.h5: no space left on device: a copy with the new array needs 4.1e+03 PiB, "),
+        (on_a_full_disk, "a.h5: no space left on device: a copy with the new array needs 4 EiB, "),
     ],
     ids=["an error", "a change by another", "a full disk"],
 )
