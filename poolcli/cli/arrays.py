@@ -1,7 +1,7 @@
 """The commands `compare`, `identify` and `info`: two arrays, the pooling between them, and the arrays in files."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +11,7 @@ from poolcli.cli.operators import OPERATOR_HELP, parse_operator
 from poolcli.cli.options import RESULT, USUAL, Report, WindowOptions, choice, file_argument, option
 from poolcli.cli.pool import attributes_of
 from poolcli.cli.program import command, field_names
-from poolcli.cli.settings import array_options, as_tensor, header_options
+from poolcli.cli.settings import array_options, as_tensor, formats_of, header_options
 from poolcli.errors import FileError, PoolError, RequestError
 from poolcli.formats import (
     Header,
@@ -47,9 +47,10 @@ class TwoArrays(Report):
     max_memory: options.MaxMemory = None
 
     def read_options(self, sources: Sequence[Source]) -> ReadOptions:
-        """How the arrays are read."""
+        """How the arrays are read: as tensors, unless both are images."""
         paths = [source.path for source in sources]
-        return array_options(self.allow_external, self.max_memory, self.pages, paths)
+        found = array_options(self.allow_external, self.max_memory, self.pages, paths)
+        return replace(found, as_stored=not all(row and row.is_image for row in formats_of(paths)))
 
 
 @command(

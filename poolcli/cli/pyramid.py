@@ -98,7 +98,7 @@ def _plan_and_write(
     request: PyramidOptions, asked: Request, source: Source, settings: Settings, bytes_done: Bytes
 ) -> tuple[Pyramid, PyramidResult | None]:
     """Plans and writes the pyramid; the result is None for a dry run, and if the output is up to date."""
-    options, images = replace(settings.read_options, as_pyramid=True, apply_masks=False), None
+    options, images = replace(settings.read_options, as_pyramid=True, apply_masks=False, as_stored=True), None
     if request.all:
         images = _images(source, options, asked.ngff)
         source = replace(source, key=next(iter(images.keys.values())))

@@ -49,6 +49,7 @@ class ReadOptions:
     raw : shape and dtype of a file without a header
     apply_masks : whether mask pages of a TIFF hide pixels of other pages
     split_pages : whether pages of different sizes may be read, one `InMemoryReader` for each run of equal pages
+    as_stored : whether a PGM or PPM gives the numbers that it stores; else they are brought to the full scale
     """
 
     pages: str | None = None
@@ -60,6 +61,7 @@ class ReadOptions:
     raw: Raw | None = None
     apply_masks: bool = True
     split_pages: bool = False
+    as_stored: bool = False
 
 
 class Axis(NamedTuple):

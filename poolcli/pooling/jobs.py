@@ -66,7 +66,7 @@ def run_job(
         settings = replace(settings, max_memory=limit)
         if settings.arrays is not None and is_container(job.source.path):
             return run_bundle(job, op, settings, clock)
-        options = replace(settings.read_options, split_pages=_splits_pages(job, settings))
+        options = replace(_read_options(job, settings), split_pages=_splits_pages(job, settings))
         with ExitStack() as stack:
             with clock.phase("read"):
                 file = stack.enter_context(open_array(job.source, options))
@@ -78,6 +78,11 @@ def run_job(
         if "-" in (job.output, job.indices) and isinstance(error, OSError) and not isinstance(error, FileError):
             raise  # an error of standard output, not of the input
         return replace(outcome, error=failure(error, job.source.path))
+
+
+def _read_options(job: Job, settings: Settings) -> ReadOptions:
+    """How the input is read: tensors get the numbers that it stores."""
+    return replace(settings.read_options, as_stored=job.output is None or not output_format(job.output).is_image)
 
 
 def _splits_pages(job: Job, settings: Settings) -> bool:
@@ -106,7 +111,7 @@ def run_pages(
         memory_left = None if settings.max_memory is None else max(0, settings.max_memory - RESULT_COPIES * held)
         own = replace(settings, pages=pages, max_memory=memory_left)
         try:
-            file = reader(own.read_options)
+            file = reader(_read_options(job, own))
             part = prepare_job(Outcome(job, seconds=clock.seconds), op, own, replace(file.header, key=name))
             if not settings.dry_run:
                 part, pooled = pool_to_memory(part, own, file, clock)

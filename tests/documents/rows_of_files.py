@@ -130,6 +130,15 @@ def _full_scale(row: Row) -> None:
     assert np.load("y.npy").item() == 64_535
 
 
+@row_of(FILES, "PGM and PPM with a maximum other than 255 and 65535")
+def _stored_numbers(row: Row) -> None:
+    Path("x.pgm").write_bytes(b"P5 2 2 100\n" + bytes([100] * 4))
+    assert "note not kept: the numbers stand for stored / 100" in pool("avg x.pgm -o y.npy -k 2")
+    assert np.load("y.npy").item() == 100
+    assert "note numbers up to 100 scaled to 8 bits: stored * 255 / 100" in pool("avg x.pgm -o y.png -k 2")
+    assert np.asarray(Image.open("y.png")).item() == 255
+
+
 @row_of(FILES, "pages of different sizes or modes")
 def _different(row: Row) -> None:
     Image.new("L", (2, 2)).save("x.tif", save_all=True, append_images=[Image.new("L", (4, 4), 7)])

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tifffile
+import zarr
 from PIL import Image
 
 from poolcli.formats.table import FORMATS, format_by_magic
@@ -30,11 +31,51 @@ def test_all_bits_of_a_ppm_in_colour_are_read(most: int, cli: Cli) -> None:
     data = b"P6 # a comment\n24 16 %d\n" % most + x.astype(">u2").tobytes()
     Path("x.ppm").write_bytes(data)
     result = cli("avg", "x.ppm", "-o", "y.tif", *KEEP, "--json")
-    assert result.json["notes"] == ([f"numbers up to {most} scaled to 16 bits"] if most < 65535 else [])
+    said = [f"numbers up to {most} scaled to 16 bits: stored * 65535 / {most}"]
+    assert result.json["notes"] == (said if most < 65535 else [])
     np.testing.assert_array_equal(tifffile.imread("y.tif"), (x * 65535 * 2 + most) // (2 * most))
     Path("x.ppm").write_bytes(data[:-1])
     result = cli("avg", "x.ppm", "-o", "y.tif", *KEEP)
     assert (result.code, result.err) == (1, "poolcli: x.ppm: is damaged: 2,303 B cannot hold its pixels\n")
+
+
+def of_pnm(kind: str, most: int) -> tuple[bytes, Any]:
+    """A PGM or PPM of that maximum, and its numbers."""
+    shape = (7, 300, 3) if kind in ("P3", "P6") else (7, 300)
+    x = RNG.integers(0, most + 1, shape)
+    x.reshape(-1)[: most + 1] = np.arange(most + 1)[: x.size]
+    text = " ".join(map(str, x.reshape(-1))).encode()
+    data = x.astype("u1" if most < 256 else ">u2").tobytes() if kind in ("P5", "P6") else text
+    return b"%s\n# a comment\n300 7\n%d\n" % (kind.encode(), most) + data, x
+
+
+PNM = [(kind, most) for kind in ("P2", "P5", "P6") for most in (1, 100, 254, 255, 1023, 65534, 65535)]
+
+
+@pytest.mark.parametrize(("kind", "most"), [*PNM, ("P3", 1), ("P3", 254)])
+def test_tensors_get_the_stored_numbers_and_images_the_full_scale(kind: str, most: int, cli: Cli) -> None:
+    data, x = of_pnm(kind, most)
+    Path("x.pnm").write_bytes(data)
+    full = 255 if most < 256 else 65535
+    notes = cli("max", "x.pnm", "-o", "y.npy", *KEEP, "--json").json["notes"]
+    np.testing.assert_array_equal(np.load("y.npy"), (x if x.ndim == 3 else x[..., None]).transpose(2, 0, 1)[None])
+    assert notes == ([] if most == full else [f"not kept: the numbers stand for stored / {most}"])
+    notes = cli("max", "x.pnm", "-o", "y.tif", *KEEP, "--json").json["notes"]
+    scaled = tifffile.imread("y.tif")
+    np.testing.assert_allclose(scaled, x * (full / most), atol=0.5 + 1e-9)
+    said = f"numbers up to {most} scaled to {8 if full == 255 else 16} bits: stored * {full} / {most}"
+    assert notes == ([] if most == full else [said])
+    if kind != "P6" or most < 256:  # of more, Pillow keeps 8 bits
+        np.testing.assert_array_equal(scaled, np.asarray(Image.open("x.pnm")))
+
+
+def test_a_maximum_holds_for_what_reads_it_again(cli: Cli) -> None:
+    Path("x.pgm").write_bytes(of_pnm("P5", 100)[0])
+    for name in ("y.h5", "y.pgm"):
+        assert cli("max", "x.pgm", "-o", name, "-k", "2", "-s", "2").code == 0
+        assert "max" in cli("identify", "x.pgm", name, "--op", "max").out
+    assert cli("pyramid", "x.pgm", "-o", "y.ome.zarr", "--levels", "1").code == 0
+    assert zarr.open("y.ome.zarr/0", mode="r")[...].max() == 100
 
 
 @pytest.mark.parametrize("name", ["x.avif", "x.avifs", "x.data"])

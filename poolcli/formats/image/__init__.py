@@ -79,7 +79,7 @@ def _plan_reading(image: TiffImage | PillowImage, options: ReadOptions) -> _Read
     chosen, notes = choose_pages(image.path, image.pages, options.pages, options.apply_masks, options.split_pages)
     runs = equal_runs(image.pages, chosen)
     pages = runs[0]
-    decoder = image.decoder(pages[0], len(pages) > 1)
+    decoder = image.decoder(pages[0], len(pages) > 1, options)
     first = image.pages[pages[0]]
     several, colours = len(pages) > 1, decoder.channels > 1
     shape = (len(pages),) * several + (first.height, first.width) + (decoder.channels,) * colours

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from math import prod
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError
 from poolcli.formats.checks import human_bytes
 from poolcli.formats.image.curves import SRGB, curve_of
@@ -19,6 +20,7 @@ from poolcli.formats.image.modes import CONVERTED_MODES, MODES
 from poolcli.formats.image.pages import Page, PageDecoder, orientation_notes, upright, upright_size
 from poolcli.formats.image.tiff import DIVISION_BYTES, rounded_quotient
 from poolcli.formats.image.tiff_tags import ORIENTATION
+from poolcli.formats.records import ReadOptions
 from poolcli.formats.table import FORMATS
 from poolcli.system.lazy_imports import Array, Lazy, need
 from poolcli.system.lazy_imports import numpy as np
@@ -70,7 +72,8 @@ class PillowImage:
             raise FileError(f"{path}: {which if kind else known}") from error
         if exif:
             self._image.info.setdefault("exif", exif)
-        self._largest, self._damaged = _largest_number(self._image), False
+        self._largest, self._maximum = _largest_number(self._image), _pnm_maximum(self._image)
+        self._damaged = False
         self._count = getattr(self._image, "n_frames", 1)
         self.pages = self._list_pages()
         said = list(dict.fromkeys(str(warning.message).splitlines()[0] for warning in caught))
@@ -89,7 +92,7 @@ class PillowImage:
         first = image.tell()
         return [page._replace(is_copy=number != first) for number in range(count)]
 
-    def decoder(self, first: int, several: bool) -> PageDecoder:
+    def decoder(self, first: int, several: bool, options: ReadOptions) -> PageDecoder:
         """How the pages from `first` on are decoded, the first one of `several`."""
         image = self._image
         if first != image.tell():
@@ -100,24 +103,32 @@ class PillowImage:
         most = self._largest
         mode = self._deep_mode() if most else self._mode(several)
         channels, dtype, _ = MODES[mode]
+        full = DTYPES[dtype].limits[1]
+        scale = self._maximum if options.as_stored else 0  # to which Pillow's full scale is brought back
 
         def decode(number: int) -> Array:
             if most:
                 pixels = self._all_bits(channels)
-                return upright(pixels if most == DEEP else rounded_quotient(pixels, DEEP, most), self._orientation())
+                is_right = most == DEEP or scale
+                return upright(pixels if is_right else rounded_quotient(pixels, DEEP, most), self._orientation())
             if number != image.tell():
                 image.seek(number)
             image.load()
             found = image if image.mode == mode or image.mode.startswith("I;16") else image.convert(mode)
-            return upright(np.asarray(found, dtype), self._orientation())
+            pixels = np.asarray(found, dtype)
+            # Exact: Pillow's rounding moves a number by less than half of the step between two.
+            return upright(rounded_quotient(pixels, scale, full) if scale else pixels, self._orientation())
 
         notes = orientation_notes(self._orientation())
+        if scale:
+            notes += (f"not kept: the numbers stand for stored / {scale}",)
+        elif scaled := self._maximum or (0 if most == DEEP else most):
+            notes += (f"numbers up to {scaled} scaled to {DTYPES[dtype].bits} bits: stored * {full} / {scaled}",)
         if most:
-            notes += () if most == DEEP else (f"numbers up to {most} scaled to 16 bits",)
             notes += (f"page 1 of {self._count} is read",) if self._count > 1 else ()
         elif image.mode in ("P", "PA"):
             notes += (f"palette expanded to {mode}",)
-        elif image.mode != mode and not image.mode.startswith("I;16"):
+        elif image.mode != mode and not image.mode.startswith("I"):  # I of a PGM has 16 bits
             notes += (f"mode {image.mode} read as {mode}",)
         name = str(image.format).lower()
         return PageDecoder(
@@ -162,7 +173,8 @@ class PillowImage:
         canvases = CANVAS_BYTES[kind] if has_canvases else 0
         modes = [self._image.mode] if self._image.mode == mode else [self._image.mode, mode]
         images = sum(1 if each in ONE_BYTE_MODES else PIXEL_BYTES for each in modes)
-        return canvases + DECODER_BYTES.get(kind, 0) + images + channels * (2 if mode == "I;16" else 1)
+        division = DIVISION_BYTES if self._maximum else 0
+        return canvases + DECODER_BYTES.get(kind, 0) + images + channels * (division + (2 if mode == "I;16" else 1))
 
     def _exif(self) -> Exif:
         """The EXIF directory, of a PNG without decoding its pixels; empty for a damaged one."""
@@ -229,6 +241,13 @@ class PillowImage:
             raise FileError(f"{self.path}: is damaged: {len(data):,} B cannot hold its pixels")
         pixels = np.minimum(np.frombuffer(data, ">u2").reshape(shape), self._largest).astype(np.uint16)
         return pixels
+
+
+def _pnm_maximum(image: Image) -> int:
+    """The maximum that a PGM or PPM states if Pillow scales it, to 255 or 65535; else 0."""
+    args = next((tile[3] for tile in getattr(image, "tile", ())), ())
+    stated = args[1] if image.format == "PPM" and isinstance(args, tuple) else 0
+    return 0 if stated in (255, DEEP) else int(stated)
 
 
 @contextmanager

@@ -30,7 +30,7 @@ from poolcli.formats.image.pages import (
     upright,
     upright_size,
 )
-from poolcli.formats.records import Axis
+from poolcli.formats.records import Axis, ReadOptions
 from poolcli.message_fields import field
 from poolcli.system.lazy_imports import Array, Lazy, installed
 from poolcli.system.lazy_imports import numpy as np
@@ -102,7 +102,7 @@ class TiffImage:
         """The axes of all pages together, each of this height and width, if the file names them."""
         return stacks.read_axes(self._file, len(self.pages), size)
 
-    def decoder(self, first: int, several: bool) -> PageDecoder:
+    def decoder(self, first: int, several: bool, options: ReadOptions) -> PageDecoder:
         """How the pages from `first` on are decoded; refuses samples that are no numbers."""
         page = self._pages[first]
         samples = _samples_of(self.path, page)
