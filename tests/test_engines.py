@@ -414,3 +414,15 @@ def test_every_operator_is_known_to_every_engine() -> None:
     for op in (AvgPool(2), MaxPool(2), MinPool(2), AdaptiveAvgPool(2), AdaptiveMaxPool(2), SumPool(2), LpPool(2)):
         assert not any(engine.refusal(op.plan((1, 1, 8))) for engine in ENGINE_ROWS.values())
     assert not any(engine.refusal(ModePool(2).plan((1, 1, 8), "uint8")) for engine in ENGINE_ROWS.values())
+
+
+@pytest.mark.parametrize(("dtype", "engine"), by_engine(("float32",), ("uint8",), compiled=(("float32",),)))
+def test_a_window_longer_than_its_axis_reads_what_there_is(dtype: str, engine: str) -> None:
+    x = (np.arange(24).reshape(1, 2, 3, 4) * 7 % 23).astype(dtype)
+    shared: dict[str, Any] = {"strides": (4, 2), "rounding_type": "ceil", "like": "onnx"}
+    whole_planes = AvgPool((5, 5), **shared).plan(x.shape, dtype)
+    mean = x.mean((2, 3), keepdims=True, dtype="float64")
+    expected = (mean if dtype == "float32" else np.rint(mean)).astype(dtype)
+    np.testing.assert_array_equal(run(whole_planes, x, engine=engine)[0], expected)
+    every_other = MaxPool((2, 3), dilations=(3, 2), **shared).plan(x.shape, dtype)
+    np.testing.assert_array_equal(run(every_other, x, engine=engine)[0], x[:, :, ::3, ::2].max((2, 3), keepdims=True))

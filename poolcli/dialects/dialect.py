@@ -55,6 +55,8 @@ class Dialect:
         The operators that it has, by poolcli's names; others are refused.
     default_strides, default_exclude_pad, ceil
         Defaults, and the rounding rule that its word `ceil` means.
+    keeps_short : bool
+        Whether `ceil` keeps the one window that its formula gives where the window is longer than the padded input.
     rounding_types, auto_pads : tuple of str
         The words that it knows.
     included : {"clipped", "kernel"}
@@ -79,6 +81,7 @@ class Dialect:
     default_strides: Literal["one", "kernel", "required"]
     default_exclude_pad: bool
     ceil: Literal["ceil", "ceil_torch"]
+    keeps_short: bool = False
     rounding_types: tuple[str, ...]
     auto_pads: tuple[str, ...]
     included: Literal["clipped", "kernel"]

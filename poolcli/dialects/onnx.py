@@ -26,6 +26,7 @@ ONNX = Dialect(
     default_strides="one",
     default_exclude_pad=True,
     ceil="ceil_torch",
+    keeps_short=True,
     rounding_types=("floor", "ceil"),
     auto_pads=AUTO_PADS,
     included="clipped",

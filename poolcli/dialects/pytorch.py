@@ -8,12 +8,13 @@ from poolcli.message_fields import field, hint_other_dialect
 
 def refuses(call: SlidingCall) -> str | None:
     """Limits of the functions for one axis and for three axes that the ones for two axes do not have."""
-    if call.operator == "avg" and len(call.axes) == 3:
+    if call.operator in ("avg", "lp") and len(call.axes) == 3:  # lp_pool3d calls avg_pool3d
         for axis, kernel, size in zip(call.axes, call.kernel, call.sizes, strict=True):
             if kernel > size:
                 return (
-                    f"avg_pool3d takes no kernel that is longer than the input without its pads: axis {axis} is "
-                    f"{size} long, the kernel {kernel}; use {field('kernel', size)}{hint_other_dialect()}"
+                    f"{call.operator}_pool3d takes no kernel that is longer than the input without its pads: "
+                    f"axis {axis} is {size} long, the kernel {kernel}; "
+                    f"use {field('kernel', size)}{hint_other_dialect()}"
                 )
     if call.options.get("divisor_override") is not None and len(call.axes) == 1:
         return f"avg_pool1d has no divisor_override; leave out {field('divisor_override')}"
@@ -33,6 +34,7 @@ PYTORCH = Dialect(
     default_strides="kernel",
     default_exclude_pad=False,
     ceil="ceil_torch",
+    keeps_short=True,
     rounding_types=("floor", "ceil"),
     auto_pads=("explicit",),
     included="clipped",

@@ -188,7 +188,8 @@ def _sliding_steps(plan: Plan, w: Sliding) -> list[str]:
     exact = f"{whole}" if not rest else f"{whole} and {rest}/{w.stride}"
     rounded = whole + up
     word = "" if not rest else f", rounded {'up' if up else 'down'} ({rounding}) to {rounded}"
-    steps.append(f"steps: {w.slack} / {w.stride} = {exact}{word}")
+    quotient = f" = {exact}" if w.slack >= 0 else ""
+    steps.append(f"steps: {w.slack} / {w.stride}{quotient}{word}")
     if rounded + 1 > w.output:
         start = rounded * w.stride - w.pad_begin
         steps.append(f"window {rounded} would start at {start}, past the input of {w.size}: dropped")

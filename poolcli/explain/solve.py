@@ -204,7 +204,7 @@ def _grid(asked: Question, i: int, wanted: int, words: dict[str, str]) -> set[Nu
                 pads = (begin, end)
                 if auto_pad.startswith("same"):
                     pads = same_pads(size, kernel, stride, dilation, upper=auto_pad == "same_upper")
-                fits = size + sum(pads) >= window
+                fits = "kernel" in given or size + sum(pads) >= window
                 if fits and sliding_output(size, window, stride, *pads, rounding) == wanted:
                     found.add((kernel, stride, begin, end))
     return found
@@ -259,7 +259,7 @@ def _verified(asked: Question, op: SlidingAttributes) -> Plan | None:
         return None
     if op.rounding_type != "floor" and "rounding_type" not in asked.fixed:
         down = plan_or_none(replace(op, rounding_type="floor"), asked.shape, dtype, layout=asked.layout)
-        return plan if down and down.output_shape != plan.output_shape else None
+        return None if down and down.output_shape == plan.output_shape else plan
     return plan
 
 

@@ -173,7 +173,7 @@ def _warnings(layer: Layer, inferred: InferredShape, against: str | None) -> Ite
             f"{'gives an empty output' if is_empty else 'pools over what there is'}, other frameworks refuse it"
         )
     if inferred.complete:
-        yield from (str(fact) for fact in plan.facts if fact.kind in ("pads_ignored", "empty_windows"))
+        yield from (str(fact) for fact in plan.facts if fact.kind in ("pads_ignored", "empty_windows", "window_kept"))
         deviates = WRITERS[plan.like].cannot_write(plan) if isinstance(layer.op, SlidingAttributes) else None
         if deviates:
             yield deviates

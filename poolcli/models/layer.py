@@ -280,19 +280,19 @@ def without_indices(op: Attributes) -> Attributes:
 
 
 def _output_of_short_axis(op: LayerOp, i: int, size: Dim) -> int | None:
-    """The output length of an axis that is shorter than the window, which poolcli refuses, but some frameworks accept.
+    """The output length of an axis that is shorter than the window, which poolcli refuses, but ONNX Runtime accepts.
 
-    ONNX Runtime rounds a negative quotient up whatever ceil_mode is, PyTorch only with ceil_mode. None if the windows
-    fit, or the framework refuses them too.
+    It rounds a negative quotient up whatever ceil_mode is, and an output may be empty. None if the windows fit, or it
+    refuses them too.
     """
-    if not isinstance(op, SlidingAttributes) or op.auto_pad not in ("explicit", "valid") or not is_number(size):
+    if not isinstance(op, SlidingAttributes) or op.like != "onnx" or not is_number(size):
         return None
-    if op.like != "onnx" and (op.like, op.rounding_type) != ("pytorch", "ceil"):
+    if op.auto_pad not in ("explicit", "valid"):
         return None
     pads = _along(op.pads_begin, i) + _along(op.pads_end, i) if op.auto_pad == "explicit" else 0
     span = cast("int", size) + pads - _window_length(op, i)
     output = ceil_div(span, _along(op.strides or 1, i)) + 1
-    return output if span < 0 <= output - (op.like != "onnx") else None
+    return output if span < 0 <= output <= (op.rounding_type == "floor") else None
 
 
 def _window_length(op: LayerOp, i: int) -> int:

@@ -33,7 +33,16 @@ class Fact:
     """
 
     kind: Literal[
-        "file", "layout", "strides", "pads_ignored", "window_dropped", "unread", "empty_windows", "ddof", "missing"
+        "file",
+        "layout",
+        "strides",
+        "pads_ignored",
+        "window_dropped",
+        "window_kept",
+        "unread",
+        "empty_windows",
+        "ddof",
+        "missing",
     ]
     message: str
     result: str | None = None

@@ -111,7 +111,11 @@ def _resolve_sliding(
         for size, k, s, d, begin, end in numbers
     ]
     for name, w in zip(names, windows, strict=True):
-        _check_pads(name, w, dialect, exclude, limited=op.auto_pad == "explicit" and support.pads)
+        limited, keeps = op.auto_pad == "explicit" and support.pads, rounding != "floor" and dialect.keeps_short
+        _check_pads(name, w, dialect, exclude, limited=limited, keeps=keeps)
+        if w.slack < 0:
+            sentence = f"axis {name}: the window is longer than the padded input; ceil keeps one over what there is"
+            facts.append(Fact("window_kept", sentence))
     why = dialect.refuses(call)
     if why:
         raise RequestError(f"{dialect.title}: {why}")
@@ -206,11 +210,11 @@ def _resolve_exclude(op: SlidingAttributes, dialect: Dialect, support: Support) 
     return dialect.default_exclude_pad if op.exclude_pad is None else op.exclude_pad
 
 
-def _check_pads(axis: str, w: Sliding, dialect: Dialect, exclude: bool | None, limited: bool) -> None:
-    """Refuse a window that does not fit, and pads that the framework or `exclude_pad` does not allow."""
+def _check_pads(axis: str, w: Sliding, dialect: Dialect, exclude: bool | None, limited: bool, keeps: bool) -> None:
+    """Refuse a window that does not fit and is not kept, and pads that the framework or `exclude_pad` forbids."""
     most = _pad_limit(dialect, w.kernel) if limited else 0
-    if w.slack < 0:
-        raise RequestError(_window_too_large(axis, w, most))
+    if w.slack < 0 and not (keeps and w.output == 1):
+        raise RequestError(_window_too_large(axis, w, most, f" at stride {w.stride}" if keeps else ""))
     pads = f"axis {axis} has pads {w.pad_begin},{w.pad_end}"
     longest = max(w.pad_begin, w.pad_end)
     if limited and dialect.symmetric_pads and w.pad_begin != w.pad_end:
@@ -231,13 +235,13 @@ def _pad_limit(dialect: Dialect, kernel: int) -> float:
     return {None: inf, "half_kernel": kernel // 2, "below_kernel": kernel - 1}[dialect.pad_limit]
 
 
-def _window_too_large(axis: str, w: Sliding, most: float) -> str:
+def _window_too_large(axis: str, w: Sliding, most: float, stride: str) -> str:
     padded = w.size + w.pad_begin + w.pad_end
     fits = (padded - 1) // w.dilation + 1
     what = f"kernel {w.kernel}" + (f" with dilation {w.dilation} spans {w.extent} and" if w.dilation > 1 else "")
     pads = f"with pads {w.pad_begin},{w.pad_end}" if padded > w.size else "without padding"
     needed = max(w.pad_begin, w.pad_end) + ceil_div(-w.slack, 2)
-    return f"axis {axis} is {w.size} long, {what} {pads} leaves no window; use {field('kernel', fits)}" + (
+    return f"axis {axis} is {w.size} long, {what} {pads}{stride} leaves no window; use {field('kernel', fits)}" + (
         f" or {field('pads', needed)}" if needed <= min(most, MAX_PROPOSED_PADS) else ""
     )
 

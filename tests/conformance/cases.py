@@ -105,7 +105,7 @@ class _Axis:
 
 
 @st.composite
-def _axes(draw: st.DrawFn, peer: Peer, room: int, dilated: bool, limit: bool, auto_pad: str) -> _Axis:
+def _axes(draw: st.DrawFn, peer: Peer, room: int, dilated: bool, limit: bool, auto_pad: str, rounding: str) -> _Axis:
     """Numbers of one axis that the dialect allows together; `limit`: pads must be smaller than the window."""
     kernel = draw(st.integers(1, 5))
     dilation = draw(st.sampled_from([1, 1, 2, 3])) if dilated else 1
@@ -116,9 +116,12 @@ def _axes(draw: st.DrawFn, peer: Peer, room: int, dilated: bool, limit: bool, au
     pads = st.just(0) if auto_pad == "bare" else st.one_of(st.just(min(most, 5)), st.integers(0, min(most, 5)))
     begin = draw(pads)
     end = begin if peer.like == "pytorch" else draw(pads)
+    stride = draw(st.integers(1, 4))
     least = {"explicit": extent - begin - end, "valid": extent, "bare": extent}.get(auto_pad, 1)
+    if peer.like in ("onnx", "pytorch") and rounding == "ceil":  # these keep a window that is longer than its axis
+        least -= stride - 1
     size = max(1, least) + draw(st.one_of(st.integers(0, 1), st.integers(0, room - 1)))
-    return _Axis(kernel, draw(st.integers(1, 4)), dilation, begin, end, size)
+    return _Axis(kernel, stride, dilation, begin, end, size)
 
 
 @st.composite
@@ -128,7 +131,9 @@ def _sliding(draw: st.DrawFn, peer: Peer, op_name: str, rank: int) -> tuple[Any,
     limit = op_name == "avg" and exclude is not False
     dilated = peer.dilates(op_name) and draw(st.booleans())
     bare = peer.like == "tensorflow" and (op_name == "avg" or rank == 3)  # these take no list of pads
-    axes = [draw(_axes(peer, ROOM[rank - 1], dilated, limit, "bare" if bare else auto_pad)) for _ in range(rank)]
+    rounding = draw(st.sampled_from(peer.roundings))
+    word = "bare" if bare else auto_pad
+    axes = [draw(_axes(peer, ROOM[rank - 1], dilated, limit, word, rounding)) for _ in range(rank)]
     shared: dict[str, Any] = {
         "kernel": tuple(axis.kernel for axis in axes),
         "strides": tuple(axis.stride for axis in axes) if draw(st.integers(0, 5)) else None,
@@ -136,7 +141,7 @@ def _sliding(draw: st.DrawFn, peer: Peer, op_name: str, rank: int) -> tuple[Any,
         "pads_end": tuple(axis.end for axis in axes),
         "dilations": tuple(axis.dilation for axis in axes),
         "auto_pad": auto_pad,
-        "rounding_type": draw(st.sampled_from(peer.roundings)),
+        "rounding_type": rounding,
         "like": peer.like,
     }
     sizes = [axis.size for axis in axes]
@@ -147,7 +152,8 @@ def _sliding(draw: st.DrawFn, peer: Peer, op_name: str, rank: int) -> tuple[Any,
         if peer.like == "pytorch":
             shared |= {"pads_begin": 0, "pads_end": 0}
         return LpPool(**shared, p=draw(st.sampled_from([1, 2, 2, 3, 4] + [2.5] * (peer.like == "pytorch")))), [
-            max(n, axis.kernel) if peer.like == "pytorch" else n for n, axis in zip(sizes, axes, strict=True)
+            max(n, axis.kernel - (rounding == "ceil") * (axis.stride - 1)) if peer.like == "pytorch" else n
+            for n, axis in zip(sizes, axes, strict=True)
         ]
     if op_name == "max":
         if peer.like == "openvino":

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import fields
 from fractions import Fraction
+from itertools import product
 from math import gcd
 from typing import Any
 
@@ -94,6 +95,19 @@ def _lengths(row: Row) -> None:
             .output_shape[2]
             == expected
         )
+
+
+@row_of(RULES, "a window longer than the padded input (ke > n + pb + pe)")
+def _longer_than_its_axis(_: Row) -> None:
+    for n, k, s, d, pb, pe in product(range(1, 5), range(1, 7), range(1, 5), (1, 2), (0, 1), (0, 1)):
+        span = n + pb + pe - ((k - 1) * d + 1)
+        for like, word in product(("openvino", "ngraph", "onnx", "pytorch"), ("floor", "ceil")):
+            op = MaxPool(k, strides=s, pads_begin=pb, pads_end=pe, dilations=d, rounding_type=word, like=like)
+            legal = {"openvino": True, "ngraph": d == 1, "onnx": max(pb, pe) < k, "pytorch": pb == pe <= k // 2}[like]
+            if span < 0 and legal:
+                kept = like in ("onnx", "pytorch") and word == "ceil" and -(-span // s) + 1 == 1
+                assert fits(op, n=n) == kept
+                assert not kept or op.plan((1, 1, n)).output_shape == (1, 1, 1)
 
 
 @row_of(RULES, "`same_upper`, `same_lower`", "`valid`")
@@ -296,6 +310,9 @@ DIALECT: dict[str, Callable[[str], str]] = {
     "`ceil` means": _ceil,
     "`ceil_torch`": lambda like: (
         "yes" if fits(MaxPool(2, strides=2, rounding_type="ceil_torch", like=like)) else "refused"
+    ),
+    "`ceil`, window longer than the padded input by less than the stride": lambda like: both(
+        lambda op: "one window" if fits(op(9, strides=2, rounding_type="ceil", like=like)) else "refused"
     ),
     "auto_pad": _auto_pad,
     "overhang of a ceil window counted (include)": _overhang,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from poolcli import AvgPool, MaxPool, RequestError
+from poolcli.explain import explain
 from poolcli.explain.compare_dialects import compare_dialects, sentences
 from tests.explain.drawn import ops
 from tests.profiles import sized
@@ -68,3 +70,22 @@ def test_rows_that_do_not_differ_have_the_same_shape_and_divisors(data: st.DataO
             assert [w.divisor(o) for w in row.plan.windows for o in range(w.output)] == [
                 w.divisor(o) for w in plan.windows for o in range(w.output)
             ] or plan.reducer.picks
+
+
+def test_comparison_says_who_keeps_a_window_that_is_longer_than_its_axis() -> None:
+    """PyTorch 2.13 and ONNX Runtime 1.31 give one window; OpenVINO 2026.4 raises."""
+    op = AvgPool(32, strides=32, rounding_type="ceil", like="pytorch")
+    plan = op.plan((1, 128, 16))
+    found = {row.title: row.refusal or (row.plan and row.plan.output_shape) for row in plan.compare()}
+    refused = "axis W is 16 long, kernel 32 without padding leaves no window; use kernel=16 or pads=8"
+    assert found == {
+        "OpenVINO floor": refused, "OpenVINO ceil": refused, "OpenVINO ceil_torch": refused, "nGraph": refused,
+        "ONNX": (1, 128, 1), "PyTorch": (1, 128, 1),
+        "TensorFlow": "TensorFlow has no rounding_type ceil; use floor",
+    }  # fmt: skip
+    assert [str(fact) for fact in plan.facts if fact.kind == "window_kept"] == [
+        "axis W: the window is longer than the padded input; ceil keeps one over what there is"
+    ]
+    assert "steps: -16 / 32, rounded up (ceil) to 0" in explain(plan).axes[0].steps
+    with pytest.raises(RequestError, match="kernel 33 without padding at stride 17 leaves no window"):
+        AvgPool(33, strides=17, rounding_type="ceil", like="onnx").plan((1, 128, 16))

@@ -254,6 +254,13 @@ COMPOSED: dict[str, tuple[Any, tuple[int, ...], str]] = {  # with words of the t
     "norm": (LpPool(2, strides=2, pads_begin=1, pads_end=0, p=3), (9, 8), "Pow pow"),
     "sums": (SumPool(3, strides=2, pads=1), (9, 8), "Mul *"),
     "sums, rounded up": (SumPool(3, strides=2, pads_begin=0, pads_end=1, rounding_type="ceil"), (8,), "Mul *"),
+    "longer than the input": (AvgPool((9, 5), strides=(9, 2), rounding_type="ceil", like="pytorch"), (8, 4), "Pad pad"),
+    "maxima, longer than the input": (
+        MaxPool(3, strides=2, dilations=2, rounding_type="ceil", like="onnx"),
+        (4, 9),
+        "tf.nn.pool",
+    ),
+    "norms, longer than the input": (LpPool(5, strides=2, rounding_type="ceil"), (4, 9), "Pow pow"),
     "areas": (AreaPool((4, 2)), (9, 8), "MatMul einsum"),
     "areas, enlarged": (AreaPool((7, 4, 3)), (5, 4, 7), "Transpose einsum"),
 }

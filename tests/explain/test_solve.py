@@ -122,3 +122,10 @@ def test_solve_enlarges_by_pads_alone_and_takes_no_kernel_longer_than_the_input(
     assert [answer.op.kernel for answer in solve("avg", (1, 3, 8, 8), 9)][:1] == [(2,)]
     kernels = [answer.op.kernel for answer in solve("max", (1, 3, 224, 224), 5)]
     assert all(isinstance(kernel, tuple) and max(kernel) <= 224 for kernel in kernels)
+
+
+def test_a_given_kernel_that_ceil_keeps_on_a_shorter_axis_is_an_answer() -> None:
+    for given in ({"rounding_type": "ceil"}, {}):
+        answers = solve("avg", (1, 1, 16), 1, kernel=32, strides=32, like="pytorch", **given)
+        assert (answers[0].op.rounding_type, answers[0].op.pads_end) == ("ceil", (0,))
+    assert all(answer.op.rounding_type == "floor" for answer in solve("avg", (1, 1, 16), 1, kernel=32))

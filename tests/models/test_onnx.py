@@ -106,6 +106,24 @@ def test_an_output_that_is_empty_is_no_unknown_one(
     ]
 
 
+@pytest.mark.parametrize(
+    ("against", "said"),
+    [
+        ("onnx", []),
+        ("pytorch", []),
+        ("openvino", ["OpenVINO: not in the same attributes (axis H is 9 long, kernel 12 without padding leaves no "
+                      "window; use --kernel 9 or --pads 2); --to openvino writes it"]),
+    ],
+)  # fmt: skip
+def test_a_window_longer_than_its_axis_that_ceil_keeps(against: str, said: list[str], cli: Cli, tmp_path: Path) -> None:
+    nodes = [node("MaxPool", kernel_shape=[12, 3], strides=[4, 3], ceil_mode=1)]
+    done = cli("check", model(tmp_path / "m.onnx", nodes), "--against", against, "--json")
+    (found,) = done.json["layers"]
+    assert (done.code, found["verdict"], found["computed"]) == (0, "computed", [1, 3, 1, 3])
+    kept = "axis H: the window is longer than the padded input; ceil keeps one over what there is"
+    assert found["warnings"] == [kept, *said]
+
+
 def test_dynamic_lengths_stay_names_and_become_formulas(cli: Cli, tmp_path: Path) -> None:
     nodes = [
         node("MaxPool", "x", "a", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
