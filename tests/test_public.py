@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 
 import poolcli
+import poolcli.ops
 from poolcli import AvgPool
 from poolcli.message_fields import for_cli
 from tests.conftest import Cli
@@ -166,3 +169,10 @@ def test_a_model_that_does_not_exist_is_a_file_that_is_not_found() -> None:
     with pytest.raises(FileNotFoundError, match=r"^nope.onnx: no such file$") as found:
         poolcli.check("nope.onnx")
     assert isinstance(found.value, poolcli.RequestError)
+
+
+@pytest.mark.parametrize("name", [name for name in poolcli.ops.__all__])
+def test_signatures_show_types_that_everybody_knows(name: str) -> None:
+    shown = str(inspect.signature(getattr(poolcli, name)))
+    assert not {"Given", "PerAxis", "DType", "Like", "Engine", "InitVar"} & {*re.findall(r"\w+", shown)}
+    assert "int | Sequence[int]" in shown

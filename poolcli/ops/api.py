@@ -6,7 +6,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache, wraps
-from inspect import cleandoc, signature
+from inspect import Signature, cleandoc, signature
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
 
 from poolcli.arguments import (
@@ -235,7 +235,29 @@ def with_name_suggestions(function: Callable[P, R], title: str = "") -> Callable
                 raise TypeError(too_many_values(title or function.__name__, by_place, given, names)) from None
             raise
 
+    call.__signature__ = shown_signature(signature(function))  # type: ignore[attr-defined]  # of any callable
     return call
+
+
+# What the aliases of annotations stand for, in signatures that help() and editors show.
+ALIASES = {
+    "Given": "ArrayLike", "Array": "ndarray", "PerAxis": "int | Sequence[int]", "DType": "DTypeLike", "AutoPad": "str",
+    "RoundingType": "str", "Like": "str", "Engine": "str", "IndexType": "str",
+    "InitVar[PerAxis | None]": "PerAxis | None",
+}  # fmt: skip
+
+
+def shown_signature(made: Signature) -> Signature:
+    """The signature with types in place of the names that this package has for them."""
+
+    def shown(annotation: Any) -> Any:
+        if not isinstance(annotation, str):
+            return annotation
+        plain = ALIASES.get(annotation, annotation)
+        return re.sub(r"\w+", lambda found: ALIASES.get(found[0], found[0]), plain)
+
+    parameters = [own.replace(annotation=shown(own.annotation)) for own in made.parameters.values()]
+    return made.replace(parameters=parameters, return_annotation=shown(made.return_annotation))
 
 
 def prepared(function: Callable[P, R]) -> Callable[P, R]:
@@ -301,7 +323,7 @@ def operator_function(record: type[Attributes], other: Callable[..., Any]) -> Ca
             whole = theirs | mine | {"Parameters": "\n".join(("Parameters\n----------", *parameters))}
             function.__doc__ = "\n\n".join(whole.values())
         found: Any = with_name_suggestions(function)
-        found.__signature__ = made
+        found.__signature__ = shown_signature(made)
         return cast("Function", prepared(found))
 
     return complete
