@@ -14,7 +14,7 @@ import pytest
 from poolcli.formats.zarr.write import ZarrWriter
 from poolcli.system.signals import Stopped
 from tests.conftest import Cli
-from tests.pyramids import X, levels, stored
+from tests.pyramids import X, levels, places, pooled, stored
 
 
 @pytest.fixture(autouse=True)
@@ -58,19 +58,57 @@ def test_a_run_that_was_stopped_goes_on(cli: Cli, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("shape", "names", "other"),
     [
-        ((8, 9), "y,x", "WH"),
-        ((3, 8, 9), "z,y,x", "HWC"),
-        ((3, 4, 8, 9), "c,z,y,x", "NCHW"),
-        ((1, 3, 4, 8, 9), "t,c,z,y,x", "NDHWC"),
+        ((8, 9), "y,x", "XY"),
+        ((3, 8, 9), "z,y,x", "YXC"),
+        ((3, 4, 8, 9), "c,z,y,x", "TCYX"),
+        ((1, 3, 4, 8, 9), "t,c,z,y,x", "TZYXC"),
     ],
 )
 def test_a_layout_is_proposed_that_the_input_can_have(cli: Cli, shape: tuple[int, ...], names: str, other: str) -> None:
     np.save("x.npy", np.zeros(shape, np.uint8))
     command = ("pyramid", "x.npy", "-o", "y.ome.zarr", "--levels", "1", "--json")
     (note,) = cli(*command).json["notes"]
-    use = f"use --layout, such as --layout {other} (N means t, D means z)"
+    use = f"use --layout, such as --layout {other}"
     assert note == f"assuming axes {names}; if they are others, {use}"
     assert cli(*command, "--overwrite", "--layout", other).json["notes"] == []
+
+
+@pytest.mark.parametrize(
+    ("layout", "names"),
+    [("YX", "yx"), ("ZYX", "zyx"), ("CYX", "cyx"), ("TYX", "tyx"), ("ZYXC", "czyx"), ("TCZYX", "tczyx")],
+)
+def test_axes_are_named_by_the_letters_of_ome_zarr(cli: Cli, layout: str, names: str) -> None:
+    np.save("x.npy", np.zeros((2, 3, 4, 5, 6)[-len(layout) :], np.uint8))
+    scale = ",".join(f"{name}={number}" for number, name in enumerate(names, 2) if name in "zyx")
+    document = cli(
+        "pyramid", "x.npy", "-o", "y.zarr", "--layout", layout, "--scale", scale, "--levels", "1", "-n", "--json"
+    )
+    assert document.json["output"]["axes"] == list(names)
+    assert document.json["levels"][0]["scale"] == [n if name in "zyx" else 1 for n, name in enumerate(names, 2)]
+
+
+def test_a_pyramid_of_one_level_that_nobody_asked_for_is_a_note(cli: Cli) -> None:
+    np.save("x.npy", np.zeros((256, 2), np.uint8))
+    np.save("large.npy", np.zeros((257, 2), np.uint8))
+    note = "one level: no axis to pool is longer than 256; --levels 2 makes two"
+    for name, more, expected in (
+        ("x.npy", (), [note]), ("x.npy", ("--chunks", "64"), [note]), ("x.npy", ("--levels", "1"), []),
+        ("x.npy", ("--factors", "y=2"), []), ("large.npy", (), []),
+    ):  # fmt: skip
+        assert cli("pyramid", name, "-o", "y.zarr", "--layout", "YX", "-n", "--json", *more).json["notes"] == expected
+
+
+@pytest.mark.parametrize("edge", ["ceil", "floor"])
+def test_factors_from_the_source_count_from_there(cli: Cli, edge: str) -> None:
+    x = np.random.default_rng(0).integers(0, 60_000, (120, 50)).astype(np.uint16)
+    np.save("x.npy", x)
+    asked = ("--factors", "y=2,x=2;y=3,x=3;y=4,x=60", "--factors-from", "source", "--edge", edge)
+    assert cli("pyramid", "x.npy", "-o", "y.zarr", "--layout", "YX", *asked, "-q").err == ""
+    found = levels("y.zarr")
+    assert [len(level) for level in found] == [120, 60, 40, 30]
+    for level, kernel in zip(found[1:], ((2, 2), (3, 3), (4, 3)), strict=True):  # 60 is longer than the axis
+        np.testing.assert_array_equal(level, pooled(x, kernel, edge, "avg"))
+    assert [tuple(scale) for scale, _ in places("y.zarr")] == [(1, 1), (2, 2), (3, 3), (4, 3)]
 
 
 REFUSED: dict[str, tuple[tuple[str, ...], int, str]] = {

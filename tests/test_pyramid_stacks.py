@@ -50,6 +50,18 @@ def test_a_stack_keeps_its_axes_distances_and_units(axes: str, program: str, cli
     assert list(places("y.ome.zarr")[0][0]) == pytest.approx(scale)
 
 
+@pytest.mark.parametrize(("shape", "slices"), [((5, 6, 8), "ZYX"), ((5, 6, 8, 3), "ZYXC")])
+def test_pages_of_which_nothing_is_said_become_t_with_a_note(cli: Cli, shape: tuple[int, ...], slices: str) -> None:
+    tifffile.imwrite(
+        "x.tif", np.zeros(shape, np.uint8), photometric="minisblack" if len(shape) < 4 else "rgb", metadata=None
+    )
+    command = ("pyramid", "x.tif", "-o", "y.zarr", "--levels", "2", "-n", "--json")
+    found, named = cli(*command).json, cli(*command, "--layout", slices).json
+    note = f"the file does not say what its pages are; they become t; for slices, use --layout {slices}"
+    assert (found["output"]["axes"][0], found["notes"]) == ("t", [note])
+    assert ("z" in named["output"]["axes"], named["notes"]) == (True, [])
+
+
 def test_a_description_that_does_not_fit_the_pages_is_ignored(cli: Cli) -> None:
     x = X[0, 0]
     whole = 'SizeX="8" SizeY="6" SizeC="1" SizeT="1" SizeZ="5" DimensionOrder="XYZCT"><TiffData/>'

@@ -51,7 +51,9 @@ class PyramidOptions(ArrayOptions):
     kernel: Annotated[Numbers | None, option(USUAL, "K", "-k", "--kernel", read=numbers,
         help="Window size: 2 (default), or 1,2,2 (order D,H,W).")] = None
     factors: Annotated[str | None, option(USUAL, "F", "--factors",
-        help="Window sizes of each level in turn: 'z=1,y=2,x=2;z=2,y=2,x=2'.")] = None
+        help="Window sizes of each level in turn, relative to the level before: 'z=1,y=2,x=2;z=2,y=2,x=2'.")] = None
+    factors_from: Annotated[str, choice(WINDOWS, "BASE", "--factors-from", words=BASES,
+        help="Take factors as relative to the previous level (default), or to the source.")] = "previous"
     levels_from: Annotated[str, choice(
         WINDOWS, "BASE", "--levels-from", "--from", words=BASES,
         help="Compute each level from the previous one (default), or from the source (slower, rounded once).",
@@ -131,14 +133,17 @@ def _pyramid_request(request: PyramidOptions) -> Request:
     for one, other in (("factors", "kernel"), ("factors", "levels"), ("overwrite", "resume")):
         if getattr(request, one) not in (None, False) and getattr(request, other) not in (None, False):
             raise RequestError(f"{field(one)} and {field(other)} contradict each other; give one")
+    if request.factors_from == "source" and request.factors is None:
+        raise RequestError(f"{field('factors_from', 'source')} needs {field('factors')}, such as 'y=2,x=2;y=3,x=3'")
     groups = "write one group per level, such as 'z=1,y=2,x=2;z=2,y=2,x=2'"
     levels = () if request.factors is None else request.factors.split(";")
     return Request(
         op=request.operator,
         kernel=request.kernel or (2,),
-        base=request.levels_from,
+        base="source" if request.factors_from == "source" else request.levels_from,
         edge=request.edge,
         factors=tuple(_parse_axes("factors", level, int, groups) for level in levels),
+        factors_from=request.factors_from,
         levels=request.levels,
         scale=_parse_axes("scale", request.scale, float, "write it as z=2,y=0.5,x=0.5") if request.scale else {},
         unit=request.unit,

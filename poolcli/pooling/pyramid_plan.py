@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from dataclasses import field as default
+from itertools import pairwise
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from poolcli import __version__
 from poolcli.arguments import MinCount, Missing, per_axis
 from poolcli.dtypes import DTYPES
 from poolcli.errors import PoolError, RequestError
-from poolcli.formats import Header, Metadata, Source, Spec, check_output, open_array
+from poolcli.formats import FORMATS, Header, Metadata, Source, Spec, check_output, open_array
 from poolcli.formats.checks import byte_count, join_names
 from poolcli.formats.files import check_distinct
 from poolcli.formats.image.stacks import TIME_UNITS
@@ -35,7 +36,7 @@ from poolcli.windows import ceil_div
 BASES = ("previous", "source")
 EDGES = ("ceil", "floor")
 MOST_LEVELS = 64  # each level is at most half as long as the one before, and lengths are below 2**63
-OTHER_LAYOUTS = {2: "WH", 3: "HWC", 4: "NCHW", 5: "NDHWC"}  # by rank: one that may be meant instead of the assumed one
+OTHER_LAYOUTS = {2: "XY", 3: "YXC", 4: "TCYX", 5: "TZYXC"}  # by rank: one that may be meant instead of the assumed one
 SMALLEST_LEVEL = 256  # the longest spatial axis of the smallest level, if the number of levels is not given
 
 
@@ -45,6 +46,7 @@ class Request:
 
     op, kernel: the operator, and its kernel and stride for each spatial axis, the same for every level
     factors: kernel and stride of each level in turn, by the names of axes, in place of `kernel`
+    factors_from: what the factors are relative to: the level before, or the source; then `base` is "source" too
     base: "previous" pools each level from the one before; "source" from the first level, so that it is rounded once
     edge: "ceil" keeps a partial window at the end of an axis, "floor" drops it
     levels: how many; None for as many as SMALLEST_LEVEL needs
@@ -59,6 +61,7 @@ class Request:
     base: str = "previous"
     edge: str = "ceil"
     factors: tuple[Mapping[str, int], ...] = ()
+    factors_from: str = "previous"
     levels: int | None = None
     scale: Mapping[str, float] = default(default_factory=dict)
     unit: str | None = None
@@ -73,6 +76,12 @@ class Request:
         for number, level in enumerate(self.factors, 1):
             if max(level.values()) < 2 or min(level.values()) < 1:
                 raise RequestError(f"{field('factors')} of level {number} {needed}")
+        for number, (last, level) in enumerate(pairwise(self.factors), 2) if self.factors_from == "source" else ():
+            if level == last or any(level.get(name, 1) < factor for name, factor in last.items()):
+                raise RequestError(
+                    f"{field('factors')}: level {number} is not smaller than level {number - 1}; factors from the "
+                    "source grow from level to level"
+                )
         if max(self.kernel) < 2 or min(self.kernel) < 1:
             raise RequestError(f"{field('kernel', self.kernel)}: {needed}")
 
@@ -172,13 +181,15 @@ def levels_of(
         last = levels[-1]
         if count is None and max(last.shape[i] for i in spatial) <= smallest:
             break
-        steps = tuple(k if n >= k else 1 for n, k in zip(last.shape, kernels[len(levels) - 1], strict=True))
-        if max(steps) == 1:
-            _refuse_count(request, levels, names)
+        start = levels[0] if request.factors_from == "source" else last
+        along = zip(start.shape, start.factors, kernels[len(levels) - 1], last.factors, strict=True)
+        factors = tuple(factor * k if n >= k else before for n, factor, k, before in along)
+        if factors == last.factors:
+            _refuse_count(request, levels, start, names)
             break
-        factors = tuple(factor * step for factor, step in zip(last.factors, steps, strict=True))
         base = len(levels) - 1 if request.base == "previous" else 0
-        kernel, before = (steps if base else factors), levels[base].shape
+        before = levels[base].shape
+        kernel = tuple(factor // of_base for factor, of_base in zip(factors, levels[base].factors, strict=True))
         windows = tuple(kernel[i] for i in spatial)
         pads_end = tuple(-before[i] % kernel[i] if ceil else 0 for i in spatial)
         op = record(windows, strides=windows, pads_end=pads_end)
@@ -191,13 +202,13 @@ def levels_of(
     return tuple(levels)
 
 
-def _refuse_count(request: Request, levels: Sequence[Level], names: Sequence[str]) -> None:
+def _refuse_count(request: Request, levels: Sequence[Level], start: Level, names: Sequence[str]) -> None:
     """Refuses a number of levels of which the next would be as large as the last."""
     if request.factors:
-        lengths = ",".join(f"{name}={n}" for name, n in zip(names, levels[-1].shape, strict=True))
+        lengths = ",".join(f"{name}={n}" for name, n in zip(names, start.shape, strict=True))
         raise RequestError(
-            f"{field('factors')}: every axis of level {len(levels) - 1} ({lengths}) is shorter than its factor in the "
-            "next level"
+            f"{field('factors')}: every axis of level {levels.index(start)} ({lengths}) is shorter than its factor in "
+            f"level {len(levels)}"
         )
     if request.levels is not None:
         raise RequestError(
@@ -282,6 +293,8 @@ def plan_pyramid(request: Request, source: Source, header: Header, metadata: Met
         _refuse_others("factors", [name for level in request.factors for name in level], spatial)
     missing = header.missing if settings.missing is None else settings.missing
     levels = levels_of(request, shape, header.dtype, layout, missing, settings.min_count)
+    if max(shape[i] for i in spatial_axes(layout)) <= SMALLEST_LEVEL and not request.factors and request.levels is None:
+        assumed += (f"one level: no axis to pool is longer than {SMALLEST_LEVEL}; {field('levels', 2)} makes two",)
     steps, origin, units = _spacing(request, names, order, header, metadata)
 
     kept = storage_in_version(metadata.zarr_storage, version)
@@ -320,6 +333,10 @@ def plan_pyramid(request: Request, source: Source, header: Header, metadata: Met
 def _layout_of(header: Header, given: str | None) -> tuple[str, tuple[str, ...]]:
     """The layout of the input: given, else its own, else that of microscopes, with a note."""
     rank = len(header.shape)
+    if header.layout and header.layout[0] == "N" and not (given or header.axes) and FORMATS[header.format].mixed_pages:
+        slices = f"ZYX{'C' * ('C' in header.layout)}"
+        note = f"the file does not say what its pages are; they become t; for slices, use {field('layout', slices)}"
+        return header.layout, (note,)
     if given or header.layout:
         return check_layout(str(given or header.layout), rank), ()
     found = ome.ASSUMED_LAYOUTS.get(rank)
@@ -328,7 +345,7 @@ def _layout_of(header: Header, given: str | None) -> tuple[str, tuple[str, ...]]
             f"the input has {rank} axes, but OME-Zarr has 2 to 5 (t, c, z, y, x); choose some of it, or name them with "
             f"{field('layout')}"
         )
-    use = f"use {field('layout')}, such as {field('layout', OTHER_LAYOUTS[rank])} (N means t, D means z)"
+    use = f"use {field('layout')}, such as {field('layout', OTHER_LAYOUTS[rank])}"
     return found, (f"assuming axes {','.join(ome.names_of_axes(found))}; if they are others, {use}",)
 
 
@@ -398,8 +415,10 @@ def _carried_attributes(
 
 def _method(request: Request, missing: Sequence[object]) -> dict[str, Any]:
     """The type and metadata of `multiscales`, which say how the levels were computed."""
-    sizes = {"factors": list(map(dict, request.factors))} if request.factors else {"kernel": list(request.kernel)}
-    kwargs: dict[str, Any] = {**sizes, "from": request.base, "edge": request.edge}
+    kwargs: dict[str, Any] = {"kernel": list(request.kernel)}
+    if request.factors:
+        kwargs = {"factors": list(map(dict, request.factors)), "factors_from": request.factors_from}
+    kwargs |= {"from": request.base, "edge": request.edge}
     kwargs |= {"missing": [str(number) for number in missing]} if missing else {}
     about = {"method": f"poolcli.{request.op}_pool", "version": __version__, "kwargs": kwargs}
     return {"type": OPERATORS[request.op].reducer.name, "metadata": about}
