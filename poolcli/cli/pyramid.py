@@ -25,7 +25,7 @@ from poolcli.formats import (
 from poolcli.formats.files import check_output_url, exists, is_url
 from poolcli.formats.zarr import Images, list_images
 from poolcli.message_fields import field
-from poolcli.ops import PYRAMID_OPERATORS
+from poolcli.ops import OPERATORS, PYRAMID_OPERATORS
 from poolcli.pooling.outcome import Settings, failure
 from poolcli.pooling.pyramid import PyramidResult, is_up_to_date, write_pyramid
 from poolcli.pooling.pyramid_plan import BASES, EDGES, Pyramid, Request, plan_all_images, plan_with_labels
@@ -100,7 +100,8 @@ def _plan_and_write(
     request: PyramidOptions, asked: Request, source: Source, settings: Settings, bytes_done: Bytes
 ) -> tuple[Pyramid, PyramidResult | None]:
     """Plans and writes the pyramid; the result is None for a dry run, and if the output is up to date."""
-    options, images = replace(settings.read_options, as_pyramid=True, apply_masks=False, as_stored=True), None
+    votes, images = OPERATORS[asked.op].reducer.votes, None
+    options = replace(settings.read_options, as_pyramid=True, apply_masks=False, as_stored=True, indexed=votes)
     if request.all:
         images = _images(source, options, asked.ngff)
         source = replace(source, key=next(iter(images.keys.values())))

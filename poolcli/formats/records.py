@@ -50,6 +50,7 @@ class ReadOptions:
     apply_masks : whether mask pages of a TIFF hide pixels of other pages
     split_pages : whether pages of different sizes may be read, one `InMemoryReader` for each run of equal pages
     as_stored : whether a PGM or PPM gives the numbers that it stores; else they are brought to the full scale
+    indexed : whether one page of a palette image is read as indices, with the mode P; else as colours
     """
 
     pages: str | None = None
@@ -62,6 +63,7 @@ class ReadOptions:
     apply_masks: bool = True
     split_pages: bool = False
     as_stored: bool = False
+    indexed: bool = False
 
 
 class Axis(NamedTuple):

@@ -66,7 +66,7 @@ def run_job(
         settings = replace(settings, max_memory=limit)
         if settings.arrays is not None and is_container(job.source.path):
             return run_bundle(job, op, settings, clock)
-        options = replace(_read_options(job, settings), split_pages=_splits_pages(job, settings))
+        options = replace(_read_options(job, op, settings), split_pages=_splits_pages(job, settings))
         with ExitStack() as stack:
             with clock.phase("read"):
                 file = stack.enter_context(open_array(job.source, options))
@@ -80,9 +80,15 @@ def run_job(
         return replace(outcome, error=failure(error, job.source.path))
 
 
-def _read_options(job: Job, settings: Settings) -> ReadOptions:
-    """How the input is read: tensors get the numbers that it stores."""
-    return replace(settings.read_options, as_stored=job.output is None or not output_format(job.output).is_image)
+def _read_options(job: Job, op: Attributes, settings: Settings) -> ReadOptions:
+    """How the input is read: tensors get the numbers that it stores, and modes the indices that the output can keep."""
+    row = output_format(job.output or "-")
+    indexed = op.reducer.votes
+    if indexed and row.is_image:
+        from poolcli.formats.image.modes import INDICES, MODES_BY_FORMAT
+
+        indexed = INDICES in MODES_BY_FORMAT[row.name]
+    return replace(settings.read_options, as_stored=not row.is_image, indexed=indexed)
 
 
 def _splits_pages(job: Job, settings: Settings) -> bool:
@@ -111,7 +117,7 @@ def run_pages(
         memory_left = None if settings.max_memory is None else max(0, settings.max_memory - RESULT_COPIES * held)
         own = replace(settings, pages=pages, max_memory=memory_left)
         try:
-            file = reader(_read_options(job, own))
+            file = reader(_read_options(job, op, own))
             part = prepare_job(Outcome(job, seconds=clock.seconds), op, own, replace(file.header, key=name))
             if not settings.dry_run:
                 part, pooled = pool_to_memory(part, own, file, clock)

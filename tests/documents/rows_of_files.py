@@ -108,6 +108,21 @@ def _expanded(row: Row) -> None:
         assert np.load("y.npy").shape == (1, channels, 1, 1)
 
 
+@row_of(FILES, "`mode` of one page with a palette")
+def _classes(row: Row) -> None:
+    image = Image.fromarray(np.array([[2, 1], [1, 2]], np.uint8))
+    image.putpalette([0, 0, 0, 255, 0, 0, 0, 0, 255])
+    image.save("x.png")
+    for suffix in ("png", "gif", "tif", "bmp"):
+        assert "note the indices of the palette vote" in pool(f"mode x.png -o y.{suffix} -k 2")
+        with Image.open(f"y.{suffix}") as made:
+            assert (made.mode, made.getpixel((0, 0)), made.convert("RGB").getpixel((0, 0))) == ("P", 1, (255, 0, 0))
+    pool("mode x.png -o y.npy -k 2")
+    assert np.load("y.npy").tolist() == [[[[1]]]]
+    pool("mode x.png -o y.webp -k 2")
+    assert Image.open("y.webp").getpixel((0, 0)) == (0, 0, 255)
+
+
 @row_of(FILES, "16 bits per channel (PNG)")
 def _deep(row: Row) -> None:
     imagecodecs = pytest.importorskip("imagecodecs")

@@ -183,20 +183,11 @@ def test_weighted_colours_half_way_go_to_the_even_number_at_every_weight() -> No
     np.testing.assert_array_equal(y, np.broadcast_to(values + values % 2, y.shape))
 
 
-@pytest.mark.parametrize(
-    ("mode", "suffix"), [("RGB", "png"), ("RGBA", "png"), ("LA", "png"), ("P", "png"), ("P", "gif")]
-)
-def test_a_mode_of_colours_is_a_pixel_of_its_window(mode: str, suffix: str, cli: Cli) -> None:
-    rng = np.random.default_rng(5)
-    x = rng.integers(0, 2, (8, 12, {"RGB": 3, "RGBA": 4, "LA": 2, "P": 3}[mode]), "uint8") * 255
-    if mode == "P":
-        picture = Image.fromarray(rng.integers(0, 4, (8, 12), "uint8"))
-        picture.putpalette([9, 9, 9, 0, 0, 255, 255, 0, 0, 0, 255, 0])
-        picture.save(f"p.{suffix}")
-        x = np.asarray(picture.convert("RGB"))
-    else:
-        Image.fromarray(x).save("p.png")
-    result = cli("mode", f"p.{suffix}", "-o", "y.npy", "-k", "3", "-s", "2", "--json")
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "LA"])
+def test_a_mode_of_colours_is_a_pixel_of_its_window(mode: str, cli: Cli) -> None:
+    x = np.random.default_rng(5).integers(0, 2, (8, 12, {"RGB": 3, "RGBA": 4, "LA": 2}[mode]), "uint8") * 255
+    Image.fromarray(x).save("p.png")
+    result = cli("mode", "p.png", "-o", "y.npy", "-k", "3", "-s", "2", "--json")
     assert (result.code, "whole pixels vote" in result.json["notes"]) == (0, True)
     for (row, column), _ in np.ndenumerate(np.empty((3, 5))):
         window = [tuple(pixel) for pixel in x[2 * row :, 2 * column :][:3, :3].reshape(-1, x.shape[-1]).tolist()]

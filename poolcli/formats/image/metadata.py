@@ -18,6 +18,7 @@ LABELS = {
     "icc_profile": "ICC profile", "exif": "EXIF data", "dpi": "resolution", "geo": "georeference",
     "duration": "durations of the pages", "nodata": "nodata value", "mask": "mask of missing pixels",
     "gdal": "GDAL's scale, offset or names of bands", "axes": "axes and distances of the stack",
+    "palette": "palette",
 }  # fmt: skip
 MAX_TAGS = 5  # tags named in a note
 MAX_RESOLUTION = 65_536  # per inch; JPEG has 16 bits for them

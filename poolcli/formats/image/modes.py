@@ -23,6 +23,7 @@ class Mode(NamedTuple):
     alpha: bool = False
 
 
+INDICES = "P"  # indices of a palette: read where they vote, else expanded
 MODES = {
     "L": Mode(1, "uint8"),
     "LA": Mode(2, "uint8", True),
@@ -36,6 +37,7 @@ MODES = {
     "RGBA;16": Mode(4, "uint16", True),
     "I": Mode(1, "int32"),
     "F": Mode(1, "float32"),
+    INDICES: Mode(1, "uint8"),
 }
 BANDS = "bands"  # any number of channels of any type, with no meaning as colours
 # What other modes are converted to.
@@ -44,12 +46,12 @@ CONVERTED_MODES = {
     "I;16L": "I;16", "I;16B": "I;16", "I;16N": "I;16",
 }  # fmt: skip
 MODES_BY_FORMAT: dict[str, tuple[str, ...]] = {
-    "png": ("L", "LA", "RGB", "RGBA", "I;16", "LA;16", "RGB;16", "RGBA;16"),
+    "png": ("L", "LA", "RGB", "RGBA", "I;16", "LA;16", "RGB;16", "RGBA;16", INDICES),
     "jpeg": ("L", "RGB", "CMYK"),
     "tiff": (*MODES, BANDS),
-    "bmp": ("L", "RGB"),
+    "bmp": ("L", "RGB", INDICES),
     "webp": ("RGB", "RGBA"),
-    "gif": ("L", "RGB", "RGBA"),
+    "gif": ("L", "RGB", "RGBA", INDICES),
     "ppm": ("L", "RGB", "I;16"),
 }
 MULTIPAGE = ("tiff", "png", "webp", "gif")  # formats that hold several pages

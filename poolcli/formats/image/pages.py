@@ -44,6 +44,9 @@ class PageDecoder:
     curve: Curve = SRGB
 
 
+VOTE_NOTE = "the indices of the palette vote"
+
+
 def upright(pixels: Array, orientation: object) -> Array:
     """The pixels with the orientation tag applied: 2 to 4 mirror, 5 to 8 also exchange the axes."""
     if orientation in TRANSPOSING:

@@ -16,8 +16,8 @@ from poolcli.errors import FileError
 from poolcli.formats.checks import human_bytes
 from poolcli.formats.image.curves import SRGB, curve_of
 from poolcli.formats.image.metadata import resolution_of, select_exif
-from poolcli.formats.image.modes import CONVERTED_MODES, MODES
-from poolcli.formats.image.pages import Page, PageDecoder, orientation_notes, upright, upright_size
+from poolcli.formats.image.modes import CONVERTED_MODES, INDICES, MODES
+from poolcli.formats.image.pages import VOTE_NOTE, Page, PageDecoder, orientation_notes, upright, upright_size
 from poolcli.formats.image.tiff import DIVISION_BYTES, rounded_quotient
 from poolcli.formats.image.tiff_tags import ORIENTATION
 from poolcli.formats.records import ReadOptions
@@ -101,7 +101,7 @@ class PillowImage:
                 width, height = upright_size(self._orientation(), *image.size)
                 self.pages[first] = self.pages[first]._replace(width=width, height=height)
         most = self._largest
-        mode = self._deep_mode() if most else self._mode(several)
+        mode = self._deep_mode() if most else self._mode(several, options.indexed)
         channels, dtype, _ = MODES[mode]
         full = DTYPES[dtype].limits[1]
         scale = self._maximum if options.as_stored else 0  # to which Pillow's full scale is brought back
@@ -126,6 +126,8 @@ class PillowImage:
             notes += (f"numbers up to {scaled} scaled to {DTYPES[dtype].bits} bits: stored * {full} / {scaled}",)
         if most:
             notes += (f"page 1 of {self._count} is read",) if self._count > 1 else ()
+        elif mode == INDICES:
+            notes += (VOTE_NOTE,)
         elif image.mode in ("P", "PA"):
             notes += (f"palette expanded to {mode}",)
         elif image.mode != mode and not image.mode.startswith("I"):  # I of a PGM has 16 bits
@@ -136,10 +138,12 @@ class PillowImage:
             notes, lambda: None if most else image.info.get("duration"), curve=curve_of(image.info),
         )  # fmt: skip
 
-    def _mode(self, several: bool) -> str:
+    def _mode(self, several: bool, indexed: bool) -> str:
         """The mode in which the picture is read; refuses modes whose conversion would lose something."""
         image = self._image
         transparent = "transparency" in image.info
+        if image.mode == INDICES and indexed and not several:
+            return INDICES
         if image.mode == "P" and (transparent or (several and image.format == "GIF")):
             return "RGBA"  # later pages of a GIF may be transparent where the first is not
         if image.mode in ("1", "L", "RGB") and transparent:
@@ -206,6 +210,9 @@ class PillowImage:
         if isinstance(dots, tuple) and (known := resolution_of(*dots)):
             found["dpi"] = known
         found |= {"loop": info["loop"]} if isinstance(info.get("loop"), int) else {}  # 0 repeats for ever
+        if image.mode == INDICES:
+            colours = np.array(image.getpalette(), np.uint16).reshape(-1, 3) * np.uint16(257)
+            found["palette"] = colours, info.get("transparency")
         return found | self._storage() | ({"lost": tuple(lost)} if lost else {})
 
     def _storage(self) -> dict[str, Any]:

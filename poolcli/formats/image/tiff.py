@@ -21,8 +21,9 @@ from poolcli.formats.image import stacks
 from poolcli.formats.image import tiff_tags as tags
 from poolcli.formats.image.curves import curve_of
 from poolcli.formats.image.metadata import LABELS, resolution_of, select_exif
-from poolcli.formats.image.modes import BANDS, NON_TIFF_DTYPES, mode_of, with_flipped_signs
+from poolcli.formats.image.modes import BANDS, INDICES, NON_TIFF_DTYPES, mode_of, with_flipped_signs
 from poolcli.formats.image.pages import (
+    VOTE_NOTE,
     Page,
     PageDecoder,
     check_image_memory,
@@ -105,19 +106,21 @@ class TiffImage:
     def decoder(self, first: int, several: bool, options: ReadOptions) -> PageDecoder:
         """How the pages from `first` on are decoded; refuses samples that are no numbers."""
         page = self._pages[first]
-        samples = _samples_of(self.path, page)
+        indexed = options.indexed and not several
+        samples = _samples_of(self.path, page, indexed)
         last = [page]  # the page that was decoded last
 
         def decode(number: int) -> Array:
             last[0] = page = self._pages[number]
-            if _samples_of(self.path, page) != samples:
+            if _samples_of(self.path, page, indexed) != samples:
                 raise FileError(
                     f"{self.path}: page {number + 1} has other samples; take one with {field('pages', first + 1)}"
                 )
             return upright(_pixels(self._stored_pixels(number), page, samples), _tag(page, tags.ORIENTATION, 1))
 
         def read_metadata() -> dict[str, Any]:
-            return self._read_metadata(last[0]) | samples.kept
+            palette = {"palette": (last[0].colormap.T, None)} if samples.mode == INDICES else {}
+            return self._read_metadata(last[0]) | samples.kept | palette
 
         divides = samples.is_scaled or samples.is_divided
         memory = samples.channels * (2 * DTYPES[samples.dtype].itemsize + (DIVISION_BYTES if divides else 0))
@@ -271,7 +274,8 @@ class Samples:
         white = "white is zero: inverted" if self.is_inverted else "white is zero, and stays so"
         alpha = any(kind != tags.UNSPECIFIED for kind in self.extra)
         steps = {
-            "palette expanded to RGB": self.stored == tags.PALETTE,
+            "palette expanded to RGB": self.stored == tags.PALETTE and self.mode != INDICES,
+            VOTE_NOTE: self.mode == INDICES,
             f"{self.bits} bits a sample, scaled to {DTYPES[self.dtype].bits}": self.is_scaled,
             white: self.photometric == tags.WHITE_IS_ZERO,
             ALPHA_NOTE: self.is_divided,
@@ -280,8 +284,8 @@ class Samples:
         return tuple(note for note, holds in steps.items() if holds)
 
 
-def _samples_of(path: str, page: Any) -> Samples:
-    """The samples of a page; refuses those that are no numbers."""
+def _samples_of(path: str, page: Any, indexed: bool) -> Samples:
+    """The samples of a page, where `indexed` its indices of a palette; refuses those that are no numbers."""
     dtype = "none" if page.dtype is None else "uint8" if page.dtype.name == "bool" else page.dtype.name
     if dtype not in DTYPES or dtype in NON_TIFF_DTYPES or page.imagedepth != 1:
         raise FileError(f"{path}: is a TIFF of {dtype}; integers and floats in two dimensions are read")
@@ -290,6 +294,8 @@ def _samples_of(path: str, page: Any) -> Samples:
     is_grey = stored in (tags.WHITE_IS_ZERO, tags.GREY, tags.PALETTE)
     if photometric not in MODES_BY_PHOTOMETRIC or (not is_grey and channels < tags.COLOUR_CHANNELS.get(stored, 3)):
         photometric = tags.GREY
+    if stored == tags.PALETTE and indexed and channels == page.dtype.itemsize == 1:
+        return Samples(tags.GREY, (), stored, bits, "uint8", INDICES, False, False, False)
     if stored == tags.PALETTE:
         dtype, channels = "uint8", channels + 2
     count = channels - tags.COLOUR_CHANNELS.get(photometric, 1)
@@ -316,7 +322,7 @@ def _pixels(stored: Array, page: Any, samples: Samples) -> Array:
     separate, _, height, width, together = page.shaped
     stored = stored.reshape(separate, height, width, together)
     pixels: Array = stored[0] if separate == 1 else stored[..., 0].transpose(1, 2, 0)
-    if samples.stored == tags.PALETTE:
+    if samples.stored == tags.PALETTE and samples.mode != INDICES:
         colours = (page.colormap >> 8).astype(np.uint8).T[pixels[..., 0].astype(np.uint16)]
         pixels = np.concatenate([colours, pixels[..., 1:]], -1)
     elif samples.stored == tags.YCBCR and page.compression not in (tags.OLD_JPEG, tags.JPEG):

@@ -11,6 +11,7 @@ from poolcli.formats.image import tiff_tags as tags
 from poolcli.formats.image.metadata import directory_of
 from poolcli.formats.image.modes import MODES, with_flipped_signs
 from poolcli.system.lazy_imports import Array, Lazy, installed
+from poolcli.system.lazy_imports import numpy as np
 
 if TYPE_CHECKING:
     from PIL.Image import Exif
@@ -46,6 +47,7 @@ MAX_PREDICTOR_BYTES = 4  # bytes of the largest integers of which tifffile store
 FAST_DEFLATE, FAST_LEVEL = {("zlib", True, "uint16"), ("zlib", True, "int16")}, {"level": 1}
 MAX_CLASSIC_BYTES = 2**32 - 2**25  # of pixels, above which a BigTIFF is written
 PHOTOMETRIC_OF_MODE = {"CMYK": tags.CMYK, "LAB": tags.LAB}  # modes whose colours their number does not tell
+PALETTE_SIZE = 256  # colours of 8 bits
 # tifffile writes no EXIF and GPS directories: tags of these numbers, just below, keep their places.
 PLACES = {tags.EXIF: tags.EXIF - 1, tags.GPS: tags.GPS - 1}
 
@@ -106,6 +108,10 @@ def _write_pages(
         "metadata": None,
         "software": False,
     }
+    if "palette" in kept:
+        colours, _ = kept["palette"]
+        table = np.pad(colours.T, ((0, 0), (0, PALETTE_SIZE - len(colours))))
+        options |= {"photometric": tags.PALETTE, "colormap": table}
     exif: Exif = pil.Exif()
     exif.load(kept.get("exif", b""))
     below = {tag: directory_of(exif, tag) for tag in PLACES if tag in exif}

@@ -11,7 +11,7 @@ from poolcli.errors import FileError
 from poolcli.formats.atomic import atomic_stream
 from poolcli.formats.image import stacks, tiff_write
 from poolcli.formats.image.metadata import LABELS
-from poolcli.formats.image.modes import BANDS, BEYOND_PILLOW, OME_DTYPES, mode_of, stored_layout
+from poolcli.formats.image.modes import BANDS, BEYOND_PILLOW, INDICES, OME_DTYPES, mode_of, stored_layout
 from poolcli.formats.image.pages import image_errors
 from poolcli.formats.image.tiff_tags import DESCRIPTION
 from poolcli.formats.records import Axis, NamedArray, Spec, WriteOptions
@@ -88,14 +88,15 @@ def _describe_stack(
 
 
 KEPT = {
-    "png": {"icc_profile", "exif", "dpi", "duration", "loop"},
+    "png": {"icc_profile", "exif", "dpi", "duration", "loop", "palette"},
     "jpeg": {"icc_profile", "exif", "dpi", "qtables", "subsampling"},
     "tiff": {
         "icc_profile", "exif", "dpi", "geo", "gdal", "nodata", "compression", "predictor", "bands", "mask", "axes",
+        "palette",
     },
     "webp": {"icc_profile", "exif", "duration", "loop", "lossy"},
-    "bmp": {"dpi"},
-    "gif": {"duration", "loop"},
+    "bmp": {"dpi", "palette"},
+    "gif": {"duration", "loop", "palette"},
 }  # fmt: skip
 GREY = ("L", "LA", "I;16", "I", "F", "LA;16")
 
@@ -106,6 +107,14 @@ def _select_metadata(name: str, mode: str, found: Mapping[str, Any], lost: list[
     kept = {key: value for key, value in found.items() if key in able}
     lost += found.get("lost", ())
     lost += [LABELS[key] for key in found if key in LABELS.keys() - able]
+    if "palette" in kept:
+        colours, transparent = kept["palette"]
+        if mode != INDICES:
+            del kept["palette"]
+            lost.append(f"{LABELS['palette']} (these are no indices of 8 bits)")
+        elif transparent is not None and not (name == "png" or (name == "gif" and isinstance(transparent, int))):
+            kept["palette"] = colours, None
+            lost.append("transparency of the palette")
     fitting = {"CMYK": b"CMYK", "LAB": b"Lab "}.get(mode, b"GRAY" if mode in GREY else b"RGB ")
     space = kept.get("icc_profile", b"")[16:20]
     if "icc_profile" in kept and space != fitting and mode != BANDS:  # bands are those of the input
@@ -124,6 +133,8 @@ def _encode(
     path: str, name: str, quality: int | None, mode: str, pages: Array, kept: dict[str, Any]
 ) -> tuple[bytes, tuple[str, ...]]:
     """The file, and notes on what could not be kept; made in memory, because Pillow does not notice short writes."""
+    if "palette" in kept:
+        return _encode_indices(name, pages[0, ..., 0], kept), ()
     if name == "gif":
         return _encode_gif(pages, kept)
     if name == "jpeg":
@@ -143,6 +154,16 @@ def _encode(
         for page in pages
     ]
     return _save(images, name, kept), ()
+
+
+def _encode_indices(name: str, indices: Array, kept: dict[str, Any]) -> bytes:
+    """Indices, H, W, with their palette."""
+    colours, transparent = kept.pop("palette")
+    image = pil.fromarray(indices)
+    more = max(0, int(indices.max()) + 1 - len(colours))  # indices without a colour
+    image.putpalette(np.pad(colours >> 8, ((0, more), (0, 0))).astype(np.uint8).tobytes())
+    kept |= {"transparency": transparent} if transparent is not None else {}
+    return _save([image], name, kept | ({"optimize": False} if name == "gif" else {}))
 
 
 BEST_QUALITY = 95
