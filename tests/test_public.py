@@ -171,7 +171,7 @@ def test_a_model_that_does_not_exist_is_a_file_that_is_not_found() -> None:
     assert isinstance(found.value, poolcli.RequestError)
 
 
-@pytest.mark.parametrize("name", [name for name in poolcli.ops.__all__])
+@pytest.mark.parametrize("name", list(poolcli.ops.__all__))
 def test_signatures_show_types_that_everybody_knows(name: str) -> None:
     shown = str(inspect.signature(getattr(poolcli, name)))
     assert not {"Given", "PerAxis", "DType", "Like", "Engine", "InitVar"} & {*re.findall(r"\w+", shown)}
