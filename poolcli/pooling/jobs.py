@@ -83,12 +83,13 @@ def run_job(
 def _read_options(job: Job, op: Attributes, settings: Settings) -> ReadOptions:
     """How the input is read: tensors get the numbers that it stores, and modes the indices that the output can keep."""
     row = output_format(job.output or "-")
-    indexed = op.reducer.votes
+    options = settings.read_options
+    indexed = op.reducer.votes and options.ndim in (None, 2)  # a layout such as HWC asks for colours
     if indexed and row.is_image:
         from poolcli.formats.image.modes import INDICES, MODES_BY_FORMAT
 
         indexed = INDICES in MODES_BY_FORMAT[row.name]
-    return replace(settings.read_options, as_stored=not row.is_image, indexed=indexed)
+    return replace(options, as_stored=not row.is_image, indexed=indexed)
 
 
 def _splits_pages(job: Job, settings: Settings) -> bool:

@@ -105,6 +105,13 @@ def test_sixteen_bits_of_a_palette_are_kept_and_missing_indices_do_not_vote(cli:
         np.testing.assert_array_equal(page.asarray(), votes(0))
 
 
+def test_a_layout_of_colours_asks_for_colours(cli: Cli) -> None:
+    save("x.png")
+    for layout, channels in (("HWC", 3), ("HW", 1)):
+        assert cli("mode", "x.png", "-o", "y.npy", "--layout", layout, *SIZE, "--overwrite").code == 0
+        assert np.load("y.npy").size == 24 * channels
+
+
 def test_frames_are_pooled_by_their_colours(cli: Cli) -> None:
     """Each may have a palette of its own."""
     frames = [Image.fromarray(np.full((4, 4), index, np.uint8)) for index in (1, 2)]
