@@ -117,14 +117,14 @@ def progress(first: str, total: int, quiet: bool) -> Iterator[tuple[Step, Bytes]
         return
     bar = _Bar(first, total)
     try:
+        bar.begin()
         yield bar.step, bar.bytes
     finally:
-        if bar.shown is not None:
-            bar.shown.stop()
+        bar.stop()
 
 
 class _Bar:
-    """A progress bar of Rich that appears after BAR_DELAY.
+    """A progress bar of Rich that appears after BAR_DELAY, or at once for several inputs and for a large one.
 
     It is drawn by this thread, without Rich's refresh thread, because workers may be forked at any time.
     """
@@ -134,12 +134,22 @@ class _Bar:
         self._name, self._total, self._done, self._failed = first, total, 0, 0
         self._start, self._drawn = time.monotonic(), 0.0
 
+    def begin(self) -> None:
+        if self._total > 1:
+            self._draw(0, self._total, str)
+
+    def stop(self) -> None:
+        if self.shown is not None:
+            self.shown.stop()
+
     def step(self, outcome: Outcome) -> None:
         self._name = outcome.job.source.path
         self._done += 1
         self._failed += outcome.error is not None
         if self._total > 1:
             self._draw(self._done, self._total, lambda rate: f"{rate:.3g}")
+        else:
+            self.stop()  # before the report
 
     def bytes(self, done: int, total: int) -> None:
         from poolcli.formats.checks import human_bytes
@@ -149,13 +159,16 @@ class _Bar:
 
     def _draw(self, done: int, total: int, unit: Callable[[float], str]) -> None:
         now = time.monotonic()
-        if now - self._start < BAR_DELAY or now - self._drawn < BAR_INTERVAL:
+        if done and (now - self._start < BAR_DELAY or now - self._drawn < BAR_INTERVAL):
             return
         self._drawn = now
         if self.shown is None:
             self.shown = self._new_bar()
             self.shown.add_task("", total=total)
-        failed, speed = f"{self._failed} failed" if self._failed else "", f"{unit(done / (now - self._start))}/s"
+        failed, speed = (
+            f"{self._failed} failed" if self._failed else "",
+            f"{unit(done / (now - self._start))}/s" if done else "",
+        )
         name = printable(self._name)
         name = name if len(name) <= NAME_WIDTH else f"...{name[3 - NAME_WIDTH :]}"  # the end distinguishes files
         self.shown.update(self.shown.task_ids[0], completed=done, name=name, failed=failed, speed=speed)

@@ -97,6 +97,7 @@ def write_pyramid(
     def step(done: int, of_level: int) -> None:
         progress(finished + done, total)
 
+    tiles.begin(progress, total)
     specs = [spec for each in every for spec in each.specs]
     options = WriteOptions(settings.overwrite, identity=identity, run=identity)
     with open_writers(pyramid.output, specs, options) as writers:

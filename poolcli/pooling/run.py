@@ -179,6 +179,7 @@ def pool_file(
     if writer.is_finished():
         return Outcome(outcome.job, skipped=True)
     work = _work(outcome, settings, clock, progress, in_parts=file.streams)
+    tiles.begin(progress, tiles.bytes_of_plan(work.plan))
     tile = tiles.bytes_of_tile(None if limit is None else limit - beside)
     if not file.streams or tiles.bytes_of_plan(work.plan) <= tile:
         results = _pool_whole(work, outcome, file, writer.source)

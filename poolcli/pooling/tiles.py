@@ -38,6 +38,7 @@ Results = tuple[Array, Array | None]  # values, and indices if they are wanted
 
 # Sizes are bytes of input and output together.
 TILE_BYTES = 16 * 2**20  # larger tiles were not faster
+SHOWN_BYTES = 64 * 2**20  # of work whose progress is shown from the start
 BLOCK_BYTES = 16 * 2**20  # blocks grow to this size in any case, and beyond it only to decode less
 MAX_BLOCK_BYTES = 128 * 2**20
 MAX_DECODED = 0.97  # the share of the decoded elements that a block beyond BLOCK_BYTES may still decode to grow
@@ -203,6 +204,12 @@ class Clock:
 
 def no_progress(done: int, total: int) -> None:
     """A progress callback that shows nothing."""
+
+
+def begin(progress: Progress, total: int) -> None:
+    """Shows the progress of large work before the first part of it is done, which may take seconds."""
+    if total > SHOWN_BYTES:
+        progress(0, total)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import pytest
 from poolcli.cli import messages, run
 from poolcli.errors import FileError
 from poolcli.formats import Source
+from poolcli.pooling import tiles
 from poolcli.pooling.outcome import Job, Outcome
 from tests.conftest import SAMPLES, Cli
 
@@ -269,6 +270,34 @@ def test_the_bar_of_one_file_has_one_unit(folder: Path, monkeypatch: pytest.Monk
         bytes_done(2**20, 2**30)
     frame = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue()).split("\r")[-2]
     assert re.fullmatch(r"[━╺╸]+ 0\.0/1\.0 GiB [\d.e+]+ [GTP]iB/s  [-\d:]+ x\.npy\s*", frame), frame
+
+
+def frame_of(screen: io.StringIO) -> str:
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue()).split("\r")[-1]
+
+
+def test_the_bar_of_several_files_is_there_before_the_first_is_done(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = bar_screen(monkeypatch)
+    monkeypatch.setattr(messages, "BAR_DELAY", 3600)
+    with messages.progress("a.npy", 3, False):
+        assert re.fullmatch(r"━+ 0/3\s+-:--:-- a\.npy\s*", frame_of(screen))
+
+
+@pytest.mark.parametrize(("suffix", "is_shown"), [("npy", True), ("npz", True), ("npy", False)])
+def test_the_bar_of_a_large_array_is_there_before_it_is_read(
+    suffix: str, is_shown: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen, name = bar_screen(monkeypatch), f"x.{suffix}"
+    monkeypatch.setattr(messages, "BAR_DELAY", 3600)
+    monkeypatch.setattr(tiles, "SHOWN_BYTES", 600 if is_shown else 2**20)  # of 384 B of input and 280 B of output
+    np.savez("x.npz", np.load("x.npy"))
+    monkeypatch.setattr(sys, "stdout", screen)
+    assert run(["avg", name, "-o", "y.npy", "-k", "2"]) == 0
+    assert screen.getvalue().split("avg pooling")[0].endswith("\x1b[2K\x1b[1m" if is_shown else "\x1b[1m")
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())
+    assert bool(re.search(rf"━+ 0/\d+ bytes\s+-:--:-- {name}", text)) is is_shown, text
 
 
 def test_the_bar_names_the_file_the_rate_and_the_failures(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
