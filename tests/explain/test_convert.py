@@ -225,7 +225,7 @@ def test_a_conversion_without_a_mark_holds_for_other_sizes(plan: Plan | None, ot
         for sizes in others:
             shape = (1, 2, *sizes[: len(plan.axes)])
             with suppress(RequestError):
-                one, two = make_plan(plan.given, shape, "float32"), make_plan(found.op, shape, "float32")
+                one, two = (make_plan(op, shape, "float32", layout=plan.layout) for op in (plan.given, found.op))
                 assert one.output_shape == two.output_shape, (plan.given, found.op, shape)
                 x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
                 np.testing.assert_allclose(
