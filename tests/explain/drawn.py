@@ -36,7 +36,7 @@ def plans(draw: st.DrawFn) -> Plan | None:
         output = tuple(draw(st.integers(1, size + 1)) for size in sizes)
         op = draw(st.sampled_from([AdaptiveAvgPool, AdaptiveMaxPool]))(output)
     try:
-        plan: Plan = op.plan((1, 2, *sizes))
+        plan: Plan = op.plan((1, 2, *sizes), layout="NC" + "DHW"[3 - len(sizes) :])
     except RequestError:
         return None
     return plan
