@@ -98,7 +98,7 @@ def not_kept(cli: Cli, op: str, source: str, name: str, *more: str) -> list[str]
 def test_a_scale_and_offset_that_are_not_kept_are_said(name: str, cli: Cli) -> None:
     with h5py.File("x.nc", "w") as file:
         file["x"] = X.astype(np.uint16)
-        file["x"].attrs.update(scale_factor=np.float32([0.01]), add_offset=-273.15)
+        file["x"].attrs.update(scale_factor=np.array([0.01], np.float32), add_offset=-273.15)
     text = (
         b'<GDALMetadata><Item sample="0" role="scale">0.5</Item><Item sample="0" role="offset">7</Item></GDALMetadata>'
     )
