@@ -1,4 +1,4 @@
-"""Layouts: a letter for each axis of an array. N and C are batch and channel, all other letters are spatial."""
+"""Layouts, a letter for each axis of an array, and the one place that reads which axes are pooled (`read_axes`)."""
 
 from __future__ import annotations
 
