@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from importlib import import_module
 from inspect import Parameter, getdoc, signature
+from pathlib import Path
 from typing import Any
 
 import griffe
@@ -19,7 +20,9 @@ EXAMPLES = re.compile(r"^Examples:\n((?:poolcli .*\n)+)", re.MULTILINE)
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Adds every command to the reference of the command line, and every operator to that of Python."""
+    """Adds every command to the reference of the command line, every operator to that of Python, and the CHANGELOG."""
+    if page.file.src_uri == "changes.md":  # its links start at the top of the checkout
+        return (Path(__file__).parent / "CHANGELOG.md").read_text("utf-8").replace("](docs/", "](")
     if page.file.src_uri == "reference/command-line.md":
         return "\n".join((markdown, *map(_documented, COMMANDS)))
     if page.file.src_uri == "reference/python.md":
@@ -51,4 +54,5 @@ def _documented(name: str) -> str:
     command = load_command(name)
     context = typer.Context(command, info_name=name)
     text = get_docs_for_click(obj=command, ctx=context, name=name, call_prefix="poolcli", indent=1)
+    text = text.replace("][", r"]\[")  # of options of a layer, such as [,sS][,pP]: no link
     return EXAMPLES.sub(r"**Examples**:\n\n```console\n\1```\n", text)
