@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, Phase, given, reject, settings
 from hypothesis import strategies as st
 
 from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool, RequestError
+from poolcli.layouts import default_layout
 from poolcli.plan import Plan
 from tests.conformance.peers import HALVES, WIDE, Array, Peer
 
@@ -37,7 +38,7 @@ class Case:
 
 def case_of(op: Any, x: Array) -> Case:
     """The case of `op` on `x`."""
-    return Case(op, op.plan(x.shape, x.dtype), x)
+    return Case(op, op.plan(x.shape, x.dtype, layout=default_layout(x.ndim)), x)
 
 
 def distinct_cases(peer: Peer, op_name: str, count: int, dtypes: tuple[str, ...] | None = None) -> list[Case]:

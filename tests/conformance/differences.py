@@ -41,8 +41,8 @@ class Unchecked:
     def __repr__(self) -> str:
         return f"{self._record.__name__}({self._given})"
 
-    def plan(self, *arguments: Any) -> Any:
-        return self._record(**self._given).plan(*arguments)
+    def plan(self, *arguments: Any, **words: Any) -> Any:
+        return self._record(**self._given).plan(*arguments, **words)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from poolcli import AvgPool, MaxPool, RequestError
-from tests.conformance.onnx_peer import AUTO_PADS
 from tests.profiles import sized
 
 SIZES, KERNELS, STRIDES, DILATIONS = range(1, sized(7, 9)), range(1, sized(4, 6)), range(1, sized(4, 5)), (1, 2)
@@ -101,6 +100,8 @@ def test_pytorch_has_the_same_lengths(record: Any, rounding: str) -> None:
 def test_onnx_has_the_same_lengths(record: Any, rounding: str) -> None:
     import onnx
     from onnx import TensorProto, helper
+
+    from tests.conformance.onnx_peer import AUTO_PADS
 
     found: dict[Combination, int] = {}
     asked = list(combinations(DILATIONS, WORDS, False))

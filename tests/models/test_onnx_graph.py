@@ -126,8 +126,7 @@ def test_30_000_layers_take_less_than_400_mb(tmp_path: Path) -> None:
     folder.mkdir()
     of_a_function(folder / "m.onnx", 30_000)
     done = fresh(folder, "check", "m.onnx", timeout=None)
-    lines = done.out.decode().splitlines()
     told = "m.onnx: 30000 pooling layers of opset 22: 30000 computed (nothing to compare with)"
-    assert (done.code, lines[-1]) == (0, told), done.err
-    assert lines[-3] == "and 29,000 more, which --json lists, too"
+    assert (done.code, " ".join(done.out.decode().split())[-len(told) :]) == (0, told), done.err
+    assert "and 29,000 more, which --json lists, too" in done.out.decode().splitlines()
     assert done.peak < 400 << 10

@@ -110,7 +110,7 @@ def search(how: Any, steps: Any, taps: int, stride: int, gap: int) -> Any:
         columns, far, near = table[AT.width] // cs, table[AT.step_d], table[AT.step_h]
         far_line, near_line = table[AT.gap_d] * table[AT.high], table[AT.gap_h]
         low, high = table[AT.first], table[AT.last]
-        if table[at_w + 2 * low + 1] != taps:
+        if taps == 0 or table[at_w + 2 * low + 1] != taps:  # an empty window has no elements, either
             low = high = table[AT.columns]
         whole, start = (high - low) * cs, table[at_w + 2 * low]
         padded = -(-whole // MARGIN) * MARGIN
