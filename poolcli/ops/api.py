@@ -249,15 +249,16 @@ ALIASES = {
 
 def shown_signature(made: Signature) -> Signature:
     """The signature with types in place of the names that this package has for them."""
+    own = [each.replace(annotation=_shown(each.annotation)) for each in made.parameters.values()]
+    return made.replace(parameters=own, return_annotation=_shown(made.return_annotation))
 
-    def shown(annotation: Any) -> Any:
-        if not isinstance(annotation, str):
-            return annotation
-        plain = ALIASES.get(annotation, annotation)
-        return re.sub(r"\w+", lambda found: ALIASES.get(found[0], found[0]), plain)
 
-    parameters = [own.replace(annotation=shown(own.annotation)) for own in made.parameters.values()]
-    return made.replace(parameters=parameters, return_annotation=shown(made.return_annotation))
+@cache
+def _shown(annotation: Any) -> Any:
+    if not isinstance(annotation, str):
+        return annotation
+    plain = ALIASES.get(annotation, annotation)
+    return re.sub(r"\w+", lambda found: ALIASES.get(found[0], found[0]), plain)
 
 
 def prepared(function: Callable[P, R]) -> Callable[P, R]:
