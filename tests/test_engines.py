@@ -431,7 +431,7 @@ def test_a_window_longer_than_its_axis_reads_what_there_is(dtype: str, engine: s
 @pytest.mark.compiles
 @pytest.mark.parametrize("shape", [(1, 1, 1), (2, 3, 1), (1, 2, 2, 1)], ids=str)
 def test_windows_of_no_element_have_no_position_in_either_engine(shape: tuple[int, ...]) -> None:
-    op = MaxPool(2, dilations=2, auto_pad="same_upper")
+    op: Any = MaxPool(2, dilations=2, auto_pad="same_upper")
     x = np.zeros(shape, np.uint8)
     for _ in range(3):
         used = [np.full(prod(shape), 7, np.int64) for _ in range(8)]  # what memory holds that is not written
