@@ -6,7 +6,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache, wraps
-from inspect import Signature, cleandoc, signature
+from inspect import Parameter, Signature, cleandoc, signature
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
 
 from poolcli.arguments import (
@@ -214,28 +214,28 @@ def run(
     return values, positions
 
 
-def with_name_suggestions(function: Callable[P, R], title: str = "") -> Callable[P, R]:
-    """Makes a function answer unknown keywords with a suggestion; `title` is its name in the message."""
+def with_name_suggestions(function: Callable[P, R], title: str = "", made: Signature | None = None) -> Callable[P, R]:
+    """Makes a function answer unknown keywords with a suggestion; `title` is the name of a record in the message, and
+    `made` the signature to show in place of the function's own.
+    """
 
     @wraps(function)
     def call(*args: P.args, **keywords: P.kwargs) -> R:
         try:
             return function(*args, **keywords)
         except TypeError:
-            names = [name for name in signature(call).parameters if name != "self"]
+            parameters = signature(call).parameters
+            names = [name for name in parameters if name != "self"]
             for name, value in keywords.items():
                 if name not in names:
                     raise TypeError(unknown_keyword(title or function.__name__, name, value, names)) from None
             given = args[1:] if title else args  # of records, the first is self
-            by_place = [
-                own.name for own in signature(call).parameters.values() if own.kind is own.POSITIONAL_OR_KEYWORD
-            ]
-            by_place = [name for name in by_place if name in names]
+            by_place = [name for name in names if parameters[name].kind is Parameter.POSITIONAL_OR_KEYWORD]
             if len(given) > len(by_place):
                 raise TypeError(too_many_values(title or function.__name__, by_place, given, names)) from None
             raise
 
-    call.__signature__ = shown_signature(signature(function))  # type: ignore[attr-defined]  # of any callable
+    call.__signature__ = shown_signature(made or signature(function))  # type: ignore[attr-defined]  # of any callable
     return call
 
 
@@ -323,9 +323,7 @@ def operator_function(record: type[Attributes], other: Callable[..., Any]) -> Ca
             parameters = {entries[name]: None for name in made.parameters}  # an entry may be of several names
             whole = theirs | mine | {"Parameters": "\n".join(("Parameters\n----------", *parameters))}
             function.__doc__ = "\n\n".join(whole.values())
-        found: Any = with_name_suggestions(function)
-        found.__signature__ = shown_signature(made)
-        return cast("Function", prepared(found))
+        return cast("Function", prepared(with_name_suggestions(function, made=made)))
 
     return complete
 

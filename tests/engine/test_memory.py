@@ -66,20 +66,16 @@ KINDS = [*((kernel, "float32") for kernel in PLANS), ("sliding", "uint8"), ("dir
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize(("kernel", "dtype"), KINDS)
 def test_no_bit_depends_on_the_order_in_memory(kernel: str, dtype: str, order: str) -> None:
-    with patch.object(choice, "LIMITS", CONSTANT):
-        _hold_order(kernel, dtype, order)
-
-
-def _hold_order(kernel: str, dtype: str, order: str) -> None:
     plan, indices = PLANS[kernel](dtype), kernel == "positions"
     shape = plan.input_shape
     x = np.random.default_rng(0).standard_normal(shape) * 10.0 ** np.random.default_rng(1).integers(-9, 9, shape)
     x = ORDERS[order](x.astype(dtype) if dtype == "float32" else (x % 256).astype(dtype))
-    expected, places = run(plan, np.ascontiguousarray(x), engine="numba", indices=indices)
-    with patch("poolcli.engine.compiled.launch.MIN_PER_THREAD", 1), watched() as taken:
-        found, found_places = run(plan, x, engine="numba", indices=indices)
-        out = np.zeros((*expected.shape, 2), expected.dtype)[..., 1]
-        run(plan, x, engine="numba", out=out)
+    with patch.object(choice, "LIMITS", CONSTANT):
+        expected, places = run(plan, np.ascontiguousarray(x), engine="numba", indices=indices)
+        with patch("poolcli.engine.compiled.launch.MIN_PER_THREAD", 1), watched() as taken:
+            found, found_places = run(plan, x, engine="numba", indices=indices)
+            out = np.zeros((*expected.shape, 2), expected.dtype)[..., 1]
+            run(plan, x, engine="numba", out=out)
     assert not x.flags.c_contiguous
     assert len({step.family for step in taken}) == 1
     assert found.tobytes() == out.tobytes() == expected.tobytes()
