@@ -198,6 +198,9 @@ def test_dask_arrays_stay_dask_arrays() -> None:
     expected = max_pool(X, 2, return_indices=True)
     np.testing.assert_array_equal(found.compute(), expected[0])
     np.testing.assert_array_equal(at.compute(), expected[1])
+    for name, value in (("out", np.empty((1, 1, 3, 3), np.float32)), ("threads", 2)):
+        with pytest.raises(PoolError, match=f"^{name} is chosen by dask; leave it out$"):
+            max_pool(dask.from_array(X), 2, **{name: value})
 
 
 @pytest.mark.heavy

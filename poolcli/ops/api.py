@@ -189,6 +189,9 @@ def run(
     if is_lazy(x):
         from poolcli.dask_graph import pool_lazily
 
+        for name, value in (("out", out), ("threads", threads)):
+            if value is not None:
+                raise RequestError(f"{name} is chosen by dask; leave it out")
         words = {"layout": layout, "dtype": dtype, "missing": missing, "min_count": min_count}
         return pool_lazily(op, x, indices, engine, **words)
     array = as_array(x)
