@@ -121,4 +121,4 @@ def test_a_fork_of_poolcli_says_how_it_ended_and_what_it_took(tmp_path: Path) ->
     small = forked(folder, "avg", "x.npy", "-o", "y.npy", *halve, "8M")
     large = forked(folder, "max", "x.npy", "-o", "z.npy", *halve, "1G")
     assert (small.code, large.code) == (0, 0)
-    assert large.peak > small.peak + 12 * 1024  # of the 64 MB that are read
+    assert large.peak > 2 * small.peak  # of the 64 MB that are read, in parts that follow from --max-memory
