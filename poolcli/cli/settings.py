@@ -155,4 +155,4 @@ def refuse_without_effect(request: PoolOptions, jobs: Sequence[Job]) -> None:
         if getattr(request, name) and jobs and not has_effect:
             raise RequestError(f"{field(name)} {purpose}; leave it out")
     if request.resume and any(target.key for job in jobs for target in job.targets):
-        raise RequestError(f"{field('resume')} continues files; what is added to a file cannot be continued")
+        raise RequestError(f"{field('resume')} continues files; name the file alone, without an array in it")

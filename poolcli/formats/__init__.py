@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from functools import partial
 from math import prod
 from typing import TypeVar
 
@@ -62,7 +61,6 @@ __all__ = [
     "check_container",
     "check_output",
     "check_space",
-    "contains_array",
     "folder_format",
     "in_subprocess_if_fragile",
     "is_container",
@@ -247,11 +245,6 @@ def list_arrays(path: str, options: ReadOptions = DEFAULTS) -> list[Header]:
 def is_container(path: str) -> bool:
     """Whether the file at `path` has a format of several arrays."""
     return recognise(path)[0].is_container
-
-
-def contains_array(source: Source) -> bool:
-    """Whether a file that arrays can be added to already contains an object of this name."""
-    return in_subprocess_if_fragile(source.path, partial(output_format(source.path).functions.contains, source))
 
 
 def check_container(path: str) -> None:

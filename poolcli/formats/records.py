@@ -189,10 +189,9 @@ class NamedArray:
 class WriteOptions:
     """How outputs are written.
 
-    overwrite : whether to replace an existing file, or with `append` an array of the same name
+    overwrite : whether to replace an existing file
     quality : for JPEG and WebP
     identity : hash of the work: an interrupted run is resumed only if it is the same
-    append : whether to add the array to an existing file
     chunks, shards : for Zarr, lengths of a chunk and of a shard
     max_elements : upper limit for a chunk or shard if neither is given
     run : an identity that the attributes of a Zarr store name, for `is_finished`; at URLs they name it in any case
@@ -201,7 +200,6 @@ class WriteOptions:
     overwrite: bool = False
     quality: int | None = None
     identity: str | None = None
-    append: bool = False
     chunks: tuple[int, ...] | None = None
     shards: tuple[int, ...] | None = None
     max_elements: int | None = None

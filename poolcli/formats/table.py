@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any
 
 from poolcli.errors import RequestError
-from poolcli.formats.records import (
-    ArrayContainer,
-    ArrayReader,
-    NamedArray,
-    ReadOptions,
-    RegionWriter,
-    Source,
-    Spec,
-    WriteOptions,
-)
 from poolcli.message_fields import field
 from poolcli.suggestions import did_you_mean
 from poolcli.system.lazy_imports import loading
@@ -47,12 +36,11 @@ class Format:
     """A file format and its capabilities.
 
     name, suffixes : its name in messages, and its extensions
-    module : the module with its `Functions`
+    module : the module with its functions
     magic, magic_at : magic numbers, and their offset
     markers : for a format that is a folder, names of which one is in each such folder
     writes : whether poolcli writes it; it reads every format
     is_container, naming : whether a file holds several arrays, and the rules for their names
-    appends : whether arrays can be added to an existing file
     is_image : whether it is an image format, with channels and pages
     mixed_pages : whether its pages may differ in size and mode
     streams : whether inputs are usually read region by region
@@ -76,7 +64,6 @@ class Format:
     writes: bool = True
     is_container: bool = False
     naming: Naming = Naming()
-    appends: bool = False
     is_image: bool = False
     mixed_pages: bool = False
     streams: bool = False
@@ -97,31 +84,14 @@ class Format:
         return bool(self.markers)
 
     @property
-    def functions(self) -> Functions:
-        """The format's module, imported when it is first used."""
+    def functions(self) -> Any:
+        """The format's module, imported when it is first used.
+
+        It has `open_array`, for a container `open_container`, `write` if poolcli writes the format, and `open_writer`
+        if it does so region by region.
+        """
         with loading():
-            return cast("Functions", import_module(self.module))
-
-
-class Functions(Protocol):
-    """The functions of a format's module: `open_array`, and `open_container` for a container, `write` if it writes,
-    `open_writer` if it streams outputs, `contains` if it appends.
-    """
-
-    def open_array(self, source: Source, options: ReadOptions) -> AbstractContextManager[ArrayReader]:
-        """Opens an input. Raises a FileError if it cannot be read."""
-
-    def open_container(self, path: str, options: ReadOptions) -> AbstractContextManager[ArrayContainer]:
-        """Opens a file of several arrays."""
-
-    def contains(self, source: Source) -> bool:
-        """Whether a file already contains an object of this name."""
-
-    def write(self, path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:
-        """Writes arrays atomically; returns notes on what was dropped."""
-
-    def open_writer(self, path: str, spec: Spec, options: WriteOptions) -> AbstractContextManager[RegionWriter]:
-        """Opens an output to be written region by region; it appears atomically at the end."""
+            return import_module(self.module)
 
 
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst", ".lz4")
@@ -153,7 +123,7 @@ FORMATS: dict[str, Format] = {
         ),
         Format(
             "hdf5", (".h5", ".hdf5", ".nc"), "poolcli.formats.hdf5", (b"\x89HDF\r\n\x1a\n",),
-            is_container=True, appends=True, streams=True, streams_from=2**25 + 1, fragile=True, nodata="attributes",
+            is_container=True, streams=True, streams_from=2**25 + 1, fragile=True, nodata="attributes",
             compresses=True, naming=Naming(nested=True, any_bytes=True),
         ),
         Format(

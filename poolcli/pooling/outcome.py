@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from poolcli.arguments import MinCount, Missing
 from poolcli.dtypes import lookup
 from poolcli.errors import FileError, PoolError, unexpected
-from poolcli.formats import Header, ReadOptions, Source, contains_array
+from poolcli.formats import Header, ReadOptions, Source
 from poolcli.formats.atomic import is_device
 from poolcli.formats.checks import byte_count
 from poolcli.formats.files import exists
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 class Job:
     """One input and its outputs; `output` is None in a dry run without one.
 
-    With an `output_key` (or `indices_key`) the result is added to an existing file under that name. `refusal` says why
-    this job of a run is refused, `unreadable` why a folder with inputs cannot be searched; `note` is for its report.
+    `output_key` and `indices_key` are the names of the arrays in these files. `refusal` says why this job of a run is
+    refused, `unreadable` why a folder with inputs cannot be searched; `note` is for its report.
     """
 
     source: Source
@@ -47,16 +47,16 @@ class Job:
 
     @property
     def targets(self) -> tuple[Source, ...]:
-        """The same files, each with the name of the array that is added to it."""
+        """The same files, each with the name of its array."""
         both = ((self.output, self.output_key), (self.indices, self.indices_key))
         return tuple(Source(path, key) for path, key in both if path and path != "-")
 
 
 def existing_outputs(jobs: Iterable[Job]) -> Iterator[str]:
-    """The outputs that exist already, without devices and pipes; of a file with a key, the array of that name."""
+    """The outputs that exist already, without devices and pipes."""
     for target in (target for job in jobs if not job.refusal for target in job.targets):
-        if exists(target.path) and not is_device(target.path) and (target.key is None or contains_array(target)):
-            yield str(target)
+        if exists(target.path) and not is_device(target.path):
+            yield target.path
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import fields, replace
@@ -90,7 +89,7 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
         if plan.index is None:
             raise RequestError(f"{plan.op} has no indices: it does not select elements")
         indices = _stored(job.indices, job.indices_key, plan, plan.index.dtype, settings.output_layout, header.mode)
-    _refuse_overwriting_input(job, header)
+    _refuse_overwriting_input(job)
     check_space((each.path, each.nbytes) for each in (output, indices) if each and each.path)
     notes = [*header.notes, *filter(None, [job.note]), *(f.message for f in (*plan.layout_warnings, *plan.facts))]
     notes += _unused_nodata_notes(header, plan)
@@ -126,13 +125,10 @@ def _moved_axes(own: str | None, layout: str) -> tuple[str, ...]:
     return (f"the axes of the file are {own}, and {field('layout')} reads them as {layout}",)
 
 
-def _refuse_overwriting_input(job: Job, header: Header) -> None:
-    for target in job.targets:
-        if target.key is None and not is_device(target.path):
-            check_distinct(job.source.path, target.path)
-        same = target.key is not None and header.key is not None and target.key.strip("/") == header.key.strip("/")
-        if same and os.path.exists(target.path) and os.path.samefile(target.path, job.source.path):
-            raise RequestError(f"output {target} is the input; name another dataset")
+def _refuse_overwriting_input(job: Job) -> None:
+    for path in job.outputs:
+        if not is_device(path):
+            check_distinct(job.source.path, path)
 
 
 def _unused_nodata_notes(header: Header, plan: Plan) -> tuple[str, ...]:
@@ -347,9 +343,7 @@ class ResultWriter:
         bytes_per_output = tiles.bytes_of_plan(self._plan) // max(1, prod(self._plan.output_shape))
         most = max(1, tiles.bytes_of_block(asked.max_memory) // max(1, bytes_per_output))
         identity = self._identity(str(target.path))
-        return WriteOptions(
-            asked.overwrite, asked.quality, identity, target.key is not None, asked.chunks, asked.shards, most
-        )
+        return WriteOptions(asked.overwrite, asked.quality, identity, asked.chunks, asked.shards, most)
 
     def _identity(self, path: str) -> str | None:
         """A hash of the plan and the input by which unfinished output is recognised; None if it is not resumed."""

@@ -144,9 +144,8 @@ def _target(option: str, text: str | None, several: bool, suffix: str | None) ->
     if not source.key.strip("/"):
         raise RequestError(f"{text}: names no array in {source.path}")
     array_names(source.path, [source.key], RequestError)
-    if os.path.lexists(source.path) and not output_format(source.path).appends:
-        able = " ".join(suffixes_of(lambda row: row.appends))
-        raise RequestError(f"{text}: {source.path} exists, and arrays can be added to {able} files only")
+    if os.path.lexists(source.path):
+        raise RequestError(f"{text}: {source.path} exists, and arrays are not added to files; name a new file")
     if several:
         raise RequestError("an array in a file takes the result of one input, and there are several; name a folder")
     return Target(option, source.path, source.key, False, several, suffix)

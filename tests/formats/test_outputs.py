@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import h5py
+import numpy as np
 import pytest
 
 from poolcli.errors import RequestError
 from poolcli.formats import check_output, output_format
 from poolcli.message_fields import for_cli
+from tests.conftest import Cli
 
 
 @pytest.mark.parametrize(
@@ -66,3 +71,33 @@ def test_an_unknown_suffix_is_refused_with_the_known_ones() -> None:
         RequestError, match=r"^y\.doc: \.doc is not a format that poolcli writes; use one of \.npy, \.npz, "
     ):
         output_format("y.doc")
+
+
+def test_results_get_names_in_new_files(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", np.ones((1, 1, 4, 4), np.float32))
+    assert cli("max", "x.npy", "-o", "y.h5:/a/b", "--indices", "i.npz:at", "-k", "2", "-q").code == 0
+    with h5py.File("y.h5") as file, np.load("i.npz") as indices:
+        assert (file["a/b"].shape, indices["at"].shape) == ((1, 1, 3, 3), (1, 1, 3, 3))
+
+
+@pytest.mark.parametrize("extra", [(), ("--overwrite",), ("--dry-run",)])
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ("a.h5:/z", "a.h5:/z: a.h5 exists, and arrays are not added to files; name a new file"),
+        ("a.npz:x", "a.npz:x: a.npz exists, and arrays are not added to files; name a new file"),
+        ("b.h5:/", "b.h5:/: names no array in b.h5"),
+    ],
+)
+def test_arrays_are_not_added_to_files(
+    output: str, message: str, extra: tuple[str, ...], cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.savez("a.npz", x=np.ones((1, 1, 4, 4)))
+    with h5py.File("a.h5", "w") as file:
+        file["x"] = np.ones((1, 1, 4, 4))
+    before = Path("a.h5").read_bytes()
+    result = cli("max", "a.npz", "-o", output, "-k", "2", *extra)
+    assert (result.code, result.err) == (2, f"poolcli: {message}\n")
+    assert Path("a.h5").read_bytes() == before

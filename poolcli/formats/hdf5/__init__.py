@@ -44,7 +44,7 @@ from poolcli.formats.hdf5.chunks import (
     storage_of,
 )
 from poolcli.formats.hdf5.gate import decode_name, find_object, open_root, parent_groups, read_attributes, reading, walk
-from poolcli.formats.hdf5.write import contains, open_writer, write
+from poolcli.formats.hdf5.write import open_writer, write
 from poolcli.formats.records import (
     ArrayContainer,
     ArrayReader,
@@ -62,7 +62,7 @@ from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
 from poolcli.windows import Ranges
 
-__all__ = ["contains", "open_array", "open_container", "open_writer", "write"]
+__all__ = ["open_array", "open_container", "open_writer", "write"]
 
 TEXT = "text"
 CF_UNITS = {"degrees_north": "lat", "degrees_east": "lon"}

@@ -1,55 +1,40 @@
-"""Writing of HDF5 files, whole from memory or region by region, and adding of datasets to existing ones."""
+"""Writing of HDF5 files, whole from memory or region by region."""
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 from poolcli.dtypes import DTYPES, can_hold
-from poolcli.errors import FileError, RequestError
+from poolcli.errors import FileError
 from poolcli.formats.atomic import atomic_file, atomic_stream
 from poolcli.formats.cf import NOT_A_VARIABLE, conflict_note, same_values, with_references
-from poolcli.formats.checks import NODATA_ATTRIBUTES, byte_count, human_bytes, join_names
-from poolcli.formats.files import fingerprint_of
+from poolcli.formats.checks import NODATA_ATTRIBUTES, join_names
 from poolcli.formats.hdf5.chunks import h5py
-from poolcli.formats.hdf5.gate import encode_name, find_object, h5py_errors, link_type, open_root, reading
+from poolcli.formats.hdf5.gate import encode_name, h5py_errors, link_type
 from poolcli.formats.names import array_names
-from poolcli.formats.records import CallbackWriter, NamedArray, RegionWriter, Scale, Source, Spec, WriteOptions, slices
-from poolcli.message_fields import field
+from poolcli.formats.records import CallbackWriter, NamedArray, RegionWriter, Scale, Spec, WriteOptions, slices
 from poolcli.system.lazy_imports import numpy as np
 
 PLAIN_NAME = re.compile(r"[\w-]+")
-FILE_OVERHEAD = 2**20  # bytes for names, attributes and the index of chunks
 
 
 def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:
     """Writes datasets (`data` without a name) with the attributes and the storage of the inputs'."""
     names = array_names(path, [each.spec.key for each in arrays])
-    if _is_added_to(path, options):
-        with open_copy(path, sum(each.array.nbytes for each in arrays)) as file:
-            return _write_all(file, path, names, arrays, options)
+    notes = list[str]()
     # Made in memory, because HDF5 crashes the process when the disk is full.
     with h5py_errors(path), h5py.File("made in memory", "w", driver="core", backing_store=False) as file:
-        notes = _write_all(file, path, names, arrays, options)
+        for name, each in zip(names, arrays, strict=True):
+            dataset, lost = _create_array(file, path, name, each.spec)
+            dataset[...] = np.ascontiguousarray(each.array)
+            notes += lost
         file.flush()
         image = file.id.get_file_image()
     with atomic_stream(path, options.overwrite) as stream:
         stream.write(image)
-    return notes
-
-
-def _write_all(
-    file: Any, path: str, names: Sequence[str], arrays: Sequence[NamedArray], options: WriteOptions
-) -> tuple[str, ...]:
-    notes = list[str]()
-    for name, each in zip(names, arrays, strict=True):
-        dataset, lost = _create_array(file, path, name, each.spec, options)
-        dataset[...] = np.ascontiguousarray(each.array)
-        notes += lost
     return tuple(dict.fromkeys(notes))
 
 
@@ -57,46 +42,9 @@ def _write_all(
 def open_writer(path: str, spec: Spec, options: WriteOptions) -> Iterator[RegionWriter]:
     """Writes a dataset region by region, straight to the disk."""
     (name,) = array_names(path, [spec.key])
-    with ExitStack() as stack:
-        if _is_added_to(path, options):
-            file = stack.enter_context(open_copy(path, byte_count(spec.shape, DTYPES[spec.dtype].itemsize)))
-        else:
-            part = stack.enter_context(atomic_file(path, options.overwrite))
-            stack.enter_context(h5py_errors(path))
-            file = stack.enter_context(h5py.File(part, "w"))
-        dataset, notes = _create_array(file, path, name, spec, options)
+    with atomic_file(path, options.overwrite) as part, h5py_errors(path), h5py.File(part, "w") as file:
+        dataset, notes = _create_array(file, path, name, spec)
         yield CallbackWriter(lambda region, array: dataset.__setitem__(slices(region), array), notes)
-
-
-def _is_added_to(path: str, options: WriteOptions) -> bool:
-    return options.append and os.path.lexists(path)
-
-
-@contextmanager
-def open_copy(path: str, more: int) -> Iterator[Any]:
-    """Opens a copy of the file for `more` bytes, which then replaces the file atomically, or is removed on an error."""
-    with atomic_file(path, overwrite=True) as part:
-        before = fingerprint_of(path)
-        needed = before.size + more + FILE_OVERHEAD
-        free = shutil.disk_usage(os.path.dirname(os.path.realpath(path))).free
-        if free < needed:  # HDF5 crashes the process when the disk is full
-            raise FileError(
-                f"{path}: no space left on device: a copy with the new array needs {human_bytes(needed)}, "
-                f"{human_bytes(free)} are free"
-            )
-        shutil.copyfile(path, part)
-        with h5py_errors(path), h5py.File(part, "r+") as file:
-            yield file
-        if fingerprint_of(path) != before:
-            raise FileError(f"{path}: changed while a dataset was added; run again when nothing writes to it")
-
-
-def contains(source: Source) -> bool:
-    """Whether the file has an object or a link of this name."""
-    *groups, last = _parts(str(source.key))
-    with open_root(source.path) as root, reading(source.path):
-        group = find_object(root, "/".join(groups), str(source), False)
-        return link_type(group, encode_name(last)) is not None
 
 
 def _parts(key: str) -> list[str]:
@@ -123,24 +71,13 @@ def _existing(group: Any, name: bytes) -> Any:
     return found if isinstance(found, h5py.Dataset) else None
 
 
-def _create_array(file: Any, path: str, key: str, spec: Spec, options: WriteOptions) -> tuple[Any, tuple[str, ...]]:
-    """The empty dataset with its metadata, and notes on what cannot be kept.
-
-    A file that it is added to keeps the attributes of its own groups.
-    """
+def _create_array(file: Any, path: str, key: str, spec: Spec) -> tuple[Any, tuple[str, ...]]:
+    """The empty dataset with its metadata, and notes on what cannot be kept."""
     metadata, lost, others = spec.metadata, list[str](), list[str]()
     group, name = _place(file, path, key)
-    if options.append and link_type(group.id, name) is not None:
-        if not options.overwrite:
-            raise RequestError(f"{path}:{spec.key} exists; use {field('overwrite')} or another name")
-        if _existing(group, name) is None:
-            raise FileError(
-                f"{path}:{spec.key}: is a group or a link, which a dataset cannot replace; choose another name"
-            )
-        del group[name]
     dataset, notes = _create_dataset(group, name, spec)
     _add_attributes(dataset.attrs, with_references(key, metadata), dataset.dtype, lost)
-    for place, attributes in () if options.append else metadata.groups.items():
+    for place, attributes in metadata.groups.items():
         _add_attributes(file[encode_name(place)].attrs, attributes, None, lost)
     has_scales = any(each.scales for each in metadata.dimensions)
     for i, (axis, dimension) in enumerate(zip(dataset.dims, metadata.dimensions, strict=False)):

@@ -48,8 +48,6 @@ class Runner:
         job, settings = task.job, self.settings
         if task.known and self.is_current(task.known, job):
             return Outcome(job, skipped=True)
-        if task.retried and (job.output_key or job.indices_key):  # the first try may have added the array
-            settings = replace(settings, overwrite=True)
         outcome = run_job(job, self.op, settings, progress, self.distribute)
         if self.folder is None or outcome.error or outcome.skipped:
             return outcome
