@@ -21,6 +21,7 @@ from poolcli.errors import RequestError
 from poolcli.message_fields import field
 from poolcli.ops import OPERATORS
 from poolcli.plan import Fact, Plan, make_plan
+from poolcli.plan.attributes import values_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -91,7 +92,7 @@ def shape(request: ShapeOptions) -> int:
     if request.solve:
         return _solve(request, given)
     op = make_operator(request.op, given)
-    size, dtype, named, notes = _input_of(request)
+    size, dtype, named, notes = _input_of(request, values_of(op))
     try:
         plan = make_plan(op, size, dtype, layout=request.layout, named=named, output_dtype=request.dtype)
     except RequestError as error:
@@ -133,8 +134,8 @@ def _refuse_without_effect(request: ShapeOptions) -> None:
         raise RequestError(f"{field('quiet')} prints only the output shape; leave it out to see more")
 
 
-def _input_of(request: ShapeOptions) -> Given:
-    """The input, as typed or from the header of a file."""
+def _input_of(request: ShapeOptions, values: int = 1) -> Given:
+    """The input, as typed or from the header of a file; `values` is the number of values in the attributes' lists."""
     target = request.shape
     if request.is_typed:
         dtype = request.input_dtype or OPERATORS[request.op].reducer.example_dtype
@@ -149,7 +150,11 @@ def _input_of(request: ShapeOptions) -> Given:
     (row,) = formats_of([source.path])
     if request.dataset and row is not None and not row.is_container:
         raise RequestError(f"{field('dataset')} {DATASET_UNUSED}; leave it out")
-    read_options = header_options(request.pages, request.allow_external, [source.path])
+    read_options = replace(
+        header_options(request.pages, request.allow_external, [source.path]),
+        ndim=len(request.layout.strip()) if request.layout else None,
+        volume=request.layout is None and values == 3,
+    )
     header = in_subprocess_if_fragile(source.path, partial(read_header, source, read_options))
     return header.shape, header.dtype, header.layout, header.notes
 

@@ -50,6 +50,7 @@ class ReadOptions:
     apply_masks : whether mask pages of a TIFF hide pixels of other pages
     split_pages : whether pages of different sizes may be read, one `InMemoryReader` for each run of equal pages
     as_stored : whether a PGM or PPM gives the numbers that it stores; else they are brought to the full scale
+    volume : whether an image stack is read with all its axes, if the file names them and a depth is one of them
     indexed : whether one page of a palette image is read as indices, with the mode P; else as colours
     """
 
@@ -63,6 +64,7 @@ class ReadOptions:
     apply_masks: bool = True
     split_pages: bool = False
     as_stored: bool = False
+    volume: bool = False
     indexed: bool = False
 
 

@@ -36,7 +36,7 @@ from poolcli.formats.names import array_names
 from poolcli.formats.records import ArrayReader, InMemoryReader, ReadOptions, whole_region
 from poolcli.layouts import is_spatial
 from poolcli.message_fields import field
-from poolcli.plan.attributes import Attributes
+from poolcli.plan.attributes import Attributes, values_of
 from poolcli.pooling.outcome import Job, Outcome, Settings, failure, located
 from poolcli.pooling.run import pool_file, pool_to_memory, prepare_job
 from poolcli.pooling.tiles import Clock, Distribute, Progress, bytes_of_plan, no_progress
@@ -89,7 +89,8 @@ def _read_options(job: Job, op: Attributes, settings: Settings) -> ReadOptions:
         from poolcli.formats.image.modes import INDICES, MODES_BY_FORMAT
 
         indexed = INDICES in MODES_BY_FORMAT[row.name]
-    return replace(options, as_stored=not row.is_image, indexed=indexed)
+    volume = settings.layout is None and values_of(op) == 3
+    return replace(options, as_stored=not row.is_image, indexed=indexed, volume=volume)
 
 
 def _splits_pages(job: Job, settings: Settings) -> bool:

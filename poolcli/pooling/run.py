@@ -54,9 +54,11 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
     """Plans a job; returns its outcome with the plan, the arrays that will be written, and notes."""
     job, colour = outcome.job, None
     own = header.layout
-    if settings.layout and header.axes and own and len(own) > 3 and check_layout(settings.layout, len(own)) != own:
+    named = "".join(axis.letter for axis in header.axes)
+    given = check_layout(settings.layout, len(header.shape)) if settings.layout and len(named) > 3 else named
+    if given != named and (own == named or "D" in given):
         found = field("layout", settings.layout)
-        raise RequestError(f"{found}: the axes of the file are {own}; use {field('layout', own)}")
+        raise RequestError(f"{found}: the axes of the file are {named}; use {field('layout', named)}")
     about: Any = {"layout": settings.layout, "named": own, "output_dtype": settings.dtype}
     planned = partial(make_plan, op, header.shape, header.dtype, min_count=settings.min_count, **about)
     missing = header.missing if settings.missing is None else settings.missing

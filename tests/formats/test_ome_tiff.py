@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +39,22 @@ def read() -> tuple[str, Any, dict[str, Any]]:
 
 @pytest.mark.parametrize(
     ("axes", "program", "layout"),
-    [("ZYX", "OME", "DHW"), ("CZYX", "OME", "CDHW"), ("TZCYX", "ImageJ", "NDCHW"), ("ZYX", "ImageJ", "dhw")],
+    [
+        ("ZYX", "OME", "DHW"),
+        ("CZYX", "OME", "CDHW"),
+        ("TZCYX", "ImageJ", "NDCHW"),
+        ("ZYX", "ImageJ", "dhw"),
+        ("ZYX", "ImageJ", None),
+        ("TZCYX", "ImageJ", None),
+        ("CZYX", "OME", None),
+    ],
 )
 def test_a_stack_is_pooled_in_three_axes_and_keeps_scaled_distances(
-    axes: str, program: str, layout: str, cli: Cli
+    axes: str, program: str, layout: str | None, cli: Cli
 ) -> None:
     written(axes, program)
-    result = cli(*POOL, "-o", "y.tif", "x.tif", "--layout", layout)
+    named = ("--layout", layout) if layout else ()  # three strides are enough
+    result = cli(*POOL, "-o", "y.tif", "x.tif", *named)
     assert (result.code, result.err) == (0, "")
     own = "".join(name for name in "TCZYX" if name in axes)
     x = X[tuple(slice(None) if name in axes else 0 for name in "TCZYX")]
@@ -59,7 +69,9 @@ def test_a_stack_is_pooled_in_three_axes_and_keeps_scaled_distances(
     assert {said[f"PhysicalSize{name}Unit"] for name in steps} == {"µm"}
     assert said.get("TimeIncrement") == (3.0 if "T" in own else None)
     before = Path("y.tif").read_bytes()
-    assert cli(*POOL, "-o", "y.tif", "x.tif", "--layout", layout).code == 0
+    assert cli(*POOL, "-o", "y.tif", "x.tif", *named).code == 0
+    plan = json.loads(cli("shape", "avg", "x.tif", "-k", "2", "-s", "2,3,1", "--json").out)
+    assert sorted(plan["output"]["shape"]) == sorted(pixels.shape)
     assert Path("y.tif").read_bytes() == before
     assert cli("pyramid", "y.tif", "-o", "y.ome.zarr", "--levels", "1", "-q").code == 0
     assert [axis["name"].upper() for axis in multiscale("y.ome.zarr")["axes"]] == [*own]
@@ -151,6 +163,7 @@ def test_what_a_stack_cannot_hold_gets_one_line(cli: Cli) -> None:
         ),
         ("half.npy", "DHW", "a stack in an OME-TIFF cannot have numbers of the type float16; use .npy, .npz or .h5"),
         ("x.tif", "NCDHW", "--layout NCDHW: the axes of the file are NDCHW; use --layout NDCHW"),
+        ("x.tif", "DHW", "--layout DHW: the axes of the file are NDCHW; use --layout NDCHW"),
     ):
         result = cli("avg", name, "-k", "2", "--layout", layout, "-o", "y.tif")
         assert (result.code != 0, result.err.splitlines()) == (True, [f"poolcli: {name}: {said}"])

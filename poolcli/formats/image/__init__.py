@@ -84,12 +84,13 @@ def _plan_reading(image: TiffImage | PillowImage, options: ReadOptions) -> _Read
     several, colours = len(pages) > 1, decoder.channels > 1
     shape = (len(pages),) * several + (first.height, first.width) + (decoder.channels,) * colours
     layout = "N" * several + "HW" + "C" * colours
-    is_stack = (options.as_pyramid or (options.ndim or 0) > 2) and not colours
+    is_stack = (options.as_pyramid or options.volume or (options.ndim or 0) > 2) and not colours
     axes: tuple[Axis, ...] = ()
     if isinstance(image, TiffImage) and is_stack and len(pages) == len(image.pages):
         axes = image.stack_axes(shape[-2:])
-    if axes and (options.as_pyramid or len(axes) == options.ndim):
-        shape, layout = tuple(axis.length for axis in axes), "".join(axis.letter for axis in axes)
+    named = "".join(axis.letter for axis in axes)
+    if axes and (options.as_pyramid or len(axes) == options.ndim or (options.volume and "D" in named)):
+        shape, layout = tuple(axis.length for axis in axes), named
     by_page = masks_of(image.pages) if options.apply_masks and not first.is_mask else {}
     masks = [by_page.get(page) for page in pages]
     masked = any(mask is not None for mask in masks)
