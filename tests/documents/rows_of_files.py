@@ -166,7 +166,10 @@ def _different(row: Row) -> None:
         assert [page.shape for page in file.pages] == [(1, 1), (3, 3)]
 
 
-@row_of(FILES, "three spatial axes: a layout with D, such as `--layout DHW`")
+@row_of(
+    FILES,
+    "three spatial axes: a layout with D (`--layout DHW`), or three values (`-k 1,2,2`) where the file names a depth",
+)
 def _volume(row: Row) -> None:
     about = {"axes": "ZYX", "PhysicalSizeZ": 0.5, "PhysicalSizeZUnit": "nm"}
     tifffile.imwrite("x.tif", np.zeros((4, 6, 8), np.uint16), ome=True, photometric="minisblack", metadata=about)
