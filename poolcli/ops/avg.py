@@ -93,6 +93,7 @@ def avg_pool(
     Returns
     -------
     ndarray
+        For a torch.Tensor, DataArray or dask array one of the same kind; tensors share the result's memory.
 
     Raises
     ------

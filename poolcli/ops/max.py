@@ -68,6 +68,7 @@ def max_pool(
     Returns
     -------
     values : ndarray
+        As all results, of the kind of `x`: torch.Tensor, DataArray, dask array or ndarray.
     indices : ndarray
         Flat positions over the axes from `axis` on, only if `return_indices`; -1 for a window without input.
 
@@ -128,6 +129,7 @@ def adaptive_max_pool(
     Returns
     -------
     values : ndarray
+        As all results, of the kind of `x`: torch.Tensor, DataArray, dask array or ndarray.
     indices : ndarray
         Flat positions inside a plane, only if `return_indices`; -1 for a window without input.
 
