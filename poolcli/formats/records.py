@@ -48,7 +48,6 @@ class ReadOptions:
     as_pyramid : read the largest level of an OME-Zarr multiscale group, and an image stack with all its axes
     raw : shape and dtype of a file without a header
     apply_masks : whether mask pages of a TIFF hide pixels of other pages
-    split_pages : whether pages of different sizes may be read, one `InMemoryReader` for each run of equal pages
     as_stored : whether a PGM or PPM gives the numbers that it stores; else they are brought to the full scale
     volume : whether an image stack is read with all its axes, if the file names them and a depth is one of them
     indexed : whether one page of a palette image is read as indices, with the mode P; else as colours
@@ -62,7 +61,6 @@ class ReadOptions:
     as_pyramid: bool = False
     raw: Raw | None = None
     apply_masks: bool = True
-    split_pages: bool = False
     as_stored: bool = False
     volume: bool = False
     indexed: bool = False
@@ -88,7 +86,6 @@ class Header:
     extra_memory : bytes that reading takes in addition to the array or region
     curve : for images, the transfer curve
     masked : for images, whether mask pages hide some pixels
-    page_ranges : with `split_pages`, the `pages` of each run of equal pages
     axes : for images read as a stack, its axes
     """
 
@@ -104,7 +101,6 @@ class Header:
     extra_memory: int = 0
     curve: Curve | None = None
     masked: bool = False
-    page_ranges: tuple[str, ...] = ()
     axes: tuple[Axis, ...] = ()
 
 
@@ -281,11 +277,10 @@ class ArrayContainer(Protocol):
 
 @dataclass(slots=True)
 class InMemoryReader:
-    """An array that `load` decodes as a whole at the first read; `reopen` reads other pages of the open image."""
+    """An array that `load` decodes as a whole at the first read."""
 
     header: Header
     load: Callable[[], tuple[Array, Metadata]]
-    reopen: Callable[[ReadOptions], InMemoryReader] | None = None
     streams: bool = False
     chunks: tuple[int, ...] | None = None
     _whole: tuple[Array, Metadata] | None = None

@@ -42,7 +42,6 @@ class Format:
     writes : whether poolcli writes it; it reads every format
     is_container, naming : whether a file holds several arrays, and the rules for their names
     is_image : whether it is an image format, with channels and pages
-    mixed_pages : whether its pages may differ in size and mode
     streams : whether inputs are usually read region by region
     streams_from : number of elements from which outputs are written region by region; None for never
     parallel_writes : whether several processes can write an output at once, and later runs continue it
@@ -65,7 +64,6 @@ class Format:
     is_container: bool = False
     naming: Naming = Naming()
     is_image: bool = False
-    mixed_pages: bool = False
     streams: bool = False
     streams_from: int | None = None
     compresses: bool = False
@@ -145,7 +143,7 @@ FORMATS: dict[str, Format] = {
         _image("jpeg", (".jpg", ".jpeg", ".jpe", ".jfif", ".mpo"), b"\xff\xd8\xff", compresses=True),
         _image(
             "tiff", (".tif", ".tiff"), b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+",
-            preloads=("tifffile", "imagecodecs"), nodata="tags", mixed_pages=True, compresses=True,
+            preloads=("tifffile", "imagecodecs"), nodata="tags", compresses=True,
         ),
         _image("bmp", (".bmp",), b"BM"),
         _image("webp", (".webp",), b"RIFF", compresses=True),

@@ -1,9 +1,9 @@
-"""Runs one job: one array, several arrays of a file, or the pages of an image that differ in size."""
+"""Runs one job: one array, or several arrays of a file."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
@@ -33,15 +33,13 @@ from poolcli.formats.checks import (
     poolable,
 )
 from poolcli.formats.names import array_names
-from poolcli.formats.records import ArrayReader, InMemoryReader, ReadOptions, whole_region
+from poolcli.formats.records import ReadOptions, whole_region
 from poolcli.layouts import is_spatial
 from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes, values_of
 from poolcli.pooling.outcome import Job, Outcome, Settings, failure, located
 from poolcli.pooling.run import pool_file, pool_to_memory, prepare_job
 from poolcli.pooling.tiles import Clock, Distribute, Progress, bytes_of_plan, no_progress
-
-RESULT_COPIES = 2  # of each page in memory: the array, and the encoded file
 
 
 def run_job(
@@ -66,12 +64,9 @@ def run_job(
         settings = replace(settings, max_memory=limit)
         if settings.arrays is not None and is_container(job.source.path):
             return run_bundle(job, op, settings, clock)
-        options = replace(_read_options(job, op, settings), split_pages=_splits_pages(job, settings))
         with ExitStack() as stack:
             with clock.phase("read"):
-                file = stack.enter_context(open_array(job.source, options))
-            if isinstance(file, InMemoryReader) and file.reopen and file.header.page_ranges:
-                return run_pages(job, op, settings, file.header.page_ranges, file.reopen, clock)
+                file = stack.enter_context(open_array(job.source, _read_options(job, op, settings)))
             outcome = prepare_job(outcome, op, settings, file.header)
             return outcome if settings.dry_run else pool_file(outcome, settings, file, clock, progress, distribute)
     except Exception as error:  # of any kind: what goes wrong with one input must not end the others
@@ -91,50 +86,6 @@ def _read_options(job: Job, op: Attributes, settings: Settings) -> ReadOptions:
         indexed = INDICES in MODES_BY_FORMAT[row.name]
     volume = settings.layout is None and values_of(op) == 3
     return replace(options, as_stored=not row.is_image, indexed=indexed, volume=volume)
-
-
-def _splits_pages(job: Job, settings: Settings) -> bool:
-    """Whether pages of different sizes are pooled by themselves: if the output format can have such pages."""
-    alone = job.indices is None and settings.rescale is None and settings.raw is None
-    return alone and job.output not in (None, "-") and output_format(str(job.output)).mixed_pages
-
-
-def run_pages(
-    job: Job,
-    op: Attributes,
-    settings: Settings,
-    runs: Sequence[str],
-    reader: Callable[[ReadOptions], ArrayReader],
-    clock: Clock,
-) -> Outcome:
-    """Pools runs of pages of equal size; the outcome of each is in `parts`.
-
-    Without --pages, pages that cannot be pooled are left out with a note.
-    """
-    path, held = job.source.path, 0
-    parts, values, notes, lost = list[Outcome](), list[NamedArray](), list[str](), list[PoolError]()
-    for pages in runs:
-        first, _, last = pages.partition("-")
-        name = f"page {first}" if first == last else f"pages {pages}"
-        memory_left = None if settings.max_memory is None else max(0, settings.max_memory - RESULT_COPIES * held)
-        own = replace(settings, pages=pages, max_memory=memory_left)
-        try:
-            file = reader(_read_options(job, op, own))
-            part = prepare_job(Outcome(job, seconds=clock.seconds), op, own, replace(file.header, key=name))
-            if not settings.dry_run:
-                part, pooled = pool_to_memory(part, own, file, clock)
-                values += pooled
-                held += sum(each.array.nbytes for each in pooled)
-        except PoolError as error:
-            if settings.pages is not None:
-                raise error.at(f"{path}: {name}") from error
-            lost.append(error)
-            notes.append(f"{name} left out: {error.message.removeprefix(f'{path}: ')}")
-        else:
-            parts.append(part)
-    if not parts:
-        raise lost[0]
-    return _written(job, settings, clock, parts, notes, {job.output: values})
 
 
 def run_bundle(job: Job, op: Attributes, settings: Settings, clock: Clock) -> Outcome:

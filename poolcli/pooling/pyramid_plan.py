@@ -16,7 +16,7 @@ from poolcli import __version__
 from poolcli.arguments import MinCount, Missing, per_axis
 from poolcli.dtypes import DTYPES
 from poolcli.errors import PoolError, RequestError
-from poolcli.formats import FORMATS, Header, Metadata, Source, Spec, check_output, open_array
+from poolcli.formats import Header, Metadata, Source, Spec, check_output, open_array
 from poolcli.formats.checks import byte_count, join_names
 from poolcli.formats.files import check_distinct
 from poolcli.formats.image.stacks import TIME_UNITS
@@ -333,7 +333,7 @@ def plan_pyramid(request: Request, source: Source, header: Header, metadata: Met
 def _layout_of(header: Header, given: str | None) -> tuple[str, tuple[str, ...]]:
     """The layout of the input: given, else its own, else that of microscopes, with a note."""
     rank = len(header.shape)
-    if header.layout and header.layout[0] == "N" and not (given or header.axes) and FORMATS[header.format].mixed_pages:
+    if header.layout and header.layout[0] == "N" and not (given or header.axes) and header.format == "tiff":
         slices = f"ZYX{'C' * ('C' in header.layout)}"
         note = f"the file does not say what its pages are; they become t; for slices, use {field('layout', slices)}"
         return header.layout, (note,)

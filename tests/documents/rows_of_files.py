@@ -161,9 +161,6 @@ def _different(row: Row) -> None:
     assert np.load("y.npy").item() == 7
     pool("avg x.tif -o z.npy -k 2 --pages 1")
     assert np.load("z.npy").item() == 0
-    assert "page 2 uint8 H=4 W=4 H=3 W=3" in pool("avg x.tif -o y.tif -k 2")
-    with tifffile.TiffFile("y.tif") as file:
-        assert [page.shape for page in file.pages] == [(1, 1), (3, 3)]
 
 
 @row_of(
@@ -185,7 +182,9 @@ def _copies(row: Row) -> None:
     first, *others = (Image.new("L", (size, size), size) for size in sizes)
     first.save("x.tif", save_all=True, append_images=others)
     assert "note page 1 of 3 is read, the first of full size; --pages takes others" in pool("avg x.tif -o y.tif -k 2")
-    assert "page 1 of" not in pool("avg x.tif -o z.tif -k 2 --pages all")
+    pool("avg x.tif -o z.tif -k 2 --pages 2")
+    with Image.open("z.tif") as made:
+        assert made.size == (3, 3)
 
 
 @row_of(FILES, "GIF output", "APNG, GIF, WebP")

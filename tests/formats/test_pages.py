@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -97,67 +96,6 @@ def test_of_pages_of_different_sizes_the_first_of_the_largest_is_read(cli: Cli) 
         "size and kind with --pages 1\n",
     )
     assert cli("avg", "x.tiff", "-o", "z.npy", *HALVE, "--pages", "3", "-q").code == 0
-
-
-DIFFERING: dict[str, tuple[Any, dict[str, Any]]] = {
-    "1": (pixels(8, 12), {"photometric": "rgb", "compression": "lzw", "resolution": (100, 50), "resolutionunit": 2}),
-    "2-3": (pixels(2, 20, 6), {"photometric": "minisblack", "description": "second", "software": "a scanner"}),
-    "4": (pixels(4, 6).astype(np.uint16) * 200, {"photometric": "rgb"}),
-    "5": (pixels(8, 6, 4), {"photometric": "separated"}),
-    "6": (pixels(4, 4, 1), {"photometric": "minisblack", "extratags": [(42113, "s", 0, "0", True)]}),
-}
-
-
-def differing() -> None:
-    with tifffile.TiffWriter("x.tif") as file:
-        for x, options in DIFFERING.values():
-            for page in x if len(x) == 2 else [x]:
-                file.write(page, metadata=None, **options)
-
-
-def test_pages_that_differ_are_pooled_each_by_itself(cli: Cli) -> None:
-    differing()
-    assert cli("avg", "x.tif", "-o", "y.tif", *HALVE, "-q").code == 0
-    with tifffile.TiffFile("y.tif") as file:
-        made: list[Any] = list(file.pages)
-        single = [page for x, _ in DIFFERING.values() for page in (x if len(x) == 2 else [x])]
-        for page, x in zip(made[:-1], single[:-1], strict=True):
-            np.testing.assert_array_equal(page.asarray(), halved(x))
-        tags = [{code: page.tags[code].value for code in (259, 270, 282, 42113) if code in page.tags} for page in made]
-    assert tags[0] == {259: 5, 282: (50, 1)}
-    assert (tags[1][270], [270 in each for each in tags]) == ("second", [False, True, True, False, False, False])
-    assert [each.get(42113) for each in tags] == [None] * 5 + ["0"]
-    for pages, (x, _) in DIFFERING.items():
-        assert cli("avg", "x.tif", "-o", "one.tif", *HALVE, "-q", "--pages", pages, "--overwrite").code == 0
-        alone = tifffile.imread("one.tif")
-        assert alone.shape[:-2] == x.shape[:-2] if len(x) == 2 else alone.shape == made[int(pages) - 1].shape
-    several = cli("avg", "x.tif", "-o", "z.tif", *HALVE, "--json").out.splitlines()
-    assert [json.loads(line)["input"]["dataset"] for line in several] == [
-        "page 1",
-        "pages 2-3",
-        "page 4",
-        "page 5",
-        "page 6",
-    ]
-    assert json.loads(several[0])["seconds"].keys() == json.loads(several[4])["seconds"].keys()
-
-
-def test_a_page_that_cannot_be_pooled_costs_itself_unless_it_was_asked_for(cli: Cli) -> None:
-    differing()
-    result = cli("max", "x.tif", "-o", "y.tif", "-k", "5")
-    left = [line for line in " ".join(result.out.split()).split(" note ") if "left out" in line]
-    assert [line.partition(" left out: axis H is 4 long")[0] for line in left] == ["page 4", "page 6"]
-    with tifffile.TiffFile("y.tif") as file:
-        assert len(file.pages) == 4
-    result = cli("max", "x.tif", "-o", "z.tif", "-k", "5", "--pages", "3-5")
-    assert (result.code, result.err.partition(" long")[0]) == (2, "poolcli: x.tif: page 4: axis H is 4")
-    for refused in (["-k", "21"], ["-k", "2", "--max-memory", "100B"]):
-        result = cli("max", "x.tif", "-o", "z.tif", *refused)
-        assert result.code != 0
-        assert result.err.startswith("poolcli: x.tif: ")
-        assert result.err.count("\n") == 1
-        assert not Path("z.tif").exists()
-    assert cli("max", "x.tif", "-o", "z.tif", "-k", "2", "--dry-run", "--json").out.count("\n") == 5
 
 
 FULL: dict[str, tuple[str, list[dict[str, Any]]]] = {

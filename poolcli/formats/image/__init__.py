@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from poolcli.dtypes import DTYPES
@@ -18,7 +17,6 @@ from poolcli.formats.image.pages import (
     PageDecoder,
     check_image_memory,
     choose_pages,
-    equal_runs,
     image_errors,
     masks_of,
 )
@@ -72,13 +70,11 @@ def _reader(image: TiffImage | PillowImage, options: ReadOptions) -> InMemoryRea
         with image_errors(image.path):
             return _load(reading, options)
 
-    return InMemoryReader(reading.header, load, partial(_reader, image))
+    return InMemoryReader(reading.header, load)
 
 
 def _plan_reading(image: TiffImage | PillowImage, options: ReadOptions) -> _Reading:
-    chosen, notes = choose_pages(image.path, image.pages, options.pages, options.apply_masks, options.split_pages)
-    runs = equal_runs(image.pages, chosen)
-    pages = runs[0]
+    pages, notes = choose_pages(image.path, image.pages, options.pages, options.apply_masks)
     decoder = image.decoder(pages[0], len(pages) > 1, options)
     first = image.pages[pages[0]]
     several, colours = len(pages) > 1, decoder.channels > 1
@@ -106,7 +102,6 @@ def _plan_reading(image: TiffImage | PillowImage, options: ReadOptions) -> _Read
         extra_memory=first.pixels * (decoder.memory + masked * (2 + len(pages))) + os.path.getsize(image.path),
         curve=decoder.curve,
         masked=masked,
-        page_ranges=tuple(f"{run[0] + 1}-{run[-1] + 1}" for run in runs) if len(runs) > 1 else (),
         axes=axes,
     )
     return _Reading(image, header, decoder, pages, masks)

@@ -90,12 +90,12 @@ class Page(NamedTuple):
 
 
 def choose_pages(
-    path: str, pages: Sequence[Page], wanted: str | None, masked: bool = True, apart: bool = False
+    path: str, pages: Sequence[Page], wanted: str | None, masked: bool = True
 ) -> tuple[list[int], tuple[str, ...]]:
     """The pages that are read, counted from 0, and notes if these are not all, or have masks.
 
-    Those that are `wanted`, which must be of one size and kind unless they are read `apart`. If that is None: all, or
-    the first of the largest if pages differ or some are copies of others. Masks are read with their pages, and by
+    Those that are `wanted`, which must be of one size and kind. If that is None: all, or the first of the largest if
+    pages differ or some are copies of others. Masks are read with their pages, and by
     themselves only if no other page is wanted.
     """
     count, note = len(pages), ""
@@ -106,7 +106,7 @@ def choose_pages(
         chosen = [i for i in asked if not pages[i].is_mask] or list(asked)
         first = chosen[0]
         other = next((i for i in chosen if pages[i][:3] != pages[first][:3]), first)
-        if other != first and not apart:
+        if other != first:
             raise FileError(
                 f"{path}: page {other + 1} is {pages[other]}, page {first + 1} is {pages[first]}; "
                 f"take pages of one size and kind with {field('pages', first + 1)}"
@@ -117,9 +117,8 @@ def choose_pages(
         note = f"page {chosen[0] + 1} of {count} is read, a smaller copy of an image that is not read"
     else:
         first = max(full, key=lambda i: pages[i].pixels)
-        are_copies = first == full[0] and all(_is_reduced(pages[i], pages[first]) for i in full[1:])
         chosen = full
-        if not (full == pictures and all(pages[i] == pages[first] for i in full)) and not (apart and not are_copies):
+        if full != pictures or any(pages[i] != pages[first] for i in full):
             chosen = [first]
             note = f"page {first + 1} of {count} is read, the first of full size; {field('pages')} takes others"
     notes = [note] if note else []
@@ -148,24 +147,6 @@ def masks_of(pages: Sequence[Page]) -> dict[int, int]:
         elif size in last:
             found.setdefault(last[size], number)
     return found
-
-
-def _is_reduced(page: Page, full: Page) -> bool:
-    """Whether a page looks like a smaller copy: its sides are those of the other over a whole number, rounded."""
-    factor = round(full.width / max(page.width, 1))
-    near = (abs(page.width - full.width / factor), abs(page.height - full.height / factor)) if factor > 1 else (1, 1)
-    return max(near) < 1 and page.kind == full.kind
-
-
-def equal_runs(pages: Sequence[Page], chosen: Sequence[int]) -> list[list[int]]:
-    """The chosen pages in runs of one size and kind, with no others but masks in between."""
-    runs = list[list[int]]()
-    for i in chosen:
-        if runs and pages[runs[-1][0]][:3] == pages[i][:3] and all(p.is_mask for p in pages[runs[-1][-1] + 1 : i]):
-            runs[-1].append(i)
-        else:
-            runs.append([i])
-    return runs
 
 
 def _parse_range(path: str, count: int, wanted: str) -> range:
