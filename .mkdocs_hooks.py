@@ -1,8 +1,10 @@
-"""Hooks of MkDocs and of mkdocstrings: the command line as Typer documents it, functions as `help` shows them."""
+"""Hooks of MkDocs and mkdocstrings: notebooks as pages, commands as Typer documents them, functions as in `help`."""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterator
 from importlib import import_module
 from inspect import Parameter, getdoc, signature
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 
 import griffe
 import typer
+from mkdocs.structure.files import File, Files
 from typer.cli import get_docs_for_click
 
 from poolcli.cli.program import COMMANDS, load_command
@@ -30,6 +33,39 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
             listed = "\n".join(f"::: poolcli.{name}" for name in names)
             markdown = markdown.replace(f"<!-- {mark} -->", listed)
     return markdown
+
+
+class Notebook(File):
+    """A notebook, which is a page of the site."""
+
+    def is_documentation_page(self) -> bool:
+        """Whether MkDocs renders it."""
+        return True
+
+
+def on_files(files: Files, *, config: Any) -> Files:
+    """Makes pages of the notebooks."""
+    for file in [each for each in files if each.src_uri.endswith(".ipynb")]:
+        files.remove(file)
+        files.append(Notebook(file.src_uri, config.docs_dir, config.site_dir, config.use_directory_urls))
+    return files
+
+
+def on_page_read_source(*, page: Any, **_: Any) -> str | None:
+    """The Markdown of a notebook; None for a page of Markdown, which MkDocs reads itself."""
+    if not isinstance(page.file, Notebook):
+        return None
+    return "\n\n".join(part for cell in json.loads(page.file.content_string)["cells"] for part in _shown(cell))
+
+
+def _shown(cell: dict[str, Any]) -> Iterator[str]:
+    """A cell and its outputs, each in the richest form that it has."""
+    source = "".join(cell["source"])
+    yield f"```python\n{source}\n```" if cell["cell_type"] == "code" else source
+    for output in cell.get("outputs", ()):
+        forms = output.get("data", {"text/plain": output.get("text")})
+        rich = forms.get("text/html") or forms.get("image/svg+xml")
+        yield f"<div>{''.join(rich)}</div>" if rich else f"```text\n{''.join(forms['text/plain'])}\n```"
 
 
 class Docstrings(griffe.Extension):

@@ -19,12 +19,9 @@ from tests.bench.rows import LISTED, LYING
 from tests.conformance.differences import DIFFERENCES
 from tests.documents.checks import Row, plain, results_of, row_of, table_of
 from tests.documents.console import typed
-from tests.documents.markdown import DOCUMENTS, ROOT, Table, links, name_of
-from tests.documents.notebook import NOTEBOOKS
+from tests.documents.markdown import ROOT, Table
 
 ERRORS = "docs/errors-in-the-specifications.md"
-PAGES = {name for name in map(name_of, (*DOCUMENTS, *NOTEBOOKS)) if name.startswith("docs/")}
-RECIPES = {name for name in PAGES if name.startswith("docs/recipes/")}
 
 
 @table_of("README.md", "command")
@@ -39,16 +36,6 @@ def _operators(table: Table) -> None:
 def _extras(table: Table) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert {plain(row[0]) for row in table.rows} == set(project["optional-dependencies"])
-
-
-@table_of("docs/index.md", "recipe")
-def _recipes(table: Table) -> None:
-    assert {f"docs/{target}" for row in table.rows for target in links(row[0])} == PAGES & RECIPES
-
-
-@table_of("docs/index.md", "page")
-def _pages(table: Table) -> None:
-    assert {f"docs/{target}" for row in table.rows for target in links(row[0])} == PAGES - RECIPES - {"docs/index.md"}
 
 
 @table_of("docs/recipes/cluster.md", "situation")
@@ -203,16 +190,6 @@ def _orders(table: Table) -> None:
             choice = choose_for_memory_order(region, False, choose_kernel(region), x)
             is_copied = strides_of(choice.view, x.transpose(choice.view.order)) is None
             assert is_copied == (float(row[1].split()[0]) > 2), name
-
-
-@table_of("docs/explaining.md", "command")
-def _commands_in_python(table: Table) -> None:
-    for commands, calls in table.rows:
-        words, *options = re.findall(r"[a-z-]+", plain(commands).replace("--", " --"))
-        text = typed(f"$ poolcli {words} --help-all")[0]
-        assert all(option in text for option in options), commands
-        for name in re.findall(r"(plan|poolcli)\.(\w+)\(", calls):
-            assert hasattr(poolcli.Plan if name[0] == "plan" else poolcli, name[1]), name
 
 
 @table_of("CONTRIBUTING.md", "command")
