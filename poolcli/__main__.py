@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import io
 import os
@@ -9,6 +10,11 @@ import sys
 from contextlib import suppress
 
 STREAMS = (("stdin", "r", os.O_RDONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY))
+# What an error without a file name is about: the place of what is printed, or a current folder that has been removed.
+# Others, such as too many open files, are about this process.
+UNNAMED = {errno.ENOENT: "current folder"} | dict.fromkeys(
+    (errno.EBADF, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EDQUOT), "standard output"
+)
 
 
 def prepare_streams() -> None:
@@ -57,12 +63,11 @@ def main() -> None:
 
         if isinstance(error, PoolError):  # with --debug
             raise
-        # Without a file name: standard output cannot be written, because the disk is full or the pipe is closed, or
-        # the current folder has been removed.
-        unnamed = "current folder" if isinstance(error, FileNotFoundError) else "standard output"
+        place = str(error.filename or UNNAMED.get(error.errno or 0, "this process"))
         if not isinstance(error, BrokenPipeError):
-            print(f"poolcli: {printable(str(error.filename or unnamed))}: {error.strerror}", file=sys.stderr)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            print(f"poolcli: {printable(place)}: {error.strerror}", file=sys.stderr)
+        with suppress(OSError):  # of too many open files
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         code = 1
     remove_handlers()
     gc.freeze()  # skips the final collection: 0.09 of 0.76 CPU s for one PNG

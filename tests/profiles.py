@@ -59,7 +59,7 @@ def _executor(jobs: Sequence[Job], debug: bool, cluster: str | None = None) -> s
     process, which costs more than all that such a test computes. A file that may crash its process keeps its worker.
     """
     chosen = choose_executor(jobs, debug, cluster)
-    fragile = any(is_fragile(job.source.path, job.output) for job in jobs)
+    fragile = any(is_fragile(job.source, job.output) for job in jobs)
     return "here" if chosen == "workers" and not fragile and not _chosen["workers"] else chosen
 
 

@@ -123,7 +123,7 @@ def _plan_and_write(
 
 def _images(source: Source, options: ReadOptions, ngff: str) -> Images:
     """The images of a store; refuses other files."""
-    if not recognise(source.path)[0].chunked:
+    if not recognise(source.path).chunked:
         raise RequestError(f"{field('all')} is for Zarr stores with a plate or series of bioformats2raw; leave it out")
     with open_container(source.path, options) as store:
         return list_images(source.path, getattr(store, "root", None), source.key, ngff)

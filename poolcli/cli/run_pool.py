@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,8 @@ from poolcli.cli.settings import (
     refuse_without_effect,
 )
 from poolcli.engine import choose
-from poolcli.errors import RequestError
+from poolcli.errors import FileError, RequestError
+from poolcli.formats import recognised
 from poolcli.formats.atomic import is_device
 from poolcli.formats.files import is_url
 from poolcli.message_fields import field, for_cli
@@ -45,6 +46,9 @@ def run_pool(op: Attributes, request: PoolOptions) -> int:
     found = find_inputs(request.inputs or [], dataset, request.recursive, request.files_from, request.output)
     refuse_width_by_height(request.output_size, (item.source.path for item in found.items))
     jobs = plan_jobs(found.items, found.several, request.output, request.indices, request.format)
+    if len(jobs) == 1 and not settings.raw:  # others are recognised where they are read
+        with suppress(FileError):  # the job will say it
+            jobs = [replace(jobs[0], source=recognised(jobs[0].source))]
     refuse_without_effect(request, jobs)
     _refuse_existing(jobs, op, settings)
     choose.announce = (lambda text: None) if request.quiet else print_notice

@@ -74,6 +74,7 @@ __all__ = [
     "read",
     "read_header",
     "recognise",
+    "recognised",
     "write",
 ]
 
@@ -113,13 +114,15 @@ def folder_format(path: str) -> Format | None:
     return next(marked, named if named in rows else None)
 
 
-def recognise(path: str) -> tuple[Format, tuple[str, ...]]:
-    """The format of an input by its magic number, or else by its extension, and a note if these differ.
+def recognised(source: Source) -> Source:
+    """The source with its format, by which it is opened without another look at its first bytes."""
+    return source if source.format else replace(source, format=recognise(source.path).name)
 
-    `-` is .npy.
-    """
+
+def recognise(path: str) -> Format:
+    """The format of an input by its magic number, or else by its extension; `-` is .npy."""
     if path == "-":
-        return FORMATS["npy"], ()
+        return FORMATS["npy"]
     named = format_by_suffix(path)
     if is_url(path):
         if named and not named.remote:
@@ -130,15 +133,13 @@ def recognise(path: str) -> tuple[Format, tuple[str, ...]]:
     start = b"" if found else _start_of(path)
     if other := other_program(path):
         raise FileError(f"{path}: {other}")
-    found = found or format_by_magic(start)
-    if found and named and found is not named:
-        return found, (f"the file is {found.name}, despite its extension",)
-    if not (found or named):
+    found = found or format_by_magic(start) or named
+    if not found:
         if path.lower().endswith(MODEL_SUFFIXES):
             raise FileError(f"{path}: is a model, not an array; use poolcli check {path}")
         remedy = hint(f"; for raw data give its shape and type: {field('raw', RAW_EXAMPLE)}") if b"\0" in start else ""
         raise FileError(f"{path}: is not in a format that poolcli reads ({', '.join(FORMATS)}){remedy}")
-    return found or named or FORMATS["npy"], ()
+    return found
 
 
 def _start_of(path: str) -> bytes:
@@ -162,13 +163,13 @@ def _start_of(path: str) -> bytes:
     return start
 
 
-def is_fragile(source: str, output: str | None) -> bool:
+def is_fragile(source: Source, output: str | None = None) -> bool:
     """Whether a library may crash on a damaged `source` or on a full disk at `output`."""
     written = format_by_suffix(output) if output else None
     if written is not None and written.fragile:
         return True
     try:
-        return recognise(source)[0].fragile
+        return FORMATS[str(recognised(source).format)].fragile
     except FileError:
         return False
 
@@ -177,7 +178,7 @@ def in_subprocess_if_fragile(path: str, look: Callable[[], Result]) -> Result:
     """The result of `look`, called in a subprocess if the format at `path` is fragile; a crash becomes a PoolError."""
     processes = sys.modules.get("multiprocessing.process")  # importing it takes 10 ms
     is_worker = processes is not None and processes.current_process().daemon  # its parent handles crashes
-    if not is_worker and sys.platform == "linux" and is_fragile(path, None):
+    if not is_worker and sys.platform == "linux" and is_fragile(Source(path)):
         from poolcli.system.subprocesses import run_in_subprocess
 
         return run_in_subprocess(path, look)
@@ -202,16 +203,20 @@ def open_array(source: Source, options: ReadOptions = DEFAULTS) -> Iterator[Arra
         with open_raw(source, options.raw) as file:
             yield file
         return
-    row, notes = recognise(source.path)
+    row, named = FORMATS[str(recognised(source).format)], format_by_suffix(source.path)
     with row.functions.open_array(source, _with_limit(source.path, options)) as file:
-        if notes:
-            file.header = replace(file.header, notes=(*notes, *file.header.notes))
+        if named not in (None, row):
+            note = f"the file is {row.name}, despite its extension"
+            file.header = replace(file.header, notes=(note, *file.header.notes))
         yield file
 
 
 def open_container(path: str, options: ReadOptions) -> AbstractContextManager[ArrayContainer]:
     """Opens a file of several arrays."""
-    return recognise(path)[0].functions.open_container(path, _with_limit(path, options))
+    found: AbstractContextManager[ArrayContainer] = recognise(path).functions.open_container(
+        path, _with_limit(path, options)
+    )
+    return found
 
 
 def _with_limit(path: str, options: ReadOptions) -> ReadOptions:
@@ -244,7 +249,7 @@ def list_arrays(path: str, options: ReadOptions = DEFAULTS) -> list[Header]:
 
 def is_container(path: str) -> bool:
     """Whether the file at `path` has a format of several arrays."""
-    return recognise(path)[0].is_container
+    return recognise(path).is_container
 
 
 def check_container(path: str) -> None:
@@ -318,7 +323,10 @@ def write(
 ) -> tuple[str, ...]:
     """Writes one array atomically; returns notes on what was dropped."""
     spec = Spec(array.shape, array.dtype.name, layout, key, metadata or Metadata(), mode)
-    return output_format(path).functions.write(path, [NamedArray(spec, array)], options or WriteOptions())
+    notes: tuple[str, ...] = output_format(path).functions.write(
+        path, [NamedArray(spec, array)], options or WriteOptions()
+    )
+    return notes
 
 
 def open_writer(path: str, spec: Spec, options: WriteOptions) -> AbstractContextManager[RegionWriter] | None:
@@ -326,4 +334,5 @@ def open_writer(path: str, spec: Spec, options: WriteOptions) -> AbstractContext
     row = output_format(path)
     if row.streams_from is None or prod(spec.shape) < row.streams_from:
         return None
-    return row.functions.open_writer(path, spec, options)
+    writer: AbstractContextManager[RegionWriter] = row.functions.open_writer(path, spec, options)
+    return writer

@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)  # without slots: pickling a frozen dataclass with slots takes several times as long
 class Source:
-    """A path or URL (`-` is a .npy stream on stdin), and the name of the array if it is a container."""
+    """A path or URL (`-` is a .npy stream on stdin), the name of the array if it is a container, and of the format if
+    that has been recognised.
+    """
 
     path: str
     key: str | None = None
+    format: str | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return self.path if self.key is None else f"{self.path}:{self.key}"

@@ -10,6 +10,7 @@ from dataclasses import replace
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, PoolError, RequestError
 from poolcli.formats import (
+    FORMATS,
     ArrayContainer,
     Header,
     NamedArray,
@@ -17,10 +18,10 @@ from poolcli.formats import (
     Spec,
     WriteOptions,
     check_container,
-    is_container,
     open_array,
     open_container,
     output_format,
+    recognised,
 )
 from poolcli.formats.checks import (
     byte_count,
@@ -62,12 +63,14 @@ def run_job(
             raise FileError(job.unreadable)
         limit = memory_limit_of(job.source.path, settings.max_memory, settings.allowed)
         settings = replace(settings, max_memory=limit)
-        if settings.arrays is not None and is_container(job.source.path):
+        if settings.raw is None:
+            job = replace(job, source=recognised(job.source))
+        if settings.arrays is not None and FORMATS[str(job.source.format)].is_container:
             return run_bundle(job, op, settings, clock)
         with ExitStack() as stack:
             with clock.phase("read"):
                 file = stack.enter_context(open_array(job.source, _read_options(job, op, settings)))
-            outcome = prepare_job(outcome, op, settings, file.header)
+            outcome = prepare_job(outcome, op, settings, file.header, in_parts=file.streams)
             return outcome if settings.dry_run else pool_file(outcome, settings, file, clock, progress, distribute)
     except Exception as error:  # of any kind: what goes wrong with one input must not end the others
         if "-" in (job.output, job.indices) and isinstance(error, OSError) and not isinstance(error, FileError):

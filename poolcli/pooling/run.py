@@ -50,8 +50,14 @@ from poolcli.system.limits import allowed_threads
 from poolcli.windows import Ranges
 
 
-def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: Header) -> Outcome:
-    """Plans a job; returns its outcome with the plan, the arrays that will be written, and notes."""
+def prepare_job(
+    outcome: Outcome, op: Attributes, settings: Settings, header: Header, in_parts: bool = False
+) -> Outcome:
+    """Plans a job; returns its outcome with the plan, the arrays that will be written, and notes.
+
+    Refuses an array that does not fit into memory, unless it can be read `in_parts`, and then results that do not fit
+    on the disk: a header that claims too much is the fault of the input.
+    """
     job, colour = outcome.job, None
     own = header.layout
     named = "".join(axis.letter for axis in header.axes)
@@ -92,6 +98,8 @@ def prepare_job(outcome: Outcome, op: Attributes, settings: Settings, header: He
             raise RequestError(f"{plan.op} has no indices: it does not select elements")
         indices = _stored(job.indices, job.indices_key, plan, plan.index.dtype, settings.output_layout, header.mode)
     _refuse_overwriting_input(job)
+    if not in_parts:
+        tiles.check_fits(_memory_of(plan, header, output, indices), settings.max_memory)
     check_space((each.path, each.nbytes) for each in (output, indices) if each and each.path)
     notes = [*header.notes, *filter(None, [job.note]), *(f.message for f in (*plan.layout_warnings, *plan.facts))]
     notes += _unused_nodata_notes(header, plan)
@@ -176,7 +184,7 @@ def pool_file(
     writer = ResultWriter(outcome, settings, fingerprint_of(path))
     if writer.is_finished():
         return Outcome(outcome.job, skipped=True)
-    work = _work(outcome, settings, clock, progress, in_parts=file.streams)
+    work = _work(outcome, settings, clock, progress)
     tiles.begin(progress, tiles.bytes_of_plan(work.plan))
     tile = tiles.bytes_of_tile(None if limit is None else limit - beside)
     if not file.streams or tiles.bytes_of_plan(work.plan) <= tile:
@@ -237,27 +245,23 @@ def _finished(outcome: Outcome, work: tiles.Work, not_kept: Sequence[str] = ()) 
     return replace(outcome, engine=engine.name, threads=threads, notes=(*outcome.notes, *work.notes, *not_kept))
 
 
-def _work(
-    outcome: Outcome,
-    settings: Settings,
-    clock: tiles.Clock,
-    progress: tiles.Progress = tiles.no_progress,
-    in_parts: bool = False,
-) -> tiles.Work:
-    """The work of a job; refuses an array that does not fit into memory, unless it can be read `in_parts`.
-
-    Memory is needed for input, output, indices, their copies in another layout or format, and buffers of the engine if
-    the array is larger than those.
+def _memory_of(plan: Plan, header: Header, output: Stored, indices: Stored | None) -> int:
+    """The bytes for input, output, indices, their copies in another layout or format, and buffers of the engine if the
+    array is larger than those.
     """
-    plan, header, output = outcome.plan, outcome.header, outcome.output
-    assert plan is not None and header is not None  # noqa: PT018, S101  # set by prepare_job
-    if not in_parts:
-        turned = output is not None and output.layout != plan.layout
-        encoded = output is not None and output.path not in (None, "-") and output_format(str(output.path)).is_image
-        copies = (turned + encoded) * lookup(plan.output_dtype).itemsize
-        positions = tiles.POSITION_BYTES * (1 + turned) if outcome.indices else 0
-        needed = tiles.bytes_of_plan(plan) + header.extra_memory + prod(plan.output_shape) * (copies + positions)
-        tiles.check_fits(needed + (WORKING_MEMORY if needed > WORKING_MEMORY else 0), settings.max_memory)
+    turned = output.layout != plan.layout
+    encoded = output.path not in (None, "-") and output_format(str(output.path)).is_image
+    copies = (turned + encoded) * lookup(plan.output_dtype).itemsize
+    positions = tiles.POSITION_BYTES * (1 + turned) if indices else 0
+    needed = tiles.bytes_of_plan(plan) + header.extra_memory + prod(plan.output_shape) * (copies + positions)
+    return needed + (WORKING_MEMORY if needed > WORKING_MEMORY else 0)
+
+
+def _work(
+    outcome: Outcome, settings: Settings, clock: tiles.Clock, progress: tiles.Progress = tiles.no_progress
+) -> tiles.Work:
+    plan = outcome.plan
+    assert plan is not None  # noqa: S101  # set by prepare_job
     return tiles.make_work(plan, settings.engine, settings.threads, clock, progress, outcome.indices is not None)
 
 

@@ -74,7 +74,7 @@ def choose_executor(jobs: Sequence[Job], debug: bool, cluster: str | None = None
         return "dask"
     if debug or streamed:
         return "here"
-    return "workers" if len(jobs) > 1 or any(is_fragile(job.source.path, job.output) for job in jobs) else "here"
+    return "workers" if len(jobs) > 1 or any(is_fragile(job.source, job.output) for job in jobs) else "here"
 
 
 def divide_cores(settings: Settings, jobs: int) -> tuple[int, Settings]:

@@ -7,10 +7,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.lib.format import write_array_header_1_0
 
 from tests.cli.bad_files import X, image
 from tests.cli.folders import poolcli
@@ -110,6 +112,15 @@ def test_a_result_larger_than_the_free_space_is_refused(
     line = f"poolcli: x.npy: the result is {found} that are free where {path} is written; {REMEDY}\n"
     assert (result.code, result.out, result.err) == (2, "", line)
     assert sorted(os.listdir()) == before
+
+
+def test_a_header_that_claims_too_much_is_the_fault_of_the_input(folder: Path) -> None:
+    header = BytesIO()
+    write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (1, 1, 2**20, 2**20)})
+    command = [sys.executable, "-m", "poolcli", "avg", "-", "-o", "y.npy", "-k", "2"]
+    done = subprocess.run(command, input=header.getvalue(), capture_output=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"poolcli: -: needs 8 TiB of memory, but the limit is ")
 
 
 @pytest.mark.parametrize(

@@ -189,6 +189,10 @@ SHELL = {  # a command, its exit code, and what stands on standard output and st
     "standard output is full": (
         "{} shape avg 1,1,9 -k 2 > /dev/full", 1, "", "poolcli: standard output: No space left on device\n",
     ),
+    "too few files can be open": (
+        "mkdir in; cp x.npy in/a.npy; cp x.npy in/b.npy; ulimit -n 8; {} avg in -o out/ -k 2", 1, "",
+        "poolcli: this process: Too many open files\n",
+    ),
     "a reader goes away": ("{} shape avg 1,1,9 -k 2 | true", 0, "", ""),
     "a width of 0": ("COLUMNS=0 {} shape avg 1,1,9 -k 2 -q", 0, "1,1,8\n", ""),
     "a width of 0, help": ("COLUMNS=0 {} avg --help | grep -c AvgPool", 0, "1\n", ""),

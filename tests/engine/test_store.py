@@ -367,6 +367,14 @@ def test_the_cache_lies_where_the_system_has_its_caches(tmp_path: Path, monkeypa
         assert store.root() == (root or tmp_path / ".cache/poolcli")
 
 
+@pytest.mark.parametrize("home", ["", "/", "//", "home"])
+def test_without_a_home_there_is_no_cache(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "")
+    monkeypatch.setenv("HOME", home)
+    reopen_kernel_cache()
+    assert (store.opened(), store.root()) == (None, Path("/dev/null/poolcli"))
+
+
 def test_other_versions_have_a_folder_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     today = store.folder()
     monkeypatch.setattr(store, "_version", lambda name: f"{name} 99")

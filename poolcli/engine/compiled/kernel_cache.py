@@ -26,18 +26,19 @@ from pathlib import Path
 from poolcli.engine.compiled.build import Code, description
 
 PACKAGES = ("numba", "llvmlite")
+NO_ROOT = Path(os.devnull) / "poolcli"  # which nobody can make
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def root() -> Path:
-    """The folder of all versions: XDG_CACHE_HOME/poolcli, or ~/.cache/poolcli."""
+    """The folder of all versions: XDG_CACHE_HOME/poolcli, or ~/.cache/poolcli; a home that is no folder of a user, as
+    an empty one and the root, has no cache.
+    """
     base = os.environ.get("XDG_CACHE_HOME")
     if base and Path(base).is_absolute():
         return Path(base) / "poolcli"
-    try:
-        return Path.home() / ".cache" / "poolcli"
-    except RuntimeError:  # no home
-        return Path("/nonexistent/poolcli")
+    home = Path(os.path.expanduser("~"))  # as it is, if there is none
+    return home / ".cache/poolcli" if home.is_absolute() and home != Path("/") else NO_ROOT
 
 
 @cache
