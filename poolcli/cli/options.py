@@ -19,10 +19,9 @@ from poolcli.ops import OPERATORS
 from poolcli.suggestions import join_words
 
 if TYPE_CHECKING:
-    from poolcli.formats.records import Raw
     from poolcli.pooling.colour import Limits
 else:
-    Raw = Limits = Any  # their modules are slow to import
+    Limits = Any  # its module is slow to import
 
 USUAL, WINDOWS, RESULT, EXPLAIN, FILES, RUN = PANELS
 _OTHER_DEFAULTS = [f"{name}: {record.like}" for name, record in OPERATORS.items() if record.like != "openvino"]
@@ -193,8 +192,6 @@ class PoolOptions(ArrayOptions, WindowOptions):
         help="Format of outputs in a folder, such as png.")] = None
     all: Annotated[bool, option(FILES, None, "--all", hidden=True,
         help="Pool every array of HDF5, Zarr and .npz inputs under its own name.")] = False
-    raw: Annotated[Raw | None, option(FILES, "SHAPE,TYPE", "--raw", hidden=True, read=values.raw,
-        help="Read headerless files as this shape and type: 1,3,64,64,uint8 (>f4: big-endian).")] = None
     files_from: Annotated[str | None, option(FILES, "LIST", "--files-from", hidden=True,
         help="Read the names of inputs from a list, one per line, or - for stdin.")] = None
     quality: Annotated[int | None, option(

@@ -44,7 +44,7 @@ COMMANDS = {
 PROGRAM_OPTIONS = ("--help", "--version", "--install-completion", "--show-completion")
 HELP_TEXT = "Show the usual options; --help-all shows the others, too."
 # Options that no help lists: messages propose them where they are needed, and `engine` is for tests.
-UNLISTED = ("allow_external", "raw", "debug", "engine")
+UNLISTED = ("allow_external", "debug", "engine")
 _APPS: dict[str, typer.Typer] = {}  # an app of each command that was declared
 
 

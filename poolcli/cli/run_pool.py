@@ -46,7 +46,7 @@ def run_pool(op: Attributes, request: PoolOptions) -> int:
     found = find_inputs(request.inputs or [], dataset, request.recursive, request.files_from, request.output)
     refuse_width_by_height(request.output_size, (item.source.path for item in found.items))
     jobs = plan_jobs(found.items, found.several, request.output, request.indices, request.format)
-    if len(jobs) == 1 and not settings.raw:  # others are recognised where they are read
+    if len(jobs) == 1:  # others are recognised where they are read
         with suppress(FileError):  # the job will say it
             jobs = [replace(jobs[0], source=recognised(jobs[0].source))]
     refuse_without_effect(request, jobs)

@@ -30,7 +30,7 @@ UNLIMITED = 2**63 - 1  # bytes; reading a header decompresses nothing
 LOSSY_FORMATS = ("jpeg", "webp")
 EXCLUSIVE = (
     ("overwrite", "resume"), ("quiet", "verbose"),
-    ("all", "dataset"), ("raw", "all"), ("raw", "dataset"),
+    ("all", "dataset"),
 )  # fmt: skip
 DATASET_UNUSED = "selects an array in a file that holds several, and no input is such a file"
 

@@ -13,7 +13,6 @@ from poolcli.errors import RequestError
 from poolcli.message_fields import field
 
 if TYPE_CHECKING:
-    from poolcli.formats.records import Raw
     from poolcli.pooling.colour import Limits
 
 Reader = Callable[[str, Any], Any]
@@ -162,13 +161,6 @@ def memory(name: str, text: str) -> int:
     from poolcli.system.limits import parse_size
 
     return parse_size(text, field(name))
-
-
-def raw(name: str, text: str) -> Raw:
-    """The shape and type of files without a header."""
-    from poolcli.formats.npy import parse_raw
-
-    return parse_raw(text)
 
 
 def cluster(name: str, text: str) -> str:

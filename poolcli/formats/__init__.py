@@ -16,7 +16,6 @@ from poolcli.errors import FileError, PoolError, RequestError, unexpected
 from poolcli.formats.atomic import is_device
 from poolcli.formats.checks import byte_count, check_memory, human_bytes, memory_limit_of, tensor_layout
 from poolcli.formats.files import check_url, is_url, regular_file
-from poolcli.formats.npy import RAW_EXAMPLE, open_raw
 from poolcli.formats.records import (
     ArrayContainer,
     ArrayReader,
@@ -39,7 +38,7 @@ from poolcli.formats.table import (
     output_format,
     suffixes_of,
 )
-from poolcli.message_fields import field, hint
+from poolcli.message_fields import field
 from poolcli.suggestions import did_you_mean_file, other_program
 from poolcli.system.lazy_imports import Array
 from poolcli.windows import ceil_div
@@ -137,8 +136,7 @@ def recognise(path: str) -> Format:
     if not found:
         if path.lower().endswith(MODEL_SUFFIXES):
             raise FileError(f"{path}: is a model, not an array; use poolcli check {path}")
-        remedy = hint(f"; for raw data give its shape and type: {field('raw', RAW_EXAMPLE)}") if b"\0" in start else ""
-        raise FileError(f"{path}: is not in a format that poolcli reads ({', '.join(FORMATS)}){remedy}")
+        raise FileError(f"{path}: is not in a format that poolcli reads ({', '.join(FORMATS)})")
     return found
 
 
@@ -193,16 +191,6 @@ def in_subprocess_if_fragile(path: str, look: Callable[[], Result]) -> Result:
 @contextmanager
 def open_array(source: Source, options: ReadOptions = DEFAULTS) -> Iterator[ArrayReader]:
     """Opens an input of any format. Raises a FileError if it cannot be read."""
-    if options.raw is not None:
-        named = None if source.path == "-" else format_by_suffix(source.path)
-        if named is not None and not named.is_folder and format_by_magic(_start_of(source.path)) is named:
-            raise FileError(
-                f"{source.path}: is {named.name}, and has a header of its own; {field('raw')} would read the header as "
-                "data; leave it out"
-            )
-        with open_raw(source, options.raw) as file:
-            yield file
-        return
     row, named = FORMATS[str(recognised(source).format)], format_by_suffix(source.path)
     with row.functions.open_array(source, _with_limit(source.path, options)) as file:
         if named not in (None, row):

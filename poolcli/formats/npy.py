@@ -1,4 +1,4 @@
-"""Uncompressed arrays: .npy and .npy.gz files, and raw data without a header (`--raw`)."""
+"""Uncompressed arrays: .npy and .npy.gz files."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ from itertools import product
 from math import prod
 from typing import IO, Any, BinaryIO, cast
 
-from poolcli.dtypes import DTYPES, dtype_from_alias, lookup, numpy_dtype
-from poolcli.errors import FileError, RequestError, error_text
+from poolcli.dtypes import DTYPES
+from poolcli.errors import FileError, error_text
 from poolcli.formats.atomic import atomic_stream, is_device
 from poolcli.formats.checks import as_file_error, byte_count, check_dtype, check_expansion, check_rank, human_bytes
-from poolcli.formats.files import regular_file
 from poolcli.formats.records import (
     ArrayReader,
     CallbackWriter,
@@ -29,14 +28,12 @@ from poolcli.formats.records import (
     InMemoryReader,
     Metadata,
     NamedArray,
-    Raw,
     ReadOptions,
     RegionWriter,
     Source,
     Spec,
     WriteOptions,
 )
-from poolcli.message_fields import field
 from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
 from poolcli.windows import Ranges
@@ -68,7 +65,6 @@ def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
         dtype, header, fortran = parse_header(path, stream)
         start, size = stream.tell(), os.fstat(stream.fileno()).st_size
         check_size(path, header, size - start)
-        header = _with_trailing_note(header, size - start - _bytes(header))
         if fortran and len(header.shape) > 1:  # a region would be many short runs all over the file
             yield InMemoryReader(header, lambda: (_read_stream(path, stream, dtype, header, fortran), Metadata()))
         else:
@@ -202,24 +198,18 @@ def parse_header(name: str, stream: BinaryIO) -> tuple[np.dtype[Any], Header, bo
 
     numpy parses the header, but the length is checked here first: numpy would allocate any length that a file claims.
     """
-    magic = stream.read(6)
+    start = stream.read(len(MAGIC) + 2)
+    magic, width = start[: len(MAGIC)], LENGTH_BYTES.get(start[len(MAGIC) :], 0)
     if magic != MAGIC and name == "-":
         if magic:
             raise FileError("-: standard input is not a .npy stream; name the file instead of - for other formats")
         raise FileError("-: standard input is empty; a .npy stream is needed, as in: poolcli avg - ... < x.npy")
     if magic != MAGIC:
         raise FileError(f"{name}: is not a .npy file (its first bytes are not those of one)")
-    version = stream.read(2)
-    if version not in LENGTH_BYTES:
-        raise FileError(f"{name}: has .npy version {'.'.join(map(str, version)) or 'none'}; 1.0, 2.0 and 3.0 are read")
-    length = int.from_bytes(stream.read(LENGTH_BYTES[version]), "little")
-    text = stream.read(min(length, MAX_HEADER + 1))
-    if length > MAX_HEADER:
-        raise FileError(
-            f"{name}: its .npy header claims {human_bytes(length)}; at most {human_bytes(MAX_HEADER)} are read"
-        )
-    if len(text) < max(length, 1):
-        raise FileError(f"{name}: ends inside its .npy header")
+    length = int.from_bytes(stream.read(width), "little")
+    text = stream.read(min(length, MAX_HEADER))
+    if not 0 < length == len(text):
+        raise FileError(f"{name}: its .npy header is cut short, longer than 64 KiB, or of an unknown version")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about headers written by Python 2, and invalid literals such as `1if`
@@ -232,8 +222,6 @@ def parse_header(name: str, stream: BinaryIO) -> tuple[np.dtype[Any], Header, bo
         why = error_text(error)[:MAX_REASON]
         reason = f" ({why})" if why.startswith("shape is not valid") else ""
         raise FileError(f"{name}: its .npy header is broken{reason}") from error
-    if dtype.names or dtype.subdtype:
-        raise FileError(f"{name}: holds a structured type; poolcli pools bool, integers and floats")
     if dtype.hasobject:
         raise FileError(f"{name}: holds Python objects (pickle), which poolcli never loads; store numbers instead")
     check_dtype(name, dtype.name)
@@ -245,11 +233,6 @@ def parse_header(name: str, stream: BinaryIO) -> tuple[np.dtype[Any], Header, bo
 
 def _bytes(header: Header) -> int:
     return byte_count(header.shape, DTYPES[header.dtype].itemsize)
-
-
-def _with_trailing_note(header: Header, rest: int) -> Header:
-    """The header with a note on trailing bytes, if there are any."""
-    return replace(header, notes=(f"{human_bytes(rest)} after the array are ignored",)) if rest else header
 
 
 def check_size(name: str, header: Header, stored: int) -> None:
@@ -284,42 +267,3 @@ def _gzip_errors(path: str) -> AbstractContextManager[None]:
     """Converts errors about damaged gzip data to a FileError."""
     damaged = (EOFError, zlib.error, gzip.BadGzipFile)
     return as_file_error(path, damaged, lambda error: f"is not a whole gzip file ({error})")
-
-
-RAW_EXAMPLE = "1,3,64,64,uint8"
-
-
-def parse_raw(text: str) -> Raw:
-    """Parses the value of `--raw`: `1,3,64,64,uint8`, or `64x64,>f4` for big-endian numbers.
-
-    A type is what `--dtype` takes, or numpy's behind a byte order: `u8` has 8 bits, `<u8` 8 bytes.
-
-    >>> parse_raw("64x64,>f4"), parse_raw("9,u8").dtype, parse_raw("9,<u8").dtype
-    (Raw(shape=(64, 64), dtype='float32', order='>'), 'uint8', 'uint64')
-    """
-    lengths, _, kind = text.replace(" ", "").rpartition(",")
-    numbers = lengths.replace("x", ",").split(",")
-    if kind.isdigit() or not all(number.isascii() and number.isdigit() for number in numbers):
-        raise RequestError(f"{field('raw')} is {text[:60]!r}; write a shape and a type, such as {RAW_EXAMPLE}")
-    big_endian = kind.startswith(">")
-    name = lookup(kind[1:]).name if kind[:1] in ("<", ">") else dtype_from_alias(kind) or lookup(kind).name
-    return Raw(tuple(map(int, numbers)), name, ">" if big_endian else "<")
-
-
-@contextmanager
-def open_raw(source: Source, raw: Raw) -> Iterator[ArrayReader]:
-    """Opens a file without a header. Raises a FileError if it is shorter than the array."""
-    path = source.path
-    if path == "-":
-        raise FileError(f"-: standard input is a .npy stream; {field('raw')} is for files; leave it out")
-    check_rank(path, raw.shape)
-    header = Header("raw", raw.shape, raw.dtype)
-    claimed = _bytes(header)
-    with regular_file(path) as stream:
-        stored = os.fstat(stream.fileno()).st_size
-        if claimed > stored:
-            raise FileError(
-                f"{path}: {field('raw')} says {human_bytes(claimed)} of data, but the file holds {human_bytes(stored)}"
-            )
-        header = _with_trailing_note(header, stored - claimed)
-        yield UncompressedReader(header, stream, numpy_dtype(raw.dtype).newbyteorder(raw.order), 0)

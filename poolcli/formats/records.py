@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from poolcli.arguments import Missing
 from poolcli.system.lazy_imports import Array
@@ -31,15 +31,6 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Raw:
-    """Shape, dtype and byte order (`<` or `>`) of a file without a header, whose elements are in C order."""
-
-    shape: tuple[int, ...]
-    dtype: str
-    order: Literal["<", ">"] = "<"
-
-
-@dataclass(frozen=True, slots=True)
 class ReadOptions:
     """How inputs are read.
 
@@ -49,7 +40,6 @@ class ReadOptions:
     allowed : the value of --max-memory in bytes, if given: it also lifts the limits against decompression bombs
     ndim : number of axes of the array, if known
     as_pyramid : read the largest level of an OME-Zarr multiscale group, and an image stack with all its axes
-    raw : shape and dtype of a file without a header
     apply_masks : whether mask pages of a TIFF hide pixels of other pages
     as_stored : whether a PGM or PPM gives the numbers that it stores; else they are brought to the full scale
     volume : whether an image stack is read with all its axes, if the file names them and a depth is one of them
@@ -62,7 +52,6 @@ class ReadOptions:
     allowed: int | None = None
     ndim: int | None = None
     as_pyramid: bool = False
-    raw: Raw | None = None
     apply_masks: bool = True
     as_stored: bool = False
     volume: bool = False

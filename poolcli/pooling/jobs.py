@@ -63,8 +63,7 @@ def run_job(
             raise FileError(job.unreadable)
         limit = memory_limit_of(job.source.path, settings.max_memory, settings.allowed)
         settings = replace(settings, max_memory=limit)
-        if settings.raw is None:
-            job = replace(job, source=recognised(job.source))
+        job = replace(job, source=recognised(job.source))
         if settings.arrays is not None and FORMATS[str(job.source.format)].is_container:
             return run_bundle(job, op, settings, clock)
         with ExitStack() as stack:

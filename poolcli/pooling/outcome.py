@@ -14,7 +14,6 @@ from poolcli.formats import Header, ReadOptions, Source
 from poolcli.formats.atomic import is_device
 from poolcli.formats.checks import byte_count
 from poolcli.formats.files import exists
-from poolcli.formats.records import Raw
 from poolcli.message_fields import one_line
 from poolcli.plan import Plan
 from poolcli.system.signals import check_stopped
@@ -83,7 +82,6 @@ class Settings:
     rescale: Limits | None = None
     missing: Missing | None = None
     min_count: MinCount | None = None
-    raw: Raw | None = None
     arrays: tuple[str, ...] | None = None
     dry_run: bool = False
     overwrite: bool = False
@@ -101,7 +99,6 @@ class Settings:
             self.allow_external,
             *limits,
             axes,
-            raw=self.raw,
             apply_masks=self.missing != (),
         )
 

@@ -20,6 +20,7 @@ POOL = ("-o", "y.npy", "-k", "2", "-s", "2")
 
 
 X = np.zeros((1, 1, 4, 4), np.float32)
+CUT = "its .npy header is cut short, longer than 64 KiB, or of an unknown version"
 POOLED = "poolcli pools bool, integers and floats of 16, 32 or 64 bits"
 
 
@@ -97,14 +98,6 @@ FILES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
         "x.npy", lambda: npy("(1000000, 1000000)", b"\0" * 24), 1,
         "x.npy: its header claims 3.64 TiB of data, but the file holds 24 B",
     ),
-    "npy: claims 2**40 elements": (
-        "x.npy", lambda: npy("(1, 1, 1048576, 1048576)", b"\0" * 100), 1,
-        "x.npy: its header claims 4 TiB of data, but the file holds 100 B",
-    ),
-    "npy: product beyond 64 bits": (
-        "x.npy", lambda: npy("(4294967296, 4294967296, 1)"), 1,
-        "x.npy: its header claims 64 EiB of data, but the file holds 0 B",
-    ),
     "npy: length of many digits": (
         "x.npy", lambda: npy("(" + "9" * 4000 + ", 1, 1)"), 1,
         "x.npy: its header claims more than 1,000,000 PiB of data, but the file holds 0 B",
@@ -124,10 +117,10 @@ FILES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
     "npy: truncated data": (
         "x.npy", lambda: saved()[:-3], 1, "x.npy: its header claims 64 B of data, but the file holds 61 B",
     ),
-    "npy: truncated header": ("x.npy", lambda: saved()[:50], 1, "x.npy: ends inside its .npy header"),
+    "npy: truncated header": ("x.npy", lambda: saved()[:50], 1, f"x.npy: {CUT}"),
     "npy: header of 4 GiB": (
         "x.npy", lambda: b"\x93NUMPY\x02\x00" + b"\xff" * 4, 1,
-        "x.npy: its .npy header claims 4 GiB; at most 64 KiB are read",
+        f"x.npy: {CUT}",
     ),
     "npy: deep nesting": ("x.npy", lambda: npy("(" * 5000 + ")" * 5000), 1, "x.npy: its .npy header is broken"),
     "npy: NUL in the header": ("x.npy", lambda: npy("(1,\0 1)"), 1, "x.npy: its .npy header is broken"),
@@ -137,7 +130,7 @@ FILES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
     ),
     "npy: structure": (
         "x.npy", lambda: saved(np.zeros(3, [("a", "f4")])), 1,
-        "x.npy: holds a structured type; poolcli pools bool, integers and floats",
+        f"x.npy: holds structured or opaque values; {POOLED}",
     ),
     "npy: text": (
         "x.npy", lambda: saved(np.array(["a"])), 1,
@@ -182,11 +175,6 @@ FILES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
     "hdf5: fill values by the terabyte": (
         "x.h5", lambda: hdf5(a={"shape": (1, 2**20, 2**20), "dtype": "f4", "chunks": (1, 64, 64)}), 1,
         "x.h5:/a: expands from 0 B to 4 TiB when it is read, which may be a decompression "
-        "bomb; to allow it, use --max-memory",
-    ),
-    "hdf5: one huge chunk": (
-        "x.h5", lambda: hdf5(a={"shape": (1, 2**15, 2**15), "dtype": "f4", "chunks": (1, 2**14, 2**15)}), 1,
-        "x.h5:/a: expands from 0 B to 4 GiB when it is read, which may be a decompression "
         "bomb; to allow it, use --max-memory",
     ),
     "hdf5: one huge chunk for a small array": (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import warnings
 import zipfile
 from collections.abc import Callable
@@ -11,7 +10,6 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from PIL import Image
 
 from poolcli.errors import FileError, PoolError
 from poolcli.formats import ReadOptions, Source, open_array, parse_source, read
@@ -19,47 +17,19 @@ from poolcli.formats.image.pages import image_errors
 from poolcli.message_fields import for_cli
 from tests.formats.npy_headers import fields, npy
 
+CUT = "its .npy header is cut short, longer than 64 KiB, or of an unknown version"
 NPY_REFUSALS = {
     "text": (b"hello world", "x.npy: is not a .npy file (its first bytes are not those of one)"),
-    "magic only": (b"\x93NUMPY", "x.npy: has .npy version none; 1.0, 2.0 and 3.0 are read"),
-    "version 9": (b"\x93NUMPY\x09\x00", "x.npy: has .npy version 9.0; 1.0, 2.0 and 3.0 are read"),
-    "cut in the header": (npy(fields("(2,)"))[:40], "x.npy: ends inside its .npy header"),
-    "header of 4 GiB": (
-        b"\x93NUMPY\x02\x00\xff\xff\xff\xff",
-        "x.npy: its .npy header claims 4 GiB; at most 64 KiB are read",
-    ),
+    "magic only": (b"\x93NUMPY", f"x.npy: {CUT}"),
+    "version 9": (b"\x93NUMPY\x09\x00", f"x.npy: {CUT}"),
     "broken header": (npy("{'descr': '<f4', "), "x.npy: its .npy header is broken"),
     "deeply nested header": (npy("(" * 9000 + ")" * 9000), "x.npy: its .npy header is broken"),
-    "claim of terabytes": (
-        npy(fields("(1000000, 1000000)"), b"\0" * 24),
-        "x.npy: its header claims 3.64 TiB of data, but the file holds 24 B",
-    ),
-    "product beyond 64 bits": (
-        npy(fields("(4294967296, 4294967296, 4294967296)")),
-        "x.npy: its header claims more than 1,000,000 PiB of data, but the file holds 0 B",
-    ),
     "negative length": (npy(fields("(-1, 3)")), "x.npy: its .npy header is broken"),
     "True as a length": (npy(fields("(True,)")), "x.npy: its .npy header is broken"),
     "a number as the shape": (npy(fields("(184)")), "x.npy: its .npy header is broken (shape is not valid: 184)"),
     "a single number": (
         npy(fields("()"), b"\0" * 4),
         "x.npy: holds a single number; an array with at least one axis is needed",
-    ),
-    "Python objects": (
-        npy(fields("(1,)", "'|O'"), b"cos\nsystem\n(S'touch pwned'\ntR."),
-        "x.npy: holds Python objects (pickle), which poolcli never loads; store numbers instead",
-    ),
-    "structured": (
-        npy(fields("(1,)", "[('a', '<f4')]"), b"\0" * 4),
-        "x.npy: holds a structured type; poolcli pools bool, integers and floats",
-    ),
-    "complex": (
-        npy(fields("(1,)", "'<c8'"), b"\0" * 8),
-        "x.npy: holds complex64; poolcli pools bool, integers and floats of 16, 32 or 64 bits",
-    ),
-    "text elements of no bytes": (
-        npy(fields("(1000000000000,)", "'|S0'")),
-        "x.npy: holds bytes; poolcli pools bool, integers and floats of 16, 32 or 64 bits",
     ),
     "an empty shape beyond 64 bits": (
         npy(fields("(0, 1, 4611686018427387904, 4)")),
@@ -69,7 +39,6 @@ NPY_REFUSALS = {
         npy(fields("(9223372036854775808, 0, 4)", "'|u1'")),
         "x.npy: claims an empty array of an impossible shape",
     ),
-    "65 axes": (npy(fields("(" + "1," * 65 + ")"), b"\0" * 4), "x.npy: has 65 axes; at most 32 are read"),
 }
 
 
@@ -115,14 +84,6 @@ def wrong_name() -> None:
     Path("x.npz").write_bytes(data.replace("é".encode(), b"\xff\xfe"))
 
 
-def wrong_crc() -> None:
-    two_arrays()
-    data = bytearray(Path("x.npz").read_bytes())
-    at = data.find(b"\x93NUMPY") + 140
-    data[at] ^= 1
-    Path("x.npz").write_bytes(data)
-
-
 NPZ_REFUSALS: dict[str, tuple[Callable[[], object], str, str]] = {
     "several arrays": (
         two_arrays,
@@ -130,17 +91,10 @@ NPZ_REFUSALS: dict[str, tuple[Callable[[], object], str, str]] = {
         "x.npz: holds 2 arrays: a (1,1,4 float32), b (2,3,5 uint8); choose one: x.npz:a or --dataset a, or take --all",
     ),
     "unknown key": (two_arrays, "x.npz:c", "x.npz: has no array 'c'; it holds a (1,1,4 float32), b (2,3,5 uint8)"),
-    "no member": (lambda: np.savez("x.npz"), "x.npz", "x.npz: holds no array that can be pooled"),
-    "wrong checksum": (wrong_crc, "x.npz:a", "x.npz: is not a readable .npz file (Bad CRC-32 for file 'a.npy')"),
     "a name that is not UTF-8": (
         wrong_name,
         "x.npz:a",
         "x.npz: is not a readable .npz file (its directory is damaged)",
-    ),
-    "not a zip file": (
-        lambda: Path("x.npz").write_bytes(b"PK\x03\x04 nothing more"),
-        "x.npz",
-        "x.npz: is not a readable .npz file (File is not a zip file)",
     ),
 }
 
@@ -216,28 +170,12 @@ HDF5_REFUSALS: dict[str, tuple[Callable[[], object], str, str]] = {
         "x.h5:/text",
         "x.h5:/text: holds text; poolcli pools bool, integers and floats of 16, 32 or 64 bits",
     ),
-    "data in another file": (
-        lambda: hdf5("a", shape=(4,), dtype="f4", external="/etc/passwd"),
-        "x.h5",
-        "x.h5:/a: keeps its data in other files (/etc/passwd); --allow-external reads them",
-    ),
     "virtual dataset of itself": (
         virtual,
         "x.h5",
         "x.h5:/v: is a virtual dataset, whose data lies elsewhere (.:v); --allow-external reads it",
     ),
-    "fill values by the terabyte": (
-        lambda: hdf5("a", shape=(2**20, 2**20), dtype="f4", chunks=(64, 64)),
-        "x.h5",
-        "x.h5:/a: expands from 0 B to 4 TiB when it is read, which may be a decompression bomb; to allow it, "
-        "use --max-memory",
-    ),
     "a root that cannot be opened": (damaged_root, "x.h5", "x.h5: HDF5 cannot read or write it: {library}"),
-    "not HDF5 inside": (
-        lambda: Path("x.h5").write_bytes(b"\x89HDF\r\n\x1a\n" + b"\0" * 100),
-        "x.h5",
-        "x.h5: HDF5 cannot read or write it: {library}",
-    ),
 }
 
 
@@ -251,28 +189,11 @@ def test_hdf5_files_that_are_refused(make: Callable[[], object], path: str, mess
         assert found == message
 
 
-def huge_png() -> bytes:
-    import zlib
-
-    head = b"IHDR" + struct.pack(">IIBBBBB", 100_000, 100_000, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + head + struct.pack(">I", zlib.crc32(head)) + b"\0\0\0\0IDAT"
-
-
-def saved(mode: str, name: str) -> bytes:
-    Image.new(mode, (4, 3)).save(name)
-    return Path(name).read_bytes()
-
-
 IMAGE_REFUSALS: dict[str, tuple[str, Callable[[], bytes], str]] = {
     "16 bits per channel": (
         "x.ppm",
         lambda: b"P3 1 1 65535\n1 2 3\n",
         "x.ppm: has more than 8 bits a channel, of which Pillow keeps 8; convert it to TIFF or PNG without loss",
-    ),
-    "too many pixels": (
-        "x.png",
-        huge_png,
-        "x.png: needs 37.3 GiB of memory to be decoded, but the limit is 768 MiB; raise --max-memory",
     ),
     "the start of a PNG": (
         "x.png",
