@@ -1,12 +1,11 @@
-"""Paths and URLs: file systems of URLs with timeouts and retries, fingerprints of inputs, checksums of outputs."""
+"""Paths and URLs: file systems of URLs, fingerprints of inputs, checksums of outputs."""
 
 from __future__ import annotations
 
 import os
 import re
 import stat
-import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from errno import ENOENT
 from functools import lru_cache
@@ -21,12 +20,6 @@ from poolcli.system.lazy_imports import need
 _SECRET = re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*@|\?.*=.*")  # a password, or a query string as in signed URLs
 # What fsspec imports for a URL, by its scheme.
 FILESYSTEMS = {"s3": "s3fs", "gs": "gcsfs", "az": "adlfs", "abfs": "adlfs", "http": "aiohttp", "https": "aiohttp"}
-RETRY_WAITS = (0.5, 1, 2, 4, 8)  # seconds before each retry; botocore waits about as long
-MAX_ATTEMPTS = len(RETRY_WAITS) + 1
-SOCKET_TIMEOUT = 15.0  # seconds without a byte, as in s3fs
-RETRY_TIMEOUT = 60.0  # seconds after which incomplete responses are not retried
-INCOMPLETE_ERRORS = ("ClientPayloadError", "IncompleteReadError", "ResponseStreamingError")  # of aiohttp and botocore
-RETRY_STATUSES = (429, 500, 502, 503, 504)
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?:://|::)")
 
 
@@ -117,79 +110,18 @@ def filesystem(url: str) -> tuple[Any, str]:
 
 
 def with_retries(system: Any) -> Any:
-    """Sets timeouts and retries of an fsspec file system: busy servers are retried, and it fails within two minutes.
+    """An fsspec file system; of S3, one that fails within minutes if there is no answer.
 
-    By default s3fs retries requests that botocore has retried, so that a dead endpoint blocks for 20 minutes; with
-    `max_concurrency` above 1 it requests the size of each object before it reads. aiohttp does not retry at all.
+    By default s3fs repeats five times what botocore has repeated, and requests the size of each object before it reads.
     """
     if "s3" in system.protocol:
-        system.retries = system.max_concurrency = 1
-        attempts = {} if "AWS_MAX_ATTEMPTS" in os.environ else {"total_max_attempts": MAX_ATTEMPTS}
-        retries = {"mode": os.environ.get("AWS_RETRY_MODE", "standard"), **attempts}
-        system.config_kwargs = {"retries": retries, **system.config_kwargs}  # used when it connects
-    if "https" in system.protocol and "timeout" not in system.client_kwargs:
-        import aiohttp
-
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=SOCKET_TIMEOUT, sock_read=SOCKET_TIMEOUT)
-        # Middlewares exist from aiohttp 3.12 on.
-        more = {"middlewares": (retry_middleware,)} if hasattr(aiohttp, "ClientMiddlewareType") else {}
-        system.client_kwargs = {"timeout": timeout, **more, **system.client_kwargs}  # used when it connects
+        system.retries, system.max_concurrency = 2, 1
     return system
 
 
-async def retry_read(read: Callable[..., Awaitable[Any]], *args: Any) -> Any:
-    """The result of a read, retried after incomplete responses and timeouts."""
-    import asyncio
-
-    begun = time.monotonic()
-    for wait in RETRY_WAITS:
-        try:
-            return await read(*args)
-        except Exception as error:
-            if not isinstance(error, TimeoutError) and type(error).__name__ not in INCOMPLETE_ERRORS:
-                raise
-            if time.monotonic() - begun > RETRY_TIMEOUT:
-                raise
-        await asyncio.sleep(wait)
-    return await read(*args)
-
-
-def read_object(system: Any, place: str) -> bytes:
-    """The content of an object in a store."""
-    if not getattr(system, "async_impl", False):
-        return bytes(system.cat_file(place))
-    (asyn,) = need("fsspec.asyn", why=f"{place}: reading URLs needs fsspec")
-    return bytes(asyn.sync(system.loop, retry_read, system._cat_file, place))
-
-
-async def retry_middleware(request: Any, answer: Callable[[Any], Awaitable[Any]]) -> Any:
-    """aiohttp middleware that retries GET and HEAD requests after lost connections and the `RETRY_STATUSES`."""
-    import asyncio
-
-    import aiohttp
-
-    for wait in RETRY_WAITS if request.method in ("GET", "HEAD") else ():
-        try:
-            response = await answer(request)
-        except aiohttp.ClientConnectorError:  # no such host, or connection refused
-            raise
-        except aiohttp.ClientConnectionError:
-            pass
-        else:
-            if response.status not in RETRY_STATUSES:
-                return response
-            response.release()
-        await asyncio.sleep(wait)
-    return await answer(request)
-
-
 def unreachable(error: BaseException) -> str:
-    """The message for an exception of an object store, or of a web server, which has a status."""
-    status, why = getattr(error, "status", None), error_text(error).strip(QUOTES)
-    if isinstance(status, int):
-        words = (str(getattr(error, "message", "")).splitlines() or [""])[0].rstrip(":")
-        why = f"{status} {words}" if status else "too many redirects"
-    return f"cannot be reached: {why}"
+    """The message for an exception of an object store."""
+    return f"cannot be reached: {error_text(error).strip(QUOTES)}"
 
 
 BLOCK = 2**18  # bytes of one read
@@ -237,27 +169,19 @@ def _fingerprint_of_url(path: str) -> Fingerprint:
     for name in (name for row in FORMATS.values() if row.remote for name in row.markers):
         try:
             about = system.info(f"{place}/{name}")
+        except FileNotFoundError:
+            continue
         except MemoryError:
             raise
         except Exception as error:  # every store raises types of its own
-            if not _is_absent(error):
-                raise FileError(f"{path}: {unreachable(error.__cause__ or error)}") from error
-        else:
-            size += about.get("size") or 0
-            found.append((name, size, *(str(about.get(key)) for key in ("ETag", "mtime", "LastModified"))))
+            raise FileError(f"{path}: {unreachable(error.__cause__ or error)}") from error
+        size += about.get("size") or 0
+        found.append((name, size, *(str(about.get(key)) for key in ("ETag", "mtime", "LastModified"))))
     if not found:
         raise FileNotFoundError(ENOENT, os.strerror(ENOENT), path)
     from hashlib import sha256
 
     return Fingerprint(size, int(sha256(repr(found).encode()).hexdigest()[:15], 16), 0)
-
-
-def _is_absent(error: Exception) -> bool:
-    """Whether an object is not there. fsspec says so, too, of what it could not get from a web server, and why."""
-    why = error.__cause__
-    status = getattr(why, "status", None)  # of aiohttp's errors, if there was an answer
-    unanswered = status is None and (type(why).__module__.startswith("aiohttp") or isinstance(why, TimeoutError))
-    return isinstance(error, FileNotFoundError) and status not in RETRY_STATUSES and not unanswered
 
 
 def checksum_of(path: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -118,7 +119,7 @@ def test_a_failure_that_cannot_be_cleaned_up_is_the_one_that_is_told(
     )
 
 
-def test_a_journal_that_cannot_be_read_is_not_taken_for_none(
+def test_a_store_whose_root_cannot_be_read_is_left_as_it_is(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, system: Any
 ) -> None:
     interrupted(cli, monkeypatch, *AVG, "--resume")
@@ -128,7 +129,7 @@ def test_a_journal_that_cannot_be_read_is_not_taken_for_none(
         raise OSError(16, "Please reduce your request rate.")
 
     with monkeypatch.context() as patch:
-        patch.setattr("poolcli.formats.zarr.targets.read_object", busy)
+        patch.setattr(type(system), "cat_file", busy)
         result = cli(*AVG, "--resume")
     assert (result.code, result.err.count("\n")) == (1, 1)
     assert "Please reduce your request rate" in result.err
@@ -137,23 +138,33 @@ def test_a_journal_that_cannot_be_read_is_not_taken_for_none(
     np.testing.assert_array_equal(whole(OUT), halved())
 
 
-def test_objects_that_survive_a_deletion_are_deleted_again(
+def test_an_object_that_survives_a_deletion_ends_the_run(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, system: Any
 ) -> None:
     """S3 may refuse some objects of a bulk deletion, of which s3fs says nothing."""
     assert cli(*MAX).err == ""
-    own, tries = type(system).rm, []
+    with monkeypatch.context() as patch:
+        patch.setattr(type(system), "rm", lambda *_, **__: None)
+        result = cli(*MAX, "--overwrite")
+    assert (result.code, result.err.count("\n")) == (1, 1)
+    assert "objects in it cannot be removed" in result.err
 
-    def most(self: Any, path: Any, recursive: bool = False, **how: Any) -> None:
-        tries.append(path)
-        if len(tries) > 1:
-            own(self, path, recursive=recursive, **how)
 
-    monkeypatch.setattr(type(system), "rm", most)
-    monkeypatch.setattr("poolcli.formats.zarr.targets.RETRY_WAITS", (0.01,) * 5)
-    assert cli(*MAX, "--overwrite", "--chunks", "4").err == ""
-    assert sum("/c/" in name for name in system.find("/kept/y.zarr")) == 4
-    assert tries == ["/kept/y.zarr"] * 2
+@pytest.mark.parametrize("version", [2, 3])
+def test_nothing_but_the_store_is_ever_in_its_place(
+    version: int, cli: Cli, monkeypatch: pytest.MonkeyPatch, system: Any
+) -> None:
+    made("x.zarr", chunks=(2, 2, 2), zarr_format=version, overwrite=True)
+    run = (*AVG, "--resume", "--layout", "DHW")
+    interrupted(cli, monkeypatch, *run)
+    before = system.find("/kept/y.zarr")
+    root = "zarr.json" if version == 3 else ".zattrs"
+    assert "poolcli_run" in json.loads(system.cat_file(f"/kept/y.zarr/{root}"))
+    assert cli("info", OUT).err == f"poolcli: {OUT}: holds no Zarr array or group\n"
+    assert "exists; use --overwrite" in cli(*AVG, "--layout", "DHW").err
+    assert cli(*run).err == ""
+    assert {*before} < {*system.find("/kept/y.zarr")}
+    np.testing.assert_array_equal(whole(OUT), halved())
 
 
 PYRAMID = ("pyramid", "x.zarr", "--levels", "2", "-o", OUT)

@@ -14,7 +14,7 @@ from typing import Any
 
 from poolcli.errors import QUOTES, FileError, PoolError, error_text, raising_line
 from poolcli.formats.checks import as_file_error
-from poolcli.formats.files import filesystem, is_url, unreachable
+from poolcli.formats.files import filesystem, is_url
 from poolcli.formats.records import MAX_CHUNKS, ReadOptions, batches, slices
 from poolcli.system.lazy_imports import Array, Lazy, need
 from poolcli.system.lazy_imports import numpy as np
@@ -28,7 +28,6 @@ asyncio: Any = Lazy("asyncio")
 MAX_NODES = 10_000
 MAX_DEPTH = 32  # nested groups
 TASK_TIMEOUT = 10.0  # seconds for zarr's running tasks to end before they are cancelled
-WAITER = "poolcli waits"  # the name of tasks that wait for others
 ZARR_ERRORS = (
     OSError, EOFError, SystemError, RuntimeError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError,
     ImportError,
@@ -50,8 +49,6 @@ def _describe(error: Exception) -> str:
         why = f"Unknown name {why.strip(QUOTES)}"
     elif isinstance(error, OSError) and error.strerror:  # as with other formats
         return error.strerror
-    elif isinstance(getattr(error, "status", None), int):  # what a web server has answered
-        return unreachable(error)
     return f"Zarr cannot read or write it: {why}"
 
 
@@ -99,7 +96,7 @@ def walk(path: str, root: Any, follow: bool) -> Iterator[tuple[str | None, Any]]
     waiting, seen = [root], 0
     while waiting and seen < MAX_NODES:
         group, groups = waiting.pop(), []
-        for name in _names(path, group, follow):
+        for name in child_names(path, group, follow):
             seen += 1
             with suppress(PoolError, *ZARR_ERRORS):
                 node = group[name]
@@ -123,7 +120,7 @@ def groups_above(root: Any, key: str | None) -> Iterator[tuple[str, Any]]:
             yield place, root[place.strip("/")]
 
 
-def _names(path: str, group: Any, follow: bool) -> list[str]:
+def child_names(path: str, group: Any, follow: bool) -> list[str]:
     """The possible nodes of a group: those in its consolidated metadata, else the folders in it."""
     listed = group.metadata.consolidated_metadata
     if listed is not None:
@@ -223,15 +220,6 @@ def tasks_joined(after: type[BaseException] = BaseException) -> Iterator[None]:
 
 
 async def _join_tasks() -> None:
-    """Waits for all tasks but this one and others that wait here, and cancels those that retry for long.
-
-    Their exceptions are ignored: the first one is being raised already.
-    """
-    own = asyncio.current_task()
-    own.set_name(WAITER)
-    others = [task for task in asyncio.all_tasks() if task is not own and task.get_name() != WAITER]
-    if others:
-        _, late = await asyncio.wait(others, timeout=TASK_TIMEOUT)
-        for task in late:
-            task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
+    """Waits for all tasks but this one, and cancels those that take long; their exceptions are ignored."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    await asyncio.wait_for(asyncio.gather(*others, return_exceptions=True), TASK_TIMEOUT)

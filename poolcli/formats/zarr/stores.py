@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from zarr.abc.store import RangeByteRequest
@@ -12,7 +13,7 @@ from zarr.storage import FsspecStore, LocalStore
 
 from poolcli.errors import FileError
 from poolcli.formats.checks import check_json, check_memory, human_bytes, json_memory_limit
-from poolcli.formats.files import filesystem, retry_read, with_retries
+from poolcli.formats.files import filesystem, with_retries
 from poolcli.formats.records import ReadOptions
 from poolcli.formats.table import FORMATS
 from poolcli.formats.zarr.expansion import ExpansionCheck
@@ -29,7 +30,7 @@ class FolderStore(LocalStore):
         self._options = options
         self.checks: list[ExpansionCheck] = []  # of the arrays that are read
         self._inside = os.path.join(os.path.realpath(path), "")
-        self._last_folder = ("", False)  # the folder of the last file, and whether it is inside
+        self._has_folder = lru_cache(64)(self._is_inside)  # many chunks are in one folder
 
     def with_read_only(self, read_only: bool = False) -> FolderStore:
         return FolderStore(str(self.root), self._options)
@@ -55,7 +56,8 @@ class FolderStore(LocalStore):
         if not stat.S_ISREG(status.st_mode):
             raise FileError(f"{name}: is not a regular file")
         check_memory(f"{name}: has", status.st_size, self._options.limit, unit="")
-        if not self._options.allow_external and not (self._holds(name) if is_link else self._holds_folder(name)):
+        inside = self._is_inside(name) if is_link else self._has_folder(os.path.dirname(name))
+        if not (self._options.allow_external or inside):
             option = field("allow_external")
             raise FileError(f"{name}: is a link to a place outside its store; {option} follows it")
         return status.st_size
@@ -67,15 +69,8 @@ class FolderStore(LocalStore):
             with open(name, "rb") as stream:
                 check_json(name, stream.read(size), self._options.limit, self._options.allowed)
 
-    def _holds(self, name: str) -> bool:
+    def _is_inside(self, name: str) -> bool:
         return os.path.join(os.path.realpath(name), "").startswith(self._inside)
-
-    def _holds_folder(self, name: str) -> bool:
-        """Whether the folder of a file is inside; of many chunks in one folder it is asked once."""
-        folder = os.path.dirname(name)
-        if folder != self._last_folder[0]:
-            self._last_folder = folder, self._holds(folder)
-        return self._last_folder[1]
 
 
 class UrlStore(FsspecStore):
@@ -93,12 +88,12 @@ class UrlStore(FsspecStore):
     async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
         if key.endswith(METADATA_FILES):
             return await self._get_document(key, prototype)
-        found = await retry_read(super().get, key, prototype, byte_range)
+        found = await super().get(key, prototype, byte_range)
         return _checked(self.checks, key, found, byte_range)
 
     async def _get_document(self, key: str, prototype: Any) -> Any:
         most = _document_limit(self.options)
-        found = await retry_read(super().get, key, prototype, RangeByteRequest(0, most + 1))
+        found = await super().get(key, prototype, RangeByteRequest(0, most + 1))
         if found is not None and len(found) > most:
             raise FileError(f"{key}: has more than {human_bytes(most)}, the limit; raise {field('max_memory')}")
         if found is not None:
