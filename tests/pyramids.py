@@ -60,9 +60,9 @@ def mode(values: Any) -> Any:
 REFERENCE: dict[str, Callable[[Any], Any]] = {"avg": mean, "max": np.max, "min": np.min, "mode": mode}
 
 
-def pooled(x: Any, kernel: tuple[int, ...], edge: str, op: str) -> Any:
+def pooled(x: Any, kernel: tuple[int, ...], op: str) -> Any:
     """Every window by itself; a window over the edge has what there is."""
-    lengths = [-(-n // k) if edge == "ceil" else n // k for n, k in zip(x.shape, kernel, strict=True)]
+    lengths = [-(-n // k) for n, k in zip(x.shape, kernel, strict=True)]
     out = np.empty(lengths, x.dtype)
     for place in np.ndindex(*lengths):
         out[place] = REFERENCE[op](x[tuple(slice(i * k, (i + 1) * k) for i, k in zip(place, kernel, strict=True))])

@@ -504,10 +504,10 @@ def test_the_fill_value_of_a_level_of_a_pyramid_counts(
 ) -> None:
     zarr = pytest.importorskip("zarr", reason="the extra zarr is not installed: pip install zarr")
     monkeypatch.chdir(tmp_path)
-    np.save("x.npy", np.array([[0, 0, 4, 8], [0, 0, 0, 8]], "uint8"))
-    pyramid = ("pyramid", "x.npy", "-o", "x.zarr", "--layout", "HW", "--ngff", "0.4", "--levels", "2")
-    result = cli(*pyramid)
-    assert result.code == 0, result.err
+    scales = [{"axes": [{"name": "y"}, {"name": "x"}], "datasets": [{"path": "0"}]}]
+    group = zarr.open_group("x.zarr", mode="w", zarr_format=2, attributes={"multiscales": scales})
+    array = group.create_array("0", shape=(2, 4), dtype="u1", attributes={"_ARRAY_DIMENSIONS": ["y", "x"]})
+    array[:] = [[0, 0, 4, 8], [0, 0, 0, 8]]
     assert cli("avg", "x.zarr:/0", "-o", "y.zarr", "-k", "2", "-s", "2").code == 0
     array = zarr.open_group("y.zarr", mode="r")["0"]
     assert (array[:].tolist(), array.fill_value, array.attrs["_ARRAY_DIMENSIONS"]) == ([[0, 5]], None, ["y", "x"])

@@ -11,7 +11,6 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ome_zarr_models import open_ome_zarr
-from zarr.codecs import BloscCodec
 
 from poolcli.pooling.pyramid_plan import Request, levels_of
 from tests.conftest import Cli
@@ -30,19 +29,19 @@ def test_what_is_bright_has_the_same_place_on_every_level(data: Any) -> None:
     kernel = tuple(data.draw(st.integers(1, 4)) for _ in range(3))
     if max(kernel) < 2:
         kernel = (2, *kernel[1:])
-    edge, base = data.draw(st.sampled_from(["ceil", "floor"])), data.draw(st.sampled_from(["previous", "source"]))
+    base = data.draw(st.sampled_from(["previous", "source"]))
     count = data.draw(st.integers(2, 3))
     step, origin = [2.0, 0.5, 1.25], [10.0, -3.0, 0.0]
     factors = [k ** (count - 1) for k in kernel]
     shape = tuple(f * data.draw(st.integers(1, 3)) + data.draw(st.integers(0, f)) for f in factors)
-    found = levels_of(Request("avg", kernel, base, edge, levels=count), shape, "float64", "DHW")
+    found = levels_of(Request("avg", kernel, base, levels=count), shape, "float64", "DHW")
     corner = [f * data.draw(st.integers(0, n // f - 1)) for f, n in zip(factors, shape, strict=True)]
     x = np.zeros(shape)
     x[tuple(slice(at, at + f) for at, f in zip(corner, factors, strict=True))] = 1.0
     values, centres = [x], []
     for number, level in enumerate(found):
-        if level.plan is not None:
-            values.append(pooled(values[level.base], kernels(level.plan), edge, "avg"))
+        if number:
+            values.append(pooled(values[level.base], kernels(level.plan), "avg"))
         assert values[number].shape == level.shape
         weights, bright = values[number], np.argwhere(values[number] > 0)
         centre = np.average(bright, axis=0, weights=weights[weights > 0])
@@ -54,10 +53,9 @@ def kernels(plan: Any) -> tuple[int, ...]:
     return tuple(axis.windows.kernel for axis in plan.axes)
 
 
-@pytest.mark.parametrize("ngff", ["0.5", "0.4"])
-def test_scale_translation_and_units_are_in_the_metadata(ngff: str, cli: Cli) -> None:
+def test_scale_translation_and_units_are_in_the_metadata(cli: Cli) -> None:
     stored("x.zarr", np.stack([X, X]))
-    run = ("pyramid", "x.zarr", "-o", "y.ome.zarr", "--levels", "3", "-k", "1,2,3", "--ngff", ngff)
+    run = ("pyramid", "x.zarr", "-o", "y.ome.zarr", "--levels", "3", "-k", "1,2,3")
     assert cli(*run, "--scale", "z=2,y=0.5,x=0.25", "--unit", "um", "-q").err == ""
     axes = [{"name": "c", "type": "channel"}]
     axes += [{"name": name, "type": "space", "unit": "micrometer"} for name in "zyx"]
@@ -75,17 +73,16 @@ def test_an_axis_shorter_than_the_kernel_stays_as_it_is() -> None:
     assert [level.factors for level in found][-2:] == [(4, 8, 8), (4, 16, 16)]
 
 
-@pytest.mark.parametrize(("first", "again"), [("0.4", "0.5"), ("0.5", "0.4"), ("0.5", "0.5")])
-def test_a_pyramid_of_a_level_keeps_what_the_level_says_of_itself(first: str, again: str, cli: Cli) -> None:
+def test_a_pyramid_of_a_level_keeps_what_the_level_says_of_itself(cli: Cli) -> None:
     stored("x.zarr", X, chunks=(4, 8, 8))
     scale = ("--scale", "z=3,y=2", "--unit", "nanometer")
-    assert cli("pyramid", "x.zarr", "-o", "a.ome.zarr", "--levels", "3", "--ngff", first, *scale, "-q").err == ""
+    assert cli("pyramid", "x.zarr", "-o", "a.ome.zarr", "--levels", "3", *scale, "-q").err == ""
     own = {"channels": [{"color": "FF0000", "label": "mine"}]}
     group = zarr.open_group("a.ome.zarr")
     found: Any = group.attrs.asdict()
-    found.get("ome", found)["omero"] = own
+    found["ome"]["omero"] = own
     group.attrs.put(found)
-    run = ("pyramid", "--levels", "2", "--ngff", again, "-q", "-k", "3")
+    run = ("pyramid", "--levels", "2", "-q", "-k", "3")
     assert cli(*run, "a.ome.zarr", "-o", "b.ome.zarr").err == ""
     assert cli(*run, "a.ome.zarr:/1", "-o", "c.ome.zarr").err == ""
     np.testing.assert_array_equal(levels("b.ome.zarr")[0], X)
@@ -95,30 +92,24 @@ def test_a_pyramid_of_a_level_keeps_what_the_level_says_of_itself(first: str, ag
     np.testing.assert_array_equal(new[0], old)
     np.testing.assert_array_equal(new[1], (old[0] * 3, old[1] + old[0]))
     assert attributes("c.ome.zarr")["omero"] == own
-    array = zarr.open_array("b.ome.zarr/0", mode="r")
-    assert (array.chunks, array.metadata.zarr_format) == ((4, 8, 8), 2 if again == "0.4" else 3)
+    assert zarr.open_array("b.ome.zarr/0", mode="r").chunks == (4, 8, 8)
 
 
-@pytest.mark.parametrize("ngff", ["0.5", "0.4"])
 @pytest.mark.parametrize("shape", [(30, 40), (3, 30, 40), (2, 3, 30, 41), (2, 3, 5, 31, 40)])
-def test_ome_zarr_models_calls_it_valid(ngff: str, shape: tuple[int, ...], cli: Cli) -> None:
+def test_ome_zarr_models_calls_it_valid(shape: tuple[int, ...], cli: Cli) -> None:
     layout = {2: "HW", 3: "CHW", 4: "CDHW", 5: "NCDHW"}[len(shape)]
     np.save("x.npy", np.zeros(shape, np.uint16))
-    run = ("pyramid", "x.npy", "-o", "y.ome.zarr", "--levels", "3", "--layout", layout, "--ngff", ngff, "-q")
+    run = ("pyramid", "x.npy", "-o", "y.ome.zarr", "--levels", "3", "--layout", layout, "-q")
     assert cli(*run, "--unit", "micrometer").err == ""
     group: Any = open_ome_zarr(zarr.open_group("y.ome.zarr", mode="r"))
-    about = group.attributes
-    found = (about.ome if ngff == "0.5" else about).multiscales[0]
+    found = group.attributes.ome.multiscales[0]
     assert [data.path for data in found.datasets] == ["0", "1", "2"]
     assert "".join(axis.name for axis in found.axes) == {"HW": "yx", "CHW": "cyx", "CDHW": "czyx"}.get(layout, "tczyx")
 
 
-@pytest.mark.parametrize("ngff", ["0.4", "0.5"])
-def test_codecs_of_another_version_of_zarr_become_zstd(ngff: str, cli: Cli) -> None:
-    stored("x.zarr", X, **({"compressors": BloscCodec()} if ngff == "0.4" else {"zarr_format": 2}))
-    run = ("pyramid", "x.zarr", "-o", "y.ome.zarr", "--levels", "2", "--ngff", ngff, "--layout", "DHW", "-q")
-    assert cli(*run).err == ""
+def test_codecs_of_zarr_2_become_zstd(cli: Cli) -> None:
+    stored("x.zarr", X, zarr_format=2)
+    assert cli("pyramid", "x.zarr", "-o", "y.ome.zarr", "--levels", "2", "--layout", "DHW", "-q").err == ""
     array: Any = zarr.open_array("y.ome.zarr/0", mode="r")
-    assert [type(codec).__name__ for codec in array.compressors] == ["Zstd" if ngff == "0.4" else "ZstdCodec"]
-    assert ngff == "0.5" or array.metadata.dimension_separator == "/"
+    assert [type(codec).__name__ for codec in array.compressors] == ["ZstdCodec"]
     np.testing.assert_array_equal(levels("y.ome.zarr")[0], X)

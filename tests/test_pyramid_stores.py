@@ -55,20 +55,18 @@ COLOURS = {"colors": [{"label-value": 1, "rgba": [255, 0, 0, 255]}], "source": {
 
 
 @pytest.mark.filterwarnings("ignore:Consolidated metadata")
-@pytest.mark.parametrize("ngff", ["0.5", "0.4"])
 @pytest.mark.parametrize("version", ["0.5", "0.4"])
-def test_own_attributes_are_carried_and_what_is_lost_is_named(version: str, ngff: str, cli: Cli) -> None:
+def test_own_attributes_are_carried_and_what_is_lost_is_named(version: str, cli: Cli) -> None:
     image("x.zarr", version, X, OWN, {"_creator": {"name": "me"}, "image-label": {**COLOURS, "version": version}})
     zarr.open_array("x.zarr/0").attrs["gain"] = 2.5
     zarr.consolidate_metadata("x.zarr")
-    run = ("pyramid", "x.zarr", "--levels", "2", "--ngff", ngff)
+    run = ("pyramid", "x.zarr", "--levels", "2")
     said = cli(*run, "-o", "y.zarr", "--op", "mode").out
     kept = zarr.open_group("y.zarr", mode="r").attrs.asdict()
     assert {name: kept[name] for name in OWN} == OWN
     assert [zarr.open_array(f"y.zarr/{level}").attrs["gain"] for level in "01"] == [2.5, 2.5]
     assert ("_creator" in kept) == (version == "0.4")
-    label = {"colors": COLOURS["colors"]} | ({"version": "0.4"} if ngff == "0.4" else {})
-    assert attributes("y.zarr")["image-label"] == label
+    assert attributes("y.zarr")["image-label"] == {"colors": COLOURS["colors"]}
     assert sorted(zarr.open_consolidated("y.zarr", mode="r").array_keys()) == ["0", "1"]
     lost = "" if version == "0.4" else "_creator, "
     assert f"not kept: {lost}the source in image-label" in said
@@ -77,11 +75,10 @@ def test_own_attributes_are_carried_and_what_is_lost_is_named(version: str, ngff
     open_ome_zarr(zarr.open_group("y.zarr", mode="r"))
 
 
-@pytest.mark.parametrize("ngff", ["0.5", "0.4"])
-def test_rendering_settings_have_the_version_of_the_output(ngff: str, cli: Cli) -> None:
+def test_rendering_settings_have_no_version_of_their_own(cli: Cli) -> None:
     image("x.zarr", "0.4", X, {}, {"omero": {"channels": [], "version": "0.4"}})
-    assert cli("pyramid", "x.zarr", "-o", "y.zarr", "--levels", "2", "--ngff", ngff, "-q").err == ""
-    assert attributes("y.zarr")["omero"] == {"channels": [], "version": ngff}
+    assert cli("pyramid", "x.zarr", "-o", "y.zarr", "--levels", "2", "-q").err == ""
+    assert attributes("y.zarr")["omero"] == {"channels": []}
 
 
 def with_labels(path: str, version: str, wrong: str = "absent") -> Any:
@@ -99,19 +96,18 @@ def with_labels(path: str, version: str, wrong: str = "absent") -> Any:
     return cells
 
 
-@pytest.mark.parametrize(("version", "ngff"), [("0.5", "0.5"), ("0.4", "0.4"), ("0.4", "0.5")])
-def test_labels_are_pooled_with_mode_into_the_labels_of_the_output(version: str, ngff: str, cli: Cli) -> None:
+@pytest.mark.parametrize("version", ["0.5", "0.4"])
+def test_labels_are_pooled_with_mode_into_the_labels_of_the_output(version: str, cli: Cli) -> None:
     cells = with_labels("x.zarr/A", version)
-    said = cli("pyramid", "x.zarr/A", "-o", "y.zarr", "--levels", "3", "--ngff", ngff, "--scale", "y=2").out
+    said = cli("pyramid", "x.zarr/A", "-o", "y.zarr", "--levels", "3", "--scale", "y=2").out
     for path, x, op in (("y.zarr", X, "avg"), ("y.zarr/labels/cells", cells, "mode")):
         first, second, third = levels(path)
         np.testing.assert_array_equal(first, x)
-        np.testing.assert_array_equal(second, pooled(x, (2, 2, 2), "ceil", op))
-        np.testing.assert_array_equal(third, pooled(second, (2, 2, 2), "ceil", op))
+        np.testing.assert_array_equal(second, pooled(x, (2, 2, 2), op))
+        np.testing.assert_array_equal(third, pooled(second, (2, 2, 2), op))
         np.testing.assert_array_equal(places(path)[1][0], [8, 4, 1])
     assert attributes("y.zarr/labels")["labels"] == ["cells"]
-    label = attributes("y.zarr/labels/cells")["image-label"]
-    assert label == COLOURS | ({"version": "0.4"} if ngff == "0.4" else {})
+    assert attributes("y.zarr/labels/cells")["image-label"] == COLOURS
     kept = zarr.open_group("y.zarr/labels/cells", mode="r").attrs.asdict()
     assert {name: kept[name] for name in OWN} == OWN
     assert "pooled with mode: the labels cells" in said
@@ -142,5 +138,5 @@ def test_every_level_has_factors_of_its_own(base: str, cli: Cli) -> None:
         for number, kernel in enumerate(kernels, 1):
             total *= kernel
             before = (found[number - 1], kernel) if base == "previous" else (x, tuple(total))
-            np.testing.assert_array_equal(found[number], pooled(*before, "ceil", op))
+            np.testing.assert_array_equal(found[number], pooled(*before, op))
             np.testing.assert_array_equal(places(path)[number], ([4, 0.5, 0.5] * total, [2, 0.25, 0.25] * (total - 1)))

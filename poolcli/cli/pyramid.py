@@ -28,7 +28,7 @@ from poolcli.message_fields import field
 from poolcli.ops import OPERATORS, PYRAMID_OPERATORS
 from poolcli.pooling.outcome import Settings, failure
 from poolcli.pooling.pyramid import PyramidResult, is_up_to_date, write_pyramid
-from poolcli.pooling.pyramid_plan import BASES, EDGES, Pyramid, Request, plan_all_images, plan_with_labels
+from poolcli.pooling.pyramid_plan import BASES, Pyramid, Request, plan_all_images, plan_with_labels
 from poolcli.runs.executors.dask import distributor
 
 Number = TypeVar("Number", int, float)
@@ -43,7 +43,7 @@ class PyramidOptions(ArrayOptions):
     output: Annotated[str | None, option(USUAL, "PATH", "-o", "--output",
         help="Store to write, such as out.ome.zarr.")] = None
     all: Annotated[bool, option(USUAL, None, "--all", hidden=True,
-        help="Make every image of a plate, or of the series of bioformats2raw.")] = False
+        help="Make every image of the store, such as those of a plate.")] = False
     levels: Annotated[int | None, option(USUAL, "N", "--levels", read=whole(),
         help="Levels in all, including the full size. Default: until no axis is longer than 256.")] = None
     operator: Annotated[str, choice(USUAL, "OP", "--operator", "--op", words=PYRAMID_OPERATORS,
@@ -58,14 +58,10 @@ class PyramidOptions(ArrayOptions):
         WINDOWS, "BASE", "--levels-from", "--from", words=BASES,
         help="Compute each level from the previous one (default), or from the source (slower, rounded once).",
     )] = "previous"
-    edge: Annotated[str, choice(WINDOWS, "W", "--edge", words=EDGES,
-        help="Partial windows at the ends: ceil (default) keeps them, floor drops them.")] = "ceil"
     scale: Annotated[str | None, option(RESULT, "A=S", "--scale",
         help="Element spacing: z=2,y=0.5,x=0.5. Default: the input's, or 1.")] = None
     unit: Annotated[str | None, option(RESULT, "UNIT", "--unit",
         help="Unit of that spacing, such as micrometer.")] = None
-    ngff: Annotated[str, choice(RESULT, "V", "--ngff", hidden=True, words=("0.5", "0.4"),
-        help="Version of OME-Zarr: 0.5 (default, Zarr 3) or 0.4 (Zarr 2).")] = "0.5"
 # fmt: on
 
 
@@ -103,7 +99,7 @@ def _plan_and_write(
     votes, images = OPERATORS[asked.op].reducer.votes, None
     options = replace(settings.read_options, as_pyramid=True, apply_masks=False, as_stored=True, indexed=votes)
     if request.all:
-        images = _images(source, options, asked.ngff)
+        images = _images(source, options)
         source = replace(source, key=next(iter(images.keys.values())))
     with open_array(source, options) as file:
         if images:
@@ -121,12 +117,12 @@ def _plan_and_write(
             return found, write_pyramid(found, file, settings, bytes_done, distribute)
 
 
-def _images(source: Source, options: ReadOptions, ngff: str) -> Images:
+def _images(source: Source, options: ReadOptions) -> Images:
     """The images of a store; refuses other files."""
     if not recognise(source.path).chunked:
-        raise RequestError(f"{field('all')} is for Zarr stores with a plate or series of bioformats2raw; leave it out")
+        raise RequestError(f"{field('all')} is for Zarr stores with several images; leave it out")
     with open_container(source.path, options) as store:
-        return list_images(source.path, getattr(store, "root", None), source.key, ngff)
+        return list_images(source.path, getattr(store, "root", None), source.key, options.allow_external)
 
 
 def _pyramid_request(request: PyramidOptions) -> Request:
@@ -142,13 +138,11 @@ def _pyramid_request(request: PyramidOptions) -> Request:
         op=request.operator,
         kernel=request.kernel or (2,),
         base="source" if request.factors_from == "source" else request.levels_from,
-        edge=request.edge,
         factors=tuple(_parse_axes("factors", level, int, groups) for level in levels),
         factors_from=request.factors_from,
         levels=request.levels,
         scale=_parse_axes("scale", request.scale, float, "write it as z=2,y=0.5,x=0.5") if request.scale else {},
         unit=request.unit,
-        ngff=request.ngff,
         output=_check_output(request.output),
     )
 

@@ -1,7 +1,7 @@
 """Writes pyramids of images with their labels, of plates and of series, block by block.
 
-The source is read once: each block is copied to the first level and pooled into the second. Further levels are pooled
-from the level before, or from the source again (`--from source`).
+The source is read once, to copy it to the first level. Further levels are pooled from the level before, or from the
+first one (`--from source`).
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 from itertools import islice
-from math import gcd, lcm
 
 from poolcli import __version__
 from poolcli.dtypes import lookup
@@ -22,7 +22,6 @@ from poolcli.formats.records import WriteOptions
 from poolcli.formats.zarr.targets import is_finished
 from poolcli.formats.zarr.write import ZarrWriter, open_writers
 from poolcli.layouts import convert_layout
-from poolcli.plan import Plan
 from poolcli.pooling import tiles
 from poolcli.pooling.outcome import Settings
 from poolcli.pooling.pyramid_plan import Pyramid
@@ -32,44 +31,21 @@ from poolcli.windows import Ranges
 
 
 @dataclass(frozen=True, slots=True)
-class LevelOpener:
-    """Opens what a level is pooled from, in any process: the level `base`, or the source `file`.
-
-    If `copy` is given, blocks of the source are also written to it, the first level; `kernel` is that of the windows.
-    """
+class SourceOpener:
+    """Opens the source in any process; it is read with its axes in the order of the pyramid."""
 
     file: tiles.FileOpener
     read_layout: str
     layout: str
-    kernel: tuple[int, ...]
-    base: ZarrWriter | None = None
-    copy: ZarrWriter | None = None
 
     @contextmanager
     def __call__(self) -> Iterator[tiles.Read]:
-        if self.base is not None:
-            yield self.base.read
-            return
         with self.file() as read:
-            yield self.reader(read)
+            yield partial(self.read, read)
 
-    def reader(self, read: tiles.Read) -> tiles.Read:
-        """The level below, or the source that `read` reads, with its axes in the order of the pyramid."""
-        if self.base is not None:
-            return self.base.read
-
-        def read_source(region: Ranges) -> Array:
-            block = region
-            if self.copy is not None:  # also the elements at the end of an axis that no window reads
-                ends = zip(region, self.copy.array.shape, self.kernel, strict=True)
-                block = tuple(range(span.start, n if n - span.stop < k else span.stop) for span, n, k in ends)
-            own = tuple(block[self.layout.index(letter)] for letter in self.read_layout)
-            x = convert_layout(read(own), self.read_layout, self.layout)
-            if self.copy is not None:
-                self.copy(block, x)
-            return x[tuple(slice(len(span)) for span in region)]
-
-        return read_source
+    def read(self, read: tiles.Read, region: Ranges) -> Array:
+        own = tuple(region[self.layout.index(letter)] for letter in self.read_layout)
+        return convert_layout(read(own), self.read_layout, self.layout)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +68,7 @@ def write_pyramid(
     path, every, engine, notes = pyramid.source.path, pyramid.all_pyramids, "none", dict[str, None]()
     before, clock = fingerprint_of(path), tiles.Clock()  # the source must not change meanwhile
     identity = _identity(pyramid, before) if settings.resume else None
-    finished, total = 0, sum(tiles.bytes_of_plan(level.plan) for each in every for level in each.levels if level.plan)
+    finished, total = 0, sum(tiles.bytes_of_plan(level.plan) for each in every for level in each.levels)
 
     def step(done: int, of_level: int) -> None:
         progress(finished + done, total)
@@ -109,7 +85,7 @@ def write_pyramid(
                 for work in _write_levels(each, opened, own, settings, clock, step, distribute):
                     finished += tiles.bytes_of_plan(work.plan)
                     notes |= dict.fromkeys(work.notes)
-                    if each is pyramid:
+                    if each is pyramid and work.plan is not pyramid.levels[0].plan:
                         engine = "numpy" if work.reasons else work.engine
         check_unchanged(path, before)
     return PyramidResult(engine, clock.seconds, tuple(notes))
@@ -126,41 +102,23 @@ def _write_levels(
 ) -> Iterator[tiles.Work]:
     """Writes the levels of one image or label image; yields the work of each level when it is done."""
     header, layout, beside = pyramid.header, pyramid.layout, pyramid.header.extra_memory
+    source = replace(pyramid.source, key=header.key)
     most = tiles.bytes_of_block(None if settings.max_memory is None else settings.max_memory - beside)
     if not file.streams:
         tiles.check_fits(byte_count(header.shape, lookup(header.dtype).itemsize) + beside, settings.max_memory)
-    opening = tiles.FileOpener(replace(pyramid.source, key=header.key), settings.read_options)
-    opener = LevelOpener(opening, pyramid.read_layout, layout, (1,) * len(layout))
-    chunks = file.chunks and tuple(file.chunks[pyramid.read_layout.index(letter)] for letter in layout)
-    for number, level in enumerate(pyramid.levels):
-        if level.plan is None:
-            continue
-        work = tiles.make_work(level.plan, settings.engine, settings.threads, clock, progress)
-        copy, base = levels[0] if number == 1 else None, levels[level.base] if level.base else None
-        kernel = _kernel_of(level.plan)
-        unit = levels[number].unit
-        if copy is not None:  # whole units of the first level too, into which the source is copied on the way
-            own = zip(copy.unit, unit, kernel, strict=True)
-            unit = tuple(lcm(of_level, of_copy // gcd(of_copy, k)) for of_copy, of_level, k in own)
-        blocks = tiles.blocks_of(level.plan, unit, pyramid.grid.chunks if base else chunks, most)
-        # A block that is copied to the first level must not be pooled in pieces, which may read elements twice.
-        memory = max(most, blocks.largest.aligned.nbytes) if copy else most
-        if distribute is not None and (base or file.streams):
-            lower, first = (each.writer if each else None for each in (base, copy))
-            reading = replace(opener, kernel=kernel, base=lower, copy=first)
-            tiles.pool_distributed(distribute, work, reading, [levels[number]], blocks, memory)
+    opener = SourceOpener(tiles.FileOpener(source, settings.read_options), pyramid.read_layout, layout)
+    own_chunks = file.chunks and tuple(file.chunks[pyramid.read_layout.index(letter)] for letter in layout)
+    for number, (level, sink) in enumerate(zip(pyramid.levels, levels, strict=True)):
+        is_copy, base = number == 0, levels[level.base]
+        engine = "numpy" if is_copy else settings.engine
+        work = tiles.make_work(level.plan, engine, settings.threads, clock, progress)
+        blocks = tiles.blocks_of(level.plan, sink.unit, own_chunks if is_copy else pyramid.grid.chunks, most)
+        if distribute is not None and (file.streams or not is_copy):
+            reading = opener if is_copy else partial(nullcontext, base.writer.read)
+            tiles.pool_distributed(distribute, work, reading, [sink], blocks, most)
         else:
-            read = replace(opener, kernel=kernel, base=base, copy=copy).reader(file.read)
-            _pool_blocks(work, read, levels[number], blocks, memory)
+            _pool_blocks(work, partial(opener.read, file.read) if is_copy else base.read, sink, blocks, most)
         yield work
-    if len(pyramid.levels) == 1:
-        _copy_source(pyramid, opener.reader(file.read), levels[0], most)
-
-
-def _kernel_of(plan: Plan) -> tuple[int, ...]:
-    """The length of a window along each axis of the array; 1 along axes that are not pooled."""
-    lengths = {axis.position: axis.windows.longest for axis in plan.axes}
-    return tuple(lengths.get(position, 1) for position in range(len(plan.input_shape)))
 
 
 def _pool_blocks(work: tiles.Work, read: tiles.Read, sink: ZarrWriter, blocks: tiles.Blocks, most: int) -> None:
@@ -171,17 +129,6 @@ def _pool_blocks(work: tiles.Work, read: tiles.Read, sink: ZarrWriter, blocks: t
     for block in blocks:
         if not sink.holds(block.outputs):
             sink(block.outputs, tiles.pool_block(work, read, block, most)[0])
-        check_stopped()
-
-
-def _copy_source(pyramid: Pyramid, read: tiles.Read, sink: ZarrWriter, most: int) -> None:
-    """Copies the source, for a pyramid of one level."""
-    from poolcli.ops import MaxPool
-
-    same = MaxPool(1).plan(pyramid.levels[0].shape, pyramid.header.dtype, layout=pyramid.layout)
-    for block in tiles.blocks_of(same, sink.unit, None, most):
-        if not sink.holds(block.outputs):
-            sink(block.outputs, read(block.outputs))
         check_stopped()
 
 

@@ -24,17 +24,15 @@ from poolcli.formats.names import array_names
 from poolcli.formats.records import Dimension
 from poolcli.formats.zarr import Images, ome
 from poolcli.formats.zarr.metadata import json_attributes
-from poolcli.formats.zarr.storage import Grid, grid_of, storage_in_version
+from poolcli.formats.zarr.storage import Grid, grid_of, storage_in_version_3
 from poolcli.layouts import check_layout, converted_shape, spatial_axes
 from poolcli.message_fields import field
-from poolcli.ops import OPERATORS
+from poolcli.ops import OPERATORS, MaxPool
 from poolcli.plan import Plan, make_plan
 from poolcli.pooling.outcome import Settings, failure
 from poolcli.pooling.tiles import bytes_of_block
-from poolcli.windows import ceil_div
 
 BASES = ("previous", "source")
-EDGES = ("ceil", "floor")
 MOST_LEVELS = 64  # each level is at most half as long as the one before, and lengths are below 2**63
 OTHER_LAYOUTS = {2: "XY", 3: "YXC", 4: "TCYX", 5: "TZYXC"}  # by rank: one that may be meant instead of the assumed one
 SMALLEST_LEVEL = 256  # the longest spatial axis of the smallest level, if the number of levels is not given
@@ -48,10 +46,8 @@ class Request:
     factors: kernel and stride of each level in turn, by the names of axes, in place of `kernel`
     factors_from: what the factors are relative to: the level before, or the source; then `base` is "source" too
     base: "previous" pools each level from the one before; "source" from the first level, so that it is rounded once
-    edge: "ceil" keeps a partial window at the end of an axis, "floor" drops it
     levels: how many; None for as many as SMALLEST_LEVEL needs
     scale, unit: the spacing of the source by the names of axes, and its unit; default what the input says
-    ngff: version of OME-NGFF
     output, place, groups: the store, the group in it, and the attributes of the groups above that by their paths
     of_labels: whether the source is a label image of another one
     """
@@ -59,13 +55,11 @@ class Request:
     op: str
     kernel: tuple[int, ...]
     base: str = "previous"
-    edge: str = "ceil"
     factors: tuple[Mapping[str, int], ...] = ()
     factors_from: str = "previous"
     levels: int | None = None
     scale: Mapping[str, float] = default(default_factory=dict)
     unit: str | None = None
-    ngff: str = "0.5"
     output: str = ""
     place: str = "/"
     groups: Mapping[str, Any] = default(default_factory=dict)
@@ -90,12 +84,12 @@ class Request:
 class Level:
     """One level: its shape, its downsampling factor along each axis, and its plan, which reads level `base`.
 
-    The first level is the source and has no plan.
+    The first level is a copy of the source.
     """
 
     shape: tuple[int, ...]
     factors: tuple[int, ...]
-    plan: Plan | None = None
+    plan: Plan
     base: int = 0
 
     def scale(self, first: Sequence[float]) -> tuple[float, ...]:
@@ -174,9 +168,8 @@ def levels_of(
     else:
         lengths = iter(per_axis("kernel", request.kernel, [layout[i] for i in spatial]))
         kernels = [tuple(next(lengths) if i in spatial else 1 for i in range(len(layout)))] * MOST_LEVELS
-    ceil = request.edge == "ceil"
     record: Any = OPERATORS[request.op]
-    levels = [Level(shape, (1,) * len(shape))]
+    levels = [Level(shape, (1,) * len(shape), MaxPool(1).plan(shape, dtype, layout=layout))]
     while len(levels) < (count or MOST_LEVELS):
         last = levels[-1]
         if count is None and max(last.shape[i] for i in spatial) <= smallest:
@@ -191,13 +184,11 @@ def levels_of(
         before = levels[base].shape
         kernel = tuple(factor // of_base for factor, of_base in zip(factors, levels[base].factors, strict=True))
         windows = tuple(kernel[i] for i in spatial)
-        pads_end = tuple(-before[i] % kernel[i] if ceil else 0 for i in spatial)
+        pads_end = tuple(-before[i] % kernel[i] for i in spatial)
         op = record(windows, strides=windows, pads_end=pads_end)
         # Each level has the nodata value of the first, so that the next one leaves it out too.
         nodata = next(iter(missing), None)
         plan = make_plan(op, before, dtype, layout=layout, missing=missing, min_count=min_count, nodata=nodata)
-        expected = tuple(ceil_div(n, k) if ceil else n // k for n, k in zip(before, kernel, strict=True))
-        assert plan.output_shape == expected  # noqa: S101  # the padding makes it so
         levels.append(Level(plan.output_shape, factors, plan, base))
     return tuple(levels)
 
@@ -261,8 +252,7 @@ def plan_with_labels(
     if not found:
         return replace(image, notes=tuple(notes))
     notes.append(f"pooled with mode: the labels {join_names(list(found))}")
-    listed = {"labels": list(found)}
-    groups: dict[str, Any] = {above: listed if request.ngff == "0.4" else {"ome": {"version": request.ngff, **listed}}}
+    groups: dict[str, Any] = {above: {"ome": {"version": ome.VERSION, "labels": list(found)}}}
     for each in (image, *found.values()):
         groups |= each.specs[0].metadata.groups
     image, *labels = (
@@ -274,9 +264,7 @@ def plan_with_labels(
 
 def plan_pyramid(request: Request, source: Source, header: Header, metadata: Metadata, settings: Settings) -> Pyramid:
     """Plans the pyramid of one image or of one label image."""
-    version, dtype = ome.VERSIONS[request.ngff], DTYPES[header.dtype]
-    if settings.shards and version == 2:
-        raise RequestError(f"{field('shards')} needs {field('ngff', '0.5')}: 0.4 is Zarr 2, which has no shards")
+    dtype = DTYPES[header.dtype]
     if dtype.kind == "bool" and OPERATORS[request.op].reducer.result == "number":
         raise RequestError(
             f"levels have the type of the input, and bool has no averages; use {field('operator', 'mode')}"
@@ -297,10 +285,8 @@ def plan_pyramid(request: Request, source: Source, header: Header, metadata: Met
         assumed += (f"one level: no axis to pool is longer than {SMALLEST_LEVEL}; {field('levels', 2)} makes two",)
     steps, origin, units = _spacing(request, names, order, header, metadata)
 
-    kept = storage_in_version(metadata.zarr_storage, version)
+    kept = storage_in_version_3(metadata.zarr_storage)
     kept |= {name: tuple(kept[name][i] for i in order) for name in ("chunks", "shards") if kept.get(name)}
-    if version == 2:  # OME-NGFF 0.4 requires folders of chunks
-        kept["keys"] = {"name": "v2", "configuration": {"separator": "/"}}
     window = prod(levels[1].factors) if len(levels) > 1 else 1
     most = max(1, bytes_of_block(settings.max_memory) // (dtype.itemsize * (window + 1)))  # with what it is pooled from
     grid = grid_of(shape, layout, asked=settings.chunks, asked_shards=settings.shards, kept=kept, most=most)
@@ -312,7 +298,6 @@ def plan_pyramid(request: Request, source: Source, header: Header, metadata: Met
         layout,
         units,
         [(str(i), *place) for i, place in enumerate(zip(scales, translations, strict=True))],
-        version=request.ngff,
         name=str(metadata.ome.get("name") or Path(request.place).name or Path(request.output).name.split(".")[0]),
         method=_method(request, missing),
         beside=beside,
@@ -393,7 +378,7 @@ def _carried_attributes(
     dtype = DTYPES[header.dtype]
     omero = known.get("omero") or ome.omero_rendering(header.mode, dtype.limits[1] if dtype.is_integer else None)
     if omero:
-        beside["omero"] = dict(omero) | ({"version": request.ngff} if "version" in omero else {})
+        beside["omero"] = {name: value for name, value in omero.items() if name != "version"}
     nearest = list(metadata.groups)[-1:]
     own = json_attributes(metadata.groups[nearest[0]] if nearest else {}, "", lost)
     attributes = json_attributes(metadata.attributes, "", lost)
@@ -405,7 +390,7 @@ def _carried_attributes(
         if not request.of_labels and label.pop("source", None) is not None:
             others.append("the source in image-label")  # its image is not in this store
         label.pop("version", None)
-        beside["image-label"] = label | ({"version": "0.4"} if request.ngff == "0.4" else {})
+        beside["image-label"] = label
     if others:
         notes.append(f"not kept: {join_names(others)}")
     if lost:
@@ -418,7 +403,7 @@ def _method(request: Request, missing: Sequence[object]) -> dict[str, Any]:
     kwargs: dict[str, Any] = {"kernel": list(request.kernel)}
     if request.factors:
         kwargs = {"factors": list(map(dict, request.factors)), "factors_from": request.factors_from}
-    kwargs |= {"from": request.base, "edge": request.edge}
+    kwargs |= {"from": request.base}
     kwargs |= {"missing": [str(number) for number in missing]} if missing else {}
     about = {"method": f"poolcli.{request.op}_pool", "version": __version__, "kwargs": kwargs}
     return {"type": OPERATORS[request.op].reducer.name, "metadata": about}

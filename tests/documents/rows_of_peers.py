@@ -31,14 +31,13 @@ def levels_of(array: Any, *options: str) -> list[float]:
 @row_of(PYRAMIDS, "poolcli")
 def _poolcli(row: Row) -> None:
     assert row[1:] == (
-        "kept; `--edge floor` drops them",
+        "kept",
         "exact, half to even",
         "stays; `--missing nan` leaves it out",
         "2",
         "most frequent, of equal ones the smallest",
     )
     assert levels_of(ODD) == [0, 4, 3]
-    assert levels_of(ODD, "--edge", "floor") == [0, 4]
     assert levels_of(ODD, "--op", "mode") == [0, 2, 3]
     gap = np.array([np.nan, 1, 2, 5, 3], "float32")
     np.testing.assert_array_equal(levels_of(gap), [np.nan, 3.5, 3])

@@ -11,7 +11,7 @@ from mmap import ACCESS_READ, mmap
 from typing import Any
 
 from poolcli.dtypes import DTYPES
-from poolcli.errors import FileError
+from poolcli.errors import FileError, RequestError
 from poolcli.formats.cf import as_unsigned
 from poolcli.formats.checks import (
     SMALL_FILE,
@@ -41,10 +41,11 @@ from poolcli.formats.zarr.library import (
     walk,
 )
 from poolcli.formats.zarr.metadata import attributes_of, axes_of, dependent_arrays, metadata_of, with_coordinates
-from poolcli.formats.zarr.ome import first_level, labels_of
-from poolcli.formats.zarr.plates import Images, check_single_image, list_images
+from poolcli.formats.zarr.ome import SERIES, first_level, labels_of, ome_of
+from poolcli.formats.zarr.plates import Images, list_images
 from poolcli.formats.zarr.write import open_writer, open_writers, write
 from poolcli.layouts import layout_of_dimensions
+from poolcli.message_fields import field
 from poolcli.system.lazy_imports import Array
 from poolcli.system.limits import allowed_threads
 from poolcli.windows import Ranges
@@ -69,8 +70,11 @@ def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
     """The chosen array, read region by region."""
     with open_container(source.path, options) as file:
         level = first_level(file.root, source.key) if options.as_pyramid else None
-        if options.as_pyramid and not (level or source.key):
-            check_single_image(source.path, file.root)
+        if options.as_pyramid and not (level or source.key or {"plate", SERIES}.isdisjoint(ome_of(file.root))):
+            raise RequestError(
+                f"{source.path}: holds a plate or series of images; {field('all')} takes all of them, "
+                f"{source.path}:/A/1/0 one of them"
+            )
         yield file.array(level or source.key or file.only(options.ndim))
 
 

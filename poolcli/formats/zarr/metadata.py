@@ -18,7 +18,7 @@ from poolcli.formats.names import relative_path
 from poolcli.formats.records import Axis, Dimension, Metadata, Scale
 from poolcli.formats.zarr.expansion import ExpansionCheck
 from poolcli.formats.zarr.library import ZARR_ERRORS, groups_above, is_group, zarr_errors
-from poolcli.formats.zarr.ome import COLLECTION_KEYS, groups_of_series, image_metadata
+from poolcli.formats.zarr.ome import COLLECTION_KEYS, image_metadata
 from poolcli.formats.zarr.storage import storage_of
 from poolcli.layouts import layout_of_dimensions
 from poolcli.system.lazy_imports import Array
@@ -40,7 +40,6 @@ def metadata_of(root: Any, key: str | None, array: Any) -> Metadata:
         attributes.pop(RUN, None)
         dropped += [f"{word} of {name}" for word in GROUP_KEYS if attributes.pop(word, None) is not None]
         groups[name] = attributes
-    dropped += groups_of_series(root, key)
     notes = [f"left out, because it describes several arrays: {join_names(dropped)}"] if dropped else []
     ome = image_metadata(root, key)
     found = ome.get("axes", ())

@@ -11,20 +11,14 @@ from poolcli.formats.names import relative_path
 from poolcli.formats.zarr.library import ZARR_ERRORS, groups_above, is_group
 from poolcli.message_fields import field
 
-VERSIONS = {"0.5": 3, "0.4": 2}  # of OME-NGFF, with the version of Zarr that each uses
+VERSION = "0.5"  # of OME-NGFF, which is written
 AXES = {"N": ("t", "time"), "C": ("c", "channel"), "D": ("z", "space"), "H": ("y", "space"), "W": ("x", "space")}
 ORDER = "NCDHW"
 ASSUMED_LAYOUTS = {2: "HW", 3: "DHW", 4: "CDHW", 5: "NCDHW"}  # by rank, in the order of microscopes: t, c, z, y, x
-# Short forms of units whose UDUNITS names OME-NGFF requires.
-UNITS = {
-    "nm": "nanometer", "um": "micrometer", "µm": "micrometer", "μm": "micrometer", "micron": "micrometer",
-    "mm": "millimeter", "cm": "centimeter", "m": "meter", "km": "kilometer", "in": "inch", "å": "angstrom",
+UNITS = {  # of OME-NGFF, with their short forms
+    "angstrom": ("å",), "nanometer": ("nm",), "micrometer": ("um", "µm", "μm", "micron"), "millimeter": ("mm",),
+    "centimeter": ("cm",), "meter": ("m",), "kilometer": ("km",), "inch": ("in",), "foot": ("ft",),
 }  # fmt: skip
-KNOWN_UNITS = (
-    "angstrom", "attometer", "centimeter", "decimeter", "exameter", "femtometer", "foot", "gigameter", "hectometer",
-    "inch", "kilometer", "megameter", "meter", "micrometer", "mile", "millimeter", "nanometer", "parsec", "petameter",
-    "picometer", "terameter", "yard", "yoctometer", "yottameter", "zeptometer", "zettameter",
-)  # fmt: skip
 SERIES = "bioformats2raw.layout"  # the attribute of a store with all images that bioformats2raw has converted
 COLLECTION_KEYS = ("plate", "well", SERIES, "series")  # attributes of groups above images
 KNOWN_KEYS = ("version", "multiscales", "omero", "image-label")  # attributes of an image in OME-Zarr
@@ -39,22 +33,21 @@ def ome_order(layout: str) -> str:
     """
     spatial = [letter for letter in layout if letter in "DHW"]
     if not set(layout) <= set(ORDER) or len(spatial) < 2:
-        meant = layout.translate(str.maketrans("TZYX", "NDHW"))
-        is_meant = {*"HW"} <= {*meant} <= {*ORDER} and len({*meant}) == len(meant)
-        example = meant if is_meant else ASSUMED_LAYOUTS.get(len(layout), ORDER)
+        example = ASSUMED_LAYOUTS.get(len(layout), ORDER)
         raise RequestError(
-            f"layout {layout}: OME-Zarr has the axes t, c, z, y, x, of which y and x are needed; N stands for t, D for "
-            f"z, H for y and W for x, for example {field('layout', example)}"
+            f"layout {layout}: OME-Zarr has the axes t, c, z, y, x, of which y and x are needed, for example "
+            f"{field('layout', example)}"
         )
     return "".join(letter for letter in ORDER if letter in layout)
 
 
 def unit_of(text: str) -> str:
-    """The UDUNITS name of a unit of length; refuses anything else."""
-    found = UNITS.get(text.strip().lower(), text.strip().lower().replace("metre", "meter"))
-    if found not in KNOWN_UNITS:
-        raise RequestError(f"{field('unit', text)}: is not a unit of length; use one such as micrometer or nm")
-    return found
+    """The name of a unit of length in OME-NGFF; refuses other units."""
+    word = text.strip().lower().replace("metre", "meter")
+    for name, short in UNITS.items():
+        if word in (name, *short):
+            return name
+    raise RequestError(f"{field('unit', text)}: is not a unit of length; use one of {', '.join(UNITS)}")
 
 
 def names_of_axes(layout: str) -> tuple[str, ...]:
@@ -67,12 +60,11 @@ def multiscale(
     units: Mapping[str, str],
     levels: Sequence[tuple[str, Sequence[float], Sequence[float]]],
     *,
-    version: str,
     name: str,
     method: Mapping[str, Any],
     beside: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """The attributes of the group of the levels, as in the section `multiscales` of OME-NGFF 0.5 and 0.4.
+    """The attributes of the group of the levels, as in the section `multiscales` of OME-NGFF 0.5.
 
     `units` are by names of axes; of each level there are path, scale and translation, the largest first; `beside`
     stands beside `multiscales`, such as rendering settings (`omero`).
@@ -92,9 +84,7 @@ def multiscale(
         for path, scale, translation in levels
     ]
     scales = {"name": name, "axes": axes, "datasets": datasets, **method}
-    if version == "0.4":
-        return {"multiscales": [{"version": "0.4", **scales}], **beside}
-    return {"ome": {"version": version, "multiscales": [scales], **beside}}
+    return {"ome": {"version": VERSION, "multiscales": [scales], **beside}}
 
 
 def omero_rendering(mode: str | None, highest: int | None) -> dict[str, Any] | None:
@@ -127,14 +117,8 @@ def image_metadata(root: Any, key: str | None) -> dict[str, Any]:
             for data in each["datasets"]:
                 if data["path"] == key.rpartition("/")[2]:
                     others = sorted(found.keys() - {*KNOWN_KEYS}) if "ome" in group.attrs else []
-                    others += groups_of_series(root, key)
                     return _parse_multiscale(found, each, data) | {"others": others}
     return {}
-
-
-def groups_of_series(root: Any, key: str | None) -> list[str]:
-    """The groups above an array that describe every series of bioformats2raw."""
-    return [f"{name}OME" for name, group in groups_above(root, key) if SERIES in ome_of(group) and "OME" in group]
 
 
 def _parse_multiscale(found: Mapping[str, Any], each: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:

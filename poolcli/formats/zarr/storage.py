@@ -66,11 +66,10 @@ def codec_arguments(kept: Mapping[str, Any], dtype: str) -> dict[str, Any]:
     return {"filters": [], "serializer": "auto", "compressors": codecs}
 
 
-def storage_in_version(kept: Mapping[str, Any], version: int) -> dict[str, Any]:
-    """The storage of an array for a version of Zarr, whose codecs have other names in another version."""
-    left = set() if kept.get("version") == version else {"compressors", "lost", "keys"}
-    left |= {"shards"} if version == 2 else set()
-    return {name: value for name, value in kept.items() if name not in left} | {"version": version}
+def storage_in_version_3(kept: Mapping[str, Any]) -> dict[str, Any]:
+    """The storage of an array for Zarr v3, in which the codecs of v2 have other names."""
+    left = () if kept.get("version") == 3 else ("compressors", "lost", "keys")
+    return {name: value for name, value in kept.items() if name not in left} | {"version": 3}
 
 
 def fill_value(kept: Mapping[str, Any], dtype: str) -> tuple[Any, bool]:

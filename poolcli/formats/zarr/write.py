@@ -180,8 +180,7 @@ class NewStore:
                 zarr.create_group(self._store, path=place, zarr_format=version, attributes=own)
         how = codec_arguments(kept, spec.dtype)
         how |= {"fill_value": fill, "chunk_key_encoding": kept.get("keys"), "shards": grid.shards}
-        is_level = any("multiscales" in group for group in about.groups.values())
-        made = self._create(key, version, spec.shape, spec.dtype, grid.chunks, names, attributes, is_level, how)
+        made = self._create(key, version, spec.shape, spec.dtype, grid.chunks, names, attributes, how)
         others = self._add_coordinates(key, version, spec, labels, lost) if key else []
         notes = [*about.notes, *grid.notes, *(conflict_note(each, spec.key) for each in others)]
         if not has_fill:
@@ -213,7 +212,7 @@ class NewStore:
             how = codec_arguments({"version": version}, dtype) | {"fill_value": 0} if is_number else {}
             attributes = json_attributes(scale.attributes, place, lost)
             chunks = tuple(max(1, n) for n in values.shape)
-            made = self._create(place, version, values.shape, dtype, chunks, axes, attributes, False, how)
+            made = self._create(place, version, values.shape, dtype, chunks, axes, attributes, how)
             self.coordinates[place] = made.metadata, values
         return others
 
@@ -226,7 +225,6 @@ class NewStore:
         chunks: tuple[int, ...],
         names: Sequence[str | None],
         attributes: dict[str, Any],
-        is_level: bool,
         how: dict[str, Any],
     ) -> Any:
         """Creates an array, whose dimension names and nodata value are stored as xarray does in this version."""
@@ -235,7 +233,7 @@ class NewStore:
             how["dimension_names"] = list(names) or None
         elif all(names) and (names or not shape):
             attributes = {**attributes, DIMENSIONS: list(names)}
-            if not is_level and dtype is not str:  # for xarray any fill value is a nodata value
+            if dtype is not str:  # for xarray any fill value is a nodata value
                 is_number = is_number_of(attributes.get("_FillValue"), dtype)
                 how["fill_value"] = np.dtype(dtype).type(attributes.pop("_FillValue")) if is_number else None
         return zarr.create_array(
