@@ -50,6 +50,9 @@ REFUSED: tuple[tuple[str, Any, str], ...] = (
      "divisor_override is 4.0; a whole number other than 0 and below 2**31 is needed"),
     ("a number for a word", lambda: AvgPool(2, auto_pad=1),
      "auto_pad is 1; it must be one of explicit, same_upper, same_lower, valid"),
+    ("same without TensorFlow", lambda: AvgPool(2, auto_pad="same", like="onnx"),
+     "auto_pad is 'same'; it must be one of explicit, same_upper, same_lower, valid; did you mean same_upper or "
+     "same_lower?"),
     ("an unknown framework", lambda: AdaptiveMaxPool(2, like="caffe"),
      "like is 'caffe'; it must be one of openvino, ngraph, onnx, pytorch, tensorflow"),
     ("an unknown index type", lambda: AdaptiveMaxPool(2, index_element_type="i16"),
@@ -84,7 +87,9 @@ TAKEN: tuple[tuple[str, Any, Any], ...] = (
     ("the largest divisor", AvgPool(2, divisor_override=2**31 - 1).divisor_override, 2147483647),
     ("0 for False", AvgPool(2, exclude_pad=0), AvgPool(2, exclude_pad=False)),
     ("numpy's False", AvgPool(2, exclude_pad=np.False_), AvgPool(2, exclude_pad=False)),
-)
+    ("TensorFlow's same", AvgPool(3, strides=2, auto_pad="SAME", like="keras"),
+     AvgPool(3, strides=2, auto_pad="same_upper", like="tensorflow")),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(("given", "read"), [row[1:] for row in TAKEN], ids=[row[0] for row in TAKEN])

@@ -110,7 +110,7 @@ class WindowOptions:
         help="Padding after the last element.")] = None
     dilations: Annotated[Numbers | None, option(WINDOWS, "D", "--dilations", hidden=True, read=numbers,
         help="Distance between the elements of a window. Default: 1.")] = None
-    auto_pad: Annotated[str | None, choice(WINDOWS, "W", "--auto-pad", words=AUTO_PADS,
+    auto_pad: Annotated[str | None, choice(WINDOWS, "W", "--auto-pad", words=AUTO_PADS, read=values.auto_pad,
         help="explicit (default), same_upper, same_lower or valid.")] = None
     rounding_type: Annotated[str | None, choice(WINDOWS, "W", "--rounding-type", words=ROUNDING_TYPES,
         help="floor (default), ceil, or ceil_torch (as PyTorch).")] = None

@@ -47,6 +47,11 @@ def numbers(name: str, text: str) -> Numbers:
     raise RequestError(f"{field(name)} is {text[:40]!r}; whole numbers are needed, for example {example}")
 
 
+def auto_pad(name: str, text: str) -> str:
+    """One of the words; `same`, which only TensorFlow has, is judged by the record of the operator."""
+    return text if text.lower() == "same" else one_of(name, text, AUTO_PADS)
+
+
 class WidthByHeight(tuple[int, ...]):
     """Two numbers as 200x150, which for an image is most likely its width by its height."""
 

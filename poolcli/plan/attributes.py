@@ -20,6 +20,7 @@ from poolcli.arguments import (
     divisor,
     flag,
     numbers_from,
+    one_of,
     optional,
     whole_number,
     word_of,
@@ -169,6 +170,8 @@ class SlidingAttributes(Operator):
                 raise _pads_given_twice()
             for name, value in expand_pads({"pads": pads}).items():
                 object.__setattr__(self, name, value)
+        if str(self.auto_pad).lower() == "same" and one_of("like", self.like, tuple(DIALECTS)) == "tensorflow":
+            object.__setattr__(self, "auto_pad", "same_upper")  # TensorFlow's own word
         super().__post_init__()
 
 
