@@ -23,8 +23,14 @@ LOADING = re.compile(r"load [\d.]+ m?s, ")  # which is said of the first file of
 
 @contextmanager
 def workplace(folder: Path) -> Iterator[None]:
-    """Works in `folder`, which gets the samples, on a terminal of a fixed width without colour."""
+    """Works in `folder`, on a terminal of a fixed width without colour.
+
+    The folder gets the samples, and `photos` in place of one of the reader's own.
+    """
     shutil.copytree(ROOT / "samples", folder / "samples")
+    for name in ("photos/flight.png", "photos/launch.png"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        shutil.copyfile(ROOT / "samples" / "astronaut.png", folder / name)
     with chdir(folder), patch.dict(os.environ, {"COLUMNS": str(COLUMNS), "NO_COLOR": "1"}):
         os.environ.pop("FORCE_COLOR", None)
         yield

@@ -21,6 +21,8 @@ from tests.documents.checks import Row, plain, results_of, row_of, table_of
 from tests.documents.console import typed
 from tests.documents.markdown import ROOT, Table
 
+READERS = "h5py, PIL.Image, safetensors.numpy, tifffile, zarr"
+READ_AS = dict.fromkeys(("h5", "nc", "tif"), "samples/volume.h5") | {"png": "samples/astronaut.png"}
 ERRORS = "docs/errors-in-the-specifications.md"
 
 
@@ -32,10 +34,25 @@ def _operators(table: Table) -> None:
         assert plain(function) in poolcli.__all__
 
 
-@table_of("README.md", "extra")
-def _extras(table: Table) -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert {plain(row[0]) for row in table.rows} == set(project["optional-dependencies"])
+@table_of("docs/faq.md", "package")
+def _sizes(table: Table) -> None:
+    total = sum(int(size) for _, size in table.rows)
+    assert f"## Why does it take {total} MB?" in (ROOT / "docs" / "faq.md").read_text()
+    assert f"about {total} MB" in (ROOT / "README.md").read_text()
+
+
+@table_of("docs/recipes.md", "output")
+def _readers(table: Table) -> None:
+    names: dict[str, Any] = {"np": np}
+    exec(f"import {READERS}", names)  # noqa: S102  # those that the page names
+    for output, calls, _ in table.rows:
+        name, call = plain(output), calls.split("`")[1]
+        given = READ_AS.get(name.partition(".")[2], "samples/features.npy")
+        operator = "pyramid --layout NCHW" if name.endswith(".ome.zarr") else "avg -k 1"
+        said, code = typed(f"$ poolcli {operator} {given} -o {name} -q")
+        assert code == 0, said
+        if "xarray" not in call:  # which needs h5netcdf or netCDF4 for files
+            assert np.size(eval(call, names)) > 1, call  # noqa: S307  # the document's own text
 
 
 @table_of("docs/recipes/cluster.md", "situation")

@@ -7,6 +7,7 @@ import re
 import runpy
 import shlex
 import sys
+import tomllib
 import warnings
 from pathlib import Path
 
@@ -100,6 +101,11 @@ def test_the_marked_commands_are_there_for_ci_to_run() -> None:
     marked = [block for block in blocks(TEXTS["README.md"], "sh") if block.mark in MARKS]
     assert [block.mark for block in marked] == ["job command", "test command"]
     assert [block.text.count("\n") for block in marked] == [1, 1]
+
+
+def test_the_readme_names_every_extra() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert [name for name in extras if f"`{name}`" not in TEXTS["README.md"]] == []
 
 
 def test_every_block_is_of_a_kind_that_is_tested(document: str) -> None:
