@@ -14,7 +14,7 @@ from poolcli.errors import PoolError
 def run(arguments: Sequence[str]) -> int:
     """Runs the command line and returns its exit code. Exceptions are bugs, or any error with --debug."""
     try:
-        return _run(_with_help_last(list(arguments)))
+        return _run(list(arguments))
     except PoolError as error:
         if "--debug" in arguments:
             error.args = (error.cli_message,)  # for the last line of the traceback
@@ -33,6 +33,8 @@ def _run(words: list[str]) -> int:
     if words[:1] in (["--version"], ["-V"]):  # without importing Typer, because scripts call it
         print(f"poolcli {__version__}")
         return 0
+    if words[:1] == ["help"]:
+        words = [*words[1:], "--help"]
     from poolcli.cli.program import program
 
     if any(name.startswith("_POOLCLI_COMPLETE") for name in os.environ):
@@ -49,13 +51,4 @@ def _run(words: list[str]) -> int:
             raise
         from poolcli.cli.mistakes import usage_error
 
-        raise usage_error(error, words) from None
-
-
-def _with_help_last(words: list[str]) -> list[str]:
-    """`help COMMAND` and `--help COMMAND` as `COMMAND --help`; other words unchanged."""
-    if words[:1] == ["help"] or (words[:1] in (["-h"], ["--help"], ["--help-all"]) and words[1:]):
-        name = next((word for word in words[1:] if not word.startswith("-")), None)
-        everything = not {"--all", "--help-all"}.isdisjoint(words)
-        return [name, "--help-all" if everything else "--help"] if name else ["--help"]
-    return ["--help"] if words == ["--help-all"] else words
+        raise usage_error(error, words[0]) from None

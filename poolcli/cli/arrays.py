@@ -11,7 +11,7 @@ from poolcli.cli.operators import OPERATOR_HELP, parse_operator
 from poolcli.cli.options import RESULT, USUAL, Report, WindowOptions, choice, file_argument, option
 from poolcli.cli.pool import attributes_of
 from poolcli.cli.program import command, field_names
-from poolcli.cli.settings import array_options, as_tensor, formats_of, header_options
+from poolcli.cli.settings import UNLIMITED, array_options
 from poolcli.errors import FileError, PoolError, RequestError
 from poolcli.formats import (
     Header,
@@ -25,9 +25,10 @@ from poolcli.formats import (
     parse_source,
     read,
 )
-from poolcli.formats.checks import choose_array, why_left_out
+from poolcli.formats.checks import choose_array, tensor_layout, why_left_out
 from poolcli.formats.files import redacted
-from poolcli.layouts import default_layout, named_shape
+from poolcli.formats.table import format_by_suffix
+from poolcli.layouts import convert_layout, default_layout, named_shape
 from poolcli.message_fields import for_cli, printable
 
 if TYPE_CHECKING:
@@ -48,9 +49,9 @@ class TwoArrays(Report):
 
     def read_options(self, sources: Sequence[Source]) -> ReadOptions:
         """How the arrays are read: as tensors, unless both are images."""
-        paths = [source.path for source in sources]
-        found = array_options(self.allow_external, self.max_memory, self.pages, paths)
-        return replace(found, as_stored=not all(row and row.is_image for row in formats_of(paths)))
+        rows = [format_by_suffix(source.path) for source in sources]
+        found = array_options(self.allow_external, self.max_memory, self.pages)
+        return replace(found, as_stored=not all(row and row.is_image for row in rows))
 
 
 @command(
@@ -70,8 +71,6 @@ def compare(
 
     check_tolerances(request.atol, request.rtol)
     sources = [parse_source(text) for text in (first, second)]
-    if all(source.path == "-" for source in sources):
-        raise RequestError("stdin (-) can be read only once")
     look = partial(_difference, sources[0], sources[1], request.read_options(sources), request.atol, request.rtol)
     for source in sources:
         look = partial(in_subprocess_if_fragile, source.path, look)
@@ -133,21 +132,28 @@ def identify(request: IdentifyOptions) -> int:
         arrays = [in_subprocess_if_fragile(each.path, partial(read, each, read_options)) for each in sources]
     except FileError as error:  # its exit code 1 would mean that nothing fits
         raise RequestError(error.message) from error
-    pairs = [_as_tensors(x, y) for x, y in zip(arrays[::2], arrays[1::2], strict=True)]
-    stated = {(x.header.layout, y.header.layout) for x, y in pairs}
+    if len({each.header.mode is None for each in arrays}) > 1:  # an image beside an array
+        arrays = [*map(as_tensor, arrays)]
+    x, y, *also = arrays
+    pairs = [(x, y), *zip(also[::2], also[1::2], strict=True)]
+    stated = {(a.header.layout, b.header.layout) for a, b in pairs}
     own = stated.pop() if len(stated) == 1 and not any(None in each for each in stated) else (None, None)
-    (first, second), *also = ((x.array, y.array) for x, y in pairs)
     found = search(
-        first, second, also=also, op=request.pooling, layout=request.layout or own[0],
-        output_layout=request.output_layout or own[1], atol=request.atol, rtol=request.rtol, **given,
+        x.array, y.array, also=[(a.array, b.array) for a, b in pairs[1:]], op=request.pooling,
+        layout=request.layout or own[0], output_layout=request.output_layout or own[1],
+        atol=request.atol, rtol=request.rtol, **given,
     )  # fmt: skip
     answer(partial(candidates_document, pairs, found), partial(candidates_view, found), request)
     return 0 if found[0].fits else 1
 
 
-def _as_tensors(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """The pair; an image beside an array becomes a tensor."""
-    return (as_tensor(x), as_tensor(y)) if (x.header.mode is None) != (y.header.mode is None) else (x, y)
+def as_tensor(found: Tensor) -> Tensor:
+    """An image with its axes in the order of tensors; any other array unchanged."""
+    layout = found.header.layout
+    if found.header.mode is None or layout is None:
+        return found
+    array = convert_layout(found.array, layout, tensor_layout(layout))
+    return replace(found, array=array, header=replace(found.header, shape=array.shape, layout=tensor_layout(layout)))
 
 
 @command(
@@ -163,7 +169,7 @@ def info(
     allow_external: options.AllowExternal = False,
 ) -> int:
     """Prints the arrays in each file; returns the exit code."""
-    read_options = header_options(pages, allow_external, [parse_source(path).path for path in files])
+    read_options = ReadOptions(pages, allow_external, allowed=UNLIMITED)
     failed = False
     for path in files:
         try:

@@ -63,10 +63,6 @@ def check(
     # fmt: on
     if run and layer is None:
         raise RequestError(f"{field('run')} compares the data of one layer; name it with {field('layer')}")
-    if allow_external and run is None:
-        raise RequestError(
-            f"{field('allow_external')} applies to the data that {field('run', 'DATA')} reads; leave it out"
-        )
     given = input_shapes(input_shape or [])
     read_options = array_options(allow_external, max_memory)
     found = check_model(model, input_shape=given, against=against, layer=layer, max_memory=max_memory)

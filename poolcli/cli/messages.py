@@ -7,8 +7,9 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count as count_from
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import PoolError
 from poolcli.message_fields import for_cli, printable
@@ -18,9 +19,7 @@ if TYPE_CHECKING:
     from poolcli.pooling.outcome import Outcome
 
 FILES_NAMED = 3  # in a message about several
-RED, CYAN, RESET = "\033[1;31m", "\033[36m", "\033[0m"
-BAR_DELAY, BAR_INTERVAL = 0.5, 0.1  # seconds before a bar appears, and from one update to the next
-NAME_WIDTH = 30  # characters of a path beside a bar
+BAR_INTERVAL = 0.2  # seconds from one update of a bar to the next
 
 STREAMED = ("-o -", "--output -", "--indices -")  # options that take standard output for the result
 
@@ -81,111 +80,42 @@ def print_notice(text: str) -> None:
 
 def _print_message(text: str) -> None:
     sys.stdout.flush()  # so that the message comes after the output before it
-    print(format_for_terminal(text) if sys.stderr.isatty() else f"poolcli: {text}", file=sys.stderr)
-
-
-def format_for_terminal(text: str) -> str:
-    """The message wrapped and coloured, with the remedy on a line of its own."""
-    import textwrap
-
-    wrong, _, remedy = text.partition("; ")
-    wrap = textwrap.TextWrapper(
-        terminal_width(sys.stderr), subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
-    )
-    lines, remedies = wrap.wrap(f"poolcli: {wrong}"), wrap.wrap(f"  {remedy}") if remedy else []
-    if not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb":
-        lines[0] = lines[0].replace("poolcli:", f"{RED}poolcli:{RESET}", 1)
-        remedies = [f"{CYAN}{line}{RESET}" for line in remedies]
-    return "\n".join(lines + remedies)
-
-
-def terminal_width(stream: TextIO) -> int:
-    """The columns of the terminal behind a stream; 80 if they are not known."""
-    try:
-        return os.get_terminal_size(stream.fileno()).columns or 80
-    except (OSError, ValueError):
-        return 80
+    print(f"poolcli: {text}", file=sys.stderr)
 
 
 @contextmanager
-def progress(first: str, total: int, quiet: bool) -> Iterator[tuple[Step, Bytes]]:
+def progress(several: int, quiet: bool) -> Iterator[tuple[Step, Bytes]]:
     """Two callbacks that draw a progress bar on a terminal: one for each input that is done, and one for the bytes of a
     single input that are done and their total.
     """
     if quiet or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield (lambda outcome: None), (lambda done, whole: None)
         return
-    bar = _Bar(first, total)
+    from rich import progress as rich
+
+    from poolcli.report.console import console
+
+    count = rich.MofNCompleteColumn() if several > 1 else rich.DownloadColumn(binary_units=True)
+    columns = (rich.BarColumn(bar_width=20), count, rich.TimeRemainingColumn())
+    # Drawn by this thread, without Rich's refresh thread, because workers may be forked at any time.
+    bar = rich.Progress(*columns, console=console(sys.stderr), transient=True, auto_refresh=False)
+    task, drawn = bar.add_task("", total=several), time.monotonic()
+
+    def draw(done: int, total: int) -> None:
+        nonlocal drawn
+        if done == 0 or time.monotonic() - drawn > BAR_INTERVAL:
+            drawn = time.monotonic()
+            bar.update(task, completed=done, total=total)
+            bar.start()
+            bar.refresh()
+
+    done = count_from(1)
+    if several > 1:
+        draw(0, several)
     try:
-        bar.begin()
-        yield bar.step, bar.bytes
+        yield (
+            (lambda outcome: draw(next(done), several)) if several > 1 else (lambda outcome: bar.stop()),
+            draw if several == 1 else (lambda done, total: None),
+        )
     finally:
         bar.stop()
-
-
-class _Bar:
-    """A progress bar of Rich that appears after BAR_DELAY, or at once for several inputs and for a large one.
-
-    It is drawn by this thread, without Rich's refresh thread, because workers may be forked at any time.
-    """
-
-    def __init__(self, first: str, total: int) -> None:
-        self.shown: Any = None
-        self._name, self._total, self._done, self._failed = first, total, 0, 0
-        self._start, self._drawn = time.monotonic(), 0.0
-
-    def begin(self) -> None:
-        if self._total > 1:
-            self._draw(0, self._total, str)
-
-    def stop(self) -> None:
-        if self.shown is not None:
-            self.shown.stop()
-
-    def step(self, outcome: Outcome) -> None:
-        self._name = outcome.job.source.path
-        self._done += 1
-        self._failed += outcome.error is not None
-        if self._total > 1:
-            self._draw(self._done, self._total, lambda rate: f"{rate:.3g}")
-        else:
-            self.stop()  # before the report
-
-    def bytes(self, done: int, total: int) -> None:
-        from poolcli.formats.checks import human_bytes
-
-        if self._total == 1:
-            self._draw(done, total, lambda rate: human_bytes(int(rate)))
-
-    def _draw(self, done: int, total: int, unit: Callable[[float], str]) -> None:
-        now = time.monotonic()
-        if done and (now - self._start < BAR_DELAY or now - self._drawn < BAR_INTERVAL):
-            return
-        self._drawn = now
-        if self.shown is None:
-            self.shown = self._new_bar()
-            self.shown.add_task("", total=total)
-        failed, speed = (
-            f"{self._failed} failed" if self._failed else "",
-            f"{unit(done / (now - self._start))}/s" if done else "",
-        )
-        name = printable(self._name)
-        name = name if len(name) <= NAME_WIDTH else f"...{name[3 - NAME_WIDTH :]}"  # the end distinguishes files
-        self.shown.update(self.shown.task_ids[0], completed=done, name=name, failed=failed, speed=speed)
-        self.shown.start()
-        self.shown.refresh()
-
-    def _new_bar(self) -> Any:
-        from rich import progress as rich
-
-        from poolcli.report.console import console
-
-        columns = (
-            rich.BarColumn(bar_width=20),
-            rich.MofNCompleteColumn() if self._total > 1 else rich.DownloadColumn(binary_units=True),
-            rich.TextColumn("{task.fields[speed]}"),
-            rich.TextColumn("{task.fields[failed]}", style="bold red"),
-            rich.TimeRemainingColumn(),
-            rich.TextColumn("{task.fields[name]}", markup=False),
-        )
-        return rich.Progress(*columns, console=console(sys.stderr), transient=True, auto_refresh=False)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 
 from poolcli.arguments import one_of
-from poolcli.errors import RequestError
-from poolcli.message_fields import field
 
 
 class OperatorHelp:
@@ -90,14 +88,7 @@ def parse_operator(name: str, text: str) -> str:
     >>> parse_operator("op", "mean"), parse_operator("op", "MaxPool-14"), parse_operator("op", "F.adaptive_avg_pool2d")
     ('avg', 'max', 'adaptive-avg')
     """
-    if text.lower().startswith("global"):
-        raise RequestError(f"{field(name)} is {text!r}; write {adaptive(text)} with {field('output_size', 1)}")
     return find_operator(text) or one_of(name, text, tuple(OPERATOR_HELP))
-
-
-def adaptive(word: str) -> str:
-    """The adaptive operator that comes closest to an operator such as `global_max_pool`."""
-    return "adaptive-max" if "max" in word.lower() else "adaptive-avg"
 
 
 def find_operator(word: str) -> str | None:

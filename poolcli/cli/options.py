@@ -96,13 +96,13 @@ class WindowOptions:
 
     kernel: Annotated[Numbers | None, option(USUAL, "K", "-k", "--kernel", read=numbers,
         help="Window size: 3, or 3,5 (order D,H,W).")] = None
-    output_size: Annotated[Numbers | None, option(USUAL, "S", "--output-size", read=values.output_size,
+    output_size: Annotated[Numbers | None, option(USUAL, "S", "--output-size", read=numbers,
         help="Output size: 7, or 7,9 (order D,H,W).")] = None
     fit: Annotated[Any, option(USUAL, "WxH", "--fit", read=lambda name, text: fit_from(text),
         help="Fit images into these pixels; aspect kept.")] = None
     strides: Annotated[Numbers | None, option(USUAL, "S", "-s", "--strides", read=numbers,
         help="Stride. Default: 1 (PyTorch: the kernel).")] = None
-    pads: Annotated[Numbers | None, option(USUAL, "P", "-p", "--pads", read=values.padding,
+    pads: Annotated[Numbers | None, option(USUAL, "P", "-p", "--pads", read=numbers,
         help="Padding at both ends of each axis. Default: 0.")] = None
     pads_begin: Annotated[Numbers | None, option(WINDOWS, "P", "--pads-begin", hidden=True, read=numbers,
         help="Padding before the first element.")] = None

@@ -11,9 +11,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from poolcli.cli.line import HELP, canonical, extra_arguments, prepare
+from poolcli.cli.line import HELP, canonical, prepare
 from poolcli.cli.operators import OPERATOR_HELP, find_operator
-from poolcli.suggestions import ALIASES
+from poolcli.errors import RequestError
 from poolcli.system.lazy_imports import gc_disabled
 
 EXIT_CODES = "Exit codes: 0 done, 1 an input or output failed, 2 the request is wrong, 129, 130 or 143 stopped."
@@ -145,7 +145,6 @@ class Command(TyperCommand):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._rare: list[Any] = [each for each in self.params if getattr(each, "hidden", False)]
-        self._usual_epilog = self.epilog
         self._show(True, True)  # in the reference, which is made of the commands
         _hide_types(self.params)
 
@@ -157,7 +156,6 @@ class Command(TyperCommand):
     def _show(self, everything: bool, unlisted: bool = False) -> None:
         for each in self._rare:
             each.hidden = not everything or (each.name in UNLISTED and not unlisted)
-        self.epilog = f"{self._usual_epilog}\n\n{self._other_names()}" if everything else self._usual_epilog
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         asked = [word for word in (args[: args.index("--")] if "--" in args else args) if word in HELP]
@@ -168,17 +166,9 @@ class Command(TyperCommand):
             return super().parse_args(ctx, args[:-1] if valued.intersection(args[-1:]) else args)
         rest = super().parse_args(ctx, asked[:1] or prepare(args, self.params))  # help whatever else is wrong
         if ctx.args:
-            raise extra_arguments(ctx.info_name, ctx.args)
+            words, name = " ".join(ctx.args), ctx.info_name
+            raise RequestError(f"{name}: unexpected argument {words}; {name} --help shows what it takes")
         return rest
-
-    def _other_names(self) -> str:
-        """The names of the options in other frameworks, one line per option."""
-        own = {each.opts[-1].removeprefix("--"): "" for each in self.params}
-        others = {name: [other for other, known in ALIASES.items() if known == name] for name in own}
-        others |= {"rounding-type ceil": ["ceil-mode"]} if "rounding-type" in own else {}
-        others |= {"include-pad": ["count-include-pad"]} if "exclude-pad" in own else {}
-        lines = [f"--{name}: {', '.join(f'--{other}' for other in words)}" for name, words in others.items() if words]
-        return "\n".join(("Names of other frameworks:", *lines)) if lines else ""
 
 
 class Program(TyperGroup):
@@ -204,7 +194,7 @@ app = typer.Typer(name="poolcli", cls=Program, pretty_exceptions_enable=False)
 
 
 @app.callback(
-    context_settings={"help_option_names": list(HELP[:2])},
+    context_settings={"help_option_names": list(HELP)},
     epilog=_epilog(
         (
             "poolcli avg samples/astronaut.png -o half.png -k 2 -s 2",

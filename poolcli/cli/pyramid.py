@@ -73,10 +73,10 @@ class PyramidOptions(ArrayOptions):
 )
 def pyramid(request: PyramidOptions) -> int:
     """Writes a pyramid; returns the exit code."""
-    settings = array_settings(request)
+    settings = array_settings(request, ("factors", "kernel"), ("factors", "levels"))
     asked = _pyramid_request(request)
     source = parse_source(request.source, next(iter(request.dataset or ()), None))
-    with progress(source.path, 1, request.quiet) as (_, bytes_done):
+    with progress(1, request.quiet) as (_, bytes_done):
         try:
             look = partial(_plan_and_write, request, asked, source, settings, bytes_done)
             # A subprocess cannot start those of a local cluster.
@@ -126,12 +126,7 @@ def _images(source: Source, options: ReadOptions) -> Images:
 
 
 def _pyramid_request(request: PyramidOptions) -> Request:
-    """The request, without what only the input tells; refuses options that contradict each other."""
-    for one, other in (("factors", "kernel"), ("factors", "levels"), ("overwrite", "resume")):
-        if getattr(request, one) not in (None, False) and getattr(request, other) not in (None, False):
-            raise RequestError(f"{field(one)} and {field(other)} contradict each other; give one")
-    if request.factors_from == "source" and request.factors is None:
-        raise RequestError(f"{field('factors_from', 'source')} needs {field('factors')}, such as 'y=2,x=2;y=3,x=3'")
+    """The request, without what only the input tells."""
     groups = "write one group per level, such as 'z=1,y=2,x=2;z=2,y=2,x=2'"
     levels = () if request.factors is None else request.factors.split(";")
     return Request(

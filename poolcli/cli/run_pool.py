@@ -10,13 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from poolcli.cli.messages import print_error, print_errors, print_notice, progress
-from poolcli.cli.settings import (
-    array_settings,
-    refuse_contradictions,
-    refuse_unknown_inputs,
-    refuse_width_by_height,
-    refuse_without_effect,
-)
+from poolcli.cli.settings import array_settings
 from poolcli.engine import choose
 from poolcli.errors import FileError, RequestError
 from poolcli.formats import recognised
@@ -28,7 +22,6 @@ from poolcli.pooling.outcome import Job, Outcome, RunSummary, Settings, existing
 from poolcli.runs import choose_executor, divide_cores, run_all
 from poolcli.runs.inputs import find_inputs
 from poolcli.runs.outputs import PLACEHOLDER, plan_jobs
-from poolcli.system.signals import Stopped
 
 if TYPE_CHECKING:
     from poolcli.cli.options import PoolOptions
@@ -38,43 +31,37 @@ JUDGED_FIRST = 100  # jobs that are planned before existing outputs are refused
 
 def run_pool(op: Attributes, request: PoolOptions) -> int:
     """Pools the inputs of a command; returns the exit code."""
-    refuse_unknown_inputs(op.name, request)
-    refuse_contradictions(request)
+    if not request.output and not request.dry_run:
+        raise RequestError(
+            f"{field('output')} is missing: name a file, a folder or - (or plan only, with {field('dry_run')})"
+        )
+    if request.output == request.indices == "-":
+        raise RequestError(f"{field('output')} and {field('indices')} cannot both be standard output")
     names = tuple(request.dataset or ())
-    settings = replace(array_settings(request), arrays=() if request.all else names if len(names) > 1 else None)
+    settings = array_settings(request, ("all", "dataset"))
+    settings = replace(settings, arrays=() if request.all else names if len(names) > 1 else None)
     dataset = names[0] if len(names) == 1 else None
     found = find_inputs(request.inputs or [], dataset, request.recursive, request.files_from, request.output)
-    refuse_width_by_height(request.output_size, (item.source.path for item in found.items))
     jobs = plan_jobs(found.items, found.several, request.output, request.indices, request.format)
     if len(jobs) == 1:  # others are recognised where they are read
         with suppress(FileError):  # the job will say it
             jobs = [replace(jobs[0], source=recognised(jobs[0].source))]
-    refuse_without_effect(request, jobs)
     _refuse_existing(jobs, op, settings)
     choose.announce = (lambda text: None) if request.quiet else print_notice
     reporter = _Reporter(request, op, found.several, found.ignored)
     count, settings = divide_cores(settings, len(jobs))
     folder = _manifest_folder(request.output, found.several, settings)
     executor = choose_executor(jobs, request.debug, request.cluster)
-    first = jobs[0].source.path if jobs else ""
-    try:
-        with progress(first, len(jobs), request.quiet) as (step, bytes_done), closing(run_all(
-            jobs, op, settings, executor=executor, count=count, folder=folder, progress=bytes_done,
-            cluster=request.cluster,
-        )) as outcomes:  # fmt: skip
-            for outcome in outcomes:
-                step(outcome)
-                if outcome.error and request.debug:
-                    raise outcome.error
-                reporter.add(outcome)
-        return reporter.finish()
-    except Stopped as stop:
-        if not found.several:
-            raise
-        done = reporter.summary.total
-        left = len(jobs) - done
-        more = "; --resume continues" if left else ""
-        raise Stopped(stop.exit_code, f"stopped: {done} done, {left} left{more}") from None
+    with progress(len(jobs), request.quiet) as (step, bytes_done), closing(run_all(
+        jobs, op, settings, executor=executor, count=count, folder=folder, progress=bytes_done,
+        cluster=request.cluster,
+    )) as outcomes:  # fmt: skip
+        for outcome in outcomes:
+            step(outcome)
+            if outcome.error and request.debug:
+                raise outcome.error
+            reporter.add(outcome)
+    return reporter.finish()
 
 
 def _refuse_existing(jobs: Sequence[Job], op: Attributes, settings: Settings) -> None:

@@ -1,7 +1,5 @@
 """The commands `shape` (output shape of one operator, with explanations) and `chain` (a sequence of layers)."""
 
-import os
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -10,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from poolcli.cli import options, values
 from poolcli.cli.messages import answer
-from poolcli.cli.operators import OPERATOR_HELP, find_operator, parse_operator
+from poolcli.cli.operators import OPERATOR_HELP, parse_operator
 from poolcli.cli.options import EXPLAIN, RESULT, Report, WindowOptions, argument, choice, file_argument, option
 from poolcli.cli.pool import attributes_of, make_operator
 from poolcli.cli.program import command
-from poolcli.cli.values import Numbers, is_number_list, numbers, refuse_shape, whole
+from poolcli.cli.values import Numbers, is_number_list, numbers, whole
 from poolcli.dialects import DIALECTS
 from poolcli.dtypes import DTYPES
 from poolcli.errors import RequestError
@@ -87,7 +85,8 @@ class ShapeOptions(Report, WindowOptions):
 )
 def shape(request: ShapeOptions) -> int:
     """Prints the plan of an operator on a shape or a file's header, and what else is asked; returns the exit code."""
-    _refuse_without_effect(request)
+    if request.output and request.to != "onnx":
+        raise RequestError(f"{field('output')} writes an ONNX model here; add {field('to', 'onnx')}, or leave it out")
     given = attributes_of(request.op, request)
     if request.solve:
         return _solve(request, given)
@@ -115,46 +114,20 @@ def shape(request: ShapeOptions) -> int:
     return 0
 
 
-def _refuse_without_effect(request: ShapeOptions) -> None:
-    """Refuses options that would change nothing."""
-    if request.theme != "auto" and not request.picture:
-        raise RequestError(f"{field('theme', request.theme)} is for {field('picture')}; give both, or neither")
-    if request.overwrite and not (request.picture or request.output):
-        raise RequestError(f"{field('overwrite')} is for {field('picture')} and {field('output')}; leave it out")
-    if request.output and request.to != "onnx":
-        raise RequestError(f"{field('output')} writes an ONNX model here; add {field('to', 'onnx')}, or leave it out")
-    if request.opset is not None and not request.output:
-        raise RequestError(f"{field('opset')} is for a model; add {field('output', 'layer.onnx')}")
-    if request.input_dtype and not request.is_typed:
-        raise RequestError(f"{field('input_dtype')} is for a typed shape, and a file has its own type; leave it out")
-    for name in ("dataset", "pages", "allow_external") if request.is_typed else ():
-        if getattr(request, name):
-            raise RequestError(f"{field(name)} applies to files, and {request.shape} is a shape; leave it out")
-    if request.quiet and not request.json and request.explains:
-        raise RequestError(f"{field('quiet')} prints only the output shape; leave it out to see more")
-
-
 def _input_of(request: ShapeOptions, values: int = 1) -> Given:
     """The input, as typed or from the header of a file; `values` is the number of values in the attributes' lists."""
     target = request.shape
     if request.is_typed:
         dtype = request.input_dtype or OPERATORS[request.op].reducer.example_dtype
         return numbers("shape", target), dtype, None, ()
-    from poolcli.cli.settings import DATASET_UNUSED, formats_of, header_options, refuse_width_by_height
-    from poolcli.formats import in_subprocess_if_fragile, parse_source, read_header
+    from poolcli.cli.settings import UNLIMITED
+    from poolcli.formats import ReadOptions, in_subprocess_if_fragile, parse_source, read_header
 
     source = parse_source(target, next(iter(request.dataset or ()), None))
-    if source.path != "-" and "://" not in source.path and not os.path.lexists(source.path):
-        refuse_shape(target)
-    refuse_width_by_height(request.output_size, [source.path])
-    (row,) = formats_of([source.path])
-    if request.dataset and row is not None and not row.is_container:
-        raise RequestError(f"{field('dataset')} {DATASET_UNUSED}; leave it out")
-    read_options = replace(
-        header_options(request.pages, request.allow_external, [source.path]),
-        ndim=len(request.layout.strip()) if request.layout else None,
-        volume=request.layout is None and values == 3,
-    )
+    read_options = ReadOptions(
+        request.pages, request.allow_external, allowed=UNLIMITED,
+        ndim=len(request.layout.strip()) if request.layout else None, volume=request.layout is None and values == 3,
+    )  # fmt: skip
     header = in_subprocess_if_fragile(source.path, partial(read_header, source, read_options))
     return header.shape, header.dtype, header.layout, header.notes
 
@@ -243,22 +216,9 @@ def chain(
     """Prints shape, cumulative stride, receptive field and padding after each layer."""
     from poolcli.explain.chain import chain as follow
 
-    if not is_number_list(shape) and any(map(is_number_list, layers)):
-        raise RequestError("the shape comes before the layers, as in poolcli chain 1,3,224,224 conv:k7,s2 max:k3,s2")
-    found = follow(numbers("shape", shape), list(map(_layer, layers)), like=like, layout=layout)
+    found = follow(numbers("shape", shape), layers, like=like, layout=layout)
     from poolcli.report import as_json, explain
 
     last = ",".join(map(str, found.layers[-1].output))
     answer(partial(as_json.chain_document, found), partial(explain.chain_view, found), report, last)
     return 0
-
-
-def _layer(text: str) -> str:
-    """A layer under its own name: `MaxPool2d:k3` is max:k3, `conv2d:k3` conv:k3.
-
-    >>> [_layer(text) for text in ("MaxPool2d:k3,s2", "conv2d:k3", "global-avg", "dense")]
-    ['max:k3,s2', 'conv:k3', 'global-avg', 'dense']
-    """
-    name, colon, rest = text.partition(":")
-    name = "conv" if re.fullmatch(r"conv[123]d", name.lower()) else find_operator(name) or name
-    return name + colon + rest

@@ -18,14 +18,6 @@ if TYPE_CHECKING:
 Reader = Callable[[str, Any], Any]
 Numbers = tuple[int, ...]
 MAX_DIGITS = 20  # 2**63 has 19
-# Lengths of axes that are not known, as other programs write them in shapes.
-_UNKNOWN = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?|[a-z]|\?|none|null|batch|dynamic|any", re.IGNORECASE)
-# The words that other libraries take as padding, and the setting for each.
-_PADDING_MODES: dict[str, tuple[str, object]] = {
-    **{str(word): ("auto_pad", word) for word in AUTO_PADS},
-    "same": ("auto_pad", "same_upper"),
-    **dict.fromkeys(("zero", "zeros", "constant"), ("pads", 1)),
-}
 AUTO_RANGE = "auto"  # --rescale without a value
 NO_NODATA = "none"  # --missing none
 
@@ -41,8 +33,6 @@ def numbers(name: str, text: str) -> Numbers:
     items = [item.strip() for item in re.split("[,xX×]", inner)]
     if all(re.fullmatch(rf"-?\+?[0-9]{{1,{MAX_DIGITS}}}", item) for item in items):
         return tuple(map(int, items))
-    if len(items) == 1 and inner.isascii() and inner.isdigit():
-        raise RequestError(f"{field(name)} is above 2**63 - 1, the largest number that is read")
     example = "1,3,224,224" if name == "shape" else "2 or 2,3 or 2x3"
     raise RequestError(f"{field(name)} is {text[:40]!r}; whole numbers are needed, for example {example}")
 
@@ -52,16 +42,6 @@ def auto_pad(name: str, text: str) -> str:
     return text if text.lower() == "same" else one_of(name, text, AUTO_PADS)
 
 
-class WidthByHeight(tuple[int, ...]):
-    """Two numbers as 200x150, which for an image is most likely its width by its height."""
-
-
-def output_size(name: str, text: str) -> Numbers:
-    """As `numbers`; two different ones with an x between them are a WidthByHeight."""
-    found = numbers(name, text)
-    return WidthByHeight(found) if len({*found}) == len(found) == 2 and "," not in text else found
-
-
 def is_number_list(text: str) -> bool:
     """Whether `numbers` accepts `text`."""
     try:
@@ -69,24 +49,6 @@ def is_number_list(text: str) -> bool:
     except RequestError:
         return False
     return True
-
-
-def refuse_shape(text: str) -> None:
-    """Refuses text that looks like a shape but is none, such as one with names or spaces; accepts all other text."""
-    items = [item for item in re.split(r"[,;:\sx*]+", text.strip("[](){} ")) if item]
-    if len(items) > 1 and all(map(_UNKNOWN.fullmatch, items)):
-        raise RequestError(
-            f"{text[:60]} is neither a file nor a shape; write whole numbers separated by commas, such as 1,3,32,32 "
-            "(for a dynamic axis any positive number)"
-        )
-
-
-def padding(name: str, text: str) -> Numbers:
-    """As `numbers`; of the padding modes of other libraries it says what to write."""
-    mode = text.lower().replace("-", "_")
-    if mode in _PADDING_MODES:
-        raise RequestError(f"{field(name)} takes numbers, not {text}; write {field(*_PADDING_MODES[mode])}")
-    return numbers(name, text)
 
 
 def whole(least: int | None = None, most: int | None = None) -> Reader:
@@ -156,8 +118,6 @@ def rescale_range(name: str, text: str) -> Limits:
 
 def pairs(name: str, texts: Sequence[str]) -> list[tuple[str, str]]:
     """Texts in pairs."""
-    if len(texts) % 2:
-        raise RequestError(f"{field(name)} needs two files, the input and the output of the pooling")
     return list(zip(texts[::2], texts[1::2], strict=True))
 
 

@@ -9,13 +9,14 @@ from math import isfinite
 from typing import Any
 
 from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from poolcli.message_fields import field, for_cli, printable
 from poolcli.models import Finding
 from poolcli.models.layer import Dim
 from poolcli.models.run_and_convert import Comparison, LayerConversion
-from poolcli.report.console import Sheet, grid, plain_table
+from poolcli.report.console import grid, plain_table
 
 UNFOLDED = ("verdict", "type", "version")  # columns
 UNFOLDED_SHAPE = 20  # characters of a shape that is not folded
@@ -68,7 +69,7 @@ def findings_view(path: str, answers: Sequence[Answer], comparison: Comparison |
     return Group(*parts)
 
 
-def _table(findings: Sequence[Finding]) -> Sheet:
+def _table(findings: Sequence[Finding]) -> Table:
     """One row for each layer; columns without information of their own are left out."""
     shapes = [(each.layer.input_shape, each.layer.declared_shape, each.computed) for each in findings]
     inputs, declared, computed = ([*map(_shape, each)] for each in zip(*shapes, strict=True))

@@ -77,7 +77,7 @@ def place(made: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_there_are_many() -> None:
-    assert len({command for command, _, _ in FOUND}) == TEXT.count("\n$ poolcli") >= 500
+    assert len({command for command, _, _ in FOUND}) == TEXT.count("\n$ poolcli") >= 250
 
 
 @pytest.mark.parametrize(("command", "code", "message"), FOUND, ids=[found[0] for found in FOUND])

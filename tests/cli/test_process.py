@@ -217,14 +217,3 @@ def test_odd_streams_terminals_and_folders_end_in_an_exit_code_and_no_traceback(
     line = command.format(shlex.join(POOLCLI))
     done = subprocess.run(line, shell=True, capture_output=True, text=True, env=os.environ | {"NO_COLOR": "1"})
     assert (done.stdout, done.stderr, done.returncode) == (out, err, code)
-
-
-def test_a_terminal_without_a_size_shows_errors(folder: Path) -> None:
-    screen, stderr = os.openpty()
-    done = subprocess.run(
-        [*POOLCLI, "shape", "avg", "1,1,9", "-k", "12"], stderr=stderr, env=os.environ | {"NO_COLOR": "1"}
-    )
-    assert (done.returncode, os.read(screen, 999).decode()) == (
-        2,
-        "poolcli: axis W is 9 long, kernel 12 without padding leaves no window\r\n  use --kernel 9 or --pads 2\r\n",
-    )
