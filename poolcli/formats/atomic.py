@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import filecmp
 import os
 import shutil
 import stat
@@ -18,6 +17,7 @@ from typing import Any, BinaryIO
 from poolcli.errors import FileError
 from poolcli.formats.files import check_output_url
 from poolcli.formats.table import suffixes_of
+from poolcli.message_fields import field
 from poolcli.system.signals import check_stopped
 from poolcli.system.subprocesses import has_exited, process_token
 
@@ -33,8 +33,8 @@ AT_FDCWD, RENAME_EXCHANGE = -100, 2  # renameat2(2) of Linux
 def atomic_file(path: str, overwrite: bool) -> Iterator[str]:
     """Yields a temporary path to write to; it is renamed to `path` at the end, or removed on any exception.
 
-    Links are followed; devices and pipes are written to directly. An existing file keeps its mode. Without `overwrite`
-    it is refused, even if it was created in the meantime.
+    Links are followed; devices and pipes are written to directly. An existing file keeps its mode; without `overwrite`
+    it is refused.
     """
     check_output_url(path)
     target = os.path.realpath(path)
@@ -42,13 +42,14 @@ def atomic_file(path: str, overwrite: bool) -> Iterator[str]:
         if is_device(target):
             yield path
             return
-        with _removed_on_errors(target) as part:
+        with _removed_on_errors(target, overwrite) as part:
             mode = file_mode(target)
-            os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
+            os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode))
             yield part
             check_stopped()
             sync(part)
-            rename_file(part, target, overwrite, mode)
+            os.chmod(part, mode)
+            os.replace(part, target)
 
 
 @contextmanager
@@ -60,19 +61,23 @@ def atomic_folder(path: str, overwrite: bool, identity: str | None = None) -> It
     name with `.old` that stays if the process is killed then.
     """
     target = os.path.realpath(path)
-    with os_errors(path), _removed_on_errors(target, identity) as part:
-        os.makedirs(part, exist_ok=identity is not None)
+    with os_errors(path), _removed_on_errors(target, overwrite, identity) as part:
+        if identity is None:
+            remove(part)
+        os.makedirs(part, exist_ok=True)
         yield part
         check_stopped()
         for folder, _, names in os.walk(part):
             for name in names:
                 sync(os.path.join(folder, name))
-        rename_folder(part, target, overwrite)
+        rename_folder(part, target)
 
 
 @contextmanager
-def _removed_on_errors(target: str, identity: str | None = None) -> Iterator[str]:
+def _removed_on_errors(target: str, overwrite: bool, identity: str | None = None) -> Iterator[str]:
     """Yields a temporary path beside the target, whose folder is made and cleared of leftovers."""
+    if not overwrite and os.path.lexists(target):
+        raise FileError(f"{target}: exists; use {field('overwrite')}, or another name")
     make_folder(os.path.dirname(target))
     part = temporary_path(target, process_token() if identity is None else f"{identity}{KEPT}")
     remove_leftovers(os.path.dirname(target))
@@ -180,30 +185,9 @@ def sync(part: str) -> None:
         os.close(handle)
 
 
-def rename_file(part: str, target: str, overwrite: bool, mode: int) -> None:
-    os.chmod(part, mode)
-    if overwrite:
-        os.replace(part, target)
-        return
-    try:
-        os.link(part, target)  # unlike a rename, this fails if the name exists
-    except FileExistsError:
-        _refuse_unless_same(part, target)
-    except OSError:  # a file system without hard links
-        if not os.path.lexists(target):
-            os.replace(part, target)
-            return
-        _refuse_unless_same(part, target)
-    os.unlink(part)
-
-
-def rename_folder(part: str, target: str, overwrite: bool) -> None:
+def rename_folder(part: str, target: str) -> None:
     if not os.path.lexists(target):
         os.rename(part, target)
-        return
-    if not overwrite:
-        _refuse_unless_same(part, target)
-        remove(part)
         return
     if os.path.isdir(target):
         os.chmod(part, file_mode(target))
@@ -217,24 +201,6 @@ def rename_folder(part: str, target: str, overwrite: bool) -> None:
             raise
         part = aside
     remove(part)
-
-
-def _refuse_unless_same(part: str, target: str) -> None:
-    """Refuses a target that exists by now, unless its content is the same: a process that was killed before it could
-    report may have finished this work.
-    """
-    if not _is_equal(part, target):
-        raise FileError(f"{target}: exists; it was created during this run") from None
-
-
-def _is_equal(one: str, other: str) -> bool:
-    """Whether two files, or two folders with all their files, have the same content."""
-    if os.path.isdir(one) and os.path.isdir(other) and not os.path.islink(other):
-        names = os.listdir(one)
-        same = (_is_equal(os.path.join(one, name), os.path.join(other, name)) for name in names)
-        return set(names) == set(os.listdir(other)) and all(same)
-    is_file = os.path.isfile(one) and os.path.isfile(other) and not os.path.islink(other)
-    return is_file and filecmp.cmp(one, other, shallow=False)
 
 
 def _exchange(one: str, other: str) -> bool:

@@ -51,7 +51,7 @@ def run_all(
         )
     with manifest.locked():
         manifest.begin(job for job in jobs if not (job.refusal or job.unreadable))
-        runner = Runner(op, replace(settings, overwrite=settings.overwrite or settings.resume), options, folder)
+        runner = Runner(op, settings, options, folder)
         tasks = manifest.tasks(jobs) if settings.resume else [Task(job) for job in jobs]
         failed = False
         for outcome in _in_order(_recorded(run(tasks, runner, count, progress), manifest)):

@@ -106,12 +106,12 @@ def _send(pipe: Any, path: str, look: Callable[[], Any]) -> None:
         pipe.send(unexpected(error, path))
 
 
-_OWNER = re.compile(r"([0-9a-f]{8})-([1-9][0-9]{0,8})-([0-9a-f]{8})", re.ASCII)
+_OWNER = re.compile(r"([0-9a-f]{8})-([1-9][0-9]{0,8})", re.ASCII)
 
 
 def token_of(process: int) -> str:
-    """The token of a running process, from its host and process namespace, its id and its start time."""
-    return f"{_host()}-{process}-{_start_of(process)}"
+    """The token of a running process, from its host and process namespace, and its id."""
+    return f"{_host()}-{process}"
 
 
 @cache
@@ -134,7 +134,7 @@ def has_exited(owner: str) -> bool:
         return True
     except OSError:  # another user's
         pass
-    return match[3] != _start_of(int(match[2]))
+    return False
 
 
 @cache
@@ -143,12 +143,6 @@ def _host() -> str:
     space = Path("/proc/self/ns/pid")
     names = os.uname().nodename, _read_text("/etc/machine-id"), os.readlink(space) if space.is_symlink() else ""
     return _hash(" ".join(names))
-
-
-def _start_of(process: int) -> str:
-    """A hash of the boot id and of the start time of a process since boot, if /proc shows the process."""
-    fields = _read_text(f"/proc/{process}/stat").rpartition(")")[2].split()  # the name before ) may have spaces
-    return _hash(_read_text("/proc/sys/kernel/random/boot_id") + fields[19] if len(fields) > 19 else "")
 
 
 def _read_text(path: str) -> str:

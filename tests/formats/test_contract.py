@@ -126,7 +126,7 @@ def test_regions_are_read_in_any_order(name: str) -> None:
 def test_an_existing_file_is_refused_and_untouched_without_overwrite(name: str) -> None:
     x, layout = array_for(name)
     Path(path_of(name)).write_bytes(b"precious")
-    with pytest.raises(FileError, match="exists; it was created during this run"):
+    with pytest.raises(FileError, match="exists; use overwrite, or another name"):
         write(path_of(name), x, layout)
     assert Path(path_of(name)).read_bytes() == b"precious"
     assert os.listdir() == [path_of(name)]
@@ -205,7 +205,7 @@ def test_what_a_killed_process_left_is_swept_by_the_next_write(name: str) -> Non
     gone, running = owner_that_is_gone(), token_of(os.getppid())
     elsewhere = "00000000" + gone[8:]
     others = [f".movie.mkv.{gone}.part"]
-    others += [f".{path_of(name)}.{owner}.part" for owner in (running, elsewhere, gone + "0", "4194304", "²", "x")]
+    others += [f".{path_of(name)}.{owner}.part" for owner in (running, elsewhere, gone + "-0", "4194304", "²", "x")]
     for other in others:  # somebody else's, of a process that runs, or of one that cannot be asked for
         Path(other).touch()
     Path(f".{path_of(name)}.{gone}.part").touch()

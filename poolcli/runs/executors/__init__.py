@@ -45,7 +45,7 @@ class Runner:
 
     def __call__(self, task: Task, progress: Progress) -> Outcome:
         """The outcome of a job, with a record for the manifest; skipped if its known record is current."""
-        job, settings = task.job, self.settings
+        job, settings = task.job, replace(self.settings, overwrite=True)  # existing outputs were refused before
         if task.known and self.is_current(task.known, job):
             return Outcome(job, skipped=True)
         outcome = run_job(job, self.op, settings, progress, self.distribute)
