@@ -36,7 +36,7 @@ class Limits(NamedTuple):
     tall: int = 8  # kernel_h / stride_h above which rows are joined by blocks
     direct: int = 3  # rows and columns of the largest windows without a row buffer
     direct_outputs: int = 64  # of a row, below which maxima without a row buffer leave vectors empty
-    map_row_bytes: int = 240  # of the totals of a row of a small map
+    map_row_bytes: int = 288  # of the totals of a row of a small map
     map_elements: int = 1 << 12  # of the largest map
     mask_elements: int = 256  # of a part of small maps
     row_bytes: int = 1 << 16  # of a row buffer, beyond which rows are divided into pieces
@@ -309,8 +309,10 @@ class _Case:
         row, size = self.view.input_shape[3], prod(self.view.input_shape) * self.source_bytes
         if h is None or row * self.source_bytes > self.limits.fetched_bytes or size < self.limits.cached_bytes:
             return 0, 0, 0
-        line = CACHE_LINE // self.source_bytes
-        return ceil_div(h.stride * row, line), line, h.kernel * row + 1024
+        line, step = CACHE_LINE // self.source_bytes, h.stride * row
+        if h.kernel < h.stride:  # rows between windows are not read
+            return ceil_div(h.kernel * row, line), line, ceil_div(h.kernel * row + 1024, step) * step
+        return ceil_div(step, line), line, h.kernel * row + 1024
 
     def is_small_map(self, columns: Sliding) -> bool:
         """Whether windows slide by one over planes of short rows, and output rows are as long as input rows."""
