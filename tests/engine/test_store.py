@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -37,8 +36,7 @@ def place(own_kernel_cache: None) -> Path:
 
 
 def keep(name: str, code: Code = CODE_KEPT) -> None:
-    with store.writing(name) as kept:
-        kept(code)
+    store.keep(name, code)
 
 
 def test_what_was_kept_is_found_as_it_was(place: Path) -> None:
@@ -115,7 +113,7 @@ def test_links_pipes_and_files_of_others_are_no_entries(place: Path, tmp_path: P
     entry.unlink()
     entry.mkdir()
     assert store.read(NAME) is None
-    keep(NAME)
+    keep(NAME)  # which fails, and leaves nothing
     assert [path.name for path in place.iterdir()] == [entry.name]
     entry.rmdir()
     keep(NAME)
@@ -127,30 +125,18 @@ def test_links_pipes_and_files_of_others_are_no_entries(place: Path, tmp_path: P
         assert store.read(NAME) is None
 
 
-@pytest.mark.parametrize("kind", ["file", "link", "pipe"])
-def test_what_lies_where_an_entry_is_written_is_not_followed(kind: str, place: Path, tmp_path: Path) -> None:
-    part, mine = place / ".other.part", tmp_path / "mine"
-    mine.write_text("mine")
-    if kind == "file":  # of a process that was killed
-        part.write_bytes(b"x" * 10_000)
-    elif kind == "link":
-        part.symlink_to(mine)
-    else:
-        os.mkfifo(part)
-    keep("other")
-    assert mine.read_text() == "mine"
-    assert store.read("other") == (CODE_KEPT if kind == "file" else None)
-
-
 def test_a_kernel_is_announced_where_it_is_built_and_not_where_it_is_found(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
     monkeypatch.setattr("poolcli.engine.choose.announce", told.append)
     monkeypatch.setattr(compiled, "build", lambda kernel: CODE_KEPT)
-    monkeypatch.setattr(compiled, "loaded", lambda code: code)
+    monkeypatch.setattr(compiled, "loaded", lambda code: SimpleNamespace(call=code))
     choice = choose_kernel(whole(AvgPool(2, strides=2).plan((1, 1, 8, 8)))).kernel
-    found: list[object] = [compiled._compiled(choice) for _ in range(2)]
+    found: list[object] = []
+    for _ in range(2):
+        monkeypatch.setattr(compiled, "_kernels", {})
+        found.append(compiled.load(choice))
     assert found == [CODE_KEPT] * 2
     assert told == ["compiling kernels for float32 (first run only)"]
 
@@ -212,41 +198,6 @@ def test_no_kernel_is_built_where_llvm_would_run_out_of_memory(
             compiled.load(choice)
     found: object = compiled.load(choice)
     assert found == CODE_KEPT
-
-
-def test_who_waits_for_a_kernel_finds_it_built(place: Path) -> None:
-    found: list[Code | None] = []
-
-    def wait() -> None:
-        with store.writing("new"):
-            found.append(store.read("new"))
-
-    waiting = threading.Thread(target=wait)
-    with store.writing("new") as kept:
-        waiting.start()
-        waiting.join(0.1)
-        assert found == []
-        kept(CODE_KEPT)
-    waiting.join(10)
-    assert found == [CODE_KEPT]
-    assert sorted(path.name for path in place.iterdir()) == ["new.kernel", f"{NAME}.kernel"]
-
-
-def test_who_waits_too_long_builds_for_itself(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "PATIENCE", 0.05)
-    with store.writing("new") as kept:
-        keep("new")
-        assert store.read("new") is None
-        kept(CODE_KEPT)
-    assert store.read("new") == CODE_KEPT
-
-
-def test_a_builder_that_fails_leaves_nothing_and_lets_the_next_one_build(place: Path) -> None:
-    with pytest.raises(ZeroDivisionError), store.writing("new"):
-        raise ZeroDivisionError
-    assert [path.name for path in place.iterdir()] == [f"{NAME}.kernel"]
-    keep("new")
-    assert store.read("new") == CODE_KEPT
 
 
 def reach(path: Path) -> None:

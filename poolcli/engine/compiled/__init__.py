@@ -51,28 +51,20 @@ def _read_or_compiled(kernel: Kernel) -> LoadedKernel:
     np.empty(LLVM_BYTES, np.uint8)  # raises MemoryError; where LLVM runs out of memory, it aborts the process
     try:
         with kernel_errors():
-            return _cached(kernel) or _compiled(kernel)
+            code = kernel_cache.read(kernel.name)
+            return (loaded(code) if code else None) or _compiled(kernel)
     except KernelError as error:
         if not isinstance(error.__cause__, RecursionError):  # the next caller's stack may be less deep
             _failed[kernel.name] = error.message
         raise
 
 
-def _cached(kernel: Kernel) -> LoadedKernel | None:
-    code = kernel_cache.read(kernel.name)
-    return loaded(code) if code else None
-
-
 def _compiled(kernel: Kernel) -> LoadedKernel:
-    """The kernel compiled and cached, unless another process has just done so."""
-    with kernel_cache.writing(kernel.name) as keep:
-        found = _cached(kernel)
-        if found is None:
-            with gc_disabled():
-                choose.announce(f"compiling kernels for {kernel.dtype} (first run only)")
-                code = build(kernel)
-            found = loaded(code)
-            if found is None:
-                raise RuntimeError(f"the compiled kernel {kernel.name} does not have its function")
-            keep(code)
+    with gc_disabled():
+        choose.announce(f"compiling kernels for {kernel.dtype} (first run only)")
+        code = build(kernel)
+    found = loaded(code)
+    if found is None:
+        raise RuntimeError(f"the compiled kernel {kernel.name} does not have its function")
+    kernel_cache.keep(kernel.name, code)
     return found

@@ -8,15 +8,12 @@ compiled again and never run. If the folder cannot be used, kernels are compiled
 
 from __future__ import annotations
 
-import fcntl
 import grp
 import json
 import os
 import pwd
 import stat
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -126,7 +123,6 @@ def _is_private(group: int) -> bool:
 
 ENTRY, PART = ".kernel", ".part"
 LARGEST = 1 << 24  # bytes of an entry; kernels take some 30,000
-PATIENCE = 120  # seconds that another process may take to build a kernel which this one needs too
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,67 +171,19 @@ def _header(name: str, code: Code) -> dict[str, str]:
     return {"kernel": name, "key": key(), "symbol": code.symbol, "sha256": signed}
 
 
-@contextmanager
-def writing(name: str) -> Iterator[Callable[[Code], None]]:
-    """Wait until no other process compiles this kernel, then yield a function that stores it, if it can be stored.
-
-    The file that becomes the entry is also the lock. A process that waited for it must look for the entry again.
-    """
-    place, part = opened(), f".{name}{PART}"
-    file = _locked(part, place) if place is not None else None
-    if place is None or file is None:
-        yield lambda code: None
+def keep(name: str, code: Code) -> None:
+    """Store the machine code of a kernel, if it can be stored: whole, or not at all."""
+    place, part = opened(), f".{name}-{os.urandom(8).hex()}{PART}"
+    if place is None:
         return
-
-    def keep(code: Code) -> None:
-        with suppress(OSError):
-            os.ftruncate(file, 0)
-            with open(file, "wb", closefd=False) as entry:
-                entry.write(json.dumps(_header(name, code)).encode() + b"\n" + code.data)
-            os.rename(part, name + ENTRY, src_dir_fd=place, dst_dir_fd=place)
-
     try:
-        yield keep
-    finally:
-        if _is_still(os.fstat(file), part, place):  # it became no entry
-            with suppress(OSError):
-                os.unlink(part, dir_fd=place)
-        os.close(file)
-
-
-def _locked(part: str, place: int) -> int | None:
-    """An open, locked file to write to; None if it cannot be created, or another process has locked it for too long."""
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        try:
-            file = os.open(part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600, dir_fd=place)
-        except OSError:
-            return None
-        status = os.fstat(file)
-        if not stat.S_ISREG(status.st_mode) or not is_own(status):
-            os.close(file)
-            return None
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(file)
-            time.sleep(0.02)
-            continue
-        except OSError:  # a file system without locks
-            return file
-        if _is_still(status, part, place):
-            return file
-        os.close(file)
-    return None
-
-
-def _is_still(status: os.stat_result, name: str, place: int) -> bool:
-    """Whether an open file still has this name: while the process waited for the lock, it may have become the entry."""
-    try:
-        now = os.stat(name, dir_fd=place, follow_symlinks=False)
+        file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=place)
+        with open(file, "wb") as entry:
+            entry.write(json.dumps(_header(name, code)).encode() + b"\n" + code.data)
+        os.rename(part, name + ENTRY, src_dir_fd=place, dst_dir_fd=place)
     except OSError:
-        return False
-    return (now.st_dev, now.st_ino) == (status.st_dev, status.st_ino)
+        with suppress(OSError):
+            os.unlink(part, dir_fd=place)
 
 
 def info() -> CacheInfo:
