@@ -48,7 +48,6 @@ COMPARISONS = (operator.gt, operator.lt)
 LARGEST_DIVISOR = 2**31
 LONG_BITS = 32  # longer integers do not fit into float64
 MAX_ELEMENTS = 49  # of the window of a mode or median; the time grows with their square
-MAX_POWER = 6  # sums of this power of float32 or integers stay within the normal range of float64
 
 
 def refusal(plan: Plan) -> str | None:
@@ -61,10 +60,8 @@ def refusal(plan: Plan) -> str | None:
     if (reducer.divides or reducer.is_sum) and largest_divisor(plan) >= LARGEST_DIVISOR:
         what = "adds fewer than 2**31 elements" if reducer.is_sum else "divides by numbers below 2**31"
         return f"numba {what}, the plan up to {largest_divisor(plan)}"
-    # pow of LLVM and of numpy differ in the last bit of float64; shorter outputs round it off.
-    last_bit = plan.output_dtype == "float64" and reducer.power not in (1, 2)
-    if reducer.power is not None and (reducer.power > MAX_POWER or plan.dtype == "float64" or last_bit):
-        return f"numba computes norms with p up to {MAX_POWER}, of types of up to 32 bits"
+    if reducer.power not in (None, 1, 2) or (reducer.power is not None and plan.dtype == "float64"):
+        return "numba computes norms with p 1 and 2, of types of up to 32 bits"
     if not is_supported(reducer, READ_BY_NUMBA) or reducer.better not in (None, *COMPARISONS):
         return f"numba has no {reducer.noun}"
     return _refused_statistic(plan) if reducer.statistic or reducer.votes else None

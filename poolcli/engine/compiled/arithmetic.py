@@ -38,15 +38,14 @@ class Arithmetic(NamedTuple):
     identity: np.generic  # the total of an empty window, in the type of totals
     output: np.dtype[Any]  # the type that is stored
     read: str = ""  # "float16" or "bfloat16": kernels see these types as integers of 16 bits
-    term: str = ""  # "abs", "square", "power" or "abs_power"
+    term: str = ""  # "abs" or "square"
     # "element", with the standard NaN; "quotient"; "scaled", the product with the reciprocal of a divisor that is a
     # power of two; "half_even_float32", "_float64" and "_int64", the nearest integer to the quotient, computed in that
     # type; "shift", the same for a divisor 2**bits; "nearest" and "odd", the quotient of a total that float64 may not
     # hold, rounded to nearest or to odd (`engine/rounding.py`); "times", the quotient times `times`; "deviation".
     result: str = ""
     write: str = ""  # as `read`
-    power: float = 1  # the exponent of terms
-    root: float = 1  # the degree of the root that is taken of the result
+    root: bool = False  # whether the square root is taken of the result
     bits: int = 0
     times: int = 1
     ddof: float = 0  # delta degrees of freedom, as in numpy.std
@@ -55,8 +54,8 @@ class Arithmetic(NamedTuple):
     def name(self) -> str:
         """All of it, as a part of the name of a kernel."""
         words = self.read, self.term, self.total, self.identity.dtype.name, self.result, self.write
-        numbers = ("power", self.power, 1), ("root", self.root, 1), ("bits", self.bits, 0), ("ddof", self.ddof, 0)
-        more = [f"{name}{value}" for name, value, none in (*numbers, ("times", self.times, 1)) if value != none]
+        numbers = ("root", self.root, 0), ("bits", self.bits, 0), ("ddof", self.ddof, 0), ("times", self.times, 1)
+        more = [f"{name}{value}" for name, value, none in numbers if value != none]
         return "-".join([*filter(None, words), *more, self.output.name])
 
     @property
@@ -185,12 +184,10 @@ def distinct_windows(windows: AxisWindows) -> tuple[NDArray[np.int64], NDArray[n
 
 
 def _norm(plan: Plan) -> Arithmetic:
-    """Roots of sums of powers."""
-    exponent, signed = float(plan.reducer.power or 1), plan.reducer.signed
-    term, power = "power" if signed else "abs_power", exponent
-    if exponent in (1, 2):
-        term, power = "square" if exponent == 2 else "" if signed else "abs", 1.0
-    found = _float_sum(plan)._replace(term=term, power=power, root=exponent)
+    """Sums of magnitudes, and roots of sums of squares."""
+    is_square = plan.reducer.power == 2
+    term = "square" if is_square else "" if plan.reducer.signed else "abs"
+    found = _float_sum(plan)._replace(term=term, root=is_square)
     if not plan.reducer.divides:
         return found
     return found._replace(result="times", times=prod(windows.longest for windows in plan.windows))

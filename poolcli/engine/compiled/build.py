@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from poolcli.engine.compiled.choice import Kernel
 
 POINTERS, INTEGERS = 8, 2  # arguments of a kernel; numba adds the first two pointers
-LINKED = {"memset", "memcpy", "memmove", "pow", "sqrt", "fabs", "rint", "fma"}  # which every process has
+LINKED = {"memset", "memcpy", "memmove", "sqrt", "fabs", "rint", "fma"}  # which every process has
 
 Call = Callable[..., int]
 

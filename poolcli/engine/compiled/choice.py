@@ -45,7 +45,6 @@ class Limits(NamedTuple):
     fetched_bytes: int = 1 << 13  # of the longest rows that are fetched ahead
     cached_bytes: int = 1 << 21  # of an input that stays in the cache and needs no fetching
     short: int = 4  # elements along W, up to which irregular windows have constant taps
-    unrolled: int = 16  # elements of windows of standard deviations with loops of their own
 
 
 LIMITS = Limits()
@@ -77,14 +76,13 @@ class Kernel:
 
 class Launch(NamedTuple):
     """What a family of kernels needs: its maker and constants, elements of its work array, fields of `Sizes`, numbers
-    behind the tables, and factors along W. Tasks are pieces of output rows.
+    behind its tables, and factors along W. Tasks are pieces of output rows.
     """
 
     maker: str
     constants: tuple[Any, ...] = ()
     work: int = 0
     sizes: dict[str, int] = {}  # noqa: RUF012
-    places: int = 0
     tasks: int | None = None  # of each plane of x, if tasks are not pieces of output rows
     weights: tuple[NDArray[np.int64], ...] = ()
     along_w: NDArray[np.float64] | None = None
@@ -107,7 +105,6 @@ class Prepared:
     tasks: int
     units: int
     work_bytes: int
-    places_at: int
     bytes_read: int
 
 
@@ -157,9 +154,7 @@ def _choose(region: Region, indices: bool, order: Order | None, limits: Limits) 
         d, h, _ = view.axes
         rows = 0 if d.is_single and h.is_single else view.input_shape[3] * (kernel.work.itemsize + 4)
         work, read = max(work, rows, 4 * (view.output_shape[3] + MARGIN)), 2 * read
-    places_at = ceil_div(work, CACHE_LINE) * CACHE_LINE
-    size = places_at + 8 * launch.places
-    return Prepared(kernel, search, family, view, table, factors, tasks, units, size, places_at, read)
+    return Prepared(kernel, search, family, view, table, factors, tasks, units, work, read)
 
 
 def _tables(view: View, launch: Launch, is_scaled: bool) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -222,9 +217,7 @@ class _Case:
         plan, h = self.region.plan, self.view.axes[1].windows
         if plan.is_weighted:
             return "areas", self.areas()
-        if plan.reducer.votes:
-            return "mode", self.mode()
-        if self.arithmetic.total in ("median", "deviation"):
+        if self.arithmetic.total in ("mode", "median", "deviation"):
             return "statistic", self.statistic()
         w = self.sliding_windows
         if w is None:
@@ -362,40 +355,22 @@ class _Case:
             return 0, 0, 0
         return w.kernel, w.stride, w.dilation if self.view.channels == 1 else 0
 
-    def mode(self) -> Launch:
-        """Modes of pieces of rows; their work array has a row for each element of a window, and three more."""
-        w = self.view.axes[2].windows
-        elements = prod(axis.longest for axis in self.view.axes)
-        stride = self.whole_windows["stride"]  # another one than that of `w` if all windows are cut short
-        is_constant = w is not None and self.view.channels == 1 and stride == w.stride <= self.limits.stride
-        piece = max(PIECE_OUTPUTS, self.limits.pass_bytes // self.itemsize // (elements + 3)) // self.view.channels
-        sizes = {"piece": max(1, piece)} | self.whole_windows
-        work = sizes["piece"] * self.view.channels * (elements + 3)
-        return Launch("mode.mode", (stride if is_constant else 0,), work, sizes)
-
     def statistic(self) -> Launch:
-        """Medians and standard deviations, in pieces of `piece` windows.
-
-        The work array has `rows` rows, of an element of each window or of what the windows read.
+        """Modes, medians and standard deviations, in pieces of `piece` windows. Their work array has a row for each
+        element of a window, and a few more; that of deviations, which read elements twice, only those.
         """
-        (d, h, axis), channels = self.view.axes, self.view.channels
-        lines, w = d.longest * h.longest, self.sliding_windows
-        constants: tuple[Any, ...] = ()
-        elements, maker = lines * axis.longest, "median.median"
-        kept = elements // 2 + 2  # candidates for the median, of which one is replaced at a time
-        rows, buffer = kept + 1, 2 * self.limits.pass_bytes  # of which half is used at once
-        if self.arithmetic.total == "deviation":
-            has_least = kernel_dtype(self.region.plan.dtype).kind != "f" and not self.arithmetic.read
-            maker, rows, buffer, constants = "deviation.deviation", 5, self.limits.pass_bytes, (has_least, 0, 0, 0, 0)
-            is_adjacent = w is not None and (w.stride == 1 or channels == w.dilation == 1)
-            is_constant = is_adjacent and not has_least and elements <= self.limits.unrolled
-            if w is not None and is_constant and self.has_constant_windows(w, lines):
-                constants = False, lines, h.longest, w.kernel, w.stride
-        piece = max(1, max(PIECE_OUTPUTS, buffer // self.itemsize // rows) // channels)
-        reach = (piece + (axis.longest - 1) * axis.dilation) * channels
-        length = min(self.view.input_shape[3], reach) + CACHE_LINE
-        sizes = {"piece": piece, "a": kept} | self.whole_windows
-        return Launch(maker, constants, rows * length, sizes, places=rows)
+        total, w, limits, channels = self.arithmetic.total, self.view.axes[2].windows, self.limits, self.view.channels
+        elements, sizes = prod(axis.longest for axis in self.view.axes), self.whole_windows
+        maker, constants, rows = f"{total}.{total}", tuple[Any, ...](), elements + 1
+        if total == "mode":
+            stride = sizes["stride"]  # another one than that of `w` if all windows are cut short
+            is_constant = w is not None and channels == 1 and stride == w.stride <= limits.stride
+            constants, rows = (stride if is_constant else 0,), elements + 3
+        elif total == "deviation":
+            constants = (kernel_dtype(self.region.plan.dtype).kind != "f" and not self.arithmetic.read,)
+            rows = 5
+        piece = max(1, max(PIECE_OUTPUTS, limits.pass_bytes // self.itemsize // rows) // channels)
+        return Launch(maker, constants, piece * channels * rows, {"piece": piece} | sizes)
 
     @cached_property
     def whole_windows(self) -> dict[str, int]:

@@ -30,7 +30,7 @@ Function = Callable[..., Any]
 
 def llvm_text(kernel: Function, source: Any, output: Any, work: Any) -> str:
     """The LLVM code of kernel(x, out, places, work, table, factors, first, last): pointers to elements, outputs,
-    int64 (positions, or memory of its own), totals, and to what the kernel is given (`Sizes`); the first task and the
+    int64 (positions), totals, and to what the kernel is given (`Sizes`); the first task and the
     one after its last.
     """
     x, out, totals = (types.CPointer(from_dtype(dtype)) for dtype in (source, output, work))

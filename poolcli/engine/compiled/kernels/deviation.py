@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from poolcli.engine.compiled.kernels import Function, inlined, looped, offset, optimise_later, u8
+from poolcli.engine.compiled.kernels import Function, looped, offset, optimise_later, u8
 from poolcli.engine.compiled.kernels.operations import root_of_variance
 from poolcli.engine.compiled.kernels.pieces import by_pieces, gathered, tap_at
 
@@ -46,45 +46,18 @@ def _two_passes(gather: Function, has_least: bool) -> Function:
     return two_passes  # type: ignore[no-any-return]
 
 
-def deviation(how: Any, steps: Any, has_least: bool, rows: int, lines: int, taps: int, stride: int) -> Any:
-    """Element by element in the order of the numpy engine. Windows of `rows` rows, `lines` in each plane, of `taps`
-    elements, if there are any, are read twice by loops that LLVM unrolls: 2x2 and 3x3 windows take 0.36 to 0.6 of the
-    time.
-    """
-    ddof, lift, store, whole, step = steps.ddof, how.lift, how.store, rows * taps, u8(stride)
-    two_passes = _two_passes(gathered(lift), has_least)
-
-    @inlined
-    def element(x, w, tap, far, near, unit):
-        line = tap // taps
-        return lift(x[u8(line // lines) * far + u8(line % lines) * near + u8(tap % taps) * unit + w * step])
-
-    @looped
-    def constant_windows(out, x, piece):
-        optimise_later()
-        number, divisor = float(whole), float(whole) - ddof
-        far, near, unit = u8(piece.step_d), u8(piece.step_h), u8(piece.step_w)
-        for w in range(u8(piece.size)):
-            total, rest, squares = 0.0, 0.0, 0.0
-            for tap in range(whole):
-                total += element(x, w, tap, far, near, unit)
-            for tap in range(whole):
-                distance = element(x, w, tap, far, near, unit) - total / number
-                rest += distance
-                squares += distance * distance
-            out[w] = store(root_of_variance((squares - rest * rest / number) / divisor, divisor), 1.0)
+def deviation(how: Any, steps: Any, has_least: bool) -> Any:
+    """Element by element in the order of the numpy engine."""
+    ddof, store, two_passes = steps.ddof, how.store, _two_passes(gathered(how.lift), has_least)
 
     @by_pieces
-    def deviation(x, out, places, work, table, piece):
+    def deviation(x, out, work, piece):
         optimise_later()
-        size, count = piece.size, piece.count
-        if whole and count == whole:
-            constant_windows(out, x, piece)
-        else:
-            two_passes(work, x, piece)
-            rest, squares, divisor = offset(work, 2 * size), offset(work, 3 * size), float(count) - ddof
-            for w in range(u8(size)):
-                variance = (squares[w] - rest[w] * rest[w] / float(count)) / divisor
-                out[w] = store(root_of_variance(variance, divisor), 1.0)
+        size, count = piece.size, float(piece.count)
+        two_passes(work, x, piece)
+        rest, squares, divisor = offset(work, 2 * size), offset(work, 3 * size), count - ddof
+        for w in range(u8(size)):
+            variance = (squares[w] - rest[w] * rest[w] / count) / divisor
+            out[w] = store(root_of_variance(variance, divisor), 1.0)
 
     return deviation

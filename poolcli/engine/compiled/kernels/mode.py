@@ -38,7 +38,7 @@ def mode(how: Any, steps: Any, stride: int) -> Any:
             j += 1
 
     @by_pieces
-    def mode(x, out, places, work, table, piece):
+    def mode(x, out, work, piece):
         """The first of equal values has the most votes, because each is compared with later ones only."""
         optimise_later()
         rows, size, n = piece.count, piece.size, u8(piece.size)

@@ -66,14 +66,12 @@ READ = {"float16": _from_float16, "bfloat16": _from_bfloat16}
 
 
 def _lift(steps):
-    power, in_pairs = steps.power, steps.identity.dtype.kind == "c"
+    in_pairs = steps.identity.dtype.kind == "c"
     kind = np.float64 if in_pairs else type(steps.identity)
     terms = {
         "": kind,
         "abs": inlined(lambda value: kind(abs(np.float64(value)))),
         "square": inlined(lambda value: kind(np.float64(value) * np.float64(value))),
-        "power": inlined(lambda value: kind(np.float64(value) ** power)),
-        "abs_power": inlined(lambda value: kind(abs(np.float64(value)) ** power)),
     }
     pair = inlined(lambda value: complex(value, 0.0)) if in_pairs else None
     if steps.total == "sum_and_squares":
@@ -214,18 +212,6 @@ def root_of_variance(variance, divisor):
     return np.sqrt(positive) if (positive >= 0.0) & (divisor > 0.0) else np.nan
 
 
-def _root_of(degree):
-    """The root as the numpy engine computes it: a power and one step of Newton's method."""
-
-    @inlined
-    def newton(value):
-        near = value ** (1 / degree)
-        better = near - near * (near**degree / value - 1) / degree
-        return better if np.isfinite(better) else near
-
-    return {1: None, 2: inlined(lambda value: np.sqrt(value))}.get(degree, newton)
-
-
 def composed(*functions):
     """One function of one value that applies all in turn; None is left out, because each function costs 15 ms."""
     first, *rest = filter(None, functions)
@@ -251,12 +237,17 @@ def _sums_of_int64(total):
     return added, (total - added) >> 32
 
 
+@inlined
+def _square_root(value):
+    return np.sqrt(value)
+
+
 def _store(steps):
     """store(total, divisor). Totals of floats that are -0 become 0, as in sums that start from 0."""
     kind, bits, times = steps.identity.dtype.kind, steps.bits, float(steps.times)
     parts = {"c": _parts_of_pair, "f": _parts_of_float}.get(kind, _parts_of_integer)
     short = {"float16": _float16_bits, "bfloat16": _bfloat16_bits}
-    write = composed(_root_of(steps.root), short.get(steps.write, steps.output.type))
+    write = composed(_square_root if steps.root else None, short.get(steps.write, steps.output.type))
     whole = _sum_of_pair if kind == "c" else float
     direct = composed(_sum_of_pair, write) if kind == "c" else write
     nan = steps.identity.dtype.type(np.nan) if kind == "f" else 0

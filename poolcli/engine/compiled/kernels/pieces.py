@@ -20,7 +20,7 @@ from poolcli.engine.compiled.kernels import (
     row_of,
     u8,
 )
-from poolcli.engine.compiled.view import AT, CACHE_LINE
+from poolcli.engine.compiled.view import AT
 
 
 class Piece(NamedTuple):
@@ -43,7 +43,7 @@ class Piece(NamedTuple):
 
 
 def by_pieces(compute: Function) -> Any:
-    """The kernel whose tasks are output rows, in pieces that compute(x, out, places, work, table, piece) pools; `x`
+    """The kernel whose tasks are output rows, in pieces that compute(x, out, work, piece) pools; `x`
     begins with the first element of the first window, `out` with the first output. The windows `first` to `last` - 1 of
     the table can share pieces.
     """
@@ -62,7 +62,7 @@ def by_pieces(compute: Function) -> Any:
                 count, step_w = nd * nh * n, table[AT.gap_w] * inner
                 piece = Piece(many, stride, inner, many * inner, count, nd * nh, nh, n, step_d, step_h, step_w)
                 source, target = begin + table[at_w + 2 * w] * inner, t * table[AT.size] + w * inner
-                pool_piece(offset(x, source), offset(out, target), places, work, table, piece)
+                pool_piece(offset(x, source), offset(out, target), work, piece)
                 w += many
             p, r = next_row(table, p, r)
 
@@ -70,16 +70,11 @@ def by_pieces(compute: Function) -> Any:
 
 
 @inlined
-def line_at(piece, line):
-    """The position of the row `line` of the first window of a piece."""
-    return line_offset(line, piece.count_h, piece.step_d, piece.step_h)
-
-
-@inlined
 def tap_at(piece, tap):
     """The position of the element `tap` of the first window of a piece."""
     line = tap // piece.count_w
-    return line_at(piece, line) + (tap - line * piece.count_w) * piece.step_w
+    at = line_offset(line, piece.count_h, piece.step_d, piece.step_h)
+    return at + (tap - line * piece.count_w) * piece.step_w
 
 
 def gathered(lift: Function) -> Function:
@@ -103,9 +98,3 @@ def gathered(lift: Function) -> Function:
                     row[w * n + c] = lift(source[w * step + c])
 
     return gather  # type: ignore[no-any-return]
-
-
-@inlined
-def aligned(size):
-    """`size` rounded up, so that rows of so many elements begin at cache lines."""
-    return (size + CACHE_LINE - 1) // CACHE_LINE * CACHE_LINE
