@@ -78,10 +78,10 @@ def _refused_statistic(plan: Plan) -> str | None:
         return "numba computes medians of 64-bit integers as integers only" if is_long else None
     if plan.reducer.statistic != "deviation":
         return f"numba has no {plan.reducer.noun}"
-    if source.kind == "float" or plan.has_exact_squares or source.bits == LONG_BITS:
+    if source.kind == "float" or plan.has_exact_squares:
         return None
-    few = f"fewer than {EXACT_SQUARES_ELEMENTS} shorter ones in a window"
-    return f"numba computes deviations of floats, {LONG_BITS}-bit integers, and {few}"
+    few = f"fewer than {EXACT_SQUARES_ELEMENTS} integers of up to 16 bits in a window"
+    return f"numba computes deviations of floats, and of {few}"
 
 
 def largest_divisor(plan: Plan) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 
 from poolcli.engine.call import Order, is_exact, order_of
 from poolcli.engine.compiled.arithmetic import Arithmetic, arithmetic_for, kernel_dtype
-from poolcli.engine.compiled.view import AT_ROWS, CACHE_LINE, LANES, MARGIN, Sizes, View, strides_of, view_of
+from poolcli.engine.compiled.view import AT_ROWS, CACHE_LINE, MARGIN, Sizes, View, strides_of, view_of
 from poolcli.engine.rounding import Array
 from poolcli.plan.plan import Region
 from poolcli.windows import Sliding, ceil_div
@@ -260,8 +260,7 @@ class _Case:
         d, axis, _ = self.view.axes
         pieces, channels = self.pieces(w, self.limits.block_bytes), self.view.channels
         blocks = ceil_div((axis.output - 1) * h.stride + 1, h.kernel)
-        length, sampled = pieces["reach"] * channels, pieces["piece"] * channels
-        work = 3 * length + sampled + length + (h.kernel + 1) * length
+        work = (h.kernel + 5) * pieces["reach"] * channels
         sizes = pieces | {"a": h.kernel, "b": h.stride, "c": axis.pad, "e": blocks}
         return Launch("long.tall", work=work, sizes=sizes, tasks=d.output * blocks * pieces["pieces"])
 
@@ -272,7 +271,7 @@ class _Case:
             return Launch("rgb.rgb", work=view.output_shape[3] + MARGIN)
         if not self.has_constant_windows(w, rows):
             pieces = self.pieces(w, limits.pass_bytes)
-            work = (3 * pieces["reach"] + pieces["piece"]) * channels
+            work = 3 * pieces["reach"] * channels
             return Launch("long.long", work=work, sizes=pieces | {"a": rows})
         lines, line, fetched = self.fetched(h.windows)
         if self.is_small_map(w):
@@ -332,11 +331,11 @@ class _Case:
         """Sums, maxima and minima of windows that are joined one by one."""
         (d, h, w), width, channels = self.view.axes, self.view.input_shape[3], self.view.channels
         if self.is_small:
-            return Launch("bins.bins", (0, True, False), width + LANES * channels)
+            return Launch("bins.bins", (0, True, False), width)
         taps = w.longest if w.longest <= self.limits.short else 0
         in_place = not taps and channels == 1 and d.is_single and h.is_single
-        more = taps * w.dilation * channels if taps else LANES * channels
-        return Launch("bins.bins", (taps, channels > 1, in_place), 0 if in_place else width + more)
+        work = 0 if in_place else width + taps * w.dilation * channels
+        return Launch("bins.bins", (taps, channels > 1, in_place), work)
 
     def areas(self) -> Launch:
         """Weighted means."""
@@ -367,8 +366,7 @@ class _Case:
             is_constant = w is not None and channels == 1 and stride == w.stride <= limits.stride
             constants, rows = (stride if is_constant else 0,), elements + 3
         elif total == "deviation":
-            constants = (kernel_dtype(self.region.plan.dtype).kind != "f" and not self.arithmetic.read,)
-            rows = 5
+            rows = 4
         piece = max(1, max(PIECE_OUTPUTS, limits.pass_bytes // self.itemsize // rows) // channels)
         return Launch(maker, constants, piece * channels * rows, {"piece": piece} | sizes)
 

@@ -48,61 +48,28 @@ def bins(how: Any, steps: Any, taps: int, inner: bool, in_place: bool) -> Any:
                     total = join(total, value if j < count else nothing)
                 out[to + e] = store(total, by * factors[own + e] if divides else by)
 
-    @inlined
-    def eight_joined(a0, a1, a2, a3, a4, a5, a6, a7):
-        return join(join(join(a0, a4), join(a2, a6)), join(join(a1, a5), join(a3, a7)))
-
     @looped
     def long(out, to, base, x, work, table, by, factors):
         optimise_later()
-        gap, at_w, own = u8(table[AT.gap_w]), u8(table[AT.at_w]), u8(table[AT.of_w])
+        cs, at_w, own = u8(table[AT.channels] if inner else 1), u8(table[AT.at_w]), u8(table[AT.of_w])
+        gap = u8(table[AT.gap_w]) * cs
         for w in range(u8(table[AT.columns])):
-            at, count = base + u8(table[at_w + two * w]), u8(table[at_w + two * w + one])
-            a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = nothing
-            i = zero
-            while i + lanes <= count:
-                step = one if gap == one else gap  # LLVM makes two loops of it, one with whole vectors
-                s = at + i * step
-                a0, a1 = join(a0, element(x, work, s)), join(a1, element(x, work, s + step))
-                a2, a3 = join(a2, element(x, work, s + two * step)), join(a3, element(x, work, s + three * step))
-                a4, a5 = join(a4, element(x, work, s + four * step)), join(a5, element(x, work, s + five * step))
-                a6, a7 = join(a6, element(x, work, s + six * step)), join(a7, element(x, work, s + seven * step))
-                i += lanes
-            a0 = eight_joined(a0, a1, a2, a3, a4, a5, a6, a7)
-            while i < count:
-                a0, i = join(a0, element(x, work, at + i * gap)), i + one
-            out[to + w] = store(a0, by * factors[own + w] if divides else by)
-
-    @looped
-    def long_inner(out, to, work, table, by, factors):
-        optimise_later()
-        width, channels, at_w, own = table[AT.width], table[AT.channels], table[AT.at_w], table[AT.of_w]
-        cs, sums = u8(channels), u8(width)
-        for w in range(table[AT.columns]):
-            begin, count = table[at_w + 2 * w] * channels, table[at_w + 2 * w + 1]
-            whole = count // LANES * LANES
-            for e in range(lanes * cs):
-                work[sums + e] = nothing
-            for i in range(count):
-                lane, at = u8(width + (i % LANES) * channels), u8(begin + i * table[AT.gap_w] * channels)
-                if i >= whole:
-                    lane = sums
-                if i == whole:
-                    fold(work, sums, cs)
-                for c in range(cs):
-                    work[lane + c] = join(work[lane + c], work[at + c])
-            if whole == count:
-                fold(work, sums, cs)
+            begin, count = base + u8(table[at_w + two * w]) * cs, u8(table[at_w + two * w + one])
             for c in range(cs):
-                e = u8(w) * cs + c
-                out[to + e] = store(work[sums + c], by * factors[u8(own) + e] if divides else by)
-
-    @looped
-    def fold(work, sums, cs):
-        optimise_later()
-        for half in (four, two, one):
-            for e in range(half * cs):
-                work[sums + e] = join(work[sums + e], work[sums + half * cs + e])
+                e, at, i = w * cs + c, begin + c, zero
+                a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = nothing
+                while i + lanes <= count:
+                    step = one if gap == one else gap  # LLVM makes two loops of it, one with whole vectors
+                    s = at + i * step
+                    a0, a1 = join(a0, element(x, work, s)), join(a1, element(x, work, s + step))
+                    a2, a3 = join(a2, element(x, work, s + two * step)), join(a3, element(x, work, s + three * step))
+                    a4, a5 = join(a4, element(x, work, s + four * step)), join(a5, element(x, work, s + five * step))
+                    a6, a7 = join(a6, element(x, work, s + six * step)), join(a7, element(x, work, s + seven * step))
+                    i += lanes
+                a0 = join(join(join(a0, a4), join(a2, a6)), join(join(a1, a5), join(a3, a7)))
+                while i < count:
+                    a0, i = join(a0, element(x, work, at + i * gap)), i + one
+                out[to + e] = store(a0, by * factors[own + e] if divides else by)
 
     def kernel(x, out, places, work, table, factors, first_task, last_task):
         no_alias()
@@ -115,8 +82,6 @@ def bins(how: Any, steps: Any, taps: int, inner: bool, in_place: bool) -> Any:
                 joined(work, 0, table[AT.width], x, begin, nd, nh, far, near, True)
             if taps:
                 short(out, to, work, table, factors[r], factors)
-            elif inner and table[AT.channels] > 1:
-                long_inner(out, to, work, table, factors[r], factors)
             else:
                 long(out, to, u8(begin if in_place else 0), x, work, table, factors[r], factors)
             p, r = next_row(table, p, r)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf
 from typing import Any
 
 from poolcli.engine.compiled.kernels import Function, looped, offset, optimise_later, u8
@@ -10,45 +9,39 @@ from poolcli.engine.compiled.kernels.operations import root_of_variance
 from poolcli.engine.compiled.kernels.pieces import by_pieces, gathered, tap_at
 
 
-def _two_passes(gather: Function, has_least: bool) -> Function:
+def _two_passes(gather: Function) -> Function:
     """The function (work, x, piece) that finds the sums of the distances from the mean (a correction) in the third row
-    of `work`, and of their squares in the fourth. If `has_least`, a turn before the two passes finds the smallest
-    element of each window, relative to which the others are taken.
+    of `work`, and of their squares in the fourth.
     """
 
     @looped
     def two_passes(work, x, piece):
         optimise_later()
         size, count, n = piece.size, piece.count, u8(piece.size)
-        means, rests = offset(work, size), offset(work, 2 * size)
-        squares, least = offset(work, 3 * size), offset(work, 4 * size)
+        means, rests, squares = offset(work, size), offset(work, 2 * size), offset(work, 3 * size)
         for w in range(n):
             means[w] = rests[w] = squares[w] = 0.0
-            least[w] = inf
-        for turn in range(0 if has_least else 1, 3):
+        for turn in range(2):
             for tap in range(count):
                 gather(work, offset(x, tap_at(piece, tap)), piece.columns, piece.stride, piece.inner)
                 if turn == 0:
                     for w in range(n):
-                        least[w] = work[w] if work[w] < least[w] else least[w]
-                elif turn == 1:
-                    for w in range(n):
-                        means[w] += work[w] - (least[w] if has_least else 0.0)
+                        means[w] += work[w]
                 else:
                     for w in range(n):
-                        distance = (work[w] - (least[w] if has_least else 0.0)) - means[w]
+                        distance = work[w] - means[w]
                         rests[w] += distance
                         squares[w] += distance * distance
-            if turn == 1:
+            if turn == 0:
                 for w in range(n):
                     means[w] /= float(count)
 
     return two_passes  # type: ignore[no-any-return]
 
 
-def deviation(how: Any, steps: Any, has_least: bool) -> Any:
+def deviation(how: Any, steps: Any) -> Any:
     """Element by element in the order of the numpy engine."""
-    ddof, store, two_passes = steps.ddof, how.store, _two_passes(gathered(how.lift), has_least)
+    ddof, store, two_passes = steps.ddof, how.store, _two_passes(gathered(how.lift))
 
     @by_pieces
     def deviation(x, out, work, piece):

@@ -29,26 +29,9 @@ def row_finished(how: Any) -> Function:
     first is number `first` of its row, of the joined row of `length` elements in `work`.
 
     Windows are joined in passes that alternate between two buffers after the row; an odd element is taken from the row.
-    The last pass is joined with the output, or for a stride taken from every pixel that begins a window.
+    The last pass is joined with the output; for a stride, only pixels that begin a window are stored.
     """
     join, store, divides = how.join, how.store, how.divides
-
-    @looped
-    def subsample(work, to, size, at, stride, channels):
-        """Copy every stride-th pixel to `to`; unrolling three channels takes two thirds of the time."""
-        optimise_later()
-        to, at, step, cs = u8(to), u8(at), u8(stride * channels), u8(channels)
-        if channels == 1:
-            for w in range(u8(size)):
-                work[to + w] = work[at + step * w]
-        elif channels == 3:
-            for w in range(u8(size // 3)):
-                for c in range(u8(3)):
-                    work[to + u8(3) * w + c] = work[at + step * w + c]
-        else:
-            for w in range(u8(size // channels)):
-                for c in range(cs):
-                    work[to + cs * w + c] = work[at + step * w + c]
 
     @looped
     def finished(out, to, size, work, length, table, by, factors, first):
@@ -72,9 +55,12 @@ def row_finished(how: Any) -> Function:
         to, a, b, c = u8(to), u8(source), u8(source + done * unit), u8(2 * done * unit)
         own = u8(table[AT.of_w] + first)
         if stride > 1:
-            subsample(work, 3 * length, size, source, stride, table[AT.channels])
-            a = u8(3 * length)
-        if stride > 1 or taps == 1:
+            step, cs = u8(stride * table[AT.channels]), u8(table[AT.channels])
+            for pixel in range(u8(size) // cs):
+                for c in range(cs):
+                    w = pixel * cs + c
+                    out[to + w] = store(work[a + pixel * step + c], by * factors[own + w] if divides else by)
+        elif taps == 1:
             for w in range(u8(size)):
                 out[to + w] = store(work[a + w], by * factors[own + w] if divides else by)
         elif taps % 2:
@@ -146,7 +132,7 @@ def tall(how: Any, steps: Any) -> Any:
         rows, apart, above, blocks = table[AT.a], table[AT.b], table[AT.c], table[AT.e]
         size, pieces, height, row = table[AT.size], table[AT.pieces], table[AT.height], table[AT.step_h]
         length, depth = table[AT.reach] * table[AT.channels], table[AT.rows] // height
-        prefix = 3 * length + table[AT.piece] * table[AT.channels]
+        prefix = 3 * length
         ends = prefix + length
         for t in range(first_task, last_task):
             q, rest = t % pieces, t // pieces
