@@ -1,5 +1,5 @@
-"""Compares frameworks: the same attributes under the rules of each, the rules that make the difference, and the
-versions of runtimes that deviate from their framework's rules.
+"""Compares frameworks: the same attributes under the rules of each, the rules that make the difference, and
+the versions of ONNX Runtime that deviate from its rules.
 """
 
 from __future__ import annotations
@@ -125,25 +125,23 @@ def _positions(w: object) -> tuple[object, ...]:
     return tuple(getattr(w, name, None) for name in ("size", "output", "kernel", "stride", "dilation", "pad_begin"))
 
 
-# Versions of runtimes that deviate from the rules of their framework, or refuse what it has. All were found by running
-# them: `tests/conformance/test_versions.py` installs the versions on both sides of each range.
+# Versions of ONNX Runtime that deviate from the rules of ONNX. All were found by running them:
+# `tests/conformance/test_versions.py` installs the versions on both sides of each range.
 NEWEST_OPSET = 22
 
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """A deviation of some versions of a runtime, which otherwise follows the dialect `like`.
+    """A deviation of some versions of ONNX Runtime.
 
     `since` is the first version that deviates (None: the oldest that was tested), `fixed` the first that no longer
-    does; `opsets` are those of affected ONNX models. `case` names the affected poolings, `does` says what the runtime
-    does, and `holds` whether a plan is affected.
+    does; `opsets` are those of affected models. `case` names the affected poolings, `does` says what the runtime does,
+    and `holds` whether a plan is affected.
     """
 
-    like: str
-    runtime: str
     since: str | None
     fixed: str
-    opsets: range | None
+    opsets: range
     case: str
     does: str
     holds: Callable[[Plan], bool]
@@ -155,25 +153,19 @@ class Deviation:
 
     @property
     def opset_words(self) -> str:
-        """The opsets, as in `opset 18 or lower`; empty for other formats than ONNX."""
-        if self.opsets is None:
-            return ""
+        """The opsets, as in `opset 18 or lower`."""
         if self.opsets.stop <= NEWEST_OPSET:
             return f"opset {self.opsets.stop - 1} or lower"
         return f"opset {self.opsets.start} or higher" if self.opsets.start > 1 else "any opset"
 
     def __str__(self) -> str:
-        on = f", {self.opset_words}" if self.opsets else ""
-        return f"{self.runtime} {self.versions}{on}: {self.does}"
+        return f"ONNX Runtime {self.versions}, {self.opset_words}: {self.does}"
 
 
 def deviations(plan: Plan, opset: int | None = None) -> list[str]:
-    """A sentence for each deviation that affects the plan, in a model of `opset` if that is known."""
-    return [
-        str(row)
-        for row in DEVIATIONS
-        if row.like == plan.like and (opset is None or not row.opsets or opset in row.opsets) and row.holds(plan)
-    ]
+    """A sentence for each deviation that affects a plan of ONNX, in a model of `opset` if that is known."""
+    found = (row for row in DEVIATIONS if opset is None or opset in row.opsets)
+    return [str(row) for row in found if plan.like == "onnx" and row.holds(plan)]
 
 
 def _sliding(plan: Plan) -> list[Sliding]:
@@ -202,74 +194,19 @@ def _pads_end_more(plan: Plan) -> bool:
     return same and _counts_padding(plan) and any(w.pad_end > w.pad_begin for w in _sliding(plan))
 
 
-def _is_max(plan: Plan) -> bool:
-    """Whether it is a maximum over sliding windows."""
-    return plan.reducer.picks and bool(_sliding(plan))
-
-
-def _is_ceil_torch(plan: Plan) -> bool:
-    return plan.attributes.get("rounding_type") == "ceil_torch"
-
-
-def _is_adaptive_max_3d(plan: Plan) -> bool:
-    return len(plan.windows) == 3 and not _sliding(plan) and plan.reducer.picks
-
-
 OVERHANG = "averages that count padding, ceil"
 WHOLE = "a ceil window that goes past the padded input is divided by the whole kernel"
 DEVIATIONS = (
-    Deviation("onnx", "ONNX Runtime", None, "1.29", range(1, 19), OVERHANG, WHOLE, _overhangs),
-    Deviation("onnx", "ONNX Runtime", None, "1.21", range(19, 100), OVERHANG, WHOLE, _overhangs),
+    Deviation(None, "1.29", range(1, 19), OVERHANG, WHOLE, _overhangs),
+    Deviation(None, "1.21", range(19, 100), OVERHANG, WHOLE, _overhangs),
     Deviation(
-        "onnx", "ONNX Runtime", None, "1.21", range(1, 100), "all poolings, ceil",
+        None, "1.21", range(1, 100), "all poolings, ceil",
         "a last window that starts past the input is kept", _drops_window,
     ),
     Deviation(
-        "onnx", "ONNX Runtime", "1.21", "1.25", range(19, 100),
+        "1.21", "1.25", range(19, 100),
         "averages that count padding, SAME_UPPER",
         "windows at the end have too small a divisor where SAME_UPPER pads more there",
         _pads_end_more,
-    ),
-    Deviation(
-        "openvino", "OpenVINO", None, "2024.1", None, "maxima, ceil_torch",
-        "ceil_torch of maxima is not known", lambda plan: _is_ceil_torch(plan) and _is_max(plan),
-    ),
-    Deviation(
-        "openvino", "OpenVINO", None, "2024.2", None, "averages, ceil_torch",
-        "ceil_torch of averages is not known, or not computed",
-        lambda plan: _is_ceil_torch(plan) and plan.reducer.divides,
-    ),
-    Deviation(
-        "openvino", "OpenVINO", "2024.2", "2024.3", None, "all poolings, ceil_torch",
-        "windows at the end may be dropped or kept otherwise", _is_ceil_torch,
-    ),
-    Deviation(
-        "openvino", "OpenVINO", None, "2024.3", None, "float16",
-        "infinities of float16 become its largest finite numbers", lambda plan: plan.dtype == "float16",
-    ),
-    Deviation(
-        "pytorch", "PyTorch", None, "2.1", None, "maxima, integers", "maxima of integers are refused",
-        lambda plan: _is_max(plan) and plan.dtype.startswith(("int", "uint")),
-    ),
-    Deviation(
-        "pytorch", "PyTorch", None, "2.2", None, "maxima and adaptive poolings, float16",
-        "maxima and adaptive poolings of float16 are refused",
-        lambda plan: (
-            plan.dtype == "float16" and (_is_max(plan) or not _sliding(plan)) and not _is_adaptive_max_3d(plan)
-        ),
-    ),
-    Deviation(
-        "pytorch", "PyTorch", None, "2.6", None, "adaptive maxima over three axes, float16",
-        "adaptive maxima of float16 over three axes are refused",
-        lambda plan: plan.dtype == "float16" and _is_adaptive_max_3d(plan),
-    ),
-    Deviation(
-        "pytorch", "PyTorch", None, "2.3", None, "averages over one and two axes, float16",
-        "averages of float16 over one and two axes are refused",
-        lambda plan: plan.dtype == "float16" and plan.reducer.divides and len(_sliding(plan)) not in (0, 3),
-    ),
-    Deviation(
-        "pytorch", "PyTorch", None, "2.3", None, "norms over three axes", "there is no lp_pool3d",
-        lambda plan: len(plan.windows) == 3 and plan.reducer.power is not None,
     ),
 )  # fmt: skip
