@@ -8,14 +8,13 @@ This holds for bins too: the distance between a bin's end and a line of integers
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
 from fractions import Fraction
 from itertools import product
 from math import prod
 
 from poolcli.dialects import DIALECTS
 from poolcli.plan import Plan, plan_or_none
-from poolcli.plan.attributes import Attributes, SlidingAttributes
+from poolcli.plan.attributes import Attributes
 from poolcli.windows import AxisWindows, Bins, Cells, Sliding, ceil_div
 
 ALL_COMPARED = 64  # axes of up to as many windows are compared window by window
@@ -78,14 +77,6 @@ def same_divisors(a: Plan, b: Plan) -> bool:
             return False
         factors.append(found)
     return prod(factors) == 1
-
-
-def constant_divisor(plan: Plan) -> int | None:
-    """The divisor of `plan` if it is the same for every window, else None."""
-    if plan.divisor_override is not None:
-        return plan.divisor_override
-    found = [divisor_ratio(w, None) for w in plan.windows]
-    return None if None in found else int(prod(n for n in found if n is not None))
 
 
 def same_reduction(a: Plan, b: Plan) -> bool:
@@ -172,64 +163,19 @@ NEARBY_SIZES = 12  # sizes above and below the input's that are tried
 
 def distinguishing_input(a: Attributes, plan: Plan, b: Attributes, other: Plan) -> str:
     """Describe an input that distinguishes two operators: other data, or a size at which their outputs differ."""
-    if not _same_results(plan, other):
-        for axis, theirs in zip(plan.axes, other.axes, strict=True):
-            v, w = axis.windows, theirs.windows
-            at = sorted((breakpoints(v) or set()) | (breakpoints(w) or set()))
-            o = next((o for o in at if v.span(o) != w.span(o)), None)
-            if o is not None:
-                return f"other data: window {axis.name} {o} reads {_span_text(v.span(o))} or {_span_text(w.span(o))}"
-        if same_reduction(plan, other):
-            return "other data: windows are divided by other numbers"
-        return f"other data: these arrays do not tell {_named_beside(a, b)} from {_named_beside(b, a)}"
+    if not same_pooling(plan, other):
+        return "other data"
     for (i, axis), more, sign in product(enumerate(plan.axes), range(1, NEARBY_SIZES + 1), (1, -1)):
         size = axis.windows.size + sign * more
         one, two = (plan_at_shape(op, _resized(plan, {i: size}), plan) if size > 0 else None for op in (a, b))
         named = f"an input of {axis.name}={size}"
         if one and two and one.windows[i].output != two.windows[i].output:
             return f"{named}: {one.windows[i].output} or {two.windows[i].output} outputs"
-        if one and two and not _same_results(one, two):
+        if one and two and not same_pooling(one, two):
             return f"{named}: other windows or divisors"
         if (one is None) != (two is None):
             return f"{named}, which one of them refuses"
     return f"indistinguishable for sizes within +-{NEARBY_SIZES}"
-
-
-def _named_beside(op: Attributes, other: Attributes) -> str:
-    """The name of an operator, with what another one of the same name has otherwise: p or ddof, or else the dialect."""
-    if op.name != other.name:
-        return op.name
-    own = {each.name for each in fields(op)} - {each.name for each in fields(SlidingAttributes)}
-    differing = [f"{name} {getattr(op, name)}" for name in sorted(own) if getattr(op, name) != getattr(other, name)]
-    return f"{op.name} with {' and '.join(differing)}" if differing else f"{op.name} as {DIALECTS[op.like].title}"
-
-
-def _same_results(a: Plan, b: Plan) -> bool:
-    """Whether two plans give the same: they are the same pooling, or return the same single elements."""
-    result = _result_of_single_elements(a)
-    if result and result == _result_of_single_elements(b):
-        return all(reads_same_elements(v, w) for v, w in zip(a.windows, b.windows, strict=True))
-    return same_pooling(a, b)
-
-
-def _result_of_single_elements(plan: Plan) -> str | None:
-    """If every window holds one element, what the operator returns of it; None for other windows and results."""
-    alone = (
-        w.kernel == 1 if isinstance(w, Sliding) else isinstance(w, Bins) and w.output % w.size == 0
-        for w in plan.windows
-    )
-    if plan.empty_windows or plan.divisor_override not in (None, 1) or not all(alone):
-        return None
-    reducer = plan.reducer
-    if reducer.power is not None:
-        return None if reducer.signed and reducer.power % 2 else "magnitude"
-    return "element" if reducer.result in ("element", "number", "total") else None
-
-
-def _span_text(span: range) -> str:
-    if len(span) < 2:
-        return str(span[0]) if span else "nothing"
-    return f"{span[0]} to {span[-1]}" + (f" in steps of {span.step}" if span.step > 1 else "")
 
 
 def plan_at_shape(op: Attributes, shape: Sequence[int], plan: Plan) -> Plan | None:

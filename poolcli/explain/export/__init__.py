@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from poolcli.dialects import Dialect, dialect_of
 from poolcli.errors import RequestError
 from poolcli.explain.equivalence import (
-    constant_divisor,
     plan_at_shape,
     reads_same_elements,
     same_at_every_size,
@@ -29,7 +28,7 @@ from poolcli.explain.export.tensorflow import TENSORFLOW_WRITER
 from poolcli.message_fields import marked_message, without_hints
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import OPERATORS, SHARED, Attributes, BinAttributes, DividingAttributes, SlidingAttributes
-from poolcli.windows import AxisWindows, Bins, Cells, Sliding
+from poolcli.windows import AxisWindows, Bins, Sliding
 
 ONLY_THIS_SIZE = "for this input size only"
 WRITERS: dict[str, Writer] = {
@@ -113,20 +112,22 @@ def convert(plan: Plan, like: str) -> Conversion:
     refusals: list[str] = []
     one = _one_operator(plan, dialect, refusals)
     composed = []
-    if one is None or not one.every_size or not writer.exports(one.plan):
+    if one is None or not one.every_size:
         composed = [each for each in compositions(plan, dialect, writer) if same_pooling(plan, each.plan)]
         for each in composed:
             if each.plan_at is not None and same_at_every_size(plan, each.plan, each.plan_at):
                 return Conversion(like, None, writer.write(each.steps), None, False, each.steps)
-    if one and (one.every_size or writer.exports(one.plan) or not composed):
+    if one:
         # Adaptive pooling to one output is global pooling, which fits every size.
         whole = GlobalPool in writer.writers and all(isinstance(w, Bins) and w.output == 1 for w in plan.windows)
         step = GlobalPool(plan) if whole else Pool(one.plan)
         return Conversion(like, one.op, writer.write((step,)), None, not whole and not one.every_size, (step,))
     if composed:
         return Conversion(like, None, writer.write(composed[0].steps), None, True, composed[0].steps)
-    no_attributes = f"{dialect.title} has no attributes that give these windows and divisors"
-    return Conversion(like, None, None, _why_impossible(plan, dialect) or next(iter(refusals), no_attributes))
+    refusals.append(f"{dialect.title} has no attributes that give these windows and divisors")
+    title = OPERATORS[plan.op].title
+    reason = refusals[0] if _operators_of(plan, dialect) else f"{dialect.title} has no {title}"
+    return Conversion(like, None, None, reason)
 
 
 def in_one_operator(plan: Plan, like: str) -> Attributes | None:
@@ -209,8 +210,6 @@ def _as_sliding(w: AxisWindows) -> Sliding | None:
         return replace(w, dilation=w.dilation if w.kernel > 1 else 1)
     if w.equal_to is not None:
         made = Sliding(w.size, w.output, *w.equal_to, 1, 0, 0)
-    elif w.size == 1:
-        made = Sliding(1, w.output, w.output, 1, 1, w.output - 1, w.output - 1)
     elif w.output > 2:  # the second window lies inside, and so does the beginning of the third
         stride = w.start(2) - w.start(1)
         kernel, begin = w.inside(1), stride - w.start(1)
@@ -226,38 +225,13 @@ def _words(plan: Plan, dialect: Dialect, record: type[SlidingAttributes]) -> Ite
     there = dialect.operators[record.name]
     divisions: list[dict[str, Any]] = [{}]
     if issubclass(record, DividingAttributes):
-        override = constant_divisor(plan) if there.divisor_override else None
         excludes = (True, False) if plan.attributes.get("exclude_pad", True) else (False, True)
         divisions = [{"exclude_pad": exclude} for exclude in excludes if exclude or there.include_pad]
-        with_override = [{"exclude_pad": excludes[0], "divisor_override": override}] if override else []
-        divisions = [*with_override, *divisions] if plan.divisor_override else [*divisions, *with_override]
+        if plan.divisor_override is not None and there.divisor_override:
+            divisions.insert(0, {"exclude_pad": excludes[0], "divisor_override": plan.divisor_override})
     auto_pads = [word for word in ("explicit", "same_upper", "same_lower") if word in dialect.auto_pads]
     auto_pads.sort(key=lambda word: word != plan.attributes.get("auto_pad"))
     up = plan.attributes.get("rounding_type", "floor") != "floor"
     roundings = sorted(dialect.rounding_types, key=lambda word: (word != "floor") != up)
     for auto_pad, division, rounding in product(auto_pads, divisions, roundings):
         yield {"auto_pad": auto_pad, "rounding_type": rounding, **division}
-
-
-def _why_impossible(plan: Plan, dialect: Dialect) -> str | None:
-    """The simplest reason why no attributes of the dialect can give the plan; None if there is no such reason."""
-    records = _operators_of(plan, dialect)
-    if not records:
-        return f"{dialect.title} has no {OPERATORS[plan.op].title}"
-    for w in plan.windows:
-        if isinstance(w, Cells):
-            return f"cells of {w.size} into {w.output} count elements in part, which no pooling of {dialect.title} does"
-        if isinstance(w, Bins) and _as_sliding(w) is None:
-            return (
-                f"bins of {w.size} into {w.output} are no windows of one kernel and stride, with padding or without, "
-                f"and {dialect.title} has no others"
-            )
-    if plan.reducer.signed and not any(record(1).reduction(dialect).signed for record in records):
-        return (
-            f"{dialect.title} adds abs(x)**p, {dialect_of(plan.like).title} x**p with its sign, and multiplies the "
-            "mean of a window by the kernel's size"
-        )
-    overrides = any(dialect.operators[record.name].divisor_override for record in records)
-    if plan.divisor_override is not None and not overrides:
-        return f"{dialect.title} has no divisor_override, and none of its divisors is always {plan.divisor_override}"
-    return None

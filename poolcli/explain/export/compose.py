@@ -83,15 +83,15 @@ def _pad_then_pool(plan: Plan, pool: Plan, before: st.Steps, dialect: Dialect) -
     record: Any = OPERATORS["max" if pool.reducer.picks else "avg"]
     if len(windows) < len(plan.axes) or record.name not in dialect.operators:
         return
-    # Under the rules of OpenVINO if the dialect has no dilation (`DilatedPool`).
-    own = all(w.dilation == 1 for w in windows) or dialect.operators[record.name].dilations
+    if not dialect.operators[record.name].dilations and any(w.dilation > 1 for w in windows):
+        return
     words: dict[str, Any] = {"exclude_pad": True} if issubclass(record, DividingAttributes) else {}
     numbers = numbers_of([replace(w, pad_begin=0, pad_end=0) for w in windows])
-    bare: SlidingAttributes = record(**numbers, like=dialect.name if own else "openvino", **words)
+    bare: SlidingAttributes = record(**numbers, like=dialect.name, **words)
     up = plan.attributes["rounding_type"] != "floor"
     always = [w.pad_end + up * (w.stride - 1) for w in windows]
     here = [max(0, (w.output - 1) * w.stride + w.extent - w.size - w.pad_begin) for w in windows]
-    compose = partial(_composition, plan, pool, before, dialect)
+    compose = partial(_composition, plan, pool, before)
     for ends in [always] if always == here else [always, here]:
         counted, excluded = _split_padding(windows, ends, pool.reducer.divides and not pool.divisor_override)
         if any(map(any, counted)) and any(map(any, excluded)):
@@ -130,7 +130,7 @@ def _split_padding(windows: Sequence[Sliding], ends: Sequence[int], divides: boo
 
 
 def _composition(
-    plan: Plan, pool: Plan, before: st.Steps, dialect: Dialect, op: SlidingAttributes, counted: Ends, excluded: Ends
+    plan: Plan, pool: Plan, before: st.Steps, op: SlidingAttributes, counted: Ends, excluded: Ends
 ) -> Iterator[Composition]:
     """Pads, then pools. If the divisor excludes padding, the result is divided by the same pooling of ones."""
     pads = tuple((a + c, b + d) for (a, b), (c, d) in zip(counted, excluded, strict=True))
@@ -138,20 +138,20 @@ def _composition(
     inner, effective = _padded_plan(plan, op, pads, plan.input_shape), plan_at(plan.input_shape)
     if inner is None or effective is None:
         return
-    own, size = op.like == dialect.name, prod(w.kernel for w in inner.windows if isinstance(w, Sliding))
+    size = prod(w.kernel for w in inner.windows if isinstance(w, Sliding))
     override = pool.divisor_override
     quotient, scales = any(map(any, excluded)), override not in (None, size)
-    if inner.reducer.divides and lookup(plan.dtype).kind != "float" and (quotient or scales or not own):
+    if inner.reducer.divides and lookup(plan.dtype).kind != "float" and (quotient or scales):
         return  # weights and quotients of integers would be truncated
     lowest = lookup(plan.dtype).ends[0] if inner.reducer.picks else 0
 
     def pad(ends: Ends) -> st.Steps:
         return (st.Pad(ends, lowest, plan.dtype),) if any(map(any, ends)) else ()
 
-    pooled: st.Steps = (*pad(excluded), st.Pool(inner) if own else st.DilatedPool(inner))
+    pooled: st.Steps = (*pad(excluded), st.Pool(inner))
     scale: tuple[st.Step, ...] = (st.Scale(size / override, plan.dtype),) if override is not None and scales else ()
     steps = (*before, *pad(counted), *((st.OverOnes(pooled),) if quotient else pooled), *scale)
-    yield Composition(steps, effective, plan_at, inner if own else None)
+    yield Composition(steps, effective, plan_at, inner)
 
 
 def _padded_plan(plan: Plan, op: SlidingAttributes, pads: Ends, shape: Sequence[int]) -> Plan | None:

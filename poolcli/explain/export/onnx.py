@@ -8,7 +8,7 @@ from typing import Any
 
 from poolcli.dialects.onnx import AUTO_PAD_NAMES, ONNX
 from poolcli.explain.export import steps as st
-from poolcli.explain.export.steps import counts_pads, is_ceil, is_dilated, literal, numbers, too_many_axes
+from poolcli.explain.export.steps import counts_pads, has_gaps, is_ceil, is_dilated, literal, numbers, too_many_axes
 from poolcli.plan import Plan
 
 
@@ -172,9 +172,7 @@ def _argument(value: object) -> str:
 
 def cannot_write(plan: Plan) -> str | None:
     """ONNX Runtime deviates from the specification of SAME_* with dilation, and if the kernel is below the stride."""
-    same = str(plan.attributes.get("auto_pad")).startswith("same")
-    gaps = same and any(k < s for k, s in zip(numbers(plan, "kernel"), numbers(plan, "strides"), strict=True))
-    if same and (gaps or is_dilated(plan)):
+    if str(plan.attributes.get("auto_pad")).startswith("same") and (has_gaps(plan) or is_dilated(plan)):
         return "ONNX Runtime reads SAME_* differently from the ONNX specification here, or refuses it"
     return too_many_axes(plan, "ONNX Runtime")
 

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from poolcli.dialects import DIALECTS
 from poolcli.errors import RequestError
-from poolcli.explain.equivalence import same_pooling
 from poolcli.explain.export import convert
-from poolcli.explain.export.compose import compositions
-from poolcli.explain.export.onnx import ONNX_WRITER, Constant, ElementType, Node, Nodes, nodes_of
+from poolcli.explain.export.onnx import Constant, ElementType, Node, nodes_of
 from poolcli.formats.checks import tensor_layout
 from poolcli.layouts import converted_shape
 from poolcli.message_fields import field
 from poolcli.plan import Plan
 from poolcli.system.lazy_imports import need
+from poolcli.system.lazy_imports import numpy as np
 
 DEFAULT_OPSET = 17
 FIRST_OPSET = 11  # before it, the pads of Pad are an attribute
-FIRST_RIGHT_OPSET = 22  # before it, onnx infers the last window that a ceil pooling drops; runtimes do not compute it
 
 
 def save_onnx(plan: Plan, path: str | os.PathLike[str], opset: int, overwrite: bool) -> None:
@@ -46,23 +42,26 @@ def onnx_model(plan: Plan, opset: int, onnx: Any) -> Any:
         raise RequestError(f"{field('opset')} is {opset}; it must be from {FIRST_OPSET} to {newest}")
     if plan.output_dtype != plan.dtype:
         raise RequestError(f"an ONNX model gives the type that it takes; leave out {field('dtype')}")
-    nodes = _simplest_nodes(plan, opset, onnx)
+    found = convert(plan, "onnx")
+    if found.steps is None:
+        raise RequestError(f"no ONNX model: {found.reason}")
     element = _element_type(plan.dtype, onnx)
     layout = tensor_layout(plan.layout)
     x, y = (
         onnx.helper.make_tensor_value_info(name, element, converted_shape(shape, plan.layout, layout))
         for name, shape in (("x", plan.input_shape), ("y", plan.output_shape))
     )
-    graph = onnx.helper.make_graph([_proto(node, opset, onnx) for node in nodes], "pooling", [x], [y])
+    nodes = [_proto(node, onnx) for node in nodes_of(found.steps)]
     imports = [onnx.helper.make_opsetid("", opset)]
     version = onnx.helper.find_min_ir_version_for(imports)
+    graph = onnx.helper.make_graph(nodes, "pooling", [x], [y])
     model = onnx.helper.make_model(graph, opset_imports=imports, ir_version=version, producer_name="poolcli")
     try:
-        onnx.checker.check_model(model, full_check=True)
-    except onnx.shape_inference.InferenceError:
-        if opset >= FIRST_RIGHT_OPSET:
-            raise
         onnx.checker.check_model(model)
+        onnx.shape_inference.infer_shapes(model, check_type=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        why = str(error).splitlines()[0]
+        raise RequestError(f"onnx refuses the model in opset {opset}: {why}; try another {field('opset')}") from error
     return model
 
 
@@ -71,37 +70,9 @@ def _element_type(dtype: str, onnx: Any) -> int:
     return number
 
 
-def _simplest_nodes(plan: Plan, opset: int, onnx: Any) -> Nodes:
-    found = convert(plan, "onnx")
-    if found.steps is None:
-        raise RequestError(f"no ONNX model: {found.reason}")
-    others = (each.steps for each in compositions(plan, DIALECTS["onnx"], ONNX_WRITER) if same_pooling(plan, each.plan))
-    refusals = []
-    for nodes in map(nodes_of, (found.steps, *others)):
-        why = next((why for node in nodes for why in _unsupported(node, plan.dtype, opset, onnx)), None)
-        if why is None:
-            return nodes
-        refusals.append(why)
-    raise RequestError(refusals[0])
-
-
-def _unsupported(node: Node, dtype: str, opset: int, onnx: Any) -> Iterator[str]:
-    """Why the opset's version of an operator does not support a node: a missing attribute, or the type."""
-    schema = onnx.defs.get_schema(node.op_type, opset, "")
-    for name, value in node.attributes.items():
-        if name not in schema.attributes and value:
-            since = next(n for n in range(opset, 100) if name in onnx.defs.get_schema(node.op_type, n, "").attributes)
-            yield f"{node.op_type} has no {name} in opset {opset}; use {field('opset', since)}"
-    takes = {each.type_param_str: each.allowed_type_strs for each in schema.type_constraints}
-    allowed = takes.get(schema.inputs[0].type_str, ()) if schema.inputs else ()
-    if allowed and f"tensor({ElementType(dtype).name.lower()})" not in allowed:
-        types = sorted(each.removeprefix("tensor(").removesuffix(")") for each in allowed)
-        yield f"{node.op_type} of ONNX opset {opset} takes no {dtype}, but {', '.join(types)}"
-
-
-def _proto(node: Node, opset: int, onnx: Any) -> Any:
-    known = onnx.defs.get_schema(node.op_type, opset, "").attributes
-    given = {name: _attribute(value, onnx) for name, value in node.attributes.items() if name in known}
+def _proto(node: Node, onnx: Any) -> Any:
+    """The node for onnx, without attributes that are 0, the default, as older opsets lack some of them."""
+    given = {name: _attribute(value, onnx) for name, value in node.attributes.items() if value != 0}
     return onnx.helper.make_node(node.op_type, list(node.inputs), [node.output], **given)
 
 
@@ -111,9 +82,5 @@ def _attribute(value: object, onnx: Any) -> object:
         return _element_type(value.dtype, onnx)
     if not isinstance(value, Constant):
         return value
-    dims, flat = [], [value.values() if callable(value.values) else value.values]
-    while isinstance(flat[0], list):
-        dims.append(len(flat[0]))
-        flat = [each for row in flat for each in row]
-    element = _element_type(value.dtype, onnx)
-    return onnx.helper.make_tensor("value", element, dims, flat)
+    array = np.array(value.values() if callable(value.values) else value.values)
+    return onnx.helper.make_tensor("value", _element_type(value.dtype, onnx), array.shape, array.ravel())

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from poolcli.dialects.pytorch import PYTORCH
 from poolcli.explain.export import steps as st
-from poolcli.explain.export.steps import argument, counts_pads, is_ceil, is_dilated, literal, numbers, too_many_axes
+from poolcli.explain.export.steps import argument, counts_pads, is_ceil, is_dilated, literal, too_many_axes
 
 
 def _pool(step: st.Pool, x: str) -> str:
@@ -28,14 +26,6 @@ def _pool(step: st.Pool, x: str) -> str:
     return f"torch.nn.functional.{name}({x}, {', '.join(parts)})"
 
 
-def _dilated_pool(step: st.DilatedPool, x: str) -> str:
-    """Averages as a depthwise convolution: avg_pool has no dilation."""
-    plan, kernel = step.plan, numbers(step.plan, "kernel")
-    weights = f"x.new_full((x.shape[1], 1, {', '.join(map(str, kernel))}), {1 / prod(kernel)!r})"
-    moves = f"stride={argument(plan, 'strides')}, dilation={argument(plan, 'dilations')}"
-    return f"torch.nn.functional.conv{len(kernel)}d({x}, {weights}, {moves}, groups=x.shape[1])"
-
-
 def _pad(step: st.Pad, x: str) -> str:
     """`torch.nn.functional.pad` takes the ends of the last axis first."""
     ends = ", ".join(f"{begin}, {end}" for begin, end in reversed(step.pads))
@@ -52,7 +42,6 @@ def _matrix_product(step: st.MatrixProduct, x: str) -> str:
 PYTORCH_WRITER: st.Writer = st.Writer(
     writers={
         st.Pool: _pool,
-        st.DilatedPool: _dilated_pool,
         st.Pad: _pad,
         st.Scale: lambda step, x: f"{x} * {step.factor!r}",
         st.MatrixProduct: _matrix_product,
@@ -63,5 +52,4 @@ PYTORCH_WRITER: st.Writer = st.Writer(
         ),
     },
     cannot_write=lambda plan: too_many_axes(plan, "PyTorch"),
-    exports=lambda plan: plan.divisor_override is None,  # torch.onnx.export leaves it out
 )

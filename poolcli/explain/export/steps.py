@@ -24,10 +24,6 @@ class GlobalPool(Pool):
     """Global pooling: axes of any length to one output."""
 
 
-class DilatedPool(Pool):
-    """Dilated windows without padding, rounded down, for frameworks whose pooling operator has no dilation."""
-
-
 class MatrixProduct(Pool):
     """Averages or areas over any windows, as the product with a constant matrix for each axis."""
 
@@ -131,15 +127,12 @@ class Writer:
         The input, written, and the function that makes the final text.
     cannot_write(plan)
         Why the framework cannot compute a plan that follows its rules; None: it can.
-    exports(plan)
-        Whether the framework's exporters keep what its own operator computes.
     """
 
     writers: Mapping[type[Step], Callable[[Any, Any], Any]]
     start: Any = "x"
     text: Callable[[Any], str] = str
     cannot_write: Callable[[Plan], str | None] = lambda plan: None
-    exports: Callable[[Plan], bool] = lambda plan: True
 
     def write(self, steps: Steps) -> str:
         """The steps as text."""
@@ -183,6 +176,11 @@ def literal(value: float) -> str:
 def is_dilated(plan: Plan) -> bool:
     """Whether any axis is dilated."""
     return max(numbers(plan, "dilations")) > 1
+
+
+def has_gaps(plan: Plan) -> bool:
+    """Whether a kernel is shorter than its stride."""
+    return any(k < s for k, s in zip(numbers(plan, "kernel"), numbers(plan, "strides"), strict=True))
 
 
 def is_ceil(plan: Plan) -> bool:

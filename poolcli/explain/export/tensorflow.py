@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from poolcli.dialects.tensorflow import TENSORFLOW
 from poolcli.explain.export import steps as st
-from poolcli.explain.export.steps import literal, numbers, too_many_axes
+from poolcli.explain.export.steps import has_gaps, literal, numbers, too_many_axes
 from poolcli.plan import Plan
 
 DATA_FORMATS = {1: '"NWC"', 2: '"NHWC"', 3: '"NDHWC"'}
@@ -21,15 +21,6 @@ def _pool(step: st.Pool, x: str) -> str:
     padding = {"same_upper": '"SAME"', "valid": '"VALID"'}.get(str(plan.attributes["auto_pad"]), explicit)
     sizes = f"{numbers(plan, 'kernel')}, {numbers(plan, 'strides')}"
     return f"tf.nn.{name}{rank}d({x}, {sizes}, {padding}, data_format={DATA_FORMATS[rank]})"
-
-
-def _dilated_pool(step: st.DilatedPool, x: str) -> str:
-    """`tf.nn.pool` takes no strides with dilation, so its output is sliced."""
-    plan, kind = step.plan, "MAX" if step.plan.reducer.picks else "AVG"
-    strides = numbers(plan, "strides")
-    kept = f"[:, {', '.join(f'::{stride}' for stride in strides)}]" if max(strides) > 1 else ""
-    words = f'"{kind}", padding="VALID", dilations={numbers(plan, "dilations")}'
-    return f"tf.nn.pool({x}, {numbers(plan, 'kernel')}, {words}){kept}"
 
 
 def _pad(step: st.Pad, x: str) -> str:
@@ -60,14 +51,8 @@ def _global_pool(step: st.GlobalPool, x: str) -> str:
 
 
 def cannot_write(plan: Plan) -> str | None:
-    """With three axes, SAME places windows differently if the kernel is shorter than the stride; Keras 3.15 crashes."""
-    if "output_size" in plan.attributes:
-        lengths = [w.output for w in plan.windows]
-        if plan.reducer.picks and lengths[-1] == 1 and max(lengths) > 1:
-            return "Keras' adaptive max pooling crashes where the output of the last axis is 1 long"
-        return too_many_axes(plan, "TensorFlow")
-    gaps = any(k < s for k, s in zip(numbers(plan, "kernel"), numbers(plan, "strides"), strict=True))
-    if plan.attributes["auto_pad"] == "same_upper" and len(plan.axes) == 3 and gaps:
+    """With three axes, SAME places windows differently if the kernel is shorter than the stride."""
+    if plan.attributes.get("auto_pad") == "same_upper" and len(plan.axes) == 3 and has_gaps(plan):
         return "TensorFlow moves the windows of SAME over three axes where the kernel is shorter than the stride"
     return too_many_axes(plan, "TensorFlow")
 
@@ -76,7 +61,6 @@ TENSORFLOW_WRITER: st.Writer = st.Writer(
     writers={
         st.Pool: _pool,
         st.GlobalPool: _global_pool,
-        st.DilatedPool: _dilated_pool,
         st.Pad: _pad,
         st.Scale: lambda step, x: f"{x} * {step.factor!r}",
         st.Negate: lambda _, x: f"-{x}",
