@@ -375,7 +375,7 @@ def test_no_engine_makes_something_of_what_it_refuses(name: str) -> None:
 
 def test_lists_of_operators_follow_the_one_table() -> None:
     import poolcli.dask
-    from poolcli.explain.identify.grid import rules
+    from poolcli.explain.identify.samples import rules
 
     functions = {f"{name.replace('-', '_')}_pool" for name in OPERATORS}
     assert set(poolcli.dask.__all__) == functions <= set(poolcli.__all__)
@@ -398,7 +398,7 @@ def test_an_operator_that_is_added_to_the_table_is_in_the_other_lists(
     reducer: Reducer, given: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import poolcli.dask
-    from poolcli.explain.identify.grid import rules
+    from poolcli.explain.identify.samples import rules
 
     class Added(AvgPool):
         name = "new-one"

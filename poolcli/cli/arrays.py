@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from poolcli.cli import options, values
+from poolcli.cli import options
 from poolcli.cli.messages import answer, print_error
 from poolcli.cli.operators import OPERATOR_HELP, parse_operator
-from poolcli.cli.options import RESULT, USUAL, Report, WindowOptions, choice, file_argument, option
+from poolcli.cli.options import USUAL, Report, WindowOptions, choice, file_argument
 from poolcli.cli.pool import attributes_of
 from poolcli.cli.program import command, field_names
 from poolcli.cli.settings import UNLIMITED, array_options
@@ -17,7 +17,6 @@ from poolcli.formats import (
     Header,
     ReadOptions,
     Source,
-    Tensor,
     in_subprocess_if_fragile,
     is_container,
     list_arrays,
@@ -25,10 +24,10 @@ from poolcli.formats import (
     parse_source,
     read,
 )
-from poolcli.formats.checks import choose_array, tensor_layout, why_left_out
+from poolcli.formats.checks import choose_array, why_left_out
 from poolcli.formats.files import redacted
 from poolcli.formats.table import format_by_suffix
-from poolcli.layouts import convert_layout, default_layout, named_shape
+from poolcli.layouts import default_layout, named_shape
 from poolcli.message_fields import for_cli, printable
 
 if TYPE_CHECKING:
@@ -105,11 +104,7 @@ class IdentifyOptions(TwoArrays, WindowOptions):
     y: Annotated[str, file_argument("OUTPUT", "The output of the pooling, read in the same way.")]
     pooling: Annotated[str | None, choice(USUAL, "OP", "--pooling", "--op", words=OPERATOR_HELP, read=parse_operator,
         help="The operator, if it is known.")] = None
-    also: Annotated[Sequence[tuple[str, str]], option(USUAL, "X Y", "--also", repeatable=True, read=values.pairs,
-        help="Another pair of files, of any size; repeatable.")] = ()
     layout: options.Layout = None
-    output_layout: Annotated[str | None, option(RESULT, "AXES", "--output-layout",
-        help="Axes of the output. Default: as the input, or what lengths allow.")] = None
 # fmt: on
 
 
@@ -126,34 +121,19 @@ def identify(request: IdentifyOptions) -> int:
     from poolcli.report.explain import candidates_document, candidates_view
 
     given = attributes_of(request.pooling, request)
-    sources = [parse_source(text) for pair in ((request.x, request.y), *request.also) for text in pair]
+    sources = [parse_source(text) for text in (request.x, request.y)]
     read_options = request.read_options(sources)
     try:
-        arrays = [in_subprocess_if_fragile(each.path, partial(read, each, read_options)) for each in sources]
+        x, y = (in_subprocess_if_fragile(each.path, partial(read, each, read_options)) for each in sources)
     except FileError as error:  # its exit code 1 would mean that nothing fits
         raise RequestError(error.message) from error
-    if len({each.header.mode is None for each in arrays}) > 1:  # an image beside an array
-        arrays = [*map(as_tensor, arrays)]
-    x, y, *also = arrays
-    pairs = [(x, y), *zip(also[::2], also[1::2], strict=True)]
-    stated = {(a.header.layout, b.header.layout) for a, b in pairs}
-    own = stated.pop() if len(stated) == 1 and not any(None in each for each in stated) else (None, None)
-    found = search(
-        x.array, y.array, also=[(a.array, b.array) for a, b in pairs[1:]], op=request.pooling,
-        layout=request.layout or own[0], output_layout=request.output_layout or own[1],
-        atol=request.atol, rtol=request.rtol, **given,
-    )  # fmt: skip
-    answer(partial(candidates_document, pairs, found), partial(candidates_view, found), request)
+    if (x.header.mode is None) != (y.header.mode is None):  # an image beside an array
+        x, y = as_tensor(x), as_tensor(y)
+    layout = request.layout or (x.header.layout if x.header.layout == y.header.layout else None)
+    words = {"op": request.pooling, "layout": layout, "atol": request.atol, "rtol": request.rtol}
+    found = search(x.array, y.array, **words, **given)
+    answer(partial(candidates_document, x, y, found), partial(candidates_view, found), request)
     return 0 if found[0].fits else 1
-
-
-def as_tensor(found: Tensor) -> Tensor:
-    """An image with its axes in the order of tensors; any other array unchanged."""
-    layout = found.header.layout
-    if found.header.mode is None or layout is None:
-        return found
-    array = convert_layout(found.array, layout, tensor_layout(layout))
-    return replace(found, array=array, header=replace(found.header, shape=array.shape, layout=tensor_layout(layout)))
 
 
 @command(

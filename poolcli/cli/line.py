@@ -52,9 +52,7 @@ def prepare(words: Sequence[str], params: Sequence[Any]) -> list[str]:
             result.append(f"{name}{value}" if len(name) == 2 else word)  # -k=2
         elif flag == "--rescale" and not RANGE.fullmatch("".join(rest[:1])):
             result.append("--rescale=auto")
-        elif flag == "--also" and len(rest) > 1:  # --also X Y
-            result += [word, rest.pop(0), word, rest.pop(0)]
-        elif not rest or flag == "--also":
+        elif not rest:
             raise RequestError(f"{field(option.name)} needs a value; --help shows examples")
         else:
             result += [word, rest.pop(0)]  # a value may begin with -

@@ -44,13 +44,9 @@ class ShapeOptions(Report, WindowOptions):
     explain: Annotated[bool, option(EXPLAIN, None, "--explain", help="Show the formula of each axis step by step.")] = (
         False
     )
-    windows: Annotated[bool, option(EXPLAIN, None, "--windows",
-        help="List the windows (of many, the first and last): start, stop, divisor.")] = False
     compare: Annotated[bool, option(EXPLAIN, None, "--compare", help="Compare all frameworks, with reasons.")] = False
     picture: Annotated[str | None, option(EXPLAIN, "FILE", "--picture",
         help="Draw input, windows and output as .svg or interactive .html.")] = None
-    theme: Annotated[str, choice(EXPLAIN, "NAME", "--theme", hidden=True, words=("auto", "light", "dark"),
-        help="Theme of the picture: auto (default, follows the viewer), light or dark.")] = "auto"
     solve: Annotated[Numbers | None, option(EXPLAIN, "N", "--solve", read=numbers,
         help="Find the attributes that give this output length: 28 or 28,28; given options stay fixed.")] = None
     overwrite: Annotated[bool, option(EXPLAIN, None, "--overwrite", hidden=True,
@@ -73,7 +69,7 @@ class ShapeOptions(Report, WindowOptions):
     @property
     def explains(self) -> bool:
         """Whether more than the plan is printed."""
-        return bool(self.explain or self.windows or self.compare or (self.to and not self.output))
+        return bool(self.explain or self.compare or (self.to and not self.output))
 
 
 @command(
@@ -137,7 +133,7 @@ def _write_files(plan: Plan, request: ShapeOptions) -> None:
     if request.picture:
         from poolcli.explain.svg import Picture
 
-        Picture(plan, request.theme).save(request.picture, request.overwrite)
+        Picture(plan).save(request.picture, request.overwrite)
     if request.output:
         from poolcli.explain.export.onnx_model import DEFAULT_OPSET, save_onnx
 
@@ -157,8 +153,6 @@ def _explanations(plan: Plan, request: ShapeOptions) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if request.explain:
         found["explain"] = asdict(explain(plan)) if request.json else views.explanation_view(plan)
-    if request.windows:
-        found["windows"] = as_json.windows_document(plan) if request.json else views.all_windows_view(plan)
     if request.compare and plan.given:
         rows = None if request.json else compare_dialects(plan.given, plan)
         found["compare"] = as_json.comparison_document(plan) if rows is None else views.comparison_view(rows)
@@ -171,20 +165,19 @@ def _explanations(plan: Plan, request: ShapeOptions) -> dict[str, Any]:
 
 def _solve(request: ShapeOptions, given: Mapping[str, Any]) -> int:
     """Prints the attributes that give the wanted length, and explains the first ones; returns 1 if there are none."""
-    from poolcli.explain.solve import find_answers, nearest_lengths, parse_question
+    from poolcli.explain.solve import find_answers, parse_question
 
     size, _, named, _ = _input_of(request)
     wanted = request.solve or ()
     asked = parse_question(request.op, dict(given), size, wanted, request.layout or named)
     found = find_answers(asked)
-    near = [] if found else nearest_lengths(asked)
     if found:
         _write_files(found[0].plan, request)
 
     def document() -> dict[str, Any]:
         from poolcli.report.as_json import answers_document
 
-        answers = answers_document(request.op, asked.op.like, size, wanted, given, found, near)
+        answers = answers_document(request.op, asked.op.like, size, wanted, found)
         return answers | (_explanations(found[0].plan, request) if found else {})
 
     def view() -> "RenderableType":
@@ -192,7 +185,7 @@ def _solve(request: ShapeOptions, given: Mapping[str, Any]) -> int:
         from poolcli.report.outcome import spaced
 
         if not found:
-            return no_answers_view(near, given)
+            return no_answers_view(given)
         return spaced(answers_view(found), *_explanations(found[0].plan, request).values())
 
     answer(document, view, replace(request, quiet=False))

@@ -116,11 +116,6 @@ def rescale_range(name: str, text: str) -> Limits:
     return low, high
 
 
-def pairs(name: str, texts: Sequence[str]) -> list[tuple[str, str]]:
-    """Texts in pairs."""
-    return list(zip(texts[::2], texts[1::2], strict=True))
-
-
 def memory(name: str, text: str) -> int:
     """A size such as 500M, in bytes."""
     from poolcli.system.limits import parse_size

@@ -54,7 +54,6 @@ class AxisExplanation:
     steps: tuple[str, ...]
     windows: tuple[Window, ...]
     extent: int | None = None
-    covered: tuple[int, int] = (0, 0)
     unused: int | None = None
     overhanging: int = 0
     empty: int = 0
@@ -136,7 +135,6 @@ def _axis(plan: Plan, axis: AxisPlan) -> AxisExplanation:
     w = axis.windows
     windows = tuple(window(w, o) for o in example_outputs(w))
     shared: dict[str, Any] = {
-        "covered": (windows[0].start, windows[-1].stop),
         "unused": w.unused,
         "empty": w.empty_windows,
     }
@@ -154,11 +152,6 @@ def _axis(plan: Plan, axis: AxisPlan) -> AxisExplanation:
 def example_outputs(w: AxisWindows) -> tuple[int, ...]:
     """The first two outputs of an axis and the last one."""
     return tuple(sorted({0, min(1, w.output - 1), w.output - 1}))
-
-
-def both_ends(count: int, most: int) -> Sequence[int]:
-    """The numbers below `count`; of more than `most` the first and last ones, if more than one is left out."""
-    return range(count) if count <= most + 1 else [*range(most // 2), *range(count - most // 2, count)]
 
 
 def _sliding_steps(plan: Plan, w: Sliding) -> list[str]:

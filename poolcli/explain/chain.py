@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 from poolcli.arguments import AUTO_PADS, ROUNDING_TYPES, one_of
@@ -16,7 +15,7 @@ from poolcli.message_fields import field, respelled, without_hints
 from poolcli.plan import make_plan
 from poolcli.plan.attributes import OPERATORS, Attributes, SlidingAttributes, values_of
 from poolcli.system.lazy_imports import numpy as np
-from poolcli.windows import AxisWindows, Bins, Sliding
+from poolcli.windows import AxisWindows, Bins
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,10 +24,6 @@ if TYPE_CHECKING:
 
 Span = tuple[int, int] | None
 LETTERS = {"k": "kernel", "s": "strides", "p": "pads", "d": "dilations"}  # of settings, as in `max:k3,s2,p1`
-ELEMENTWISE = (
-    "relu", "relu6", "leakyrelu", "prelu", "gelu", "silu", "swish", "sigmoid", "tanh", "softmax", "dropout", "identity",
-    "bn", "batchnorm", "batchnorm2d", "layernorm", "groupnorm",
-)  # fmt: skip
 GLOBAL_POOLS = {"global-avg": "adaptive-avg", "global-max": "adaptive-max"}
 MAX_LENGTH = 1_000_000  # of an axis: the receptive field of each element is kept
 _SETTING = re.compile(r"([kspdo]?)(\d+(?:x\d+)*)")
@@ -50,25 +45,18 @@ class ChainLayer:
     field : tuple of int
         Receptive field: input positions, padding included, from the first to the last one that an output depends on.
         After bins of unequal length that of the largest one, without padding.
-    start : tuple of (int or None)
-        Input position at which the receptive field of output 0 starts, negative in padding; that of output `o` starts
-        `o * stride` later. None after unequal bins.
     span : tuple of ((int, int) or None)
         First and last input element that output 0 depends on; None where it depends on padding alone.
     centre : tuple of ((int, int) or None)
         The same of the output in the centre (index `length // 2`).
-    padding : float
-        Share of the positions of this layer's windows that lie outside of its input, from 0 to 1.
     """
 
     layer: str
     output: tuple[int, ...]
     stride: tuple[int | None, ...]
     field: tuple[int, ...]
-    start: tuple[int | None, ...]
     span: tuple[Span, ...]
     centre: tuple[Span, ...]
-    padding: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +148,16 @@ def chain(
             current = tuple(channels if letter == "C" else n for letter, n in zip(layout, current, strict=True))
         for axis, own in zip(axes, plan.axes, strict=True):
             axis.follow(own.windows)
-        found.append(_chain_layer(text, current, axes, plan.windows))
+        found.append(
+            ChainLayer(
+                layer=text,
+                output=current,
+                stride=tuple(axis.stride for axis in axes),
+                field=tuple(axis.field for axis in axes),
+                span=tuple(axis.span(0) for axis in axes),
+                centre=tuple(axis.span(w.output // 2) for axis, w in zip(axes, plan.windows, strict=True)),
+            )
+        )
     return Chain(shape, layout, tuple(found), reading.note)
 
 
@@ -169,8 +166,6 @@ def _parse(text: str, like: str | None) -> tuple[Attributes, int | None]:
     for which a maximum with the same windows stands in.
     """
     name, _, rest = (part.strip() for part in text.partition(":"))
-    if name.lower() in ELEMENTWISE:
-        raise RequestError(f"layer {text}: changes neither shape nor receptive field; leave it out")
     op = GLOBAL_POOLS.get(name, name)
     if op != "conv":
         one_of("layers", op, ("conv", *OPERATORS, *GLOBAL_POOLS))
@@ -221,18 +216,16 @@ class _Axis:
         self.first, self.last = np.arange(size), np.arange(size)
         self.stride: int | None = 1
         self.field = 1
-        self.start: int | None = 0
 
     def follow(self, windows: AxisWindows) -> None:
         """Add the windows of one more layer."""
         regular = windows.equal_to if isinstance(windows, Bins) else (windows.extent, windows.stride)
         self.first, self.last = _field_ends(windows, self.first, self.last)
-        if self.stride is None or self.start is None or regular is None:
-            self.stride = self.start = None
+        if self.stride is None or regular is None:
+            self.stride = None
             self.field = max(1, int((self.last - self.first).max()) + 1)
             return
         extent, stride = regular
-        self.start -= getattr(windows, "pad_begin", 0) * self.stride
         self.field += (extent - 1) * self.stride
         self.stride *= stride
 
@@ -261,21 +254,3 @@ def _field_ends(windows: AxisWindows, first: NDArray[np.int64], last: NDArray[np
         np.minimum(least[into], first[read], out=least[into])
         np.maximum(most[into], last[read], out=most[into])
     return least, most
-
-
-def _chain_layer(
-    text: str, output: tuple[int, ...], axes: Sequence[_Axis], windows: Sequence[AxisWindows]
-) -> ChainLayer:
-    sliding = [w for w in windows if isinstance(w, Sliding)]  # bins have no positions outside the input
-    positions = prod(w.output * w.kernel for w in sliding)
-    inside = prod(int(w.inside(np.arange(w.output)).sum()) for w in sliding)
-    return ChainLayer(
-        layer=text,
-        output=output,
-        stride=tuple(axis.stride for axis in axes),
-        field=tuple(axis.field for axis in axes),
-        start=tuple(axis.start for axis in axes),
-        span=tuple(axis.span(0) for axis in axes),
-        centre=tuple(axis.span(own.output // 2) for axis, own in zip(axes, windows, strict=True)),
-        padding=(positions - inside) / positions,
-    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 CHUNK = 2**20  # elements that are compared at once
-MAP_ROWS, MAP_COLUMNS = 12, 48  # the largest map
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +38,6 @@ class Difference:
         Both elements there.
     along : tuple of frozenset of int
         For each axis, the indices with a difference.
-    plane : tuple of str
-        Map of the last two axes.
-    border : tuple of bool
-        If all differences lie on the border of that plane: at which ends (first, last, first, last); else empty.
     """
 
     shape: tuple[int, ...]
@@ -56,8 +50,11 @@ class Difference:
     where: tuple[int, ...] | None
     pair: tuple[str, str] | None
     along: tuple[frozenset[int], ...]
-    plane: tuple[str, ...]
-    border: tuple[bool, ...]
+
+    @property
+    def exact(self) -> bool:
+        """Whether all elements are equal."""
+        return not self.max_abs
 
     @property
     def equal(self) -> bool:
@@ -121,7 +118,7 @@ def _compared(x: NDArray[Any], y: NDArray[Any], atol: float, rtol: float) -> Dif
     same = types[0] == types[1]
     for place in _parts(shape):
         a, b = (each[place].astype(dtype, copy=False) for each, dtype in zip((x, y), types, strict=True))
-        distance = _distances(a, b)
+        distance = distances(a, b)
         bound = atol + rtol * np.abs(b.astype(np.float64)) if atol or rtol else 0
         off[place] = (distance > bound) | np.isinf(distance)
         total += float(distance.sum())
@@ -141,8 +138,6 @@ def _compared(x: NDArray[Any], y: NDArray[Any], atol: float, rtol: float) -> Dif
         where=where,
         pair=None if where is None else (str(x[where]), str(y[where])),
         along=tuple(frozenset(np.unique(axis).tolist()) for axis in np.nonzero(off)),
-        plane=_difference_map(off),
-        border=_border(off),
     )
 
 
@@ -154,7 +149,7 @@ def _parts(shape: tuple[int, ...]) -> Iterator[tuple[slice]]:
         yield from ((slice(start, min(start + step, shape[0])),) for start in range(0, shape[0], step))
 
 
-def _distances(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.float64]:
+def distances(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.float64]:
     """Absolute differences: exact for integers up to 2**53, inf where one element is nan or infinite."""
     equal = (x == y) | ((x != x) & (y != y))  # only nan differs from itself
     if x.dtype == y.dtype and x.dtype.kind in "iu":
@@ -183,32 +178,6 @@ def _as_ordered_integers(x: NDArray[Any]) -> NDArray[np.int64]:
     bits = np.ascontiguousarray(x).view(f"i{x.dtype.itemsize}").astype(np.int64)
     lowest = -(2 ** (8 * x.dtype.itemsize - 1))
     return np.where(bits < 0, lowest - bits, bits)
-
-
-def _difference_map(off: NDArray[np.bool_]) -> tuple[str, ...]:
-    """A map of the last two axes, downsampled if they are long: `.` equal, `+` some differ, `#` all differ."""
-    if not off.size:
-        return ()
-    flat = off.reshape(-1, *off.shape[-2:]) if off.ndim > 1 else off[None, None]
-    some, every = flat.any(0), flat.all(0)
-    for axis, most in ((0, MAP_ROWS), (1, MAP_COLUMNS)):
-        size = some.shape[axis]
-        edges = np.linspace(0, size, min(most, size), endpoint=False).astype(int)
-        some = np.logical_or.reduceat(some, edges, axis)
-        every = np.logical_and.reduceat(every, edges, axis)
-    return tuple("".join(row) for row in np.where(every, "#", np.where(some, "+", ".")))
-
-
-def _border(off: NDArray[np.bool_]) -> tuple[bool, ...]:
-    """The fewest ends of the last two axes that hold all differences; empty if one lies inside."""
-    if off.ndim < 2 or min(off.shape[-2:]) < 3 or off[..., 1:-1, 1:-1].any():
-        return ()
-    for ends in sorted(product((False, True), repeat=4), key=sum):
-        top, bottom, left, right = ends
-        rows, columns = slice(top, -1 if bottom else None), slice(left, -1 if right else None)
-        if not off[..., rows, columns].any():
-            return ends
-    return ()
 
 
 def _is_number(x: NDArray[Any]) -> bool:

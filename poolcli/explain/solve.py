@@ -4,7 +4,7 @@ output length.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import islice, product
 from typing import Any
@@ -23,16 +23,13 @@ from poolcli.windows import ceil_div, extent, same_pads, sliding_output
 COMMON_KERNELS = 11  # kernels and strides up to this are always tried
 COMMON = range(1, COMMON_KERNELS + 1)
 NUMBERS = ("kernel", "strides", "pads_begin", "pads_end")  # of an axis, by the names of attributes
-SEARCH_TEXTS = (  # what is searched, unless one of these attributes is given
-    (("kernel",), f"kernels up to {COMMON_KERNELS} and those that cover the input with the wanted windows"),
-    (("strides",), "every stride that fits"),
-    (("pads_begin", "pads_end", "auto_pad"), "pads shorter than the window (equal, or one more at the end)"),
-    (("pads_begin", "pads_end", "auto_pad"), "same_upper"),
-    (("rounding_type",), "each rounding"),
+SEARCHED = (
+    f"searched: kernels up to {COMMON_KERNELS} and those that cover the input with the wanted windows, every stride "
+    "that fits, pads shorter than the window (equal, or one more at the end), same_upper, each rounding; no windows "
+    "that lie in the padding alone"
 )
 MAX_ANSWERS = 12
 OPTIONS_PER_AXIS = 12  # the simplest ones, which are combined with those of the other axes
-NEAREST_RANGE = 100  # how far above and below the wanted length possible ones are searched
 Numbers = tuple[int, int, int, int]
 
 
@@ -42,15 +39,6 @@ class Answer:
 
     op: SlidingAttributes
     plan: Plan
-
-
-@dataclass(frozen=True, slots=True)
-class NearestLengths:
-    """An axis whose wanted length is not possible, and the nearest possible ones below and above."""
-
-    axis: str
-    wanted: int
-    lengths: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,21 +124,6 @@ def find_answers(asked: Question) -> list[Answer]:
         if plan:
             found[op] = Answer(op, plan)
     return list(found.values())
-
-
-def nearest_lengths(asked: Question) -> list[NearestLengths]:
-    """The nearest possible lengths of each axis whose wanted length is not possible, whatever the other axes are."""
-
-    def is_possible(i: int, wanted: int) -> bool:
-        return any(any(_accepted(asked, i, words, wanted)) for words in _words(asked))
-
-    found = []
-    for i, (axis, wanted) in enumerate(zip(asked.axes, asked.wanted, strict=True)):
-        if not is_possible(i, wanted):
-            ranges = (range(wanted - 1, max(0, wanted - NEAREST_RANGE), -1), range(wanted + 1, wanted + NEAREST_RANGE))
-            nearest = (next((t for t in lengths if is_possible(i, t)), None) for lengths in ranges)
-            found.append(NearestLengths(axis, wanted, tuple(t for t in nearest if t is not None)))
-    return found
 
 
 def _words(asked: Question) -> Iterator[dict[str, str]]:
@@ -271,12 +244,6 @@ def complexity(op: SlidingAttributes, sizes: Sequence[int]) -> tuple[object, ...
     unlike = (3 if len(set(sizes)) == 1 else 1) * (len({axis[1:] for axis in axes}) - 1)
     total = words + unlike + sum(axis_complexity(*axis) for axis in axes) / len(sizes)
     return total, sum(k + s + b for _, k, s, b, _, _ in axes), axes, op.rounding_type
-
-
-def search_sentence(given: Collection[str]) -> str:
-    """Say in a sentence what is searched, apart from the given attributes."""
-    free = [what for names, what in SEARCH_TEXTS if not any(name in given for name in names)]
-    return f"searched: {', '.join(free) or 'nothing, as everything is given'}; no windows that lie in the padding alone"
 
 
 def axis_complexity(size: int, kernel: int, stride: int, begin: int, end: int, dilation: int) -> float:

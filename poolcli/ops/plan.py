@@ -52,10 +52,8 @@ class Plan(plan.Plan):
 
     __slots__ = ()
 
-    def _repr_html_(self) -> str:
-        from poolcli.explain.svg import plan_html
-
-        return plan_html(self)
+    def _repr_svg_(self) -> str:
+        return self.picture().svg()
 
     def explain(self) -> Explanation:
         """Return the steps, windows and facts of every axis; as text, one sentence a line."""
@@ -63,17 +61,13 @@ class Plan(plan.Plan):
 
         return explain(self)
 
-    def picture(
-        self, path: str | os.PathLike[str] | None = None, *, theme: str = "auto", overwrite: bool = False
-    ) -> Picture:
+    def picture(self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False) -> Picture:
         """Return a picture of the windows, which notebooks display, and write it to `path` if one is given.
 
         Parameters
         ----------
         path : str or path, optional
             File to write; the extension selects the format: `.svg` or `.html`.
-        theme : {"auto", "light", "dark"}
-            Colours; `auto` follows the page that shows the picture.
         overwrite : bool
             Whether an existing file may be replaced.
 
@@ -84,11 +78,11 @@ class Plan(plan.Plan):
         Raises
         ------
         RequestError
-            For another extension or theme, and for an existing file without `overwrite`.
+            For another extension, and for an existing file without `overwrite`.
         """
         from poolcli.explain.svg import Picture
 
-        drawn = Picture(self, theme)
+        drawn = Picture(self)
         if path is not None:
             drawn.save(path, overwrite)
         return drawn

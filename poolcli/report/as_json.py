@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
 from poolcli.dialects import DIALECTS
-from poolcli.errors import PoolError, RequestError
-from poolcli.explain import window
+from poolcli.errors import PoolError
 from poolcli.explain.chain import Chain
 from poolcli.explain.compare_dialects import compare_dialects, sentences
 from poolcli.explain.export import convert
-from poolcli.explain.solve import Answer, NearestLengths, search_sentence
+from poolcli.explain.solve import SEARCHED, Answer
 from poolcli.message_fields import field, for_cli, option_value
 from poolcli.plan import AxisPlan, Plan
 from poolcli.plan.attributes import Attributes
@@ -98,20 +97,6 @@ def axis_document(axis: AxisPlan) -> dict[str, Any]:
     }
 
 
-MOST_WINDOWS = 1_000_000
-
-
-def windows_document(plan: Plan) -> dict[str, Any]:
-    """The windows of each axis by name; refuses more than MOST_WINDOWS."""
-    for axis in plan.axes:
-        if axis.windows.output > MOST_WINDOWS:
-            raise RequestError(
-                f"axis {axis.name} has {axis.windows.output:,} windows; "
-                f"{field('windows')} {field('json')} lists up to {MOST_WINDOWS:,}"
-            )
-    return {axis.name: [asdict(window(axis.windows, o)) for o in range(axis.windows.output)] for axis in plan.axes}
-
-
 def comparison_document(plan: Plan) -> dict[str, Any]:
     """The output in every framework, and the causes of differences."""
     rows = compare_dialects(plan.given, plan) if plan.given else ()
@@ -149,11 +134,9 @@ def answers_document(
     like: str,
     shape: Sequence[int],
     wanted: Sequence[int],
-    given: Collection[str],
     answers: Sequence[Answer],
-    near: Sequence[NearestLengths],
 ) -> dict[str, Any]:
-    """The attributes that `--solve` has found, simplest first; else what was searched, and the nearest lengths."""
+    """The attributes that `--solve` has found, simplest first; else what was searched."""
     found = [(options_of(answer.op), answer.plan) for answer in answers]
     return {
         "op": op,
@@ -164,8 +147,7 @@ def answers_document(
             {"options": options, "attributes": plan.attributes, "output": list(plan.output_shape)}
             for options, plan in found
         ],
-        "searched": None if answers else search_sentence(given),
-        "nearest": [asdict(axis) for axis in near],
+        "searched": None if answers else SEARCHED,
     }
 
 

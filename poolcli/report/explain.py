@@ -12,25 +12,22 @@ from rich.table import Table
 from rich.text import Text
 
 from poolcli.dialects import DIALECTS
-from poolcli.explain import Window, both_ends, explain, facts, window
+from poolcli.explain import Window, explain, facts, window
 from poolcli.explain.chain import Chain, Span
 from poolcli.explain.compare_dialects import Row, sentences
 from poolcli.explain.diff_arrays import Difference
-from poolcli.explain.equivalence import reads_same_elements
 from poolcli.explain.export import ONLY_THIS_SIZE, Conversion
 from poolcli.explain.identify import Candidate
-from poolcli.explain.solve import Answer, NearestLengths, search_sentence
+from poolcli.explain.solve import SEARCHED, Answer
 from poolcli.formats import Tensor
 from poolcli.layouts import named_shape
 from poolcli.message_fields import field, for_cli, printable
 from poolcli.ops import OPERATORS
 from poolcli.plan import AxisPlan, Plan
-from poolcli.plan.attributes import MEAN
 from poolcli.report.as_json import options_of
 from poolcli.report.console import grid, notes_view, plain_table
-from poolcli.windows import Cells, Sliding, cells
+from poolcli.windows import Sliding
 
-WINDOWS_SHOWN = 24  # and one more, if it alone would be left out
 DRAWN_LENGTH, DRAWN_WINDOWS = 48, 12  # of an axis with its padding, whose windows are drawn in the terminal
 IMAGE_DTYPES = ("uint8", "uint16")
 
@@ -75,18 +72,6 @@ def windows_table(axis: AxisPlan, windows: Sequence[Window], mean: bool) -> Tabl
         cells = (f"{axis.name} {w.output}", f"[{w.start}, {w.stop})", reads, *((w.weights_text,) if weighted else ()))
         table.add_row(*cells, str(w.divisor if mean else w.inside))
     return table
-
-
-def all_windows_view(plan: Plan) -> RenderableType:
-    """The windows of every axis; of more than WINDOWS_SHOWN the first and last ones."""
-    parts: list[RenderableType] = []
-    for axis in plan.axes:
-        count = axis.windows.output
-        shown = both_ends(count, WINDOWS_SHOWN)
-        parts += ["", windows_table(axis, [window(axis.windows, o) for o in shown], plan.reducer.divides)]
-        if len(shown) < count:
-            parts.append(Text(f"left out: {count - len(shown)} of {count} windows", style="dim"))
-    return Group(*parts[1:])
 
 
 def drawing(axis: AxisPlan) -> Table | None:
@@ -143,17 +128,11 @@ def answers_view(answers: Sequence[Answer]) -> RenderableType:
     return Group(f"output  {output}", "", *(Text(options_of(answer.op)) for answer in answers))
 
 
-def no_answers_view(near: Sequence[NearestLengths], given: Collection[str]) -> RenderableType:
-    """The message that `--solve` has found nothing, what was searched, and the nearest possible lengths."""
+def no_answers_view(given: Collection[str]) -> RenderableType:
+    """The message that `--solve` has found nothing, and what was searched."""
     names = dict.fromkeys("pads" if name.startswith("pads") else name for name in given if name != "like")
     kept = f" with the given {', '.join(names)}" if names else ""
-    lines = [f"no attributes give this size{kept}", search_sentence(given)]
-    for axis in near:
-        lengths = " or ".join(map(str, axis.lengths)) or "none within 100"
-        lines.append(f"axis {axis.axis}: {axis.wanted} is not possible, nearest: {lengths}")
-    if not near:
-        lines.append("each length is possible, but not all with the same auto_pad, rounding_type and limits")
-    return Group(*map(Text, lines))
+    return Group(Text(f"no attributes give this size{kept}"), Text(SEARCHED))
 
 
 def conversion_view(conversion: Conversion, title: str) -> RenderableType:
@@ -167,14 +146,13 @@ def conversion_view(conversion: Conversion, title: str) -> RenderableType:
 
 def chain_view(chain: Chain) -> RenderableType:
     """One line per layer, with one number if it is the same for all axes."""
-    table = plain_table("layer", "output", "stride", "field", "output 0", "centre", "padding")
+    table = plain_table("layer", "output", "stride", "field", "output 0", "centre")
     table.add_row("input", named_shape(chain.layout, chain.input_shape))
     for layer in chain.layers:
         strides = ["-" if stride is None else str(stride) for stride in layer.stride]
         spans = (_per_axis(map(_span, ends)) for ends in (layer.span, layer.centre))
-        padding = f"{layer.padding:.2%}" if layer.padding else "0%"
         shape = named_shape(chain.layout, layer.output)
-        table.add_row(layer.layer, shape, _per_axis(strides), _per_axis(map(str, layer.field)), *spans, padding)
+        table.add_row(layer.layer, shape, _per_axis(strides), _per_axis(map(str, layer.field)), *spans)
     legend = "output 0, centre: the first and last input element that they depend on"
     return Group(table, Text(legend, style="dim"), *([notes_view([chain.note])] if chain.note else []))
 
@@ -203,49 +181,27 @@ def candidates_view(found: Sequence[Candidate]) -> RenderableType:
         table.add_row(str(number), title, f"{candidate.op.name} {options_of(candidate.op)}", error)
         if number > 1:
             apart.setdefault(candidate.apart or "", []).append(str(number))
-    heading = f"layout {first.plan.layout}" + (f", output {first.output_layout}" if first.output_layout else "")
-    where, lines = first.deviation.where, list[RenderableType]()
+    heading, lines = f"layout {first.plan.layout}", list[RenderableType]()
     if not first.fits:
         wrong = f"{first.deviation.different:,} of {first.deviation.elements:,} outputs"
-        lines.append(Text(f"{wrong} differ by more than rounding error"))
+        lines.append(Text(f"{wrong} differ by more than rounding error: {where(first.plan.layout, first.deviation)}"))
         if first.noise is not None:
             lines.append(Text(for_cli(f"as small as noise; {field('atol', first.noise)} accepts it")))
-        return Group(Text(f"nothing fits ({heading}); the nearest differs {where}:"), "", table, *lines)
-    if programs := programs_of(found):
-        lines += ["", Text(f"up to rounding also {', '.join(programs)}")]
+        return Group(Text(f"nothing fits ({heading}); the nearest is:"), "", table, *lines)
     if apart:
         told = grid(1)
         for text, who in apart.items():
             told.add_row(f"1 from {', '.join(who)}:", Text(text))
         lines += ["", Text("what distinguishes them"), told]
-    return Group(Text(heading + (f"; it differs {where}" if where else "")), "", table, *lines)
+    return Group(Text(heading), "", table, *lines)
 
 
-def programs_of(found: Sequence[Candidate]) -> list[str]:
-    """Image programs that compute the same as the first candidate: the mean over equal parts of each axis."""
-    if not found[0].fits:
-        return []
-    plan = found[0].plan
-    parts = [(w, cells(w.size, w.output)) for w in plan.windows]
-    shrinks = all(reads_same_elements(w, part) and w.output <= w.size for w, part in parts)
-    if not shrinks or plan.reducer != MEAN or plan.divisor_override is not None or len(parts) != 2:
-        return []
-    if plan.dtype not in IMAGE_DTYPES or all(w.output == w.size for w, _ in parts):
-        return []
-    whole = not any(isinstance(w, Cells) or w.size % w.output for w, _ in parts)
-    return ["OpenCV INTER_AREA", *(["Pillow BOX", "Pillow reduce"] if whole else []), "GDAL average"]
-
-
-def candidates_document(pairs: Sequence[tuple[Tensor, Tensor]], found: Sequence[Candidate]) -> dict[str, Any]:
+def candidates_document(x: Tensor, y: Tensor, found: Sequence[Candidate]) -> dict[str, Any]:
     """The candidates of `identify` as JSON, best first."""
-    first, *also = (
-        {
-            name: {"shape": list(each.array.shape), "dtype": each.array.dtype.name}
-            for name, each in zip(("input", "output"), pair, strict=True)
-        }
-        for pair in pairs
-    )
-    shared = {"also": also, "fits": found[0].fits, "noise": found[0].noise, "programs": programs_of(found)}
+    arrays = {
+        name: {"shape": list(each.array.shape), "dtype": each.array.dtype.name}
+        for name, each in (("input", x), ("output", y))
+    }
     candidates = [
         {
             "op": each.op.name,
@@ -256,16 +212,15 @@ def candidates_document(pairs: Sequence[tuple[Tensor, Tensor]], found: Sequence[
             "max_ulp": each.deviation.max_ulp,
             "fits": each.fits,
             "layout": each.plan.layout,
-            "output_layout": each.output_layout or each.plan.layout,
             "options": options_of(each.op),
             "different": each.deviation.different,
             "elements": each.deviation.elements,
-            "where": each.deviation.where,
+            "where": None if each.fits else where(each.plan.layout, each.deviation),
             "apart": each.apart,
         }
         for each in found
     ]
-    return {**first, **shared, "candidates": candidates}
+    return {**arrays, "fits": found[0].fits, "noise": found[0].noise, "candidates": candidates}
 
 
 def difference_view(first: str, second: str, layout: str, found: Difference) -> RenderableType:
@@ -286,7 +241,7 @@ def difference_view(first: str, second: str, layout: str, found: Difference) -> 
     verdict = f"different: {found.different:,} of {found.elements:,} elements"
     if found.equal:
         verdict = f"equal{' within the tolerance' if found.max_abs else ''}: all {found.elements:,} elements"
-    return Group(Text(verdict, style="bold green" if found.equal else "bold red"), table, *_map(layout, found))
+    return Group(Text(verdict, style="bold green" if found.equal else "bold red"), table)
 
 
 def where(layout: str, found: Difference) -> str:
@@ -296,10 +251,7 @@ def where(layout: str, found: Difference) -> str:
     if found.different == 1:
         return "a single element"
     told = [_along(*axis) for axis in zip(layout, found.shape, found.along, strict=True)]
-    ends = [f"{end} {letter}" for letter in layout[-2:] for end in ("first", "last")]
-    touched = [end for end, has in zip(ends, found.border, strict=False) if has]
-    border = f"only the border: {', '.join(touched)}" if touched else "scattered"
-    return "; ".join(filter(None, told)) or border
+    return "; ".join(filter(None, told)) or "scattered"
 
 
 def difference_document(first: str, second: str, layout: str, found: Difference) -> dict[str, Any]:
@@ -337,17 +289,3 @@ def _along(letter: str, size: int, places: frozenset[int]) -> str:
     if max(places) - min(places) == len(places) - 1:
         return f"{letter} from {min(places)} to {max(places)}"
     return ""
-
-
-def _map(layout: str, found: Difference) -> list[RenderableType]:
-    """A map of the last two axes: where no, some or all elements differ."""
-    if found.equal or len(found.shape) < 2 or found.different == found.elements:
-        return []
-    names = zip(layout[-2:], ("down", "right"), ("lines", "columns"), strict=True)
-    lengths = zip(found.shape[-2:], (len(found.plane), len(found.plane[0])), strict=True)
-    axes = (
-        f"{letter} ({way}{f', {size:,} in {shown} {places}' if shown < size else ''})"
-        for (letter, way, places), (size, shown) in zip(names, lengths, strict=True)
-    )
-    legend = f"map of {' and '.join(axes)}: . equal, + some differ, # all differ"
-    return ["", Text(legend, style="dim"), *(Text(f"  {line}", no_wrap=True) for line in found.plane)]

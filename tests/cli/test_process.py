@@ -37,7 +37,7 @@ def test_help_typed_shapes_and_models_load_no_array_library(folder: Path) -> Non
     commands = [
         ["--version"], ["--help"], ["avg", "--help"], ["check", "--help"], ["check", "m.xml"],
         ["shape", "avg", "1,3,32,32", "-k", "2"],
-        ["shape", "avg", "1,3,32,32", "-k", "2", "--explain", "--windows", "--compare", "--to", "pytorch"],
+        ["shape", "avg", "1,3,32,32", "-k", "2", "--explain", "--compare", "--to", "pytorch"],
         ["shape", "avg", "1,3,32,32", "--solve", "16"], ["shape", "max", "1,1,9", "-k", "2", "--picture", "p.svg"],
     ]  # fmt: skip
     assert loaded_by(*commands) == [[]] * len(commands)

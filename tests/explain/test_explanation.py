@@ -41,7 +41,6 @@ def test_facts_of_sliding_windows_are_those_of_the_definition(op: MaxPool, size:
     assert explained.unused == len(set(range(size)) - {p for positions in read for p in positions})
     assert explained.empty == sum(not positions for positions in read)
     assert explained.overhanging == sum(positions[-1] >= size + w.pad_end for positions in taps)
-    assert explained.covered == (taps[0][0], taps[-1][-1] + 1)
     for o in range(w.output):
         found = window(axis.windows, o)
         assert (found.start, found.stop, found.inside) == (taps[o][0], taps[o][-1] + 1, len(read[o]))

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import pickle
-import re
 from pathlib import Path
-from xml.etree import ElementTree as ET
 
 import pytest
 
 import poolcli
-from poolcli import AdaptiveMaxPool, AvgPool, MaxPool
+from poolcli import AvgPool, MaxPool
 
 AVG = AvgPool((3, 5), strides=2, pads_begin=(1, 2), pads_end=(1, 0), exclude_pad=False)
 
@@ -21,31 +19,15 @@ def test_a_plan_is_one_line_in_a_console() -> None:
     assert repr(plan.picture()) == "<Picture of max pooling, as PyTorch: H=8 W=6 to H=4 W=3>"
 
 
-def test_in_a_notebook_it_is_its_table_its_notes_and_its_picture() -> None:
+def test_in_a_notebook_it_is_its_picture() -> None:
     plan = AVG.plan((1, 3, 6, 8))
-    html = plan._repr_html_()
-    page = ET.fromstring(html)  # noqa: S314  # it is made here
-    assert [cell.text for cell in page.iter("th")] == [
-        "axis", "input", "kernel", "stride", "dilation", "pads", "output", "formula",
-    ]  # fmt: skip
-    assert [cell.text for cell in page.iter("td")] == [
-        "H", "6", "3", "2", "1", "1,1", "3", "(6+1+1-3)//2 + 1 = 3",
-        "W", "8", "5", "2", "1", "2,0", "3", "(8+2+0-5)//2 + 1 = 3",
-    ]  # fmt: skip
-    assert [note.text for note in page.iter("li")] == list(plan.notes) == [
-        "axis W: 1 of 8 input elements is unused"
-    ]  # fmt: skip
-    assert [p.text for p in page.iter("p")][1:] == ["auto_pad='explicit', rounding_type='floor', exclude_pad=False"]
-    assert plan.picture().svg() in html
-    bins = ET.fromstring(AdaptiveMaxPool(3).plan((1, 1, 7))._repr_html_())  # noqa: S314  # it is made here
-    assert [cell.text for cell in bins.iter("td")] == ["W", "7", "3", "bin i = [i*7//3, ceil((i+1)*7/3))"]
+    assert plan._repr_svg_() == plan.picture().svg() == plan.picture()._repr_svg_()
 
 
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
         ("plan.gif", {}, "picture='plan.gif' must end in .svg or .html"),
-        ("plan.svg", {"theme": "sepia"}, "theme is 'sepia'; it must be one of auto, light, dark"),
         ("there.svg", {}, "there.svg exists; use overwrite=True to replace it"),
     ],
 )
@@ -60,8 +42,7 @@ def test_python_is_told_in_its_own_words(
     assert [path.name for path in tmp_path.iterdir()] == ["there.svg"]
 
 
-def test_names_are_text_in_html_and_a_plan_goes_from_process_to_process() -> None:
+def test_a_plan_goes_from_process_to_process() -> None:
     plan = AVG.plan((1, 3, 6, 8))
     assert pickle.loads(pickle.dumps(plan)) == plan  # noqa: S301  # it is made here
     assert plan.given == AVG
-    assert re.findall(r"&(?!amp;|lt;|gt;|quot;|#x27;)", plan._repr_html_()) == []

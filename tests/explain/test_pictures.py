@@ -221,32 +221,28 @@ def test_each_output_element_tells_its_window_its_divisor_and_its_formula(
     assert told(drawing(op, *sizes))[at] == lines
 
 
-@pytest.mark.parametrize("theme", ["auto", "light", "dark"])
-def test_a_page_is_the_same_picture_and_loads_nothing(theme: str) -> None:
-    picture = CEIL.plan((1, 1, 6, 7)).picture(theme=theme)
+def test_a_page_is_the_same_picture_in_both_themes_and_loads_nothing() -> None:
+    picture = CEIL.plan((1, 1, 6, 7)).picture()
     page = picture.html()
     assert picture.svg() in page
     assert re.findall(r"<(?:link|img|iframe)|\ssrc=|@import|url\((?!#)|https?://(?!www\.w3\.org/2000/svg)", page) == []
     assert "Content-Security-Policy\" content=\"default-src 'none'" in page
     assert "{{" not in page
     light, dark = COLOURS["page"]
-    found = [f".pool-{theme} .f-page{{fill:{colour}}}" in picture.svg() for colour in (light, dark)]
-    assert found == [theme != "dark", theme != "light"]
-    assert ("prefers-color-scheme:dark" in picture.svg()) == (theme == "auto")
+    assert f".pool .f-page{{fill:{light}}}" in picture.svg().split("@media (prefers-color-scheme:dark)")[0]
+    assert f".pool .f-page{{fill:{dark}}}" in picture.svg().split("@media (prefers-color-scheme:dark)")[1]
 
 
 def test_files_hold_the_picture_and_others_are_refused(cli: Cli, folder: Path) -> None:
     call = ("shape", "avg", "1,3,7,7", "-k", "3", "-s", "2", "-p", "1", "-q")
     plan = AvgPool(3, strides=2, pads=1).plan((1, 3, 7, 7))
-    assert cli(*call, "--picture", "p.svg").code == cli(*call, "--picture", "p.html", "--theme", "dark").code == 0
+    assert cli(*call, "--picture", "p.svg").code == cli(*call, "--picture", "p.html").code == 0
     assert Path("p.svg").read_text() == plan.picture().svg()
-    assert Path("p.html").read_text() == plan.picture(theme="dark").html()
+    assert Path("p.html").read_text() == plan.picture().html()
     for options, message in {
         ("--picture", "p.svg"): "p.svg exists; use --overwrite to replace it",
         ("--picture", "p.png"): "--picture p.png must end in .svg or .html",
         ("--picture", "p"): "--picture p must end in .svg or .html",
-        ("--picture", "q.svg", "--theme", "sepia"): "--theme is 'sepia'; it must be one of auto, light, dark",
-        ("--theme", "dark"): "--theme dark is for --picture; give both, or neither",
     }.items():
         assert (refused := cli(*call, *options)).err == f"poolcli: {message}\n"
         assert refused.code == 2

@@ -37,17 +37,6 @@ def test_compare(cli: Cli) -> None:
     assert cli("shape", *CEIL, "--compare", columns=80).out.endswith("\n\n" + COMPARE)
 
 
-def test_windows_are_folded_in_the_middle_and_all_in_json(cli: Cli) -> None:
-    arguments = ("shape", "avg", "1,3,100", "-k", "3", "-s", "2", "--windows")
-    assert "  W 11  [22, 25)  22 to 24           3\n   ...\n  W 37  [74, 77)  74 to 76" in cli(*arguments).out
-    listed = cli(*arguments, "--json").json["windows"]["W"]
-    assert [w["output"] for w in listed] == list(range(49))
-    seventh = {"output": 7, "start": 14, "stop": 17, "first": 14, "last": 16, "inside": 3, "divisor": 3}
-    assert listed[7] == seventh | {"weights": None}
-    huge = cli("shape", "avg", f"1,3,{2**62}", "-k", "3", "--windows", "--json")
-    assert (huge.code, "lists up to 1,000,000" in huge.err) == (2, True)
-
-
 def test_to_is_one_line_that_can_be_pasted(cli: Cli) -> None:
     assert cli("shape", "avg", "1,3,10,10", "-k", "3", "--like", "pytorch", "--to", "openvino").out.endswith(TO)
     assert cli("shape", "avg", "1,3,9", "-k", "2", "--to", "caffe").code == 2

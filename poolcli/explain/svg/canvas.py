@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from html import escape
 
-THEMES = ("auto", "light", "dark")  # `auto` follows the reader's theme
 COLOURS = {  # of each role on a light and on a dark page
     "page": ("#ffffff", "#0f172a"),
     "ink": ("#111827", "#f1f5f9"),
@@ -81,26 +80,24 @@ class Canvas:
         part = f'<text x="{x:g}" y="{y:g}" font-size="{size:g}"{words} class="f-{fill}">{escape(text)}</text>'
         self.add(part, right, y + size / 3)
 
-    def svg(self, title: str, description: str, theme: str) -> str:
+    def svg(self, title: str, description: str) -> str:
         """The drawing as an SVG document with a title and a description for screen readers."""
         width, height = f"{self.width + MARGIN:.0f}", f"{self.height + MARGIN:.0f}"
         body = "\n".join((HATCH, *self.parts))
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
-            f'font-family="Helvetica, Arial, sans-serif" role="img" class="pool-{theme}">\n'
+            f'font-family="Helvetica, Arial, sans-serif" role="img" class="pool">\n'
             f"<title>{escape(title)}</title>\n<desc>{escape(description)}</desc>\n"
-            f"<style>{_style(theme, body)}</style>\n{body}\n</svg>\n"
+            f"<style>{_style(body)}</style>\n{body}\n</svg>\n"
         )
 
 
-def _style(theme: str, body: str) -> str:
-    """The style sheet of the roles in `body`: `.f-ROLE` fills and `.s-ROLE` strokes in a picture of the theme."""
+def _style(body: str) -> str:
+    """The style sheet of the roles in `body`: `.f-ROLE` fills and `.s-ROLE` strokes, in the reader's theme."""
     light = dark = ""
     for role, colours in COLOURS.items():
         for kind in ("fill", "stroke"):
             if f"{kind[0]}-{role}" in body:
-                light += f".pool-{theme} .{kind[0]}-{role}{{{kind}:{colours[0]}}}"
-                dark += f".pool-{theme} .{kind[0]}-{role}{{{kind}:{colours[1]}}}"
-    if theme == "auto":
-        return f"{light}@media (prefers-color-scheme:dark){{{dark}}}"
-    return dark if theme == "dark" else light
+                light += f".pool .{kind[0]}-{role}{{{kind}:{colours[0]}}}"
+                dark += f".pool .{kind[0]}-{role}{{{kind}:{colours[1]}}}"
+    return f"{light}@media (prefers-color-scheme:dark){{{dark}}}"

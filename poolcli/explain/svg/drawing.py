@@ -29,7 +29,7 @@ MIN_LEGEND_WIDTH = 560.0  # a legend may be wider than a narrow drawing
 SAMPLE = 14.0  # width of a sample in the legend
 
 
-def draw(plan: Plan, theme: str = "auto") -> str:
+def draw(plan: Plan) -> str:
     """The picture of a plan as SVG, with its title, legend and caption."""
     canvas, sentences = Canvas(), caption(plan)
     canvas.text(26, 28, title(plan), 15, bold=True)
@@ -46,7 +46,7 @@ def draw(plan: Plan, theme: str = "auto") -> str:
     for line in (line for sentence in sentences for line in wrap(sentence, letters)):
         canvas.text(26, y, line, 12, fill="soft")
         y += 17
-    return canvas.svg(title(plan), " ".join(sentences), theme)
+    return canvas.svg(title(plan), " ".join(sentences))
 
 
 def title(plan: Plan) -> str:

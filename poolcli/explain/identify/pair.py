@@ -1,0 +1,128 @@
+"""An input with its output: the layouts that both can have, and how far a pooling of the one is from the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from poolcli.engine import call_of
+from poolcli.errors import RequestError
+from poolcli.explain.diff_arrays import Difference, diff_arrays, distances
+from poolcli.formats.records import slices
+from poolcli.layouts import check_layout, default_layout, is_spatial, named_shape
+from poolcli.message_fields import field
+from poolcli.plan import Plan, plan_or_none
+from poolcli.plan.attributes import Attributes
+from poolcli.plan.plan import Region, whole
+from poolcli.system.lazy_imports import Array
+from poolcli.system.lazy_imports import numpy as np
+
+PART_OUTPUTS, PART_PLANES = 48, 4  # outputs along each spatial axis, and images and channels, that are computed first
+MAX_NUMPY_VOTES = 2**24  # elements of all windows; modes of more are computed by numba
+FLOAT32_EPS = 2.0**-23
+EPS = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": FLOAT32_EPS}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """An input and its output, both in one layout, and the tolerances."""
+
+    x: Array
+    y: Array
+    layout: str
+    atol: float
+    rtol: float
+
+    @cached_property
+    def is_float(self) -> bool:
+        """Whether the output is of a float type, bfloat16 included."""
+        return bool(self.y.dtype.kind in "fV")
+
+    @cached_property
+    def eps(self) -> float:
+        """The relative spacing of the output's type; 0 for integers."""
+        return EPS.get(self.y.dtype.name, 2.0**-52) if self.is_float else 0.0
+
+    @cached_property
+    def sum_error(self) -> float:
+        """The rounding error of adding the largest element, in the type that accumulates sums; 0 for integers."""
+        x = self.x.astype(np.float64)
+        return min(self.eps, FLOAT32_EPS) * float(np.abs(x[np.isfinite(x)]).max(initial=0.0))
+
+    @cached_property
+    def spread(self) -> float:
+        """The standard deviation of the finite outputs; 0 if there are none."""
+        y = self.y.astype(np.float64)
+        finite = y[np.isfinite(y)]
+        return float(finite.std()) if finite.size else 0.0
+
+    def plan(self, op: Attributes) -> Plan | None:
+        """The plan of an operator on the input; None if it is refused or gives another shape than the output's."""
+        plan = plan_or_none(op, self.x.shape, self.x.dtype, layout=self.layout, output_dtype=self.y.dtype)
+        return plan if plan and plan.output_shape == self.y.shape else None
+
+    def tolerances(self, plan: Plan) -> tuple[float, float]:
+        """How much the output of a plan may differ, absolute and relative: the given tolerance, and rounding errors."""
+        if not self.is_float or plan.reducer.picks or plan.reducer.votes:
+            return self.atol, self.rtol
+        longest = prod(w.longest for w in plan.windows)
+        return self.atol + self.sum_error * (longest + 2) / 2, self.rtol + self.eps
+
+    def ends(self, plan: Plan) -> list[tuple[Array, Array]]:
+        """The first and the last outputs along each axis, as a plan gives them and as they are."""
+        spatial = {axis.position for axis in plan.axes}
+        counts = [min(n, PART_OUTPUTS if i in spatial else PART_PLANES) for i, n in enumerate(plan.output_shape)]
+        first = tuple(map(range, counts))
+        last = tuple(range(n - count, n) for n, count in zip(plan.output_shape, counts, strict=True))
+        parts = [Region(plan, outputs) for outputs in dict.fromkeys((first, last))]
+        return [(_pooled(part, self.x[slices(part.reads)]), self.y[slices(part.outputs)]) for part in parts]
+
+    def may_fit(self, plan: Plan) -> bool:
+        """Whether a plan gives the first and the last outputs."""
+        atol, rtol = self.tolerances(plan)
+        return all(diff_arrays(found, y, atol=atol, rtol=rtol).equal for found, y in self.ends(plan))
+
+    def distance(self, plan: Plan) -> float:
+        """The mean distance at the ends; errors are clipped at `spread`, so that a few do not outweigh all others."""
+        most = self.spread or 1
+        return float(np.mean([np.minimum(distances(found, y), most).mean() for found, y in self.ends(plan)]))
+
+    def difference(self, plan: Plan) -> Difference:
+        """How the whole output of a plan differs."""
+        atol, rtol = self.tolerances(plan)
+        return diff_arrays(_pooled(whole(plan), self.x), self.y, atol=atol, rtol=rtol)
+
+
+def _pooled(region: Region, slab: Array) -> Array:
+    """The output by numpy, which compiles nothing, unless that would sort very many votes; NaN if it is refused."""
+    plan = region.plan
+    votes = prod(region.output_shape) * prod(w.longest for w in plan.windows) if plan.reducer.votes else 0
+    try:
+        y: Array = call_of(region, engine="auto" if votes > MAX_NUMPY_VOTES else "numpy")(slab)[0]
+    except RequestError:  # a sum that its type cannot hold
+        return np.full(region.output_shape, np.nan)
+    return y
+
+
+def possible_layouts(shape: tuple[int, ...], output: tuple[int, ...], layout: str | None) -> list[str]:
+    """The layouts in which only spatial axes change their length; a RequestError if there are none."""
+    rank = len(shape)
+    if 0 in (*shape, *output) or not shape:
+        raise RequestError("an empty array cannot be identified")
+    if rank != len(output):
+        raise RequestError(f"the input has {rank} axes and the output {len(output)}; pooling keeps the number of axes")
+    usual = [check_layout(layout, rank)] if layout else _usual_layouts(rank)
+    fits = [own for own in usual if all(a == b or is_spatial(x) for a, b, x in zip(shape, output, own, strict=True))]
+    if not fits:
+        named = [named_shape(usual[0], each) for each in (shape, output)]
+        how = "" if layout else f"; if these are wrong, name the axes with {field('layout')}, or transpose one"
+        raise RequestError(f"input {named[0]} and output {named[1]} differ along N or C{how}")
+    return fits
+
+
+def _usual_layouts(rank: int) -> list[str]:
+    if rank < 3:
+        return ["W"] if rank < 2 else ["HW", "CW"]
+    first = default_layout(rank)
+    return [first, f"N{first[2:]}C", *(("CHW", "HWC") if rank == 3 else ())]
