@@ -17,6 +17,7 @@ from poolcli.formats import (
     Header,
     ReadOptions,
     Source,
+    Tensor,
     in_subprocess_if_fragile,
     is_container,
     list_arrays,
@@ -24,10 +25,10 @@ from poolcli.formats import (
     parse_source,
     read,
 )
-from poolcli.formats.checks import choose_array, why_left_out
+from poolcli.formats.checks import choose_array, tensor_layout, why_left_out
 from poolcli.formats.files import redacted
 from poolcli.formats.table import format_by_suffix
-from poolcli.layouts import default_layout, named_shape
+from poolcli.layouts import convert_layout, default_layout, named_shape
 from poolcli.message_fields import for_cli, printable
 
 if TYPE_CHECKING:
@@ -134,6 +135,15 @@ def identify(request: IdentifyOptions) -> int:
     found = search(x.array, y.array, **words, **given)
     answer(partial(candidates_document, x, y, found), partial(candidates_view, found), request)
     return 0 if found[0].fits else 1
+
+
+def as_tensor(found: Tensor) -> Tensor:
+    """An image with its axes in the order of tensors; any other array unchanged."""
+    layout = found.header.layout
+    if found.header.mode is None or layout is None:
+        return found
+    array = convert_layout(found.array, layout, tensor_layout(layout))
+    return replace(found, array=array, header=replace(found.header, shape=array.shape, layout=tensor_layout(layout)))
 
 
 @command(

@@ -165,19 +165,18 @@ def _explanations(plan: Plan, request: ShapeOptions) -> dict[str, Any]:
 
 def _solve(request: ShapeOptions, given: Mapping[str, Any]) -> int:
     """Prints the attributes that give the wanted length, and explains the first ones; returns 1 if there are none."""
-    from poolcli.explain.solve import find_answers, parse_question
+    from poolcli.explain.solve import solve
 
     size, _, named, _ = _input_of(request)
     wanted = request.solve or ()
-    asked = parse_question(request.op, dict(given), size, wanted, request.layout or named)
-    found = find_answers(asked)
+    found = solve(request.op, size, wanted, layout=request.layout or named, **given)
     if found:
         _write_files(found[0].plan, request)
 
     def document() -> dict[str, Any]:
         from poolcli.report.as_json import answers_document
 
-        answers = answers_document(request.op, asked.op.like, size, wanted, found)
+        answers = answers_document(request.op, given.get("like", OPERATORS[request.op].like), size, wanted, found)
         return answers | (_explanations(found[0].plan, request) if found else {})
 
     def view() -> "RenderableType":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,8 @@ class Difference:
         Both elements there.
     along : tuple of frozenset of int
         For each axis, the indices with a difference.
+    border : tuple of bool
+        If all differences lie on the border of the last two axes: at which ends (first, last, first, last); else empty.
     """
 
     shape: tuple[int, ...]
@@ -50,6 +53,7 @@ class Difference:
     where: tuple[int, ...] | None
     pair: tuple[str, str] | None
     along: tuple[frozenset[int], ...]
+    border: tuple[bool, ...]
 
     @property
     def exact(self) -> bool:
@@ -138,6 +142,7 @@ def _compared(x: NDArray[Any], y: NDArray[Any], atol: float, rtol: float) -> Dif
         where=where,
         pair=None if where is None else (str(x[where]), str(y[where])),
         along=tuple(frozenset(np.unique(axis).tolist()) for axis in np.nonzero(off)),
+        border=_border(off),
     )
 
 
@@ -178,6 +183,18 @@ def _as_ordered_integers(x: NDArray[Any]) -> NDArray[np.int64]:
     bits = np.ascontiguousarray(x).view(f"i{x.dtype.itemsize}").astype(np.int64)
     lowest = -(2 ** (8 * x.dtype.itemsize - 1))
     return np.where(bits < 0, lowest - bits, bits)
+
+
+def _border(off: NDArray[np.bool_]) -> tuple[bool, ...]:
+    """The fewest ends of the last two axes that hold all differences; empty if one lies inside."""
+    if off.ndim < 2 or min(off.shape[-2:]) < 3 or off[..., 1:-1, 1:-1].any():
+        return ()
+    for ends in sorted(product((False, True), repeat=4), key=sum):
+        top, bottom, left, right = ends
+        rows, columns = slice(top, -1 if bottom else None), slice(left, -1 if right else None)
+        if not off[..., rows, columns].any():
+            return ends
+    return ()
 
 
 def _is_number(x: NDArray[Any]) -> bool:

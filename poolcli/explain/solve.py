@@ -91,11 +91,16 @@ def solve(
     >>> [answer.op.kernel for answer in solve("max", (1, 64, 112, 112), 56, strides=2)][:2]
     [(2,), (3,)]
     """
-    return find_answers(parse_question(op, expand_pads(given), shape, wanted, layout))
+    asked, found = _parse_question(op, expand_pads(given), shape, wanted, layout), dict[SlidingAttributes, Answer]()
+    for each in sorted(_candidates(asked), key=lambda each: complexity(each, asked.sizes)):
+        plan = _verified(asked, each) if each not in found and len(found) < MAX_ANSWERS else None
+        if plan:
+            found[each] = Answer(each, plan)
+    return list(found.values())
 
 
-def parse_question(
-    op: str, given: dict[str, Any], shape: Sequence[int], wanted: int | Sequence[int], layout: str | None = None
+def _parse_question(
+    op: str, given: dict[str, Any], shape: Sequence[int], wanted: int | Sequence[int], layout: str | None
 ) -> Question:
     """Validate what is asked; refuses operators without a kernel and numbers that fit no axis."""
     record = OPERATORS[one_of("op", op, tuple(OPERATORS))]
@@ -114,16 +119,6 @@ def parse_question(
     axes, sizes = "".join(layout[i] for i in spatial_axes(layout)), tuple(shape[i] for i in spatial_axes(layout))
     check_lengths(axes, sizes)
     return Question(made, frozenset(given), tuple(shape), layout, axes, sizes, per_axis("solve", lengths, axes))
-
-
-def find_answers(asked: Question) -> list[Answer]:
-    """Up to a dozen answers, simplest first."""
-    found: dict[SlidingAttributes, Answer] = {}
-    for op in sorted(_candidates(asked), key=lambda op: complexity(op, asked.sizes)):
-        plan = _verified(asked, op) if op not in found and len(found) < MAX_ANSWERS else None
-        if plan:
-            found[op] = Answer(op, plan)
-    return list(found.values())
 
 
 def _words(asked: Question) -> Iterator[dict[str, str]]:

@@ -251,7 +251,10 @@ def where(layout: str, found: Difference) -> str:
     if found.different == 1:
         return "a single element"
     told = [_along(*axis) for axis in zip(layout, found.shape, found.along, strict=True)]
-    return "; ".join(filter(None, told)) or "scattered"
+    ends = [f"{end} {letter}" for letter in layout[-2:] for end in ("first", "last")]
+    touched = [end for end, has in zip(ends, found.border, strict=False) if has]
+    border = f"only the border: {', '.join(touched)}" if touched else "scattered"
+    return "; ".join(filter(None, told)) or border
 
 
 def difference_document(first: str, second: str, layout: str, found: Difference) -> dict[str, Any]:

@@ -103,6 +103,7 @@ PLACES = {
     "one channel": ((slice(None), 1), "C=1 alone"),
     "a block": ((..., slice(1, 3), slice(4, 7)), "H from 1 to 2; W from 4 to 6"),
     "one element": ((0, 1, 2, 3), "a single element"),
+    "first row and column": ((..., [0, 0, 3], [1, 7, 0]), "only the border: first H, first W"),
     "all": ((...,), "everywhere"),
     "scattered": ((..., [0, 2, 3, 5], [1, 0, 6, 3]), "scattered"),
 }
@@ -127,7 +128,6 @@ B        N=1 C=2 H=6 W=8  float32  y.npy
 largest  0.5, 1,048,576 ulp, at N=0 C=0 H=0 W=7: 7.0 and 7.5
 mean     0.0625
 where    last W
-
 """
 
 

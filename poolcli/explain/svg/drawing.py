@@ -23,7 +23,8 @@ INSET = 4.0  # of the second window, whose border would cover that of the first
 MAX_DIVISOR_DIGITS = 4  # longer divisors do not fit into a cell
 ROW_HEIGHT, BAR_HEIGHT = 20.0, 12.0  # of a window in a strip, and of its elements
 MAX_ROWS = 8  # of more windows, three are drawn
-MAX_READERS = 4  # the darkest shade is for as many windows and more
+READERS = ("read by no window", "by 1 window", "by 2", "by 3", "by 4 or more")  # of each shade
+MAX_READERS = len(READERS) - 1
 MAX_OVERLAP = 1000  # dilated windows that are asked whether they read a position
 MIN_LEGEND_WIDTH = 560.0  # a legend may be wider than a narrow drawing
 SAMPLE = 14.0  # width of a sample in the legend
@@ -276,22 +277,16 @@ def _draw_window(canvas: Canvas, plan: Plan, axis: AxisPlan, line: BrokenAxis, o
 
 
 def _draw_legend(canvas: Canvas) -> None:
-    """Draw the legend below the drawing, with entries for what occurs in it; of the shades only the first in full."""
+    """Draw the legend below the drawing, with entries for what occurs in it."""
     drawn = "\n".join(canvas.parts)
     past = "past the padding" if "f-padding" in drawn else "past the input"
-    numbers = [n for n in range(1, MAX_READERS + 1) if f"f-read{n} " in drawn]
-    names = {n: f"{n}" if n < MAX_READERS else f"{n} or more" for n in numbers}
-    if numbers:
-        more = " or more" if numbers[0] == MAX_READERS else ""
-        names[numbers[0]] = f"read by {numbers[0]} window{'s' if numbers[0] > 1 else ''}{more}"
     entries: list[tuple[str, str, str, str, str]] = [  # what is drawn, its name, and the sample: fill, stroke and style
         ('-first"', "first window", "", "first", "thick"),
         ('-second"', "second", "", "second", "thick dashed"),
         ('-other"', "others", "", "other", "thick"),
         ('-last"', "last", "", "last", "thick"),
         ('r="3"', "element of a window", "first", "", "dot"),
-        ("f-read0 ", "read by no window", "read0", "grid", "hatched"),
-        *((f"f-read{n} ", names[n], f"read{n}", "grid", "") for n in numbers),
+        *((f"f-read{n} ", text, f"read{n}", "grid", "" if n else "hatched") for n, text in enumerate(READERS)),
         ("f-padding", "padding", "padding", "faint", "dashed"),
         ('class="s-faint"', past, "", "faint", "dashed"),
         ("f-page s-(first|second|other|last)", "outside the input", "page", "first", "dashed"),
