@@ -22,20 +22,8 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
-class ElementType:
-    """An element type as the value of an attribute, by its name in poolcli."""
-
-    dtype: str
-
-    @property
-    def name(self) -> str:
-        """Its name in `onnx.TensorProto`."""
-        return {"float32": "FLOAT", "float64": "DOUBLE"}.get(self.dtype, self.dtype.upper())
-
-
-@dataclass(frozen=True, slots=True)
 class Node:
-    """A node of an ONNX graph; inputs and output are names of values."""
+    """A node of an ONNX graph; inputs and output are names of values, the attribute `to` is a type of poolcli."""
 
     op_type: str
     inputs: tuple[str, ...]
@@ -113,7 +101,7 @@ def _matrix_product(step: st.MatrixProduct, nodes: Nodes) -> Nodes:
     The products are of float64: those of float32 are off by 3 to 5 ulp for windows of 30 elements and more.
     """
     plan, rank = step.plan, len(step.plan.axes) + 2
-    nodes = _append(nodes, "Cast", _output_name(nodes), to=ElementType("float64"))
+    nodes = _append(nodes, "Cast", _output_name(nodes), to="float64")
     for number in range(len(plan.axes)):
         position = number + 2
         places = [*range(rank)]
@@ -124,7 +112,7 @@ def _matrix_product(step: st.MatrixProduct, nodes: Nodes) -> Nodes:
         nodes = _append(nodes, "Transpose", _output_name(nodes), perm=places) if transposed else nodes
         nodes = _append_with_constants(nodes, "MatMul", matrix, first=left)
         nodes = _append(nodes, "Transpose", _output_name(nodes), perm=places) if transposed else nodes
-    return _append(nodes, "Cast", _output_name(nodes), to=ElementType(plan.dtype))
+    return _append(nodes, "Cast", _output_name(nodes), to=plan.dtype)
 
 
 def _matrix(step: st.MatrixProduct, number: int, rows: bool) -> list[list[float]]:
@@ -157,16 +145,21 @@ def _text(nodes: Nodes) -> str:
 
 
 def _call(node: Node) -> str:
-    given = "".join(f", {name}={_argument(value)}" for name, value in node.attributes.items())
+    given = "".join(f", {name}={_argument(name, value)}" for name, value in node.attributes.items())
     inputs = ", ".join(f'"{name}"' for name in node.inputs)
     return f'onnx.helper.make_node("{node.op_type}", [{inputs}], ["{node.output}"]{given})'
 
 
-def _argument(value: object) -> str:
+def element_type(dtype: str) -> str:
+    """The name of a type of poolcli in `onnx.TensorProto`."""
+    return {"float32": "FLOAT", "float64": "DOUBLE"}.get(dtype, dtype.upper())
+
+
+def _argument(name: str, value: object) -> str:
     if isinstance(value, Constant):
         return f'onnx.numpy_helper.from_array(np.array({value.text}, "{value.dtype}"))'
-    if isinstance(value, ElementType):
-        return f"onnx.TensorProto.{value.name}"
+    if name == "to":
+        return f"onnx.TensorProto.{element_type(str(value))}"
     return f'"{value}"' if isinstance(value, str) else repr(value)
 
 

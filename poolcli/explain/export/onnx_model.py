@@ -8,7 +8,7 @@ from typing import Any
 
 from poolcli.errors import RequestError
 from poolcli.explain.export import convert
-from poolcli.explain.export.onnx import Constant, ElementType, Node, nodes_of
+from poolcli.explain.export.onnx import Constant, Node, element_type, nodes_of
 from poolcli.formats.checks import tensor_layout
 from poolcli.layouts import converted_shape
 from poolcli.message_fields import field
@@ -66,20 +66,20 @@ def onnx_model(plan: Plan, opset: int, onnx: Any) -> Any:
 
 
 def _element_type(dtype: str, onnx: Any) -> int:
-    number: int = onnx.TensorProto.DataType.Value(ElementType(dtype).name)
+    number: int = onnx.TensorProto.DataType.Value(element_type(dtype))
     return number
 
 
 def _proto(node: Node, onnx: Any) -> Any:
     """The node for onnx, without attributes that are 0, the default, as older opsets lack some of them."""
-    given = {name: _attribute(value, onnx) for name, value in node.attributes.items() if value != 0}
+    given = {name: _attribute(name, value, onnx) for name, value in node.attributes.items() if value != 0}
     return onnx.helper.make_node(node.op_type, list(node.inputs), [node.output], **given)
 
 
-def _attribute(value: object, onnx: Any) -> object:
+def _attribute(name: str, value: object, onnx: Any) -> object:
     """The value of an attribute for `onnx.helper`: constants become tensors, types become numbers."""
-    if isinstance(value, ElementType):
-        return _element_type(value.dtype, onnx)
+    if name == "to":
+        return _element_type(str(value), onnx)
     if not isinstance(value, Constant):
         return value
     array = np.array(value.values() if callable(value.values) else value.values)
