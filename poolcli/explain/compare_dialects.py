@@ -11,7 +11,7 @@ from typing import Any
 from poolcli.dialects import DIALECTS
 from poolcli.errors import RequestError
 from poolcli.explain import divisor_of
-from poolcli.explain.equivalence import same_divisors, same_pooling, same_reduction
+from poolcli.explain.equivalence import reads_same_elements, same_divisors, same_pooling, same_reduction
 from poolcli.message_fields import marked_message, without_hints
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes, SlidingAttributes
@@ -33,7 +33,6 @@ class Row:
 
     title: str
     like: str
-    rounding: str
     plan: Plan | None
     refusal: str | None
     divisors: tuple[int, int] | None
@@ -66,7 +65,7 @@ def compare_dialects(op: Attributes, plan: Plan) -> tuple[Row, ...]:
         except RequestError as error:
             refusal = marked_message(without_hints(error.message))
         ends = divisors(other) if other else None
-        rows.append(Row(title, dialect.name, word, other, refusal, ends, chosen, tuple(causes)))
+        rows.append(Row(title, dialect.name, other, refusal, ends, chosen, tuple(causes)))
     return tuple(rows)
 
 
@@ -82,10 +81,7 @@ def sentences(rows: Sequence[Row]) -> list[str]:
     for row in rows:
         for cause in row.causes:
             found.setdefault(cause, []).append(row.title)
-    word = next((row.rounding for row in rows if row.chosen), "")
-    has_word = {row.like for row in rows if row.rounding == word}  # frameworks whose other words are irrelevant
-    asked = [row.plan for row in rows if row.plan and (row.rounding == word or row.like not in has_word)]
-    versions = dict.fromkeys(each for plan in asked for each in deviations(plan))
+    versions = [each for row in rows if row.plan for each in deviations(row.plan)]
     return [*(f"{', '.join(titles)}: {cause}" for cause, titles in found.items()), *versions]
 
 
@@ -103,7 +99,7 @@ def _causes(chosen: Plan, other: Plan) -> list[str]:
         before, after = (DIALECTS[p.like].rounding_rule(p.attributes["rounding_type"]) for p in (chosen, other))
         up = ROUNDS_UP if before == "floor" else KEEPS_LAST if after == "ceil" else DROPS_LAST
         causes.append(ROUNDS_DOWN if after == "floor" else up)
-    elif [_positions(w) for w in chosen.windows] != [_positions(w) for w in other.windows]:
+    elif any(not reads_same_elements(v, w) for v, w in zip(chosen.windows, other.windows, strict=True)):
         causes.append("its windows are at other positions")
     if not same_reduction(chosen, other):
         causes.append(SIGNED if other.reducer.signed else UNSIGNED)
@@ -119,10 +115,6 @@ def _causes(chosen: Plan, other: Plan) -> list[str]:
         elif not causes:
             causes.append("its divisors differ")
     return causes
-
-
-def _positions(w: object) -> tuple[object, ...]:
-    return tuple(getattr(w, name, None) for name in ("size", "output", "kernel", "stride", "dilation", "pad_begin"))
 
 
 # Versions of ONNX Runtime that deviate from the rules of ONNX. All were found by running them:
