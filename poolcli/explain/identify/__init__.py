@@ -117,15 +117,15 @@ def identify(
     """
     atol, rtol = check_tolerances(atol, rtol)
     arrays = [as_array(x), as_array(y)]
-    for each in arrays:
-        lookup(each.dtype.name)  # refuses types that are not pooled
-    x, y = (each.astype(each.dtype.newbyteorder("="), copy=False) for each in arrays)
+    for array in arrays:
+        lookup(array.dtype.name)  # refuses types that are not pooled
+    before, after = (each.astype(each.dtype.newbyteorder("="), copy=False) for each in arrays)
     given = expand_pads(given)
     _check_given(op, given)
     until, searches = process_time() + CPU_SECONDS, list[_Search]()
     with np.errstate(all="ignore"):
-        for own in possible_layouts(x.shape, y.shape, layout):
-            searches.append(_Search(Pair(x, y, own, atol, rtol), op, given, until))
+        for own in possible_layouts(before.shape, after.shape, layout):
+            searches.append(_Search(Pair(before, after, own, atol, rtol), op, given, until))
         for search in searches:
             if found := search.fitting():
                 first, *others = found
@@ -133,9 +133,10 @@ def identify(
                 return [first, *(replace(each, apart=text) for each, text in zip(others, apart, strict=True))]
         near = [each for search in searches if (each := search.nearest())]
     best = min(near, key=lambda each: each[0])[1] if near else None
-    if best is None or (best.noise is None and y.size > x.size):
-        source, output = (",".join(map(str, each.shape)) for each in (x, y))
-        swap = "; give the larger one first" if y.size > x.size else ""
+    is_larger = after.size > before.size
+    if best is None or (best.noise is None and is_larger):
+        source, output = (",".join(map(str, each.shape)) for each in arrays)
+        swap = "; give the larger one first" if is_larger else ""
         raise RequestError(f"no pooling that is searched makes an array of {output} of one of {source}{swap}")
     return [best]
 

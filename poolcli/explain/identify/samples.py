@@ -136,7 +136,7 @@ def nearest(
     scores = np.zeros(len(grid.columns[0]))
     for sample in samples:
         wanted = float(sample.y[sample.at])
-        off = distances(_results(sample, rule, grid), np.float64(wanted)) - _tolerance(pair, rule, wanted)
+        off = distances(_results(sample, rule, grid), np.array(wanted)) - _tolerance(pair, rule, wanted)
         scores = scores + np.minimum(np.maximum(off, 0) / (pair.spread or 1), 1)
         matching = min(int((scores == 0).sum()), MAX_MATCHING)
         best = np.argsort(scores, kind="stable")[: max(MIN_KEPT, matching, len(scores) // 4)]
