@@ -7,13 +7,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
-from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,10 +19,9 @@ from poolcli import AvgPool, FileError
 from poolcli.formats import Source
 from poolcli.pooling.outcome import Job, Outcome, Settings
 from poolcli.pooling.tiles import Progress
-from poolcli.runs import _in_order, run_all
-from poolcli.runs.executors import EXECUTORS, Runner, Task, load_executor, workers
+from poolcli.runs import run_all
+from poolcli.runs.executors import EXECUTORS, Runner, Task, load_executor
 from poolcli.runs.manifest import Manifest
-from poolcli.system.signals import Stopped
 from tests.profiles import slow
 
 OP = AvgPool(2, strides=2)
@@ -63,12 +59,12 @@ def test_what_is_left_early_leaves_nothing_running(name: str, jobs: list[Job]) -
     assert not [name for name in os.listdir("out") if name.endswith(".part")]
 
 
-def test_all_that_was_done_is_recorded_and_told_when_a_run_is_stopped(
+def test_outcomes_come_in_the_order_of_the_jobs_and_are_recorded_as_they_come(
     jobs: list[Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def run(tasks: Iterable[Task], runner: Runner, count: int, progress: object) -> Iterator[tuple[int, Outcome]]:
         given = list(tasks)
-        for number in (3, 1):
+        for number in (3, 0, 1):
             yield number, runner(given[number], nothing)
         raise KeyboardInterrupt
 
@@ -77,8 +73,8 @@ def test_all_that_was_done_is_recorded_and_told_when_a_run_is_stopped(
     with pytest.raises(KeyboardInterrupt):  # noqa: PT012  # it is raised when the outcomes are through
         for outcome in run_all(jobs, OP, Settings(), executor="here", count=1, folder="out", progress=nothing):
             told.append(outcome.job.output)
-    assert told == ["out/1.npy", "out/3.npy"]
-    assert sorted(Manifest("out").records()) == ["1.npy", "3.npy"]
+    assert told == ["out/0.npy", "out/1.npy"]
+    assert sorted(Manifest("out").records()) == ["0.npy", "1.npy", "3.npy"]
 
 
 def test_an_outcome_that_no_pipe_takes_is_the_failure_of_its_task(
@@ -131,43 +127,6 @@ def test_a_worker_that_is_killed_while_it_gives_an_output_its_name_leaves_no_tem
     monkeypatch.setattr(os, "replace", rename_and_die)
     found = dict(load_executor("workers")([Task(jobs[0])], Runner(OP, Settings()), 1, nothing))
     assert (found[0].error is None, os.listdir("out")) == (bool(left), left)
-
-
-def test_what_was_done_when_a_run_was_stopped_is_counted_to_the_last_file(
-    jobs: list[Job], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    send, work = workers._send, Runner(OP, Settings())
-
-    def noted(pipe: Connection, outcome: Outcome) -> None:
-        send(pipe, outcome)
-        Path(f"{outcome.job.output}.sent").touch()
-
-    def runner(task: Task, progress: Progress) -> Outcome:
-        progress(0, 1)
-        return work(task, progress)
-
-    def stop(done: int, total: int) -> None:  # when all have sent what they did, and nobody has heard it
-        folder = Path(str(jobs[0].output)).parent
-        if not stopped:
-            stopped.append(True)
-            while len(list(folder.glob("*.sent"))) < 2:
-                time.sleep(0.01)
-            raise Stopped(130, "interrupted")
-
-    stopped: list[bool] = []
-    counted: list[str | None] = []
-    monkeypatch.setattr(workers, "_send", noted)
-    tasks = [Task(job) for job in jobs[:2]]
-    outcomes = load_executor("workers")(tasks, runner, 2, stop)  # type: ignore[arg-type]
-    with pytest.raises(Stopped):
-        counted.extend(outcome.job.output for _, outcome in outcomes)
-    assert sorted(map(str, counted)) == ["out/0.npy", "out/1.npy"]
-
-
-def test_no_more_than_some_outcomes_wait_for_one_that_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("poolcli.runs.MAX_WAITING", 2)
-    outcomes: Any = ((number, number) for number in (3, 1, 2, 5, 0, 4))
-    assert list(map(str, _in_order(outcomes))) == ["1", "2", "3", "0", "4", "5"]
 
 
 def test_a_folder_that_cannot_be_made_is_named_before_anything_runs(jobs: list[Job]) -> None:

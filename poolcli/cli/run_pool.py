@@ -21,7 +21,7 @@ from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Job, Outcome, RunSummary, Settings, existing_outputs
 from poolcli.runs import choose_executor, divide_cores, run_all
 from poolcli.runs.inputs import find_inputs
-from poolcli.runs.outputs import PLACEHOLDER, plan_jobs
+from poolcli.runs.outputs import plan_jobs
 
 if TYPE_CHECKING:
     from poolcli.cli.options import PoolOptions
@@ -90,7 +90,7 @@ def _manifest_folder(output: str | None, several: bool, settings: Settings) -> s
     if output is None or output == "-" or is_device(output) or is_url(output):
         return None
     if several:
-        return os.path.dirname(output.partition("{")[0]) or "." if PLACEHOLDER.search(output) else output
+        return output
     return (os.path.dirname(output) or ".") if settings.resume else None
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
-from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from poolcli.errors import FileError, RequestError
@@ -19,8 +19,6 @@ from poolcli.system.limits import allowed_threads
 if TYPE_CHECKING:
     from poolcli.runs.manifest import Manifest
 
-MAX_WAITING = 1000  # outcomes that are held back until those of earlier jobs are there
-
 
 def run_all(
     jobs: Sequence[Job],
@@ -33,7 +31,7 @@ def run_all(
     progress: Progress,
     cluster: str | None = None,
 ) -> Generator[Outcome, None, None]:
-    """Runs jobs, `count` at once, and yields their outcomes in the order of the jobs, as far as memory allows.
+    """Runs jobs, `count` at once, and yields their outcomes in the order of the jobs.
 
     `folder` is where the manifest is kept, None for none.
     """
@@ -97,21 +95,11 @@ def _recorded(outcomes: Outcomes, manifest: Manifest) -> Outcomes:
 
 
 def _in_order(outcomes: Outcomes) -> Iterator[Outcome]:
-    """The outcomes in the order of the jobs, as long as at most MAX_WAITING have to wait for an earlier one.
-
-    If the run is stopped, all outcomes that are there are yielded before the exception is raised.
-    """
-    waiting, following = list[tuple[int, Outcome]](), 0  # a heap by numbers, and the number that comes next
-    try:
-        for each in outcomes:
-            heappush(waiting, each)
-            while waiting and (waiting[0][0] <= following or len(waiting) > MAX_WAITING):
-                number, outcome = heappop(waiting)
-                following = max(following, number + 1)
-                yield outcome
-    except GeneratorExit:
-        outcomes.close()
-        raise
-    except BaseException:
-        yield from (heappop(waiting)[1] for _ in range(len(waiting)))
-        raise
+    """The outcomes in the order of the jobs."""
+    waiting, following = dict[int, Outcome](), 0
+    with closing(outcomes):
+        for number, outcome in outcomes:
+            waiting[number] = outcome
+            while following in waiting:
+                yield waiting.pop(following)
+                following += 1

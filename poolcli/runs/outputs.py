@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
 import unicodedata
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from poolcli.errors import RequestError
@@ -22,11 +20,7 @@ from poolcli.runs.inputs import Item
 from poolcli.suggestions import did_you_mean
 
 TENSOR_SUFFIX = ".npy"
-PLACEHOLDERS = ("stem", "suffix", "name", "folder")  # of the input's name, in an output such as {stem}_half.png
-PLACEHOLDER_LIST = ", ".join(f"{{{word}}}" for word in PLACEHOLDERS)
-PLACEHOLDER = re.compile(rf"\{{({'|'.join(PLACEHOLDERS)})\}}")
 INPUTS_NAMED = 3  # in a message
-ANY_BRACES = re.compile(r"\{(\w*)\}")
 
 
 def plan_jobs(
@@ -36,10 +30,6 @@ def plan_jobs(
 
     Raises RequestError if all jobs clash, or if an output is an input.
     """
-    for text in (output, indices):
-        unknown = [found for found in ANY_BRACES.findall(text or "") if found not in PLACEHOLDERS]
-        if unknown and (several or "" in unknown or PLACEHOLDER.search(str(text))):
-            raise RequestError(f"{text}: {{{unknown[0]}}} is not a placeholder; use {PLACEHOLDER_LIST}")
     if suffix:
         _refuse_suffix(suffix.lstrip("."))
     targets = _target("output", output, several, suffix), _target("indices", indices, several, TENSOR_SUFFIX)
@@ -47,12 +37,12 @@ def plan_jobs(
     for target in (target for job in jobs for target in job.targets):
         check_output_url(target.path)
     _refuse_inputs(jobs)
-    return _without_clashes(jobs, items, targets)
+    return _without_clashes(jobs)
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What --output or --indices names: a file, an array `key` in one, a folder, or a template of names.
+    """What --output or --indices names: a file, an array `key` in one, or a folder.
 
     `suffix` replaces the extension of names in a folder.
     """
@@ -69,8 +59,6 @@ class Target:
         target, stdin = self.text, item.source.path == "-"
         if target is None:
             return None
-        if PLACEHOLDER.search(target):
-            return self._filled(target, item)
         if self.in_folder:
             if stdin:
                 raise RequestError(
@@ -80,8 +68,6 @@ class Target:
             path = f"{target.rstrip('/')}/{item.relative}" if is_url(target) else os.path.join(target, item.relative)
             return f"{without_suffix(path)}.{self.suffix.lstrip('.')}" if self.suffix else _with_written_suffix(path)
         if self.several:
-            if "{" in target or "}" in target:
-                raise RequestError(f"{target}: braces must enclose one of {PLACEHOLDER_LIST}")
             raise RequestError(
                 f"{field(self.option, target)} is one file, but there are several inputs; "
                 f"name a folder: {without_suffix(target) or target}/"
@@ -96,43 +82,10 @@ class Target:
             output_format(target)
         return target
 
-    def _filled(self, template: str, item: Item) -> str:
-        """The output of an input by a template such as `{stem}_half{suffix}`."""
-        if item.source.path == "-":
-            raise RequestError(f"{template} needs the input's name, and stdin has none; name the file")
-        _refuse_name(item.relative, item)
-        folder, name = os.path.split(item.relative)
-        stem = without_suffix(name)
-        words = {"stem": stem, "suffix": name[len(stem) :], "name": name, "folder": folder or "."}
-        steps = []
-        for step in template.split("/"):
-            steps.append(PLACEHOLDER.sub(lambda found: words[found[1]], step))
-            if PLACEHOLDER.search(step) and not (steps[-1] == "." and "{folder}" in step):
-                _refuse_name(steps[-1], item)
-        path = "/".join(steps)
-        path = _with_written_suffix(path) if self.keeps_suffix else path
-        if not os.path.splitext(path)[1]:
-            whole = "{stem}{suffix}" if "{suffix}" in template else f"{template}{{suffix}}"
-            raise RequestError(f"{template}: names files without an extension, such as {path}; write {whole}")
-        output_format(path)
-        scheme, mark, place = path.rpartition("://")  # a URL keeps its two slashes
-        return scheme + mark + os.path.normpath(place)
-
     @property
     def keeps_suffix(self) -> bool:
         """Whether outputs have the extensions of their inputs."""
-        return (self.in_folder and not self.suffix) or str(self.text).endswith(("{suffix}", "{name}"))
-
-    def remedy(self, items: Sequence[Item], clashing: Sequence[Item], path: str) -> str:
-        """The remedy for inputs that would all be written to `path`: a template that tells their extensions apart."""
-        text = str(self.text)
-        folder = (os.path.dirname(text.partition("{")[0]) if PLACEHOLDER.search(text) else text.rstrip("/")) or "."
-        tree = "{folder}/" if any(os.path.dirname(item.relative) for item in items) else ""
-        template = f"{folder}/{tree}{{stem}}_{{suffix}}{path[len(without_suffix(path)) :]}"
-        with suppress(RequestError):
-            if len({_comparable_path(self._filled(template, item)) for item in clashing}) == len(clashing):
-                return f"use {field(self.option, template)}"
-        return "pool them into different folders or rename one"
+        return self.in_folder and not self.suffix
 
 
 def _target(option: str, text: str | None, several: bool, suffix: str | None) -> Target:
@@ -158,7 +111,7 @@ def _is_folder(target: str, several: bool) -> bool:
         return False
     if target.endswith("/") or os.path.isdir(target):
         return True
-    is_bare = not os.path.splitext(target)[1] and "{" not in target and "}" not in target
+    is_bare = not os.path.splitext(target)[1] and "{" not in target  # braces would be meant as a template
     return several and is_bare and not os.path.lexists(target) and not is_device(target)
 
 
@@ -196,7 +149,7 @@ def _refuse_name(name: str, item: Item) -> None:
         ) from None
 
 
-def _without_clashes(jobs: Sequence[Job], items: Sequence[Item], targets: Sequence[Target]) -> list[Job]:
+def _without_clashes(jobs: Sequence[Job]) -> list[Job]:
     """The jobs, with a `refusal` for each whose output has the same name as another's.
 
     Names that differ only by case or Unicode form count as the same, because some file systems do not distinguish them.
@@ -215,8 +168,8 @@ def _without_clashes(jobs: Sequence[Job], items: Sequence[Item], targets: Sequen
             clashing = [jobs[number] for number in numbers]
             _refuse_twice(clashing)
             path = next(path for path in clashing[0].outputs if _comparable_path(path) == name)
-            remedy = targets[path != clashing[0].output].remedy(items, [items[n] for n in numbers], path)
-            refusals |= dict.fromkeys(numbers, f"more than one input would be written to {path}; {remedy}")
+            reason = f"more than one input would be written to {path}; pool them into different folders or rename one"
+            refusals |= dict.fromkeys(numbers, reason)
     if refusals and len(refusals) == len(jobs):
         number, reason = next(iter(refusals.items()))
         alike = [job.source.path for place, job in enumerate(jobs) if refusals[place] == reason]

@@ -104,7 +104,7 @@ OUTPUT_REFUSALS = {
     "two inputs to one name": (
         ["photo.png", "photo.bmp", "-o", "out/", "--format", "npy"],
         "photo.png, photo.bmp: more than one input would be written to out/photo.npy; "
-        "use --output 'out/{stem}_{suffix}.npy'",
+        "pool them into different folders or rename one",
     ),
     "names that differ by case only": (
         ["photo.png", "PHOTO.png", "-o", "out/"],

@@ -80,8 +80,7 @@ class Runner:
 Outcomes = Generator[tuple[int, Outcome], None, None]
 
 # Runs tasks, at most so many at once, and yields the number of each with its outcome, in any order. A failed task is an
-# outcome with an error. If the run is stopped, it yields the finished outcomes, ends its processes, and raises the
-# exception again.
+# outcome with an error. If the run is stopped, its processes are ended.
 Run = Callable[[Sequence[Task], Runner, int, Progress], Outcomes]
 
 EXECUTORS = {  # by name, the module with the function `run`

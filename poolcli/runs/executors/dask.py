@@ -63,13 +63,7 @@ def run(tasks: Sequence[Task], runner: Runner, count: int, progress: Progress, c
             return
         work, resumable = partial(_run_tasks, runner), runner.folder is not None
         with BatchedTasks(client, work, iter(enumerate(tasks)), len(tasks), MAX_BATCH, resumable) as batches:
-            try:
-                yield from _outcomes(batches.results())
-            except GeneratorExit:
-                raise
-            except BaseException:  # stopped; finished tasks still count
-                yield from _outcomes(batches.finished_results())
-                raise
+            yield from _outcomes(batches.results())
 
 
 @contextmanager
@@ -182,12 +176,6 @@ class BatchedTasks(Generic[Item, Result]):
         except SCHEDULER_LOST as error:
             more = f"; {field('resume')} continues the run" if self._resumable else ""
             raise FileError(f"the scheduler of the cluster is gone{more}") from error
-
-    def finished_results(self) -> Iterator[tuple[Item, Result | BaseException]]:
-        """The results of batches that have finished and were not reported."""
-        with suppress(*SCHEDULER_LOST):
-            for future in [future for future in self._in_flight if future.status == "finished"]:
-                yield from zip(*self._result(future), strict=True)
 
     def _batches(self, limit: int) -> Iterator[list[Item]]:
         """The items in batches, which become smaller towards the end."""

@@ -32,12 +32,6 @@ def run(tasks: Sequence[Task], runner: Runner, count: int, progress: Progress) -
     workers = Workers(tasks, runner, count, progress)
     try:
         yield from workers.outcomes()
-    except GeneratorExit:
-        raise
-    except BaseException:  # stopped; finished tasks still count
-        workers.end()
-        yield from workers.sent_outcomes()
-        raise
     finally:
         workers.end()
 
@@ -79,15 +73,6 @@ class Workers:
                 if found is not None:
                     yield found
             check_stopped()
-
-    def sent_outcomes(self) -> Iterator[tuple[int, Outcome]]:
-        """The outcomes that workers sent before they were ended."""
-        for worker in list(self._workers):
-            with suppress(EOFError, OSError):
-                while worker.given is not None and worker.pipe.poll():
-                    found = self._received(worker)
-                    if found is not None:
-                        yield found
 
     def end(self) -> None:
         """Ends all processes, and removes the temporary files of those that had a task."""
