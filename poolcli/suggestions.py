@@ -51,6 +51,8 @@ MEANT = _by_word({
     "--layout NHWC": "channels-last",
     "--atol": "tolerance",
     "poolcli area --fit 256": "resize thumbnail scale size max-size max-dim width height",
+    "poolcli avg --kernel 2 --strides 2": "bin coarsen",
+    "poolcli avg --kernel 5 --pads 2": "blur smooth",
     "poolcli adaptive-avg --output-size 1": "global gap",
     "poolcli compare": "diff",
     "poolcli info": "list",
@@ -61,6 +63,7 @@ OTHER_FILES = (
     ((".pt", ".pth"), "a file of torch.save", "torch.load({!r}).numpy()"),
     ((".nii.gz", ".nii"), "a NIfTI volume", "nibabel.load({!r}).get_fdata()"),
     ((".dcm",), "a DICOM image", "pydicom.dcmread({!r}).pixel_array"),
+    ((".csv",), "a table in text", "numpy.loadtxt({!r}, delimiter=',')"),
 )
 KEYWORDS = {"input": "x", "image": "x", "array": "x", "k": "kernel", "s": "strides", "indices": "return_indices"}
 

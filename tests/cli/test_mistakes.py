@@ -58,7 +58,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         np.save(place / f"in/{name}.npy", np.zeros((1, 2, 6, 8), np.float32))
     (place / "args").write_text("-k 2 'unfinished")
     (place / "m.onnx").write_bytes(b"no model")
-    for name in ("bad.npy", "net.pth", "head.nii.gz", "scan.dcm"):
+    for name in ("bad.npy", "net.pth", "head.nii.gz", "scan.dcm", "table.csv"):
         (place / name).write_bytes(b"not an array")
     (place / "there").mkdir()
     (place / "there/photo.png").touch()

@@ -49,6 +49,14 @@ from tests.conftest import Cli
         ),
         (
             "y.png",
+            (1, 1, 1, 8, 8),
+            "uint8",
+            "NCDHW",
+            "png images have the axes H, W and C, but the result has NCDHW; use .npy, .npz or .h5, or leave out axes "
+            "of length 1: --output-layout CHW",
+        ),
+        (
+            "y.png",
             (64, 48, 2),
             "uint8",
             "NCW",

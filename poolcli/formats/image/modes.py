@@ -86,7 +86,10 @@ def stored_layout(name: str, shape: Sequence[int], dtype: str, layout: str, want
         return _stack_layout(shape, dtype, layout, wanted)
     if spatial != set("HW"):
         axes = "N, C, D, H and W" if name == "tiff" else "H, W and C"
+        kept = "".join(axis for axis, length in zip(layout, shape, strict=True) if axis in "HWC" or length > 1)
         named = hint(f", or name the axes of the input, as in {field('layout', 'HWC')}") if len(layout) == 3 else ""
+        if kept in ("HW", "HWC", "CHW"):  # the mean of a stack
+            named = hint(f", or leave out axes of length 1: {field('output_layout', kept)}")
         raise RequestError(
             f"{name} images have the axes {axes}, but the result has {layout}; use .npy, .npz or .h5{named}"
         )
