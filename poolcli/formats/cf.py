@@ -4,7 +4,7 @@ integers stored as signed ones (`_Unsigned`, NetCDF Users Guide, appendix A).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -45,26 +45,18 @@ def dependent_variables(attributes: Mapping[str, Mapping[str, Any]]) -> set[str]
     return found if attributes.keys() - found else set()
 
 
-def without_references(name: str, metadata: Metadata, exists: Callable[[str], bool]) -> Metadata:
+def without_references(name: str, metadata: Metadata) -> Metadata:
     """The metadata without the attributes that refer to other variables, which are not kept, and a note on those.
 
-    References to the coordinates of an axis, and to variables that do not exist, stay. `coordinates` loses the names of
-    auxiliary ones, which `with_references` adds again to what is written.
+    `with_references` names the auxiliary coordinates again in what is written.
     """
     kept = {place for dimension in metadata.dimensions for place in dimension.scales} | metadata.scalars.keys()
-    auxiliary, left_out = auxiliary_coordinates(metadata), dict[str, None]()
+    lost = dict[str, None]()
 
     def cleaned(owner: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
-        found = dict(attributes)
-        for word, places in referenced_variables(owner, attributes).items():
-            lost = [place for place in places if place not in kept and exists(place)]
-            stay = [place for place in places if place not in (*lost, *auxiliary)]
-            if stay and word == COORDINATES:
-                found[word] = _relative_names(owner, stay)
-            elif len(stay) < len(places):
-                del found[word]
-            left_out.update(dict.fromkeys(lost))
-        return found
+        found = referenced_variables(owner, attributes)
+        lost.update((place, None) for places in found.values() for place in places if place not in kept)
+        return {word: value for word, value in attributes.items() if word not in found}
 
     def all_cleaned(scales: Mapping[str, Scale]) -> dict[str, Scale]:
         return {place: replace(scale, attributes=cleaned(place, scale.attributes)) for place, scale in scales.items()}
@@ -72,8 +64,8 @@ def without_references(name: str, metadata: Metadata, exists: Callable[[str], bo
     attributes, scalars = cleaned(name, metadata.attributes), all_cleaned(metadata.scalars)
     dimensions = tuple(replace(each, scales=all_cleaned(each.scales)) for each in metadata.dimensions)
     notes = metadata.notes
-    if left_out:
-        notes += (f"left out: the variables {join_names(list(left_out))}, and the attributes that refer to them",)
+    if lost:
+        notes += (f"left out: the variables {join_names(list(lost))}, and the attributes that refer to them",)
     return replace(metadata, attributes=attributes, dimensions=dimensions, scalars=scalars, notes=notes)
 
 
@@ -84,16 +76,10 @@ def auxiliary_coordinates(metadata: Metadata) -> list[str]:
 
 
 def with_references(name: str, metadata: Metadata) -> dict[str, Any]:
-    """The attributes of an array that is written, whose attribute `coordinates` names its auxiliary coordinates."""
-    auxiliary = auxiliary_coordinates(metadata)
-    names = [metadata.attributes.get(COORDINATES), _relative_names(name, auxiliary)]
-    return {**metadata.attributes} | ({COORDINATES: " ".join(filter(None, names))} if auxiliary else {})
-
-
-def _relative_names(name: str, places: Sequence[str]) -> str:
-    """The paths as the attributes of the variable `name` have them: without its own group."""
+    """The attributes of an array that is written; `coordinates` names its auxiliary ones, without its own group."""
     group = f"/{name.strip('/')}".rpartition("/")[0]
-    return " ".join(place.removeprefix(f"{group}/") for place in places)
+    names = [place.removeprefix(f"{group}/") for place in auxiliary_coordinates(metadata)]
+    return {**metadata.attributes} | ({COORDINATES: " ".join(names)} if names else {})
 
 
 def same_values(one: Any, other: Any) -> bool:

@@ -26,7 +26,7 @@ from poolcli.windows import AxisWindows, Sliding
 if TYPE_CHECKING:
     from poolcli.formats.image.metadata import PixelGrid
 
-NEW_AXIS = {"chunks": 1, "shards": 1, "maxshape": 0}  # storage settings per axis, and their values for a new axis
+
 SIZE_NAMES = re.compile(
     r"spacing|resolution|transform|(pixel|voxel|element|grid|cell)_?(size|width|height)", re.IGNORECASE
 )
@@ -79,20 +79,14 @@ def hidden_from(mask: Array, region: Region) -> Array:
 
 
 def _reordered(metadata: Metadata, source: str, target: str) -> Metadata:
-    """The metadata with values per axis in the order of another layout; new axes get defaults."""
+    """The metadata with dimensions in the order of another layout, and without chunks and shards."""
     places = [source.find(axis) for axis in target]
-
-    def stored(found: Mapping[str, Any]) -> dict[str, Any]:
-        lists = {name: default for name, default in NEW_AXIS.items() if found.get(name)}
-        return {**found} | {n: tuple(found[n][i] if i >= 0 else new for i in places) for n, new in lists.items()}
-
-    dimensions = metadata.dimensions and tuple(metadata.dimensions[i] if i >= 0 else Dimension("", {}) for i in places)
-    return replace(
-        metadata,
-        hdf5_storage=stored(metadata.hdf5_storage),
-        zarr_storage=stored(metadata.zarr_storage),
-        dimensions=dimensions,
+    hdf5, zarr = (
+        {name: value for name, value in found.items() if name not in ("chunks", "shards")}
+        for found in (metadata.hdf5_storage, metadata.zarr_storage)
     )
+    dimensions = metadata.dimensions and tuple(metadata.dimensions[i] if i >= 0 else Dimension("", {}) for i in places)
+    return replace(metadata, hdf5_storage=hdf5, zarr_storage=zarr, dimensions=dimensions)
 
 
 def _grid(windows: AxisWindows) -> PixelGrid:

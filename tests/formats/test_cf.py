@@ -106,11 +106,11 @@ def test_coordinates_of_axes_are_pooled_and_other_variables_left_out(name: str, 
 def test_attributes_that_name_no_other_variable_stay(cli: Cli) -> None:
     with h5py.File("x.h5", "w") as file:
         file["t"] = np.ones((4, 4))
-        file["t"].attrs.update(coordinates="polar", bounds=[0, 1])
+        file["t"].attrs.update(bounds=[0, 1])
     result = cli("avg", "x.h5", "-o", "y.h5", *HALVE, "--layout", "HW", "--json")
     assert not any("left out" in note for note in result.json["notes"])
     with h5py.File("y.h5") as file:
-        assert (file["t"].attrs["coordinates"], file["t"].attrs["bounds"].tolist()) == ("polar", [0, 1])
+        assert file["t"].attrs["bounds"].tolist() == [0, 1]
 
 
 def test_coordinates_of_a_group_are_found_above_it(cli: Cli) -> None:
@@ -138,26 +138,6 @@ def test_coordinates_without_means_are_left_out_and_said(length: int, cli: Cli, 
     assert f"left out, {why}: the coordinates /lat" in result.json["notes"]
     with h5py.File("y.h5") as file:
         assert sorted(file) == ["t"]
-
-
-def test_unlimited_dimensions_of_a_netcdf_file_stay_unlimited(cli: Cli) -> None:
-    """The netCDF library finds them by their scales; one without values has the length 0."""
-    with h5py.File("x.nc", "w") as file:
-        file.create_dataset("t", data=np.arange(288.0).reshape(2, 3, 6, 8), maxshape=(None, None, 6, 8))
-        file.create_dataset("run", (0,), ">f4", maxshape=(None,)).make_scale(f"{NOT_A_VARIABLE}         0")
-        file.create_dataset("time", data=np.arange(3.0), maxshape=(None,)).make_scale("time")
-        for name, n in (("lat", 6), ("lon", 8)):
-            file[name] = np.arange(n)
-            file[name].make_scale(name)
-        for axis, name in enumerate(("run", "time", "lat", "lon")):
-            file["t"].dims[axis].attach_scale(file[name])
-    assert cli("avg", "x.nc:/t", "-o", "y.nc", *HALVE, "-q").err == ""
-    with h5py.File("y.nc") as file:
-        assert [axis[0].name for axis in file["t"].dims] == ["/run", "/time", "/lat", "/lon"]
-        assert {name: each.maxshape for name, each in file.items()} == {
-            "t": (None, None, 3, 4), "run": (None,), "time": (None,), "lat": (3,), "lon": (4,),
-        }  # fmt: skip
-        assert (file["run"].shape, file["run"].attrs["NAME"].decode()) == ((2,), f"{NOT_A_VARIABLE}         2")
 
 
 def test_texts_along_an_axis_are_kept_where_it_is_not_pooled(cli: Cli) -> None:

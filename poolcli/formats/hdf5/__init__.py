@@ -132,8 +132,6 @@ class Hdf5File:
     def _find(self, key: str) -> Any:
         where = f"{self.path}:{key}"
         found = find_object(self.root, key, where, self.options.allow_external)
-        if found is None and "/" + key.strip("/") in self.left_out:
-            raise FileError(f"{where}: is a link that leads nowhere")
         if found is None:
             raise no_such_array(self.path, key, self.headers)
         if not isinstance(found, h5py.h5d.DatasetID):
@@ -301,14 +299,7 @@ class Dataset:
             scalars=scalars,
             notes=notes,
         )
-        with reading(self.file.path):
-            return without_references(self.name, found, self._exists)
-
-    def _exists(self, place: str) -> bool:
-        try:
-            return isinstance(find_object(self.file.root, place, place, False), h5py.h5d.DatasetID)
-        except FileError:  # a link to another file
-            return True
+        return without_references(self.name, found)
 
 
 def _copyable(attributes: Mapping[str, Any], owner: str, lost: list[str]) -> dict[str, Any]:

@@ -24,13 +24,10 @@ from poolcli.windows import Ranges
 h5py: Any = Lazy("h5py")
 GzipChunks = dict[tuple[int, ...], tuple[int, int]]  # place and length in the file, by the first element of the chunk
 
-GZIP, SHUFFLE, FLETCHER32, SZIP, LZF = 1, 2, 3, 4, 32000
+GZIP, SHUFFLE, FLETCHER32, LZF = KEPT_FILTERS = 1, 2, 3, 32000
 CHECKSUM = 4  # bytes that fletcher32 appends
 CHUNK_COPIES = 4  # of a chunk while it is decoded: stored (up to twice as long), decoded, and inside a filter
 INDEX_BYTES = 300  # for each stored chunk: its entry in `GzipChunks`
-# Filters of hdf5plugin that are kept: bzip2, Blosc, LZ4, Bitshuffle, ZFP, Zstandard, Blosc2. Others round, or change
-# arrays of some shapes, as that of JPEG-LS does with four axes.
-PLUGIN_FILTERS = (307, 32001, 32004, 32008, 32013, 32015, 32026)
 
 
 def is_virtual(properties: Any) -> bool:
@@ -143,36 +140,19 @@ def _chunk_size(dataset: Any) -> int:
 
 
 def storage_of(dataset: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The storage of an h5py dataset as arguments of `create_dataset`, and a note on filters that are not kept.
-
-    In `maxshape` 0 stands for the length of the axis itself.
-    """
+    """The storage of an h5py dataset as arguments of `create_dataset`, and a note on filters that become gzip."""
     properties = dataset.id.get_create_plist()
     stored: dict[str, Any] = {}
     if properties.fill_value_defined() == h5py.h5d.FILL_VALUE_USER_DEFINED:
         stored["fillvalue"] = dataset.fillvalue
     if properties.get_layout() != h5py.h5d.CHUNKED:
         return stored, ()
-    stored["chunks"] = properties.get_chunk()
-    if dataset.maxshape != dataset.shape:
-        stored["maxshape"] = tuple(0 if m == n else m for m, n in zip(dataset.maxshape, dataset.shape, strict=True))
-    for name in ("compression", "compression_opts", "shuffle", "fletcher32"):
-        value = getattr(dataset, name)
-        if value not in (None, False, "unknown"):
-            stored[name] = value
-    lost = []
-    for code, values, name in filters_of(properties):
-        if code in (GZIP, SHUFFLE, FLETCHER32, SZIP, LZF):
-            continue
-        options = {} if "compression" in stored or code not in PLUGIN_FILTERS else _plugin_options(code, values)
-        stored |= options
-        lost += [] if options else [name or str(code)]
-    return stored, (f"stored without the filter {join_names(lost)}",) if lost else ()
-
-
-def _plugin_options(code: int, values: tuple[int, ...]) -> dict[str, Any]:
-    try:
-        (plugin,) = need("hdf5plugin", why="filters")
-        return dict(plugin.from_filter_options(code, values))
-    except (RequestError, ValueError, NotImplementedError):
-        return {}
+    stored |= {"chunks": properties.get_chunk(), "shuffle": dataset.shuffle, "fletcher32": dataset.fletcher32}
+    others = [
+        name.partition(";")[0] or str(code) for code, _, name in filters_of(properties) if code not in KEPT_FILTERS
+    ]
+    if dataset.compression in ("gzip", "lzf"):
+        stored |= {"compression": dataset.compression, "compression_opts": dataset.compression_opts}
+    elif others:
+        stored["compression"] = "gzip"
+    return stored, (f"stored with gzip instead of the filter {join_names(others)}",) if others else ()

@@ -89,7 +89,7 @@ def _create_array(file: Any, path: str, key: str, spec: Spec) -> tuple[Any, tupl
             empty = Scale(np.zeros(spec.shape[i], ">f4"), NOT_A_VARIABLE, {})  # netCDF needs scales of all axes
             scales = {"/".join([*_parts(key)[:-1], dimension.label]): empty, **scales}
         for place, scale in scales.items():
-            made = _coordinate(file, path, place, scale, dataset.maxshape[i] is None, lost)
+            made = _coordinate(file, path, place, scale, lost)
             if made is None:
                 others.append(place)
             elif not scale.is_auxiliary:
@@ -97,7 +97,7 @@ def _create_array(file: Any, path: str, key: str, spec: Spec) -> tuple[Any, tupl
             elif len(axis) and not len(made.dims[0]):
                 made.dims[0].attach_scale(axis[0])
     for place, scale in metadata.scalars.items():
-        others += [place] if _coordinate(file, path, place, scale, False, lost) is None else []
+        others += [place] if _coordinate(file, path, place, scale, lost) is None else []
     notes += tuple(conflict_note(place, spec.key) for place in others)
     if lost:
         notes += (f"left out, because they cannot be written: the attributes {join_names(lost)}",)
@@ -117,25 +117,11 @@ def _create_dataset(group: Any, name: bytes, spec: Spec) -> tuple[Any, tuple[str
         stored = {}
     if "chunks" in stored:
         stored["chunks"] = tuple(map(min, stored["chunks"], spec.shape))
-    if "maxshape" in stored:
-        limits = zip(stored["maxshape"], spec.shape, strict=True)
-        stored["maxshape"] = tuple(None if limit is None else max(limit, n) for limit, n in limits)
-    try:
-        return group.create_dataset(name, spec.shape, spec.dtype, **stored), tuple(notes)
-    except (TypeError, ValueError, OSError, RuntimeError):
-        if "compression" not in stored:
-            raise
-    code = stored.pop("compression")
-    stored.pop("compression_opts", None)
-    notes.append(f"stored without the filter {code}, which cannot hold {spec.dtype} in such chunks")
     return group.create_dataset(name, spec.shape, spec.dtype, **stored), tuple(notes)
 
 
-def _coordinate(file: Any, path: str, key: str, scale: Scale, grows: bool, lost: list[str]) -> Any:
-    """The dataset of a coordinate, which arrays can share; None if one of that name has other values.
-
-    A dimension scale is resizable if its axis `grows`: netCDF finds unlimited dimensions by their scales.
-    """
+def _coordinate(file: Any, path: str, key: str, scale: Scale, lost: list[str]) -> Any:
+    """The dataset of a coordinate, which arrays can share; None if one of that name has other values."""
     (checked,) = array_names(path, [key])
     group, name = _place(file, path, checked)
     if link_type(group.id, name) is not None:
@@ -144,7 +130,7 @@ def _coordinate(file: Any, path: str, key: str, scale: Scale, grows: bool, lost:
             return None
         values = found.asstr("utf-8", "replace") if h5py.check_string_dtype(found.dtype) else found
         return found if same_values(values[()], scale.values) else None
-    made = group.create_dataset(name, data=scale.values, maxshape=(None,) if grows else None)
+    made = group.create_dataset(name, data=scale.values)
     _add_attributes(made.attrs, scale.attributes, made.dtype, lost)
     if not scale.is_auxiliary:
         is_dimension_only = scale.title.startswith(NOT_A_VARIABLE)

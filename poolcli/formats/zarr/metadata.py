@@ -189,7 +189,7 @@ def with_coordinates(root: Any, key: str, array: Any, metadata: Metadata) -> Met
             add(place, node, target, is_auxiliary=True)
     dimensions = tuple(Dimension(each.label, own) for each, own in zip(metadata.dimensions, every, strict=True))
     found = replace(metadata, dimensions=dimensions, scalars=scalars, notes=tuple(notes))
-    return cf.without_references(key, found, lambda place: _open_array(root, place) is not None)
+    return cf.without_references(key, found)
 
 
 def _read_coordinates(place: str, node: Any) -> Array:
