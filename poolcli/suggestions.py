@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 MIN_RATIO, MAX_SUGGESTIONS = 0.7, 3  # difflib's ratio is 1 for equal words
@@ -103,28 +102,6 @@ def did_you_mean(word: str, known: Iterable[str], short: Mapping[str, str] = NON
     """
     found = tuple(dict.fromkeys(short.get(each, each) for each in closest(word, (*known, *short))))
     return f"; did you mean {join_words(found)}?" if found else ""
-
-
-def did_you_mean_file(path: str) -> str:
-    """The same for a file that does not exist, with the names in its folder."""
-    whole, colon, key = path.rpartition(":")
-    if colon and os.path.isfile(whole):
-        return f"; {whole} holds one array, without a name: leave :{key} out"
-    folder, name = os.path.split(path)
-    if "*" in name:
-        from glob import iglob
-
-        found = min(iglob(path), default=None)
-        return f"; patterns are not expanded here; name a file, such as {found}" if found else ""
-    try:
-        names = sorted(each for each in os.listdir(folder or ".") if each != name)
-    except OSError:
-        return ""
-    stem, extension = os.path.splitext(name.lower())  # an extension that both have does not make names similar
-    parts = {each: os.path.splitext(each.lower()) for each in names}
-    similar = [each for each, (own, ending) in parts.items() if ending != extension or closest(stem, [own])]
-    alike = closest(name, similar) if name else ()
-    return f"; did you mean {join_words(os.path.join(folder, each) for each in alike)}?" if alike else ""
 
 
 def other_program(path: str) -> str:

@@ -39,7 +39,7 @@ from poolcli.formats.table import (
     suffixes_of,
 )
 from poolcli.message_fields import field
-from poolcli.suggestions import did_you_mean_file, other_program
+from poolcli.suggestions import other_program
 from poolcli.system.lazy_imports import Array
 from poolcli.windows import ceil_div
 
@@ -149,9 +149,7 @@ def _start_of(path: str) -> bytes:
     except FileError:
         raise
     except OSError as error:
-        if isinstance(error, FileNotFoundError):
-            remedy = did_you_mean_file(path)
-        elif isinstance(error, IsADirectoryError):
+        if isinstance(error, IsADirectoryError):
             remedy = "; name a file in it"
         elif os.path.isfile(file := os.path.dirname(path)) and format_by_suffix(file):
             remedy = f"; an array in a file is written {file}:{os.path.basename(path)}"

@@ -18,7 +18,7 @@ from poolcli.models.judge import Finding as Finding
 from poolcli.models.judge import Verdict as Verdict
 from poolcli.models.judge import judge
 from poolcli.models.layer import EXPORT_KERAS, EXPORT_TORCH, SAVED_MODEL, Given, Layer
-from poolcli.suggestions import did_you_mean, did_you_mean_file
+from poolcli.suggestions import did_you_mean
 from poolcli.system.limits import parse_size
 
 MAX_LISTED = 10  # layer names in a message
@@ -136,7 +136,7 @@ def read_model(path: str, given: Given | None = None, limit: int | None = None) 
         if not found.is_file():
             if found.exists():
                 raise RequestError(f"{path}: no file")
-            raise MissingFileError(f"{path}: no such file{did_you_mean_file(path)}")
+            raise MissingFileError(f"{path}: no such file")
         with open(path, "rb") as stream:
             head = stream.read(SIGNATURE_BYTES)
     except MissingFileError:

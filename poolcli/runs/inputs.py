@@ -14,10 +14,9 @@ from pathlib import Path
 from poolcli.errors import RequestError
 from poolcli.formats import Source, folder_format, parse_source
 from poolcli.formats.atomic import is_internal_file
-from poolcli.formats.files import is_url, redacted
+from poolcli.formats.files import is_url
 from poolcli.formats.table import format_by_magic, format_by_suffix
 from poolcli.message_fields import field
-from poolcli.suggestions import did_you_mean_file
 
 
 @dataclass(frozen=True)  # without slots, with which pickling takes several times as long
@@ -80,10 +79,8 @@ def _listed_items(path: str, dataset: str | None) -> Iterator[Item]:
     try:
         content = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     except OSError as error:
-        meant = "; a folder is an input itself" if isinstance(error, IsADirectoryError) else did_you_mean_file(path)
-        raise RequestError(f"{field('files_from', path)}: {error.strerror}{meant}") from error
-    row = format_by_magic(content) if b"\0" in content else None
-    if row is not None:
+        raise RequestError(f"{field('files_from', path)}: {error.strerror}") from error
+    if row := format_by_magic(content):
         raise RequestError(f"{field('files_from')} takes a list of names, and this is {row.name}, an input itself")
     names = list(filter(None, content.split(b"\0") if b"\0" in content else content.splitlines()))
     if not names:
@@ -100,14 +97,7 @@ def _relative_name(path: str) -> str:
 
 
 def _is_pattern(text: str) -> bool:
-    if is_url(text):
-        if "*" in text:
-            raise RequestError(
-                f"{redacted(text)}: wildcards are matched with files, not with URLs; name each store, "
-                f"or list them with {field('files_from')}"
-            )
-        return False
-    return text != "-" and any(sign in text for sign in "*?[") and not os.path.lexists(parse_source(text).path)
+    return not is_url(text) and any(sign in text for sign in "*?[") and not os.path.lexists(parse_source(text).path)
 
 
 def _glob_items(pattern: str, dataset: str | None) -> list[Item]:
@@ -118,8 +108,7 @@ def _glob_items(pattern: str, dataset: str | None) -> list[Item]:
         if folder_format(path) or (os.path.isfile(path) and not _is_inside_input(path, root))
     ]
     if not found:
-        missing = "" if os.path.isdir(root) else f"; {root} is no folder{did_you_mean_file(root)}"
-        raise RequestError(f"{pattern} matches no file{missing}")
+        raise RequestError(f"{pattern} matches no file")
     return found
 
 

@@ -149,12 +149,6 @@ def test_stores_in_a_list_keep_their_names_and_not_their_urls(cli: Cli) -> None:
     assert sorted(path.name for path in Path("out").glob("[!.]*")) == ["x.zarr", "y.zarr"]
 
 
-def test_a_template_may_be_a_url(cli: Cli) -> None:
-    made("x.zarr", dimension_names=("z", "y", "x"))
-    assert cli("avg", "x.zarr", "-o", "memory://templates/{folder}/{stem}_half.zarr", *HALVE, "-q").err == ""
-    np.testing.assert_array_equal(group("memory://templates/x_half.zarr")[:], halved())
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -166,13 +160,8 @@ def test_a_template_may_be_a_url(cli: Cli) -> None:
             ("pyramid", "x.zarr", "-o", "file:///tmp/y.zarr"),
             "file:///tmp/y.zarr: is a path on this machine; write /tmp/y.zarr",
         ),
-        (
-            ("avg", "s3://bucket/*.zarr", "-o", "out", *HALVE),
-            "s3://bucket/*.zarr: wildcards are matched with files, not with URLs; name each store, or list them with "
-            "--files-from",
-        ),
     ],
-    ids=["a file", "a pyramid", "wildcards"],
+    ids=["a file", "a pyramid"],
 )
 def test_what_urls_cannot_be_is_refused(words: tuple[str, ...], message: str, cli: Cli) -> None:
     made("x.zarr", dimension_names=("z", "y", "x"))
