@@ -11,7 +11,6 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
-from errno import EINVAL
 from functools import cached_property
 from typing import IO, BinaryIO, cast
 
@@ -132,8 +131,6 @@ def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
 def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:
     """Writes arrays compressed with deflate, as `np.savez_compressed` does; an array without a key is `arr_0`."""
     names = array_names(path, [named.spec.key for named in arrays])
-    flat = [name.replace("/", "_") for name in names]  # unless two members would get the same name
-    names = flat if len(set(flat)) == len(flat) else names
     with (
         atomic_stream(path, options.overwrite) as stream,
         zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive,
@@ -153,7 +150,4 @@ def _zip_errors(path: str) -> AbstractContextManager[None]:
 
 
 def _describe(error: Exception) -> str:
-    # A name that is not UTF-8, or a seek to a negative offset.
-    damaged = isinstance(error, UnicodeDecodeError) or (isinstance(error, OSError) and error.errno == EINVAL)
-    reason = "its directory is damaged" if damaged else getattr(error, "strerror", None) or error_text(error)
-    return f"is not a readable .npz file ({reason})"
+    return f"is not a readable .npz file ({getattr(error, 'strerror', None) or error_text(error)})"

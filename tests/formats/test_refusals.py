@@ -94,7 +94,7 @@ NPZ_REFUSALS: dict[str, tuple[Callable[[], object], str, str]] = {
     "a name that is not UTF-8": (
         wrong_name,
         "x.npz:a",
-        "x.npz: is not a readable .npz file (its directory is damaged)",
+        "x.npz: is not a readable .npz file ({library}",
     ),
 }
 
@@ -102,7 +102,10 @@ NPZ_REFUSALS: dict[str, tuple[Callable[[], object], str, str]] = {
 @pytest.mark.parametrize(("make", "path", "message"), NPZ_REFUSALS.values(), ids=NPZ_REFUSALS)
 def test_npz_files_that_are_refused(make: Callable[[], object], path: str, message: str) -> None:
     make()
-    assert refusal_of(path) == message
+    found = refusal_of(path)
+    expected, library, _ = message.partition("{library}")
+    assert found[: len(expected)] == expected
+    assert library or found == expected
 
 
 def test_a_member_that_inflates_beyond_reason_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
