@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from poolcli.dialects import DIALECTS
 from poolcli.errors import RequestError
@@ -117,38 +117,18 @@ def _causes(chosen: Plan, other: Plan) -> list[str]:
     return causes
 
 
-# Versions of ONNX Runtime that deviate from the rules of ONNX. All were found by running them:
-# `tests/conformance/test_versions.py` installs the versions on both sides of each range.
-NEWEST_OPSET = 22
+class Deviation(NamedTuple):
+    """Versions of ONNX Runtime that deviate from ONNX in models of these opsets: what they do, and with which plans.
 
-
-@dataclass(frozen=True, slots=True)
-class Deviation:
-    """A deviation of some versions of ONNX Runtime.
-
-    `since` is the first version that deviates (None: the oldest that was tested), `fixed` the first that no longer
-    does; `opsets` are those of affected models. `case` names the affected poolings, `does` says what the runtime does,
-    and `holds` whether a plan is affected.
+    All were found by running them: `tests/conformance/test_versions.py` installs versions on both sides of each range.
     """
 
-    since: str | None
-    fixed: str
+    versions: str
+    opset_words: str
     opsets: range
     case: str
     does: str
     holds: Callable[[Plan], bool]
-
-    @property
-    def versions(self) -> str:
-        """The versions, as in `1.21 to before 1.25`."""
-        return f"{self.since} to before {self.fixed}" if self.since else f"before {self.fixed}"
-
-    @property
-    def opset_words(self) -> str:
-        """The opsets, as in `opset 18 or lower`."""
-        if self.opsets.stop <= NEWEST_OPSET:
-            return f"opset {self.opsets.stop - 1} or lower"
-        return f"opset {self.opsets.start} or higher" if self.opsets.start > 1 else "any opset"
 
     def __str__(self) -> str:
         return f"ONNX Runtime {self.versions}, {self.opset_words}: {self.does}"
@@ -188,17 +168,16 @@ def _pads_end_more(plan: Plan) -> bool:
 
 OVERHANG = "averages that count padding, ceil"
 WHOLE = "a ceil window that goes past the padded input is divided by the whole kernel"
+LATER = "opset 19 or higher"
 DEVIATIONS = (
-    Deviation(None, "1.29", range(1, 19), OVERHANG, WHOLE, _overhangs),
-    Deviation(None, "1.21", range(19, 100), OVERHANG, WHOLE, _overhangs),
+    Deviation("before 1.29", "opset 18 or lower", range(1, 19), OVERHANG, WHOLE, _overhangs),
+    Deviation("before 1.21", LATER, range(19, 100), OVERHANG, WHOLE, _overhangs),
     Deviation(
-        None, "1.21", range(1, 100), "all poolings, ceil",
+        "before 1.21", "any opset", range(1, 100), "all poolings, ceil",
         "a last window that starts past the input is kept", _drops_window,
     ),
     Deviation(
-        "1.21", "1.25", range(19, 100),
-        "averages that count padding, SAME_UPPER",
-        "windows at the end have too small a divisor where SAME_UPPER pads more there",
-        _pads_end_more,
+        "1.21 to before 1.25", LATER, range(19, 100), "averages that count padding, SAME_UPPER",
+        "windows at the end have too small a divisor where SAME_UPPER pads more there", _pads_end_more,
     ),
 )  # fmt: skip

@@ -70,9 +70,9 @@ def below(version: str, other: str) -> bool:
 
 
 def deviates(row: Deviation, version: str, plan: Plan, opset: int) -> bool:
-    new = row.since is not None and below(version, row.since)
-    old = not new and below(version, row.fixed)
-    return old and opset in row.opsets and row.holds(plan)
+    since, _, fixed = row.versions.rpartition("before ")
+    new = bool(since) and below(version, since.split()[0])
+    return not new and below(version, fixed) and opset in row.opsets and row.holds(plan)
 
 
 def installed(package: str, version: str, folder: Path) -> Path:
