@@ -214,8 +214,7 @@ def _empty_window_facts(
             f"{none}, and {target.name} has no value for the {reducer.noun} of an empty window; "
             f"use {field('rounding_type', 'floor')} or ceil_torch, {counted}, or {field('dtype', 'float32')}"
         )
-    result = f"the {reducer.noun} is {value}"
-    yield Fact("empty_windows", f"{none}: {result}", result)
+    yield Fact("empty_windows", f"{none}: the {reducer.noun} is {value}")
 
 
 def _ddof_facts(reducer: Reducer, longest: int) -> Iterator[Fact]:

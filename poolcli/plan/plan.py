@@ -29,7 +29,6 @@ class Fact:
     """A note for the user about a plan.
 
     `message` marks its fields, which `poolcli.message_fields` spells as options; `str` spells them as in Python.
-    `result` is the result of a window without input.
     """
 
     kind: Literal[
@@ -45,7 +44,6 @@ class Fact:
         "missing",
     ]
     message: str
-    result: str | None = None
 
     def __str__(self) -> str:
         return for_python(self.message)

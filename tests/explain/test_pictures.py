@@ -185,31 +185,31 @@ def test_the_numbers_of_a_long_axis_stand_apart_and_the_legend_names_its_first_s
     ends = [(float(t.get("x", 0)), text_width(str(t.text), float(t.get("font-size", 0))) / 2) for t in shown]
     assert all(x + half <= y - next_half for (x, half), (y, next_half) in pairwise(ends))
     assert [text.text for text in shown][-5:] == ["998997", "998999", "999001", "999003", "999999"]
-    assert [w for w in words(drawn) if w.startswith("read by")] == ["read by no window"]
+    assert [w for w in words(drawn) if w.startswith("read by")] == ["read by no window", "read by 1"]
 
 
 @pytest.mark.parametrize(
     ("op", "sizes", "at", "lines"),
     [
         (CEIL, (6, 7), "3,2", [
-            "Output H 3, W 2 = sum of input H 5, W 3 to 5, divided by 3 × 3 = 9",
+            "Output H 3, W 2: sum of its window, divided by 9",
             "H: starts at 3 * 2 - 1 = 5, spans [5, 8), reads 5, divides by 3",
             "W: starts at 2 * 2 - 1 = 3, spans [3, 6), reads 3 to 5, divides by 3",
         ]),
         (AvgPool(2, strides=2, divisor_override=7), (8, 8), "1,3", [
-            "Output H 1, W 3 = sum of input H 2 to 3, W 6 to 7, divided by 7",
+            "Output H 1, W 3: sum of its window, divided by 7",
             "H: starts at 1 * 2 = 2, spans [2, 4), reads 2 to 3",
             "W: starts at 3 * 2 = 6, spans [6, 8), reads 6 to 7",
         ]),
         (AdaptiveMaxPool(3), (70,), "W1", [
-            "Output W 1 = maximum of input W 23 to 46", "W: starts at 1 * 70 // 3 = 23, spans [23, 47), reads 23 to 46",
+            "Output W 1: maximum of its window", "W: starts at 1 * 70 // 3 = 23, spans [23, 47), reads 23 to 46",
         ]),
         (AvgPool(2, strides=4, rounding_type="ceil"), (4,), "W1", [
-            "Output W 1 reads nothing: the average is nan",
+            "Output W 1: sum of its window, divided by 0",
             "W: starts at 1 * 4 = 4, spans [4, 6), reads nothing, divides by 0",
         ]),
         (AreaPool(3), (7,), "W1", [
-            "Output W 1 = weighted sum of input W 2 to 4, divided by 7",
+            "Output W 1: weighted sum of its window, divided by 7",
             "W: starts at 1 * 7 // 3 = 2, spans [2, 5), reads 2 to 4, weights 2, 3, 2, divides by 7",
         ]),
     ],

@@ -19,7 +19,7 @@ from poolcli.explain.equivalence import (
     same_at_every_size,
     same_pooling,
 )
-from poolcli.explain.export.compose import compositions, numbers_of
+from poolcli.explain.export.compose import Composition, compositions, numbers_of
 from poolcli.explain.export.onnx import ONNX_WRITER
 from poolcli.explain.export.openvino import NGRAPH_WRITER, OPENVINO_WRITER
 from poolcli.explain.export.pytorch import PYTORCH_WRITER
@@ -111,12 +111,12 @@ def convert(plan: Plan, like: str) -> Conversion:
     dialect, writer = dialect_of(like), WRITERS[like]
     refusals: list[str] = []
     one = _one_operator(plan, dialect, refusals)
-    composed = []
+    composed = list[Composition]()
     if one is None or not one.every_size:
         composed = [each for each in compositions(plan, dialect, writer) if same_pooling(plan, each.plan)]
-        for each in composed:
-            if each.plan_at is not None and same_at_every_size(plan, each.plan, each.plan_at):
-                return Conversion(like, None, writer.write(each.steps), None, False, each.steps)
+    for each in composed:
+        if each.plan_at is not None and same_at_every_size(plan, each.plan, each.plan_at):
+            return Conversion(like, None, writer.write(each.steps), None, False, each.steps)
     if one:
         # Adaptive pooling to one output is global pooling, which fits every size.
         whole = GlobalPool in writer.writers and all(isinstance(w, Bins) and w.output == 1 for w in plan.windows)

@@ -23,7 +23,7 @@ INSET = 4.0  # of the second window, whose border would cover that of the first
 MAX_DIVISOR_DIGITS = 4  # longer divisors do not fit into a cell
 ROW_HEIGHT, BAR_HEIGHT = 20.0, 12.0  # of a window in a strip, and of its elements
 MAX_ROWS = 8  # of more windows, three are drawn
-READERS = ("read by no window", "by 1 window", "by 2", "by 3", "by 4 or more")  # of each shade
+READERS = ("read by no window", "read by 1", "read by 2", "read by 3", "read by 4 or more")  # of each shade
 MAX_READERS = len(READERS) - 1
 MAX_OVERLAP = 1000  # dilated windows that are asked whether they read a position
 MIN_LEGEND_WIDTH = 560.0  # a legend may be wider than a narrow drawing
@@ -83,23 +83,14 @@ def caption(plan: Plan) -> tuple[str, ...]:
 
 
 def element_text(plan: Plan, outputs: Sequence[int]) -> str:
-    """What the pointer shows of an output element: what it is computed from, and the formula of each axis."""
-    windows = [window(axis.windows, o) for axis, o in zip(plan.axes, outputs, strict=True)]
-    element = ", ".join(f"{axis.name} {o}" for axis, o in zip(plan.axes, outputs, strict=True))
-    lines = [_formula_text(plan, axis, w) for axis, w in zip(plan.axes, windows, strict=True)]
-    if any(w.first is None for w in windows):
-        result = next((fact.result for fact in plan.facts if fact.kind == "empty_windows"), None)
-        return "\n".join([f"Output {element} reads nothing" + (f": {result}" if result else ""), *lines])
+    """What the pointer shows of an output element: how it is computed, and the formula of each axis."""
+    both = list(zip(plan.axes, outputs, strict=True))
+    element = ", ".join(f"{axis.name} {o}" for axis, o in both)
     verb = "weighted sum" if plan.is_weighted else "sum" if plan.reducer.divides else plan.reducer.noun
-    read = ", ".join(f"{axis.name} {_reads(w)}" for axis, w in zip(plan.axes, windows, strict=True))
-    divided = ""
-    if plan.divisor_override is not None:
-        divided = f", divided by {plan.divisor_override}"
-    elif plan.reducer.divides:
-        factors = [w.divisor for w in windows]
-        result = f" = {prod(factors)}" if len(factors) > 1 else ""
-        divided = f", divided by {' × '.join(map(str, factors))}{result}"
-    return "\n".join([f"Output {element} = {verb} of input {read}{divided}", *lines])
+    divisor = divisor_of(plan, outputs)
+    divided = "" if divisor is None else f", divided by {divisor}"
+    lines = [_formula_text(plan, axis, window(axis.windows, o)) for axis, o in both]
+    return "\n".join([f"Output {element}: {verb} of its window{divided}", *lines])
 
 
 def _formula_text(plan: Plan, axis: AxisPlan, w: Window) -> str:
@@ -291,13 +282,7 @@ def _draw_legend(canvas: Canvas) -> None:
         ('class="s-faint"', past, "", "faint", "dashed"),
         ("f-page s-(first|second|other|last)", "outside the input", "page", "first", "dashed"),
         ('r="1.3"', "left out", "", "", "dots"),
-        (
-            'size="(10|8)" text-anchor="middle"',
-            "a number in the output: what its sum is divided by",
-            "page",
-            "grid",
-            "9",
-        ),
+        ('size="(10|8)" text-anchor="middle"', "divisor of a sum", "page", "grid", "9"),
     ]
     y, x, edge = canvas.height + 28, 26.0, max(canvas.width, MIN_LEGEND_WIDTH)
     for pattern, text, fill, stroke, style in entries:
