@@ -121,11 +121,11 @@ def identify(
         lookup(array.dtype.name)  # refuses types that are not pooled
     before, after = (each.astype(each.dtype.newbyteorder("="), copy=False) for each in arrays)
     given = expand_pads(given)
-    _check_given(op, given)
+    records = _records(op, given)
     until, searches = process_time() + CPU_SECONDS, list[_Search]()
     with np.errstate(all="ignore"):
         for own in possible_layouts(before.shape, after.shape, layout):
-            searches.append(_Search(Pair(before, after, own, atol, rtol), op, given, until))
+            searches.append(_Search(Pair(before, after, own, atol, rtol), records, given, until))
         for search in searches:
             if found := search.fitting():
                 first, *others = found
@@ -141,25 +141,24 @@ def identify(
     return [best]
 
 
-def _check_given(op: str | None, given: Mapping[str, Any]) -> None:
-    """Refuse an unknown operator, and attributes that it does not have; without one, those that none has together."""
-    if op is not None:
-        one_of("op", op, tuple(OPERATORS))
-    records = [record for record in OPERATORS.values() if op in (None, record.name)]
-    if not any(has_attributes(record, given) for record in records):
+def _records(op: str | None, given: Mapping[str, Any]) -> list[type[Attributes]]:
+    """The operators to try, which have all given attributes; refuses attributes that none has, or none together."""
+    records = list(OPERATORS.values()) if op is None else [OPERATORS[one_of("op", op, tuple(OPERATORS))]]
+    able = [record for record in records if has_attributes(record, given)]
+    if not able:
         names = [name for name in given if op is None or not has_attributes(records[0], (name,))]
         known = [own.name for record in records for own in fields(record)]
         meant = did_you_mean(names[0], known) if len(names) == 1 and names[0] not in known else ""
         has = "has no" if op else "has" if len(names) == 1 else "has all of"
         raise RequestError(f"{op or 'no operator'} {has} {' and '.join(map(field, names))}{meant}")
+    return able
 
 
 class _Search:
     """The search for poolings that fit a pair."""
 
-    def __init__(self, pair: Pair, op: str | None, given: Mapping[str, Any], until: float) -> None:
-        self.pair, self.given, self.until = pair, given, until
-        self.records = [r for r in OPERATORS.values() if op in (None, r.name) and has_attributes(r, given)]
+    def __init__(self, pair: Pair, records: Sequence[type[Attributes]], given: Mapping[str, Any], until: float) -> None:
+        self.pair, self.records, self.given, self.until = pair, records, given, until
         self.samples = samples_of(pair)
         self.near: list[tuple[float, Attributes]] = []  # of each rule, with their scores
         positions = spatial_axes(pair.layout)
