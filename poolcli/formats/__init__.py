@@ -85,20 +85,13 @@ Result = TypeVar("Result")
 
 
 def parse_source(text: str, dataset: str | None = None) -> Source:
-    """Splits `a.npz:key` and `a.h5:/dataset`, unless a file of the whole name exists.
-
-    A key may contain colons: the path ends at the first colon after the extension of a container, if such a file
-    exists.
-    """
+    """Splits `a.npz:key` at the first colon after the extension of a container, unless a file of that name exists."""
     check_url(text)
     if dataset is not None or ":" not in text or os.path.lexists(text):
         return Source(text, dataset)
     keyed = suffixes_of(lambda row: row.is_container)
-    places = [i for i, sign in enumerate(text) if sign == ":" and text[:i].lower().endswith(keyed)]
-    if not places:
-        return Source(text)
-    place = next((i for i in places if os.path.lexists(text[:i])), places[0])
-    return Source(text[:place], text[place + 1 :])
+    place = next((i for i, sign in enumerate(text) if sign == ":" and text[:i].lower().endswith(keyed)), None)
+    return Source(text) if place is None else Source(text[:place], text[place + 1 :])
 
 
 def folder_format(path: str) -> Format | None:

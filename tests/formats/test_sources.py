@@ -29,9 +29,7 @@ def test_a_key_follows_the_colon_of_files_that_hold_several_arrays(text: str, pa
     assert parse_source(text) == Source(path, key)
 
 
-def test_the_path_ends_where_there_is_a_file() -> None:
-    Path("a.h5:b.npz").touch()
-    assert parse_source("a.h5:b.npz:c:0") == Source("a.h5:b.npz", "c:0")
+def test_a_file_of_the_whole_name_is_meant() -> None:
     Path("a.h5:b.npz:c:0").touch()
     assert parse_source("a.h5:b.npz:c:0") == Source("a.h5:b.npz:c:0")
     assert parse_source("a.h5:x", "y") == Source("a.h5:x", "y")
