@@ -117,7 +117,11 @@ REFUSED: dict[str, tuple[tuple[str, ...], int, str]] = {
         2,
         "--op is 'lp'; it must be one of avg, max, min, mode, median",
     ),
-    "too many levels": (("x.npy", "-o", "y.zarr", "--levels", "9"), 2, "use at most --levels 5"),
+    "too many levels": (
+        ("x.npy", "-o", "y.zarr", "--levels", "9"),
+        2,
+        "after 5 levels every axis is shorter than its factor",
+    ),
     "no levels": (("x.npy", "-o", "y.zarr", "--levels", "0"), 2, "--levels is 0; it must be at least 1"),
     "a kernel of 1": (("x.npy", "-o", "y.zarr", "-k", "1"), 2, "--kernel 1: must be at least 2 on one axis"),
     "two kernels for three axes": (("x.npy", "-o", "y.zarr", "-k", "2,2"), 2, "--kernel has 2 numbers"),

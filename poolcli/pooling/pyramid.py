@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from itertools import islice
+from typing import Any
 
 from poolcli import __version__
 from poolcli.dtypes import lookup
@@ -114,7 +115,7 @@ def _write_levels(
         work = tiles.make_work(level.plan, engine, settings.threads, clock, progress)
         blocks = tiles.blocks_of(level.plan, sink.unit, own_chunks if is_copy else pyramid.grid.chunks, most)
         if distribute is not None and (file.streams or not is_copy):
-            reading = opener if is_copy else partial(nullcontext, base.writer.read)
+            reading: Any = opener if is_copy else partial(nullcontext, base.writer.read)
             tiles.pool_distributed(distribute, work, reading, [sink], blocks, most)
         else:
             _pool_blocks(work, partial(opener.read, file.read) if is_copy else base.read, sink, blocks, most)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -24,7 +23,7 @@ from poolcli.formats.names import array_names
 from poolcli.formats.records import Dimension
 from poolcli.formats.zarr import Images, ome
 from poolcli.formats.zarr.metadata import json_attributes
-from poolcli.formats.zarr.storage import Grid, grid_of, storage_in_version_3
+from poolcli.formats.zarr.storage import Grid, grid_of
 from poolcli.layouts import check_layout, converted_shape, spatial_axes
 from poolcli.message_fields import field
 from poolcli.ops import OPERATORS, MaxPool
@@ -178,7 +177,12 @@ def levels_of(
         along = zip(start.shape, start.factors, kernels[len(levels) - 1], last.factors, strict=True)
         factors = tuple(factor * k if n >= k else before for n, factor, k, before in along)
         if factors == last.factors:
-            _refuse_count(request, levels, start, names)
+            if count is not None:
+                option = "factors" if request.factors else "levels"
+                raise RequestError(
+                    f"{field(option)}: after {len(levels)} levels every axis is shorter than its factor; make at most "
+                    f"{len(levels)}"
+                )
             break
         base = len(levels) - 1 if request.base == "previous" else 0
         before = levels[base].shape
@@ -193,21 +197,6 @@ def levels_of(
     return tuple(levels)
 
 
-def _refuse_count(request: Request, levels: Sequence[Level], start: Level, names: Sequence[str]) -> None:
-    """Refuses a number of levels of which the next would be as large as the last."""
-    if request.factors:
-        lengths = ",".join(f"{name}={n}" for name, n in zip(names, start.shape, strict=True))
-        raise RequestError(
-            f"{field('factors')}: every axis of level {levels.index(start)} ({lengths}) is shorter than its factor in "
-            f"level {len(levels)}"
-        )
-    if request.levels is not None:
-        raise RequestError(
-            f"{field('levels')} is {request.levels}, but after {len(levels)} no axis is as long as the kernel; "
-            f"use at most {field('levels', len(levels))}"
-        )
-
-
 def plan_all_images(request: Request, source: Source, images: Images, settings: Settings) -> Pyramid:
     """Plans the pyramids of several images; returns the first, with the others in its `others`."""
     options, every = replace(settings.read_options, as_pyramid=True), list[Pyramid]()
@@ -218,10 +207,8 @@ def plan_all_images(request: Request, source: Source, images: Images, settings: 
                 every.append(plan_with_labels(asked, image, file.header, file.metadata, settings))
         except Exception as error:
             raise failure(error, f"{source.path}:/{key}") from error
-    counts = Counter(note for each in every for note in dict.fromkeys(each.notes))
-    shared = [note for note, count in counts.items() if count == len(every)]
-    own = [f"{each.source.key}: {note}" for each in every for note in each.notes if note not in shared]
-    return replace(every[0], others=tuple(every[1:]), notes=(*shared, *own))
+    notes = dict.fromkeys(note for each in every for note in each.notes)
+    return replace(every[0], others=tuple(every[1:]), notes=tuple(notes))
 
 
 def plan_with_labels(
@@ -232,34 +219,26 @@ def plan_with_labels(
     """
     image = plan_pyramid(request, source, header, metadata, settings)
     own = replace(settings, layout=None, chunks=None, shards=None, missing=None, min_count=None)
-    found, notes, above = dict[str, Pyramid](), [*image.notes], f"{request.place}labels/"
+    found, notes, above, written = list[Pyramid](), [*image.notes], f"{request.place}labels/", list[str]()
+    groups = {**request.groups, above: {"ome": {"version": ome.VERSION, "labels": written}}}
     for name, key in metadata.ome.get("labels", {}).items():
-        place = f"{above}{name}/"
-        asked = replace(request, op="mode", levels=len(image.levels), of_labels=True, place=place)
-        label = replace(source, key=key)
+        asked = replace(request, op="mode", levels=len(image.levels), of_labels=True, groups=groups)
         try:
             if not key:
                 raise RequestError("the store has no such level of them")
+            label = replace(source, key=key)
             with open_array(label, own.read_options) as file:
-                each = plan_pyramid(asked, label, file.header, file.metadata, own)
-            others = [spec.key for other in (image, *found.values()) for spec in other.specs]
-            array_names(request.output, [*others, *(spec.key for spec in each.specs)])
+                each = plan_pyramid(replace(asked, place=f"{above}{name}/"), label, file.header, file.metadata, own)
+            array_names(request.output, [spec.key for other in (image, *found, each) for spec in other.specs])
         except PoolError as error:
             notes.append(f"left out: the labels {name}: {error}")
             continue
-        found[name] = each
+        found.append(each)
+        written.append(name)
         notes += [f"labels {name}: {note}" for note in each.notes]
-    if not found:
-        return replace(image, notes=tuple(notes))
-    notes.append(f"pooled with mode: the labels {join_names(list(found))}")
-    groups: dict[str, Any] = {above: {"ome": {"version": ome.VERSION, "labels": list(found)}}}
-    for each in (image, *found.values()):
-        groups |= each.specs[0].metadata.groups
-    image, *labels = (
-        replace(each, specs=tuple(replace(s, metadata=replace(s.metadata, groups=groups)) for s in each.specs))
-        for each in (image, *found.values())
-    )
-    return replace(image, labels=tuple(labels), notes=tuple(notes))
+    if found:
+        notes.append(f"pooled with mode: the labels {join_names(written)}")
+    return replace(image, labels=tuple(found), notes=tuple(notes))
 
 
 def plan_pyramid(request: Request, source: Source, header: Header, metadata: Metadata, settings: Settings) -> Pyramid:
@@ -285,7 +264,7 @@ def plan_pyramid(request: Request, source: Source, header: Header, metadata: Met
         assumed += (f"one level: no axis to pool is longer than {SMALLEST_LEVEL}; {field('levels', 2)} makes two",)
     steps, origin, units = _spacing(request, names, order, header, metadata)
 
-    kept = storage_in_version_3(metadata.zarr_storage)
+    kept = dict(metadata.zarr_storage)
     kept |= {name: tuple(kept[name][i] for i in order) for name in ("chunks", "shards") if kept.get(name)}
     window = prod(levels[1].factors) if len(levels) > 1 else 1
     most = max(1, bytes_of_block(settings.max_memory) // (dtype.itemsize * (window + 1)))  # with what it is pooled from
@@ -373,29 +352,25 @@ def _unit_in_ome(letter: str, unit: str) -> str:
 def _carried_attributes(
     request: Request, header: Header, metadata: Metadata
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any], list[str]]:
-    """The OME attributes beside `multiscales`, other attributes of the group, those of the levels, and notes."""
-    known, notes, lost, beside = metadata.ome, list[str](), list[str](), dict[str, Any]()
+    """The OME attributes beside `multiscales`, other attributes of the group, those of the levels, and a note."""
+    known, lost, beside = metadata.ome, list[str](), dict[str, Any]()
     dtype = DTYPES[header.dtype]
     omero = known.get("omero") or ome.omero_rendering(header.mode, dtype.limits[1] if dtype.is_integer else None)
     if omero:
         beside["omero"] = {name: value for name, value in omero.items() if name != "version"}
-    nearest = list(metadata.groups)[-1:]
-    own = json_attributes(metadata.groups[nearest[0]] if nearest else {}, "", lost)
-    attributes = json_attributes(metadata.attributes, "", lost)
+    nearest = list(metadata.groups.values())[-1:]
+    own = json_attributes(nearest[0] if nearest else {}, "", lost)
     own.pop("image-label", None)  # of OME-Zarr 0.4
-    label, others = dict(known.get("image-label", {})), list(known.get("others", ()))
-    if label and OPERATORS[request.op].reducer.result != "element":
-        notes.append(f"left out: image-label, as means are not labels; {field('operator', 'mode')} keeps them")
-    elif label:
-        if not request.of_labels and label.pop("source", None) is not None:
-            others.append("the source in image-label")  # its image is not in this store
-        label.pop("version", None)
+    attributes = json_attributes(metadata.attributes, "", lost)
+    # The image that labels name as their source is in this store only if they are its labels.
+    left_out = ("version",) if request.of_labels else ("version", "source")
+    label = {name: value for name, value in known.get("image-label", {}).items() if name not in left_out}
+    if label and OPERATORS[request.op].reducer.result == "element":
         beside["image-label"] = label
-    if others:
-        notes.append(f"not kept: {join_names(others)}")
-    if lost:
-        notes.append(f"left out, because they cannot be written: the attributes {join_names(lost)}")
-    return beside, own, attributes, notes
+    elif label:
+        lost.append(f"image-label, as means are not labels ({field('operator', 'mode')} keeps it)")
+    lost += known.get("others", ())
+    return beside, own, attributes, [f"not kept: {join_names(lost)}"] if lost else []
 
 
 def _method(request: Request, missing: Sequence[object]) -> dict[str, Any]:

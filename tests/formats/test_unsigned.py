@@ -49,7 +49,7 @@ def test_numbers_of_zarr_are_too_and_false_says_nothing(cli: Cli) -> None:
         store.attrs.update({"_Unsigned": said, "missing_value": -1, "_ARRAY_DIMENSIONS": ["n", "c", "y", "x"]})
     assert cli("avg", "x.zarr", "-o", "y.zarr", *HALVE, "-q").code == 0
     found: Any = zarr.open_array("y.zarr")
-    assert (found.dtype, found.fill_value, found.attrs["missing_value"]) == ("uint8", 255, 255)
+    assert (found.dtype, found.attrs["_FillValue"], found.attrs["missing_value"]) == ("uint8", 255, 255)
     np.testing.assert_array_equal(found[0, 0], MEANS)
     assert cli("avg", "z.zarr", "-o", "s.zarr", *HALVE, "-q").code == 0
     assert zarr.open_array("s.zarr").dtype == "int8"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from mmap import ACCESS_READ, mmap
@@ -115,8 +115,6 @@ class ZarrStore:
                 node = self._node(choose_array(Source(self.path, key), self.headers).key)
             name = None if node is self.root else "/" + node.path
             where = self.path + (f":{name}" if name else "")
-            check_rank(where, node.shape)
-            check_dtype(where, node.dtype.name)
             _check(where, node, self.options.limit)
             attributes, header = attributes_of(self.root, name, node), self._header(name, node)
             notes, missing = tuple(nodata_notes(attributes)), nodata_in(attributes, header.dtype)
@@ -127,15 +125,12 @@ class ZarrStore:
 
     def _node(self, key: str | None) -> Any:
         """The array of a name; None if there is none."""
-        if not (key or "").strip("/"):
-            return None if is_group(self.root) else self.root
         if not is_group(self.root):
-            return None
-        try:
+            return None if (key or "").strip("/") else self.root
+        with suppress(KeyError, ValueError):
             node = self.root[relative_path(str(key))]
-        except (KeyError, ValueError):
-            return None
-        return None if is_group(node) else node
+            return None if is_group(node) else node
+        return None
 
     def _header(self, key: str | None, array: Any) -> Header:
         names = axes_of(self.root, key, array)
@@ -143,17 +138,16 @@ class ZarrStore:
 
 
 def _is_numeric(array: Any) -> bool:
-    if array.dtype.name not in DTYPES or not array.ndim:
-        return False
-    try:
+    with suppress(FileError):
         _check("", array, None)
-    except FileError:
-        return False
-    return True
+        return True
+    return False
 
 
 def _check(where: str, array: Any, limit: int | None) -> None:
-    """Refuses impossible metadata, and chunks that memory cannot hold: each is decoded as a whole."""
+    """Refuses what cannot be pooled, impossible metadata, and chunks that memory cannot hold: each is decoded whole."""
+    check_rank(where, array.shape)
+    check_dtype(where, array.dtype.name)
     itemsize = DTYPES[array.dtype.name].itemsize
     if array.ndim > MAX_AXES:
         raise FileError(f"{where}: has {array.ndim} axes; at most {MAX_AXES} are read")

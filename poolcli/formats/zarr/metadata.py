@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping
@@ -45,11 +46,10 @@ def metadata_of(root: Any, key: str | None, array: Any) -> Metadata:
     found = ome.get("axes", ())
     letters = layout_of_dimensions([axis.get("name") for axis in found]) or ""
     units = [str(axis.get("unit", "")) for axis in found]
-    consolidated = is_group(root) and root.metadata.consolidated_metadata is not None
     return Metadata(
         ome=ome,
         axes=tuple(map(Axis, letters, array.shape, ome.get("scale", ()), units)),
-        zarr_storage=storage_of(array) | {"consolidated": consolidated},
+        zarr_storage=storage_of(array),
         attributes=attributes_of(root, key, array),
         groups=groups,
         dimensions=tuple(Dimension(name or "", {}) for name in axes),
@@ -108,23 +108,17 @@ def json_attributes(attributes: Mapping[str, Any], owner: str, lost: list[str]) 
     found = {}
     for name, value in attributes.items():
         try:
-            found[str(name)] = _json_value(value)
+            found[str(name)] = json.loads(json.dumps(value, default=_plain))
         except (TypeError, ValueError, RecursionError):
             lost.append(f"{owner}@{name}")
     return found
 
 
-def _json_value(value: Any) -> Any:
+def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.decode()
     if hasattr(value, "tolist"):  # of numpy; netCDF stores a number as an array of one
-        return _json_value(value.item() if value.size == 1 else value.tolist())
-    if isinstance(value, Mapping):
-        return {str(name): _json_value(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_json_value(each) for each in value]
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
+        return value.item() if value.size == 1 else value.tolist()
     raise TypeError(f"{type(value).__name__} is not a JSON type")
 
 
@@ -162,14 +156,12 @@ def with_coordinates(root: Any, key: str, array: Any, metadata: Metadata) -> Met
 
     def add(place: str, node: Any, scales: dict[str, Scale], is_auxiliary: bool = False) -> None:
         chunk = byte_count(node.chunks, node.dtype.itemsize)
-        if max(node.shape, default=0) > cf.MAX_COORDINATES or chunk > MAX_CHUNK:
-            notes.append(f"left out, because they are very long: the coordinates {place}")
-            return
-        try:
-            own = attributes_of(root, place, node)
-            scales[place] = Scale(_read_coordinates(place, node), "", own, is_auxiliary=is_auxiliary)
-        except PoolError:
-            notes.append(f"left out, because they cannot be read: the coordinates {place}")
+        if max(node.shape, default=0) <= cf.MAX_COORDINATES and chunk <= MAX_CHUNK:
+            with suppress(PoolError):
+                own = attributes_of(root, place, node)
+                scales[place] = Scale(_read_coordinates(place, node), "", own, is_auxiliary=is_auxiliary)
+                return
+        notes.append(f"left out, because they are very long or cannot be read: the coordinates {place}")
 
     every: list[dict[str, Scale]] = [{} for _ in metadata.dimensions]
     for each, scales, length in zip(metadata.dimensions, every, array.shape, strict=True):

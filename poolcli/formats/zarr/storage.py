@@ -11,41 +11,41 @@ from poolcli.dtypes import DTYPES, can_hold
 from poolcli.errors import RequestError
 from poolcli.layouts import spatial_axes
 from poolcli.message_fields import field
-from poolcli.system.lazy_imports import Lazy
 from poolcli.system.lazy_imports import numpy as np
 from poolcli.windows import ceil_div
 
-numcodecs: Any = Lazy("numcodecs")
-
-COMPRESSORS = ("blosc", "bz2", "crc32c", "gzip", "lz4", "lzma", "zlib", "zstd")  # those that outputs keep
-ZSTD: dict[int, dict[str, Any]] = {
-    2: {"id": "zstd", "level": 0},
-    3: {"name": "zstd", "configuration": {"level": 0, "checksum": False}},
-}
+COMPRESSORS = ("blosc", "crc32c", "gzip", "zstd")  # those that outputs keep
+ZSTD: dict[str, Any] = {"name": "zstd", "configuration": {"level": 0, "checksum": False}}
+SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")  # of Blosc, by their numbers in Zarr v2
 
 
 def storage_of(array: Any) -> dict[str, Any]:
-    """The storage of an array of zarr: `compressors` as JSON has them in its version, and names of `lost` codecs."""
-    about = array.metadata
-    version = about.zarr_format
-    others = [*array.filters, *([] if version == 2 else [array.serializer])]
+    """The storage of an array of zarr: `compressors` as the JSON of Zarr v3 has them, and names of `lost` codecs."""
+    others = [*array.filters, *([] if array.metadata.zarr_format == 2 else [array.serializer])]
     kept = [codec for codec in array.compressors if codec_name(codec) in COMPRESSORS]
     lost = [codec_name(codec) for codec in (*others, *array.compressors) if codec not in kept]
-    separator = {"name": "v2", "configuration": {"separator": about.dimension_separator}} if version == 2 else None
     return {
-        "version": version,
-        "fill_value": about.fill_value,
+        "fill_value": array.metadata.fill_value,
         "chunks": tuple(array.chunks),
         "shards": array.shards and tuple(array.shards),
-        "compressors": [*map(_config, kept)] or [ZSTD[version]] * bool(array.compressors),
+        "compressors": [*map(_in_version_3, kept)] or [ZSTD] * bool(array.compressors),
         "lost": [name for name in lost if name not in ("bytes", "transpose")],
-        "keys": separator or about.chunk_key_encoding.to_dict(),
     }
 
 
 def _config(codec: Any) -> dict[str, Any]:
     found: dict[str, Any] = codec.get_config() if hasattr(codec, "get_config") else codec.to_dict()
     return found
+
+
+def _in_version_3(codec: Any) -> dict[str, Any]:
+    config = dict(_config(codec))
+    if "id" not in config:
+        return config
+    name = config.pop("id")
+    if name == "blosc":
+        config["shuffle"] = SHUFFLES[config["shuffle"]]
+    return {"name": name, "configuration": config}
 
 
 def codec_name(codec: Any) -> str:
@@ -56,27 +56,16 @@ def codec_name(codec: Any) -> str:
 
 def codec_arguments(kept: Mapping[str, Any], dtype: str) -> dict[str, Any]:
     """Codecs for zarr's `create_array`, in C order and little-endian: no filters, and the compressors of the input."""
-    version = kept.get("version", 3)
-    codecs = [dict(codec) for codec in kept.get("compressors", [ZSTD[version]])]
-    if version == 2:
-        return {"filters": None, "compressors": [numcodecs.get_codec(codec) for codec in codecs] or None}
+    codecs = [dict(codec) for codec in kept.get("compressors", [ZSTD])]
     for codec in codecs:
         if codec["name"] == "blosc":
             codec["configuration"] = {**codec["configuration"], "typesize": DTYPES[dtype].itemsize}
     return {"filters": [], "serializer": "auto", "compressors": codecs}
 
 
-def storage_in_version_3(kept: Mapping[str, Any]) -> dict[str, Any]:
-    """The storage of an array for Zarr v3, in which the codecs of v2 have other names."""
-    left = () if kept.get("version") == 3 else ("compressors", "lost", "keys")
-    return {name: value for name, value in kept.items() if name not in left} | {"version": 3}
-
-
 def fill_value(kept: Mapping[str, Any], dtype: str) -> tuple[Any, bool]:
     """The fill value, 0 if the type cannot hold that of the input; and whether it is that of the input."""
     kind, value = DTYPES[dtype], kept.get("fill_value", 0)
-    if value is None and kept["version"] == 2:
-        return None, True
     number = 0 if value is None else np.asarray(value).item()
     able = number in (0, 1) if kind.kind == "bool" else can_hold(kind, number)
     return np.dtype(dtype).type(number if able else 0), able

@@ -25,7 +25,7 @@ from poolcli.formats.zarr.metadata import RUN
 from poolcli.message_fields import field
 from poolcli.system.signals import check_stopped
 
-ROOTS = ("zarr.json", ".zattrs")  # of them the first is no more than RUN until the store is complete
+ROOT = "zarr.json"  # is no more than RUN until the store is complete
 
 Target = tuple[Any, frozenset[str]]  # zarr's store, and the keys of what an earlier run has written
 
@@ -76,15 +76,13 @@ def _at_url(path: str, overwrite: bool, identity: str | None, documents: Mapping
                 raise RequestError(f"{path}: exists; use {field('overwrite')}, or another {field('output')}")
             _clear(system, place)
             if identity:
-                name = next(name for name in ROOTS if name in documents)
-                system.pipe_file(f"{place}/{name}", json.dumps({"node_type": "incomplete", RUN: identity}).encode())
+                system.pipe_file(f"{place}/{ROOT}", json.dumps({"node_type": "incomplete", RUN: identity}).encode())
         try:
             with reading_metadata(path):
                 store = open_store(path)
             yield store, written
             check_stopped()
-            # The root last, and of Zarr v2 first the attributes: without `.zarray` or `.zgroup` it is no store.
-            for name in sorted(documents, key=lambda name: (-name.count("/"), not name.endswith(".zattrs"))):
+            for name in sorted(documents, key=lambda name: -name.count("/")):  # the root last
                 system.pipe_file(f"{place}/{name}", documents[name])
         except BaseException as error:
             if identity is None or isinstance(error, Exception):  # not a signal
@@ -95,11 +93,8 @@ def _at_url(path: str, overwrite: bool, identity: str | None, documents: Mapping
 
 def _begun_run(system: Any, place: str) -> str | None:
     """The identity of the run that has begun to write a store; None if there is none, or the store is complete."""
-    if any(system.exists(f"{place}/{name}") for name in (".zarray", ".zgroup")):
-        return None
-    for name in ROOTS:
-        with suppress(FileNotFoundError, ValueError, LookupError, TypeError):
-            return str(json.loads(system.cat_file(f"{place}/{name}"))[RUN])
+    with suppress(FileNotFoundError, ValueError, LookupError, TypeError):
+        return str(json.loads(system.cat_file(f"{place}/{ROOT}"))[RUN])
     return None
 
 

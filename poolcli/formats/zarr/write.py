@@ -33,7 +33,7 @@ from poolcli.formats.zarr.library import (
     zarr,
     zarr_errors,
 )
-from poolcli.formats.zarr.metadata import DIMENSIONS, RUN, encode_nodata, is_number_of, json_attributes
+from poolcli.formats.zarr.metadata import RUN, encode_nodata, json_attributes
 from poolcli.formats.zarr.storage import Grid, codec_arguments, fill_value, grid_of
 from poolcli.formats.zarr.targets import open_target
 from poolcli.layouts import default_layout
@@ -151,8 +151,6 @@ class NewStore:
             self.arrays = [self._add_array(name, spec) for name, spec in zip(names, specs, strict=True)]
             if run := options.run or (options.identity if is_url(path) else None):
                 zarr.open(store=self._store, mode="r+").attrs[RUN] = run
-            if any(spec.metadata.zarr_storage.get("consolidated") for spec in specs) and names != [""]:
-                zarr.consolidate_metadata(self._store)
         self.documents = {name: document.to_bytes() for name, document in self._content.items()}
 
     def _add_array(self, key: str, spec: Spec) -> NewArray:
@@ -161,27 +159,23 @@ class NewStore:
         """
         about, options, lost = spec.metadata, self._options, list[str]()
         kept = about.zarr_storage
-        if options.shards and kept.get("version") == 2:
-            kept = {}  # v2 has no shards
-        version = int(kept.get("version", 3))
         grid = grid_of(
             spec.shape, spec.layout,
             asked=options.chunks, asked_shards=options.shards, kept=kept, most=options.max_elements,
         )  # fmt: skip
-        # In Zarr v2 only names of the input, as they change what the fill value means to xarray.
         labels = [each.label or basename(next(iter(each.scales), "")) or None for each in about.dimensions]
-        names = labels if any(labels) or version == 2 else _default_names(spec.layout)
+        names = labels if any(labels) else _default_names(spec.layout)
         fill, has_fill = fill_value(kept, spec.dtype)
         attributes = json_attributes(with_references(key, about), key, lost)
         for depth in range(key.count("/") + 1 if key else 0):
             place = "/".join(key.split("/")[:depth])
-            if join(place, ".zgroup" if version == 2 else "zarr.json") not in self._content:
+            if join(place, "zarr.json") not in self._content:
                 own = json_attributes(about.groups.get(f"/{place}/" if place else "/", {}), place or "/", lost)
-                zarr.create_group(self._store, path=place, zarr_format=version, attributes=own)
+                zarr.create_group(self._store, path=place, attributes=own)
         how = codec_arguments(kept, spec.dtype)
-        how |= {"fill_value": fill, "chunk_key_encoding": kept.get("keys"), "shards": grid.shards}
-        made = self._create(key, version, spec.shape, spec.dtype, grid.chunks, names, attributes, how)
-        others = self._add_coordinates(key, version, spec, labels, lost) if key else []
+        how |= {"fill_value": fill, "shards": grid.shards}
+        made = self._create(key, spec.shape, spec.dtype, grid.chunks, names, attributes, how)
+        others = self._add_coordinates(key, spec, labels, lost) if key else []
         notes = [*about.notes, *grid.notes, *(conflict_note(each, spec.key) for each in others)]
         if not has_fill:
             notes.append(f"stored without the fill value {kept['fill_value']}, which {spec.dtype} does not have")
@@ -191,9 +185,7 @@ class NewStore:
             notes.append(f"left out, because they cannot be written: the attributes {join_names(lost)}")
         return NewArray(key, made.metadata, grid, tuple(notes))
 
-    def _add_coordinates(
-        self, key: str, version: int, spec: Spec, labels: Sequence[str | None], lost: list[str]
-    ) -> list[str]:
+    def _add_coordinates(self, key: str, spec: Spec, labels: Sequence[str | None], lost: list[str]) -> list[str]:
         """Adds the coordinates of an array; returns the names of those of which the store has others."""
         others = []
         along = zip(([label] for label in labels), (each.scales for each in spec.metadata.dimensions), strict=True)
@@ -209,17 +201,16 @@ class NewStore:
                 others += [] if same_values(self.coordinates[place][1], values) else [name]
                 continue
             dtype: Any = values.dtype.name if is_number else str
-            how = codec_arguments({"version": version}, dtype) | {"fill_value": 0} if is_number else {}
+            how = codec_arguments({}, dtype) | {"fill_value": 0} if is_number else {}
             attributes = json_attributes(scale.attributes, place, lost)
             chunks = tuple(max(1, n) for n in values.shape)
-            made = self._create(place, version, values.shape, dtype, chunks, axes, attributes, how)
+            made = self._create(place, values.shape, dtype, chunks, axes, attributes, how)
             self.coordinates[place] = made.metadata, values
         return others
 
     def _create(
         self,
         key: str,
-        version: int,
         shape: Sequence[int],
         dtype: Any,
         chunks: tuple[int, ...],
@@ -227,18 +218,10 @@ class NewStore:
         attributes: dict[str, Any],
         how: dict[str, Any],
     ) -> Any:
-        """Creates an array, whose dimension names and nodata value are stored as xarray does in this version."""
-        if version == 3:
-            attributes = attributes if dtype is str else encode_nodata(attributes, dtype)
-            how["dimension_names"] = list(names) or None
-        elif all(names) and (names or not shape):
-            attributes = {**attributes, DIMENSIONS: list(names)}
-            if dtype is not str:  # for xarray any fill value is a nodata value
-                is_number = is_number_of(attributes.get("_FillValue"), dtype)
-                how["fill_value"] = np.dtype(dtype).type(attributes.pop("_FillValue")) if is_number else None
         return zarr.create_array(
-            self._store, name=key or None, shape=tuple(shape), dtype=dtype, chunks=chunks, attributes=attributes,
-            zarr_format=version, **how,
+            self._store, name=key or None, shape=tuple(shape), dtype=dtype, chunks=chunks, zarr_format=3,
+            attributes=attributes if dtype is str else encode_nodata(attributes, dtype),
+            dimension_names=list(names) or None, **how,
         )  # fmt: skip
 
 
