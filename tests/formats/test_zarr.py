@@ -126,7 +126,7 @@ def test_an_array_of_zarr_2_becomes_one_of_zarr_3(compressor: Any, expected: Any
     made("x.zarr", zarr_format=2, chunks=(2, 3, 4), compressors=compressor, fill_value=3)
     found = cli("avg", "x.zarr", "-o", "y.zarr", *HALVE, "--layout", "DHW", "--json").json
     assert stored(zarr.open_array("y.zarr", mode="r")) == (3, (2, 3, 4), None, (), (expected,), 3)
-    assert ("stored without the codec lz4" in found["notes"]) == isinstance(compressor, numcodecs.LZ4)
+    assert ("not kept: the codec lz4" in found["notes"]) == isinstance(compressor, numcodecs.LZ4)
     np.testing.assert_array_equal(whole("y.zarr"), halved())
 
 
@@ -149,11 +149,11 @@ def test_what_would_round_the_result_or_does_not_fit_its_type_is_left_out_and_sa
     filters = [numcodecs.BitRound(3), numcodecs.Delta("f4")]
     made("x.zarr", x, zarr_format=2, filters=filters, fill_value=np.nan)
     result = cli("avg", "x.zarr", "-o", "y.zarr", *HALVE, "--layout", "DHW", "--dtype", "float64", "--json")
-    assert result.json["notes"][-1] == "stored without the codec bitround, delta"
+    assert result.json["notes"][-1] == "not kept: the codec bitround, the codec delta"
     assert np.isnan(group("y.zarr").fill_value)
     made("d.zarr", x.astype(np.float64), fill_value=-1e300)
     result = cli("avg", "d.zarr", "-o", "z.zarr", *HALVE, "--layout", "DHW", "--dtype", "float32", "--json")
-    assert result.json["notes"][-1] == "stored without the fill value -1e+300, which float32 does not have"
+    assert result.json["notes"][-1] == "not kept: the fill value -1e+300, which float32 does not have"
 
 
 def test_attributes_groups_names_and_the_values_along_axes_are_kept(cli: Cli) -> None:

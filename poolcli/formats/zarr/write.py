@@ -171,18 +171,17 @@ class NewStore:
             place = "/".join(key.split("/")[:depth])
             if join(place, "zarr.json") not in self._content:
                 own = json_attributes(about.groups.get(f"/{place}/" if place else "/", {}), place or "/", lost)
-                zarr.create_group(self._store, path=place, attributes=own)
-        how = codec_arguments(kept, spec.dtype)
-        how |= {"fill_value": fill, "shards": grid.shards}
-        made = self._create(key, spec.shape, spec.dtype, grid.chunks, names, attributes, how)
+                zarr.create_group(self._store, path=place, zarr_format=3, attributes=own)
+        made = zarr.create_array(
+            self._store, name=key or None, shape=spec.shape, dtype=spec.dtype, chunks=grid.chunks, shards=grid.shards,
+            attributes=encode_nodata(attributes, spec.dtype), dimension_names=list(names) or None, fill_value=fill,
+            zarr_format=3, **codec_arguments(kept, spec.dtype),
+        )  # fmt: skip
         others = self._add_coordinates(key, spec, labels, lost) if key else []
         notes = [*about.notes, *grid.notes, *(conflict_note(each, spec.key) for each in others)]
-        if not has_fill:
-            notes.append(f"stored without the fill value {kept['fill_value']}, which {spec.dtype} does not have")
-        if kept.get("lost"):
-            notes.append(f"stored without the codec {join_names(kept['lost'])}")
-        if lost:
-            notes.append(f"left out, because they cannot be written: the attributes {join_names(lost)}")
+        lost += [f"the codec {name}" for name in kept.get("lost", ())]
+        lost += [] if has_fill else [f"the fill value {kept['fill_value']}, which {spec.dtype} does not have"]
+        notes += [f"not kept: {join_names(lost)}"] if lost else []
         return NewArray(key, made.metadata, grid, tuple(notes))
 
     def _add_coordinates(self, key: str, spec: Spec, labels: Sequence[str | None], lost: list[str]) -> list[str]:
@@ -200,29 +199,17 @@ class NewStore:
             if place in self.coordinates:
                 others += [] if same_values(self.coordinates[place][1], values) else [name]
                 continue
-            dtype: Any = values.dtype.name if is_number else str
-            how = codec_arguments({}, dtype) | {"fill_value": 0} if is_number else {}
-            attributes = json_attributes(scale.attributes, place, lost)
-            chunks = tuple(max(1, n) for n in values.shape)
-            made = self._create(place, values.shape, dtype, chunks, axes, attributes, how)
+            attributes, how = json_attributes(scale.attributes, place, lost), dict[str, Any]()
+            if is_number:
+                attributes = encode_nodata(attributes, values.dtype.name)
+                how = codec_arguments({}, values.dtype.name) | {"fill_value": 0}
+            made = zarr.create_array(
+                self._store, name=place, shape=values.shape, dtype=values.dtype if is_number else str,
+                chunks=tuple(max(1, n) for n in values.shape), attributes=attributes,
+                dimension_names=list(axes) or None, zarr_format=3, **how,
+            )  # fmt: skip
             self.coordinates[place] = made.metadata, values
         return others
-
-    def _create(
-        self,
-        key: str,
-        shape: Sequence[int],
-        dtype: Any,
-        chunks: tuple[int, ...],
-        names: Sequence[str | None],
-        attributes: dict[str, Any],
-        how: dict[str, Any],
-    ) -> Any:
-        return zarr.create_array(
-            self._store, name=key or None, shape=tuple(shape), dtype=dtype, chunks=chunks, zarr_format=3,
-            attributes=attributes if dtype is str else encode_nodata(attributes, dtype),
-            dimension_names=list(names) or None, **how,
-        )  # fmt: skip
 
 
 def _default_names(layout: str) -> tuple[str, ...]:
