@@ -137,7 +137,7 @@ def test_arrays_of_other_files_become_stacks(cli: Cli) -> None:
     assert axes == "ZYXS"
     with tifffile.TiffFile("y.tif") as file:
         assert tifffile.xml2dict(file.ome_metadata)["OME"]["Image"]["Description"] == "cells <3> & {more}"
-    np.testing.assert_array_equal(pixels, pooled(rgb, (2, 2, 2, 1), "floor", "avg"))
+    np.testing.assert_array_equal(pixels, pooled(rgb, (2, 2, 2, 1), "avg"))
 
 
 def test_scales_of_ome_zarr_become_physical_sizes(cli: Cli) -> None:

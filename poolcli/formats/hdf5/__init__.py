@@ -132,6 +132,8 @@ class Hdf5File:
     def _find(self, key: str) -> Any:
         where = f"{self.path}:{key}"
         found = find_object(self.root, key, where, self.options.allow_external)
+        if found is None and "/" + key.strip("/") in self.left_out:
+            raise FileError(f"{where}: is a link that leads nowhere")
         if found is None:
             raise no_such_array(self.path, key, self.headers)
         if not isinstance(found, h5py.h5d.DatasetID):
