@@ -190,7 +190,7 @@ def _compared_with(layer: Layer, inferred: InferredShape, like: str) -> Iterator
     if layer.framework == "ONNX Runtime" and like == "openvino" and isinstance(inferred.op, DividingAttributes):
         word = "ceil_torch" if word == "ceil" else word  # as OpenVINO imports averages, but not maxima
     rows = [row for row in compare_dialects(without_indices(inferred.op), plan) if row.like == like]
-    row = next((row for row in rows if row.rounding == word), rows[0])
+    row = next((row for row in rows if row.title.endswith(f" {word}")), rows[0])
     if row.refusal is not None and convert(plan, like).text is None:
         yield marked_message(f"{title}: refuses it: {marked(row.refusal)}")
     elif row.refusal is not None:
