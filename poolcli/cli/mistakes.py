@@ -7,7 +7,7 @@ from typing import Any
 
 from poolcli.cli.line import HELP, canonical, own_flags
 from poolcli.cli.operators import OPERATOR_HELP
-from poolcli.cli.pool import attribute_of_others, offers
+from poolcli.cli.pool import attribute_of_others, own_options
 from poolcli.cli.program import COMMANDS, PROGRAM_OPTIONS, find_command, load_command
 from poolcli.errors import RequestError
 from poolcli.message_fields import field, for_cli
@@ -34,7 +34,7 @@ def unknown_option(command: str, flag: str) -> RequestError:
     """The refusal of an option that the command does not have."""
     name = canonical(flag.lstrip("-"))
     attribute, value, _ = FLAGS.get(name) or (KEYWORDS.get(name, name).replace("-", "_"), None, None)
-    if command in OPERATORS and any(offers(op, attribute) for op in OPERATORS):
+    if command in OPERATORS and any(attribute in own_options(op) for op in OPERATORS):
         return attribute_of_others(command, attribute, value)
     own, meant = own_flags(load_command(command).params), MEANT.get(name, "")
     flags = re.findall(r"--[a-z-]+", meant)

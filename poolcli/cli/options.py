@@ -164,7 +164,7 @@ class ArrayOptions(Report):
     jobs: Annotated[int | None, option(RUN, "N", "-j", "--jobs", hidden=True, read=whole(1),
         help="Cores to use, for files and for threads. Default: those that this process may use.")] = None
     cluster: Annotated[str | None, option(RUN, "WHERE", "--cluster", hidden=True, read=values.cluster,
-        help="Run on Dask: local, local:4, tcp://HOST:PORT, tls://HOST:PORT, a scheduler file, or dask.")] = None
+        help="Run on Dask: local, local:4, tcp://HOST:PORT, tls://HOST:PORT, or a scheduler file.")] = None
     dry_run: Annotated[bool, option(RUN, None, "-n", "--dry-run", help="Plan and report only; write nothing.")] = False
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from poolcli.cli.operators import OPERATOR_HELP
@@ -19,7 +19,7 @@ def declare(op: str) -> None:
     """Declares the command of an operator: `pool` with the options that the operator has."""
     window = "-k K" if "kernel" in attribute_names(op) else "--output-size S"
     examples = [f"poolcli {op} {words}" for words in OPERATOR_HELP[op].examples]
-    others = {name for name in (*ATTRIBUTES, "indices", "linear_light") if not offers(op, name)}
+    others = {*ATTRIBUTES, "indices", "linear_light"} - own_options(op)
     declared = command(*examples, name=op, usage=f"{window} -o PATH [OPTIONS]", without=others)
     declared(partial(pool, op))
 
@@ -31,6 +31,7 @@ def pool(op: str, request: PoolOptions) -> int:
     return run_pool(make_operator(op, attributes_of(op, request)), request)
 
 
+@cache
 def attribute_names(op: str) -> set[str]:
     """The options of an operator: the fields of its record, `pads`, and `fit` if it has an output size."""
     own = {each.name for each in fields(OPERATORS[op])}
@@ -41,10 +42,12 @@ def attribute_names(op: str) -> set[str]:
 ATTRIBUTES = set[str]().union(*map(attribute_names, OPERATORS))
 
 
-def offers(op: str, name: str) -> bool:
-    """Whether the command of an operator has this option, which not all of them have."""
+@cache
+def own_options(op: str) -> set[str]:
+    """The options of the command of an operator that not all of them have."""
     reducer = OPERATORS[op].reducer
-    return {"indices": reducer.picks, "linear_light": reducer.divides}.get(name, name in attribute_names(op))
+    others = {"indices": reducer.picks, "linear_light": reducer.divides}
+    return attribute_names(op) | {name for name, has in others.items() if has}
 
 
 def attributes_of(op: str | None, request: object) -> dict[str, Any]:
@@ -71,7 +74,7 @@ def make_operator(op: str, given: Mapping[str, Any]) -> Attributes:
 
 def attribute_of_others(op: str, name: str, value: object = None) -> RequestError:
     """The refusal of an attribute that only other operators have."""
-    others = join_words([other for other in OPERATORS if offers(other, name)], "and")
+    others = join_words([other for other in OPERATORS if name in own_options(other)], "and")
     own = "kernel" if "kernel" in attribute_names(op) else "output_size"
     instead = f"; {op} uses {field(own)}" if own != "kernel" or name == "output_size" else ""
     named = field(name, value if isinstance(value, bool) else None)
