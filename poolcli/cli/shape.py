@@ -180,12 +180,11 @@ def _solve(request: ShapeOptions, given: Mapping[str, Any]) -> int:
         return answers | (_explanations(found[0].plan, request) if found else {})
 
     def view() -> "RenderableType":
-        from poolcli.report.explain import answers_view, no_answers_view
+        from poolcli.report.explain import answers_view
         from poolcli.report.outcome import spaced
 
-        if not found:
-            return no_answers_view(given)
-        return spaced(answers_view(found), *_explanations(found[0].plan, request).values())
+        explained = _explanations(found[0].plan, request).values() if found else ()
+        return spaced(answers_view(found), *explained)
 
     answer(document, view, replace(request, quiet=False))
     return 0 if found else 1

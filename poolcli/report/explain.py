@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from math import isfinite
 from typing import Any
 
@@ -29,7 +29,6 @@ from poolcli.report.console import grid, notes_view, plain_table
 from poolcli.windows import Sliding
 
 DRAWN_LENGTH, DRAWN_WINDOWS = 48, 12  # of an axis with its padding, whose windows are drawn in the terminal
-IMAGE_DTYPES = ("uint8", "uint16")
 
 
 def explanation_view(plan: Plan) -> RenderableType:
@@ -42,17 +41,15 @@ def explanation_view(plan: Plan) -> RenderableType:
             parts += ["", Text(f"axis {axis.name}: as axis {same}", style="bold")]
             continue
         lines = [*explained.steps, *facts(explained)]
-        parts += ["", Text(f"axis {axis.name}", style="bold"), *map(_indented, lines)]
+        parts += [
+            "",
+            Text(f"axis {axis.name}", style="bold"),
+            *(Padding(Text(line), (0, 0, 0, 2), expand=False) for line in lines),
+        ]
         parts.append(windows_table(axis, explained.windows, plan.reducer.divides))
-        picture = drawing(axis)
-        if picture:
+        if picture := drawing(axis):
             parts += ["", picture]
     return Group(*parts[1:])
-
-
-def _indented(line: str) -> Padding:
-    """A line that stays indented where it is wrapped."""
-    return Padding(Text(line), (0, 0, 0, 2), expand=False)
 
 
 def windows_table(axis: AxisPlan, windows: Sequence[Window], mean: bool) -> Table:
@@ -78,8 +75,7 @@ def drawing(axis: AxisPlan) -> Table | None:
     """The windows of a short axis, one line each, below the padded input; None for a long axis."""
     w = axis.windows
     begin, end = (w.pad_begin, w.pad_end) if isinstance(w, Sliding) else (0, 0)
-    low = min(-begin, 0)
-    high = max(w.size + end, max(window(axis.windows, o).stop for o in (0, w.output - 1)))
+    low, high = -begin, max(w.size + end, window(w, w.output - 1).stop)
     if high - low > DRAWN_LENGTH or w.output > DRAWN_WINDOWS:
         return None
     table = Table.grid(padding=(0, 1))
@@ -123,16 +119,11 @@ def comparison_view(rows: Sequence[Row]) -> RenderableType:
 
 
 def answers_view(answers: Sequence[Answer]) -> RenderableType:
-    """The attributes that `--solve` has found, simplest first, as options."""
+    """The attributes that `--solve` has found, simplest first, as options; else what was searched."""
+    if not answers:
+        return Group(Text("no attributes give this size"), Text(SEARCHED))
     output = named_shape(answers[0].plan.layout, answers[0].plan.output_shape)
     return Group(f"output  {output}", "", *(Text(options_of(answer.op)) for answer in answers))
-
-
-def no_answers_view(given: Collection[str]) -> RenderableType:
-    """The message that `--solve` has found nothing, and what was searched."""
-    names = dict.fromkeys("pads" if name.startswith("pads") else name for name in given if name != "like")
-    kept = f" with the given {', '.join(names)}" if names else ""
-    return Group(Text(f"no attributes give this size{kept}"), Text(SEARCHED))
 
 
 def conversion_view(conversion: Conversion, title: str) -> RenderableType:
