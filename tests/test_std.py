@@ -152,10 +152,3 @@ def test_bits_do_not_depend_on_the_part_of_an_array(cli: Any, tmp_path: Any) -> 
     np.save(source, x)
     assert cli("std", source, "-o", target, "-k", 5, "-s", 2, "-p", 2, "-q", "--ddof", 0).code == 0
     np.testing.assert_array_equal(np.load(target), whole)
-
-
-def test_identify_finds_deviations(cli: Any, tmp_path: Any) -> None:
-    x, y = tmp_path / "x.npy", tmp_path / "y.npy"
-    np.save(x, np.random.default_rng(2).integers(0, 256, (1, 2, 30, 30)).astype(np.uint8))
-    assert cli("std", x, "-o", y, "-k", "3", "-s", "2", "-p", "1").code == 0
-    assert "std -k 3 -s 2 -p 1 " in cli("identify", x, y).out

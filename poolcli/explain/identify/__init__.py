@@ -22,7 +22,7 @@ from poolcli.explain.equivalence import distinguishing_input, same_pooling
 from poolcli.explain.export import in_one_operator
 from poolcli.explain.identify.grid import Axis, grid_of
 from poolcli.explain.identify.pair import Pair, possible_layouts
-from poolcli.explain.identify.samples import Rule, has_attributes, nearest, rules, samples_of
+from poolcli.explain.identify.samples import Rule, has_attributes, nearest, rules, samples_of, searched_operators
 from poolcli.explain.solve import complexity
 from poolcli.layouts import spatial_axes
 from poolcli.message_fields import field
@@ -86,7 +86,7 @@ def identify(
     x, y : array_like
         The whole input and the whole output, both `[N, C, spatial...]`, channels last, or as `layout` says.
     op : str, optional
-        Operator, such as "max"; default: all are tried.
+        Operator, such as "max"; default: all are tried but mode, median and std.
     layout : str, optional
         One letter per axis; default: channels first and channels last are tried.
     atol, rtol : float, default 0
@@ -143,7 +143,8 @@ def identify(
 
 def _records(op: str | None, given: Mapping[str, Any]) -> list[type[Attributes]]:
     """The operators to try, which have all given attributes; refuses attributes that none has, or none together."""
-    records = list(OPERATORS.values()) if op is None else [OPERATORS[one_of("op", op, tuple(OPERATORS))]]
+    searched = searched_operators()
+    records = list(searched.values()) if op is None else [searched[one_of("op", op, tuple(searched))]]
     able = [record for record in records if has_attributes(record, given)]
     if not able:
         names = [name for name in given if op is None or not has_attributes(records[0], (name,))]
@@ -173,8 +174,7 @@ class _Search:
 
     def fitting(self) -> list[Candidate]:
         """The poolings that fit, each in the attributes of every dialect that has it."""
-        every = rules(self.given, votes=self.pair.x.dtype.kind in "biu")
-        sliding = [*_in_turn([self._of_rule(rule) for rule in every])]
+        sliding = [*_in_turn([self._of_rule(rule) for rule in rules(self.given)])]
         records: list[Any] = [record for record in self.records if issubclass(record, BinAttributes)]
         bins = [op for record in records for op in self._allowed(record(self.output))]
         found = self._verified([*sliding, *bins])
@@ -183,9 +183,7 @@ class _Search:
 
     def _of_rule(self, rule: Rule) -> list[Attributes]:
         """The operators that give every sample, the simplest first; notes the nearest."""
-        # Where rounding errors would explain any output, statistics are not tried.
-        unclear = rule.needs_all and self.pair.is_float and 32 * self.pair.sum_error > self.pair.spread > 0
-        if rule.record not in self.records or unclear or self.grid is None or not self._in_time():
+        if rule.record not in self.records or self.grid is None or not self._in_time():
             return []
         exact, near = nearest(self.pair, self.samples, rule, self.grid, MAX_VERIFIED, MAX_NEAREST)
         self.near += near

@@ -19,7 +19,6 @@ from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
 
 PART_OUTPUTS, PART_PLANES = 48, 4  # outputs along each spatial axis, and images and channels, that are computed first
-MAX_NUMPY_VOTES = 2**24  # elements of all windows; modes of more are computed by numba
 FLOAT32_EPS = 2.0**-23
 EPS = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": FLOAT32_EPS}
 
@@ -64,7 +63,7 @@ class Pair:
 
     def tolerances(self, plan: Plan) -> tuple[float, float]:
         """How much the output of a plan may differ, absolute and relative: the given tolerance, and rounding errors."""
-        if not self.is_float or plan.reducer.picks or plan.reducer.votes:
+        if not self.is_float or plan.reducer.picks:
             return self.atol, self.rtol
         longest = prod(w.longest for w in plan.windows)
         return self.atol + self.sum_error * (longest + 2) / 2, self.rtol + self.eps
@@ -95,11 +94,9 @@ class Pair:
 
 
 def _pooled(region: Region, slab: Array) -> Array:
-    """The output by numpy, which compiles nothing, unless that would sort very many votes; NaN if it is refused."""
-    plan = region.plan
-    votes = prod(region.output_shape) * prod(w.longest for w in plan.windows) if plan.reducer.votes else 0
+    """The output by numpy, which compiles nothing; NaN if it is refused."""
     try:
-        y: Array = call_of(region, engine="auto" if votes > MAX_NUMPY_VOTES else "numpy")(slab)[0]
+        y: Array = call_of(region, engine="numpy")(slab)[0]
     except RequestError:  # a sum that its type cannot hold
         return np.full(region.output_shape, np.nan)
     return y

@@ -19,13 +19,11 @@ from poolcli.plan.attributes import OPERATORS, Attributes, Reducer, SlidingAttri
 from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
 
-POWERS, DDOFS = (2, 1, 3, 4), (0, 1)
-MAX_STATISTIC_ELEMENTS = 2**21  # of all windows together whose statistics are computed at a sample
+POWERS = (2, 1, 3, 4)
 MIN_KEPT, MAX_MATCHING = 2**8, 2**16  # combinations that are kept after a sample: any, and those that give it
 RANKED_OUTPUTS = 2**20  # outputs among which rare values are counted
 RARE_OUTPUTS = 16
 SUM_ROUNDINGS = 32  # rounding errors that a sampled sum may have
-STATISTIC_RTOL = 1e-3  # of samples; at least the rounding error of float16
 DIVISORS = {None: "", True: "inside", False: "kernel"}  # by exclude_pad
 
 
@@ -41,21 +39,14 @@ class Rule(NamedTuple):
     reducer: Reducer
     divisor: str | int = ""
 
-    @property
-    def needs_all(self) -> bool:
-        """Whether it needs all elements of a window at once."""
-        return self.reducer.votes or self.reducer.statistic is not None
 
-
-def rules(given: Mapping[str, Any], votes: bool) -> list[Rule]:
-    """The rules of every operator with sliding windows, those that pick an element first; `votes`: also modes."""
-    records = [record for record in OPERATORS.values() if issubclass(record, SlidingAttributes)]
+def rules(given: Mapping[str, Any]) -> list[Rule]:
+    """The rules of the operators with sliding windows, those that pick an element first."""
+    records = [record for record in searched_operators().values() if issubclass(record, SlidingAttributes)]
     found = []
     for record in sorted(records, key=lambda record: not record.reducer.picks):
         variants: list[dict[str, Any]] = [{}]
-        if has_attributes(record, ("ddof",)):
-            variants = [{"ddof": ddof} for ddof in ([given["ddof"]] if "ddof" in given else DDOFS)]
-        elif has_attributes(record, ("p",)):
+        if has_attributes(record, ("p",)):
             likes = [like for like, dialect in DIALECTS.items() if record.name in dialect.operators]
             variants = [{"p": p, "like": like} for like in likes for p in POWERS]
         elif given.get("divisor_override") and record.reducer.divides:
@@ -66,10 +57,13 @@ def rules(given: Mapping[str, Any], votes: bool) -> list[Rule]:
             with suppress(RequestError):
                 op: Any = record(1, **own)
                 divisor = own.get("divisor_override", DIVISORS[own.get("exclude_pad")])
-                rule = Rule(record, own, op.reduction(DIALECTS[op.like]), divisor)
-                if votes or not rule.reducer.votes:
-                    found.append(rule)
+                found.append(Rule(record, own, op.reduction(DIALECTS[op.like]), divisor))
     return found
+
+
+def searched_operators() -> dict[str, type[Attributes]]:
+    """The operators that compare or add elements; modes, medians and deviations are in no framework."""
+    return {name: each for name, each in OPERATORS.items() if each.reducer.picks or each.reducer.adds}
 
 
 def has_attributes(record: type[Attributes], names: Iterable[str]) -> bool:
@@ -130,9 +124,6 @@ def nearest(
     """
     if rule.reducer.signed:  # PyTorch's lp has no padding
         grid = grid.taken(np.all([numbers[:, 3] == 0 for numbers in grid.numbers()], axis=0))
-    if rule.needs_all:  # of windows of one element, statistics say nothing
-        elements = grid.kernels()
-        grid = grid.taken((np.cumsum(np.maximum(elements, 2)) < MAX_STATISTIC_ELEMENTS) & (elements > 1))
     scores = np.zeros(len(grid.columns[0]))
     for sample in samples:
         wanted = float(sample.y[sample.at])
@@ -153,7 +144,7 @@ def _tolerance(pair: Pair, rule: Rule, wanted: float) -> float:
     """How much a sampled output may differ; sums and averages of integers are rounded or cut off."""
     if not np.isfinite(wanted):
         return 0.0
-    relative = pair.rtol + max(STATISTIC_RTOL * rule.needs_all, pair.eps)
+    relative = pair.rtol + pair.eps
     sums = pair.sum_error * SUM_ROUNDINGS if pair.is_float else 1.0
     return pair.atol + relative * abs(wanted) + sums * rule.reducer.adds
 
@@ -164,8 +155,6 @@ def _results(sample: Sample, rule: Rule, grid: Grid) -> Array:
     spans = [spans for spans, *_ in read]
     numbers = tuple(numbers[column] for (_, numbers, _), column in zip(read, grid.columns, strict=True))
     reducer = rule.reducer
-    if rule.needs_all:
-        return _statistics(sample, reducer, spans, numbers)
     total: Array = _reduced(sample.x, reducer, spans)[numbers]
     if isinstance(rule.divisor, int):
         return total / rule.divisor
@@ -196,21 +185,3 @@ def _reduced(x: Array, reducer: Reducer, spans: Sequence[Sequence[range]]) -> Ar
         parts = [reduced[(*(slice(None),) * i, part)] for part in slices]
         reduced = np.stack([join.reduce(part, axis=i, initial=empty) for part in parts], axis=i)
     return reduced
-
-
-def _statistics(sample: Sample, reducer: Reducer, spans: Sequence[Sequence[range]], numbers: Sequence[Array]) -> Array:
-    """The statistic of the window of each combination, NaN without elements."""
-    from poolcli.engine.numpy.statistics import STATISTICS
-
-    take = STATISTICS["mode" if reducer.votes else reducer.statistic or ""]
-    windows, same = np.unique(np.stack(numbers, -1), axis=0, return_inverse=True)
-    lengths = np.stack([np.array([*map(len, every)])[n] for every, n in zip(spans, windows.T, strict=True)], -1)
-    found = np.full(len(windows), np.nan)
-    for shape in {tuple(each) for each in lengths.tolist() if all(each)}:  # windows of one shape at once
-        alike, rank = np.flatnonzero((lengths == shape).all(axis=1)), len(shape)
-        along = [np.array([every[number] for number in windows[alike, i]]) for i, every in enumerate(spans)]
-        places = [each.reshape(len(alike), *(-1 if j == i else 1 for j in range(rank))) for i, each in enumerate(along)]
-        rows = sample.x[tuple(places)].reshape(len(alike), -1)
-        found[alike] = take(rows, np.ones(rows.shape, np.bool_), reducer, sample.y.dtype.name)
-    statistics: Array = found[same.reshape(-1)]
-    return statistics
