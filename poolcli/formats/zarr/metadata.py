@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from posixpath import dirname, join
-from typing import Any, TypeGuard
+from typing import Any
 
 import poolcli.formats.cf as cf
 from poolcli.dtypes import DTYPES, can_hold
@@ -74,7 +74,8 @@ def attributes_of(root: Any, key: str | None, array: Any) -> dict[str, Any]:
 def encode_nodata(attributes: Mapping[str, Any], dtype: str) -> dict[str, Any]:
     """The attributes of an array of Zarr v3 as xarray writes them, the inverse of `decode_nodata`."""
     fill = attributes.get("_FillValue")
-    if DTYPES[dtype].kind != "float" or not is_number_of(fill, "float64"):
+    is_number = isinstance(fill, int | float) and not isinstance(fill, bool) and can_hold(DTYPES["float64"], fill)
+    if DTYPES[dtype].kind != "float" or not is_number:
         return dict(attributes)
     return {**attributes, "_FillValue": b64encode(struct.pack("<d", fill)).decode()}
 
@@ -90,11 +91,6 @@ def decode_nodata(attributes: Mapping[str, Any]) -> dict[str, Any]:
         with suppress(ValueError, TypeError, struct.error):
             (found[name],) = struct.unpack("<d", b64decode(found.get(name, 0), validate=True))
     return found
-
-
-def is_number_of(value: Any, dtype: str) -> TypeGuard[int | float]:
-    """Whether a value of JSON is a number that an element of the type can equal."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and can_hold(DTYPES[dtype], value)
 
 
 def json_attributes(attributes: Mapping[str, Any], owner: str, lost: list[str]) -> dict[str, Any]:
