@@ -200,22 +200,6 @@ def test_threads_are_as_many_as_the_work_is_worth_and_have_four_ranges_each(
     assert [task for span in found for task in range(*span)] == list(range(tasks))
 
 
-def test_copies_are_divided_among_threads_in_boxes_of_a_mebibyte(monkeypatch: pytest.MonkeyPatch) -> None:
-    from poolcli.engine.compiled import launch
-
-    boxes: list[int] = []
-
-    def run_tasks(call: Any, tasks: int, size: int, threads: int | None) -> None:
-        boxes.append(tasks)
-        call(0, tasks)
-
-    monkeypatch.setattr(launch, "run_tasks", run_tasks)
-    x = np.arange(2**20, dtype=np.float32).reshape(1, 256, 256, 16)
-    copy = launch.contiguous(x.transpose(0, 3, 1, 2), None)
-    np.testing.assert_array_equal(copy, x.transpose(0, 3, 1, 2))
-    assert (copy.flags.c_contiguous, boxes) == (True, [4])
-
-
 def test_where_no_thread_can_be_started_the_caller_computes_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     from poolcli.engine.compiled import launch
 

@@ -1,4 +1,4 @@
-"""Runs the tasks of a kernel in threads; the addresses of arrays, work arrays, and copies in C order."""
+"""Runs the tasks of a kernel in threads; the addresses of arrays, and work arrays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from poolcli.windows import ceil_div
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-COPIED_BYTES = 1 << 20  # at a time, by each thread
 RANGES = 4  # of tasks for each thread, so that threads finish together
 MIN_PER_THREAD = 1 << 23  # bytes; for fewer, starting a thread (60 to 120 us of CPU) takes over a tenth
 MAX_RANGE = 1 << 22  # bytes, so that interrupts are handled soon
@@ -80,23 +79,3 @@ def run_in_threads(call: Callable[[int, int], None], ranges: list[tuple[int, int
         work()
     for helper in helpers:
         helper.result()
-
-
-def contiguous(x: NDArray[Any], threads: int | None) -> NDArray[Any]:
-    """A copy of `x` in C order, made by several threads."""
-    copy = np.empty(x.shape, x.dtype)
-    copy_into(copy, x, threads)
-    return copy
-
-
-def copy_into(target: NDArray[Any], source: NDArray[Any], threads: int | None) -> None:
-    """Copy an array to one of its shape, in boxes that stay in the cache until all of their cache lines are copied."""
-    first = next((axis for axis, n in enumerate(source.shape) if n > 1), 0)
-    rows = source.shape[first] if source.ndim else 1
-    step = max(1, COPIED_BYTES * rows // max(source.nbytes, 1))
-
-    def copy(begin: int, end: int) -> None:
-        box = (*(slice(None),) * first, slice(begin * step, end * step))
-        np.copyto(target[box], source[box])
-
-    run_tasks(copy, -(-rows // step), source.nbytes, threads)

@@ -13,7 +13,7 @@ import numpy as np
 from poolcli.engine.compiled import load
 from poolcli.engine.compiled.arithmetic import LARGEST_SUM
 from poolcli.engine.compiled.choice import Prepared, choose_for_memory_order, choose_kernel
-from poolcli.engine.compiled.launch import MIN_PER_THREAD, address, contiguous, copy_into, run_tasks, work_array
+from poolcli.engine.compiled.launch import MIN_PER_THREAD, address, run_tasks, work_array
 from poolcli.engine.compiled.view import strides_of, with_strides
 from poolcli.engine.rounding import Array, storable
 from poolcli.plan.plan import Region
@@ -93,7 +93,7 @@ def run(prepared: Prepared, source: Array, values: Array, positions: Array | Non
     if not source.flags.c_contiguous:
         strides = strides_of(prepared.view, source)
         if strides is None:
-            source = contiguous(source, threads)
+            source = np.ascontiguousarray(source)
         else:
             table = with_strides(table, strides)
     target = values if values.flags.c_contiguous else np.empty(values.shape, values.dtype)
@@ -110,7 +110,7 @@ def run(prepared: Prepared, source: Array, values: Array, positions: Array | Non
 
     run_tasks(run_range, prepared.units, prepared.bytes_read, threads)
     if target is not values:
-        copy_into(values, target, threads)
+        np.copyto(values, target)
 
 
 def _viewed_as(x: Array, dtype: np.dtype[Any]) -> Array:
