@@ -50,6 +50,8 @@ def as_array(x: Any) -> Array:
     except (PoolError, MemoryError):
         raise
     except Exception as error:  # each library raises its own
+        if hasattr(type(x), "data_vars") and x.data_vars:  # a Dataset of xarray
+            raise RequestError(f"x is {_describe(x)}; give one of its arrays, as in x[{min(x.data_vars)!r}]") from error
         why = error_text(error).rstrip(". ")
         raise RequestError(f"x is {_describe(x)} that cannot be converted ({why}); give a numpy array") from error
     if isinstance(array, np.ma.MaskedArray):  # also of variables of netCDF4

@@ -220,6 +220,8 @@ def test_dataarrays_stay_dataarrays_with_coordinates_names_and_attributes() -> N
     lazy = max_pool(given.chunk({"lat": 2}), 2, strides=2)
     assert lazy.chunks is not None
     xarray.testing.assert_identical(lazy.compute(), found)
+    with pytest.raises(PoolError, match=r"^x is an xarray Dataset; give one of its arrays, as in x\['air'\]$"):
+        max_pool(given.to_dataset(), 2)
 
 
 @pytest.mark.slow
