@@ -49,22 +49,24 @@ def node(op: Any, data: Any, rank: int, turn: int = 0) -> Any:
     return versions[turn % len(versions)](data, **options)
 
 
-def ask(questions: Sequence[tuple[Any, Array]]) -> list[Answer]:
-    """Values and indices of each (operator, input)."""
+def ask(questions: Sequence[tuple[Any, Array]], indices: bool = True) -> list[Answer]:
+    """Values of each (operator, input), and indices of maxima."""
     parameters, results = [], []
     for turn, (op, x) in enumerate(questions):
         brain = x.dtype.name == "bfloat16"  # exchanged as float32, which holds it exactly
         parameter = opset8.parameter(list(x.shape), ov.Type.f32 if brain else ov.Type(x.dtype))
         made = node(op, opset8.convert(parameter, "bf16") if brain else parameter, x.ndim - 2, turn)
         parameters.append(parameter)
-        values, *indices = made.outputs()
+        values, *positions = made.outputs()[: 1 + indices]
         results.append(opset8.result(opset8.convert(values, "f32") if brain else values))
-        results += [opset8.result(output) for output in indices]
+        results += [opset8.result(output) for output in positions]
     model = ov.Model(results, parameters)
     hints = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
     feed = [x.astype(np.float32) if x.dtype.name == "bfloat16" else x for _, x in questions]
     answers = iter(_core().compile_model(model, "CPU", hints)(feed).values())
-    return [(_as_asked(next(answers), x), next(answers) if "max" in op.name else None) for op, x in questions]
+    return [
+        (_as_asked(next(answers), x), next(answers) if indices and "max" in op.name else None) for op, x in questions
+    ]
 
 
 def _as_asked(values: Array, x: Array) -> Array:

@@ -59,7 +59,7 @@ OPENVINO = Peer(
     "openvino",
     {
         "avg": ("float32", "float32", "float64", *HALVES, *SMALL, *WIDE),
-        "max": ("float32", "float32", "float64", "float16", *SMALL, *WIDE, "bool"),  # bfloat16: without indices only
+        "max": ("float32", "float32", "float64", *HALVES, *SMALL, *WIDE, "bool"),
         "adaptive-avg": ("float32", "float32", "float64", *HALVES, *SMALL, *WIDE),
         "adaptive-max": ("float32", "float32", "float64", *HALVES, *SMALL, *WIDE),
     },

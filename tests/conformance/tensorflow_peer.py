@@ -21,7 +21,7 @@ def _padding(op: Any, rank: int) -> Any:
     return [[0, 0], *map(list, pads), [0, 0]] if any(map(any, pads)) else "VALID"
 
 
-def _ask(op: Any, x: Array) -> Answer:
+def _ask(op: Any, x: Array, indexed: bool = True) -> Answer:
     rank = x.ndim - 2
     if op.rounding_type != "floor" or max(spread(op.dilations, rank)) > 1 or getattr(op, "exclude_pad", None) is False:
         raise TypeError("no such keyword")
@@ -29,15 +29,15 @@ def _ask(op: Any, x: Array) -> Answer:
     kernel, strides, padding = spread(op.kernel, rank), spread(op.strides, rank), _padding(op, rank)
     values = getattr(tf.nn, f"{op.name}_pool{rank}d")(data, kernel, strides, padding).numpy()
     indices = None
-    if op.name == "max" and rank == 2 and isinstance(padding, str):
+    if indexed and op.name == "max" and rank == 2 and isinstance(padding, str):
         found = tf.nn.max_pool_with_argmax(data, kernel, strides, padding, output_dtype=tf.int64)
         indices = np.moveaxis(found.argmax.numpy(), -1, 1)
     return np.moveaxis(values, -1, 1).astype(x.dtype, copy=False), indices
 
 
-def ask(questions: Sequence[tuple[Any, Array]]) -> list[Answer]:
+def ask(questions: Sequence[tuple[Any, Array]], indices: bool = True) -> list[Answer]:
     """Values of each (operator, input), and indices of maxima over two axes, which alone have them."""
-    return [_ask(op, x) for op, x in questions]
+    return [_ask(op, x, indices) for op, x in questions]
 
 
 def refuses(op: Any, x: Array) -> bool:

@@ -17,6 +17,7 @@ from poolcli.ops import OPERATORS
 from tests.bench.chart import chart
 from tests.bench.rows import FURTHER, LISTED
 from tests.conformance.differences import DIFFERENCES
+from tests.conformance.sweep import MARKS, RECORDS, SWEPT
 from tests.documents.checks import Row, plain, results_of, row_of, table_of
 from tests.documents.console import typed
 from tests.documents.markdown import ROOT, Table
@@ -77,7 +78,29 @@ def _packages(table: Table) -> None:
 
 @table_of("docs/differences.md", "framework")
 def _differences(table: Table) -> None:
-    assert [row[:2] for row in table.rows] == [(d.peer, d.case) for d in DIFFERENCES]
+    assert {(peer, *row[1:3]) for row in table.rows for peer in row[0].split(", ")} == {
+        (d.peer, d.marks, d.case) for d in DIFFERENCES
+    }
+
+
+@table_of("docs/differences.md", "mark")
+def _marks(table: Table) -> None:
+    assert table.rows == tuple(MARKS.items())
+
+
+@table_of("docs/differences.md", "poolcli")
+def _own_types(table: Table) -> None:
+    assert [row[0] for row in table.rows] == list(RECORDS)
+
+
+def _types(table: Table) -> None:
+    """What stands there is tested by tests/conformance; here, that the other table explains each mark, and no more."""
+    marks = {mark for row in table.rows for cell in row[2:] if cell not in ("=", "-", "no") for mark in cell}
+    assert marks == {mark for d in DIFFERENCES if d.peer == table.head[0] for mark in d.marks}
+
+
+for _peer in SWEPT:
+    table_of("docs/differences.md", _peer.name)(_types)
 
 
 @table_of("docs/differences.md", "runtime")
