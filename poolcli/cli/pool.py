@@ -77,5 +77,7 @@ def attribute_of_others(op: str, name: str, value: object = None) -> RequestErro
     others = join_words([other for other in OPERATORS if name in own_options(other)], "and")
     own = "kernel" if "kernel" in attribute_names(op) else "output_size"
     instead = f"; {op} uses {field(own)}" if own != "kernel" or name == "output_size" else ""
+    if name == "axis":  # which elsewhere is the axis to reduce
+        instead = f"; {field('layout')} says which axes are pooled, such as {field('layout', 'DHW')}"
     named = field(name, value if isinstance(value, bool) else None)
     return RequestError(f"{op} has no {named}, which is for {others}{instead}")
