@@ -13,6 +13,7 @@ from PIL.PngImagePlugin import PngInfo
 
 from poolcli import AvgPool
 from poolcli.engine import call_of
+from poolcli.formats.image.curves import ASSUMED
 from poolcli.pooling.colour import Colour, pool_colours
 from tests.conftest import Cli
 from tests.formats.pictures import HALVE, halved, pixels
@@ -107,16 +108,12 @@ PARAMETRIC = b"para" + bytes(4) + struct.pack(">H", 3)  # the curve of the profi
 CURVES: dict[str, tuple[dict[bytes, bytes], tuple[bytes, bytes] | None, int, str]] = {
     "gAMA": ({b"gAMA": struct.pack(">I", 100_000)}, None, 128, "gamma 1 by the gAMA chunk"),
     "sRGB before gAMA": ({b"sRGB": b"\0", b"gAMA": struct.pack(">I", 100_000)}, None, 188, "sRGB curve"),
-    "profile": ({b"gAMA": struct.pack(">I", 100_000)}, (b"", b""), 188, "sRGB curve"),
+    "profile": ({b"gAMA": struct.pack(">I", 100_000)}, (b"", b""), 188, ASSUMED.name),
     "profile with a gamma": (
         {}, (PARAMETRIC, b"para" + bytes(8) + struct.pack(">i", 144_179)), 186, "gamma 2.2 by the ICC profile",
     ),
-    "profile with a table": (
-        {}, (PARAMETRIC, b"curv" + bytes(4) + struct.pack(">I3H", 3, 0, 32768, 65535)), 127, "curve of the ICC profile",
-    ),
-    "damaged profile": (
-        {}, (PARAMETRIC, b"nothing"), 188, "the sRGB curve is assumed: the ICC profile has no plain curve",
-    ),
+    "profile of gamma 1": ({}, (PARAMETRIC, b"curv" + bytes(8)), 128, "gamma 1 by the ICC profile"),
+    "damaged profile": ({}, (PARAMETRIC, b"nothing"), 188, ASSUMED.name),
 }  # fmt: skip
 
 
