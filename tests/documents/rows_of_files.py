@@ -214,30 +214,24 @@ def _orientation(row: Row) -> None:
 
 @row_of(FILES, "TIFF output")
 def _tiff(row: Row) -> None:
-    values = np.zeros((16, 16, 3), np.uint8)
-    for name, saved in (("lzw", {"compression": "tiff_lzw"}), ("jpeg", {"compression": "jpeg"})):
-        picture(f"{name}.tif", "RGB", values, **saved)
-    assert "compression" not in pool("avg lzw.tif -o a.tif -k 2 -s 2")
-    assert "note compression of the input not kept: stored with deflate" in pool("avg jpeg.tif -o b.tif -k 2 -s 2")
-    for name, compression in (("a.tif", "tiff_lzw"), ("b.tif", "tiff_adobe_deflate")):
-        with Image.open(name) as image:
-            assert image.info["compression"] == compression
+    picture("x.tif", "RGB", np.zeros((16, 16, 3), np.uint8), compression="tiff_lzw")
+    pool("avg x.tif -o y.tif -k 2 -s 2")
+    with Image.open("y.tif") as image:
+        assert image.info["compression"] == "tiff_adobe_deflate"
 
 
 @row_of(FILES, "JPEG output")
 def _jpeg(row: Row) -> None:
     values = np.zeros((16, 16, 3), np.uint8)
     tables = {}
-    for name, saved in (("own", {"quality": 40}), ("best", {"quality": 95})):
-        picture(f"{name}.jpg", "RGB", values, **saved)
-    picture("x.png", "RGB", values)
-    pool("avg own.jpg -o from_own.jpg -k 2 -s 2")
-    pool("avg x.png -o from_png.jpg -k 2 -s 2")
-    pool("avg x.png -o asked.jpg -k 2 -s 2 --quality 40")
-    for name in ("own", "best", "from_own", "from_png", "asked"):
+    for quality in (40, 95):
+        picture(f"{quality}.jpg", "RGB", values, quality=quality)
+    pool("avg 40.jpg -o best.jpg -k 2 -s 2")
+    pool("avg 95.jpg -o asked.jpg -k 2 -s 2 --quality 40")
+    for name in ("40", "95", "best", "asked"):
         with Image.open(f"{name}.jpg") as image:
             tables[name] = image.quantization  # type: ignore[attr-defined]  # of JPEG alone
-    assert tables["from_own"] == tables["asked"] == tables["own"] != tables["best"] == tables["from_png"]
+    assert tables["asked"] == tables["40"] != tables["95"] == tables["best"]
 
 
 @row_of(FILES, "WebP output")
@@ -246,7 +240,5 @@ def _webp(row: Row) -> None:
     picture("x.png", "RGB", values)
     pool("avg x.png -o exact.webp -k 1")
     pool("avg x.png -o lossy.webp -k 1 --quality 50")
-    pool("avg lossy.webp -o again.webp -k 1")
-    assert b"VP8L" not in Path("again.webp").read_bytes()
     same = [np.array_equal(np.asarray(Image.open(name)), values) for name in ("exact.webp", "lossy.webp")]
     assert same == [True, False]

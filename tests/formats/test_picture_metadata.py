@@ -157,18 +157,11 @@ def test_what_is_not_kept_is_one_note(cli: Cli) -> None:
         assert made.info == {}
 
 
-@pytest.mark.parametrize("frames", [1, 3])
-@pytest.mark.parametrize("lossless", [True, False])
-def test_a_webp_is_stored_with_loss_where_its_input_was(lossless: bool, frames: int, cli: Cli) -> None:
-    noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
-    pictures = [Image.fromarray(np.roll(noise, i, 0)) for i in range(frames)]
-    several: dict[str, Any] = {"save_all": True, "append_images": pictures[1:]} if frames > 1 else {}
-    pictures[0].save("x.webp", lossless=lossless, quality=80, **several)
-    assert cli("avg", "x.webp", "-o", "y.webp", *HALVE, "-q").code == 0
-    assert cli("avg", "x.webp", "-o", "z.webp", *HALVE, "-q", "--quality", "20").code == 0
-    assert (b"VP8L" in Path("y.webp").read_bytes()) is lossless
-    assert (b"VP8 " in Path("y.webp").read_bytes()) is not lossless
-    assert Path("z.webp").stat().st_size < Path("y.webp").stat().st_size
+def test_a_webp_is_stored_without_loss_unless_a_quality_is_named(cli: Cli) -> None:
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)).save("x.webp", quality=80)
+    for name, options in (("y.webp", ()), ("z.webp", ("--quality", "20"))):
+        assert cli("avg", "x.webp", "-o", name, *HALVE, "-q", *options).code == 0
+        assert (b"VP8L" in Path(name).read_bytes()) is (not options)
 
 
 def test_colours_of_transparent_pixels_are_stored_in_a_webp_without_loss(cli: Cli) -> None:

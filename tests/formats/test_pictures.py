@@ -154,18 +154,6 @@ def test_what_is_said_beside_the_pixels_is_kept_or_reported(suffix: str, cli: Cl
     assert f"not kept: {', '.join(lost)}\n" in result.out
 
 
-def test_a_jpeg_keeps_its_tables_and_subsampling_unless_a_quality_is_named(cli: Cli) -> None:
-    from PIL import JpegImagePlugin
-
-    Image.fromarray(pixels(64, 64)).save("x.jpg", quality=61, subsampling=2)
-    assert cli("avg", "x.jpg", "-o", "y.jpg", *HALVE, "-q").code == 0
-    assert cli("avg", "x.jpg", "-o", "z.jpg", *HALVE, "-q", "--quality", "20").code == 0
-    with Image.open("x.jpg") as x, Image.open("y.jpg") as y, Image.open("z.jpg") as z:
-        tables = [getattr(image, "quantization", None) for image in (x, y, z)]
-        assert tables[0] == tables[1] != tables[2]
-        assert JpegImagePlugin.get_sampling(y) == JpegImagePlugin.get_sampling(x) == 2
-
-
 def test_cmyk_is_not_stored_as_if_it_were_rgba(cli: Cli) -> None:
     buffer = io.BytesIO()
     Image.frombytes("CMYK", (6, 8), pixels(8, 6, 4).tobytes()).save(buffer, "TIFF")

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import PIL
 import pytest
 import tifffile
 from PIL import Image, UnidentifiedImageError
@@ -17,7 +16,6 @@ from tests.conftest import Cli
 from tests.formats.tiffs import TIFFS, meant
 from tests.profiles import slow
 
-ZSTD = 50000
 HALVE = ("-k", "2", "-s", "2")
 
 
@@ -66,8 +64,6 @@ def test_tifffile_and_pillow_read_what_was_pooled(name: str, cli: Cli) -> None:
 
 
 def pillow_reads(name: str, expected: Any) -> None:
-    if TIFFS[name].compression == ZSTD and int(PIL.__version__.partition(".")[0]) < 13:
-        return  # older Pillow is built without
     try:
         image = Image.open("y.tif")
     except UnidentifiedImageError:

@@ -29,19 +29,16 @@ if TYPE_CHECKING:
     from PIL.Image import Exif, Image
 
 pil: Any = Lazy("PIL.Image")
-pil_jpeg: Any = Lazy("PIL.JpegImagePlugin")
 
 # The formats that Pillow may try, those of the table: for EPS, for example, it would start Ghostscript.
 IMAGE_NAMES = tuple(row.name.upper() for row in FORMATS.values() if row.is_image)
 HEIF = "HEIF"  # Pillow knows it once pillow_heif is registered
 SEVERAL_VIEWS = ("MPO", HEIF)  # formats whose primary page is the one at which they open, and others show the same
-JPEG = ("JPEG", "MPO")
 CANVAS_BYTES = {"GIF": 8, "WEBP": 8, "PNG": 4}  # bytes a pixel of the canvases of an animation
 DECODER_BYTES = {"JPEG2000": 16, "AVIF": 8, HEIF: 8}  # bytes a pixel that libraries take while they decode
 PIXEL_BYTES, ONE_BYTE_MODES = 4, ("1", "L", "P")  # bytes a pixel in Pillow, and the modes in which it is 1
 MIN_PAGE_BYTES = 8  # bytes of a page in any file
 MAX_WARNINGS = 3  # of Pillow, of which a damaged directory causes one for each tag
-WEBP_LOSSY = b"VP8 "  # the chunk of an image stored with loss
 # What Pillow tells of a file and is not kept, by its names.
 NOT_KEPT = {
     "xmp": "XMP data", "comment": "comment", "photoshop": "Photoshop's resources", "gamma": "gamma",
@@ -213,20 +210,7 @@ class PillowImage:
         if image.mode == INDICES:
             colours = np.array(image.getpalette(), np.uint16).reshape(-1, 3) * np.uint16(257)
             found["palette"] = colours, info.get("transparency")
-        return found | self._storage() | ({"lost": tuple(lost)} if lost else {})
-
-    def _storage(self) -> dict[str, Any]:
-        """How the input was compressed, so that the output can be compressed alike: the quantization tables and
-        subsampling of a JPEG, whether a WebP is lossy.
-        """
-        if self._image.format == "WEBP":
-            self._stream.seek(0)
-            return {"lossy": WEBP_LOSSY in self._stream.read(2**16)}
-        tables = getattr(self._image, "quantization", None)
-        if self._image.format not in JPEG or not tables:
-            return {}
-        sampling = pil_jpeg.get_sampling(self._image)
-        return {"qtables": tables} | ({"subsampling": sampling} if sampling >= 0 else {})
+        return found | ({"lost": tuple(lost)} if lost else {})
 
     def _all_bits(self, channels: int) -> Array:
         """The pixels of page 1 as H, W, C; larger numbers than a PPM states count as that."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from poolcli.formats.image import tiff_tags as tags
 from poolcli.formats.image.metadata import directory_of
 from poolcli.formats.image.modes import MODES, with_flipped_signs
-from poolcli.system.lazy_imports import Array, Lazy, installed
+from poolcli.system.lazy_imports import Array, Lazy
 from poolcli.system.lazy_imports import numpy as np
 
 if TYPE_CHECKING:
@@ -21,30 +21,11 @@ pil_tiff: Any = Lazy("PIL.TiffImagePlugin")
 tifffile: Any = Lazy("tifffile")
 
 ASCII, SHORT, LONG, DOUBLE = 2, 3, 4, 12  # types of tags
-
-
-class Compression(NamedTuple):
-    """A compression by tifffile's name, None for none; whether a predictor goes with it, and it needs imagecodecs."""
-
-    name: str | None
-    predictor: bool = False
-    needs_imagecodecs: bool = False
-
-
-COMPRESSIONS = {
-    tags.UNCOMPRESSED: Compression(None),
-    tags.LZW: Compression("lzw", True, True),
-    tags.DEFLATE: Compression("zlib", True),
-    tags.OLD_DEFLATE: Compression("zlib", True),
-    tags.PACKBITS: Compression("packbits", False, True),
-    tags.LZMA: Compression("lzma", True),
-    tags.ZSTD: Compression("zstd", True, True),
-}
-PREDICTORS = (2, 3)  # horizontal differences, of integers and of floats
+HORIZONTAL = 2  # the predictor that stores differences of integers
 MAX_PREDICTOR_BYTES = 4  # bytes of the largest integers of which tifffile stores differences
 # Differences of 16 bits are mostly noise, which no search makes shorter: photographs, microscopy and elevations take at
 # the lowest level 0.99 to 1.04 of the bytes that they take at the usual one (labels 1.26), and half the time.
-FAST_DEFLATE, FAST_LEVEL = {("zlib", True, "uint16"), ("zlib", True, "int16")}, {"level": 1}
+FAST_LEVEL = {"level": 1}
 MAX_CLASSIC_BYTES = 2**32 - 2**25  # of pixels, above which a BigTIFF is written
 PHOTOMETRIC_OF_MODE = {"CMYK": tags.CMYK, "LAB": tags.LAB}  # modes whose colours their number does not tell
 PALETTE_SIZE = 256  # colours of 8 bits
@@ -52,38 +33,19 @@ PALETTE_SIZE = 256  # colours of 8 bits
 PLACES = {tags.EXIF: tags.EXIF - 1, tags.GPS: tags.GPS - 1}
 
 
-def choose_compression(kept: Mapping[str, Any]) -> tuple[Compression, str]:
-    """The input's compression, or deflate where that was lossy or cannot be written, and a note on that."""
-    stored = kept.get("compression", tags.UNCOMPRESSED)
-    found = COMPRESSIONS.get(stored)
-    if found is None:
-        note = "compression of the input not kept: stored with deflate, without loss"
-        found = COMPRESSIONS[tags.DEFLATE]
-    elif found.needs_imagecodecs and not installed("imagecodecs"):
-        note = f"{found.name} needs imagecodecs: stored with deflate instead"
-        found = COMPRESSIONS[tags.DEFLATE]
-    else:
-        note = ""
-    return found._replace(predictor=found.predictor and kept.get("predictor") in PREDICTORS), note
-
-
-def encode(sections: Sequence[tuple[str, Array, Mapping[str, Any]]]) -> tuple[bytes, tuple[str, ...]]:
-    """A little-endian TIFF of modes, pixels as N, H, W, C, and what is kept, and notes on what is not."""
-    stream, notes = io.BytesIO(), list[str]()
+def encode(sections: Sequence[tuple[str, Array, Mapping[str, Any]]]) -> bytes:
+    """A little-endian TIFF of modes, pixels as N, H, W, C, and what is kept; deflated if the input is compressed."""
+    stream = io.BytesIO()
     is_big = sum(pages.nbytes for _, pages, _ in sections) > MAX_CLASSIC_BYTES
     directories = list[Mapping[int, Any]]()
     with tifffile.TiffWriter(stream, byteorder="<", bigtiff=is_big) as file:
         for mode, pages, kept in sections:
-            compression, note = choose_compression(kept)
-            notes += [note] if note else []
-            directories += _write_pages(file, mode, pages, kept, compression)
+            directories += _write_pages(file, mode, pages, kept)
     _add_directories(stream, directories)
-    return stream.getvalue(), tuple(dict.fromkeys(notes))
+    return stream.getvalue()
 
 
-def _write_pages(
-    file: Any, mode: str, pages: Array, kept: Mapping[str, Any], compression: Compression
-) -> Sequence[Mapping[int, Any]]:
+def _write_pages(file: Any, mode: str, pages: Array, kept: Mapping[str, Any]) -> Sequence[Mapping[int, Any]]:
     """Writes pages with their masks; returns the EXIF and GPS directories of each."""
     channels = pages.shape[-1]
     usual = PHOTOMETRIC_OF_MODE.get(mode, tags.RGB if channels in (3, 4) else tags.GREY)
@@ -94,16 +56,19 @@ def _write_pages(
         extra = (kind,) * (channels - colours)
     if photometric == tags.LAB and pages.dtype.kind == "u":
         pages = with_flipped_signs(pages)
-    is_float = pages.dtype.kind == "f"
-    predictor = compression.predictor and (
-        installed("imagecodecs") if is_float else pages.dtype.itemsize <= MAX_PREDICTOR_BYTES
+    is_packed = kept.get("compression", tags.UNCOMPRESSED) != tags.UNCOMPRESSED
+    predictor = (
+        is_packed
+        and kept.get("predictor") == HORIZONTAL
+        and pages.dtype.kind in "iu"
+        and pages.dtype.itemsize <= MAX_PREDICTOR_BYTES
     )
     options = {
         "photometric": photometric,
         "planarconfig": "contig" if channels > 1 else None,
         "extrasamples": extra or None,
-        "compression": compression.name,
-        "compressionargs": FAST_LEVEL if (compression.name, predictor, pages.dtype.name) in FAST_DEFLATE else None,
+        "compression": "zlib" if is_packed else None,
+        "compressionargs": FAST_LEVEL if predictor and pages.dtype.itemsize == 2 else None,
         "predictor": predictor,
         "metadata": None,
         "software": False,

@@ -50,7 +50,7 @@ def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tup
         sections.append((mode, pages, kept))
     with image_errors(path):
         if name == "tiff":
-            data, more = _encode_tiff(sections)
+            data, more = _encode_tiff(sections), ()
         else:
             data, more = _encode(path, name, options.quality, *sections[0])
     notes += [f"not kept: {', '.join(dict.fromkeys(lost))}"] if lost else []
@@ -89,12 +89,12 @@ def _describe_stack(
 
 KEPT = {
     "png": {"icc_profile", "exif", "dpi", "duration", "loop", "palette"},
-    "jpeg": {"icc_profile", "exif", "dpi", "qtables", "subsampling"},
+    "jpeg": {"icc_profile", "exif", "dpi"},
     "tiff": {
         "icc_profile", "exif", "dpi", "geo", "gdal", "nodata", "compression", "predictor", "bands", "mask", "axes",
         "palette",
     },
-    "webp": {"icc_profile", "exif", "duration", "loop", "lossy"},
+    "webp": {"icc_profile", "exif", "duration", "loop"},
     "bmp": {"dpi", "palette"},
     "gif": {"duration", "loop", "palette"},
 }  # fmt: skip
@@ -123,7 +123,7 @@ def _select_metadata(name: str, mode: str, found: Mapping[str, Any], lost: list[
     return kept
 
 
-def _encode_tiff(sections: Sequence[Section]) -> tuple[bytes, tuple[str, ...]]:
+def _encode_tiff(sections: Sequence[Section]) -> bytes:
     if all("stack" in kept for _, _, kept in sections):
         sections[0][2]["description"] = stacks.ome_xml([kept["stack"] for _, _, kept in sections])
     return tiff_write.encode(sections)
@@ -138,9 +138,8 @@ def _encode(
     if name == "gif":
         return _encode_gif(pages, kept)
     if name == "jpeg":
-        kept = _jpeg_options(kept, mode, quality)
+        kept |= {"quality": quality or BEST_QUALITY} | ({} if quality else {"subsampling": 0})
     elif name == "webp":
-        quality = LOSSY_WEBP if kept.pop("lossy", False) and quality is None else quality
         kept |= {"lossless": True, "exact": True} if quality is None else {"quality": quality}
     elif name == "png":
         kept["compress_level"] = LEVEL
@@ -167,18 +166,8 @@ def _encode_indices(name: str, indices: Array, kept: dict[str, Any]) -> bytes:
 
 
 BEST_QUALITY = 95
-LOSSY_WEBP = 90  # the quality of a WebP whose input was lossy
 # zlib's level for PNG: a third of the time of 6, Pillow's default, for 0.1 % more bytes of a photograph.
 LEVEL = 4
-
-
-def _jpeg_options(kept: dict[str, Any], mode: str, quality: int | None) -> dict[str, Any]:
-    tables, sampling = kept.pop("qtables", None), kept.pop("subsampling", 0)
-    if quality is not None:
-        return kept | {"quality": quality}
-    if tables and mode != "CMYK" and len(tables) <= (1 if mode == "L" else 2):
-        return kept | {"qtables": tables, "subsampling": sampling}
-    return kept | {"quality": BEST_QUALITY, "subsampling": 0}
 
 
 def _encode_png(path: str, pixels: Array, options: Mapping[str, Any]) -> bytes:
