@@ -41,8 +41,7 @@ def scaled_metadata(metadata: Metadata, plan: Plan, layout: str) -> Metadata:
     if metadata.image and {"H", "W"} <= windows.keys():
         from poolcli.formats.image.metadata import scaled
 
-        x, y = windows["W"], windows["H"]
-        metadata = replace(metadata, image=scaled(metadata.image, _grid(x), _grid(y), (x.output, y.output)))
+        metadata = replace(metadata, image=scaled(metadata.image, _grid(windows["W"]), _grid(windows["H"])))
     if metadata.axes:
         steps = {name: _grid(axis).step for name, axis in windows.items()}
         found = zip(plan.layout, metadata.axes, strict=True) if len(metadata.axes) == len(plan.layout) else ()

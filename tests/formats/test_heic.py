@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from poolcli.formats import Source, read
 from tests.conftest import Cli
 from tests.formats.pictures import HALVE
 
@@ -34,22 +33,12 @@ def test_a_heic_is_read_upright(orientation: int, cli: Cli) -> None:
     assert np.median(abs(y - (np.rot90(expected, -1) if orientation == 6 else expected))) <= 3
 
 
-@pytest.mark.parametrize("mode", ["RGB;16", "RGBA;16", "I;16"])
-def test_all_bits_of_a_heic_are_read_and_written_as_png(mode: str, cli: Cli) -> None:
+def test_of_a_heic_of_more_bits_8_are_read(cli: Cli) -> None:
     heif = pytest.importorskip("pillow_heif", reason="the extra heic is not installed: pip install pillow-heif")
-    y, x = np.mgrid[:64, :96]
-    tens = np.stack([y * 10, x * 10, (x + y) * 5, np.full_like(x, 1023)][: {"I;16": 1}.get(mode, len(mode) - 3)], -1)
-    pixels = (tens << 6).astype(np.uint16)
-    heif.encode(mode, (96, 64), pixels.tobytes(), "x.heic", quality=-1, chroma=444)
-    Path("in").mkdir()
-    Path("x.heic").rename("in/x.heic")
-    Image.new("RGB", (4, 4)).save("in/a.bmp")
-    result = cli("avg", "in", "-o", "out/", *HALVE)
-    assert (result.code, result.out.splitlines()[0]) == (0, "2 done, 0 skipped, 0 failed")
-    decoded = read(Source("out/x.png")).array.reshape(32, 48, -1)
-    wanted = tens.reshape(32, 2, 48, 2, -1).mean((1, 3)) * 65535 / 1023
-    assert decoded.dtype == np.uint16
-    assert np.abs(decoded - wanted).max() <= 3 * 65535 / 1023  # libheif converts between RGB and YCbCr
+    heif.encode("RGB;16", (96, 64), np.full((64, 96, 3), 40_000, np.uint16).tobytes(), "x.heic", quality=-1, chroma=444)
+    result = cli("avg", "x.heic", "-o", "y.png", *HALVE)
+    assert (result.code, "note     10 bits a channel, read as 8\n" in result.out) == (0, True)
+    assert abs(np.asarray(Image.open("y.png")).astype(int) - 156).max() <= 1
 
 
 def test_a_heic_is_refused_without_its_extra(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

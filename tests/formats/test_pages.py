@@ -136,8 +136,6 @@ def test_of_a_jpeg_with_further_views_the_first_is_read(size: tuple[int, int], c
     first, other = Image.new("RGB", (8, 8), (200, 200, 200)), Image.new("RGB", size)
     first.save("in/x.mpo", save_all=True, append_images=[other])
     result = cli("avg", "in/x.mpo", "-o", "y.jpg", *HALVE)
-    assert "note     page 1 of 2 is read, the first of full size; --pages takes others\n" in result.out
+    assert "note     page 1 of 2 is read\n" in result.out
     with Image.open("y.jpg") as made:
         assert (made.format, made.size, made.getpixel((0, 0))) == ("JPEG", (4, 4), (200, 200, 200))
-    assert cli("avg", "in", "-o", "out/", *HALVE).out.startswith("1 done, 0 skipped, 0 failed\n")
-    assert cli("avg", "in/x.mpo", "-o", "z.jpg", *HALVE, "--pages", "2", "-q").code == 0

@@ -60,9 +60,9 @@ def test_the_tags_of_a_tiff_become_exif_data(suffix: str, cli: Cli) -> None:
     tiff(False)
     assert cli("avg", "x.tif", "-o", f"y.{suffix}", *HALVE, "-q").code == 0
     with Image.open(f"y.{suffix}") as made:
-        found = dict(made.getexif())
+        found, dots = dict(made.getexif()), [round(number) for number in made.info.get("dpi", ())]
     assert {tag: found.pop(tag) for tag in TEXTS} == TEXTS
-    assert found == {282: 150, 283: 75, 296: 2}
+    assert (found, dots) == ({}, [150, 75] if suffix != "webp" else [])
 
 
 @pytest.mark.parametrize("deep", [False, True])
@@ -101,6 +101,7 @@ def exif_with(tag: int, value: object) -> bytes:
 
 NOT_KEPT = {
     37500: (b"Apple iOS\0\0\1MM", "not kept: tags MakerNote"),
+    41486: (1000.0, "not kept: tags FocalPlaneXResolution"),
     41492: ((3, 4), "not kept: tags SubjectLocation"),
 }
 

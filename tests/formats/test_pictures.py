@@ -148,8 +148,7 @@ def test_what_is_said_beside_the_pixels_is_kept_or_reported(suffix: str, cli: Cl
         if kept["dpi"]:
             assert made.info["dpi"] == pytest.approx((150, 75), abs=0.6)
         if kept["exif"]:
-            assert dict(found.get_ifd(0x8769)) | {} == {0xA002: 3, 0xA003: 2}
-            assert float(found[0x011A]) == pytest.approx(150)
+            assert dict(found.get_ifd(0x8769)) == {}  # without the number of pixels
     lost = ["XMP data", *(word for key, word in SAID.items() if not kept[key])]
     assert f"not kept: {', '.join(lost)}\n" in result.out
 

@@ -32,14 +32,12 @@ class PixelGrid(NamedTuple):
     start: float
 
 
-def scaled(found: Mapping[str, Any], x: PixelGrid, y: PixelGrid, size: tuple[int, int]) -> dict[str, Any]:
-    """The metadata for pixels on the grids `x` and `y` of the input's; `size` is (width, height)."""
+def scaled(found: Mapping[str, Any], x: PixelGrid, y: PixelGrid) -> dict[str, Any]:
+    """The metadata for pixels on the grids `x` and `y` of the input's."""
     kept, lost = dict(found), list(found.get("lost", ()))
-    factors = (1 / x.step, 1 / y.step)
     if "dpi" in kept:
-        kept["dpi"] = tuple(dots * factor for dots, factor in zip(kept["dpi"], factors, strict=True))
-    if "exif" in kept:
-        kept["exif"] = _scaled_exif(kept["exif"], factors, size)
+        across, down = kept["dpi"]
+        kept["dpi"] = (across / x.step, down / y.step)
     if "geo" in kept:
         try:
             kept["geo"] = scaled_geo(kept["geo"], x, y)
@@ -126,22 +124,6 @@ def directory_of(exif: Exif, tag: int) -> dict[int, Any]:
     if tags.INTEROPERABILITY in directory:
         directory[tags.INTEROPERABILITY] = exif.get_ifd(tags.INTEROPERABILITY)
     return directory
-
-
-def _scaled_exif(data: bytes, factors: tuple[float, float], size: tuple[int, int]) -> bytes:
-    exif: Exif = pil.Exif()
-    exif.load(data)
-    below: Any = exif.get_ifd(tags.EXIF) if tags.EXIF in exif else {}
-    directories: tuple[Any, ...] = (exif, below)
-    for directory, resolution in zip(directories, (tags.RESOLUTION, tags.FOCAL_PLANE), strict=True):
-        for tag, factor in zip(resolution, factors, strict=True):
-            dots = resolution_of(directory.pop(tag, None))
-            if dots:
-                directory[tag] = dots[0] * factor
-    for tag, length in zip(tags.SIZES, size, strict=True):
-        if tag in below:
-            below[tag] = length
-    return _exif_bytes(exif)
 
 
 def _exif_bytes(exif: Exif) -> bytes:

@@ -19,7 +19,7 @@ from poolcli.formats.image.metadata import resolution_of, select_exif
 from poolcli.formats.image.modes import CONVERTED_MODES, INDICES, MODES
 from poolcli.formats.image.pages import VOTE_NOTE, Page, PageDecoder, orientation_notes, upright, upright_size
 from poolcli.formats.image.tiff import DIVISION_BYTES, rounded_quotient
-from poolcli.formats.image.tiff_tags import ORIENTATION
+from poolcli.formats.image.tiff_tags import ORIENTATION, RESOLUTION, RESOLUTION_UNIT
 from poolcli.formats.records import ReadOptions
 from poolcli.formats.table import FORMATS
 from poolcli.system.lazy_imports import Array, Lazy, need
@@ -33,12 +33,12 @@ pil: Any = Lazy("PIL.Image")
 # The formats that Pillow may try, those of the table: for EPS, for example, it would start Ghostscript.
 IMAGE_NAMES = tuple(row.name.upper() for row in FORMATS.values() if row.is_image)
 HEIF = "HEIF"  # Pillow knows it once pillow_heif is registered
-SEVERAL_VIEWS = ("MPO", HEIF)  # formats whose primary page is the one at which they open, and others show the same
+SEVERAL_VIEWS = ("MPO", HEIF)  # formats that open at their primary page, of which the others are views
 CANVAS_BYTES = {"GIF": 8, "WEBP": 8, "PNG": 4}  # bytes a pixel of the canvases of an animation
 DECODER_BYTES = {"JPEG2000": 16, "AVIF": 8, HEIF: 8}  # bytes a pixel that libraries take while they decode
 PIXEL_BYTES, ONE_BYTE_MODES = 4, ("1", "L", "P")  # bytes a pixel in Pillow, and the modes in which it is 1
 MIN_PAGE_BYTES = 8  # bytes of a page in any file
-MAX_WARNINGS = 3  # of Pillow, of which a damaged directory causes one for each tag
+INCH = 2  # the unit of a resolution
 # What Pillow tells of a file and is not kept, by its names.
 NOT_KEPT = {
     "xmp": "XMP data", "comment": "comment", "photoshop": "Photoshop's resources", "gamma": "gamma",
@@ -55,8 +55,8 @@ class PillowImage:
             (heif,) = need("pillow_heif", why=f"{path}: reading HEIC images needs pillow_heif", kind=FileError)
             heif.register_heif_opener()
         exif = _check_png(path, stream) if kind == "png" else None
-        caught = stack.enter_context(warnings.catch_warnings(record=True))
-        warnings.simplefilter("always")
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
         stack.enter_context(_pixel_limit(limit))
         stream.seek(0)
         # A file without a magic number may be of any format.
@@ -71,32 +71,21 @@ class PillowImage:
             self._image.info.setdefault("exif", exif)
         self._largest, self._maximum = _largest_number(self._image), _pnm_maximum(self._image)
         self._damaged = False
-        self._count = getattr(self._image, "n_frames", 1)
-        self.pages = self._list_pages()
-        said = list(dict.fromkeys(str(warning.message).splitlines()[0] for warning in caught))
-        more = len(said) - MAX_WARNINGS
-        self.notes = (*said[:MAX_WARNINGS], *([f"and {more} more warnings of the image"] if more > 0 else []))
-
-    def _list_pages(self) -> list[Page]:
-        image, count, size = self._image, self._count, os.path.getsize(self.path)
+        count, size = getattr(self._image, "n_frames", 1), os.path.getsize(path)
         if count > 1 and count * MIN_PAGE_BYTES > size:  # more than the file can hold
-            raise FileError(f"{self.path}: is damaged: it says that it has {count:,} pages, in {human_bytes(size)}")
-        page = Page(*upright_size(self._orientation(), *image.size), image.mode)
-        if self._largest:  # of others no page but the first is read
-            return [page]
-        if image.format not in SEVERAL_VIEWS:
-            return [page] * count
-        first = image.tell()
-        return [page._replace(is_copy=number != first) for number in range(count)]
+            raise FileError(f"{path}: is damaged: it says that it has {count:,} pages, in {human_bytes(size)}")
+        page = Page(*upright_size(self._orientation(), *self._image.size), self._image.mode)
+        # The other views of a photograph are not read, nor other frames of 16 bits.
+        self._is_alone = bool(self._largest) or self._image.format in SEVERAL_VIEWS
+        self.pages = [page] * (1 if self._is_alone else count)
+        place = self._image.tell() + 1
+        self.notes = (f"page {place} of {count} is read",) if len(self.pages) < count else ()
 
     def decoder(self, first: int, several: bool, options: ReadOptions) -> PageDecoder:
         """How the pages from `first` on are decoded, the first one of `several`."""
         image = self._image
-        if first != image.tell():
+        if first and first != image.tell():
             image.seek(first)
-            if image.format in SEVERAL_VIEWS:  # whose sizes are known once they are sought
-                width, height = upright_size(self._orientation(), *image.size)
-                self.pages[first] = self.pages[first]._replace(width=width, height=height)
         most = self._largest
         mode = self._deep_mode() if most else self._mode(several, options.indexed)
         channels, dtype, _ = MODES[mode]
@@ -108,7 +97,7 @@ class PillowImage:
                 pixels = self._all_bits(channels)
                 is_right = most == DEEP or scale
                 return upright(pixels if is_right else rounded_quotient(pixels, DEEP, most), self._orientation())
-            if number != image.tell():
+            if number != image.tell() and not self._is_alone:
                 image.seek(number)
             image.load()
             found = image if image.mode == mode or image.mode.startswith("I;16") else image.convert(mode)
@@ -121,13 +110,13 @@ class PillowImage:
             notes += (f"not kept: the numbers stand for stored / {scale}",)
         elif scaled := self._maximum or (0 if most == DEEP else most):
             notes += (f"numbers up to {scaled} scaled to {DTYPES[dtype].bits} bits: stored * {full} / {scaled}",)
-        if most:
-            notes += (f"page 1 of {self._count} is read",) if self._count > 1 else ()
-        elif mode == INDICES:
+        if (bits := image.info.get("bit_depth", 8)) > 8 and image.format == HEIF:
+            notes += (f"{bits} bits a channel, read as 8",)
+        if mode == INDICES:
             notes += (VOTE_NOTE,)
         elif image.mode in ("P", "PA"):
             notes += (f"palette expanded to {mode}",)
-        elif image.mode != mode and not image.mode.startswith("I"):  # I of a PGM has 16 bits
+        elif not most and image.mode != mode and not image.mode.startswith("I"):  # I of a PGM has 16 bits
             notes += (f"mode {image.mode} read as {mode}",)
         name = str(image.format).lower()
         return PageDecoder(
@@ -154,14 +143,12 @@ class PillowImage:
 
     def _deep_mode(self) -> str:
         """The mode of 16 bits a channel in which an image of more than 8 is read."""
-        image = self._image
-        codec, *_, raw = next(iter(getattr(image, "tile", ())), ("", ""))
-        if image.format == "PPM" and codec != "ppm":  # numbers as text
+        codec, *_, raw = self._image.tile[0]  # type: ignore[attr-defined]
+        if codec == "ppm_plain":  # numbers as text
             why = "has more than 8 bits a channel, of which Pillow keeps 8"
             raise FileError(f"{self.path}: {why}; convert it to TIFF or PNG without loss")
-        grey = "I;16" if image.mode in ("L", "I;16") else ""
-        mode = PNG_16_BIT[raw] if image.format == "PNG" else grey or f"{image.mode};16"
-        return "RGBA;16" if mode == "RGB;16" and "transparency" in image.info else mode
+        mode = PNG_16_BIT.get(raw, "RGB;16")
+        return "RGBA;16" if mode == "RGB;16" and "transparency" in self._image.info else mode
 
     def _memory(self, mode: str) -> int:
         """The bytes a pixel that decoding takes: canvases, Pillow's image, a second one if the mode changes, and the
@@ -195,14 +182,16 @@ class PillowImage:
     def _read_metadata(self) -> dict[str, Any]:
         """What is kept, by the names of Pillow's `save`; `lost` names the rest."""
         image, info = self._image, self._image.info
-        found = select_exif(self._exif())
+        exif = self._exif()
+        found, profile, dots = select_exif(exif), info.get("icc_profile"), info.get("dpi")
+        if dots is None and exif.get(RESOLUTION_UNIT, INCH) == INCH:
+            dots = tuple(exif.get(tag) for tag in RESOLUTION)
         lost = ["EXIF data (damaged)"] if self._damaged else [*found.pop("lost", ())]
         lost += (label for key, label in NOT_KEPT.items() if info.get(key))
         if curve_of({"gamma": info.get("gamma")}) is SRGB:  # and so are the chromaticities
             lost = [label for label in lost if label not in ("gamma", "chromaticities")]
         if image.format == "PNG" and any(isinstance(value, str) for value in info.values()):
             lost.append("texts")
-        profile, dots = info.get("icc_profile"), info.get("dpi")
         found |= {"icc_profile": profile} if isinstance(profile, bytes) and profile else {}
         if isinstance(dots, tuple) and (known := resolution_of(*dots)):
             found["dpi"] = known
@@ -217,10 +206,6 @@ class PillowImage:
         pixels: Array
         image, stream = self._image, self._stream
         stream.seek(0)
-        if image.format == HEIF:
-            (heif,) = need("pillow_heif", why="HEIC")
-            page = heif.read_heif(stream, convert_hdr_to_8bit=False, hdr_to_16bit=False)[0]
-            return np.array(page)  # a copy: in some versions an array does not keep the memory of its image
         if image.format == "PNG":
             (imagecodecs,) = need("imagecodecs", why=f"{self.path}: {WHY_READ}", kind=FileError)
             pixels = imagecodecs.png_decode(stream.read())
@@ -249,7 +234,6 @@ def _pixel_limit(limit: int | None) -> Iterator[None]:
     (module,) = need("PIL.Image", why="images")
     before = module.MAX_IMAGE_PIXELS
     module.MAX_IMAGE_PIXELS = None if limit is None else limit // PIXEL_BYTES // 2
-    warnings.simplefilter("ignore", module.DecompressionBombWarning)
     try:
         yield
     finally:
@@ -289,11 +273,10 @@ PNG_16_BIT = {"I;16B": "LA;16", "LA;16B": "LA;16", "RGB;16B": "RGB;16", "RGBA;16
 
 
 def _largest_number(image: Image) -> int:
-    """The largest number of a sample of a PNG, PPM or HEIC if Pillow decodes more than 8 bits of it to 8; else 0."""
+    """The largest number of a sample of a PNG or PPM if Pillow decodes more than 8 bits of it to 8; else 0."""
     args = next((tile[3] for tile in getattr(image, "tile", ())), ())
     if image.format == "PNG":
         return DEEP if args in PNG_16_BIT and (args != "I;16B" or "transparency" in image.info) else 0
     if image.format == "PPM":
         return args[1] if image.mode == "RGB" and isinstance(args, tuple) and args[1:] and args[1] > 255 else 0
-    bits = int(image.info.get("bit_depth", 8)) if image.format == HEIF else 8
-    return (1 << bits) - 1 if bits > 8 else 0
+    return 0

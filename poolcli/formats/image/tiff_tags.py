@@ -12,15 +12,13 @@ pil_exif: Any = Lazy("PIL.ExifTags")
 pil_tags: Any = Lazy("PIL.TiffTags")
 
 # How pixels are stored, and what the file says beside them.
-DESCRIPTION, ORIENTATION, RESOLUTION_UNIT, SOFTWARE = 270, 274, 296, 305
+DESCRIPTION, ORIENTATION, RESOLUTION_UNIT = 270, 274, 296
 RESOLUTION = (282, 283)  # x, y; pixels per unit
 PHOTOSHOP, IPTC, XMP, EXIF, ICC_PROFILE, GPS = 34377, 33723, 700, 34665, 34675, 34853
 GDAL_METADATA, GDAL_NODATA = 42112, 42113
 PIXEL_SCALE, TIE_POINTS, TRANSFORMATION, GEO_KEYS, GEO_DOUBLES, GEO_TEXT = 33550, 33922, 34264, 34735, 34736, 34737
 # In the EXIF directory.
 MAKER_NOTE, INTEROPERABILITY = 37500, 40965
-FOCAL_PLANE = (41486, 41487)  # x, y; pixels per unit
-SIZES = (40962, 40963)  # width and height
 
 # Values: bits of the subfile type, photometric interpretations, extra samples, compressions.
 REDUCED, MASK = 1, 4
@@ -29,21 +27,21 @@ COLOUR_CHANNELS = {RGB: 3, CMYK: 4, LAB: 3, ICC_LAB: 3}  # channels that are no 
 UNSPECIFIED, ASSOCIATED, UNASSOCIATED = 0, 1, 2
 UNCOMPRESSED, OLD_JPEG, JPEG, DEFLATE, OLD_DEFLATE, LZMA = 1, 6, 7, 8, 32946, 34925
 
-# Kept from the main directory: document, description, make, model, page and its position, resolution, software, time,
-# artist, computer, white point, primaries, inks, printer, ratings, copyright, and what Windows adds.
+# Kept from the main directory: document, description, make, model, page and its position, software, time, artist,
+# computer, white point, primaries, inks, printer, ratings, copyright, and what Windows adds.
 KEPT_TAGS = frozenset((
-    269, 270, 271, 272, 282, 283, 285, 286, 287, 296, 305, 306, 315, 316, 318, 319, 333, 337,
-    18246, 18249, 33432, EXIF, GPS, 40091, 40092, 40093, 40094, 40095,
+    269, 270, 271, 272, 285, 286, 287, 305, 306, 315, 316, 318, 319, 333, 337, 18246, 18249, 33432, EXIF, GPS,
+    40091, 40092, 40093, 40094, 40095,
 ))  # fmt: skip
 # Georeference.
 GEO = frozenset((PIXEL_SCALE, TIE_POINTS, TRANSFORMATION, GEO_KEYS, GEO_DOUBLES, GEO_TEXT))
-# Not kept from the EXIF directory, without a note: how the pixels were stored, and padding.
-STORED_EXIF = frozenset((37121, 37122, 59932, 59933))
-# Places in the picture: 37396 is SubjectArea, 41492 SubjectLocation.
-DROPPED_EXIF = STORED_EXIF | {MAKER_NOTE, 37396, 41492}
+# Not kept from the EXIF directory, without a note: how the pixels were stored, their number, and padding.
+STORED_EXIF = frozenset((37121, 37122, 40962, 40963, 59932, 59933))
+# Nor these: places in the picture (SubjectArea and SubjectLocation), and the resolution of the focal plane.
+DROPPED_EXIF = STORED_EXIF | {MAKER_NOTE, 37396, 41486, 41487, 41488, 41492}
 # Written anew: how the pixels are stored, what is kept apart from the directory, padding.
 REWRITTEN = GEO | {
-    *range(254, 269), *range(273, 282), 284, *range(288, 294), 297, 317, *range(320, 331), 332, 334, 336,
+    *range(254, 269), *range(273, 285), *range(288, 294), 296, 297, 317, *range(320, 331), 332, 334, 336,
     *range(338, 348), *range(512, 522), *range(529, 533), XMP, IPTC, PHOTOSHOP, ICC_PROFILE, GDAL_METADATA, GDAL_NODATA,
     59932, 59933,
 }  # fmt: skip

@@ -114,7 +114,7 @@ def _tag_options(kept: Mapping[str, Any], exif: Exif) -> dict[str, Any]:
     numbers |= {
         tag: (SHORT, (value,))
         for tag, value in exif.items()
-        if isinstance(value, int) and tag not in (tags.EXIF, tags.GPS, tags.RESOLUTION_UNIT, *tags.RESOLUTION)
+        if isinstance(value, int) and tag not in (tags.EXIF, tags.GPS)
     }
     extra: list[tuple[int, int, int, Any, bool]] = [
         (tag, ASCII, len(text) + 1, text, True) for tag, text in texts.items()

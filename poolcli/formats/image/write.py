@@ -190,48 +190,31 @@ def _save(images: Sequence[Any], name: str, options: Mapping[str, Any]) -> bytes
     return stream.getvalue()  # not a view: CPython 3.12 crashes if one outlives its stream in an error
 
 
-GIF_COLOURS = 256  # of a frame of a GIF
-TICK = 10  # milliseconds, the unit of durations
-OPAQUE = 255
 DISPOSE_TO_BACKGROUND = 2  # disposal: otherwise a frame would show through transparent pixels of the next one
-QUANTIZED_NOTE = f"colours rounded to {GIF_COLOURS} in each frame"
-ALPHA_NOTE = "alpha rounded to transparent or opaque"
-DURATION_NOTE = "durations of the pages rounded to 1/100 s"
+OPAQUE = 255
+GIF_NOTE = "a GIF keeps 256 colours in each frame, alpha as transparent or opaque, and durations in 1/100 s"
 
 
 def _encode_gif(pages: Array, kept: Mapping[str, Any]) -> tuple[bytes, tuple[str, ...]]:
-    """The pixels, N, H, W, C of bytes, as a GIF, and notes on what it could not hold."""
-    notes: list[str] = []
-    frames = [_frame(page, notes) for page in pages]
-    options = {key: kept[key] for key in ("loop",) if key in kept}
-    times = kept.get("duration")
-    if times and len(frames) > 1:
-        options["duration"] = times
-        notes += [DURATION_NOTE] if any(time % TICK for time in times) else []
+    """The pixels, N, H, W, C of bytes, as a GIF, and a note on what it could not hold."""
+    options: dict[str, Any] = {key: kept[key] for key in ("loop", "duration") if key in kept} | {"optimize": False}
     if pages.shape[-1] == 4:
         options["disposal"] = DISPOSE_TO_BACKGROUND
-    return _save(frames, "gif", options | {"optimize": False}), tuple(dict.fromkeys(notes))
+    notes = () if pages.shape[-1] == 1 else (GIF_NOTE,)
+    return _save([_frame(page) for page in pages], "gif", options), notes
 
 
-def _frame(page: Array, notes: list[str]) -> Any:
-    """One frame with its own colours; what is lost is added to `notes`."""
+def _frame(page: Array) -> Any:
+    """One frame with its own colours, of which the last is for transparent pixels."""
     if page.shape[-1] == 1:
         return pil.fromarray(page[..., 0])
-    alpha = page[..., 3] if page.shape[-1] == 4 else None
-    if alpha is None:
-        shown, hidden = np.ascontiguousarray(page), None
-    else:
-        if ((alpha > 0) & (alpha < OPAQUE)).any():
-            notes.append(ALPHA_NOTE)
-        hidden = alpha <= OPAQUE // 2
-        shown = np.where(hidden[..., None], np.uint8(0), page[..., :3])
-    frame = pil.fromarray(shown).quantize(GIF_COLOURS - (hidden is not None), pil.Quantize.MEDIANCUT)
-    if not np.array_equal(np.asarray(frame.convert("RGB")), shown):
-        notes.append(QUANTIZED_NOTE)
-    if hidden is not None and hidden.any():
+    hidden = page[..., 3] <= OPAQUE // 2 if page.shape[-1] == 4 else np.zeros(page.shape[:2], np.bool_)
+    shown = np.where(hidden[..., None], np.uint8(0), page[..., :3])
+    frame = pil.fromarray(shown).quantize(OPAQUE + 1 - bool(hidden.any()), pil.Quantize.MEDIANCUT)
+    if hidden.any():
         places, colours = np.array(frame), frame.getpalette()
-        places[hidden] = GIF_COLOURS - 1
+        places[hidden] = OPAQUE
         frame = pil.fromarray(places)
-        frame.putpalette(colours + [0] * (3 * GIF_COLOURS - len(colours)))
-        frame.info["transparency"] = GIF_COLOURS - 1
+        frame.putpalette(colours + [0] * (3 * (OPAQUE + 1) - len(colours)))
+        frame.info["transparency"] = OPAQUE
     return frame
