@@ -12,12 +12,10 @@ from PIL import Image
 from tests.conftest import Cli
 from tests.formats.pictures import HALVE, pixels
 
-METADATA = "poolcli.formats.image.metadata"
 # What runs out of memory, and the picture that it is asked for.
 PLACES = {
     "decoding": ("PIL.Image.Image.load", "x.png"),
     "choosing EXIF data": ("poolcli.formats.image.pillow.select_exif", "x.jpg"),
-    "scaling EXIF data": (f"{METADATA}._scaled_exif", "x.jpg"),
     "tags of a TIFF": ("PIL.Image.Exif.load_from_fp", "deep.tif"),
     "what stands for no number": ("poolcli.formats.image.tiff.can_hold", "deep.tif"),
     "packing": ("PIL.Image.Image.save", "x.jpg"),

@@ -200,8 +200,15 @@ def _encode_gif(pages: Array, kept: Mapping[str, Any]) -> tuple[bytes, tuple[str
     options: dict[str, Any] = {key: kept[key] for key in ("loop", "duration") if key in kept} | {"optimize": False}
     if pages.shape[-1] == 4:
         options["disposal"] = DISPOSE_TO_BACKGROUND
-    notes = () if pages.shape[-1] == 1 else (GIF_NOTE,)
-    return _save([_frame(page) for page in pages], "gif", options), notes
+    frames = [_frame(page) for page in pages]
+    exact = pages.shape[-1] == 1 or all(map(_is_exact, frames, pages))
+    return _save(frames, "gif", options), () if exact else (GIF_NOTE,)
+
+
+def _is_exact(frame: Any, page: Array) -> bool:
+    """Whether a frame shows what its page does; pixels that both hide may differ."""
+    made, shown = (np.asarray(image.convert("RGBA")) for image in (frame.copy(), pil.fromarray(page)))
+    return bool(((made == shown).all(-1) | ((made[..., 3] | shown[..., 3]) == 0)).all())
 
 
 def _frame(page: Array) -> Any:
