@@ -37,6 +37,8 @@ def prepare(words: Sequence[str], params: Sequence[Any]) -> list[str]:
         if word == "--":
             return [*result, word, *rest]
         name, equals, value = word.partition("=")
+        if re.fullmatch("-[A-Za-z][A-Za-z_-]+", name) and f"--{canonical(name[1:])}" in own:
+            raise RequestError(f"{name} has one dash; write -{name}")
         flag = f"--{canonical(name[2:])}" if name[:2] == "--" else name
         option = own.get(flag)
         if option is None and flag[2:] in FLAGS and FLAGS[flag[2:]][0] in names:

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from poolcli.cli.line import HELP, canonical, own_flags
-from poolcli.cli.operators import OPERATOR_HELP
+from poolcli.cli.operators import OPERATOR_HELP, instead_of
 from poolcli.cli.pool import attribute_of_others, own_options
 from poolcli.cli.program import COMMANDS, PROGRAM_OPTIONS, find_command, load_command
 from poolcli.errors import RequestError
@@ -47,7 +47,7 @@ def unknown_option(command: str, flag: str) -> RequestError:
 
 def unknown_command(word: str) -> RequestError:
     """The refusal of a first word that is no command."""
-    meant = MEANT.get(word.lower().replace("_", "-"), "")
+    meant = instead_of(word)
     known = [*COMMANDS, *PROGRAM_OPTIONS, *(alias for row in OPERATOR_HELP.values() for alias in row.aliases)]
     end = f"; use {meant}" if meant.startswith("poolcli") else did_you_mean(word, known)
     return RequestError(f"there is no command {word}" + (end or f"; there are {join_words(COMMANDS, 'and')}"))

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 
 from poolcli.arguments import one_of
+from poolcli.errors import RequestError
+from poolcli.message_fields import field
+from poolcli.suggestions import MEANT
 
 
 class OperatorHelp:
@@ -88,7 +91,16 @@ def parse_operator(name: str, text: str) -> str:
     >>> parse_operator("op", "mean"), parse_operator("op", "MaxPool-14"), parse_operator("op", "F.adaptive_avg_pool2d")
     ('avg', 'max', 'adaptive-avg')
     """
-    return find_operator(text) or one_of(name, text, tuple(OPERATOR_HELP))
+    found, meant = find_operator(text), instead_of(text)
+    if not found and meant.startswith("poolcli"):
+        raise RequestError(f"{field(name)} is {text!r}; use {meant.removeprefix('poolcli ')}")
+    return found or one_of(name, text, tuple(OPERATOR_HELP))
+
+
+def instead_of(word: str) -> str:
+    """What to use in place of a word that is no command; "" if that is not known."""
+    plain = _POOL_SUFFIX.sub("", word.lower().replace("_", "-")).rstrip("-")
+    return next((meant for known, meant in MEANT.items() if _plain(known) == _plain(plain)), "")
 
 
 def find_operator(word: str) -> str | None:

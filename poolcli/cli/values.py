@@ -33,6 +33,11 @@ def numbers(name: str, text: str) -> Numbers:
     items = [item.strip() for item in re.split("[,xX×]", inner)]
     if all(re.fullmatch(rf"-?\+?[0-9]{{1,{MAX_DIGITS}}}", item) for item in items):
         return tuple(map(int, items))
+    word = inner.lower().replace("-", "_")
+    if name.startswith("pads") and word in ("same", *AUTO_PADS):
+        raise RequestError(
+            f"{field(name)} takes numbers; use {field('auto_pad', 'same_upper' if word == 'same' else word)}"
+        )
     example = "1,3,224,224" if name == "shape" else "2 or 2,3 or 2x3"
     raise RequestError(f"{field(name)} is {text[:40]!r}; whole numbers are needed, for example {example}")
 
