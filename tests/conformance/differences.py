@@ -339,7 +339,8 @@ DIFFERENCES = (
         also=[nan] * 8,
     ),
     *shared(
-        LIKE, "float32-sum", "s", "averages of float32", "summed in float32", "summed in float64", DIGITS,
+        LIKE, "float32-sum", "s", "averages (and Lp norms) of float32", "summed in float32",
+        "summed in float64", DIGITS,
         (AvgPool, 4), line(2**24, 1, 1, 1), [2**22], [2**22 + 1],
     ),
     *shared(

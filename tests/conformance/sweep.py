@@ -17,16 +17,14 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool, RequestError
+from poolcli import AdaptiveAvgPool, RequestError
 from poolcli.engine import run
 from poolcli.layouts import default_layout
+from poolcli.ops import OPERATORS
 from tests.conformance.differences import markdown
 from tests.conformance.peers import HALVES, ONNX, OPENVINO, PYTORCH, TENSORFLOW, Array, Peer
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "differences.md"
-RECORDS: dict[str, Any] = {
-    "avg": AvgPool, "max": MaxPool, "lp": LpPool, "adaptive-avg": AdaptiveAvgPool, "adaptive-max": AdaptiveMaxPool,
-}  # fmt: skip
 INTEGERS = [f"{kind}{bits}" for kind in ("uint", "int") for bits in (8, 16, 32, 64)]
 TYPES = ("bool", *INTEGERS, *HALVES, "float32", "float64")
 DIGITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}  # of a significand, in bits
@@ -77,11 +75,12 @@ def array(values: Any, dtype: str) -> Array:
 
 def operator(peer: Peer, name: str, kernel: tuple[int, ...], sizes: tuple[int, ...], **more: Any) -> Any:
     """Windows side by side, as a sliding or an adaptive pooling."""
+    record: Any = OPERATORS[name]
     if not name.startswith("adaptive"):
-        return RECORDS[name](kernel, like=peer.like, strides=kernel, **more)
+        return record(kernel, like=peer.like, strides=kernel, **more)
     if "max" in name:
         more["index_element_type"] = "i32" if peer is OPENVINO else "i64"
-    return RECORDS[name](tuple(n // k for n, k in zip(sizes, kernel, strict=True)), like=peer.like, **more)
+    return record(tuple(n // k for n, k in zip(sizes, kernel, strict=True)), like=peer.like, **more)
 
 
 def ordinary(peer: Peer, name: str, rank: int, dtype: str, lead: tuple[int, int]) -> Question:
@@ -148,7 +147,6 @@ def questions(peer: Peer, name: str, rank: int, dtype: str) -> Iterator[Question
         op, x = first.op, first.x
         yield Question("x", op, np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1))
         yield Question("x", op, x[0], layout="C" + "DHW"[3 - rank :])
-    yield line("c", [(0, 0), (1, 1)], channels=1)
     for mark, groups, more in windows(name, dtype):
         if peer is not TENSORFLOW or rank not in VARY.get((name, dtype, mark), ()):
             yield line(mark, groups, **more)
@@ -161,10 +159,11 @@ def questions(peer: Peer, name: str, rank: int, dtype: str) -> Iterator[Question
     shared: dict[str, Any] = {"kernel": (*before, 2), "pads": (*[0] * (rank - 1), 1), "like": peer.like}
     if peer is OPENVINO and name in ("avg", "max"):  # ceil keeps a window behind the input
         shared |= {"strides": (*before, 4), "rounding_type": "ceil", "pads": 0}
-        yield Question("e", RECORDS[name](**shared), array(np.ones((1, 3, *before, 7)), dtype))
+        yield Question("e", OPERATORS[name](**shared), array(np.ones((1, 3, *before, 7)), dtype))
     elif peer is ONNX or (peer is PYTORCH and name == "max"):  # a dilated window lies around the input
         shared |= {"strides": 1, "dilations": (*before, 2)} | ({"exclude_pad": True} if name == "avg" else {})
-        yield Question("e", RECORDS[name](**shared), array(np.ones((1, 3, *before, 1)), dtype))
+        yield Question("e", OPERATORS[name](**shared), array(np.ones((1, 3, *before, 1)), dtype))
+    yield line("c", [(0, 0), (1, 1)], channels=1)  # the last: OpenVINO refuses all of a model for it
 
 
 def theirs(peer: Peer, asked: list[Question], indices: bool) -> list[Any]:
@@ -198,22 +197,19 @@ def written(answer: Any) -> Any:
 
 def cell(peer: Peer, name: str, rank: int, dtype: str, indices: bool, show: bool = False) -> str:
     """The marks of one cell."""
-    asked = list(questions(peer, name, rank, dtype))
-    alone = [i for i, question in enumerate(asked) if question.mark == "c"]  # a refusal of one is that of the model
-    answers = theirs(peer, [question for question in asked if question.mark != "c"], indices)
-    for i in alone:
-        answers[i:i] = theirs(peer, [asked[i]], indices)
+    *together, alone = questions(peer, name, rank, dtype)
+    answers = theirs(peer, together, indices) + theirs(peer, [alone], indices)
     marks = set()
-    for question, answer in zip(asked, answers, strict=True):
+    for question, answer in zip([*together, alone], answers, strict=True):
         mine = ours(question, indices)
         if show and written(answer) != written(mine):
             said = [written(a) or a for a in (answer, mine)]
             print(question.mark, question.op, written([question.x]), *said, sep="\n    ")
         if str(answer).startswith("?"):
             return "?"
-        if question is asked[0] and isinstance(answer, str):
+        if question is together[0] and isinstance(answer, str):
             return "-" if isinstance(mine, str) else "no"
-        if question is asked[0] and isinstance(mine, str):
+        if question is together[0] and isinstance(mine, str):
             return "+"
         marks |= {question.mark} if written(answer) != written(mine) else set()
     return "".join(sorted(marks)) or "="
@@ -244,9 +240,9 @@ def installed() -> list[Peer]:
 
 def own() -> list[tuple[str, ...]]:
     """Which types poolcli takes."""
-    asked = [[ordinary(PYTORCH, name, 2, dtype, (1, 1)) for dtype in TYPES] for name in RECORDS]
+    asked = [[ordinary(PYTORCH, name, 2, dtype, (1, 1)) for dtype in TYPES] for name in PYTORCH.dtypes]
     taken = [["`--dtype`" if isinstance(ours(q, False), str) else "=" for q in line] for line in asked]
-    return [(name, *line) for name, line in zip(RECORDS, taken, strict=True)]
+    return [(name, *line) for name, line in zip(PYTORCH.dtypes, taken, strict=True)]
 
 
 def table(*lines: tuple[str, ...]) -> str:

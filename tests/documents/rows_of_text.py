@@ -17,7 +17,8 @@ from poolcli.ops import OPERATORS
 from tests.bench.chart import chart
 from tests.bench.rows import FURTHER, LISTED
 from tests.conformance.differences import DIFFERENCES
-from tests.conformance.sweep import MARKS, RECORDS, SWEPT
+from tests.conformance.peers import PYTORCH
+from tests.conformance.sweep import MARKS, SWEPT
 from tests.documents.checks import Row, plain, results_of, row_of, table_of
 from tests.documents.console import typed
 from tests.documents.markdown import ROOT, Table
@@ -90,7 +91,7 @@ def _marks(table: Table) -> None:
 
 @table_of("docs/differences.md", "poolcli")
 def _own_types(table: Table) -> None:
-    assert [row[0] for row in table.rows] == list(RECORDS)
+    assert [row[0] for row in table.rows] == list(PYTORCH.dtypes)
 
 
 def _types(table: Table) -> None:
