@@ -36,7 +36,8 @@ def plan_jobs(
     if several and any(target.text and not target.in_folder for target in targets):
         for path in (item.source.path for item in items):  # a word that is no input makes several of one
             if path != "-" and not is_url(path) and not os.path.lexists(path):
-                raise RequestError(f"{path}: there is no such input, and {field('output')} is one file")
+                end = "; numbers of one option are joined by commas, as in 3,3" * path.isdigit()
+                raise RequestError(f"{path}: there is no such input, and {field('output')} is one file{end}")
     jobs = [_job(item, *targets) for item in items]
     for target in (target for job in jobs for target in job.targets):
         check_output_url(target.path)
