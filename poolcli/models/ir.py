@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import prod
@@ -24,7 +24,6 @@ from poolcli.models.layer import (
     InvalidError,
     Layer,
     Shape,
-    first_contradiction,
     interpreted,
     named_lengths,
     pools_by_name,
@@ -60,19 +59,15 @@ def read_ir(path: str, given: Given, limit: int | None = None) -> list[Layer]:
     if not reader.is_model:
         raise RequestError(f"{path}: not an OpenVINO IR: there is no <net> or <layer> in it")
     layers = [layer for _, layer in sorted(reader.layers, key=lambda pair: pair[0])]
-    if given:
-        return _inferred(path, layers, given, f"{words_of('input_shape')} of an IR needs openvino")
-    if any(layer.invalid for layer in layers) or first_contradiction(layers) is None:
-        return layers
-    try:  # what follows a layer that differs has other shapes than the file states
-        return _inferred(path, layers, {}, "it infers what follows a layer that differs")
-    except RequestError as error:
-        return with_warnings_after_a_contradiction(layers, f": {error.message.removeprefix(f'{path}: ')}")
+    return _inferred(path, layers, given) if given else with_warnings_after_a_contradiction(layers)
 
 
-def _inferred(path: str, layers: list[Layer], given: Given, why: str) -> list[Layer]:
-    """The layers with the input shapes that OpenVINO infers from `given` lengths of the model's inputs."""
-    (frontend,) = need("openvino.frontend", why=f"{path}: {why}")
+def _inferred(path: str, layers: list[Layer], given: Given) -> list[Layer]:
+    """The layers with the input shapes that OpenVINO infers from `given` lengths of the model's inputs.
+
+    Those in bodies keep the shapes that the file states, with a warning.
+    """
+    (frontend,) = need("openvino.frontend", why=f"{path}: {words_of('input_shape')} of an IR needs openvino")
     # Only this frontend: the others would try to read the file too, and write warnings.
     reader = frontend.FrontEndManager().load_by_framework("ir")
     try:
@@ -82,31 +77,21 @@ def _inferred(path: str, layers: list[Layer], given: Given, why: str) -> list[La
     inputs = {name: port for port in model.inputs for name in (port.node.friendly_name, *port.names)}
     named = named_lengths(path, given, [port.node.friendly_name for port in model.inputs], inputs)
     try:
-        if named:
-            model.reshape({inputs[name]: list(lengths) for name, lengths in named.items()})
+        model.reshape({inputs[name]: list(lengths) for name, lengths in named.items()})
     except RuntimeError as error:
         raise RequestError(f"{path}: OpenVINO does not accept these lengths: {_last_line(error)}") from None
-    shapes = dict(_shapes(model, ""))
+    shapes = {
+        node.friendly_name: tuple(dim.get_length() if dim.is_static else "?" for dim in shape)
+        for node in model.get_ordered_ops()
+        if node.get_input_size() and (shape := node.input(0).get_partial_shape()).rank.is_static
+    }
+    warning = "its input is as stated: lengths are not inferred in bodies"
     return [
-        replace(layer, input_shape=shapes[layer.name]) if layer.input_shape and layer.name in shapes else layer
+        replace(layer, input_shape=shapes[layer.name])
+        if layer.name in shapes
+        else replace(layer, warnings=(*layer.warnings, warning))
         for layer in layers
     ]
-
-
-def _shapes(model: Any, scope: str) -> Iterator[tuple[str, Shape]]:
-    """(name, shape of the first input) of every layer with a known rank, those in bodies with their path."""
-    for node in model.get_ordered_ops():
-        kind, bodies = node.get_type_name(), dict[str, Any]()
-        if kind == "If":
-            bodies = {"then_body": node.get_function(0), "else_body": node.get_function(1)}
-        elif kind in ("Loop", "TensorIterator"):
-            bodies = {"body": node.get_function()}
-        for name, body in bodies.items():
-            yield from _shapes(body, f"{scope}{node.friendly_name}/{name}/")
-        if node.get_input_size():
-            shape = node.input(0).get_partial_shape()
-            if shape.rank.is_static:
-                yield scope + node.friendly_name, tuple(dim.get_length() if dim.is_static else "?" for dim in shape)
 
 
 def _last_line(error: RuntimeError) -> str:
@@ -210,37 +195,29 @@ class _Reader:
             self.scopes.pop()
 
     def _integers(self, source: Data | None, what: str) -> tuple[int, ...]:
-        """The integers of a constant, from the .bin file of the model.
+        """The integers of a constant, from the .bin file of the model: as many as its shape has, as OpenVINO reads it.
 
-        Like OpenVINO, it reads as many elements as the shape has, even if there are more bytes. An InvalidError if
-        OpenVINO refuses the constant, a RequestError if the integers are not known.
+        An InvalidError if there is no such constant, a RequestError if the integers are not known.
         """
         weights = Path(self.path).with_suffix(".bin")
         if source is None:
             raise RequestError(f"{what} is computed by other layers; only constants are read")
         if not weights.is_file():
-            raise RequestError(f"{what} is a constant in {weights.name}, which is not beside the model; put it there")
+            raise RequestError(f"{what} is a constant in {weights.name}, which is not beside the model")
         element, offset, size = (source.get(name, "") for name in ("element_type", "offset", "size"))
-        code, begin, length = STRUCT_CODES.get(element), _number(offset), _number(size)
-        if code is None:
-            known = ", ".join(STRUCT_CODES)
-            raise RequestError(f"{what} is a constant of {element[:20] or 'no type'}; {known} are read")
-        needed = (_elements(source) or 0) * struct.calcsize(code)
-        if begin is None or not length or length < needed or length % struct.calcsize(code):
-            stated = (
-                f"offset={offset[:20]!r}, size={size[:20]!r} for {element} of shape {source.get('shape', '')[:20]!r}"
-            )
-            raise InvalidError(f"{what}: the Const has {stated}")
-        if begin + length > (total := weights.stat().st_size):
-            end = f"byte {begin + length:,} of {weights.name}, which has {total:,}"
-            raise InvalidError(f"{what}: the Const ends at {end}")
+        code, begin, length = STRUCT_CODES.get(element, ""), _number(offset), _number(size) or 0
+        width = struct.calcsize(code)
+        count = min(_elements(source) or (length // width if width else 0), MAX_CONSTANT)
+        is_there = code and count and length >= count * width
+        if begin is None or not is_there or begin + length > weights.stat().st_size:
+            stated = f"{element[:20]!r} at {offset[:20]!r}, {size[:20]!r} bytes"
+            raise InvalidError(f"{what}: {weights.name} has no constant of {stated}")
         try:
             with open(weights, "rb") as stream:
                 stream.seek(begin)
-                data = stream.read(needed or length)
+                return struct.unpack(f"<{count}{code}", stream.read(count * width))
         except OSError as error:
             raise RequestError(f"{weights}: {error.strerror or error}") from None
-        return struct.unpack(f"<{len(data) // struct.calcsize(code)}{code}", data)
 
 
 def _elements(constant: Data) -> int | None:

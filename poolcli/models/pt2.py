@@ -18,10 +18,9 @@ from poolcli.errors import FileError, RequestError
 from poolcli.formats.checks import check_json, check_memory, check_zip_directory
 from poolcli.message_fields import field, option_value
 from poolcli.models.layer import (
-    EXPORT_KERAS,
-    EXPORT_TORCH,
     GLOBAL_SUM,
     MAX_NAME,
+    NO_MODEL,
     Dim,
     Given,
     InvalidError,
@@ -49,10 +48,6 @@ REDUCTIONS: dict[str, LayerOp] = {
 DAMAGED_ZIP = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, OverflowError, RuntimeError, ValueError)
 MAX_JSON = 1 << 28  # bytes of JSON
 DYNAMIC = "?"
-SCRIPT = (
-    "a TorchScript file, which is never opened; write it in Python: "
-    "torch.onnx.export(torch.jit.load('model.pt'), inputs, 'model.onnx', dynamo=False)"
-)
 
 
 def read_pt2(path: str, given: Given, limit: int | None = None) -> list[Layer]:
@@ -77,17 +72,9 @@ def read_pt2(path: str, given: Given, limit: int | None = None) -> list[Layer]:
 
 def _program(path: str, archive: zipfile.ZipFile, limit: int | None) -> Any:
     """The JSON of the program; refuses one that would take too much memory."""
-    names = archive.namelist()
     found = next((each for each in archive.infolist() if PROGRAM.fullmatch(each.filename)), None)
     if found is None:
-        kind = "a zip archive without a model"
-        if any("/code/" in name for name in names):
-            kind = SCRIPT
-        elif any(name.endswith(("data.pkl", "constants.pkl")) for name in names):
-            kind = f"a PyTorch file, which is never opened; {EXPORT_TORCH}"
-        elif "model.weights.h5" in names:
-            kind = f"a Keras model; {EXPORT_KERAS}"
-        raise RequestError(f"{path}: {kind}")
+        raise RequestError(f"{path}: {NO_MODEL}")
     if found.file_size > MAX_JSON:
         raise RequestError(f"{path}: {found.file_size:,} bytes of JSON; programs of up to {MAX_JSON:,} are read")
     check_memory(f"{path}: reading its JSON takes", 2 * found.file_size, limit)
