@@ -61,20 +61,12 @@ def choose_colour(plan: Plan, header: Header, linear: bool) -> Colour | None:
     """
     channels = header.layout is not None and header.layout.find("C") == plan.layout.find("C")
     weighted = header.alpha and channels and plan.reducer.divides and plan.output_dtype == plan.dtype
-    if linear and (not plan.reducer.divides or header.mode is None or header.mode in MODES_WITHOUT_LIGHT):
-        kind = f"mode {header.mode}" if header.mode else "a tensor"
+    has_light = plan.reducer.divides and header.mode is not None and header.mode not in MODES_WITHOUT_LIGHT
+    if linear and (not has_light or plan.output_dtype != plan.dtype or header.alpha != weighted):
+        kind = f"mode {header.mode} and layout {plan.layout}" if header.mode else "a tensor"
         raise RequestError(
-            f"{field('linear_light')} is for averages of grey, RGB and RGBA images; this is {plan.op} of {kind}; "
-            "leave it out"
-        )
-    if linear and plan.output_dtype != plan.dtype:
-        raise RequestError(
-            f"{field('linear_light')} keeps the type of the image; leave out {field('dtype', plan.output_dtype)}"
-        )
-    if linear and header.alpha and not weighted:
-        raise RequestError(
-            f"{field('linear_light')} needs to know which channel is alpha: the image is {header.layout}; "
-            f"leave out {field('layout', plan.layout)}"
+            f"{field('linear_light')} is for averages of grey, RGB and RGBA images, in their own type and layout; "
+            f"this is {plan.op} of {kind} to {plan.output_dtype}; leave it out"
         )
     light = (header.curve or SRGB) if linear else None
     several = header.mode in MODES and MODES[header.mode].channels > 1  # of a pixel, which belong together

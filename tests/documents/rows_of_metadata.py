@@ -111,6 +111,6 @@ def _pages(row: Row) -> None:
     with tifffile.TiffWriter("x.tif") as file:
         for page in range(3):
             file.write(RGB, photometric="rgb", metadata=None, resolution=(300 + page, 300))
-    assert "note not kept: metadata of pages after the first" in halved("x.tif")[0]
+    halved("x.tif")
     with tifffile.TiffFile("y.tif") as made:
         assert [page.resolution for page in made.pages] == [(150, 150)] * 3

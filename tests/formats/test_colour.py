@@ -49,8 +49,8 @@ def test_alpha_is_a_number_like_others_where_the_layout_has_no_channels_there(la
     result = cli("avg", "x.png", "-o", "z.npy", *one, "--layout", layout, "--linear-light")
     assert (result.code, result.err) == (
         2,
-        "poolcli: x.png: --linear-light needs to know which channel is alpha: the image is HWC; "
-        f"leave out --layout {layout}\n",
+        "poolcli: x.png: --linear-light is for averages of grey, RGB and RGBA images, in their own type and layout; "
+        f"this is avg of mode RGBA and layout {layout} to uint8; leave it out\n",
     )
 
 
@@ -146,8 +146,8 @@ def test_linear_light_is_refused_where_there_is_no_light(cli: Cli) -> None:
     result = cli("avg", "x.npy", "-o", "y.npy", *HALVE, "--linear-light")
     assert (result.code, result.err) == (
         2,
-        "poolcli: x.npy: --linear-light is for averages of grey, RGB and RGBA images; this is avg of a tensor; "
-        "leave it out\n",
+        "poolcli: x.npy: --linear-light is for averages of grey, RGB and RGBA images, in their own type and layout; "
+        "this is avg of a tensor to float32; leave it out\n",
     )
 
 

@@ -64,10 +64,6 @@ PAGE_REFUSALS = {
         ["-o", "y.npy", "--pages", "4"],
         "has 3 pages, but --pages asks for 4; they count from 1 to 3",
     ),
-    "from the higher to the lower": (
-        ["-o", "y.npy", "--pages", "3-2"],
-        "--pages is '3-2'; write the lower page first: 2-3",
-    ),
     "no number": (
         ["-o", "y.npy", "--pages", "x"],
         "--pages is 'x'; write all, a page such as 1, or a range such as 2-5",
@@ -122,12 +118,6 @@ def test_the_first_page_of_full_size_is_read_and_said(name: str, dtype: str, cli
     result = cli("avg", "x.tif", "-o", "y.npy", "-k", "1")
     assert f"note     {said} is read, the first of full size; --pages takes others\n" in result.out
     np.testing.assert_array_equal(np.load("y.npy")[0, 0], full)
-
-
-def test_a_file_of_smaller_copies_alone_says_so(cli: Cli) -> None:
-    tifffile.imwrite("x.tif", np.zeros((6, 8), np.uint8), subfiletype=1)
-    result = cli("avg", "x.tif", "-o", "y.npy", "-k", "1")
-    assert "page 1 of 1 is read, a smaller copy of an image that is not read" in " ".join(result.out.split())
 
 
 @pytest.mark.parametrize("size", [(4, 4), (8, 8)])

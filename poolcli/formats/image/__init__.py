@@ -30,8 +30,6 @@ from poolcli.system.lazy_imports import numpy as np
 
 __all__ = ["open_array", "write"]
 
-OF_PAGE = ("icc_profile", "dpi", "geo", "gdal", "nodata")  # metadata that pages may have by themselves
-
 
 @contextmanager
 def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
@@ -115,7 +113,7 @@ def _load(reading: _Reading, options: ReadOptions) -> tuple[Array, Metadata]:
     check_expansion(path, os.path.getsize(path), needed, options.allowed)
     count, plane = len(reading.pages), header.shape[-2 - (decoder.channels > 1) :]
     pixels = np.empty((count, *plane), header.dtype)
-    found, others, times = dict[str, Any](), False, list[int]()
+    found, times = dict[str, Any](), list[int]()
     for place, number in enumerate(reading.pages):
         page = decoder.decode(number)
         if page.shape != plane:
@@ -124,9 +122,6 @@ def _load(reading: _Reading, options: ReadOptions) -> tuple[Array, Metadata]:
         times.append(decoder.duration() or 0)
         if place == 0:
             found = decoder.read_metadata()
-        elif decoder.format == "tiff" and not others:
-            own = decoder.read_metadata()
-            others = any(key in own and own[key] != found.get(key) for key in OF_PAGE)
     lost = list(found.pop("lost", ()))
     if any(times) and count > 1:
         found["duration"] = times
@@ -136,8 +131,6 @@ def _load(reading: _Reading, options: ReadOptions) -> tuple[Array, Metadata]:
     if axes:
         found["axes"] = axes
         lost = [name for name in lost if not name.startswith("description by")]
-    elif others:
-        lost.append("metadata of pages after the first")
     if isinstance(image, TiffImage) and header.masked:
         hidden = image.read_masks(reading.masks, reading.pages, plane[:2])
         found["mask"] = hidden.reshape(header.shape if decoder.channels == 1 else (*header.shape[:-1], 1))

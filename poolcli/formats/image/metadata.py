@@ -106,11 +106,11 @@ def _select_exif(exif: Exif) -> dict[str, Any]:
         if program:
             lost.append(f"description by {program}")
         elif tag == tags.EXIF:
-            directory = directory_of(exif, tag)
+            directory = exif.get_ifd(tag)
             kept[tag] = {key: each for key, each in directory.items() if key not in tags.DROPPED_EXIF}
             dropped += [key for key in directory if key in tags.DROPPED_EXIF - tags.STORED_EXIF]
         elif tag in tags.KEPT_TAGS:
-            kept[tag] = directory_of(exif, tag) if tag == tags.GPS else value
+            kept[tag] = dict(exif.get_ifd(tag)) if tag == tags.GPS else value
         elif tag not in tags.REWRITTEN:
             dropped.append(tag)
     if dropped:
@@ -118,16 +118,7 @@ def _select_exif(exif: Exif) -> dict[str, Any]:
     return ({"exif": _exif_bytes(kept)} if len(kept) else {}) | ({"lost": tuple(lost)} if lost else {})
 
 
-def directory_of(exif: Exif, tag: int) -> dict[int, Any]:
-    """The directory that a tag points to, with the one below it."""
-    directory = dict(exif.get_ifd(tag))
-    if tags.INTEROPERABILITY in directory:
-        directory[tags.INTEROPERABILITY] = exif.get_ifd(tags.INTEROPERABILITY)
-    return directory
-
-
 def _exif_bytes(exif: Exif) -> bytes:
     for tag, value in list(exif.items()):
-        below = tag in (tags.EXIF, tags.GPS) and not isinstance(value, dict)
-        exif[tag] = tags.with_raw_texts(directory_of(exif, tag) if below else value)
+        exif[tag] = tags.with_raw_texts(value)
     return exif.tobytes()

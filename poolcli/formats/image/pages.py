@@ -100,7 +100,7 @@ def choose_pages(
     """
     count, note = len(pages), ""
     pictures = [i for i, page in enumerate(pages) if not page.is_mask] or list(range(count))
-    full = [i for i in pictures if not pages[i].is_copy]
+    full = [i for i in pictures if not pages[i].is_copy] or pictures
     if wanted is not None:
         asked = pictures if wanted == "all" else _parse_range(path, count, wanted)
         chosen = [i for i in asked if not pages[i].is_mask] or list(asked)
@@ -112,9 +112,6 @@ def choose_pages(
                 f"take pages of one size and kind with {field('pages', first + 1)}"
             )
         note = f"page {first + 1} of {count} is read" if wanted.isdigit() and count > 1 else ""
-    elif not full:
-        chosen = pictures[:1]
-        note = f"page {chosen[0] + 1} of {count} is read, a smaller copy of an image that is not read"
     else:
         first = max(full, key=lambda i: pages[i].pixels)
         chosen = full
@@ -125,16 +122,11 @@ def choose_pages(
     masks = masks_of(pages)
     if not pages[chosen[0]].is_mask:
         applied = [masks[page] for page in chosen if page in masks]
-        notes += _mask_note(applied, "" if masked else ", and not applied: hidden pixels count")
-        others = [i for i, page in enumerate(pages) if page.is_mask and i not in masks.values()]
-        notes += _mask_note(others, ", and not applied: no page of that size precedes")
+        if applied:
+            which = "page {} is a mask" if len(applied) == 1 else "pages {} are masks"
+            more = "" if masked else ", and not applied: hidden pixels count"
+            notes.append(which.format(join_names([str(i + 1) for i in applied])) + more)
     return chosen, tuple(notes)
-
-
-def _mask_note(numbers: Sequence[int], more: str) -> list[str]:
-    names = join_names([str(i + 1) for i in numbers])
-    which = f"page {names} is a mask" if len(numbers) == 1 else f"pages {names} are masks"
-    return [f"{which}{more}"] if numbers else []
 
 
 def masks_of(pages: Sequence[Page]) -> dict[int, int]:
@@ -154,8 +146,6 @@ def _parse_range(path: str, count: int, wanted: str) -> range:
     if not first.isdigit() or (last and not last.isdigit()):
         raise RequestError(f"{field('pages')} is {wanted!r}; write all, a page such as 1, or a range such as 2-5")
     pages = range(int(first) - 1, int(last or first))
-    if not pages and min(pages.start + 1, pages.stop) > 0:
-        raise RequestError(f"{field('pages')} is {wanted!r}; write the lower page first: {last}-{first}")
     if not 0 <= pages.start < pages.stop <= count:
         known = "leave it out" if count == 1 else f"they count from 1 to {count}"
         has = f"{count} page{'' if count == 1 else 's'}"
@@ -171,8 +161,6 @@ def check_image_memory(path: str, needed: int, limit: int | None) -> None:
 PIXEL_BYTES = 4  # in Pillow
 BOMB = re.compile(r"Image size \((\d+) pixels\) exceeds limit of (\d+) pixels")
 NEEDS_CODECS = re.compile(r"<?(\S+?)(:.*)? requires the 'imagecodecs' package")
-# What functions in C say, such as seek of a place that no file can have.
-OF_FUNCTIONS = re.compile(r"\[Errno 22\] Invalid argument|\w+ returned NULL")
 
 
 @contextmanager
@@ -191,6 +179,5 @@ def image_errors(path: str) -> Iterator[None]:
         if (codec or isinstance(error, ImportError)) and not installed("imagecodecs"):
             what = codec[1] if codec else "its compression"
             need("imagecodecs", why=f"{path}: {what} needs the extra images", kind=FileError)
-        if not is_for_users(error) or OF_FUNCTIONS.fullmatch(why):
-            why = "its data is damaged"
+        why = why if is_for_users(error) else "its data is damaged"
         raise FileError(f"{path}: the image cannot be read or written: {why}") from error

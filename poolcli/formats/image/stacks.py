@@ -15,23 +15,15 @@ tifffile: Any = Lazy("tifffile")
 LAYOUT_LETTERS = {"T": "N", "C": "C", "Z": "D", "Y": "H", "X": "W"}
 DIMENSIONS = {letter: name for name, letter in LAYOUT_LETTERS.items()}
 # Units of time that OME-XML has, and their names.
-PREFIXES = {
-    "": "", "Y": "yotta", "Z": "zetta", "E": "exa", "P": "peta", "T": "tera", "G": "giga", "M": "mega", "k": "kilo",
-    "h": "hecto", "d": "deci", "c": "centi", "m": "milli", "µ": "micro", "n": "nano", "p": "pico", "f": "femto",
-    "a": "atto", "z": "zepto", "y": "yocto",
-}  # fmt: skip
-TIME_UNITS = {f"{short}s": f"{prefix}second" for short, prefix in PREFIXES.items()}
-TIME_UNITS |= {"min": "minute", "h": "hour", "d": "day"}
+TIME_UNITS = {"s": "second", "min": "minute", "h": "hour", "d": "day"}
+TIME_UNITS |= {"ms": "millisecond", "µs": "microsecond", "ns": "nanosecond", "ps": "picosecond"}
 IMAGEJ_SIZES = {"T": "frames", "Z": "slices", "C": "channels"}  # of ImageJ, in its order of pages
 # Units of length that OME-XML has, and how others write them.
 LENGTH_UNITS = {
-    "um": "µm", "μm": "µm", "micron": "µm", "microns": "µm", "micrometer": "µm", "nanometer": "nm", "picometer": "pm",
-    "millimeter": "mm", "centimeter": "cm", "decimeter": "dm", "meter": "m", "kilometer": "km", "inch": "in",
-    "inches": "in", "foot": "ft", "yard": "yd", "mile": "mi", "angstrom": "Å", "parsec": "pc",
+    "um": "µm", "μm": "µm", "micron": "µm", "microns": "µm", "micrometer": "µm", "nanometer": "nm", "millimeter": "mm",
+    "centimeter": "cm", "meter": "m", "kilometer": "km", "inch": "in", "foot": "ft", "angstrom": "Å",
 }  # fmt: skip
-OME_LENGTHS = frozenset(LENGTH_UNITS.values()) | {
-    "Ym", "Zm", "Em", "Pm", "Tm", "Gm", "Mm", "hm", "fm", "am", "zm", "ym", "pixel",
-}  # fmt: skip
+OME_LENGTHS = frozenset(LENGTH_UNITS.values()) | {"pm", "pixel"}
 
 
 def read_axes(file: Any, pages: int, size: Sequence[int]) -> tuple[Axis, ...]:

@@ -36,7 +36,7 @@ KEPT_TAGS = frozenset((
 # Georeference.
 GEO = frozenset((PIXEL_SCALE, TIE_POINTS, TRANSFORMATION, GEO_KEYS, GEO_DOUBLES, GEO_TEXT))
 # Not kept from the EXIF directory, without a note: how the pixels were stored, their number, and padding.
-STORED_EXIF = frozenset((37121, 37122, 40962, 40963, 59932, 59933))
+STORED_EXIF = frozenset((37121, 37122, 40962, 40963, INTEROPERABILITY, 59932, 59933))
 # Nor these: places in the picture (SubjectArea and SubjectLocation), and the resolution of the focal plane.
 DROPPED_EXIF = STORED_EXIF | {MAKER_NOTE, 37396, 41486, 41487, 41488, 41492}
 # Written anew: how the pixels are stored, what is kept apart from the directory, padding.

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from poolcli.formats.image import tiff_tags as tags
-from poolcli.formats.image.metadata import directory_of
 from poolcli.formats.image.modes import MODES, with_flipped_signs
 from poolcli.system.lazy_imports import Array, Lazy
 from poolcli.system.lazy_imports import numpy as np
@@ -79,7 +78,7 @@ def _write_pages(file: Any, mode: str, pages: Array, kept: Mapping[str, Any]) ->
         options |= {"photometric": tags.PALETTE, "colormap": table}
     exif: Exif = pil.Exif()
     exif.load(kept.get("exif", b""))
-    below = {tag: directory_of(exif, tag) for tag in PLACES if tag in exif}
+    below = {tag: dict(exif.get_ifd(tag)) for tag in PLACES if tag in exif}
     own = _tag_options(kept, exif)
     first = own | ({"description": kept["description"]} if "description" in kept else {})
     for number, page in enumerate(pages):
