@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import index
 from pathlib import Path
 
-from poolcli.arguments import MAX_INT, one_of, whole_number
+from poolcli.arguments import MAX_INT, one_of
 from poolcli.dialects import DIALECTS
 from poolcli.errors import MissingFileError, RequestError
 from poolcli.formats.checks import memory_limit_of
@@ -63,7 +63,8 @@ def check(
     >>> [(finding.layer.type, finding.verdict) for finding in check("samples/backbone.xml")]
     [('MaxPool', 'agrees'), ('AvgPool', 'agrees'), ('AvgPool', 'agrees')]
     """
-    path, allowed = os.fspath(model), _byte_count(max_memory)
+    path = os.fspath(model)
+    allowed = None if max_memory is None else parse_size(str(max_memory), field("max_memory"))
     against = None if against is None else one_of("against", against, tuple(DIALECTS))
     lengths = _checked_lengths({} if input_shape is None else input_shape)
     found, names = list[Finding](), list[str]()
@@ -78,16 +79,6 @@ def check(
             + did_you_mean(layer, names)
         )
     return found
-
-
-def _byte_count(given: int | str | None) -> int | None:
-    """Bytes from a number, or from a size such as "2G"."""
-    if given is None or isinstance(given, str):
-        return None if given is None else parse_size(given, field("max_memory"))
-    count = whole_number("max_memory", given)
-    if count < 1:
-        raise RequestError(f"{field('max_memory')} is {count}; give bytes from 1 on, or a size such as '2G'")
-    return count
 
 
 def _checked_lengths(given: Mapping[str, Sequence[int]] | Sequence[int]) -> Given:

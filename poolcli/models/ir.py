@@ -205,11 +205,14 @@ class _Reader:
         if not weights.is_file():
             raise RequestError(f"{what} is a constant in {weights.name}, which is not beside the model")
         element, offset, size = (source.get(name, "") for name in ("element_type", "offset", "size"))
-        code, begin, length = STRUCT_CODES.get(element, ""), _number(offset), _number(size) or 0
+        if element not in STRUCT_CODES:
+            raise RequestError(
+                f"{what} is a constant of {element[:20] or 'no type'}; {', '.join(STRUCT_CODES)} are read"
+            )
+        code, begin, length = STRUCT_CODES[element], _number(offset), _number(size) or 0
         width = struct.calcsize(code)
-        count = min(_elements(source) or (length // width if width else 0), MAX_CONSTANT)
-        is_there = code and count and length >= count * width
-        if begin is None or not is_there or begin + length > weights.stat().st_size:
+        count = min(_elements(source) or length // width, MAX_CONSTANT)
+        if begin is None or not count or length < count * width or begin + length > weights.stat().st_size:
             stated = f"{element[:20]!r} at {offset[:20]!r}, {size[:20]!r} bytes"
             raise InvalidError(f"{what}: {weights.name} has no constant of {stated}")
         try:

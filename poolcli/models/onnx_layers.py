@@ -37,18 +37,18 @@ FLOAT, INT, STRING, INTS = 1, 2, 3, 7  # types of attributes
 Values = Mapping[str, Any]
 
 
-KINDS: dict[tuple[str, str], LayerOp | type[Any]] = {  # operators, or records of sliding windows
-    ("", "AveragePool"): AvgPool,
-    ("", "MaxPool"): MaxPool,
-    ("", "LpPool"): LpPool,
-    ("", "GlobalAveragePool"): AdaptiveAvgPool(1),
-    ("", "GlobalMaxPool"): AdaptiveMaxPool(1),
-    ("", "GlobalLpPool"): global_norm(2),
-    ("", "ReduceMean"): AdaptiveAvgPool(1),
-    ("", "ReduceMax"): AdaptiveMaxPool(1),
-    ("", "ReduceSum"): GLOBAL_SUM,
-    ("", "ReduceL1"): global_norm(1),
-    ("", "ReduceL2"): global_norm(2),
+KINDS: dict[str, LayerOp | type[Any]] = {  # operators, or records of sliding windows
+    "AveragePool": AvgPool,
+    "MaxPool": MaxPool,
+    "LpPool": LpPool,
+    "GlobalAveragePool": AdaptiveAvgPool(1),
+    "GlobalMaxPool": AdaptiveMaxPool(1),
+    "GlobalLpPool": global_norm(2),
+    "ReduceMean": AdaptiveAvgPool(1),
+    "ReduceMax": AdaptiveMaxPool(1),
+    "ReduceSum": GLOBAL_SUM,
+    "ReduceL1": global_norm(1),
+    "ReduceL2": global_norm(2),
 }
 
 
@@ -62,10 +62,10 @@ def read_onnx(path: str, given: Given, limit: int | None = None) -> Iterator[Lay
 
 def _wanted(proto: Any) -> bool | None:
     """Whether the output shape of a node is computed here, or left to onnx; None if it is not listed."""
-    key = key_of(proto)
-    if key in KINDS:
-        return not key[1].startswith("Reduce")
-    return False if pools_by_name(key[1]) else None
+    domain, name = key_of(proto)
+    if name in KINDS and not domain:
+        return not name.startswith("Reduce")
+    return False if pools_by_name(name) else None
 
 
 def _output_shape(node: Node, shape: Shape) -> Shape | None:
@@ -93,14 +93,14 @@ def _layer(node: Node, shape: Shape | None) -> Layer | None:
 
 def _interpret(node: Node, data: Values, layer: Layer) -> Layer | None:
     """The layer with its operator; None for a reduction over other axes than the spatial ones."""
-    key, shape = key_of(node.proto), layer.input_shape
-    kind = KINDS.get(key)
+    (domain, name), shape = key_of(node.proto), layer.input_shape
+    kind = None if domain else KINDS.get(name)
     if kind is None:
-        raise RequestError(f"{'.'.join(filter(None, key))} is not checked")
+        raise RequestError(f"{domain}{'.' if domain else ''}{name} is not checked")
     if not node.proto.input or not node.proto.output:
         raise InvalidError(f"it has no {'output' if node.proto.input else 'input'}")
     _check_attributes(node)
-    if key[1].startswith("Reduce"):
+    if name.startswith("Reduce"):
         return _reduction(node, kind, data, layer)
     if shape is not None:
         check_rank(shape)

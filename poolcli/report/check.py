@@ -100,7 +100,7 @@ def _shape(shape: tuple[Dim, ...] | None) -> str:
     if shape is None:
         return "-"
     lengths = ("?" if size is None else str(size) for size in shape)
-    # Long formulas of dynamic lengths are in the JSON only.
+    # Long names of dynamic lengths are in the JSON only.
     return printable(",".join(text if text.isdigit() or len(text) <= DYNAMIC_NAME else "?" for text in lengths))
 
 
