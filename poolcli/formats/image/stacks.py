@@ -89,13 +89,12 @@ def ome_attributes(axes: Sequence[Axis]) -> tuple[dict[str, Any], list[str]]:
     return found, lacking
 
 
-def ome_xml(stacks: Sequence[tuple[str, Sequence[int], str, Mapping[str, Any]]]) -> bytes:
-    """OME-XML of stacks, each of a layout, a shape, a number type, and the distances of its axes."""
-    xml = tifffile.OmeXml(Creator="poolcli", UUID=str(uuid5(NAMESPACE_URL, repr(stacks))))
-    for layout, shape, dtype, steps in stacks:
-        inside = layout.endswith("C")
-        names = "".join("S" if inside and letter == "C" else DIMENSIONS[letter] for letter in layout)
-        *pages, height, width, samples = shape if inside else (*shape, 1)
-        xml.addimage(dtype, shape, (prod(pages), 1, 1, height, width, samples), axes=names, **steps)
+def ome_xml(layout: str, shape: Sequence[int], dtype: str, steps: Mapping[str, Any]) -> bytes:
+    """OME-XML of a stack, with the distances of its axes."""
+    xml = tifffile.OmeXml(Creator="poolcli", UUID=str(uuid5(NAMESPACE_URL, repr((layout, shape, dtype, steps)))))
+    inside = layout.endswith("C")
+    names = "".join("S" if inside and letter == "C" else DIMENSIONS[letter] for letter in layout)
+    *pages, height, width, samples = shape if inside else (*shape, 1)
+    xml.addimage(dtype, shape, (prod(pages), 1, 1, height, width, samples), axes=names, **steps)
     text: str = xml.tostring(declaration=True)
     return text.encode("ascii", "xmlcharrefreplace")  # tags are ASCII

@@ -32,14 +32,11 @@ PALETTE_SIZE = 256  # colours of 8 bits
 PLACES = {tags.EXIF: tags.EXIF - 1, tags.GPS: tags.GPS - 1}
 
 
-def encode(sections: Sequence[tuple[str, Array, Mapping[str, Any]]]) -> bytes:
-    """A little-endian TIFF of modes, pixels as N, H, W, C, and what is kept; deflated if the input is compressed."""
+def encode(mode: str, pages: Array, kept: Mapping[str, Any]) -> bytes:
+    """A little-endian TIFF of pages, N, H, W, C, and what is kept; deflated if the input is compressed."""
     stream = io.BytesIO()
-    is_big = sum(pages.nbytes for _, pages, _ in sections) > MAX_CLASSIC_BYTES
-    directories = list[Mapping[int, Any]]()
-    with tifffile.TiffWriter(stream, byteorder="<", bigtiff=is_big) as file:
-        for mode, pages, kept in sections:
-            directories += _write_pages(file, mode, pages, kept)
+    with tifffile.TiffWriter(stream, byteorder="<", bigtiff=pages.nbytes > MAX_CLASSIC_BYTES) as file:
+        directories = _write_pages(file, mode, pages, kept)
     _add_directories(stream, directories)
     return stream.getvalue()
 

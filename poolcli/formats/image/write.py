@@ -22,41 +22,44 @@ from poolcli.system.lazy_imports import numpy as np
 
 pil: Any = Lazy("PIL.Image")
 
-Section = tuple[str, Array, dict[str, Any]]  # the mode of pages of one size, their pixels, and what is kept
-
 
 def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:
-    """Writes the images of one array, or in formats whose pages may differ of several; returns notes on what the format
-    could not keep.
-    """
-    name, sections, lost, notes = output_format(path).name, list[Section](), list[str](), list[str]()
-    for named in arrays:
-        spec = named.spec
-        is_stack = "D" in spec.layout
-        layout = stored_layout(name, spec.shape, spec.dtype, spec.layout, spec.mode) if is_stack else "NHWC"
-        pages = np.ascontiguousarray(_as_pages(named.array, spec.layout, layout))
-        mode = mode_of(pages.shape, spec.dtype, "NHWC", spec.mode)
-        kept = _select_metadata(name, mode, spec.metadata.image, lost)
-        if "mask" in kept:
-            kept["mask"] = _as_pages(kept["mask"], spec.layout, layout)[..., 0]
-        kept.pop("axes", None)
-        if is_stack:
-            kept.pop("bands" if not layout.endswith("C") else "", None)
-            shape = converted_shape(spec.shape, spec.layout, layout)
-            _describe_stack(kept, spec.metadata.axes, layout, shape, spec.dtype, lost)
-        elif axes := _stack_axes(name, pages.shape, spec):
-            shape = (*(axis.length for axis in axes[:-2]), *pages.shape[1:3])
-            _describe_stack(kept, axes, "".join(axis.letter for axis in axes), shape, spec.dtype, lost)
-        sections.append((mode, pages, kept))
+    """Writes the image or images of the only array; returns notes on what the format could not keep."""
+    (named,) = arrays
+    name, spec, lost = output_format(path).name, named.spec, list[str]()
+    is_stack = "D" in spec.layout
+    layout = stored_layout(name, spec.shape, spec.dtype, spec.layout, spec.mode) if is_stack else "NHWC"
+    pages = np.ascontiguousarray(_as_pages(named.array, spec.layout, layout))
+    mode = mode_of(pages.shape, spec.dtype, "NHWC", spec.mode)
+    kept = _select_metadata(name, mode, spec.metadata.image, lost)
+    if "mask" in kept:
+        kept["mask"] = _as_pages(kept["mask"], spec.layout, layout)[..., 0]
+    kept.pop("axes", None)
+    axes: tuple[Axis, ...] = ()
+    if is_stack:
+        kept.pop("bands" if not layout.endswith("C") else "", None)
+        axes, shape = spec.metadata.axes, converted_shape(spec.shape, spec.layout, layout)
+    elif axes := _stack_axes(name, pages.shape, spec):
+        layout = "".join(axis.letter for axis in axes)
+        shape = (*(axis.length for axis in axes[:-2]), *pages.shape[1:3])
+    if (is_stack or axes) and "mask" in kept:
+        lost.append("axes (OME-XML has no masks)")
+    elif is_stack or axes:
+        steps, units = stacks.ome_attributes(axes)
+        lost += [f"distances in {unit} (OME-XML has no such unit)" for unit in units]
+        exif = pil.Exif()
+        exif.load(kept.get("exif", b""))
+        steps |= {"Description": exif[DESCRIPTION]} if DESCRIPTION in exif else {}
+        kept["description"] = stacks.ome_xml(layout, shape, spec.dtype, steps)
     with image_errors(path):
         if name == "tiff":
-            data, more = _encode_tiff(sections), ()
+            data, more = tiff_write.encode(mode, pages, kept), ()
         else:
-            data, more = _encode(path, name, options.quality, *sections[0])
-    notes += [f"not kept: {', '.join(dict.fromkeys(lost))}"] if lost else []
+            data, more = _encode(path, name, options.quality, mode, pages, kept)
+    notes = (f"not kept: {', '.join(dict.fromkeys(lost))}",) if lost else ()
     with atomic_stream(path, options.overwrite) as stream:
         stream.write(data)
-    return tuple(dict.fromkeys((*notes, *more)))
+    return (*notes, *more)
 
 
 def _as_pages(array: Array, source: str, target: str) -> Array:
@@ -70,21 +73,6 @@ def _stack_axes(name: str, shape: Sequence[int], spec: Spec) -> tuple[Axis, ...]
     """The axes of the stack whose pages were pooled each by itself, () if the result has others."""
     axes: tuple[Axis, ...] = spec.metadata.image.get("axes", ()) if name == "tiff" and spec.dtype in OME_DTYPES else ()
     return axes if (shape[0], shape[-1]) == (prod(axis.length for axis in axes[:-2]), 1) else ()
-
-
-def _describe_stack(
-    kept: dict[str, Any], axes: Sequence[Axis], layout: str, shape: tuple[int, ...], dtype: str, lost: list[str]
-) -> None:
-    """Adds what OME-XML says of a stack."""
-    if "mask" in kept:
-        lost.append("axes (OME-XML has no masks)")
-        return
-    steps, units = stacks.ome_attributes(axes)
-    lost += [f"distances in {unit} (OME-XML has no such unit)" for unit in units]
-    exif = pil.Exif()
-    exif.load(kept.get("exif", b""))
-    steps |= {"Description": exif[DESCRIPTION]} if DESCRIPTION in exif else {}
-    kept["stack"] = (layout, shape, dtype, steps)
 
 
 KEPT = {
@@ -121,12 +109,6 @@ def _select_metadata(name: str, mode: str, found: Mapping[str, Any], lost: list[
         del kept["icc_profile"]
         lost.append(f"{LABELS['icc_profile']} (it is for {space.decode('latin-1').strip()} pixels, these are {mode})")
     return kept
-
-
-def _encode_tiff(sections: Sequence[Section]) -> bytes:
-    if all("stack" in kept for _, _, kept in sections):
-        sections[0][2]["description"] = stacks.ome_xml([kept["stack"] for _, _, kept in sections])
-    return tiff_write.encode(sections)
 
 
 def _encode(
