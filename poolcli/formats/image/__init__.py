@@ -6,7 +6,6 @@ import io
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from poolcli.dtypes import DTYPES
@@ -46,32 +45,19 @@ def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
                 if kind == "tiff"
                 else PillowImage(stack, path, stream, kind, options.limit)
             )
-        yield _reader(image, options)
+            header, decoder, pages, masks = _plan_reading(image, options)
+
+        def load() -> tuple[Array, Metadata]:
+            with image_errors(path):
+                return _load(image, header, decoder, pages, masks, options)
+
+        yield InMemoryReader(header, load)
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """The pages of an image that are read as one array, the mask of each, and how they are decoded."""
-
-    image: TiffImage | PillowImage
-    header: Header
-    decoder: PageDecoder
-    pages: Sequence[int]
-    masks: Sequence[int | None]
-
-
-def _reader(image: TiffImage | PillowImage, options: ReadOptions) -> InMemoryReader:
-    with image_errors(image.path):
-        reading = _plan_reading(image, options)
-
-    def load() -> tuple[Array, Metadata]:
-        with image_errors(image.path):
-            return _load(reading, options)
-
-    return InMemoryReader(reading.header, load)
-
-
-def _plan_reading(image: TiffImage | PillowImage, options: ReadOptions) -> _Reading:
+def _plan_reading(
+    image: TiffImage | PillowImage, options: ReadOptions
+) -> tuple[Header, PageDecoder, Sequence[int], Sequence[int | None]]:
+    """What is read as one array, how pages are decoded, which they are, and the mask of each."""
     pages, notes = choose_pages(image.path, image.pages, options.pages, options.apply_masks)
     decoder = image.decoder(pages[0], len(pages) > 1, options)
     first = image.pages[pages[0]]
@@ -102,19 +88,26 @@ def _plan_reading(image: TiffImage | PillowImage, options: ReadOptions) -> _Read
         masked=masked,
         axes=axes,
     )
-    return _Reading(image, header, decoder, pages, masks)
+    return header, decoder, pages, masks
 
 
-def _load(reading: _Reading, options: ReadOptions) -> tuple[Array, Metadata]:
+def _load(
+    image: TiffImage | PillowImage,
+    header: Header,
+    decoder: PageDecoder,
+    pages: Sequence[int],
+    masks: Sequence[int | None],
+    options: ReadOptions,
+) -> tuple[Array, Metadata]:
     """The pixels as H, W or H, W, C, with N in front for several pages, and the metadata of the first one."""
-    image, header, decoder, path = reading.image, reading.header, reading.decoder, reading.image.path
+    path = image.path
     needed = byte_count(header.shape, DTYPES[header.dtype].itemsize)
     check_image_memory(path, needed + header.extra_memory, options.limit)
     check_expansion(path, os.path.getsize(path), needed, options.allowed)
-    count, plane = len(reading.pages), header.shape[-2 - (decoder.channels > 1) :]
+    count, plane = len(pages), header.shape[-2 - (decoder.channels > 1) :]
     pixels = np.empty((count, *plane), header.dtype)
     found, times = dict[str, Any](), list[int]()
-    for place, number in enumerate(reading.pages):
+    for place, number in enumerate(pages):
         page = decoder.decode(number)
         if page.shape != plane:
             raise FileError(f"{path}: page {number + 1} has pixels of the shape {page.shape}, not {plane}")
@@ -132,7 +125,7 @@ def _load(reading: _Reading, options: ReadOptions) -> tuple[Array, Metadata]:
         found["axes"] = axes
         lost = [name for name in lost if not name.startswith("description by")]
     if isinstance(image, TiffImage) and header.masked:
-        hidden = image.read_masks(reading.masks, reading.pages, plane[:2])
+        hidden = image.read_masks(masks, pages, plane[:2])
         found["mask"] = hidden.reshape(header.shape if decoder.channels == 1 else (*header.shape[:-1], 1))
     found |= {"lost": tuple(lost)} if lost else {}
     return pixels.reshape(header.shape), Metadata(image=found, axes=header.axes)

@@ -244,20 +244,15 @@ SIGNATURE = 8  # bytes
 PIXEL_CHUNKS = (b"IDAT", b"fdAT")
 
 
-def png_chunks(stream: BinaryIO) -> Iterator[tuple[bytes, bytes, int | None]]:
-    """The type, the data and the checksum of each chunk, None if it is cut short."""
+def _check_png(path: str, stream: BinaryIO) -> bytes | None:
+    """Refuses pixels with a wrong checksum, which Pillow does not look at; returns EXIF data, which may follow them."""
+    exif = None
     stream.seek(SIGNATURE)
     while len(head := stream.read(8)) == 8:
         size, kind = struct.unpack(">I4s", head)
         data, checksum = stream.read(size), stream.read(4)
-        yield kind, data, int.from_bytes(checksum) if len(checksum) == 4 else None
-
-
-def _check_png(path: str, stream: BinaryIO) -> bytes | None:
-    """Refuses pixels with a wrong checksum, which Pillow does not look at; returns EXIF data, which may follow them."""
-    exif = None
-    for kind, data, checksum in png_chunks(stream):
-        if kind in PIXEL_CHUNKS and checksum is not None and zlib.crc32(data, zlib.crc32(kind)) != checksum:
+        is_whole = len(checksum) == 4
+        if kind in PIXEL_CHUNKS and is_whole and zlib.crc32(data, zlib.crc32(kind)) != int.from_bytes(checksum):
             raise FileError(f"{path}: is damaged: a chunk of its pixels has a wrong checksum")
         if kind == b"eXIf":
             exif = data

@@ -48,11 +48,10 @@ INCHES = {2: 1.0, 3: 2.54}  # by resolution unit: inches, and centimetres to the
 # What tifffile unpacks without imagecodecs, however much that may be; less than this is not worth a look.
 UNBOUNDED = {tags.DEFLATE: deflate_size, tags.OLD_DEFLATE: deflate_size, tags.LZMA: lzma_size}
 SMALL_CHUNK = 2**26  # bytes
+ALPHA = (tags.ASSOCIATED, tags.UNASSOCIATED)
 NOT_KEPT = {tags.XMP: "XMP data", tags.IPTC: "IPTC data", tags.PHOTOSHOP: "Photoshop's resources"}
 DIVISION_BYTES = 24  # bytes a sample that a division takes for a while
 MAX_SCALED_BITS = 32  # bits; products of two such numbers are exact
-# What the extra samples of a pixel are, as libtiff reads them: Corel Draw writes 999.
-EXTRA_KINDS = {kind: kind for kind in (tags.ASSOCIATED, tags.UNASSOCIATED)} | {999: tags.UNASSOCIATED}
 MODES_BY_PHOTOMETRIC = {
     tags.WHITE_IS_ZERO: ("L", "LA", "I;16", "LA;16"),
     tags.GREY: ("L", "LA", "I;16", "LA;16", "I", "F"),
@@ -299,7 +298,7 @@ def _samples_of(path: str, page: Any, indexed: bool) -> Samples:
     if stored == tags.PALETTE:
         dtype, channels = "uint8", channels + 2
     count = channels - tags.COLOUR_CHANNELS.get(photometric, 1)
-    said = tuple(EXTRA_KINDS.get(int(kind), tags.UNSPECIFIED) for kind in page.extrasamples)[:count]
+    said = tuple(int(kind) if kind in ALPHA else tags.UNSPECIFIED for kind in page.extrasamples)[:count]
     if not said and photometric == tags.RGB and count == 1:
         said = (tags.UNASSOCIATED,)  # as other programs read it
     extra = said + (tags.UNSPECIFIED,) * (count - len(said))

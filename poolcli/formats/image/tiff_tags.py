@@ -9,7 +9,6 @@ from typing import Any
 from poolcli.system.lazy_imports import Lazy
 
 pil_exif: Any = Lazy("PIL.ExifTags")
-pil_tags: Any = Lazy("PIL.TiffTags")
 
 # How pixels are stored, and what the file says beside them.
 DESCRIPTION, ORIENTATION, RESOLUTION_UNIT = 270, 274, 296
@@ -51,8 +50,6 @@ _ARRAY_DESCRIPTIONS = {
     "ImageJ": re.compile(r"\s*ImageJ="),
     "OME-XML": re.compile(r"(?s)\s*<.*<(\w+:)?OME\b|\s*<(\w+:)?OME\b"),
     "tifffile": re.compile(r'\s*\{"shape"|shape=\('),
-    "MetaMorph": re.compile(r"\s*<MetaData>"),
-    "Aperio": re.compile(r"Aperio "),
 }
 
 
@@ -80,8 +77,7 @@ def program_of(description: object) -> str | None:
 
 def tag_name(tag: int) -> str:
     """The name of a tag, or its number."""
-    name = pil_exif.TAGS.get(tag) or pil_tags.lookup(tag).name
-    return str(tag) if name == "unknown" else str(name)
+    return str(pil_exif.TAGS.get(tag, tag))
 
 
 # GDAL's metadata: what is kept of each band, by its role, and its name.

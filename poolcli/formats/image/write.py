@@ -14,7 +14,7 @@ from poolcli.formats.image.metadata import LABELS
 from poolcli.formats.image.modes import BANDS, BEYOND_PILLOW, INDICES, OME_DTYPES, mode_of, stored_layout
 from poolcli.formats.image.pages import image_errors
 from poolcli.formats.image.tiff_tags import DESCRIPTION
-from poolcli.formats.records import Axis, NamedArray, Spec, WriteOptions
+from poolcli.formats.records import Axis, NamedArray, WriteOptions
 from poolcli.formats.table import output_format
 from poolcli.layouts import convert_layout, converted_shape
 from poolcli.system.lazy_imports import Array, Lazy, installed, need
@@ -35,11 +35,13 @@ def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tup
     if "mask" in kept:
         kept["mask"] = _as_pages(kept["mask"], spec.layout, layout)[..., 0]
     kept.pop("axes", None)
-    axes: tuple[Axis, ...] = ()
+    axes: tuple[Axis, ...] = spec.metadata.image.get("axes", ()) if name == "tiff" and spec.dtype in OME_DTYPES else ()
+    if (len(pages), pages.shape[-1]) != (prod(axis.length for axis in axes[:-2]), 1):
+        axes = ()  # of pages that are no longer those of the stack
     if is_stack:
         kept.pop("bands" if not layout.endswith("C") else "", None)
         axes, shape = spec.metadata.axes, converted_shape(spec.shape, spec.layout, layout)
-    elif axes := _stack_axes(name, pages.shape, spec):
+    elif axes:
         layout = "".join(axis.letter for axis in axes)
         shape = (*(axis.length for axis in axes[:-2]), *pages.shape[1:3])
     if (is_stack or axes) and "mask" in kept:
@@ -51,9 +53,10 @@ def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tup
         exif.load(kept.get("exif", b""))
         steps |= {"Description": exif[DESCRIPTION]} if DESCRIPTION in exif else {}
         kept["description"] = stacks.ome_xml(layout, shape, spec.dtype, steps)
+    more: tuple[str, ...] = ()
     with image_errors(path):
         if name == "tiff":
-            data, more = tiff_write.encode(mode, pages, kept), ()
+            data = tiff_write.encode(mode, pages, kept)
         else:
             data, more = _encode(path, name, options.quality, mode, pages, kept)
     notes = (f"not kept: {', '.join(dict.fromkeys(lost))}",) if lost else ()
@@ -67,12 +70,6 @@ def _as_pages(array: Array, source: str, target: str) -> Array:
     found = convert_layout(array, source, target)
     found = found if target.endswith("C") else found[..., None]
     return found.reshape(-1, *found.shape[-3:])
-
-
-def _stack_axes(name: str, shape: Sequence[int], spec: Spec) -> tuple[Axis, ...]:
-    """The axes of the stack whose pages were pooled each by itself, () if the result has others."""
-    axes: tuple[Axis, ...] = spec.metadata.image.get("axes", ()) if name == "tiff" and spec.dtype in OME_DTYPES else ()
-    return axes if (shape[0], shape[-1]) == (prod(axis.length for axis in axes[:-2]), 1) else ()
 
 
 KEPT = {
