@@ -13,7 +13,6 @@ import pytest
 
 from poolcli.errors import FileError, PoolError
 from poolcli.formats import ReadOptions, Source, open_array, parse_source, read
-from poolcli.formats.image.pages import image_errors
 from poolcli.message_fields import for_cli
 from tests.formats.npy_headers import fields, npy
 
@@ -216,13 +215,6 @@ IMAGE_REFUSALS: dict[str, tuple[str, Callable[[], bytes], str]] = {
 def test_images_that_are_refused(name: str, make: Callable[[], bytes], message: str) -> None:
     Path(name).write_bytes(make())
     assert refusal_of(name) == message
-
-
-@pytest.mark.parametrize("error", [OSError(22, "Invalid argument"), ValueError("WebPDemux returned NULL")], ids=str)
-def test_what_functions_in_c_say_is_damage(error: Exception) -> None:
-    with pytest.raises(FileError) as caught, image_errors("x.tif"):
-        raise error
-    assert str(caught.value) == "x.tif: the image cannot be read or written: its data is damaged"
 
 
 def test_a_pipe_or_a_device_is_no_input() -> None:
