@@ -125,12 +125,12 @@ DIFFERENCES = (
         AdaptiveMaxPool(4), line(1, nan, 3, 2, 5, 4), [1, nan, 5, 5], [nan, nan, 5, 5],
     ),
     Difference(
-        "minus-infinity", "o", "OpenVINO", "maximum of nothing but -inf, float32 and float64",
+        "minus-infinity", "i", "OpenVINO", "maximum of nothing but -inf, float32 and float64",
         "lowest finite number of float32", "-inf", EXACT,
         MaxPool(2, strides=2), line(-inf, -inf, -inf, -inf), [FLOAT_LOWEST] * 2, [-inf, -inf],
     ),
     Difference(
-        "lowest-index", "o", "OpenVINO", "index where the maximum is the lowest value of the type (uint8 0, -inf)",
+        "lowest-index", "i", "OpenVINO", "index where the maximum is the lowest value of the type (uint8 0, -inf)",
         "0 of its plane", "the position", "the position is known",
         MaxPool(2, strides=2), line(0, 0, 0, 0, 5, 0, dtype="uint8"), [0, 0, 4], [0, 2, 4], "indices",
     ),
@@ -217,7 +217,7 @@ DIFFERENCES = (
         MaxPool(3, strides=1, pads=1, like="onnx"), line(1, nan, 3, 2), [1, 3, nan, 3], [nan, nan, nan, 3],
     ),
     Difference(
-        "minus-infinity-onnx", "o", "ONNX Runtime", "maximum of nothing but -inf, float32 without indices",
+        "minus-infinity-onnx", "i", "ONNX Runtime", "maximum of nothing but -inf, float32 without indices",
         "lowest finite number (over two axes at times -inf)", "-inf", EXACT,
         MaxPool(2, strides=2, like="onnx"), line(-inf, -inf), [FLOAT_LOWEST], [-inf], "values alone",
     ),
@@ -320,7 +320,7 @@ DIFFERENCES = (
         line(1, nan, 3, 2).reshape(1, 1, 1, 4), [0, 2, 1, 2], [1, 1, 1, 2], "indices",
     ),
     Difference(
-        "minus-infinity-tensorflow", "o", "TensorFlow", "maximum of nothing but -inf, over one and two axes",
+        "minus-infinity-tensorflow", "i", "TensorFlow", "maximum of nothing but -inf, over one and two axes",
         "lowest finite number",
         "-inf", EXACT,
         MaxPool(2, strides=2, auto_pad="valid", like="tensorflow"), line(-inf, -inf), [FLOAT_LOWEST], [-inf],

@@ -38,7 +38,7 @@ MARKS = {
     "r": "averages of integers that lie half-way",
     "s": "sums of more digits than the type holds, such as 2**24 + 1 + 1 + 1 in float32",
     "l": "the largest and lowest numbers of the type, integers beyond 2**24, powers beyond float32",
-    "o": "windows that hold nothing but the lowest value of the type (floats: -inf)",
+    "i": "windows that hold nothing but the lowest value of the type (floats: -inf)",
     "n": "nan and infinities",
     "z": "zeros of both signs",
     "e": "windows without input",
@@ -53,7 +53,7 @@ REASONS = {
     "TensorFlow": ("is not in the list of allowed values", "Could not find device for node"),
 }
 # What oneDNN computes otherwise, which TensorFlow uses on some processors alone: not asked over so many axes.
-VARY = {("avg", "bfloat16", "s"): (1, 2, 3), ("avg", "float32", "n"): (3,), ("max", "float32", "o"): (3,)}
+VARY = {("avg", "bfloat16", "s"): (1, 2, 3), ("avg", "float32", "n"): (3,), ("max", "float32", "i"): (3,)}
 SWEPT = (OPENVINO, ONNX, PYTORCH, TENSORFLOW)
 nan, inf = np.nan, np.inf
 
@@ -112,7 +112,7 @@ def windows(name: str, dtype: str) -> Iterator[tuple[str, list[tuple[Any, ...]],
         yield "l", [(high,) * 4, (low,) * 4], {}
     if "max" in name:
         lowest = -inf if "float" in dtype else low
-        yield "o", [(lowest, lowest), (0, 0), (lowest, lowest)], {}
+        yield "i", [(lowest, lowest), (0, 0), (lowest, lowest)], {}
         wider = [v for v in (2**24 + 1, 2**31 + 1, 2**40 + 1, 2**53 + 1) if v < high] if "int" in dtype else []
         yield "l", [(low, high, high, low), (low, low, high, low), *[(v, v - 1, v - 1, v) for v in wider]], {}
     if "float" not in dtype:
