@@ -158,8 +158,7 @@ def check_rank(shape: Shape) -> None:
 def check_count(name: str, found: int, axes: int, for_each: int = 1) -> None:
     """Refuse another count of numbers than `for_each` for each of the spatial axes."""
     if found != for_each * axes:
-        numbers = f"{found} number{'' if found == 1 else 's'}"
-        raise InvalidError(f"{name} has {numbers}, but {axes} spatial axes need {for_each * axes}")
+        raise InvalidError(f"{name} has {found} numbers, but {axes} spatial axes need {for_each * axes}")
 
 
 @lru_cache(maxsize=1024)  # layers of one model are often alike

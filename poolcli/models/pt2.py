@@ -27,7 +27,6 @@ from poolcli.models.layer import (
     Layer,
     LayerOp,
     Shape,
-    global_norm,
     interpreted,
     make_operator,
     pools_by_name,
@@ -152,18 +151,15 @@ def _layers(graph: Any, scope: str) -> Iterator[Layer]:
             input_shape=shapes.get(str(_get(arguments.get("self") or arguments.get("input"), "as_tensor", "name"))),
             declared_shape=shapes.get(result),
         )
-        layer = interpreted(stated, partial(_interpret, arguments, data))
+        layer = interpreted(stated, partial(_interpret, data))
         if layer:
             yield layer
 
 
-def _interpret(arguments: Mapping[str, Any], data: Mapping[str, Any], layer: Layer) -> Layer | None:
+def _interpret(data: Mapping[str, Any], layer: Layer) -> Layer | None:
     """The layer with its operator; None if it is no pooling."""
     is_own, shape = layer.version == "aten", layer.input_shape
     reduction = REDUCTIONS.get(layer.type)
-    if layer.type == "linalg_vector_norm":
-        power = next((value for _, value in _items(arguments.get("ord"))), 2)
-        reduction = global_norm(int(power)) if power in (1, 2) else None
     if is_own and reduction is not None:
         dims, keeps = data.get("dim"), data.get("keepdim") is True
         axes = (dims,) if isinstance(dims, int) else dims

@@ -42,8 +42,7 @@ NODES: list[tuple[str, int, dict[str, Any]]] = [
     ("ReduceMean", 13, {"axes": [-1, -2], "keepdims": 0}),
     *(("AveragePool", 22, {"kernel_shape": [k, 2], "strides": [2, 2], "ceil_mode": ceil})
       for k, ceil in ((9, 0), (9, 1), (10, 1))),
-    *(("MaxPool", 22, {"kernel_shape": [k, 2], "strides": [2, 2], "auto_pad": "VALID", "pads": [1, 0, 1, 0]})
-      for k in (9, 14)),
+    ("MaxPool", 22, {"kernel_shape": [9, 2], "strides": [2, 2], "auto_pad": "VALID", "pads": [1, 0, 1, 0]}),
 ]  # fmt: skip
 
 
@@ -78,10 +77,6 @@ def test_what_onnx_runtime_refuses_is_invalid_and_its_shapes_are_the_computed_on
         (22, K | {"pads": [1, 1]}, "pads has 2 numbers, but 2 spatial axes need 4"),
         (22, K | {"pads": [2, 2, 2, 2]}, "ONNX allows pads of at most 1 for a kernel of 2: axis H has pads 2,2; "
          "use smaller pads"),
-        (22, {"kernel_shape": [12, 2]}, "axis H is 9 long, kernel 12 without padding leaves no window; "
-         "use kernel=9 or pads=2"),
-        (22, K | {"dilations": [9, 1], "kernel_shape": [3, 2]}, "axis H is 9 long, kernel 3 with dilation 9 spans 19 "
-         "and without padding leaves no window; use kernel=1"),
     ],
 )  # fmt: skip
 def test_why_a_node_is_invalid(opset: int, attributes: dict[str, Any], reason: str, cli: Cli, tmp_path: Path) -> None:
@@ -89,6 +84,14 @@ def test_why_a_node_is_invalid(opset: int, attributes: dict[str, Any], reason: s
     done = cli("check", path, "--json")
     (found,) = done.json["layers"]
     assert (done.code, found["verdict"], found["reason"]) == (1, "invalid", f"ONNX Runtime refuses it: {reason}")
+
+
+@pytest.mark.parametrize("kernel", [10, 12])  # an empty output in ONNX Runtime, and refused by it
+def test_a_window_longer_than_its_axis_is_not_checked(kernel: int, cli: Cli, tmp_path: Path) -> None:
+    path = model(tmp_path / "m.onnx", [node("MaxPool", kernel_shape=[kernel, 2])])
+    (found,) = cli("check", path, "--json").json["layers"]
+    assert (found["verdict"], found["computed"]) == ("unknown", None)
+    assert found["reason"] == "its windows are longer than the padded input, which is not checked"
 
 
 @pytest.mark.parametrize(
