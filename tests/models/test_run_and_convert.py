@@ -100,7 +100,13 @@ def recorded(tmp_path: Path) -> Any:
 
 
 def test_data_of_another_framework_differs(recorded: Any, cli: Cli) -> None:
-    pool = {"strides": 3, "pads_begin": 1, "rounding_type": "ceil", "like": "onnx", "exclude_pad": False}
+    pool: dict[str, Any] = {
+        "strides": 3,
+        "pads_begin": 1,
+        "rounding_type": "ceil",
+        "like": "onnx",
+        "exclude_pad": False,
+    }
     data = PADDED.replace('strides="2,2"', 'strides="3,3"').replace('pads_end="1,1"', 'pads_end="0,0"')
     path, file = recorded(lambda x: poolcli.avg_pool(x, 3, **pool), data)
     done = cli("check", path, "--layer", "pool", "--run", file, "--json")
