@@ -120,12 +120,10 @@ def test_the_first_page_of_full_size_is_read_and_said(name: str, dtype: str, cli
     np.testing.assert_array_equal(np.load("y.npy")[0, 0], full)
 
 
-@pytest.mark.parametrize("size", [(4, 4), (8, 8)])
-def test_of_a_jpeg_with_further_views_the_first_is_read(size: tuple[int, int], cli: Cli) -> None:
-    Path("in").mkdir()
-    first, other = Image.new("RGB", (8, 8), (200, 200, 200)), Image.new("RGB", size)
-    first.save("in/x.mpo", save_all=True, append_images=[other])
-    result = cli("avg", "in/x.mpo", "-o", "y.jpg", *HALVE)
+def test_of_a_jpeg_with_further_views_the_first_is_read(cli: Cli) -> None:
+    first, other = Image.new("RGB", (8, 8), (200, 200, 200)), Image.new("RGB", (4, 4))
+    first.save("x.mpo", save_all=True, append_images=[other])
+    result = cli("avg", "x.mpo", "-o", "y.jpg", *HALVE)
     assert "note     page 1 of 2 is read\n" in result.out
     with Image.open("y.jpg") as made:
         assert (made.format, made.size, made.getpixel((0, 0))) == ("JPEG", (4, 4), (200, 200, 200))
