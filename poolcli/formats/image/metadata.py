@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from PIL.Image import Exif
 
 pil: Any = Lazy("PIL.Image")
+pil_exif: Any = Lazy("PIL.ExifTags")
 
 LABELS = {
     "icc_profile": "ICC profile", "exif": "EXIF data", "dpi": "resolution", "geo": "georeference",
@@ -107,18 +108,13 @@ def _select_exif(exif: Exif) -> dict[str, Any]:
             lost.append(f"description by {program}")
         elif tag == tags.EXIF:
             directory = exif.get_ifd(tag)
-            kept[tag] = {key: each for key, each in directory.items() if key not in tags.DROPPED_EXIF}
+            kept[tag] = tags.with_raw_texts({key: directory[key] for key in directory if key not in tags.DROPPED_EXIF})
             dropped += [key for key in directory if key in tags.DROPPED_EXIF - tags.STORED_EXIF]
         elif tag in tags.KEPT_TAGS:
-            kept[tag] = dict(exif.get_ifd(tag)) if tag == tags.GPS else value
+            kept[tag] = tags.with_raw_texts(dict(exif.get_ifd(tag)) if tag == tags.GPS else value)
         elif tag not in tags.REWRITTEN:
             dropped.append(tag)
     if dropped:
-        lost.append(f"tags {join_names([tags.tag_name(tag) for tag in sorted(dropped)], MAX_TAGS)}")
-    return ({"exif": _exif_bytes(kept)} if len(kept) else {}) | ({"lost": tuple(lost)} if lost else {})
-
-
-def _exif_bytes(exif: Exif) -> bytes:
-    for tag, value in list(exif.items()):
-        exif[tag] = tags.with_raw_texts(value)
-    return exif.tobytes()
+        names = [str(pil_exif.TAGS.get(tag, tag)) for tag in sorted(dropped)]
+        lost.append(f"tags {join_names(names, MAX_TAGS)}")
+    return ({"exif": kept.tobytes()} if len(kept) else {}) | ({"lost": tuple(lost)} if lost else {})

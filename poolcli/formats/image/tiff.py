@@ -270,13 +270,12 @@ class Samples:
     @property
     def notes(self) -> tuple[str, ...]:
         """The changes to the numbers, for the report."""
-        white = "white is zero: inverted" if self.is_inverted else "white is zero, and stays so"
         alpha = any(kind != tags.UNSPECIFIED for kind in self.extra)
         steps = {
             "palette expanded to RGB": self.stored == tags.PALETTE and self.mode != INDICES,
             VOTE_NOTE: self.mode == INDICES,
             f"{self.bits} bits a sample, scaled to {DTYPES[self.dtype].bits}": self.is_scaled,
-            white: self.photometric == tags.WHITE_IS_ZERO,
+            "white is zero: inverted": self.is_inverted,
             ALPHA_NOTE: self.is_divided,
             "alpha is pooled as a band like others": self.mode == BANDS and alpha,
         }

@@ -6,10 +6,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from poolcli.system.lazy_imports import Lazy
-
-pil_exif: Any = Lazy("PIL.ExifTags")
-
 # How pixels are stored, and what the file says beside them.
 DESCRIPTION, ORIENTATION, RESOLUTION_UNIT = 270, 274, 296
 RESOLUTION = (282, 283)  # x, y; pixels per unit
@@ -73,11 +69,6 @@ def program_of(description: object) -> str | None:
     """The program that wrote this description of an array, which would be wrong for another array; None if none did."""
     text = description if isinstance(description, str) else ""
     return next((name for name, start in _ARRAY_DESCRIPTIONS.items() if start.match(text)), None)
-
-
-def tag_name(tag: int) -> str:
-    """The name of a tag, or its number."""
-    return str(pil_exif.TAGS.get(tag, tag))
 
 
 # GDAL's metadata: what is kept of each band, by its role, and its name.

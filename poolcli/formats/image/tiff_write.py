@@ -53,12 +53,8 @@ def _write_pages(file: Any, mode: str, pages: Array, kept: Mapping[str, Any]) ->
     if photometric == tags.LAB and pages.dtype.kind == "u":
         pages = with_flipped_signs(pages)
     is_packed = kept.get("compression", tags.UNCOMPRESSED) != tags.UNCOMPRESSED
-    predictor = (
-        is_packed
-        and kept.get("predictor") == HORIZONTAL
-        and pages.dtype.kind in "iu"
-        and pages.dtype.itemsize <= MAX_PREDICTOR_BYTES
-    )
+    has_differences = pages.dtype.kind in "iu" and pages.dtype.itemsize <= MAX_PREDICTOR_BYTES
+    predictor = is_packed and has_differences and kept.get("predictor") == HORIZONTAL
     options = {
         "photometric": photometric,
         "planarconfig": "contig" if channels > 1 else None,
