@@ -109,8 +109,7 @@ def bodies(node: Any) -> Iterator[tuple[str, Any]]:
 
 def scope_of(around: str, node: Any, number: int, body: str) -> str:
     """The scope of a body, the prefix of its nodes' names. `number` is the node's index in its graph."""
-    name = text(node.name) or f"{text(node.op_type)}_{number}"
-    return f"{around}{name if len(name) <= MAX_NAME else f'{name[:MAX_NAME]}#{number}'}/{body}/"
+    return f"{around}{text(node.name)[:MAX_NAME] or f'{text(node.op_type)[:MAX_NAME]}_{number}'}/{body}/"
 
 
 def shape_of(kind: Any) -> Shape | None:
