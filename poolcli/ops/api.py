@@ -14,8 +14,6 @@ from poolcli.arguments import (
     Engine,
     IndexType,
     Like,
-    MinCount,
-    Missing,
     PerAxis,
     RoundingType,
     flag,
@@ -40,6 +38,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 Function = TypeVar("Function", bound=Callable[..., Any])
+PLAN_WORDS = ("layout", "named", "output_dtype", "missing", "min_count")
 LONG_AXIS = 2**16  # elements, above which few calls are cached
 
 
@@ -178,22 +177,19 @@ def run(
     threads: int | None = None,
 ) -> tuple[Array, Array | None]:
     """The pooled `x`, and its indices or None; keywords are those of RunOptions."""
-    if layout is not None or out is not None or threads is not None:
-        _check_keywords(layout, out, threads)
+    _check_keywords(layout, out, threads)
     if is_lazy(x):
         from poolcli.dask_graph import pool_lazily
 
         for name, value in (("out", out), ("threads", threads)):
             if value is not None:
                 raise RequestError(f"{name} is chosen by dask; leave it out")
-        words = {"layout": layout, "dtype": dtype, "missing": missing, "min_count": min_count}
-        return pool_lazily(op, x, indices, engine, **words)
+        return pool_lazily(op, x, indices, engine, layout=layout, dtype=dtype, missing=missing, min_count=min_count)
     array = as_array(x)
     named = named_layout(x) if layout is None and array is not x else None
-    if min_count is not None:
-        _check_min_count(missing, min_count)
-    given = missing_from(missing), min_count_from(min_count)
-    key: tuple[Any, ...] = (op, array.shape, array.dtype, layout, named, dtype, engine, *given, indices)
+    _check_min_count(missing, min_count)
+    words = layout, named, dtype, missing_from(missing), min_count_from(min_count)
+    key: tuple[Any, ...] = (op, array.shape, array.dtype, indices, engine, *words)
     try:
         call = (_cached_call if max(array.shape, default=0) <= LONG_AXIS else _cached_long_call)(*key)
     except TypeError:  # a dtype or an engine that cannot be hashed: planning refuses it with a better message
@@ -309,23 +305,11 @@ def pool_with(
     return run(cast("Any", record)(size, **own), x, indices, **options)
 
 
-def _new_call(
-    op: Attributes,
-    shape: tuple[int, ...],
-    dtype: Any,
-    layout: Any,
-    named: str | None,
-    output_dtype: Any,
-    engine: str,
-    missing: Missing,
-    min_count: MinCount | None,
-    indices: bool,
-) -> Call:
+def _new_call(op: Any, shape: tuple[int, ...], dtype: Any, indices: bool, engine: str, *words: Any) -> Call:
     from poolcli.engine import call_of
 
     indices = flag("return_indices", indices)
-    words: Any = {"layout": layout, "named": named, "output_dtype": output_dtype}
-    plan = make_plan(op, shape, dtype, missing=missing, min_count=min_count, **words)
+    plan = make_plan(op, shape, dtype, **dict(zip(PLAN_WORDS, words, strict=True)))
     return call_of(whole(plan), indices=indices, engine=engine)
 
 
