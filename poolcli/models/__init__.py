@@ -111,9 +111,7 @@ def read_model(path: str, given: Given | None = None, limit: int | None = None) 
         if found.is_dir():
             raise RequestError(f"{path}: a folder; {NO_MODEL}")
         if not found.is_file():
-            if found.exists():
-                raise RequestError(f"{path}: no file")
-            raise MissingFileError(f"{path}: no such file")
+            raise RequestError(f"{path}: no file") if found.exists() else MissingFileError(f"{path}: no such file")
         with open(path, "rb") as stream:
             head = stream.read(SIGNATURE_BYTES)
     except MissingFileError:

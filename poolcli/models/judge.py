@@ -135,13 +135,11 @@ def _why(layer: Layer, inferred: InferredShape, name: str, declared: Dim, comput
 
 def _misreadings(op: SlidingAttributes) -> Iterator[tuple[str, Attributes]]:
     """Common mistakes of converters: what is used instead, and the resulting operator."""
-    words: dict[str, tuple[str, ...]] = {
-        "rounding_type": DIALECTS[op.like].rounding_types,
-        "auto_pad": DIALECTS[op.like].auto_pads,
-    }
-    for name, word in ((name, word) for name, each in words.items() for word in each if word != getattr(op, name)):
-        given: dict[str, Any] = {name: word}
-        yield f"{name} {word}", replace(op, **given)
+    for name in ("rounding_type", "auto_pad"):
+        for word in getattr(DIALECTS[op.like], f"{name}s"):
+            given: dict[str, Any] = {name: word}
+            if word != getattr(op, name):
+                yield f"{name} {word}", replace(op, **given)
 
 
 def _warnings(layer: Layer, inferred: InferredShape, against: str | None) -> Iterator[str]:
