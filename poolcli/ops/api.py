@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache, wraps
 from inspect import Parameter, Signature, cleandoc, signature
@@ -40,6 +41,7 @@ R = TypeVar("R")
 Function = TypeVar("Function", bound=Callable[..., Any])
 PLAN_WORDS = ("layout", "named", "output_dtype", "missing", "min_count")
 LONG_AXIS = 2**16  # elements, above which few calls are cached
+MAX_PREPARED = 64  # calls of each function
 
 
 class RunOptions(TypedDict, total=False):
@@ -156,6 +158,10 @@ class Picking(Plans):
     def __call__(
         self, x: Given, *, return_indices: Literal[True], **options: Unpack[RunOptions]
     ) -> tuple[Array, Array]: ...
+    @overload
+    def __call__(
+        self, x: Given, *, return_indices: bool, **options: Unpack[RunOptions]
+    ) -> Array | tuple[Array, Array]: ...
 
     def __call__(
         self, x: Given, *, return_indices: bool = False, **options: Unpack[RunOptions]
@@ -186,6 +192,7 @@ def run(
                 raise RequestError(f"{name} is chosen by dask; leave it out")
         return pool_lazily(op, x, indices, engine, layout=layout, dtype=dtype, missing=missing, min_count=min_count)
     array = as_array(x)
+    _latest.array_type = np.ndarray
     named = named_layout(x) if layout is None and array is not x else None
     _check_min_count(missing, min_count)
     words = layout, named, dtype, missing_from(missing), min_count_from(min_count)
@@ -197,6 +204,9 @@ def run(
     plan = call.region.plan
     warn_of_layout(plan)
     values, positions = call(array, out, threads)
+    is_silent = not (plan.reading and plan.reading.other)
+    if array is x and out is None and threads is None and is_silent and max(array.shape, default=0) <= LONG_AXIS:
+        _latest.call = call
     if array is not x:
         values = like_input(x, values, plan)
         positions = None if positions is None else like_input(x, positions, plan)
@@ -250,6 +260,46 @@ def _shown(annotation: Any) -> Any:
     return re.sub(r"\w+", lambda found: ALIASES.get(found[0], found[0]), plain)
 
 
+def prepared(function: Callable[P, R]) -> Callable[P, R]:
+    """Makes a function of an operator look up what it did the last time that it was called with the same words, and an
+    array of the same shape and type: what leads to a planned call takes 10 us, as long as pooling 10,000 elements.
+    """
+    calls: dict[Any, Call] = {}
+
+    @wraps(function)
+    def pool(*args: P.args, **keywords: P.kwargs) -> R:
+        key: Any = None
+        if len(args) > 1 and type(args[0]) is _latest.array_type:
+            x: Any = args[0]
+            values = *args[1:], *keywords.values()
+            key = x.shape, x.dtype, tuple(keywords), values, tuple(map(type, values))
+            try:
+                call = calls.get(key)
+            except TypeError:  # a list, or an array for the output
+                call = key = None
+            if call is not None and all(map(_is_key, values)):
+                return cast("R", values_or_pair(call(x)))
+        _latest.call = None
+        result = function(*args, **keywords)
+        if key is not None and _latest.call is not None:
+            if len(calls) >= MAX_PREPARED:
+                calls.clear()
+            calls[key] = _latest.call
+        return result
+
+    return pool
+
+
+class _Latest(threading.local):
+    """The call that the latest function of this thread ran, if it may be kept, and numpy's array once it is known."""
+
+    call: Call | None = None
+    array_type: Any = None
+
+
+_latest = _Latest()
+
+
 def operator_function(record: type[Attributes], other: Callable[..., Any]) -> Callable[[Function], Function]:
     """Completes the function of an operator with the keywords and the docstring of a similar one, `other`.
 
@@ -272,7 +322,7 @@ def operator_function(record: type[Attributes], other: Callable[..., Any]) -> Ca
             parameters = {entries[name]: None for name in made.parameters}  # an entry may be of several names
             whole = theirs | mine | {"Parameters": "\n".join(("Parameters\n----------", *parameters))}
             function.__doc__ = "\n\n".join(whole.values())
-        return cast("Function", with_name_suggestions(function, made=made))
+        return cast("Function", prepared(with_name_suggestions(function, made=made)))
 
     return complete
 
@@ -303,6 +353,11 @@ def pool_with(
     """The pooled `x`, and its indices or None; `options` are attributes of the record and those of RunOptions."""
     own = {name: options.pop(name) for name in [*options] if name in record.__dataclass_fields__}
     return run(cast("Any", record)(size, **own), x, indices, **options)
+
+
+def _is_key(value: object) -> bool:
+    """Whether its type distinguishes the value from all that equal it: types inside of a tuple are not compared."""
+    return type(value) is not tuple or all(type(number) is int for number in value)
 
 
 def _new_call(op: Any, shape: tuple[int, ...], dtype: Any, indices: bool, engine: str, *words: Any) -> Call:

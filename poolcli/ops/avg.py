@@ -8,7 +8,7 @@ from typing import Unpack
 
 from poolcli.arguments import AutoPad, DType, Engine, Like, PerAxis, RoundingType
 from poolcli.array_interop import Given
-from poolcli.ops.api import BinOptions, Single, operator_function, pool_with, run, with_name_suggestions
+from poolcli.ops.api import BinOptions, Single, operator_function, pool_with, prepared, run, with_name_suggestions
 from poolcli.plan.attributes import MEAN, BinAttributes, DividingAttributes
 from poolcli.system.lazy_imports import Array
 from poolcli.windows import Bins, cells
@@ -23,6 +23,7 @@ class AvgPool(DividingAttributes, Single):
     reducer = MEAN
 
 
+@prepared
 @with_name_suggestions
 def avg_pool(
     x: Given,

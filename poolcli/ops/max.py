@@ -41,6 +41,10 @@ def max_pool(
 def max_pool(
     x: Given, kernel: PerAxis, *, return_indices: Literal[True], **options: Unpack[PickingOptions]
 ) -> tuple[Array, Array]: ...
+@overload
+def max_pool(
+    x: Given, kernel: PerAxis, *, return_indices: bool, **options: Unpack[PickingOptions]
+) -> Array | tuple[Array, Array]: ...
 
 
 @operator_function(MaxPool, avg_pool)
@@ -104,6 +108,10 @@ def adaptive_max_pool(
 def adaptive_max_pool(
     x: Given, output_size: PerAxis, *, return_indices: Literal[True], **options: Unpack[PickingBinOptions]
 ) -> tuple[Array, Array]: ...
+@overload
+def adaptive_max_pool(
+    x: Given, output_size: PerAxis, *, return_indices: bool, **options: Unpack[PickingBinOptions]
+) -> Array | tuple[Array, Array]: ...
 
 
 @operator_function(AdaptiveMaxPool, max_pool)
@@ -160,6 +168,10 @@ def min_pool(
 def min_pool(
     x: Given, kernel: PerAxis, *, return_indices: Literal[True], **options: Unpack[PickingOptions]
 ) -> tuple[Array, Array]: ...
+@overload
+def min_pool(
+    x: Given, kernel: PerAxis, *, return_indices: bool, **options: Unpack[PickingOptions]
+) -> Array | tuple[Array, Array]: ...
 
 
 @operator_function(MinPool, max_pool)
