@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 _START, _NEXT, _STOP, _HINT_START, _HINT_STOP = _SIGNS = "\ufdd0\ufdd1\ufdd2\ufdd3\ufdd4"
 _FIELD = re.compile(f"{_START}([^{_SIGNS}]*){_NEXT}([^{_SIGNS}]*){_NEXT}([^{_SIGNS}]*){_STOP}")
@@ -111,6 +111,20 @@ def respelled(message: str, spelling: Callable[[str, str, str], str | None]) -> 
     use k2,3 or --like onnx
     """
     return _FIELD.sub(lambda found: spelling(*found.groups()) or found[0], marked(message))
+
+
+def for_model_file(message: str, words: Mapping[str, str]) -> str:
+    """The message with the names of fields in a model file, `words` by field or by setting.
+
+    >>> message = f"use {field('pads', 1)} or {field('exclude_pad', False)}"
+    >>> print(for_model_file(message, {"pads": "padding", "exclude_pad=False": "count_include_pad=True"}))
+    use padding=1 or count_include_pad=True
+    """
+
+    def spelling(name: str, keyword: str, _: str) -> str:
+        return words.get(keyword) or keyword.replace(name, words.get(name, name), 1)
+
+    return _HINT.sub(r"\1", respelled(message, spelling))
 
 
 def first_field(message: str) -> str | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import index
 from pathlib import Path
 
-from poolcli.arguments import MAX_INT, one_of
+from poolcli.arguments import MAX_INT, one_of, whole_number
 from poolcli.dialects import DIALECTS
 from poolcli.errors import MissingFileError, RequestError
 from poolcli.formats.checks import memory_limit_of
@@ -17,7 +17,7 @@ from poolcli.message_fields import field
 from poolcli.models.judge import Finding as Finding
 from poolcli.models.judge import Verdict as Verdict
 from poolcli.models.judge import judge
-from poolcli.models.layer import NO_MODEL, Given, Layer
+from poolcli.models.layer import EXPORT_KERAS, EXPORT_TORCH, SAVED_MODEL, Given, Layer
 from poolcli.suggestions import did_you_mean
 from poolcli.system.limits import parse_size
 
@@ -63,14 +63,16 @@ def check(
     >>> [(finding.layer.type, finding.verdict) for finding in check("samples/backbone.xml")]
     [('MaxPool', 'agrees'), ('AvgPool', 'agrees'), ('AvgPool', 'agrees')]
     """
-    path = os.fspath(model)
-    allowed = None if max_memory is None else parse_size(str(max_memory), field("max_memory"))
+    path, allowed = os.fspath(model), _byte_count(max_memory)
     against = None if against is None else one_of("against", against, tuple(DIALECTS))
     lengths = _checked_lengths({} if input_shape is None else input_shape)
-    found, names = list[Finding](), list[str]()
+    found, names, wrong = list[Finding](), list[str](), None
     for each in read_model(path, lengths, memory_limit_of(path, allowed, allowed)):
+        finding = judge(each, against, bool(lengths), wrong)
+        if wrong is None and finding.verdict == "differs":
+            wrong = each.name
         if layer in (None, each.name):
-            found.append(judge(each, against, bool(lengths)))
+            found.append(finding)
         elif len(names) < MAX_LISTED:
             names.append(each.name)
     if layer is not None and not found:
@@ -79,6 +81,16 @@ def check(
             + did_you_mean(layer, names)
         )
     return found
+
+
+def _byte_count(given: int | str | None) -> int | None:
+    """Bytes from a number, or from a size such as "2G"."""
+    if given is None or isinstance(given, str):
+        return None if given is None else parse_size(given, field("max_memory"))
+    count = whole_number("max_memory", given)
+    if count < 1:
+        raise RequestError(f"{field('max_memory')} is {count}; give bytes from 1 on, or a size such as '2G'")
+    return count
 
 
 def _checked_lengths(given: Mapping[str, Sequence[int]] | Sequence[int]) -> Given:
@@ -98,7 +110,17 @@ def _checked_lengths(given: Mapping[str, Sequence[int]] | Sequence[int]) -> Give
     return lengths
 
 
+SUPPORTED = "check reads ONNX, OpenVINO IR (.xml), TensorFlow Lite and torch.export (.pt2)"
 SIGNATURE_BYTES = 64  # by which a format is recognised
+TEXT_BYTES = bytes({*range(32, 127), *b"\t\n\r"})
+OTHER_FILES: dict[tuple[bytes, ...], str] = {  # by their first bytes
+    (b"GGUF",): f"a GGUF file, which holds weights and no layers; export the model itself: {EXPORT_TORCH}",
+    (b"\x89HDF",): f"an HDF5 file; if it is a Keras model, {EXPORT_KERAS}",
+    (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"): (
+        f"a pickle, which is never opened; if it is a PyTorch model, {EXPORT_TORCH}"
+    ),
+    (b"\x89PNG", b"\xff\xd8\xff", b"\x93NUMPY"): f"an image or an array, not a model; {SUPPORTED}",
+}
 
 
 def read_model(path: str, given: Given | None = None, limit: int | None = None) -> Iterable[Layer]:
@@ -109,19 +131,22 @@ def read_model(path: str, given: Given | None = None, limit: int | None = None) 
     found = Path(path)
     try:
         if found.is_dir():
-            raise RequestError(f"{path}: a folder; {NO_MODEL}")
+            saved = (found / "saved_model.pb").is_file()
+            raise RequestError(f"{path}: {SAVED_MODEL if saved else f'a folder, not a model file; {SUPPORTED}'}")
         if not found.is_file():
-            raise RequestError(f"{path}: no file") if found.exists() else MissingFileError(f"{path}: no such file")
+            if found.exists():
+                raise RequestError(f"{path}: no file")
+            raise MissingFileError(f"{path}: no such file")
         with open(path, "rb") as stream:
             head = stream.read(SIGNATURE_BYTES)
     except MissingFileError:
         raise
     except OSError as error:
         raise RequestError(f"{path}: {error.strerror or error}") from None
-    return _reader(head)(path, given or {}, limit)
+    return _reader(path, head)(path, given or {}, limit)
 
 
-def _reader(head: bytes) -> Callable[[str, Given, int | None], Iterable[Layer]]:
+def _reader(path: str, head: bytes) -> Callable[[str, Given, int | None], Iterable[Layer]]:
     """The function that reads a file with this beginning."""
     if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") or head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         from poolcli.models.ir import read_ir
@@ -135,6 +160,15 @@ def _reader(head: bytes) -> Callable[[str, Given, int | None], Iterable[Layer]]:
         from poolcli.models.pt2 import read_pt2
 
         return read_pt2
+    other = next((kind for signatures, kind in OTHER_FILES.items() if head.startswith(signatures)), None)
+    if not head:
+        other = "not a model: the file is empty"
+    elif not head.translate(None, TEXT_BYTES):
+        other = f"a text file, not a model; {SUPPORTED}"
+    elif head[4:8] == b"ORTM":
+        other = "an ONNX Runtime model (.ort); check the ONNX model that it was made from"
+    if other:
+        raise RequestError(f"{path}: {other}")
     from poolcli.models.onnx_layers import read_onnx
 
     return read_onnx

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import prod
@@ -24,6 +24,7 @@ from poolcli.models.layer import (
     InvalidError,
     Layer,
     Shape,
+    first_contradiction,
     interpreted,
     named_lengths,
     pools_by_name,
@@ -59,15 +60,19 @@ def read_ir(path: str, given: Given, limit: int | None = None) -> list[Layer]:
     if not reader.is_model:
         raise RequestError(f"{path}: not an OpenVINO IR: there is no <net> or <layer> in it")
     layers = [layer for _, layer in sorted(reader.layers, key=lambda pair: pair[0])]
-    return _inferred(path, layers, given) if given else with_warnings_after_a_contradiction(layers)
+    if given:
+        return _inferred(path, layers, given, f"{words_of('input_shape')} of an IR needs openvino")
+    if any(layer.invalid for layer in layers) or first_contradiction(layers) is None:
+        return layers
+    try:  # what follows a layer that differs has other shapes than the file states
+        return _inferred(path, layers, {}, "it infers what follows a layer that differs")
+    except RequestError as error:
+        return with_warnings_after_a_contradiction(layers, f": {error.message.removeprefix(f'{path}: ')}")
 
 
-def _inferred(path: str, layers: list[Layer], given: Given) -> list[Layer]:
-    """The layers with the input shapes that OpenVINO infers from `given` lengths of the model's inputs.
-
-    Those in bodies keep the shapes that the file states, with a warning.
-    """
-    (frontend,) = need("openvino.frontend", why=f"{path}: {words_of('input_shape')} of an IR needs openvino")
+def _inferred(path: str, layers: list[Layer], given: Given, why: str) -> list[Layer]:
+    """The layers with the input shapes that OpenVINO infers from `given` lengths of the model's inputs."""
+    (frontend,) = need("openvino.frontend", why=f"{path}: {why}")
     # Only this frontend: the others would try to read the file too, and write warnings.
     reader = frontend.FrontEndManager().load_by_framework("ir")
     try:
@@ -77,21 +82,31 @@ def _inferred(path: str, layers: list[Layer], given: Given) -> list[Layer]:
     inputs = {name: port for port in model.inputs for name in (port.node.friendly_name, *port.names)}
     named = named_lengths(path, given, [port.node.friendly_name for port in model.inputs], inputs)
     try:
-        model.reshape({inputs[name]: list(lengths) for name, lengths in named.items()})
+        if named:
+            model.reshape({inputs[name]: list(lengths) for name, lengths in named.items()})
     except RuntimeError as error:
         raise RequestError(f"{path}: OpenVINO does not accept these lengths: {_last_line(error)}") from None
-    shapes = {
-        node.friendly_name: tuple(dim.get_length() if dim.is_static else "?" for dim in shape)
-        for node in model.get_ordered_ops()
-        if node.get_input_size() and (shape := node.input(0).get_partial_shape()).rank.is_static
-    }
-    warning = "its input is as stated: lengths are not inferred in bodies"
+    shapes = dict(_shapes(model, ""))
     return [
-        replace(layer, input_shape=shapes[layer.name])
-        if layer.name in shapes
-        else replace(layer, warnings=(*layer.warnings, warning))
+        replace(layer, input_shape=shapes[layer.name]) if layer.input_shape and layer.name in shapes else layer
         for layer in layers
     ]
+
+
+def _shapes(model: Any, scope: str) -> Iterator[tuple[str, Shape]]:
+    """(name, shape of the first input) of every layer with a known rank, those in bodies with their path."""
+    for node in model.get_ordered_ops():
+        kind, bodies = node.get_type_name(), dict[str, Any]()
+        if kind == "If":
+            bodies = {"then_body": node.get_function(0), "else_body": node.get_function(1)}
+        elif kind in ("Loop", "TensorIterator"):
+            bodies = {"body": node.get_function()}
+        for name, body in bodies.items():
+            yield from _shapes(body, f"{scope}{node.friendly_name}/{name}/")
+        if node.get_input_size():
+            shape = node.input(0).get_partial_shape()
+            if shape.rank.is_static:
+                yield scope + node.friendly_name, tuple(dim.get_length() if dim.is_static else "?" for dim in shape)
 
 
 def _last_line(error: RuntimeError) -> str:
@@ -195,32 +210,37 @@ class _Reader:
             self.scopes.pop()
 
     def _integers(self, source: Data | None, what: str) -> tuple[int, ...]:
-        """The integers of a constant, from the .bin file of the model: as many as its shape has, as OpenVINO reads it.
+        """The integers of a constant, from the .bin file of the model.
 
-        An InvalidError if there is no such constant, a RequestError if the integers are not known.
+        Like OpenVINO, it reads as many elements as the shape has, even if there are more bytes. An InvalidError if
+        OpenVINO refuses the constant, a RequestError if the integers are not known.
         """
         weights = Path(self.path).with_suffix(".bin")
         if source is None:
             raise RequestError(f"{what} is computed by other layers; only constants are read")
         if not weights.is_file():
-            raise RequestError(f"{what} is a constant in {weights.name}, which is not beside the model")
+            raise RequestError(f"{what} is a constant in {weights.name}, which is not beside the model; put it there")
         element, offset, size = (source.get(name, "") for name in ("element_type", "offset", "size"))
-        if element not in STRUCT_CODES:
-            raise RequestError(
-                f"{what} is a constant of {element[:20] or 'no type'}; {', '.join(STRUCT_CODES)} are read"
+        code, begin, length = STRUCT_CODES.get(element), _number(offset), _number(size)
+        if code is None:
+            known = ", ".join(STRUCT_CODES)
+            raise RequestError(f"{what} is a constant of {element[:20] or 'no type'}; {known} are read")
+        needed = (_elements(source) or 0) * struct.calcsize(code)
+        if begin is None or not length or length < needed or length % struct.calcsize(code):
+            stated = (
+                f"offset={offset[:20]!r}, size={size[:20]!r} for {element} of shape {source.get('shape', '')[:20]!r}"
             )
-        code, begin, length = STRUCT_CODES[element], _number(offset), _number(size) or 0
-        width = struct.calcsize(code)
-        count = min(_elements(source) or length // width, MAX_CONSTANT)
-        if begin is None or not count or length < count * width or begin + length > weights.stat().st_size:
-            stated = f"{element[:20]!r} at {offset[:20]!r}, {size[:20]!r} bytes"
-            raise InvalidError(f"{what}: {weights.name} has no constant of {stated}")
+            raise InvalidError(f"{what}: the Const has {stated}")
+        if begin + length > (total := weights.stat().st_size):
+            end = f"byte {begin + length:,} of {weights.name}, which has {total:,}"
+            raise InvalidError(f"{what}: the Const ends at {end}")
         try:
             with open(weights, "rb") as stream:
                 stream.seek(begin)
-                return struct.unpack(f"<{count}{code}", stream.read(count * width))
+                data = stream.read(needed or length)
         except OSError as error:
             raise RequestError(f"{weights}: {error.strerror or error}") from None
+        return struct.unpack(f"<{len(data) // struct.calcsize(code)}{code}", data)
 
 
 def _elements(constant: Data) -> int | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
-from poolcli.arguments import AUTO_PADS, ROUNDING_TYPES
+from poolcli.arguments import AUTO_PADS, INDEX_TYPES, ROUNDING_TYPES
 from poolcli.errors import RequestError
 from poolcli.models.layer import (
     GLOBAL_SUM,
@@ -15,20 +16,25 @@ from poolcli.models.layer import (
     InvalidError,
     Layer,
     LayerOp,
+    Shape,
     check_count,
     check_rank,
     global_norm,
     make_operator,
+    may_pool,
     reduced_layout,
 )
 from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
 from poolcli.plan.attributes import BinAttributes
+from poolcli.suggestions import did_you_mean
 
 NEWEST_OPSET = 16  # whose operators are known here
 MAX_NUMBER = 2**63 - 1
 SLIDING = ("kernel", "strides", "pads_begin", "pads_end", "rounding_type", "auto_pad")
 AVERAGE = (*SLIDING, "exclude-pad")
 MAX_8 = (*SLIDING, "dilations", "index_element_type", "axis")
+ELEMENT_TYPES = "f16|f32|f64|bf16|[iu](4|8|16|32|64)|u[1236]|boolean|string|dynamic|nf4|f8e4m3|f8e5m2|f4e2m1|f8e8m0"
+OLD_POOLING = "; it is of an IR before version 10: convert the model again with ovc, which writes AvgPool and MaxPool"
 SecondInput = Callable[[str], tuple[int, ...]]  # the integers of a layer's second input, which errors name as the text
 Data = Mapping[str, str]
 
@@ -73,16 +79,20 @@ def interpret(layer: Layer, second: SecondInput) -> Layer | None:
     """The layer with its operator; None if it reduces other axes than the spatial ones."""
     kind, shape, data = KINDS.get(layer.type.lower()), layer.input_shape, layer.given
     if kind is None:
-        raise RequestError(f"{layer.type} is not checked")
+        raise RequestError(f"{layer.type} is not checked{OLD_POOLING if layer.type.lower() == 'pooling' else ''}")
     version = _version(kind, layer.version)
-    known = kind.versions[version]
-    ignored = f"attribute {{}} is not one of {kind.name}'s of {layer.version} and is ignored"
-    layer = replace(layer, warnings=tuple(ignored.format(name) for name in data if name not in known))
+    known, warnings = kind.versions[version], list[str]()
+    for name in data:  # OpenVINO ignores attributes that the version does not have silently
+        if name not in known:
+            later = [number for number, names in kind.versions.items() if name in names]
+            why = f" before opset{min(later)}" if later else ""
+            hint = did_you_mean(name, known)
+            warnings.append(f"attribute {name} is not one of {kind.name}'s{why} and is ignored{hint}")
     if not isinstance(kind.op, type):
         keeps = data.get("keep_dims", "false").strip().lower() in ("true", "1")
-        is_pooled = shape is not None and len(shape) in RANKS
-        layout = reduced_layout(second("its list of axes"), shape, keeps=keeps) if is_pooled else None
-        return replace(layer, op=kind.op, layout=layout, keeps_axes=keeps) if layout else None
+        layout = _reduced_layout(second, shape, layer.declared_shape, keeps)
+        found = replace(layer, op=kind.op, layout=layout, keeps_axes=keeps, warnings=tuple(warnings))
+        return found if layout else None
     if shape is not None:
         check_rank(shape)
     axes = None if shape is None else len(shape) - 2
@@ -93,11 +103,10 @@ def interpret(layer: Layer, second: SecondInput) -> Layer | None:
             check_count("its output size", len(sizes), axes)
         given: dict[str, Any] = {"output_size": sizes}
     else:
-        given = _sliding(kind.name, version, data, axes)
+        given = _sliding(kind.name, version, data, axes, warnings)
     if "index_element_type" in known:
-        is_short = data.get("index_element_type", "").strip().lower() == "i32"
-        given["index_element_type"] = "i32" if is_short else "i64"
-    return replace(layer, op=make_operator(record, **given))
+        given["index_element_type"] = _index_type(data, warnings)
+    return replace(layer, op=make_operator(record, **given), warnings=tuple(warnings))
 
 
 def _version(kind: Kind, text: str) -> int:
@@ -112,7 +121,22 @@ def _version(kind: Kind, text: str) -> int:
     return max(known)
 
 
-def _sliding(name: str, version: int, data: Data, axes: int | None) -> dict[str, Any]:
+def _reduced_layout(second: SecondInput, shape: Shape | None, declared: Shape | None, keeps: bool) -> str | None:
+    """The layout whose spatial axes a reduction pools; None if it reduces other axes.
+
+    A RequestError if its axes are not known and, by the shapes, may be the spatial ones.
+    """
+    if shape is None or len(shape) not in RANKS:
+        return None
+    try:
+        return reduced_layout(second("its list of axes"), shape, keeps=keeps)
+    except RequestError as error:
+        if isinstance(error, InvalidError) or may_pool(shape, declared, keeps=keeps):
+            raise
+        return None
+
+
+def _sliding(name: str, version: int, data: Data, axes: int | None, warnings: list[str]) -> dict[str, Any]:
     for needed in ("kernel", "strides"):
         if not data.get(needed, "").strip():
             raise InvalidError(f"{name} has no attribute {needed}")
@@ -127,13 +151,26 @@ def _sliding(name: str, version: int, data: Data, axes: int | None) -> dict[str,
     if name == "AvgPool":
         if version >= 16 and "dilations" not in given:
             raise InvalidError("AvgPool of opset16 without dilations crashes; write 1 for each axis")
-        given["exclude_pad"] = data.get("exclude-pad", "true").strip().lower() not in ("false", "0")
+        word = data.get("exclude-pad", "true").strip().lower()
+        if word not in ("true", "false", "1", "0"):
+            warnings.append(f"exclude-pad is {word[:40]!r}, which OpenVINO reads as true")
+        given["exclude_pad"] = word not in ("false", "0")
     elif version >= 8:
         axis = _number("axis", data.get("axis", "0"))
         if not -count - 2 <= axis < count + 2:
             raise InvalidError(f"axis is {axis}; it must be from {-count - 2} to {count + 1}")
         given["axis"] = axis
     return given
+
+
+def _index_type(data: Data, warnings: list[str]) -> str:
+    word = data.get("index_element_type", "i64").strip().lower()
+    if not re.fullmatch(ELEMENT_TYPES, word):
+        raise InvalidError(f"index_element_type is {word[:40]!r}; it must be i32 or i64")
+    if word not in INDEX_TYPES:
+        warnings.append(f"index_element_type is {word[:40]!r}, with which OpenVINO gives no indices or wrong ones")
+        return "i64"
+    return word
 
 
 def _word(name: str, text: str, words: tuple[str, ...]) -> str:
@@ -151,6 +188,7 @@ def _number(name: str, text: str) -> int:
     return int(found[1])
 
 
+@lru_cache(maxsize=1024)  # layers of one model are often alike
 def _numbers(name: str, text: str, count: int) -> tuple[int, ...]:
     parts = text.split(",")
     check_count(name, len(parts), count)

@@ -9,25 +9,27 @@ from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 from poolcli.arguments import PerAxis
+from poolcli.dialects import DIALECTS
 from poolcli.errors import RequestError
 from poolcli.layouts import channels_last, default_layout, spatial_axes
 from poolcli.message_fields import field as field_name
-from poolcli.message_fields import for_python, hints_for
+from poolcli.message_fields import for_model_file, for_python, hints_for
 from poolcli.ops import AvgPool, LpPool
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes, PickingAttributes, SlidingAttributes
-from poolcli.windows import extent
+from poolcli.windows import Sliding, ceil_div, extent
 
-NO_MODEL = (
-    "not a model that check reads: ONNX, OpenVINO IR (.xml), TensorFlow Lite or torch.export (.pt2); export it as one, "
-    "by torch.onnx.export or tf2onnx"
+EXPORT_TORCH = "write it in Python: torch.onnx.export(model, inputs, 'model.onnx')"
+EXPORT_KERAS = "write it in Python: model.export('model.onnx', format='onnx')"
+SAVED_MODEL = (
+    "a SavedModel of TensorFlow; convert it: python -m tf2onnx.convert --saved-model FOLDER --output model.onnx"
 )
-Dim = int | str | None  # a length, the name of a dynamic one ("?": unknown), or None
+Dim = int | str | None  # a length, the name or formula of a dynamic one ("?": unknown), or None
 Shape = tuple[Dim, ...]
 Given = Mapping[str, tuple[int, ...]]  # lengths of inputs by name; those of the only input may be under ""
 Length = TypeVar("Length", int, Dim)
+MAX_FORMULA = 60  # characters
 MAX_NAME = 200  # characters of a name that becomes a prefix of others
-WINDOW_FIELDS = {"kernel", "strides", "pads", "pads_begin", "pads_end", "dilations", "exclude_pad"}  # to propose
 RANKS = range(3, 6)  # poolings of OpenVINO and ONNX Runtime have up to three spatial axes
 
 
@@ -74,6 +76,7 @@ class Layer:
     layout: str | None = None  # None for N, C and the spatial axes
     keeps_axes: bool = True  # whether pooled axes stay, 1 long
     shape_only: str | None = None  # why `op` computes the shape of the layer, but not its values
+    is_fixed: bool = False  # the lengths of the model's inputs are known: it is inference that does not find others
     warnings: tuple[str, ...] = ()
 
 
@@ -132,9 +135,39 @@ def reduced_layout(axes: Sequence[int] | None, shape: Shape | None, *, keeps: bo
     return layouts.get(found)
 
 
+def may_pool(shape: Shape | None, declared: Shape | None, *, keeps: bool) -> bool:
+    """Whether a reduction of unknown axes from one shape to the other may pool all spatial axes."""
+    if shape is None or len(shape) not in RANKS:
+        return False
+    pooled = [
+        tuple(dim if name in "NC" else 1 for dim, name in zip(shape, layout, strict=True) if keeps or name in "NC")
+        for layout in (default_layout(len(shape)), channels_last(len(shape)))
+    ]
+    return not all(contradicts(each, declared) for each in pooled)
+
+
 def pools_by_name(kind: str) -> bool:
     """Whether an operator that is not known here pools, by its name: it is listed, but not checked."""
     return re.search("pool|roi_?align|roifeatureextractor", kind, re.IGNORECASE) is not None
+
+
+# How each framework spells the fields, and their values, that messages name.
+FIELD_NAMES = {
+    "ONNX Runtime": {
+        "kernel": "kernel_shape", "pads": "pads", "pads_begin": "pads", "pads_end": "pads",
+        "exclude_pad": "count_include_pad",
+        "exclude_pad=True": "count_include_pad=0", "exclude_pad=False": "count_include_pad=1",
+    },
+    "OpenVINO": {
+        "exclude_pad": "exclude-pad", "exclude_pad=True": "exclude-pad=true", "exclude_pad=False": "exclude-pad=false",
+    },
+    "PyTorch": {
+        "kernel": "kernel_size", "strides": "stride", "pads": "padding", "pads_begin": "padding",
+        "pads_end": "padding", "dilations": "dilation", "exclude_pad": "count_include_pad",
+        "exclude_pad=True": "count_include_pad=False", "exclude_pad=False": "count_include_pad=True",
+    },
+    "TensorFlow Lite": {"kernel": "filter", "strides": "stride", "auto_pad": "padding"},
+}  # fmt: skip
 
 
 def how_to_fix_lengths(framework: str) -> str:
@@ -144,9 +177,9 @@ def how_to_fix_lengths(framework: str) -> str:
     return f"{field_name('input_shape')} gives its lengths"
 
 
-def refusal(layer: Layer, message: str) -> str:
-    """That the framework refuses the layer, for the reason of a message of an operator."""
-    return f"{layer.framework} refuses it: {for_python(hints_for(WINDOW_FIELDS, message))}"
+def in_framework_terms(framework: str, message: str) -> str:
+    """The message in the terms of the model's framework."""
+    return for_model_file(hints_for(FIELD_NAMES[framework], message), FIELD_NAMES[framework])
 
 
 def check_rank(shape: Shape) -> None:
@@ -158,7 +191,8 @@ def check_rank(shape: Shape) -> None:
 def check_count(name: str, found: int, axes: int, for_each: int = 1) -> None:
     """Refuse another count of numbers than `for_each` for each of the spatial axes."""
     if found != for_each * axes:
-        raise InvalidError(f"{name} has {found} numbers, but {axes} spatial axes need {for_each * axes}")
+        numbers = f"{found} number{'' if found == 1 else 's'}"
+        raise InvalidError(f"{name} has {numbers}, but {axes} spatial axes need {for_each * axes}")
 
 
 @lru_cache(maxsize=1024)  # layers of one model are often alike
@@ -174,13 +208,15 @@ def make_operator(record: Any, **given: Any) -> Attributes:
 class InferredShape:
     """An output shape, and the plan of the operator `op` that gives it.
 
-    Where a length is not known (not `complete`), the plan is of one window.
+    Where a length is not known (not `complete`), the plan is of one window. `short` names axes that are shorter than
+    the window, which this framework accepts and others refuse.
     """
 
     shape: Shape
     op: Attributes
     plan: Plan
     complete: bool
+    short: str
 
 
 @lru_cache(maxsize=1024)
@@ -188,19 +224,23 @@ def infer_shape(op: LayerOp, shape: Shape, layout: str | None = None) -> Inferre
     """Infer the output shape of `op`; a RequestError if it refuses `shape` whatever the dynamic lengths are."""
     layout = layout or default_layout(len(shape))
     places = spatial_axes(layout)
+    outputs = {place: _output_of_short_axis(op, i, shape[place]) for i, place in enumerate(places)}
+    short = "".join(layout[place] for place in places if outputs[place] is not None)
     # A plan of all axes, because limits depend on their number. Unknown lengths are replaced by those of one window:
     # what is refused there is refused at any length. N and C do not matter.
     lengths = [cast("int", dim) if is_number(dim) else 1 for dim in shape]
     for i, place in enumerate(places):
-        if not is_number(shape[place]) and isinstance(op, SlidingAttributes):
-            lengths[place] = extent(_along(op.kernel, i), _along(op.dilations, i))
+        if layout[place] in short or not is_number(shape[place]):
+            lengths[place] = _window_length(op, i)
     sized = op.over([lengths[place] for place in places]) if isinstance(op, GlobalWindow) else op
     plan = make_plan(without_indices(sized), lengths, layout=layout)
     found = list(shape)
-    for place in places:
-        is_lost = isinstance(op, SlidingAttributes) and not is_number(shape[place])
-        found[place] = "?" if is_lost else plan.output_shape[place]
-    return InferredShape(tuple(found), sized, plan, all(is_number(shape[place]) for place in places))
+    for i, place in enumerate(places):
+        found[place] = plan.output_shape[place] if outputs[place] is None else outputs[place]
+        if isinstance(op, SlidingAttributes) and not is_number(shape[place]):
+            found[place] = _formula(op, cast("Sliding", plan.windows[i]), shape[place])
+    complete = not short and all(is_number(shape[place]) for place in places)
+    return InferredShape(tuple(found), sized, plan, complete, short)
 
 
 def stored_shape(layer: Layer, shape: tuple[Length, ...]) -> tuple[Length, ...]:
@@ -219,12 +259,17 @@ def output_shape(layer: Layer) -> Shape | None:
         return None
 
 
-def with_warnings_after_a_contradiction(layers: list[Layer]) -> list[Layer]:
+def first_contradiction(layers: Sequence[Layer]) -> Layer | None:
+    """The first layer whose output shape contradicts the shape that the file states."""
+    return next((layer for layer in layers if contradicts(output_shape(layer), layer.declared_shape)), None)
+
+
+def with_warnings_after_a_contradiction(layers: list[Layer], why: str = "") -> list[Layer]:
     """The layers, with a warning on those after one that contradicts the file: their input is only stated."""
-    wrong = next((layer for layer in layers if contradicts(output_shape(layer), layer.declared_shape)), None)
+    wrong = first_contradiction(layers)
     if wrong is None:
         return layers
-    warning = f"its input is as stated, although {wrong.name} differs"
+    warning = f"its input is as stated, although {wrong.name} differs{why}"
     after = layers.index(wrong) + 1
     return layers[:after] + [replace(layer, warnings=(*layer.warnings, warning)) for layer in layers[after:]]
 
@@ -234,6 +279,51 @@ def without_indices(op: Attributes) -> Attributes:
     return replace(op, axis=None, index_element_type="i64") if isinstance(op, PickingAttributes) else op
 
 
+def _output_of_short_axis(op: LayerOp, i: int, size: Dim) -> int | None:
+    """The output length of an axis that is shorter than the window, which poolcli refuses, but ONNX Runtime accepts.
+
+    It rounds a negative quotient up whatever ceil_mode is, and an output may be empty. None if the windows fit, or it
+    refuses them too.
+    """
+    if not isinstance(op, SlidingAttributes) or op.like != "onnx" or not is_number(size):
+        return None
+    if op.auto_pad not in ("explicit", "valid"):
+        return None
+    pads = _along(op.pads_begin, i) + _along(op.pads_end, i) if op.auto_pad == "explicit" else 0
+    span = cast("int", size) + pads - _window_length(op, i)
+    output = ceil_div(span, _along(op.strides or 1, i)) + 1
+    return output if span < 0 <= output <= (op.rounding_type == "floor") else None
+
+
+def _window_length(op: LayerOp, i: int) -> int:
+    """The length of a window along spatial axis `i`."""
+    return extent(_along(op.kernel, i), _along(op.dilations, i)) if isinstance(op, SlidingAttributes) else 1
+
+
 def _along(value: PerAxis, i: int) -> int:
     """The number for spatial axis `i`; a single one is for every axis."""
     return value if isinstance(value, int) else value[i if len(value) > 1 else 0]
+
+
+def _formula(op: SlidingAttributes, w: Sliding, size: Dim) -> Dim:
+    """The output length of an axis as a formula of the input's name; `?` if that has no name, or for one with a
+    minimum or maximum.
+    """
+    if not isinstance(size, str) or size == "?" or len(size) > MAX_FORMULA:
+        return "?"
+    rule = DIALECTS[op.like].rounding_rule(op.rounding_type)
+    if op.auto_pad.startswith("same"):
+        add = w.stride - 1
+        exact = rule != "ceil" or w.extent >= w.stride
+    else:
+        add = w.pad_begin + w.pad_end - w.extent + (w.stride if rule == "floor" else 2 * w.stride - 1)
+        exact = rule != "ceil_torch" or w.pad_end + w.stride <= w.extent
+    if not exact:
+        return "?"
+    name = size if re.fullmatch(r"\w+", size) else f"({size})"
+    text = name if add == 0 else f"{name}{add:+}"
+    if w.stride > 1:
+        text = f"{text}//{w.stride}" if add == 0 else f"({text})//{w.stride}"
+    if text == name:
+        return size
+    return text if len(text) <= MAX_FORMULA else "?"

@@ -1,4 +1,4 @@
-"""Loads an ONNX model without its weights, and finds names, bodies and shapes in it."""
+"""Loads an ONNX model without its weights, inlines its functions, and finds names, bodies and shapes in it."""
 
 from __future__ import annotations
 
@@ -13,22 +13,31 @@ from typing import Any
 from poolcli.errors import FileError, RequestError
 from poolcli.formats.checks import check_memory, human_bytes
 from poolcli.message_fields import field
-from poolcli.models.layer import MAX_NAME, NO_MODEL, Dim, Given, Shape, named_lengths
+from poolcli.models.layer import MAX_NAME, SAVED_MODEL, Dim, Given, Shape, named_lengths
 from poolcli.system.lazy_imports import need
 from poolcli.system.limits import data_limit
 from poolcli.system.subprocesses import run_in_subprocess
 
 NEEDS_ONNX = "reading ONNX models needs onnx"
+OTHER_PROTOBUF = {  # protobuf has no signature, so others than ONNX are recognised by the ends of their paths
+    "saved_model.pb": SAVED_MODEL,
+    ".pb": (
+        "a frozen graph of TensorFlow; convert it: python -m tf2onnx.convert --graphdef FILE --inputs NAME:0 "
+        "--outputs NAME:0 --output model.onnx"
+    ),
+}
 GRAPH, GRAPHS = 5, 10  # types of attributes
-ONNX_ERRORS = (RuntimeError, ValueError, IndexError, OverflowError, TypeError)  # that onnx raises
+ONNX_ERRORS = (RuntimeError, ValueError, MemoryError, IndexError, OverflowError, TypeError)  # that onnx raises
 LOADED, EXPANSION = 2, 32  # memory per byte of a file, and of a serialised model that is walked
+DEFAULT_MEMORY = 2**30  # bytes for inlined functions, without a limit
 SMALL_TENSOR = 64  # elements: larger tensors are weights, on which no shape depends
 DATA_FIELDS = ("raw_data", "float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data")
 
 
 def load(path: str, limit: int | None) -> Any:
-    """The model without its weights; a RequestError if it cannot be read."""
+    """The model without its weights, and with its functions inlined; a RequestError if it cannot be read."""
     onnx, protobuf = need("onnx", "google.protobuf.message", why=f"{path}: {NEEDS_ONNX}")
+    other = next((kind for ending, kind in OTHER_PROTOBUF.items() if path.lower().endswith(ending)), None)
     try:
         check_memory(f"{path}: reading it takes", LOADED * os.path.getsize(path), limit)
         model = onnx.ModelProto.FromString(Path(path).read_bytes())
@@ -36,13 +45,11 @@ def load(path: str, limit: int | None) -> Any:
         raise RequestError(error.message) from None
     except protobuf.DecodeError as error:
         why = " ".join(str(error).split()) or "torn"
-        raise RequestError(f"{path}: {NO_MODEL} (as ONNX: {why})") from None
+        raise RequestError(f"{path}: {other or f'not an ONNX model: {why}'}") from None
     if not model.graph.node or not model.opset_import:
-        raise RequestError(f"{path}: {NO_MODEL} (as ONNX: no nodes or no opset)")
-    if model.functions:
-        raise RequestError(f"{path}: it has functions of its own; inline them: onnx.inliner.inline_local_functions")
+        raise RequestError(f"{path}: {other or 'not an ONNX model: it has no nodes or no opset'}")
     _remove_weights(model.graph)
-    return model
+    return _inlined(path, model, limit) if model.functions else model
 
 
 def _remove_weights(graph: Any) -> None:
@@ -55,18 +62,52 @@ def _remove_weights(graph: Any) -> None:
             _remove_weights(body)
 
 
-def run_limited(path: str, work: Callable[[], bytes], limit: int | None) -> bytes:
-    """What `work` returns; a RequestError beyond the memory `limit`.
+def _inlined(path: str, model: Any, limit: int | None) -> Any:
+    """The model with its functions inlined; their nodes are named as in `Function/node__1`."""
+    inliner, checker = need("onnx.inliner", "onnx.checker", why=f"{path}: {NEEDS_ONNX}")
+    for function in model.functions:
+        # onnx inlines only functions with the opsets of the model; an operator must be the same in both anyway.
+        del function.opset_import[:]
+        function.opset_import.extend(model.opset_import)
+        for node in function.node:
+            name = text(node.name) or (text(node.output[0]) if node.output else text(node.op_type))
+            node.name = f"{text(function.name)[:MAX_NAME]}/{name}"
 
-    With a limit, onnx runs in another process: a few nodes that each double the number of axes exhaust the memory.
+    def work() -> bytes:
+        return inliner.inline_local_functions(model).SerializeToString()  # type: ignore[no-any-return]
+
+    refused = (*ONNX_ERRORS, checker.ValidationError)
+    found = run_limited(path, "inlining its functions", work, refused, limit or DEFAULT_MEMORY)
+    if isinstance(found, str):
+        why = " ".join(found.rpartition(": ")[2].split())
+        raise RequestError(f"{path}: onnx cannot inline its functions: {why[:200]}")
+    return type(model).FromString(found)
+
+
+def run_limited(
+    path: str, what: str, work: Callable[[], bytes], refused: tuple[type[Exception], ...], limit: int | None
+) -> bytes | str:
+    """What `work` returns, or the message of one of the errors `refused`; a RequestError beyond the memory `limit`.
+
+    With a limit, onnx runs in another process: a few nodes that each double the number of axes, or functions that call
+    others twice, can exhaust the memory.
     """
-    if limit is None or sys.platform != "linux":
-        return work()
 
-    def look() -> bytes | None:
+    def attempt() -> bytes | str:
+        try:
+            return work()
+        except MemoryError:
+            raise
+        except refused as error:
+            return str(error)
+
+    if limit is None or sys.platform != "linux":
+        return attempt()
+
+    def look() -> bytes | str | None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # C++ reports failed allocations to stderr
         with suppress(MemoryError), data_limit(limit):
-            return work()
+            return attempt()
         return None
 
     found = None
@@ -74,8 +115,7 @@ def run_limited(path: str, work: Callable[[], bytes], limit: int | None) -> byte
         found = run_in_subprocess(path, look)
     if found is None or len(found) > limit // EXPANSION:
         raise RequestError(
-            f"{path}: inferring its shapes takes more memory than the limit, {human_bytes(limit)}; "
-            f"raise {field('max_memory')}"
+            f"{path}: {what} takes more memory than the limit, {human_bytes(limit)}; raise {field('max_memory')}"
         )
     return found
 
@@ -109,7 +149,8 @@ def bodies(node: Any) -> Iterator[tuple[str, Any]]:
 
 def scope_of(around: str, node: Any, number: int, body: str) -> str:
     """The scope of a body, the prefix of its nodes' names. `number` is the node's index in its graph."""
-    return f"{around}{text(node.name)[:MAX_NAME] or f'{text(node.op_type)[:MAX_NAME]}_{number}'}/{body}/"
+    name = text(node.name) or f"{text(node.op_type)}_{number}"
+    return f"{around}{name if len(name) <= MAX_NAME else f'{name[:MAX_NAME]}#{number}'}/{body}/"
 
 
 def shape_of(kind: Any) -> Shape | None:

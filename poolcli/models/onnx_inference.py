@@ -1,10 +1,10 @@
 """Shape inference of an ONNX graph by onnx, with our own output shapes of poolings.
 
 Below opset 22, onnx.shape_inference keeps a last window of a ceil pooling that starts past the input, which ONNX
-Runtime drops. What follows a pooling must be inferred from the true shape. So each pooling is replaced by a stand-in,
-an operator of our own domain whose inference function is registered with onnx, and notes the shape of its input. One
-pass of onnx does the rest, including bodies and shapes that nodes compute. Other nodes that are asked for get a
-stand-in beside them.
+Runtime drops, and it has no rule for Microsoft's quantised poolings. What follows a pooling must be inferred from the
+true shape. So each pooling is replaced by a stand-in, an operator of our own domain whose inference function is
+registered with onnx, and notes the shape of its input. One pass of onnx does the rest, including bodies and shapes that
+nodes compute. Other nodes that are asked for get a stand-in beside them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
@@ -61,8 +60,8 @@ Compute = Callable[[Node, Shape], Shape | None]  # the output shape of a node
 
 def read_nodes(
     path: str, given: Given, wanted: Wanted, compute: Compute, limit: int | None
-) -> Iterator[tuple[Node, Shape | None]]:
-    """Yield each wanted node of the model at `path`, and the shape of its input.
+) -> Iterator[tuple[Node, Shape | None, bool]]:
+    """Yield each wanted node of the model at `path`, the shape of its input, and whether the model's inputs are fixed.
 
     A RequestError if the model cannot be read or takes more memory than `limit`.
     """
@@ -74,19 +73,21 @@ def read_nodes(
     if given:
         set_input_shapes(path, model.graph, given)
     model.opset_import.add(domain=DOMAIN, version=1)
+    inputs = [shape_of(value.type) or ("?",) for value in model.graph.input]
+    is_fixed = all(isinstance(length, int) for shape in inputs for length in shape)
 
     def work() -> bytes:
         token = PASS.set(one)
         try:
-            with suppress(*ONNX_ERRORS, inference.InferenceError):  # what was found until then is true
-                inference.infer_shapes(model, data_prop=True)
+            inference.infer_shapes(model, data_prop=True)
         finally:
             PASS.reset(token)
         return json.dumps(one.shapes).encode()
 
     _register()
-    for node, shape in zip(one.nodes, json.loads(run_limited(path, work, limit)), strict=True):
-        yield node, None if shape is None else tuple(shape)
+    found = run_limited(path, "inferring its shapes", work, (*ONNX_ERRORS, inference.InferenceError), limit)
+    for node, shape in zip(one.nodes, one.shapes if isinstance(found, str) else json.loads(found), strict=True):
+        yield node, None if shape is None else tuple(shape), is_fixed
 
 
 class _Pass:
@@ -149,15 +150,21 @@ class _Pass:
         return len(self.nodes) - 1
 
     def _note_constant(self, node: Any, constants: ChainMap[str, Any]) -> None:
-        """Note the output of a Constant that is a tensor or a list of integers."""
+        """Note the output of a Constant that is a tensor or a list of integers, or of an Identity of a constant."""
         tensor = None
+        if node.op_type == "Identity" and len(node.input) == 1:
+            tensor = constants.get(node.input[0])
         for attribute in node.attribute if node.op_type == "Constant" else ():
             if attribute.name == "value":
                 tensor = attribute.t
             elif attribute.name == "value_ints":
                 tensor = self.helper.make_tensor("", INT64, [len(attribute.ints)], attribute.ints)
-        if tensor is not None and len(node.output) == 1:
-            constants[node.output[0]] = tensor
+        if tensor is None or len(node.output) != 1:
+            return
+        constants[node.output[0]] = tensor
+        if node.op_type == "Identity" and tensor.data_type == INT64:
+            # onnx does not propagate a constant through Identity to the shape input of a Reshape.
+            node.CopyFrom(self.helper.make_node("Constant", [], node.output, name=node.name, value=tensor))
 
     def infer(self, context: Any) -> None:
         """Note the shape of a stand-in's input, and infer those of its outputs."""

@@ -18,15 +18,17 @@ from poolcli.errors import FileError, RequestError
 from poolcli.formats.checks import check_json, check_memory, check_zip_directory
 from poolcli.message_fields import field, option_value
 from poolcli.models.layer import (
+    EXPORT_KERAS,
+    EXPORT_TORCH,
     GLOBAL_SUM,
     MAX_NAME,
-    NO_MODEL,
     Dim,
     Given,
     InvalidError,
     Layer,
     LayerOp,
     Shape,
+    global_norm,
     interpreted,
     make_operator,
     pools_by_name,
@@ -47,6 +49,10 @@ REDUCTIONS: dict[str, LayerOp] = {
 DAMAGED_ZIP = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, OverflowError, RuntimeError, ValueError)
 MAX_JSON = 1 << 28  # bytes of JSON
 DYNAMIC = "?"
+SCRIPT = (
+    "a TorchScript file, which is never opened; write it in Python: "
+    "torch.onnx.export(torch.jit.load('model.pt'), inputs, 'model.onnx', dynamo=False)"
+)
 
 
 def read_pt2(path: str, given: Given, limit: int | None = None) -> list[Layer]:
@@ -71,9 +77,17 @@ def read_pt2(path: str, given: Given, limit: int | None = None) -> list[Layer]:
 
 def _program(path: str, archive: zipfile.ZipFile, limit: int | None) -> Any:
     """The JSON of the program; refuses one that would take too much memory."""
+    names = archive.namelist()
     found = next((each for each in archive.infolist() if PROGRAM.fullmatch(each.filename)), None)
     if found is None:
-        raise RequestError(f"{path}: {NO_MODEL}")
+        kind = "a zip archive without a model"
+        if any("/code/" in name for name in names):
+            kind = SCRIPT
+        elif any(name.endswith(("data.pkl", "constants.pkl")) for name in names):
+            kind = f"a PyTorch file, which is never opened; {EXPORT_TORCH}"
+        elif "model.weights.h5" in names:
+            kind = f"a Keras model; {EXPORT_KERAS}"
+        raise RequestError(f"{path}: {kind}")
     if found.file_size > MAX_JSON:
         raise RequestError(f"{path}: {found.file_size:,} bytes of JSON; programs of up to {MAX_JSON:,} are read")
     check_memory(f"{path}: reading its JSON takes", 2 * found.file_size, limit)
@@ -151,15 +165,18 @@ def _layers(graph: Any, scope: str) -> Iterator[Layer]:
             input_shape=shapes.get(str(_get(arguments.get("self") or arguments.get("input"), "as_tensor", "name"))),
             declared_shape=shapes.get(result),
         )
-        layer = interpreted(stated, partial(_interpret, data))
+        layer = interpreted(stated, partial(_interpret, arguments, data))
         if layer:
             yield layer
 
 
-def _interpret(data: Mapping[str, Any], layer: Layer) -> Layer | None:
+def _interpret(arguments: Mapping[str, Any], data: Mapping[str, Any], layer: Layer) -> Layer | None:
     """The layer with its operator; None if it is no pooling."""
     is_own, shape = layer.version == "aten", layer.input_shape
     reduction = REDUCTIONS.get(layer.type)
+    if layer.type == "linalg_vector_norm":
+        power = next((value for _, value in _items(arguments.get("ord"))), 2)
+        reduction = global_norm(int(power)) if power in (1, 2) else None
     if is_own and reduction is not None:
         dims, keeps = data.get("dim"), data.get("keepdim") is True
         axes = (dims,) if isinstance(dims, int) else dims

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from poolcli.engine import run
 from poolcli.errors import RequestError
+from poolcli.explain.compare_dialects import compare_dialects
 from poolcli.explain.diff_arrays import diff_arrays
 from poolcli.explain.export import ONLY_THIS_SIZE, convert
 from poolcli.formats import ReadOptions, is_container, parse_source, read
@@ -16,11 +17,14 @@ from poolcli.models.layer import (
     Layer,
     contradicts,
     how_to_fix_lengths,
+    in_framework_terms,
     infer_shape,
-    refusal,
     stored_shape,
+    without_indices,
 )
-from poolcli.plan import make_plan
+from poolcli.plan import Plan, make_plan
+from poolcli.plan.attributes import Attributes, DividingAttributes
+from poolcli.system.lazy_imports import Array
 
 FLOAT_TOLERANCE = 1e-5  # relative and absolute; integers and maxima must be equal
 
@@ -29,6 +33,8 @@ FLOAT_TOLERANCE = 1e-5  # relative and absolute; integers and maxima must be equ
 class Comparison:
     """How a recorded output differs from the computed one: the largest difference, its index, and how many elements
     exceed the tolerance.
+
+    `answer_of` names other rules of which the recorded output is the result.
     """
 
     elements: int
@@ -37,6 +43,7 @@ class Comparison:
     at: tuple[int, ...] | None
     recorded: float | None
     computed: float | None
+    answer_of: str | None = None
 
 
 def compare_data(layer: Layer, path: str, options: ReadOptions) -> Comparison:
@@ -60,11 +67,23 @@ def compare_data(layer: Layer, path: str, options: ReadOptions) -> Comparison:
     plan = make_plan(op, x.shape, str(x.dtype.newbyteorder("=")), layout=layout)
     shape = stored_shape(layer, plan.output_shape)
     if recorded.shape != shape:
+        other = _equal_rules(layer, op, plan, x, recorded)
         raise RequestError(
             f"{path}: output is {option_value(recorded.shape)}, but layer {layer.name} makes {option_value(shape)} "
-            f"of input {option_value(x.shape)}"
+            f"of input {option_value(x.shape)}" + (f"; it equals the result of {other}" if other else "")
         )
-    computed = run(plan, x)[0].reshape(shape)
+    found = _difference(layer, plan, x, recorded)
+    return replace(found, answer_of=_equal_rules(layer, op, plan, x, recorded)) if found.off else found
+
+
+def _why_unknown(layer: Layer) -> str:
+    """Why the values of a layer are not known."""
+    refused = in_framework_terms(layer.framework, f"refuses it: {layer.invalid}") if layer.invalid else None
+    return refused or layer.problem or layer.shape_only or "the rank of its input is not known"
+
+
+def _difference(layer: Layer, plan: Plan, x: Array, recorded: Array) -> Comparison:
+    computed = run(plan, x)[0].reshape(stored_shape(layer, plan.output_shape))
     tolerance = 0 if plan.reducer.picks or computed.dtype.kind in "iub" else FLOAT_TOLERANCE
     found = diff_arrays(recorded, computed, atol=tolerance, rtol=tolerance)
     if found.where is None:
@@ -73,10 +92,20 @@ def compare_data(layer: Layer, path: str, options: ReadOptions) -> Comparison:
     return Comparison(found.elements, found.different, found.max_abs, found.where, a, b)
 
 
-def _why_unknown(layer: Layer) -> str:
-    """Why the values of a layer are not known."""
-    refused = refusal(layer, layer.invalid) if layer.invalid else None
-    return refused or layer.problem or layer.shape_only or "the rank of its input is not known"
+def _equal_rules(layer: Layer, op: Attributes, plan: Plan, x: Array, recorded: Array) -> str | None:
+    """The other rules under which the same attributes give the recorded output; None if there are none."""
+    variants = {"": without_indices(op)}
+    if isinstance(op, DividingAttributes):
+        exclude = not plan.attributes["exclude_pad"]
+        variants[f" with padding {'not ' if exclude else ''}counted"] = replace(op, exclude_pad=exclude)
+    for suffix, variant in variants.items():
+        for row in compare_dialects(variant, plan):
+            if row.plan is None or (row.chosen and not suffix):
+                continue
+            is_alike = stored_shape(layer, row.plan.output_shape) == recorded.shape
+            if is_alike and not _difference(layer, row.plan, x, recorded).off:
+                return row.title + suffix
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +131,9 @@ def convert_layer(layer: Layer, like: str) -> LayerConversion:
     try:
         inferred = infer_shape(op, shape, layer.layout)
     except RequestError as error:
-        return LayerConversion(like, None, refusal(layer, error.message))
+        return LayerConversion(like, None, in_framework_terms(layer.framework, error.message))
+    if inferred.short:
+        return LayerConversion(like, None, "its windows are longer than its padded input")
     conversion = convert(inferred.plan, like)
     if conversion.text is None:
         return LayerConversion(like, None, conversion.reason)

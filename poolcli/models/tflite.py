@@ -35,13 +35,14 @@ NUMBERS = {"filter_height": HEIGHT, "filter_width": WIDTH, "stride_h": STRIDE_H,
 PADDINGS = {0: ("SAME", "same_upper"), 1: ("VALID", "valid")}
 KINDS: dict[int, tuple[str, Any]] = {  # names, and records of sliding windows or operators of whole axes
     1: ("AVERAGE_POOL_2D", AvgPool),
-    12: ("L2_POOL_2D", None),  # the root of the mean of squares
+    12: ("L2_POOL_2D", AvgPool),
     17: ("MAX_POOL_2D", MaxPool),
     40: ("MEAN", AdaptiveAvgPool(1)),
     74: ("SUM", GLOBAL_SUM),
     82: ("REDUCE_MAX", AdaptiveMaxPool(1)),
 }
 CUSTOM, CUSTOM_NAME = 32, 1  # the code of operators that are not built in, and the field of their names
+ROOT_OF_SQUARES = "it is the root of the mean of squares, which no operator here computes"
 MAX_AXES_BYTES = 64  # of the constant with the axes of a reduction
 MAX_VECTOR = 1 << 24  # items
 MAX_READS = 4  # of each byte, on average: layers share tensors
@@ -85,7 +86,7 @@ def _layers(model: Table) -> Iterator[Layer]:
                 declared_shape=_shape(outputs),
             )
             options = operator.table(OPTIONS)
-            if KINDS.get(code, ("", None))[1] is None:
+            if code not in KINDS:
                 layer: Layer | None = replace(stated, problem=f"{kind} is not checked")
             elif isinstance(KINDS[code][1], type):
                 layer = interpreted(_with_attributes(stated, options), partial(_sliding, code, options))
@@ -141,7 +142,7 @@ def _sliding(code: int, options: Table | None, layer: Layer) -> Layer:
         like="tensorflow",
     )
     is_fused = options.number(ACTIVATION, "b") != 0
-    why = "an activation is fused into it" if is_fused else None
+    why = ROOT_OF_SQUARES if KINDS[code][0] == "L2_POOL_2D" else "an activation is fused into it" if is_fused else None
     return replace(layer, op=op, layout=channels_last(4), shape_only=why)
 
 

@@ -100,7 +100,7 @@ def _shape(shape: tuple[Dim, ...] | None) -> str:
     if shape is None:
         return "-"
     lengths = ("?" if size is None else str(size) for size in shape)
-    # Long names of dynamic lengths are in the JSON only.
+    # Long formulas of dynamic lengths are in the JSON only.
     return printable(",".join(text if text.isdigit() or len(text) <= DYNAMIC_NAME else "?" for text in lengths))
 
 
@@ -108,9 +108,11 @@ def _told(comparison: Comparison) -> str:
     if comparison.at is None:
         return f"data: all {comparison.elements:,} elements are identical"
     place = ",".join(map(str, comparison.at))
+    other = f"; it equals the result of {comparison.answer_of}" if comparison.answer_of else ""
     return (
         f"data: {comparison.off:,} of {comparison.elements:,} elements differ; the largest difference is "
         f"{comparison.largest:.6g} at [{place}]: recorded {comparison.recorded:.9g}, computed {comparison.computed:.9g}"
+        f"{other}"
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import helper, numpy_helper, shape_inference
+from onnx import TensorProto, helper, numpy_helper, shape_inference
 
 from poolcli.models import Finding, check
 from tests.models.onnxs import model, node, value
@@ -120,3 +120,24 @@ def disagreements(cases: Sequence[tuple[Any, ...]], folder: Path) -> list[Any]:
 def test_what_follows_a_pooling_has_the_shape_of_onnx_runtime_in_every_opset(opset: int, tmp_path: Path) -> None:
     cases = [case for case in combinations(full=True) if case[4] == opset]
     assert disagreements(cases[opset % sized(21, 1) :: sized(21, 1)], tmp_path) == []
+
+
+def test_quantised_poolings_follow_each_other(tmp_path: Path) -> None:
+    scale = [
+        numpy_helper.from_array(np.array(0.5, np.float32), "s"),
+        numpy_helper.from_array(np.array(3, np.uint8), "z"),
+    ]
+    there = {"domain": "com.microsoft"}
+    nodes = [
+        node("QuantizeLinear", "x s z", "q"),
+        node("QLinearAveragePool", "q s z s z", "p", **DROPS["pads"], ceil_mode=1, **there),
+        node("QLinearAveragePool", "p s z s z", "f", kernel_shape=[2, 2], **there),
+        node("QLinearGlobalAveragePool", "f s z s z", "g", **there),
+        node("DequantizeLinear", "g s z", "d"),
+        node("GlobalMaxPool", "d", "y"),
+    ]
+    outputs = [helper.make_tensor_value_info(name, TensorProto.UINT8, None) for name in "pfg"]
+    model(tmp_path / "m.onnx", nodes, (1, 2, 7, 7), 13, constants=scale, outputs=[*outputs, value("y", None)])
+    true = shapes_at_run_time(onnx.load(tmp_path / "m.onnx"))
+    found = check(tmp_path / "m.onnx")
+    assert [(each.computed, each.verdict) for each in found] == [(true[name], "computed") for name in "pfgy"]

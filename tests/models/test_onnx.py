@@ -41,8 +41,9 @@ NODES: list[tuple[str, int, dict[str, Any]]] = [
       (("ReduceMean", 13), ("ReduceMax", 13), ("ReduceSum", 11), ("ReduceL1", 13), ("ReduceL2", 13))),
     ("ReduceMean", 13, {"axes": [-1, -2], "keepdims": 0}),
     *(("AveragePool", 22, {"kernel_shape": [k, 2], "strides": [2, 2], "ceil_mode": ceil})
-      for k, ceil in ((9, 0), (9, 1), (10, 1))),
-    ("MaxPool", 22, {"kernel_shape": [9, 2], "strides": [2, 2], "auto_pad": "VALID", "pads": [1, 0, 1, 0]}),
+      for k in (9, 10, 11, 14) for ceil in (0, 1)),
+    *(("MaxPool", 22, {"kernel_shape": [k, 2], "strides": [2, 2], "auto_pad": "VALID", "pads": [1, 0, 1, 0]})
+      for k in (9, 10, 11, 12, 14)),
 ]  # fmt: skip
 
 
@@ -71,12 +72,17 @@ def test_what_onnx_runtime_refuses_is_invalid_and_its_shapes_are_the_computed_on
 @pytest.mark.parametrize(
     ("opset", "attributes", "reason"),
     [
-        (8, K | {"ceil_mode": 1}, "MaxPool of opset 8 has no attribute ceil_mode"),
-        (22, {"kernel_shape": 2}, "kernel_shape is of another type than in MaxPool of opset 22"),
+        (8, K | {"ceil_mode": 1}, "MaxPool has no attribute ceil_mode in opset 8, it has it from opset 10 on"),
+        (22, {"kernelshape": [2, 2]}, "MaxPool has no attribute kernelshape; did you mean kernel_shape?"),
+        (22, {"kernel_shape": 2}, "kernel_shape is INT; it must be INTS"),
         (22, {}, "it has no attribute kernel_shape"),
         (22, K | {"pads": [1, 1]}, "pads has 2 numbers, but 2 spatial axes need 4"),
         (22, K | {"pads": [2, 2, 2, 2]}, "ONNX allows pads of at most 1 for a kernel of 2: axis H has pads 2,2; "
          "use smaller pads"),
+        (22, {"kernel_shape": [12, 2]}, "axis H is 9 long, kernel 12 without padding leaves no window; "
+         "use kernel_shape=9 or pads=2"),
+        (22, K | {"dilations": [9, 1], "kernel_shape": [3, 2]}, "axis H is 9 long, kernel 3 with dilation 9 spans 19 "
+         "and without padding leaves no window; use kernel_shape=1"),
     ],
 )  # fmt: skip
 def test_why_a_node_is_invalid(opset: int, attributes: dict[str, Any], reason: str, cli: Cli, tmp_path: Path) -> None:
@@ -86,12 +92,18 @@ def test_why_a_node_is_invalid(opset: int, attributes: dict[str, Any], reason: s
     assert (done.code, found["verdict"], found["reason"]) == (1, "invalid", f"ONNX Runtime refuses it: {reason}")
 
 
-@pytest.mark.parametrize("kernel", [10, 12])  # an empty output in ONNX Runtime, and refused by it
-def test_a_window_longer_than_its_axis_is_not_checked(kernel: int, cli: Cli, tmp_path: Path) -> None:
-    path = model(tmp_path / "m.onnx", [node("MaxPool", kernel_shape=[kernel, 2])])
-    (found,) = cli("check", path, "--json").json["layers"]
-    assert (found["verdict"], found["computed"]) == ("unknown", None)
-    assert found["reason"] == "its windows are longer than the padded input, which is not checked"
+@pytest.mark.parametrize(("declared", "verdict"), [((1, 3, 1, 8), "differs"), (None, "computed")])
+def test_an_output_that_is_empty_is_no_unknown_one(
+    declared: tuple[int, ...] | None, verdict: str, cli: Cli, tmp_path: Path
+) -> None:
+    nodes = [node("MaxPool", kernel_shape=[10, 2])]
+    done = cli("check", model(tmp_path / "m.onnx", nodes, outputs=[value("y", declared)]), "--json")
+    (found,) = done.json["layers"]  # ONNX Runtime gives (1, 3, 0, 8)
+    assert (done.code, found["verdict"], found["computed"]) == (int(verdict == "differs"), verdict, [1, 3, 0, 8])
+    assert found["warnings"] == [
+        "axis H: the window is longer than the padded input; ONNX Runtime gives an empty output, other frameworks "
+        "refuse it"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +124,7 @@ def test_a_window_longer_than_its_axis_that_ceil_keeps(against: str, said: list[
     assert found["warnings"] == [kept, *said]
 
 
-def test_what_follows_from_dynamic_lengths_is_not_known(cli: Cli, tmp_path: Path) -> None:
+def test_dynamic_lengths_stay_names_and_become_formulas(cli: Cli, tmp_path: Path) -> None:
     nodes = [
         node("MaxPool", "x", "a", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
         node("Relu", "a", "r"),
@@ -124,10 +136,10 @@ def test_what_follows_from_dynamic_lengths_is_not_known(cli: Cli, tmp_path: Path
     path = model(tmp_path / "m.onnx", nodes, ["N", 3, "H", "W"], values=values)
     found = cli("check", path, "--json").json["layers"]
     assert [(each["input"], each["declared"], each["computed"], each["verdict"]) for each in found] == [
-        (["N", 3, "H", "W"], ["N", 3, "h", "w"], ["N", 3, "?", "?"], "agrees"),
-        (["N", 3, "h", "w"], None, ["N", 3, "?", "?"], "computed"),
-        (["N", 3, "H", "W"], None, ["N", 3, "?", "?"], "computed"),
-        (["N", 3, "?", "?"], ["N", 3, 1, 1], ["N", 3, 1, 1], "agrees"),
+        (["N", 3, "H", "W"], ["N", 3, "h", "w"], ["N", 3, "(H+1)//2", "(W+1)//2"], "agrees"),
+        (["N", 3, "h", "w"], None, ["N", 3, "(h+1)//2", "(w+1)//2"], "computed"),
+        (["N", 3, "H", "W"], None, ["N", 3, "H", "W"], "computed"),
+        (["N", 3, "(h+1)//2", "(w+1)//2"], ["N", 3, 1, 1], ["N", 3, 1, 1], "agrees"),
     ]
     made = cli("check", path, "--json", "--input-shape", "x=2,3,640,481").json["layers"]
     assert [each["computed"] for each in made] == [
@@ -170,18 +182,59 @@ def test_declared_shapes_are_for_the_lengths_that_the_file_states(cli: Cli, tmp_
     )  # fmt: skip
 
 
-def test_layers_of_bodies_are_found_by_the_names_of_what_they_are_in(cli: Cli, tmp_path: Path) -> None:
-    then = helper.make_graph(
-        [node("AveragePool", "x", "to", name="mean", kernel_shape=[2, 2])], "then", [], [value("to", None)]
+@pytest.mark.parametrize("opset", [22, 18])
+def test_layers_of_bodies_and_functions_are_found_by_the_names_of_what_they_are_in(
+    opset: int, cli: Cli, tmp_path: Path
+) -> None:
+    halve = node("MaxPool", "a", "t", name="halve", kernel_shape=[2, 2], strides=[2, 2])
+    function = helper.make_function(
+        "my", "Pool", ["a"], ["b"], [halve, node("Relu", "t", "b")], [helper.make_opsetid("", opset)]
     )
-    other = helper.make_graph([node("GlobalMaxPool", "x", "eo")], "else", [], [value("eo", None)])
-    nodes = [node("If", "c", "y", name="if", then_branch=then, else_branch=other)]
+    then = helper.make_graph(
+        [node("AveragePool", "p2", "to", name="mean", kernel_shape=[2, 2])], "then", [], [value("to", None)]
+    )
+    other = helper.make_graph([node("GlobalMaxPool", "p2", "eo")], "else", [], [value("eo", None)])
+    nodes = [
+        node("Pool", "x", "p1", domain="my"),
+        node("Pool", "p1", "p2", domain="my"),
+        node("If", "c", "y", name="if", then_branch=then, else_branch=other),
+    ]
     constants = [helper.make_tensor("c", TensorProto.BOOL, [], [True])]
-    path = model(tmp_path / "m.onnx", nodes, ["N", 3, 64, "W"], constants=constants)
+    path = model(tmp_path / "m.onnx", nodes, ["N", 3, 64, "W"], constants=constants, functions=[function])
     found = cli("check", path, "--json").json["layers"]
     assert sorted((each["name"], each["type"], each["computed"]) for each in found) == [
+        ("Pool/halve__1", "MaxPool", ["N", 3, 32, "W//2"]),
+        ("Pool/halve__2", "MaxPool", ["N", 3, 16, "(W//2)//2"]),
         ("if/else_branch/eo", "GlobalMaxPool", ["N", 3, 1, 1]),
-        ("if/then_branch/mean", "AveragePool", ["N", 3, 63, "?"]),
+        ("if/then_branch/mean", "AveragePool", ["N", 3, 15, "((W//2)//2)-1"]),
+    ]
+
+
+@pytest.mark.parametrize("opset", [7, 22])
+def test_lengths_that_are_a_constant_under_another_name_are_known(opset: int, cli: Cli, tmp_path: Path) -> None:
+    nodes = [node("Identity", "three", "wanted"), node("Reshape", "x wanted", "r"), node("GlobalMaxPool", "r", "y")]
+    constants = [helper.make_tensor("three", TensorProto.INT64, [3], [1, 3, -1])]
+    path = model(tmp_path / "m.onnx", nodes, (1, 3, 9, 9), opset=opset, constants=constants)
+    (found,) = cli("check", path, "--json").json["layers"]
+    assert (found["input"], found["computed"]) == ([1, 3, 81], [1, 3, 1])
+
+
+def test_channels_last_and_quantised_forms(cli: Cli, tmp_path: Path) -> None:
+    scales = "x s z s z"
+    nodes = [
+        node("QLinearAveragePool", scales, "a", domain="com.microsoft", kernel_shape=[2, 2], channels_last=1),
+        node("QLinearAveragePool", scales, "b", domain="com.microsoft", kernel_shape=[2, 2]),
+        node("QLinearGlobalAveragePool", scales, "c", domain="com.microsoft", channels_last=1),
+        node("NhwcMaxPool", "x", "d", domain="com.microsoft", kernel_shape=[2, 2]),
+        node("MaxUnpool", "x i", "y", kernel_shape=[2, 2]),
+    ]
+    found = cli("check", model(tmp_path / "m.onnx", nodes, (1, 9, 9, 3)), "--json").json["layers"]
+    assert [(each["type"], each["computed"], each["reason"]) for each in found] == [
+        ("QLinearAveragePool", [1, 8, 8, 3], None),
+        ("QLinearAveragePool", [1, 9, 8, 2], None),
+        ("QLinearGlobalAveragePool", [1, 1, 1, 3], None),
+        ("NhwcMaxPool", [1, 8, 8, 3], None),
+        ("MaxUnpool", None, "MaxUnpool is not checked"),
     ]
 
 
@@ -191,7 +244,6 @@ def test_layers_of_bodies_are_found_by_the_names_of_what_they_are_in(cli: Cli, t
         ("MaxRoiPool", "", "MaxRoiPool is not checked"),
         ("MaxPool", "com.microsoft.nchwc", "com.microsoft.nchwc.MaxPool is not checked"),
         ("SoftPool2d", "mine", "mine.SoftPool2d is not checked"),
-        ("QLinearAveragePool", "com.microsoft", "com.microsoft.QLinearAveragePool is not checked"),
     ],
 )
 def test_other_operators_that_pool_by_their_name_are_listed_as_unknown(
@@ -203,7 +255,8 @@ def test_other_operators_that_pool_by_their_name_are_listed_as_unknown(
     assert (found["verdict"], found["reason"]) == ("unknown", reason)
 
 
-RANK_LOST = "the rank of its input is not known"
+LOST = "shape inference by onnx does not find it; fold constants (onnxsim) or state it in value_info"
+RANK_LOST = f"the rank of its input is not known; {LOST}"
 COMPUTED = "its list of axes is not a constant; fold constants (onnxsim)"
 HIDING = node("FusedConv", "x", "c", domain="com.microsoft", name="conv")  # whose shape is not known
 
@@ -219,6 +272,7 @@ HIDING = node("FusedConv", "x", "c", domain="com.microsoft", name="conv")  # who
         (HIDING, "c", {"axes": [-1]}, None, []),
         (node("Shape", "x", "a"), "x a", {}, None, [COMPUTED]),
         (node("Shape", "x", "a"), "x a", {}, [1, 3, 1, 1], [COMPUTED]),
+        (node("Shape", "x", "a"), "x a", {}, [1, 3, 9, 1], []),
         (node("Shape", "x", "a"), "x", {}, None, []),  # which reduces all axes
     ],
 )
@@ -271,6 +325,31 @@ def test_versions_of_the_runtime_that_deviate_are_cited(opset: int, fixed: str, 
     assert cli("check", path, "--json").json["layers"][0]["warnings"] == []
 
 
+@pytest.mark.parametrize(
+    ("nodes", "declared", "verdict", "computed", "reason"),
+    [
+        ([node("Foo", "x", "f", domain="com.microsoft"), node("Relu", "f", "r"), node("MaxPool", "r", **K)], (1, 4, 5),
+         "unknown", None, "the rank of its input is not known; {}"),
+        ([node("NonZero", "x", "n"), node("Unsqueeze", "n", "u", axes=[0]), node("MaxPool", "u", kernel_shape=[2])],
+         (1, 4, 5), "unknown", [1, 4, "?"], "axis W: declared, but dynamic in the input; {}"),
+        ([node("NonZero", "x", "n"), node("Unsqueeze", "n", "u", axes=[0]), node("MaxPool", "u", kernel_shape=[2])],
+         None, "computed", [1, 4, "?"], "lengths are not known: {}"),
+    ],
+    ids=["rank", "declared", "nothing declared"],
+)  # fmt: skip
+def test_what_shape_inference_does_not_find_is_no_matter_of_given_lengths(
+    nodes: list[Any], declared: tuple[int, ...] | None, verdict: str, computed: Any, reason: str, cli: Cli,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    path = model(tmp_path / "m.onnx", nodes, (1, 3, 9, 9), 11, outputs=[value("y", declared)])
+    (found,) = cli("check", path, "--json").json["layers"]
+    assert (found["verdict"], found["computed"], found["reason"]) == (verdict, computed, reason.format(LOST))
+    path = model(tmp_path / "m.onnx", nodes, ("N", 3, "H", 9), 11, outputs=[value("y", declared)])
+    (found,) = cli("check", path, "--json").json["layers"]
+    asked = "--input-shape gives its lengths"
+    assert found["reason"] == (reason.format(asked) if declared else None)
+
+
 def test_an_unknown_batch_does_not_make_a_layer_unknown(cli: Cli, tmp_path: Path) -> None:
     """As behind an Expand by lengths that nodes compute."""
     nodes = [node("Foo", "x", "f", domain="com.microsoft"), node("MaxPool", "f", **K)]
@@ -292,6 +371,19 @@ def test_lengths_of_the_only_input_need_no_name(cli: Cli, tmp_path: Path) -> Non
     done = cli("check", path, "--input-shape", "1,3,8,8")
     told = "it has 2 inputs; name one, as in --input-shape a=1,3,640,640"
     assert (done.code, done.err) == (2, f"poolcli: {path}: {told}\n")
+
+
+def test_a_layer_behind_one_that_differs_names_it(cli: Cli, tmp_path: Path) -> None:
+    """The file states what onnx infers for opset 10: a last window that ONNX Runtime drops."""
+    pool = {"kernel_shape": [1, 1], "strides": [2, 2], "ceil_mode": 1}
+    nodes = [node("MaxPool", "x", "a", name="first", **pool), node("AveragePool", "a", **K)]
+    values = [value("a", [1, 3, 6, 6])]
+    path = model(tmp_path / "m.onnx", nodes, (1, 3, 10, 10), 10, values=values, outputs=[value("y", [1, 3, 5, 5])])
+    first, second = cli("check", path, "--json").json["layers"]
+    assert (first["verdict"], first["computed"], second["verdict"], second["computed"]) == (
+        "differs", [1, 3, 5, 5], "differs", [1, 3, 4, 4]
+    )  # fmt: skip
+    assert second["reason"].endswith("; its input is not the stated one, because first differs")
 
 
 def test_openvino_imports_ceil_of_averages_but_not_of_maxima_as_ceil_torch(cli: Cli, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from poolcli import check
+from poolcli.models.layer import GlobalWindow
 from tests.conftest import Cli
 from tests.models.onnxs import model, node
 
@@ -75,6 +76,9 @@ def test_output_sizes_that_torch_export_writes_with_dynamic_lengths(
     assert (layer["type"], layer["verdict"], layer["reason"]) == ("adaptive_avg_pool2d", verdict, reason)
 
 
+NORM = "aten.linalg_vector_norm.default"
+
+
 def call(kind: str, x: str, y: str, *more: tuple[str, str, Any]) -> dict[str, Any]:
     """A node as torch.export 2.13 writes it, without what poolcli does not read."""
     given = [("self", "as_tensor", {"name": x}), *more]
@@ -112,22 +116,35 @@ def test_calls_within_loops_branches_and_contexts_are_found(cli: Cli, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("node", "output", "is_pooling"),
+    ("node", "output", "op"),
     [
-        (call("aten.max.dim", "x", "y", ("dim", "as_int", 2), ("keepdim", "as_bool", True)), [2, 3, 1], True),
-        (call("aten.max.dim", "x", "y", ("dim", "as_int", -1)), [2, 3], True),
-        (call("aten.max.dim", "x", "y", ("dim", "as_int", 1)), [2, 8], False),
-        (call("aten.max.other", "x", "y", ("other", "as_tensor", {"name": "x"})), [2, 3, 8], False),
-        (call("other.mean.dim", "x", "y", ("dim", "as_ints", [2])), [2, 3], False),
-        (call("aten.mean.dim", "x", "y", ("dim", "as_sym_ints", [{"as_name": "s"}])), [2, 8], False),
+        (call("aten.max.dim", "x", "y", ("dim", "as_int", 2), ("keepdim", "as_bool", True)), [2, 3, 1], "adaptive-max"),
+        (call("aten.max.dim", "x", "y", ("dim", "as_int", -1)), [2, 3], "adaptive-max"),
+        (call(NORM, "x", "y", ("ord", "as_int", 1), ("dim", "as_ints", [2])), [2, 3], "1"),
+        (call(NORM, "x", "y", ("ord", "as_float", 2.0), ("dim", "as_ints", [2])),
+         [2, 3], "2"),
+        (call(NORM, "x", "y", ("dim", "as_ints", [2])), [2, 3], "2"),
+        (call(NORM, "x", "y", ("ord", "as_int", 0), ("dim", "as_ints", [2])), [2, 3], None),
+        (call("aten.max.dim", "x", "y", ("dim", "as_int", 1)), [2, 8], None),
+        (call("aten.max.other", "x", "y", ("other", "as_tensor", {"name": "x"})), [2, 3, 8], None),
+        (call("other.mean.dim", "x", "y", ("dim", "as_ints", [2])), [2, 3], None),
     ],
 )  # fmt: skip
-def test_maxima_over_the_spatial_axis_are_global_poolings(
-    node: dict[str, Any], output: list[int | str], is_pooling: bool, tmp_path: Path
+def test_maxima_and_norms_over_the_spatial_axis_are_global_poolings(
+    node: dict[str, Any], output: list[int | str], op: str | None, tmp_path: Path
 ) -> None:
-    """As PointNet's torch.max(x, 2)[0] is exported."""
+    """As PointNet's torch.max(x, 2)[0] and torch.norm(x, dim=2) are exported."""
     found = check(pt2(tmp_path / "m.pt2", graph({"x": [2, 3, 8], "y": output}, node)))
-    assert [(each.computed, each.verdict) for each in found] == [(tuple(output), "agrees")] * is_pooling
+    assert [(each.computed, each.verdict) for each in found] == ([] if op is None else [(tuple(output), "agrees")])
+    layer_ops = [each.layer.op for each in found]
+    assert [dict(each.options)["p"] for each in layer_ops if isinstance(each, GlobalWindow)] == (
+        [int(op)] if op in ("1", "2") else []
+    )
+
+
+def test_a_reduction_over_axes_that_are_not_constant_is_left_out(tmp_path: Path) -> None:
+    node = call("aten.mean.dim", "x", "y", ("dim", "as_sym_ints", [{"as_name": "s"}]))
+    assert list(check(pt2(tmp_path / "m.pt2", graph({"x": [1, 3, 8, 8], "y": [1, 3, 8]}, node)))) == []
 
 
 @pytest.mark.parametrize(
@@ -149,7 +166,7 @@ def test_a_window_longer_than_the_input_counts_its_own_length_as_stride(cli: Cli
 
 def test_what_makes_lengths_known_depends_on_the_kind_of_file(cli: Cli, tmp_path: Path) -> None:
     """`--input-shape` is for IR and ONNX models."""
-    pool = call("aten.sum.dim_IntList", "x", "y", ("dim", "as_ints", [2]))
+    pool = call("aten.linalg_vector_norm.default", "x", "y", ("dim", "as_ints", [2]))
     path = pt2(tmp_path / "m.pt2", graph({"x": [1, 3, "s0"], "y": [1, 3]}, pool))
     (layer,) = cli("check", path, "--against", "onnx", "--to", "onnx", "--json").json["layers"]
     assert layer["warnings"] == ["ONNX: not compared, because axes are dynamic; export the model with fixed lengths"]
@@ -173,23 +190,37 @@ def archive(path: Path, *names: str) -> Path:
     return path
 
 
-NO_MODEL = (
-    "not a model that check reads: ONNX, OpenVINO IR (.xml), TensorFlow Lite or torch.export (.pt2); export it as one, "
-    "by torch.onnx.export or tf2onnx"
+READ = "check reads ONNX, OpenVINO IR (.xml), TensorFlow Lite and torch.export (.pt2)"
+EXPORT = "write it in Python: torch.onnx.export(model, inputs, 'model.onnx')"
+SAVED = "a SavedModel of TensorFlow; convert it: python -m tf2onnx.convert --saved-model FOLDER --output model.onnx"
+FROZEN = (
+    "a frozen graph of TensorFlow; convert it: python -m tf2onnx.convert --graphdef FILE --inputs NAME:0 "
+    "--outputs NAME:0 --output model.onnx"
 )
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", f"{NO_MODEL} (as ONNX: no nodes or no opset)"),
-        (b"\x08\x01\x12\x02\x0a\0", f"{NO_MODEL} (as ONNX: no nodes or no opset)"),
-        (b"\x80\x02}q\0.", f"{NO_MODEL} (as ONNX: Error parsing message with type 'onnx.ModelProto': Wire format was "
-         "corrupt)"),
+        (b"", "not a model: the file is empty"),
+        (b"# A page\n", f"a text file, not a model; {READ}"),
         (b"<net><layers><layer", "not well-formed XML: unclosed token: line 1, column 13"),
         (b"<html></html>", "not an OpenVINO IR: there is no <net> or <layer> in it"),
-        (["m/data.pkl", "m/version"], NO_MODEL),
+        (b"\x93NUMPY\x01\0", f"an image or an array, not a model; {READ}"),
+        (b"\x80\x02}q\0.", f"a pickle, which is never opened; if it is a PyTorch model, {EXPORT}"),
+        (b"\x89HDF\r\n\x1a\n", "an HDF5 file; if it is a Keras model, write it in Python: "
+         "model.export('model.onnx', format='onnx')"),
+        (["m/data.pkl", "m/version"], f"a PyTorch file, which is never opened; {EXPORT}"),
+        (["config.json", "model.weights.h5"], "a Keras model; write it in Python: "
+         "model.export('model.onnx', format='onnx')"),
+        (["m/data.pkl", "m/code/__torch__.py"], "a TorchScript file, which is never opened; write it in Python: "
+         "torch.onnx.export(torch.jit.load('model.pt'), inputs, 'model.onnx', dynamo=False)"),
+        (b"GGUF\x03\0\0\0", "a GGUF file, which holds weights and no layers; export the model itself: " + EXPORT),
+        (b"\x20\0\0\0ORTM\0", "an ONNX Runtime model (.ort); check the ONNX model that it was made from"),
+        (["a.txt"], "a zip archive without a model"),
         (["m/models/model.json"], "not a torch.export program: it has no nodes"),
+        (b"\x08\x01\x12\x02\x0a\0", SAVED),
+        (b"\x0a\x08\x0a\x01x\x12\x03Foo", FROZEN),
         (b"PK\x03\x04", "a zip archive that cannot be read: File is not a zip file"),
         (b"\x10\0\0\0TFL3" + b"\xff" * 40, "not a readable TensorFlow Lite model: byte 65,555 is outside the file"),
     ],
@@ -197,7 +228,7 @@ NO_MODEL = (
 def test_what_is_no_model_that_is_read_is_named_in_one_line(
     content: bytes | list[str], message: str, cli: Cli, tmp_path: Path
 ) -> None:
-    path = tmp_path / "m"
+    path = tmp_path / ("saved_model.pb" if message == SAVED else "m.pb" if message == FROZEN else "m")
     if isinstance(content, bytes):
         path.write_bytes(content)
     else:
@@ -211,12 +242,19 @@ def test_an_onnx_model_of_another_name_is_read(cli: Cli, tmp_path: Path) -> None
     assert cli("check", path).code == 0
 
 
+def test_folders_of_models_are_named(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "saved").mkdir()
+    (tmp_path / "saved" / "saved_model.pb").write_bytes(b"")
+    done = cli("check", tmp_path / "saved")
+    assert (done.code, done.out, done.err) == (2, "", f"poolcli: {tmp_path / 'saved'}: {SAVED}\n")
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
         ("none.onnx", "no such file"),
         ("-", "no such file"),
-        (".", f"a folder; {NO_MODEL}"),
+        (".", f"a folder, not a model file; {READ}"),
         ("a\0b", "no such file"),
         ("/dev/null", "no file"),
     ],

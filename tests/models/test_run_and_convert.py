@@ -99,24 +99,31 @@ def recorded(tmp_path: Path) -> Any:
     return record
 
 
-def test_data_of_another_framework_differs(recorded: Any, cli: Cli) -> None:
-    pool: dict[str, Any] = {
-        "strides": 3,
-        "pads_begin": 1,
-        "rounding_type": "ceil",
-        "like": "onnx",
-        "exclude_pad": False,
-    }
-    data = PADDED.replace('strides="2,2"', 'strides="3,3"').replace('pads_end="1,1"', 'pads_end="0,0"')
-    path, file = recorded(lambda x: poolcli.avg_pool(x, 3, **pool), data)
+def test_data_says_whose_answer_it_is(recorded: Any, cli: Cli) -> None:
+    data = PADDED.replace('kernel="3,3"', 'kernel="2,2"').replace('pads_end="1,1"', 'pads_end="0,0"')
+    path, file = recorded(
+        lambda x: poolcli.avg_pool(x, 2, strides=2, pads_begin=1, rounding_type="ceil", like="onnx", exclude_pad=False),
+        data,
+    )
     done = cli("check", path, "--layer", "pool", "--run", file, "--json")
-    assert (done.code, done.json["data"]["off"] > 0) == (1, True)
+    assert (done.code, done.json["data"]["answer_of"]) == (0, None)  # no window hangs over
+    path, file = recorded(
+        lambda x: poolcli.avg_pool(x, 3, strides=3, pads_begin=1, rounding_type="ceil", like="onnx", exclude_pad=False),
+        data.replace("2,2", "3,3"),
+    )
+    done = cli("check", path, "--layer", "pool", "--run", file, "--json")
+    assert (done.code, done.json["data"]["answer_of"]) == (1, "ONNX")
+    assert "it equals the result of ONNX" in " ".join(cli("check", path, "--layer", "pool", "--run", file).out.split())
+    path, file = recorded(lambda x: poolcli.avg_pool(x, 2, strides=2, pads_begin=1, exclude_pad=True),
+                          data.replace("ceil", "floor"))  # fmt: skip
+    done = cli("check", path, "--layer", "pool", "--run", file, "--json")
+    assert (done.code, done.json["data"]["answer_of"]) == (1, "OpenVINO floor with padding not counted")
 
 
-def test_data_of_another_shape_is_refused(recorded: Any, cli: Cli) -> None:
+def test_data_of_another_shape_is_refused_and_says_whose_it_is(recorded: Any, cli: Cli) -> None:
     path, file = recorded(lambda x: poolcli.avg_pool(x, 2, strides=2, rounding_type="ceil"), AVG)
     done = cli("check", path, "--layer", "pool", "--run", file)
-    message = "output is 1,2,4,4, but layer pool makes 1,2,3,3 of input 1,2,7,7"
+    message = "output is 1,2,4,4, but layer pool makes 1,2,3,3 of input 1,2,7,7; it equals the result of OpenVINO ceil"
     assert (done.code, done.out, done.err) == (2, "", f"poolcli: {file}: {message}\n")
     path, file = recorded(lambda x: x, AVG, (1, 2, 9, 9))
     done = cli("check", path, "--layer", "pool", "--run", file)
