@@ -80,7 +80,7 @@ def _listed_items(path: str, dataset: str | None) -> Iterator[Item]:
         content = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     except OSError as error:
         raise RequestError(f"{field('files_from', path)}: {error.strerror}") from error
-    if row := format_by_magic(content):
+    if b"\0" in content and (row := format_by_magic(content)):  # a list of names may begin with BM
         raise RequestError(f"{field('files_from')} takes a list of names, and this is {row.name}, an input itself")
     names = list(filter(None, content.split(b"\0") if b"\0" in content else content.splitlines()))
     if not names:

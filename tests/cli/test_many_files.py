@@ -38,9 +38,10 @@ def test_files_times_threads_stay_within_the_cores(cli: Cli, many: Path) -> None
 
 
 def test_a_list_of_files_keeps_the_tree(cli: Cli, many: Path) -> None:
-    Path("list").write_text(f"in/03.npy\nin/deep/10.npy\n{many}/in/04.npy\n")
+    Path("in/03.npy").rename("BMW.npy")  # BM begins a picture, too
+    Path("list").write_text(f"BMW.npy\nin/deep/10.npy\n{many}/in/04.npy\n")
     assert cli("avg", "--files-from", "list", "-o", "out/", *HALVE, "-q").code == 0
-    assert set(tree("out")) == {MANIFEST, "in/03.npy", "in/deep/10.npy", "04.npy"}
+    assert set(tree("out")) == {MANIFEST, "BMW.npy", "in/deep/10.npy", "04.npy"}
 
 
 def test_a_list_from_stdin_may_be_ended_by_nul(cli: Cli, many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
