@@ -25,7 +25,9 @@ def usage_error(error: Any, word: str) -> RequestError:
     if kind == "NoSuchOption":
         return unknown_option(command, error.option_name)
     if kind == "MissingParameter":
-        needed = [for_cli(field(str(each.name))) for each in load_command(command).params if each.required]
+        params = load_command(command).params
+        missing = params[[each.name for each in params].index(error.param.name) :]
+        needed = [for_cli(field(str(each.name))) for each in missing if each.required]
         return RequestError(f"{command} needs {join_words(needed, 'and')}; {command} --help shows examples")
     return RequestError(f"{error.message.rstrip('.')}; {command} --help shows examples")
 
@@ -33,15 +35,17 @@ def usage_error(error: Any, word: str) -> RequestError:
 def unknown_option(command: str, flag: str) -> RequestError:
     """The refusal of an option that the command does not have."""
     name = canonical(flag.lstrip("-"))
-    attribute, value, _ = FLAGS.get(name) or (KEYWORDS.get(name, name).replace("-", "_"), None, None)
+    attribute, value, _ = FLAGS.get(name) or (name.replace("-", "_"), None, None)
+    if not any(attribute in own_options(op) for op in OPERATORS):
+        attribute = KEYWORDS.get(attribute, attribute)
     if command in OPERATORS and any(attribute in own_options(op) for op in OPERATORS):
         return attribute_of_others(command, attribute, value)
     own, meant = own_flags(load_command(command).params), MEANT.get(name, "")
     flags = re.findall(r"--[a-z-]+", meant)
     if meant.startswith("poolcli") or (flags and own.keys() >= {*flags}):
         return RequestError(f"{command} has no option {flag}; use {meant}")
-    known = (*own, *HELP, *(f"--{alias}" for alias, other in ALIASES.items() if f"--{other}" in own))
-    end = did_you_mean(flag, (each for each in known if len(each) > 2))
+    short = {f"--{alias}": f"--{other}" for alias, other in ALIASES.items() if f"--{other}" in own}
+    end = did_you_mean(flag, [each for each in (*own, *HELP) if len(each) > 2], short)
     return RequestError(f"{command} has no option {flag}{end or f'; poolcli {command} --help-all shows all'}")
 
 

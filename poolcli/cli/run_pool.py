@@ -16,6 +16,7 @@ from poolcli.errors import FileError, RequestError
 from poolcli.formats import recognised
 from poolcli.formats.atomic import is_device
 from poolcli.formats.files import is_url
+from poolcli.formats.table import format_by_suffix
 from poolcli.message_fields import field, for_cli
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Job, Outcome, RunSummary, Settings, existing_outputs
@@ -32,9 +33,10 @@ JUDGED_FIRST = 100  # jobs that are planned before existing outputs are refused
 def run_pool(op: Attributes, request: PoolOptions) -> int:
     """Pools the inputs of a command; returns the exit code."""
     if not request.output and not request.dry_run:
-        raise RequestError(
-            f"{field('output')} is missing: name a file, a folder or - (or plan only, with {field('dry_run')})"
-        )
+        *inputs, last = request.inputs or [""]
+        is_output = inputs and format_by_suffix(last) and not os.path.lexists(last)
+        remedy = f"write {field('output', last)}" if is_output else "name a file, a folder or -"
+        raise RequestError(f"{field('output')} is missing: {remedy} (or plan only, with {field('dry_run')})")
     if request.output == request.indices == "-":
         raise RequestError(f"{field('output')} and {field('indices')} cannot both be standard output")
     names = tuple(request.dataset or ())

@@ -1,5 +1,6 @@
 """The commands `shape` (output shape of one operator, with explanations) and `chain` (a sequence of layers)."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from poolcli.cli import options, values
 from poolcli.cli.messages import answer
-from poolcli.cli.operators import OPERATOR_HELP, parse_operator
+from poolcli.cli.operators import OPERATOR_HELP, find_operator, parse_operator
 from poolcli.cli.options import EXPLAIN, RESULT, Report, WindowOptions, argument, choice, file_argument, option
 from poolcli.cli.pool import attributes_of, make_operator
 from poolcli.cli.program import command
@@ -23,6 +24,8 @@ from poolcli.plan.attributes import values_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+    from poolcli.formats import Source
 
 Given = tuple[tuple[int, ...], str, str | None, tuple[str, ...]]  # shape, dtype, named axes and notes of the input
 
@@ -98,7 +101,11 @@ def shape(request: ShapeOptions) -> int:
     def document() -> dict[str, Any]:
         from poolcli.report.as_json import plan_document
 
-        return plan_document(plan) | _explanations(plan, request)
+        found = plan_document(plan) | _explanations(plan, request)
+        if not request.is_typed:
+            source = _source_of(request)
+            found["input"] |= {"path": source.path, "dataset": source.key}
+        return found
 
     def view() -> "RenderableType":
         from poolcli.report.outcome import plan_view, spaced
@@ -116,16 +123,26 @@ def _input_of(request: ShapeOptions, values: int = 1) -> Given:
     if request.is_typed:
         dtype = request.input_dtype or OPERATORS[request.op].reducer.example_dtype
         return numbers("shape", target), dtype, None, ()
+    if re.fullmatch(r"[\w?*]+([,;] *[\w?*]+)+", target) and not Path(target).exists():
+        raise RequestError(
+            f"{target} is neither a file nor a shape; write whole numbers, and any positive one for a dynamic axis"
+        )
     from poolcli.cli.settings import UNLIMITED
-    from poolcli.formats import ReadOptions, in_subprocess_if_fragile, parse_source, read_header
+    from poolcli.formats import ReadOptions, in_subprocess_if_fragile, read_header
 
-    source = parse_source(target, next(iter(request.dataset or ()), None))
+    source = _source_of(request)
     read_options = ReadOptions(
         request.pages, request.allow_external, allowed=UNLIMITED,
         ndim=len(request.layout.strip()) if request.layout else None, volume=request.layout is None and values == 3,
     )  # fmt: skip
     header = in_subprocess_if_fragile(source.path, partial(read_header, source, read_options))
     return header.shape, header.dtype, header.layout, header.notes
+
+
+def _source_of(request: ShapeOptions) -> "Source":
+    from poolcli.formats import parse_source
+
+    return parse_source(request.shape, next(iter(request.dataset or ()), None))
 
 
 def _write_files(plan: Plan, request: ShapeOptions) -> None:
@@ -207,7 +224,9 @@ def chain(
     """Prints shape, cumulative stride, receptive field and padding after each layer."""
     from poolcli.explain.chain import chain as follow
 
-    found = follow(numbers("shape", shape), layers, like=like, layout=layout)
+    words = (layer.partition(":") for layer in layers)
+    named = ["".join((find_operator(name) or name, colon, rest)) for name, colon, rest in words]
+    found = follow(numbers("shape", shape), named, like=like, layout=layout)
     from poolcli.report import as_json, explain
 
     last = ",".join(map(str, found.layers[-1].output))

@@ -69,6 +69,8 @@ def refusal(plan: Plan) -> str | None:
 
 def _refused_statistic(plan: Plan) -> str | None:
     source, elements = lookup(plan.dtype), prod(windows.longest for windows in plan.windows)
+    if plan.reducer.statistic not in (None, "median", "deviation"):
+        return f"numba has no {plan.reducer.noun}"
     if plan.reducer.statistic != "deviation" and elements > MAX_ELEMENTS:
         return f"numba computes {plan.reducer.noun}s of up to {MAX_ELEMENTS} elements, the windows have {elements}"
     if plan.reducer.votes:
@@ -76,8 +78,6 @@ def _refused_statistic(plan: Plan) -> str | None:
     if plan.reducer.statistic == "median":
         is_long = source.bits > LONG_BITS and source.kind != "float" and lookup(plan.output_dtype).kind == "float"
         return "numba computes medians of 64-bit integers as integers only" if is_long else None
-    if plan.reducer.statistic != "deviation":
-        return f"numba has no {plan.reducer.noun}"
     if source.kind == "float" or plan.has_exact_squares:
         return None
     few = f"fewer than {EXACT_SQUARES_ELEMENTS} integers of up to 16 bits in a window"

@@ -265,7 +265,8 @@ def _indices(
     if base == "channels_last":
         rule = "spatial position * C + c, inside one image (channels last)"
     else:
-        rule = "flat position over " + ",".join(letters[axis:])
+        named = (letter for letter in letters[axis:] if letter in layout or (letter == "N" and batch_axes(layout)))
+        rule = f"flat position over {','.join(named) or letters[axis:]}"
     return used, IndexPlan(INDEX_TYPES[op.index_element_type], base, modulus, rule)
 
 
