@@ -90,7 +90,7 @@ def test_a_kernel_is_built_once_and_then_loaded_without_numba(warm: Path) -> Non
 @pytest.mark.slow
 def test_many_cold_processes_at_once_with_mixed_types_all_get_their_own_kernel(tmp_path: Path) -> None:
     types = sized([CHEAP, "float32:maxima alone"], ["float32", "float64", "uint8", "int16"])
-    count, many = sized(4, 16), len(types)
+    count, many = sized(2, 16), len(types)
     with ThreadPoolExecutor(count) as pool:
         runs = [pool.submit(run, tmp_path, types[i % many], types[(i + 1) % many]) for i in range(count)]
     for i, done in enumerate(runs):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import numpy as np
@@ -89,7 +90,7 @@ def test_every_series_of_bioformats2raw_gets_a_pyramid(version: str, cli: Cli) -
     assert cli(*run).out.endswith("made from this input\n")
     for name, x in (("1", X), ("0", X // 2)):
         np.testing.assert_array_equal(levels(f"y.zarr/{name}")[0], x)
-    assert attributes("y.zarr")["bioformats2raw.layout"] == 3
+    assert "bioformats2raw.layout" not in attributes("y.zarr")  # which says that images are named 0, 1, ...
     assert open_ome_zarr(zarr.open_group("y.zarr/1", mode="r")) is not None
 
 
@@ -135,3 +136,13 @@ def test_an_image_that_cannot_be_pooled_is_named(cli: Cli) -> None:
     assert cli("pyramid", "x.npy", "-o", "y.zarr", "--all").err == f"poolcli: x.npy: {message}\n"
     np.savez("x.npz", a=X, b=X)
     assert cli("pyramid", "x.npz", "-o", "y.zarr").err.endswith("choose one: x.npz:a or --dataset a\n")
+
+
+def test_wells_are_found_by_the_plate_though_rows_have_no_metadata(cli: Cli) -> None:
+    plate("x.zarr", "0.5")
+    Path("x.zarr/A/zarr.json").unlink()
+    found = cli("pyramid", "x.zarr", "-o", "y.zarr", "--all", "--levels", "2", "--json").json
+    assert found["images"] == ["A/1/0", "A/1/x", "A/2/0", "A/2/x"]
+    rmtree("x.zarr/A/2")
+    missing = "poolcli: x.zarr:/A/2: the plate lists this well, and the store does not have it\n"
+    assert cli("pyramid", "x.zarr", "-o", "z.zarr", "--all").err == missing

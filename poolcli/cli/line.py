@@ -54,7 +54,7 @@ def prepare(words: Sequence[str], params: Sequence[Any]) -> list[str]:
             result.append(f"{name}{value}" if len(name) == 2 else word)  # -k=2
         elif flag == "--rescale" and not RANGE.fullmatch("".join(rest[:1])):
             result.append("--rescale=auto")
-        elif not rest:
+        elif not rest or rest[0] in own:
             raise RequestError(f"{field(option.name)} needs a value; --help shows examples")
         else:
             result += [word, rest.pop(0)]  # a value may begin with -

@@ -143,6 +143,8 @@ def chain(
             raise RequestError(f"layer {number}, {text}: {message}") from None
         current = plan.output_shape
         if channels is not None:
+            if "C" not in layout:
+                raise RequestError(f"layer {number}, {text}: layout {layout} has no channels; leave o out")
             current = tuple(channels if letter == "C" else n for letter, n in zip(layout, current, strict=True))
         for axis, own in zip(axes, plan.axes, strict=True):
             axis.follow(own.windows)

@@ -49,6 +49,7 @@ def atomic_file(path: str, overwrite: bool) -> Iterator[str]:
             check_stopped()
             sync(part)
             os.chmod(part, mode)
+            _refuse_existing(target, overwrite)
             os.replace(part, target)
 
 
@@ -70,14 +71,19 @@ def atomic_folder(path: str, overwrite: bool, identity: str | None = None) -> It
         for folder, _, names in os.walk(part):
             for name in names:
                 sync(os.path.join(folder, name))
+        _refuse_existing(target, overwrite)
         rename_folder(part, target)
+
+
+def _refuse_existing(target: str, overwrite: bool) -> None:
+    if not overwrite and os.path.lexists(target):
+        raise FileError(f"{target}: exists; use {field('overwrite')}, or another name")
 
 
 @contextmanager
 def _removed_on_errors(target: str, overwrite: bool, identity: str | None = None) -> Iterator[str]:
     """Yields a temporary path beside the target, whose folder is made and cleared of leftovers."""
-    if not overwrite and os.path.lexists(target):
-        raise FileError(f"{target}: exists; use {field('overwrite')}, or another name")
+    _refuse_existing(target, overwrite)
     make_folder(os.path.dirname(target))
     part = temporary_path(target, process_token() if identity is None else f"{identity}{KEPT}")
     remove_leftovers(os.path.dirname(target))

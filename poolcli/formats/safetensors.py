@@ -129,7 +129,7 @@ def _parse(path: str, stream: BinaryIO) -> tuple[dict[str, Any], int]:
         )
     start = LENGTH_BYTES + length
     try:
-        entries = json.loads(stream.read(length))
+        entries = json.loads(stream.read(length), object_pairs_hook=_without_duplicates)
         if not all(isinstance(value, str) for value in entries.get(METADATA, {}).values()):
             raise TypeError("metadata are not strings")
         for name in entries.keys() - {METADATA}:
@@ -138,6 +138,14 @@ def _parse(path: str, stream: BinaryIO) -> tuple[dict[str, Any], int]:
         broken = f"{path}: its safetensors header is broken, or claims data that the file does not hold"
         raise FileError(broken) from error
     return entries, start
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object as a dict; raises a ValueError for duplicate keys, which the format forbids."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name comes twice")
+    return found
 
 
 def _check_entry(entry: Any, size: int) -> None:

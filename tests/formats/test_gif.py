@@ -83,3 +83,12 @@ def test_a_gif_becomes_a_gif(loop: int | None, cli: Cli) -> None:
     assert (made.shape, durations, found) == ((3, 3, 4, 4), [20, 40, 60], loop)
     expected = read(Source("in.gif")).array.reshape(3, 3, 2, 4, 2, 4).max((2, 4))
     np.testing.assert_array_equal(made, expected)
+
+
+def test_one_frame_of_several_has_no_duration_and_uneven_ones_are_said(cli: Cli) -> None:
+    frames = [Image.fromarray(frame) for frame in FEW]
+    frames[0].save("in.webp", save_all=True, append_images=frames[1:], duration=[15, 25, 40], lossless=True)
+    deep = ("--layout", "DHWC", "-k", "3,1,1", "--output-layout", "HWC")
+    assert cli("max", "in.webp", "-o", "x.gif", *deep, "-q").err == ""
+    assert len(held()[1]) == 1
+    assert GIF_NOTE in cli("max", "in.webp", "-o", "y.gif", *HALVE, columns=200).out

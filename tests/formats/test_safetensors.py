@@ -105,6 +105,7 @@ REFUSED: dict[str, tuple[str, bytes, int | None, str]] = {
     "no UTF-8": ("\udc80", b"", None, CUT),
     "deep nesting": ('{"a":' * 100_000, b"", None, CUT),
     "a list": ("[]", b"", None, CUT),
+    "a name that comes twice": (entry()[:-1] + "," + entry()[1:], bytes(8), None, CUT),
     "words that are none": ('{"__metadata__": {"a": 1}}', b"", None, CUT),
     "an entry that is none": ('{"a": 1}', b"", None, CUT),
     "no type": (entry(dtype=1), bytes(8), None, CUT),

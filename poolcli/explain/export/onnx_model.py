@@ -52,17 +52,27 @@ def onnx_model(plan: Plan, opset: int, onnx: Any) -> Any:
         for name, shape in (("x", plan.input_shape), ("y", plan.output_shape))
     )
     nodes = [_proto(node, onnx) for node in nodes_of(found.steps)]
+    graph = onnx.helper.make_graph(nodes, "pooling", [x], [y])
+    model, why = _checked_model(graph, opset, onnx)
+    if why is None:
+        return model
+    others = (*range(opset + 1, newest + 1), *range(opset - 1, FIRST_OPSET - 1, -1))
+    able = next((other for other in others if _checked_model(graph, other, onnx)[1] is None), None)
+    remedy = "no opset takes it" if able is None else f"use {field('opset', able)}"
+    raise RequestError(f"onnx refuses the model in opset {opset}: {why}; {remedy}")
+
+
+def _checked_model(graph: Any, opset: int, onnx: Any) -> tuple[Any, str | None]:
+    """The model in an opset, and why onnx refuses it, if it does."""
     imports = [onnx.helper.make_opsetid("", opset)]
     version = onnx.helper.find_min_ir_version_for(imports)
-    graph = onnx.helper.make_graph(nodes, "pooling", [x], [y])
     model = onnx.helper.make_model(graph, opset_imports=imports, ir_version=version, producer_name="poolcli")
     try:
         onnx.checker.check_model(model)
         onnx.shape_inference.infer_shapes(model, check_type=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
-        why = str(error).splitlines()[0]
-        raise RequestError(f"onnx refuses the model in opset {opset}: {why}; try another {field('opset')}") from error
-    return model
+        return model, str(error).splitlines()[0]
+    return model, None
 
 
 def _element_type(dtype: str, onnx: Any) -> int:

@@ -38,7 +38,7 @@ CANVAS_BYTES = {"GIF": 8, "WEBP": 8, "PNG": 4}  # bytes a pixel of the canvases 
 DECODER_BYTES = {"JPEG2000": 16, "AVIF": 8, HEIF: 8}  # bytes a pixel that libraries take while they decode
 PIXEL_BYTES, ONE_BYTE_MODES = 4, ("1", "L", "P")  # bytes a pixel in Pillow, and the modes in which it is 1
 MIN_PAGE_BYTES = 8  # bytes of a page in any file
-INCH = 2  # the unit of a resolution
+INCH, PER_INCH = 2, {2: 1.0, 3: 2.54}  # units of a resolution: of inches and centimetres
 # What Pillow tells of a file and is not kept, by its names.
 NOT_KEPT = {
     "xmp": "XMP data", "comment": "comment", "photoshop": "Photoshop's resources", "gamma": "gamma",
@@ -184,8 +184,9 @@ class PillowImage:
         image, info = self._image, self._image.info
         exif = self._exif()
         found, profile, dots = select_exif(exif), info.get("icc_profile"), info.get("dpi")
-        if dots is None and exif.get(RESOLUTION_UNIT, INCH) == INCH:
-            dots = tuple(exif.get(tag) for tag in RESOLUTION)
+        per_inch = 1.0
+        if dots is None and (unit := exif.get(RESOLUTION_UNIT, INCH)) in PER_INCH:
+            dots, per_inch = tuple(exif.get(tag) for tag in RESOLUTION), PER_INCH[unit]
         lost = ["EXIF data (damaged)"] if self._damaged else [*found.pop("lost", ())]
         lost += (label for key, label in NOT_KEPT.items() if info.get(key))
         if curve_of({"gamma": info.get("gamma")}) is SRGB:  # and so are the chromaticities
@@ -194,7 +195,7 @@ class PillowImage:
             lost.append("texts")
         found |= {"icc_profile": profile} if isinstance(profile, bytes) and profile else {}
         if isinstance(dots, tuple) and (known := resolution_of(*dots)):
-            found["dpi"] = known
+            found["dpi"] = tuple(per_inch * number for number in known)
         found |= {"loop": info["loop"]} if isinstance(info.get("loop"), int) else {}  # 0 repeats for ever
         if image.mode == INDICES:
             colours = np.array(image.getpalette(), np.uint16).reshape(-1, 3) * np.uint16(257)

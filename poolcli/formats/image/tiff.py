@@ -276,6 +276,7 @@ class Samples:
             VOTE_NOTE: self.mode == INDICES,
             f"{self.bits} bits a sample, scaled to {DTYPES[self.dtype].bits}": self.is_scaled,
             "white is zero: inverted": self.is_inverted,
+            "white is zero, and stays so": self.photometric == tags.WHITE_IS_ZERO and not self.is_inverted,
             ALPHA_NOTE: self.is_divided,
             "alpha is pooled as a band like others": self.mode == BANDS and alpha,
         }

@@ -46,6 +46,8 @@ _ARRAY_DESCRIPTIONS = {
     "ImageJ": re.compile(r"\s*ImageJ="),
     "OME-XML": re.compile(r"(?s)\s*<.*<(\w+:)?OME\b|\s*<(\w+:)?OME\b"),
     "tifffile": re.compile(r'\s*\{"shape"|shape=\('),
+    "MetaMorph": re.compile(r"\s*<MetaData>"),
+    "Aperio": re.compile(r"Aperio "),
 }
 
 

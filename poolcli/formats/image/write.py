@@ -176,11 +176,13 @@ GIF_NOTE = "a GIF keeps 256 colours in each frame, alpha as transparent or opaqu
 
 def _encode_gif(pages: Array, kept: Mapping[str, Any]) -> tuple[bytes, tuple[str, ...]]:
     """The pixels, N, H, W, C of bytes, as a GIF, and a note on what it could not hold."""
-    options: dict[str, Any] = {key: kept[key] for key in ("loop", "duration") if key in kept} | {"optimize": False}
+    keys = ("loop", "duration") if len(pages) > 1 else ()
+    options: dict[str, Any] = {key: kept[key] for key in keys if key in kept} | {"optimize": False}
     if pages.shape[-1] == 4:
         options["disposal"] = DISPOSE_TO_BACKGROUND
     frames = [_frame(page) for page in pages]
     exact = pages.shape[-1] == 1 or all(map(_is_exact, frames, pages))
+    exact = exact and not any(time % 10 for time in options.get("duration", ()))
     return _save(frames, "gif", options), () if exact else (GIF_NOTE,)
 
 

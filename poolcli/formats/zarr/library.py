@@ -27,6 +27,7 @@ asyncio: Any = Lazy("asyncio")
 
 MAX_NODES = 10_000
 MAX_DEPTH = 32  # nested groups
+WAITER = "poolcli waits"  # the name of tasks that wait for others
 TASK_TIMEOUT = 10.0  # seconds for zarr's running tasks to end before they are cancelled
 ZARR_ERRORS = (
     OSError, EOFError, SystemError, RuntimeError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError,
@@ -220,6 +221,8 @@ def tasks_joined(after: type[BaseException] = BaseException) -> Iterator[None]:
 
 
 async def _join_tasks() -> None:
-    """Waits for all tasks but this one, and cancels those that take long; their exceptions are ignored."""
-    others = asyncio.all_tasks() - {asyncio.current_task()}
+    """Waits for all tasks but those that wait here, and cancels those that take long; their exceptions are ignored."""
+    own = asyncio.current_task()
+    own.set_name(WAITER)
+    others = [task for task in asyncio.all_tasks() if task.get_name() != WAITER]
     await asyncio.wait_for(asyncio.gather(*others, return_exceptions=True), TASK_TIMEOUT)

@@ -72,7 +72,8 @@ def _at_url(path: str, overwrite: bool, identity: str | None, documents: Mapping
         if identity and begun == identity:
             written = frozenset(name.removeprefix(f"{place}/") for name in system.find(place))
         else:
-            if not (overwrite or begun) and system.exists(place):
+            is_same_values = bool(begun) and str(begun).partition("-")[0] == str(identity).partition("-")[0]
+            if not (overwrite or is_same_values) and system.exists(place):
                 raise RequestError(f"{path}: exists; use {field('overwrite')}, or another {field('output')}")
             _clear(system, place)
             if identity:

@@ -46,8 +46,8 @@ class Runner:
     def __call__(self, task: Task, progress: Progress) -> Outcome:
         """The outcome of a job, with a record for the manifest; skipped if its known record is current."""
         job, settings = task.job, self.settings
-        if self.folder is not None or not settings.resume:
-            settings = replace(settings, overwrite=True)  # existing outputs were refused before, but not those at URLs
+        if task.retried or (settings.resume and self.folder is not None):  # the first try may have written the output
+            settings = replace(settings, overwrite=True)
         if task.known and self.is_current(task.known, job):
             return Outcome(job, skipped=True)
         outcome = run_job(job, self.op, settings, progress, self.distribute)

@@ -32,6 +32,8 @@ from poolcli.system.signals import check_stopped
 distributed = Lazy("distributed")
 
 TASKS_PER_WORKER = 8  # in flight
+POLL_SECONDS = 0.02  # between looks at what has finished
+SECONDS_WITHOUT_WORKERS = 60  # after which a run ends
 WAIT_SECONDS = 5.0  # for workers to finish what they have begun
 # What comes of asking a scheduler that has gone.
 SCHEDULER_LOST = (asyncio.CancelledError, futures.CancelledError, OSError)
@@ -157,7 +159,7 @@ def _results(
     client: Any, message: bytes, items: Iterator[Item], limit: int, running: dict[Any, Item]
 ) -> Iterator[tuple[Item, Any]]:
     """Items with their results, as they come; at most `limit` are `running`."""
-    completed = distributed.as_completed(loop=client.loop)
+    completed, seen = distributed.as_completed(loop=client.loop), time.monotonic()
     while True:
         # Sent in one call, because each call costs the scheduler more than a task.
         several = list(islice(items, limit - len(running)))
@@ -167,7 +169,14 @@ def _results(
         completed.update(submitted)
         if not running:
             return
-        for future in completed.next_batch():
+        while not (finished := list(completed.next_batch(block=False))):
+            time.sleep(POLL_SECONDS)
+            check_stopped()
+            if client.nthreads():
+                seen = time.monotonic()
+            elif time.monotonic() - seen > SECONDS_WITHOUT_WORKERS:
+                raise FileError(f"the cluster has had no workers for {SECONDS_WITHOUT_WORKERS} s")
+        for future in finished:
             check_stopped()
             error = future.exception()
             yield running.pop(future), future.result() if error is None else error
