@@ -63,7 +63,7 @@ class Cluster:
     def update(self, futures: list[Any]) -> None:
         self.completed += futures
 
-    def next_batch(self) -> list[Any]:
+    def next_batch(self, block: bool) -> list[Any]:
         return [self.completed.pop(0)] if self.completed else []
 
 
@@ -86,6 +86,19 @@ def test_only_what_workers_die_of_alone_is_given_up(cluster: Cluster) -> None:
     found = dict(compute(cluster, tenfold, iter(range(64))))
     assert [number for number in range(64) if found[number] != 10 * number] == [7]
     assert isinstance(found[7], KilledError)
+
+
+def test_a_cluster_without_workers_ends_the_run(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    def workers_that_go(_: Cluster) -> dict[str, int]:
+        cluster.completed.clear()
+        return {}
+
+    monkeypatch.setattr(Cluster, "nthreads", workers_that_go)
+    monkeypatch.setattr(Cluster, "next_batch", lambda self, block: [])
+    monkeypatch.setattr(module, "ASK_SECONDS", 0)
+    monkeypatch.setattr(module, "SECONDS_WITHOUT_WORKERS", 0.1)
+    with pytest.raises(FileError, match="the cluster has had no workers for"):
+        dict(compute(cluster, tenfold, iter(range(9))))
 
 
 @pytest.mark.parametrize("question", ["nthreads", "map", "next_batch"])

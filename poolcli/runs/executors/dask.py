@@ -33,7 +33,7 @@ distributed = Lazy("distributed")
 
 TASKS_PER_WORKER = 8  # in flight
 POLL_SECONDS = 0.02  # between looks at what has finished
-SECONDS_WITHOUT_WORKERS = 60  # after which a run ends
+ASK_SECONDS, SECONDS_WITHOUT_WORKERS = 5, 60  # how often it is asked for workers, and how long a run does without
 WAIT_SECONDS = 5.0  # for workers to finish what they have begun
 # What comes of asking a scheduler that has gone.
 SCHEDULER_LOST = (asyncio.CancelledError, futures.CancelledError, OSError)
@@ -159,7 +159,8 @@ def _results(
     client: Any, message: bytes, items: Iterator[Item], limit: int, running: dict[Any, Item]
 ) -> Iterator[tuple[Item, Any]]:
     """Items with their results, as they come; at most `limit` are `running`."""
-    completed, seen = distributed.as_completed(loop=client.loop), time.monotonic()
+    completed = distributed.as_completed(loop=client.loop)
+    asked = seen = time.monotonic()
     while True:
         # Sent in one call, because each call costs the scheduler more than a task.
         several = list(islice(items, limit - len(running)))
@@ -172,10 +173,10 @@ def _results(
         while not (finished := list(completed.next_batch(block=False))):
             time.sleep(POLL_SECONDS)
             check_stopped()
-            if client.nthreads():
-                seen = time.monotonic()
-            elif time.monotonic() - seen > SECONDS_WITHOUT_WORKERS:
-                raise FileError(f"the cluster has had no workers for {SECONDS_WITHOUT_WORKERS} s")
+            if (now := time.monotonic()) - asked > ASK_SECONDS:
+                asked, seen = now, now if client.nthreads() else seen
+                if now - seen > SECONDS_WITHOUT_WORKERS:
+                    raise FileError(f"the cluster has had no workers for {SECONDS_WITHOUT_WORKERS} s")
         for future in finished:
             check_stopped()
             error = future.exception()
