@@ -44,6 +44,7 @@ class Limits(NamedTuple):
     block_bytes: int = 1 << 15  # the same of blocks of rows
     fetched_bytes: int = 1 << 13  # of the longest rows that are fetched ahead
     cached_bytes: int = 1 << 21  # of an input that stays in the cache and needs no fetching
+    unrolled: int = 16  # elements of windows of standard deviations with loops of their own
     short: int = 4  # elements along W, up to which irregular windows have constant taps
 
 
@@ -366,7 +367,12 @@ class _Case:
             is_constant = w is not None and channels == 1 and stride == w.stride <= limits.stride
             constants, rows = (stride if is_constant else 0,), elements + 3
         elif total == "deviation":
-            rows = 4
+            constants, rows, lines = (0, 0, 0, 0), 4, elements // self.view.axes[2].longest
+            is_float = kernel_dtype(self.region.plan.dtype).kind == "f" or self.arithmetic.read
+            is_few = is_float and elements <= limits.unrolled
+            is_adjacent = w is not None and (w.stride == 1 or channels == w.dilation == 1)
+            if w is not None and is_few and is_adjacent and self.has_constant_windows(w, lines):
+                constants = lines, self.view.axes[1].longest, w.kernel, w.stride
         piece = max(1, max(PIECE_OUTPUTS, limits.pass_bytes // self.itemsize // rows) // channels)
         return Launch(maker, constants, piece * channels * rows, {"piece": piece} | sizes)
 
