@@ -245,7 +245,7 @@ COMPOSED: dict[str, tuple[Any, tuple[int, ...], str]] = {  # with words of the t
         "Pad pad",
     ),
     "long pads": (AvgPool(2, strides=2, pads_begin=3, pads_end=2, exclude_pad=False), (9, 8), "Pad pad"),
-    "maxima, long pads": (MaxPool(3, strides=2, pads=2, dilations=2), (9, 8, 7), "Pad pad"),
+    "maxima, long pads": (MaxPool(3, strides=2, pads=2, dilations=2), (9, 8, 7), "Pad pad gather"),
     "dilated": (AvgPool(2, strides=2, pads=1, dilations=3), (9, 8), "einsum"),
     "dilated maxima": (MaxPool(2, strides=3, dilations=2), (9, 8), "tf.gather"),
     "divisor": (AvgPool(2, strides=2, divisor_override=3), (8,), "Mul *"),
