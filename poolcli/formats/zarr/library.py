@@ -31,7 +31,7 @@ WAITER = "poolcli waits"  # the name of tasks that wait for others
 TASK_TIMEOUT = 10.0  # seconds for zarr's running tasks to end before they are cancelled
 ZARR_ERRORS = (
     OSError, EOFError, SystemError, RuntimeError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError,
-    ImportError,
+    ImportError, AssertionError,
 )  # fmt: skip
 _SETTINGS = Lock()  # zarr's settings are those of the process
 
