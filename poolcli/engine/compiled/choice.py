@@ -367,7 +367,7 @@ class _Case:
             is_constant = w is not None and channels == 1 and stride == w.stride <= limits.stride
             constants, rows = (stride if is_constant else 0,), elements + 3
         elif total == "deviation":
-            constants, rows, lines = (0, 0, 0, 0), 4, elements // self.view.axes[2].longest
+            constants, rows, lines = (0, 0, 0, 0), 4, prod(axis.longest for axis in self.view.axes[:2])
             is_float = kernel_dtype(self.region.plan.dtype).kind == "f" or self.arithmetic.read
             is_few = is_float and elements <= limits.unrolled
             is_adjacent = w is not None and (w.stride == 1 or channels == w.dilation == 1)
