@@ -21,6 +21,7 @@ from poolcli.errors import RequestError
 from poolcli.explain.compare_dialects import DEVIATIONS, WHOLE, Deviation, compare_dialects, deviations, sentences
 from poolcli.plan import Plan, make_plan
 from tests.models.onnxs import model, node
+from tests.profiles import sized
 
 OPSETS = (10, 18, 19, 22)
 RUN = """
@@ -109,7 +110,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, tu
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("version", ["1.20.1", "1.24.4", "1.28.0"])
+@pytest.mark.parametrize("version", sized(["1.24.4"], ["1.20.1", "1.21.0", "1.24.4", "1.25.0", "1.28.0", "1.29.0"]))
 def test_each_version_deviates_where_the_table_says_and_nowhere_else(
     version: str, models: tuple[Path, dict[str, tuple[Plan, int]]], tmp_path: Path
 ) -> None:
