@@ -89,11 +89,7 @@ def test_only_what_workers_die_of_alone_is_given_up(cluster: Cluster) -> None:
 
 
 def test_a_cluster_without_workers_ends_the_run(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    def workers_that_go(_: Cluster) -> dict[str, int]:
-        cluster.completed.clear()
-        return {}
-
-    monkeypatch.setattr(Cluster, "nthreads", workers_that_go)
+    monkeypatch.setattr(Cluster, "nthreads", lambda self: {})
     monkeypatch.setattr(Cluster, "next_batch", lambda self, block: [])
     monkeypatch.setattr(module, "ASK_SECONDS", 0)
     monkeypatch.setattr(module, "SECONDS_WITHOUT_WORKERS", 0.1)

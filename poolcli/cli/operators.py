@@ -91,10 +91,12 @@ def parse_operator(name: str, text: str) -> str:
     >>> parse_operator("op", "mean"), parse_operator("op", "MaxPool-14"), parse_operator("op", "F.adaptive_avg_pool2d")
     ('avg', 'max', 'adaptive-avg')
     """
-    found, meant = find_operator(text), instead_of(text)
-    if not found and meant.startswith("poolcli"):
+    if found := find_operator(text):
+        return found
+    meant = instead_of(text)
+    if meant.startswith("poolcli"):
         raise RequestError(f"{field(name)} is {text!r}; use {meant.removeprefix('poolcli ')}")
-    return found or one_of(name, text, tuple(OPERATOR_HELP))
+    return one_of(name, text, tuple(OPERATOR_HELP))
 
 
 def instead_of(word: str) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
 import pytest
 
-from poolcli.errors import RequestError
+from poolcli.errors import FileError, RequestError
 from poolcli.formats import check_output, output_format
+from poolcli.formats.atomic import atomic_file, atomic_folder
 from poolcli.message_fields import for_cli
 from tests.conftest import Cli
 
@@ -109,3 +111,10 @@ def test_arrays_are_not_added_to_files(
     result = cli("max", "a.npz", "-o", output, "-k", "2", *extra)
     assert (result.code, result.err) == (2, f"poolcli: {message}\n")
     assert Path("a.h5").read_bytes() == before
+
+
+@pytest.mark.parametrize("write", [atomic_file, atomic_folder])
+def test_what_appears_under_the_name_of_an_output_meanwhile_is_not_replaced(write: Any, tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="exists; use overwrite"), write(str(tmp_path / "y"), False):
+        (tmp_path / "y").write_text("precious")
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["precious"]

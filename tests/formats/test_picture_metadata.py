@@ -198,3 +198,12 @@ def test_texts_of_the_tags_of_a_tiff_keep_their_bytes(deep: bool, cli: Cli) -> N
     assert cli("avg", "x.tif", "-o", "y.tif", *HALVE).code == 0
     data = Path("y.tif").read_bytes()
     assert (b"m|\xc2\xb0|\0" in data, b"25 \xb0\0" in data) == (True, True)
+
+
+def test_a_resolution_in_centimetres_is_kept(cli: Cli) -> None:
+    exif = Image.Exif()
+    exif[296], exif[282], exif[283] = 3, 60.0, 60.0
+    Image.new("RGB", (8, 6)).save("x.png", exif=exif.tobytes())
+    assert cli("avg", "x.png", "-o", "y.png", *HALVE, "-q").err == ""
+    with Image.open("y.png") as image:
+        assert image.info["dpi"] == pytest.approx((76.2, 76.2), abs=0.02)  # of half as many pixels
