@@ -22,7 +22,7 @@ from poolcli.system.signals import check_stopped
 
 @dataclass(frozen=True)  # without slots, with which pickling takes several times as long
 class Task:
-    """A job, the record of its output by an earlier run, and whether a process that ran it has died before."""
+    """A job, the record of its output by an earlier run, and whether a process that ran it may have died before."""
 
     job: Job
     known: Record | None = None

@@ -78,7 +78,8 @@ def distributor(cluster: str | None, resumable: bool) -> Iterator[Distribute | N
 def _run_task(runner: Runner, item: tuple[int, Task]) -> Outcome:
     """On a worker: runs a task and returns its outcome."""
     memory = runner.settings.allowed or _memory_of_job()
-    outcome = replace(runner, settings=replace(runner.settings, max_memory=memory))(item[1], no_progress)
+    task = replace(item[1], retried=True)  # Dask may run it again, with its output written, when a worker dies
+    outcome = replace(runner, settings=replace(runner.settings, max_memory=memory))(task, no_progress)
     for error in (each.error for each in (outcome, *outcome.parts) if each.error):
         # tblib, which distributed loads, pickles the causes of errors, and some of zarr's cannot be unpickled.
         error.__cause__ = error.__context__ = error.__traceback__ = None
