@@ -1,14 +1,17 @@
-"""Arrays of other libraries as numpy arrays, zero-copy where possible."""
+"""Arrays of other libraries as numpy arrays, zero-copy where possible, and results as their arrays."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import LayoutWarning, PoolError, RequestError, error_text, warn_caller
 from poolcli.layouts import layout_of_dimensions
 from poolcli.system.lazy_imports import Array
+from poolcli.system.lazy_imports import numpy as np
+from poolcli.windows import AxisWindows, Cells
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -37,8 +40,6 @@ def as_array(x: Any) -> Array:
     Raises RequestError for arrays with masked elements, arrays on other devices, tensors that require a gradient, and
     lazy arrays.
     """
-    import numpy as np
-
     if type(x) is np.ndarray:
         return x
     if isinstance(x, str | bytes | os.PathLike):
@@ -81,8 +82,6 @@ def warn_of_layout(plan: Plan) -> None:
 
 
 def _convert(x: Any) -> Array:
-    import numpy as np
-
     if str(getattr(x, "dtype", "")) == "torch.bfloat16":  # PyTorch cannot convert it, because numpy has no bfloat16
         from poolcli.dtypes import numpy_dtype
 
@@ -95,8 +94,6 @@ def _convert(x: Any) -> Array:
 
 def _without_mask(array: Any, x: Any) -> Array:
     """The data of the masked array `x`, or that `x` was converted to; refused if elements are masked."""
-    import numpy as np
-
     if array.dtype.names or np.ma.is_masked(array):  # numpy.ma cannot tell of structured arrays
         what, masked = ("a masked array", "x") if array is x else (_describe(x), "numpy.asanyarray(x)")
         raise RequestError(
@@ -137,8 +134,6 @@ def _data_array(x: Any, result: Any, plan: Plan) -> Any:
 
     Along pooled dimensions, coordinates of several dimensions, and those that are not numbers or times, are left out.
     """
-    from poolcli.coordinates import window_means
-
     windows = {x.dims[axis.position]: axis.windows for axis in plan.axes}
     coords = {}
     for name, values in x.coords.items():
@@ -148,6 +143,34 @@ def _data_array(x: Any, result: Any, plan: Plan) -> Any:
         elif values.ndim == 1 and values.dtype.kind in "iufMm":
             coords[name] = (values.dims, window_means(values.values, windows[pooled[0]]), values.attrs)
     return type(x)(result, dims=x.dims, coords=coords, attrs=x.attrs, name=x.name)
+
+
+def window_means(values: Array, windows: AxisWindows, missing: Sequence[float] = ()) -> Array:
+    """The mean of the coordinates in each window, as float64 or times.
+
+    `missing` values and those that are not finite are excluded; a window without others gives the first missing value,
+    NaN or NaT.
+    """
+    with np.errstate(all="ignore"):  # odd numbers in files, such as 1e308
+        is_time = values.dtype.kind in "mM"
+        nothing: Any = np.array("NaT", values.dtype) if is_time else missing[0] if missing else np.nan
+        valid = ~np.isnat(values) if is_time else np.isfinite(values) & ~np.isin(values, missing)
+        if not valid.any():
+            return np.full(windows.output, nothing)
+        begin = values[valid].min() if is_time else 0
+        numbers = np.where(valid, (values - begin).astype(np.float64), 0)
+        sums, weights = np.zeros(windows.output), np.zeros(windows.output)
+        for o in range(windows.output):
+            span = windows.span(o)
+            read = slice(span.start, span.stop, span.step)
+            weight: Array = valid[read]
+            if isinstance(windows, Cells):
+                weight = weight * [windows.weight(o, i) for i in span]
+            sums[o], weights[o] = (numbers[read] * weight).sum(), weight.sum()
+        means = np.divide(sums, weights, out=np.zeros_like(sums), where=weights > 0)
+        if is_time:
+            means = begin + means.round().astype(np.int64).astype((values[valid] - begin).dtype)
+        return np.asarray(np.where(weights > 0, means, nothing))
 
 
 def _refuse_gradients(x: Any) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO
 
-from poolcli.system.subprocesses import context
+from poolcli.system.processes import context
 
 
 def hear_signals() -> None:

@@ -22,7 +22,7 @@ from poolcli.cli import run_pool
 from poolcli.formats import is_fragile
 from poolcli.pooling.outcome import Job
 from poolcli.runs import choose_executor
-from poolcli.system.limits import allowed_threads
+from poolcli.system.processes import allowed_threads
 
 LEFT_OUT = ("compiles", "slow", "heavy")  # marks of tests that quick runs leave out
 Size = TypeVar("Size")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from poolcli.coordinates import window_means
+from poolcli.array_interop import window_means
 from poolcli.windows import AxisWindows, Bins, Sliding, cells
 
 HALVES = Sliding(6, 3, 2, 2, 1, 0, 0)

@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from poolcli.formats.atomic import has_exited, token_of
+from poolcli.system.processes import start
 from poolcli.system.signals import install_handlers
-from poolcli.system.subprocesses import context, has_exited, process_token, start, token_of
 from tests.processes import forked, hear_signals
 
 pytestmark = pytest.mark.skipif(
@@ -55,7 +56,7 @@ def test_only_a_process_of_this_place_can_be_known_to_be_gone(name: str) -> None
     assert has_exited(make()) is gone
 
 
-UNSHARED = "import os; from poolcli.system.subprocesses import token_of; print(token_of(os.getpid()), end='')"
+UNSHARED = "import os; from poolcli.formats.atomic import token_of; print(token_of(os.getpid()), end='')"
 
 
 @pytest.mark.parametrize("spaces", [["--pid", "--fork"], ["--pid", "--fork", "--mount-proc"]])
@@ -65,14 +66,6 @@ def test_a_process_of_another_namespace_is_never_known_to_be_gone(spaces: list[s
         pytest.skip("this user may make no namespace")
     assert len(done.stdout.split("-")) == 2
     assert not has_exited(done.stdout)
-
-
-def test_a_process_that_is_forked_is_an_owner_of_its_own() -> None:
-    assert process_token() == token_of(os.getpid())
-    here, there = context().Pipe()
-    process = start(lambda: there.send(process_token()))
-    assert here.recv() == token_of(process.pid) != process_token()
-    process.join()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -22,24 +22,24 @@ from poolcli import AdaptiveAvgPool, AvgPool, MaxPool, MedianPool, ModePool, Std
 from poolcli.engine import run
 from poolcli.engine.compiled.launch import address, work_array
 from poolcli.plan.plan import whole
-from poolcli.system import limits
+from poolcli.system import processes
 from tests.profiles import slow
 
 
 def test_threads_are_at_most_the_cores_of_the_process() -> None:
     cores = len(os.sched_getaffinity(0))
-    assert limits.allowed_threads(1) == 1
-    assert limits.allowed_threads(10_000) <= cores
-    assert limits.allowed_threads() == limits.allowed_threads(cores)
+    assert processes.allowed_threads(1) == 1
+    assert processes.allowed_threads(10_000) <= cores
+    assert processes.allowed_threads() == processes.allowed_threads(cores)
 
 
 def test_a_quota_of_the_control_group_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)))
     for text, expected in (("150000 100000", 2), ("max 100000", 8), ("400000 100000", 4)):
         monkeypatch.setattr("pathlib.Path.read_text", lambda self, text=text: text)
-        limits._quota.cache_clear()
-        assert limits.allowed_threads() == limits.allowed_threads() == expected
-    limits._quota.cache_clear()
+        processes._quota.cache_clear()
+        assert processes.allowed_threads() == processes.allowed_threads() == expected
+    processes._quota.cache_clear()
 
 
 def test_threads_below_1_are_refused() -> None:

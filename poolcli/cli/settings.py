@@ -9,7 +9,7 @@ from poolcli.errors import RequestError
 from poolcli.formats import ReadOptions
 from poolcli.message_fields import field
 from poolcli.pooling.outcome import Settings
-from poolcli.system.limits import memory_budget
+from poolcli.system.processes import memory_budget
 
 if TYPE_CHECKING:
     from poolcli.cli.options import ArrayOptions

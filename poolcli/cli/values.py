@@ -123,7 +123,7 @@ def rescale_range(name: str, text: str) -> Limits:
 
 def memory(name: str, text: str) -> int:
     """A size such as 500M, in bytes."""
-    from poolcli.system.limits import parse_size
+    from poolcli.system.processes import parse_size
 
     return parse_size(text, field(name))
 

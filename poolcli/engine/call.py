@@ -16,7 +16,7 @@ from poolcli.errors import RequestError
 from poolcli.layouts import batch_axes, size_of
 from poolcli.plan import IndexPlan, Plan
 from poolcli.plan.plan import Region
-from poolcli.system.limits import allowed_threads
+from poolcli.system.processes import allowed_threads
 from poolcli.windows import Ranges
 
 if TYPE_CHECKING:

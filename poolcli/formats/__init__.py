@@ -168,7 +168,7 @@ def in_subprocess_if_fragile(path: str, look: Callable[[], Result]) -> Result:
     processes = sys.modules.get("multiprocessing.process")  # importing it takes 10 ms
     is_worker = processes is not None and processes.current_process().daemon  # its parent handles crashes
     if not is_worker and sys.platform == "linux" and is_fragile(Source(path)):
-        from poolcli.system.subprocesses import run_in_subprocess
+        from poolcli.system.processes import run_in_subprocess
 
         return run_in_subprocess(path, look)
     try:

@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from glob import escape, glob
+from pathlib import Path
 from typing import Any, BinaryIO
+from zlib import crc32
 
 from poolcli.errors import FileError
 from poolcli.formats.files import check_output_url
-from poolcli.formats.table import suffixes_of
 from poolcli.message_fields import field
 from poolcli.system.signals import check_stopped
-from poolcli.system.subprocesses import has_exited, process_token
 
 MAX_NAME = 255  # bytes, on all common file systems
 RESERVED = 40  # bytes of a temporary name for the dot, the process token or identity, and `.part`
@@ -85,7 +85,7 @@ def _removed_on_errors(target: str, overwrite: bool, identity: str | None = None
     """Yields a temporary path beside the target, whose folder is made and cleared of leftovers."""
     _refuse_existing(target, overwrite)
     make_folder(os.path.dirname(target))
-    part = temporary_path(target, process_token() if identity is None else f"{identity}{KEPT}")
+    part = temporary_path(target, token_of(os.getpid()) if identity is None else f"{identity}{KEPT}")
     remove_leftovers(os.path.dirname(target))
     for other in glob(escape(temporary_path(target, "")[: -len(".part")]) + f"*{KEPT}.part") if identity else ():
         if other != part:
@@ -148,17 +148,44 @@ def is_internal_file(name: str) -> bool:
 @cache
 def remove_leftovers(folder: str) -> None:
     """Removes temporary files of killed processes from a folder; once per process."""
-    written = (*suffixes_of(lambda row: row.writes), ".jsonl")
     with suppress(OSError), os.scandir(folder) as entries:
-        for entry in (each for each in entries if each.name.endswith(".part")):
-            name, _, owner = entry.name.removesuffix(".part").rpartition(".")
-            if name.lower().endswith(written) and has_exited(owner):
+        for entry in entries:
+            if entry.name.endswith(".part") and has_exited(entry.name.removesuffix(".part").rpartition(".")[2]):
                 remove(entry.path)
 
 
-def remove_temporary(path: str, owner: str) -> None:
-    """Removes the temporary file for `path` of the killed process `owner`."""
-    remove(temporary_path(os.path.realpath(path), owner))
+def remove_temporary(path: str, process: int) -> None:
+    """Removes the temporary file for `path` of a killed process."""
+    remove(temporary_path(os.path.realpath(path), token_of(process)))
+
+
+def token_of(process: int) -> str:
+    """The owner in names of temporary files: a hash of the host and process namespace, and the id of the process."""
+    return f"{_host()}-{process}"
+
+
+@cache
+def _host() -> str:
+    names = [os.uname().nodename]
+    with suppress(OSError):
+        names.append(Path("/etc/machine-id").read_text(errors="replace"))
+    with suppress(OSError):
+        names.append(os.readlink("/proc/self/ns/pid"))
+    return f"{crc32(' '.join(names).encode(errors='replace')):08x}"
+
+
+def has_exited(owner: str) -> bool:
+    """Whether the process of a token has ended; False for processes of other hosts, and for text that is no token."""
+    host, _, number = owner.partition("-")
+    if host != _host() or not number.isdecimal():
+        return False
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):  # another user's, or no number of a process
+        pass
+    return False
 
 
 def remove(path: str) -> None:

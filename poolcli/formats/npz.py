@@ -18,7 +18,7 @@ from poolcli.errors import FileError, error_text
 from poolcli.formats import npy
 from poolcli.formats.atomic import atomic_stream
 from poolcli.formats.checks import as_file_error, check_expansion, check_zip_directory, open_chosen
-from poolcli.formats.names import array_names
+from poolcli.formats.files import array_names
 from poolcli.formats.records import (
     ArrayReader,
     Header,

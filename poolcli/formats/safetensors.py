@@ -13,7 +13,7 @@ from poolcli.dtypes import DTYPES, numpy_dtype
 from poolcli.errors import FileError
 from poolcli.formats.atomic import atomic_stream
 from poolcli.formats.checks import byte_count, check_dtype, check_rank, human_bytes, join_names, open_chosen
-from poolcli.formats.names import array_names
+from poolcli.formats.files import array_names
 from poolcli.formats.npy import MAX_AXES, UncompressedReader
 from poolcli.formats.records import ArrayReader, Header, Metadata, NamedArray, ReadOptions, Source, WriteOptions
 from poolcli.system.lazy_imports import Array

@@ -19,7 +19,7 @@ from poolcli.models.judge import Verdict as Verdict
 from poolcli.models.judge import judge
 from poolcli.models.layer import EXPORT_KERAS, EXPORT_TORCH, SAVED_MODEL, Given, Layer
 from poolcli.suggestions import did_you_mean
-from poolcli.system.limits import parse_size
+from poolcli.system.processes import parse_size
 
 MAX_LISTED = 10  # layer names in a message
 

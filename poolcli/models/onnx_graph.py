@@ -15,8 +15,7 @@ from poolcli.formats.checks import check_memory, human_bytes
 from poolcli.message_fields import field
 from poolcli.models.layer import MAX_NAME, SAVED_MODEL, Dim, Given, Shape, named_lengths
 from poolcli.system.lazy_imports import need
-from poolcli.system.limits import data_limit
-from poolcli.system.subprocesses import run_in_subprocess
+from poolcli.system.processes import limit_worker, run_in_subprocess
 
 NEEDS_ONNX = "reading ONNX models needs onnx"
 OTHER_PROTOBUF = {  # protobuf has no signature, so others than ONNX are recognised by the ends of their paths
@@ -106,7 +105,7 @@ def run_limited(
 
     def look() -> bytes | str | None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # C++ reports failed allocations to stderr
-        with suppress(MemoryError), data_limit(limit):
+        with suppress(MemoryError), limit_worker(limit):
             return attempt()
         return None
 

@@ -33,7 +33,7 @@ from poolcli.formats.checks import (
     memory_limit_of,
     poolable,
 )
-from poolcli.formats.names import array_names
+from poolcli.formats.files import array_names
 from poolcli.formats.records import ReadOptions, whole_region
 from poolcli.layouts import is_spatial
 from poolcli.message_fields import field

@@ -99,7 +99,7 @@ def _grid(windows: AxisWindows) -> PixelGrid:
 
 def with_coordinates_pooled(metadata: Metadata, windows: Mapping[int, AxisWindows]) -> Metadata:
     """The metadata with coordinates pooled along the axes that have windows, and notes on those that are left out."""
-    from poolcli.coordinates import window_means
+    from poolcli.array_interop import window_means
 
     dimensions, notes = list(metadata.dimensions), list(metadata.notes)
     for i, each in windows.items():

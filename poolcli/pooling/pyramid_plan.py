@@ -17,9 +17,8 @@ from poolcli.dtypes import DTYPES
 from poolcli.errors import PoolError, RequestError
 from poolcli.formats import Header, Metadata, Source, Spec, check_output, open_array
 from poolcli.formats.checks import byte_count, join_names
-from poolcli.formats.files import check_distinct
+from poolcli.formats.files import array_names, check_distinct
 from poolcli.formats.image.stacks import TIME_UNITS
-from poolcli.formats.names import array_names
 from poolcli.formats.records import Dimension
 from poolcli.formats.zarr import Images, ome
 from poolcli.formats.zarr.metadata import json_attributes

@@ -33,8 +33,7 @@ from poolcli.formats import (
 )
 from poolcli.formats.atomic import is_device
 from poolcli.formats.checks import join_names
-from poolcli.formats.files import Fingerprint, check_distinct, check_unchanged, fingerprint_of, is_url
-from poolcli.formats.names import array_names
+from poolcli.formats.files import Fingerprint, array_names, check_distinct, check_unchanged, fingerprint_of, is_url
 from poolcli.formats.records import CallbackWriter, slices, whole_region
 from poolcli.layouts import check_layout, convert_layout, converted_shape
 from poolcli.message_fields import field
@@ -46,7 +45,7 @@ from poolcli.pooling.metadata import hidden_from, scaled_metadata
 from poolcli.pooling.outcome import Job, Outcome, Settings, Stored
 from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
-from poolcli.system.limits import allowed_threads
+from poolcli.system.processes import allowed_threads
 from poolcli.windows import Ranges
 
 

@@ -14,7 +14,7 @@ from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Job, Outcome, Settings, existing_outputs
 from poolcli.pooling.tiles import Progress
 from poolcli.runs.executors import Outcomes, Runner, Task, load_executor
-from poolcli.system.limits import allowed_threads
+from poolcli.system.processes import allowed_threads
 
 if TYPE_CHECKING:
     from poolcli.runs.manifest import Manifest

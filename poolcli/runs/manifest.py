@@ -25,7 +25,7 @@ from typing import Any
 from poolcli import __version__
 from poolcli.errors import FileError, RequestError
 from poolcli.formats.atomic import atomic_stream
-from poolcli.formats.names import relative_path
+from poolcli.formats.files import relative_path
 from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Job, Record, Settings

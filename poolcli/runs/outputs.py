@@ -11,8 +11,7 @@ from poolcli.errors import RequestError
 from poolcli.formats import output_format, parse_source
 from poolcli.formats.atomic import is_device
 from poolcli.formats.checks import join_names
-from poolcli.formats.files import check_output_url, is_url
-from poolcli.formats.names import array_names, relative_path
+from poolcli.formats.files import array_names, check_output_url, is_url, relative_path
 from poolcli.formats.table import format_by_suffix, suffixes_of, without_suffix
 from poolcli.message_fields import field
 from poolcli.pooling.outcome import Job

@@ -27,8 +27,8 @@ from poolcli.formats import (
     read_header,
     write,
 )
+from poolcli.formats.atomic import token_of
 from poolcli.formats.records import slices
-from poolcli.system.subprocesses import token_of
 from tests.formats import toy
 
 WRITTEN = [name for name, row in FORMATS.items() if row.writes]
@@ -204,9 +204,9 @@ def test_what_a_killed_process_left_is_swept_by_the_next_write(name: str) -> Non
     x, layout = array_for(name)
     gone, running = owner_that_is_gone(), token_of(os.getppid())
     elsewhere = "00000000" + gone[8:]
-    others = [f".movie.mkv.{gone}.part"]
-    others += [f".{path_of(name)}.{owner}.part" for owner in (running, elsewhere, gone + "-0", "4194304", "²", "x")]
-    for other in others:  # somebody else's, of a process that runs, or of one that cannot be asked for
+    owners = (running, elsewhere, gone + "-0", "4194304", "²", "x")
+    others = [f".{path_of(name)}.{owner}.part" for owner in owners]
+    for other in others:  # of a process that runs, or of one that cannot be asked for
         Path(other).touch()
     Path(f".{path_of(name)}.{gone}.part").touch()
     write(path_of(name), x, layout)
@@ -246,7 +246,7 @@ def test_a_folder_is_replaced_whole_or_not_at_all(name: str, able: bool, monkeyp
 
 @cache
 def owner_that_is_gone() -> str:
-    code = "import os; from poolcli.system.subprocesses import token_of; print(token_of(os.getpid()), end='')"
+    code = "import os; from poolcli.formats.atomic import token_of; print(token_of(os.getpid()), end='')"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
 

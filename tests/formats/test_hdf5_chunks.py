@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from poolcli.errors import FileError
 from poolcli.formats import Source, open_array
 from poolcli.formats.records import slices
-from poolcli.system import limits
+from poolcli.system import processes
 from tests.conftest import Cli
 from tests.processes import fresh
 from tests.profiles import sized
@@ -156,7 +156,7 @@ def test_strings_that_take_more_memory_than_the_file_are_left_out(cli: Cli) -> N
 @pytest.mark.slow
 def test_a_filter_that_runs_in_a_circle_costs_its_file(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """hdf5plugin's bzip2 never comes to an end of a chunk that is cut short."""
-    monkeypatch.setattr(limits, "MIN_CPU_SECONDS", 0.3)
+    monkeypatch.setattr(processes, "MIN_CPU_SECONDS", 0.3)
     options = {"compression": hdf5plugin.BZip2()}
     data = packed(256, options)
     stored(data[: len(data) // 2], options)

@@ -18,7 +18,7 @@ import pytest
 
 from poolcli.errors import PoolError
 from poolcli.formats import FORMATS, Metadata, Source, list_arrays, read, write
-from poolcli.formats.names import array_names
+from poolcli.formats.files import array_names
 from poolcli.formats.records import Dimension, Scale
 from tests.conftest import Cli, Result
 from tests.models.onnxs import model, node

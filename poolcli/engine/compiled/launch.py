@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from poolcli.engine.compiled.view import CACHE_LINE
-from poolcli.system.limits import allowed_threads
+from poolcli.system.processes import allowed_threads
 from poolcli.windows import ceil_div
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from poolcli.errors import QUOTES, FileError, error_text
 from poolcli.formats.checks import as_file_error
 from poolcli.formats.hdf5.chunks import h5py
 from poolcli.message_fields import field
-from poolcli.system.limits import data_limit, limit_cpu_time
+from poolcli.system.processes import limit_worker
 
 H5PY_ERRORS = (OSError, RuntimeError, KeyError, TypeError, ValueError)
 FREE_MEMORY = 2**28  # bytes that a call may take for whatever it reads
@@ -53,7 +53,7 @@ def reading(path: str, size: int = 0) -> Iterator[None]:
     A damaged file may send HDF5 or a filter into a loop, and a chunk may unpack to far more than its size.
     """
     memory = FREE_MEMORY + DECODE_COPIES * size
-    with limit_cpu_time(os.path.getsize(path) + size), data_limit(memory), h5py_errors(path):
+    with limit_worker(memory, os.path.getsize(path) + size), h5py_errors(path):
         yield
 
 

@@ -12,9 +12,9 @@ from poolcli.errors import FileError
 from poolcli.formats.atomic import atomic_file, atomic_stream
 from poolcli.formats.cf import NOT_A_VARIABLE, conflict_note, same_values, with_references
 from poolcli.formats.checks import NODATA_ATTRIBUTES, join_names
+from poolcli.formats.files import array_names
 from poolcli.formats.hdf5.chunks import h5py
 from poolcli.formats.hdf5.gate import encode_name, h5py_errors, link_type
-from poolcli.formats.names import array_names
 from poolcli.formats.records import CallbackWriter, NamedArray, RegionWriter, Scale, Spec, WriteOptions, slices
 from poolcli.system.lazy_imports import numpy as np
 

@@ -25,8 +25,7 @@ from poolcli.formats.checks import (
     nodata_notes,
     unless_negligible,
 )
-from poolcli.formats.files import is_url
-from poolcli.formats.names import relative_path
+from poolcli.formats.files import is_url, relative_path
 from poolcli.formats.npy import MAX_AXES, MAX_BYTES
 from poolcli.formats.records import ArrayReader, Header, Metadata, ReadOptions, Source
 from poolcli.formats.zarr.expansion import ExpansionCheck
@@ -47,7 +46,7 @@ from poolcli.formats.zarr.write import open_writer, open_writers, write
 from poolcli.layouts import layout_of_dimensions
 from poolcli.message_fields import field
 from poolcli.system.lazy_imports import Array
-from poolcli.system.limits import allowed_threads
+from poolcli.system.processes import allowed_threads
 from poolcli.windows import Ranges
 
 __all__ = ["Images", "list_images", "open_array", "open_container", "open_writer", "open_writers", "write"]

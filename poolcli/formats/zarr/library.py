@@ -18,7 +18,7 @@ from poolcli.formats.files import filesystem, is_url
 from poolcli.formats.records import MAX_CHUNKS, ReadOptions, batches, slices
 from poolcli.system.lazy_imports import Array, Lazy, need
 from poolcli.system.lazy_imports import numpy as np
-from poolcli.system.limits import allowed_threads
+from poolcli.system.processes import allowed_threads
 from poolcli.windows import Ranges, ceil_div
 
 zarr: Any = Lazy("zarr")

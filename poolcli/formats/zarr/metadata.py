@@ -15,7 +15,7 @@ import poolcli.formats.cf as cf
 from poolcli.dtypes import DTYPES, can_hold
 from poolcli.errors import PoolError
 from poolcli.formats.checks import NODATA_ATTRIBUTES, byte_count, join_names
-from poolcli.formats.names import relative_path
+from poolcli.formats.files import relative_path
 from poolcli.formats.records import Axis, Dimension, Metadata, Scale
 from poolcli.formats.zarr.expansion import ExpansionCheck
 from poolcli.formats.zarr.library import ZARR_ERRORS, groups_above, is_group, zarr_errors

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from poolcli.errors import RequestError
-from poolcli.formats.names import relative_path
+from poolcli.formats.files import relative_path
 from poolcli.formats.zarr.library import ZARR_ERRORS, groups_above, is_group
 from poolcli.message_fields import field
 

@@ -12,8 +12,7 @@ from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError
 from poolcli.formats.cf import NOT_A_VARIABLE, conflict_note, same_values, with_references
 from poolcli.formats.checks import byte_count, join_names
-from poolcli.formats.files import is_url
-from poolcli.formats.names import array_names
+from poolcli.formats.files import array_names, is_url
 from poolcli.formats.records import (
     MAX_CHUNKS,
     NamedArray,

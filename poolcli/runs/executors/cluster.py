@@ -24,7 +24,7 @@ import distributed
 
 from poolcli.errors import FileError, RequestError, error_text
 from poolcli.runs.executors import LOCAL, SCHEDULER_FILE
-from poolcli.system.limits import allowed_threads
+from poolcli.system.processes import allowed_threads
 
 # Results or messages depend on these.
 COMPARED_PACKAGES = ("poolcli", "numpy", "numba", "llvmlite", "zarr", "distributed")

@@ -26,7 +26,7 @@ from poolcli.pooling.outcome import Outcome, failure
 from poolcli.pooling.tiles import BlockNote, Distribute, Progress, RemoteBlocks, no_progress
 from poolcli.runs.executors import Outcomes, Runner, Task, check_cluster
 from poolcli.system.lazy_imports import Lazy
-from poolcli.system.limits import memory_budget
+from poolcli.system.processes import memory_budget
 from poolcli.system.signals import check_stopped
 
 distributed = Lazy("distributed")

@@ -21,8 +21,8 @@ from poolcli.pooling.outcome import Outcome, failure
 from poolcli.pooling.tiles import Progress
 from poolcli.runs.executors import Outcomes, Runner, Task
 from poolcli.system.lazy_imports import need
+from poolcli.system.processes import context, crash_of, start
 from poolcli.system.signals import check_stopped, install_handlers, signals_blocked
-from poolcli.system.subprocesses import context, crash_of, start, token_of
 
 CLEANUP_SECONDS = 2.0  # before a worker that is terminated is killed
 
@@ -39,7 +39,6 @@ def run(tasks: Sequence[Task], runner: Runner, count: int, progress: Progress) -
 @dataclass(slots=True, eq=False)
 class _Worker:
     process: Any
-    owner: str  # its process token, which is part of the names of its temporary files
     pipe: Connection
     given: tuple[int, Task] | None = None  # the number and the task that it is working on
 
@@ -50,7 +49,7 @@ class _Worker:
 
     def remove_temporary(self) -> None:
         for path in self.given[1].job.outputs if self.given else ():
-            remove_temporary(path, self.owner)
+            remove_temporary(path, self.process.pid)
 
 
 class Workers:
@@ -107,7 +106,7 @@ class Workers:
         with signals_blocked():
             gc.freeze()  # a collection in the child would copy the pages of existing objects
             process = start(_run_worker, there, [worker.pipe for worker in self._workers] + [here], self._runner)
-            worker = _Worker(process, token_of(process.pid), here)
+            worker = _Worker(process, here)
             self._workers.append(worker)
             gc.unfreeze()
         there.close()
