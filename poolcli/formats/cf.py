@@ -10,15 +10,14 @@ from typing import Any
 
 from poolcli.dtypes import DTYPES
 from poolcli.formats.checks import NODATA_ATTRIBUTES, RANGE_ATTRIBUTES, join_names, nodata_in
-from poolcli.formats.records import ArrayReader, Header, Metadata, Scale
+from poolcli.formats.records import ArrayReader, Dimension, Header, Metadata
 from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
 from poolcli.windows import Ranges
 
 MAX_COORDINATES = 2**20  # values of an axis; longer coordinates are left out
 NOT_A_VARIABLE = "This is a netCDF dimension but not a netCDF variable."  # netCDF4's NAME of a dimension without values
-COORDINATES = "coordinates"
-REFERENCES = ("bounds", "climatology", "grid_mapping", COORDINATES)  # attributes that name other variables
+REFERENCES = ("bounds", "climatology", "grid_mapping", "coordinates")  # attributes that name other variables
 
 
 def referenced_variables(name: str, attributes: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -46,11 +45,8 @@ def dependent_variables(attributes: Mapping[str, Mapping[str, Any]]) -> set[str]
 
 
 def without_references(name: str, metadata: Metadata) -> Metadata:
-    """The metadata without the attributes that refer to other variables, which are not kept, and a note on those.
-
-    `with_references` names the auxiliary coordinates again in what is written.
-    """
-    kept = {place for dimension in metadata.dimensions for place in dimension.scales} | metadata.scalars.keys()
+    """The metadata without the attributes that refer to other variables, which are not kept, and a note on those."""
+    kept = {place for dimension in metadata.dimensions for place in dimension.scales}
     lost = dict[str, None]()
 
     def cleaned(owner: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -58,28 +54,16 @@ def without_references(name: str, metadata: Metadata) -> Metadata:
         lost.update((place, None) for places in found.values() for place in places if place not in kept)
         return {word: value for word, value in attributes.items() if word not in found}
 
-    def all_cleaned(scales: Mapping[str, Scale]) -> dict[str, Scale]:
-        return {place: replace(scale, attributes=cleaned(place, scale.attributes)) for place, scale in scales.items()}
-
-    attributes, scalars = cleaned(name, metadata.attributes), all_cleaned(metadata.scalars)
-    dimensions = tuple(replace(each, scales=all_cleaned(each.scales)) for each in metadata.dimensions)
+    attributes, dimensions = cleaned(name, metadata.attributes), list[Dimension]()
+    for each in metadata.dimensions:
+        scales = {
+            place: replace(scale, attributes=cleaned(place, scale.attributes)) for place, scale in each.scales.items()
+        }
+        dimensions.append(replace(each, scales=scales))
     notes = metadata.notes
     if lost:
         notes += (f"left out: the variables {join_names(list(lost))}, and the attributes that refer to them",)
-    return replace(metadata, attributes=attributes, dimensions=dimensions, scalars=scalars, notes=notes)
-
-
-def auxiliary_coordinates(metadata: Metadata) -> list[str]:
-    """The paths of the coordinates that only the attribute `coordinates` ties to the array."""
-    along = (item for dimension in metadata.dimensions for item in dimension.scales.items())
-    return [place for place, scale in along if scale.is_auxiliary] + [*metadata.scalars]
-
-
-def with_references(name: str, metadata: Metadata) -> dict[str, Any]:
-    """The attributes of an array that is written; `coordinates` names its auxiliary ones, without its own group."""
-    group = f"/{name.strip('/')}".rpartition("/")[0]
-    names = [place.removeprefix(f"{group}/") for place in auxiliary_coordinates(metadata)]
-    return {**metadata.attributes} | ({COORDINATES: " ".join(names)} if names else {})
+    return replace(metadata, attributes=attributes, dimensions=tuple(dimensions), notes=notes)
 
 
 def same_values(one: Any, other: Any) -> bool:

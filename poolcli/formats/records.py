@@ -98,15 +98,11 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """A coordinate of one axis: an HDF5 dimension scale, whose NAME is `title`, or a coordinate of xarray.
-
-    It is auxiliary if the array names it in its attribute `coordinates`, as CF's `month(time)`.
-    """
+    """A coordinate of one axis: an HDF5 dimension scale, whose NAME is `title`, or a coordinate of xarray."""
 
     values: Array
     title: str
     attributes: Mapping[str, Any]
-    is_auxiliary: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +123,6 @@ class Metadata:
     attributes, groups : attributes of the array, and of its parent groups by path
     ome : OME-Zarr metadata
     dimensions : name and coordinates of each axis
-    scalars : coordinates of one value, such as the height of a field
     axes : spacing and unit of each axis of an image
     meaning : what the numbers stand for, by where files say so: in `attributes` or `tags`, as `Format.nodata`
     notes : what is dropped
@@ -140,7 +135,6 @@ class Metadata:
     groups: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     ome: Mapping[str, Any] = field(default_factory=dict)
     dimensions: tuple[Dimension, ...] = ()
-    scalars: Mapping[str, Scale] = field(default_factory=dict)
     axes: tuple[Axis, ...] = ()
     meaning: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()

@@ -20,8 +20,7 @@ from poolcli.formats import ArrayReader, open_array
 from poolcli.formats.checks import byte_count
 from poolcli.formats.files import Fingerprint, check_unchanged, fingerprint_of
 from poolcli.formats.records import WriteOptions
-from poolcli.formats.zarr.targets import is_finished
-from poolcli.formats.zarr.write import ZarrWriter, open_writers
+from poolcli.formats.zarr.write import ZarrWriter, is_finished, open_writers
 from poolcli.layouts import convert_layout
 from poolcli.pooling import tiles
 from poolcli.pooling.outcome import Settings

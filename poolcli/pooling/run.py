@@ -296,7 +296,7 @@ class ResultWriter:
         paths = [path for target in self.targets if is_url(path := str(target.path))]
         if not paths or not self._settings.resume:
             return False
-        from poolcli.formats.zarr.targets import is_finished
+        from poolcli.formats.zarr.write import is_finished
 
         return all(is_finished(path, str(self._identity(path))) for path in paths)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from posixpath import basename
@@ -11,16 +11,7 @@ from typing import Any
 
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, RequestError
-from poolcli.formats.cf import (
-    COORDINATES,
-    MAX_COORDINATES,
-    NOT_A_VARIABLE,
-    REFERENCES,
-    as_unsigned,
-    dependent_variables,
-    referenced_variables,
-    without_references,
-)
+from poolcli.formats import cf
 from poolcli.formats.checks import (
     byte_count,
     check_dtype,
@@ -32,19 +23,24 @@ from poolcli.formats.checks import (
     nodata_notes,
     open_chosen,
 )
-from poolcli.formats.hdf5.chunks import (
+from poolcli.formats.hdf5.gate import (
     GzipChunks,
     check_filters,
     check_gzip_chunks,
     check_location,
     check_memory,
+    decode_name,
+    find_object,
     gzip_chunks,
     h5py,
     is_virtual,
-    storage_of,
+    open_root,
+    parent_groups,
+    read_attributes,
+    reading,
+    walk,
 )
-from poolcli.formats.hdf5.gate import decode_name, find_object, open_root, parent_groups, read_attributes, reading, walk
-from poolcli.formats.hdf5.write import open_writer, write
+from poolcli.formats.hdf5.write import open_writer, storage_of, write
 from poolcli.formats.records import (
     ArrayContainer,
     ArrayReader,
@@ -108,8 +104,10 @@ class Hdf5File:
     def _listed(self) -> dict[str, Header | None]:
         with reading(self.path):
             found = dict(walk(self.root))
-            attributes = {name: read_attributes(h5py.Dataset(each), REFERENCES) for name, each in found.items() if each}
-            dependent = dependent_variables(attributes)
+            attributes = {
+                name: read_attributes(h5py.Dataset(each), cf.REFERENCES) for name, each in found.items() if each
+            }
+            dependent = cf.dependent_variables(attributes)
             return {
                 name: _header(name, each) if each else None
                 for name, each in found.items()
@@ -119,15 +117,16 @@ class Hdf5File:
     def array(self, key: str) -> ArrayReader:
         """The dataset called `key`; refused if it does not exist, cannot be pooled, or has data in other files."""
         with reading(self.path):
-            dataset = self._checked(key, self._find(key))
+            found = self._find(key)
+            check_dtype(f"{self.path}:{key}", _dtype_of(found))
+            dataset = self._checked(key, found)
             dataset.axes = self._scales(dataset)
-            self._add_auxiliary(dataset)
             attributes, notes = dataset.attributes, [*nodata_notes(dataset.attributes)]
             if "MATLAB_class" in attributes:
                 notes.append("MATLAB has the axes in the opposite order")
             missing, layout = nodata_in(attributes, dataset.header.dtype), layout_of_dimensions(dataset.axis_names)
             dataset.header = replace(dataset.header, notes=tuple(notes), missing=missing, layout=layout)
-            return as_unsigned(dataset, attributes)
+            return cf.as_unsigned(dataset, attributes)
 
     def _find(self, key: str) -> Any:
         where = f"{self.path}:{key}"
@@ -141,32 +140,30 @@ class Hdf5File:
             raise RequestError(f"{where}: is a group; name a dataset in it: {describe_arrays(inside)}")
         return found
 
-    def _checked(self, name: str, found: Any, is_coordinate: bool = False) -> Dataset:
-        """The dataset, after all checks; coordinates may be texts and single numbers."""
-        where, dtype = f"{self.path}:{name}", _dtype_of(found)
-        if not (is_coordinate and dtype == TEXT):
-            check_dtype(where, dtype)
-        properties = found.get_create_plist()
+    def _checked(self, name: str, found: Any) -> Dataset:
+        """The dataset, after all checks but that of its dtype."""
+        where, properties = f"{self.path}:{name}", found.get_create_plist()
         check_location(where, self.path, properties, name, self.options.allow_external)
-        if not is_coordinate:
-            check_rank(where, found.shape or ())
+        check_rank(where, found.shape or ())
         check_filters(where, properties)
         taken = check_memory(where, self.path, found, properties, self.options)
-        header = Header("hdf5", tuple(map(int, found.shape)), dtype, key=name, extra_memory=taken)
+        header = Header("hdf5", tuple(map(int, found.shape)), _dtype_of(found), key=name, extra_memory=taken)
         opened = h5py.Dataset(found)
-        return Dataset(
-            header, self, opened, read_attributes(opened), gzip_chunks(where, opened) if opened.chunks else {}
-        )
+        chunks = gzip_chunks(where, opened) if opened.chunks else {}
+        return Dataset(header, self, opened, read_attributes(opened), chunks)
 
     def _scales(self, dataset: Dataset) -> list[list[Dataset]]:
         """The one-dimensional scales of each axis; refuses scales in other files."""
         shape, listed = dataset.header.shape, dataset.attributes.get("DIMENSION_LIST")
         if listed is None or len(listed) != len(shape):
             return [[] for _ in shape]
-        scales = [[scale for scale in map(self._referred, references) if scale] for references in listed]
         return [
-            [scale for scale in own if scale.header.shape == (length,) or scale.is_dimension_only]
-            for own, length in zip(scales, shape, strict=True)
+            [
+                scale
+                for scale in map(self._referred, references)
+                if scale and (scale.header.shape == (length,) or scale.is_dimension_only)
+            ]
+            for references, length in zip(listed, shape, strict=True)
         ]
 
     def _referred(self, reference: Any) -> Dataset | None:
@@ -175,32 +172,14 @@ class Hdf5File:
             return None
         found = h5py.h5r.dereference(reference, self.root)
         name = h5py.h5i.get_name(found) if isinstance(found, h5py.h5d.DatasetID) else None
-        if not name or (_header("", found) is None and _dtype_of(found) != TEXT):
+        if not name or _header("", found, (*DTYPES, TEXT)) is None:
             return None
-        return self._checked(decode_name(name), found, is_coordinate=True)
-
-    def _add_auxiliary(self, dataset: Dataset) -> None:
-        """Adds the numbers that CF's attribute `coordinates` names: those along one axis share its scale."""
-        scales = [{scale.name for scale in own} for own in dataset.axes]
-        for name in referenced_variables(dataset.name, dataset.attributes).get(COORDINATES, ()):
-            with suppress(FileError):  # a link to another file
-                found = find_object(self.root, name, name, False)
-                if not isinstance(found, h5py.h5d.DatasetID) or found.rank > 1 or _dtype_of(found) not in DTYPES:
-                    continue
-                variable = self._checked(name, found, is_coordinate=True)
-                variable.is_auxiliary = True
-                if not variable.header.shape:
-                    dataset.scalars.append(variable)
-                    continue
-                own = {scale.name for scale in self._scales(variable)[0]}
-                along = [i for i, names in enumerate(scales) if own & names and name not in names]
-                if along:
-                    dataset.axes[along[0]].append(variable)
+        return self._checked(decode_name(name), found)
 
 
 @dataclass(slots=True)
 class Dataset:
-    """A dataset that has passed the checks; `axes` are the coordinates of each axis, `scalars` those of one number."""
+    """A dataset that has passed the checks; `axes` are the scales of each axis."""
 
     header: Header
     file: Hdf5File
@@ -208,23 +187,19 @@ class Dataset:
     attributes: Mapping[str, Any]
     _gzip_chunks: GzipChunks
     axes: list[list[Dataset]] = field(default_factory=list)
-    scalars: list[Dataset] = field(default_factory=list)
-    is_auxiliary: bool = False
     streams: bool = True
     chunks: tuple[int, ...] | None = None
 
     @property
     def name(self) -> str:
-        """Its path in the file."""
         return str(self.header.key)
 
     @property
     def axis_names(self) -> list[str]:
         """The label of each axis, or else the name of its first scale; what CF's attributes of the scale say first."""
-        both = zip(self._dataset.dims, self.axes, strict=True)
         return [
             scales[0].axis_of_cf or axis.label or basename(scales[0].name) if scales else axis.label
-            for axis, scales in both
+            for axis, scales in zip(self._dataset.dims, self.axes, strict=True)
         ]
 
     @property
@@ -237,13 +212,13 @@ class Dataset:
     @property
     def title(self) -> str:
         """The NAME of a dimension scale."""
-        return "" if self.is_auxiliary else decode_name(h5py.h5ds.get_scale_name(self._dataset.id))
+        return decode_name(h5py.h5ds.get_scale_name(self._dataset.id))
 
     @property
     def is_dimension_only(self) -> bool:
         """Whether it is a dimension of netCDF without values, whose length is wrong if the dimension is unlimited."""
-        is_plain = self.header.dtype in DTYPES and len(self.header.shape) == 1
-        return is_plain and h5py.h5ds.is_scale(self._dataset.id) and self.title.startswith(NOT_A_VARIABLE)
+        is_scale = self.header.dtype in DTYPES and h5py.h5ds.is_scale(self._dataset.id)
+        return is_scale and self.title.startswith(cf.NOT_A_VARIABLE)
 
     def read(self, region: Ranges) -> Array:
         """A region of it; chunks in batches, because HDF5 takes 6 KB of memory for each."""
@@ -258,14 +233,13 @@ class Dataset:
 
     def coordinate(self, length: int, lost: list[str]) -> Scale:
         """It as a coordinate of an axis of this length."""
-        attributes = _copyable(self.attributes, self.name, lost)
         if self.is_dimension_only:
             values: Array = np.zeros(length, self.header.dtype)
         elif self.header.dtype == TEXT:
             values = self._dataset.asstr("utf-8", "replace")[...]
         else:
-            values = self.read((range(length),)) if self.header.shape else np.asarray(self._dataset[()])
-        return Scale(values, self.title, attributes, self.is_auxiliary)
+            values = self.read((range(length),))
+        return Scale(values, self.title, _copyable(self.attributes, self.name, lost))
 
     @property
     def metadata(self) -> Metadata:
@@ -277,31 +251,27 @@ class Dataset:
                 name: _copyable(read_attributes(h5py.Group(group)), name, lost)
                 for name, group in parent_groups(self.file.root, self.name)
             }
-            for axis, coordinates, length in zip(self._dataset.dims, self.axes, self.header.shape, strict=True):
-                scales = dict[str, Scale]()
-                for each in coordinates:
-                    if length > MAX_COORDINATES and not each.is_dimension_only:
+            for axis, scales, length in zip(self._dataset.dims, self.axes, self.header.shape, strict=True):
+                coordinates = dict[str, Scale]()
+                for each in scales:
+                    if length > cf.MAX_COORDINATES and not each.is_dimension_only:
                         long.append(each.name)
                     else:
-                        scales[each.name] = each.coordinate(length, lost)
-                dimensions.append(Dimension(axis.label, scales))
-            scalars = {each.name: each.coordinate(1, lost) for each in self.scalars}
+                        coordinates[each.name] = each.coordinate(length, lost)
+                dimensions.append(Dimension(axis.label, coordinates))
             stored, notes = storage_of(self._dataset)
         if long:
             notes += (f"left out, because they are very long: the coordinates {join_names(long)}",)
         if lost:
             notes += (f"left out, because they are references or cannot be read: the attributes {join_names(lost)}",)
-        if not any(each.label or each.scales for each in dimensions):
-            dimensions = []
         found = Metadata(
             hdf5_storage=stored,
             attributes=attributes,
             groups=groups,
-            dimensions=tuple(dimensions),
-            scalars=scalars,
+            dimensions=tuple(dimensions) if any(each.label or each.scales for each in dimensions) else (),
             notes=notes,
         )
-        return without_references(self.name, found)
+        return cf.without_references(self.name, found)
 
 
 def _copyable(attributes: Mapping[str, Any], owner: str, lost: list[str]) -> dict[str, Any]:
@@ -315,9 +285,9 @@ def _copyable(attributes: Mapping[str, Any], owner: str, lost: list[str]) -> dic
 def _is_reference(value: Any) -> bool:
     """Whether the value of an attribute is, or contains, references to other objects."""
     kind = getattr(value, "dtype", None)
-    if kind is None or kind.names is None:
-        return isinstance(value, h5py.Reference) or (kind is not None and h5py.check_ref_dtype(kind) is not None)
-    return bool(kind.hasobject)
+    if kind is None:
+        return isinstance(value, h5py.Reference)
+    return bool(kind.names and kind.hasobject) or h5py.check_ref_dtype(kind) is not None
 
 
 def _dtype_of(found: Any) -> str:
@@ -328,10 +298,10 @@ def _dtype_of(found: Any) -> str:
         return "a type that numpy does not have"
 
 
-def _header(name: str, found: Any) -> Header | None:
-    """The header of a dataset, wherever its data lies; None if it cannot be pooled."""
+def _header(name: str, found: Any, dtypes: Collection[str] = DTYPES) -> Header | None:
+    """The header of a dataset, wherever its data lies; None for scalars and other dtypes."""
     dtype, properties = _dtype_of(found), found.get_create_plist()
-    if dtype not in DTYPES:
+    if dtype not in dtypes:
         return None
     virtual = is_virtual(properties) and properties.get_virtual_count()
     shape = properties.get_virtual_vspace(0).shape if virtual else found.shape

@@ -10,11 +10,17 @@ from typing import Any
 from poolcli.dtypes import DTYPES, can_hold
 from poolcli.errors import FileError
 from poolcli.formats.atomic import atomic_file, atomic_stream
-from poolcli.formats.cf import NOT_A_VARIABLE, conflict_note, same_values, with_references
+from poolcli.formats.cf import NOT_A_VARIABLE, conflict_note, same_values
 from poolcli.formats.checks import NODATA_ATTRIBUTES, join_names
 from poolcli.formats.files import array_names
-from poolcli.formats.hdf5.chunks import h5py
-from poolcli.formats.hdf5.gate import encode_name, h5py_errors, link_type
+from poolcli.formats.hdf5.gate import (
+    KEPT_FILTERS,
+    encode_name,
+    filters_of,
+    h5py,
+    h5py_errors,
+    link_type,
+)
 from poolcli.formats.records import CallbackWriter, NamedArray, RegionWriter, Scale, Spec, WriteOptions, slices
 from poolcli.system.lazy_imports import numpy as np
 
@@ -65,76 +71,61 @@ def _place(file: Any, path: str, key: str) -> tuple[Any, bytes]:
     return group, last
 
 
-def _existing(group: Any, name: bytes) -> Any:
-    """The dataset of this name that a hard link leads to; None for anything else."""
-    found = group[name] if link_type(group.id, name) == h5py.h5l.TYPE_HARD else None
-    return found if isinstance(found, h5py.Dataset) else None
-
-
 def _create_array(file: Any, path: str, key: str, spec: Spec) -> tuple[Any, tuple[str, ...]]:
     """The empty dataset with its metadata, and notes on what cannot be kept."""
-    metadata, lost, others = spec.metadata, list[str](), list[str]()
+    metadata, lost, notes = spec.metadata, list[str](), [*spec.metadata.notes]
     group, name = _place(file, path, key)
-    dataset, notes = _create_dataset(group, name, spec)
-    _add_attributes(dataset.attrs, with_references(key, metadata), dataset.dtype, lost)
+    dataset = _create_dataset(group, name, spec, notes)
+    _add_attributes(dataset.attrs, metadata.attributes, dataset.dtype, lost)
     for place, attributes in metadata.groups.items():
         _add_attributes(file[encode_name(place)].attrs, attributes, None, lost)
     has_scales = any(each.scales for each in metadata.dimensions)
     for i, (axis, dimension) in enumerate(zip(dataset.dims, metadata.dimensions, strict=False)):
         if dimension.label:
             axis.label = dimension.label
-        scales = dict(dimension.scales)
-        is_bare = all(scale.is_auxiliary for scale in scales.values())
-        if metadata.zarr_storage and has_scales and is_bare and PLAIN_NAME.fullmatch(dimension.label):
+        scales = dimension.scales
+        if metadata.zarr_storage and has_scales and not scales and PLAIN_NAME.fullmatch(dimension.label):
             empty = Scale(np.zeros(spec.shape[i], ">f4"), NOT_A_VARIABLE, {})  # netCDF needs scales of all axes
-            scales = {"/".join([*_parts(key)[:-1], dimension.label]): empty, **scales}
+            scales = {"/".join([*_parts(key)[:-1], dimension.label]): empty}
         for place, scale in scales.items():
-            made = _coordinate(file, path, place, scale, lost)
+            made = _scale(file, path, place, scale, lost)
             if made is None:
-                others.append(place)
-            elif not scale.is_auxiliary:
+                notes.append(conflict_note(place, spec.key))
+            else:
                 axis.attach_scale(made)
-            elif len(axis) and not len(made.dims[0]):
-                made.dims[0].attach_scale(axis[0])
-    for place, scale in metadata.scalars.items():
-        others += [place] if _coordinate(file, path, place, scale, lost) is None else []
-    notes += tuple(conflict_note(place, spec.key) for place in others)
     if lost:
-        notes += (f"left out, because they cannot be written: the attributes {join_names(lost)}",)
-    return dataset, (*metadata.notes, *notes)
+        notes.append(f"left out, because they cannot be written: the attributes {join_names(lost)}")
+    return dataset, tuple(notes)
 
 
-def _create_dataset(group: Any, name: bytes, spec: Spec) -> tuple[Any, tuple[str, ...]]:
+def _create_dataset(group: Any, name: bytes, spec: Spec, notes: list[str]) -> Any:
     """The empty dataset, stored like the input's as far as possible."""
-    stored, notes = dict(spec.metadata.hdf5_storage), list[str]()
+    stored = dict(spec.metadata.hdf5_storage) if 0 not in spec.shape else {}
     fill = stored.get("fillvalue")
     with np.errstate(all="ignore"):  # for a value beyond the type
         has_fill = fill is None or np.asarray(fill).astype(spec.dtype) == fill or np.isnan(fill)
     if not has_fill:
         del stored["fillvalue"]
         notes.append(f"stored without the fill value {fill}, which {spec.dtype} does not have")
-    if 0 in spec.shape:
-        stored = {}
     if "chunks" in stored:
         stored["chunks"] = tuple(map(min, stored["chunks"], spec.shape))
-    return group.create_dataset(name, spec.shape, spec.dtype, **stored), tuple(notes)
+    return group.create_dataset(name, spec.shape, spec.dtype, **stored)
 
 
-def _coordinate(file: Any, path: str, key: str, scale: Scale, lost: list[str]) -> Any:
-    """The dataset of a coordinate, which arrays can share; None if one of that name has other values."""
+def _scale(file: Any, path: str, key: str, scale: Scale, lost: list[str]) -> Any:
+    """The dimension scale, which arrays can share; None if something else of that name is there."""
     (checked,) = array_names(path, [key])
     group, name = _place(file, path, checked)
     if link_type(group.id, name) is not None:
-        found = _existing(group, name)
-        if found is None:
+        found = group[name] if link_type(group.id, name) == h5py.h5l.TYPE_HARD else None
+        if not isinstance(found, h5py.Dataset):
             return None
         values = found.asstr("utf-8", "replace") if h5py.check_string_dtype(found.dtype) else found
         return found if same_values(values[()], scale.values) else None
     made = group.create_dataset(name, data=scale.values)
     _add_attributes(made.attrs, scale.attributes, made.dtype, lost)
-    if not scale.is_auxiliary:
-        is_dimension_only = scale.title.startswith(NOT_A_VARIABLE)
-        made.make_scale(f"{NOT_A_VARIABLE}{len(scale.values):10}" if is_dimension_only else scale.title)
+    is_dimension_only = scale.title.startswith(NOT_A_VARIABLE)
+    made.make_scale(f"{NOT_A_VARIABLE}{len(scale.values):10}" if is_dimension_only else scale.title)
     return made
 
 
@@ -155,3 +146,20 @@ def _fits(value: Any, dtype: Any) -> bool:
     known = numbers.dtype.kind in "iuf" and dtype.name in DTYPES
     with np.errstate(over="ignore"):  # of long doubles
         return known and all(can_hold(DTYPES[dtype.name], number) for number in numbers.ravel().tolist())
+
+
+def storage_of(dataset: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The storage of an h5py dataset as arguments of `create_dataset`, and a note on filters that become gzip."""
+    properties = dataset.id.get_create_plist()
+    stored: dict[str, Any] = {}
+    if properties.fill_value_defined() == h5py.h5d.FILL_VALUE_USER_DEFINED:
+        stored["fillvalue"] = dataset.fillvalue
+    if properties.get_layout() != h5py.h5d.CHUNKED:
+        return stored, ()
+    stored |= {"chunks": properties.get_chunk(), "shuffle": dataset.shuffle, "fletcher32": dataset.fletcher32}
+    others = [name.partition(";")[0] or str(code) for code, name in filters_of(properties) if code not in KEPT_FILTERS]
+    if dataset.compression in ("gzip", "lzf"):
+        stored |= {"compression": dataset.compression, "compression_opts": dataset.compression_opts}
+    elif others:
+        stored["compression"] = "gzip"
+    return stored, (f"stored with gzip instead of the filter {join_names(others)}",) if others else ()

@@ -28,7 +28,6 @@ from poolcli.formats.checks import (
 from poolcli.formats.files import is_url, relative_path
 from poolcli.formats.npy import MAX_AXES, MAX_BYTES
 from poolcli.formats.records import ArrayReader, Header, Metadata, ReadOptions, Source
-from poolcli.formats.zarr.expansion import ExpansionCheck
 from poolcli.formats.zarr.library import (
     array_at,
     chunk_keys,
@@ -40,8 +39,8 @@ from poolcli.formats.zarr.library import (
     walk,
 )
 from poolcli.formats.zarr.metadata import attributes_of, axes_of, dependent_arrays, metadata_of, with_coordinates
-from poolcli.formats.zarr.ome import SERIES, first_level, labels_of, ome_of
-from poolcli.formats.zarr.plates import Images, list_images
+from poolcli.formats.zarr.ome import SERIES, Images, first_level, labels_of, list_images, ome_of
+from poolcli.formats.zarr.storage import ExpansionCheck
 from poolcli.formats.zarr.write import open_writer, open_writers, write
 from poolcli.layouts import layout_of_dimensions
 from poolcli.message_fields import field

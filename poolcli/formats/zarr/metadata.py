@@ -17,10 +17,9 @@ from poolcli.errors import PoolError
 from poolcli.formats.checks import NODATA_ATTRIBUTES, byte_count, join_names
 from poolcli.formats.files import relative_path
 from poolcli.formats.records import Axis, Dimension, Metadata, Scale
-from poolcli.formats.zarr.expansion import ExpansionCheck
 from poolcli.formats.zarr.library import ZARR_ERRORS, groups_above, is_group, zarr_errors
 from poolcli.formats.zarr.ome import COLLECTION_KEYS, image_metadata
-from poolcli.formats.zarr.storage import storage_of
+from poolcli.formats.zarr.storage import ExpansionCheck, storage_of
 from poolcli.layouts import layout_of_dimensions
 from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
@@ -148,35 +147,21 @@ def dependent_arrays(arrays: Mapping[str, Any]) -> set[str]:
 
 def with_coordinates(root: Any, key: str, array: Any, metadata: Metadata) -> Metadata:
     """The metadata with the coordinates of the axes of an array, and without its references to other variables."""
-    notes = list(metadata.notes)
-
-    def add(place: str, node: Any, scales: dict[str, Scale], is_auxiliary: bool = False) -> None:
-        chunk = byte_count(node.chunks, node.dtype.itemsize)
-        if max(node.shape, default=0) <= cf.MAX_COORDINATES and chunk <= MAX_CHUNK:
-            with suppress(PoolError):
-                own = attributes_of(root, place, node)
-                scales[place] = Scale(_read_coordinates(place, node), "", own, is_auxiliary=is_auxiliary)
-                return
-        notes.append(f"left out, because they are very long or cannot be read: the coordinates {place}")
-
-    every: list[dict[str, Scale]] = [{} for _ in metadata.dimensions]
-    for each, scales, length in zip(metadata.dimensions, every, array.shape, strict=True):
+    dimensions, notes = list[Dimension](), list(metadata.notes)
+    for each, length in zip(metadata.dimensions, array.shape, strict=True):
+        scales = dict[str, Scale]()
         for place in _candidates(key, each.label or None):
             node = _open_array(root, place) if place != key else None
-            if node is not None and node.shape == (length,) and (node.dtype.name in DTYPES or _is_string(node)):
-                add(place, node, scales)
-                break
-    scalars = dict[str, Scale]()
-    by_label = {each.label: scales for each, scales in zip(metadata.dimensions, every, strict=True) if each.label}
-    for place in cf.referenced_variables(key, metadata.attributes).get(cf.COORDINATES, ()):
-        node = _open_array(root, place)
-        if node is None or node.ndim > 1 or node.dtype.name not in DTYPES:
-            continue
-        target = by_label.get(str((dimension_names(node) or ("",))[0])) if node.ndim else scalars
-        if target is not None and place not in target:
-            add(place, node, target, is_auxiliary=True)
-    dimensions = tuple(Dimension(each.label, own) for each, own in zip(metadata.dimensions, every, strict=True))
-    found = replace(metadata, dimensions=dimensions, scalars=scalars, notes=tuple(notes))
+            if node is None or node.shape != (length,) or not (node.dtype.name in DTYPES or _is_string(node)):
+                continue
+            if length <= cf.MAX_COORDINATES and byte_count(node.chunks, node.dtype.itemsize) <= MAX_CHUNK:
+                with suppress(PoolError):
+                    scales[place] = Scale(_read_coordinates(place, node), "", attributes_of(root, place, node))
+            if not scales:
+                notes.append(f"left out, because they are very long or cannot be read: the coordinates {place}")
+            break
+        dimensions.append(Dimension(each.label, scales))
+    found = replace(metadata, dimensions=tuple(dimensions), notes=tuple(notes))
     return cf.without_references(key, found)
 
 

@@ -16,7 +16,7 @@ from poolcli.formats.checks import check_json, check_memory, human_bytes, json_m
 from poolcli.formats.files import filesystem, with_retries
 from poolcli.formats.records import ReadOptions
 from poolcli.formats.table import FORMATS
-from poolcli.formats.zarr.expansion import ExpansionCheck
+from poolcli.formats.zarr.storage import ExpansionCheck
 from poolcli.message_fields import field
 
 METADATA_FILES = FORMATS["zarr"].naming.reserved

@@ -1,31 +1,45 @@
-"""New Zarr stores: their metadata, all made before any chunk is written, and writers of regions of whole shards."""
+"""New Zarr stores: their metadata, all made before any chunk is written, and writers of regions of whole shards.
+
+Folders have a temporary name until they are complete. Object stores cannot rename, so there metadata is written last,
+which makes it a store. With --resume, files or objects that an interrupted run has left are kept for the next run of
+the same identity: a chunk or shard that exists is done. The root document of an object store names that run until the
+metadata replace it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
 from posixpath import basename, join
 from typing import Any
 
 from poolcli.dtypes import DTYPES
-from poolcli.errors import FileError
-from poolcli.formats.cf import NOT_A_VARIABLE, conflict_note, same_values, with_references
-from poolcli.formats.checks import byte_count, join_names
-from poolcli.formats.files import array_names, is_url
+from poolcli.errors import FileError, RequestError
+from poolcli.formats.atomic import atomic_folder
+from poolcli.formats.cf import NOT_A_VARIABLE, conflict_note, same_values
+from poolcli.formats.checks import as_file_error, byte_count, join_names
+from poolcli.formats.files import array_names, filesystem, is_url, unreachable
 from poolcli.formats.records import (
     MAX_CHUNKS,
     NamedArray,
+    ReadOptions,
     RegionWriter,
+    Scale,
     Spec,
     WriteOptions,
     batches,
     slices,
     whole_region,
 )
+from poolcli.formats.table import FORMATS
 from poolcli.formats.zarr.library import (
     array_at,
     chunk_keys,
+    open_store,
     read_region,
     reading_metadata,
     tasks_joined,
@@ -34,12 +48,14 @@ from poolcli.formats.zarr.library import (
 )
 from poolcli.formats.zarr.metadata import RUN, encode_nodata, json_attributes
 from poolcli.formats.zarr.storage import Grid, codec_arguments, fill_value, grid_of
-from poolcli.formats.zarr.targets import open_target
 from poolcli.layouts import default_layout
+from poolcli.message_fields import field
 from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
+from poolcli.system.signals import check_stopped
 from poolcli.windows import Ranges
 
+ROOT = "zarr.json"  # is no more than RUN until the store is complete
 ENCODING_MEMORY = 2**28  # bytes of the shards that are encoded at the same time
 
 
@@ -62,7 +78,7 @@ def open_writer(path: str, spec: Spec, options: WriteOptions) -> Iterator[Region
 def open_writers(path: str, specs: Sequence[Spec], options: WriteOptions) -> Iterator[list[ZarrWriter]]:
     """As `open_writer`, for several arrays of one store."""
     planned = NewStore(path, specs, options)
-    with open_target(path, options.overwrite, options.identity, planned.documents) as (store, written):
+    with _open_target(path, options, planned.documents) as (store, written):
         with reading_metadata(path):
             for key, (metadata, values) in planned.coordinates.items():
                 array_at(store, key, metadata)[...] = values
@@ -134,6 +150,9 @@ class NewArray:
     notes: tuple[str, ...]
 
 
+Target = tuple[Any, frozenset[str]]  # zarr's store, and the keys of what an earlier run has written
+
+
 class NewStore:
     """A new store: its arrays, metadata and values of coordinates by key, and the files of all metadata by name.
 
@@ -165,7 +184,7 @@ class NewStore:
         labels = [each.label or basename(next(iter(each.scales), "")) or None for each in about.dimensions]
         names = labels if any(labels) else _default_names(spec.layout)
         fill, has_fill = fill_value(kept, spec.dtype)
-        attributes = json_attributes(with_references(key, about), key, lost)
+        attributes = json_attributes(about.attributes, key, lost)
         for depth in range(key.count("/") + 1 if key else 0):
             place = "/".join(key.split("/")[:depth])
             if join(place, "zarr.json") not in self._content:
@@ -176,39 +195,35 @@ class NewStore:
             attributes=encode_nodata(attributes, spec.dtype), dimension_names=list(names) or None, fill_value=fill,
             zarr_format=3, **codec_arguments(kept, spec.dtype),
         )  # fmt: skip
-        others = self._add_coordinates(key, spec, labels, lost) if key else []
-        notes = [*about.notes, *grid.notes, *(conflict_note(each, spec.key) for each in others)]
+        notes = [*about.notes, *grid.notes]
+        for label, dimension in zip(labels, about.dimensions if key else (), strict=False):
+            for name, scale in dimension.scales.items():
+                if not (scale.title.startswith(NOT_A_VARIABLE) or self._add_coordinate(key, name, scale, label, lost)):
+                    notes.append(conflict_note(name, spec.key))
         lost += [f"the codec {name}" for name in kept.get("lost", ())]
         lost += [] if has_fill else [f"the fill value {kept['fill_value']}, which {spec.dtype} does not have"]
         notes += [f"not kept: {join_names(lost)}"] if lost else []
         return NewArray(key, made.metadata, grid, tuple(notes))
 
-    def _add_coordinates(self, key: str, spec: Spec, labels: Sequence[str | None], lost: list[str]) -> list[str]:
-        """Adds the coordinates of an array; returns the names of those of which the store has others."""
-        others = []
-        along = zip(([label] for label in labels), (each.scales for each in spec.metadata.dimensions), strict=True)
-        every = [(n, s, axes) for axes, scales in (*along, ([], spec.metadata.scalars)) for n, s in scales.items()]
-        for name, scale, axes in every:
-            if scale.title.startswith(NOT_A_VARIABLE):
-                continue
-            place, _ = array_names(self._path, [name, key])  # refuses two of one name, and a group of the other
-            values = np.asarray(scale.values)
-            is_number = values.dtype.name in DTYPES
-            values = values if is_number else np.array(values.astype(str), object)
-            if place in self.coordinates:
-                others += [] if same_values(self.coordinates[place][1], values) else [name]
-                continue
-            attributes, how = json_attributes(scale.attributes, place, lost), dict[str, Any]()
-            if is_number:
-                attributes = encode_nodata(attributes, values.dtype.name)
-                how = codec_arguments({}, values.dtype.name) | {"fill_value": 0}
-            made = zarr.create_array(
-                self._store, name=place, shape=values.shape, dtype=values.dtype if is_number else str,
-                chunks=tuple(max(1, n) for n in values.shape), attributes=attributes,
-                dimension_names=list(axes) or None, zarr_format=3, **how,
-            )  # fmt: skip
-            self.coordinates[place] = made.metadata, values
-        return others
+    def _add_coordinate(self, key: str, name: str, scale: Scale, label: str | None, lost: list[str]) -> bool:
+        """Adds a coordinate of the array `key`; false if the store has another one of that name."""
+        place, _ = array_names(self._path, [name, key])  # refuses two of one name, and a group of the other
+        values = np.asarray(scale.values)
+        is_number = values.dtype.name in DTYPES
+        values = values if is_number else np.array(values.astype(str), object)
+        if place in self.coordinates:
+            return same_values(self.coordinates[place][1], values)
+        attributes, how = json_attributes(scale.attributes, place, lost), dict[str, Any]()
+        if is_number:
+            attributes = encode_nodata(attributes, values.dtype.name)
+            how = codec_arguments({}, values.dtype.name) | {"fill_value": 0}
+        made = zarr.create_array(
+            self._store, name=place, shape=values.shape, dtype=values.dtype if is_number else str,
+            chunks=tuple(max(1, n) for n in values.shape), attributes=attributes, dimension_names=[label],
+            zarr_format=3, **how,
+        )  # fmt: skip
+        self.coordinates[place] = made.metadata, values
+        return True
 
 
 def _default_names(layout: str) -> tuple[str, ...]:
@@ -216,3 +231,84 @@ def _default_names(layout: str) -> tuple[str, ...]:
     if len(layout) > 2 and layout == default_layout(len(layout)):
         return ()
     return tuple(letter.lower() for letter in layout)
+
+
+def _open_target(path: str, options: WriteOptions, documents: Mapping[str, bytes]) -> AbstractContextManager[Target]:
+    """The store that becomes `path` with these documents of metadata at the end of the context.
+
+    If that fails, what was written is removed. If it is interrupted, it is kept, unless there is no identity.
+    """
+    identity = options.identity
+    if identity is not None:  # the lengths of chunks depend on the memory
+        identity += f"-{sha256(repr(sorted(documents.items())).encode()).hexdigest()[:12]}"
+    return (_at_url if is_url(path) else _in_folder)(path, options.overwrite, identity, documents)
+
+
+def is_finished(path: str, identity: str) -> bool:
+    """Whether the run of this identity has completed the store at a path or URL."""
+    with suppress(FileError), reading_metadata(path):
+        return bool(zarr.open(store=open_store(path, ReadOptions()), mode="r").attrs.get(RUN) == identity)
+    return False
+
+
+@contextmanager
+def _in_folder(path: str, overwrite: bool, identity: str | None, documents: Mapping[str, bytes]) -> Iterator[Target]:
+    with atomic_folder(path, overwrite, identity) as part:
+        written = frozenset(str(file.relative_to(part)) for file in Path(part).rglob("*") if file.is_file())
+        for name, content in documents.items():
+            file = Path(part, name)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+        yield open_store(part), written
+        for file in filter(Path.is_file, Path(part).rglob("*.partial")):  # of killed processes
+            file.unlink()
+
+
+@contextmanager
+def _at_url(path: str, overwrite: bool, identity: str | None, documents: Mapping[str, bytes]) -> Iterator[Target]:
+    system, place = filesystem(path)
+    written = frozenset[str]()
+    with as_file_error(path, (OSError, NotImplementedError), unreachable, third_party=True):  # stores that only read
+        system.invalidate_cache()
+        begun = _begun_run(system, place) if identity else None
+        if identity and begun == identity:
+            written = frozenset(name.removeprefix(f"{place}/") for name in system.find(place))
+        else:
+            is_same_values = bool(begun) and str(begun).partition("-")[0] == str(identity).partition("-")[0]
+            if not (overwrite or is_same_values) and system.exists(place):
+                raise RequestError(f"{path}: exists; use {field('overwrite')}, or another {field('output')}")
+            _clear(system, place)
+            if identity:
+                system.pipe_file(f"{place}/{ROOT}", json.dumps({"node_type": "incomplete", RUN: identity}).encode())
+        try:
+            with reading_metadata(path):
+                store = open_store(path)
+            yield store, written
+            check_stopped()
+            for name in sorted(documents, key=lambda name: -name.count("/")):  # the root last
+                system.pipe_file(f"{place}/{name}", documents[name])
+        except BaseException as error:
+            if identity is None or isinstance(error, Exception):  # not a signal
+                with suppress(Exception):  # the store may not be reached any more; what matters is why the run failed
+                    _clear(system, place)
+            raise
+
+
+def _begun_run(system: Any, place: str) -> str | None:
+    """The identity of the run that has begun to write a store; None if there is none, or the store is complete."""
+    with suppress(FileNotFoundError, ValueError, LookupError, TypeError):
+        return str(json.loads(system.cat_file(f"{place}/{ROOT}"))[RUN])
+    return None
+
+
+def _clear(system: Any, place: str) -> None:
+    """Removes what is at a place: first what makes it a store, or one that can be continued."""
+    for name in FORMATS["zarr"].naming.reserved:
+        with suppress(FileNotFoundError):
+            system.rm_file(f"{place}/{name}")
+    system.invalidate_cache()
+    if system.exists(place):
+        system.rm(place, recursive=True)
+        system.invalidate_cache()
+        if system.exists(place):  # s3fs does not tell which of several objects a store refuses to remove
+            raise FileError(f"{place}: objects in it cannot be removed")
