@@ -49,12 +49,15 @@ class Reading:
         What else the axes may be, and how to say so.
     other : str, optional
         A layout that is as likely, as an axis looks like channels: a `LayoutWarning` in Python.
+    others : tuple of str
+        All layouts that the note proposes.
     """
 
     layout: str
     assumed: bool = False
     note: str | None = None
     other: str | None = None
+    others: tuple[str, ...] = ()
 
 
 def read_axes(
@@ -78,9 +81,8 @@ def read_axes(
         return Reading(found, assumed=True)
     only = f": only {found[spatial_axes(found)[0]]} is pooled" if len(shape) == 3 else ""
     remedies = join_words(field("layout", other) for other in others)
-    return Reading(
-        found, True, f"assuming layout {found}{only}; otherwise use {remedies}", others[0] if is_likely else None
-    )
+    note = f"assuming layout {found}{only}; otherwise use {remedies}"
+    return Reading(found, True, note, others[0] if is_likely else None, others)
 
 
 def _read_named(named: str, values: int) -> Reading:

@@ -130,7 +130,7 @@ def identify(request: IdentifyOptions) -> int:
         raise RequestError(error.message) from error
     if (x.header.mode is None) != (y.header.mode is None):  # an image beside an array
         x, y = as_tensor(x), as_tensor(y)
-    layout = request.layout or (x.header.layout if x.header.layout == y.header.layout else None)
+    layout = request.layout or (x.header.layout if y.header.layout in (None, x.header.layout) else None)
     found = search(x.array, y.array, op=request.pooling, layout=layout, atol=request.atol, rtol=request.rtol, **given)
     answer(partial(candidates_document, x, y, found), partial(candidates_view, found), request)
     return 0 if found[0].fits else 1

@@ -82,10 +82,14 @@ def same_divisors(a: Plan, b: Plan) -> bool:
 def same_reduction(a: Plan, b: Plan) -> bool:
     """Whether two reducers give the same on equal windows.
 
-    PyTorch's signed norm equals the other one for even powers, if all windows lie inside the input.
+    PyTorch's signed norm equals the other one for even powers, if all windows lie inside the input. Of windows of one
+    element all but most norms give that element.
     """
     if a.reducer == b.reducer:
         return True
+    if all(w.longest == 1 and not w.empty_windows for w in (*a.windows, *b.windows)):
+        reducers = (a.reducer, b.reducer)
+        return all(r.picks or (r.adds and (r.power is None or (r.signed and r.power == 1))) for r in reducers)
     power = a.reducer.power
     even = power is not None and power == b.reducer.power and power % 2 == 0
     return even and all(len(w.interior) == w.output for w in (*a.windows, *b.windows) if isinstance(w, Sliding))
@@ -97,7 +101,7 @@ def same_pooling(a: Plan, b: Plan) -> bool:
         same_reduction(a, b)
         and a.output_shape == b.output_shape
         and all(reads_same_elements(v, w) for v, w in zip(a.windows, b.windows, strict=True))
-        and not (a.reducer.divides and b.reducer.divides and not same_divisors(a, b))
+        and (same_divisors(a, b) or not (a.reducer.divides or b.reducer.divides))
     )
 
 

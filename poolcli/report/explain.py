@@ -173,6 +173,8 @@ def candidates_view(found: Sequence[Candidate]) -> RenderableType:
         if number > 1:
             apart.setdefault(candidate.apart or "", []).append(str(number))
     heading, lines = f"layout {first.plan.layout}", list[RenderableType]()
+    if first.deviation.exact and all(w.longest == 1 and w.size == w.output for w in first.plan.windows):
+        heading += "; the arrays are equal: kernel 1 is the identity"
     if not first.fits:
         wrong = f"{first.deviation.different:,} of {first.deviation.elements:,} outputs"
         lines.append(Text(f"{wrong} differ by more than rounding error: {where(first.plan.layout, first.deviation)}"))

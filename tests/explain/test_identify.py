@@ -119,7 +119,7 @@ def test_every_pooling_is_found_by_what_it_does(pooling: Any) -> None:
     if plan.empty_windows:
         return
     x = _random(shape)
-    found = identify(x, op(x, engine="numpy"))
+    found = identify(x, op(x, layout=plan.layout, engine="numpy"))
     assert found[0].deviation.exact
     assert any(same_pooling(candidate.plan, plan) for candidate in found), (op, [candidate.op for candidate in found])
 
@@ -129,17 +129,45 @@ def test_operators_that_no_framework_has_are_not_searched() -> None:
         identify(np.zeros((1, 1, 4)), np.zeros((1, 1, 2)), op="median")
 
 
-def test_channels_last_are_tried_and_a_layout_is_kept() -> None:
-    x = _random((1, 12, 13, 5))
-    first = identify(x, MaxPool(2, strides=2)(x, layout="NHWC", engine="numpy"))[0]
-    assert (first.plan.layout, first.plan.attributes["kernel"], first.deviation.exact) == ("NHWC", [2, 2], True)
-    same_lengths = _random((2, 4, 4))
-    assert (
-        identify(same_lengths, MaxPool(2, strides=2)(same_lengths, layout="HWC", engine="numpy"), layout="HWC")[
-            0
-        ].plan.layout
-        == "HWC"
-    )
+@pytest.mark.parametrize(
+    ("op", "shape", "layout"),
+    [
+        (MaxPool(2), (48,), "W"),
+        (MaxPool((3, 2)), (20, 17), "HW"),
+        (MaxPool(2), (3, 12, 16), "NCW"),
+        (MaxPool((2, 3)), (3, 12, 16), "CHW"),
+        (MaxPool((2, 3)), (12, 16, 3), "HWC"),
+        (MaxPool((2, 3)), (12, 16, 10), "CHW"),
+        slow(MaxPool((2, 3, 2)), (12, 10, 9), "DHW"),
+        (MaxPool(2), (1, 3, 12, 9), "NCHW"),
+        (MaxPool(2, like="tensorflow", strides=1), (2, 12, 12, 5), "NHWC"),
+        slow(MaxPool(2), (2, 2, 6, 6, 7), "NCDHW"),
+    ],
+)
+def test_an_array_is_read_as_by_the_operator_itself(op: MaxPool, shape: tuple[int, ...], layout: str) -> None:
+    plan, x = op.plan(shape), _random(shape)
+    first = identify(x, op(x, layout=plan.layout, engine="numpy"))[0]
+    assert (plan.layout, first.plan.layout) == (layout, layout)
+    assert (first.deviation.exact, first.plan.windows) == (True, plan.windows)
+
+
+@pytest.mark.parametrize(("shape", "layout"), [((1, 12, 13, 3), "NHWC"), slow((2, 9, 8, 7), "CDHW")])
+def test_what_the_reading_proposes_is_tried_next_and_a_layout_is_kept(shape: tuple[int, ...], layout: str) -> None:
+    x = _random(shape)
+    y = MaxPool(2, strides=2)(x, layout=layout, engine="numpy")
+    assert [identify(x, y, layout=given)[0].plan.layout for given in (None, layout)] == [layout, layout]
+
+
+def test_equal_arrays_are_the_identity_and_nothing_else(cli: Cli, tmp_path: Path) -> None:
+    x, file = _random((1, 3, 6, 8)), str(tmp_path / "x.npy")
+    np.save(file, x)
+    found = identify(x, x, like="openvino")
+    assert [(each.op.name, each.plan.attributes["kernel"], each.apart) for each in found] == [
+        ("max", [1, 1], None), ("max", [1, 1], "indistinguishable for sizes within +-12"),
+    ]  # fmt: skip
+    shown = cli("identify", file, file).out
+    assert shown.startswith("layout NCHW; the arrays are equal: kernel 1 is the identity\n")
+    assert "other data" not in shown
 
 
 @pytest.mark.slow

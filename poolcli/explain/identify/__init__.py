@@ -13,7 +13,7 @@ from time import process_time
 from typing import TYPE_CHECKING, Any
 
 from poolcli.arguments import one_of, per_axis
-from poolcli.array_interop import as_array
+from poolcli.array_interop import as_array, named_layout
 from poolcli.dialects import DIALECTS
 from poolcli.dtypes import lookup
 from poolcli.errors import RequestError
@@ -84,11 +84,11 @@ def identify(
     Parameters
     ----------
     x, y : array_like
-        The whole input and the whole output, both `[N, C, spatial...]`, channels last, or as `layout` says.
+        The whole input and the whole output, with the same axes.
     op : str, optional
         Operator, such as "max"; default: all are tried but mode, median and std.
     layout : str, optional
-        One letter per axis; default: channels first and channels last are tried.
+        One letter per axis; default: as every function reads `x`, then the layouts that it proposes.
     atol, rtol : float, default 0
         Elements of the output may differ by `atol + rtol * abs(y)` in addition to rounding errors.
     **given
@@ -124,7 +124,7 @@ def identify(
     records = _records(op, given)
     until, searches = process_time() + CPU_SECONDS, list[_Search]()
     with np.errstate(all="ignore"):
-        for own in possible_layouts(before.shape, after.shape, layout):
+        for own in possible_layouts(before.shape, after.shape, layout, named_layout(x), given):
             searches.append(_Search(Pair(before, after, own, atol, rtol), records, given, until))
         for search in searches:
             if found := search.fitting():

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from typing import Any
 
+from poolcli.dialects import DIALECTS
 from poolcli.engine import call_of
 from poolcli.errors import RequestError
 from poolcli.explain.diff_arrays import Difference, diff_arrays, distances
 from poolcli.formats.records import slices
-from poolcli.layouts import check_layout, default_layout, is_spatial, named_shape
+from poolcli.layouts import is_spatial, layout_for, named_shape, read_axes
 from poolcli.message_fields import field
 from poolcli.plan import Plan, plan_or_none
 from poolcli.plan.attributes import Attributes
@@ -102,24 +105,32 @@ def _pooled(region: Region, slab: Array) -> Array:
     return y
 
 
-def possible_layouts(shape: tuple[int, ...], output: tuple[int, ...], layout: str | None) -> list[str]:
-    """The layouts in which only spatial axes change their length; a RequestError if there are none."""
+def possible_layouts(
+    shape: tuple[int, ...], output: tuple[int, ...], layout: str | None, named: str | None, given: Mapping[str, Any]
+) -> list[str]:
+    """The layouts in which only spatial axes change their length: as `read_axes` reads the input for any number of
+    values, then what it proposes, then those with as many spatial axes; a RequestError if there are none.
+    """
     rank = len(shape)
     if 0 in (*shape, *output) or not shape:
         raise RequestError("an empty array cannot be identified")
     if rank != len(output):
         raise RequestError(f"the input has {rank} axes and the output {len(output)}; pooling keeps the number of axes")
-    usual = [check_layout(layout, rank)] if layout else _usual_layouts(rank)
-    fits = [own for own in usual if all(a == b or is_spatial(x) for a, b, x in zip(shape, output, own, strict=True))]
-    if not fits:
-        named = [named_shape(usual[0], each) for each in (shape, output)]
-        how = "" if layout else f"; if these are wrong, name the axes with {field('layout')}, or transpose one"
-        raise RequestError(f"input {named[0]} and output {named[1]} differ along N or C{how}")
-    return fits
+    lists = [len(value) for value in given.values() if isinstance(value, tuple | list)]
+    values = [max(lists)] if max(lists, default=1) > 1 else [1, 2, 3]
+    lasts = [DIALECTS[given["like"]].channels_last] if given.get("like") in DIALECTS else [False, True]
+    readings = [read_axes(shape, n, layout=layout, named=named, last=last) for last in lasts for n in values]
+    usual = [each.layout for each in readings] + [other for each in readings for other in each.others]
+    is_open = not (layout or named) and all(a >= b for a, b in zip(shape, output, strict=True))
+    more = [found for n in values if is_open and (found := layout_for(shape, n))]
+    for choices in (usual, more):
+        fits = [own for own in dict.fromkeys(choices) if _keeps_other_axes(shape, output, own)]
+        if fits:
+            return fits
+    before, after = (named_shape(usual[0], each) for each in (shape, output))
+    how = "" if layout or named else f"; if these are wrong, name the axes with {field('layout')}, or transpose one"
+    raise RequestError(f"input {before} and output {after} differ along N or C{how}")
 
 
-def _usual_layouts(rank: int) -> list[str]:
-    if rank < 3:
-        return ["W"] if rank < 2 else ["HW", "CW"]
-    first = default_layout(rank)
-    return [first, f"N{first[2:]}C", *(("CHW", "HWC") if rank == 3 else ())]
+def _keeps_other_axes(shape: tuple[int, ...], output: tuple[int, ...], layout: str) -> bool:
+    return all(a == b or is_spatial(letter) for a, b, letter in zip(shape, output, layout, strict=True))
