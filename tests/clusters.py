@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from poolcli.formats.zarr.metadata import RUN
-from poolcli.runs.executors import dask as clusters
+from poolcli.runs import dask as clusters
 
 
 @pytest.fixture(scope="module")
@@ -65,5 +65,5 @@ def client_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
             seen.append(client)
             yield client
 
-    monkeypatch.setattr("poolcli.runs.executors.dask.connected", watched)
+    monkeypatch.setattr("poolcli.runs.dask.connected", watched)
     yield seen

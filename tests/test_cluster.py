@@ -20,8 +20,8 @@ import pytest
 from poolcli import AvgPool, FileError, MaxPool, PoolError
 from poolcli.formats import Source
 from poolcli.pooling.outcome import Job, Outcome, Settings
-from poolcli.runs.executors import Runner, Task
-from poolcli.runs.executors import dask as executor
+from poolcli.runs import Runner
+from poolcli.runs import dask as executor
 from poolcli.runs.manifest import NAME
 from tests.clusters import client_of, nothing
 
@@ -45,19 +45,19 @@ def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Job]:
 class Napping(Runner):
     """Takes half a second for each job."""
 
-    def __call__(self, task: Task, progress: Any) -> Outcome:
+    def __call__(self, job: Job, progress: Any) -> Outcome:
         time.sleep(0.5)
-        return super().__call__(task, progress)
+        return super().__call__(job, progress)
 
 
 @dataclass(frozen=True)
 class Deadly(Runner):
     """Dies of one job."""
 
-    def __call__(self, task: Task, progress: Any) -> Outcome:
-        if task.job.source.path == "in/7.npy":
+    def __call__(self, job: Job, progress: Any) -> Outcome:
+        if job.source.path == "in/7.npy":
             os._exit(9)
-        return super().__call__(task, progress)
+        return super().__call__(job, progress)
 
 
 def wait_until(holds: Callable[[], object]) -> bool:
@@ -98,7 +98,7 @@ def test_workers_that_are_killed_cost_a_second_try_and_nothing_else(
 ) -> None:
     found: dict[int, Outcome] = {}
     with client_of(monkeypatch) as clients:
-        for number, outcome in executor.run([Task(job) for job in jobs], Napping(OP, Settings()), 2, nothing, address):
+        for number, outcome in executor.run(jobs, Napping(OP, Settings()), 2, nothing, address):
             if not found:
                 os.kill(next(iter(clients[0].run(os.getpid).values())), signal.SIGKILL)
             found[number] = outcome
@@ -108,7 +108,7 @@ def test_workers_that_are_killed_cost_a_second_try_and_nothing_else(
 
 @slow
 def test_only_the_job_that_workers_die_of_fails(address: str, jobs: list[Job]) -> None:
-    found = dict(executor.run([Task(job) for job in jobs], Deadly(OP, Settings()), 2, nothing, address))
+    found = dict(executor.run(jobs, Deadly(OP, Settings()), 2, nothing, address))
     assert [i for i in range(12) if found[i].error] == [7]
     assert str(found[7].error) == (
         "in/7.npy: every worker that processed it died; the file is damaged, or there is too little memory for it"
@@ -117,7 +117,7 @@ def test_only_the_job_that_workers_die_of_fails(address: str, jobs: list[Job]) -
 
 @slow
 def test_what_is_left_when_a_run_is_stopped_is_taken_back(address: str, jobs: list[Job]) -> None:
-    outcomes = executor.run([Task(job) for job in jobs], Napping(OP, Settings()), 2, nothing, address)
+    outcomes = executor.run(jobs, Napping(OP, Settings()), 2, nothing, address)
     next(outcomes)
     with pytest.raises(KeyboardInterrupt):
         outcomes.throw(KeyboardInterrupt)
@@ -176,11 +176,9 @@ def workers_in(session: int) -> list[str]:
 
 @slow
 def test_workers_with_other_versions_are_refused_by_name(address: str, jobs: list[Job], monkeypatch: Any) -> None:
-    monkeypatch.setattr(
-        "poolcli.runs.executors.cluster.version", lambda name: "0.0.1" if name == "numpy" else version(name)
-    )
+    monkeypatch.setattr("poolcli.runs.cluster.version", lambda name: "0.0.1" if name == "numpy" else version(name))
     with pytest.raises(PoolError) as refused:
-        list(executor.run([Task(jobs[0])], Runner(OP, Settings()), 2, nothing, address))
+        list(executor.run(jobs[:1], Runner(OP, Settings()), 2, nothing, address))
     worker = str(refused.value).split()[2]
     assert str(refused.value) == (
         f"the worker {worker} has numpy {np.__version__}, but this process has numpy 0.0.1; install the same everywhere"
@@ -191,7 +189,7 @@ def test_workers_with_other_versions_are_refused_by_name(address: str, jobs: lis
 @slow
 def test_folders_that_workers_do_not_see_are_named(address: str, jobs: list[Job], monkeypatch: Any) -> None:
     monkeypatch.setattr(os, "getcwd", lambda: "/nowhere")
-    ((_, outcome),) = executor.run([Task(jobs[0])], Runner(OP, Settings()), 2, nothing, address)
+    ((_, outcome),) = executor.run(jobs[:1], Runner(OP, Settings()), 2, nothing, address)
     assert str(outcome.error) == (
         "in/0.npy: /nowhere: a worker cannot use this folder (No such file or directory); all must see the same"
     )
@@ -199,14 +197,14 @@ def test_folders_that_workers_do_not_see_are_named(address: str, jobs: list[Job]
 
 def test_a_message_to_a_worker_is_small_and_knows_no_other_job() -> None:
     runner = Runner(MaxPool(3, strides=2), Settings(), "options", "out")
-    sent = pickle.dumps((runner, [Task(Job(Source("in/1.npy"), "out/1.npy"))]))
+    sent = pickle.dumps((runner, [Job(Source("in/1.npy"), "out/1.npy")]))
     assert len(sent) < 1500
 
 
 def test_a_cluster_that_nobody_answers_at_is_named(jobs: list[Job], monkeypatch: Any) -> None:
-    monkeypatch.setattr("poolcli.runs.executors.cluster.CONNECT_SECONDS", 0.2)
+    monkeypatch.setattr("poolcli.runs.cluster.CONNECT_SECONDS", 0.2)
     with pytest.raises(FileError, match=r"^tcp://127\.0\.0\.1:9: no scheduler answers there \(OSError\)$"):
-        list(executor.run([Task(jobs[0])], Runner(OP, Settings()), 1, nothing, "tcp://127.0.0.1:9"))
+        list(executor.run(jobs[:1], Runner(OP, Settings()), 1, nothing, "tcp://127.0.0.1:9"))
 
 
 @pytest.mark.parametrize(("word", "packages"), [("local:2", "distributed cryptography"), ("tcp://x:1", "distributed")])

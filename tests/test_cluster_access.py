@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from poolcli import PoolError
-from poolcli.runs.executors.dask import connected
+from poolcli.runs.dask import connected
 
 pytestmark = [pytest.mark.slow, pytest.mark.heavy]
 psutil = pytest.importorskip("psutil", reason="needs the dependency group heavy")

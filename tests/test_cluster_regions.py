@@ -6,6 +6,7 @@ import os
 import pickle
 import signal
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,12 @@ from poolcli.formats import Source
 from poolcli.formats.records import Metadata, ReadOptions, Spec, WriteOptions
 from poolcli.formats.zarr.library import array_at, open_store
 from poolcli.formats.zarr.write import NewStore, ZarrWriter
-from poolcli.pooling.jobs import run_job
+from poolcli.plan.plan import Region
 from poolcli.pooling.outcome import Job, Settings
-from poolcli.pooling.tiles import Blocks, FileOpener, RemoteBlocks, Work, bytes_of_plan
-from poolcli.runs.executors import Runner, Task
-from poolcli.runs.executors import dask as executor
+from poolcli.pooling.tiles import RemoteBlocks, Work, bytes_of_plan, reading
+from poolcli.runs import Runner, run_job
+from poolcli.runs import dask as executor
+from poolcli.windows import Ranges
 from tests.cli.folders import tree
 from tests.clusters import client_of, decoded
 
@@ -96,7 +98,7 @@ def test_regions_survive_workers_that_are_killed(
     job = Job(Source("in.zarr"), "there.zarr")
     runner = Runner(AvgPool(9), Settings(max_memory=3 * 2**20))
     with client_of(monkeypatch) as clients:
-        ((_, outcome),) = executor.run([Task(job)], runner, 2, progress, address)
+        ((_, outcome),) = executor.run([job], runner, 2, progress, address)
     assert (outcome.error, workers) == (None, [])
     assert tree("there.zarr") == tree("here.zarr")
 
@@ -119,7 +121,7 @@ def test_regions_of_a_run_that_was_stopped_are_not_made_again(
             if len(done) == most:
                 raise KeyboardInterrupt
 
-        ((_, outcome),) = executor.run([Task(Job(Source("in.zarr"), output))], runner, 2, stop, address)
+        ((_, outcome),) = executor.run([Job(Source("in.zarr"), output)], runner, 2, stop, address)
         assert outcome.error is None
         return len(done)
 
@@ -134,11 +136,11 @@ def test_regions_of_a_run_that_was_stopped_are_not_made_again(
 def test_progress_counts_what_other_processes_have_written_up_to_the_whole(volume: Path) -> None:
     told, wrote = list[tuple[int, int]](), list[int]()
 
-    def distribute(parts: RemoteBlocks, numbers: Iterator[int], count: int, done: Callable[..., None]) -> None:
-        for number in numbers:
-            (reason,) = parts([number])
-            wrote.append(parts.blocks[number].nbytes)
-            done(number, reason)
+    def distribute(parts: RemoteBlocks, blocks: Iterator[Ranges], done: Callable[..., None]) -> None:
+        for outputs in blocks:
+            found = parts(outputs)
+            wrote.append(Region(parts.work.plan, outputs).nbytes)
+            done(outputs, found)
 
     settings = Settings(max_memory=3 * 2**20, engine="numpy")
     op, job = AvgPool(9), Job(Source("in.zarr"), "out.zarr")
@@ -156,8 +158,8 @@ def test_no_message_holds_the_credentials_of_an_object_store(monkeypatch: pytest
     url = "s3://bucket/y.zarr"
     (new,) = NewStore(url, [spec], WriteOptions()).arrays
     writer = ZarrWriter(url, array_at(open_store(url), new.key, new.metadata), new.grid.unit)
-    reading = FileOpener(Source("s3://bucket/x.zarr"), ReadOptions())
-    parts = RemoteBlocks(reading, Work(plan, False, "numba", 1), Blocks(plan, (1, 1, 8, 8)), (writer,))
+    opener = partial(reading, Source("s3://bucket/x.zarr"), ReadOptions())
+    parts = RemoteBlocks(opener, Work(plan, False, "numba", 1), (writer,))
     sent = pickle.dumps(parts)
     assert b"bucket" in sent
     assert b"SECRET" not in sent
@@ -172,7 +174,7 @@ def test_no_worker_writes_any_more_when_a_run_has_failed(address: str, volume: P
         raise OSError(28, "No space left on device")
 
     runner = Runner(AvgPool(9), Settings(max_memory=3 * 2**20, engine="numpy"))
-    ((_, outcome),) = executor.run([Task(Job(Source("in.zarr"), "out.zarr"))], runner, 2, full, address)
+    ((_, outcome),) = executor.run([Job(Source("in.zarr"), "out.zarr")], runner, 2, full, address)
     assert str(outcome.error) == "in.zarr: out.zarr: No space left on device"
     with distributed.Client(address, set_as_default=False) as client:
         assert not any(client.run(lambda dask_worker: len(dask_worker.state.executing)).values())

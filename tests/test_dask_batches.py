@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from poolcli import FileError
-from poolcli.runs.executors import dask as module
-from poolcli.runs.executors.dask import compute
+from poolcli.runs import dask as module
+from poolcli.runs.dask import compute
 
 
 def tenfold(number: int) -> int:
@@ -86,15 +86,6 @@ def test_only_what_workers_die_of_alone_is_given_up(cluster: Cluster) -> None:
     found = dict(compute(cluster, tenfold, iter(range(64))))
     assert [number for number in range(64) if found[number] != 10 * number] == [7]
     assert isinstance(found[7], KilledError)
-
-
-def test_a_cluster_without_workers_ends_the_run(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Cluster, "nthreads", lambda self: {})
-    monkeypatch.setattr(Cluster, "next_batch", lambda self, block: [])
-    monkeypatch.setattr(module, "ASK_SECONDS", 0)
-    monkeypatch.setattr(module, "SECONDS_WITHOUT_WORKERS", 0.1)
-    with pytest.raises(FileError, match="the cluster has had no workers for"):
-        dict(compute(cluster, tenfold, iter(range(9))))
 
 
 @pytest.mark.parametrize("question", ["nthreads", "map", "next_batch"])

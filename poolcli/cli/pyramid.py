@@ -29,7 +29,7 @@ from poolcli.ops import OPERATORS, PYRAMID_OPERATORS
 from poolcli.pooling.outcome import Settings, failure
 from poolcli.pooling.pyramid import PyramidResult, is_up_to_date, write_pyramid
 from poolcli.pooling.pyramid_plan import BASES, Pyramid, Request, plan_all_images, plan_with_labels
-from poolcli.runs.executors.dask import distributor
+from poolcli.runs.dask import distributor
 
 Number = TypeVar("Number", int, float)
 

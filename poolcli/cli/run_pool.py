@@ -21,8 +21,7 @@ from poolcli.message_fields import field, for_cli
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Job, Outcome, RunSummary, Settings, existing_outputs
 from poolcli.runs import choose_executor, divide_cores, run_all
-from poolcli.runs.inputs import find_inputs
-from poolcli.runs.outputs import plan_jobs
+from poolcli.runs.files import find_inputs, plan_jobs
 
 if TYPE_CHECKING:
     from poolcli.cli.options import PoolOptions

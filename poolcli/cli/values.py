@@ -130,7 +130,7 @@ def memory(name: str, text: str) -> int:
 
 def cluster(name: str, text: str) -> str:
     """Where Dask runs."""
-    from poolcli.runs.executors import check_cluster
+    from poolcli.runs.dask import check_cluster
 
     check_cluster(text)
     return text

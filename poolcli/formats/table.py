@@ -51,7 +51,6 @@ class Format:
     unsupported_dtypes : dtypes that it cannot store
     nodata : where its files declare nodata values: `attributes` or `tags`
     written_as : for a format that is only read, the extension of outputs in a folder run
-    preloads : modules, if installed, that are imported before workers are forked
     """
 
     name: str
@@ -74,7 +73,6 @@ class Format:
     unsupported_dtypes: tuple[str, ...] = ("bfloat16",)
     nodata: str = ""
     written_as: str = ""
-    preloads: tuple[str, ...] = ()
 
     @property
     def is_folder(self) -> bool:
@@ -95,15 +93,10 @@ class Format:
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst", ".lz4")
 
 
-# Pillow and the plugins that it imports when it opens the first image.
-PILLOW = ("PIL.Image", *(f"PIL.{name}ImagePlugin" for name in ("Bmp", "Gif", "Jpeg", "Ppm", "Png")))
-
-
 def _image(name: str, suffixes: tuple[str, ...], *magic: bytes, **more: Any) -> Format:
     """The row of an image format."""
-    preloads = (*PILLOW, *more.pop("preloads", ()))
     more |= {} if more.get("writes", True) else {"written_as": ".png"}
-    return Format(name, suffixes, "poolcli.formats.image", magic, is_image=True, preloads=preloads, **more)
+    return Format(name, suffixes, "poolcli.formats.image", magic, is_image=True, **more)
 
 
 # HDF5 outputs of up to 2**25 elements are built in memory, because HDF5 crashes when the disk is full.
@@ -143,7 +136,7 @@ FORMATS: dict[str, Format] = {
         _image("jpeg", (".jpg", ".jpeg", ".jpe", ".jfif", ".mpo"), b"\xff\xd8\xff", compresses=True),
         _image(
             "tiff", (".tif", ".tiff"), b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+",
-            preloads=("tifffile", "imagecodecs"), nodata="tags", compresses=True,
+            nodata="tags", compresses=True,
         ),
         _image("bmp", (".bmp",), b"BM"),
         _image("webp", (".webp",), b"RIFF", compresses=True),

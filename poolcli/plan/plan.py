@@ -5,9 +5,11 @@ A region is the part of the outputs that one tile, chunk or process computes, wi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import product
 from math import prod
 from typing import Literal
 
@@ -195,28 +197,51 @@ def whole(plan: Plan) -> Region:
     return Region(plan, tuple(map(range, plan.output_shape)))
 
 
+def blocks_of(region: Region, shape: Sequence[int]) -> Iterator[Region]:
+    """Cuts the region into blocks of one shape in C order; the last one along an axis may be shorter."""
+    for place in product(*_starts(region, shape)):
+        yield _block_at(region, shape, place)
+
+
+def largest_block(region: Region, shape: Sequence[int]) -> Region:
+    """The block that takes the most memory: the first one, or the second one along every axis, which may read more
+    because it has neighbours on both sides.
+    """
+    starts = _starts(region, shape)
+    if not all(starts):
+        return region
+    first, second = (_block_at(region, shape, [each[: i + 1][-1] for each in starts]) for i in (0, 1))
+    return max(first, second, key=lambda block: block.aligned.nbytes)
+
+
+def part_shape(region: Region, unit: Sequence[int], most: int) -> tuple[int, ...]:
+    """The shape of blocks of whole units that follow each other in C order, of about `most` bytes of input and output
+    each; one unit may be larger.
+    """
+    shape = list(unit)
+
+    def size(axis: int, length: int) -> int:
+        return largest_block(region, (*shape[:axis], length, *shape[axis + 1 :])).aligned.nbytes
+
+    for axis in reversed(range(len(shape))):
+        lengths = range(unit[axis], max(1, len(region.outputs[axis])) + unit[axis], unit[axis])
+        fits = size(axis, lengths[-1]) <= most
+        count = len(lengths) if fits else bisect_right(lengths, most, key=partial(size, axis))
+        shape[axis] = lengths[max(count, 1) - 1]
+        if not fits:
+            break
+    return tuple(shape)
+
+
 def parts_of(region: Region, most: int) -> Iterator[Region]:
-    """Cut the region into parts in C order, each of about `most` bytes of input and output."""
-    if prod(region.output_shape):
-        yield from _parts(region, 0, most)
+    """Cuts the region into parts in C order, each of about `most` bytes of input and output."""
+    return blocks_of(region, part_shape(region, region.grains, most))
 
 
-def _parts(region: Region, axis: int, most: int) -> Iterator[Region]:
-    if region.nbytes <= most or axis == len(region.outputs):
-        yield region
-        return
-    grain, outputs = region.grains[axis], region.outputs[axis]
+def _starts(region: Region, shape: Sequence[int]) -> list[range]:
+    return [span[::length] for span, length in zip(region.outputs, shape, strict=True)]
 
-    def cut(start: int, stop: int) -> Region:
-        return region.cut(axis, range(start, min(stop, outputs.stop)))
 
-    first = outputs.start
-    one = cut(first, first + grain).nbytes
-    more = cut(first, first + 2 * grain).nbytes - one
-    grains = 1 + max(0, most - one) // max(more, 1)
-    for start in range(first, outputs.stop, grain * grains):
-        part = cut(start, start + grain * grains)
-        if one > most and grain == 1:
-            yield from _parts(part, axis + 1, most)
-        else:
-            yield part
+def _block_at(region: Region, shape: Sequence[int], place: Sequence[int]) -> Region:
+    spans = zip(place, shape, region.outputs, strict=True)
+    return Region(region.plan, tuple(range(start, min(start + length, span.stop)) for start, length, span in spans))

@@ -23,11 +23,26 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)  # without slots, with which pickling takes several times as long
+class Record:
+    """The record of an output in the manifest; hashes are those of `checksum_of`."""
+
+    output: str
+    indices: str | None
+    input: str
+    input_size: int
+    input_mtime_ns: int
+    options: str
+    output_hash: str
+    indices_hash: str | None
+
+
+@dataclass(frozen=True)  # without slots, with which pickling takes several times as long
 class Job:
     """One input and its outputs; `output` is None in a dry run without one.
 
-    `output_key` and `indices_key` are the names of the arrays in these files. `refusal` says why this job of a run is
-    refused, `unreadable` why a folder with inputs cannot be searched; `note` is for its report.
+    `output_key` and `indices_key` are the names of the arrays in these files. `refusal` is why this job of a run fails
+    without being tried; `note` is for its report; `known` is the record of its output by an earlier run; `retried` says
+    that a process that ran it has died.
     """
 
     source: Source
@@ -35,9 +50,10 @@ class Job:
     indices: str | None = None
     output_key: str | None = None
     indices_key: str | None = None
-    refusal: str | None = None
-    unreadable: str | None = None
+    refusal: PoolError | None = None
     note: str | None = None
+    known: Record | None = None
+    retried: bool = False
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -117,20 +133,6 @@ class Stored:
     def nbytes(self) -> int:
         """The size of its values."""
         return byte_count(self.shape, lookup(self.dtype).itemsize)
-
-
-@dataclass(frozen=True)  # without slots, with which pickling takes several times as long
-class Record:
-    """The record of an output in the manifest; hashes are those of `checksum_of`."""
-
-    output: str
-    indices: str | None
-    input: str
-    input_size: int
-    input_mtime_ns: int
-    options: str
-    output_hash: str
-    indices_hash: str | None
 
 
 @dataclass(frozen=True, slots=True)

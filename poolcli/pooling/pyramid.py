@@ -6,7 +6,7 @@ first one (`--from source`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,6 +22,7 @@ from poolcli.formats.files import Fingerprint, check_unchanged, fingerprint_of
 from poolcli.formats.records import WriteOptions
 from poolcli.formats.zarr.write import ZarrWriter, is_finished, open_writers
 from poolcli.layouts import convert_layout
+from poolcli.plan.plan import Region, blocks_of, largest_block, whole
 from poolcli.pooling import tiles
 from poolcli.pooling.outcome import Settings
 from poolcli.pooling.pyramid_plan import Pyramid
@@ -34,7 +35,7 @@ from poolcli.windows import Ranges
 class SourceOpener:
     """Opens the source in any process; it is read with its axes in the order of the pyramid."""
 
-    file: tiles.FileOpener
+    file: tiles.Opener
     read_layout: str
     layout: str
 
@@ -73,7 +74,8 @@ def write_pyramid(
     def step(done: int, of_level: int) -> None:
         progress(finished + done, total)
 
-    tiles.begin(progress, total)
+    if total > tiles.SHOWN_BYTES:
+        progress(0, total)
     specs = [spec for each in every for spec in each.specs]
     options = WriteOptions(settings.overwrite, identity=identity, run=identity)
     with open_writers(pyramid.output, specs, options) as writers:
@@ -106,26 +108,29 @@ def _write_levels(
     most = tiles.bytes_of_block(None if settings.max_memory is None else settings.max_memory - beside)
     if not file.streams:
         tiles.check_fits(byte_count(header.shape, lookup(header.dtype).itemsize) + beside, settings.max_memory)
-    opener = SourceOpener(tiles.FileOpener(source, settings.read_options), pyramid.read_layout, layout)
+    opener = SourceOpener(partial(tiles.reading, source, settings.read_options), pyramid.read_layout, layout)
     own_chunks = file.chunks and tuple(file.chunks[pyramid.read_layout.index(letter)] for letter in layout)
     for number, (level, sink) in enumerate(zip(pyramid.levels, levels, strict=True)):
         is_copy, base = number == 0, levels[level.base]
         engine = "numpy" if is_copy else settings.engine
         work = tiles.make_work(level.plan, engine, settings.threads, clock, progress)
-        blocks = tiles.blocks_of(level.plan, sink.unit, own_chunks if is_copy else pyramid.grid.chunks, most)
+        shape = tiles.block_shape(level.plan, sink.unit, own_chunks if is_copy else pyramid.grid.chunks, most)
+        region = whole(level.plan)
+        blocks = blocks_of(region, shape)
         if distribute is not None and (file.streams or not is_copy):
             reading: Any = opener if is_copy else partial(nullcontext, base.writer.read)
             tiles.pool_distributed(distribute, work, reading, [sink], blocks, most)
         else:
-            _pool_blocks(work, partial(opener.read, file.read) if is_copy else base.read, sink, blocks, most)
+            read = partial(opener.read, file.read) if is_copy else base.read
+            if largest_block(region, shape).nbytes <= most:
+                tiles.pool_in_tiles(work, read, [sink], blocks)
+            else:
+                _pool_blocks(work, read, sink, blocks, most)
         yield work
 
 
-def _pool_blocks(work: tiles.Work, read: tiles.Read, sink: ZarrWriter, blocks: tiles.Blocks, most: int) -> None:
-    """Pools the blocks of a level that are not written yet."""
-    if blocks.largest.nbytes <= most:
-        tiles.pool_in_tiles(work, read, [sink], blocks)
-        return
+def _pool_blocks(work: tiles.Work, read: tiles.Read, sink: ZarrWriter, blocks: Iterable[Region], most: int) -> None:
+    """Pools the blocks of a level that are not written yet, each of which takes more than `most` bytes."""
     for block in blocks:
         if not sink.holds(block.outputs):
             sink(block.outputs, tiles.pool_block(work, read, block, most)[0])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import fields, replace
 from functools import partial
@@ -33,7 +32,7 @@ from poolcli.formats import (
 )
 from poolcli.formats.atomic import is_device
 from poolcli.formats.checks import join_names
-from poolcli.formats.files import Fingerprint, array_names, check_distinct, check_unchanged, fingerprint_of, is_url
+from poolcli.formats.files import array_names, check_distinct, check_unchanged, fingerprint_of, is_url
 from poolcli.formats.records import CallbackWriter, slices, whole_region
 from poolcli.layouts import check_layout, convert_layout, converted_shape
 from poolcli.message_fields import field
@@ -46,7 +45,6 @@ from poolcli.pooling.outcome import Job, Outcome, Settings, Stored
 from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
 from poolcli.system.processes import allowed_threads
-from poolcli.windows import Ranges
 
 
 def prepare_job(
@@ -96,9 +94,11 @@ def prepare_job(
         if plan.index is None:
             raise RequestError(f"{plan.op} has no indices: it does not select elements")
         indices = _stored(job.indices, job.indices_key, plan, plan.index.dtype, settings.output_layout, header.mode)
-    _refuse_overwriting_input(job)
+    for path in job.outputs:
+        if not is_device(path):
+            check_distinct(job.source.path, path)
     if not in_parts:
-        tiles.check_fits(_memory_of(plan, header, output, indices), settings.max_memory)
+        tiles.check_fits(_memory_of(plan, header, output, indices is not None), settings.max_memory)
     check_space((each.path, each.nbytes) for each in (output, indices) if each and each.path)
     notes = [*header.notes, *filter(None, [job.note]), *(f.message for f in (*plan.layout_warnings, *plan.facts))]
     notes += _unused_nodata_notes(header, plan)
@@ -134,12 +134,6 @@ def _moved_axes(own: str | None, layout: str) -> tuple[str, ...]:
     return (f"the axes of the file are {own}, and {field('layout')} reads them as {layout}",)
 
 
-def _refuse_overwriting_input(job: Job) -> None:
-    for path in job.outputs:
-        if not is_device(path):
-            check_distinct(job.source.path, path)
-
-
 def _unused_nodata_notes(header: Header, plan: Plan) -> tuple[str, ...]:
     """The note on nodata values of the file that are pooled like other numbers."""
     if not header.missing:
@@ -167,198 +161,184 @@ def _stored(
     return Stored(path, converted_shape(plan.output_shape, plan.layout, layout), dtype, layout, key)
 
 
-def pool_file(
-    outcome: Outcome,
-    settings: Settings,
-    file: ArrayReader,
-    clock: tiles.Clock,
-    progress: tiles.Progress,
-    distribute: tiles.Distribute | None = None,
-) -> Outcome:
-    """Reads, pools and writes the array of a planned outcome, unless an earlier run with --resume has done so.
-
-    `distribute` computes the parts of the output in other processes, if these can write it.
-    """
-    path, limit, beside = outcome.job.source.path, settings.max_memory, file.header.extra_memory
-    writer = ResultWriter(outcome, settings, fingerprint_of(path))
-    if writer.is_finished():
-        return Outcome(outcome.job, skipped=True)
-    work = _work(outcome, settings, clock, progress)
-    tiles.begin(progress, tiles.bytes_of_plan(work.plan))
-    tile = tiles.bytes_of_tile(None if limit is None else limit - beside)
-    if not file.streams or tiles.bytes_of_plan(work.plan) <= tile:
-        results = _pool_whole(work, outcome, file, writer.source)
-        with clock.phase("write"):
-            for target, array in zip(writer.targets, results, strict=False):
-                writer.write(target, array, file)
-        return _finished(outcome, work, writer.notes)
-    with ExitStack() as stack:
-        sinks = [writer.open_writer(stack, target, file) for target in writer.targets]
-        units = [sink.unit for sink in sinks if sink.unit]
-        streamed = any(target.path == "-" for target in writer.targets)
-        parts = tiles.divide(
-            work.plan, limit, tuple(map(lcm, *units)) if units else None, file.chunks, beside,
-            front_to_back=streamed, indices=work.indices,
-        )  # fmt: skip
-        shared = [sink for sink in sinks if isinstance(sink, tiles.SharedWriter)]
-        if distribute is not None and isinstance(parts, tiles.Blocks) and len(shared) == len(sinks):
-            reading = tiles.FileOpener(outcome.job.source, settings.read_options)
-            tiles.pool_distributed(distribute, work, reading, shared, parts)
-        else:
-            tiles.pool_in_tiles(work, file.read, sinks, parts)
-        check_unchanged(path, writer.source)
-    return _finished(outcome, work, writer.notes)
-
-
-def pool_to_memory(
-    outcome: Outcome, settings: Settings, file: ArrayReader, clock: tiles.Clock
-) -> tuple[Outcome, list[NamedArray]]:
-    """The outcome, and its values, with indices if they are wanted, as they will be written."""
-    work, made, notes = _work(outcome, settings, clock), list[NamedArray](), list[str]()
-    found = _pool_whole(work, outcome, file, fingerprint_of(outcome.job.source.path))
-    for stored, array in zip(filter(None, (outcome.output, outcome.indices)), found, strict=False):
-        spec = _spec(outcome, stored, file)
-        made.append(NamedArray(spec, convert_layout(array, work.plan.layout, stored.layout)))
-        notes += _lost_meaning(str(stored.path), spec)
-    return _finished(outcome, work, notes), made
-
-
-def _spec(outcome: Outcome, stored: Stored, file: ArrayReader) -> Spec:
-    """What is written of a result; metadata and mode are those of the input, which indices do not have."""
-    assert outcome.plan is not None and outcome.header is not None  # noqa: PT018, S101  # set by prepare_job
-    metadata, mode = Metadata(), None
-    if stored is outcome.output:
-        metadata, mode = scaled_metadata(file.metadata, outcome.plan, stored.layout), outcome.header.mode
-    return Spec(stored.shape, stored.dtype, stored.layout, stored.key or outcome.header.key, metadata, mode)
-
-
-def _lost_meaning(path: str, spec: Spec, when: str = "") -> list[str]:
-    """Notes on what the numbers stand for, where the format of the output at `path` cannot say it."""
-    place = output_format(path).nodata
-    return [f"not kept: {when}{text}" for where, text in spec.metadata.meaning.items() if text and where != place]
-
-
-def _finished(outcome: Outcome, work: tiles.Work, not_kept: Sequence[str] = ()) -> Outcome:
-    engine = NUMPY if work.reasons else ENGINES[work.engine]
-    threads = allowed_threads(work.threads) if engine.is_threaded else 1
-    return replace(outcome, engine=engine.name, threads=threads, notes=(*outcome.notes, *work.notes, *not_kept))
-
-
-def _memory_of(plan: Plan, header: Header, output: Stored, indices: Stored | None) -> int:
+def _memory_of(plan: Plan, header: Header, output: Stored, indices: bool) -> int:
     """The bytes for input, output, indices, their copies in another layout or format, and buffers of the engine if the
     array is larger than those.
     """
     turned = output.layout != plan.layout
     encoded = output.path not in (None, "-") and output_format(str(output.path)).is_image
     copies = (turned + encoded) * lookup(plan.output_dtype).itemsize
-    positions = tiles.POSITION_BYTES * (1 + turned) if indices else 0
+    positions = tiles.POSITION_BYTES * (1 + turned) * indices
     needed = tiles.bytes_of_plan(plan) + header.extra_memory + prod(plan.output_shape) * (copies + positions)
     return needed + (WORKING_MEMORY if needed > WORKING_MEMORY else 0)
 
 
-def _work(
-    outcome: Outcome, settings: Settings, clock: tiles.Clock, progress: tiles.Progress = tiles.no_progress
-) -> tiles.Work:
-    plan = outcome.plan
-    assert plan is not None  # noqa: S101  # set by prepare_job
-    return tiles.make_work(plan, settings.engine, settings.threads, clock, progress, outcome.indices is not None)
+class ArrayJob:
+    """A planned job: the array that it reads, how that is computed, and the results that it writes.
 
+    `source` is the fingerprint of the input; `notes` say which metadata of it the results lack.
+    """
 
-def _pool_whole(work: tiles.Work, outcome: Outcome, file: ArrayReader, before: Fingerprint) -> tuple[Array, ...]:
-    """The values, and the indices if they are wanted; raises FileError if the input has changed since `before`."""
-    with work.clock.phase("read"):
-        x = file.read(whole_region(work.plan.input_shape))
-    check_unchanged(outcome.job.source.path, before)
-    mask = file.metadata.image.get("mask")
-
-    def pool(region: Region, slab: Array) -> tiles.Results:
-        return tiles.pool_part(work, region, slab, None if mask is None else hidden_from(mask, region))
-
-    if outcome.colour is None:
-        values, indices = pool(whole(work.plan), x)
-        return (values,) if indices is None else (values, indices)
-    from poolcli.pooling.colour import pool_colours
-
-    return (pool_colours(lambda *part: pool(*part)[0], work.plan, x, outcome.colour),)
-
-
-class ResultWriter:
-    """Writes the results of one job; `source` is the fingerprint of the input, `notes` say which metadata are lost."""
-
-    def __init__(self, outcome: Outcome, settings: Settings, source: Fingerprint) -> None:
+    def __init__(
+        self,
+        outcome: Outcome,
+        settings: Settings,
+        file: ArrayReader,
+        clock: tiles.Clock,
+        progress: tiles.Progress = tiles.no_progress,
+    ) -> None:
         assert outcome.plan is not None  # noqa: S101  # set by prepare_job
-        self._outcome, self._settings, self.source = outcome, settings, source
-        self._plan, self.notes = outcome.plan, list[str]()
+        self.outcome, self.settings, self.file, self.plan = outcome, settings, file, outcome.plan
+        self.path, self.notes = outcome.job.source.path, list[str]()
+        self.source, indices = fingerprint_of(self.path), outcome.indices is not None
+        self.work = tiles.make_work(outcome.plan, settings.engine, settings.threads, clock, progress, indices)
         self.targets = [stored for stored in (outcome.output, outcome.indices) if stored and stored.path]
 
-    def is_finished(self) -> bool:
+    def run(self, distribute: tiles.Distribute | None = None) -> Outcome:
+        """Reads, pools and writes the array, unless an earlier run with --resume has done so.
+
+        `distribute` computes the parts of the output in other processes, if these can write it.
+        """
+        if self._is_finished():
+            return Outcome(self.outcome.job, skipped=True)
+        total, limit = tiles.bytes_of_plan(self.plan), self.settings.max_memory
+        if total > tiles.SHOWN_BYTES:
+            self.work.progress(0, total)  # the first part may take seconds
+        if self.file.streams and total > tiles.bytes_of_tile(limit and limit - self.file.header.extra_memory):
+            self._pool_in_parts(distribute)
+        else:
+            results = self.pool_whole()
+            with self.work.clock.phase("write"):
+                for target, array in zip(self.targets, results, strict=False):
+                    self._write(target, array)
+        return self.finished()
+
+    def in_memory(self) -> list[NamedArray]:
+        """The values, with indices if they are wanted, as they will be written."""
+        made = list[NamedArray]()
+        for target, array in zip(self.targets, self.pool_whole(), strict=False):
+            spec = self._spec(target)
+            made.append(NamedArray(spec, convert_layout(array, self.plan.layout, target.layout)))
+            self.notes += _lost_meaning(str(target.path), spec)
+        return made
+
+    def finished(self) -> Outcome:
+        """The outcome of what has run."""
+        engine = NUMPY if self.work.reasons else ENGINES[self.work.engine]
+        threads = allowed_threads(self.work.threads) if engine.is_threaded else 1
+        notes = (*self.outcome.notes, *self.work.notes, *self.notes)
+        return replace(self.outcome, engine=engine.name, threads=threads, notes=notes)
+
+    def pool_whole(self) -> tuple[Array, ...]:
+        """The values, and the indices if they are wanted; raises FileError if the input has changed meanwhile."""
+        with self.work.clock.phase("read"):
+            x = self.file.read(whole_region(self.plan.input_shape))
+        check_unchanged(self.path, self.source)
+        mask = self.file.metadata.image.get("mask")
+
+        def pool(region: Region, slab: Array) -> tiles.Results:
+            return tiles.pool_part(self.work, region, slab, None if mask is None else hidden_from(mask, region))
+
+        if self.outcome.colour is None:
+            values, indices = pool(whole(self.plan), x)
+            return (values,) if indices is None else (values, indices)
+        from poolcli.pooling.colour import pool_colours
+
+        return (pool_colours(lambda *part: pool(*part)[0], self.plan, x, self.outcome.colour),)
+
+    def _pool_in_parts(self, distribute: tiles.Distribute | None) -> None:
+        limit, beside = self.settings.max_memory, self.file.header.extra_memory
+        with ExitStack() as stack:
+            sinks = [self._open_writer(stack, target) for target in self.targets]
+            units = [sink.unit for sink in sinks if sink.unit]
+            unit = tuple(map(lcm, *units)) if units else None
+            chunks = None if any(target.path == "-" for target in self.targets) else self.file.chunks
+            parts = tiles.divide(self.plan, limit, unit, chunks, beside, indices=self.work.indices)
+            shared = [sink for sink in sinks if isinstance(sink, tiles.SharedWriter)]
+            if distribute is not None and len(shared) == len(sinks):
+                opener = partial(tiles.reading, self.outcome.job.source, self.settings.read_options)
+                tiles.pool_distributed(distribute, self.work, opener, shared, parts)
+            else:
+                tiles.pool_in_tiles(self.work, self.file.read, sinks, parts)
+            check_unchanged(self.path, self.source)
+
+    def _is_finished(self) -> bool:
         """Whether an earlier run with --resume has written all results at URLs; the manifest says so of files."""
         paths = [path for target in self.targets if is_url(path := str(target.path))]
-        if not paths or not self._settings.resume:
+        if not paths or not self.settings.resume:
             return False
         from poolcli.formats.zarr.write import is_finished
 
         return all(is_finished(path, str(self._identity(path))) for path in paths)
 
-    def write(self, target: Stored, array: Array, file: ArrayReader) -> None:
-        """Writes one result at once."""
-        spec = _spec(self._outcome, target, file)
+    def _write(self, target: Stored, array: Array) -> None:
+        spec = self._spec(target)
         self.notes += _lost_meaning(str(target.path), spec, "before rescaling, " if self._rescales(target) else "")
         if self._rescales(target):
             from poolcli.pooling.colour import rescaled
 
-            array, note = rescaled(array, self._settings.rescale or ())
+            array, note = rescaled(array, self.settings.rescale or ())
             self.notes.append(note)
             spec = replace(spec, mode=None)
         about: Any = {"key": spec.key, "metadata": spec.metadata, "mode": spec.mode, "options": self._options(target)}
-        array = convert_layout(array, self._plan.layout, target.layout)
+        array = convert_layout(array, self.plan.layout, target.layout)
         self.notes += write(str(target.path), array, target.layout, **about)
 
-    def open_writer(self, stack: ExitStack, target: Stored, file: ArrayReader) -> RegionWriter:
+    def _open_writer(self, stack: ExitStack, target: Stored) -> RegionWriter:
         """A writer of regions of one result.
 
         If the file cannot be written in regions, or has another layout, regions are collected in an array, which is
         written when the stack is closed.
         """
-        if target.layout == self._plan.layout:
-            spec = replace(_spec(self._outcome, target, file), mode=None)
+        if target.layout == self.plan.layout:
+            spec = replace(self._spec(target), mode=None)
             direct = open_writer(str(target.path), spec, self._options(target))
             if direct is not None:
                 sink = stack.enter_context(direct)
                 self.notes += (*sink.notes, *_lost_meaning(str(target.path), spec))
                 return sink
-        dtype = self._plan.output_dtype if self._rescales(target) else target.dtype
-        result = np.empty(self._plan.output_shape, dtype)
+        dtype = self.plan.output_dtype if self._rescales(target) else target.dtype
+        result = np.empty(self.plan.output_shape, dtype)
 
         def finish(kind: object, *_: object) -> None:
             if kind is None:
-                self.write(target, result, file)
-
-        def put(region: Ranges, array: Array) -> None:
-            result[slices(region)] = array
+                self._write(target, result)
 
         stack.push(finish)
-        return CallbackWriter(put)
+        return CallbackWriter(lambda region, array: result.__setitem__(slices(region), array))
 
     def _rescales(self, target: Stored) -> bool:
-        return self._settings.rescale is not None and target is self._outcome.output
+        return self.settings.rescale is not None and target is self.outcome.output
+
+    def _spec(self, target: Stored) -> Spec:
+        """What is written of a result; metadata and mode are those of the input, which indices do not have."""
+        header, metadata, mode = self.file.header, Metadata(), None
+        if target is self.outcome.output:
+            metadata, mode = scaled_metadata(self.file.metadata, self.plan, target.layout), header.mode
+        return Spec(target.shape, target.dtype, target.layout, target.key or header.key, metadata, mode)
 
     def _options(self, target: Stored) -> WriteOptions:
-        asked = self._settings
-        bytes_per_output = tiles.bytes_of_plan(self._plan) // max(1, prod(self._plan.output_shape))
+        asked = self.settings
+        bytes_per_output = tiles.bytes_of_plan(self.plan) // max(1, prod(self.plan.output_shape))
         most = max(1, tiles.bytes_of_block(asked.max_memory) // max(1, bytes_per_output))
         identity = self._identity(str(target.path))
         return WriteOptions(asked.overwrite, asked.quality, identity, asked.chunks, asked.shards, most)
 
     def _identity(self, path: str) -> str | None:
         """A hash of the plan and the input by which unfinished output is recognised; None if it is not resumed."""
-        asked = self._settings
+        asked = self.settings
         if not asked.resume or path == "-" or not output_format(path).parallel_writes:
             return None
-        if tiles.bytes_of_plan(self._plan) <= tiles.TILE_BYTES and not is_url(path):
+        if tiles.bytes_of_plan(self.plan) <= tiles.TILE_BYTES and not is_url(path):
             return None  # starting again takes no longer than resuming
         from hashlib import sha256  # loads OpenSSL, in 3 ms
 
-        planned = [getattr(self._plan, each.name) for each in fields(self._plan)]
-        text = repr((__version__, planned, self._outcome.job.source, self.source[:2], (asked.chunks, asked.shards)))
+        planned = [getattr(self.plan, each.name) for each in fields(self.plan)]
+        text = repr((__version__, planned, self.outcome.job.source, self.source[:2], (asked.chunks, asked.shards)))
         return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+
+
+def _lost_meaning(path: str, spec: Spec, when: str = "") -> list[str]:
+    """Notes on what the numbers stand for, where the format of the output at `path` cannot say it."""
+    place = output_format(path).nodata
+    return [f"not kept: {when}{text}" for where, text in spec.metadata.meaning.items() if text and where != place]

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from itertools import islice
 from math import prod
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -22,7 +21,7 @@ from poolcli.formats.checks import check_memory, human_bytes
 from poolcli.formats.records import ReadOptions, RegionWriter, Source, slices
 from poolcli.message_fields import field
 from poolcli.plan import Plan
-from poolcli.plan.plan import Region, parts_of, whole
+from poolcli.plan.plan import Region, blocks_of, largest_block, part_shape, parts_of, whole
 from poolcli.system.lazy_imports import COMPILED, LOADED, Array
 from poolcli.system.lazy_imports import numpy as np
 from poolcli.system.signals import check_stopped
@@ -46,74 +45,32 @@ TILES_IN_MEMORY = 6  # one read ahead, one in work with its buffers, one being w
 POSITION_BYTES = 16  # of an index, and of the position in a plane that it is computed from
 
 
-@dataclass(frozen=True, slots=True)
-class Blocks(Sequence[Region]):
-    """A plan's output divided into regions of one shape, in C order; the last one along an axis may be shorter."""
-
-    plan: Plan
-    shape: tuple[int, ...]
-
-    @property
-    def counts(self) -> tuple[int, ...]:
-        """The number of blocks along each axis."""
-        return tuple(ceil_div(n, length) for n, length in zip(self.plan.output_shape, self.shape, strict=True))
-
-    def __len__(self) -> int:
-        return prod(self.counts)
-
-    def __getitem__(self, number: int) -> Region:  # type: ignore[override]  # no slices of them are needed
-        if not 0 <= number < len(self):
-            raise IndexError(number)
-        return self._at([int(place) for place in np.unravel_index(number, self.counts)])
-
-    @property
-    def largest(self) -> Region:
-        """The block that takes the most memory: the first one, or the second one along every axis, which may read more
-        because it has neighbours on both sides.
-        """
-        found = (self._at([min(i, count - 1) for count in self.counts]) for i in (0, 1) if all(self.counts))
-        return max(found, key=lambda region: region.aligned.nbytes, default=Region(self.plan, ()))
-
-    def _at(self, places: Sequence[int]) -> Region:
-        outputs = zip(places, self.shape, self.plan.output_shape, strict=True)
-        return Region(self.plan, tuple(range(i * length, min((i + 1) * length, n)) for i, length, n in outputs))
-
-
-def blocks_of(plan: Plan, unit: Sequence[int], chunks: Sequence[int] | None, most: int) -> Blocks:
-    """Divides a plan into blocks of whole units and of at most `most` bytes, unless one unit is larger.
+def block_shape(plan: Plan, unit: Sequence[int], chunks: Sequence[int] | None, most: int) -> tuple[int, ...]:
+    """The shape of blocks of whole units and of at most `most` bytes, unless one unit is larger.
 
     `chunks` are those of the input. A chunk is decoded whole whenever a block reads a part of it, so blocks grow as
     long as that decodes less for each output.
     """
-    found = Blocks(plan, tuple(max(1, min(length, n)) for length, n in zip(unit, plan.output_shape, strict=True)))
-    while len(found):
-        grown = [each for each in _grown(found, unit) if each.largest.aligned.nbytes <= most]
-        if not grown:
-            break
-        best = min(grown, key=lambda each: _decoded_per_output(each, chunks))
-        decodes_less = _decoded_per_output(best, chunks) <= MAX_DECODED * _decoded_per_output(found, chunks)
-        if found.largest.nbytes > BLOCK_BYTES // 2 and not decodes_less:
-            break
-        found = best
-    return found
+    region, shape = whole(plan), tuple(unit)
+    if chunks is None:
+        return part_shape(region, unit, min(most, BLOCK_BYTES))
 
+    def decoded_per_output(lengths: Sequence[int]) -> float:
+        block, decoded = largest_block(region, lengths), 1.0
+        for span, chunk, n in zip(block.aligned.reads, chunks, plan.input_shape, strict=True):
+            decoded *= min(n, ceil_div(span.stop, chunk) * chunk) - span.start // chunk * chunk
+        return decoded / max(1, prod(block.output_shape))
 
-def _grown(blocks: Blocks, unit: Sequence[int]) -> Iterator[Blocks]:
-    """Blocks of twice the length along one axis; the last axes come first, because they are contiguous in files."""
-    for axis in reversed(range(len(blocks.shape))):
-        length = min(2 * blocks.shape[axis], unit[axis] * ceil_div(blocks.plan.output_shape[axis], unit[axis]))
-        if blocks.shape[axis] < blocks.plan.output_shape[axis]:
-            yield Blocks(blocks.plan, (*blocks.shape[:axis], length, *blocks.shape[axis + 1 :]))
-
-
-def _decoded_per_output(blocks: Blocks, chunks: Sequence[int] | None) -> float:
-    """The number of input elements that are decoded for each output of the largest block."""
-    region, decoded = blocks.largest, 1.0
-    for axis, span in enumerate(region.aligned.reads):
-        chunk = chunks[axis] if chunks else 1
-        stop = min(blocks.plan.input_shape[axis], ceil_div(span.stop, chunk) * chunk)
-        decoded *= stop - span.start // chunk * chunk
-    return decoded / max(1, prod(region.output_shape))
+    while True:
+        # Of twice the length along one axis; the last axes come first, because they are contiguous in files.
+        axes = (axis for axis in reversed(range(len(shape))) if shape[axis] < plan.output_shape[axis])
+        grown = [(*shape[:axis], 2 * shape[axis], *shape[axis + 1 :]) for axis in axes]
+        fitting = [each for each in grown if largest_block(region, each).aligned.nbytes <= most]
+        best = min(fitting, key=decoded_per_output, default=shape)
+        decodes_less = decoded_per_output(best) <= MAX_DECODED * decoded_per_output(shape)
+        if best == shape or (largest_block(region, shape).nbytes > BLOCK_BYTES // 2 and not decodes_less):
+            return shape
+        shape = best
 
 
 def divide(
@@ -123,37 +80,29 @@ def divide(
     chunks: tuple[int, ...] | None,
     beside: int = 0,
     *,
-    front_to_back: bool = False,
     indices: bool = False,
-) -> Iterable[Region]:
-    """Divides the output into parts that fit a memory limit, `beside` bytes of which are needed for reading.
+) -> Iterator[Region]:
+    """Divides the output into blocks that fit a memory limit, `beside` bytes of which are needed for reading.
 
-    Parts are blocks of whole units of the output file, or along the chunks of the input file; if neither file is
-    chunked, or `front_to_back` for a stream, they follow each other in C order. Refuses a plan whose smallest part
-    is too large.
+    They are of whole units of the output file, or along the chunks of the input file; if neither file is chunked, they
+    follow each other in C order. Refuses a plan whose smallest block is too large.
     """
-    # Indices take memory beside the values, so parts are smaller by their share.
+    # Indices take memory beside the values, so blocks are smaller by their share.
     data, positions = bytes_of_plan(plan), POSITION_BYTES * prod(plan.output_shape) if indices else 0
-    share = data / (data + positions) if data else 1.0
     left = None if limit is None else limit - beside
-    found: Iterable[Region]
-    if unit is None and (chunks is None or front_to_back):
-        tile = int(bytes_of_tile(left) * share)
-        found = parts_of(whole(plan), tile)
-        # The largest part is among the first three.
-        largest = max((part.nbytes for part in islice(parts_of(whole(plan), tile), 3)), default=0)
-    else:
-        if unit is None:  # the output of about one chunk of the input
-            sizes = zip(chunks or plan.input_shape, plan.input_shape, plan.output_shape, strict=True)
-            unit = tuple(max(1, min(chunk, n) * out // max(n, 1)) for chunk, n, out in sizes)
-        found = blocks = blocks_of(plan, unit, chunks, int(bytes_of_block(left) * share))
-        largest = blocks.largest.aligned.nbytes if len(blocks) else 0
+    most = (bytes_of_block if unit or chunks else bytes_of_tile)(left) * data // max(1, data + positions)
+    region = whole(plan)
+    if unit is None and chunks is not None:  # the output of about one chunk of the input
+        sizes = zip(chunks, plan.input_shape, plan.output_shape, strict=True)
+        unit = tuple(max(1, min(chunk, n) * out // max(n, 1)) for chunk, n, out in sizes)
+    shape = block_shape(plan, unit, chunks, most) if unit else part_shape(region, region.grains, most)
+    largest = largest_block(region, shape).aligned.nbytes
     if limit is not None and largest * 2 + beside > limit:
         raise RequestError(
             f"the smallest part that can be pooled by itself needs {human_bytes(largest * 2 + beside)}, but the "
             f"limit is {human_bytes(limit)}; raise {field('max_memory')}"
         )
-    return found
+    return blocks_of(region, shape)
 
 
 def bytes_of_plan(plan: Plan) -> int:
@@ -212,6 +161,14 @@ def begin(progress: Progress, total: int) -> None:
         progress(0, total)
 
 
+@runtime_checkable
+class SharedWriter(RegionWriter, Protocol):
+    """A sink that other processes can write to, by its `writer`, which can be pickled."""
+
+    @property
+    def writer(self) -> Write: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Work:
     """A plan with how it is computed: with or without indices, by which engine, on how many threads.
@@ -230,7 +187,7 @@ class Work:
     moved: list[int] = dataclasses.field(default_factory=list)  # numbers of results that were moved from nodata
 
     def note(self, reason: str | None) -> None:
-        """Keeps the reason why numpy computed a part, here or in another process; each reason once."""
+        """Keeps the reason why numpy computed a part; each reason once."""
         if reason is not None and reason not in self.reasons:
             self.reasons.append(reason)
 
@@ -332,84 +289,65 @@ def _write_results(writers: Sequence[Write], outputs: Ranges, results: Sequence[
             write(outputs, array)
 
 
-@runtime_checkable
-class SharedWriter(RegionWriter, Protocol):
-    """A sink that other processes can write to, by its `writer`, which can be pickled."""
-
-    @property
-    def writer(self) -> Write: ...
-
-
-@dataclass(frozen=True, slots=True)
-class FileOpener:
-    """Opens a file and gives the function that reads its regions; other processes get this instead of an open file."""
-
-    source: Source
-    options: ReadOptions
-
-    @contextmanager
-    def __call__(self) -> Iterator[Read]:
-        with open_array(self.source, self.options) as file:
-            yield file.read
-
-
 Opener = Callable[[], AbstractContextManager[Read]]
 BlockNote = tuple[str | None, int]  # why numpy computed a block, and how many results were moved from nodata
+
+
+@contextmanager
+def reading(source: Source, options: ReadOptions) -> Iterator[Read]:
+    """Opens a file and gives the function that reads its regions."""
+    with open_array(source, options) as file:
+        yield file.read
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteBlocks:
     """Computes blocks of some work in another process; it can be pickled.
 
-    `reading` opens the input; a block of more than `most` bytes is computed in pieces.
+    `opener` opens the input; a block of more than `most` bytes is computed in pieces.
     """
 
-    reading: Opener
+    opener: Opener
     work: Work
-    blocks: Sequence[Region]
     writers: tuple[Write, ...]
     most: int | None = None
 
-    def __call__(self, numbers: Sequence[int]) -> list[BlockNote]:
-        """Reads, pools and writes the blocks with these numbers; returns for each why numpy computed it, or None, and
-        how many results were moved from the missing value.
+    def __call__(self, outputs: Ranges) -> BlockNote:
+        """Reads, pools and writes a block; returns why numpy computed it, or None, and how many results were moved
+        from the missing value.
         """
-        notes = list[BlockNote]()
-        with self.reading() as read:
-            for number in numbers:
-                block = self.blocks[number]
-                self.work.moved.clear()
-                _write_results(self.writers, block.outputs, pool_block(self.work, read, block, self.most))
-                notes.append((next(iter(self.work.reasons), None), sum(self.work.moved)))
-        return notes
+        self.work.moved.clear()
+        with self.opener() as read:
+            results = pool_block(self.work, read, Region(self.work.plan, outputs), self.most)
+            _write_results(self.writers, outputs, results)
+        return next(iter(self.work.reasons), None), sum(self.work.moved)
 
 
-# Runs blocks with these numbers, at most so many of them, in other processes; calls the last argument with each number
-# whose block is written, and with what RemoteBlocks returned for it.
-Distribute = Callable[[RemoteBlocks, Iterator[int], int, Callable[[int, BlockNote], None]], None]
+# Runs blocks of these outputs in other processes; calls the last argument with the outputs of each block that is
+# written, and with what RemoteBlocks returned for it.
+Distribute = Callable[[RemoteBlocks, Iterator[Ranges], Callable[[Ranges, BlockNote], None]], None]
 
 
 def pool_distributed(
     distribute: Distribute,
     work: Work,
-    reading: Opener,
+    opener: Opener,
     sinks: Sequence[SharedWriter],
-    blocks: Sequence[Region],
+    blocks: Iterable[Region],
     most: int | None = None,
 ) -> None:
     """Pools blocks as `pool_in_tiles` does parts, in other processes."""
     total, written = bytes_of_plan(work.plan), 0
     theirs = Work(work.plan, work.indices, work.engine, threads=1, may_fall_back=work.may_fall_back)
-    parts = RemoteBlocks(reading, theirs, blocks, tuple(sink.writer for sink in sinks), most)
-    missing = (n for n, block in enumerate(blocks) if not all(sink.holds(block.outputs) for sink in sinks))
+    remote = RemoteBlocks(opener, theirs, tuple(sink.writer for sink in sinks), most)
+    missing = (block.outputs for block in blocks if not all(sink.holds(block.outputs) for sink in sinks))
 
-    def done(number: int, found: BlockNote) -> None:
+    def done(outputs: Ranges, found: BlockNote) -> None:
         nonlocal written
-        reason, moved = found
-        work.note(reason)
-        work.moved.append(moved)
-        written += blocks[number].nbytes
+        work.note(found[0])
+        work.moved.append(found[1])
+        written += Region(work.plan, outputs).nbytes
         work.progress(min(written, total), total)
 
     with work.clock.phase("compute"):
-        distribute(parts, missing, len(blocks), done)
+        distribute(remote, missing, done)

@@ -1,23 +1,144 @@
-"""Runs all jobs of a command by an executor, with or without a manifest."""
+"""Runs all jobs of a command: in this process, in workers or on a Dask cluster, with or without a manifest."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing
-from dataclasses import replace
+import os
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from poolcli.errors import FileError, RequestError
-from poolcli.formats import is_fragile
+from poolcli.formats import FORMATS, is_fragile, open_array, output_format, recognised
+from poolcli.formats.checks import memory_limit_of
+from poolcli.formats.files import checksum_of, fingerprint_of
+from poolcli.formats.records import ReadOptions
 from poolcli.message_fields import field
-from poolcli.plan.attributes import Attributes
-from poolcli.pooling.outcome import Job, Outcome, Settings, existing_outputs
-from poolcli.pooling.tiles import Progress
-from poolcli.runs.executors import Outcomes, Runner, Task, load_executor
+from poolcli.plan.attributes import Attributes, values_of
+from poolcli.pooling.outcome import Job, Outcome, Record, Settings, existing_outputs, failure
+from poolcli.pooling.run import ArrayJob, prepare_job
+from poolcli.pooling.tiles import Clock, Distribute, Progress, no_progress
 from poolcli.system.processes import allowed_threads
+from poolcli.system.signals import check_stopped
 
 if TYPE_CHECKING:
     from poolcli.runs.manifest import Manifest
+
+EXECUTORS = ("here", "workers", "dask")  # the last two are modules with a function `run`
+
+
+def run_job(
+    job: Job,
+    op: Attributes,
+    settings: Settings,
+    progress: Progress = no_progress,
+    distribute: Distribute | None = None,
+) -> Outcome:
+    """Runs a job; an error becomes the outcome's `error`, with the input's name in its message.
+
+    `distribute` computes the parts of an output elsewhere, if several processes can write it.
+    """
+    clock = Clock()
+    outcome = Outcome(job, seconds=clock.seconds)
+    try:
+        if job.refusal:
+            raise job.refusal
+        limit = memory_limit_of(job.source.path, settings.max_memory, settings.allowed)
+        settings = replace(settings, max_memory=limit)
+        job = replace(job, source=recognised(job.source))
+        if settings.arrays is not None and FORMATS[str(job.source.format)].is_container:
+            from poolcli.pooling.bundle import run_bundle
+
+            return run_bundle(job, op, settings, clock)
+        with ExitStack() as stack:
+            with clock.phase("read"):
+                file = stack.enter_context(open_array(job.source, _read_options(job, op, settings)))
+            outcome = prepare_job(outcome, op, settings, file.header, in_parts=file.streams)
+            return outcome if settings.dry_run else ArrayJob(outcome, settings, file, clock, progress).run(distribute)
+    except Exception as error:  # of any kind: what goes wrong with one input must not end the others
+        if "-" in (job.output, job.indices) and isinstance(error, OSError) and not isinstance(error, FileError):
+            raise  # an error of standard output, not of the input
+        return replace(outcome, error=failure(error, job.source.path))
+
+
+def _read_options(job: Job, op: Attributes, settings: Settings) -> ReadOptions:
+    """How the input is read: tensors get the numbers that it stores, and modes the indices that the output can keep."""
+    row = output_format(job.output or "-")
+    options = settings.read_options
+    indexed = op.reducer.votes and options.ndim in (None, 2)  # a layout such as HWC asks for colours
+    if indexed and row.is_image:
+        from poolcli.formats.image.modes import INDICES, MODES_BY_FORMAT
+
+        indexed = INDICES in MODES_BY_FORMAT[row.name]
+    volume = settings.layout is None and values_of(op) == 3
+    return replace(options, as_stored=not row.is_image, indexed=indexed, volume=volume)
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """Runs jobs in any process; it can be pickled, and it writes nothing but the outputs.
+
+    `folder` is that of the manifest, None without one; `options` is the hash for its records; `distribute` computes the
+    parts of a job in other processes.
+    """
+
+    op: Attributes
+    settings: Settings
+    options: str = ""
+    folder: str | None = None
+    distribute: Distribute | None = None
+
+    def __call__(self, job: Job, progress: Progress) -> Outcome:
+        """The outcome of a job, with a record for the manifest; skipped if its known record is current."""
+        settings = self.settings
+        if job.retried or (settings.resume and self.folder is not None):  # the first try may have written the output
+            settings = replace(settings, overwrite=True)
+        if job.known and job.known.options == self.options:
+            with suppress(OSError):  # a file is gone
+                if job.known == self.record_of(job):
+                    return Outcome(job, skipped=True)
+        outcome = run_job(job, self.op, settings, progress, self.distribute)
+        if self.folder is None or outcome.error or outcome.skipped:
+            return outcome
+        try:
+            return replace(outcome, record=self.record_of(job))
+        except OSError as error:
+            return replace(outcome, error=failure(error, job.source.path))
+
+    def record_of(self, job: Job) -> Record:
+        """The record of a finished job."""
+        state = fingerprint_of(job.source.path)
+        return Record(
+            output=os.path.relpath(str(job.output), self.folder),
+            indices=os.path.relpath(job.indices, self.folder) if job.indices else None,
+            input=str(job.source),
+            input_size=state.size,
+            input_mtime_ns=state.mtime_ns,
+            options=self.options,
+            output_hash=checksum_of(str(job.output)),
+            indices_hash=checksum_of(job.indices) if job.indices else None,
+        )
+
+
+Outcomes = Generator[tuple[int, Outcome], None, None]
+
+# Runs jobs, at most so many at once, and yields the number of each with its outcome, in any order. A failed job is an
+# outcome with an error. If the run is stopped, its processes are ended.
+Run = Callable[..., Outcomes]
+
+
+def load_executor(name: str) -> Run:
+    """The function that runs jobs in the way of that name; Dask's also takes the value of --cluster."""
+    run: Run = run_here if name == "here" else import_module(f"poolcli.runs.{name}").run
+    return run
+
+
+def run_here(jobs: Sequence[Job], runner: Runner, count: int, progress: Progress) -> Outcomes:
+    """Runs the jobs in this process, one after the other."""
+    for number, job in enumerate(jobs):
+        yield number, runner(job, progress)
+        check_stopped()
 
 
 def run_all(
@@ -35,9 +156,9 @@ def run_all(
 
     `folder` is where the manifest is kept, None for none.
     """
-    run = load_executor(executor, cluster)
+    run, more = load_executor(executor), {} if cluster is None else {"cluster": cluster}
     if folder is None or settings.dry_run:
-        yield from _in_order(run([Task(job) for job in jobs], Runner(op, settings), count, progress))
+        yield from _in_order(run(jobs, Runner(op, settings), count, progress, **more))
         return
     from poolcli.runs.manifest import Manifest, options_of
 
@@ -48,11 +169,10 @@ def run_all(
             f"use {field('overwrite')}, or another {field('output')}"
         )
     with manifest.locked():
-        manifest.begin(job for job in jobs if not (job.refusal or job.unreadable))
+        manifest.begin(job for job in jobs if not job.refusal)
+        jobs, failed = manifest.with_records(jobs) if settings.resume else jobs, False
         runner = Runner(op, settings, options, folder)
-        tasks = manifest.tasks(jobs) if settings.resume else [Task(job) for job in jobs]
-        failed = False
-        for outcome in _in_order(_recorded(run(tasks, runner, count, progress), manifest)):
+        for outcome in _in_order(run(jobs, runner, count, progress, **more), manifest):
             failed = failed or outcome.error is not None
             yield outcome
         if not failed:
@@ -83,23 +203,17 @@ def divide_cores(settings: Settings, jobs: int) -> tuple[int, Settings]:
     return count, replace(settings, threads=cores // count, max_memory=memory)
 
 
-def _recorded(outcomes: Outcomes, manifest: Manifest) -> Outcomes:
-    """The outcomes, after their records are written to the manifest."""
-    for number, outcome in outcomes:
-        try:
-            if outcome.record is not None:
-                manifest.append(outcome.record)
-        except FileError as error:
-            outcome = replace(outcome, error=error)
-        yield number, outcome
-
-
-def _in_order(outcomes: Outcomes) -> Iterator[Outcome]:
-    """The outcomes in the order of the jobs."""
+def _in_order(outcomes: Outcomes, manifest: Manifest | None = None) -> Iterator[Outcome]:
+    """The outcomes in the order of the jobs; their records are written to the manifest as they come."""
     waiting, following = dict[int, Outcome](), 0
     with closing(outcomes):
         for number, outcome in outcomes:
             waiting[number] = outcome
+            if manifest and outcome.record:
+                try:
+                    manifest.append(outcome.record)
+                except FileError as error:
+                    waiting[number] = replace(outcome, error=error)
             while following in waiting:
                 yield waiting.pop(following)
                 following += 1

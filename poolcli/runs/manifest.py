@@ -16,7 +16,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import fields
+from dataclasses import fields, replace
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
@@ -29,7 +29,6 @@ from poolcli.formats.files import relative_path
 from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Job, Record, Settings
-from poolcli.runs.executors import Task
 
 NAME = ".poolcli.jsonl"
 LINES_PER_WRITE = 1000
@@ -52,10 +51,10 @@ class Manifest:
         lines = (line for line in self._output_lines() if line.keys() >= set(RECORD_FIELDS))
         return {line["output"]: Record(*(line[name] for name in RECORD_FIELDS)) for line in lines}
 
-    def tasks(self, jobs: Iterable[Job]) -> list[Task]:
-        """A task for each job, with the last record of its output; none for a job that is refused."""
+    def with_records(self, jobs: Iterable[Job]) -> list[Job]:
+        """The jobs, with the last record of the output of each that is not refused."""
         known = self.records()
-        return [Task(job, None if job.refusal else known.get(self._name(job.output) or "")) for job in jobs]
+        return [job if job.refusal else replace(job, known=known.get(self._name(job.output) or "")) for job in jobs]
 
     def unowned(self, paths: Iterable[str]) -> list[str]:
         """Those of the outputs that no run has begun."""

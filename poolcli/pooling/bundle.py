@@ -1,16 +1,15 @@
-"""Runs one job: one array, or several arrays of a file."""
+"""Pools several arrays of one file into one file."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 
 from poolcli.dtypes import DTYPES
-from poolcli.errors import FileError, PoolError, RequestError
+from poolcli.errors import PoolError, RequestError
 from poolcli.formats import (
-    FORMATS,
     ArrayContainer,
     Header,
     NamedArray,
@@ -18,10 +17,8 @@ from poolcli.formats import (
     Spec,
     WriteOptions,
     check_container,
-    open_array,
     open_container,
     output_format,
-    recognised,
 )
 from poolcli.formats.checks import (
     byte_count,
@@ -30,64 +27,16 @@ from poolcli.formats.checks import (
     choose_array,
     describe_arrays,
     join_names,
-    memory_limit_of,
     poolable,
 )
 from poolcli.formats.files import array_names
-from poolcli.formats.records import ReadOptions, whole_region
+from poolcli.formats.records import whole_region
 from poolcli.layouts import is_spatial
 from poolcli.message_fields import field
-from poolcli.plan.attributes import Attributes, values_of
-from poolcli.pooling.outcome import Job, Outcome, Settings, failure, located
-from poolcli.pooling.run import pool_file, pool_to_memory, prepare_job
-from poolcli.pooling.tiles import Clock, Distribute, Progress, bytes_of_plan, no_progress
-
-
-def run_job(
-    job: Job,
-    op: Attributes,
-    settings: Settings,
-    progress: Progress = no_progress,
-    distribute: Distribute | None = None,
-) -> Outcome:
-    """Runs a job; an error becomes the outcome's `error`, with the input's name in its message.
-
-    `distribute` computes the parts of an output elsewhere, if several processes can write it.
-    """
-    clock = Clock()
-    outcome = Outcome(job, seconds=clock.seconds)
-    try:
-        if job.refusal:
-            raise RequestError(job.refusal)
-        if job.unreadable:
-            raise FileError(job.unreadable)
-        limit = memory_limit_of(job.source.path, settings.max_memory, settings.allowed)
-        settings = replace(settings, max_memory=limit)
-        job = replace(job, source=recognised(job.source))
-        if settings.arrays is not None and FORMATS[str(job.source.format)].is_container:
-            return run_bundle(job, op, settings, clock)
-        with ExitStack() as stack:
-            with clock.phase("read"):
-                file = stack.enter_context(open_array(job.source, _read_options(job, op, settings)))
-            outcome = prepare_job(outcome, op, settings, file.header, in_parts=file.streams)
-            return outcome if settings.dry_run else pool_file(outcome, settings, file, clock, progress, distribute)
-    except Exception as error:  # of any kind: what goes wrong with one input must not end the others
-        if "-" in (job.output, job.indices) and isinstance(error, OSError) and not isinstance(error, FileError):
-            raise  # an error of standard output, not of the input
-        return replace(outcome, error=failure(error, job.source.path))
-
-
-def _read_options(job: Job, op: Attributes, settings: Settings) -> ReadOptions:
-    """How the input is read: tensors get the numbers that it stores, and modes the indices that the output can keep."""
-    row = output_format(job.output or "-")
-    options = settings.read_options
-    indexed = op.reducer.votes and options.ndim in (None, 2)  # a layout such as HWC asks for colours
-    if indexed and row.is_image:
-        from poolcli.formats.image.modes import INDICES, MODES_BY_FORMAT
-
-        indexed = INDICES in MODES_BY_FORMAT[row.name]
-    volume = settings.layout is None and values_of(op) == 3
-    return replace(options, as_stored=not row.is_image, indexed=indexed, volume=volume)
+from poolcli.plan.attributes import Attributes
+from poolcli.pooling.outcome import Job, Outcome, Settings, located
+from poolcli.pooling.run import ArrayJob, prepare_job
+from poolcli.pooling.tiles import Clock, bytes_of_plan
 
 
 def run_bundle(job: Job, op: Attributes, settings: Settings, clock: Clock) -> Outcome:
@@ -121,7 +70,9 @@ def run_bundle(job: Job, op: Attributes, settings: Settings, clock: Clock) -> Ou
         for number, part in enumerate(() if settings.dry_run else parts):
             key = part.job.source.key
             with _naming_array(path, key):
-                parts[number], pooled = pool_to_memory(part, settings, file.array(key or ""), clock)
+                array = ArrayJob(part, settings, file.array(key or ""), clock)
+                pooled = array.in_memory()
+            parts[number] = array.finished()
             values.append(pooled[0])
             indices += pooled[1:]
         with clock.phase("read"):

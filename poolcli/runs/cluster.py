@@ -23,8 +23,6 @@ import dask
 import distributed
 
 from poolcli.errors import FileError, RequestError, error_text
-from poolcli.runs.executors import LOCAL, SCHEDULER_FILE
-from poolcli.system.processes import allowed_threads
 
 # Results or messages depend on these.
 COMPARED_PACKAGES = ("poolcli", "numpy", "numba", "llvmlite", "zarr", "distributed")
@@ -35,15 +33,17 @@ NO_LOGS = logging.CRITICAL + 1
 
 
 @contextmanager
-def connected(word: str) -> Iterator[Any]:
-    """A client of the cluster, whose workers have the same versions as this process; a local cluster ends with it."""
+def connected(word: str, local: int) -> Iterator[Any]:
+    """A client of the cluster that a value of --cluster names, or of `local` processes, which end with it; its workers
+    have the same versions as this process.
+    """
     # Not reset at the end, because a client that lost its scheduler logs that after it was closed. Errors that matter
     # are in the outcomes.
     for name in LOGGERS:
         logging.getLogger(name).setLevel(NO_LOGS)
     with dask.config.set(LOGS):
-        if local := LOCAL.fullmatch(word):
-            with local_cluster(int(local[1] or 0) or allowed_threads()) as cluster, _client(cluster, word) as client:
+        if local:
+            with local_cluster(local) as cluster, _client(cluster, word) as client:
                 yield client
         else:
             address = _address(word)
@@ -54,7 +54,7 @@ def connected(word: str) -> Iterator[Any]:
 
 def _address(word: str) -> str:
     """The address of the scheduler that a value of --cluster names."""
-    if not word.endswith(SCHEDULER_FILE):
+    if "://" in word:
         return word
     try:
         return str(json.loads(Path(word).read_bytes())["address"])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pickle
+import re
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent import futures
@@ -19,21 +20,23 @@ from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
-from poolcli.errors import FileError
+from poolcli.errors import FileError, RequestError
 from poolcli.formats.table import format_by_suffix
 from poolcli.message_fields import field
-from poolcli.pooling.outcome import Outcome, failure
+from poolcli.pooling.outcome import Job, Outcome, failure
 from poolcli.pooling.tiles import BlockNote, Distribute, Progress, RemoteBlocks, no_progress
-from poolcli.runs.executors import Outcomes, Runner, Task, check_cluster
-from poolcli.system.lazy_imports import Lazy
-from poolcli.system.processes import memory_budget
+from poolcli.runs import Outcomes, Runner
+from poolcli.system.lazy_imports import Lazy, need
+from poolcli.system.processes import allowed_threads, memory_budget
 from poolcli.system.signals import check_stopped
 
 distributed = Lazy("distributed")
 
+SCHEDULER_FILE = ".json"  # extension of scheduler files
+LOCAL = re.compile(r"local(?::([1-9]\d{0,3}))?", re.ASCII)
+_ADDRESS = re.compile(r"(tcp|tls)://[^/\s@]+:\d+/?")
 TASKS_PER_WORKER = 8  # in flight
 POLL_SECONDS = 0.02  # between looks at what has finished
-ASK_SECONDS, SECONDS_WITHOUT_WORKERS = 5, 60  # how often it is asked for workers, and how long a run does without
 WAIT_SECONDS = 5.0  # for workers to finish what they have begun
 # What comes of asking a scheduler that has gone.
 SCHEDULER_LOST = (asyncio.CancelledError, futures.CancelledError, OSError)
@@ -42,26 +45,39 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+def check_cluster(word: str) -> None:
+    """Refuses a value of --cluster that names no cluster, or whose packages are missing."""
+    local = LOCAL.fullmatch(word)
+    if not local and not _ADDRESS.fullmatch(word) and not word.endswith(SCHEDULER_FILE):
+        raise RequestError(
+            f"{field('cluster')} is {word[:60]!r}; write local, local:4, tcp://HOST:PORT, tls://HOST:PORT, or a "
+            f"scheduler file ({SCHEDULER_FILE})"
+        )
+    modules = ("distributed", *(["cryptography"] if local else []))
+    need(*modules, why=f"{field('cluster', word)} runs on Dask")
+
+
 def connected(word: str) -> AbstractContextManager[Any]:
     """A client of the cluster, whose workers have the same versions as this process; a local cluster ends with it."""
     check_cluster(word)
-    from poolcli.runs.executors import cluster
+    from poolcli.runs import cluster
 
-    return cluster.connected(word)
+    local = LOCAL.fullmatch(word)
+    return cluster.connected(word, int(local[1] or 0) or allowed_threads() if local else 0)
 
 
-def run(tasks: Sequence[Task], runner: Runner, count: int, progress: Progress, cluster: str | None = None) -> Outcomes:
-    """Runs the tasks on a cluster, by default `count` processes of this machine; yields outcomes as they come."""
+def run(jobs: Sequence[Job], runner: Runner, count: int, progress: Progress, cluster: str | None = None) -> Outcomes:
+    """Runs the jobs on a cluster, by default `count` processes of this machine; yields outcomes as they come."""
+    written = format_by_suffix(jobs[0].output or "") if len(jobs) == 1 else None
     with connected(cluster or f"local:{count}") as client:
-        written = format_by_suffix(tasks[0].job.output or "") if len(tasks) == 1 else None
         if written is not None and written.parallel_writes:
             distribute = partial(_run_blocks, client, runner.settings.resume)
-            yield 0, replace(runner, distribute=distribute)(tasks[0], progress)
+            yield 0, replace(runner, distribute=distribute)(jobs[0], progress)
             return
-        numbered, resumable = iter(enumerate(tasks)), runner.folder is not None
-        for (number, task), found in compute(client, partial(_run_task, runner), numbered, resumable=resumable):
+        numbered, resumable = iter(enumerate(jobs)), runner.folder is not None
+        for (number, job), found in compute(client, partial(_run_job, runner), numbered, resumable=resumable):
             if isinstance(found, BaseException):
-                found = Outcome(task.job, error=failure(_in_terms_of_files(found), task.job.source.path))
+                found = Outcome(job, error=failure(_in_terms_of_files(found), job.source.path))
             yield number, found
 
 
@@ -75,11 +91,12 @@ def distributor(cluster: str | None, resumable: bool) -> Iterator[Distribute | N
         yield partial(_run_blocks, client, resumable)
 
 
-def _run_task(runner: Runner, item: tuple[int, Task]) -> Outcome:
-    """On a worker: runs a task and returns its outcome."""
+def _run_job(runner: Runner, item: tuple[int, Job]) -> Outcome:
+    """On a worker: runs a job and returns its outcome."""
     memory = runner.settings.allowed or _memory_of_job()
-    task = replace(item[1], retried=True)  # Dask may run it again, with its output written, when a worker dies
-    outcome = replace(runner, settings=replace(runner.settings, max_memory=memory))(task, no_progress)
+    # Dask may run it again, with its output written, when a worker dies.
+    settings = replace(runner.settings, max_memory=memory, overwrite=True)
+    outcome = replace(runner, settings=settings)(item[1], no_progress)
     for error in (each.error for each in (outcome, *outcome.parts) if each.error):
         # tblib, which distributed loads, pickles the causes of errors, and some of zarr's cannot be unpickled.
         error.__cause__ = error.__context__ = error.__traceback__ = None
@@ -99,21 +116,14 @@ def _run_blocks(
     resumable: bool,
     parts: RemoteBlocks,
     numbers: Iterator[int],
-    count: int,
     done: Callable[[int, BlockNote], None],
 ) -> None:
     """Computes the parts of one array on the workers of a cluster."""
-    with closing(compute(client, partial(_run_part, parts), numbers, True, resumable)) as results:
+    with closing(compute(client, parts, numbers, True, resumable)) as results:
         for number, found in results:
             if isinstance(found, BaseException):
                 raise _in_terms_of_files(found)
             done(number, found)
-
-
-def _run_part(parts: RemoteBlocks, number: int) -> BlockNote:
-    """On a worker: computes a part of an array."""
-    (found,) = parts([number])
-    return found
 
 
 def _in_terms_of_files(error: BaseException) -> Exception:
@@ -143,8 +153,6 @@ def compute(
             else:
                 yield item, found
         yield from _results(client, message, iter(suspects), 1, running)
-    except FileError:
-        raise
     except SCHEDULER_LOST as error:
         more = f"; {field('resume')} continues the run" if resumable else ""
         raise FileError(f"the scheduler of the cluster is gone{more}") from error
@@ -161,7 +169,6 @@ def _results(
 ) -> Iterator[tuple[Item, Any]]:
     """Items with their results, as they come; at most `limit` are `running`."""
     completed = distributed.as_completed(loop=client.loop)
-    asked = seen = time.monotonic()
     while True:
         # Sent in one call, because each call costs the scheduler more than a task.
         several = list(islice(items, limit - len(running)))
@@ -174,10 +181,6 @@ def _results(
         while not (finished := list(completed.next_batch(block=False))):
             time.sleep(POLL_SECONDS)
             check_stopped()
-            if (now := time.monotonic()) - asked > ASK_SECONDS:
-                asked, seen = now, now if client.nthreads() else seen
-                if now - seen > SECONDS_WITHOUT_WORKERS:
-                    raise FileError(f"the cluster has had no workers for {SECONDS_WITHOUT_WORKERS} s")
         for future in finished:
             check_stopped()
             error = future.exception()
