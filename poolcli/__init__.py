@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from poolcli.explain.identify import identify as identify
     from poolcli.explain.solve import solve as solve
     from poolcli.layouts import convert_layout as convert_layout
-    from poolcli.layouts import fit_size as fit_size
     from poolcli.models import Finding as Finding
     from poolcli.models import check as check
     from poolcli.ops import *  # noqa: F403  # every operator is public
     from poolcli.ops.plan import Plan as Plan
+    from poolcli.plan.resolve import fit_size as fit_size
 
     compare = diff_arrays
     __all__: list[str]
@@ -37,7 +37,8 @@ _MODULES = {
     **dict.fromkeys(("Chain", "ChainLayer", "chain"), "explain.chain"),
     **dict.fromkeys(("Conversion", "convert"), "explain.export"),
     **dict.fromkeys(("Finding", "check"), "models"),
-    **dict.fromkeys(("convert_layout", "fit_size"), "layouts"),
+    "convert_layout": "layouts",
+    "fit_size": "plan.resolve",
     "Difference": "explain.diff_arrays",
     "compare": "explain.diff_arrays:diff_arrays",
     "identify": "explain.identify",

@@ -5,8 +5,10 @@ A `Reader` takes the name of a field and a value, and returns the validated valu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from math import inf, nan
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias, get_args
 
@@ -232,3 +234,22 @@ def min_count_from(value: object) -> MinCount | None:
         wanted = "a whole number of at least 1, or a share above 0% and up to 100%"
         raise RequestError(f"{field('min_count')} is {text[:40]!r}; give {wanted}")
     return f"{share:.15g}%"
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """The largest size of an image in pixels."""
+
+    width: int
+    height: int
+
+
+def fit_from(fit: object) -> Fit:
+    """The size from `150` or `200x150`, width by height; refuses other values."""
+    words = str(fit) if isinstance(fit, str | int) and not isinstance(fit, bool) else ""
+    found = re.fullmatch(r"\s*0*([1-9]\d{0,18})(?:\s*[xX×]\s*0*([1-9]\d{0,18}))?\s*", words)
+    if not found:
+        raise RequestError(
+            f"{field('fit')} is {fit!r}; a size in pixels is needed, such as 800, or 800x600 (width by height)"
+        )
+    return Fit(int(found[1]), int(found[2] or found[1]))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from operator import index
 from typing import TYPE_CHECKING
 
@@ -302,61 +301,3 @@ def convert_layout(x: NDArray[Any], source: str, target: str) -> NDArray[Any]:
     kept = [source.index(letter) for letter in target if letter in source]
     dropped = [i for i in range(x.ndim) if i not in kept]
     return x.transpose(dropped + kept).reshape(shape)
-
-
-@dataclass(frozen=True, slots=True)
-class Fit:
-    """The largest size of an image in pixels."""
-
-    width: int
-    height: int
-
-
-def fit_from(fit: object) -> Fit:
-    """The size from `150` or `200x150`, width by height; refuses other values."""
-    words = str(fit) if isinstance(fit, str | int) and not isinstance(fit, bool) else ""
-    found = re.fullmatch(r"\s*0*([1-9]\d{0,18})(?:\s*[xX×]\s*0*([1-9]\d{0,18}))?\s*", words)
-    if not found:
-        raise RequestError(
-            f"{field('fit')} is {fit!r}; a size in pixels is needed, such as 800, or 800x600 (width by height)"
-        )
-    return Fit(int(found[1]), int(found[2] or found[1]))
-
-
-def fit_size(shape: Sequence[int], layout: str, fit: str | int | Fit) -> tuple[int, int]:
-    """The size of an image that is scaled to fit into some pixels, its aspect kept.
-
-    Parameters
-    ----------
-    shape : sequence of int
-        The shape of the image.
-    layout : str
-        One letter per axis, such as "HWC", with H and W and no D.
-    fit : str or int
-        Pixels: `800` for both sides, or `"800x600"`, width by height.
-
-    Returns
-    -------
-    tuple of int
-        Height and width, an `output_size`: the nearest whole numbers, at least 1, and never larger than the image.
-
-    Raises
-    ------
-    RequestError
-        For a layout without H or W or with D, and for other values of `fit`.
-
-    Examples
-    --------
-    >>> from poolcli import fit_size
-    >>> fit_size((3000, 4000, 3), "HWC", "800x800"), fit_size((3000, 4000, 3), "HWC", 9000)
-    ((600, 800), (3000, 4000))
-    """
-    layout, shape = check_layout(layout, len(shape)), check_shape(shape)
-    box = fit if isinstance(fit, Fit) else fit_from(fit)
-    if {*layout} - {*"NC"} != {*"HW"}:
-        raise RequestError(
-            f"{field('fit')} is for the axes H and W of images, and the layout is {layout}; use {field('output_size')}"
-        )
-    height, width = size_of("H", layout, shape), size_of("W", layout, shape)
-    scale = min(Fraction(1), Fraction(box.width, max(width, 1)), Fraction(box.height, max(height, 1)))
-    return max(1, round(height * scale)), max(1, round(width * scale))

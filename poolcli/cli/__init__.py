@@ -1,14 +1,16 @@
-"""Runs the command line: the one place where errors become messages and exit codes."""
+"""Runs the command line: the one place where errors and mistakes become messages and exit codes."""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
+from typing import Any
 
 from poolcli import __version__
-from poolcli.errors import PoolError
+from poolcli.errors import PoolError, RequestError
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -49,6 +51,50 @@ def _run(words: list[str]) -> int:
     except Exception as error:
         if not hasattr(error, "format_message"):  # no error of Click, whose classes are private in some versions
             raise
-        from poolcli.cli.mistakes import usage_error
+        raise _usage_error(error, words[0]) from None
 
-        raise usage_error(error, words[0]) from None
+
+def _usage_error(error: Any, word: str) -> RequestError:
+    """The refusal for an error of Click; `word` is the first one of the line."""
+    from poolcli.cli.program import COMMANDS, OPERATOR_HELP, PROGRAM_OPTIONS, find_command, instead_of, load_command
+    from poolcli.message_fields import field, for_cli
+    from poolcli.suggestions import did_you_mean, join_words
+
+    kind, command = type(error).__name__, find_command(word)
+    if command is None:
+        meant = instead_of(word)
+        known = [*COMMANDS, *PROGRAM_OPTIONS, *(name for row in OPERATOR_HELP.values() for name in row.aliases.split())]
+        end = f"; use {meant}" if meant.startswith("poolcli") else did_you_mean(word, known)
+        end = end or f"; there are {join_words(COMMANDS, 'and')}"
+        return RequestError(f"there is no command {word}{end}")
+    if kind == "NoSuchOption":
+        return _unknown_option(command, error.option_name)
+    if kind == "MissingParameter":
+        params = load_command(command).params
+        missing = params[[each.name for each in params].index(error.param.name) :]
+        needed = [for_cli(field(str(each.name))) for each in missing if each.required]
+        return RequestError(f"{command} needs {join_words(needed, 'and')}; {command} --help shows examples")
+    return RequestError(f"{error.message.rstrip('.')}; {command} --help shows examples")
+
+
+def _unknown_option(command: str, flag: str) -> RequestError:
+    """The refusal of an option that the command does not have, with what to type instead."""
+    from poolcli.cli.pool import attribute_of_others, own_options
+    from poolcli.cli.program import OPERATOR_HELP, load_command
+    from poolcli.cli.values import HELP, canonical, own_flags
+    from poolcli.suggestions import ALIASES, FLAGS, KEYWORDS, MEANT, did_you_mean
+
+    name = canonical(flag.lstrip("-"))
+    attribute, value, _ = FLAGS.get(name) or (name.replace("-", "_"), None, None)
+    known = set[str]().union(*map(own_options, OPERATOR_HELP))
+    if attribute not in known:
+        attribute = KEYWORDS.get(attribute, attribute)
+    if command in OPERATOR_HELP and attribute in known:
+        return attribute_of_others(command, attribute, value)
+    own, meant = own_flags(load_command(command).params), MEANT.get(name, "")
+    flags = re.findall(r"--[a-z-]+", meant)
+    if meant.startswith("poolcli") or (flags and own.keys() >= {*flags}):
+        return RequestError(f"{command} has no option {flag}; use {meant}")
+    short = {f"--{alias}": f"--{other}" for alias, other in ALIASES.items() if f"--{other}" in own}
+    end = did_you_mean(flag, [each for each in (*own, *HELP) if len(each) > 2], short)
+    return RequestError(f"{command} has no option {flag}{end or f'; poolcli {command} --help-all shows all'}")

@@ -7,11 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from poolcli.cli import options
 from poolcli.cli.messages import answer, print_error
-from poolcli.cli.operators import OPERATOR_HELP, parse_operator
-from poolcli.cli.options import USUAL, Report, WindowOptions, choice, file_argument
+from poolcli.cli.options import (
+    UNLIMITED,
+    USUAL,
+    Report,
+    WindowOptions,
+    argument,
+    array_options,
+    option,
+)
 from poolcli.cli.pool import attributes_of
-from poolcli.cli.program import command, field_names
-from poolcli.cli.settings import UNLIMITED, array_options
+from poolcli.cli.program import OPERATOR_HELP, command, field_names, parse_operator
 from poolcli.errors import FileError, PoolError, RequestError
 from poolcli.formats import (
     Header,
@@ -61,8 +67,8 @@ class TwoArrays(Report):
     exit_codes="Exit codes: 0 equal within the tolerance, 1 different, 2 they cannot be compared.",
 )
 def compare(
-    first: Annotated[str, file_argument("A", "A file, or an array in one: a.npy, a.h5:/data, a.npz:key, an image.")],
-    second: Annotated[str, file_argument("B", "The file or array to compare it with, of the same shape.")],
+    first: Annotated[str, argument("A", "A file, or an array in one: a.npy, a.h5:/data, a.npz:key, an image.")],
+    second: Annotated[str, argument("B", "The file or array to compare it with, of the same shape.")],
     request: TwoArrays,
 ) -> int:
     """Prints the differences of two arrays; returns 0 if they are equal within the tolerance, else 1."""
@@ -101,9 +107,9 @@ def _difference(a: Source, b: Source, options: ReadOptions, atol: float, rtol: f
 class IdentifyOptions(TwoArrays, WindowOptions):
     """The arguments and options of `identify`."""
 
-    x: Annotated[str, file_argument("INPUT", "Input of the pooling: .npy, .h5[:/dataset], an image.")]
-    y: Annotated[str, file_argument("OUTPUT", "The output of the pooling, read in the same way.")]
-    pooling: Annotated[str | None, choice(USUAL, "OP", "--pooling", "--op", words=OPERATOR_HELP, read=parse_operator,
+    x: Annotated[str, argument("INPUT", "Input of the pooling: .npy, .h5[:/dataset], an image.")]
+    y: Annotated[str, argument("OUTPUT", "The output of the pooling, read in the same way.")]
+    pooling: Annotated[str | None, option(USUAL, "OP", "--pooling", "--op", words=OPERATOR_HELP, read=parse_operator,
         help="The operator, if it is known.")] = None
     layout: options.Layout = None
 # fmt: on
@@ -152,7 +158,7 @@ def as_tensor(found: Tensor) -> Tensor:
     exit_codes="",
 )
 def info(
-    files: Annotated[list[str], file_argument("FILE", "Files to list.")],
+    files: Annotated[list[str], argument("FILE", "Files to list.")],
     report: Report,
     pages: options.Pages = None,
     allow_external: options.AllowExternal = False,

@@ -13,8 +13,8 @@ ACTIONS = ("info", "warm", "clear")
 
 @command("poolcli cache info", "poolcli cache warm", "poolcli cache clear", exit_codes="")
 def cache(
-    action: Annotated[str, argument("|".join(ACTIONS), words=ACTIONS,
-        help="Show the cache, compile all kernels into it, or empty it.")],
+    action: Annotated[str, argument("|".join(ACTIONS),
+        "Show the cache, compile all kernels into it, or empty it.", words=ACTIONS)],
     report: Report,
 ) -> int:  # fmt: skip
     """Shows, fills or empties the cache; returns the exit code."""

@@ -7,9 +7,8 @@ from typing import Annotated
 
 from poolcli.cli import options
 from poolcli.cli.messages import answer
-from poolcli.cli.options import EXPLAIN, Report, argument, choice, option
+from poolcli.cli.options import EXPLAIN, Report, argument, array_options, option
 from poolcli.cli.program import command
-from poolcli.cli.settings import array_options
 from poolcli.dialects import DIALECTS
 from poolcli.errors import FileError, RequestError
 from poolcli.message_fields import field
@@ -45,12 +44,12 @@ def input_shapes(typed: Sequence[str]) -> dict[str, tuple[int, ...]]:
 )
 def check(
     model: Annotated[str, argument(
-        "MODEL", help="OpenVINO .xml, .onnx, .tflite or .pt2; weights are not needed.",
+        "MODEL", "OpenVINO .xml, .onnx, .tflite or .pt2; weights are not needed.",
     )],
     report: Report,
     input_shape: Annotated[list[str] | None, option(EXPLAIN, "S", "--input-shape",
         help="Shape of the input: [NAME=]1,3,640,640; repeat it for several.")] = None,
-    against: Annotated[str | None, choice(EXPLAIN, "NAME", "--against", words=DIALECTS,
+    against: Annotated[str | None, option(EXPLAIN, "NAME", "--against", words=DIALECTS,
         help="Mark layers that this framework would compute differently.")] = None,
     to: options.To = None,
     layer: Annotated[str | None, option(EXPLAIN, "NAME", "--layer", help="Only the layer of this name.")] = None,

@@ -1,71 +1,80 @@
-"""The options that commands share. Each is declared once, as the field of a record: a command whose function takes the
-record has its options, and the function gets their values (`poolcli.cli.program.command`).
+"""The options that commands share, and the settings of jobs and of reading that their values become.
+
+Each option is declared once, as the field of a record: a command whose function takes the record has its options, and
+the function gets their values (`poolcli.cli.program.command`).
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from poolcli.arguments import AUTO_PADS, INDEX_TYPES, ROUNDING_TYPES, Missing, min_count_from
+from poolcli.arguments import (
+    AUTO_PADS,
+    INDEX_TYPES,
+    ROUNDING_TYPES,
+    Missing,
+    Numbers,
+    Reader,
+    fit_from,
+    min_count_from,
+    word_of,
+)
 from poolcli.cli import values
 from poolcli.cli.program import PANELS
-from poolcli.cli.values import Numbers, Reader, numbers, whole, word_of
+from poolcli.cli.values import numbers, whole
 from poolcli.dialects import DIALECTS
 from poolcli.dtypes import DTYPES
-from poolcli.layouts import fit_from
+from poolcli.errors import RequestError
+from poolcli.message_fields import field
 from poolcli.ops import OPERATORS
 from poolcli.suggestions import join_words
 
 if TYPE_CHECKING:
+    from poolcli.formats import ReadOptions
     from poolcli.pooling.colour import Limits
+    from poolcli.pooling.outcome import Settings
 else:
     Limits = Any  # its module is slow to import
 
+UNLIMITED = 2**63 - 1  # bytes; reading a header decompresses nothing
 USUAL, WINDOWS, RESULT, EXPLAIN, FILES, RUN = PANELS
 _OTHER_DEFAULTS = [f"{name}: {record.like}" for name, record in OPERATORS.items() if record.like != "openvino"]
 _DIALECTS = join_words(DIALECTS).replace("openvino", f"openvino (default; {', '.join(_OTHER_DEFAULTS)})")
 
 
 def option(
-    panel: str, metavar: str | None, *flags: str, read: Reader | None = None, repeatable: bool = False, **more: Any
-) -> Any:
-    """An option as Typer declares it. `read` reads its text, or its texts; only `--help-all` shows hidden ones."""
+    panel: str, metavar: str | None, *flags: str, read: Reader | None = None, words: Collection[str] = (),
+    repeatable: bool = False, **more: Any,
+) -> Any:  # fmt: skip
+    """An option as Typer declares it; only `--help-all` shows hidden ones.
+
+    `read` reads its text, or its texts. The shell completes `words`; without `read` the value is one of them.
+    """
     found = typer.Option(*flags, metavar=metavar, rich_help_panel=panel, show_default=False, **more)
-    found.read, found.text = read, list[str] if repeatable else str | None
+    return _declared(found, read, words, list[str] if repeatable else str | None)
+
+
+def argument(metavar: str, text: str, read: Reader | None = None, words: Collection[str] = ()) -> Any:
+    """An argument as Typer declares it; `read` and `words` as those of an option."""
+    return _declared(typer.Argument(metavar=metavar, help=text, show_default=False), read, words, str)
+
+
+def _declared(found: Any, read: Reader | None, words: Collection[str], text: Any) -> Any:
+    found.read, found.text = read or (word_of(tuple(words)) if words else None), text
+    if words:
+        found.autocompletion = lambda incomplete: [word for word in words if word.startswith(incomplete.lower())]
     return found
-
-
-def choice(panel: str, metavar: str, *flags: str, words: Collection[str], **more: Any) -> Any:
-    """An option whose value is one of `words`, which the shell completes."""
-    return option(panel, metavar, *flags, **({"read": word_of(words)} | more), autocompletion=_complete(words))
-
-
-def argument(metavar: str, read: Reader | None = None, words: Collection[str] = (), **more: Any) -> Any:
-    """An argument as Typer declares it; `read` reads its text, and the shell completes `words`."""
-    completion = {"autocompletion": _complete(words)} if words else {}
-    found = typer.Argument(metavar=metavar, show_default=False, **completion, **more)
-    found.read, found.text = read or (word_of(words) if words else None), str
-    return found
-
-
-def file_argument(metavar: str, text: str) -> Any:
-    """An argument that names an input."""
-    return argument(metavar, help=text)
-
-
-def _complete(words: Collection[str]) -> Any:
-    return lambda incomplete: [word for word in words if word.startswith(incomplete.lower())]
 
 
 # fmt: off
-Like = Annotated[str | None, choice(WINDOWS, "NAME", "--like", words=DIALECTS, help=f"Rules: {_DIALECTS}.")]
+Like = Annotated[str | None, option(WINDOWS, "NAME", "--like", words=DIALECTS, help=f"Rules: {_DIALECTS}.")]
 Layout = Annotated[str | None, option(RESULT, "AXES", "--layout",
     help="Axes of the input: NCHW, NHWC, HWC, HW, ... Default: NC and spatial; images are HWC.")]
-Dtype = Annotated[str | None, choice(RESULT, "T", "--dtype", words=DTYPES, read=values.dtype,
+Dtype = Annotated[str | None, option(RESULT, "T", "--dtype", words=DTYPES, read=values.dtype,
     help="Type of the result. Default: the input's; integers round half to even.")]
-To = Annotated[str | None, choice(EXPLAIN, "NAME", "--to", words=DIALECTS,
+To = Annotated[str | None, option(EXPLAIN, "NAME", "--to", words=DIALECTS,
     help="The equivalent call in another framework.")]
 Atol = Annotated[float, option(EXPLAIN, "A", "--atol", read=values.decimal,
     help="Absolute tolerance (as numpy.isclose). Default: 0.")]
@@ -110,9 +119,9 @@ class WindowOptions:
         help="Padding after the last element.")] = None
     dilations: Annotated[Numbers | None, option(WINDOWS, "D", "--dilations", hidden=True, read=numbers,
         help="Distance between the elements of a window. Default: 1.")] = None
-    auto_pad: Annotated[str | None, choice(WINDOWS, "W", "--auto-pad", words=AUTO_PADS, read=values.auto_pad,
+    auto_pad: Annotated[str | None, option(WINDOWS, "W", "--auto-pad", words=AUTO_PADS, read=values.auto_pad,
         help="explicit (default), same_upper, same_lower or valid.")] = None
-    rounding_type: Annotated[str | None, choice(WINDOWS, "W", "--rounding-type", words=ROUNDING_TYPES,
+    rounding_type: Annotated[str | None, option(WINDOWS, "W", "--rounding-type", words=ROUNDING_TYPES,
         help="floor (default), ceil, or ceil_torch (as PyTorch).")] = None
     exclude_pad: Annotated[bool | None, option(WINDOWS, None, "--exclude-pad/--include-pad",
         help="Leave padding out of the divisor (default), or count it.")] = None
@@ -125,7 +134,7 @@ class WindowOptions:
     like: Like = None
     axis: Annotated[int | None, option(RESULT, "N", "--axis", hidden=True, read=whole(),
         help="First axis that indices count over: 0 (default, all) or 2 (one plane).")] = None
-    index_element_type: Annotated[str | None, choice(
+    index_element_type: Annotated[str | None, option(
         RESULT, "T", "--index-element-type", hidden=True, words=INDEX_TYPES,
         help="Type of the indices: i64 (default) or i32.",
     )] = None
@@ -159,7 +168,7 @@ class ArrayOptions(Report):
     resume: Annotated[bool, option(FILES, None, "--resume",
         help="Resume: write only missing or stale outputs.")] = False
     max_memory: MaxMemory = None
-    engine: Annotated[str, choice(RUN, "NAME", "--engine", hidden=True, words=("auto", "numba", "numpy"),
+    engine: Annotated[str, option(RUN, "NAME", "--engine", hidden=True, words=("auto", "numba", "numpy"),
         help="auto (default), numba or numpy; all give the same results.")] = "auto"
     jobs: Annotated[int | None, option(RUN, "N", "-j", "--jobs", hidden=True, read=whole(1),
         help="Cores to use, for files and for threads. Default: those that this process may use.")] = None
@@ -172,7 +181,7 @@ class ArrayOptions(Report):
 class PoolOptions(ArrayOptions, WindowOptions):
     """The arguments and options of the commands that pool files."""
 
-    inputs: Annotated[list[str] | None, file_argument(
+    inputs: Annotated[list[str] | None, argument(
         "INPUT",
         ".npy, .npz[:key], .h5[:/dataset], .zarr[:/array], an image, a folder, a quoted glob, or - for a .npy stream.",
     )] = None
@@ -200,3 +209,33 @@ class PoolOptions(ArrayOptions, WindowOptions):
     )] = None
     verbose: Annotated[bool, option(RUN, None, "-v", "--verbose", hidden=True, help="Report each input.")] = False
 # fmt: on
+
+
+def array_settings(request: ArrayOptions, *exclusive: tuple[str, str]) -> "Settings":
+    """The settings that pooling and pyramids share; fields of Settings that are options are taken as they are.
+
+    Refuses two options of an `exclusive` pair.
+    """
+    from poolcli.pooling.outcome import Settings
+
+    for one, other in (("overwrite", "resume"), *exclusive):
+        if getattr(request, one) not in (None, False) and getattr(request, other) not in (None, False):
+            raise RequestError(f"{field(one)} and {field(other)} contradict each other; give one")
+    same: dict[str, Any] = {
+        own.name: getattr(request, own.name) for own in fields(Settings) if hasattr(request, own.name)
+    }
+    limits = {"max_memory": _limit(request.max_memory), "allowed": request.max_memory}
+    return Settings(**same | limits | {"threads": request.jobs})
+
+
+def array_options(allow_external: bool, max_memory: int | None, pages: str | None = None) -> "ReadOptions":
+    """How whole arrays are read."""
+    from poolcli.formats import ReadOptions
+
+    return ReadOptions(pages, allow_external, limit=_limit(max_memory), allowed=max_memory)
+
+
+def _limit(max_memory: int | None) -> int | None:
+    from poolcli.system.processes import memory_budget
+
+    return memory_budget(None) if max_memory is None else max_memory

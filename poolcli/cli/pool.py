@@ -5,9 +5,8 @@ from dataclasses import MISSING, fields
 from functools import cache, partial
 from typing import Any
 
-from poolcli.cli.operators import OPERATOR_HELP
 from poolcli.cli.options import PoolOptions
-from poolcli.cli.program import command
+from poolcli.cli.program import OPERATOR_HELP, command
 from poolcli.errors import RequestError
 from poolcli.message_fields import BOTH_ENDS, field
 from poolcli.ops import OPERATORS

@@ -1,5 +1,6 @@
-"""The Typer program: the table of commands, which are imported when they are called, and the help pages."""
+"""The Typer program: the help of operators, the table of commands, which are imported when called, and help pages."""
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
@@ -11,9 +12,11 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from poolcli.cli.line import HELP, canonical, prepare
-from poolcli.cli.operators import OPERATOR_HELP, find_operator
+from poolcli.arguments import one_of
+from poolcli.cli.values import HELP, prepare
 from poolcli.errors import RequestError
+from poolcli.message_fields import field
+from poolcli.suggestions import MEANT
 from poolcli.system.lazy_imports import gc_disabled
 
 EXIT_CODES = "Exit codes: 0 done, 1 an input or output failed, 2 the request is wrong, 129, 130 or 143 stopped."
@@ -22,24 +25,91 @@ PANELS = ("Usual options", "Windows", "Result", "Explain", "Files", "Run and rep
 POOL, PYRAMIDS, CHECK, MAINTAIN = "Pool files", "Pyramids", "Explain and check", "Maintenance"  # panels of commands
 
 
-class Row(NamedTuple):
-    """A command: its module in `poolcli.cli`, its panel in the help, and what it does."""
+class Operator(NamedTuple):
+    """The help of an operator: a line, other names, and the arguments of three examples.
 
-    module: str
-    panel: str
+    Names in frameworks need no alias if they differ by a suffix: `AvgPool-14` and `avg_pool2d` are found as avg.
+    """
+
     text: str
+    aliases: str
+    examples: tuple[str, ...]
 
 
+# fmt: off
+OPERATOR_HELP = {
+    "avg": Operator(
+        "Average of every window (OpenVINO AvgPool, nGraph AvgPool).", "average mean",
+        ("samples/astronaut.png -o half.png -k 2 -s 2", "samples -o small/ -k 2 -s 2",
+         "samples/features.npy -o y.npy -k 3 -s 2 -p 1 --include-pad"),
+    ),
+    "max": Operator(
+        "Maximum of every window; argmax with --indices (MaxPool).", "maximum",
+        ("samples -o small/ -k 2 -s 2", "samples/volume.h5 -o y.h5 -k 2,3,3 -s 2,3,3",
+         "samples/features.npy -o y.npy -k 2 -s 2 --indices where.npy"),
+    ),
+    "min": Operator(
+        "Minimum of every window; argmin with --indices.", "minimum",
+        ("samples -o small/ -k 2 -s 2", "samples/astronaut.png -o dark.png -k 4 -s 4",
+         "samples/features.npy -o y.npy -k 2 -s 2 --indices where.npy"),
+    ),
+    "mode": Operator(
+        "Most frequent value (mode) of every window, for label maps.", "majority",
+        ("samples/volume.h5 -o y.npy -k 3 -s 3", "samples/volume.h5 -o half.h5 -k 2,2,2 -s 2",
+         "samples/astronaut.png -o small.png -k 2 -s 2"),
+    ),
+    "median": Operator(
+        "Median of every window; integers round half to even.", "med",
+        ("samples/volume.h5 -o half.h5 -k 2,2,2 -s 2", "samples/features.npy -o y.npy -k 3 -s 2 -p 1",
+         "samples/astronaut.png -o calm.png -k 3 -s 2 -p 1"),
+    ),
+    "sum": Operator(
+        "Sum of every window; integers become int64 or uint64.", "total add",
+        ("samples/volume.h5 -o y.h5 -k 2,2,2 -s 2", "samples/astronaut.png -o sums.npy -k 3 -s 3",
+         "samples/features.npy -o y.npy -k 3 -s 2 -p 1"),
+    ),
+    "std": Operator(
+        "Standard deviation of every window, as floats.", "stdev stddev deviation",
+        ("samples/volume.h5 -o y.h5 -k 2,3,3 -s 2,3,3", "samples/features.npy -o y.npy -k 3 -s 2 -p 1",
+         "samples/astronaut.png -o spread.npy -k 5 -s 5 --ddof 1"),
+    ),
+    "lp": Operator(
+        "The p-norm of every window (ONNX LpPool, PyTorch lp_pool).", "norm lpnorm",
+        ("samples/features.npy -o y.npy -k 2 -s 2", "samples/features.npy -o z.npy -k 3 -s 2 --p 3 --like pytorch",
+         "samples/astronaut.png -o norms.npy -k 2 -s 2 --dtype float32"),
+    ),
+    "adaptive-avg": Operator(
+        "Average to a given output size (OpenVINO AdaptiveAvgPool).", "adaptive-average adaptive-mean adaptive",
+        ("samples -o small/ --output-size 8", "samples/features.npy -o y.npy --output-size 7",
+         "samples/astronaut.png -o small.png --output-size 64,64"),
+    ),
+    "adaptive-max": Operator(
+        "Maximum to a given output size (OpenVINO AdaptiveMaxPool).", "adaptive-maximum",
+        ("samples/features.npy -o y.npy --output-size 7", "samples/volume.h5 -o y.h5 --output-size 4,8,8",
+         "samples/astronaut.png -o small.png --output-size 64,64"),
+    ),
+    "area": Operator(
+        "Mean over equal areas, to any output size (as OpenCV INTER_AREA).", "inter-area box",
+        ("'samples/*.png' -o small/ --fit 100x80", "samples/features.npy -o y.npy --output-size 12",
+         "samples/astronaut.png -o small.png --output-size 100,150"),
+    ),
+}
+# fmt: on
+
+
+# The suffix of an operator's name in frameworks, as in max_pool2d.
+_POOL_SUFFIX = re.compile(r"pool(ing)?(\d?d?\d*)$")
+# Of each command: its module in `poolcli.cli`, its panel in the help, and what it does.
 COMMANDS = {
-    **{op: Row("pool", POOL, words.text) for op, words in OPERATOR_HELP.items()},
-    "pyramid": Row("pyramid", PYRAMIDS, "Write an OME-Zarr pyramid: an array and downsampled levels."),
-    "shape": Row("shape", CHECK, "Show and explain the output shape, from a shape or a file's header."),
-    "chain": Row("shape", CHECK, "Follow shape, stride and receptive field through a sequence of layers."),
-    "check": Row("check", CHECK, "Recompute the output shapes of a model's pooling layers and compare."),
-    "compare": Row("arrays", CHECK, "Compare two arrays: max abs error, mean, ULPs, and where."),
-    "identify": Row("arrays", CHECK, "Find which pooling turns one array into another."),
-    "info": Row("arrays", CHECK, "List the arrays in files, with shapes and types."),
-    "cache": Row("cache", MAINTAIN, "Show, fill or empty the cache of compiled kernels."),
+    **{op: ("pool", POOL, row.text) for op, row in OPERATOR_HELP.items()},
+    "pyramid": ("pyramid", PYRAMIDS, "Write an OME-Zarr pyramid: an array and downsampled levels."),
+    "shape": ("shape", CHECK, "Show and explain the output shape, from a shape or a file's header."),
+    "chain": ("shape", CHECK, "Follow shape, stride and receptive field through a sequence of layers."),
+    "check": ("check", CHECK, "Recompute the output shapes of a model's pooling layers and compare."),
+    "compare": ("arrays", CHECK, "Compare two arrays: max abs error, mean, ULPs, and where."),
+    "identify": ("arrays", CHECK, "Find which pooling turns one array into another."),
+    "info": ("arrays", CHECK, "List the arrays in files, with shapes and types."),
+    "cache": ("cache", MAINTAIN, "Show, fill or empty the cache of compiled kernels."),
 }
 PROGRAM_OPTIONS = ("--help", "--version", "--install-completion", "--show-completion")
 HELP_TEXT = "Show the usual options; --help-all shows the others, too."
@@ -58,11 +128,12 @@ def command(
 
     def declare(function: Callable[..., int]) -> Callable[..., int]:
         called = name or function.__name__
+        epilog = "\n".join(("Examples:", *examples, "", exit_codes)).rstrip()
+        settings = {"help_option_names": list(HELP), "allow_extra_args": True}
         _APPS[called] = typer.Typer(add_completion=False)
-        settings = {"help_option_names": list(HELP), "token_normalize_func": canonical, "allow_extra_args": True}
         _APPS[called].command(
-            called, cls=Command, help=COMMANDS[called].text, epilog=_epilog(examples, exit_codes),
-            options_metavar=usage, context_settings=settings,
+            called, cls=Command, help=COMMANDS[called][2], epilog=epilog, options_metavar=usage,
+            context_settings=settings,
         )(_with_options(function, without))  # fmt: skip
         return function
 
@@ -110,7 +181,7 @@ def _with_options(function: Callable[..., int], without: Iterable[str]) -> Calla
 def load_command(name: str) -> "Command":
     """The command of this name, whose module is imported now."""
     with gc_disabled():
-        module = import_module(f"poolcli.cli.{COMMANDS[name].module}")
+        module = import_module(f"poolcli.cli.{COMMANDS[name][0]}")
         if name in OPERATOR_HELP:
             module.declare(name)
         return cast("Command", get_command(_APPS[name]))
@@ -121,14 +192,39 @@ def field_names(name: str) -> set[str]:
     return {str(each.name) for each in load_command(name).params}
 
 
+def parse_operator(name: str, text: str) -> str:
+    """The operator that `text` names; refuses other words as values of the field `name`.
+
+    >>> parse_operator("op", "mean"), parse_operator("op", "MaxPool-14"), parse_operator("op", "F.adaptive_avg_pool2d")
+    ('avg', 'max', 'adaptive-avg')
+    """
+    if found := find_operator(text):
+        return found
+    meant = instead_of(text)
+    if meant.startswith("poolcli"):
+        raise RequestError(f"{field(name)} is {text!r}; use {meant.removeprefix('poolcli ')}")
+    return one_of(name, text, tuple(OPERATOR_HELP))
+
+
+def instead_of(word: str) -> str:
+    """What to use in place of a word that is no command; "" if that is not known."""
+    plain = _POOL_SUFFIX.sub("", word.lower().replace("_", "-")).rstrip("-")
+    return next((meant for known, meant in MEANT.items() if _plain(known) == _plain(plain)), "")
+
+
+def find_operator(word: str) -> str | None:
+    """The operator that `word` names, or None."""
+    plain = _POOL_SUFFIX.sub("", _plain(word.rpartition(".")[2]))
+    return next((op for op, row in OPERATOR_HELP.items() if plain in map(_plain, (op, *row.aliases.split()))), None)
+
+
+def _plain(word: str) -> str:
+    return word.lower().replace("-", "").replace("_", "")
+
+
 def find_command(word: str) -> str | None:
     """The command of this name, in any case, or of an operator's other name; None if there is none."""
     return next((name for name in (word, word.lower()) if name in COMMANDS), None) or find_operator(word)
-
-
-def _epilog(examples: Sequence[str], *others: str) -> str:
-    """The end of a help page: examples, and other paragraphs."""
-    return "\n\n".join(filter(None, ("\n".join(("Examples:", *examples)), *others)))
 
 
 def _hide_types(params: Sequence[Any]) -> None:
@@ -182,8 +278,8 @@ class Program(TyperGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
-        row = COMMANDS.get(cmd_name)
-        return TyperCommand(cmd_name, help=row.text, rich_help_panel=row.panel) if row else None
+        _, panel, text = COMMANDS.get(cmd_name, ("", "", ""))
+        return TyperCommand(cmd_name, help=text, rich_help_panel=panel) if text else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name = find_command(args[0])
@@ -195,14 +291,13 @@ app = typer.Typer(name="poolcli", cls=Program, pretty_exceptions_enable=False)
 
 @app.callback(
     context_settings={"help_option_names": list(HELP)},
-    epilog=_epilog(
-        (
-            "poolcli avg samples/astronaut.png -o half.png -k 2 -s 2",
-            "poolcli max samples/features.npy -o y.npy -k 3 -s 2 -p 1 --indices where.npy",
-            "poolcli shape avg 1,3,32,32 -k 5 -s 3 -p 1 --explain",
-        ),
-        f"poolcli COMMAND --help explains a command.\n{EXIT_CODES}",
-    ),
+    epilog=f"""Examples:
+poolcli avg samples/astronaut.png -o half.png -k 2 -s 2
+poolcli max samples/features.npy -o y.npy -k 3 -s 2 -p 1 --indices where.npy
+poolcli shape avg 1,3,32,32 -k 5 -s 3 -p 1 --explain
+
+poolcli COMMAND --help explains a command.
+{EXIT_CODES}""",
 )
 def _root(version: Annotated[bool, typer.Option("-V", "--version", help="Show the version.")] = False) -> None:
     """Pool tensors and images exactly as OpenVINO does, and explain the output shape."""

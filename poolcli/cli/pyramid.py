@@ -5,11 +5,11 @@ from functools import partial
 from math import inf
 from typing import Annotated, TypeVar
 
+from poolcli.arguments import Numbers
 from poolcli.cli.messages import Bytes, answer, progress
-from poolcli.cli.options import RESULT, USUAL, WINDOWS, ArrayOptions, choice, file_argument, option
+from poolcli.cli.options import RESULT, USUAL, WINDOWS, ArrayOptions, argument, array_settings, option
 from poolcli.cli.program import command, field_names
-from poolcli.cli.settings import array_settings
-from poolcli.cli.values import Numbers, numbers, whole
+from poolcli.cli.values import numbers, whole
 from poolcli.errors import RequestError
 from poolcli.formats import (
     Metadata,
@@ -39,22 +39,22 @@ Number = TypeVar("Number", int, float)
 class PyramidOptions(ArrayOptions):
     """The arguments and options of `pyramid`."""
 
-    source: Annotated[str, file_argument("INPUT", "A .npy, .npz[:key], .h5[:/dataset], .zarr[:/array] or an image.")]
+    source: Annotated[str, argument("INPUT", "A .npy, .npz[:key], .h5[:/dataset], .zarr[:/array] or an image.")]
     output: Annotated[str | None, option(USUAL, "PATH", "-o", "--output",
         help="Store to write, such as out.ome.zarr.")] = None
     all: Annotated[bool, option(USUAL, None, "--all", hidden=True,
         help="Make every image of the store, such as those of a plate.")] = False
     levels: Annotated[int | None, option(USUAL, "N", "--levels", read=whole(),
         help="Levels in all, including the full size. Default: until no axis is longer than 256.")] = None
-    operator: Annotated[str, choice(USUAL, "OP", "--operator", "--op", words=PYRAMID_OPERATORS,
+    operator: Annotated[str, option(USUAL, "OP", "--operator", "--op", words=PYRAMID_OPERATORS,
         help="Operator: avg (default), max, min, median, or mode for labels.")] = "avg"
     kernel: Annotated[Numbers | None, option(USUAL, "K", "-k", "--kernel", read=numbers,
         help="Window size: 2 (default), or 1,2,2 (order D,H,W).")] = None
     factors: Annotated[str | None, option(USUAL, "F", "--factors",
         help="Window sizes of each level in turn, relative to the level before: 'z=1,y=2,x=2;z=2,y=2,x=2'.")] = None
-    factors_from: Annotated[str, choice(WINDOWS, "BASE", "--factors-from", words=BASES,
+    factors_from: Annotated[str, option(WINDOWS, "BASE", "--factors-from", words=BASES,
         help="Take factors as relative to the previous level (default), or to the source.")] = "previous"
-    levels_from: Annotated[str, choice(
+    levels_from: Annotated[str, option(
         WINDOWS, "BASE", "--levels-from", "--from", words=BASES,
         help="Compute each level from the previous one (default), or from the source (slower, rounded once).",
     )] = "previous"

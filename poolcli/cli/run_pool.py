@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from poolcli.cli.messages import print_error, print_errors, print_notice, progress
-from poolcli.cli.settings import array_settings
+from poolcli.cli.options import array_settings
 from poolcli.engine import choose
 from poolcli.errors import FileError, RequestError
 from poolcli.formats import recognised

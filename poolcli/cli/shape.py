@@ -7,13 +7,21 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from poolcli.arguments import Numbers
 from poolcli.cli import options, values
 from poolcli.cli.messages import answer
-from poolcli.cli.operators import OPERATOR_HELP, find_operator, parse_operator
-from poolcli.cli.options import EXPLAIN, RESULT, Report, WindowOptions, argument, choice, file_argument, option
+from poolcli.cli.options import (
+    EXPLAIN,
+    RESULT,
+    UNLIMITED,
+    Report,
+    WindowOptions,
+    argument,
+    option,
+)
 from poolcli.cli.pool import attributes_of, make_operator
-from poolcli.cli.program import command
-from poolcli.cli.values import Numbers, is_number_list, numbers, whole
+from poolcli.cli.program import OPERATOR_HELP, command, find_operator, parse_operator
+from poolcli.cli.values import is_number_list, numbers, whole
 from poolcli.dialects import DIALECTS
 from poolcli.dtypes import DTYPES
 from poolcli.errors import RequestError
@@ -35,11 +43,10 @@ Given = tuple[tuple[int, ...], str, str | None, tuple[str, ...]]  # shape, dtype
 class ShapeOptions(Report, WindowOptions):
     """The arguments and options of `shape`."""
 
-    op: Annotated[str, argument("OP", read=parse_operator, words=OPERATOR_HELP,
-        help="Operator: avg, max, adaptive-avg, ...")]
-    shape: Annotated[str, file_argument("SHAPE|FILE", "A shape such as 1,3,32,32, or a file.")]
+    op: Annotated[str, argument("OP", "Operator: avg, max, adaptive-avg, ...", parse_operator, OPERATOR_HELP)]
+    shape: Annotated[str, argument("SHAPE|FILE", "A shape such as 1,3,32,32, or a file.")]
     layout: options.Layout = None
-    input_dtype: Annotated[str | None, choice(
+    input_dtype: Annotated[str | None, option(
         RESULT, "T", "--input-dtype", hidden=True, words=DTYPES, read=values.dtype,
         help="Type of the input where only a shape is given. Default: float32 (mode: uint8).",
     )] = None
@@ -127,7 +134,6 @@ def _input_of(request: ShapeOptions, values: int = 1) -> Given:
         raise RequestError(
             f"{target} is neither a file nor a shape; write whole numbers, and any positive one for a dynamic axis"
         )
-    from poolcli.cli.settings import UNLIMITED
     from poolcli.formats import ReadOptions, in_subprocess_if_fragile, read_header
 
     source = _source_of(request)
@@ -214,9 +220,9 @@ def _solve(request: ShapeOptions, given: Mapping[str, Any]) -> int:
     exit_codes="",
 )
 def chain(
-    shape: Annotated[str, argument("SHAPE", help="Shape of the input, such as 1,3,224,224.")],
+    shape: Annotated[str, argument("SHAPE", "Shape of the input, such as 1,3,224,224.")],
     layers: Annotated[list[str], argument("LAYER",
-        help="NAME[:kK][,sS][,pP][,dD][,ceil][,oC]: conv:k7,s2,p3,o64, max:k3,s2,p1, adaptive-avg:7, global-avg.")],
+        "NAME[:kK][,sS][,pP][,dD][,ceil][,oC]: conv:k7,s2,p3,o64, max:k3,s2,p1, adaptive-avg:7, global-avg.")],
     report: Report,
     like: options.Like = None,
     layout: options.Layout = None,

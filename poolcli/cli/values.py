@@ -1,25 +1,84 @@
-"""Readers of options: each takes the name of an option and its text, and returns the value or refuses it."""
+"""What is typed: flags that Click does not read, and the texts of options.
+
+A `Reader` takes the name of an option and its text, and returns the value or refuses it.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from poolcli.arguments import AUTO_PADS, Missing, one_of
+from poolcli.arguments import AUTO_PADS, Missing, Numbers, Reader, one_of
 from poolcli.dtypes import DTYPES, dtype_from_alias
 from poolcli.errors import RequestError
-from poolcli.message_fields import field
+from poolcli.message_fields import field, for_cli
+from poolcli.suggestions import ALIASES, FLAGS
 
 if TYPE_CHECKING:
     from poolcli.pooling.colour import Limits
 
-Reader = Callable[[str, Any], Any]
-Numbers = tuple[int, ...]
 MAX_DIGITS = 20  # 2**63 has 19
 AUTO_RANGE = "auto"  # --rescale without a value
 NO_NODATA = "none"  # --missing none
+HELP = ("-h", "--help", "--help-all")
+BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+RANGE = re.compile(r"auto|[-+.\deE]+,[-+.\deE]+")  # values of --rescale, which may be left out
+
+
+def canonical(name: str) -> str:
+    """The name of an option, without dashes: in lower case, with - for _, and poolcli's own for that of a framework.
+
+    >>> canonical("Kernel_Size"), canonical("k")
+    ('kernel', 'k')
+    """
+    plain = name.lower().replace("_", "-") if len(name) > 1 else name
+    return ALIASES.get(plain, plain)
+
+
+def own_flags(params: Sequence[Any]) -> dict[str, Any]:
+    """The parameters of a Click command by their flags."""
+    return {flag: each for each in params for flag in (*each.opts, *each.secondary_opts) if flag.startswith("-")}
+
+
+def prepare(words: Sequence[str], params: Sequence[Any]) -> list[str]:
+    """The arguments of a command as Click takes them: flags of other frameworks, `--flag=false` and `-k=2` replaced."""
+    own, names = own_flags(params), {each.name for each in params}
+    rest, result = list(words), list[str]()
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            return [*result, word, *rest]
+        name, equals, value = word.partition("=")
+        flag = f"--{canonical(name[2:])}" if name[:2] == "--" else name
+        option = own.get(flag)
+        if option is None and flag[2:] in FLAGS and FLAGS[flag[2:]][0] in names:
+            setting, true, false = FLAGS[flag[2:]]
+            chosen = true if not equals or _boolean(flag, value) else false
+            result.append(for_cli(field(setting, chosen)).replace(" ", "="))
+        elif option is None:
+            if re.fullmatch("-[A-Za-z][A-Za-z_-]+", name) and f"--{canonical(name[1:])}" in own:
+                raise RequestError(f"{name} has one dash; write -{name}")
+            result.append(word)
+        elif option.is_flag:
+            on = (not equals or _boolean(flag, value)) == (flag in option.opts)
+            result += [option.opts[-1]] if on else option.secondary_opts[:1]
+        elif equals:
+            result.append(f"{name}{value}" if len(name) == 2 else f"{flag}={value}")  # -k=2
+        elif flag == "--rescale" and not RANGE.fullmatch("".join(rest[:1])):
+            result.append("--rescale=auto")
+        elif not rest or rest[0] in own:
+            raise RequestError(f"{field(option.name)} needs a value; --help shows examples")
+        else:
+            result += [flag, rest.pop(0)]  # a value may begin with -
+    return result
+
+
+def _boolean(flag: str, value: str) -> bool:
+    if value.lower() not in BOOLEANS:
+        raise RequestError(f"{flag} takes no value (found {value}); write {flag} alone")
+    return BOOLEANS[value.lower()]
 
 
 def numbers(name: str, text: str) -> Numbers:
@@ -35,16 +94,10 @@ def numbers(name: str, text: str) -> Numbers:
         return tuple(map(int, items))
     word = inner.lower().replace("-", "_")
     if name.startswith("pads") and word in ("same", *AUTO_PADS):
-        raise RequestError(
-            f"{field(name)} takes numbers; use {field('auto_pad', 'same_upper' if word == 'same' else word)}"
-        )
+        padding = field("auto_pad", "same_upper" if word == "same" else word)
+        raise RequestError(f"{field(name)} takes numbers; use {padding}")
     example = "1,3,224,224" if name == "shape" else "2 or 2,3 or 2x3"
     raise RequestError(f"{field(name)} is {text[:40]!r}; whole numbers are needed, for example {example}")
-
-
-def auto_pad(name: str, text: str) -> str:
-    """One of the words; `same`, which only TensorFlow has, is judged by the record of the operator."""
-    return text if text.lower() == "same" else one_of(name, text, AUTO_PADS)
 
 
 def is_number_list(text: str) -> bool:
@@ -56,11 +109,16 @@ def is_number_list(text: str) -> bool:
     return True
 
 
+def auto_pad(name: str, text: str) -> str:
+    """One of the words; `same`, which only TensorFlow has, is judged by the record of the operator."""
+    return text if text.lower() == "same" else one_of(name, text, AUTO_PADS)
+
+
 def whole(least: int | None = None, most: int | None = None) -> Reader:
     """A whole number, of at least `least` and at most `most`."""
     wanted = f"at least {least}" if most is None else f"from {least} to {most}"
 
-    def read(name: str, text: str) -> int:
+    def read(name: str, text: Any) -> int:
         try:
             number = int(text)
         except ValueError:
@@ -80,11 +138,6 @@ def decimal(name: str, text: str) -> float:
         raise RequestError(f"{field(name)} is {text[:40]!r}; a number is needed") from None
 
 
-def word_of(words: Collection[str]) -> Reader:
-    """One of `words`, in any case or in a usual short form."""
-    return lambda name, text: one_of(name, text, tuple(words))
-
-
 def dtype(name: str, text: str) -> str:
     """A type of elements, also by the names of numpy, C and PyTorch."""
     return dtype_from_alias(text) or one_of(name, text, tuple(DTYPES))
@@ -99,9 +152,8 @@ def nodata_values(name: str, texts: Sequence[str]) -> Missing:
         try:
             found.append(int(text) if re.fullmatch(r"[-+]?\d+", text.strip()) else float(text))
         except ValueError:
-            raise RequestError(
-                f"{field(name)} is {text[:40]!r}; write a number, nan, or {NO_NODATA} (no nodata value)"
-            ) from None
+            end = f"write a number, nan, or {NO_NODATA} (no nodata value)"
+            raise RequestError(f"{field(name)} is {text[:40]!r}; {end}") from None
     return tuple(found)
 
 

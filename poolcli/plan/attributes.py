@@ -16,6 +16,7 @@ from poolcli.arguments import (
     AUTO_PADS,
     INDEX_TYPES,
     ROUNDING_TYPES,
+    Fit,
     PerAxis,
     divisor,
     flag,
@@ -27,7 +28,6 @@ from poolcli.arguments import (
 )
 from poolcli.dialects import DIALECTS, Dialect
 from poolcli.errors import RequestError
-from poolcli.layouts import Fit
 from poolcli.message_fields import field as shown
 from poolcli.windows import Bins
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from fractions import Fraction
 from functools import partial
 from math import inf, prod
 
-from poolcli.arguments import ENDS, Numbers, PerAxis, per_axis
+from poolcli.arguments import ENDS, Fit, Numbers, PerAxis, fit_from, per_axis
 from poolcli.dialects import DIALECTS, Dialect, SlidingCall, Support
 from poolcli.errors import RequestError
-from poolcli.layouts import Fit, Reading, fit_size, layout_for, spatial_axes
+from poolcli.layouts import Reading, check_layout, check_shape, layout_for, size_of, spatial_axes
 from poolcli.message_fields import field, hint, hint_other_dialect
 from poolcli.plan.attributes import (
     SHARED,
@@ -285,3 +286,42 @@ def index_axis(op: PickingAttributes, dialect: Dialect, rank: int) -> int:
             f"{field('axis')} is {op.axis}; it must be from {-rank} to {rank - 1} for a tensor of rank {rank}"
         )
     return op.axis % rank
+
+
+def fit_size(shape: Sequence[int], layout: str, fit: str | int | Fit) -> tuple[int, int]:
+    """The size of an image that is scaled to fit into some pixels, its aspect kept.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        The shape of the image.
+    layout : str
+        One letter per axis, such as "HWC", with H and W and no D.
+    fit : str or int
+        Pixels: `800` for both sides, or `"800x600"`, width by height.
+
+    Returns
+    -------
+    tuple of int
+        Height and width, an `output_size`: the nearest whole numbers, at least 1, and never larger than the image.
+
+    Raises
+    ------
+    RequestError
+        For a layout without H or W or with D, and for other values of `fit`.
+
+    Examples
+    --------
+    >>> from poolcli import fit_size
+    >>> fit_size((3000, 4000, 3), "HWC", "800x800"), fit_size((3000, 4000, 3), "HWC", 9000)
+    ((600, 800), (3000, 4000))
+    """
+    layout, shape = check_layout(layout, len(shape)), check_shape(shape)
+    box = fit if isinstance(fit, Fit) else fit_from(fit)
+    if {*layout} - {*"NC"} != {*"HW"}:
+        raise RequestError(
+            f"{field('fit')} is for the axes H and W of images, and the layout is {layout}; use {field('output_size')}"
+        )
+    height, width = size_of("H", layout, shape), size_of("W", layout, shape)
+    scale = min(Fraction(1), Fraction(box.width, max(width, 1)), Fraction(box.height, max(height, 1)))
+    return max(1, round(height * scale)), max(1, round(width * scale))

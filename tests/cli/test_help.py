@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from poolcli.cli.line import own_flags
 from poolcli.cli.program import COMMANDS, UNLISTED, load_command
+from poolcli.cli.values import own_flags
 from poolcli.ops import OPERATORS
 from tests.conftest import SAMPLES, Cli
 from tests.profiles import slow

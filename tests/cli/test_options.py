@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from poolcli.cli.line import own_flags
-from poolcli.cli.operators import OPERATOR_HELP
 from poolcli.cli.options import EXPLAIN, FILES, RESULT, RUN, USUAL, WINDOWS, PoolOptions
 from poolcli.cli.pool import ATTRIBUTES, attribute_names, attributes_of
-from poolcli.cli.program import COMMANDS, Command, load_command
+from poolcli.cli.program import COMMANDS, OPERATOR_HELP, Command, load_command
+from poolcli.cli.values import own_flags
 from poolcli.errors import RequestError
 from poolcli.message_fields import NEGATED, POSITIONAL, field, for_cli
 from poolcli.ops import OPERATORS

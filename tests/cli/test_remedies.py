@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from poolcli.cli.line import HELP, own_flags
 from poolcli.cli.program import COMMANDS, load_command
+from poolcli.cli.values import HELP, own_flags
 from poolcli.suggestions import ALIASES, FLAGS
 from tests.cli import bad_files
 from tests.cli.test_mistakes import FOUND
