@@ -13,7 +13,6 @@ from poolcli.cli.values import numbers, whole
 from poolcli.errors import RequestError
 from poolcli.formats import (
     Metadata,
-    ReadOptions,
     Source,
     check_space,
     in_subprocess_if_fragile,
@@ -23,7 +22,7 @@ from poolcli.formats import (
     recognise,
 )
 from poolcli.formats.files import check_output_url, exists, is_url
-from poolcli.formats.zarr import Images, list_images
+from poolcli.formats.zarr import list_images
 from poolcli.message_fields import field
 from poolcli.ops import OPERATORS, PYRAMID_OPERATORS
 from poolcli.pooling.outcome import Settings, failure
@@ -99,7 +98,10 @@ def _plan_and_write(
     votes, images = OPERATORS[asked.op].reducer.votes, None
     options = replace(settings.read_options, as_pyramid=True, apply_masks=False, as_stored=True, indexed=votes)
     if request.all:
-        images = _images(source, options)
+        if not recognise(source.path).chunked:
+            raise RequestError(f"{field('all')} is for Zarr stores with several images; leave it out")
+        with open_container(source.path, options) as store:
+            images = list_images(source.path, getattr(store, "root", None), source.key, options.allow_external)
         source = replace(source, key=next(iter(images.keys.values())))
     with open_array(source, options) as file:
         if images:
@@ -117,16 +119,14 @@ def _plan_and_write(
             return found, write_pyramid(found, file, settings, bytes_done, distribute)
 
 
-def _images(source: Source, options: ReadOptions) -> Images:
-    """The images of a store; refuses other files."""
-    if not recognise(source.path).chunked:
-        raise RequestError(f"{field('all')} is for Zarr stores with several images; leave it out")
-    with open_container(source.path, options) as store:
-        return list_images(source.path, getattr(store, "root", None), source.key, options.allow_external)
-
-
 def _pyramid_request(request: PyramidOptions) -> Request:
     """The request, without what only the input tells."""
+    path = request.output
+    if path is None:
+        raise RequestError(f"{field('output')} is missing: name a store, such as out.ome.zarr")
+    check_output_url(path)
+    if not path.rstrip("/").lower().endswith(".zarr"):
+        raise RequestError(f"{field('output', path)}: a pyramid is an OME-Zarr store; name one such as out.ome.zarr")
     groups = "write one group per level, such as 'z=1,y=2,x=2;z=2,y=2,x=2'"
     levels = () if request.factors is None else request.factors.split(";")
     return Request(
@@ -138,7 +138,7 @@ def _pyramid_request(request: PyramidOptions) -> Request:
         levels=request.levels,
         scale=_parse_axes("scale", request.scale, float, "write it as z=2,y=0.5,x=0.5") if request.scale else {},
         unit=request.unit,
-        output=_check_output(request.output),
+        output=path,
     )
 
 
@@ -156,13 +156,3 @@ def _parse_axes(name: str, text: str, number: type[Number], remedy: str) -> dict
             raise RequestError(f"{field(name)} has {part.strip()[:30]!r}{twice}; {remedy}")
         found[axis] = value
     return found
-
-
-def _check_output(path: str | None) -> str:
-    """The path of the store; refuses other paths."""
-    if path is None:
-        raise RequestError(f"{field('output')} is missing: name a store, such as out.ome.zarr")
-    check_output_url(path)
-    if not path.rstrip("/").lower().endswith(".zarr"):
-        raise RequestError(f"{field('output', path)}: a pyramid is an OME-Zarr store; name one such as out.ome.zarr")
-    return path

@@ -6,14 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from poolcli.arguments import Missing
 from poolcli.system.lazy_imports import Array
 from poolcli.windows import Ranges, ceil_div
-
-if TYPE_CHECKING:
-    from poolcli.formats.image.curves import Curve
 
 
 @dataclass(frozen=True)  # without slots: pickling a frozen dataclass with slots takes several times as long
@@ -76,7 +73,6 @@ class Header:
     mode, alpha : for images, Pillow's mode, and whether the last channel is alpha
     missing : nodata values that the file declares
     extra_memory : bytes that reading takes in addition to the array or region
-    curve : for images, the transfer curve
     masked : for images, whether mask pages hide some pixels
     axes : for images read as a stack, its axes
     """
@@ -91,7 +87,6 @@ class Header:
     alpha: bool = False
     missing: Missing = ()
     extra_memory: int = 0
-    curve: Curve | None = None
     masked: bool = False
     axes: tuple[Axis, ...] = ()
 

@@ -2,21 +2,21 @@
 rescales float results to 8 bits.
 
 Colours of an image with alpha are averaged as sum(colour * alpha) / sum(alpha), so that transparent pixels do not
-bleed. In linear light, values are decoded by the transfer curve of the file, averaged and encoded again. A mode is the
-most frequent pixel: the channels of a pixel are packed into one integer. All use the windows of the plan.
+bleed. In linear light, values are decoded by the curve of sRGB, averaged and encoded again. A mode is the most frequent
+pixel: the channels of a pixel are packed into one integer. All use the windows of the plan.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from math import isfinite
 from typing import Any
 
 from poolcli.dtypes import lookup
 from poolcli.errors import RequestError
 from poolcli.formats import output_format
-from poolcli.formats.image.curves import SRGB, Curve, from_light, light_table
 from poolcli.formats.image.modes import MODES
 from poolcli.formats.records import Header, slices
 from poolcli.message_fields import field
@@ -31,6 +31,8 @@ NEAR_HALF = 1e-10  # above the rounding of a quotient below 2**16; quotients tha
 WEIGHTED_NOTE = "colours are weighted with alpha"
 MODES_WITHOUT_LIGHT = ("CMYK", "LAB", "I", "F", "bands")  # modes whose numbers are not sRGB values
 VOTES_NOTE = "whole pixels vote"
+LIGHT_NOTE = "averaged in linear light (sRGB curve)"
+OFFSET, SLOPE, EXPONENT, KNEE = 0.055, 12.92, 2.4, 0.04045  # of sRGB, IEC 61966-2-1
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +40,18 @@ class Colour:
     """How the channels of an image are pooled together.
 
     weighted: averages are weighted with alpha, the last channel
-    linear: the transfer curve for averages in linear light
+    linear: averages are of linear light
     votes: modes are of whole pixels
     """
 
     weighted: bool = False
-    linear: Curve | None = None
+    linear: bool = False
     votes: bool = False
 
     @property
     def notes(self) -> tuple[str, ...]:
         """The notes for the report."""
-        light = f"averaged in linear light ({self.linear.name})" if self.linear else ""
-        steps = {WEIGHTED_NOTE: self.weighted, light: self.linear, VOTES_NOTE: self.votes}
+        steps = {WEIGHTED_NOTE: self.weighted, LIGHT_NOTE: self.linear, VOTES_NOTE: self.votes}
         return tuple(note for note, holds in steps.items() if holds)
 
 
@@ -68,10 +69,9 @@ def choose_colour(plan: Plan, header: Header, linear: bool) -> Colour | None:
             f"{field('linear_light')} is for averages of grey, RGB and RGBA images, in their own type and layout; "
             f"this is {plan.op} of {kind} to {plan.output_dtype}; leave it out"
         )
-    light = (header.curve or SRGB) if linear else None
     several = header.mode in MODES and MODES[header.mode].channels > 1  # of a pixel, which belong together
     votes = plan.reducer.votes and channels and several
-    return Colour(weighted, light, votes) if weighted or light or votes else None
+    return Colour(weighted, linear, votes) if weighted or linear or votes else None
 
 
 def pool_colours(pool: Pool, plan: Plan, x: Array, colour: Colour) -> Array:
@@ -90,11 +90,8 @@ def pool_colours(pool: Pool, plan: Plan, x: Array, colour: Colour) -> Array:
             place[_channels(at, slice(-1, None))] = pool(_region_of_type(region, 1, alpha.dtype, alpha.dtype), alpha)
             place[_channels(at, slice(-1))] = _weighted_with_alpha(pool, region, colours, alpha, colour.linear)
         else:
-            curve = colour.linear or SRGB
-            light = light_table(curve, slab.dtype.name)[slab]
-            place[...] = from_light(
-                curve, pool(_region_of_type(region, None, light.dtype, light.dtype), light), x.dtype
-            )
+            light = _light_table(slab.dtype.name)[slab]
+            place[...] = _from_light(pool(_region_of_type(region, None, light.dtype, light.dtype), light), x.dtype)
     return out
 
 
@@ -116,15 +113,30 @@ def _most_frequent_pixels(pool: Pool, region: Region, slab: Array) -> Array:
     return np.concatenate(parts, at)
 
 
-def _weighted_with_alpha(pool: Pool, region: Region, colours: Array, alpha: Array, linear: Curve | None) -> Array:
+def _weighted_with_alpha(pool: Pool, region: Region, colours: Array, alpha: Array, linear: bool) -> Array:
     wide = np.dtype(np.float64) if linear else np.dtype(np.uint32)
-    values = light_table(linear, colours.dtype.name)[colours] if linear else colours.astype(wide)
+    values = _light_table(colours.dtype.name)[colours] if linear else colours.astype(wide)
     double = np.dtype(np.float64)
     over = pool(_region_of_type(region, colours.shape[region.plan.layout.index("C")], wide, double), values * alpha)
     under = pool(_region_of_type(region, 1, alpha.dtype, double), alpha)
     with np.errstate(invalid="ignore", divide="ignore"):
         found = np.where(under > 0, over / under, 0.0)
-    return from_light(linear, found, colours.dtype) if linear else _rounded(found, colours.dtype)
+    return _from_light(found, colours.dtype) if linear else _rounded(found, colours.dtype)
+
+
+@cache
+def _light_table(dtype: str) -> Array:
+    """Light from 0 to 1 for every value of an unsigned type."""
+    value = np.linspace(0, 1, int(np.iinfo(dtype).max) + 1)
+    return np.where(value < KNEE, value / SLOPE, ((value + OFFSET) / (1 + OFFSET)) ** EXPONENT)
+
+
+def _from_light(light: Array, dtype: Any) -> Array:
+    """The inverse of `_light_table`, rounded."""
+    light = np.clip(np.nan_to_num(light), 0, 1)
+    value = np.where(light < KNEE / SLOPE, light * SLOPE, light ** (1 / EXPONENT) * (1 + OFFSET) - OFFSET)
+    rounded: Array = np.rint(np.clip(value, 0, 1) * np.iinfo(dtype).max).astype(dtype)
+    return rounded
 
 
 def _region_of_type(region: Region, channels: int | None, dtype: Any, output: Any) -> Region:

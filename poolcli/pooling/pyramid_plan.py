@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from dataclasses import field as default
-from itertools import pairwise
 from math import prod
+from operator import lt
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +17,10 @@ from poolcli.errors import PoolError, RequestError
 from poolcli.formats import Header, Metadata, Source, Spec, check_output, open_array
 from poolcli.formats.checks import byte_count, join_names
 from poolcli.formats.files import array_names, check_distinct
-from poolcli.formats.image.stacks import TIME_UNITS
+from poolcli.formats.image.metadata import TIME_UNITS
 from poolcli.formats.records import Dimension
-from poolcli.formats.zarr import Images, ome
-from poolcli.formats.zarr.metadata import json_attributes
+from poolcli.formats.zarr import Images
+from poolcli.formats.zarr import metadata as ome
 from poolcli.formats.zarr.storage import Grid, grid_of
 from poolcli.layouts import check_layout, converted_shape, spatial_axes
 from poolcli.message_fields import field
@@ -64,18 +63,10 @@ class Request:
     of_labels: bool = False
 
     def __post_init__(self) -> None:
-        needed = "must be at least 2 on one axis and at least 1 on the others"
-        for number, level in enumerate(self.factors, 1):
-            if max(level.values()) < 2 or min(level.values()) < 1:
-                raise RequestError(f"{field('factors')} of level {number} {needed}")
-        for number, (last, level) in enumerate(pairwise(self.factors), 2) if self.factors_from == "source" else ():
-            if level == last or any(level.get(name, 1) < factor for name, factor in last.items()):
-                raise RequestError(
-                    f"{field('factors')}: level {number} is not smaller than level {number - 1}; factors from the "
-                    "source grow from level to level"
-                )
-        if max(self.kernel) < 2 or min(self.kernel) < 1:
-            raise RequestError(f"{field('kernel', self.kernel)}: {needed}")
+        asked = [(f"{field('factors')} of level {i}", level.values()) for i, level in enumerate(self.factors, 1)]
+        for what, numbers in (*asked, (f"{field('kernel', self.kernel)}:", self.kernel)):
+            if max(numbers) < 2 or min(numbers) < 1:
+                raise RequestError(f"{what} must be at least 2 on one axis and at least 1 on the others")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +86,7 @@ class Level:
         return tuple(step * factor for step, factor in zip(first, self.factors, strict=True))
 
     def translation(self, first: Sequence[float], origin: Sequence[float]) -> tuple[float, ...]:
-        """The position of the centre of its first element along each axis, from spacing and origin of the source.
-
-        That element covers `factor` elements of the source, so its centre is (factor - 1) / 2 spacings further.
-        """
+        """The position of the centre of its first element, which covers `factor` elements of the source."""
         places = zip(first, origin, self.factors, strict=True)
         return tuple(start + step * (factor - 1) / 2 for step, start, factor in places)
 
@@ -175,14 +163,14 @@ def levels_of(
         start = levels[0] if request.factors_from == "source" else last
         along = zip(start.shape, start.factors, kernels[len(levels) - 1], last.factors, strict=True)
         factors = tuple(factor * k if n >= k else before for n, factor, k, before in along)
-        if factors == last.factors:
-            if count is not None:
-                option = "factors" if request.factors else "levels"
-                raise RequestError(
-                    f"{field(option)}: after {len(levels)} levels every axis is shorter than its factor; make at most "
-                    f"{len(levels)}"
-                )
-            break
+        if factors == last.factors or any(map(lt, factors, last.factors)):
+            if count is None:
+                break
+            made, option = len(levels), field("factors" if request.factors else "levels")
+            why = f"after {made} levels every axis is shorter than its factor; make at most {made}"
+            if request.factors_from == "source":
+                why = f"level {made + 1} is not smaller than level {made}; factors from the source grow with each level"
+            raise RequestError(f"{option}: {why}")
         base = len(levels) - 1 if request.base == "previous" else 0
         before = levels[base].shape
         kernel = tuple(factor // of_base for factor, of_base in zip(factors, levels[base].factors, strict=True))
@@ -242,8 +230,8 @@ def plan_with_labels(
 
 def plan_pyramid(request: Request, source: Source, header: Header, metadata: Metadata, settings: Settings) -> Pyramid:
     """Plans the pyramid of one image or of one label image."""
-    dtype = DTYPES[header.dtype]
-    if dtype.kind == "bool" and OPERATORS[request.op].reducer.result == "number":
+    dtype, reducer = DTYPES[header.dtype], OPERATORS[request.op].reducer
+    if dtype.kind == "bool" and reducer.result == "number":
         raise RequestError(
             f"levels have the type of the input, and bool has no averages; use {field('operator', 'mode')}"
         )
@@ -253,10 +241,12 @@ def plan_pyramid(request: Request, source: Source, header: Header, metadata: Met
     names, order = ome.names_of_axes(layout), [read_layout.index(letter) for letter in layout]
     shape = converted_shape(header.shape, read_layout, layout)
     check_output(request.output, shape, header.dtype, layout)
-    if not request.of_labels:  # labels may lack some axes of their image
-        _refuse_others("scale", request.scale, names)
-        spatial = [names[i] for i in spatial_axes(layout)]
-        _refuse_others("factors", [name for level in request.factors for name in level], spatial)
+    spatial = [names[i] for i in spatial_axes(layout)]
+    factors = [name for level in request.factors for name in level]
+    for option, asked, known in (("scale", [*request.scale], names), ("factors", factors, spatial)):
+        for name in asked if not request.of_labels else ():  # labels may lack some axes of their image
+            if name not in known:
+                raise RequestError(f"{field(option)} names {name}; the axes are {', '.join(known)}")
     missing = header.missing if settings.missing is None else settings.missing
     levels = levels_of(request, shape, header.dtype, layout, missing, settings.min_count)
     if max(shape[i] for i in spatial_axes(layout)) <= SMALLEST_LEVEL and not request.factors and request.levels is None:
@@ -277,7 +267,7 @@ def plan_pyramid(request: Request, source: Source, header: Header, metadata: Met
         units,
         [(str(i), *place) for i, place in enumerate(zip(scales, translations, strict=True))],
         name=str(metadata.ome.get("name") or Path(request.place).name or Path(request.output).name.split(".")[0]),
-        method=_method(request, missing),
+        method={"type": reducer.name, "metadata": {"method": f"poolcli.{request.op}_pool", "version": __version__}},
         beside=beside,
     )
     about = Metadata(
@@ -295,13 +285,12 @@ def plan_pyramid(request: Request, source: Source, header: Header, metadata: Met
 
 def _layout_of(header: Header, given: str | None) -> tuple[str, tuple[str, ...]]:
     """The layout of the input: given, else its own, else that of microscopes, with a note."""
-    rank = len(header.shape)
-    if header.layout and header.layout[0] == "N" and not (given or header.axes) and header.format == "tiff":
-        slices = f"ZYX{'C' * ('C' in header.layout)}"
+    rank, own = len(header.shape), given or header.layout
+    if own:
+        slices = f"ZYX{'C' * ('C' in own)}"
         note = f"the file does not say what its pages are; they become t; for slices, use {field('layout', slices)}"
-        return header.layout, (note,)
-    if given or header.layout:
-        return check_layout(str(given or header.layout), rank), ()
+        is_unclear = not (given or header.axes) and own[0] == "N" and header.format == "tiff"
+        return check_layout(own, rank), (note,) if is_unclear else ()
     found = ome.ASSUMED_LAYOUTS.get(rank)
     if found is None:
         raise RequestError(
@@ -310,12 +299,6 @@ def _layout_of(header: Header, given: str | None) -> tuple[str, tuple[str, ...]]
         )
     use = f"use {field('layout')}, such as {field('layout', OTHER_LAYOUTS[rank])}"
     return found, (f"assuming axes {','.join(ome.names_of_axes(found))}; if they are others, {use}",)
-
-
-def _refuse_others(option: str, found: Mapping[str, float] | Sequence[str], names: Sequence[str]) -> None:
-    for name in found:
-        if name not in names:
-            raise RequestError(f"{field(option)} names {name}; the axes are {', '.join(names)}")
 
 
 def _spacing(
@@ -330,7 +313,8 @@ def _spacing(
         steps, origin = known["scale"], known["translation"]
         units = [axis.get("unit", "") for axis in known["axes"]]
     elif header.axes:
-        units = [_unit_in_ome(axis.letter, axis.unit) for axis in header.axes]
+        known_units = ome.NAMES_OF_UNITS | {unit: unit for unit in TIME_UNITS.values()}
+        units = [known_units.get(axis.unit.lower(), "") for axis in header.axes]
         steps = [axis.step if unit and axis.step > 0 else 1.0 for axis, unit in zip(header.axes, units, strict=True)]
     found = {name: units[i] for name, i in zip(names, order, strict=True) if units[i]}
     if request.unit is not None:
@@ -339,28 +323,18 @@ def _spacing(
     return steps, [origin[i] for i in order], found
 
 
-def _unit_in_ome(letter: str, unit: str) -> str:
-    """The unit of an axis of a TIFF stack as OME-Zarr names it; "" if it lacks that."""
-    if letter == "N":
-        return unit if unit in TIME_UNITS.values() else ""
-    with suppress(RequestError):
-        return ome.unit_of(unit)
-    return ""
-
-
 def _carried_attributes(
     request: Request, header: Header, metadata: Metadata
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any], list[str]]:
     """The OME attributes beside `multiscales`, other attributes of the group, those of the levels, and a note."""
     known, lost, beside = metadata.ome, list[str](), dict[str, Any]()
-    dtype = DTYPES[header.dtype]
-    omero = known.get("omero") or ome.omero_rendering(header.mode, dtype.limits[1] if dtype.is_integer else None)
+    omero = known.get("omero") or ome.omero_rendering(header.mode, DTYPES[header.dtype])
     if omero:
         beside["omero"] = {name: value for name, value in omero.items() if name != "version"}
     nearest = list(metadata.groups.values())[-1:]
-    own = json_attributes(nearest[0] if nearest else {}, "", lost)
+    own = ome.json_attributes(nearest[0] if nearest else {}, "", lost)
     own.pop("image-label", None)  # of OME-Zarr 0.4
-    attributes = json_attributes(metadata.attributes, "", lost)
+    attributes = ome.json_attributes(metadata.attributes, "", lost)
     # The image that labels name as their source is in this store only if they are its labels.
     left_out = ("version",) if request.of_labels else ("version", "source")
     label = {name: value for name, value in known.get("image-label", {}).items() if name not in left_out}
@@ -370,14 +344,3 @@ def _carried_attributes(
         lost.append(f"image-label, as means are not labels ({field('operator', 'mode')} keeps it)")
     lost += known.get("others", ())
     return beside, own, attributes, [f"not kept: {join_names(lost)}"] if lost else []
-
-
-def _method(request: Request, missing: Sequence[object]) -> dict[str, Any]:
-    """The type and metadata of `multiscales`, which say how the levels were computed."""
-    kwargs: dict[str, Any] = {"kernel": list(request.kernel)}
-    if request.factors:
-        kwargs = {"factors": list(map(dict, request.factors)), "factors_from": request.factors_from}
-    kwargs |= {"from": request.base}
-    kwargs |= {"missing": [str(number) for number in missing]} if missing else {}
-    about = {"method": f"poolcli.{request.op}_pool", "version": __version__, "kwargs": kwargs}
-    return {"type": OPERATORS[request.op].reducer.name, "metadata": about}

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import struct
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image, ImageCms
-from PIL.PngImagePlugin import PngInfo
+from PIL import Image
 
 from poolcli import AvgPool
 from poolcli.engine import call_of
-from poolcli.formats.image.curves import ASSUMED
 from poolcli.pooling.colour import Colour, pool_colours
 from tests.conftest import Cli
 from tests.formats.pictures import HALVE, halved, pixels
@@ -101,37 +98,6 @@ def test_linear_light_makes_a_checkerboard_as_bright_as_it_looks(cli: Cli) -> No
     result = cli("avg", "x.png", "-o", "z.png", *HALVE, "--linear-light")
     assert "note     averaged in linear light (sRGB curve)\n" in result.out
     assert np.asarray(Image.open("z.png")).tolist() == [[188, 188], [188, 188]]  # sRGB of one half is 187.5
-
-
-PARAMETRIC = b"para" + bytes(4) + struct.pack(">H", 3)  # the curve of the profile that Pillow makes
-# The stored value of half of the light, by the chunks of a PNG or changes to a profile of sRGB, and the note.
-CURVES: dict[str, tuple[dict[bytes, bytes], tuple[bytes, bytes] | None, int, str]] = {
-    "gAMA": ({b"gAMA": struct.pack(">I", 100_000)}, None, 128, "gamma 1 by the gAMA chunk"),
-    "sRGB before gAMA": ({b"sRGB": b"\0", b"gAMA": struct.pack(">I", 100_000)}, None, 188, "sRGB curve"),
-    "profile": ({b"gAMA": struct.pack(">I", 100_000)}, (b"", b""), 188, ASSUMED.name),
-    "profile with a gamma": (
-        {}, (PARAMETRIC, b"para" + bytes(8) + struct.pack(">i", 144_179)), 186, "gamma 2.2 by the ICC profile",
-    ),
-    "profile of gamma 1": ({}, (PARAMETRIC, b"curv" + bytes(8)), 128, "gamma 1 by the ICC profile"),
-    "damaged profile": ({}, (PARAMETRIC, b"nothing"), 188, ASSUMED.name),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", CURVES)
-def test_linear_light_takes_the_curve_that_the_file_names(name: str, cli: Cli) -> None:
-    chunks, changed, expected, note = CURVES[name]
-    x = np.zeros((4, 4, 3), np.uint8)
-    x[::2] = 255
-    words, profile = PngInfo(), ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
-    for kind, data in chunks.items():
-        words.add(kind, data)
-    if changed:
-        at = profile.find(changed[0]) if changed[0] else -1
-        profile = profile[:at] + changed[1] + profile[at + len(changed[1]) :] if at >= 0 else profile
-    Image.fromarray(x).save("x.png", pnginfo=words, icc_profile=profile if changed else None)
-    result = cli("avg", "x.png", "-o", "y.png", *HALVE, "--linear-light", columns=200)
-    assert f"note     averaged in linear light ({note})\n" in result.out
-    assert np.unique(np.asarray(Image.open("y.png"))).tolist() == [expected]
 
 
 @pytest.mark.parametrize("value", [0, 1, 10, 11, 128, 254, 255])

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from poolcli.arguments import Missing
 from poolcli.errors import FileError, PoolError, RequestError, error_text, is_for_users
 from poolcli.formats.checks import check_memory, join_names
-from poolcli.formats.image.curves import SRGB, Curve
 from poolcli.message_fields import field
 from poolcli.system.lazy_imports import Array, Lazy, installed, need
 
@@ -28,7 +27,6 @@ class PageDecoder:
     read_metadata : the metadata of the page that was decoded last
     duration : how long that page is shown in an animation, in milliseconds
     missing : nodata values
-    curve : how numbers stand for light
     """
 
     format: str
@@ -41,7 +39,6 @@ class PageDecoder:
     notes: tuple[str, ...] = ()
     duration: Callable[[], int | None] = lambda: None
     missing: Missing = ()
-    curve: Curve = SRGB
 
 
 VOTE_NOTE = "the indices of the palette vote"
@@ -153,11 +150,6 @@ def _parse_range(path: str, count: int, wanted: str) -> range:
     return pages
 
 
-def check_image_memory(path: str, needed: int, limit: int | None) -> None:
-    """Refuses an image that takes more memory than is allowed, before any is allocated."""
-    check_memory(f"{path}: needs", needed, limit, " to be decoded")
-
-
 PIXEL_BYTES = 4  # in Pillow
 BOMB = re.compile(r"Image size \((\d+) pixels\) exceeds limit of (\d+) pixels")
 NEEDS_CODECS = re.compile(r"<?(\S+?)(:.*)? requires the 'imagecodecs' package")
@@ -174,7 +166,7 @@ def image_errors(path: str) -> Iterator[None]:
         why = error_text(error)
         if bomb := BOMB.match(why):
             pixels, most = map(int, bomb.groups())
-            check_image_memory(path, PIXEL_BYTES * pixels, PIXEL_BYTES * most)
+            check_memory(f"{path}: needs", PIXEL_BYTES * pixels, PIXEL_BYTES * most, " to be decoded")
         codec = NEEDS_CODECS.match(why)
         if (codec or isinstance(error, ImportError)) and not installed("imagecodecs"):
             what = codec[1] if codec else "its compression"

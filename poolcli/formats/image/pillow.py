@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError
 from poolcli.formats.checks import human_bytes
-from poolcli.formats.image.curves import SRGB, curve_of
-from poolcli.formats.image.metadata import resolution_of, select_exif
+from poolcli.formats.image.metadata import ORIENTATION, RESOLUTION, RESOLUTION_UNIT, resolution_of, select_exif
 from poolcli.formats.image.modes import CONVERTED_MODES, INDICES, MODES
 from poolcli.formats.image.pages import VOTE_NOTE, Page, PageDecoder, orientation_notes, upright, upright_size
 from poolcli.formats.image.tiff import DIVISION_BYTES, rounded_quotient
-from poolcli.formats.image.tiff_tags import ORIENTATION, RESOLUTION, RESOLUTION_UNIT
 from poolcli.formats.records import ReadOptions
 from poolcli.formats.table import FORMATS
 from poolcli.system.lazy_imports import Array, Lazy, need
@@ -38,6 +36,7 @@ CANVAS_BYTES = {"GIF": 8, "WEBP": 8, "PNG": 4}  # bytes a pixel of the canvases 
 DECODER_BYTES = {"JPEG2000": 16, "AVIF": 8, HEIF: 8}  # bytes a pixel that libraries take while they decode
 PIXEL_BYTES, ONE_BYTE_MODES = 4, ("1", "L", "P")  # bytes a pixel in Pillow, and the modes in which it is 1
 MIN_PAGE_BYTES = 8  # bytes of a page in any file
+SRGB_GAMMA, GAMMA_TOLERANCE = 1 / 2.2, 0.001  # with a gAMA chunk near this value PNG files mean sRGB
 INCH, PER_INCH = 2, {2: 1.0, 3: 2.54}  # units of a resolution: of inches and centimetres
 # What Pillow tells of a file and is not kept, by its names.
 NOT_KEPT = {
@@ -121,7 +120,7 @@ class PillowImage:
         name = str(image.format).lower()
         return PageDecoder(
             "jpeg" if name == "mpo" else name, mode, channels, dtype, self._memory(mode), decode, self._read_metadata,
-            notes, lambda: None if most else image.info.get("duration"), curve=curve_of(image.info),
+            notes, lambda: None if most else image.info.get("duration"),
         )  # fmt: skip
 
     def _mode(self, several: bool, indexed: bool) -> str:
@@ -189,7 +188,7 @@ class PillowImage:
             dots, per_inch = tuple(exif.get(tag) for tag in RESOLUTION), PER_INCH[unit]
         lost = ["EXIF data (damaged)"] if self._damaged else [*found.pop("lost", ())]
         lost += (label for key, label in NOT_KEPT.items() if info.get(key))
-        if curve_of({"gamma": info.get("gamma")}) is SRGB:  # and so are the chromaticities
+        if abs(info.get("gamma", SRGB_GAMMA) - SRGB_GAMMA) <= GAMMA_TOLERANCE:  # and so are the chromaticities
             lost = [label for label in lost if label not in ("gamma", "chromaticities")]
         if image.format == "PNG" and any(isinstance(value, str) for value in info.values()):
             lost.append("texts")

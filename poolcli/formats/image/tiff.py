@@ -16,17 +16,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from poolcli.arguments import Missing
 from poolcli.dtypes import DTYPES, can_hold
 from poolcli.errors import FileError
-from poolcli.formats.checks import deflate_size, human_bytes, lzma_size
-from poolcli.formats.image import stacks
-from poolcli.formats.image import tiff_tags as tags
-from poolcli.formats.image.curves import curve_of
+from poolcli.formats.checks import check_memory, deflate_size, human_bytes, lzma_size
+from poolcli.formats.image import metadata as tags
 from poolcli.formats.image.metadata import LABELS, resolution_of, select_exif
 from poolcli.formats.image.modes import BANDS, INDICES, NON_TIFF_DTYPES, mode_of, with_flipped_signs
 from poolcli.formats.image.pages import (
     VOTE_NOTE,
     Page,
     PageDecoder,
-    check_image_memory,
     orientation_notes,
     upright,
     upright_size,
@@ -100,7 +97,7 @@ class TiffImage:
 
     def stack_axes(self, size: Sequence[int]) -> tuple[Axis, ...]:
         """The axes of all pages together, each of this height and width, if the file names them."""
-        return stacks.read_axes(self._file, len(self.pages), size)
+        return tags.read_axes(self._file, len(self.pages), size)
 
     def decoder(self, first: int, several: bool, options: ReadOptions) -> PageDecoder:
         """How the pages from `first` on are decoded; refuses samples that are no numbers."""
@@ -128,7 +125,7 @@ class TiffImage:
         return PageDecoder(
             "tiff", samples.mode, samples.channels, samples.dtype, memory, decode, read_metadata,
             notes=(*orientation_notes(_tag(page, tags.ORIENTATION, 1)), *samples.notes, *sparse, *ignored),
-            missing=missing, curve=curve_of({"icc_profile": _tag(page, tags.ICC_PROFILE)}),
+            missing=missing,
         )  # fmt: skip
 
     def read_masks(self, masks: Sequence[int | None], pages: Sequence[int], size: Sequence[int]) -> Array:
@@ -154,7 +151,7 @@ class TiffImage:
             kind = "tiles" if page.is_tiled else "strips"
             raise FileError(f"{self.path}: is damaged: page {number + 1} names {named:,} of its {needed:,} {kind}")
         chunk = prod(page.chunks) * page.dtype.itemsize
-        check_image_memory(self.path, chunk, self._limit)  # a tile may be far larger than its picture
+        check_memory(f"{self.path}: needs", chunk, self._limit, " to be decoded")  # tiles may be larger than pictures
         unpacked_size = UNBOUNDED.get(int(page.compression))
         if unpacked_size and not installed("imagecodecs"):
             most = max(chunk, SMALL_CHUNK)

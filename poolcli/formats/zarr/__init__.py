@@ -38,8 +38,19 @@ from poolcli.formats.zarr.library import (
     reading_metadata,
     walk,
 )
-from poolcli.formats.zarr.metadata import attributes_of, axes_of, dependent_arrays, metadata_of, with_coordinates
-from poolcli.formats.zarr.ome import SERIES, Images, first_level, labels_of, list_images, ome_of
+from poolcli.formats.zarr.metadata import (
+    SERIES,
+    Images,
+    attributes_of,
+    axes_of,
+    dependent_arrays,
+    first_level,
+    labels_of,
+    list_images,
+    metadata_of,
+    ome_of,
+    with_coordinates,
+)
 from poolcli.formats.zarr.storage import ExpansionCheck
 from poolcli.formats.zarr.write import open_writer, open_writers, write
 from poolcli.layouts import layout_of_dimensions

@@ -75,14 +75,11 @@ def open_root(path: str, store: Any) -> Any:
     """The root array or group of a store."""
     try:
         return zarr.open(store=store, mode="r")
-    except PoolError:
-        raise
     except FileNotFoundError:
         raise FileError(f"{path}: holds no Zarr array or group") from None
 
 
 def is_group(node: Any) -> bool:
-    """Whether a node of zarr is a group, not an array."""
     return hasattr(node, "group_keys")
 
 
@@ -139,9 +136,10 @@ def array_at(store: Any, key: str, metadata: Any) -> Any:
     """zarr's array of this metadata, which the store need not have yet; zarrs decodes and encodes it if that is there.
 
     zarr decides about the codecs when it makes an array. zarrs works with zarr's own stores of folders, but not with
-    their subclasses.
+    their subclasses, nor with names that are not UTF-8.
     """
-    uses_zarrs = type(store) is zarr.storage.LocalStore and _can_use_zarrs(str(store.root))
+    folder = str(store.root) if type(store) is zarr.storage.LocalStore else ""
+    uses_zarrs = folder and folder.encode("utf-8", "replace").decode() == folder and _process_of_zarrs() == os.getpid()
     settings = {"codec_pipeline.path": "zarrs.ZarrsCodecPipeline", "threading.max_workers": allowed_threads()}
     place = zarr.storage.StorePath(store, key)
     with _SETTINGS, reading_metadata(str(place)), zarr.config.set(settings if uses_zarrs else {}):
@@ -150,19 +148,12 @@ def array_at(store: Any, key: str, metadata: Any) -> Any:
 
 @cache
 def _process_of_zarrs() -> int | None:
-    """The process that imported zarrs first; None if it is not installed."""
+    """The process that imported zarrs first, whose forks do not have its threads; None if it is not installed."""
     try:
         import_module("zarrs")
     except ImportError:
         return None
     return os.getpid()
-
-
-def _can_use_zarrs(folder: str) -> bool:
-    """Whether zarrs is installed, can name the folder, and has its threads, which a fork does not have: it would wait
-    for them.
-    """
-    return _process_of_zarrs() == os.getpid() and folder.encode("utf-8", "replace").decode() == folder
 
 
 def chunk_keys(array: Any, region: Ranges) -> Iterator[tuple[str, Ranges]]:
@@ -222,7 +213,6 @@ def tasks_joined(after: type[BaseException] = BaseException) -> Iterator[None]:
 
 async def _join_tasks() -> None:
     """Waits for all tasks but those that wait here, and cancels those that take long; their exceptions are ignored."""
-    own = asyncio.current_task()
-    own.set_name(WAITER)
+    asyncio.current_task().set_name(WAITER)
     others = [task for task in asyncio.all_tasks() if task.get_name() != WAITER]
     await asyncio.wait_for(asyncio.gather(*others, return_exceptions=True), TASK_TIMEOUT)

@@ -1,29 +1,44 @@
-"""Metadata of Zarr arrays: attributes, nodata values, dimension names, and coordinates of axes."""
+"""What a store says of its arrays: attributes, nodata values, names and coordinates of axes; and the metadata of
+OME-Zarr, read and written: axes, levels, rendering settings and labels of an image, and the images of a plate.
+"""
 
 from __future__ import annotations
 
 import json
 import struct
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from posixpath import dirname, join
 from typing import Any
 
 import poolcli.formats.cf as cf
-from poolcli.dtypes import DTYPES, can_hold
-from poolcli.errors import PoolError
+from poolcli.dtypes import DTYPES, DType, can_hold
+from poolcli.errors import PoolError, RequestError
 from poolcli.formats.checks import NODATA_ATTRIBUTES, byte_count, join_names
 from poolcli.formats.files import relative_path
 from poolcli.formats.records import Axis, Dimension, Metadata, Scale
-from poolcli.formats.zarr.library import ZARR_ERRORS, groups_above, is_group, zarr_errors
-from poolcli.formats.zarr.ome import COLLECTION_KEYS, image_metadata
+from poolcli.formats.zarr.library import ZARR_ERRORS, child_names, groups_above, is_group, zarr_errors
 from poolcli.formats.zarr.storage import ExpansionCheck, storage_of
 from poolcli.layouts import layout_of_dimensions
+from poolcli.message_fields import field
 from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
 
+VERSION = "0.5"  # of OME-NGFF, which is written
+AXES = {"N": ("t", "time"), "C": ("c", "channel"), "D": ("z", "space"), "H": ("y", "space"), "W": ("x", "space")}
+ORDER = "NCDHW"
+ASSUMED_LAYOUTS = {2: "HW", 3: "DHW", 4: "CDHW", 5: "NCDHW"}  # by rank, in the order of microscopes: t, c, z, y, x
+UNITS = {  # of OME-NGFF, with their short forms
+    "angstrom": ("å",), "nanometer": ("nm",), "micrometer": ("um", "µm", "μm", "micron"), "millimeter": ("mm",),
+    "centimeter": ("cm",), "meter": ("m",), "kilometer": ("km",), "inch": ("in",), "foot": ("ft",),
+}  # fmt: skip
+NAMES_OF_UNITS = {word: name for name, short in UNITS.items() for word in (name, *short)}
+SERIES = "bioformats2raw.layout"  # the attribute of a store with all images that bioformats2raw has converted
+COLLECTION_KEYS = ("plate", "well", SERIES, "series")  # attributes of groups above images
+KNOWN_KEYS = ("version", "multiscales", "omero", "image-label")  # attributes of an image in OME-Zarr
+COLOURS = {"red": "FF0000", "green": "00FF00", "blue": "0000FF"}
 DIMENSIONS = "_ARRAY_DIMENSIONS"  # xarray's attribute of dimension names in Zarr v2
 RUN = "poolcli_run"  # the attribute of a store by which a later run with --resume recognises that it is complete
 GROUP_KEYS = ("ome", "multiscales", "omero", *COLLECTION_KEYS)  # attributes of groups that one array does not keep
@@ -80,11 +95,7 @@ def encode_nodata(attributes: Mapping[str, Any], dtype: str) -> dict[str, Any]:
 
 
 def decode_nodata(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """The attributes, with nodata values that xarray wrote as the base64 of their eight bytes as numbers.
-
-    >>> decode_nodata({"_FillValue": "AAAAAAAA+H8=", "title": "AAAAAAAA+H8="})
-    {'_FillValue': nan, 'title': 'AAAAAAAA+H8='}
-    """
+    """The attributes, with nodata values that xarray wrote as the base64 of their eight bytes as numbers."""
     found = dict(attributes)
     for name in NODATA_ATTRIBUTES:
         with suppress(ValueError, TypeError, struct.error):
@@ -93,13 +104,7 @@ def decode_nodata(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def json_attributes(attributes: Mapping[str, Any], owner: str, lost: list[str]) -> dict[str, Any]:
-    """Attributes as JSON values; the names of those that cannot be are added to `lost`.
-
-    >>> json_attributes({"title": b"a", "of": object()}, "/x", lost := [])
-    {'title': 'a'}
-    >>> lost
-    ['/x@of']
-    """
+    """Attributes as JSON values; the names of those that cannot be are added to `lost`."""
     found = {}
     for name, value in attributes.items():
         try:
@@ -181,7 +186,6 @@ def _candidates(key: str, name: str | None) -> Iterator[str]:
 
 
 def _open_array(root: Any, place: str) -> Any:
-    """The array of a name; None if there is none."""
     with suppress(*ZARR_ERRORS):
         node = root[relative_path(place)]
         return None if is_group(node) else node
@@ -193,3 +197,185 @@ def _is_string(node: Any) -> bool:
     codecs = getattr(node.metadata, "filters", None) or ()
     plain = all(codec.codec_id == STRING_CODEC for codec in codecs)
     return node.dtype.kind in "UT" or (node.dtype.kind == "O" and bool(codecs) and plain)
+
+
+# OME-Zarr
+
+
+def ome_order(layout: str) -> str:
+    """The layout in the order of OME-Zarr: t, c, z, y, x; refuses axes that it does not have."""
+    spatial = [letter for letter in layout if letter in "DHW"]
+    if not set(layout) <= set(ORDER) or len(spatial) < 2:
+        example = ASSUMED_LAYOUTS.get(len(layout), ORDER)
+        raise RequestError(
+            f"layout {layout}: OME-Zarr has the axes t, c, z, y, x, of which y and x are needed, for example "
+            f"{field('layout', example)}"
+        )
+    return "".join(letter for letter in ORDER if letter in layout)
+
+
+def unit_of(text: str) -> str:
+    """The name of a unit of length in OME-NGFF; refuses other units."""
+    found = NAMES_OF_UNITS.get(text.strip().lower().replace("metre", "meter"))
+    if found is None:
+        raise RequestError(f"{field('unit', text)}: is not a unit of length; use one of {', '.join(UNITS)}")
+    return found
+
+
+def names_of_axes(layout: str) -> tuple[str, ...]:
+    """The names of a layout's axes in OME-Zarr."""
+    return tuple(AXES[letter][0] for letter in layout)
+
+
+def multiscale(
+    layout: str,
+    units: Mapping[str, str],
+    levels: Sequence[tuple[str, Sequence[float], Sequence[float]]],
+    *,
+    name: str,
+    method: Mapping[str, Any],
+    beside: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The attributes of the group of the levels, as in the section `multiscales` of OME-NGFF 0.5.
+
+    `units` are by names of axes; of each level there are path, scale and translation, the largest first; `beside`
+    stands beside `multiscales`, such as rendering settings (`omero`).
+    """
+    axes = [
+        {"name": name_of, "type": kind} | ({"unit": units[name_of]} if name_of in units else {})
+        for name_of, kind in (AXES[letter] for letter in layout)
+    ]
+    datasets = [
+        {
+            "path": path,
+            "coordinateTransformations": [
+                {"type": "scale", "scale": list(scale)},
+                {"type": "translation", "translation": list(translation)},
+            ],
+        }
+        for path, scale, translation in levels
+    ]
+    scales = {"name": name, "axes": axes, "datasets": datasets, **method}
+    return {"ome": {"version": VERSION, "multiscales": [scales], **beside}}
+
+
+def omero_rendering(mode: str | None, dtype: DType) -> dict[str, Any] | None:
+    """The `omero` rendering of RGB channels of integers; None for other modes."""
+    if mode != "RGB" or not dtype.is_integer:
+        return None
+    highest = dtype.limits[1]
+    window = {"min": 0, "start": 0, "end": highest, "max": highest}
+    channels = [{"label": name, "color": colour, "active": True, "window": window} for name, colour in COLOURS.items()]
+    return {"channels": channels, "rdefs": {"model": "color"}}
+
+
+def ome_of(group: Any) -> Any:
+    """What OME-Zarr has in the attributes of a group, of either version."""
+    found = dict(group.attrs) if is_group(group) else {}
+    return found.get("ome", found)
+
+
+def image_metadata(root: Any, key: str | None) -> dict[str, Any]:
+    """The OME-Zarr metadata of the array `key` in its group: `axes`, `scale`, `translation`, `omero`, `name`,
+    `image-label`, and the names of `others` that are not kept. Empty if there is none, or it is invalid.
+    """
+    if key is None:
+        return {}
+    *_, (_, group) = groups_above(root, key)
+    with suppress(*ZARR_ERRORS):
+        found = ome_of(group)
+        for each in found["multiscales"]:
+            for data in each["datasets"]:
+                if data["path"] == key.rpartition("/")[2]:
+                    others = sorted(found.keys() - {*KNOWN_KEYS}) if "ome" in group.attrs else []
+                    return _parse_multiscale(found, each, data) | {"others": others}
+    return {}
+
+
+def _parse_multiscale(found: Mapping[str, Any], each: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
+    axes = [dict(axis) if isinstance(axis, Mapping) else {"name": str(axis)} for axis in each["axes"]]
+    scale, translation = [1.0] * len(axes), [0.0] * len(axes)
+    # The transformations of the level come first, then those of all levels.
+    for step in (*data.get("coordinateTransformations", ()), *each.get("coordinateTransformations", ())):
+        if step["type"] == "scale":
+            scale = [a * float(b) for a, b in zip(scale, step["scale"], strict=True)]
+            translation = [a * float(b) for a, b in zip(translation, step["scale"], strict=True)]
+        elif step["type"] == "translation":
+            translation = [a + float(b) for a, b in zip(translation, step["translation"], strict=True)]
+    kept = {name: found[name] for name in ("omero", "image-label") if isinstance(found.get(name), Mapping)}
+    kept |= {"name": each["name"]} if "name" in each else {}
+    return {"axes": axes, "scale": scale, "translation": translation, **kept}
+
+
+def first_level(root: Any, key: str | None) -> str | None:
+    """The key of the largest level of the multiscale group `key`, or of the root; None if there is no such group."""
+    with suppress(*ZARR_ERRORS):
+        return _levels(root[relative_path(key)] if key and key.strip("/") else root)[0]
+    return None
+
+
+def labels_of(root: Any, key: str | None) -> dict[str, str]:
+    """The labels of the image whose level is `key`: of each the key of the same level, or "" if it has none."""
+    labels: dict[str, str] = {}
+    if key is None:
+        return labels
+    *_, (_, image) = groups_above(root, key)
+    with suppress(*ZARR_ERRORS):
+        group = image["labels"]
+        for name in ome_of(group)["labels"]:
+            labels[str(name)] = ""
+            with suppress(*ZARR_ERRORS):
+                labels[str(name)] = _levels(group[relative_path(name)])[_levels(image).index(key)]
+    return labels
+
+
+def _levels(image: Any) -> list[str]:
+    """The keys of the levels of an image."""
+    start = f"/{image.path}/" if image.path else "/"
+    return [start + str(data["path"]) for data in ome_of(image)["multiscales"][0]["datasets"]]
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """The images of a store: the key of each by its place in a copy of the store, and the attributes of the groups
+    above them, by place.
+    """
+
+    keys: Mapping[str, str]
+    groups: Mapping[str, Mapping[str, Any]]
+
+
+def list_images(path: str, root: Any, key: str | None, follow: bool) -> Images:
+    """All images below the group `key`, wherever they are; labels belong to their image."""
+    keys, groups, waiting = dict[str, str](), dict[str, Mapping[str, Any]](), [("/", (key or "").strip("/"))]
+    while waiting:
+        place, name = waiting.pop()
+        if place in groups or place in keys:
+            continue
+        with zarr_errors(f"{path}:/{name}"):
+            node = root.get(name) if name else root
+            if not is_group(node):
+                continue
+            if "multiscales" in ome_of(node):
+                keys[place] = name
+                continue
+            groups[place] = _attributes(node)
+            wells = [str(well.get("path")) for well in ome_of(node).get("plate", {}).get("wells", ())]
+            names = reversed(dict.fromkeys([*wells, *child_names(path, node, follow)]))  # rows need no metadata
+            waiting += [(f"{place}{each}/", f"{name}/{each}".lstrip("/")) for each in names]
+    if keys.keys() <= {"/"}:
+        raise RequestError(f"{path}: holds one image or none; leave {field('all')} out")
+    return Images(keys, groups)
+
+
+def _attributes(group: Any) -> dict[str, Any]:
+    """The attributes of a group above images, as OME-Zarr 0.5 has them."""
+    own = dict(group.attrs)
+    own.pop(SERIES, None)
+    known: Any = own.pop("ome", None) or {word: own.pop(word) for word in COLLECTION_KEYS if word in own}
+    known = {word: value for word, value in known.items() if word not in (SERIES, "series")}
+    for word, value in known.items():
+        if isinstance(value, Mapping):
+            version = {"version": VERSION} if word == "plate" else {}
+            known[word] = {name: each for name, each in value.items() if name != "version"} | version
+    return own | ({"ome": {**known, "version": VERSION}} if known else {})

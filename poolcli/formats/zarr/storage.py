@@ -43,15 +43,11 @@ def storage_of(array: Any) -> dict[str, Any]:
     }
 
 
-def _config(codec: Any) -> dict[str, Any]:
-    found: dict[str, Any] = codec.get_config() if hasattr(codec, "get_config") else codec.to_dict()
-    return found
-
-
 def _in_version_3(codec: Any) -> dict[str, Any]:
-    config = dict(_config(codec))
-    if "id" not in config:
-        return config
+    """The JSON of a codec of either version of Zarr, as version 3 has it."""
+    if not hasattr(codec, "get_config"):
+        return dict(codec.to_dict())
+    config = dict(codec.get_config())
     name = config.pop("id")
     if name == "blosc":
         config["shuffle"] = SHUFFLES[config["shuffle"]]
@@ -59,9 +55,7 @@ def _in_version_3(codec: Any) -> dict[str, Any]:
 
 
 def codec_name(codec: Any) -> str:
-    """The name of a codec of either version of Zarr."""
-    config = _config(codec)
-    return str(config.get("id") or config["name"]).removeprefix("numcodecs.")
+    return str(_in_version_3(codec)["name"]).removeprefix("numcodecs.")
 
 
 def codec_arguments(kept: Mapping[str, Any], dtype: str) -> dict[str, Any]:
@@ -111,14 +105,9 @@ def grid_of(
 
     If they were not asked for, they are halved until one has at most `most` elements. Raises a RequestError for lengths
     that do not fit the axes or each other.
-
-    >>> grid_of((1, 3, 500, 700, 100), "NCDHW").chunks
-    (1, 1, 128, 128, 100)
-    >>> grid_of((500, 700), "HW", asked=(64,), asked_shards=(256, 512))
-    Grid(chunks=(64, 64), shards=(256, 512), notes=())
     """
     kept = kept or {}
-    free = asked is None and asked_shards is None
+    free = asked is None and asked_shards is None  # to be halved
     usual = (DEFAULT_CHUNKS.get(len(spatial_axes(layout)), 32),)
     chunks = _per_axis("chunks", asked, layout) or kept.get("chunks") or _per_axis("chunks", usual, layout)
     shards = _per_axis("shards", asked_shards, layout) or (kept.get("shards") if free else None)
@@ -184,12 +173,10 @@ class ExpansionCheck:
     array: Any
     most: int
 
-    def applies_to(self, key: str) -> bool:
-        """Whether a key of the store is one of the array's."""
-        return key.startswith(f"{self.array.path}/".lstrip("/"))
-
     def part(self, key: str, data: bytes, byte_range: Any) -> None:
-        """Checks what was read for a range: a file or object, a chunk of a shard, or the index of one."""
+        """Checks what was read for a range, if it is of the array: an object, a chunk of a shard, or its index."""
+        if not key.startswith(f"{self.array.path}/".lstrip("/")):
+            return
         if byte_range is None:
             self.file(key, data, whole_region(self.array.shards or self.array.chunks))
         elif not hasattr(byte_range, "suffix"):
@@ -219,7 +206,6 @@ class ExpansionCheck:
                 self.chunk(key, data[offset : offset + size], skip_deflate)
 
     def chunk(self, key: str, data: bytes, skip_deflate: bool = False) -> None:
-        """Checks one chunk."""
         for number, name in enumerate(self._codecs):
             if name == "crc32c":
                 data = data[:-CHECKSUM]

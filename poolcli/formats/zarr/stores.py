@@ -86,12 +86,8 @@ class UrlStore(FsspecStore):
         return open_url, (self.url, self.options if self.read_only else None)
 
     async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
-        if key.endswith(METADATA_FILES):
-            return await self._get_document(key, prototype)
-        found = await super().get(key, prototype, byte_range)
-        return _checked(self.checks, key, found, byte_range)
-
-    async def _get_document(self, key: str, prototype: Any) -> Any:
+        if not key.endswith(METADATA_FILES):
+            return _checked(self.checks, key, await super().get(key, prototype, byte_range), byte_range)
         most = _document_limit(self.options)
         found = await super().get(key, prototype, RangeByteRequest(0, most + 1))
         if found is not None and len(found) > most:
@@ -118,6 +114,6 @@ def _document_limit(options: ReadOptions) -> int:
 def _checked(checks: Sequence[ExpansionCheck], key: str, found: Any, byte_range: Any = None) -> Any:
     """What was read for a key, unless it is a chunk that unpacks to far more than its size."""
     for check in checks if found is not None else ():
-        if check.applies_to(key) and not key.endswith(METADATA_FILES):
+        if not key.endswith(METADATA_FILES):
             check.part(key, found.to_bytes(), byte_range)
     return found
