@@ -5,22 +5,13 @@ from functools import partial
 from math import inf
 from typing import Annotated, TypeVar
 
+from poolcli import formats
 from poolcli.arguments import Numbers
 from poolcli.cli.messages import Bytes, answer, progress
 from poolcli.cli.options import RESULT, USUAL, WINDOWS, ArrayOptions, argument, array_settings, option
 from poolcli.cli.program import command, field_names
 from poolcli.cli.values import numbers, whole
 from poolcli.errors import RequestError
-from poolcli.formats import (
-    Metadata,
-    Source,
-    check_space,
-    in_subprocess_if_fragile,
-    open_array,
-    open_container,
-    parse_source,
-    recognise,
-)
 from poolcli.formats.files import check_output_url, exists, is_url
 from poolcli.formats.zarr import list_images
 from poolcli.message_fields import field
@@ -74,12 +65,12 @@ def pyramid(request: PyramidOptions) -> int:
     """Writes a pyramid; returns the exit code."""
     settings = array_settings(request, ("factors", "kernel"), ("factors", "levels"))
     asked = _pyramid_request(request)
-    source = parse_source(request.source, next(iter(request.dataset or ()), None))
+    source = formats.parse_source(request.source, next(iter(request.dataset or ()), None))
     with progress(1, request.quiet) as (_, bytes_done):
         try:
             look = partial(_plan_and_write, request, asked, source, settings, bytes_done)
             # A subprocess cannot start those of a local cluster.
-            found, made = look() if request.cluster else in_subprocess_if_fragile(source.path, look)
+            found, made = look() if request.cluster else formats.in_subprocess_if_fragile(source.path, look)
         except Exception as error:
             # Hints at --all mean the arrays of a file; here it means the images of a plate or series.
             others = field_names("pyramid") - {"all"}
@@ -92,24 +83,24 @@ def pyramid(request: PyramidOptions) -> int:
 
 
 def _plan_and_write(
-    request: PyramidOptions, asked: Request, source: Source, settings: Settings, bytes_done: Bytes
+    request: PyramidOptions, asked: Request, source: formats.Source, settings: Settings, bytes_done: Bytes
 ) -> tuple[Pyramid, PyramidResult | None]:
     """Plans and writes the pyramid; the result is None for a dry run, and if the output is up to date."""
     votes, images = OPERATORS[asked.op].reducer.votes, None
     options = replace(settings.read_options, as_pyramid=True, apply_masks=False, as_stored=True, indexed=votes)
     if request.all:
-        if not recognise(source.path).chunked:
+        if not formats.recognise(source.path).chunked:
             raise RequestError(f"{field('all')} is for Zarr stores with several images; leave it out")
-        with open_container(source.path, options) as store:
+        with formats.open_container(source.path, options) as store:
             images = list_images(source.path, getattr(store, "root", None), source.key, options.allow_external)
         source = replace(source, key=next(iter(images.keys.values())))
-    with open_array(source, options) as file:
+    with formats.open_array(source, options) as file:
         if images:
             found = plan_all_images(asked, source, images, settings)
         else:
-            metadata = file.metadata if file.streams else Metadata()
+            metadata = file.metadata if file.streams else formats.Metadata()
             found = plan_with_labels(asked, source, file.header, metadata, settings)
-        check_space([(found.output, found.nbytes)])
+        formats.check_space([(found.output, found.nbytes)])
         if settings.dry_run or (settings.resume and is_up_to_date(found)):
             return found, None
         continued = settings.resume and is_url(found.output)  # the writer checks what it finds
@@ -120,7 +111,6 @@ def _plan_and_write(
 
 
 def _pyramid_request(request: PyramidOptions) -> Request:
-    """The request, without what only the input tells."""
     path = request.output
     if path is None:
         raise RequestError(f"{field('output')} is missing: name a store, such as out.ome.zarr")

@@ -96,7 +96,6 @@ def pool_colours(pool: Pool, plan: Plan, x: Array, colour: Colour) -> Array:
 
 
 def _channels(axis: int, which: slice) -> tuple[slice, ...]:
-    """The index of some of the channels."""
     return (*([slice(None)] * axis), which)
 
 
@@ -174,20 +173,15 @@ def check_rescale(plan: Plan, path: str | None) -> None:
         )
 
 
-def shares_of_range(values: Array, low: float, high: float) -> Array:
-    """How far float64 numbers lie from `low` (0) to `high` (1), NaN or infinite if these are equal."""
-    unit = 1.0 if isfinite(high - low) else 0.5  # halves, if the difference overflows
-    with np.errstate(all="ignore"):
-        return np.asarray((values * unit - low * unit) / np.float64(high * unit - low * unit))
-
-
 def rescaled(array: Array, limits: Limits) -> tuple[Array, str]:
     """The values scaled to 0 to 255, halves to even and NaN to 0, and a note about the range."""
     with np.errstate(invalid="ignore"):  # signalling NaN
         values = array.astype(np.float64)
     finite = values[np.isfinite(values)]
     low, high = limits or ((float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0))
-    scaled = shares_of_range(values, low, high) * 255
+    unit = 1.0 if isfinite(high - low) else 0.5  # halves, if the difference overflows
+    with np.errstate(all="ignore"):
+        scaled = (values * unit - low * unit) / np.float64(high * unit - low * unit) * 255
     cut = int(np.count_nonzero((values < low) | (values > high)))
     lost = int(np.count_nonzero(np.isnan(values)))
     note = f"rescaled: {low:.6g} to {high:.6g} became 0 to 255"

@@ -138,9 +138,7 @@ def _pool_blocks(work: tiles.Work, read: tiles.Read, sink: ZarrWriter, blocks: I
 
 
 def is_up_to_date(pyramid: Pyramid) -> bool:
-    """Whether the output is this pyramid of the source as it is now, which the attributes of a store say that a run
-    with --resume has completed.
-    """
+    """Whether a run with --resume has completed this pyramid of the source as it is now."""
     return is_finished(pyramid.output, _identity(pyramid, fingerprint_of(pyramid.source.path)))
 
 

@@ -41,8 +41,8 @@ class Request:
 
     op, kernel: the operator, and its kernel and stride for each spatial axis, the same for every level
     factors: kernel and stride of each level in turn, by the names of axes, in place of `kernel`
-    factors_from: what the factors are relative to: the level before, or the source; then `base` is "source" too
-    base: "previous" pools each level from the one before; "source" from the first level, so that it is rounded once
+    factors_from: what the factors are relative to, the "previous" level or the "source"; then `base` is "source" too
+    base: what each level is pooled from
     levels: how many; None for as many as SMALLEST_LEVEL needs
     scale, unit: the spacing of the source by the names of axes, and its unit; default what the input says
     output, place, groups: the store, the group in it, and the attributes of the groups above that by their paths
@@ -71,10 +71,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One level: its shape, its downsampling factor along each axis, and its plan, which reads level `base`.
-
-    The first level is a copy of the source.
-    """
+    """One level: shape, downsampling factors, and a plan that reads level `base`; the first is a copy of the source."""
 
     shape: tuple[int, ...]
     factors: tuple[int, ...]
@@ -93,11 +90,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Pyramid:
-    """The plan of a pyramid: its levels, their spacing and origin, and how they are stored.
-
-    labels: the pyramids of its label images
-    others: the pyramids of the other images of a plate or series
-    """
+    """The plan of a pyramid, of its labels, and of the `others` of a plate or series."""
 
     source: Source
     header: Header
@@ -169,7 +162,7 @@ def levels_of(
             made, option = len(levels), field("factors" if request.factors else "levels")
             why = f"after {made} levels every axis is shorter than its factor; make at most {made}"
             if request.factors_from == "source":
-                why = f"level {made + 1} is not smaller than level {made}; factors from the source grow with each level"
+                why = f"level {made} is not smaller than level {made - 1}; factors from the source grow with each level"
             raise RequestError(f"{option}: {why}")
         base = len(levels) - 1 if request.base == "previous" else 0
         before = levels[base].shape
@@ -201,9 +194,7 @@ def plan_all_images(request: Request, source: Source, images: Images, settings: 
 def plan_with_labels(
     request: Request, source: Source, header: Header, metadata: Metadata, settings: Settings
 ) -> Pyramid:
-    """Plans the pyramid of an image and those of its labels, which keep their storage; notes name labels that cannot be
-    pooled.
-    """
+    """Plans the pyramids of an image and of its labels; notes name labels that cannot be pooled."""
     image = plan_pyramid(request, source, header, metadata, settings)
     own = replace(settings, layout=None, chunks=None, shards=None, missing=None, min_count=None)
     found, notes, above, written = list[Pyramid](), [*image.notes], f"{request.place}labels/", list[str]()
@@ -304,9 +295,7 @@ def _layout_of(header: Header, given: str | None) -> tuple[str, tuple[str, ...]]
 def _spacing(
     request: Request, names: Sequence[str], order: Sequence[int], header: Header, metadata: Metadata
 ) -> tuple[list[float], list[float], dict[str, str]]:
-    """The spacing and the origin along each axis of the pyramid, and the units by the names of axes: those of the
-    input, whose axes are in another `order`, unless others are asked for.
-    """
+    """Spacing and origin along the axes of the pyramid, and units by their names; default what the input says."""
     count, known = len(order), metadata.ome
     steps, origin, units = [1.0] * count, [0.0] * count, [""] * count
     if len(known.get("axes", ())) == count:

@@ -11,48 +11,11 @@ from typing import Any
 
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, RequestError
-from poolcli.formats import cf
-from poolcli.formats.checks import (
-    byte_count,
-    check_dtype,
-    check_rank,
-    describe_arrays,
-    join_names,
-    no_such_array,
-    nodata_in,
-    nodata_notes,
-    open_chosen,
-)
-from poolcli.formats.hdf5.gate import (
-    GzipChunks,
-    check_filters,
-    check_gzip_chunks,
-    check_location,
-    check_memory,
-    decode_name,
-    find_object,
-    gzip_chunks,
-    h5py,
-    is_virtual,
-    open_root,
-    parent_groups,
-    read_attributes,
-    reading,
-    walk,
-)
+from poolcli.formats import cf, checks, records
+from poolcli.formats.hdf5 import gate
+from poolcli.formats.hdf5.gate import h5py, reading
 from poolcli.formats.hdf5.write import open_writer, storage_of, write
-from poolcli.formats.records import (
-    ArrayContainer,
-    ArrayReader,
-    Dimension,
-    Header,
-    Metadata,
-    ReadOptions,
-    Scale,
-    Source,
-    batches,
-    slices,
-)
+from poolcli.formats.records import ArrayContainer, ArrayReader, Dimension, Header, Metadata, ReadOptions, Scale, Source
 from poolcli.layouts import layout_of_dimensions
 from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
@@ -70,16 +33,16 @@ REWRITTEN = (
 @contextmanager
 def open_container(path: str, options: ReadOptions) -> Iterator[ArrayContainer]:
     """Opens the file."""
-    with open_root(path) as root:
+    with gate.open_root(path) as root:
         yield Hdf5File(path, root, options)
 
 
 @contextmanager
 def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
     """The chosen dataset, read region by region."""
-    with open_root(source.path) as root:
+    with gate.open_root(source.path) as root:
         file = Hdf5File(source.path, root, options)
-        yield file.array(source.key) if source.key is not None else open_chosen(file, source, options.ndim)
+        yield file.array(source.key) if source.key is not None else checks.open_chosen(file, source, options.ndim)
 
 
 @dataclass(frozen=True)
@@ -103,9 +66,9 @@ class Hdf5File:
     @cached_property
     def _listed(self) -> dict[str, Header | None]:
         with reading(self.path):
-            found = dict(walk(self.root))
+            found = dict(gate.walk(self.root))
             attributes = {
-                name: read_attributes(h5py.Dataset(each), cf.REFERENCES) for name, each in found.items() if each
+                name: gate.read_attributes(h5py.Dataset(each), cf.REFERENCES) for name, each in found.items() if each
             }
             dependent = cf.dependent_variables(attributes)
             return {
@@ -118,39 +81,40 @@ class Hdf5File:
         """The dataset called `key`; refused if it does not exist, cannot be pooled, or has data in other files."""
         with reading(self.path):
             found = self._find(key)
-            check_dtype(f"{self.path}:{key}", _dtype_of(found))
+            checks.check_dtype(f"{self.path}:{key}", _dtype_of(found))
             dataset = self._checked(key, found)
             dataset.axes = self._scales(dataset)
-            attributes, notes = dataset.attributes, [*nodata_notes(dataset.attributes)]
+            attributes, notes = dataset.attributes, [*checks.nodata_notes(dataset.attributes)]
             if "MATLAB_class" in attributes:
                 notes.append("MATLAB has the axes in the opposite order")
-            missing, layout = nodata_in(attributes, dataset.header.dtype), layout_of_dimensions(dataset.axis_names)
+            missing = checks.nodata_in(attributes, dataset.header.dtype)
+            layout = layout_of_dimensions(dataset.axis_names)
             dataset.header = replace(dataset.header, notes=tuple(notes), missing=missing, layout=layout)
             return cf.as_unsigned(dataset, attributes)
 
     def _find(self, key: str) -> Any:
         where = f"{self.path}:{key}"
-        found = find_object(self.root, key, where, self.options.allow_external)
+        found = gate.find_object(self.root, key, where, self.options.allow_external)
         if found is None and "/" + key.strip("/") in self.left_out:
             raise FileError(f"{where}: is a link that leads nowhere")
         if found is None:
-            raise no_such_array(self.path, key, self.headers)
+            raise checks.no_such_array(self.path, key, self.headers)
         if not isinstance(found, h5py.h5d.DatasetID):
             inside = [h for h in self.headers if str(h.key).startswith("/" + key.strip("/") + "/")]
-            raise RequestError(f"{where}: is a group; name a dataset in it: {describe_arrays(inside)}")
+            raise RequestError(f"{where}: is a group; name a dataset in it: {checks.describe_arrays(inside)}")
         return found
 
     def _checked(self, name: str, found: Any) -> Dataset:
         """The dataset, after all checks but that of its dtype."""
         where, properties = f"{self.path}:{name}", found.get_create_plist()
-        check_location(where, self.path, properties, name, self.options.allow_external)
-        check_rank(where, found.shape or ())
-        check_filters(where, properties)
-        taken = check_memory(where, self.path, found, properties, self.options)
+        gate.check_location(where, self.path, properties, name, self.options.allow_external)
+        checks.check_rank(where, found.shape or ())
+        gate.check_filters(where, properties)
+        taken = gate.check_memory(where, self.path, found, properties, self.options)
         header = Header("hdf5", tuple(map(int, found.shape)), _dtype_of(found), key=name, extra_memory=taken)
         opened = h5py.Dataset(found)
-        chunks = gzip_chunks(where, opened) if opened.chunks else {}
-        return Dataset(header, self, opened, read_attributes(opened), chunks)
+        chunks = gate.gzip_chunks(where, opened) if opened.chunks else {}
+        return Dataset(header, self, opened, gate.read_attributes(opened), chunks)
 
     def _scales(self, dataset: Dataset) -> list[list[Dataset]]:
         """The one-dimensional scales of each axis; refuses scales in other files."""
@@ -174,7 +138,7 @@ class Hdf5File:
         name = h5py.h5i.get_name(found) if isinstance(found, h5py.h5d.DatasetID) else None
         if not name or _header("", found, (*DTYPES, TEXT)) is None:
             return None
-        return self._checked(decode_name(name), found)
+        return self._checked(gate.decode_name(name), found)
 
 
 @dataclass(slots=True)
@@ -185,7 +149,7 @@ class Dataset:
     file: Hdf5File
     _dataset: Any
     attributes: Mapping[str, Any]
-    _gzip_chunks: GzipChunks
+    _gzip_chunks: gate.GzipChunks
     axes: list[list[Dataset]] = field(default_factory=list)
     streams: bool = True
     chunks: tuple[int, ...] | None = None
@@ -212,7 +176,7 @@ class Dataset:
     @property
     def title(self) -> str:
         """The NAME of a dimension scale."""
-        return decode_name(h5py.h5ds.get_scale_name(self._dataset.id))
+        return gate.decode_name(h5py.h5ds.get_scale_name(self._dataset.id))
 
     @property
     def is_dimension_only(self) -> bool:
@@ -221,14 +185,14 @@ class Dataset:
         return is_scale and self.title.startswith(cf.NOT_A_VARIABLE)
 
     def read(self, region: Ranges) -> Array:
-        """A region of it; chunks in batches, because HDF5 takes 6 KB of memory for each."""
+        """A region of it; chunks in records.batches, because HDF5 takes 6 KB of memory for each."""
         dataset, path = self._dataset, self.file.path
         out = np.empty(tuple(map(len, region)), dataset.dtype)
-        for part in batches(region, dataset.chunks or dataset.shape):
-            with reading(path, byte_count(tuple(map(len, part)), dataset.dtype.itemsize)):
+        for part in records.batches(region, dataset.chunks or dataset.shape):
+            with reading(path, checks.byte_count(tuple(map(len, part)), dataset.dtype.itemsize)):
                 if self._gzip_chunks:
-                    check_gzip_chunks(f"{path}:{self.name}", dataset, self._gzip_chunks, part)
-                dataset.read_direct(out, slices(part), slices(part, region))
+                    gate.check_gzip_chunks(f"{path}:{self.name}", dataset, self._gzip_chunks, part)
+                dataset.read_direct(out, records.slices(part), records.slices(part, region))
         return out
 
     def coordinate(self, length: int, lost: list[str]) -> Scale:
@@ -248,8 +212,8 @@ class Dataset:
         with reading(self.file.path):
             attributes = _copyable(self.attributes, self.name, lost)
             groups = {
-                name: _copyable(read_attributes(h5py.Group(group)), name, lost)
-                for name, group in parent_groups(self.file.root, self.name)
+                name: _copyable(gate.read_attributes(h5py.Group(group)), name, lost)
+                for name, group in gate.parent_groups(self.file.root, self.name)
             }
             for axis, scales, length in zip(self._dataset.dims, self.axes, self.header.shape, strict=True):
                 coordinates = dict[str, Scale]()
@@ -261,9 +225,10 @@ class Dataset:
                 dimensions.append(Dimension(axis.label, coordinates))
             stored, notes = storage_of(self._dataset)
         if long:
-            notes += (f"left out, because they are very long: the coordinates {join_names(long)}",)
+            notes += (f"left out, because they are very long: the coordinates {checks.join_names(long)}",)
         if lost:
-            notes += (f"left out, because they are references or cannot be read: the attributes {join_names(lost)}",)
+            gone = checks.join_names(lost)
+            notes += (f"left out, because they are references or cannot be read: the attributes {gone}",)
         found = Metadata(
             hdf5_storage=stored,
             attributes=attributes,
@@ -291,7 +256,6 @@ def _is_reference(value: Any) -> bool:
 
 
 def _dtype_of(found: Any) -> str:
-    """The dtype of a dataset, `text` for strings."""
     try:
         return TEXT if h5py.check_string_dtype(found.dtype) else str(found.dtype.name)
     except (TypeError, ValueError):
@@ -303,6 +267,6 @@ def _header(name: str, found: Any, dtypes: Collection[str] = DTYPES) -> Header |
     dtype, properties = _dtype_of(found), found.get_create_plist()
     if dtype not in dtypes:
         return None
-    virtual = is_virtual(properties) and properties.get_virtual_count()
+    virtual = gate.is_virtual(properties) and properties.get_virtual_count()
     shape = properties.get_virtual_vspace(0).shape if virtual else found.shape
     return Header("hdf5", tuple(map(int, shape)), dtype, key=name) if shape else None

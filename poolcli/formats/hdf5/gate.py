@@ -64,10 +64,7 @@ def _describe(error: Exception) -> str:
 
 @contextmanager
 def reading(path: str, size: int = 0) -> Iterator[None]:
-    """As `h5py_errors`, with limits for a call that decodes `size` bytes, in workers.
-
-    A damaged file may send HDF5 or a filter into a loop, and a chunk may unpack to far more than its size.
-    """
+    """As `h5py_errors`, with limits in workers for decoding `size` bytes: damage may make it endless or huge."""
     memory = FREE_MEMORY + DECODE_COPIES * size
     with limit_worker(memory, os.path.getsize(path) + size), h5py_errors(path):
         yield
@@ -84,7 +81,9 @@ def open_root(path: str) -> Iterator[Any]:
             raise FileError(f"{path}: is not an HDF5 file{remedy}")
         file = h5py.File(path, "r")
     with file:
-        yield file["/"].id
+        with reading(path):
+            root = file["/"].id
+        yield root
 
 
 def decode_name(name: bytes) -> str:
@@ -141,10 +140,7 @@ def parent_groups(root: Any, key: str) -> Iterator[tuple[str, Any]]:
 
 
 def walk(root: Any) -> Iterator[tuple[str, Any]]:
-    """The name of every dataset and the dataset, in the order of names; None for links that are not hard.
-
-    Each group is visited once.
-    """
+    """Every dataset by its path, in order, each group once; None for links that are not hard."""
     waiting, seen = [("/", root)], set[int]()
     while waiting:
         prefix, group = waiting.pop()
@@ -164,11 +160,7 @@ def walk(root: Any) -> Iterator[tuple[str, Any]]:
 
 
 def read_attributes(found: Any, names: Iterable[str] = ()) -> dict[str, Any]:
-    """The attributes of an object, or those of `names`.
-
-    None stands for those that cannot be read, or not within the memory of `reading`: a file can store one string for
-    all elements of an attribute.
-    """
+    """The attributes of an object, or those of `names`; None for those that cannot be read within the limits."""
     values = dict[str, Any]()
     for name in [name for name in names if name in found.attrs] or ([] if names else found.attrs):
         try:
@@ -221,10 +213,7 @@ def check_filters(where: str, properties: Any) -> None:
 
 
 def check_memory(where: str, path: str, found: Any, properties: Any, options: ReadOptions) -> int:
-    """The bytes of memory that reading takes beside the data.
-
-    Refuses data, and chunks, that take far more memory than they have bytes in the file, or more than the limit.
-    """
+    """The bytes that reading takes beside the data; refuses more than the limit, and far more than is stored."""
     size = found.dtype.itemsize
     count = found.get_num_chunks() if properties.get_layout() == h5py.h5d.CHUNKED and properties.get_nfilters() else 0
     chunk = byte_count(properties.get_chunk(), size) if count else 0
@@ -272,5 +261,4 @@ def check_gzip_chunks(where: str, dataset: Any, stored: GzipChunks, region: Rang
 
 
 def _chunk_size(dataset: Any) -> int:
-    """The bytes of a chunk without filters."""
     return byte_count(dataset.chunks, dataset.id.get_type().get_size())

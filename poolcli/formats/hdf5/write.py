@@ -13,14 +13,7 @@ from poolcli.formats.atomic import atomic_file, atomic_stream
 from poolcli.formats.cf import NOT_A_VARIABLE, conflict_note, same_values
 from poolcli.formats.checks import NODATA_ATTRIBUTES, join_names
 from poolcli.formats.files import array_names
-from poolcli.formats.hdf5.gate import (
-    KEPT_FILTERS,
-    encode_name,
-    filters_of,
-    h5py,
-    h5py_errors,
-    link_type,
-)
+from poolcli.formats.hdf5.gate import KEPT_FILTERS, encode_name, filters_of, h5py, h5py_errors, link_type
 from poolcli.formats.records import CallbackWriter, NamedArray, RegionWriter, Scale, Spec, WriteOptions, slices
 from poolcli.system.lazy_imports import numpy as np
 
@@ -99,7 +92,6 @@ def _create_array(file: Any, path: str, key: str, spec: Spec) -> tuple[Any, tupl
 
 
 def _create_dataset(group: Any, name: bytes, spec: Spec, notes: list[str]) -> Any:
-    """The empty dataset, stored like the input's as far as possible."""
     stored = dict(spec.metadata.hdf5_storage) if 0 not in spec.shape else {}
     fill = stored.get("fillvalue")
     with np.errstate(all="ignore"):  # for a value beyond the type
@@ -141,7 +133,6 @@ def _add_attributes(target: Any, attributes: Mapping[str, Any], dtype: Any, lost
 
 
 def _fits(value: Any, dtype: Any) -> bool:
-    """Whether an attribute has numbers, all of which the type can hold."""
     numbers = np.asarray(value)
     known = numbers.dtype.kind in "iuf" and dtype.name in DTYPES
     with np.errstate(over="ignore"):  # of long doubles

@@ -45,7 +45,6 @@ def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
 
 
 def _reader(image: TiffImage | PillowImage, options: ReadOptions) -> InMemoryReader:
-    """What is read as one array, and how."""
     path, stored = image.path, os.path.getsize(image.path)
     pages, notes = choose_pages(path, image.pages, options.pages, options.apply_masks)
     several, first = len(pages) > 1, image.pages[pages[0]]

@@ -112,6 +112,7 @@ LABELS = {
     "gdal": "GDAL's scale, offset or names of bands", "axes": "axes and distances of the stack",
     "palette": "palette",
 }  # fmt: skip
+INCHES = {2: 1.0, 3: 2.54}  # by resolution unit: inches, and centimetres to the inch
 MAX_TAGS = 5  # tags named in a note
 MAX_RESOLUTION = 65_536  # per inch; JPEG has 16 bits for them
 GT_RASTER_TYPE, PIXEL_IS_POINT = 1025, 2  # the GeoKey, and its value if coordinates mean the centres of pixels

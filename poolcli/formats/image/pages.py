@@ -67,9 +67,7 @@ def orientation_notes(orientation: object) -> tuple[str, ...]:
 
 
 class Page(NamedTuple):
-    """Width and height of a page, upright, its kind of pixels, whether it is a smaller copy, a mask or another view of
-    another page, and whether it is a mask.
-    """
+    """Size of a page, upright, its kind of pixels, and whether it is a copy or view of another, or a mask."""
 
     width: int
     height: int
@@ -117,12 +115,10 @@ def choose_pages(
             note = f"page {first + 1} of {count} is read, the first of full size; {field('pages')} takes others"
     notes = [note] if note else []
     masks = masks_of(pages)
-    if not pages[chosen[0]].is_mask:
-        applied = [masks[page] for page in chosen if page in masks]
-        if applied:
-            which = "page {} is a mask" if len(applied) == 1 else "pages {} are masks"
-            more = "" if masked else ", and not applied: hidden pixels count"
-            notes.append(which.format(join_names([str(i + 1) for i in applied])) + more)
+    applied = [str(masks[page] + 1) for page in chosen if page in masks]
+    if applied:
+        which = "page {} is a mask" if len(applied) == 1 else "pages {} are masks"
+        notes.append(which.format(join_names(applied)) + ("" if masked else ", and not applied: hidden pixels count"))
     return chosen, tuple(notes)
 
 

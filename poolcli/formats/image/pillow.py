@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError
 from poolcli.formats.checks import human_bytes
-from poolcli.formats.image.metadata import ORIENTATION, RESOLUTION, RESOLUTION_UNIT, resolution_of, select_exif
+from poolcli.formats.image.metadata import INCHES, ORIENTATION, RESOLUTION, RESOLUTION_UNIT, resolution_of, select_exif
 from poolcli.formats.image.modes import CONVERTED_MODES, INDICES, MODES
 from poolcli.formats.image.pages import VOTE_NOTE, Page, PageDecoder, orientation_notes, upright, upright_size
 from poolcli.formats.image.tiff import DIVISION_BYTES, rounded_quotient
@@ -37,7 +37,6 @@ DECODER_BYTES = {"JPEG2000": 16, "AVIF": 8, HEIF: 8}  # bytes a pixel that libra
 PIXEL_BYTES, ONE_BYTE_MODES = 4, ("1", "L", "P")  # bytes a pixel in Pillow, and the modes in which it is 1
 MIN_PAGE_BYTES = 8  # bytes of a page in any file
 SRGB_GAMMA, GAMMA_TOLERANCE = 1 / 2.2, 0.001  # with a gAMA chunk near this value PNG files mean sRGB
-INCH, PER_INCH = 2, {2: 1.0, 3: 2.54}  # units of a resolution: of inches and centimetres
 # What Pillow tells of a file and is not kept, by its names.
 NOT_KEPT = {
     "xmp": "XMP data", "comment": "comment", "photoshop": "Photoshop's resources", "gamma": "gamma",
@@ -150,9 +149,7 @@ class PillowImage:
         return "RGBA;16" if mode == "RGB;16" and "transparency" in self._image.info else mode
 
     def _memory(self, mode: str) -> int:
-        """The bytes a pixel that decoding takes: canvases, Pillow's image, a second one if the mode changes, and the
-        copy for numpy.
-        """
+        """The bytes a pixel that decoding takes: canvases, Pillow's image, one of another mode, and numpy's copy."""
         kind, channels = str(self._image.format), MODES[mode].channels
         if self._largest:
             return (4 + (0 if self._largest == DEEP else DIVISION_BYTES)) * channels
@@ -184,8 +181,8 @@ class PillowImage:
         exif = self._exif()
         found, profile, dots = select_exif(exif), info.get("icc_profile"), info.get("dpi")
         per_inch = 1.0
-        if dots is None and (unit := exif.get(RESOLUTION_UNIT, INCH)) in PER_INCH:
-            dots, per_inch = tuple(exif.get(tag) for tag in RESOLUTION), PER_INCH[unit]
+        if dots is None and (unit := exif.get(RESOLUTION_UNIT, 2)) in INCHES:
+            dots, per_inch = tuple(exif.get(tag) for tag in RESOLUTION), INCHES[unit]
         lost = ["EXIF data (damaged)"] if self._damaged else [*found.pop("lost", ())]
         lost += (label for key, label in NOT_KEPT.items() if info.get(key))
         if abs(info.get("gamma", SRGB_GAMMA) - SRGB_GAMMA) <= GAMMA_TOLERANCE:  # and so are the chromaticities
@@ -228,9 +225,7 @@ def _pnm_maximum(image: Image) -> int:
 
 @contextmanager
 def _pixel_limit(limit: int | None) -> Iterator[None]:
-    """Pillow's limit for the pixels of an image and of each frame, by the memory that they take; it raises for twice
-    this number.
-    """
+    """Pillow's limit for the pixels of images and frames, by their memory; it raises for twice this number."""
     (module,) = need("PIL.Image", why="images")
     before = module.MAX_IMAGE_PIXELS
     module.MAX_IMAGE_PIXELS = None if limit is None else limit // PIXEL_BYTES // 2

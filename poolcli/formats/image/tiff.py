@@ -20,14 +20,7 @@ from poolcli.formats.checks import check_memory, deflate_size, human_bytes, lzma
 from poolcli.formats.image import metadata as tags
 from poolcli.formats.image.metadata import LABELS, resolution_of, select_exif
 from poolcli.formats.image.modes import BANDS, INDICES, NON_TIFF_DTYPES, mode_of, with_flipped_signs
-from poolcli.formats.image.pages import (
-    VOTE_NOTE,
-    Page,
-    PageDecoder,
-    orientation_notes,
-    upright,
-    upright_size,
-)
+from poolcli.formats.image.pages import VOTE_NOTE, Page, PageDecoder, orientation_notes, upright, upright_size
 from poolcli.formats.records import Axis, ReadOptions
 from poolcli.message_fields import field
 from poolcli.system.lazy_imports import Array, Lazy, installed
@@ -41,7 +34,6 @@ tifffile: Any = Lazy("tifffile")
 
 SPARSE_NOTE = "some strips or tiles are not stored, and read as no data, or 0"
 ALPHA_NOTE = "associated alpha: colours are divided by it"
-INCHES = {2: 1.0, 3: 2.54}  # by resolution unit: inches, and centimetres to the inch
 # What tifffile unpacks without imagecodecs, however much that may be; less than this is not worth a look.
 UNBOUNDED = {tags.DEFLATE: deflate_size, tags.OLD_DEFLATE: deflate_size, tags.LZMA: lzma_size}
 SMALL_CHUNK = 2**26  # bytes
@@ -203,8 +195,7 @@ def _tag(page: Any, tag: int, default: Any = None) -> Any:
 
 
 def _resolution(page: Any) -> tuple[float, ...] | None:
-    """Pixels to the inch."""
-    inch = INCHES.get(_tag(page, tags.RESOLUTION_UNIT, 2), 0.0)
+    inch = tags.INCHES.get(_tag(page, tags.RESOLUTION_UNIT, 2), 0.0)
     try:
         ratios = [_tag(page, tag)[0] / _tag(page, tag)[1] for tag in tags.RESOLUTION]
     except (TypeError, IndexError, ArithmeticError):
@@ -314,7 +305,6 @@ def _samples_of(path: str, page: Any, indexed: bool) -> Samples:
 
 
 def _pixels(stored: Array, page: Any, samples: Samples) -> Array:
-    """The pixels of a page as H, W or H, W, C, from the ones that tifffile reads."""
     separate, _, height, width, together = page.shaped
     stored = stored.reshape(separate, height, width, together)
     pixels: Array = stored[0] if separate == 1 else stored[..., 0].transpose(1, 2, 0)

@@ -12,45 +12,14 @@ from typing import Any
 
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, RequestError
+from poolcli.formats import checks
 from poolcli.formats.cf import as_unsigned
-from poolcli.formats.checks import (
-    SMALL_FILE,
-    byte_count,
-    check_dtype,
-    check_expansion,
-    check_rank,
-    choose_array,
-    human_bytes,
-    nodata_in,
-    nodata_notes,
-    unless_negligible,
-)
 from poolcli.formats.files import is_url, relative_path
 from poolcli.formats.npy import MAX_AXES, MAX_BYTES
 from poolcli.formats.records import ArrayReader, Header, Metadata, ReadOptions, Source
-from poolcli.formats.zarr.library import (
-    array_at,
-    chunk_keys,
-    is_group,
-    open_root,
-    open_store,
-    read_region,
-    reading_metadata,
-    walk,
-)
-from poolcli.formats.zarr.metadata import (
-    SERIES,
-    Images,
-    attributes_of,
-    axes_of,
-    dependent_arrays,
-    first_level,
-    labels_of,
-    list_images,
-    metadata_of,
-    ome_of,
-    with_coordinates,
-)
+from poolcli.formats.zarr import library, metadata
+from poolcli.formats.zarr.library import is_group, reading_metadata
+from poolcli.formats.zarr.metadata import SERIES, Images, list_images
 from poolcli.formats.zarr.storage import ExpansionCheck
 from poolcli.formats.zarr.write import open_writer, open_writers, write
 from poolcli.layouts import layout_of_dimensions
@@ -69,8 +38,8 @@ CHUNK_COPIES = 2  # of a chunk while it is read: stored and decoded
 def open_container(path: str, options: ReadOptions) -> Iterator[ZarrStore]:
     """Opens the store; groups and arrays that cannot be read are left out."""
     with reading_metadata(path):
-        store = open_store(path, options)
-        root = open_root(path, store)
+        store = library.open_store(path, options)
+        root = library.open_root(path, store)
     yield ZarrStore(path, root, options)
 
 
@@ -78,8 +47,8 @@ def open_container(path: str, options: ReadOptions) -> Iterator[ZarrStore]:
 def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
     """The chosen array, read region by region."""
     with open_container(source.path, options) as file:
-        level = first_level(file.root, source.key) if options.as_pyramid else None
-        if options.as_pyramid and not (level or source.key or {"plate", SERIES}.isdisjoint(ome_of(file.root))):
+        level = metadata.first_level(file.root, source.key) if options.as_pyramid else None
+        if options.as_pyramid and not (level or source.key or {"plate", SERIES}.isdisjoint(metadata.ome_of(file.root))):
             raise RequestError(
                 f"{source.path}: holds a plate or series of images; {field('all')} takes all of them, "
                 f"{source.path}:/A/1/0 one of them"
@@ -99,8 +68,8 @@ class ZarrStore:
     def _arrays(self) -> list[tuple[str | None, Any, bool]]:
         """The key of each array, the array, and whether it can be pooled; without coordinates of others."""
         with reading_metadata(self.path):
-            arrays = list(walk(self.path, self.root, self.options.allow_external))
-            dependent = dependent_arrays({key: array for key, array in arrays if key})
+            arrays = list(library.walk(self.path, self.root, self.options.allow_external))
+            dependent = metadata.dependent_arrays({key: array for key, array in arrays if key})
             return [(key, array, _is_numeric(array)) for key, array in arrays if key not in dependent]
 
     @cached_property
@@ -114,26 +83,25 @@ class ZarrStore:
 
     def only(self, axes: int | None) -> str:
         """The key of the root array, or of the only array of so many axes."""
-        return str(choose_array(Source(self.path), self.headers, axes).key) if is_group(self.root) else "/"
+        return str(checks.choose_array(Source(self.path), self.headers, axes).key) if is_group(self.root) else "/"
 
     def array(self, key: str) -> ArrayReader:
         """The array of a name; refuses names without one, and arrays beyond the limits."""
         with reading_metadata(self.path):
             node = self._node(key)
             if node is None:
-                node = self._node(choose_array(Source(self.path, key), self.headers).key)
+                node = self._node(checks.choose_array(Source(self.path, key), self.headers).key)
             name = None if node is self.root else "/" + node.path
             where = self.path + (f":{name}" if name else "")
             _check(where, node, self.options.limit)
-            attributes, header = attributes_of(self.root, name, node), self._header(name, node)
-            notes, missing = tuple(nodata_notes(attributes)), nodata_in(attributes, header.dtype)
-            chunk = byte_count(node.chunks, node.dtype.itemsize)
-            header = replace(header, notes=notes, missing=missing, extra_memory=unless_negligible(CHUNK_COPIES * chunk))
+            attributes, header = metadata.attributes_of(self.root, name, node), self._header(name, node)
+            notes, missing = tuple(checks.nodata_notes(attributes)), checks.nodata_in(attributes, header.dtype)
+            taken = checks.unless_negligible(CHUNK_COPIES * checks.byte_count(node.chunks, node.dtype.itemsize))
+            header = replace(header, notes=notes, missing=missing, extra_memory=taken)
             array = _ArrayReader(header, where, self.path, self.root, node, self.options)
             return as_unsigned(array, attributes)
 
     def _node(self, key: str | None) -> Any:
-        """The array of a name; None if there is none."""
         if not is_group(self.root):
             return None if (key or "").strip("/") else self.root
         with suppress(KeyError, ValueError):
@@ -142,7 +110,7 @@ class ZarrStore:
         return None
 
     def _header(self, key: str | None, array: Any) -> Header:
-        names = axes_of(self.root, key, array)
+        names = metadata.axes_of(self.root, key, array)
         return Header("zarr", array.shape, array.dtype.name, layout_of_dimensions(names) if names else None, key)
 
 
@@ -155,22 +123,21 @@ def _is_numeric(array: Any) -> bool:
 
 def _check(where: str, array: Any, limit: int | None) -> None:
     """Refuses what cannot be pooled, impossible metadata, and chunks that memory cannot hold: each is decoded whole."""
-    check_rank(where, array.shape)
-    check_dtype(where, array.dtype.name)
+    checks.check_rank(where, array.shape)
+    checks.check_dtype(where, array.dtype.name)
     itemsize = DTYPES[array.dtype.name].itemsize
     if array.ndim > MAX_AXES:
         raise FileError(f"{where}: has {array.ndim} axes; at most {MAX_AXES} are read")
-    if byte_count([size or 1 for size in array.shape], itemsize) > MAX_BYTES:
-        raise FileError(f"{where}: claims {human_bytes(byte_count(array.shape, itemsize))}, which no array can have")
-    chunk = array.chunks
+    claimed, chunk = checks.human_bytes(checks.byte_count(array.shape, itemsize)), array.chunks
+    if checks.byte_count([size or 1 for size in array.shape], itemsize) > MAX_BYTES:
+        raise FileError(f"{where}: claims {claimed}, which no array can have")
     if any(length < 1 for length in chunk):
         raise FileError(f"{where}: has chunks of {','.join(map(str, chunk))}, which must be at least 1")
-    size, most = byte_count(chunk, itemsize), limit or MAX_CHUNK
+    size, most = checks.byte_count(chunk, itemsize), limit or MAX_CHUNK
     if size * CHUNK_COPIES > most:
-        raise FileError(
-            f"{where}: one chunk ({','.join(map(str, chunk))}) is {human_bytes(size)}, which is read as a whole; the "
-            f"limit is {human_bytes(most)} for two"
-        )
+        one, two = checks.human_bytes(size), checks.human_bytes(most)
+        told = ",".join(map(str, chunk))
+        raise FileError(f"{where}: one chunk ({told}) is {one}, which is read as a whole; the limit is {two} for two")
 
 
 @dataclass
@@ -187,41 +154,40 @@ class _ArrayReader:
 
     @property
     def chunks(self) -> tuple[int, ...]:
-        """The lengths of a chunk."""
         return tuple(self.node.chunks)
 
     @property
     def metadata(self) -> Metadata:
         with reading_metadata(self.where):
             key = self.header.key
-            found = metadata_of(self.root, key, self.node)
+            found = metadata.metadata_of(self.root, key, self.node)
             if key and found.dimensions:
-                found = with_coordinates(self.root, key, self.node, found)
-            more = {"labels": labels_of(self.root, key)} if self.options.as_pyramid else {}
+                found = metadata.with_coordinates(self.root, key, self.node, found)
+            more = {"labels": metadata.labels_of(self.root, key)} if self.options.as_pyramid else {}
             return replace(found, ome={**found.ome, **more})
 
     @cached_property
     def _array(self) -> Any:
         """The array whose chunks are read: in folders the checks of the store of metadata would keep zarrs from it."""
         if not is_url(self.path):
-            return array_at(open_store(self.path), self.node.path, self.node.metadata)
+            return library.array_at(library.open_store(self.path), self.node.path, self.node.metadata)
         self.node.store.checks.append(self._expansion)
-        return array_at(self.node.store, self.node.path, self.node.metadata)
+        return library.array_at(self.node.store, self.node.path, self.node.metadata)
 
     def read(self, region: Ranges) -> Array:
-        size = byte_count(self.chunks, self.node.dtype.itemsize)
+        size = checks.byte_count(self.chunks, self.node.dtype.itemsize)
         if not is_url(self.path):
             self._check_files(region, size)
-        return read_region(self.where, self._array, region, max(1, self._decode_budget // max(1, size)))
+        return library.read_region(self.where, self._array, region, max(1, self._decode_budget // max(1, size)))
 
     def _check_files(self, region: Ranges, size: int) -> None:
         """Refuses links, and chunks that unpack to far more than they should."""
         store, files = self.node.store, dict[str, tuple[int, Ranges]]()
-        for key, inside in chunk_keys(self.node, region):
+        for key, inside in library.chunk_keys(self.node, region):
             if stored := store.check(key):
-                check_expansion(f"{self.where}, {key}", stored, size, self.options.allowed)
+                checks.check_expansion(f"{self.where}, {key}", stored, size, self.options.allowed)
                 files[key] = stored, inside
-        skip_deflate = self.options.allowed is None and sum(stored for stored, _ in files.values()) >= SMALL_FILE
+        skip_deflate = self.options.allowed is None and sum(stored for stored, _ in files.values()) >= checks.SMALL_FILE
         for key, (_, inside) in files.items():
             with open(os.path.join(store.root, key), "rb") as stream:
                 data: Any = mmap(stream.fileno(), 0, access=ACCESS_READ) if self.node.shards else stream.read()
@@ -229,7 +195,7 @@ class _ArrayReader:
 
     @cached_property
     def _expansion(self) -> ExpansionCheck:
-        size = byte_count(self.chunks, self.node.dtype.itemsize)
+        size = checks.byte_count(self.chunks, self.node.dtype.itemsize)
         return ExpansionCheck(self.where, self.node, max(size, self._decode_budget // allowed_threads()))
 
     @property

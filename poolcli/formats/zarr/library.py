@@ -84,10 +84,7 @@ def is_group(node: Any) -> bool:
 
 
 def walk(path: str, root: Any, follow: bool) -> Iterator[tuple[str | None, Any]]:
-    """The key of every array and the array, in the order of names; the key of a root array is None.
-
-    Nodes that cannot be read are skipped. Links to folders are followed only if `follow` is true.
-    """
+    """Every array that can be read, by its key, in order; None for a root array. Links are followed if `follow`."""
     if not is_group(root):
         yield None, root
         return
@@ -168,9 +165,7 @@ def chunk_keys(array: Any, region: Ranges) -> Iterator[tuple[str, Ranges]]:
 
 
 def read_region(where: str, array: Any, region: Ranges, at_once: int = MAX_CHUNKS) -> Array:
-    """A region of zarr's array, of which so many chunks are decoded at once; an error names the chunk or shard that it
-    comes from.
-    """
+    """A region of zarr's array, so many chunks at once; an error names the chunk or shard that it comes from."""
     out = np.empty(tuple(map(len, region)), array.dtype.newbyteorder("="))
     with zarr_errors(where):
         for part in batches(region, array.chunks, min(at_once, MAX_CHUNKS)):

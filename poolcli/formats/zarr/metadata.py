@@ -330,16 +330,13 @@ def labels_of(root: Any, key: str | None) -> dict[str, str]:
 
 
 def _levels(image: Any) -> list[str]:
-    """The keys of the levels of an image."""
     start = f"/{image.path}/" if image.path else "/"
     return [start + str(data["path"]) for data in ome_of(image)["multiscales"][0]["datasets"]]
 
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """The images of a store: the key of each by its place in a copy of the store, and the attributes of the groups
-    above them, by place.
-    """
+    """The images of a store by their places in a copy of it, and the attributes of the groups above them."""
 
     keys: Mapping[str, str]
     groups: Mapping[str, Mapping[str, Any]]

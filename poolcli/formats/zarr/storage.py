@@ -55,7 +55,9 @@ def _in_version_3(codec: Any) -> dict[str, Any]:
 
 
 def codec_name(codec: Any) -> str:
-    return str(_in_version_3(codec)["name"]).removeprefix("numcodecs.")
+    """The name of a codec of either version of Zarr."""
+    name = codec.get_config()["id"] if hasattr(codec, "get_config") else codec.to_dict()["name"]
+    return str(name).removeprefix("numcodecs.")
 
 
 def codec_arguments(kept: Mapping[str, Any], dtype: str) -> dict[str, Any]:
@@ -143,9 +145,7 @@ def _per_axis(name: str, numbers: tuple[int, ...] | None, layout: str) -> tuple[
 
 
 def _shrink(grid: Grid, most: int) -> Grid:
-    """The grid of at most `most` elements in a shard or chunk: without shards, and its chunks halved along the longest
-    axis.
-    """
+    """The grid of at most `most` elements in a unit: without shards, and chunks halved along the longest axis."""
     chunks, shards = grid.chunks, grid.shards if grid.shards and prod(grid.shards) <= most else None
     while prod(chunks) > max(most, 1) and not shards:
         axis = max(range(len(chunks)), key=chunks.__getitem__)

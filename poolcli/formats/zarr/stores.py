@@ -29,8 +29,13 @@ class FolderStore(LocalStore):
         super().__init__(path, read_only=True)
         self._options = options
         self.checks: list[ExpansionCheck] = []  # of the arrays that are read
-        self._inside = os.path.join(os.path.realpath(path), "")
-        self._has_folder = lru_cache(64)(self._is_inside)  # many chunks are in one folder
+        store = os.path.join(os.path.realpath(path), "")
+
+        @lru_cache(64)  # many chunks are in one folder
+        def is_inside(place: str) -> bool:
+            return os.path.join(os.path.realpath(place), "").startswith(store)
+
+        self._is_inside = is_inside
 
     def with_read_only(self, read_only: bool = False) -> FolderStore:
         return FolderStore(str(self.root), self._options)
@@ -56,8 +61,7 @@ class FolderStore(LocalStore):
         if not stat.S_ISREG(status.st_mode):
             raise FileError(f"{name}: is not a regular file")
         check_memory(f"{name}: has", status.st_size, self._options.limit, unit="")
-        inside = self._is_inside(name) if is_link else self._has_folder(os.path.dirname(name))
-        if not (self._options.allow_external or inside):
+        if not (self._options.allow_external or self._is_inside(name if is_link else os.path.dirname(name))):
             option = field("allow_external")
             raise FileError(f"{name}: is a link to a place outside its store; {option} follows it")
         return status.st_size
@@ -68,9 +72,6 @@ class FolderStore(LocalStore):
             check_memory(f"{name}: has", size, _document_limit(self._options), unit="")
             with open(name, "rb") as stream:
                 check_json(name, stream.read(size), self._options.limit, self._options.allowed)
-
-    def _is_inside(self, name: str) -> bool:
-        return os.path.join(os.path.realpath(name), "").startswith(self._inside)
 
 
 class UrlStore(FsspecStore):

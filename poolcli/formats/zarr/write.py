@@ -19,33 +19,15 @@ from typing import Any
 
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, RequestError
+from poolcli.formats import records
 from poolcli.formats.atomic import atomic_folder
 from poolcli.formats.cf import NOT_A_VARIABLE, conflict_note, same_values
 from poolcli.formats.checks import as_file_error, byte_count, join_names
 from poolcli.formats.files import array_names, filesystem, is_url, unreachable
-from poolcli.formats.records import (
-    MAX_CHUNKS,
-    NamedArray,
-    ReadOptions,
-    RegionWriter,
-    Scale,
-    Spec,
-    WriteOptions,
-    batches,
-    slices,
-    whole_region,
-)
+from poolcli.formats.records import NamedArray, ReadOptions, RegionWriter, Scale, Spec, WriteOptions
 from poolcli.formats.table import FORMATS
-from poolcli.formats.zarr.library import (
-    array_at,
-    chunk_keys,
-    open_store,
-    read_region,
-    reading_metadata,
-    tasks_joined,
-    zarr,
-    zarr_errors,
-)
+from poolcli.formats.zarr import library
+from poolcli.formats.zarr.library import zarr
 from poolcli.formats.zarr.metadata import RUN, encode_nodata, json_attributes
 from poolcli.formats.zarr.storage import Grid, codec_arguments, fill_value, grid_of
 from poolcli.layouts import default_layout
@@ -63,7 +45,7 @@ def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tup
     """Writes arrays under their keys (None is the root), stored like their inputs."""
     with open_writers(path, [each.spec for each in arrays], options) as writers:
         for writer, each in zip(writers, arrays, strict=True):
-            writer(whole_region(each.array.shape), each.array)
+            writer(records.whole_region(each.array.shape), each.array)
     return tuple(dict.fromkeys(note for writer in writers for note in writer.notes))
 
 
@@ -79,10 +61,10 @@ def open_writers(path: str, specs: Sequence[Spec], options: WriteOptions) -> Ite
     """As `open_writer`, for several arrays of one store."""
     planned = NewStore(path, specs, options)
     with _open_target(path, options, planned.documents) as (store, written):
-        with reading_metadata(path):
+        with library.reading_metadata(path):
             for key, (metadata, values) in planned.coordinates.items():
-                array_at(store, key, metadata)[...] = values
-            arrays = [array_at(store, each.key, each.metadata) for each in planned.arrays]
+                library.array_at(store, key, metadata)[...] = values
+            arrays = [library.array_at(store, each.key, each.metadata) for each in planned.arrays]
         yield [
             ZarrWriter(path, array, each.grid.unit, each.notes, written)
             for array, each in zip(arrays, planned.arrays, strict=True)
@@ -109,11 +91,8 @@ class ZarrWriter:
         return replace(self, written=frozenset())
 
     def holds(self, region: Ranges) -> bool:
-        """Whether an earlier run has written the region: all its files are there and can be read.
-
-        A process that is killed may leave a part of a file, but no part of an object.
-        """
-        if not self.written.issuperset(key for key, _ in chunk_keys(self.array, region)):
+        """Whether an earlier run has written the region: all files are there and, as kills may cut them, read."""
+        if not self.written.issuperset(key for key, _ in library.chunk_keys(self.array, region)):
             return False
         try:
             return is_url(self.path) or self.read(region) is not None
@@ -122,22 +101,21 @@ class ZarrWriter:
 
     def read(self, region: Ranges) -> Array:
         """A region that was written."""
-        return read_region(self.path, self.array, region, self._at_once)
+        return library.read_region(self.path, self.array, region, self._at_once)
 
     def __call__(self, region: Ranges, array: Array) -> None:
         """Writes a region. Raises a ValueError if it cuts a shard, which another process may be writing."""
         for span, n, length in zip(region, self.array.shape, self.unit, strict=True):
             if span.start % length or (span.stop % length and span.stop != n):
                 raise ValueError(f"a region {span.start}:{span.stop} of {n} would cut shards of {length}")
-        with zarr_errors(self.path), tasks_joined():
-            for part in batches(region, self.unit, self._at_once):
-                self.array[slices(part)] = array[slices(part, region)]
+        with library.zarr_errors(self.path), library.tasks_joined():
+            for part in records.batches(region, self.unit, self._at_once):
+                self.array[records.slices(part)] = array[records.slices(part, region)]
 
     @property
     def _at_once(self) -> int:
-        """The number of shards that are encoded or decoded at the same time."""
         size = byte_count(self.unit, self.array.dtype.itemsize)
-        return max(1, min(MAX_CHUNKS, ENCODING_MEMORY // max(1, size)))
+        return max(1, min(records.MAX_CHUNKS, ENCODING_MEMORY // max(1, size)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,16 +143,14 @@ class NewStore:
         self._store = zarr.storage.MemoryStore(self._content)
         self.coordinates = dict[str, tuple[Any, Array]]()
         names = array_names(path, [spec.key for spec in specs])
-        with reading_metadata(path):
+        with library.reading_metadata(path):
             self.arrays = [self._add_array(name, spec) for name, spec in zip(names, specs, strict=True)]
             if run := options.run or (options.identity if is_url(path) else None):
                 zarr.open(store=self._store, mode="r+").attrs[RUN] = run
         self.documents = {name: document.to_bytes() for name, document in self._content.items()}
 
     def _add_array(self, key: str, spec: Spec) -> NewArray:
-        """Adds the metadata of an array, stored like its input as far as possible, of its groups and of its
-        coordinates, if earlier arrays have not added those.
-        """
+        """Adds the metadata of an array, stored like its input, and of new groups and coordinates."""
         about, options, lost = spec.metadata, self._options, list[str]()
         kept = about.zarr_storage
         grid = grid_of(
@@ -234,10 +210,7 @@ def _default_names(layout: str) -> tuple[str, ...]:
 
 
 def _open_target(path: str, options: WriteOptions, documents: Mapping[str, bytes]) -> AbstractContextManager[Target]:
-    """The store that becomes `path` with these documents of metadata at the end of the context.
-
-    If that fails, what was written is removed. If it is interrupted, it is kept, unless there is no identity.
-    """
+    """The store that becomes `path` at the end; a failed one is removed, an interrupted one kept."""
     identity = options.identity
     if identity is not None:  # the lengths of chunks depend on the memory
         identity += f"-{sha256(repr(sorted(documents.items())).encode()).hexdigest()[:12]}"
@@ -246,8 +219,8 @@ def _open_target(path: str, options: WriteOptions, documents: Mapping[str, bytes
 
 def is_finished(path: str, identity: str) -> bool:
     """Whether the run of this identity has completed the store at a path or URL."""
-    with suppress(FileError), reading_metadata(path):
-        return bool(zarr.open(store=open_store(path, ReadOptions()), mode="r").attrs.get(RUN) == identity)
+    with suppress(FileError), library.reading_metadata(path):
+        return bool(zarr.open(store=library.open_store(path, ReadOptions()), mode="r").attrs.get(RUN) == identity)
     return False
 
 
@@ -259,7 +232,7 @@ def _in_folder(path: str, overwrite: bool, identity: str | None, documents: Mapp
             file = Path(part, name)
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content)
-        yield open_store(part), written
+        yield library.open_store(part), written
         for file in filter(Path.is_file, Path(part).rglob("*.partial")):  # of killed processes
             file.unlink()
 
@@ -281,8 +254,8 @@ def _at_url(path: str, overwrite: bool, identity: str | None, documents: Mapping
             if identity:
                 system.pipe_file(f"{place}/{ROOT}", json.dumps({"node_type": "incomplete", RUN: identity}).encode())
         try:
-            with reading_metadata(path):
-                store = open_store(path)
+            with library.reading_metadata(path):
+                store = library.open_store(path)
             yield store, written
             check_stopped()
             for name in sorted(documents, key=lambda name: -name.count("/")):  # the root last
