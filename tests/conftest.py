@@ -52,6 +52,12 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty working folder."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An own working folder with `x.npy` (1, 2, 6, 8), `photo.png` 8 x 6 RGB and `bad.npy`, which is broken."""
     monkeypatch.chdir(tmp_path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,10 +16,7 @@ from tests.conftest import Cli
 from tests.profiles import sized
 from tests.pyramids import X, attributes, levels, multiscale, places, pooled, stored
 
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("here")
 
 
 @settings(max_examples=sized(25, 100), deadline=None)

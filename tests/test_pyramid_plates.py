@@ -15,15 +15,11 @@ from tests.conftest import Cli
 from tests.pyramids import X, attributes, levels, multiscale, places, pooled
 from tests.test_pyramid_stores import OWN, image, with_labels
 
+pytestmark = pytest.mark.usefixtures("here")
 PLATE: dict[str, Any] = {
     "rows": [{"name": "A"}], "columns": [{"name": "1"}, {"name": "2"}], "name": "mine", "field_count": 2,
     "wells": [{"path": f"A/{n}", "rowIndex": 0, "columnIndex": n - 1} for n in (1, 2)],
 }  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def group(path: str, version: str, known: dict[str, Any], own: dict[str, Any]) -> None:

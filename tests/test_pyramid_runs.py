@@ -16,10 +16,7 @@ from poolcli.system.signals import Stopped
 from tests.conftest import Cli
 from tests.pyramids import X, levels, places, pooled, stored
 
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def test_a_run_that_was_stopped_goes_on(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,10 +13,7 @@ from ome_zarr_models import open_ome_zarr
 from tests.conftest import Cli
 from tests.pyramids import X, attributes, levels, places, pooled
 
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def image(path: str, version: str, x: Any, own: dict[str, Any], beside: dict[str, Any]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 from typing import Any
 
 import h5py
@@ -12,16 +11,11 @@ import pytest
 
 from tests.conftest import Cli
 
-pytestmark = pytest.mark.heavy
+pytestmark = [pytest.mark.heavy, pytest.mark.usefixtures("here")]
 xarray = pytest.importorskip("xarray", reason="needs the dependency group heavy")
 
 NOT_A_VARIABLE = "This is a netCDF dimension but not a netCDF variable."
 HALVE = ("-k", "2", "-s", "2")
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def dataset() -> Any:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import tifffile
 from PIL import Image
 
 from poolcli import AvgPool
@@ -15,10 +15,7 @@ from poolcli.pooling.colour import Colour, pool_colours
 from tests.conftest import Cli
 from tests.formats.pictures import HALVE, halved, pixels
 
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def test_a_transparent_pixel_does_not_bleed(cli: Cli) -> None:
@@ -159,7 +156,6 @@ def test_a_mode_of_colours_is_a_pixel_of_its_window(mode: str, cli: Cli) -> None
 
 
 def test_deep_pixels_vote_whole_in_a_wider_type(cli: Cli) -> None:
-    tifffile = pytest.importorskip("tifffile")
     first, other = [65535, 1, 2, 65535], [65535, 1, 3, 0]
     tifffile.imwrite("x.tif", np.array([[first, other], [other, first]], "uint16"), photometric="rgb", extrasamples=[2])
     result = cli("mode", "x.tif", "-o", "y.npy", "-k", "2", "--dtype", "int64")

@@ -14,14 +14,10 @@ import pytest
 
 from tests.conftest import Cli
 
+pytestmark = pytest.mark.usefixtures("here")
 X = np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8)
 HALVED = X.reshape(1, 1, 4, 2, 4, 2).mean((3, 5))
 HALVE = ("-k", "2", "-s", "2", "-q")
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def test_netcdf_is_hdf5_in_and_out(cli: Cli) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,16 +9,11 @@ import pytest
 
 from tests.conftest import Cli
 
-pytestmark = pytest.mark.heavy
+pytestmark = [pytest.mark.heavy, pytest.mark.usefixtures("here")]
 rasterio = pytest.importorskip("rasterio", reason="needs the dependency group heavy")
 
 HALVE = ("-k", "2", "-s", "2", "-q")
 rng = np.random.default_rng(41)
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def write(x: Any, nodata: float, **profile: Any) -> None:

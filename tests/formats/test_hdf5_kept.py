@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import h5py
@@ -13,13 +12,9 @@ import pytest
 from poolcli.formats import Source, read_header
 from tests.conftest import Cli
 
+pytestmark = pytest.mark.usefixtures("here")
 X = np.arange(2 * 3 * 8 * 6, dtype=np.float32).reshape(2, 3, 8, 6)
 HALVE = ("-k", "2", "-s", "2")
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def made(fill: Callable[[Any], object]) -> None:

@@ -12,6 +12,7 @@ import tifffile
 
 from tests.conftest import Cli
 
+pytestmark = pytest.mark.usefixtures("here")
 RNG = np.random.default_rng(4)
 VALID = RNG.random((8, 12)) > 0.4
 VALID[:2, :2] = False
@@ -30,11 +31,6 @@ OPERATORS: dict[str, Any] = {
     "median": np.ma.median,
 }
 HALVE = ("-k", "2", "-s", "2", "-q", "--overwrite")
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def written(pages: Sequence[tuple[Any, Any]], options: dict[str, Any], more: dict[str, Any] | None = None) -> None:

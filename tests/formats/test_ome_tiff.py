@@ -9,18 +9,15 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+import tifffile
 
 from tests.conftest import Cli
 from tests.pyramids import MICROMETRES, multiscale, places, pooled, write_stack
 
-tifffile = pytest.importorskip("tifffile", reason="the extra images is not installed: pip install tifffile")
+pytestmark = pytest.mark.usefixtures("here")
+
 X = np.random.default_rng(4).integers(0, 60_000, (2, 3, 8, 6, 10)).astype(np.uint16)  # t, c, z, y, x
 POOL = ("avg", "-k", "2", "-s", "2,3,1", "--overwrite", "-q")
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def written(axes: str, program: str) -> Any:

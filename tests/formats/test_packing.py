@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import h5py
@@ -12,6 +11,7 @@ import tifffile
 
 from tests.conftest import Cli
 
+pytestmark = pytest.mark.usefixtures("here")
 X = np.random.default_rng(6).integers(-90, 90, (4, 6)).astype(np.int16)
 SCALE, OFFSET = -0.5, 273.0
 OPERATORS: dict[str, Any] = {
@@ -19,11 +19,6 @@ OPERATORS: dict[str, Any] = {
     "lp": lambda x, axis: np.sqrt((x**2).sum(axis)),
 }  # fmt: skip
 FLOAT = ("--dtype", "float64")
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def results(op: str, offset: float) -> Any:

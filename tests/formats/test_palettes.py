@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,16 +12,12 @@ from PIL import Image
 
 from tests.conftest import Cli
 
+pytestmark = pytest.mark.usefixtures("here")
 # The second class has the smallest colour, so that ties by colour and by index differ.
 COLOURS = [200, 0, 0, 0, 0, 9, 0, 200, 0, 9, 9, 200]
 X = np.random.default_rng(4).integers(0, 4, (8, 12), "uint8")
 SIZE = ("-k", "2", "-s", "2")
 HOLD = ("png", "gif", "tif", "bmp")
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def save(name: str, **more: Any) -> None:

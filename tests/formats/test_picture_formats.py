@@ -14,6 +14,7 @@ from poolcli.formats import ReadOptions, Source, read
 from tests.conftest import Cli
 from tests.formats.pictures import HALVE
 
+pytestmark = pytest.mark.usefixtures("here")
 RNG = np.random.default_rng(5)
 NOISE = RNG.integers(0, 256, (37, 50, 3), np.uint8)
 NO_HEIF = "the extra heic is not installed: pip install pillow-heif"
@@ -22,11 +23,6 @@ ARITHMETIC = bytes.fromhex(
     "ffd8ffdb004300100b0c0e0c0a100e0d0e1211101318281a181616183123251d283a333d3c3933383740485c4e404457453738506d51575f62"
     "6768673e4d71797064785c656763ffc9000b080400080001011100ffcc000600101005ffda0008010100003f00ff003ffee750ffd9"
 )
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.parametrize("flip", [True, False], ids=["changed", "cut short"])

@@ -16,16 +16,12 @@ from PIL.PngImagePlugin import PngInfo
 
 from tests.conftest import Cli
 
+pytestmark = pytest.mark.usefixtures("here")
 HALVE = ("-k", "2", "-s", "2", "--overwrite")
 GREY = np.arange(48, dtype=np.uint8).reshape(6, 8)
 X = np.stack([GREY, GREY + 1, GREY + 2], -1)
 DEEP = X.astype(np.uint16) * 257
 TEXTS = {269: "document", 270: "a scene", 271: "Maker", 272: "Model", 305: "program", 315: "artist", 33432: "owner"}
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def tiff(deep: bool, tags: tuple[Any, ...] = (), **options: Any) -> None:

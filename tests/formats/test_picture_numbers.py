@@ -17,13 +17,9 @@ from PIL import Image
 from poolcli.formats import Source, read
 from tests.conftest import Cli
 
+pytestmark = pytest.mark.usefixtures("here")
 HALVE = ("-k", "2", "-s", "2", "--overwrite")
 RNG = np.random.default_rng(3)
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "uint16"])

@@ -19,12 +19,7 @@ from poolcli.system.lazy_imports import installed
 from tests.conftest import Cli
 from tests.formats.pictures import HALVE, NOISE, halved, pixels
 
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
+pytestmark = pytest.mark.usefixtures("here")
 SIGNS = np.array([0, 128, 128], np.uint8)
 
 

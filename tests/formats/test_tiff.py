@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,8 @@ from tests.conftest import Cli
 from tests.formats.tiffs import TIFFS, meant
 from tests.profiles import slow
 
+pytestmark = pytest.mark.usefixtures("here")
 HALVE = ("-k", "2", "-s", "2")
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def halved(x: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import h5py
@@ -12,16 +11,12 @@ import zarr
 
 from tests.conftest import Cli
 
+pytestmark = pytest.mark.usefixtures("here")
 STANDS_FOR = np.array([[[[10, 20, 200, 220], [30, 40, 240, 255], [0, 2, 250, 250], [2, 4, 255, 255]]]], "uint8")
 MEANS = np.array([[25, 220], [2, 250]], "uint8")  # of all but 255, which is missing
 ATTRIBUTES: dict[str, Any] = {"_Unsigned": "true", "_FillValue": np.int8(-1), "valid_range": np.array([0, -2], "int8")}
 
 HALVE = ("-k", "2", "-s", "2")
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.parametrize("order", ["<", ">"])

@@ -15,10 +15,7 @@ from poolcli.formats import Source, open_array
 from tests.conftest import Cli
 from tests.formats.stores import HALVE, KEPT, X, document, group, halved, made, whole
 
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def test_one_array_is_taken_by_its_path_or_by_itself(cli: Cli) -> None:

@@ -27,10 +27,7 @@ from tests.formats.stores import HALVE, KEPT, X, document, made
 from tests.formats.test_fuzz import PYTHONS, mutated
 from tests.profiles import sized
 
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def edited(**changes: Any) -> Callable[[], None]:

@@ -21,10 +21,7 @@ from tests.conftest import Cli
 from tests.formats.stores import HALVE, KEPT, X, halved, made, whole
 from tests.profiles import slow
 
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("here")
 
 
 @pytest.mark.parametrize(

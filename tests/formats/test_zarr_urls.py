@@ -18,10 +18,7 @@ from poolcli.formats.zarr.write import ZarrWriter
 from tests.conftest import Cli
 from tests.formats.stores import HALVE, group, halved, made
 
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def test_a_store_in_memory_is_read_and_written_at_its_url(cli: Cli) -> None:
