@@ -303,7 +303,7 @@ def _spacing(
         units = [axis.get("unit", "") for axis in known["axes"]]
     elif header.axes:
         known_units = ome.NAMES_OF_UNITS | {unit: unit for unit in TIME_UNITS.values()}
-        units = [known_units.get(axis.unit.lower(), "") for axis in header.axes]
+        units = [known_units.get(ome.unit_word(axis.unit), "") for axis in header.axes]
         steps = [axis.step if unit and axis.step > 0 else 1.0 for axis, unit in zip(header.axes, units, strict=True)]
     found = {name: units[i] for name, i in zip(names, order, strict=True) if units[i]}
     if request.unit is not None:

@@ -53,9 +53,9 @@ def _reader(image: TiffImage | PillowImage, options: ReadOptions) -> InMemoryRea
     plane = (first.height, first.width) + (decoder.channels,) * colours
     shape, layout = (len(pages),) * several + plane, "N" * several + "HW" + "C" * colours
     described: tuple[Axis, ...] = ()
-    if isinstance(image, TiffImage) and not colours and len(pages) == len(image.pages):
-        described = image.stack_axes(plane)
     is_stack = options.as_pyramid or options.volume or (options.ndim or 0) > 2
+    if isinstance(image, TiffImage) and (is_stack or several) and not colours and len(pages) == len(image.pages):
+        described = image.stack_axes(plane)
     axes, named = described if is_stack else (), "".join(axis.letter for axis in described)
     if axes and (options.as_pyramid or len(axes) == options.ndim or (options.volume and "D" in named)):
         shape, layout = tuple(axis.length for axis in axes), named
@@ -78,12 +78,12 @@ def _reader(image: TiffImage | PillowImage, options: ReadOptions) -> InMemoryRea
 
     def load() -> tuple[Array, Metadata]:
         """The pixels, and the metadata of the first page."""
+        found, times = dict[str, Any](), list[int]()
         needed = byte_count(shape, DTYPES[decoder.dtype].itemsize)
         check_memory(f"{path}: needs", needed + header.extra_memory, options.limit, " to be decoded")
         check_expansion(path, stored, needed, options.allowed)
-        pixels, times = np.empty((len(pages), *plane), decoder.dtype), list[int]()
-        found = dict[str, Any]()
         with image_errors(path):
+            pixels = np.empty((len(pages), *plane), decoder.dtype)
             for place, number in enumerate(pages):
                 page = decoder.decode(number)
                 if page.shape != plane:

@@ -214,9 +214,13 @@ def ome_order(layout: str) -> str:
     return "".join(letter for letter in ORDER if letter in layout)
 
 
+def unit_word(text: str) -> str:
+    return text.strip().lower().replace("metre", "meter")
+
+
 def unit_of(text: str) -> str:
     """The name of a unit of length in OME-NGFF; refuses other units."""
-    found = NAMES_OF_UNITS.get(text.strip().lower().replace("metre", "meter"))
+    found = NAMES_OF_UNITS.get(unit_word(text))
     if found is None:
         raise RequestError(f"{field('unit', text)}: is not a unit of length; use one of {', '.join(UNITS)}")
     return found
