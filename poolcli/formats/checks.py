@@ -8,6 +8,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from math import isnan, prod
 from typing import Any
 
@@ -97,13 +98,17 @@ def choose_array(source: Source, headers: Sequence[Header], axes: int | None = N
 
 
 def open_chosen(file: ArrayContainer, source: Source, axes: int | None) -> ArrayReader:
-    """Opens the array that `choose_array` returns; if none can be pooled, raises a FileError that says why."""
+    """Opens what `choose_array` returns, with a note on other arrays; if none can be pooled, a FileError says why."""
     others = [] if source.key is not None or file.headers else file.left_out
     if len(others) == 1:
         file.array(others[0])  # raises a FileError
     if others:
         raise FileError(f"{source.path}: none of its {len(others)} arrays can be pooled: {join_names(others)}")
-    return file.array(str(choose_array(source, file.headers, axes).key))
+    chosen = file.array(str(choose_array(source, file.headers, axes).key))
+    if lost := [str(header.key) for header in file.headers if header.key != chosen.header.key]:
+        note = f"left out: {join_names(lost)}" + hint(f"; {field('all')} takes all arrays")
+        chosen.header = replace(chosen.header, notes=(note, *chosen.header.notes))
+    return chosen
 
 
 def why_left_out(file: ArrayContainer) -> list[str]:

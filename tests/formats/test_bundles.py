@@ -170,6 +170,13 @@ def test_the_array_that_is_proposed_can_be_pooled(cli: Cli) -> None:
     assert "choose one: two.npz:b or --dataset b, or take --all" in cli("avg", "two.npz", "-o", "y.npy", *HALVE).err
 
 
+def test_arrays_beside_the_only_one_with_axes_to_pool_are_named(cli: Cli) -> None:
+    save_npz("one.npz", a=np.zeros(3), b=B)
+    note = "left out: a; --all takes all arrays"
+    assert note in cli("avg", "one.npz", "-o", "y.npy", *HALVE).out
+    assert "left out" not in cli("avg", "one.npz:b", "-o", "z.npy", *HALVE).out
+
+
 @pytest.mark.parametrize("source", ["x.npz", "x.h5"])
 def test_what_is_neither_pooled_nor_copied_is_named(source: str, cli: Cli) -> None:
     names = ["names"]

@@ -53,7 +53,8 @@ def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
                 f"{source.path}: holds a plate or series of images; {field('all')} takes all of them, "
                 f"{source.path}:/A/1/0 one of them"
             )
-        yield file.array(level or source.key or file.only(options.ndim))
+        key = level or source.key or (None if is_group(file.root) else "/")
+        yield file.array(key) if key else checks.open_chosen(file, source, options.ndim)
 
 
 @dataclass(frozen=True)
@@ -80,10 +81,6 @@ class ZarrStore:
     @property
     def left_out(self) -> Sequence[str]:
         return [key or "/" for key, _, able in self._arrays if not able]
-
-    def only(self, axes: int | None) -> str:
-        """The key of the root array, or of the only array of so many axes."""
-        return str(checks.choose_array(Source(self.path), self.headers, axes).key) if is_group(self.root) else "/"
 
     def array(self, key: str) -> ArrayReader:
         """The array of a name; refuses names without one, and arrays beyond the limits."""
