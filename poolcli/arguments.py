@@ -42,7 +42,6 @@ SHORT_FORMS = {  # other names that are accepted; notset is ONNX's auto_pad
     "ov": "openvino", "ort": "onnx", "onnxruntime": "onnx", "torch": "pytorch", "tf": "tensorflow",
     "keras": "tensorflow", "tflite": "tensorflow", "notset": "explicit",
 }  # fmt: skip
-NOT_SUGGESTED = ("opencv",)  # names of programs that are spelt similarly to a word
 
 
 def per_axis(name: str, value: PerAxis, axes: Sequence[str], layout: str = "", other: str | None = None) -> Numbers:
@@ -56,22 +55,12 @@ def per_axis(name: str, value: PerAxis, axes: Sequence[str], layout: str = "", o
     if len(numbers) != len(axes):
         axes_of = f"{len(axes)} spatial {'axis' if len(axes) == 1 else 'axes'} ({','.join(axes)})"
         counts = "1" if len(axes) == 1 else f"1 or {len(axes)}"
-        remedy = f"give {counts}, for example {_with_count(name, numbers, len(axes))}"
-        if other and not (name in ("pads", *ENDS) and len(numbers) == 2 * len(axes)):
-            remedy = f"for {len(numbers)} axes, use {field('layout', other)}"
+        remedy = f"for {len(numbers)} axes, use {field('layout', other)}" if other else f"give {counts}"
+        if name == "pads" and len(numbers) == 2 * len(axes):  # as ONNX has them
+            remedy = "use " + " and ".join(map(field, ENDS, (numbers[: len(axes)], numbers[len(axes) :])))
         what = layout or "the input"
         raise RequestError(f"{field(name)} has {len(numbers)} numbers, but {what} has {axes_of}; {remedy}")
     return numbers
-
-
-def _with_count(name: str, numbers: tuple[int, ...], count: int) -> str:
-    """The setting with one number for each axis, for a message: the last numbers, or neutral ones before them."""
-    is_padding = name in ("pads", *ENDS)
-    if is_padding and len(numbers) == 2 * count:  # both ends in one list, as in ONNX
-        begin, end = numbers[:count], numbers[count:]
-        return field("pads", begin) if begin == end else " and ".join(map(field, ENDS, (begin, end)))
-    alone = 0 if is_padding else 1
-    return field(name, ((alone,) * count + numbers)[-count:])
 
 
 def one_of(name: str, value: object, words: Sequence[str]) -> str:
@@ -89,8 +78,7 @@ def one_of(name: str, value: object, words: Sequence[str]) -> str:
         if found is not None:
             return found
     short = {each: word for each, word in SHORT_FORMS.items() if word in words}
-    is_known = isinstance(value, str) and value.lower() not in NOT_SUGGESTED
-    meant = did_you_mean(str(value), words, short) if is_known else ""
+    meant = did_you_mean(value, words, short) if isinstance(value, str) else ""
     raise RequestError(f"{field(name)} is {value!r}; it must be one of {', '.join(words)}{meant}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from poolcli.errors import LayoutWarning, PoolError, RequestError, error_text, warn_caller
 from poolcli.layouts import layout_of_dimensions
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 else:
     Given = Any
 
-CPU_DEVICES = (1, 3, 11)  # devices of DLPack in CPU memory: CPU, and memory pinned by CUDA and ROCm
-DEVICES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm", 13: "CUDA managed", 14: "oneAPI", 15: "WebGPU"}
+# A result: an array of the kind of the input, a torch.Tensor, DataArray or dask array, else an ndarray. Any for type
+# checkers, which must not need these libraries.
+Pooled: TypeAlias = Any
 
 
 def as_array(x: Any) -> Array:
@@ -44,8 +45,8 @@ def as_array(x: Any) -> Array:
         return x
     if isinstance(x, str | bytes | os.PathLike):
         raise RequestError(f"x is {_describe(x)}, not an array; read the file first, as numpy.load reads .npy")
-    _refuse_gradients(x)
-    _refuse_other_devices(x)
+    if getattr(x, "requires_grad", False) is True:
+        raise RequestError(f"x is {_describe(x)} that requires a gradient, which is not computed here; give x.detach()")
     try:
         array = _convert(x)
     except (PoolError, MemoryError):
@@ -171,27 +172,6 @@ def window_means(values: Array, windows: AxisWindows, missing: Sequence[float] =
         if is_time:
             means = begin + means.round().astype(np.int64).astype((values[valid] - begin).dtype)
         return np.asarray(np.where(weights > 0, means, nothing))
-
-
-def _refuse_gradients(x: Any) -> None:
-    if getattr(x, "requires_grad", False) is True:
-        raise RequestError(f"x is {_describe(x)} that requires a gradient, which is not computed here; give x.detach()")
-
-
-def _refuse_other_devices(x: Any) -> None:
-    """Refuses arrays in the memory of another device."""
-    where = getattr(x, "__dlpack_device__", None)
-    if where is None:
-        return
-    try:
-        kind, number = where()
-    except Exception:  # DLPack cannot describe the array; numpy may still be able to read it
-        return
-    if int(kind) not in CPU_DEVICES:
-        device = f"{DEVICES.get(int(kind), f'DLPack device {int(kind)}')}:{number}"
-        raise RequestError(
-            f"x is {_describe(x)} on {device}; poolcli computes on the CPU: give x.cpu(), or copy it there"
-        )
 
 
 def _package_of(x: Any) -> str:

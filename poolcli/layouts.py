@@ -194,7 +194,7 @@ def check_layout(layout: str, rank: int) -> str:
         if meant not in text:
             text = text.replace(letter, meant)
     if not text.isascii() or not text.isalpha() or len(set(text)) != len(text):
-        raise RequestError(f"layout {layout!r} must name each axis by its own letter{_layout_hint(given, rank)}")
+        raise RequestError(f"layout {layout!r} must name each axis by its own letter, for example NCHW or HWC")
     if len(text) != rank:
         raise RequestError(
             f"layout {given} names {len(text)} axes, but the input has {rank}; give one letter for each axis"
@@ -208,13 +208,6 @@ def _layout_of_word(last: bool, rank: int) -> str:
     if rank == 3:  # an image
         return "HWC" if last else "CHW"
     return channels_last(rank) if last else default_layout(rank)
-
-
-def _layout_hint(layout: str, rank: int) -> str:
-    letters = "".join(letter for letter in layout if letter not in " ,._-/")
-    if letters != layout and letters.isalpha() and len(set(letters)) == len(letters) == rank:
-        return f"; write {letters}"
-    return ", for example NCHW or HWC"
 
 
 def is_spatial(letter: str) -> bool:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Index = TypeVar("Index", int, "NDArray[np.int64]")
 Ranges = tuple[range, ...]  # of an array: the indices along each axis
 Counted = Literal["inside", "clipped", "kernel"]
-CLASSES_COUNTED = 100_000  # residue classes modulo the stride, above which unused input is not counted
+MAX_COUNTED = 100_000  # taps, above which unused input is not counted
 
 
 def ceil_div(a: Index, b: int) -> Index:
@@ -139,41 +139,25 @@ class Sliding:
         before = min(self.output, max(0, ceil_div(self.pad_begin - self.extent + 1, self.stride)))
         if self.size >= self.dilation:
             return past + before
-        # Taps can step over an input that is shorter than the dilation: window o with a negative start has
-        # its first tap at or after 0 at `start mod dilation`.
-        starts_before = min(self.output, ceil_div(self.pad_begin, self.stride))
-        offset = before * self.stride - self.pad_begin
-        count, step, d = starts_before - before, self.stride, self.dilation
-        at_or_past_end = _floor_sum(count, step, offset + d - self.size, d) - _floor_sum(count, step, offset, d)
-        return past + before + at_or_past_end
+        every = range(self.output)  # taps step over the input, so at most one of each window lies in it
+        return self.output - sum(len(self.outputs_of_tap(j, every)) for j in self.taps(every))
 
     @property
     def unused(self) -> int | None:
-        """The number of input indices that no window reads; None if the pattern is too large to count."""
+        """The number of input indices that no window reads; None if there are too many to count."""
         if self.kernel >= self.stride and self.dilation == 1:
             return max(0, self.size - max(0, self.start(self.output - 1) + self.kernel))
-        common = gcd(self.stride, self.dilation)
-        period, shift = self.stride // common, self.dilation // common
-        if min(self.kernel, period) > CLASSES_COUNTED:
+        every = range(self.output)
+        taps = self.taps(every)
+        if len(taps) > MAX_COUNTED:
             return None
-        return self.size - sum(self._read_by_class(j, period, shift) for j in range(min(self.kernel, period)))
-
-    def _read_by_class(self, j: int, period: int, shift: int) -> int:
-        """The number of input indices that taps j, j + period, ... read: all are q * stride + c for one c."""
-        c = j * self.dilation - self.pad_begin
-        low, high = ceil_div(-c, self.stride), ceil_div(self.size - c, self.stride)
-        last = (ceil_div(self.kernel - j, period) - 1) * shift
-
-        def below(q: int) -> int:
-            """The number of quotients below q that are read; they fill [m*shift, m*shift + output) for each m."""
-            q = max(0, min(q, last + self.output))
-            if self.output >= shift:
-                return q
-            if q > last:
-                return last // shift * self.output + (q - last)
-            return q // shift * self.output + min(q % shift, self.output)
-
-        return below(high) - below(low)
+        reached = [(j * self.dilation - self.pad_begin, self.outputs_of_tap(j, every)) for j in taps]
+        read = sum(len(outputs) for _, outputs in reached)
+        if self.dilation == 1:  # windows do not overlap
+            return self.size - read
+        if read > MAX_COUNTED:
+            return None
+        return self.size - len({offset + o * self.stride for offset, outputs in reached for o in outputs})
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,15 +298,3 @@ def sliding_output(size: int, window: int, stride: int, pad_begin: int, pad_end:
     if rounding == "ceil_torch" and (output - 1) * stride >= size + pad_begin:
         return output - 1
     return output
-
-
-def _floor_sum(count: int, a: int, b: int, m: int) -> int:
-    """The sum of (a*i + b) // m over i in [0, count), in O(log m) steps of Euclid's algorithm."""
-    total = 0
-    while True:
-        total += (count - 1) * count // 2 * (a // m) + count * (b // m)
-        a, b = a % m, b % m
-        top = a * count + b
-        if top < m:
-            return total
-        count, b, m, a = top // m, top % m, a, m

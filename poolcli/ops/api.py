@@ -22,7 +22,7 @@ from poolcli.arguments import (
     missing_from,
     whole_number,
 )
-from poolcli.array_interop import Given, as_array, is_lazy, like_input, named_layout, warn_of_layout
+from poolcli.array_interop import Given, Pooled, as_array, is_lazy, like_input, named_layout, warn_of_layout
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
 from poolcli.ops.plan import Plan
@@ -40,6 +40,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Function = TypeVar("Function", bound=Callable[..., Any])
 PLAN_WORDS = ("layout", "named", "output_dtype", "missing", "min_count")
+Pair = tuple[Pooled, Pooled]  # values and indices
 LONG_AXIS = 2**16  # elements, above which few calls are cached
 MAX_PREPARED = 64  # calls of each function
 
@@ -144,30 +145,22 @@ class Plans:
 class Single(Plans):
     """A record whose result is an array."""
 
-    def __call__(self, x: Given, **options: Unpack[RunOptions]) -> Array:
+    def __call__(self, x: Given, **options: Unpack[RunOptions]) -> Pooled:
         """Pool `x`; keywords as in the function of the operator."""
-        return run(self, x, False, **options)[0]
+        return run(self, x, False, **options)
 
 
 class Picking(Plans):
     """A record whose result is an array, or two with `return_indices`."""
 
     @overload
-    def __call__(self, x: Given, *, return_indices: Literal[False] = False, **options: Unpack[RunOptions]) -> Array: ...
+    def __call__(self, x: Given, *, return_indices: Literal[True], **options: Unpack[RunOptions]) -> Pair: ...
     @overload
-    def __call__(
-        self, x: Given, *, return_indices: Literal[True], **options: Unpack[RunOptions]
-    ) -> tuple[Array, Array]: ...
-    @overload
-    def __call__(
-        self, x: Given, *, return_indices: bool, **options: Unpack[RunOptions]
-    ) -> Array | tuple[Array, Array]: ...
+    def __call__(self, x: Given, *, return_indices: bool = False, **options: Unpack[RunOptions]) -> Pooled: ...
 
-    def __call__(
-        self, x: Given, *, return_indices: bool = False, **options: Unpack[RunOptions]
-    ) -> Array | tuple[Array, Array]:
+    def __call__(self, x: Given, *, return_indices: bool = False, **options: Unpack[RunOptions]) -> Pooled | Pair:
         """Pool `x`; keywords as in the function of the operator."""
-        return values_or_pair(run(self, x, return_indices, **options))
+        return run(self, x, return_indices, **options)
 
 
 def run(
@@ -181,8 +174,8 @@ def run(
     out: Array | None = None,
     engine: Engine = "auto",
     threads: int | None = None,
-) -> tuple[Array, Array | None]:
-    """The pooled `x`, and its indices or None; keywords are those of RunOptions."""
+) -> Any:
+    """The pooled `x`, or a pair of it and its `indices`; keywords are those of RunOptions."""
     _check_keywords(layout, out, threads)
     if is_lazy(x):
         from poolcli.dask_graph import pool_lazily
@@ -190,27 +183,32 @@ def run(
         for name, value in (("out", out), ("threads", threads)):
             if value is not None:
                 raise RequestError(f"{name} is chosen by dask; leave it out")
-        return pool_lazily(op, x, indices, engine, layout=layout, dtype=dtype, missing=missing, min_count=min_count)
+        words = {"layout": layout, "dtype": dtype, "missing": missing, "min_count": min_count}
+        return _result(*pool_lazily(op, x, indices, engine, **words))
     array = as_array(x)
     _latest.array_type = np.ndarray
     named = named_layout(x) if layout is None and array is not x else None
     _check_min_count(missing, min_count)
-    words = layout, named, dtype, missing_from(missing), min_count_from(min_count)
-    key: tuple[Any, ...] = (op, array.shape, array.dtype, indices, engine, *words)
+    given = layout, named, dtype, missing_from(missing), min_count_from(min_count)
+    key: tuple[Any, ...] = (op, array.shape, array.dtype, indices, engine, *given)
+    is_short = max(array.shape, default=0) <= LONG_AXIS
     try:
-        call = (_cached_call if max(array.shape, default=0) <= LONG_AXIS else _cached_long_call)(*key)
+        call = (_cached_call if is_short else _cached_long_call)(*key)
     except TypeError:  # a dtype or an engine that cannot be hashed: planning refuses it with a better message
         call = _new_call(*key)
     plan = call.region.plan
     warn_of_layout(plan)
     values, positions = call(array, out, threads)
-    is_silent = not (plan.reading and plan.reading.other)
-    if array is x and out is None and threads is None and is_silent and max(array.shape, default=0) <= LONG_AXIS:
-        _latest.call = call
-    if array is not x:
-        values = like_input(x, values, plan)
-        positions = None if positions is None else like_input(x, positions, plan)
-    return values, positions
+    if array is x:
+        is_silent = not (plan.reading and plan.reading.other)
+        if out is None and threads is None and is_silent and is_short:
+            _latest.call = call
+        return _result(values, positions)
+    return _result(like_input(x, values, plan), None if positions is None else like_input(x, positions, plan))
+
+
+def _result(values: Pooled, indices: Pooled | None) -> Pooled | Pair:
+    return values if indices is None else (values, indices)
 
 
 def with_name_suggestions(function: Callable[P, R], title: str = "", made: Signature | None = None) -> Callable[P, R]:
@@ -234,30 +232,29 @@ def with_name_suggestions(function: Callable[P, R], title: str = "", made: Signa
                 raise TypeError(too_many_values(title or function.__name__, by_place, given, names)) from None
             raise
 
-    call.__signature__ = shown_signature(made or signature(function))  # type: ignore[attr-defined]  # of any callable
+    call.__signature__ = _shown(made or signature(function))  # type: ignore[attr-defined]  # of any callable
     return call
 
 
 # What the aliases of annotations stand for, in signatures that help() and editors show.
 ALIASES = {
+    "InitVar[PerAxis | None]": "int | Sequence[int] | None", "Pair": "tuple[Pooled, Pooled]",
     "Given": "ArrayLike", "Array": "ndarray", "PerAxis": "int | Sequence[int]", "DType": "DTypeLike", "AutoPad": "str",
     "RoundingType": "str", "Like": "str", "Engine": "str", "IndexType": "str",
-    "InitVar[PerAxis | None]": "PerAxis | None",
 }  # fmt: skip
+_ALIAS = re.compile("|".join(rf"\b{re.escape(name)}(?!\w)" for name in ALIASES))
 
 
-def shown_signature(made: Signature) -> Signature:
+def _shown(made: Signature) -> Signature:
     """The signature with types in place of the names that this package has for them."""
-    own = [each.replace(annotation=_shown(each.annotation)) for each in made.parameters.values()]
-    return made.replace(parameters=own, return_annotation=_shown(made.return_annotation))
-
-
-@cache
-def _shown(annotation: Any) -> Any:
-    if not isinstance(annotation, str):
-        return annotation
-    plain = ALIASES.get(annotation, annotation)
-    return re.sub(r"\w+", lambda found: ALIASES.get(found[0], found[0]), plain)
+    own = [
+        each.replace(annotation=_ALIAS.sub(lambda found: ALIASES[found[0]], each.annotation))
+        if isinstance(each.annotation, str)
+        else each
+        for each in made.parameters.values()
+    ]
+    result = _ALIAS.sub(lambda found: ALIASES[found[0]], str(made.return_annotation))
+    return made.replace(parameters=own, return_annotation=result)
 
 
 def prepared(function: Callable[P, R]) -> Callable[P, R]:
@@ -278,7 +275,7 @@ def prepared(function: Callable[P, R]) -> Callable[P, R]:
             except TypeError:  # a list, or an array for the output
                 call = key = None
             if call is not None and all(map(_is_key, values)):
-                return cast("R", values_or_pair(call(x)))
+                return cast("R", _result(*call(x)))
         _latest.call = None
         result = function(*args, **keywords)
         if key is not None and _latest.call is not None:
@@ -341,16 +338,8 @@ def _entries(section: str) -> dict[str, str]:
     return {name: entry for entry in entries for name in entry.partition(" : ")[0].split(", ")}
 
 
-def values_or_pair(found: tuple[Array, Array | None]) -> Array | tuple[Array, Array]:
-    """The values, or values and indices if there are any."""
-    values, indices = found
-    return values if indices is None else (values, indices)
-
-
-def pool_with(
-    record: type[Attributes], x: Given, size: PerAxis, indices: bool = False, **options: Any
-) -> tuple[Array, Array | None]:
-    """The pooled `x`, and its indices or None; `options` are attributes of the record and those of RunOptions."""
+def pool_with(record: type[Attributes], x: Given, size: PerAxis, indices: bool = False, **options: Any) -> Any:
+    """The pooled `x`, or a pair of it and its `indices`; `options` are attributes of the record and RunOptions."""
     own = {name: options.pop(name) for name in [*options] if name in record.__dataclass_fields__}
     return run(cast("Any", record)(size, **own), x, indices, **options)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Unpack
 
 from poolcli.arguments import AutoPad, DType, Engine, Like, PerAxis, RoundingType
-from poolcli.array_interop import Given
+from poolcli.array_interop import Given, Pooled
 from poolcli.ops.api import BinOptions, Single, operator_function, pool_with, prepared, run, with_name_suggestions
 from poolcli.plan.attributes import MEAN, BinAttributes, DividingAttributes
 from poolcli.system.lazy_imports import Array
@@ -46,7 +46,7 @@ def avg_pool(
     out: Array | None = None,
     engine: Engine = "auto",
     threads: int | None = None,
-) -> Array:
+) -> Pooled:
     """Average each window.
 
     Parameters
@@ -92,8 +92,8 @@ def avg_pool(
 
     Returns
     -------
-    ndarray
-        For a torch.Tensor, DataArray or dask array one of the same kind; tensors share the result's memory.
+    Pooled
+        An array of the kind of `x`: torch.Tensor, DataArray, dask array, else ndarray, whose memory a tensor shares.
 
     Raises
     ------
@@ -128,7 +128,7 @@ def avg_pool(
         kernel, strides=strides, pads_begin=pads_begin, pads_end=pads_end, dilations=dilations, auto_pad=auto_pad,
         rounding_type=rounding_type, like=like, exclude_pad=exclude_pad, divisor_override=divisor_override, pads=pads,
     )  # fmt: skip
-    return run(op, x, False, layout, dtype, missing, min_count, out, engine, threads)[0]
+    return run(op, x, False, layout, dtype, missing, min_count, out, engine, threads)
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class AdaptiveAvgPool(BinAttributes, Single):
 
 
 @operator_function(AdaptiveAvgPool, avg_pool)
-def adaptive_avg_pool(x: Given, output_size: PerAxis, **options: Unpack[BinOptions]) -> Array:
+def adaptive_avg_pool(x: Given, output_size: PerAxis, **options: Unpack[BinOptions]) -> Pooled:
     """Average adaptive windows, to a given output size.
 
     Parameters
@@ -165,7 +165,7 @@ def adaptive_avg_pool(x: Given, output_size: PerAxis, **options: Unpack[BinOptio
     >>> adaptive_avg_pool(np.arange(1, 6, dtype="float32").reshape(1, 1, 5), 2)
     array([[[2., 4.]]], dtype=float32)
     """
-    return pool_with(AdaptiveAvgPool, x, output_size, **options)[0]
+    return pool_with(AdaptiveAvgPool, x, output_size, **options)
 
 
 @dataclass(frozen=True)
@@ -186,20 +186,15 @@ class AreaPool(BinAttributes, Single):
 
 
 @operator_function(AreaPool, adaptive_avg_pool)
-def area_pool(x: Given, output_size: PerAxis, **options: Unpack[BinOptions]) -> Array:
+def area_pool(x: Given, output_size: PerAxis, **options: Unpack[BinOptions]) -> Pooled:
     """Average the area of each output cell, to a given output size.
-
-    Parameters
-    ----------
-    output_size : int or sequence of int
-        Length of the output: one for all spatial axes, or one for each in the order D, H, W, None for that of the
-        input. It may be longer than the input.
 
     Notes
     -----
-    Cell i of an axis of length n covers [i*n / out, (i+1)*n / out). An element counts by the length of its overlap with
-    the cell, in whole numbers: weights are multiplied by out / gcd(n, out). Integers are averaged exactly and rounded
-    half to even; rounding of floats is that of `avg_pool`. Missing elements leave their weights out of the divisor.
+    Cell i of an axis of length n covers [i*n / out, (i+1)*n / out); the output may be longer than the input. An element
+    counts by the length of its overlap with the cell, in whole numbers: weights are multiplied by out / gcd(n, out).
+    Integers are averaged exactly and rounded half to even; rounding of floats is that of `avg_pool`. Missing elements
+    leave their weights out of the divisor.
 
     References
     ----------
@@ -212,4 +207,4 @@ def area_pool(x: Given, output_size: PerAxis, **options: Unpack[BinOptions]) -> 
     >>> area_pool(np.arange(1, 6, dtype="float32").reshape(1, 1, 5), 2)
     array([[[1.8, 4.2]]], dtype=float32)
     """
-    return pool_with(AreaPool, x, output_size, **options)[0]
+    return pool_with(AreaPool, x, output_size, **options)

@@ -7,19 +7,18 @@ from dataclasses import dataclass
 from typing import Literal, Unpack, overload
 
 from poolcli.arguments import IndexType, PerAxis
-from poolcli.array_interop import Given
+from poolcli.array_interop import Given, Pooled
 from poolcli.ops.api import (
+    Pair,
     Picking,
     PickingBinOptions,
     PickingOptions,
     SlidingOptions,
     operator_function,
     pool_with,
-    values_or_pair,
 )
 from poolcli.ops.avg import avg_pool
 from poolcli.plan.attributes import MAXIMUM, PickingAttributes, PickingBinAttributes, Reducer
-from poolcli.system.lazy_imports import Array
 
 MINIMUM = Reducer("min", "minimum", "element", better=operator.lt, nothing=1)
 
@@ -35,23 +34,19 @@ class MaxPool(PickingAttributes, Picking):
 
 @overload
 def max_pool(
-    x: Given, kernel: PerAxis, *, return_indices: Literal[False] = False, **options: Unpack[PickingOptions]
-) -> Array: ...
-@overload
-def max_pool(
     x: Given, kernel: PerAxis, *, return_indices: Literal[True], **options: Unpack[PickingOptions]
-) -> tuple[Array, Array]: ...
+) -> Pair: ...
 @overload
 def max_pool(
-    x: Given, kernel: PerAxis, *, return_indices: bool, **options: Unpack[PickingOptions]
-) -> Array | tuple[Array, Array]: ...
+    x: Given, kernel: PerAxis, *, return_indices: bool = False, **options: Unpack[PickingOptions]
+) -> Pooled: ...
 
 
 @operator_function(MaxPool, avg_pool)
 def max_pool(
     x: Given, kernel: PerAxis, *, axis: int | None = None, index_element_type: IndexType = "i64",
     return_indices: bool = False, **options: Unpack[SlidingOptions],
-) -> Array | tuple[Array, Array]:  # fmt: skip
+) -> Pooled | Pair:  # fmt: skip
     """Take the maximum of each window, and optionally its index (argmax).
 
     Parameters
@@ -67,10 +62,10 @@ def max_pool(
 
     Returns
     -------
-    values : ndarray
-        As all results, of the kind of `x`: torch.Tensor, DataArray, dask array or ndarray.
-    indices : ndarray
-        Flat positions over the axes from `axis` on, only if `return_indices`; -1 for a window without input.
+    values : Pooled
+        An array of the kind of `x`: torch.Tensor, DataArray, dask array, else ndarray, whose memory a tensor shares.
+    indices : Pooled
+        Only if `return_indices`: flat positions over the axes from `axis` on; -1 for a window without input.
 
     Notes
     -----
@@ -88,7 +83,7 @@ def max_pool(
     (array([[[[5, 7]]]], dtype=uint8), array([[[[1, 3]]]]))
     """
     own = {"axis": axis, "index_element_type": index_element_type}
-    return values_or_pair(pool_with(MaxPool, x, kernel, return_indices, **own, **options))
+    return pool_with(MaxPool, x, kernel, return_indices, **own, **options)
 
 
 @dataclass(frozen=True)
@@ -102,22 +97,18 @@ class AdaptiveMaxPool(PickingBinAttributes, Picking):
 
 @overload
 def adaptive_max_pool(
-    x: Given, output_size: PerAxis, *, return_indices: Literal[False] = False, **options: Unpack[PickingBinOptions]
-) -> Array: ...
-@overload
-def adaptive_max_pool(
     x: Given, output_size: PerAxis, *, return_indices: Literal[True], **options: Unpack[PickingBinOptions]
-) -> tuple[Array, Array]: ...
+) -> Pair: ...
 @overload
 def adaptive_max_pool(
-    x: Given, output_size: PerAxis, *, return_indices: bool, **options: Unpack[PickingBinOptions]
-) -> Array | tuple[Array, Array]: ...
+    x: Given, output_size: PerAxis, *, return_indices: bool = False, **options: Unpack[PickingBinOptions]
+) -> Pooled: ...
 
 
 @operator_function(AdaptiveMaxPool, max_pool)
 def adaptive_max_pool(
     x: Given, output_size: PerAxis, *, return_indices: bool = False, **options: Unpack[PickingBinOptions]
-) -> Array | tuple[Array, Array]:
+) -> Pooled | Pair:
     """Take the maximum of adaptive windows, to a given output size, and optionally its index (argmax).
 
     Parameters
@@ -126,16 +117,9 @@ def adaptive_max_pool(
         Length of the output: one for all spatial axes, or one for each in the order D, H, W, None for that of the
         input. 1 pools globally.
 
-    Returns
-    -------
-    values : ndarray
-        As all results, of the kind of `x`: torch.Tensor, DataArray, dask array or ndarray.
-    indices : ndarray
-        Flat positions inside a plane, only if `return_indices`; -1 for a window without input.
-
     Notes
     -----
-    Windows are those of `adaptive_avg_pool`; ties and NaN are treated as in `max_pool`.
+    Windows are those of `adaptive_avg_pool`; ties and NaN are treated as in `max_pool`. Indices count inside a plane.
 
     References
     ----------
@@ -147,7 +131,7 @@ def adaptive_max_pool(
     >>> adaptive_max_pool(np.array([[[1, 5, 2, 7, 3]]], dtype="int16"), 2, return_indices=True)
     (array([[[5, 7]]], dtype=int16), array([[[1, 3]]]))
     """
-    return values_or_pair(pool_with(AdaptiveMaxPool, x, output_size, return_indices, **options))
+    return pool_with(AdaptiveMaxPool, x, output_size, return_indices, **options)
 
 
 @dataclass(frozen=True)
@@ -162,22 +146,18 @@ class MinPool(PickingAttributes, Picking):
 
 @overload
 def min_pool(
-    x: Given, kernel: PerAxis, *, return_indices: Literal[False] = False, **options: Unpack[PickingOptions]
-) -> Array: ...
-@overload
-def min_pool(
     x: Given, kernel: PerAxis, *, return_indices: Literal[True], **options: Unpack[PickingOptions]
-) -> tuple[Array, Array]: ...
+) -> Pair: ...
 @overload
 def min_pool(
-    x: Given, kernel: PerAxis, *, return_indices: bool, **options: Unpack[PickingOptions]
-) -> Array | tuple[Array, Array]: ...
+    x: Given, kernel: PerAxis, *, return_indices: bool = False, **options: Unpack[PickingOptions]
+) -> Pooled: ...
 
 
 @operator_function(MinPool, max_pool)
 def min_pool(
     x: Given, kernel: PerAxis, *, return_indices: bool = False, **options: Unpack[PickingOptions]
-) -> Array | tuple[Array, Array]:
+) -> Pooled | Pair:
     """Take the minimum of each window, and optionally its index (argmin).
 
     Parameters
@@ -202,4 +182,4 @@ def min_pool(
     >>> min_pool(np.array([[[[1, 5, 2, 7]]]], dtype="uint8"), (1, 2), strides=2, return_indices=True)
     (array([[[[1, 2]]]], dtype=uint8), array([[[[0, 2]]]]))
     """
-    return values_or_pair(pool_with(MinPool, x, kernel, return_indices, **options))
+    return pool_with(MinPool, x, kernel, return_indices, **options)

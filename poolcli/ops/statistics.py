@@ -6,12 +6,11 @@ from dataclasses import dataclass, field, replace
 from typing import Unpack
 
 from poolcli.arguments import PerAxis, number_from, word_of
-from poolcli.array_interop import Given
+from poolcli.array_interop import Given, Pooled
 from poolcli.dialects import DIALECTS, Dialect
 from poolcli.ops.api import Single, SlidingOptions, operator_function, pool_with
 from poolcli.ops.avg import avg_pool
 from poolcli.plan.attributes import Reducer, SlidingAttributes
-from poolcli.system.lazy_imports import Array
 
 NORM = Reducer("lp", "Lp norm", "float", power=2, adds=True)
 SUM = Reducer("sum", "sum", "total", adds=True)
@@ -38,7 +37,7 @@ class LpPool(SlidingAttributes, Single):
 
 
 @operator_function(LpPool, avg_pool)
-def lp_pool(x: Given, kernel: PerAxis, *, p: float = 2, **options: Unpack[SlidingOptions]) -> Array:
+def lp_pool(x: Given, kernel: PerAxis, *, p: float = 2, **options: Unpack[SlidingOptions]) -> Pooled:
     """Take the p-norm of each window: the p-th root of the sum of abs(x)**p.
 
     Parameters
@@ -66,7 +65,7 @@ def lp_pool(x: Given, kernel: PerAxis, *, p: float = 2, **options: Unpack[Slidin
     >>> lp_pool(np.array([[[3, -4, 0, 5, 12]]], "float32"), 2, strides=2, pads_end=1)
     array([[[ 5.,  5., 12.]]], dtype=float32)
     """
-    return pool_with(LpPool, x, kernel, p=p, **options)[0]
+    return pool_with(LpPool, x, kernel, p=p, **options)
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ class MedianPool(SlidingAttributes, Single):
 
 
 @operator_function(MedianPool, avg_pool)
-def median_pool(x: Given, kernel: PerAxis, **options: Unpack[SlidingOptions]) -> Array:
+def median_pool(x: Given, kernel: PerAxis, **options: Unpack[SlidingOptions]) -> Pooled:
     """Take the median of each window.
 
     Parameters
@@ -108,7 +107,7 @@ def median_pool(x: Given, kernel: PerAxis, **options: Unpack[SlidingOptions]) ->
     >>> median_pool(np.array([[[1, 2, 8, 9]]], dtype="float32"), 4)
     array([[[5.]]], dtype=float32)
     """
-    return pool_with(MedianPool, x, kernel, **options)[0]
+    return pool_with(MedianPool, x, kernel, **options)
 
 
 @dataclass(frozen=True)
@@ -122,7 +121,7 @@ class ModePool(SlidingAttributes, Single):
 
 
 @operator_function(ModePool, median_pool)
-def mode_pool(x: Given, kernel: PerAxis, **options: Unpack[SlidingOptions]) -> Array:
+def mode_pool(x: Given, kernel: PerAxis, **options: Unpack[SlidingOptions]) -> Pooled:
     """Take the most frequent value (mode) of each window, for label maps.
 
     Parameters
@@ -147,7 +146,7 @@ def mode_pool(x: Given, kernel: PerAxis, **options: Unpack[SlidingOptions]) -> A
     >>> mode_pool(np.array([[[7, 3, 9, 9]]], dtype="uint16"), 2, strides=2)
     array([[[3, 9]]], dtype=uint16)
     """
-    return pool_with(ModePool, x, kernel, **options)[0]
+    return pool_with(ModePool, x, kernel, **options)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +166,7 @@ class StdPool(SlidingAttributes, Single):
 
 
 @operator_function(StdPool, median_pool)
-def std_pool(x: Given, kernel: PerAxis, *, ddof: float = 0, **options: Unpack[SlidingOptions]) -> Array:
+def std_pool(x: Given, kernel: PerAxis, *, ddof: float = 0, **options: Unpack[SlidingOptions]) -> Pooled:
     """Take the standard deviation of each window.
 
     Parameters
@@ -193,7 +192,7 @@ def std_pool(x: Given, kernel: PerAxis, *, ddof: float = 0, **options: Unpack[Sl
     >>> std_pool(np.array([[[1., 2, 3]]]), 3, ddof=1)
     array([[[1.]]])
     """
-    return pool_with(StdPool, x, kernel, ddof=ddof, **options)[0]
+    return pool_with(StdPool, x, kernel, ddof=ddof, **options)
 
 
 @dataclass(frozen=True)
@@ -207,7 +206,7 @@ class SumPool(SlidingAttributes, Single):
 
 
 @operator_function(SumPool, median_pool)
-def sum_pool(x: Given, kernel: PerAxis, **options: Unpack[SlidingOptions]) -> Array:
+def sum_pool(x: Given, kernel: PerAxis, **options: Unpack[SlidingOptions]) -> Pooled:
     """Add up each window.
 
     Parameters
@@ -236,4 +235,4 @@ def sum_pool(x: Given, kernel: PerAxis, **options: Unpack[SlidingOptions]) -> Ar
     >>> sum_pool(np.array([[[200, 100, 7, 5]]], dtype="uint8"), 3, dtype="uint16")
     array([[[307, 112]]], dtype=uint16)
     """
-    return pool_with(SumPool, x, kernel, **options)[0]
+    return pool_with(SumPool, x, kernel, **options)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import partial
+from itertools import combinations
 from math import inf, prod
 
 from poolcli.arguments import ENDS, Fit, Numbers, PerAxis, fit_from, per_axis
 from poolcli.dialects import DIALECTS, Dialect, SlidingCall, Support
 from poolcli.errors import RequestError
-from poolcli.layouts import Reading, check_layout, check_shape, layout_for, size_of, spatial_axes
+from poolcli.layouts import SPATIAL, Reading, check_layout, check_shape, layout_for, size_of, spatial_axes
 from poolcli.message_fields import field, hint, hint_other_dialect
 from poolcli.plan.attributes import (
     SHARED,
     Attributes,
-    BinAttributes,
     DividingAttributes,
     PickingAttributes,
     SlidingAttributes,
@@ -50,6 +51,33 @@ def check_lengths(axes: str, sizes: Sequence[int]) -> None:
 
 def resolve(op: Attributes, dialect: Dialect, reading: Reading, shape: Sequence[int]) -> Resolved:
     """Resolve `op` on the spatial axes of `shape`; every refusal is a RequestError."""
+    try:
+        return _resolve(op, dialect, reading, shape)
+    except RequestError as error:
+        other = _layout_that_fits(op, dialect, reading, shape)
+        if other is None:
+            raise
+        pooled = ",".join(other[i] for i in spatial_axes(other))
+        remedy = f"layout {reading.layout} was assumed: use {field('layout', other)} to pool {pooled}"
+        raise RequestError(f"{error.message}; {remedy}") from None
+
+
+def _layout_that_fits(op: Attributes, dialect: Dialect, reading: Reading, shape: Sequence[int]) -> str | None:
+    """A layout with which an array of 2 or 3 unnamed axes can be pooled, by leaving out axes that are too short."""
+    rank, values = len(shape), values_of(op)
+    if not reading.assumed or rank not in (2, 3) or 0 in shape:
+        return None
+    for count in range(rank - 1, 0, -1) if values == 1 else (values,):
+        for chosen in combinations(reversed(range(rank)), count):
+            pooled, others = iter(SPATIAL[-count:]), iter("NC"[count - rank :])
+            layout = "".join(next(pooled if i in chosen else others) for i in range(rank))
+            with suppress(RequestError):
+                _resolve(op, dialect, Reading(layout), shape)
+                return layout
+    return None
+
+
+def _resolve(op: Attributes, dialect: Dialect, reading: Reading, shape: Sequence[int]) -> Resolved:
     layout = reading.layout
     positions = spatial_axes(layout)
     names, sizes = "".join(layout[i] for i in positions), tuple(shape[i] for i in positions)
@@ -57,33 +85,21 @@ def resolve(op: Attributes, dialect: Dialect, reading: Reading, shape: Sequence[
     other = layout_for(shape, values) if values not in (1, len(positions)) else None
     spread = partial(per_axis, axes=names, layout=f"layout {layout}{' (assumed)' * reading.assumed}", other=other)
     check_lengths(names, sizes)
-    support = support_of(op, dialect)
-    if isinstance(op, BinAttributes):
-        size = op.output_size
-        given = fit_size(shape, layout, size) if isinstance(size, Fit) else spread("output_size", size)
-        outputs = tuple(own if n is None else n for n, own in zip(given, sizes, strict=True))
-        return _resolve_bins(op, names, sizes, positions, outputs)
-    return _resolve_sliding(op, dialect, support, names, sizes, positions, spread)
-
-
-def support_of(op: Attributes, dialect: Dialect) -> Support:
-    """The operator in the dialect; a RequestError if the dialect does not have it."""
-    support = dialect.operators.get(op.rules_of or op.name)
+    rules_of = op.rules_of or op.name
+    support = dialect.operators.get(rules_of)
     if support is None:
-        able = [f"{field('like', d.name)}" for d in DIALECTS.values() if (op.rules_of or op.name) in d.operators]
+        able = [field("like", each.name) for each in DIALECTS.values() if rules_of in each.operators]
         raise RequestError(f"{dialect.title} has no {op.title}; use {join_words(able)}")
-    return support
-
-
-def _resolve_bins(op: BinAttributes, names: str, sizes: Numbers, positions: Numbers, outputs: Numbers) -> Resolved:
-    axes = tuple(
-        AxisPlan(name, position, windows, _bin_formula(windows))
-        for name, position, windows in zip(names, positions, map(op.windows_of, sizes, outputs), strict=True)
-    )
+    if isinstance(op, SlidingAttributes):
+        return _resolve_sliding(op, dialect, support, names, sizes, positions, spread)
+    given = op.output_size
+    lengths = fit_size(shape, layout, given) if isinstance(given, Fit) else spread("output_size", given)
+    windows = [op.windows_of(size, length or size) for size, length in zip(sizes, lengths, strict=True)]
+    axes = tuple(map(AxisPlan, names, positions, windows, map(_bin_formula, windows)))
     rule = "the number of elements in the bin" if op.reducer.divides else None
-    if any(isinstance(axis.windows, Cells) for axis in axes):
+    if any(isinstance(w, Cells) for w in windows):
         rule = "the sum of the weights; the weight of an element is the part of it in the cell"
-    return Resolved(axes, {"output_size": list(outputs)}, rule)
+    return Resolved(axes, {"output_size": [w.output for w in windows]}, rule)
 
 
 def _bin_formula(w: Bins) -> str:
@@ -101,52 +117,40 @@ def _resolve_sliding(
     positions: Numbers,
     spread: Spread,
 ) -> Resolved:
-    rounding = _check_words(op, dialect)
+    words = (("auto_pad", op.auto_pad, dialect.auto_pads), ("rounding_type", op.rounding_type, dialect.rounding_types))
+    for name, word, known in words:
+        if word not in known:
+            use = f"use {join_words(known)}{hint_other_dialect()}"
+            raise RequestError(f"{dialect.title} has no {name} {word}; {use}")
+    rounding = dialect.ceil if op.rounding_type == "ceil" else op.rounding_type
     facts: list[Fact] = []
     call = _resolve_call(op, dialect, support, names, sizes, spread, facts)
     exclude = _resolve_exclude(op, dialect, support)
     counted, divisor_rule = _divisor(op, dialect, exclude, call)
+    limited, keeps = op.auto_pad == "explicit" and support.pads, rounding != "floor" and dialect.keeps_short
     numbers = zip(sizes, call.kernel, call.strides, call.dilations, call.pads_begin, call.pads_end, strict=True)
-    windows = [
-        Sliding(size, sliding_output(size, extent(k, d), s, begin, end, rounding), k, s, d, begin, end, counted)
-        for size, k, s, d, begin, end in numbers
-    ]
-    for name, w in zip(names, windows, strict=True):
-        limited, keeps = op.auto_pad == "explicit" and support.pads, rounding != "floor" and dialect.keeps_short
+    axes = []
+    for name, position, (size, k, s, d, begin, end) in zip(names, positions, numbers, strict=True):
+        output = sliding_output(size, extent(k, d), s, begin, end, rounding)
+        w = Sliding(size, output, k, s, d, begin, end, counted)
         _check_pads(name, w, dialect, exclude, limited=limited, keeps=keeps)
         if w.slack < 0:
             sentence = f"axis {name}: the window is longer than the padded input; ceil keeps one over what there is"
             facts.append(Fact("window_kept", sentence))
-    why = dialect.refuses(call)
-    if why:
-        raise RequestError(f"{dialect.title}: {why}")
-    axes = []
-    for name, position, w in zip(names, positions, windows, strict=True):
-        dropped = rounding != "floor" and w.output < ceil_div(w.slack, w.stride) + 1
+        dropped = rounding != "floor" and output < ceil_div(w.slack, s) + 1
         axes.append(AxisPlan(name, position, w, _formula(w, rounding, dropped)))
         if dropped:
             sentence = f"axis {name}: one window less, because the last one would start past the input"
             facts.append(Fact("window_dropped", sentence))
+    why = dialect.refuses(call)
+    if why:
+        raise RequestError(f"{dialect.title}: {why}")
     attributes: dict[str, object] = {name: list(getattr(call, name)) for name in PER_AXIS}
     attributes |= {"auto_pad": op.auto_pad, "rounding_type": op.rounding_type}
     if isinstance(op, DividingAttributes):
         attributes |= {"exclude_pad": exclude, "divisor_override": op.divisor_override}
     attributes |= {own.name: getattr(op, own.name) for own in fields(op) if own.name not in SHARED}
     return Resolved(tuple(axes), attributes, divisor_rule, tuple(facts))
-
-
-def _check_words(op: SlidingAttributes, dialect: Dialect) -> str:
-    """The rounding rule of `rounding_type` in the dialect; refuses words that it does not have."""
-    if op.auto_pad not in dialect.auto_pads:
-        raise RequestError(
-            f"{dialect.title} has no auto_pad {op.auto_pad}; use {join_words(dialect.auto_pads)}{hint_other_dialect()}"
-        )
-    if op.rounding_type not in dialect.rounding_types:
-        known = join_words(dialect.rounding_types)
-        raise RequestError(
-            f"{dialect.title} has no rounding_type {op.rounding_type}; use {known}{hint_other_dialect()}"
-        )
-    return dialect.ceil if op.rounding_type == "ceil" else op.rounding_type
 
 
 def _resolve_call(
@@ -213,7 +217,8 @@ def _resolve_exclude(op: SlidingAttributes, dialect: Dialect, support: Support) 
 
 def _check_pads(axis: str, w: Sliding, dialect: Dialect, exclude: bool | None, limited: bool, keeps: bool) -> None:
     """Refuse a window that does not fit and is not kept, and pads that the framework or `exclude_pad` forbids."""
-    most = _pad_limit(dialect, w.kernel) if limited else 0
+    limits = {None: inf, "half_kernel": w.kernel // 2, "below_kernel": w.kernel - 1}
+    most = limits[dialect.pad_limit] if limited else 0
     if w.slack < 0 and not (keeps and w.output == 1):
         raise RequestError(_window_too_large(axis, w, most, f" at stride {w.stride}" if keeps else ""))
     pads = f"axis {axis} has pads {w.pad_begin},{w.pad_end}"
@@ -230,10 +235,6 @@ def _check_pads(axis: str, w: Sliding, dialect: Dialect, exclude: bool | None, l
             f"{field('exclude_pad', True)} needs pads smaller than the window: {pads} and a window "
             f"of {w.extent}; use pads of at most {w.extent - 1}" + hint(f" or {field('exclude_pad', False)}")
         )
-
-
-def _pad_limit(dialect: Dialect, kernel: int) -> float:
-    return {None: inf, "half_kernel": kernel // 2, "below_kernel": kernel - 1}[dialect.pad_limit]
 
 
 def _window_too_large(axis: str, w: Sliding, most: float, stride: str) -> str:

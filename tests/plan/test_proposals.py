@@ -25,3 +25,17 @@ def test_a_layout_that_is_proposed_makes_the_command_right(shape: str, count: in
             continue
         assert proposed, first.err
         assert cli(*words, "--layout", proposed[1]).code == 0
+
+
+@pytest.mark.parametrize("command", [
+    "avg 2,1000 -k 10", "max 1000,2 -k 3 --dilations 4", "avg 3,48,5 -k 10 -s 10", "avg 480,640,3 -k 4",
+    "median 1000,3,1000 -k 10,9", "avg 2,3,50 -k 9,9",
+])  # fmt: skip
+def test_a_window_that_is_too_long_for_an_assumed_axis_names_the_layout_that_fits(command: str, cli: Cli) -> None:
+    first = cli("shape", *command.split())
+    proposed = re.search(r"; layout [A-Z]+ was assumed: use --layout ([A-Z]+) to pool", first.err)
+    assert (first.code, bool(proposed)) == (2, "50" not in command), first.err
+    if proposed:
+        assert cli("shape", *command.split(), "--layout", proposed[1]).code == 0
+    else:
+        assert cli("shape", "avg", "2,1000", "-k", "10", "--layout", "HW").err.endswith("use --kernel 2 or --pads 4\n")
