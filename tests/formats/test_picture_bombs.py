@@ -23,6 +23,7 @@ from tests.formats.tiffs import bare
 from tests.processes import forked
 from tests.profiles import slow
 
+pytestmark = pytest.mark.usefixtures("here")
 LIMIT = "300M"
 MARGIN = 64 * 1024  # KiB
 
@@ -141,8 +142,7 @@ def test_a_bomb_is_refused_within_little_memory(name: str, idle: int, tmp_path: 
 
 
 @pytest.mark.parametrize("length", [1, 2, 300])
-def test_pages_in_a_circle_are_read_once(length: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_pages_in_a_circle_are_read_once(length: int) -> None:
     with tifffile.TiffWriter("x.tif") as file:
         for _ in range(length):
             file.write(np.zeros((4, 4), np.int16), metadata=None)
@@ -159,10 +159,9 @@ def test_pages_in_a_circle_are_read_once(length: int, tmp_path: Path, monkeypatc
 
 @pytest.mark.parametrize("compression", ["zlib", "lzma"])
 def test_a_strip_that_unpacks_to_more_than_its_place_is_refused_where_tifffile_would_unpack_it(
-    compression: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    compression: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """imagecodecs, where it is installed, stops when the strip is full."""
-    monkeypatch.chdir(tmp_path)
     packed = (zlib if compression == "zlib" else lzma).compress(bytes(2**26 + 1))
     tifffile.imwrite("x.tif", iter([packed]), shape=(16, 16), dtype="u1", compression=compression, metadata=None)
     monkeypatch.setattr(tiff, "installed", lambda *_: False)
@@ -171,8 +170,7 @@ def test_a_strip_that_unpacks_to_more_than_its_place_is_refused_where_tifffile_w
         read(Source("x.tif"))
 
 
-def test_frames_that_a_file_is_too_short_for_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_frames_that_a_file_is_too_short_for_are_refused() -> None:
     first, second = (Image.new("L", (8, 8), value) for value in (1, 2))
     first.save("x.png", save_all=True, append_images=[second])
     data = bytearray(Path("x.png").read_bytes())
@@ -187,10 +185,7 @@ def test_frames_that_a_file_is_too_short_for_are_refused(tmp_path: Path, monkeyp
 
 @pytest.mark.parametrize("dtype", ["uint8", "uint16"])
 @pytest.mark.parametrize("compression", [None, "zlib", "lzw", "packbits", "lzma", "zstd", "png"])
-def test_pixels_that_a_tiff_does_not_have_are_not_made_up(
-    compression: str | None, dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_pixels_that_a_tiff_does_not_have_are_not_made_up(compression: str | None, dtype: str) -> None:
     x = np.full((32, 16, 3), 7, dtype)
     for name in ("x.tif", "sparse.tif"):
         tifffile.imwrite(name, x, photometric="rgb", compression=compression, rowsperstrip=16, metadata=None)
