@@ -101,18 +101,20 @@ def comparison_view(rows: Sequence[Row]) -> RenderableType:
     """One line for each framework; those that differ from the chosen one are marked."""
     table, divided = plain_table(), any(row.divisors for row in rows)
     for heading in ("", "as", "output", "pads", *(("divisors",) if divided else ())):
-        table.add_column(heading, no_wrap=heading != "output", overflow="fold")
+        table.add_column(heading, no_wrap=True)
+    refusals = list[str]()
     for row in rows:
         mark = "=" if row.chosen else "*" if row.differs else ""
         style = "bold" if row.chosen else "yellow" if row.differs else ""
         if row.plan is None:
-            table.add_row(mark, row.title, Text(f"refused: {for_cli(row.refusal or '')}"), style=style)
+            table.add_row(mark, row.title, "refused", style=style)
+            refusals.append(f"{row.title}: {for_cli(row.refusal or '')}")
             continue
         pads = " ".join(f"{w.pad_begin},{w.pad_end}" if isinstance(w, Sliding) else "-" for w in row.plan.windows)
         ends = (f"{row.divisors[0]} .. {row.divisors[1]}",) if row.divisors else ()
         table.add_row(mark, row.title, named_shape(row.plan.layout, row.plan.output_shape), pads, *ends, style=style)
     legend = "= chosen, * differs" + ("; divisors of the first and last window" if divided else "")
-    told, causes = grid(1), sentences(rows)
+    told, causes = grid(1), [*refusals, *sentences(rows)]
     for sentence in causes:
         told.add_row("*", Text(sentence))
     return Group(table, Text(legend, style="dim"), *([""] if causes else []), told)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from tests.conftest import Cli
 
 COMPARE = """\
-   as                   output                                 pads     divisors
-*  OpenVINO floor       N=1 C=3 H=2 W=4                        1,1 1,1  9 .. 9
-=  OpenVINO ceil        N=1 C=3 H=3 W=4                        1,1 1,1  9 .. 9
-   OpenVINO ceil_torch  N=1 C=3 H=3 W=4                        1,1 1,1  9 .. 9
-*  ONNX                 N=1 C=3 H=3 W=4                        1,1 1,1  9 .. 6
-*  PyTorch              N=1 C=3 H=3 W=4                        1,1 1,1  9 .. 6
-*  TensorFlow           refused: TensorFlow has no
-                        rounding_type ceil; use floor
-   nGraph               N=1 C=3 H=3 W=4                        1,1 1,1  9 .. 9
+   as                   output           pads     divisors
+*  OpenVINO floor       N=1 C=3 H=2 W=4  1,1 1,1  9 .. 9
+=  OpenVINO ceil        N=1 C=3 H=3 W=4  1,1 1,1  9 .. 9
+   OpenVINO ceil_torch  N=1 C=3 H=3 W=4  1,1 1,1  9 .. 9
+*  ONNX                 N=1 C=3 H=3 W=4  1,1 1,1  9 .. 6
+*  PyTorch              N=1 C=3 H=3 W=4  1,1 1,1  9 .. 6
+*  TensorFlow           refused
+   nGraph               N=1 C=3 H=3 W=4  1,1 1,1  9 .. 9
 = chosen, * differs; divisors of the first and last window
 
+* TensorFlow: TensorFlow has no rounding_type ceil; use floor
 * OpenVINO floor: rounds down: a last window that does not fit is dropped
   (floor)
 * ONNX, PyTorch: it counts only the part of an overhanging window that lies in

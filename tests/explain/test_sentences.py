@@ -52,7 +52,7 @@ CASES = {
     f"avg 1,1,6 -k 3 -s 2 {CEIL} --compare": [
         "= chosen, * differs; divisors of the first and last window",
         "* OpenVINO floor: rounds down: a last window that does not fit is dropped (floor)",
-        "* TensorFlow refused: TensorFlow has no rounding_type ceil; use floor",
+        "* TensorFlow: TensorFlow has no rounding_type ceil; use floor",
     ],
     "avg 1,1,6 -k 3 -s 2 --like pytorch --compare": [
         "* OpenVINO ceil, OpenVINO ceil_torch: rounds up: a last window that overhangs is kept (ceil)",
