@@ -100,8 +100,8 @@ def _facts(plan: Plan, has_indices: bool) -> dict[str, str]:
     facts = {"rules": ", ".join(words)}
     if plan.guessed and not plan.layout_warnings:
         rank = len(plan.layout)
-        orders = {default_layout(rank): channels_last(rank), channels_last(rank): default_layout(rank)}
-        other = field("layout", orders.get(plan.layout) if rank > 2 else None)
+        orders = {default_layout(rank): channels_last(rank), channels_last(rank): default_layout(rank), "HW": "CW"}
+        other = field("layout", orders.get(plan.layout) if rank > 1 else None)
         facts["axes"] = for_cli(f"{','.join(plan.layout)} (assumed; {other} to change)")
     facts["divisor"] = plan.divisor_rule or ""
     if plan.index and has_indices:
@@ -134,7 +134,13 @@ def _bundle_view(outcome: Outcome) -> RenderableType:
             shapes = (part.plan.layout, part.plan.input_shape), (part.output.layout, part.output.shape)
             table.add_row(Text(printable(part.header.key or "-")), part.plan.dtype, *(named_shape(*s) for s in shapes))
     ends = Text(f"{printable(outcome.job.source.path)} to {printable(outcome.job.output or 'nowhere')}", style="bold")
-    notes = dict.fromkeys(note for each in (*outcome.parts, outcome) for note in each.notes)
+    where: dict[str, list[str]] = {}  # the arrays of each note
+    for part in outcome.parts:
+        for note in part.notes:
+            where.setdefault(note, []).append((part.header and part.header.key) or "")
+    named = {note: ", ".join(keys) if len(keys) < len(outcome.parts) else "" for note, keys in where.items()}
+    notes = [*(f"{keys}: {note}" if keys else note for note, keys in named.items())]
+    notes += (note for note in outcome.notes if note not in where)
     closing = Text(_closing(replace(outcome.parts[0], parts=outcome.parts, seconds=outcome.seconds)), style="dim")
     return Group(ends, table, *((notes_view(notes),) if notes else ()), closing)
 

@@ -177,6 +177,12 @@ def test_arrays_beside_the_only_one_with_axes_to_pool_are_named(cli: Cli) -> Non
     assert "left out" not in cli("avg", "one.npz:b", "-o", "z.npy", *HALVE).out
 
 
+def test_a_note_on_one_array_names_it(cli: Cli) -> None:
+    save_npz("two.npz", a=A, b=B.astype(np.uint8))
+    note = "averages are rounded to uint8; --dtype float32 keeps fractions"
+    assert f"note  b: {note}\n" in cli("avg", "two.npz", "-o", "y.npz", "--all", *HALVE).out
+
+
 @pytest.mark.parametrize("source", ["x.npz", "x.h5"])
 def test_what_is_neither_pooled_nor_copied_is_named(source: str, cli: Cli) -> None:
     names = ["names"]
