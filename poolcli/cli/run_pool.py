@@ -38,6 +38,8 @@ def run_pool(op: Attributes, request: PoolOptions) -> int:
         raise RequestError(f"{field('output')} is missing: {remedy} (or plan only, with {field('dry_run')})")
     if request.output == request.indices == "-":
         raise RequestError(f"{field('output')} and {field('indices')} cannot both be standard output")
+    if "-" in (request.output, request.indices) and not request.dry_run and sys.stdout.isatty():
+        raise RequestError("standard output is a terminal; redirect it, as in > y.npy, or name a file")
     names = tuple(request.dataset or ())
     settings = array_settings(request, ("all", "dataset"))
     settings = replace(settings, arrays=() if request.all else names if len(names) > 1 else None)
@@ -53,7 +55,8 @@ def run_pool(op: Attributes, request: PoolOptions) -> int:
     count, settings = divide_cores(settings, len(jobs))
     folder = _manifest_folder(request.output, found.several, settings)
     executor = choose_executor(jobs, request.debug, request.cluster)
-    with progress(len(jobs), request.quiet) as (step, bytes_done), closing(run_all(
+    reports = len(jobs) > 1 and (request.verbose or request.json)
+    with progress(len(jobs), request.quiet or reports) as (step, bytes_done), closing(run_all(
         jobs, op, settings, executor=executor, count=count, folder=folder, progress=bytes_done,
         cluster=request.cluster,
     )) as outcomes:  # fmt: skip

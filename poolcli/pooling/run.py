@@ -103,7 +103,8 @@ def prepare_job(
     notes = [*header.notes, *filter(None, [job.note]), *(f.message for f in (*plan.layout_warnings, *plan.facts))]
     notes += _unused_nodata_notes(header, plan)
     made = lookup(plan.output_dtype)
-    if plan.reducer.divides and header.mode is None and made.is_integer and settings.dtype is None:
+    fractions = not output.path or not output_format(output.path).is_image
+    if plan.reducer.divides and header.mode is None and made.is_integer and settings.dtype is None and fractions:
         notes.append(f"averages are rounded to {made.name}; {field('dtype', 'float32')} keeps fractions")
     notes += _moved_axes(header.layout, plan.layout) if settings.layout else ()
     if settings.min_count is not None and not (plan.missing or header.masked):

@@ -217,3 +217,12 @@ def test_odd_streams_terminals_and_folders_end_in_an_exit_code_and_no_traceback(
     line = command.format(shlex.join(POOLCLI))
     done = subprocess.run(line, shell=True, capture_output=True, text=True, env=os.environ | {"NO_COLOR": "1"})
     assert (done.stdout, done.stderr, done.returncode) == (out, err, code)
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs pseudo-terminals")
+def test_no_bytes_of_an_array_are_printed_on_a_terminal(cli: Cli) -> None:
+    np.save("x.npy", np.zeros((1, 1, 4, 4), np.float32))
+    _, terminal = os.openpty()
+    done = subprocess.run([*POOLCLI, "avg", "x.npy", "-o", "-", "-k", "2"], stdout=terminal, stderr=subprocess.PIPE)
+    said = b"poolcli: standard output is a terminal; redirect it, as in > y.npy, or name a file\n"
+    assert (done.returncode, done.stderr) == (2, said)
