@@ -107,11 +107,7 @@ def _layout_by_rank(shape: Sequence[int], values: int, last: bool) -> str:
 
 
 def _other_layouts(layout: str, shape: Sequence[int]) -> tuple[tuple[str, ...], bool]:
-    """Other layouts than one that was assumed, and whether they are as likely: an axis may be the channels of an image.
-
-    >>> _other_layouts("NCW", (48, 64, 3)), _other_layouts("NCW", (20, 48, 64)), _other_layouts("NCHW", (1, 512, 4, 4))
-    ((('HWC',), True), (('CHW', 'DHW'), False), ((), False))
-    """
+    """Other layouts than the assumed one, and whether they are as likely: an axis may be the channels of an image."""
     if len(shape) == 3 and layout[0] == "N":
         for channels, sides, image in ((shape[2], shape[:2], "HWC"), (shape[0], shape[1:], "CHW")):
             if channels in CHANNELS and min(sides) >= LEAST_SIDE:
@@ -188,7 +184,10 @@ def check_layout(layout: str, rank: int) -> str:
     """
     given = layout.strip().upper()
     if re.sub("[ _-]", "", given) in WORDS:
-        return _layout_of_word(given.endswith("LAST"), rank)
+        last = given.endswith("LAST")
+        if rank == 3:  # an image
+            return "HWC" if last else "CHW"
+        return channels_last(rank) if last else default_layout(rank)
     text = given
     for letter, meant in OTHER_LETTERS.items():
         if meant not in text:
@@ -202,12 +201,6 @@ def check_layout(layout: str, rank: int) -> str:
     if not spatial_axes(text):
         raise RequestError(f"layout {given} has no spatial axis; pooling needs at least one, such as H and W")
     return text
-
-
-def _layout_of_word(last: bool, rank: int) -> str:
-    if rank == 3:  # an image
-        return "HWC" if last else "CHW"
-    return channels_last(rank) if last else default_layout(rank)
 
 
 def is_spatial(letter: str) -> bool:

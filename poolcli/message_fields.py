@@ -105,10 +105,6 @@ def for_cli(message: str) -> str:
 def respelled(message: str, spelling: Callable[[str, str, str], str | None]) -> str:
     """The message, still marked, with fields as `spelling` writes them; it gets name, keyword and value, and returns
     None for those that stay.
-
-    >>> message = f"use {field('kernel', (2, 3))} or {field('like', 'onnx')}"
-    >>> print(for_cli(respelled(message, lambda name, keyword, value: f"k{value}" if name == "kernel" else None)))
-    use k2,3 or --like onnx
     """
     return _FIELD.sub(lambda found: spelling(*found.groups()) or found[0], marked(message))
 

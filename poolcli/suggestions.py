@@ -69,11 +69,7 @@ KEYWORDS = {"input": "x", "image": "x", "array": "x", "k": "kernel", "s": "strid
 
 
 def closest(word: str, known: Iterable[str]) -> tuple[str, ...]:
-    """The known words of the most similar spelling; several if they are equally similar, none if no word is.
-
-    >>> closest("kernal", ["kernel", "all"]), closest("flot", ["int8", "float16", "float32"]), closest("x", ["kernel"])
-    (('kernel',), ('float16', 'float32'), ())
-    """
+    """The known words of the most similar spelling; several if they are equally similar, none if no word is."""
     plain = _plain(word)
     likeness = {each: _likeness(_plain(each), plain) for each in dict.fromkeys(known)}
     best = max(likeness.values(), default=0)

@@ -68,11 +68,6 @@ class Sliding:
         return self.kernel
 
     @property
-    def largest_divisor(self) -> int:
-        """The largest factor of a divisor."""
-        return self.kernel
-
-    @property
     def extent(self) -> int:
         """The length of a window from its first to its last tap: (kernel - 1) * dilation + 1."""
         return extent(self.kernel, self.dilation)
@@ -167,14 +162,12 @@ class Bins:
     size: int
     output: int
 
+    grain = 1  # bins can be cut anywhere
+    empty_windows = unused = 0  # every bin holds an element, and bins cover the input
+
     def reads(self, outputs: range) -> range:
         """The range of input indices from the first to the last bin."""
         return range(self.start(outputs.start), self.stop(outputs.stop - 1))
-
-    @property
-    def grain(self) -> int:
-        """Bins can be cut anywhere."""
-        return 1
 
     def start(self, i: Index) -> Index:
         """The first input index of bin i (an index or an array of indices)."""
@@ -210,25 +203,10 @@ class Bins:
         return self.lengths[1]
 
     @property
-    def largest_divisor(self) -> int:
-        """The largest factor of a divisor."""
-        return self.longest
-
-    @property
     def equal_to(self) -> tuple[int, int] | None:
         """The (kernel, stride) that give the same windows, or None."""
         whole, rest = divmod(self.size, self.output)
         return (whole + rest, whole) if whole and rest <= 1 else None
-
-    @property
-    def empty_windows(self) -> int:
-        """Always 0: every bin holds at least one element."""
-        return 0
-
-    @property
-    def unused(self) -> int:
-        """Always 0: the bins cover the input."""
-        return 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,11 +236,6 @@ class Cells(Bins):
     def divisor(self, i: Index) -> Index:
         """The sum of the weights: of every cell the same."""
         return i * 0 + self.parts[0]
-
-    @property
-    def largest_divisor(self) -> int:
-        """The sum of the weights."""
-        return self.parts[0]
 
     @property
     def equal_to(self) -> None:

@@ -136,8 +136,7 @@ class WindowOptions:
         help="First axis that indices count over: 0 (default, all) or 2 (one plane).")] = None
     index_element_type: Annotated[str | None, option(
         RESULT, "T", "--index-element-type", hidden=True, words=INDEX_TYPES,
-        help="Type of the indices: i64 (default) or i32.",
-    )] = None
+        help="Type of the indices: i64 (default) or i32.")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,12 +148,10 @@ class ArrayOptions(Report):
     layout: Layout = None
     missing: Annotated[Missing | None, option(
         RESULT, "VALUE", "--missing", hidden=True, repeatable=True, read=values.nodata_values,
-        help="Value to ignore: a number or nan; repeatable. Default: the file's own; none: ignore nothing.",
-    )] = None
+        help="Value to ignore: a number or nan; repeatable. Default: the file's own; none: ignore nothing.")] = None
     min_count: Annotated[int | str | None, option(
         RESULT, "N", "--min-count", hidden=True, read=lambda name, text: min_count_from(text),
-        help="Windows with fewer than N valid elements, or less than P%, give nodata.",
-    )] = None
+        help="Windows with fewer than N valid elements, or less than P%, give nodata.")] = None
     pages: Pages = None
     allow_external: AllowExternal = False
     dataset: Dataset = None

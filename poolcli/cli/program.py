@@ -109,7 +109,7 @@ COMMANDS = {
     "compare": ("arrays", CHECK, "Compare two arrays: max abs error, mean, ULPs, and where."),
     "identify": ("arrays", CHECK, "Find which pooling turns one array into another."),
     "info": ("arrays", CHECK, "List the arrays in files, with shapes and types."),
-    "cache": ("cache", MAINTAIN, "Show, fill or empty the cache of compiled kernels."),
+    "cache": ("arrays", MAINTAIN, "Show, fill or empty the cache of compiled kernels."),
 }
 PROGRAM_OPTIONS = ("--help", "--version", "--install-completion", "--show-completion")
 HELP_TEXT = "Show the usual options; --help-all shows the others, too."

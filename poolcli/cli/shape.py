@@ -48,8 +48,7 @@ class ShapeOptions(Report, WindowOptions):
     layout: options.Layout = None
     input_dtype: Annotated[str | None, option(
         RESULT, "T", "--input-dtype", hidden=True, words=DTYPES, read=values.dtype,
-        help="Type of the input where only a shape is given. Default: float32 (mode: uint8).",
-    )] = None
+        help="Type of the input where only a shape is given. Default: float32 (mode: uint8).")] = None
     dtype: options.Dtype = None
     explain: Annotated[bool, option(EXPLAIN, None, "--explain", help="Show the formula of each axis step by step.")] = (
         False

@@ -19,7 +19,7 @@ from poolcli.plan import Plan
 from poolcli.plan.attributes import is_supported
 from poolcli.plan.plan import EXACT_SQUARES_ELEMENTS
 from poolcli.system.lazy_imports import loading
-from poolcli.windows import Sliding
+from poolcli.windows import Cells, Sliding
 
 if TYPE_CHECKING:
     import numpy as np
@@ -86,7 +86,9 @@ def _refused_statistic(plan: Plan) -> str | None:
 
 def largest_divisor(plan: Plan) -> int:
     """The largest divisor of a plan."""
-    return max(prod(windows.largest_divisor for windows in plan.windows), abs(plan.divisor_override or 0))
+    return max(
+        prod(w.parts[0] if isinstance(w, Cells) else w.longest for w in plan.windows), abs(plan.divisor_override or 0)
+    )
 
 
 def is_switched_off() -> bool:

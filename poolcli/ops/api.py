@@ -56,8 +56,6 @@ class RunOptions(TypedDict, total=False):
 
 
 class SlidingOptions(RunOptions, total=False):
-    """The same, and the attributes of sliding windows."""
-
     strides: PerAxis | None
     pads: PerAxis | None
     pads_begin: PerAxis
@@ -68,22 +66,16 @@ class SlidingOptions(RunOptions, total=False):
     like: Like
 
 
-class PickingOptions(SlidingOptions, total=False):
-    """The same of functions that pick an element of each window, beside `return_indices`."""
-
+class PickingOptions(SlidingOptions, total=False):  # beside `return_indices`
     axis: int | None
     index_element_type: IndexType
 
 
 class BinOptions(RunOptions, total=False):
-    """Keywords of functions of adaptive windows."""
-
     like: Like
 
 
 class PickingBinOptions(BinOptions, total=False):
-    """The same of functions that pick an element of each window, beside `return_indices`."""
-
     index_element_type: IndexType
 
 

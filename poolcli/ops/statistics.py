@@ -9,7 +9,7 @@ from poolcli.arguments import PerAxis, number_from, word_of
 from poolcli.array_interop import Given, Pooled
 from poolcli.dialects import DIALECTS, Dialect
 from poolcli.ops.api import Single, SlidingOptions, operator_function, pool_with
-from poolcli.ops.avg import avg_pool
+from poolcli.ops.avg_and_max import avg_pool
 from poolcli.plan.attributes import Reducer, SlidingAttributes
 
 NORM = Reducer("lp", "Lp norm", "float", power=2, adds=True)

@@ -174,7 +174,7 @@ def distinct_windows(windows: AxisWindows) -> tuple[NDArray[np.int64], NDArray[n
     Only windows that cross a border and one interior window are computed, because an axis may be long.
     """
     if isinstance(windows, Cells):
-        return np.array(windows.lengths), np.array([windows.largest_divisor] * 2)
+        return np.array(windows.lengths), np.array([windows.parts[0]] * 2)
     if isinstance(windows, Bins):
         return np.array(windows.lengths), np.array(windows.lengths)
     inner = windows.interior

@@ -17,6 +17,7 @@ from poolcli.engine.compiled.launch import MIN_PER_THREAD, address, run_tasks, w
 from poolcli.engine.compiled.view import strides_of, with_strides
 from poolcli.engine.rounding import Array, storable
 from poolcli.plan.plan import Region
+from poolcli.windows import Cells
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,7 +39,7 @@ def prepare(region: Region, indices: bool) -> Pool:
     is_in_order = view.order == tuple(range(len(region.outputs)))
     # Kernels write the bits of `out`, where they have integers also those of floats, except an element as another type.
     as_bits = plan.reducer.result != "element" or plan.dtype == plan.output_dtype
-    longest = prod(max(w.longest, w.largest_divisor) for w in plan.windows)
+    longest = prod(max(w.longest, w.parts[0]) if isinstance(w, Cells) else w.longest for w in plan.windows)
     # Whether a sum may overflow although its mean does not.
     can_overflow = plan.dtype == "float64" and kernel.arithmetic.result in ("quotient", "odd")
     sums_64_bits = plan.dtype in ("int64", "uint64") and plan.reducer.adds and plan.reducer.power is None
