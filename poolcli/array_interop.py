@@ -118,16 +118,11 @@ def is_lazy(x: Any) -> bool:
 def like_input(x: Any, result: Any, plan: Plan) -> Any:
     """The result as the library of the input has it: a tensor of PyTorch, a DataArray, else the array itself."""
     if _package_of(x) == "torch":
-        return _tensor(result)
+        torch: Any = sys.modules["torch"]
+        if result.dtype.name == "bfloat16":  # numpy has none of its own
+            return torch.from_numpy(result.view("int16")).view(torch.bfloat16)
+        return torch.from_numpy(result)
     return _data_array(x, result, plan) if is_labelled(x) else result
-
-
-def _tensor(result: Array) -> Any:
-    """The result as a tensor that shares its memory."""
-    torch: Any = sys.modules["torch"]
-    if result.dtype.name == "bfloat16":  # numpy has none of its own
-        return torch.from_numpy(result.view("int16")).view(torch.bfloat16)
-    return torch.from_numpy(result)
 
 
 def _data_array(x: Any, result: Any, plan: Plan) -> Any:

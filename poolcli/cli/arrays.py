@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from poolcli.cli import options
-from poolcli.cli.messages import answer, print_error
+from poolcli.cli.messages import answer, print_notice
 from poolcli.cli.options import (
     UNLIMITED,
     USUAL,
@@ -175,7 +175,7 @@ def info(
             failed, error = True, error.for_fields(field_names("info"))
             if report.json:
                 answer(partial(_info_document, redacted(path), [], [], error), str, report)
-            print_error(error)
+            print_notice(error.cli_message)
         else:
             found = (path, headers, left_out)
             answer(partial(_info_document, *found, None), partial(_info_view, *found), report)

@@ -53,12 +53,7 @@ def report_error(error: PoolError, arguments: Sequence[str]) -> None:
 
         streamed = any(f"{flag} {value}" in STREAMED for flag, value in pairwise(arguments))
         print(to_json({"error": error_document(error)}), file=sys.stderr if streamed else sys.stdout)
-    print_error(error)
-
-
-def print_error(error: PoolError) -> None:
-    """Prints an error."""
-    _print_message(error.cli_message)
+    print_notice(error.cli_message)
 
 
 def print_errors(errors: Iterable[PoolError]) -> None:
@@ -70,17 +65,13 @@ def print_errors(errors: Iterable[PoolError]) -> None:
         places = [str(error.place) for error in group]
         more = f" and {len(places) - FILES_NAMED} more" if len(places) > FILES_NAMED else ""
         several = len(group) > 1 and group[0].place is not None
-        _print_message(for_cli(f"{', '.join(places[:FILES_NAMED])}{more}: {bare}" if several else group[0].message))
+        print_notice(for_cli(f"{', '.join(places[:FILES_NAMED])}{more}: {bare}" if several else group[0].message))
 
 
 def print_notice(text: str) -> None:
-    """Prints a notice, such as that kernels are being compiled."""
+    """Prints an error or a notice, such as that kernels are being compiled."""
+    sys.stdout.flush()  # so that it comes after the output before it
     print(f"poolcli: {printable(text)}", file=sys.stderr, flush=True)
-
-
-def _print_message(text: str) -> None:
-    sys.stdout.flush()  # so that the message comes after the output before it
-    print(f"poolcli: {text}", file=sys.stderr)
 
 
 @contextmanager

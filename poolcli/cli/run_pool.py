@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from poolcli.cli.messages import print_error, print_errors, print_notice, progress
+from poolcli.cli.messages import print_errors, print_notice, progress
 from poolcli.cli.options import array_settings
 from poolcli.engine import choose
 from poolcli.errors import FileError, RequestError
@@ -115,7 +115,7 @@ class _Reporter:
         if self._request.dry_run and not self._request.json:
             self._planned.append(outcome)
         if outcome.error and not self._several:
-            print_error(outcome.error)
+            print_notice(outcome.error.cli_message)
         if self._request.json:
             from poolcli.report.as_json import outcome_document, to_json
 

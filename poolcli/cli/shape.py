@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,7 @@ from poolcli.cli.options import (
 )
 from poolcli.cli.pool import attributes_of, make_operator
 from poolcli.cli.program import OPERATOR_HELP, command, find_operator, parse_operator
-from poolcli.cli.values import is_number_list, numbers, whole
+from poolcli.cli.values import numbers, whole
 from poolcli.dialects import DIALECTS
 from poolcli.dtypes import DTYPES
 from poolcli.errors import RequestError
@@ -73,7 +74,9 @@ class ShapeOptions(Report, WindowOptions):
     @property
     def is_typed(self) -> bool:
         """Whether the argument is a shape rather than the name of a file."""
-        return is_number_list(self.shape) and not Path(self.shape).exists()
+        with suppress(RequestError):
+            return bool(numbers("shape", self.shape)) and not Path(self.shape).exists()
+        return False
 
     @property
     def explains(self) -> bool:

@@ -100,15 +100,6 @@ def numbers(name: str, text: str) -> Numbers:
     raise RequestError(f"{field(name)} is {text[:40]!r}; whole numbers are needed, for example {example}")
 
 
-def is_number_list(text: str) -> bool:
-    """Whether `numbers` accepts `text`."""
-    try:
-        numbers("", text)
-    except RequestError:
-        return False
-    return True
-
-
 def auto_pad(name: str, text: str) -> str:
     """One of the words; `same`, which only TensorFlow has, is judged by the record of the operator."""
     return text if text.lower() == "same" else one_of(name, text, AUTO_PADS)

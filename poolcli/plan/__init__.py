@@ -10,7 +10,7 @@ from poolcli.arguments import INDEX_TYPES, MinCount, Missing, min_count_from, mi
 from poolcli.dialects import Dialect, IndexBase, dialect_of
 from poolcli.dtypes import DType, becomes_infinite, can_hold, lookup
 from poolcli.errors import RequestError
-from poolcli.layouts import Reading, batch_axes, check_shape, named_shape, read_axes, size_of
+from poolcli.layouts import batch_axes, check_shape, named_shape, read_axes, size_of
 from poolcli.message_fields import field
 from poolcli.plan.attributes import (
     Attributes,
@@ -46,14 +46,14 @@ def make_plan(
     have fewer than `min_count` valid ones.
     """
     shape = check_shape(shape)
-    reading = reading_of(op, shape, layout, named)
+    dialect = dialect_of(op.like)
+    reading = read_axes(shape, values_of(op), layout=layout, named=named, last=dialect.channels_last)
     layout = reading.layout
     if min(shape) < 0:
         raise RequestError(
             f"the shape {named_shape(layout, shape)} has a negative dimension; "
             "for a dynamic axis use any positive number"
         )
-    dialect = dialect_of(op.like)
     resolved = resolve(op, dialect, reading, shape)
     axes = resolved.axes
     output_shape = list(shape)
@@ -94,20 +94,14 @@ def make_plan(
         reading=reading,
         facts=(
             *resolved.facts,
-            *_unused_facts(axes),
+            *_unused_facts(reducer, axes, longest),
             *_empty_window_facts(reducer, axes, empty, override, source, target),
-            *_ddof_facts(reducer, longest),
             *_missing_facts(reducer, excluded, least, target, nodata),
         ),
         missing=excluded,
         min_count=least,
         nodata=nodata if excluded else None,
     )
-
-
-def reading_of(op: Attributes, shape: tuple[int, ...], layout: str | None = None, named: str | None = None) -> Reading:
-    """How `op` reads the axes of an array."""
-    return read_axes(shape, values_of(op), layout=layout, named=named, last=dialect_of(op.like).channels_last)
 
 
 def plan_or_none(op: Attributes, shape: Sequence[int], dtype: object, **words: Any) -> Plan | None:
@@ -181,11 +175,15 @@ def _check_override_range(axes: Sequence[AxisPlan], source: DType, target: DType
         )
 
 
-def _unused_facts(axes: Sequence[AxisPlan]) -> Iterator[Fact]:
+def _unused_facts(reducer: Reducer, axes: Sequence[AxisPlan], longest: int) -> Iterator[Fact]:
     for axis in axes:
         if axis.windows.unused:
             unused, verb = axis.windows.unused, "is" if axis.windows.unused == 1 else "are"
             yield Fact("unread", f"axis {axis.name}: {unused} of {axis.windows.size} input elements {verb} unused")
+    if reducer.ddof >= longest:
+        elements = "the 1 element" if longest == 1 else f"the {longest} elements"
+        sentence = f"{field('ddof')} is {reducer.ddof:g}, no less than {elements} of a window: every result is nan"
+        yield Fact("ddof", sentence)
 
 
 def _empty_window_facts(
@@ -215,15 +213,6 @@ def _empty_window_facts(
             f"use {field('rounding_type', 'floor')} or ceil_torch, {counted}, or {field('dtype', 'float32')}"
         )
     yield Fact("empty_windows", f"{none}: the {reducer.noun} is {value}")
-
-
-def _ddof_facts(reducer: Reducer, longest: int) -> Iterator[Fact]:
-    """The note that no window has more elements than the divisor subtracts."""
-    if reducer.ddof >= longest:
-        elements = "the 1 element" if longest == 1 else f"the {longest} elements"
-        yield Fact(
-            "ddof", f"{field('ddof')} is {reducer.ddof:g}, no less than {elements} of a window: every result is nan"
-        )
 
 
 def _missing_facts(

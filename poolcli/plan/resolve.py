@@ -125,7 +125,12 @@ def _resolve_sliding(
     rounding = dialect.ceil if op.rounding_type == "ceil" else op.rounding_type
     facts: list[Fact] = []
     call = _resolve_call(op, dialect, support, names, sizes, spread, facts)
-    exclude = _resolve_exclude(op, dialect, support)
+    exclude = None
+    if isinstance(op, DividingAttributes):
+        if op.exclude_pad is False and not support.include_pad:
+            remedy = f"use {field('exclude_pad', True)}{hint_other_dialect()}"
+            raise RequestError(f"{dialect.title} never counts padding; {remedy}")
+        exclude = dialect.default_exclude_pad if op.exclude_pad is None else op.exclude_pad
     counted, divisor_rule = _divisor(op, dialect, exclude, call)
     limited, keeps = op.auto_pad == "explicit" and support.pads, rounding != "floor" and dialect.keeps_short
     numbers = zip(sizes, call.kernel, call.strides, call.dilations, call.pads_begin, call.pads_end, strict=True)
@@ -202,17 +207,6 @@ def _resolve_strides(
     if max(kernel) > 1:
         facts.append(Fact("strides", f"strides not given: 1 on every axis; set them with {field('strides')}"))
     return (1,) * len(kernel)
-
-
-def _resolve_exclude(op: SlidingAttributes, dialect: Dialect, support: Support) -> bool | None:
-    """Whether the divisor excludes padding; None for operators without a divisor."""
-    if not isinstance(op, DividingAttributes):
-        return None
-    if op.exclude_pad is False and not support.include_pad:
-        raise RequestError(
-            f"{dialect.title} never counts padding; use {field('exclude_pad', True)}{hint_other_dialect()}"
-        )
-    return dialect.default_exclude_pad if op.exclude_pad is None else op.exclude_pad
 
 
 def _check_pads(axis: str, w: Sliding, dialect: Dialect, exclude: bool | None, limited: bool, keeps: bool) -> None:

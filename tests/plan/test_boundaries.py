@@ -63,9 +63,6 @@ EDGES: dict[str, tuple[Ask, Ask, str]] = {
     "pads of 0 and of -1": (avg(kernel=2, pads_begin=0), avg(kernel=2, pads_begin=-1),
         "pads_begin is -1 on every axis; it must be at least 0",
     ),
-    "pads of 0 and of -1 at the end": (avg(kernel=2, pads_end=0), avg(kernel=2, pads_end=-1),
-        "pads_end is -1 on every axis; it must be at least 0",
-    ),
     "one number for each axis, and one more": (
         avg(1, 1, 8, 8, kernel=(2, 3)), avg(1, 1, 8, 8, kernel=(2, 3, 4)),
         "kernel has 3 numbers, but layout NCHW (assumed) has 2 spatial axes (H,W); for 3 axes, use layout='CDHW'",
@@ -79,11 +76,6 @@ EDGES: dict[str, tuple[Ask, Ask, str]] = {
     "padding left out: pads below the window, and as long as it": (
         avg(kernel=3, pads_begin=2, exclude_pad=True), avg(kernel=3, pads_begin=3, exclude_pad=True),
         "exclude_pad=True needs pads smaller than the window: axis W has pads 3,0 and a window of 3; use pads of at "
-        "most 2 or exclude_pad=False",
-    ),
-    "padding left out: the same at the end": (
-        avg(kernel=3, pads_end=2, exclude_pad=True), avg(kernel=3, pads_end=3, exclude_pad=True),
-        "exclude_pad=True needs pads smaller than the window: axis W has pads 0,3 and a window of 3; use pads of at "
         "most 2 or exclude_pad=False",
     ),
     "padding left out: pads below a dilated window": (
@@ -102,20 +94,10 @@ EDGES: dict[str, tuple[Ask, Ask, str]] = {
         peak(kernel=4, pads_begin=3, pads_end=3, like="pytorch"),
         "PyTorch allows pads of at most 2 for a kernel of 4: axis W has pads 3,3; use smaller pads, or another like",
     ),
-    "PyTorch: half of an odd kernel": (
-        avg(kernel=5, pads_begin=2, pads_end=2, like="pytorch"),
-        avg(kernel=5, pads_begin=3, pads_end=3, like="pytorch"),
-        "PyTorch allows pads of at most 2 for a kernel of 5: axis W has pads 3,3; use smaller pads, or another like",
-    ),
     "PyTorch: equal pads, and more at the beginning": (
         avg(kernel=4, pads_begin=1, pads_end=1, like="pytorch"),
         avg(kernel=4, pads_begin=1, pads_end=0, like="pytorch"),
         "PyTorch pads both ends equally: axis W has pads 1,0; use equal pads, or another like",
-    ),
-    "PyTorch: equal pads, and more at the end": (
-        avg(kernel=4, pads_begin=2, pads_end=2, like="pytorch"),
-        avg(kernel=4, pads_begin=1, pads_end=2, like="pytorch"),
-        "PyTorch pads both ends equally: axis W has pads 1,2; use equal pads, or another like",
     ),
     "PyTorch: equal pads on the first axis, not on the second": (
         avg(1, 1, 8, 8, kernel=4, pads_begin=(1, 2), pads_end=(1, 2), like="pytorch"),
@@ -126,10 +108,6 @@ EDGES: dict[str, tuple[Ask, Ask, str]] = {
         peak(kernel=3, pads_begin=2, like="onnx"), peak(kernel=3, pads_begin=3, like="onnx"),
         "ONNX allows pads of at most 2 for a kernel of 3: axis W has pads 3,0; use smaller pads, or another like",
     ),
-    "ONNX: the same at the end": (
-        peak(kernel=3, pads_end=2, like="onnx"), peak(kernel=3, pads_end=3, like="onnx"),
-        "ONNX allows pads of at most 2 for a kernel of 3: axis W has pads 0,3; use smaller pads, or another like",
-    ),
     "ONNX: the limit is the kernel's, whatever its dilation": (
         peak(kernel=3, dilations=2, pads_end=2, like="onnx"), peak(kernel=3, dilations=2, pads_end=3, like="onnx"),
         "ONNX allows pads of at most 2 for a kernel of 3: axis W has pads 0,3; use smaller pads, or another like",
@@ -137,11 +115,6 @@ EDGES: dict[str, tuple[Ask, Ask, str]] = {
     "ONNX: pads that auto_pad replaces have no limit": (
         peak(kernel=3, pads_end=9, auto_pad="same_upper", like="onnx"), peak(kernel=3, pads_end=9, like="onnx"),
         "ONNX allows pads of at most 2 for a kernel of 3: axis W has pads 0,9; use smaller pads, or another like",
-    ),
-    "ONNX: pads that auto_pad sets have no limit either": (
-        peak(1, 1, 5, kernel=2, dilations=4, auto_pad="same_upper", like="onnx"),
-        peak(1, 1, 5, kernel=2, dilations=4, pads_begin=2, pads_end=2, like="onnx"),
-        "ONNX allows pads of at most 1 for a kernel of 2: axis W has pads 2,2; use smaller pads, or another like",
     ),
     "TensorFlow: pads below the kernel, and as long": (
         peak(kernel=3, pads_begin=2, like="tensorflow"), peak(kernel=3, pads_begin=3, like="tensorflow"),
@@ -161,11 +134,6 @@ EDGES: dict[str, tuple[Ask, Ask, str]] = {
         avg(1, 1, 8, 8, kernel=2, dilations=(1, 1), like="pytorch"),
         avg(1, 1, 8, 8, kernel=2, dilations=(1, 2), like="pytorch"),
         "PyTorch has no dilation in average pooling; use dilations=1, or another like",
-    ),
-    "TensorFlow: no dilation, and dilation of the first axis of two": (
-        peak(1, 1, 8, 8, kernel=2, dilations=1, like="tensorflow"),
-        peak(1, 1, 8, 8, kernel=2, dilations=(2, 1), like="tensorflow"),
-        "TensorFlow has no dilation in max pooling; use dilations=1, or another like",
     ),
     "TensorFlow: an average without pads, and with them": (
         avg(kernel=2, like="tensorflow"), avg(kernel=2, pads_end=1, like="tensorflow"),
@@ -191,10 +159,6 @@ EDGES: dict[str, tuple[Ask, Ask, str]] = {
         avg(kernel=2, divisor_override=BIG - 1), avg(kernel=2, divisor_override=BIG),
         "divisor_override is 2147483648; a whole number other than 0 and below 2**31 is needed",
     ),
-    "a divisor_override of -(2**31 - 1), and of -2**31": (
-        avg(kernel=2, divisor_override=1 - BIG), avg(kernel=2, divisor_override=-BIG),
-        "divisor_override is -2147483648; a whole number other than 0 and below 2**31 is needed",
-    ),
     "a divisor_override of -1, and of 0": (avg(kernel=2, divisor_override=-1), avg(kernel=2, divisor_override=0),
         "divisor_override is 0; a whole number other than 0 and below 2**31 is needed",
     ),
@@ -214,12 +178,6 @@ EDGES: dict[str, tuple[Ask, Ask, str]] = {
         "divisor_override=1 can give results from 0 to 510, outside uint8; use dtype='float64' or a wider integer "
         "type",
     ),
-    "a divisor_override below the window, into a wider type": (
-        avg(dtype="uint8", to="uint16", kernel=3, divisor_override=1),
-        avg(dtype="uint16", to="uint16", kernel=3, divisor_override=1),
-        "divisor_override=1 can give results from 0 to 196605, outside uint16; use dtype='float64' or a wider "
-        "integer type",
-    ),
     "a divisor_override of -1 of the lowest int8": (
         avg(dtype="int8", to="int16", kernel=1, divisor_override=-1),
         avg(dtype="int8", kernel=1, divisor_override=-1),
@@ -234,20 +192,12 @@ EDGES: dict[str, tuple[Ask, Ask, str]] = {
         avg(dtype="int8", to="int16", kernel=2), avg(dtype="int8", to="uint16", kernel=2),
         "dtype='uint16' cannot hold every result of int8 input; use a float type or a wider integer type",
     ),
-    "uint32 into int64, and into int32": (
-        avg(dtype="uint32", to="int64", kernel=2), avg(dtype="uint32", to="int32", kernel=2),
-        "dtype='int32' cannot hold every result of uint32 input; use a float type or a wider integer type",
-    ),
     "floats into another float, and into an integer": (
         avg(dtype="float64", to="float16", kernel=2), avg(dtype="float16", to="int64", kernel=2),
         "dtype='int64' cannot hold every result of float16 input; use a float type or a wider integer type",
     ),
     "bool: its maximum, and its average": (
         peak(dtype="bool", kernel=2), avg(dtype="bool", kernel=2),
-        "an average of bool needs a number type: add dtype='float32' (or an integer type, rounded)",
-    ),
-    "bool: its average as an integer, and as bool": (
-        avg(dtype="bool", to="uint8", kernel=2), avg(dtype="bool", to="bool", kernel=2),
         "an average of bool needs a number type: add dtype='float32' (or an integer type, rounded)",
     ),
     "integers: windows that all hold an element, and one that holds none": (
@@ -268,11 +218,6 @@ EDGES: dict[str, tuple[Ask, Ask, str]] = {
         peak(1, 1, 2**16, 2**15 + 1, kernel=2, axis=2, index_element_type="i32"),
         "index_element_type='i32' cannot hold indices up to 2147549183; use i64",
     ),
-    "indices of 32 bits over all images": (
-        peak(2, 1, 2**15, 2**15, kernel=2, axis=0, index_element_type="i32"),
-        peak(3, 1, 2**15, 2**15, kernel=2, axis=0, index_element_type="i32"),
-        "index_element_type='i32' cannot hold indices up to 3221225471; use i64",
-    ),
     "indices of 32 bits that count the channels of one image": (
         peak(2, 3, 2**15, 2**14, kernel=2, like="tensorflow", index_element_type="i32"),
         peak(2, 5, 2**15, 2**14, kernel=2, like="tensorflow", index_element_type="i32"),
@@ -286,10 +231,6 @@ EDGES: dict[str, tuple[Ask, Ask, str]] = {
     "the last axis that maxima may be counted from, and the next": (
         peak(1, 1, 8, 8, kernel=2, axis=3), peak(1, 1, 8, 8, kernel=2, axis=4),
         "axis is 4; it must be from -4 to 3 for a tensor of rank 4",
-    ),
-    "the first axis from the end, and the one before it": (
-        peak(1, 1, 8, 8, kernel=2, axis=-4), peak(1, 1, 8, 8, kernel=2, axis=-5),
-        "axis is -5; it must be from -4 to 3 for a tensor of rank 4",
     ),
     "OpenVINO: an axis that maxima are counted from, and another dialect's": (
         peak(kernel=2, axis=1), peak(kernel=2, axis=1, like="onnx"),
