@@ -64,11 +64,7 @@ def per_axis(name: str, value: PerAxis, axes: Sequence[str], layout: str = "", o
 
 
 def one_of(name: str, value: object, words: Sequence[str]) -> str:
-    """The one of `words` that `value` is, in any case, with - or _, or in its short form; refuses other values.
-
-    >>> one_of("auto_pad", "SAME-UPPER", AUTO_PADS), one_of("like", "torch", ("onnx", "pytorch"))
-    ('same_upper', 'pytorch')
-    """
+    """The one of `words` that `value` is, in any case, with - or _, or in its short form; refuses other values."""
     if isinstance(value, str):
         if value in words:
             return value
@@ -188,11 +184,7 @@ MinCount = int | str
 
 
 def missing_from(value: object) -> Missing:
-    """The nodata values as a tuple, from one number, several or None; refuses other values.
-
-    >>> missing_from(None), missing_from(-9999), missing_from([0, 1e20])
-    ((), (-9999,), (0, 1e+20))
-    """
+    """The nodata values as a tuple, from one number, several or None; refuses other values."""
     items = () if value is None else _items(value)
     found = list[int | float]()
     for number in map(_plain, (value,) if items is None else items):

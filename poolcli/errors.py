@@ -88,11 +88,7 @@ QUOTES = "'\""  # around the message of a KeyError
 
 
 def error_text(error: BaseException) -> str:
-    """The first line of an error's message, or the name of its class if the message is empty.
-
-    >>> error_text(SyntaxError("bad header checksum in b'IDAT'")), error_text(KeyError())
-    ("bad header checksum in 'IDAT'", 'KeyError')
-    """
+    """The first line of an error's message, or the name of its class if the message is empty."""
     try:
         text = (str(error).splitlines() or [""])[0][:200]
     except Exception:  # of an error whose __str__ fails

@@ -75,12 +75,7 @@ class MarkedMessage(str):
 
 
 def marked_message(message: str) -> str:
-    """The message as a str for Python, which `for_cli` can still convert.
-
-    >>> text = marked_message(f"use {field('kernel', 2)}")
-    >>> print(text, "or", for_cli(text))
-    use kernel=2 or use --kernel 2
-    """
+    """The message as a str for Python, which `for_cli` can still convert."""
     text = MarkedMessage(for_python(message))
     text.marked = marked(message)
     return text
@@ -110,12 +105,7 @@ def respelled(message: str, spelling: Callable[[str, str, str], str | None]) -> 
 
 
 def for_model_file(message: str, words: Mapping[str, str]) -> str:
-    """The message with the names of fields in a model file, `words` by field or by setting.
-
-    >>> message = f"use {field('pads', 1)} or {field('exclude_pad', False)}"
-    >>> print(for_model_file(message, {"pads": "padding", "exclude_pad=False": "count_include_pad=True"}))
-    use padding=1 or count_include_pad=True
-    """
+    """The message with the names of fields in a model file, `words` by field or by setting."""
 
     def spelling(name: str, keyword: str, _: str) -> str:
         return words.get(keyword) or keyword.replace(name, words.get(name, name), 1)

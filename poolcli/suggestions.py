@@ -36,7 +36,6 @@ FLAGS: dict[str, tuple[str, str | bool, str | bool]] = {
 # Other words for options and commands, which are not accepted: what a message proposes instead.
 MEANT = _by_word({
     "--overwrite": "force",
-    "--quiet": "silent",
     "--jobs": "threads workers num-workers n-jobs",
     "--resume": "skip-existing",
     "--max-memory": "memory max-pixels",
@@ -48,15 +47,9 @@ MEANT = _by_word({
     "--output": "output-dir",
     "--indices": "argmax return-mask",
     "--layout NHWC": "channels-last",
-    "--atol": "tolerance",
     "poolcli area --fit 256": "resize thumbnail scale size max-size max-dim width height",
     "poolcli avg --kernel 2 --strides 2": "bin coarsen",
-    "poolcli avg --kernel 5 --pads 2": "blur smooth",
     "poolcli adaptive-avg --output-size 1": "global gap global-avg global-average",
-    "poolcli adaptive-max --output-size 1": "global-max",
-    "poolcli compare": "diff",
-    "poolcli info": "list",
-    "poolcli shape --explain": "explain",
 })  # fmt: skip
 # Files of other programs, which are not read: their suffixes, what they are, and the array in one, in Python.
 OTHER_FILES = (
@@ -126,13 +119,7 @@ def join_words(words: Iterable[str], joint: str = "or") -> str:
 
 
 def unknown_keyword(function: str, name: str, value: object, names: Collection[str]) -> str:
-    """The message about an unknown keyword of a Python function, with the name that is probably meant.
-
-    >>> unknown_keyword("avg_pool", "kernel_size", 3, ["x", "kernel"])
-    'avg_pool() has no kernel_size; use kernel'
-    >>> unknown_keyword("avg_pool", "ceil_mode", True, ["kernel", "rounding_type"])
-    "avg_pool() has no ceil_mode; use rounding_type='ceil'"
-    """
+    """The message about an unknown keyword of a Python function, with the name that is probably meant."""
     plain = name.lower().replace("_", "-")
     flag = FLAGS.get(plain)
     meant = ALIASES.get(plain) or MEANT.get(plain, "").split(" ")[0].strip("-") or plain
@@ -149,11 +136,7 @@ def unknown_keyword(function: str, name: str, value: object, names: Collection[s
 
 
 def too_many_values(function: str, by_place: Sequence[str], values: Sequence[object], names: Collection[str]) -> str:
-    """The message about values that must be named; others have strides and pads behind the kernel, or p before it.
-
-    >>> too_many_values("avg_pool", ["x", "kernel"], ["...", 3, 2, 1], ["x", "kernel", "strides", "pads"])
-    'avg_pool() takes x and kernel by place and the rest by name, as in avg_pool(x, 3, strides=2, pads=1)'
-    """
+    """The message about values that must be named; others have strides and pads behind the kernel, or p before it."""
     own = [value for name, value in zip(by_place, values, strict=False) if name != "x"]
     more, rest = values[len(by_place) :], [name for name in ("strides", "pads", "dilations") if name in names]
     if "p" in names:  # of norms: the power, the kernel, strides
@@ -167,11 +150,7 @@ def too_many_values(function: str, by_place: Sequence[str], values: Sequence[obj
 
 
 def public_name(name: str, names: Collection[str]) -> str:
-    """What to use in place of a name that poolcli does not have: the operators of other frameworks, or a similar name.
-
-    >>> public_name("max_pool2d", ()), public_name("GlobalAveragePooling2D", ()), public_name("chian", ["chain"])
-    ('; use max_pool(x, kernel, strides=...)', '; use AdaptiveAvgPool(1)', '; did you mean chain?')
-    """
+    """What to use in place of a name that poolcli does not have: an operator, or a similar name."""
     import re
 
     plain = name.replace("_", "").lower().replace("average", "avg")

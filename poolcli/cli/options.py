@@ -52,20 +52,19 @@ def option(
 
     `read` reads its text, or its texts. The shell completes `words`; without `read` the value is one of them.
     """
-    found = typer.Option(*flags, metavar=metavar, rich_help_panel=panel, show_default=False, **more)
-    return _declared(found, read, words, list[str] if repeatable else str | None)
+    found: Any = typer.Option(*flags, metavar=metavar, rich_help_panel=panel, show_default=False, **more)
+    found.read, found.text = read or (word_of(tuple(words)) if words else None), list[str] if repeatable else str | None
+    if words:
+        found.autocompletion = lambda incomplete: [word for word in words if word.startswith(incomplete.lower())]
+    return found
 
 
 def argument(metavar: str, text: str, read: Reader | None = None, words: Collection[str] = ()) -> Any:
     """An argument as Typer declares it; `read` and `words` as those of an option."""
-    return _declared(typer.Argument(metavar=metavar, help=text, show_default=False), read, words, str)
-
-
-def _declared(found: Any, read: Reader | None, words: Collection[str], text: Any) -> Any:
-    found.read, found.text = read or (word_of(tuple(words)) if words else None), text
-    if words:
-        found.autocompletion = lambda incomplete: [word for word in words if word.startswith(incomplete.lower())]
-    return found
+    found = option("", metavar, read=read, words=words)
+    made: Any = typer.Argument(metavar=metavar, help=text, show_default=False, autocompletion=found.autocompletion)
+    made.read, made.text = found.read, str
+    return made
 
 
 # fmt: off

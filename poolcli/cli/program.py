@@ -193,11 +193,7 @@ def field_names(name: str) -> set[str]:
 
 
 def parse_operator(name: str, text: str) -> str:
-    """The operator that `text` names; refuses other words as values of the field `name`.
-
-    >>> parse_operator("op", "mean"), parse_operator("op", "MaxPool-14"), parse_operator("op", "F.adaptive_avg_pool2d")
-    ('avg', 'max', 'adaptive-avg')
-    """
+    """The operator that `text` names; refuses other words as values of the field `name`."""
     if found := find_operator(text):
         return found
     meant = instead_of(text)

@@ -22,7 +22,7 @@ from poolcli.cli.options import (
 )
 from poolcli.cli.pool import attributes_of, make_operator
 from poolcli.cli.program import OPERATOR_HELP, command, find_operator, parse_operator
-from poolcli.cli.values import numbers, whole
+from poolcli.cli.values import numbers
 from poolcli.dialects import DIALECTS
 from poolcli.dtypes import DTYPES
 from poolcli.errors import RequestError
@@ -51,9 +51,8 @@ class ShapeOptions(Report, WindowOptions):
         RESULT, "T", "--input-dtype", hidden=True, words=DTYPES, read=values.dtype,
         help="Type of the input where only a shape is given. Default: float32 (mode: uint8).")] = None
     dtype: options.Dtype = None
-    explain: Annotated[bool, option(EXPLAIN, None, "--explain", help="Show the formula of each axis step by step.")] = (
-        False
-    )
+    explain: Annotated[bool, option(EXPLAIN, None, "--explain",
+        help="Show the formula of each axis step by step.")] = False
     compare: Annotated[bool, option(EXPLAIN, None, "--compare", help="Compare all frameworks, with reasons.")] = False
     picture: Annotated[str | None, option(EXPLAIN, "FILE", "--picture",
         help="Draw input, windows and output as .svg or interactive .html.")] = None
@@ -64,8 +63,6 @@ class ShapeOptions(Report, WindowOptions):
     to: options.To = None
     output: Annotated[str | None, option(EXPLAIN, "FILE", "-o", "--output", hidden=True,
         help="With --to onnx: write a model of this pooling, layer.onnx.")] = None
-    opset: Annotated[int | None, option(EXPLAIN, "N", "--opset", hidden=True, read=whole(),
-        help="Opset of the model. Default: 17.")] = None
     pages: options.Pages = None
     allow_external: options.AllowExternal = False
     dataset: options.Dataset = None
@@ -77,11 +74,6 @@ class ShapeOptions(Report, WindowOptions):
         with suppress(RequestError):
             return bool(numbers("shape", self.shape)) and not Path(self.shape).exists()
         return False
-
-    @property
-    def explains(self) -> bool:
-        """Whether more than the plan is printed."""
-        return bool(self.explain or self.compare or (self.to and not self.output))
 
 
 @command(
@@ -162,12 +154,12 @@ def _write_files(plan: Plan, request: ShapeOptions) -> None:
     if request.output:
         from poolcli.explain.export.onnx_model import DEFAULT_OPSET, save_onnx
 
-        save_onnx(plan, request.output, request.opset or DEFAULT_OPSET, request.overwrite)
+        save_onnx(plan, request.output, DEFAULT_OPSET, request.overwrite)
 
 
 def _explanations(plan: Plan, request: ShapeOptions) -> dict[str, Any]:
     """What is printed beside the plan, by its key in JSON: documents with --json, else views."""
-    if not (request.explains or request.to):
+    if not (request.explain or request.compare or request.to):
         return {}
     from poolcli.explain import explain
     from poolcli.explain.compare_dialects import compare_dialects
@@ -179,12 +171,14 @@ def _explanations(plan: Plan, request: ShapeOptions) -> dict[str, Any]:
     if request.explain:
         found["explain"] = asdict(explain(plan)) if request.json else views.explanation_view(plan)
     if request.compare and plan.given:
-        rows = None if request.json else compare_dialects(plan.given, plan)
-        found["compare"] = as_json.comparison_document(plan) if rows is None else views.comparison_view(rows)
+        rows = () if request.json else compare_dialects(plan.given, plan)
+        found["compare"] = as_json.comparison_document(plan) if request.json else views.comparison_view(rows)
     if request.to:
-        title = DIALECTS[request.to].title
-        view = None if request.json else views.conversion_view(convert(plan, request.to), title)
-        found["to"] = as_json.conversion_document(plan, request.to) if request.json else view
+        found["to"] = (
+            as_json.conversion_document(plan, request.to)
+            if request.json
+            else views.conversion_view(convert(plan, request.to), DIALECTS[request.to].title)
+        )
     return found
 
 

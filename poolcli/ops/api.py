@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache, wraps
 from inspect import Parameter, Signature, cleandoc, signature
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeAlias, TypedDict, TypeVar, Unpack, cast
 
 from poolcli.arguments import (
     AutoPad,
@@ -39,7 +39,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Function = TypeVar("Function", bound=Callable[..., Any])
 PLAN_WORDS = ("layout", "named", "output_dtype", "missing", "min_count")
-Pair = tuple[Pooled, Pooled]  # values and indices
+Picked: TypeAlias = Any  # Pooled, or with `return_indices` a pair of values and indices; Any for type checkers
 LONG_AXIS = 2**16  # elements, above which few calls are cached
 
 
@@ -143,12 +143,7 @@ class Single(Plans):
 class Picking(Plans):
     """A record whose result is an array, or two with `return_indices`."""
 
-    @overload
-    def __call__(self, x: Given, *, return_indices: Literal[True], **options: Unpack[RunOptions]) -> Pair: ...
-    @overload
-    def __call__(self, x: Given, *, return_indices: bool = False, **options: Unpack[RunOptions]) -> Pooled: ...
-
-    def __call__(self, x: Given, *, return_indices: bool = False, **options: Unpack[RunOptions]) -> Pooled | Pair:
+    def __call__(self, x: Given, *, return_indices: bool = False, **options: Unpack[RunOptions]) -> Picked:
         """Pool `x`; keywords as in the function of the operator."""
         return run(self, x, return_indices, **options)
 
@@ -192,7 +187,7 @@ def run(
     return _result(like_input(x, values, plan), None if positions is None else like_input(x, positions, plan))
 
 
-def _result(values: Pooled, indices: Pooled | None) -> Pooled | Pair:
+def _result(values: Pooled, indices: Pooled | None) -> Picked:
     return values if indices is None else (values, indices)
 
 
@@ -223,7 +218,7 @@ def with_name_suggestions(function: Callable[P, R], title: str = "", made: Signa
 
 # What the aliases of annotations stand for, in signatures that help() and editors show.
 ALIASES = {
-    "InitVar[PerAxis | None]": "int | Sequence[int] | None", "Pair": "tuple[Pooled, Pooled]",
+    "InitVar[PerAxis | None]": "int | Sequence[int] | None", "Picked": "Pooled | tuple[Pooled, Pooled]",
     "Given": "ArrayLike", "Array": "ndarray", "PerAxis": "int | Sequence[int]", "DType": "DTypeLike", "AutoPad": "str",
     "RoundingType": "str", "Like": "str", "Engine": "str", "IndexType": "str",
 }  # fmt: skip

@@ -5,13 +5,13 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Unpack, overload
+from typing import Unpack
 
 from poolcli.arguments import AutoPad, DType, Engine, IndexType, Like, PerAxis, RoundingType
 from poolcli.array_interop import Given, Pooled
 from poolcli.ops.api import (
     BinOptions,
-    Pair,
+    Picked,
     Picking,
     PickingBinOptions,
     PickingOptions,
@@ -241,21 +241,11 @@ class MaxPool(PickingAttributes, Picking):
     reducer = MAXIMUM
 
 
-@overload
-def max_pool(
-    x: Given, kernel: PerAxis, *, return_indices: Literal[True], **options: Unpack[PickingOptions]
-) -> Pair: ...
-@overload
-def max_pool(
-    x: Given, kernel: PerAxis, *, return_indices: bool = False, **options: Unpack[PickingOptions]
-) -> Pooled: ...
-
-
 @operator_function(MaxPool, avg_pool)
 def max_pool(
     x: Given, kernel: PerAxis, *, axis: int | None = None, index_element_type: IndexType = "i64",
     return_indices: bool = False, **options: Unpack[SlidingOptions],
-) -> Pooled | Pair:  # fmt: skip
+) -> Picked:  # fmt: skip
     """Take the maximum of each window, and optionally its index (argmax).
 
     Parameters
@@ -304,20 +294,10 @@ class AdaptiveMaxPool(PickingBinAttributes, Picking):
     reducer = MAXIMUM
 
 
-@overload
-def adaptive_max_pool(
-    x: Given, output_size: PerAxis, *, return_indices: Literal[True], **options: Unpack[PickingBinOptions]
-) -> Pair: ...
-@overload
-def adaptive_max_pool(
-    x: Given, output_size: PerAxis, *, return_indices: bool = False, **options: Unpack[PickingBinOptions]
-) -> Pooled: ...
-
-
 @operator_function(AdaptiveMaxPool, max_pool)
 def adaptive_max_pool(
     x: Given, output_size: PerAxis, *, return_indices: bool = False, **options: Unpack[PickingBinOptions]
-) -> Pooled | Pair:
+) -> Picked:
     """Take the maximum of adaptive windows, to a given output size, and optionally its index (argmax).
 
     Parameters
@@ -353,20 +333,8 @@ class MinPool(PickingAttributes, Picking):
     rules_of = "max"
 
 
-@overload
-def min_pool(
-    x: Given, kernel: PerAxis, *, return_indices: Literal[True], **options: Unpack[PickingOptions]
-) -> Pair: ...
-@overload
-def min_pool(
-    x: Given, kernel: PerAxis, *, return_indices: bool = False, **options: Unpack[PickingOptions]
-) -> Pooled: ...
-
-
 @operator_function(MinPool, max_pool)
-def min_pool(
-    x: Given, kernel: PerAxis, *, return_indices: bool = False, **options: Unpack[PickingOptions]
-) -> Pooled | Pair:
+def min_pool(x: Given, kernel: PerAxis, *, return_indices: bool = False, **options: Unpack[PickingOptions]) -> Picked:
     """Take the minimum of each window, and optionally its index (argmin).
 
     Parameters

@@ -136,11 +136,7 @@ def _pads_given_twice() -> RequestError:
 
 
 def expand_pads(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace `pads` by `pads_begin` and `pads_end`.
-
-    >>> expand_pads({"kernel": 3, "pads": 1})
-    {'kernel': 3, 'pads_begin': 1, 'pads_end': 1}
-    """
+    """Replace `pads` by `pads_begin` and `pads_end`."""
     if "pads" in given and not given.keys().isdisjoint(("pads_begin", "pads_end")):
         raise _pads_given_twice()
     if "pads" not in given:
