@@ -22,7 +22,6 @@ from poolcli.errors import FileError, PoolError, RequestError
 from poolcli.formats import (
     Header,
     ReadOptions,
-    Source,
     Tensor,
     in_subprocess_if_fragile,
     is_container,
@@ -40,8 +39,6 @@ from poolcli.message_fields import for_cli, printable
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from poolcli.explain.diff_arrays import Difference
-
 
 @dataclass(frozen=True, kw_only=True)
 class TwoArrays(Report):
@@ -53,11 +50,17 @@ class TwoArrays(Report):
     allow_external: options.AllowExternal = False
     max_memory: options.MaxMemory = None
 
-    def read_options(self, sources: Sequence[Source]) -> ReadOptions:
-        """How the arrays are read: as tensors, unless both are images."""
-        rows = [format_by_suffix(source.path) for source in sources]
-        found = array_options(self.allow_external, self.max_memory, self.pages)
-        return replace(found, as_stored=not all(row and row.is_image for row in rows))
+
+def _read_both(texts: Sequence[str], request: TwoArrays) -> list[Tensor]:
+    """Two arrays, as tensors unless both are images; exit code 1 would not mean that a file cannot be read."""
+    sources = [parse_source(text) for text in texts]
+    rows = [format_by_suffix(source.path) for source in sources]
+    found = array_options(request.allow_external, request.max_memory, request.pages)
+    read_options = replace(found, as_stored=not all(row and row.is_image for row in rows))
+    try:
+        return [in_subprocess_if_fragile(each.path, partial(read, each, read_options)) for each in sources]
+    except FileError as error:
+        raise RequestError(error.message) from error
 
 
 @command(
@@ -72,34 +75,18 @@ def compare(
     request: TwoArrays,
 ) -> int:
     """Prints the differences of two arrays; returns 0 if they are equal within the tolerance, else 1."""
-    from poolcli.explain.diff_arrays import check_tolerances
+    from poolcli.explain.diff_arrays import check_tolerances, diff_arrays
     from poolcli.report.explain import difference_document, difference_view
 
     check_tolerances(request.atol, request.rtol)
-    sources = [parse_source(text) for text in (first, second)]
-    look = partial(_difference, sources[0], sources[1], request.read_options(sources), request.atol, request.rtol)
-    for source in sources:
-        look = partial(in_subprocess_if_fragile, source.path, look)
+    x, y = map(as_tensor, _read_both((first, second), request))
     try:
-        layout, found = look()
-    except FileError as error:  # its exit code 1 would mean that they differ
-        raise RequestError(error.message) from error
-    result = (first, second, layout, found)
+        found = diff_arrays(x.array, y.array, atol=request.atol, rtol=request.rtol)
+    except RequestError as error:
+        raise error.at(f"{parse_source(first).path} and {parse_source(second).path}") from None
+    result = (first, second, y.header.layout or default_layout(max(y.array.ndim, 1)), found)
     answer(partial(difference_document, *result), partial(difference_view, *result), request)
     return 0 if found.equal else 1
-
-
-def _difference(a: Source, b: Source, options: ReadOptions, atol: float, rtol: float) -> "tuple[str, Difference]":
-    """The layout of both arrays, and their difference; images are compared as tensors, N,C,H,W."""
-    from poolcli.explain.diff_arrays import diff_arrays
-
-    x, y = (as_tensor(read(source, options)) for source in (a, b))
-    try:
-        difference = diff_arrays(x.array, y.array, atol=atol, rtol=rtol)
-    except RequestError as error:
-        raise error.at(f"{a.path} and {b.path}") from None
-    rank = y.array.ndim
-    return y.header.layout or default_layout(max(rank, 1)), difference
 
 
 # fmt: off
@@ -128,12 +115,7 @@ def identify(request: IdentifyOptions) -> int:
     from poolcli.report.explain import candidates_document, candidates_view
 
     given = attributes_of(request.pooling, request)
-    sources = [parse_source(text) for text in (request.x, request.y)]
-    read_options = request.read_options(sources)
-    try:
-        x, y = (in_subprocess_if_fragile(each.path, partial(read, each, read_options)) for each in sources)
-    except FileError as error:  # its exit code 1 would mean that nothing fits
-        raise RequestError(error.message) from error
+    x, y = _read_both((request.x, request.y), request)
     if (x.header.mode is None) != (y.header.mode is None):  # an image beside an array
         x, y = as_tensor(x), as_tensor(y)
     layout = request.layout or (x.header.layout if y.header.layout in (None, x.header.layout) else None)
