@@ -201,13 +201,6 @@ def test_inputs_of_one_output_name_fail_alone(folder: Path, cli: Cli) -> None:
     assert set(tree("out")) == {MANIFEST, "a.npy"}
 
 
-def test_a_clash_of_indices_is_one_too(folder: Path, cli: Cli) -> None:
-    images("a.png", "photo.png", "photo.bmp", "deep/b.png")
-    result = cli("max", "in", "-r", "-o", "out/", "--indices", "where/", *HALVE)
-    assert result.err == f"poolcli: {CLASH} where/photo.npy; {REMEDY}\n"
-    assert (result.code, set(tree("out"))) == (1, {MANIFEST, "a.png", "deep/b.png"})
-
-
 def test_what_stands_where_two_inputs_clash_is_neither_replaced_nor_taken_for_an_output(folder: Path, cli: Cli) -> None:
     images("a.png", "photo.png", "photo.bmp")
     Path("out").mkdir()

@@ -12,7 +12,6 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from poolcli.engine import choose
 from tests.conftest import SAMPLES, Cli
 
 
@@ -76,20 +75,6 @@ def test_layouts_are_followed_and_turned(cli: Cli, folder: Path) -> None:
     assert cli("avg", "nhwc.npy", "-o", "b.npy", "--layout", "nhwc", "--output-layout", "NCHW", *options).code == 0
     np.testing.assert_array_equal(np.load("a.npy").transpose(0, 3, 1, 2), pooled(x).astype(np.float32))
     np.testing.assert_array_equal(np.load("b.npy"), pooled(x).astype(np.float32))
-
-
-def test_a_folder_keeps_names_and_tree_and_one_bad_file_costs_only_itself(cli: Cli, folder: Path) -> None:
-    (folder / "in" / "deep").mkdir(parents=True)
-    for name in ("in/a.npy", "in/deep/b.npy"):
-        np.save(name, np.load("x.npy"))
-    (folder / "in" / "bad.npy").write_bytes(b"not an array")
-    (folder / "in" / "notes.txt").write_text("passed over")
-    result = cli("avg", "in", "-r", "-o", "out/", "-k", "2", "-s", "2")
-    assert result.code == 1
-    assert sorted(str(p.relative_to("out")) for p in Path("out").rglob("[!.]*.*")) == ["a.npy", "deep/b.npy"]
-    assert result.out.splitlines()[0] == "2 done, 0 skipped, 1 failed, 1 ignored"
-    assert result.err.startswith("poolcli: in/bad.npy: ")
-    assert result.err.count("\n") == 1
 
 
 def test_a_glob_takes_what_it_matches_and_format_changes_the_suffix(cli: Cli, folder: Path) -> None:
@@ -262,21 +247,3 @@ def test_info_says_why_a_store_that_is_an_array_cannot_be_pooled(
     zarr = pytest.importorskip("zarr")
     zarr.create_array("x.zarr", data=array)
     assert words(cli("info", "x.zarr").out).startswith(f"x.zarr: holds no array that can be pooled note x.zarr: {why}")
-
-
-def test_info_names_as_many_arrays_that_cannot_be_pooled_as_messages_do(cli: Cli, folder: Path) -> None:
-    with h5py.File("x.h5", "w") as file:
-        for i in range(23):
-            file[f"text{i:02}"] = "text"
-    listed = words(cli("info", "x.h5").out)
-    assert (listed.count("note "), listed[-28:]) == (21, "note 3 more cannot be pooled")
-
-
-def test_quiet_holds_for_its_own_run_after_one_that_was_not(
-    cli: Cli, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    np.save("x.npy", np.ones((1, 1, 4, 4), np.float32))
-    for quiet in ((), ("-q",)):
-        assert cli("avg", "x.npy", "-k", "2", "-o", "y.npy", "--overwrite", *quiet).code == 0
-    choose.announce("compiling")
-    assert capsys.readouterr().err == ""

@@ -190,11 +190,6 @@ def test_a_terminal_that_cannot_redraw_a_line_gets_no_bar(folder: Path, monkeypa
     assert shown.getvalue() == ""
 
 
-def test_indices_that_are_not_written_are_not_reported(cli: Cli, folder: Path) -> None:
-    plain = cli("max", "x.npy", "-o", "y.npy", "-k", "2", "-s", "2").out.splitlines()
-    assert " ".join(line.split()[0] for line in plain if line) == "max input output axis H W rules axes numpy,"
-
-
 class Screen(io.StringIO):
     """Standard error as a terminal."""
 
