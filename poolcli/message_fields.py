@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 
 _START, _NEXT, _STOP, _HINT_START, _HINT_STOP = _SIGNS = "\ufdd0\ufdd1\ufdd2\ufdd3\ufdd4"
 _FIELD = re.compile(f"{_START}([^{_SIGNS}]*){_NEXT}([^{_SIGNS}]*){_NEXT}([^{_SIGNS}]*){_STOP}")
@@ -102,15 +102,6 @@ def respelled(message: str, spelling: Callable[[str, str, str], str | None]) -> 
     None for those that stay.
     """
     return _FIELD.sub(lambda found: spelling(*found.groups()) or found[0], marked(message))
-
-
-def for_model_file(message: str, words: Mapping[str, str]) -> str:
-    """The message with the names of fields in a model file, `words` by field or by setting."""
-
-    def spelling(name: str, keyword: str, _: str) -> str:
-        return words.get(keyword) or keyword.replace(name, words.get(name, name), 1)
-
-    return _HINT.sub(r"\1", respelled(message, spelling))
 
 
 def first_field(message: str) -> str | None:

@@ -362,8 +362,8 @@ def test_check_in_python_has_the_limit_of_the_command(limit: int | str, folder: 
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (0, "max_memory is 0; give bytes from 1 on, or a size such as '2G'"),
-        (1.5, "max_memory has 1.5; a whole number is needed"),
+        (0, "max_memory is '0'; write a size such as 500M or 4G"),
+        (-5, "max_memory is '-5'; write a size such as 500M or 4G"),
         ("much", "max_memory is 'much'; write a size such as 500M or 4G"),
     ],
 )

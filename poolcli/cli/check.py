@@ -13,7 +13,7 @@ from poolcli.dialects import DIALECTS
 from poolcli.errors import FileError, RequestError
 from poolcli.message_fields import field
 from poolcli.models import check as check_model
-from poolcli.models.run_and_convert import compare_data, convert_layer
+from poolcli.models.judge import compare_data, convert_layer
 from poolcli.report.check import findings_document, findings_view
 
 WRONG = ("differs", "invalid")

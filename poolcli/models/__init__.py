@@ -6,22 +6,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from operator import index
 from pathlib import Path
 
-from poolcli.arguments import MAX_INT, one_of, whole_number
+from poolcli.arguments import MAX_INT, one_of
 from poolcli.dialects import DIALECTS
-from poolcli.errors import MissingFileError, RequestError
+from poolcli.errors import FileError, MissingFileError, PoolError, RequestError
 from poolcli.formats.checks import memory_limit_of
 from poolcli.message_fields import field
 from poolcli.models.judge import Finding as Finding
 from poolcli.models.judge import Verdict as Verdict
 from poolcli.models.judge import judge
-from poolcli.models.layer import EXPORT_KERAS, EXPORT_TORCH, SAVED_MODEL, Given, Layer
+from poolcli.models.layer import Given, Layer, no_model
 from poolcli.suggestions import did_you_mean
 from poolcli.system.processes import parse_size
 
-MAX_LISTED = 10  # layer names in a message
+MAX_LISTED, MAX_ASKED = 10, 1000  # layer names in a message, and those that are compared with a misspelt one
 
 
 def check(
@@ -63,63 +64,47 @@ def check(
     >>> [(finding.layer.type, finding.verdict) for finding in check("samples/backbone.xml")]
     [('MaxPool', 'agrees'), ('AvgPool', 'agrees'), ('AvgPool', 'agrees')]
     """
-    path, allowed = os.fspath(model), _byte_count(max_memory)
+    path = os.fspath(model)
+    allowed = None if max_memory is None else parse_size(str(max_memory), field("max_memory"))
     against = None if against is None else one_of("against", against, tuple(DIALECTS))
     lengths = _checked_lengths({} if input_shape is None else input_shape)
-    found, names, wrong = list[Finding](), list[str](), None
-    for each in read_model(path, lengths, memory_limit_of(path, allowed, allowed)):
-        finding = judge(each, against, bool(lengths), wrong)
-        if wrong is None and finding.verdict == "differs":
-            wrong = each.name
-        if layer in (None, each.name):
-            found.append(finding)
-        elif len(names) < MAX_LISTED:
-            names.append(each.name)
-    if layer is not None and not found:
+    found, wrong = list[Finding](), None
+    try:
+        for each in read_model(path, lengths, memory_limit_of(path, allowed, allowed)):
+            found.append(judge(each, against, bool(lengths), wrong))
+            if wrong is None and found[-1].verdict == "differs":
+                wrong = each.name
+    except FileError as error:
+        raise RequestError(error.message) from error
+    names = [finding.layer.name for finding in found]
+    if layer is not None and layer not in names:
+        listed = ", ".join(names[:MAX_LISTED]) or "none"
         raise RequestError(
-            f"{path}: no pooling layer is called {layer}; there are: {', '.join(names) or 'none'}"
-            + did_you_mean(layer, names)
+            f"{path}: no pooling layer is called {layer}; there are: {listed}{did_you_mean(layer, names[:MAX_ASKED])}"
         )
-    return found
-
-
-def _byte_count(given: int | str | None) -> int | None:
-    """Bytes from a number, or from a size such as "2G"."""
-    if given is None or isinstance(given, str):
-        return None if given is None else parse_size(given, field("max_memory"))
-    count = whole_number("max_memory", given)
-    if count < 1:
-        raise RequestError(f"{field('max_memory')} is {count}; give bytes from 1 on, or a size such as '2G'")
-    return count
+    return [finding for finding in found if layer in (None, finding.layer.name)]
 
 
 def _checked_lengths(given: Mapping[str, Sequence[int]] | Sequence[int]) -> Given:
     """The given lengths of inputs, as positive integers; those without a name under ""."""
-    try:
+    with suppress(TypeError):
         named = given if isinstance(given, Mapping) else {"": given}
         lengths = {name: tuple(map(index, each)) for name, each in named.items()}
-    except TypeError:
-        example = {"x": (1, 3, 640, 640)}
-        raise RequestError(
-            f"{field('input_shape')} is {given!r:.60}; give lengths by name, such as {example}"
-        ) from None
-    for name, each in lengths.items():
-        if not all(0 < length <= MAX_INT for length in each):
-            of = f" of {name}" if name else ""
-            raise RequestError(f"{field('input_shape')}{of} is {each}; lengths are from 1 to 2**63 - 1")
-    return lengths
+        if all(0 < length <= MAX_INT for each in lengths.values() for length in each):
+            return lengths
+    needed = "give whole numbers from 1 to 2**63 - 1 for each input"
+    raise RequestError(f"{field('input_shape')} is {given!r:.60}; {needed}")
 
 
-SUPPORTED = "check reads ONNX, OpenVINO IR (.xml), TensorFlow Lite and torch.export (.pt2)"
 SIGNATURE_BYTES = 64  # by which a format is recognised
 TEXT_BYTES = bytes({*range(32, 127), *b"\t\n\r"})
-OTHER_FILES: dict[tuple[bytes, ...], str] = {  # by their first bytes
-    (b"GGUF",): f"a GGUF file, which holds weights and no layers; export the model itself: {EXPORT_TORCH}",
-    (b"\x89HDF",): f"an HDF5 file; if it is a Keras model, {EXPORT_KERAS}",
-    (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"): (
-        f"a pickle, which is never opened; if it is a PyTorch model, {EXPORT_TORCH}"
-    ),
-    (b"\x89PNG", b"\xff\xd8\xff", b"\x93NUMPY"): f"an image or an array, not a model; {SUPPORTED}",
+OTHER_FILES = {  # by their first bytes
+    b"GGUF": "a GGUF file, which holds weights and no layers",
+    b"\x89HDF": "an HDF5 file, such as of Keras",
+    b"\x80": "a pickle, which is never opened",
+    b"\x89PNG": "an image or an array, not a model",
+    b"\xff\xd8\xff": "an image or an array, not a model",
+    b"\x93NUMPY": "an image or an array, not a model",
 }
 
 
@@ -129,17 +114,14 @@ def read_model(path: str, given: Given | None = None, limit: int | None = None) 
     `given` are the lengths of inputs by name, `limit` is the memory that reading may take, in bytes.
     """
     found = Path(path)
+    if found.is_dir():
+        raise no_model(path, "a folder, not a model file")
     try:
-        if found.is_dir():
-            saved = (found / "saved_model.pb").is_file()
-            raise RequestError(f"{path}: {SAVED_MODEL if saved else f'a folder, not a model file; {SUPPORTED}'}")
         if not found.is_file():
-            if found.exists():
-                raise RequestError(f"{path}: no file")
-            raise MissingFileError(f"{path}: no such file")
+            raise RequestError(f"{path}: no file") if found.exists() else MissingFileError(f"{path}: no such file")
         with open(path, "rb") as stream:
             head = stream.read(SIGNATURE_BYTES)
-    except MissingFileError:
+    except PoolError:
         raise
     except OSError as error:
         raise RequestError(f"{path}: {error.strerror or error}") from None
@@ -160,15 +142,11 @@ def _reader(path: str, head: bytes) -> Callable[[str, Given, int | None], Iterab
         from poolcli.models.pt2 import read_pt2
 
         return read_pt2
-    other = next((kind for signatures, kind in OTHER_FILES.items() if head.startswith(signatures)), None)
-    if not head:
-        other = "not a model: the file is empty"
-    elif not head.translate(None, TEXT_BYTES):
-        other = f"a text file, not a model; {SUPPORTED}"
-    elif head[4:8] == b"ORTM":
-        other = "an ONNX Runtime model (.ort); check the ONNX model that it was made from"
+    other = next((kind for signature, kind in OTHER_FILES.items() if head.startswith(signature)), None)
+    if not head.translate(None, TEXT_BYTES):
+        other = "a text file, not a model" if head else "not a model: the file is empty"
     if other:
-        raise RequestError(f"{path}: {other}")
+        raise no_model(path, other)
     from poolcli.models.onnx_layers import read_onnx
 
     return read_onnx

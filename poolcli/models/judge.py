@@ -1,32 +1,39 @@
-"""Judges a pooling layer: its computed shape against the declared one, and its rules against those of a framework."""
+"""What `poolcli check` says of a pooling layer: the verdict on its shape, how another framework takes it (`--against`),
+its call there (`--to`), and whether recorded data are its output (`--run`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal, cast
 
 from poolcli.dialects import DIALECTS
+from poolcli.engine import run
 from poolcli.errors import RequestError
 from poolcli.explain.compare_dialects import compare_dialects, deviations
-from poolcli.explain.export import WRITERS, convert
-from poolcli.layouts import default_layout
-from poolcli.message_fields import field, marked, marked_message, option_value
+from poolcli.explain.diff_arrays import diff_arrays
+from poolcli.explain.export import ONLY_THIS_SIZE, WRITERS, convert
+from poolcli.formats import ReadOptions, is_container, parse_source, read
+from poolcli.layouts import default_layout, spatial_axes
+from poolcli.message_fields import field, for_python, marked, marked_message, option_value, without_hints
 from poolcli.models.layer import (
     Dim,
+    GlobalWindow,
     InferredShape,
     Layer,
     Shape,
     contradicts,
     how_to_fix_lengths,
-    in_framework_terms,
     infer_shape,
     is_number,
     stored_shape,
-    without_indices,
 )
+from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes, DividingAttributes, SlidingAttributes
+from poolcli.system.lazy_imports import Array
 
+FLOAT_TOLERANCE = 1e-5  # relative and absolute; integers and maxima must be equal
 Verdict = Literal["agrees", "differs", "invalid", "computed", "unknown"]
 
 
@@ -39,7 +46,7 @@ class Finding:
     layer : Layer
         What the file says: name, type, version, attributes, shapes.
     computed : tuple or None
-        Output shape; dynamic dimensions are names, or formulas of them.
+        Output shape; dynamic dimensions are names, or "?".
     verdict : {"agrees", "differs", "invalid", "computed", "unknown"}
         `agrees`: every declared length equals the computed one. `differs`: one does not. `invalid`: the framework
         refuses the layer, or crashes on it. `computed`: nothing is declared. `unknown`: the shape cannot be computed.
@@ -61,35 +68,41 @@ def judge(layer: Layer, against: str | None, is_given: bool, wrong: str | None) 
 
     `is_given` says that lengths of inputs were given, and `wrong` is the first layer above that differs.
     """
-    framework = layer.framework
-    if layer.invalid:
-        why = in_framework_terms(framework, f"{framework} refuses it: {layer.invalid}")
-        return Finding(layer, None, "invalid", why, layer.warnings)
     if layer.op is None or layer.input_shape is None:
-        why = layer.problem or marked_message(f"the rank of its input is not known; {_remedy(layer)}")
-        return Finding(layer, None, "unknown", why, layer.warnings)
+        return Finding(layer, None, "invalid" if layer.invalid else "unknown", _why_unknown(layer), layer.warnings)
     try:
         inferred = infer_shape(layer.op, layer.input_shape, layer.layout)
     except RequestError as error:
-        why = in_framework_terms(framework, f"{framework} refuses it: {error.message}")
-        return Finding(layer, None, "invalid", why, layer.warnings)
+        return Finding(layer, None, "invalid", _refusal(layer, error.message), layer.warnings)
     computed = stored_shape(layer, inferred.shape)
     is_moved = contradicts(layer.input_shape, layer.stated_input)
+    verdict, reason = _verdict(layer, computed, inferred)
     if is_given and is_moved and layer.declared_shape is not None:
-        verdict: Verdict = "computed"
-        reason: str | None = "the file states shapes for another input"
-    else:
-        verdict, reason = _verdict(layer, computed, inferred)
-    if verdict == "differs" and is_moved and wrong:
+        verdict, reason = "computed", "the file states shapes for another input"
+    elif verdict == "differs" and is_moved and wrong:
         reason = f"{reason}; its input is not the stated one, because {wrong} differs"
-    return Finding(layer, computed, verdict, reason, (*layer.warnings, *_warnings(layer, inferred, against)))
+    warnings = [*layer.warnings, *_warnings(layer, inferred, against)]
+    if wrong and layer.not_inferred is not None:
+        warnings.insert(0, f"its input is as stated, although {wrong} differs{layer.not_inferred}")
+    return Finding(layer, computed, verdict, reason, tuple(warnings))
+
+
+def _refusal(layer: Layer, message: str) -> str:
+    return f"{layer.framework} refuses it: {for_python(without_hints(message))}"
+
+
+def _why_unknown(layer: Layer) -> str:
+    """Why the shape or the values of a layer are not known."""
+    if layer.invalid:
+        return _refusal(layer, layer.invalid)
+    lost = f"the rank of its input is not known; {how_to_fix_lengths(layer.framework)}"
+    return layer.problem or layer.shape_only or marked_message(lost)
 
 
 def _verdict(layer: Layer, computed: Shape, inferred: InferredShape) -> tuple[Verdict, str | None]:
     declared = layer.declared_shape
     if declared is None:
-        is_lost = layer.is_fixed and "?" in computed
-        return "computed", marked_message(f"lengths are not known: {_remedy(layer)}") if is_lost else None
+        return "computed", None
     if len(declared) != len(computed):
         return "differs", f"declared {len(declared)} axes, its output has {len(computed)}"
     wrong: dict[str, list[str]] = {}  # axes by sentence
@@ -106,19 +119,12 @@ def _verdict(layer: Layer, computed: Shape, inferred: InferredShape) -> tuple[Ve
     if not any(map(is_number, declared)):
         return "computed", None
     if dynamic:
-        why = f"{_axes(dynamic)}: declared, but dynamic in the input; {_remedy(layer)}"
-        return "unknown", marked_message(why)
+        remedy = how_to_fix_lengths(layer.framework)
+        return "unknown", marked_message(f"{_axes(dynamic)}: declared, but dynamic in the input; {remedy}")
     return "agrees", None
 
 
-def _remedy(layer: Layer) -> str:
-    """What to do to make unknown lengths known."""
-    if layer.is_fixed:
-        return "shape inference by onnx does not find it; fold constants (onnxsim) or state it in value_info"
-    return how_to_fix_lengths(layer.framework)
-
-
-def _axes(names: list[str] | str) -> str:
+def _axes(names: Sequence[str]) -> str:
     return f"{'axes' if len(names) > 1 else 'axis'} {', '.join(names)}"
 
 
@@ -128,50 +134,30 @@ def _axis_names(layer: Layer, rank: int) -> str:
 
 
 def _why(layer: Layer, inferred: InferredShape, name: str, declared: Dim, computed: Dim) -> str:
-    """Explain an axis that differs: by attributes that give the declared length, or by the formula."""
+    """Explain an axis that differs: by another value of an attribute that is often misread, or by the formula."""
     if name in "NC":
         return f"declared {declared}, the input has {computed}"
-    if isinstance(layer.op, SlidingAttributes) and layer.input_shape is not None:
-        for what, said, other in _misreadings(layer.op):
-            try:
-                shape = infer_shape(other, layer.input_shape, layer.layout).shape
-            except RequestError:
-                continue
-            if shape[_axis_names(layer, len(shape)).index(name)] == declared:
-                return f"declared {declared}, {what} gives {declared}, the file says {said}: {computed}"
+    op = layer.op
+    if isinstance(op, SlidingAttributes) and layer.input_shape is not None:
+        dialect = DIALECTS[op.like]
+        words: list[tuple[str, Any]] = [("rounding_type", dialect.rounding_types), ("auto_pad", dialect.auto_pads)]
+        for attribute, values in (*words, ("strides", (op.kernel,)), ("dilations", (1,))):
+            for value in values:
+                try:
+                    shape = infer_shape(replace(op, **{attribute: value}), layer.input_shape, layer.layout).shape
+                except RequestError:
+                    continue
+                if shape[_axis_names(layer, len(shape)).index(name)] == declared:
+                    other, own = option_value(value), option_value(getattr(op, attribute))
+                    return f"declared {declared}, as {attribute} {other} gives; the file says {own}: {computed}"
     formulas = {axis.name: axis.formula for axis in inferred.plan.axes} if inferred.complete else {}
     return f"declared {declared}, computed {formulas.get(name) or computed}"
 
 
-def _misreadings(op: SlidingAttributes) -> Iterator[tuple[str, str, Attributes]]:
-    """Common mistakes of people and converters: what is used instead, what the file says, and the resulting
-    operator.
-    """
-    for word in DIALECTS[op.like].rounding_types:
-        if word != op.rounding_type:
-            yield word, op.rounding_type, replace(op, rounding_type=word)
-    for word in DIALECTS[op.like].auto_pads:
-        if word != op.auto_pad:
-            yield f"auto_pad {word}", op.auto_pad, replace(op, auto_pad=word)
-    bare = replace(op, pads_begin=0, pads_end=0)
-    if bare != op and op.auto_pad == "explicit":
-        yield "no padding", f"pads {option_value(op.pads_begin)} and {option_value(op.pads_end)}", bare
-    if op.strides != op.kernel:
-        yield "the kernel as strides", f"strides {option_value(op.strides)}", replace(op, strides=op.kernel)
-    if (op.dilations if isinstance(op.dilations, int) else max(op.dilations)) > 1:
-        yield "no dilation", f"dilations {option_value(op.dilations)}", replace(op, dilations=1)
-
-
 def _warnings(layer: Layer, inferred: InferredShape, against: str | None) -> Iterator[str]:
-    """Warnings about a layer that the framework accepts."""
     plan = inferred.plan
     if inferred.short:
-        names = _axis_names(layer, len(inferred.shape))
-        is_empty = any(dim == 0 and name in inferred.short for name, dim in zip(names, inferred.shape, strict=True))
-        yield (
-            f"{_axes(inferred.short)}: the window is longer than the padded input; {layer.framework} "
-            f"{'gives an empty output' if is_empty else 'pools over what there is'}, other frameworks refuse it"
-        )
+        yield f"{_axes(inferred.short)}: the window is longer than the padded input, which other frameworks refuse"
     if inferred.complete:
         yield from (str(fact) for fact in plan.facts if fact.kind in ("pads_ignored", "empty_windows", "window_kept"))
         deviates = WRITERS[plan.like].cannot_write(plan) if isinstance(layer.op, SlidingAttributes) else None
@@ -182,25 +168,137 @@ def _warnings(layer: Layer, inferred: InferredShape, against: str | None) -> Ite
 
 
 def _compared_with(layer: Layer, inferred: InferredShape, like: str) -> Iterator[str]:
-    """Whether the framework `like` takes the same attributes, how it interprets them, and which versions of its runtime
-    deviate, as sentences.
-    """
+    """How the framework `like` takes the same attributes, and which versions of its runtime deviate."""
     plan, title = inferred.plan, DIALECTS[like].title
-    word = getattr(inferred.op, "rounding_type", None)
-    if layer.framework == "ONNX Runtime" and like == "openvino" and isinstance(inferred.op, DividingAttributes):
+    op, word = cast("Attributes", plan.given), plan.attributes.get("rounding_type")
+    if layer.framework == "ONNX Runtime" and like == "openvino" and isinstance(op, DividingAttributes):
         word = "ceil_torch" if word == "ceil" else word  # as OpenVINO imports averages, but not maxima
-    rows = [row for row in compare_dialects(without_indices(inferred.op), plan) if row.like == like]
+    rows = [row for row in compare_dialects(op, plan) if row.like == like]
     row = next((row for row in rows if row.title.endswith(f" {word}")), rows[0])
-    if row.refusal is not None and convert(plan, like).text is None:
-        yield marked_message(f"{title}: refuses it: {marked(row.refusal)}")
-    elif row.refusal is not None:
-        yield marked_message(
-            f"{title}: not in the same attributes ({marked(row.refusal)}); {field('to', like)} writes it"
-        )
+    if row.refusal is not None:
+        said = f"refuses it: {marked(row.refusal)}"
+        if convert(plan, like).text is not None:
+            said = f"not in the same attributes ({marked(row.refusal)}); {field('to', like)} writes it"
+        yield marked_message(f"{title}: {said}")
     elif not inferred.complete:
         yield marked_message(f"{title}: not compared, because axes are dynamic; {how_to_fix_lengths(layer.framework)}")
     else:
         yield from (marked_message(f"{title}: {cause}") for cause in row.causes)
-        opset, _, number = layer.version.partition(" ")
-        is_known = opset == "opset" and number.isdecimal()
-        yield from deviations(row.plan, int(number) if is_known else None) if row.plan else ()
+        number = layer.version.removeprefix("opset ")
+        yield from deviations(row.plan, int(number) if number.isdecimal() else None) if row.plan else ()
+
+
+@dataclass(frozen=True, slots=True)
+class LayerConversion:
+    """A layer as a call in the framework `like`; `text` is None if there is none, for the `reason`.
+
+    `note` has conditions under which the text is equivalent; `only_this_size` says that it is so at this input size
+    only.
+    """
+
+    like: str
+    text: str | None
+    reason: str | None
+    note: str | None = None
+    only_this_size: bool = False
+
+
+def convert_layer(layer: Layer, like: str) -> LayerConversion:
+    """Convert a layer to the framework `like`; with dynamic axes, only to a call that holds at every length."""
+    if layer.op is None or layer.input_shape is None or layer.shape_only:
+        return LayerConversion(like, None, _why_unknown(layer))
+    try:
+        inferred = infer_shape(layer.op, layer.input_shape, layer.layout)
+    except RequestError as error:
+        return LayerConversion(like, None, _refusal(layer, error.message))
+    if inferred.short:
+        return LayerConversion(like, None, "its windows are longer than its padded input")
+    conversion = convert(inferred.plan, like)
+    # The kernel of a global window is the length of its input.
+    only_this_size = conversion.only_this_size or isinstance(layer.op, GlobalWindow)
+    if conversion.text is None:
+        return LayerConversion(like, None, conversion.reason)
+    if only_this_size and not inferred.complete:
+        why = f"the call depends on dynamic lengths; {how_to_fix_lengths(layer.framework)}"
+        return LayerConversion(like, None, marked_message(why))
+    layout, notes = inferred.plan.layout, list[str]()
+    if layout.endswith("C") and like != "tensorflow":
+        notes.append(f"for data in the order {default_layout(len(layout))}; the layer's are {layout}")
+    if not layer.keeps_axes:
+        notes.append("the pooled axes, 1 long, are dropped after it")
+    if only_this_size:
+        notes.append(ONLY_THIS_SIZE)
+    return LayerConversion(like, conversion.text, None, "; ".join(notes) or None, only_this_size)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How a recorded output differs from the computed one: the largest difference, its index, and how many elements
+    exceed the tolerance.
+
+    `answer_of` names other rules of which the recorded output is the result.
+    """
+
+    elements: int
+    off: int
+    largest: float
+    at: tuple[int, ...] | None
+    recorded: float | None
+    computed: float | None
+    answer_of: str | None = None
+
+
+def compare_data(layer: Layer, path: str, options: ReadOptions) -> Comparison:
+    """Pool `input` of an .npz or .h5 file as the layer does, and compare the result with its `output`.
+
+    A RequestError if the shapes do not fit the layer.
+    """
+    if not is_container(path):
+        raise RequestError(
+            f"{path}: holds one array; {field('run')} takes an .npz or .h5 that holds `input` and `output`"
+        )
+    x, recorded = (read(parse_source(path, key), options).array for key in ("input", "output"))
+    if layer.op is None or layer.shape_only:
+        raise RequestError(f"layer {layer.name}: {_why_unknown(layer)}")
+    if contradicts(layer.input_shape, x.shape):
+        shapes = option_value(x.shape), option_value(layer.input_shape)
+        raise RequestError(f"{path}: input is {shapes[0]}, but layer {layer.name} takes {shapes[1]}")
+    layout = layer.layout or default_layout(x.ndim)
+    sizes = [x.shape[place] for place in spatial_axes(layout)]
+    op = layer.op.over(sizes) if isinstance(layer.op, GlobalWindow) else layer.op
+    plan = make_plan(op, x.shape, str(x.dtype.newbyteorder("=")), layout=layout)
+    shape = stored_shape(layer, plan.output_shape)
+    if recorded.shape != shape:
+        other = _equal_rules(layer, op, plan, x, recorded)
+        raise RequestError(
+            f"{path}: output is {option_value(recorded.shape)}, but layer {layer.name} makes {option_value(shape)} "
+            f"of input {option_value(x.shape)}" + (f"; it equals the result of {other}" if other else "")
+        )
+    found = _difference(layer, plan, x, recorded)
+    return replace(found, answer_of=_equal_rules(layer, op, plan, x, recorded)) if found.off else found
+
+
+def _difference(layer: Layer, plan: Plan, x: Array, recorded: Array) -> Comparison:
+    computed = run(plan, x)[0].reshape(stored_shape(layer, plan.output_shape))
+    tolerance = 0 if plan.reducer.picks or computed.dtype.kind in "iub" else FLOAT_TOLERANCE
+    found = diff_arrays(recorded, computed, atol=tolerance, rtol=tolerance)
+    if found.where is None:
+        return Comparison(found.elements, 0, 0.0, None, None, None)
+    a, b = (float(each[found.where]) for each in (recorded, computed))
+    return Comparison(found.elements, found.different, found.max_abs, found.where, a, b)
+
+
+def _equal_rules(layer: Layer, op: Attributes, plan: Plan, x: Array, recorded: Array) -> str | None:
+    """The other rules under which the same attributes give the recorded output; None if there are none."""
+    variants = {"": op}
+    if isinstance(op, DividingAttributes):
+        exclude = not plan.attributes["exclude_pad"]
+        variants[f" with padding {'not ' if exclude else ''}counted"] = replace(op, exclude_pad=exclude)
+    for suffix, variant in variants.items():
+        for row in compare_dialects(variant, plan):
+            if row.plan is None or (row.chosen and not suffix):
+                continue
+            is_alike = stored_shape(layer, row.plan.output_shape) == recorded.shape
+            if is_alike and not _difference(layer, row.plan, x, recorded).off:
+                return row.title + suffix
+    return None

@@ -6,56 +6,74 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from poolcli.arguments import PerAxis
-from poolcli.dialects import DIALECTS
 from poolcli.errors import RequestError
 from poolcli.layouts import channels_last, default_layout, spatial_axes
 from poolcli.message_fields import field as field_name
-from poolcli.message_fields import for_model_file, for_python, hints_for
-from poolcli.ops import AvgPool, LpPool
+from poolcli.message_fields import for_python
+from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool
 from poolcli.plan import Plan, make_plan
-from poolcli.plan.attributes import Attributes, PickingAttributes, SlidingAttributes
-from poolcli.windows import Sliding, ceil_div, extent
+from poolcli.plan.attributes import Attributes, SlidingAttributes
+from poolcli.windows import ceil_div, extent
 
-EXPORT_TORCH = "write it in Python: torch.onnx.export(model, inputs, 'model.onnx')"
-EXPORT_KERAS = "write it in Python: model.export('model.onnx', format='onnx')"
-SAVED_MODEL = (
-    "a SavedModel of TensorFlow; convert it: python -m tf2onnx.convert --saved-model FOLDER --output model.onnx"
-)
-Dim = int | str | None  # a length, the name or formula of a dynamic one ("?": unknown), or None
+Dim = int | str | None  # a length, the name of a dynamic one ("?": none), or None
 Shape = tuple[Dim, ...]
 Given = Mapping[str, tuple[int, ...]]  # lengths of inputs by name; those of the only input may be under ""
-Length = TypeVar("Length", int, Dim)
-MAX_FORMULA = 60  # characters
 MAX_NAME = 200  # characters of a name that becomes a prefix of others
 RANKS = range(3, 6)  # poolings of OpenVINO and ONNX Runtime have up to three spatial axes
+
+
+def no_model(path: str, kind: str) -> RequestError:
+    """The error for a file of a kind that is not read; unless it is `not a model` at all, with how to export one."""
+    exports = (
+        "; to export: torch.onnx.export(model, inputs, 'model.onnx'), model.export('model.onnx', format='onnx') of "
+        "Keras, python -m tf2onnx.convert of TensorFlow"
+    )
+    read = "check reads ONNX, OpenVINO IR (.xml), TensorFlow Lite and torch.export (.pt2)"
+    return RequestError(f"{path}: {kind}; {read}{'' if 'not a model' in kind else exports}")
 
 
 class InvalidError(RequestError):
     """The framework itself refuses the layer."""
 
 
+@lru_cache(maxsize=1024)  # layers of one model are often alike
+def make_operator(record: Any, **given: Any) -> Any:
+    """Create an operator; invalid attributes are an InvalidError."""
+    try:
+        return record(**given)
+    except RequestError as error:
+        raise InvalidError(error.message) from None
+
+
 @dataclass(frozen=True, slots=True)
 class GlobalWindow:
     """An operator with one window over all spatial axes; the kernel follows from the input."""
 
-    record: type[SlidingAttributes]
-    options: tuple[tuple[str, Any], ...] = ()
+    op: SlidingAttributes
 
     def over(self, sizes: Sequence[int]) -> Attributes:
         """The operator on spatial axes of these lengths."""
-        return self.record(kernel=tuple(sizes), **dict(self.options))
+        return replace(self.op, kernel=tuple(sizes))
 
 
 LayerOp = Attributes | GlobalWindow
-GLOBAL_SUM = GlobalWindow(AvgPool, (("divisor_override", 1),))
 
 
 def global_norm(power: int) -> GlobalWindow:
     """The norm over all spatial axes."""
-    return GlobalWindow(LpPool, (("p", power),))
+    return GlobalWindow(make_operator(LpPool, kernel=1, p=power))
+
+
+REDUCTIONS: dict[str, LayerOp] = {  # over all spatial axes
+    "Mean": AdaptiveAvgPool(1),
+    "Max": AdaptiveMaxPool(1),
+    "Sum": GlobalWindow(AvgPool(1, divisor_override=1)),
+    "L1": global_norm(1),
+    "L2": global_norm(2),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +93,8 @@ class Layer:
     declared_shape: Shape | None = None  # of the output
     layout: str | None = None  # None for N, C and the spatial axes
     keeps_axes: bool = True  # whether pooled axes stay, 1 long
+    not_inferred: str | None = None  # why the input shape is only the stated one, or ""; None if it is inferred
     shape_only: str | None = None  # why `op` computes the shape of the layer, but not its values
-    is_fixed: bool = False  # the lengths of the model's inputs are known: it is inference that does not find others
     warnings: tuple[str, ...] = ()
 
 
@@ -151,40 +169,16 @@ def pools_by_name(kind: str) -> bool:
     return re.search("pool|roi_?align|roifeatureextractor", kind, re.IGNORECASE) is not None
 
 
-# How each framework spells the fields, and their values, that messages name.
-FIELD_NAMES = {
-    "ONNX Runtime": {
-        "kernel": "kernel_shape", "pads": "pads", "pads_begin": "pads", "pads_end": "pads",
-        "exclude_pad": "count_include_pad",
-        "exclude_pad=True": "count_include_pad=0", "exclude_pad=False": "count_include_pad=1",
-    },
-    "OpenVINO": {
-        "exclude_pad": "exclude-pad", "exclude_pad=True": "exclude-pad=true", "exclude_pad=False": "exclude-pad=false",
-    },
-    "PyTorch": {
-        "kernel": "kernel_size", "strides": "stride", "pads": "padding", "pads_begin": "padding",
-        "pads_end": "padding", "dilations": "dilation", "exclude_pad": "count_include_pad",
-        "exclude_pad=True": "count_include_pad=False", "exclude_pad=False": "count_include_pad=True",
-    },
-    "TensorFlow Lite": {"kernel": "filter", "strides": "stride", "auto_pad": "padding"},
-}  # fmt: skip
-
-
 def how_to_fix_lengths(framework: str) -> str:
     """What to do to make dynamic lengths known; `check` takes shapes for IR and ONNX models."""
     if framework in ("PyTorch", "TensorFlow Lite"):
         return "export the model with fixed lengths"
-    return f"{field_name('input_shape')} gives its lengths"
+    return f"{field_name('input_shape')}{' or value_info' if framework == 'ONNX Runtime' else ''} gives its lengths"
 
 
-def in_framework_terms(framework: str, message: str) -> str:
-    """The message in the terms of the model's framework."""
-    return for_model_file(hints_for(FIELD_NAMES[framework], message), FIELD_NAMES[framework])
-
-
-def check_rank(shape: Shape) -> None:
-    """Refuse an input of another rank than that of one to three spatial axes."""
-    if len(shape) not in RANKS:
+def check_rank(shape: Shape | None) -> None:
+    """Refuse an input of a known rank other than that of one to three spatial axes."""
+    if shape is not None and len(shape) not in RANKS:
         raise InvalidError(f"its input has {len(shape)} axes; {RANKS[0]} to {RANKS[-1]} are needed")
 
 
@@ -195,25 +189,15 @@ def check_count(name: str, found: int, axes: int, for_each: int = 1) -> None:
         raise InvalidError(f"{name} has {numbers}, but {axes} spatial axes need {for_each * axes}")
 
 
-@lru_cache(maxsize=1024)  # layers of one model are often alike
-def make_operator(record: Any, **given: Any) -> Attributes:
-    """Create an operator; invalid attributes are an InvalidError."""
-    try:
-        return cast("Attributes", record(**given))
-    except RequestError as error:
-        raise InvalidError(error.message) from None
-
-
 @dataclass(frozen=True, slots=True)
 class InferredShape:
-    """An output shape, and the plan of the operator `op` that gives it.
+    """An output shape, and the plan that gives it.
 
     Where a length is not known (not `complete`), the plan is of one window. `short` names axes that are shorter than
     the window, which this framework accepts and others refuse.
     """
 
     shape: Shape
-    op: Attributes
     plan: Plan
     complete: bool
     short: str
@@ -233,17 +217,17 @@ def infer_shape(op: LayerOp, shape: Shape, layout: str | None = None) -> Inferre
         if layout[place] in short or not is_number(shape[place]):
             lengths[place] = _window_length(op, i)
     sized = op.over([lengths[place] for place in places]) if isinstance(op, GlobalWindow) else op
-    plan = make_plan(without_indices(sized), lengths, layout=layout)
+    plan = make_plan(sized, lengths, layout=layout)
     found = list(shape)
-    for i, place in enumerate(places):
+    for place in places:
         found[place] = plan.output_shape[place] if outputs[place] is None else outputs[place]
         if isinstance(op, SlidingAttributes) and not is_number(shape[place]):
-            found[place] = _formula(op, cast("Sliding", plan.windows[i]), shape[place])
+            found[place] = "?"
     complete = not short and all(is_number(shape[place]) for place in places)
-    return InferredShape(tuple(found), sized, plan, complete, short)
+    return InferredShape(tuple(found), plan, complete, short)
 
 
-def stored_shape(layer: Layer, shape: tuple[Length, ...]) -> tuple[Length, ...]:
+def stored_shape(layer: Layer, shape: Sequence[Any]) -> tuple[Any, ...]:
     """The output shape as the layer returns it: without spatial axes if the layer drops them."""
     spatial = () if layer.keeps_axes else spatial_axes(layer.layout or default_layout(len(shape)))
     return tuple(length for axis, length in enumerate(shape) if axis not in spatial)
@@ -259,35 +243,14 @@ def output_shape(layer: Layer) -> Shape | None:
         return None
 
 
-def first_contradiction(layers: Sequence[Layer]) -> Layer | None:
-    """The first layer whose output shape contradicts the shape that the file states."""
-    return next((layer for layer in layers if contradicts(output_shape(layer), layer.declared_shape)), None)
-
-
-def with_warnings_after_a_contradiction(layers: list[Layer], why: str = "") -> list[Layer]:
-    """The layers, with a warning on those after one that contradicts the file: their input is only stated."""
-    wrong = first_contradiction(layers)
-    if wrong is None:
-        return layers
-    warning = f"its input is as stated, although {wrong.name} differs{why}"
-    after = layers.index(wrong) + 1
-    return layers[:after] + [replace(layer, warnings=(*layer.warnings, warning)) for layer in layers[after:]]
-
-
-def without_indices(op: Attributes) -> Attributes:
-    """The operator with default attributes of indices, on which no shape depends."""
-    return replace(op, axis=None, index_element_type="i64") if isinstance(op, PickingAttributes) else op
-
-
 def _output_of_short_axis(op: LayerOp, i: int, size: Dim) -> int | None:
-    """The output length of an axis that is shorter than the window, which poolcli refuses, but ONNX Runtime accepts.
+    """The output length of an axis that is shorter than the window, if ONNX Runtime accepts it; None for others.
 
-    It rounds a negative quotient up whatever ceil_mode is, and an output may be empty. None if the windows fit, or it
-    refuses them too.
+    It rounds a negative quotient up whatever ceil_mode is, and an output may be empty.
     """
-    if not isinstance(op, SlidingAttributes) or op.like != "onnx" or not is_number(size):
+    if not isinstance(op, SlidingAttributes) or op.like != "onnx" or op.auto_pad.startswith("same"):
         return None
-    if op.auto_pad not in ("explicit", "valid"):
+    if not is_number(size):
         return None
     pads = _along(op.pads_begin, i) + _along(op.pads_end, i) if op.auto_pad == "explicit" else 0
     span = cast("int", size) + pads - _window_length(op, i)
@@ -296,34 +259,9 @@ def _output_of_short_axis(op: LayerOp, i: int, size: Dim) -> int | None:
 
 
 def _window_length(op: LayerOp, i: int) -> int:
-    """The length of a window along spatial axis `i`."""
     return extent(_along(op.kernel, i), _along(op.dilations, i)) if isinstance(op, SlidingAttributes) else 1
 
 
 def _along(value: PerAxis, i: int) -> int:
     """The number for spatial axis `i`; a single one is for every axis."""
     return value if isinstance(value, int) else value[i if len(value) > 1 else 0]
-
-
-def _formula(op: SlidingAttributes, w: Sliding, size: Dim) -> Dim:
-    """The output length of an axis as a formula of the input's name; `?` if that has no name, or for one with a
-    minimum or maximum.
-    """
-    if not isinstance(size, str) or size == "?" or len(size) > MAX_FORMULA:
-        return "?"
-    rule = DIALECTS[op.like].rounding_rule(op.rounding_type)
-    if op.auto_pad.startswith("same"):
-        add = w.stride - 1
-        exact = rule != "ceil" or w.extent >= w.stride
-    else:
-        add = w.pad_begin + w.pad_end - w.extent + (w.stride if rule == "floor" else 2 * w.stride - 1)
-        exact = rule != "ceil_torch" or w.pad_end + w.stride <= w.extent
-    if not exact:
-        return "?"
-    name = size if re.fullmatch(r"\w+", size) else f"({size})"
-    text = name if add == 0 else f"{name}{add:+}"
-    if w.stride > 1:
-        text = f"{text}//{w.stride}" if add == 0 else f"({text})//{w.stride}"
-    if text == name:
-        return size
-    return text if len(text) <= MAX_FORMULA else "?"

@@ -1,6 +1,4 @@
-"""Reads the pooling calls of a program saved by torch.export (.pt2), a zip of JSON; no code runs, no weights
-are read.
-"""
+"""Reads the pooling calls of a program saved by torch.export (.pt2), a zip of JSON, without its code and weights."""
 
 from __future__ import annotations
 
@@ -14,57 +12,48 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from poolcli.errors import FileError, RequestError
+from poolcli.errors import PoolError, RequestError
 from poolcli.formats.checks import check_json, check_memory, check_zip_directory
 from poolcli.message_fields import field, option_value
 from poolcli.models.layer import (
-    EXPORT_KERAS,
-    EXPORT_TORCH,
-    GLOBAL_SUM,
     MAX_NAME,
+    REDUCTIONS,
     Dim,
     Given,
     InvalidError,
     Layer,
     LayerOp,
     Shape,
-    global_norm,
     interpreted,
     make_operator,
+    no_model,
     pools_by_name,
     reduced_layout,
-    with_warnings_after_a_contradiction,
 )
 from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
 
 PROGRAM = re.compile(r"(.*/)?models/[^/]+\.json|serialized_exported_program\.json")
 TARGET = re.compile(r"torch\.ops\.(\w+)\.(\w+)\.(\w+)")
 POOLING = re.compile(r"_?(adaptive_)?(avg|max)_pool([123])d(_with_indices)?")
-REDUCTIONS: dict[str, LayerOp] = {
-    "mean": AdaptiveAvgPool(1),
-    "amax": AdaptiveMaxPool(1),
-    "max": AdaptiveMaxPool(1),
-    "sum": GLOBAL_SUM,
-}
+RECORDS = {"avg": AvgPool, "max": MaxPool, "adaptive_avg": AdaptiveAvgPool, "adaptive_max": AdaptiveMaxPool}
+ARGUMENTS = {
+    "kernel_size": "kernel", "stride": "strides", "padding": "pads", "dilation": "dilations",
+    "divisor_override": "divisor_override", "output_size": "output_size",
+}  # fmt: skip
+REDUCES = {"mean": "Mean", "amax": "Max", "max": "Max", "sum": "Sum"}
 DAMAGED_ZIP = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, OverflowError, RuntimeError, ValueError)
 MAX_JSON = 1 << 28  # bytes of JSON
 DYNAMIC = "?"
-SCRIPT = (
-    "a TorchScript file, which is never opened; write it in Python: "
-    "torch.onnx.export(torch.jit.load('model.pt'), inputs, 'model.onnx', dynamo=False)"
-)
 
 
 def read_pt2(path: str, given: Given, limit: int | None = None) -> list[Layer]:
     """Read the pooling calls of the program; a RequestError if the archive has no program."""
+    check_zip_directory(path, limit)
     try:
-        check_zip_directory(path, limit)
         with zipfile.ZipFile(path) as archive:
             program = _program(path, archive, limit)
-    except RequestError:
+    except PoolError:
         raise
-    except FileError as error:
-        raise RequestError(error.message) from error
     except DAMAGED_ZIP as error:
         raise RequestError(f"{path}: a zip archive that cannot be read: {error}") from None
     if given:
@@ -72,22 +61,15 @@ def read_pt2(path: str, given: Given, limit: int | None = None) -> list[Layer]:
     graph = _get(program, "graph_module", "graph")
     if not isinstance(_get(graph, "nodes"), list):
         raise RequestError(f"{path}: not a torch.export program: it has no nodes")
-    return with_warnings_after_a_contradiction(list(_layers(graph, "")))
+    return list(_layers(graph, ""))
 
 
 def _program(path: str, archive: zipfile.ZipFile, limit: int | None) -> Any:
     """The JSON of the program; refuses one that would take too much memory."""
-    names = archive.namelist()
     found = next((each for each in archive.infolist() if PROGRAM.fullmatch(each.filename)), None)
     if found is None:
-        kind = "a zip archive without a model"
-        if any("/code/" in name for name in names):
-            kind = SCRIPT
-        elif any(name.endswith(("data.pkl", "constants.pkl")) for name in names):
-            kind = f"a PyTorch file, which is never opened; {EXPORT_TORCH}"
-        elif "model.weights.h5" in names:
-            kind = f"a Keras model; {EXPORT_KERAS}"
-        raise RequestError(f"{path}: {kind}")
+        is_script = any("/code/" in name for name in archive.namelist())
+        raise no_model(path, f"{'a TorchScript file' if is_script else 'a zip archive'} without a torch.export program")
     if found.file_size > MAX_JSON:
         raise RequestError(f"{path}: {found.file_size:,} bytes of JSON; programs of up to {MAX_JSON:,} are read")
     check_memory(f"{path}: reading its JSON takes", 2 * found.file_size, limit)
@@ -164,6 +146,7 @@ def _layers(graph: Any, scope: str) -> Iterator[Layer]:
             given={name: option_value(value) for name, value in data.items() if value is not None},
             input_shape=shapes.get(str(_get(arguments.get("self") or arguments.get("input"), "as_tensor", "name"))),
             declared_shape=shapes.get(result),
+            not_inferred="",
         )
         layer = interpreted(stated, partial(_interpret, arguments, data))
         if layer:
@@ -173,10 +156,10 @@ def _layers(graph: Any, scope: str) -> Iterator[Layer]:
 def _interpret(arguments: Mapping[str, Any], data: Mapping[str, Any], layer: Layer) -> Layer | None:
     """The layer with its operator; None if it is no pooling."""
     is_own, shape = layer.version == "aten", layer.input_shape
-    reduction = REDUCTIONS.get(layer.type)
+    reduction = REDUCTIONS.get(REDUCES.get(layer.type, ""))
     if layer.type == "linalg_vector_norm":
         power = next((value for _, value in _items(arguments.get("ord"))), 2)
-        reduction = global_norm(int(power)) if power in (1, 2) else None
+        reduction = REDUCTIONS[f"L{power:.0f}"] if power in (1, 2) else None
     if is_own and reduction is not None:
         dims, keeps = data.get("dim"), data.get("keepdim") is True
         axes = (dims,) if isinstance(dims, int) else dims
@@ -190,35 +173,25 @@ def _interpret(arguments: Mapping[str, Any], data: Mapping[str, Any], layer: Lay
     dynamic = [name for name, value in data.items() if isinstance(value, tuple) and DYNAMIC in value]
     if dynamic:
         raise RequestError(f"its {dynamic[0]} depends on a dynamic length")
-    op, count = _operator(pooling[1] is not None, pooling[2] == "avg", data), int(pooling[3])
+    count = int(pooling[3])
     if shape is not None and len(shape) not in (count + 1, count + 2):
         raise InvalidError(f"its input has {len(shape)} axes")
+    op = _operator(RECORDS[f"{pooling[1] or ''}{pooling[2]}"], data)
     return replace(layer, op=op, layout="C" + "DHW"[3 - count :] if len(shape or ()) == count + 1 else None)
 
 
-def _operator(is_adaptive: bool, is_average: bool, data: Mapping[str, Any]) -> LayerOp:
+def _operator(record: Any, data: Mapping[str, Any]) -> LayerOp:
     """The operator of a call; missing arguments have PyTorch's defaults."""
-
-    def numbers(name: str, default: Any) -> Any:
-        """The numbers of an argument; a list of one number is that number, for every axis."""
+    known = record.__dataclass_fields__
+    given: dict[str, Any] = {name: None for name in ("kernel", "output_size") if name in known}
+    for name, own in ARGUMENTS.items():
         value = data.get(name)
-        if value is None or value == ():
-            return default
-        return value[0] if isinstance(value, tuple) and len(value) == 1 else value
-
-    if is_adaptive:
-        record = AdaptiveAvgPool if is_average else AdaptiveMaxPool
-        return make_operator(record, output_size=numbers("output_size", None), like="pytorch")
-    kernel, padding = numbers("kernel_size", None), numbers("padding", 0)
-    given: dict[str, Any] = {
-        "kernel": kernel,
-        "strides": numbers("stride", kernel),
-        "pads_begin": padding,
-        "pads_end": padding,
-        "rounding_type": "ceil" if data.get("ceil_mode") is True else "floor",
-        "like": "pytorch",
-    }
-    if not is_average:
-        return make_operator(MaxPool, **given, dilations=numbers("dilation", 1))
-    exclude, divisor = data.get("count_include_pad") is False, data.get("divisor_override")
-    return make_operator(AvgPool, **given, exclude_pad=exclude, divisor_override=divisor)
+        if own in known and value is not None and value != ():
+            # a list of one number is that number, for every axis
+            given[own] = value[0] if isinstance(value, tuple) and len(value) == 1 else value
+    if "kernel" in known:
+        rounding = "ceil" if data.get("ceil_mode") is True else "floor"
+        given = {"strides": given["kernel"], "rounding_type": rounding} | given
+    if "exclude_pad" in known:
+        given["exclude_pad"] = data.get("count_include_pad") is False
+    return make_operator(record, like="pytorch", **given)  # type: ignore[no-any-return]

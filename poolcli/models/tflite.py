@@ -13,7 +13,7 @@ from poolcli.errors import RequestError
 from poolcli.layouts import channels_last
 from poolcli.message_fields import field
 from poolcli.models.layer import (
-    GLOBAL_SUM,
+    REDUCTIONS,
     Given,
     InvalidError,
     Layer,
@@ -22,9 +22,8 @@ from poolcli.models.layer import (
     make_operator,
     pools_by_name,
     reduced_layout,
-    with_warnings_after_a_contradiction,
 )
-from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
+from poolcli.ops import AvgPool, MaxPool
 
 OPERATOR_CODES, SUBGRAPHS, BUFFERS = 1, 2, 4  # fields of a model
 TENSORS, OPERATORS, NAME = 0, 3, 4  # of a subgraph
@@ -37,13 +36,12 @@ KINDS: dict[int, tuple[str, Any]] = {  # names, and records of sliding windows o
     1: ("AVERAGE_POOL_2D", AvgPool),
     12: ("L2_POOL_2D", AvgPool),
     17: ("MAX_POOL_2D", MaxPool),
-    40: ("MEAN", AdaptiveAvgPool(1)),
-    74: ("SUM", GLOBAL_SUM),
-    82: ("REDUCE_MAX", AdaptiveMaxPool(1)),
+    40: ("MEAN", REDUCTIONS["Mean"]),
+    74: ("SUM", REDUCTIONS["Sum"]),
+    82: ("REDUCE_MAX", REDUCTIONS["Max"]),
 }
 CUSTOM, CUSTOM_NAME = 32, 1  # the code of operators that are not built in, and the field of their names
 ROOT_OF_SQUARES = "it is the root of the mean of squares, which no operator here computes"
-MAX_AXES_BYTES = 64  # of the constant with the axes of a reduction
 MAX_VECTOR = 1 << 24  # items
 MAX_READS = 4  # of each byte, on average: layers share tensors
 FREE_BYTES = 1 << 16  # of vectors that every file may read
@@ -51,15 +49,13 @@ MEMORY_PER_BYTE = 32  # a table in a list takes 128 bytes, its entry in the file
 
 
 def read_tflite(path: str, given: Given, limit: int | None = None) -> list[Layer]:
-    """Read the pooling layers, subgraph by subgraph; a RequestError if the file is invalid or takes more than
-    `limit`.
-    """
+    """Read the pooling layers, subgraph by subgraph."""
     if given:
         raise RequestError(f"{path}: {field('input_shape')} is for ONNX models and IR; a .tflite states its shapes")
     try:
         with open(path, "rb") as stream, mmap(stream.fileno(), 0, access=ACCESS_READ) as data:
             file = Flatbuffer(data, limit)
-            return with_warnings_after_a_contradiction(list(_layers(Table(file, file.unpack(0, "I")[0]))))
+            return list(_layers(Table(file, file.unpack(0, "I")[0])))
     except RequestError as error:
         raise RequestError(f"{path}: not a readable TensorFlow Lite model: {error.message}") from None
 
@@ -75,26 +71,22 @@ def _layers(model: Table) -> Iterator[Layer]:
             code, kind = kinds[index] if index < len(kinds) else (-1, "")
             if code not in KINDS and not pools_by_name(kind):
                 continue
-            places = (operator.numbers(n) or () for n in (INPUTS, OUTPUTS))
+            places = (operator.numbers(n) for n in (INPUTS, OUTPUTS))
             inputs, outputs = ([tensors[place] for place in each if 0 <= place < len(tensors)] for each in places)
+            options = operator.table(OPTIONS)
+            is_sliding = isinstance(KINDS.get(code, ("", None))[1], type)
             stated = Layer(
                 name=scope + (outputs[0].text(TENSOR_NAME) if outputs else kind),
                 type=kind,
                 version="",
                 framework="TensorFlow Lite",
+                given=_attributes(options) if options and is_sliding else {},
                 input_shape=_shape(inputs),
                 declared_shape=_shape(outputs),
+                not_inferred="",
             )
-            options = operator.table(OPTIONS)
-            if code not in KINDS:
-                layer: Layer | None = replace(stated, problem=f"{kind} is not checked")
-            elif isinstance(KINDS[code][1], type):
-                layer = interpreted(_with_attributes(stated, options), partial(_sliding, code, options))
-            else:
-                axes = _integers(inputs[1], buffers) if len(inputs) > 1 else None
-                keeps = options is not None and options.number(0, "b") != 0
-                layout = reduced_layout(axes, stated.input_shape, keeps=keeps, last=True)
-                layer = replace(stated, op=KINDS[code][1], layout=layout, keeps_axes=keeps) if layout else None
+            axes = _integers(inputs[1], buffers) if code in KINDS and len(inputs) > 1 else None
+            layer = interpreted(stated, partial(_interpret, code, options, axes))
             if layer:
                 yield layer
 
@@ -114,19 +106,25 @@ def _shape(tensors: list[Table]) -> Shape | None:
 def _integers(tensor: Table, buffers: list[Table]) -> tuple[int, ...] | None:
     """The integers of a constant; None for other tensors."""
     place = tensor.number(BUFFER, "I")
-    data = bytes(buffers[place].numbers(0, "B", MAX_AXES_BYTES) or ()) if 0 < place < len(buffers) else b""
+    data = bytes(buffers[place].numbers(0, "B")) if 0 < place < len(buffers) else b""
     return struct.unpack(f"<{len(data) // 4}i", data) if data and len(data) % 4 == 0 else None
 
 
-def _with_attributes(stated: Layer, options: Table | None) -> Layer:
-    if options is None:
-        return stated
+def _attributes(options: Table) -> dict[str, str]:
     padding = options.number(PADDING, "b")
     given = {name: str(options.number(place)) for name, place in NUMBERS.items()}
-    return replace(stated, given=given | {"padding": PADDINGS.get(padding, (str(padding),))[0]})
+    return given | {"padding": PADDINGS.get(padding, (str(padding),))[0]}
 
 
-def _sliding(code: int, options: Table | None, layer: Layer) -> Layer:
+def _interpret(code: int, options: Table | None, axes: tuple[int, ...] | None, layer: Layer) -> Layer | None:
+    """The layer with its operator; None for a reduction over other axes than the spatial ones."""
+    if code not in KINDS:
+        raise RequestError(f"{layer.type} is not checked")
+    op = KINDS[code][1]
+    if not isinstance(op, type):
+        keeps = options is not None and options.number(0, "b") != 0
+        layout = reduced_layout(axes, layer.input_shape, keeps=keeps, last=True)
+        return replace(layer, op=op, layout=layout, keeps_axes=keeps) if layout else None
     if options is None:
         raise InvalidError("it has no options")
     rank, padding = len(layer.input_shape or "NHWC"), options.number(PADDING, "b")
@@ -134,8 +132,8 @@ def _sliding(code: int, options: Table | None, layer: Layer) -> Layer:
         raise InvalidError(f"its input has {rank} axes; 4 are needed")
     if padding not in PADDINGS:
         raise InvalidError(f"its padding is {padding}")
-    op = make_operator(
-        KINDS[code][1],
+    made = make_operator(
+        op,
         kernel=(options.number(HEIGHT), options.number(WIDTH)),
         strides=(options.number(STRIDE_H), options.number(STRIDE_W)),
         auto_pad=PADDINGS[padding][1],
@@ -143,14 +141,11 @@ def _sliding(code: int, options: Table | None, layer: Layer) -> Layer:
     )
     is_fused = options.number(ACTIVATION, "b") != 0
     why = ROOT_OF_SQUARES if KINDS[code][0] == "L2_POOL_2D" else "an activation is fused into it" if is_fused else None
-    return replace(layer, op=op, layout=channels_last(4), shape_only=why)
+    return replace(layer, op=made, layout=channels_last(4), shape_only=why)
 
 
 class Flatbuffer:
-    """The bytes of a file, and how many bytes of vectors may still be read.
-
-    Vectors may overlap, so that a small file could read any amount.
-    """
+    """The bytes of a file, and how many bytes of vectors may still be read: they may overlap."""
 
     def __init__(self, data: Any, limit: int | None) -> None:
         most = FREE_BYTES + MAX_READS * len(data)
@@ -182,23 +177,17 @@ class Table:
         """What the offset at a position leads to."""
         return place + int(self.file.unpack(place, "I")[0])
 
-    def _vector(self, number: int, code: str, most: int) -> tuple[int, tuple[Any, ...] | None]:
-        """The position of the items of a field that is a vector, and the items; None if it is omitted, or longer than
-        `most`.
-        """
+    def _vector(self, number: int, code: str) -> tuple[int, tuple[Any, ...]]:
+        """The position of the items of a field that is a vector, and the items; none if it is omitted."""
         place = self._place(number)
         if place is None:
-            return 0, None
+            return 0, ()
         start = self._target(place) + 4
         (count,) = self.file.unpack(start - 4, "I")
-        if count > MAX_VECTOR:
-            raise RequestError(f"a list of {count:,} items at byte {start - 4:,}")
-        if count > most:
-            return start, None
         self.file.left -= count * struct.calcsize("<" + code)
-        if self.file.left < 0:
+        if count > MAX_VECTOR or self.file.left < 0:
             raise RequestError(
-                f"its lists, the last at byte {start:,}, overlap or take more memory than the limit; "
+                f"its lists, the last of {count:,} at byte {start:,}, overlap or take more memory than the limit; "
                 f"raise {field('max_memory')}"
             )
         return start, self.file.unpack(start, f"{count}{code}")
@@ -208,13 +197,13 @@ class Table:
         place = self._place(number)
         return 0 if place is None else int(self.file.unpack(place, code)[0])
 
-    def numbers(self, number: int, code: str = "i", most: int = MAX_VECTOR) -> tuple[Any, ...] | None:
-        """A field that is a vector of numbers; None if it is omitted, or longer than `most`."""
-        return self._vector(number, code, most)[1]
+    def numbers(self, number: int, code: str = "i") -> tuple[Any, ...]:
+        """A field that is a vector of numbers."""
+        return self._vector(number, code)[1]
 
     def text(self, number: int) -> str:
         """A field that is a string."""
-        return bytes(self.numbers(number, "B") or ()).decode(errors="replace")
+        return bytes(self.numbers(number, "B")).decode(errors="replace")
 
     def table(self, number: int) -> Table | None:
         """A field that is a table."""
@@ -223,5 +212,5 @@ class Table:
 
     def tables(self, number: int) -> list[Table]:
         """A field that is a vector of tables."""
-        start, offsets = self._vector(number, "I", MAX_VECTOR)
-        return [Table(self.file, start + 4 * i + offset) for i, offset in enumerate(offsets or ())]
+        start, offsets = self._vector(number, "I")
+        return [Table(self.file, start + 4 * i + offset) for i, offset in enumerate(offsets)]

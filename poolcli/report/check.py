@@ -14,14 +14,13 @@ from rich.text import Text
 
 from poolcli.message_fields import field, for_cli, printable
 from poolcli.models import Finding
+from poolcli.models.judge import Comparison, LayerConversion
 from poolcli.models.layer import Dim
-from poolcli.models.run_and_convert import Comparison, LayerConversion
 from poolcli.report.console import grid, plain_table
 
 UNFOLDED = ("verdict", "type", "version")  # columns
 UNFOLDED_SHAPE = 20  # characters of a shape that is not folded
 NAME_COLUMN: dict[str, Any] = {"overflow": "ellipsis", "max_width": 24}
-DYNAMIC_NAME = 16  # characters of a dynamic length that is shown
 LAYERS_SHOWN = 1000
 STYLES = {"agrees": "green", "differs": "bold red", "invalid": "bold red", "computed": "cyan", "unknown": "yellow"}
 EXPLAINED = {"computed": " (nothing to compare with)"}  # verdicts in the last line
@@ -29,13 +28,10 @@ Answer = tuple[Finding, LayerConversion | None]  # a layer, and with --to its eq
 
 
 def findings_view(path: str, answers: Sequence[Answer], comparison: Comparison | None) -> RenderableType:
-    """One line for each layer, reasons and warnings, and equivalents in another framework.
-
-    Of more than LAYERS_SHOWN, incorrect ones are preferred.
-    """
-    count = len(answers)
+    """One line for each layer, reasons and warnings, and calls elsewhere; of very many layers, incorrect ones first."""
+    count, path = len(answers), printable(path)
     if not count:
-        return Text(f"{printable(path)}: no pooling layers")
+        return Text(f"{path}: no pooling layers")
     first = sorted(range(count), key=lambda place: answers[place][0].verdict in ("agrees", "computed"))[:LAYERS_SHOWN]
     shown = [answers[place] for place in sorted(first)]
     parts: list[RenderableType] = [_table([finding for finding, _ in shown])]
@@ -45,25 +41,22 @@ def findings_view(path: str, answers: Sequence[Answer], comparison: Comparison |
     for finding, there in shown:
         name = Text(printable(finding.layer.name))
         if finding.reason:
-            reason = f"{finding.verdict}: {for_cli(finding.reason)}"
-            remarks.add_row(name, Text(printable(reason), style=STYLES[finding.verdict]))
+            remarks.add_row(name, Text(f"{finding.verdict}: {for_cli(finding.reason)}", style=STYLES[finding.verdict]))
         for warning in finding.warnings:
             remarks.add_row(name, Text(for_cli(warning), style="yellow"))
         if there:
-            none = printable(f"none: {for_cli(there.reason or '')}")
-            calls.add_row(name, Text(there.text) if there.text else Text(none, style="yellow"))
+            none = Text(f"none: {for_cli(there.reason or '')}", style="yellow")
+            calls.add_row(name, Text(there.text) if there.text else none)
         if there and there.note:
             calls.add_row("", Text(there.note, style="dim"))
     for each in (remarks, calls):
         parts += ["", each] if each.row_count else []
     counts = Counter[str](finding.verdict for finding, _ in answers)
-    verbs = {verdict: verdict if counts[verdict] == 1 else verdict.removesuffix("s") for verdict in STYLES}
-    told = ", ".join(
-        f"{counts[verdict]} {verb}{EXPLAINED.get(verdict, '')}" for verdict, verb in verbs.items() if counts[verdict]
-    )
+    verbs = {word: word if counts[word] == 1 else word.removesuffix("s") for word in STYLES if counts[word]}
+    told = ", ".join(f"{counts[word]} {verb}{EXPLAINED.get(word, '')}" for word, verb in verbs.items())
     versions = {finding.layer.version for finding, _ in shown}
     of = f" of {printable(*versions)}" if len(versions) == 1 and any(versions) else ""
-    parts += ["", Text(f"{printable(path)}: {count} pooling layer{'' if count == 1 else 's'}{of}: {told}")]
+    parts += ["", Text(f"{path}: {count} pooling layer{'' if count == 1 else 's'}{of}: {told}")]
     if comparison:
         parts.append(Text(_told(comparison)))
     return Group(*parts)
@@ -88,39 +81,32 @@ def _table(findings: Sequence[Finding]) -> Table:
         del columns["declared"]
     table = plain_table()
     for heading, cells in columns.items():
-        is_short = max(map(len, cells)) <= UNFOLDED_SHAPE
-        is_whole = heading in UNFOLDED or (heading != "layer" and is_short)
-        table.add_column(heading, overflow="fold", no_wrap=is_whole)
+        is_short = heading != "layer" and max(map(len, cells)) <= UNFOLDED_SHAPE
+        table.add_column(heading, overflow="fold", no_wrap=is_short or heading in UNFOLDED)
     for row in zip(*columns.values(), strict=True):
         table.add_row(*row)
     return table
 
 
 def _shape(shape: tuple[Dim, ...] | None) -> str:
-    if shape is None:
-        return "-"
-    lengths = ("?" if size is None else str(size) for size in shape)
-    # Long formulas of dynamic lengths are in the JSON only.
-    return printable(",".join(text if text.isdigit() or len(text) <= DYNAMIC_NAME else "?" for text in lengths))
+    return "-" if shape is None else printable(",".join("?" if length is None else str(length) for length in shape))
 
 
 def _told(comparison: Comparison) -> str:
     if comparison.at is None:
         return f"data: all {comparison.elements:,} elements are identical"
-    place = ",".join(map(str, comparison.at))
     other = f"; it equals the result of {comparison.answer_of}" if comparison.answer_of else ""
     return (
         f"data: {comparison.off:,} of {comparison.elements:,} elements differ; the largest difference is "
-        f"{comparison.largest:.6g} at [{place}]: recorded {comparison.recorded:.9g}, computed {comparison.computed:.9g}"
-        f"{other}"
+        f"{comparison.largest:.6g} at [{','.join(map(str, comparison.at))}]: recorded {comparison.recorded:.9g}, "
+        f"computed {comparison.computed:.9g}{other}"
     )
 
 
 def findings_document(path: str, answers: Sequence[Answer], comparison: Comparison | None) -> dict[str, Any]:
     """The same facts as JSON."""
-    layers = []
-    for finding, there in answers:
-        layer = {
+    layers = [
+        {
             "name": finding.layer.name,
             "type": finding.layer.type,
             "version": finding.layer.version,
@@ -131,9 +117,10 @@ def findings_document(path: str, answers: Sequence[Answer], comparison: Comparis
             "verdict": finding.verdict,
             "reason": finding.reason and for_cli(finding.reason),
             "warnings": [for_cli(warning) for warning in finding.warnings],
+            **({"to": asdict(there) | {"reason": there.reason and for_cli(there.reason)}} if there else {}),
         }
-        written = {"to": asdict(there) | {"reason": there.reason and for_cli(there.reason)}} if there else {}
-        layers.append(layer | written)
+        for finding, there in answers
+    ]
     facts = asdict(comparison) if comparison else {}
     finite = {k: str(v) if isinstance(v, float) and not isfinite(v) else v for k, v in facts.items()}  # JSON has no nan
     return {"path": path, "layers": layers, "data": finite or None}

@@ -43,7 +43,7 @@ ATTRIBUTES = [
     *(("MaxPool", version, with_("dilations", "2,2", MAX)) for version in ("opset8", "opset14")),
     *(("MaxPool", version, with_("rounding_type", "ceil_torch", MAX)) for version in ("opset8", "opset14")),
     *(("MaxPool", "opset8", with_("axis", value, MAX)) for value in ("7", "x", "²", "--5", "-4", "3", "-5")),
-    *(("MaxPool", "opset8", with_("index_element_type", value, MAX)) for value in ("u8", "zz", "I32")),
+    *(("MaxPool", "opset8", with_("index_element_type", value, MAX)) for value in ("u8", "I32")),
     *(("AdaptiveAvgPool", version, "") for version in ("opset1", "opset7")),
 ]  # fmt: skip
 
@@ -81,20 +81,19 @@ ANSWERS: list[tuple[str, str, str, tuple[object, ...], tuple[object, ...], str, 
     ("AvgPool", "opset1", AVG, (1, 3, 32, "W"), (1, 3, 16, 16), "unknown",
      "axis W: declared, but dynamic in the input; --input-shape gives its lengths", []),
     ("AvgPool", "opset1", with_("rounding_type", "ceil"), (1, 3, 33, 33), (1, 3, 16, 16), "differs",
-     "axes H, W: declared 16, floor gives 16, the file says ceil: 17", []),
+     "axes H, W: declared 16, as rounding_type floor gives; the file says ceil: 17", []),
     ("AvgPool", "opset1", with_("auto_pad", "valid", PADDED), (1, 3, 33, 33), (1, 3, 17, 17), "differs",
-     "axes H, W: declared 17, auto_pad explicit gives 17, the file says valid: 16",
+     "axes H, W: declared 17, as auto_pad explicit gives; the file says valid: 16",
      ["the given pads are ignored: auto_pad valid sets them"]),
     ("AvgPool", "opset1", with_("strides", "1,1"), (1, 3, 33, 33), (1, 3, 16, 16), "differs",
-     "axes H, W: declared 16, the kernel as strides gives 16, the file says strides 1,1: 32", []),
+     "axes H, W: declared 16, as strides 2,2 gives; the file says 1,1: 32", []),
     ("AvgPool", "opset1", AVG, (1, 3, 33, 33), (1, 3, 11, 11), "differs",
      "axes H, W: declared 11, computed (33+0+0-2)//2 + 1 = 16", []),
     ("AvgPool", "opset1", AVG.replace('begin="0', 'begin="2'), (1, 3, 8, 8), (1, 3, 4, 4), "invalid",
-     "OpenVINO refuses it: exclude-pad=true needs pads smaller than the window: axis H has pads 2,0 and a window of 2; "
-     "use pads of at most 1 or exclude-pad=false", []),
-    *((kind, "opset1", 'method="max"', (1, 3, 8, 8), (1, 3, 4, 4), "unknown", f"{kind} is not checked{told}",
-       list[str]()) for kind, told in (("ROIAlign", ""), ("MaxPoolWithArgmax", ""), ("Pooling", "; it is of an IR "
-       "before version 10: convert the model again with ovc, which writes AvgPool and MaxPool"))),
+     "OpenVINO refuses it: exclude_pad=True needs pads smaller than the window: axis H has pads 2,0 and a window of 2; "
+     "use pads of at most 1", []),
+    *((kind, "opset1", 'method="max"', (1, 3, 8, 8), (1, 3, 4, 4), "unknown", f"{kind} is not checked", list[str]())
+      for kind in ("ROIAlign", "MaxPoolWithArgmax", "Pooling")),
 ]  # fmt: skip
 
 
@@ -266,20 +265,20 @@ ADAPTIVE = (
 
 
 @pytest.mark.parametrize(
-    ("shape", "offset", "size", "there", "verdict", "reason"),
+    ("shape", "offset", "size", "there"),
     [
-        ("2", 0, 16, 16, "agrees", None),
-        ("2", 0, 32, 32, "agrees", None),  # more bytes than the shape has elements
-        ("2", 0, 32, 16, "invalid", "its output size: the Const ends at byte 32 of m.bin, which has 16"),
-        ("2", 100, 16, 16, "invalid", "its output size: the Const ends at byte 116 of m.bin, which has 16"),
-        ("2", 0, 16, 0, "invalid", "its output size: the Const ends at byte 16 of m.bin, which has 0"),
-        ("2", 0, 8, 16, "invalid", "its output size: the Const has offset='0', size='8' for i64 of shape '2'"),
-        ("4", 0, 16, 16, "invalid", "its output size: the Const has offset='0', size='16' for i64 of shape '4'"),
-        ("2", -8, 16, 16, "invalid", "its output size: the Const has offset='-8', size='16' for i64 of shape '2'"),
+        ("2", 0, 16, 16),
+        ("2", 0, 32, 32),  # more bytes than the shape has elements
+        ("2", 0, 32, 16),
+        ("2", 100, 16, 16),
+        ("2", 0, 16, 0),
+        ("2", 0, 8, 16),
+        ("4", 0, 16, 16),
+        ("2", -8, 16, 16),
     ],
-)  # fmt: skip
+)
 def test_a_constant_is_judged_by_its_bytes_as_openvino_does(
-    shape: str, offset: int, size: int, there: int, verdict: str, reason: str | None, cli: Cli, tmp_path: Path
+    shape: str, offset: int, size: int, there: int, cli: Cli, tmp_path: Path
 ) -> None:
     openvino = pytest.importorskip("openvino")
     (tmp_path / "m.bin").write_bytes(np.array([4, 2, 9, 9], "<i8").tobytes()[:there])
@@ -287,15 +286,14 @@ def test_a_constant_is_judged_by_its_bytes_as_openvino_does(
     one = ADAPTIVE.format(dims((1, 3, 8, 8)), dims((1, 3, 4, 2)))
     path = runnable(tmp_path / "m.xml", CONSTANT.format(shape, offset, size) + one, (1, 3, 8, 8))
     path.write_text(path.read_text().replace("</edges>", f"{edge}</edges>"))
-    done = cli("check", path, "--json")
-    (found,) = done.json["layers"]
-    refused = reason and f"OpenVINO refuses it: {reason}"
-    assert (done.code, found["verdict"], found["reason"]) == (int(reason is not None), verdict, refused)
+    (found,) = cli("check", path, "--json").json["layers"]
     try:
         read = list(openvino.Core().read_model(path).output(0).shape)
     except RuntimeError:
+        said = f"offset='{offset}', size='{size}', shape='{shape}' of i64, and m.bin {min(there, 32)} bytes"
+        assert found["reason"] == f"OpenVINO refuses it: its output size: the Const has {said}"
         read = None
-    assert read == found["computed"]
+    assert (found["verdict"], found["computed"]) == ("invalid" if read is None else "agrees", read)
 
 
 def test_an_output_size_that_cannot_be_read_says_where_it_is(cli: Cli, tmp_path: Path) -> None:

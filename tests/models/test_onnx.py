@@ -72,17 +72,17 @@ def test_what_onnx_runtime_refuses_is_invalid_and_its_shapes_are_the_computed_on
 @pytest.mark.parametrize(
     ("opset", "attributes", "reason"),
     [
-        (8, K | {"ceil_mode": 1}, "MaxPool has no attribute ceil_mode in opset 8, it has it from opset 10 on"),
-        (22, {"kernelshape": [2, 2]}, "MaxPool has no attribute kernelshape; did you mean kernel_shape?"),
+        (8, K | {"ceil_mode": 1}, "MaxPool has no attribute ceil_mode in opset 8"),
+        (22, {"kernelshape": [2, 2]}, "MaxPool has no attribute kernelshape in opset 22; did you mean kernel_shape?"),
         (22, {"kernel_shape": 2}, "kernel_shape is INT; it must be INTS"),
         (22, {}, "it has no attribute kernel_shape"),
         (22, K | {"pads": [1, 1]}, "pads has 2 numbers, but 2 spatial axes need 4"),
         (22, K | {"pads": [2, 2, 2, 2]}, "ONNX allows pads of at most 1 for a kernel of 2: axis H has pads 2,2; "
          "use smaller pads"),
         (22, {"kernel_shape": [12, 2]}, "axis H is 9 long, kernel 12 without padding leaves no window; "
-         "use kernel_shape=9 or pads=2"),
+         "use kernel=9 or pads=2"),
         (22, K | {"dilations": [9, 1], "kernel_shape": [3, 2]}, "axis H is 9 long, kernel 3 with dilation 9 spans 19 "
-         "and without padding leaves no window; use kernel_shape=1"),
+         "and without padding leaves no window; use kernel=1"),
     ],
 )  # fmt: skip
 def test_why_a_node_is_invalid(opset: int, attributes: dict[str, Any], reason: str, cli: Cli, tmp_path: Path) -> None:
@@ -100,10 +100,7 @@ def test_an_output_that_is_empty_is_no_unknown_one(
     done = cli("check", model(tmp_path / "m.onnx", nodes, outputs=[value("y", declared)]), "--json")
     (found,) = done.json["layers"]  # ONNX Runtime gives (1, 3, 0, 8)
     assert (done.code, found["verdict"], found["computed"]) == (int(verdict == "differs"), verdict, [1, 3, 0, 8])
-    assert found["warnings"] == [
-        "axis H: the window is longer than the padded input; ONNX Runtime gives an empty output, other frameworks "
-        "refuse it"
-    ]
+    assert found["warnings"] == ["axis H: the window is longer than the padded input, which other frameworks refuse"]
 
 
 @pytest.mark.parametrize(
@@ -124,27 +121,23 @@ def test_a_window_longer_than_its_axis_that_ceil_keeps(against: str, said: list[
     assert found["warnings"] == [kept, *said]
 
 
-def test_dynamic_lengths_stay_names_and_become_formulas(cli: Cli, tmp_path: Path) -> None:
+def test_what_depends_on_dynamic_lengths_is_not_known(cli: Cli, tmp_path: Path) -> None:
     nodes = [
         node("MaxPool", "x", "a", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
         node("Relu", "a", "r"),
         node("AveragePool", "r", "b", kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1),
-        node("MaxPool", "x", "c", kernel_shape=[3, 3], auto_pad="SAME_UPPER"),
         node("GlobalMaxPool", "b", "y"),
     ]
     values = [value("a", ["N", 3, "h", "w"]), value("y", ["N", 3, 1, 1])]
     path = model(tmp_path / "m.onnx", nodes, ["N", 3, "H", "W"], values=values)
     found = cli("check", path, "--json").json["layers"]
     assert [(each["input"], each["declared"], each["computed"], each["verdict"]) for each in found] == [
-        (["N", 3, "H", "W"], ["N", 3, "h", "w"], ["N", 3, "(H+1)//2", "(W+1)//2"], "agrees"),
-        (["N", 3, "h", "w"], None, ["N", 3, "(h+1)//2", "(w+1)//2"], "computed"),
-        (["N", 3, "H", "W"], None, ["N", 3, "H", "W"], "computed"),
-        (["N", 3, "(h+1)//2", "(w+1)//2"], ["N", 3, 1, 1], ["N", 3, 1, 1], "agrees"),
+        (["N", 3, "H", "W"], ["N", 3, "h", "w"], ["N", 3, "?", "?"], "agrees"),
+        (["N", 3, "h", "w"], None, ["N", 3, "?", "?"], "computed"),
+        (["N", 3, "?", "?"], ["N", 3, 1, 1], ["N", 3, 1, 1], "agrees"),
     ]
     made = cli("check", path, "--json", "--input-shape", "x=2,3,640,481").json["layers"]
-    assert [each["computed"] for each in made] == [
-        [2, 3, 320, 241], [2, 3, 160, 121], [2, 3, 640, 481], [2, 3, 1, 1]
-    ]  # fmt: skip
+    assert [each["computed"] for each in made] == [[2, 3, 320, 241], [2, 3, 160, 121], [2, 3, 1, 1]]
 
 
 @pytest.mark.parametrize("nothing", [-1, 0, None])
@@ -161,7 +154,7 @@ def test_lengths_that_are_no_numbers_are_dynamic(nothing: int | None, cli: Cli, 
         ("z=1,3,8,8", "m.onnx: no input is called z; there are: x"),
         ("1,3,8", "m.onnx: input x has 4 axes, but 3 lengths are given"),
         ("x=1,3,8,²", "--input-shape is 'x=1,3,8,²'; write 1,3,640,640 or NAME=1,3,640,640"),
-        ("x=0,3,8,8", "--input-shape of x is (0, 3, 8, 8); lengths are from 1 to 2**63 - 1"),
+        ("x=0,3,8,8", "--input-shape is {'x': (0, 3, 8, 8)}; give whole numbers from 1 to 2**63 - 1 for each input"),
     ],
 )
 def test_lengths_that_do_not_fit_are_refused(
@@ -203,10 +196,10 @@ def test_layers_of_bodies_and_functions_are_found_by_the_names_of_what_they_are_
     path = model(tmp_path / "m.onnx", nodes, ["N", 3, 64, "W"], constants=constants, functions=[function])
     found = cli("check", path, "--json").json["layers"]
     assert sorted((each["name"], each["type"], each["computed"]) for each in found) == [
-        ("Pool/halve__1", "MaxPool", ["N", 3, 32, "W//2"]),
-        ("Pool/halve__2", "MaxPool", ["N", 3, 16, "(W//2)//2"]),
+        ("Pool/halve__1", "MaxPool", ["N", 3, 32, "?"]),
+        ("Pool/halve__2", "MaxPool", ["N", 3, 16, "?"]),
         ("if/else_branch/eo", "GlobalMaxPool", ["N", 3, 1, 1]),
-        ("if/then_branch/mean", "AveragePool", ["N", 3, 15, "((W//2)//2)-1"]),
+        ("if/then_branch/mean", "AveragePool", ["N", 3, 15, "?"]),
     ]
 
 
@@ -255,7 +248,7 @@ def test_other_operators_that_pool_by_their_name_are_listed_as_unknown(
     assert (found["verdict"], found["reason"]) == ("unknown", reason)
 
 
-LOST = "shape inference by onnx does not find it; fold constants (onnxsim) or state it in value_info"
+LOST = "--input-shape or value_info gives its lengths"
 RANK_LOST = f"the rank of its input is not known; {LOST}"
 COMPUTED = "its list of axes is not a constant; fold constants (onnxsim)"
 HIDING = node("FusedConv", "x", "c", domain="com.microsoft", name="conv")  # whose shape is not known
@@ -291,7 +284,7 @@ def test_a_reduction_on_a_shape_that_is_not_known_is_not_converted(cli: Cli, tmp
     nodes = [node("FusedConv", "x", "c", domain="com.microsoft"), node("ReduceMean", "c", axes=[1, 2])]
     path = model(tmp_path / "m.onnx", nodes, opset=13)
     (found,) = cli("check", path, "--to", "pytorch", "--json").json["layers"]
-    assert (found["to"]["text"], found["to"]["reason"]) == (None, "the rank of its input is not known")
+    assert (found["to"]["text"], found["to"]["reason"]) == (None, RANK_LOST)
 
 
 @pytest.mark.parametrize("opset", [13, 18])
@@ -332,22 +325,15 @@ def test_versions_of_the_runtime_that_deviate_are_cited(opset: int, fixed: str, 
          "unknown", None, "the rank of its input is not known; {}"),
         ([node("NonZero", "x", "n"), node("Unsqueeze", "n", "u", axes=[0]), node("MaxPool", "u", kernel_shape=[2])],
          (1, 4, 5), "unknown", [1, 4, "?"], "axis W: declared, but dynamic in the input; {}"),
-        ([node("NonZero", "x", "n"), node("Unsqueeze", "n", "u", axes=[0]), node("MaxPool", "u", kernel_shape=[2])],
-         None, "computed", [1, 4, "?"], "lengths are not known: {}"),
     ],
-    ids=["rank", "declared", "nothing declared"],
+    ids=["rank", "declared"],
 )  # fmt: skip
-def test_what_shape_inference_does_not_find_is_no_matter_of_given_lengths(
-    nodes: list[Any], declared: tuple[int, ...] | None, verdict: str, computed: Any, reason: str, cli: Cli,
-    tmp_path: Path,
-) -> None:  # fmt: skip
+def test_what_shape_inference_does_not_find_can_be_given(
+    nodes: list[Any], declared: tuple[int, ...], verdict: str, computed: Any, reason: str, cli: Cli, tmp_path: Path
+) -> None:
     path = model(tmp_path / "m.onnx", nodes, (1, 3, 9, 9), 11, outputs=[value("y", declared)])
     (found,) = cli("check", path, "--json").json["layers"]
     assert (found["verdict"], found["computed"], found["reason"]) == (verdict, computed, reason.format(LOST))
-    path = model(tmp_path / "m.onnx", nodes, ("N", 3, "H", 9), 11, outputs=[value("y", declared)])
-    (found,) = cli("check", path, "--json").json["layers"]
-    asked = "--input-shape gives its lengths"
-    assert found["reason"] == (reason.format(asked) if declared else None)
 
 
 def test_an_unknown_batch_does_not_make_a_layer_unknown(cli: Cli, tmp_path: Path) -> None:
