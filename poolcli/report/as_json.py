@@ -17,7 +17,7 @@ from poolcli.message_fields import field, for_cli, option_value
 from poolcli.plan import AxisPlan, Plan
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Outcome
-from poolcli.windows import AxisWindows, Bins, Sliding
+from poolcli.windows import Bins, Sliding
 
 SCHEMA_VERSION = 1
 
@@ -38,32 +38,25 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "input": {"path": None, "dataset": None, **source},
         "output": {"path": None, **target},
         "axes": [axis_document(axis) for axis in plan.axes],
-        "indices": None,
         "notes": [for_cli(fact.message) for fact in plan.facts],
-        "engine": None,
-        "threads": None,
-        "seconds": None,
-        "error": None,
+        **dict.fromkeys(("indices", "engine", "threads", "seconds", "error")),
     }
 
 
 def outcome_document(outcome: Outcome, op: str, like: str) -> dict[str, Any]:
     """The document of one job."""
     job, stored, indices = outcome.job, outcome.output, outcome.indices
-    header = {"shape": None, "dtype": None, "layout": None}
-    nothing: dict[str, Any] = {"attributes": None, "axes": [], "input": header}
+    nothing: dict[str, Any] = {"attributes": None, "axes": [], "input": dict.fromkeys(("shape", "dtype", "layout"))}
     planned = plan_document(outcome.plan) if outcome.plan else nothing
     output: dict[str, Any] = {"path": job.output}
     if stored:
         output = {"path": stored.path, "shape": list(stored.shape), "dtype": stored.dtype, "layout": stored.layout}
     key = outcome.header.key if outcome.header else job.source.key
-    return {
+    return planned | {
         "op": op,
         "like": like,
-        "attributes": planned["attributes"],
         "input": planned["input"] | {"path": job.source.path, "dataset": key},
         "output": output,
-        "axes": planned["axes"],
         "indices": indices and {"path": indices.path, "dtype": indices.dtype},
         "notes": ["skipped: the output exists"] if outcome.skipped else [*map(for_cli, outcome.notes)],
         "engine": outcome.engine,
@@ -106,7 +99,8 @@ def comparison_document(plan: Plan) -> dict[str, Any]:
                 "as": row.title,
                 "like": row.like,
                 "output": row.plan and list(row.plan.output_shape),
-                "pads": row.plan and [_pads(w) for w in row.plan.windows],
+                "pads": row.plan
+                and [[w.pad_begin, w.pad_end] if isinstance(w, Sliding) else None for w in row.plan.windows],
                 "divisors": row.divisors,
                 "refusal": row.refusal and for_cli(row.refusal),
                 "chosen": row.chosen,
@@ -118,10 +112,6 @@ def comparison_document(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _pads(w: AxisWindows) -> list[int] | None:
-    return [w.pad_begin, w.pad_end] if isinstance(w, Sliding) else None
-
-
 def conversion_document(plan: Plan, like: str) -> dict[str, Any]:
     """The equivalent call in another framework, or why there is none."""
     found = convert(plan, like)
@@ -130,25 +120,15 @@ def conversion_document(plan: Plan, like: str) -> dict[str, Any]:
 
 
 def answers_document(
-    op: str,
-    like: str,
-    shape: Sequence[int],
-    wanted: Sequence[int],
-    answers: Sequence[Answer],
+    op: str, like: str, shape: Sequence[int], wanted: Sequence[int], answers: Sequence[Answer]
 ) -> dict[str, Any]:
     """The attributes that `--solve` has found, simplest first; else what was searched."""
-    found = [(options_of(answer.op), answer.plan) for answer in answers]
-    return {
-        "op": op,
-        "like": like,
-        "input": {"shape": list(shape)},
-        "solve": list(wanted),
-        "answers": [
-            {"options": options, "attributes": plan.attributes, "output": list(plan.output_shape)}
-            for options, plan in found
-        ],
-        "searched": None if answers else SEARCHED,
-    }
+    found = [
+        {"options": options_of(op), "attributes": plan.attributes, "output": list(plan.output_shape)}
+        for op, plan in ((answer.op, answer.plan) for answer in answers)
+    ]
+    asked = {"op": op, "like": like, "input": {"shape": list(shape)}, "solve": list(wanted)}
+    return asked | {"answers": found, "searched": None if answers else SEARCHED}
 
 
 def chain_document(chain: Chain) -> dict[str, Any]:
