@@ -41,18 +41,18 @@ def case_of(op: Any, x: Array) -> Case:
     return Case(op, op.plan(x.shape, x.dtype, layout=default_layout(x.ndim)), x)
 
 
+def generated(count: int) -> settings:
+    """The settings of hypothesis for `count` examples, the same in every run."""
+    checks = list(HealthCheck)
+    shared: dict[str, Any] = {"database": None, "deadline": None, "suppress_health_check": checks}
+    return settings(max_examples=count, derandomize=True, phases=[Phase.generate], **shared)
+
+
 def distinct_cases(peer: Peer, op_name: str, count: int, dtypes: tuple[str, ...] | None = None) -> list[Case]:
     """About `count` cases, the same in every run, no two alike; of the peer's types those in `dtypes`."""
     found: dict[Any, Case] = {}
 
-    @settings(
-        max_examples=count,
-        derandomize=True,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
+    @generated(count)
     @given(cases(peer, op_name, dtypes))
     def collect(case: Case) -> None:
         found[case.key] = case

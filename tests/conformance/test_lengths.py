@@ -2,53 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from functools import cache, partial
+from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import product
 from typing import Any
 
+import numpy as np
 import pytest
 
 from poolcli import AvgPool, MaxPool, RequestError
+from tests.conformance.peers import ONNX, OPENVINO, PYTORCH
 from tests.profiles import sized
 
 SIZES, KERNELS, STRIDES, DILATIONS = range(1, sized(7, 9)), range(1, sized(4, 6)), range(1, sized(4, 5)), (1, 2)
 PADS = range(sized(3, 4))
 WORDS = ("explicit", "same_upper", "same_lower", "valid")
-Combination = tuple[Any, ...]
+RECORDS = pytest.mark.parametrize("record", [AvgPool, MaxPool])
 
 
-def combinations(dilations: tuple[int, ...], words: tuple[str, ...], symmetric: bool) -> Iterator[tuple[Any, ...]]:
-    """(size, kernel, stride, dilation, pads, auto_pad); pads only where they are read."""
+def asked(
+    record: Any, rounding: str, like: str, words: tuple[str, ...] = WORDS, symmetric: bool = False
+) -> Iterator[tuple[Any, int]]:
+    """Each operator and a size; pads only where they are read, dilations where the framework has them."""
+    dilations = DILATIONS if like in ("openvino", "onnx") or (like, record) == ("pytorch", MaxPool) else (1,)
+    more = {"exclude_pad": False} if record is AvgPool and like == "openvino" else {}
     for word in words:
         pads = [(b, e) for b in PADS for e in PADS if word == "explicit" and (b == e or not symmetric)] or [(0, 0)]
-        yield from product(SIZES, KERNELS, STRIDES, dilations, pads, (word,))
+        for size, kernel, stride, dilation, (begin, end) in product(SIZES, KERNELS, STRIDES, dilations, pads):
+            op = record(
+                kernel, strides=stride, pads_begin=begin, pads_end=end, dilations=dilation, auto_pad=word,
+                rounding_type=rounding, like=like, **more,
+            )  # fmt: skip
+            yield op, size
 
 
-def differing(
-    record: Any, rounding: str, like: str, combined: Iterable[Combination], theirs: Callable[[Combination], int | None]
-) -> list[tuple[Combination, int, int]]:
-    """The combinations with both lengths where these differ; refusals of either side are left to the tests of those."""
-    wrong = []
-    for combination in combined:
-        mine, other = length(record, rounding, like, combination), theirs(combination)
-        if mine is not None and other is not None and mine != other:
-            wrong.append((combination, mine, other))
-    return wrong
-
-
-def length(record: Any, rounding: str, like: str, combination: Combination) -> int | None:
+def length(op: Any, size: int) -> int | None:
     """poolcli's output length on one axis; None where it refuses."""
-    size, kernel, stride, dilation, (begin, end), word = combination
-    more = {"exclude_pad": False} if record is AvgPool and like == "openvino" else {}
-    op = record(
-        kernel, strides=stride, pads_begin=begin, pads_end=end, dilations=dilation, auto_pad=word,
-        rounding_type=rounding, like=like, **more,
-    )  # fmt: skip
     try:
         return int(op.plan((1, 1, size)).output_shape[2])
     except RequestError:
         return None
+
+
+def differing(
+    questions: Iterator[tuple[Any, int]], theirs: Callable[[Any, int], int | None]
+) -> list[tuple[Any, int, int, int]]:
+    """The questions with both lengths where these differ; refusals of either side are left to the tests of those."""
+    lengths = [(op, size, length(op, size), theirs(op, size)) for op, size in questions]
+    return [(op, size, a, b) for op, size, a, b in lengths if a is not None and b is not None and a != b]
 
 
 @cache
@@ -60,89 +61,65 @@ def _input(size: int) -> Any:
 
 
 @pytest.mark.parametrize("rounding", ["floor", "ceil", "ceil_torch"])
-@pytest.mark.parametrize("record", [AvgPool, MaxPool])
+@RECORDS
 def test_openvino_has_the_same_lengths(record: Any, rounding: str) -> None:
-    from openvino import opset14, opset16
-
-    def theirs(combination: Combination) -> int | None:
-        size, kernel, stride, dilation, (begin, end), word = combination
-        shared = {"strides": [stride], "pads_begin": [begin], "pads_end": [end], "kernel_shape": [kernel],
-                  "dilations": [dilation], "rounding_type": rounding, "auto_pad": word}  # fmt: skip
-        make = opset14.max_pool if record is MaxPool else partial(opset16.avg_pool, exclude_pad=False)
+    def theirs(op: Any, size: int) -> int | None:
         try:
-            return int(make(_input(size), **shared).output(0).get_partial_shape()[2].get_length())
+            return int(OPENVINO.adapter.node(op, _input(size), 1).output(0).get_partial_shape()[2].get_length())
         except RuntimeError:
             return None
 
-    assert differing(record, rounding, "openvino", combinations(DILATIONS, WORDS, False), theirs) == []
+    assert differing(asked(record, rounding, "openvino"), theirs) == []
 
 
 @pytest.mark.parametrize("rounding", ["floor", "ceil"])
-@pytest.mark.parametrize("record", [AvgPool, MaxPool])
+@RECORDS
 def test_pytorch_has_the_same_lengths(record: Any, rounding: str) -> None:
-    torch = pytest.importorskip("torch", reason="PyTorch is compared where it is installed")
+    def theirs(op: Any, size: int) -> int | None:
+        x = np.zeros((1, 1, size), np.float32)
+        return None if PYTORCH.refuses(op, x) else PYTORCH.ask([(op, x)])[0][0].shape[2]
 
-    def theirs(combination: Combination) -> int | None:
-        size, kernel, stride, dilation, (pad, _), _ = combination
-        x, words = torch.empty((1, 1, size), device="meta"), {"ceil_mode": rounding == "ceil"}
-        make = partial(torch.max_pool1d, dilation=dilation) if record is MaxPool else torch.nn.functional.avg_pool1d
-        try:
-            return int(make(x, kernel, stride, pad, **words).shape[2])
-        except RuntimeError:
-            return None
-
-    combined = combinations(DILATIONS if record is MaxPool else (1,), ("explicit",), True)
-    assert differing(record, rounding, "pytorch", combined, theirs) == []
+    assert differing(asked(record, rounding, "pytorch", ("explicit",), symmetric=True), theirs) == []
 
 
 @pytest.mark.parametrize("rounding", ["floor", "ceil"])
-@pytest.mark.parametrize("record", [AvgPool, MaxPool])
+@RECORDS
 def test_onnx_has_the_same_lengths(record: Any, rounding: str) -> None:
     import onnx
     from onnx import TensorProto, helper
 
-    from tests.conformance.onnx_peer import AUTO_PADS
-
-    found: dict[Combination, int] = {}
-    asked = list(combinations(DILATIONS, WORDS, False))
+    found: dict[tuple[Any, int], int] = {}
+    questions = [each for each in asked(record, rounding, "onnx") if length(*each) is not None]
     for size in SIZES:
-        chosen = [c for c in asked if c[0] == size and length(record, rounding, "onnx", c) is not None]
-        nodes = []
-        for i, (_, kernel, stride, dilation, ends, word) in enumerate(chosen):
-            pads: dict[str, Any] = {"pads": list(ends)} if word == "explicit" else {}
-            words: dict[str, Any] = {
-                "ceil_mode": int(rounding == "ceil"),
-                "auto_pad": AUTO_PADS[word],
-                "dilations": [dilation],
-            }
-            name = "MaxPool" if record is MaxPool else "AveragePool"
-            shared: dict[str, Any] = {"kernel_shape": [kernel], "strides": [stride]}
-            nodes.append(helper.make_node(name, ["x"], [f"y{i}"], **shared, **words, **pads))
+        chosen = [op for op, its_size in questions if its_size == size]
+        nodes = [ONNX.adapter.node(op, 1, "x", [f"y{i}"]) for i, op in enumerate(chosen)]
+        for node in (node for node, op in zip(nodes, chosen, strict=True) if op.auto_pad != "explicit"):
+            node.attribute.remove(next(each for each in node.attribute if each.name == "pads"))  # which onnx would read
         x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, size])
         graph = helper.make_graph(nodes, "sweep", [x], [])
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)])
         for value in onnx.shape_inference.infer_shapes(model).graph.value_info:
             dim = value.type.tensor_type.shape.dim[2]
             if dim.HasField("dim_value"):
-                found[chosen[int(value.name[1:])]] = dim.dim_value
-    assert differing(record, rounding, "onnx", asked, found.get) == []
+                found[chosen[int(value.name[1:])], size] = dim.dim_value
+    assert differing(iter(questions), lambda op, size: found.get((op, size))) == []
 
 
-@pytest.mark.parametrize("record", [AvgPool, MaxPool])
+@RECORDS
 def test_tensorflow_has_the_same_lengths(record: Any) -> None:
     tf = pytest.importorskip("tensorflow", reason="TensorFlow is compared where it is installed")
     graph = tf.Graph()
 
-    def theirs(combination: Combination) -> int | None:
-        size, kernel, stride, _, pads, word = combination
-        explicit = [[0, 0], list(pads), [0, 0]] if any(pads) else "VALID"
+    def theirs(op: Any, size: int) -> int | None:
+        pads = [op.pads_begin, op.pads_end]
+        padding = "SAME" if op.auto_pad == "same_upper" else [[0, 0], pads, [0, 0]] if any(pads) else "VALID"
         make = tf.nn.max_pool1d if record is MaxPool else tf.nn.avg_pool1d
         try:
             with graph.as_default():  # shapes alone: nothing is computed
                 x = tf.compat.v1.placeholder(tf.float32, [1, size, 1])
-                return int(make(x, kernel, stride, {"same_upper": "SAME"}.get(word, explicit)).shape[1])
+                return int(make(x, op.kernel, op.strides, padding).shape[1])
         except (ValueError, TypeError):
             return None
 
-    combined = combinations((1,), ("explicit", "same_upper", "valid"), False)
-    assert differing(record, "floor", "tensorflow", combined, theirs) == []
+    words = ("explicit", "same_upper", "valid")
+    assert differing(asked(record, "floor", "tensorflow", words), theirs) == []

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool, RequestError
 from poolcli.layouts import default_layout
-from tests.conformance.cases import case_of
+from tests.conformance.cases import case_of, generated
 from tests.conformance.compare import compare
 from tests.conformance.differences import DIFFERENCES, Unchecked
 from tests.conformance.exclusions import excluded
@@ -116,14 +116,7 @@ PAIRS = [
 def test_poolcli_refuses_what_the_framework_refuses_and_nothing_else(peer: Peer, op_name: str) -> None:
     seen: Counter[str] = Counter()
 
-    @settings(
-        max_examples=ASKED,
-        derandomize=True,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
+    @generated(ASKED)
     @given(doubtful(peer, op_name))
     def hold(question: tuple[Any, Array]) -> None:
         op, x = question
