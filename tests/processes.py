@@ -18,6 +18,12 @@ from typing import IO
 
 from poolcli.system.processes import context
 
+# Packages that are slow to import or optional.
+HEAVY = {
+    "PIL", "dask", "distributed", "fsspec", "google", "h5py", "hdf5plugin", "imagecodecs", "llvmlite", "ml_dtypes",
+    "numba", "onnx", "pillow_heif", "tifffile", "zarr",
+}  # fmt: skip
+
 
 def hear_signals() -> None:
     """Makes SIGINT, SIGTERM and SIGHUP heard here, and so in every child: `nohup pytest &` hands them down ignored."""

@@ -14,6 +14,8 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+import tifffile
+import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -55,6 +57,8 @@ OPERATORS: tuple[Any, ...] = (
     ModePool(3, strides=2),
     ModePool((2, 3), strides=1, dilations=(2, 1)),
 )
+
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def by_loop(plan: Plan, x: Any) -> tuple[list[Any], list[int]]:
@@ -231,16 +235,14 @@ LEFT_OUT = "are missing and excluded; windows without other elements give "
 
 
 @pytest.fixture
-def tide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def tide() -> None:
     """`tide.h5` with a fill value, another missing value and one that its type does not have, and `tide.npy`."""
-    monkeypatch.chdir(tmp_path)
     x = np.array([[[[1, -99, 3, -99], [-99, 5, -99, -98]]]], "int16")
     np.save("tide.npy", x)
     with h5py.File("tide.h5", "w") as file:
         file["level"] = x
         file["level"].attrs["_FillValue"] = np.int16(-99)
         file["level"].attrs["missing_value"] = np.array([-98.0, 1e20])
-    return tmp_path
 
 
 def pooled(cli: Cli, source: str, *arguments: str) -> tuple[list[Any], list[str]]:
@@ -251,18 +253,14 @@ def pooled(cli: Cli, source: str, *arguments: str) -> tuple[list[Any], list[str]
     ]
 
 
-def test_what_an_hdf5_file_calls_missing_does_not_vote(cli: Cli, tide: Path) -> None:
+def test_what_an_hdf5_file_calls_missing_does_not_vote(cli: Cli, tide: None) -> None:
     assert pooled(cli, "tide.h5") == ([3, 3], [f"elements equal to -99 and -98 {LEFT_OUT}-99 again"])
 
 
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("dtype", ["float32", "int16"])
-def test_what_xarray_calls_missing_in_a_zarr_store_does_not_vote(
-    version: int, dtype: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    zarr = pytest.importorskip("zarr", reason="the extra zarr is not installed: pip install zarr")
-    monkeypatch.chdir(tmp_path)
-    array = zarr.create_array("x.zarr", shape=(1, 1, 1, 4), dtype=dtype, zarr_format=version)
+def test_what_xarray_calls_missing_in_a_zarr_store_does_not_vote(version: Any, dtype: str, cli: Cli) -> None:
+    array: Any = zarr.create_array("x.zarr", shape=(1, 1, 1, 4), dtype=dtype, zarr_format=version)
     array[...] = [[[[1, 9, 9, 9]]]]
     nine = base64.standard_b64encode(struct.pack("<d", 9)).decode()  # as xarray writes floats
     array.attrs["_FillValue"] = nine if dtype == "float32" else 9
@@ -284,10 +282,8 @@ def test_what_xarray_calls_missing_in_a_zarr_store_does_not_vote(
     ],
 )
 def test_a_type_in_which_the_nodata_value_of_the_file_is_infinite_is_refused(
-    stored: str, dtype: str, fill: float, number: str, held: bool, cli: Cli, tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    stored: str, dtype: str, fill: float, number: str, held: bool, cli: Cli,
 ) -> None:  # fmt: skip
-    monkeypatch.chdir(tmp_path)
     with h5py.File("x.h5", "w") as file:
         file["x"] = np.array([[[fill, fill, 1, 3]]], stored)
         file["x"].attrs["_FillValue"] = np.array(fill, stored)
@@ -309,7 +305,7 @@ def test_a_type_in_which_the_nodata_value_of_the_file_is_infinite_is_refused(
     np.testing.assert_equal(pooled(cli, "x.h5:/x", "--dtype", dtype)[0], [NAN, 2])
 
 
-def test_another_number_or_none_can_be_said(cli: Cli, tide: Path) -> None:
+def test_another_number_or_none_can_be_said(cli: Cli, tide: None) -> None:
     said = "the file's nodata value (-99, -98.0) is pooled like any other number"
     assert pooled(cli, "tide.h5", "--missing", "none") == ([-48, -73], [said])
     said = "the file's nodata value (-98.0) is pooled like any other number"
@@ -317,7 +313,7 @@ def test_another_number_or_none_can_be_said(cli: Cli, tide: Path) -> None:
     assert pooled(cli, "tide.h5", "--missing", "-99") == ([3, -48], [kept, said])
 
 
-def test_a_number_is_the_same_in_any_type(cli: Cli, tide: Path) -> None:
+def test_a_number_is_the_same_in_any_type(cli: Cli, tide: None) -> None:
     with h5py.File("tide.h5", "a") as file:
         file["level"].attrs["missing_value"] = np.array([-99.0])
         file["tenths"] = file["level"][()].astype("float32") / np.float32(10)
@@ -326,7 +322,7 @@ def test_a_number_is_the_same_in_any_type(cli: Cli, tide: Path) -> None:
     assert pooled(cli, "tide.h5:/tenths", "--missing", "-9.9")[1] == [f"elements equal to -9.9 {LEFT_OUT}nan"]
 
 
-def test_the_command_line_takes_numbers_for_any_array(cli: Cli, tide: Path) -> None:
+def test_the_command_line_takes_numbers_for_any_array(cli: Cli, tide: None) -> None:
     notes = [f"elements equal to -99 and 5 {LEFT_OUT}nan"]
     more = ("--missing", "-99", "--missing", "5", "--dtype", "float32")
     assert pooled(cli, "tide.npy", *more) == ([1, -47.5], notes)
@@ -334,7 +330,7 @@ def test_the_command_line_takes_numbers_for_any_array(cli: Cli, tide: Path) -> N
     assert f"elements equal to -99 {LEFT_OUT}-99 again, the index -1" in " ".join(result.out.split())
 
 
-def test_a_word_is_refused_once_for_all_files(cli: Cli, tide: Path) -> None:
+def test_a_word_is_refused_once_for_all_files(cli: Cli, tide: None) -> None:
     result = cli("avg", "tide.npy", "tide.h5", "-o", "out/", "-k", "2", "--missing", "x")
     said = "poolcli: --missing is 'x'; write a number, nan, or none (no nodata value)\n"
     assert (result.code, result.out, result.err) == (2, "", said)
@@ -354,17 +350,15 @@ SAID = f"elements equal to -9999 {LEFT_OUT}"
 
 
 @pytest.fixture
-def lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def lost() -> None:
     """`x.h5` with a fill value of floats."""
-    monkeypatch.chdir(tmp_path)
     with h5py.File("x.h5", "w") as file:
         file["a"] = LOST
         file["a"].attrs["_FillValue"] = np.float32(-9999)
-    return tmp_path
 
 
 @pytest.mark.parametrize("more", [(), ("--dtype", "float64"), ("--all",)], ids=" ".join)
-def test_what_hdf5_attributes_call_missing_stays_so(more: tuple[str, ...], cli: Cli, lost: Path) -> None:
+def test_what_hdf5_attributes_call_missing_stays_so(more: tuple[str, ...], cli: Cli, lost: None) -> None:
     result = cli("avg", "x.h5", "-o", "y.h5", "-k", "2", "-s", "2", "--layout", "HW", "--json", *more)
     assert (result.code, result.json["notes"][0]) == (0, SAID + "-9999 again")
     with h5py.File("y.h5") as file:
@@ -372,14 +366,14 @@ def test_what_hdf5_attributes_call_missing_stays_so(more: tuple[str, ...], cli: 
         assert file["a"][()].tolist() == [[-9999, 4]]
 
 
-def test_the_number_is_the_one_of_the_attribute_whatever_is_missing(cli: Cli, lost: Path) -> None:
+def test_the_number_is_the_one_of_the_attribute_whatever_is_missing(cli: Cli, lost: None) -> None:
     more = ("--missing", "3", "--missing", "5", "--missing", "4", "--missing", "-9999")
     assert cli("max", "x.h5", "-o", "y.h5", "-k", "2", "-s", "2", "--layout", "HW", *more).code == 0
     with h5py.File("y.h5") as file:
         assert file["a"][()].tolist() == [[-9999, -9999]]
 
 
-def test_a_format_that_names_no_number_has_nan(cli: Cli, lost: Path) -> None:
+def test_a_format_that_names_no_number_has_nan(cli: Cli, lost: None) -> None:
     assert pooled(cli, "x.h5", "--layout", "HW")[1] == [SAID + "nan"]
     np.testing.assert_array_equal(np.load("y.npy"), [[NAN, 4]])
     assert cli("avg", "x.h5", "-o", "y.tif", "-k", "2", "-s", "2", "--layout", "HW", "--json").json["notes"] == [
@@ -388,11 +382,7 @@ def test_a_format_that_names_no_number_has_nan(cli: Cli, lost: Path) -> None:
 
 
 @pytest.mark.parametrize("compression", [None, "zlib"])
-def test_every_page_of_a_tiff_names_its_nodata_value(
-    compression: str | None, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tifffile = pytest.importorskip("tifffile")
-    monkeypatch.chdir(tmp_path)
+def test_every_page_of_a_tiff_names_its_nodata_value(compression: str | None, cli: Cli) -> None:
     tags = [(42113, "s", 0, "-9999", False)]
     pages = np.stack([LOST, LOST])
     tifffile.imwrite("x.tif", pages, photometric="minisblack", compression=compression, metadata=None, extratags=tags)
@@ -402,9 +392,7 @@ def test_every_page_of_a_tiff_names_its_nodata_value(
         assert [(page.nodata, page.asarray().tolist()) for page in found] == [(-9999, [[-9999, 4]])] * 2
 
 
-def test_a_turned_tiff_keeps_its_nodata_value(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tifffile = pytest.importorskip("tifffile")
-    monkeypatch.chdir(tmp_path)
+def test_a_turned_tiff_keeps_its_nodata_value(cli: Cli) -> None:
     tags = [(42113, "s", 0, "-9999", True), (274, "H", 1, 3, True)]
     tifffile.imwrite("x.tif", LOST, metadata=None, extratags=tags)
     assert cli("avg", "x.tif", "-o", "y.tif", "-k", "2", "-s", "2").code == 0
@@ -433,9 +421,8 @@ def of_xarray(path: str, version: int, dtype: str = "float32") -> Any:
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize(("dtype", "more"), [("float32", ()), ("int16", ("--dtype", "float32")), ("int16", ())])
 def test_xarray_finds_the_same_missing_in_a_zarr_store(
-    version: int, dtype: str, more: tuple[str, ...], cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    version: int, dtype: str, more: tuple[str, ...], cli: Cli
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     xarray = of_xarray("x.zarr", version, dtype)
     how = ("-k", "2", "-s", "2", "--layout", "CHW")
     assert cli("avg", "x.zarr:/a", "-o", "y.zarr", *how, *more).code == 0
@@ -450,23 +437,14 @@ def test_xarray_finds_the_same_missing_in_a_zarr_store(
 
 
 @pytest.mark.heavy
-def test_xarray_opens_a_zarr_store_made_of_hdf5(cli: Cli, lost: Path) -> None:
-    import xarray
-
-    assert cli("avg", "x.h5", "-o", "y.zarr", "-k", "2", "-s", "2", "--layout", "HW").code == 0
-    with xarray.open_zarr("y.zarr", consolidated=False) as found:
-        np.testing.assert_array_equal(found.a, [[NAN, 4]])
-
-
-@pytest.mark.heavy
-def test_what_xarray_calls_missing_in_zarr_2_becomes_an_attribute_of_hdf5(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    of_xarray("x.zarr", 2)
+def test_what_xarray_calls_missing_in_zarr_2_becomes_an_attribute_of_hdf5(cli: Cli) -> None:
+    xarray = of_xarray("x.zarr", 2)
     assert cli("avg", "x.zarr:/a", "-o", "y.h5", "-k", "2", "-s", "2", "--layout", "CHW").code == 0
     with h5py.File("y.h5") as file:
         assert (file["a"].attrs["_FillValue"], file["a"][()].tolist()) == (-9999, [[[-9999, 4]]])
+    assert cli("avg", "y.h5", "-o", "z.zarr", "-k", "1", "--layout", "CHW").code == 0
+    with xarray.open_zarr("z.zarr", consolidated=False) as found:
+        np.testing.assert_array_equal(found.a, [[[NAN, 4]]])
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -479,30 +457,24 @@ def test_what_xarray_calls_missing_in_zarr_2_becomes_an_attribute_of_hdf5(
     ],
 )  # fmt: skip
 def test_what_no_element_can_be_is_no_fill_value_of_zarr(
-    version: int, dtype: str, said: float, kept: object, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    version: Any, dtype: str, said: float, kept: object, cli: Cli
 ) -> None:
-    zarr = pytest.importorskip("zarr", reason="the extra zarr is not installed: pip install zarr")
-    monkeypatch.chdir(tmp_path)
-    array = zarr.create_array(
+    array: Any = zarr.create_array(
         "x.zarr", shape=(2, 4), dtype=dtype, zarr_format=version, fill_value=None if version == 2 else 0
     )
     array[...] = 4
     array.attrs.update({"_FillValue": said, "_ARRAY_DIMENSIONS": ["y", "x"]})
     result = cli("max", "x.zarr", "-o", "y.zarr", "-k", "2", "-s", "2", "--layout", "HW")
     assert result.code == 0, result.err
-    found = zarr.open_array("y.zarr", mode="r")
+    found: Any = zarr.open_array("y.zarr", mode="r")
     assert (found[:].tolist(), found.fill_value) == ([[4, 4]], 0)
     np.testing.assert_equal(found.attrs.get("_FillValue"), kept)
 
 
-def test_the_fill_value_of_a_level_of_a_pyramid_counts(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    zarr = pytest.importorskip("zarr", reason="the extra zarr is not installed: pip install zarr")
-    monkeypatch.chdir(tmp_path)
+def test_the_fill_value_of_a_level_of_a_pyramid_counts(cli: Cli) -> None:
     scales = [{"axes": [{"name": "y"}, {"name": "x"}], "datasets": [{"path": "0"}]}]
-    group = zarr.open_group("x.zarr", mode="w", zarr_format=2, attributes={"multiscales": scales})
-    array = group.create_array("0", shape=(2, 4), dtype="u1", attributes={"_ARRAY_DIMENSIONS": ["y", "x"]})
+    group: Any = zarr.open_group("x.zarr", mode="w", zarr_format=2, attributes={"multiscales": scales})
+    array: Any = group.create_array("0", shape=(2, 4), dtype="u1", attributes={"_ARRAY_DIMENSIONS": ["y", "x"]})
     array[:] = [[0, 0, 4, 8], [0, 0, 0, 8]]
     assert cli("avg", "x.zarr:/0", "-o", "y.zarr", "-k", "2", "-s", "2").code == 0
     array = zarr.open_group("y.zarr", mode="r")["0"]
@@ -511,10 +483,10 @@ def test_the_fill_value_of_a_level_of_a_pyramid_counts(
     assert np.load("z.npy").tolist() == [[2]]
 
 
-def test_levels_of_a_pyramid_keep_the_nodata_value_of_the_first(cli: Cli, lost: Path) -> None:
-    zarr = pytest.importorskip("zarr", reason="the extra zarr is not installed: pip install zarr")
+def test_levels_of_a_pyramid_keep_the_nodata_value_of_the_first(cli: Cli, lost: None) -> None:
     assert cli("pyramid", "x.h5", "-o", "y.zarr", "--layout", "HW", "--levels", "2").code == 0
-    assert zarr.open_group("y.zarr", mode="r")["1"][:].tolist() == [[-9999, 4]]
+    group: Any = zarr.open_group("y.zarr", mode="r")
+    assert group["1"][:].tolist() == [[-9999, 4]]
 
 
 @pytest.mark.parametrize("engine", ["numpy", "numba"])

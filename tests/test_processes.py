@@ -1,22 +1,18 @@
-"""Processes of poolcli: which are known to be gone, and what tests say of them, whatever started pytest."""
+"""Processes of poolcli: which are known to be gone, and how they end."""
 
 from __future__ import annotations
 
-import faulthandler
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
-import numpy as np
 import pytest
 
 from poolcli.formats.atomic import has_exited, token_of
 from poolcli.system.processes import start
 from poolcli.system.signals import install_handlers
-from tests.processes import forked, hear_signals
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="where poolcli forks, and processes tell of their start"
@@ -68,28 +64,6 @@ def test_a_process_of_another_namespace_is_never_known_to_be_gone(spaces: list[s
     assert not has_exited(done.stdout)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_children_hear_signals_though_pytest_was_started_deaf(number: signal.Signals) -> None:
-    before = signal.signal(number, signal.SIG_IGN)
-    try:
-        hear_signals()
-        code = f"import signal; print(signal.getsignal({number:d}) is signal.SIG_IGN)"
-        child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    finally:
-        signal.signal(number, before)
-    assert child.stdout == "False\n"
-
-
-def _say_whether_crashes_are_printed() -> None:
-    sys.exit(faulthandler.is_enabled())
-
-
-def test_a_fork_that_crashes_prints_no_fatal_error_into_a_green_run() -> None:
-    child = start(_say_whether_crashes_are_printed)
-    child.join()
-    assert child.exitcode == 0
-
-
 def _be_stopped_before_any_work() -> None:
     install_handlers()
     os.kill(os.getpid(), signal.SIGTERM)
@@ -99,18 +73,3 @@ def test_a_process_that_is_stopped_in_its_first_instants_prints_nothing(capfd: p
     child = start(_be_stopped_before_any_work)
     child.join()
     assert (child.exitcode, *capfd.readouterr()) == (143, "", "")
-
-
-@pytest.mark.slow
-def test_a_fork_of_poolcli_says_how_it_ended_and_what_it_took(tmp_path: Path) -> None:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    np.save(folder / "x.npy", np.zeros((1, 1, 4096, 4096), np.float32))
-    done = forked(folder, "avg", "x.npy", "-o", "y.npy", "-k", "2", "--resume", "--overwrite")
-    said = "poolcli: --overwrite and --resume contradict each other; give one\n"
-    assert (done.code, done.out, done.err) == (2, b"", said)
-    halve = ("-k", "2", "-s", "2", "-q", "--engine", "numpy", "--max-memory")
-    small = forked(folder, "avg", "x.npy", "-o", "y.npy", *halve, "8M")
-    large = forked(folder, "max", "x.npy", "-o", "z.npy", *halve, "1G")
-    assert (small.code, large.code) == (0, 0)
-    assert large.peak > 2 * small.peak  # of the 64 MB that are read, in parts that follow from --max-memory

@@ -7,28 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from poolcli.cli import options
 from poolcli.cli.messages import answer, print_notice
-from poolcli.cli.options import (
-    UNLIMITED,
-    USUAL,
-    Report,
-    WindowOptions,
-    argument,
-    array_options,
-    option,
-)
+from poolcli.cli.options import UNLIMITED, USUAL, Report, WindowOptions, argument, array_options, option
 from poolcli.cli.pool import attributes_of
 from poolcli.cli.program import OPERATOR_HELP, command, field_names, parse_operator
 from poolcli.errors import FileError, PoolError, RequestError
 from poolcli.formats import (
     Header,
     ReadOptions,
+    Source,
     Tensor,
     in_subprocess_if_fragile,
-    is_container,
-    list_arrays,
     open_container,
     parse_source,
     read,
+    read_header,
+    recognise,
 )
 from poolcli.formats.checks import choose_array, tensor_layout, why_left_out
 from poolcli.formats.files import redacted
@@ -167,8 +160,8 @@ def info(
 def _contents(text: str, options: ReadOptions) -> tuple[list[Header], list[str]]:
     """The headers of all arrays in a file that can be pooled, and why others cannot; of a named array its header."""
     source = parse_source(text)
-    if not is_container(source.path):
-        headers = list_arrays(source.path, options)
+    if not recognise(source.path).is_container:
+        headers = [read_header(Source(source.path), options)]
         return [choose_array(source, headers)] if source.key else headers, []
     with open_container(source.path, options) as file:
         if source.key is None:

@@ -11,15 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from poolcli.arguments import Numbers
 from poolcli.cli import options, values
 from poolcli.cli.messages import answer
-from poolcli.cli.options import (
-    EXPLAIN,
-    RESULT,
-    UNLIMITED,
-    Report,
-    WindowOptions,
-    argument,
-    option,
-)
+from poolcli.cli.options import EXPLAIN, RESULT, UNLIMITED, Report, WindowOptions, argument, option
 from poolcli.cli.pool import attributes_of, make_operator
 from poolcli.cli.program import OPERATOR_HELP, command, find_operator, parse_operator
 from poolcli.cli.values import numbers

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from math import prod
 from typing import TypeVar
 
-from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, PoolError, RequestError, unexpected
 from poolcli.formats.atomic import is_device
-from poolcli.formats.checks import byte_count, check_memory, human_bytes, memory_limit_of, tensor_layout
-from poolcli.formats.files import check_url, is_url, regular_file
+from poolcli.formats.checks import check_memory, human_bytes, memory_limit_of, tensor_layout
+from poolcli.formats.files import check_url, is_url
 from poolcli.formats.records import (
     ArrayContainer,
     ArrayReader,
@@ -30,52 +30,18 @@ from poolcli.formats.records import (
     WriteOptions,
     whole_region,
 )
-from poolcli.formats.table import (
-    FORMATS,
-    Format,
-    format_by_magic,
-    format_by_suffix,
-    output_format,
-    suffixes_of,
-)
+from poolcli.formats.table import FORMATS, Format, format_by_magic, format_by_suffix, output_format, suffixes_of
 from poolcli.message_fields import field
 from poolcli.suggestions import other_program
-from poolcli.system.lazy_imports import Array
 from poolcli.windows import ceil_div
 
 __all__ = [
-    "FORMATS",
-    "ArrayContainer",
-    "ArrayReader",
-    "Header",
-    "Metadata",
-    "NamedArray",
-    "ReadOptions",
-    "RegionWriter",
-    "Source",
-    "Spec",
-    "Tensor",
-    "WriteOptions",
-    "check_chunks",
-    "check_container",
-    "check_output",
-    "check_space",
-    "folder_format",
-    "in_subprocess_if_fragile",
-    "is_container",
-    "is_fragile",
-    "list_arrays",
-    "open_array",
-    "open_container",
-    "open_writer",
-    "output_format",
-    "parse_source",
-    "read",
-    "read_header",
-    "recognise",
+    "FORMATS", "ArrayContainer", "ArrayReader", "Header", "Metadata", "NamedArray", "ReadOptions", "RegionWriter",
+    "Source", "Spec", "Tensor", "WriteOptions", "check_chunks", "check_container", "check_output", "check_space",
+    "folder_format", "in_subprocess_if_fragile", "is_fragile", "open_array",
+    "open_container", "open_writer", "output_format", "parse_source", "read", "read_header", "recognise",
     "recognised",
-    "write",
-]
+]  # fmt: skip
 
 DEFAULTS = ReadOptions()
 MOST_COMPRESSION = 100  # of an output; noise takes its full size, and constant values less than a hundredth
@@ -134,33 +100,24 @@ def recognise(path: str) -> Format:
 
 
 def _start_of(path: str) -> bytes:
-    """The first bytes of a file."""
-    remedy = ""
+    """The first bytes of a regular file; devices, pipes and folders are refused without blocking."""
     try:
-        with regular_file(path) as stream:
-            start = stream.read(START)
-    except FileError:
-        raise
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as stream:
+            is_regular = stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+            start = stream.read(START) if is_regular else b""
     except OSError as error:
-        if isinstance(error, IsADirectoryError):
-            remedy = "; name a file in it"
-        elif os.path.isfile(file := os.path.dirname(path)) and format_by_suffix(file):
-            remedy = f"; an array in a file is written {file}:{os.path.basename(path)}"
-        raise FileError(f"{path}: {error.strerror}{remedy}") from error
+        raise FileError(f"{path}: {error.strerror}") from error
     if not start:
-        raise FileError(f"{path}: is empty")
+        raise FileError(f"{path}: is {'empty' if is_regular else 'not a regular file'}")
     return start
 
 
 def is_fragile(source: Source, output: str | None = None) -> bool:
     """Whether a library may crash on a damaged `source` or on a full disk at `output`."""
-    written = format_by_suffix(output) if output else None
-    if written is not None and written.fragile:
-        return True
-    try:
-        return FORMATS[str(recognised(source).format)].fragile
-    except FileError:
-        return False
+    rows = [format_by_suffix(output)] if output else []
+    with suppress(FileError):
+        rows.append(FORMATS[str(recognised(source).format)])
+    return any(row is not None and row.fragile for row in rows)
 
 
 def in_subprocess_if_fragile(path: str, look: Callable[[], Result]) -> Result:
@@ -192,15 +149,11 @@ def open_array(source: Source, options: ReadOptions = DEFAULTS) -> Iterator[Arra
 
 def open_container(path: str, options: ReadOptions) -> AbstractContextManager[ArrayContainer]:
     """Opens a file of several arrays."""
-    found: AbstractContextManager[ArrayContainer] = recognise(path).functions.open_container(
-        path, _with_limit(path, options)
-    )
-    return found
+    return recognise(path).functions.open_container(path, _with_limit(path, options))  # type: ignore[no-any-return]
 
 
 def _with_limit(path: str, options: ReadOptions) -> ReadOptions:
-    limit = memory_limit_of(path, options.limit, options.allowed)
-    return options if limit == options.limit else replace(options, limit=limit)
+    return replace(options, limit=memory_limit_of(path, options.limit, options.allowed))
 
 
 def read_header(source: Source, options: ReadOptions = DEFAULTS) -> Header:
@@ -212,23 +165,10 @@ def read_header(source: Source, options: ReadOptions = DEFAULTS) -> Header:
 def read(source: Source, options: ReadOptions = DEFAULTS) -> Tensor:
     """Reads a whole array. Raises a FileError if it needs more memory than the limit."""
     with open_array(source, options) as file:
-        needed = byte_count(file.header.shape, DTYPES[file.header.dtype].itemsize) + file.header.extra_memory
+        needed = file.header.nbytes + file.header.extra_memory
         check_memory(f"{source}: needs", needed, memory_limit_of(source.path, options.limit, options.allowed))
         array = file.read(whole_region(file.header.shape))
         return Tensor(array, file.header, file.metadata)
-
-
-def list_arrays(path: str, options: ReadOptions = DEFAULTS) -> list[Header]:
-    """The headers of the arrays in a file that can be pooled."""
-    if not is_container(path):
-        return [read_header(Source(path), options)]
-    with open_container(path, options) as file:
-        return list(file.headers)
-
-
-def is_container(path: str) -> bool:
-    """Whether the file at `path` has a format of several arrays."""
-    return recognise(path).is_container
 
 
 def check_container(path: str) -> None:
@@ -255,7 +195,7 @@ def check_space(arrays: Iterable[tuple[str, int]]) -> None:
 
     In formats that compress they may be MOST_COMPRESSION times as large.
     """
-    values, needed = dict[int, int](), dict[int, int]()  # by disks
+    needed = dict[int, int]()  # by disks
     for path, size in arrays:
         if path == "-" or is_url(path) or is_device(path):
             continue
@@ -264,13 +204,12 @@ def check_space(arrays: Iterable[tuple[str, int]]) -> None:
             folder = os.path.dirname(folder)
         disk, (total, _, free) = os.stat(folder).st_dev, shutil.disk_usage(folder)
         compresses = output_format(path).compresses
-        values[disk] = values.get(disk, 0) + size
         needed[disk] = needed.get(disk, 0) + ceil_div(size, MOST_COMPRESSION if compresses else 1)
         if needed[disk] > free and total:  # some network drives say 0 of everything
-            times = f"{MOST_COMPRESSION} times " if compresses else ""
+            takes = f"{'takes at least' if compresses else 'is'} {human_bytes(needed[disk])}"
             raise RequestError(
-                f"the result is {human_bytes(values[disk])}, more than {times}the {human_bytes(free)} that are free "
-                f"where {path} is written; make it smaller, or use another {field('output')}"
+                f"the result {takes}, more than the {human_bytes(free)} that are free where {path} is written; "
+                f"make it smaller, or use another {field('output')}"
             )
 
 
@@ -290,28 +229,9 @@ def check_chunks(
     grid_of(shape, layout, asked=chunks, asked_shards=chunks and shards)
 
 
-def write(
-    path: str,
-    array: Array,
-    layout: str,
-    *,
-    key: str | None = None,
-    metadata: Metadata | None = None,
-    mode: str | None = None,
-    options: WriteOptions | None = None,
-) -> tuple[str, ...]:
-    """Writes one array atomically; returns notes on what was dropped."""
-    spec = Spec(array.shape, array.dtype.name, layout, key, metadata or Metadata(), mode)
-    notes: tuple[str, ...] = output_format(path).functions.write(
-        path, [NamedArray(spec, array)], options or WriteOptions()
-    )
-    return notes
-
-
 def open_writer(path: str, spec: Spec, options: WriteOptions) -> AbstractContextManager[RegionWriter] | None:
     """Opens an output to be written region by region; None if an array of this size is written from memory."""
     row = output_format(path)
     if row.streams_from is None or prod(spec.shape) < row.streams_from:
         return None
-    writer: AbstractContextManager[RegionWriter] = row.functions.open_writer(path, spec, options)
-    return writer
+    return row.functions.open_writer(path, spec, options)  # type: ignore[no-any-return]

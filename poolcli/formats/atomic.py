@@ -43,12 +43,13 @@ def atomic_file(path: str, overwrite: bool) -> Iterator[str]:
             yield path
             return
         with _removed_on_errors(target, overwrite) as part:
-            mode = file_mode(target)
-            os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode))
+            mode = stat.S_IMODE(os.stat(target).st_mode) if os.path.exists(target) else None
+            os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode or 0o666))
             yield part
             check_stopped()
             sync(part)
-            os.chmod(part, mode)
+            if mode is not None:
+                os.chmod(part, mode)
             _refuse_existing(target, overwrite)
             os.replace(part, target)
 
@@ -57,9 +58,8 @@ def atomic_file(path: str, overwrite: bool) -> Iterator[str]:
 def atomic_folder(path: str, overwrite: bool, identity: str | None = None) -> Iterator[str]:
     """As `atomic_file`, for a format that is a folder: yields a folder to write into.
 
-    The folder that an interrupted run of an `identity` leaves is kept for the next one of the same identity.
-    An existing folder is exchanged with it atomically if the system can do that. Otherwise it is renamed first, to a
-    name with `.old` that stays if the process is killed then.
+    The folder that an interrupted run of an `identity` leaves is kept for the next one of the same identity. An
+    existing folder is exchanged with it atomically, or renamed first to `.old` if the system cannot do that.
     """
     target = os.path.realpath(path)
     with os_errors(path), _removed_on_errors(target, overwrite, identity) as part:
@@ -84,9 +84,13 @@ def _refuse_existing(target: str, overwrite: bool) -> None:
 def _removed_on_errors(target: str, overwrite: bool, identity: str | None = None) -> Iterator[str]:
     """Yields a temporary path beside the target, whose folder is made and cleared of leftovers."""
     _refuse_existing(target, overwrite)
-    make_folder(os.path.dirname(target))
+    folder = os.path.dirname(target)
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise FileError(f"{folder}: is a file, and a folder is needed there") from None
     part = temporary_path(target, token_of(os.getpid()) if identity is None else f"{identity}{KEPT}")
-    remove_leftovers(os.path.dirname(target))
+    remove_leftovers(folder)
     for other in glob(escape(temporary_path(target, "")[: -len(".part")]) + f"*{KEPT}.part") if identity else ():
         if other != part:
             remove(other)
@@ -123,13 +127,6 @@ def atomic_stream(path: str, overwrite: bool) -> Iterator[BinaryIO]:
         return
     with atomic_file(path, overwrite) as part, open(part, "wb") as stream:
         yield stream
-
-
-def make_folder(path: str) -> None:
-    try:
-        os.makedirs(path, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise FileError(f"{path}: is a file, and a folder is needed there") from None
 
 
 def temporary_path(target: str, owner: str) -> str:
@@ -197,15 +194,6 @@ def remove(path: str) -> None:
         os.unlink(path)
 
 
-def file_mode(target: str) -> int:
-    try:
-        return stat.S_IMODE(os.stat(target).st_mode)
-    except FileNotFoundError:
-        mask = os.umask(0)
-        os.umask(mask)
-        return 0o666 & ~mask
-
-
 def sync(part: str) -> None:
     """Syncs a file if its file system can; a full or broken disk may report its error only now."""
     handle = os.open(part, os.O_RDONLY)
@@ -223,7 +211,7 @@ def rename_folder(part: str, target: str) -> None:
         os.rename(part, target)
         return
     if os.path.isdir(target):
-        os.chmod(part, file_mode(target))
+        os.chmod(part, stat.S_IMODE(os.stat(target).st_mode))
     if not _exchange(part, target):
         aside = f"{part.removesuffix('.part')}.old"
         os.rename(target, aside)

@@ -90,21 +90,16 @@ def as_unsigned(reader: ArrayReader, attributes: Mapping[str, Any]) -> ArrayRead
     dtype = f"u{header.dtype}"
     missing = nodata_in(_unsigned_attributes(attributes, dtype), dtype)
     notes = (*header.notes, f"read as {dtype}, as its attribute {UNSIGNED_ATTRIBUTE} says")
-    return _UnsignedReader(replace(header, dtype=dtype, missing=missing, notes=notes), reader)
+    header = replace(header, dtype=dtype, missing=missing, notes=notes)
+    return _UnsignedReader(header, reader, reader.streams, reader.chunks)
 
 
 @dataclass(slots=True)
 class _UnsignedReader:
     header: Header
     signed: ArrayReader
-
-    @property
-    def streams(self) -> bool:
-        return self.signed.streams
-
-    @property
-    def chunks(self) -> tuple[int, ...] | None:
-        return self.signed.chunks
+    streams: bool
+    chunks: tuple[int, ...] | None
 
     @property
     def metadata(self) -> Metadata:
@@ -120,13 +115,10 @@ class _UnsignedReader:
 
 
 def _unsigned_attributes(attributes: Mapping[str, Any], dtype: str) -> dict[str, Any]:
-    """The attributes without `_Unsigned`; nodata values and ranges are reinterpreted as unsigned."""
-    reinterpreted = (*NODATA_ATTRIBUTES, *RANGE_ATTRIBUTES)
-    return {
-        name: _reinterpreted(value, dtype) if name in reinterpreted else value
-        for name, value in attributes.items()
-        if name != UNSIGNED_ATTRIBUTE
-    }
+    found = {name: value for name, value in attributes.items() if name != UNSIGNED_ATTRIBUTE}
+    for name in found.keys() & {*NODATA_ATTRIBUTES, *RANGE_ATTRIBUTES}:
+        found[name] = _reinterpreted(found[name], dtype)
+    return found
 
 
 def _reinterpreted(value: Any, dtype: str) -> Any:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import lzma
 import os
-import struct
+import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from math import isnan, prod
 from typing import Any
 
@@ -24,24 +25,17 @@ from poolcli.system.lazy_imports import numpy as np
 
 @contextmanager
 def as_file_error(
-    where: str,
-    expected: tuple[type[Exception], ...],
-    describe: Callable[[Exception], str],
-    *,
-    third_party: bool = False,
+    where: str, expected: tuple[type[Exception], ...], describe: Callable[[Exception], str]
 ) -> Iterator[None]:
     """Converts `expected` exceptions to a FileError whose message starts with `where`.
 
-    With `third_party`, also those whose class is not built in: codecs and object stores have no common base class.
     All others propagate with their traceback, because they may be bugs of poolcli.
     """
     try:
         yield
     except (PoolError, MemoryError):
         raise
-    except Exception as error:
-        if not isinstance(error, expected) and not (third_party and type(error).__module__ != "builtins"):
-            raise
+    except expected as error:
         raise FileError(f"{where}: {describe(error)}") from error
 
 
@@ -53,18 +47,16 @@ FREE_EXPANSION, MAX_EXPANSION_RATIO = 2**28, 1000
 SMALL_FILE, SMALL_FILE_MEMORY = 2**20, 3 * 2**28
 NEGLIGIBLE = 2**20  # bytes; extra memory up to this size is not counted
 JSON_MEMORY = 2**30  # bytes that a parsed JSON document may take, unless --max-memory is given
-# Zip: the end records are within the last 64 KiB + 42 B. A directory entry has at least 46 B, as a ZipInfo about 1 kB.
-ZIP_TAIL, MIN_MEMBER_ENTRY, MEMBER_OBJECTS = 2**16 + 42, 46, 1000
+MIN_MEMBER_ENTRY, MEMBER_OBJECTS = 46, 1000  # bytes of an entry of a zip directory, and as a ZipInfo
 # Upper bounds of the sizes of Python objects, by the characters that start or separate them in JSON.
 JSON_OBJECTS = {b"{": 64, b"[": 56, b":": 120, b",": 72}
 
 
-def check_dtype(where: str, name: str) -> str:
-    """Returns `name` if arrays of this dtype can be pooled; raises a FileError for strings, complex numbers, ..."""
+def check_dtype(where: str, name: str) -> None:
+    """Raises a FileError for arrays that cannot be pooled: of strings, complex numbers, ..."""
     if name not in DTYPES:
         held = "structured or opaque values" if name.startswith("void") else name[:60]
         raise FileError(f"{where}: holds {held}; poolcli pools bool, integers and floats of 16, 32 or 64 bits")
-    return name
 
 
 def check_rank(where: str, shape: Sequence[int]) -> None:
@@ -184,9 +176,7 @@ def check_memory(
 
 
 def memory_limit_of(path: str, limit: int | None, allowed: int | None) -> int | None:
-    """The memory limit in bytes for the file at `path`: `limit`, but less for a small file if --max-memory (`allowed`)
-    is not given.
-    """
+    """The memory limit in bytes for a file: `limit`, less for a small one if --max-memory (`allowed`) is not given."""
     if allowed is None and os.path.isfile(path) and os.path.getsize(path) < SMALL_FILE:
         return SMALL_FILE_MEMORY if limit is None else min(limit, SMALL_FILE_MEMORY)
     return limit
@@ -215,16 +205,11 @@ def check_zip_directory(path: str, limit: int | None) -> None:
 
     Invalid archives pass; zipfile reports them.
     """
-    with open(path, "rb") as stream:
-        end = stream.seek(0, os.SEEK_END)
-        stream.seek(max(0, end - ZIP_TAIL))
-        tail = stream.read()
-        at = tail.rfind(b"PK\5\6")  # end of central directory record (APPNOTE.TXT 4.3.16)
-        (size,) = struct.unpack_from("<L", tail, at + 12) if 0 <= at <= len(tail) - 22 else (0,)
-        if size == 2**32 - 1 and tail[at - 20 : at - 16] == b"PK\6\7":  # the size is in the ZIP64 record (4.3.14)
-            stream.seek(min(end, struct.unpack_from("<Q", tail, at - 12)[0]))
-            size = int.from_bytes(stream.read(48)[40:], "little")
-    needed = min(size, end) // MIN_MEMBER_ENTRY * MEMBER_OBJECTS
+    end: Any = None
+    with open(path, "rb") as stream, suppress(zipfile.BadZipFile):
+        end = zipfile._EndRecData(stream)  # type: ignore[attr-defined]  # also of ZIP64
+    size = min(end[zipfile._ECD_SIZE], os.path.getsize(path)) if end else 0  # type: ignore[attr-defined]
+    needed = size // MIN_MEMBER_ENTRY * MEMBER_OBJECTS
     check_memory(f"{path}: its list of members may take", unless_negligible(needed), limit)
 
 
@@ -265,31 +250,21 @@ def _numbers(attributes: Mapping[str, Any], name: str) -> Sequence[int | float] 
         with np.errstate(over="ignore"):
             doubles = value.astype(np.float64)
         value = doubles[np.isinf(doubles) == np.isinf(value)]
-    found: list[int | float] = value.tolist()
-    return found
+    return value.tolist()  # type: ignore[no-any-return]
 
 
 # Decompressed sizes. Codecs allocate the size that the data claim before they decompress, so the size is checked first.
-# Each function returns 0 if the size is unknown or cannot exceed `limit`, and any number above `limit` if it does.
 
 BLOCK = 2**20  # bytes
-MAX_DEFLATE_RATIO, MAX_LZMA_RATIO = 1032, 8000  # bytes that one compressed byte can produce
 
 
-def deflate_size(data: bytes, limit: int) -> int:
-    """The size of gzip or zlib data, decompressed in blocks if it can exceed `limit`."""
-    if len(data) * MAX_DEFLATE_RATIO <= limit:
+def streamed_size(make: Callable[[], Any], ratio: float, data: bytes, limit: int) -> int:
+    """The size of all concatenated streams up to the first damage, which the decoder reports.
+
+    0 if they cannot exceed `limit`, because a byte produces at most `ratio`; any number above it if they do.
+    """
+    if len(data) * ratio <= limit:
         return 0
-    return streamed_size(lambda: zlib.decompressobj(zlib.MAX_WBITS | 32), data, limit)
-
-
-def lzma_size(data: bytes, limit: int) -> int:
-    """The size of LZMA data, decompressed in blocks if it can exceed `limit`."""
-    return 0 if len(data) * MAX_LZMA_RATIO <= limit else streamed_size(lzma.LZMADecompressor, data, limit)
-
-
-def streamed_size(make: Callable[[], Any], data: bytes, limit: int) -> int:
-    """The size of all concatenated streams up to the first damage, which the decoder reports."""
     count, unpacker, found = 0, make(), b""
     while count <= limit and (data or found):
         try:
@@ -301,3 +276,7 @@ def streamed_size(make: Callable[[], Any], data: bytes, limit: int) -> int:
         if unpacker.eof:
             data, unpacker, found = unpacker.unused_data, make(), b""
     return count
+
+
+deflate_size = partial(streamed_size, lambda: zlib.decompressobj(zlib.MAX_WBITS | 32), 1032)  # gzip or zlib
+lzma_size = partial(streamed_size, lzma.LZMADecompressor, 8000)

@@ -6,20 +6,20 @@ import gzip
 import io
 import os
 import sys
-import tokenize
 import warnings
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from dataclasses import field as default_field
+from functools import partial
 from itertools import product
 from math import prod
 from typing import IO, Any, BinaryIO, cast
 
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, error_text
-from poolcli.formats.atomic import atomic_stream, is_device
+from poolcli.formats.atomic import atomic_stream
 from poolcli.formats.checks import as_file_error, byte_count, check_dtype, check_expansion, check_rank, human_bytes
 from poolcli.formats.records import (
     ArrayReader,
@@ -41,13 +41,10 @@ from poolcli.windows import Ranges
 MAGIC = b"\x93NUMPY"
 LENGTH_BYTES = {b"\x01\x00": 2, b"\x02\x00": 4, b"\x03\x00": 4}  # width of the header length, by version
 MAX_HEADER = 65_536
-MAX_REASON = 100  # characters of numpy's reason, which may quote all of the header
 MAX_AXES = 32  # numpy 1 allows 32 axes, numpy 2 64
 BLOCK = 2**20  # bytes
 MAX_BYTES = 2**63 - 1  # of a numpy array, with lengths of 0 counted as 1
 GZIP = b"\x1f\x8b"
-# Raised by numpy for damaged headers: MemoryError and RecursionError mean brackets that are nested too deeply.
-HEADER_ERRORS = (ValueError, TypeError, SyntaxError, LookupError, MemoryError, RecursionError, tokenize.TokenError)
 
 
 @contextmanager
@@ -73,10 +70,7 @@ def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
 
 @dataclass(slots=True)
 class UncompressedReader:
-    """Reads regions of an array that is stored uncompressed in C order, from the offset `start` of a stream.
-
-    The file is not memory-mapped: if it is truncated meanwhile, access to a map kills the process (SIGBUS).
-    """
+    """Reads regions of an array that is stored uncompressed in C order, from the offset `start` of a stream."""
 
     header: Header
     stream: BinaryIO
@@ -86,7 +80,7 @@ class UncompressedReader:
     streams: bool = True
     chunks: tuple[int, ...] | None = None
 
-    def read(self, region: Ranges) -> Array:
+    def read(self, region: Ranges) -> Array:  # no memory map: if the file is truncated, it kills the process (SIGBUS)
         array = np.empty(tuple(map(len, region)), self.dtype)
         target = array.reshape(-1).view(np.uint8).data if array.size else memoryview(b"")
         done, itemsize = 0, array.itemsize
@@ -102,7 +96,6 @@ class UncompressedReader:
 def stream_reader(name: str, stream: BinaryIO) -> InMemoryReader:
     """A reader of the .npy data in a stream, which need not be seekable."""
     dtype, header, fortran = parse_header(name, stream)
-    check_size(name, header, _bytes(header))  # refuses impossible shapes; the length of the stream is unknown
     return InMemoryReader(header, lambda: (_read_stream(name, stream, dtype, header, fortran), Metadata()))
 
 
@@ -119,7 +112,7 @@ def _read_stream(name: str, stream: BinaryIO, dtype: Any, header: Header, fortra
 
 
 def _with_valid_bools(array: Array, header: Header) -> Array:
-    """The array; of bool, bytes other than 0 and 1 become 1, because numpy's loops rely on these values."""
+    # Bytes other than 0 and 1 become 1, because numpy's loops rely on these values.
     return array.view(np.uint8) != 0 if header.dtype == "bool" else array
 
 
@@ -133,8 +126,7 @@ def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tup
 def write_to(stream: IO[bytes], array: Array) -> None:
     """Writes the header and the elements in C order.
 
-    Elements are copied in blocks of 1 MiB only if they are not in C order: `numpy.lib.format.write_array` copies blocks
-    of 16 MiB, and its OSError for a full disk has no error number.
+    `numpy.lib.format.write_array` copies blocks of 16 MiB, and its OSError for a full disk has no error number.
     """
     stream.write(_encode_header(array.shape, array.dtype))
     flags: Any = ["external_loop", "buffered", "zerosize_ok"]
@@ -152,9 +144,8 @@ def _encode_header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
 
 @contextmanager
 def open_writer(path: str, spec: Spec, options: WriteOptions) -> Iterator[RegionWriter]:
-    """Writes each contiguous run of a region at its offset; standard output, pipes and devices from front to back."""
+    """Writes each contiguous run of a region at its offset; pipes and devices, which cannot seek, front to back."""
     head, itemsize = _encode_header(spec.shape, np.dtype(spec.dtype)), DTYPES[spec.dtype].itemsize
-    front_to_back = path == "-" or is_device(path)
     with atomic_stream(path, options.overwrite) as stream:
         at = stream.write(head)
 
@@ -164,8 +155,6 @@ def open_writer(path: str, spec: Spec, options: WriteOptions) -> Iterator[Region
             for first, length in contiguous_runs(spec.shape, region):
                 place, size = len(head) + first * itemsize, length * itemsize
                 if place != at:
-                    if front_to_back:
-                        raise FileError("a stream is written from front to back only; name a file as the output")
                     stream.seek(place)
                 stream.write(data[done : done + size])
                 at, done = place + size, done + size
@@ -174,13 +163,7 @@ def open_writer(path: str, spec: Spec, options: WriteOptions) -> Iterator[Region
 
 
 def contiguous_runs(shape: Sequence[int], region: Ranges) -> Iterator[tuple[int, int]]:
-    """The contiguous runs of elements that make up a region of a C-order array: the first element, and how many.
-
-    >>> list(contiguous_runs((2, 3, 4), (range(1, 2), range(1, 3), range(4))))
-    [(16, 8)]
-    >>> list(contiguous_runs((2, 3, 4), (range(2), range(1), range(1, 3))))
-    [(1, 2), (13, 2)]
-    """
+    """The contiguous runs of elements that make up a region of a C-order array: the first element, and how many."""
     last = len(shape) - 1
     while last > 0 and len(region[last]) == shape[last]:
         last -= 1
@@ -200,12 +183,9 @@ def parse_header(name: str, stream: BinaryIO) -> tuple[np.dtype[Any], Header, bo
     """
     start = stream.read(len(MAGIC) + 2)
     magic, width = start[: len(MAGIC)], LENGTH_BYTES.get(start[len(MAGIC) :], 0)
-    if magic != MAGIC and name == "-":
-        if magic:
-            raise FileError("-: standard input is not a .npy stream; name the file instead of - for other formats")
-        raise FileError("-: standard input is empty; a .npy stream is needed, as in: poolcli avg - ... < x.npy")
     if magic != MAGIC:
-        raise FileError(f"{name}: is not a .npy file (its first bytes are not those of one)")
+        remedy = "; give one: poolcli avg - ... < x.npy" if name == "-" else ""
+        raise FileError(f"{name}: is not a .npy file (its first bytes are not those of one){remedy}")
     length = int.from_bytes(stream.read(width), "little")
     text = stream.read(min(length, MAX_HEADER))
     if not 0 < length == len(text):
@@ -218,8 +198,8 @@ def parse_header(name: str, stream: BinaryIO) -> tuple[np.dtype[Any], Header, bo
             )
         if any(type(size) is not int or size < 0 for size in shape):
             raise TypeError("a length is not a positive integer")
-    except HEADER_ERRORS as error:
-        why = error_text(error)[:MAX_REASON]
+    except Exception as error:  # of a damaged header; also MemoryError, for brackets that are nested too deeply
+        why = error_text(error)[:100]
         reason = f" ({why})" if why.startswith("shape is not valid") else ""
         raise FileError(f"{name}: its .npy header is broken{reason}") from error
     if dtype.hasobject:
@@ -228,42 +208,33 @@ def parse_header(name: str, stream: BinaryIO) -> tuple[np.dtype[Any], Header, bo
     check_rank(name, shape)
     if len(shape) > MAX_AXES:
         raise FileError(f"{name}: has {len(shape)} axes; at most {MAX_AXES} are read")
+    if byte_count([size or 1 for size in shape], dtype.itemsize) > MAX_BYTES:
+        raise FileError(f"{name}: claims an array of an impossible shape")
     return dtype, Header("npy", shape, dtype.name), fortran
-
-
-def _bytes(header: Header) -> int:
-    return byte_count(header.shape, DTYPES[header.dtype].itemsize)
 
 
 def check_size(name: str, header: Header, stored: int) -> None:
     """Raises a FileError if the header claims more bytes than are stored."""
-    claimed = _bytes(header)
-    if not claimed and byte_count([size or 1 for size in header.shape], DTYPES[header.dtype].itemsize) > MAX_BYTES:
-        raise FileError(f"{name}: claims an empty array of an impossible shape")
-    if claimed > stored:
+    if header.nbytes > stored:
         raise FileError(
-            f"{name}: its header claims {human_bytes(claimed)} of data, but the file holds {human_bytes(stored)}"
+            f"{name}: its header claims {human_bytes(header.nbytes)} of data, but the file holds {human_bytes(stored)}"
         )
 
 
 def _gzip_reader(path: str, stream: BinaryIO, options: ReadOptions) -> InMemoryReader:
     """A reader of a .npy.gz file, which is decompressed at the first read."""
-    with _gzip_errors(path):
+    damaged = (EOFError, zlib.error, gzip.BadGzipFile)
+    errors = partial(as_file_error, path, damaged, lambda error: f"is not a whole gzip file ({error})")
+    with errors():
         file = stream_reader(path, stream)
     header = replace(file.header, format="npy.gz")
-    check_expansion(path, os.path.getsize(path), _bytes(header), options.allowed)
+    check_expansion(path, os.path.getsize(path), header.nbytes, options.allowed)
 
     def load() -> tuple[Array, Metadata]:
-        with _gzip_errors(path):
+        with errors():
             found = file.load()
             while stream.read(BLOCK):  # up to the end, where the checksum is compared
                 pass
         return found
 
     return InMemoryReader(header, load)
-
-
-def _gzip_errors(path: str) -> AbstractContextManager[None]:
-    """Converts errors about damaged gzip data to a FileError."""
-    damaged = (EOFError, zlib.error, gzip.BadGzipFile)
-    return as_file_error(path, damaged, lambda error: f"is not a whole gzip file ({error})")

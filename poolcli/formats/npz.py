@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import bz2
-import lzma
 import os
 import struct
 import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import IO, BinaryIO, cast
+from typing import Any
 
 from poolcli.errors import FileError, error_text
 from poolcli.formats import npy
@@ -28,14 +26,8 @@ from poolcli.formats.records import (
     ReadOptions,
     Source,
     WriteOptions,
-    whole_region,
 )
 from poolcli.system.lazy_imports import Array
-
-ZIP_ERRORS = (
-    zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, IndexError, NotImplementedError, OSError,
-    RuntimeError, ValueError,
-)  # fmt: skip
 
 
 @contextmanager
@@ -45,7 +37,8 @@ def open_container(path: str, options: ReadOptions) -> Iterator[_Archive]:
         check_zip_directory(path, options.limit)
         archive = zipfile.ZipFile(path)
     with archive:
-        yield _Archive(path, archive, options)
+        members = {info.filename.removesuffix(".npy"): info for info in archive.NameToInfo.values()}
+        yield _Archive(path, archive, members, options)
 
 
 @dataclass(frozen=True)
@@ -54,52 +47,47 @@ class _Archive:
 
     path: str
     archive: zipfile.ZipFile
+    members: dict[str, zipfile.ZipInfo]
     options: ReadOptions
 
     @cached_property
     def headers(self) -> list[Header]:
         found = []
         with _zip_errors(self.path):
-            for info in self.archive.NameToInfo.values():
+            for key in self.members:
                 with suppress(FileError):
-                    found.append(self._header(info))
+                    found.append(self._header(key))
         return found
 
     @property
     def left_out(self) -> list[str]:
         pooled = {header.key for header in self.headers}
-        return [name for name in map(_key_of, self.archive.NameToInfo.values()) if name not in pooled]
-
-    def member(self, key: str) -> zipfile.ZipInfo | None:
-        """The zip entry of an array; None if there is none."""
-        members = self.archive.NameToInfo
-        return members.get(f"{key}.npy") or members.get(key)
+        return [key for key in self.members if key not in pooled]
 
     def array(self, key: str) -> ArrayReader:
-        info = self.member(key)
-        assert info is not None  # noqa: S101  # keys come from the headers
+        where, info = f"{self.path}:{key}", self.members[key]
         with _zip_errors(self.path):
-            header = self._header(info)
-        where = f"{self.path}:{key}"
+            header = self._header(key)
         npy.check_size(where, header, info.file_size)
         check_expansion(where, info.compress_size, info.file_size, self.options.allowed)
-        return InMemoryReader(header, lambda: (self._decompress(where, info), Metadata()))
 
-    def _header(self, info: zipfile.ZipInfo) -> Header:
+        def load() -> tuple[Array, Metadata]:
+            with _zip_errors(self.path), self._open_member(info) as stream:
+                found = npy.stream_reader(where, stream).load()
+                while not isinstance(stream, bz2.BZ2File) and stream.read(npy.BLOCK):
+                    pass  # zipfile compares the checksum at the end of the member
+            return found
+
+        return InMemoryReader(header, load)
+
+    def _header(self, key: str) -> Header:
+        info = self.members[key]
         with self._open_member(info) as stream:
-            _, header, _ = npy.parse_header(f"{self.path}:{info.filename}", cast("BinaryIO", stream))
-        return Header("npz", header.shape, header.dtype, key=_key_of(info))
-
-    def _decompress(self, where: str, info: zipfile.ZipInfo) -> Array:
-        with _zip_errors(self.path), self._open_member(info) as stream:
-            file = npy.stream_reader(where, cast("BinaryIO", stream))
-            array = file.read(whole_region(file.header.shape))
-            while not isinstance(stream, bz2.BZ2File) and stream.read(npy.BLOCK):
-                pass  # zipfile compares the checksum at the end of the member
-        return array
+            _, header, _ = npy.parse_header(f"{self.path}:{info.filename}", stream)
+        return replace(header, format="npz", key=key)
 
     @contextmanager
-    def _open_member(self, info: zipfile.ZipInfo) -> Iterator[IO[bytes]]:
+    def _open_member(self, info: zipfile.ZipInfo) -> Iterator[Any]:
         """The decompressed stream of a member.
 
         bzip2 is read with BZ2File: zipfile decompresses 4 KiB of input at once, which can be 4 GiB of output.
@@ -116,16 +104,12 @@ class _Archive:
                 yield unpacked
 
 
-def _key_of(info: zipfile.ZipInfo) -> str:
-    return info.filename.removesuffix(".npy")
-
-
 @contextmanager
 def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
     """Opens the chosen array; it is decompressed at the first read."""
     with open_container(source.path, options) as file:
-        exists = source.key is not None and file.member(source.key) is not None
-        yield file.array(str(source.key)) if exists else open_chosen(file, source, options.ndim)
+        key = (source.key or "").removesuffix(".npy")
+        yield file.array(key) if key in file.members else open_chosen(file, source, options.ndim)
 
 
 def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:
@@ -145,9 +129,6 @@ def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tup
 
 
 def _zip_errors(path: str) -> AbstractContextManager[None]:
-    """Converts errors about damaged archives to a FileError."""
-    return as_file_error(path, ZIP_ERRORS, _describe)
-
-
-def _describe(error: Exception) -> str:
-    return f"is not a readable .npz file ({getattr(error, 'strerror', None) or error_text(error)})"
+    """Converts errors about damaged archives, for which zipfile has no common class, to a FileError."""
+    what = "is not a readable .npz file"
+    return as_file_error(path, (Exception,), lambda e: f"{what} ({getattr(e, 'strerror', None) or error_text(e)})")

@@ -9,19 +9,18 @@ from math import prod
 from typing import Any, NamedTuple, Protocol
 
 from poolcli.arguments import Missing
+from poolcli.dtypes import DTYPES
 from poolcli.system.lazy_imports import Array
 from poolcli.windows import Ranges, ceil_div
 
 
 @dataclass(frozen=True)  # without slots: pickling a frozen dataclass with slots takes several times as long
 class Source:
-    """A path or URL (`-` is a .npy stream on stdin), the name of the array if it is a container, and of the format if
-    that has been recognised.
-    """
+    """An array in a file."""
 
-    path: str
-    key: str | None = None
-    format: str | None = field(default=None, compare=False, repr=False)
+    path: str  # or a URL; `-` is a .npy stream on standard input
+    key: str | None = None  # of the array in a container
+    format: str | None = field(default=None, compare=False, repr=False)  # if it has been recognised
 
     def __str__(self) -> str:
         return self.path if self.key is None else f"{self.path}:{self.key}"
@@ -29,66 +28,50 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """How inputs are read.
+    """How inputs are read."""
 
-    pages : `all` (like None), or a page or range such as 1 or 2-5
-    allow_external : whether HDF5 and Zarr inputs may read other files
-    limit : memory limit in bytes, given or detected
-    allowed : the value of --max-memory in bytes, if given: it also lifts the limits against decompression bombs
-    ndim : number of axes of the array, if known
-    as_pyramid : read the largest level of an OME-Zarr multiscale group, and an image stack with all its axes
-    apply_masks : whether mask pages of a TIFF hide pixels of other pages
-    as_stored : whether a PGM or PPM gives the numbers that it stores; else they are brought to the full scale
-    volume : whether an image stack is read with all its axes, if the file names them and a depth is one of them
-    indexed : whether one page of a palette image is read as indices, with the mode P; else as colours
-    """
-
-    pages: str | None = None
-    allow_external: bool = False
-    limit: int | None = None
-    allowed: int | None = None
-    ndim: int | None = None
-    as_pyramid: bool = False
-    apply_masks: bool = True
-    as_stored: bool = False
-    volume: bool = False
-    indexed: bool = False
+    pages: str | None = None  # `all` (like None), or a page or range such as 1 or 2-5
+    allow_external: bool = False  # whether HDF5 and Zarr inputs may read other files
+    limit: int | None = None  # of memory in bytes, given or detected
+    allowed: int | None = None  # --max-memory in bytes, if given: also lifts the limits against decompression bombs
+    ndim: int | None = None  # number of axes of the array, if known
+    as_pyramid: bool = False  # the largest level of an OME-Zarr multiscale group, an image stack with all its axes
+    apply_masks: bool = True  # whether mask pages of a TIFF hide pixels of other pages
+    as_stored: bool = False  # whether a PGM or PPM gives the stored numbers; else they are brought to the full scale
+    volume: bool = False  # an image stack with all its axes, if the file names them and a depth is one of them
+    indexed: bool = False  # whether one page of a palette image is read as indices, with the mode P; else as colours
 
 
 class Axis(NamedTuple):
-    """An axis as image metadata describe it: letter of the layout, length, pixel spacing, and unit of the spacing."""
+    """An axis as image metadata describe it."""
 
-    letter: str
+    letter: str  # of the layout
     length: int
-    step: float
-    unit: str
+    step: float  # pixel spacing
+    unit: str  # of the spacing
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What is known about an array before its data is read.
-
-    layout : None is the default layout: N, C and spatial axes
-    key : name of the array in its container
-    mode, alpha : for images, Pillow's mode, and whether the last channel is alpha
-    missing : nodata values that the file declares
-    extra_memory : bytes that reading takes in addition to the array or region
-    masked : for images, whether mask pages hide some pixels
-    axes : for images read as a stack, its axes
-    """
+    """What is known about an array before its data is read."""
 
     format: str
     shape: tuple[int, ...]
     dtype: str
-    layout: str | None = None
-    key: str | None = None
+    layout: str | None = None  # None is the default layout: N, C and spatial axes
+    key: str | None = None  # name in its container
     notes: tuple[str, ...] = ()
-    mode: str | None = None
-    alpha: bool = False
-    missing: Missing = ()
-    extra_memory: int = 0
-    masked: bool = False
-    axes: tuple[Axis, ...] = ()
+    mode: str | None = None  # Pillow's mode of an image
+    alpha: bool = False  # whether the last channel of an image is alpha
+    missing: Missing = ()  # nodata values that the file declares
+    extra_memory: int = 0  # bytes that reading takes in addition to the array or region
+    masked: bool = False  # whether mask pages hide some pixels
+    axes: tuple[Axis, ...] = ()  # of an image read as a stack
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the array in bytes."""
+        return prod(self.shape) * DTYPES[self.dtype].itemsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,29 +93,18 @@ class Dimension:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What a file stores in addition to the array.
+    """What a file stores in addition to the array."""
 
-    image : for images, by the argument names of Pillow's `save`; `mask` is true for missing pixels
-    hdf5_storage : chunks, filters and fill value of an HDF5 dataset, as arguments of `create_dataset`
-    zarr_storage : chunks, shards, codecs and fill value of a Zarr array, from `poolcli.formats.zarr.storage.storage_of`
-    attributes, groups : attributes of the array, and of its parent groups by path
-    ome : OME-Zarr metadata
-    dimensions : name and coordinates of each axis
-    axes : spacing and unit of each axis of an image
-    meaning : what the numbers stand for, by where files say so: in `attributes` or `tags`, as `Format.nodata`
-    notes : what is dropped
-    """
-
-    image: Mapping[str, Any] = field(default_factory=dict)
-    hdf5_storage: Mapping[str, Any] = field(default_factory=dict)
-    zarr_storage: Mapping[str, Any] = field(default_factory=dict)
+    image: Mapping[str, Any] = field(default_factory=dict)  # by arguments of Pillow's `save`; `mask`: missing pixels
+    hdf5_storage: Mapping[str, Any] = field(default_factory=dict)  # chunks, filters, ... for `create_dataset`
+    zarr_storage: Mapping[str, Any] = field(default_factory=dict)  # from `poolcli.formats.zarr.storage.storage_of`
     attributes: Mapping[str, Any] = field(default_factory=dict)
-    groups: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    ome: Mapping[str, Any] = field(default_factory=dict)
-    dimensions: tuple[Dimension, ...] = ()
-    axes: tuple[Axis, ...] = ()
-    meaning: Mapping[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    groups: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # attributes of parent groups, by path
+    ome: Mapping[str, Any] = field(default_factory=dict)  # OME-Zarr metadata
+    dimensions: tuple[Dimension, ...] = ()  # name and coordinates of each axis
+    axes: tuple[Axis, ...] = ()  # spacing and unit of each axis of an image
+    meaning: Mapping[str, str] = field(default_factory=dict)  # of the numbers, by `Format.nodata`: attributes, tags
+    notes: tuple[str, ...] = ()  # what is dropped
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,14 +118,14 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """An array to be written; `mode` is the image mode, or None to derive it from the channels and dtype."""
+    """An array to be written."""
 
     shape: tuple[int, ...]
     dtype: str
     layout: str
     key: str | None = None
     metadata: Metadata = field(default_factory=Metadata)
-    mode: str | None = None
+    mode: str | None = None  # of an image; None to derive it from the channels and dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,30 +138,21 @@ class NamedArray:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """How outputs are written.
-
-    overwrite : whether to replace an existing file
-    quality : for JPEG and WebP
-    identity : hash of the work: an interrupted run is resumed only if it is the same
-    chunks, shards : for Zarr, lengths of a chunk and of a shard
-    max_elements : upper limit for a chunk or shard if neither is given
-    run : an identity that the attributes of a Zarr store name, for `is_finished`; at URLs they name it in any case
-    """
+    """How outputs are written."""
 
     overwrite: bool = False
-    quality: int | None = None
-    identity: str | None = None
-    chunks: tuple[int, ...] | None = None
+    quality: int | None = None  # of JPEG and WebP
+    identity: str | None = None  # hash of the work: an interrupted run is resumed only if it is the same
+    chunks: tuple[int, ...] | None = None  # of Zarr
     shards: tuple[int, ...] | None = None
-    max_elements: int | None = None
-    run: str | None = None
+    max_elements: int | None = None  # of a chunk or shard if neither is given
+    run: str | None = None  # an identity that the attributes of a Zarr store name, for `is_finished`; at URLs always
 
 
 class RegionWriter(Protocol):
     """Writes an array region by region, in any order; streams only from front to back.
 
-    `notes` say what was dropped. If there is a `unit` (a Zarr shard, for example), each region starts at a multiple of
-    it along each axis, and ends at a multiple or at the end of the array.
+    If there is a `unit` (a Zarr shard, for example), regions start at its multiples, and end there or with the array.
     """
 
     @property
@@ -294,11 +257,7 @@ MAX_CHUNKS = 1024  # per call of a library; zarr takes about 10 KB of memory for
 
 
 def batches(region: Ranges, chunk: Sequence[int], most: int = MAX_CHUNKS) -> Iterator[Ranges]:
-    """Splits a region at chunk boundaries into parts that touch at most `most` chunks each.
-
-    >>> list(batches((range(3, 9),), (4,)))
-    [(range(3, 9),)]
-    """
+    """Splits a region at chunk boundaries into parts that touch at most `most` chunks each."""
     if not all(region):
         return
     touched = [range(span.start // c, ceil_div(span.stop, c)) for span, c in zip(region, chunk, strict=True)]

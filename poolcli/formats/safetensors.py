@@ -7,16 +7,16 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import prod
 from typing import Any, BinaryIO
 
 from poolcli.dtypes import DTYPES, numpy_dtype
 from poolcli.errors import FileError
 from poolcli.formats.atomic import atomic_stream
-from poolcli.formats.checks import byte_count, check_dtype, check_rank, human_bytes, join_names, open_chosen
+from poolcli.formats.checks import check_dtype, check_rank, human_bytes, join_names, open_chosen
 from poolcli.formats.files import array_names
 from poolcli.formats.npy import MAX_AXES, UncompressedReader
 from poolcli.formats.records import ArrayReader, Header, Metadata, NamedArray, ReadOptions, Source, WriteOptions
-from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
 
 LENGTH_BYTES = 8  # the header's length, little-endian, starts the file
@@ -34,8 +34,7 @@ CODES = {name: code for code, name in DTYPES_BY_CODE.items()}
 def open_container(path: str, options: ReadOptions) -> Iterator[_File]:
     """Opens the file and parses its header."""
     with open(path, "rb") as stream:
-        entries, start = _parse(path, stream)
-        yield _File(path, stream, entries, start)
+        yield _parse(path, stream)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,83 +42,69 @@ class _File:
     path: str
     stream: BinaryIO
     entries: dict[str, Any]
-    start: int
+    strings: dict[str, str]
+    start: int  # of the data
 
     @property
     def headers(self) -> list[Header]:
-        return [self._header(name) for name in self.entries if self._is_numeric(name)]
+        return [self._header(name) for name, entry in self.entries.items() if _is_numeric(entry)]
 
     @property
     def left_out(self) -> list[str]:
-        return [name for name in self.entries if name != METADATA and not self._is_numeric(name)]
+        return [name for name, entry in self.entries.items() if not _is_numeric(entry)]
 
     def array(self, key: str) -> ArrayReader:
         where, entry = f"{self.path}:{key}", self.entries[key]
         check_dtype(where, DTYPES_BY_CODE.get(entry["dtype"], entry["dtype"]))
         check_rank(where, entry["shape"])
-        header, strings = self._header(key), self.entries.get(METADATA, {})
-        place = self.start + entry["data_offsets"][0]
-        metadata = Metadata(groups={"/": strings} if strings else {})
-        dtype = numpy_dtype(header.dtype).newbyteorder("<")
-        return UncompressedReader(header, self.stream, dtype, place, metadata)
+        header, place = self._header(key), self.start + entry["data_offsets"][0]
+        metadata = Metadata(groups={"/": self.strings} if self.strings else {})
+        return UncompressedReader(header, self.stream, numpy_dtype(header.dtype).newbyteorder("<"), place, metadata)
 
     def _header(self, name: str) -> Header:
         entry = self.entries[name]
         return Header("safetensors", tuple(entry["shape"]), DTYPES_BY_CODE[entry["dtype"]], key=name)
 
-    def _is_numeric(self, name: str) -> bool:
-        entry = self.entries[name]
-        return name != METADATA and entry["dtype"] in DTYPES_BY_CODE and 0 < len(entry["shape"]) <= MAX_AXES
+
+def _is_numeric(entry: dict[str, Any]) -> bool:
+    return entry["dtype"] in DTYPES_BY_CODE and 0 < len(entry["shape"]) <= MAX_AXES
 
 
 @contextmanager
 def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
     """Opens the chosen array."""
     with open_container(source.path, options) as file:
-        exists = source.key in file.entries and source.key != METADATA
-        yield file.array(str(source.key)) if exists else open_chosen(file, source, options.ndim)
+        yield file.array(str(source.key)) if source.key in file.entries else open_chosen(file, source, options.ndim)
 
 
 def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:
     """Writes arrays under their keys (`data` without one), with the string metadata of the inputs."""
     ordered = sorted(arrays, key=lambda each: -each.array.dtype.itemsize)  # aligns each array to its item size
-    names = iter(array_names(path, [each.spec.key for each in ordered]))
-    strings, lost = _string_metadata(arrays)
+    names = array_names(path, [each.spec.key for each in ordered])
+    strings, lost = dict[str, str](), dict[str, None]()
+    for metadata in (each.spec.metadata for each in arrays):
+        found = metadata.groups.get("/", {})
+        texts = {name: value for name, value in found.items() if isinstance(value, str)}
+        strings |= texts
+        lost |= dict.fromkeys([*(name for name in found if name not in texts), *metadata.attributes])
     entries: dict[str, Any] = {METADATA: strings} if strings else {}
     at = 0
-    for each in ordered:
+    for name, each in zip(names, ordered, strict=True):
         shape, size = list(each.spec.shape), each.array.nbytes
-        entries[next(names)] = {"dtype": CODES[each.spec.dtype], "shape": shape, "data_offsets": [at, at + size]}
+        entries[name] = {"dtype": CODES[each.spec.dtype], "shape": shape, "data_offsets": [at, at + size]}
         at += size
     text = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % ALIGNMENT)
     with atomic_stream(path, options.overwrite) as stream:
         stream.write(len(text).to_bytes(LENGTH_BYTES, "little") + text)
         for each in ordered:
-            stream.write(_little_endian(each.array))
-    return (f"left out, because they are not strings: the attributes {join_names(lost)}",) if lost else ()
+            little = np.ascontiguousarray(each.array).astype(each.array.dtype.newbyteorder("<"), copy=False)
+            stream.write(little.reshape(-1).view(np.uint8).data)
+    return (f"left out, because they are not strings: the attributes {join_names([*lost])}",) if lost else ()
 
 
-def _string_metadata(arrays: Sequence[NamedArray]) -> tuple[dict[str, str], list[str]]:
-    """The string metadata of the inputs, and the names of metadata that are not strings."""
-    strings, lost = dict[str, str](), dict[str, None]()
-    for metadata in (each.spec.metadata for each in arrays):
-        for name, value in metadata.groups.get("/", {}).items():
-            if isinstance(value, str):
-                strings[name] = value
-            else:
-                lost[name] = None
-        lost |= dict.fromkeys(metadata.attributes)
-    return strings, list(lost)
-
-
-def _little_endian(array: Array) -> memoryview:
-    little = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
-    return little.reshape(-1).view(np.uint8).data
-
-
-def _parse(path: str, stream: BinaryIO) -> tuple[dict[str, Any], int]:
-    """The validated entries of the header, and the offset of the data."""
+def _parse(path: str, stream: BinaryIO) -> _File:
+    """The file with the validated entries of its header."""
     size = os.fstat(stream.fileno()).st_size
     length = int.from_bytes(stream.read(LENGTH_BYTES), "little")
     if length > min(size - LENGTH_BYTES, MAX_HEADER):
@@ -129,30 +114,18 @@ def _parse(path: str, stream: BinaryIO) -> tuple[dict[str, Any], int]:
         )
     start = LENGTH_BYTES + length
     try:
-        entries = json.loads(stream.read(length), object_pairs_hook=_without_duplicates)
-        if not all(isinstance(value, str) for value in entries.get(METADATA, {}).values()):
+        entries = json.loads(stream.read(length))
+        strings = entries.pop(METADATA, {})
+        if not all(isinstance(value, str) for value in strings.values()):
             raise TypeError("metadata are not strings")
-        for name in entries.keys() - {METADATA}:
-            _check_entry(entries[name], size - start)
+        for entry in entries.values():
+            kind, shape, (begin, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
+            if not isinstance(kind, str) or any(type(n) is not int or n < 0 for n in (*shape, begin, end)):
+                raise ValueError("a field is invalid")
+            stored = prod(shape) * DTYPES[DTYPES_BY_CODE[kind]].itemsize if kind in DTYPES_BY_CODE else end - begin
+            if not begin <= end <= size - start or end - begin != stored:
+                raise ValueError("the data are not there")
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         broken = f"{path}: its safetensors header is broken, or claims data that the file does not hold"
         raise FileError(broken) from error
-    return entries, start
-
-
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object as a dict; raises a ValueError for duplicate keys, which the format forbids."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a name comes twice")
-    return found
-
-
-def _check_entry(entry: Any, size: int) -> None:
-    """Raises an error unless the entry has valid fields, lies in the file, and has the size of its shape and dtype."""
-    kind, shape, (begin, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
-    if not isinstance(kind, str) or any(type(n) is not int or n < 0 for n in (*shape, begin, end)):
-        raise ValueError("a field is invalid")
-    stored = byte_count(shape, DTYPES[DTYPES_BY_CODE[kind]].itemsize) if kind in DTYPES_BY_CODE else end - begin
-    if not begin <= end <= size or end - begin != stored:
-        raise ValueError("the data are not there")
+    return _File(path, stream, entries, strings, start)

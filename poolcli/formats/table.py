@@ -17,62 +17,38 @@ from poolcli.system.lazy_imports import loading
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """The rules for names of arrays in a container format.
+    """The rules for names of arrays in a container format."""
 
-    default : name of an array without one
-    reserved : names that the format itself uses
-    nested : whether a slash separates groups
-    any_bytes : whether names may be bytes that are not UTF-8
-    """
-
-    default: str = "data"
-    reserved: tuple[str, ...] = ()
-    nested: bool = False
-    any_bytes: bool = False
+    default: str = "data"  # name of an array without one
+    reserved: tuple[str, ...] = ()  # names that the format itself uses
+    nested: bool = False  # whether a slash separates groups
+    any_bytes: bool = False  # whether names may be bytes that are not UTF-8
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A file format and its capabilities.
+    """A file format and its capabilities. poolcli reads every format."""
 
-    name, suffixes : its name in messages, and its extensions
-    module : the module with its functions
-    magic, magic_at : magic numbers, and their offset
-    markers : for a format that is a folder, names of which one is in each such folder
-    writes : whether poolcli writes it; it reads every format
-    is_container, naming : whether a file holds several arrays, and the rules for their names
-    is_image : whether it is an image format, with channels and pages
-    streams : whether inputs are usually read region by region
-    streams_from : number of elements from which outputs are written region by region; None for never
-    parallel_writes : whether several processes can write an output at once, and later runs continue it
-    compresses : whether outputs may be smaller than their values
-    chunked, remote : whether its chunks can be chosen, and whether it is read and written at URLs
-    fragile : whether its library may crash the process
-    unsupported_dtypes : dtypes that it cannot store
-    nodata : where its files declare nodata values: `attributes` or `tags`
-    written_as : for a format that is only read, the extension of outputs in a folder run
-    """
-
-    name: str
+    name: str  # in messages
     suffixes: tuple[str, ...]
-    module: str
+    module: str  # with its functions
     magic: tuple[bytes, ...] = ()
-    magic_at: int = 0
-    markers: tuple[str, ...] = ()
+    magic_at: int = 0  # offset of the magic numbers
+    markers: tuple[str, ...] = ()  # of a format that is a folder: names of which one is in each such folder
     writes: bool = True
-    is_container: bool = False
+    is_container: bool = False  # whether a file holds several arrays
     naming: Naming = Naming()
-    is_image: bool = False
-    streams: bool = False
-    streams_from: int | None = None
-    compresses: bool = False
-    chunked: bool = False
-    remote: bool = False
-    parallel_writes: bool = False
-    fragile: bool = False
+    is_image: bool = False  # with channels and pages
+    streams: bool = False  # whether inputs are usually read region by region
+    streams_from: int | None = None  # number of elements from which outputs are written region by region
+    compresses: bool = False  # whether outputs may be smaller than their values
+    chunked: bool = False  # whether chunks can be chosen
+    remote: bool = False  # whether it is read and written at URLs
+    parallel_writes: bool = False  # whether several processes can write an output, and later runs continue it
+    fragile: bool = False  # whether its library may crash the process
     unsupported_dtypes: tuple[str, ...] = ("bfloat16",)
-    nodata: str = ""
-    written_as: str = ""
+    nodata: str = ""  # where files declare nodata values: `attributes` or `tags`
+    written_as: str = ""  # of a format that is only read: the extension of outputs in a folder run
 
     @property
     def is_folder(self) -> bool:
@@ -81,16 +57,9 @@ class Format:
 
     @property
     def functions(self) -> Any:
-        """The format's module, imported when it is first used.
-
-        It has `open_array`, for a container `open_container`, `write` if poolcli writes the format, and `open_writer`
-        if it does so region by region.
-        """
+        """Its module, imported when first used: `open_array`, also `open_container`, `write`, `open_writer`."""
         with loading():
             return import_module(self.module)
-
-
-COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst", ".lz4")
 
 
 def _image(name: str, suffixes: tuple[str, ...], *magic: bytes, **more: Any) -> Format:
@@ -103,10 +72,7 @@ def _image(name: str, suffixes: tuple[str, ...], *magic: bytes, **more: Any) -> 
 FORMATS: dict[str, Format] = {
     row.name: row
     for row in (
-        Format(
-            "npy", (".npy",), "poolcli.formats.npy", (b"\x93NUMPY",),
-            streams=True, streams_from=0,
-        ),
+        Format("npy", (".npy",), "poolcli.formats.npy", (b"\x93NUMPY",), streams=True, streams_from=0),
         Format("npy.gz", (".npy.gz",), "poolcli.formats.npy", (b"\x1f\x8b",), writes=False, written_as=".npy"),
         Format(
             "npz", (".npz",), "poolcli.formats.npz", (b"PK\x03\x04", b"PK\x05\x06"),
@@ -193,8 +159,5 @@ def output_format(path: str) -> Format:
         raise RequestError(f"{path}: is not a file; send it a .npy stream: {field('output', '-')} > {path}")
     if not suffix:
         raise RequestError(f"{path}: has no extension that names a format; write {path}.npy, or {path}/ for a folder")
-    plain = path[: -len(suffix)]
-    if suffix in COMPRESSIONS and format_by_suffix(plain):
-        raise RequestError(f"{path}: poolcli writes no {suffix} files; write {plain}, then compress it")
     meant = did_you_mean(suffix, suffixes)
     raise RequestError(f"{path}: {suffix} is not a format that poolcli writes; use one of {', '.join(suffixes)}{meant}")

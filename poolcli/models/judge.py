@@ -14,7 +14,7 @@ from poolcli.errors import RequestError
 from poolcli.explain.compare_dialects import compare_dialects, deviations
 from poolcli.explain.diff_arrays import diff_arrays
 from poolcli.explain.export import ONLY_THIS_SIZE, WRITERS, convert
-from poolcli.formats import ReadOptions, is_container, parse_source, read
+from poolcli.formats import ReadOptions, parse_source, read, recognise
 from poolcli.layouts import default_layout, spatial_axes
 from poolcli.message_fields import field, for_python, marked, marked_message, option_value, without_hints
 from poolcli.models.layer import (
@@ -253,7 +253,7 @@ def compare_data(layer: Layer, path: str, options: ReadOptions) -> Comparison:
 
     A RequestError if the shapes do not fit the layer.
     """
-    if not is_container(path):
+    if not recognise(path).is_container:
         raise RequestError(
             f"{path}: holds one array; {field('run')} takes an .npz or .h5 that holds `input` and `output`"
         )

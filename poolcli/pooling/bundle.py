@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from poolcli.dtypes import DTYPES
 from poolcli.errors import PoolError, RequestError
 from poolcli.formats import (
     ArrayContainer,
@@ -20,15 +19,7 @@ from poolcli.formats import (
     open_container,
     output_format,
 )
-from poolcli.formats.checks import (
-    byte_count,
-    check_expansion,
-    check_memory,
-    choose_array,
-    describe_arrays,
-    join_names,
-    poolable,
-)
+from poolcli.formats.checks import check_expansion, check_memory, choose_array, describe_arrays, join_names, poolable
 from poolcli.formats.files import array_names
 from poolcli.formats.records import whole_region
 from poolcli.layouts import is_spatial
@@ -110,7 +101,7 @@ def _naming_array(path: str, key: str | None) -> Iterator[None]:
 
 def _check_total_memory(path: str, parts: Sequence[Outcome], copied: Sequence[Header], settings: Settings) -> None:
     headers = [*(part.header for part in parts if part.header), *copied]
-    held = sum(byte_count(header.shape, DTYPES[header.dtype].itemsize) for header in headers)
+    held = sum(header.nbytes for header in headers)
     check_expansion(path, os.path.getsize(path), held, settings.allowed)
     needed = max(held, sum(bytes_of_plan(part.plan) for part in parts if part.plan))
     what, fewer = f"{path}: its {len(headers)} arrays need", f" or take fewer with {field('dataset')}"

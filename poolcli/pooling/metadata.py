@@ -14,6 +14,7 @@ from math import isfinite, nan
 from posixpath import basename
 from typing import TYPE_CHECKING, Any
 
+from poolcli.array_interop import window_means
 from poolcli.formats.checks import RANGE_ATTRIBUTES, join_names, nodata_in
 from poolcli.formats.records import Dimension, Metadata
 from poolcli.layouts import convert_layout
@@ -27,17 +28,21 @@ if TYPE_CHECKING:
     from poolcli.formats.image.metadata import PixelGrid
 
 
+SCALE, OFFSET, ACTUAL_RANGE = "scale_factor", "add_offset", "actual_range"  # CF attributes
 SIZE_NAMES = re.compile(
-    r"spacing|resolution|transform|(pixel|voxel|element|grid|cell)_?(size|width|height)", re.IGNORECASE
+    "spacing|resolution|transform|(pixel|voxel|element|grid|cell)_?(size|width|height)", re.IGNORECASE
 )
 
 
 def scaled_metadata(metadata: Metadata, plan: Plan, layout: str) -> Metadata:
     """The metadata of the result of a plan, with values per axis in the order of `layout`, that of the output."""
-    windows, metadata = {axis.name: axis.windows for axis in plan.axes}, with_valid_packing(metadata, plan)
+    windows, metadata = {axis.name: axis.windows for axis in plan.axes}, _with_valid_packing(metadata, plan)
     if "mask" in metadata.image:
-        mask = _pooled_mask(metadata.image["mask"], plan, layout)
-        metadata = replace(metadata, image={**metadata.image, "mask": mask})
+        from poolcli.engine.numpy.missing import masked_windows
+
+        region = whole(plan)
+        mask = masked_windows(region, hidden_from(metadata.image["mask"], region))
+        metadata = replace(metadata, image={**metadata.image, "mask": convert_layout(mask, plan.layout, layout)})
     if metadata.image and {"H", "W"} <= windows.keys():
         from poolcli.formats.image.metadata import scaled
 
@@ -48,24 +53,13 @@ def scaled_metadata(metadata: Metadata, plan: Plan, layout: str) -> Metadata:
         axes = (axis._replace(letter=letter, step=axis.step * steps.get(letter, 1)) for letter, axis in found)
         metadata = replace(metadata, axes=tuple(axes))
     if metadata.dimensions:
-        places = {axis.position: axis.windows for axis in plan.axes}
-        metadata = with_coordinates_pooled(metadata, places)
+        metadata = _with_coordinates_pooled(metadata, plan)
     if layout != plan.layout:
         metadata = _reordered(metadata, plan.layout, layout)
-    copied = [name for name in metadata.attributes if SIZE_NAMES.search(name)]
-    if copied:
-        were, them = ("was", "it if it describes") if len(copied) == 1 else ("were", "them if they describe")
-        note = f"{join_names(copied)} {were} copied unchanged; update {them} the resolution"
+    if copied := [name for name in metadata.attributes if SIZE_NAMES.search(name)]:
+        note = f"copied unchanged, update what describes the resolution: {join_names(copied)}"
         metadata = replace(metadata, notes=(*metadata.notes, note))
     return metadata
-
-
-def _pooled_mask(mask: Array, plan: Plan, layout: str) -> Array:
-    """The mask of the result of a masked image: where a window has no valid pixel."""
-    from poolcli.engine.numpy.missing import masked_windows
-
-    region = whole(plan)
-    return convert_layout(masked_windows(region, hidden_from(mask, region)), plan.layout, layout)
 
 
 def hidden_from(mask: Array, region: Region) -> Array:
@@ -97,12 +91,10 @@ def _grid(windows: AxisWindows) -> PixelGrid:
     return PixelGrid(windows.stride, (windows.extent - windows.stride) / 2 - windows.pad_begin)
 
 
-def with_coordinates_pooled(metadata: Metadata, windows: Mapping[int, AxisWindows]) -> Metadata:
+def _with_coordinates_pooled(metadata: Metadata, plan: Plan) -> Metadata:
     """The metadata with coordinates pooled along the axes that have windows, and notes on those that are left out."""
-    from poolcli.array_interop import window_means
-
     dimensions, notes = list(metadata.dimensions), list(metadata.notes)
-    for i, each in windows.items():
+    for i, each in ((axis.position, axis.windows) for axis in plan.axes):
         label, scales = dimensions[i].label, {}
         for name, scale in dimensions[i].scales.items():
             is_numeric = scale.values.dtype.kind in "biuf"
@@ -117,46 +109,35 @@ def with_coordinates_pooled(metadata: Metadata, windows: Mapping[int, AxisWindow
     return replace(metadata, dimensions=tuple(dimensions), notes=tuple(notes))
 
 
-SCALE, OFFSET, ACTUAL_RANGE = "scale_factor", "add_offset", "actual_range"  # CF attributes
-
-
-def with_valid_packing(metadata: Metadata, plan: Plan) -> Metadata:
+def _with_valid_packing(metadata: Metadata, plan: Plan) -> Metadata:
     """The metadata with the scales, offsets and limits that hold for the result, and notes on those that do not."""
+    op, image = plan.op, dict(metadata.image)
     attributes, left = _valid_packing(metadata.attributes, SCALE, OFFSET, plan)
     beyond = RANGE_ATTRIBUTES if plan.reducer.result in ("total", "float", "deviation") else ()
     left += [name for name in (*beyond, ACTUAL_RANGE) if attributes.pop(name, None) is not None]
-    image, notes = _image_packing(metadata.image, plan), list[str]()
+    notes = list(metadata.notes)
     if left:
-        notes.append(f"left out, because they do not hold for {plan.op} pooling: the attributes {join_names(left)}")
+        notes.append(f"left out, because they do not hold for {op} pooling: the attributes {join_names(left)}")
     if plan.reducer.picks and SCALE in attributes and _number(attributes[SCALE]) < 0:
-        notes.append(
-            f"{SCALE} is negative: {plan.op} of the stored numbers is the other extreme of what they stand for"
-        )
-    meaning = {
-        "attributes": _meaning(metadata.attributes, attributes, (SCALE, OFFSET), plan.op),
-        "tags": _meaning_of_bands(metadata.image.get("gdal", {}), image.get("gdal", {}), plan),
-    }
-    return replace(metadata, image=image, attributes=attributes, meaning=meaning, notes=(*metadata.notes, *notes))
+        notes.append(f"{SCALE} is negative: {op} of the stored numbers is the other extreme of what they stand for")
+    meaning = {"attributes": _meaning(metadata.attributes, attributes, SCALE, OFFSET, op)}
+    bands, lost, texts = dict[str, Any](), dict[str, None](), dict[str, list[str]]()
+    for band, roles in image.pop("gdal", {}).items():
+        kept, gone = _valid_packing(roles, "scale", "offset", plan)
+        lost |= {f"GDAL's {role} (it does not hold for {op} pooling)": None for role in gone}
+        bands |= {band: kept} if kept else {}
+        texts.setdefault(_meaning(roles, kept, "scale", "offset", op), []).append(str(int(band) + 1))
+    texts.pop("", None)
+    of_bands = [f"{text} (band{'s' * (len(own) > 1)} {join_names(own)})" for text, own in texts.items()]
+    meaning["tags"] = "; ".join(of_bands if "C" in plan.layout else texts)
+    image |= {"gdal": bands} if bands else {}
+    image |= {"lost": (*image.get("lost", ()), *lost)} if lost else {}
+    return replace(metadata, image=image, attributes=attributes, meaning=meaning, notes=tuple(notes))
 
 
-def _meaning_of_bands(found: Mapping[str, Any], kept: Mapping[str, Any], plan: Plan) -> str:
-    """What the numbers of the result stand for by GDAL's scales and offsets; "" for themselves."""
-    bands = dict[str, list[str]]()
-    for band, roles in found.items():
-        bands.setdefault(_meaning(roles, kept.get(band, {}), ("scale", "offset"), plan.op), []).append(band)
-    bands.pop("", None)
-    several = "C" in plan.layout
-    return "; ".join(
-        f"{text} ({'band' if len(own) == 1 else 'bands'} {join_names([str(int(band) + 1) for band in own])})"
-        if several
-        else text
-        for text, own in bands.items()
-    )
-
-
-def _meaning(found: Mapping[str, Any], kept: Mapping[str, Any], names: tuple[str, str], op: str) -> str:
+def _meaning(found: Mapping[str, Any], kept: Mapping[str, Any], scale: str, offset: str, op: str) -> str:
     """What the numbers of the result stand for by the scale and offset that hold for it; "" for themselves."""
-    of_input, of_result = (_formula(each.get(names[0], 1), each.get(names[1], 0)) for each in (found, kept))
+    of_input, of_result = (_formula(each.get(scale, 1), each.get(offset, 0)) for each in (found, kept))
     if of_result or not of_input:
         return of_result and f"the numbers stand for {of_result}"
     return f"the numbers of the input stand for {of_input}, which does not hold for {op} pooling"
@@ -172,24 +153,11 @@ def _formula(scale: Any, offset: Any) -> str:
     return f"stored * {times}{added}" if factor != 1 else f"stored{added}"
 
 
-def _image_packing(found: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
-    """The metadata of an image or a page, with the GDAL scales and offsets that hold for the result."""
-    kept, lost = dict(found), dict[str, None]()
-    bands = dict[str, dict[str, str]]()
-    for band, roles in kept.pop("gdal", {}).items():
-        bands[band], gone = _valid_packing(roles, "scale", "offset", plan)
-        lost |= {f"GDAL's {role} (it does not hold for {plan.op} pooling)": None for role in gone}
-    bands = {band: roles for band, roles in bands.items() if roles}
-    kept |= {"gdal": bands} if bands else {}
-    return kept | ({"lost": (*kept.get("lost", ()), *lost)} if lost else {})
-
-
 def _valid_packing(found: Mapping[str, Any], scale: str, offset: str, plan: Plan) -> tuple[dict[str, Any], list[str]]:
     """The attributes with the scale and offset that hold for the result, and the names of those that do not."""
     kept, reducer = dict(found), plan.reducer
-    if not {scale, offset} & kept.keys() or reducer.picks or reducer.votes or reducer.statistic == "median":
-        return kept, []
-    if reducer.divides and plan.divisor_override is None:
+    averages = reducer.divides and plan.divisor_override is None
+    if not {scale, offset} & kept.keys() or averages or reducer.picks or reducer.votes or reducer.statistic == "median":
         return kept, []
     factor, begin = _number(kept.get(scale, 1)), _number(kept.get(offset, 0))
     gone = [name for name in (scale, offset) if name in kept] if begin or not isfinite(factor) else []

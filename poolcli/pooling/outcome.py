@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)  # without slots, with which pickling takes several times as long
 class Record:
-    """The record of an output in the manifest; hashes are those of `checksum_of`."""
+    """The record of an output in the manifest; hashes are those of `state_of`."""
 
     output: str
     indices: str | None

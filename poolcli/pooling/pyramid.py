@@ -15,9 +15,7 @@ from itertools import islice
 from typing import Any
 
 from poolcli import __version__
-from poolcli.dtypes import lookup
 from poolcli.formats import ArrayReader, open_array
-from poolcli.formats.checks import byte_count
 from poolcli.formats.files import Fingerprint, check_unchanged, fingerprint_of
 from poolcli.formats.records import WriteOptions
 from poolcli.formats.zarr.write import ZarrWriter, is_finished, open_writers
@@ -107,7 +105,7 @@ def _write_levels(
     source = replace(pyramid.source, key=header.key)
     most = tiles.bytes_of_block(None if settings.max_memory is None else settings.max_memory - beside)
     if not file.streams:
-        tiles.check_fits(byte_count(header.shape, lookup(header.dtype).itemsize) + beside, settings.max_memory)
+        tiles.check_fits(header.nbytes + beside, settings.max_memory)
     opener = SourceOpener(partial(tiles.reading, source, settings.read_options), pyramid.read_layout, layout)
     own_chunks = file.chunks and tuple(file.chunks[pyramid.read_layout.index(letter)] for letter in layout)
     for number, (level, sink) in enumerate(zip(pyramid.levels, levels, strict=True)):

@@ -28,7 +28,6 @@ from poolcli.formats import (
     check_space,
     open_writer,
     output_format,
-    write,
 )
 from poolcli.formats.atomic import is_device
 from poolcli.formats.checks import join_names
@@ -273,17 +272,17 @@ class ArrayJob:
         return all(is_finished(path, str(self._identity(path))) for path in paths)
 
     def _write(self, target: Stored, array: Array) -> None:
-        spec = self._spec(target)
-        self.notes += _lost_meaning(str(target.path), spec, "before rescaling, " if self._rescales(target) else "")
+        path, spec = str(target.path), self._spec(target)
+        self.notes += _lost_meaning(path, spec, "before rescaling, " if self._rescales(target) else "")
         if self._rescales(target):
             from poolcli.pooling.colour import rescaled
 
             array, note = rescaled(array, self.settings.rescale or ())
             self.notes.append(note)
             spec = replace(spec, mode=None)
-        about: Any = {"key": spec.key, "metadata": spec.metadata, "mode": spec.mode, "options": self._options(target)}
         array = convert_layout(array, self.plan.layout, target.layout)
-        self.notes += write(str(target.path), array, target.layout, **about)
+        made = NamedArray(replace(spec, shape=array.shape, dtype=array.dtype.name), array)
+        self.notes += output_format(path).functions.write(path, [made], self._options(target))
 
     def _open_writer(self, stack: ExitStack, target: Stored) -> RegionWriter:
         """A writer of regions of one result.

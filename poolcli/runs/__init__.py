@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from poolcli.errors import FileError, RequestError
 from poolcli.formats import FORMATS, is_fragile, open_array, output_format, recognised
 from poolcli.formats.checks import memory_limit_of
-from poolcli.formats.files import checksum_of, fingerprint_of
+from poolcli.formats.files import fingerprint_of, state_of
 from poolcli.formats.records import ReadOptions
 from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes, values_of
@@ -116,8 +116,8 @@ class Runner:
             input_size=state.size,
             input_mtime_ns=state.mtime_ns,
             options=self.options,
-            output_hash=checksum_of(str(job.output)),
-            indices_hash=checksum_of(job.indices) if job.indices else None,
+            output_hash=state_of(str(job.output)),
+            indices_hash=state_of(job.indices) if job.indices else None,
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
 from time import perf_counter
@@ -13,24 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import PoolError, RequestError
 
-# Import name: what to install.
-PACKAGES = {
-    "dask": "'dask[array]'",
-    "distributed": "distributed",
-    "h5py": "h5py",
-    "hdf5plugin": "hdf5plugin",
-    "imagecodecs": "imagecodecs",
-    "llvmlite": "llvmlite",
-    "ml_dtypes": "ml_dtypes",
-    "numba": "numba",
-    "onnx": "onnx",
-    "fsspec": "fsspec",
-    "google": "protobuf",
-    "PIL": "pillow",
-    "pillow_heif": "pillow-heif",
-    "tifffile": "tifffile",
-    "zarr": "zarr",
-}
+# What to install, where that is not the import name.
+PACKAGES = {"dask": "'dask[array]'", "google": "protobuf", "PIL": "pillow", "pillow_heif": "pillow-heif"}
 
 
 class Timer(threading.local):
@@ -54,14 +38,7 @@ def loading(timer: Timer = LOADED) -> Iterator[None]:
 
 
 def need(*modules: str, why: str, kind: type[PoolError] = RequestError) -> list[Any]:
-    """Imports modules; if packages are missing, raises an error of this `kind` that names them and says why.
-
-    >>> (json,) = need("json", why="reports need json")
-    >>> need("json", "no_such_package", why="this needs two packages")
-    Traceback (most recent call last):
-    ...
-    poolcli.errors.RequestError: this needs two packages: pip install no_such_package
-    """
+    """Imports modules; if packages are missing, raises an error of this `kind` that names them and says why."""
     found, missing = [], []
     with loading(), gc_disabled():
         for module in modules:
@@ -78,11 +55,9 @@ def need(*modules: str, why: str, kind: type[PoolError] = RequestError) -> list[
 @cache
 def installed(*modules: str) -> bool:
     """Whether modules can be imported; imports them."""
-    try:
-        need(*modules, why="")
-    except RequestError:
-        return False
-    return True
+    with suppress(RequestError):
+        return bool(need(*modules, why=""))
+    return False
 
 
 class Lazy:

@@ -18,18 +18,7 @@ from poolcli.errors import FileError, PoolError, RequestError, unexpected
 from poolcli.message_fields import field
 from poolcli.system.signals import SIGNALS, Stopped, signals_blocked
 
-DAMAGED_FILE = (
-    "the file is damaged, or unpacks to far more than it says; if other programs read it, store it with another "
-    "compression"
-)
-# How and why a subprocess ended, by the signal that ended it; `limit_worker` sends SIGVTALRM.
-ENDINGS = {
-    "SIGVTALRM": ("did not finish", "the file is damaged"),
-    "SIGKILL": (
-        "was killed by SIGKILL",
-        f"it may have run out of memory: try fewer {field('jobs')} or a lower {field('max_memory')}",
-    ),
-}
+DAMAGED_FILE = "the file is damaged, or unpacks to far more than it says; try it stored with another compression"
 MIN_CPU_SECONDS = 10.0  # for any file
 BYTES_PER_CPU_SECOND = 2**22  # a tenth of the speed of the slowest filters
 MAX_NUMBER = 2.0**63  # of a size, before the unit
@@ -84,8 +73,11 @@ def crash_of(process: Any, path: str, task: str, times: str = "") -> FileError:
     code = process.exitcode or 0
     how, why = f"ended with exit code {code}", DAMAGED_FILE
     if code < 0:
-        name = signal.Signals(-code).name
-        how, why = ENDINGS.get(name, (f"was killed by {name}", DAMAGED_FILE))
+        how = f"was killed by {signal.Signals(-code).name}"
+    if code == -signal.SIGKILL:
+        why = f"it may have run out of memory: try fewer {field('jobs')} or a lower {field('max_memory')}"
+    elif code == -signal.SIGVTALRM:  # from `limit_worker`
+        how, why = "did not finish", "the file is damaged"
     return FileError(f"{path}: the process that {task} it {how}{times}; {why}")
 
 
@@ -96,10 +88,8 @@ def run_in_subprocess(path: str, look: Callable[[], Result]) -> Result:
     def answer() -> None:
         try:
             there.send(look())
-        except PoolError as error:
-            there.send(error)
         except Exception as error:
-            there.send(unexpected(error, path))
+            there.send(error if isinstance(error, PoolError) else unexpected(error, path))
 
     process = start(answer)
     there.close()
@@ -151,9 +141,7 @@ def parse_size(text: str, option: str) -> int:
 
 
 def memory_budget(asked: str | None) -> int | None:
-    """`--max-memory` in bytes, by default half of the free memory of the machine, of the control group, or up to the
-    limit of the process, whichever is least; None if none is known.
-    """
+    """`--max-memory` in bytes; by default half of what the machine, control group and process may still take."""
     if asked is not None:
         return parse_size(asked, field("max_memory"))
     free = list[int]()
@@ -177,12 +165,9 @@ def allowed_threads(asked: int | None = None) -> int:
     return max(1, min(asked or cores, cores, _quota() or cores))
 
 
-@cache
+@cache  # reading it takes as long as pooling thousands of elements
 def _quota() -> int | None:
-    """The cores of the quota of the control group (version 2), rounded up; None without a quota.
-
-    Cached, because reading it takes as long as pooling thousands of elements.
-    """
+    """The cores of the quota of the control group (version 2), rounded up; None without a quota."""
     try:
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
         return -(-int(quota) // int(period))

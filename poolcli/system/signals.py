@@ -1,8 +1,6 @@
-"""Handlers of SIGINT, SIGTERM and SIGHUP (the terminal was closed) that raise an exception, so that temporary files are
-removed before the program ends.
+"""Handlers of SIGINT, SIGTERM and SIGHUP that raise an exception, so that temporary files are removed at the end.
 
-A library may swallow the exception in a callback. So the signal is stored as well, long loops call `check_stopped`, and
-Python's report of the swallowed exception is suppressed.
+A library may swallow the exception in a callback: the signal is stored as well, and long loops call `check_stopped`.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ _received: tuple[int, float] | None = None  # the first signal and its time
 
 
 class Stopped(BaseException):
-    """The program was asked to stop by a signal; no subclass of Exception, so that `except Exception` lets it pass."""
+    """The program was asked to stop by a signal; `except Exception` lets it pass."""
 
     def __init__(self, exit_code: int, message: str) -> None:
         super().__init__(message)

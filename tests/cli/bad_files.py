@@ -100,7 +100,7 @@ FILES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
     ),
     "npy: length of many digits": (
         "x.npy", lambda: npy("(" + "9" * 4000 + ", 1, 1)"), 1,
-        "x.npy: its header claims more than 1,000,000 PiB of data, but the file holds 0 B",
+        "x.npy: claims an array of an impossible shape",
     ),
     "npy: negative length": ("x.npy", lambda: npy("(-2, -3, 1)"), 1, "x.npy: its .npy header is broken"),
     "npy: True as a length": ("x.npy", lambda: npy("(True, 1, 1)"), 1, "x.npy: its .npy header is broken"),

@@ -100,9 +100,12 @@ def test_arrays_that_are_too_large_together_are_refused(name: str, idle: int, wo
 
 
 STREAMS = {
-    "no array": (b"", "-: standard input is not a .npy stream; name the file instead of - for other formats"),
+    "no array": (
+        b"",
+        "-: is not a .npy file (its first bytes are not those of one); give one: poolcli avg - ... < x.npy",
+    ),
     "more than the limit": (npy("(1, 1, 1024, 65536)"), "-: needs 352 MiB of memory, but the limit is 100 MiB; ..."),
-    "nothing, of a shape that cannot be": (npy("(0, 1, 4611686018427387904, 4)"), "-: claims an empty array ..."),
+    "nothing, of a shape that cannot be": (npy("(0, 1, 4611686018427387904, 4)"), "-: claims an array ..."),
     "less than it claims": (npy("(1, 1, 1024, 1024)", bytes(24)), "-: its header claims 4 MiB of data, ..."),
 }
 

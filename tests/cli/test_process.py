@@ -15,13 +15,11 @@ import numpy as np
 import pytest
 
 from tests.conftest import Cli
+from tests.processes import HEAVY
 from tests.profiles import sized, slow
 
 POOLCLI = [sys.executable, "-m", "poolcli"]
-LOADED = (
-    "import sys; from poolcli.system.lazy_imports import PACKAGES; "
-    "print('loaded:', sorted({name.split('.')[0] for name in sys.modules} & {'numpy', *PACKAGES}))"
-)
+LOADED = f"import sys; print('loaded:', sorted({{n.split('.')[0] for n in sys.modules}} & { {'numpy', *HEAVY} }))"
 
 
 def loaded_by(*commands: list[str]) -> list[list[str]]:
@@ -62,8 +60,8 @@ def test_one_file_goes_in_on_stdin_and_comes_out_on_stdout(folder: Path) -> None
     quiet = subprocess.run([*POOLCLI, "max", "-", "-o", "-", "-k2", "-s2", "-q"], input=data, capture_output=True)
     assert (quiet.stdout, quiet.stderr) == (done.stdout, b"")
     other = subprocess.run([*POOLCLI, "max", "-", "-o", "-", "-k2"], input=b"\x89PNG\r\n", capture_output=True)
-    said = b"poolcli: -: standard input is not a .npy stream; name the file instead of - for other formats\n"
-    assert (other.returncode, other.stdout, other.stderr) == (1, b"", said)
+    said = b"poolcli: -: is not a .npy file (its first bytes are not those of one); give one:"
+    assert (other.returncode, other.stdout, other.stderr) == (1, b"", said + b" poolcli avg - ... < x.npy\n")
     Path("y.npy").write_bytes(done.stdout)
     expected = np.load("x.npy").reshape(1, 2, 3, 2, 4, 2).max((3, 5))
     np.testing.assert_array_equal(np.load("y.npy"), expected)
@@ -163,7 +161,7 @@ SHELL = {  # a command, its exit code, and what stands on standard output and st
     "standard error is closed": ("{} avg nothing.npy -o y.npy -k 2 2>&-", 1, "", ""),
     "standard input is closed": (
         "{} avg - -o y.npy -k 2 <&-", 1, "",
-        "poolcli: -: standard input is empty; a .npy stream is needed, as in: poolcli avg - ... < x.npy\n",
+        "poolcli: -: is not a .npy file (its first bytes are not those of one); give one: poolcli avg - ... < x.npy\n",
     ),
     "standard output is full": (
         "{} shape avg 1,1,9 -k 2 > /dev/full", 1, "", "poolcli: standard output: No space left on device\n",

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from poolcli.formats import FORMATS, write
+from poolcli.formats import FORMATS
 from tests.conftest import Cli
 from tests.formats import toy
+from tests.formats.arrays import write
 
 HALVE = ("-k", "2", "-s", "2")
 X = np.ones((1, 1, 4, 4), np.float32)

@@ -14,17 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolcli import (
-    AdaptiveAvgPool,
-    AdaptiveMaxPool,
-    AreaPool,
-    AvgPool,
-    LpPool,
-    MaxPool,
-    MinPool,
-    RequestError,
-    SumPool,
-)
+from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AreaPool, AvgPool, LpPool, MaxPool, MinPool, RequestError, SumPool
 from poolcli.dialects import DIALECTS
 from poolcli.engine import run
 from poolcli.explain.export import WRITERS, convert, in_one_operator

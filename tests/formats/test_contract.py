@@ -15,21 +15,11 @@ import numpy as np
 import pytest
 
 from poolcli.errors import FileError, PoolError
-from poolcli.formats import (
-    FORMATS,
-    Source,
-    Spec,
-    WriteOptions,
-    check_output,
-    list_arrays,
-    open_array,
-    read,
-    read_header,
-    write,
-)
+from poolcli.formats import FORMATS, Source, Spec, WriteOptions, check_output, open_array, read, read_header
 from poolcli.formats.atomic import token_of
 from poolcli.formats.records import slices
 from tests.formats import toy
+from tests.formats.arrays import list_arrays, write
 
 WRITTEN = [name for name, row in FORMATS.items() if row.writes]
 NAMES = [*WRITTEN, "toy"]
@@ -282,7 +272,7 @@ def test_an_empty_file_and_a_folder_are_no_inputs(name: str) -> None:
     with pytest.raises(FileError, match=f"^{path_of(name)}: is empty$"):
         read(Source(path_of(name)))
     os.mkdir("folder")
-    with pytest.raises(FileError, match=r"^folder: (is not a regular file|Is a directory; name a file in it)$"):
+    with pytest.raises(FileError, match=r"^folder: (is not a regular file|Is a directory)$"):
         read(Source("folder"))
 
 

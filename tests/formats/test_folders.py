@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from poolcli.formats import FORMATS, Source, WriteOptions, read, write
+from poolcli.formats import FORMATS, Source, WriteOptions, read
 from poolcli.formats.atomic import remove
 from tests.conftest import Cli
 from tests.formats import toy
+from tests.formats.arrays import write
 
 HALVE = ("-k", "2", "-s", "2")
 X = np.arange(2 * 3 * 8 * 10, dtype=np.float32).reshape(2, 3, 8, 10)

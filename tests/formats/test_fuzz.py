@@ -18,7 +18,8 @@ from PIL import Image
 from safetensors import numpy as safetensors
 
 from poolcli.errors import PoolError
-from poolcli.formats import FORMATS, Source, in_subprocess_if_fragile, list_arrays, read
+from poolcli.formats import FORMATS, Source, in_subprocess_if_fragile, read
+from tests.formats.arrays import list_arrays
 from tests.profiles import sized
 
 # Words of messages by which Python tells of a program, not of a file.

@@ -135,9 +135,7 @@ def test_attributes_that_tell_sizes_are_named(cli: Cli) -> None:
         file["g/a"].attrs["size_of_crew"] = 7
 
     made(fill)
-    assert notes_of(cli) == [
-        "element_size_um, voxel_size were copied unchanged; update them if they describe the resolution"
-    ]
+    assert notes_of(cli) == ["copied unchanged, update what describes the resolution: element_size_um, voxel_size"]
 
 
 def test_names_that_are_not_utf8(cli: Cli) -> None:

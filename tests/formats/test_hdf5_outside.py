@@ -58,7 +58,7 @@ def test_a_crash_of_the_library_costs_one_file_and_a_line(cli: Cli) -> None:
     assert result.code == 1
     assert result.err == (
         "poolcli: x.h5: the process that handled it was killed by SIGSEGV, twice; the file is damaged, or unpacks to "
-        "far more than it says; if other programs read it, store it with another compression\n"
+        "far more than it says; try it stored with another compression\n"
     )
 
 

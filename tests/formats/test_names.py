@@ -17,10 +17,11 @@ import numpy as np
 import pytest
 
 from poolcli.errors import PoolError
-from poolcli.formats import FORMATS, Metadata, Source, list_arrays, read, write
+from poolcli.formats import FORMATS, Metadata, Source, read
 from poolcli.formats.files import array_names
 from poolcli.formats.records import Dimension, Scale
 from tests.conftest import Cli, Result
+from tests.formats.arrays import list_arrays, write
 from tests.models.onnxs import model, node
 from tests.profiles import sized, slow
 
@@ -410,9 +411,9 @@ def assert_clean(words: tuple[str, ...], result: Result) -> None:
 @pytest.mark.parametrize(
     ("path", "kept", "refused", "reason"),
     [
-        ("y.zarr", [f"a/{'x' * 255}"], [f"a/{'x' * 256}"], "it has a path component of 256 bytes, at most 255"),
-        ("y.zarr", [f"a/{'é' * 127}"], [f"a/{'é' * 128}"], "it has a path component of 256 bytes, at most 255"),
-        ("y.zarr", ["/".join(["x" * 204] * 5)], ["/".join(["x" * 204] * 5) + "x"], "it has 1,025 bytes, at most 1,024"),
+        ("y.zarr", [f"a/{'x' * 255}"], [f"a/{'x' * 256}"], "at most 1,024 bytes are possible, and 255 between slashes"),
+        ("y.zarr", [f"a/{'é' * 127}"], [f"a/{'é' * 128}"], "at most 1,024 bytes are possible"),
+        ("y.zarr", ["/".join(["x" * 204] * 5)], ["/".join(["x" * 204] * 5) + "x"], "at most 1,024 bytes are possible"),
         ("y.h5", ["a", "b/a"], ["a", "a/b"], "a would be both an array and the group of a/b; pool one of them"),
         ("y.h5", ["a\udcffb"], ["a\ud800b"], "it is not valid UTF-8"),
         ("y.safetensors", ["a", "a/b"], ["a\udcffb"], "it is not valid UTF-8"),

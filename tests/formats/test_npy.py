@@ -1,4 +1,4 @@
-"""Every .npy file that numpy writes is read."""
+"""Every .npy file that numpy writes is read, and regions lie in it in C order."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from poolcli.formats import Source, read
-from poolcli.formats.npy import MAX_HEADER, write_to
+from poolcli.formats.npy import MAX_HEADER, contiguous_runs, write_to
 from tests.formats.npy_headers import fields, npy
 
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("here")
 
 
 @pytest.mark.parametrize("version", [b"\x01\x00", b"\x02\x00", b"\x03\x00"])
@@ -48,3 +47,25 @@ def test_arrays_in_any_order_of_memory_are_written(order: tuple[int, ...], dtype
     write_to(stream, x)
     stream.seek(0)
     np.testing.assert_array_equal(np.load(stream), x)
+
+
+SHAPE = (3, 4, 5)
+
+
+@st.composite
+def regions(draw: st.DrawFn) -> tuple[range, ...]:
+    ends = [sorted(draw(st.tuples(st.integers(0, size), st.integers(0, size)))) for size in SHAPE]
+    return tuple(range(a, b) for a, b in ends)
+
+
+@given(regions())
+def test_runs_are_the_elements_of_the_region_in_order(region: tuple[range, ...]) -> None:
+    flat = np.arange(60).reshape(SHAPE)[np.ix_(*region)].ravel().tolist()
+    assert [i for first, length in contiguous_runs(SHAPE, region) for i in range(first, first + length)] == flat
+
+
+@given(regions())
+def test_runs_are_as_long_as_they_can_be(region: tuple[range, ...]) -> None:
+    found = list(contiguous_runs(SHAPE, region))
+    whole = all(len(axis) == size for axis, size in zip(region[1:], SHAPE[1:], strict=True))
+    assert not whole or len(found) <= 1

@@ -9,10 +9,11 @@ import pytest
 import tifffile
 from PIL import Image, ImageSequence
 
-from poolcli.formats import Source, read, write
+from poolcli.formats import Source, read
 from poolcli.formats.image.write import GIF_NOTE
 from poolcli.formats.records import Metadata
 from tests.conftest import Cli
+from tests.formats.arrays import write
 from tests.formats.pictures import HALVE, halved, pixels
 
 pytestmark = pytest.mark.usefixtures("here")

@@ -16,6 +16,8 @@ from poolcli.formats import ReadOptions, Source, open_array, parse_source, read
 from poolcli.message_fields import for_cli
 from tests.formats.npy_headers import fields, npy
 
+pytestmark = pytest.mark.usefixtures("here")
+
 CUT = "its .npy header is cut short, longer than 64 KiB, or of an unknown version"
 NPY_REFUSALS = {
     "text": (b"hello world", "x.npy: is not a .npy file (its first bytes are not those of one)"),
@@ -32,18 +34,13 @@ NPY_REFUSALS = {
     ),
     "an empty shape beyond 64 bits": (
         npy(fields("(0, 1, 4611686018427387904, 4)")),
-        "x.npy: claims an empty array of an impossible shape",
+        "x.npy: claims an array of an impossible shape",
     ),
     "an empty shape with a length beyond 64 bits": (
         npy(fields("(9223372036854775808, 0, 4)", "'|u1'")),
-        "x.npy: claims an empty array of an impossible shape",
+        "x.npy: claims an array of an impossible shape",
     ),
 }
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def refusal_of(path: str) -> str:
@@ -223,3 +220,24 @@ def test_a_pipe_or_a_device_is_no_input() -> None:
     os.mkfifo("x.npy")
     with pytest.raises(FileError, match=r"^x\.npy: is not a regular file$"):
         read(Source("x.npy"))
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "key"),
+    [
+        ("x.npy", "x.npy", None),
+        ("x.npz:a", "x.npz", "a"),
+        ("x.h5:/g/a", "x.h5", "/g/a"),
+        ("a:b.png", "a:b.png", None),
+        ("k.h5:/m/bias:0", "k.h5", "/m/bias:0"),
+        ("a.h5:b.npz:c:0", "a.h5", "b.npz:c:0"),
+    ],
+)
+def test_a_key_follows_the_colon_of_files_that_hold_several_arrays(text: str, path: str, key: str | None) -> None:
+    assert parse_source(text) == Source(path, key)
+
+
+def test_a_file_of_the_whole_name_is_meant() -> None:
+    Path("a.h5:b.npz:c:0").touch()
+    assert parse_source("a.h5:b.npz:c:0") == Source("a.h5:b.npz:c:0")
+    assert parse_source("a.h5:x", "y") == Source("a.h5:x", "y")

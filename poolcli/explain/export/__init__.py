@@ -13,12 +13,7 @@ from typing import Any, NamedTuple
 
 from poolcli.dialects import Dialect, dialect_of
 from poolcli.errors import RequestError
-from poolcli.explain.equivalence import (
-    plan_at_shape,
-    reads_same_elements,
-    same_at_every_size,
-    same_pooling,
-)
+from poolcli.explain.equivalence import plan_at_shape, reads_same_elements, same_at_every_size, same_pooling
 from poolcli.explain.export.compose import Composition, compositions, numbers_of
 from poolcli.explain.export.onnx import ONNX_WRITER
 from poolcli.explain.export.openvino import NGRAPH_WRITER, OPENVINO_WRITER

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError
-from poolcli.formats.checks import byte_count, check_expansion, check_memory
+from poolcli.formats.checks import check_expansion, check_memory
 from poolcli.formats.image.metadata import ARRAY_NOTE
 from poolcli.formats.image.modes import MODES
 from poolcli.formats.image.pages import choose_pages, image_errors, masks_of
@@ -79,9 +78,8 @@ def _reader(image: TiffImage | PillowImage, options: ReadOptions) -> InMemoryRea
     def load() -> tuple[Array, Metadata]:
         """The pixels, and the metadata of the first page."""
         found, times = dict[str, Any](), list[int]()
-        needed = byte_count(shape, DTYPES[decoder.dtype].itemsize)
-        check_memory(f"{path}: needs", needed + header.extra_memory, options.limit, " to be decoded")
-        check_expansion(path, stored, needed, options.allowed)
+        check_memory(f"{path}: needs", header.nbytes + header.extra_memory, options.limit, " to be decoded")
+        check_expansion(path, stored, header.nbytes, options.allowed)
         with image_errors(path):
             pixels = np.empty((len(pages), *plane), decoder.dtype)
             for place, number in enumerate(pages):

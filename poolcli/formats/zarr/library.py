@@ -38,7 +38,7 @@ _SETTINGS = Lock()  # zarr's settings are those of the process
 
 def zarr_errors(path: str) -> AbstractContextManager[None]:
     """Turns errors of zarr, codecs and object stores into a FileError of one line."""
-    return as_file_error(path, ZARR_ERRORS, _describe, third_party=True)
+    return as_file_error(path, (Exception,), _describe)
 
 
 def _describe(error: Exception) -> str:

@@ -8,8 +8,8 @@ import bz2
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from math import prod
+from functools import cached_property, partial
+from math import inf, prod
 from typing import Any
 
 from poolcli.dtypes import DTYPES, can_hold
@@ -255,5 +255,5 @@ SIZES: dict[str, Callable[[bytes, int], int]] = {
     "gzip": deflate_size,
     "zlib": deflate_size,
     "lzma": lzma_size,
-    "bz2": lambda data, limit: streamed_size(bz2.BZ2Decompressor, data, limit),
+    "bz2": partial(streamed_size, bz2.BZ2Decompressor, inf),
 }

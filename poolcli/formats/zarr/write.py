@@ -241,7 +241,7 @@ def _in_folder(path: str, overwrite: bool, identity: str | None, documents: Mapp
 def _at_url(path: str, overwrite: bool, identity: str | None, documents: Mapping[str, bytes]) -> Iterator[Target]:
     system, place = filesystem(path)
     written = frozenset[str]()
-    with as_file_error(path, (OSError, NotImplementedError), unreachable, third_party=True):  # stores that only read
+    with as_file_error(path, (Exception,), unreachable):  # stores that only read
         system.invalidate_cache()
         begun = _begun_run(system, place) if identity else None
         if identity and begun == identity:
