@@ -125,18 +125,16 @@ def _add_attributes(target: Any, attributes: Mapping[str, Any], dtype: Any, lost
     """Adds attributes; nodata values get the type of the dataset, as netCDF requires, if it can hold them."""
     for name, value in attributes.items():
         try:
-            if name not in target:
-                typed = dtype is not None and name in NODATA_ATTRIBUTES and _fits(value, dtype)
-                target[name] = np.asarray(value).astype(dtype) if typed else value
+            if name in target:
+                continue
+            if dtype is not None and dtype.name in DTYPES and name in NODATA_ATTRIBUTES:
+                numbers = np.asarray(value)
+                with np.errstate(over="ignore"):  # of long doubles
+                    held = (can_hold(DTYPES[dtype.name], number) for number in numbers.ravel().tolist())
+                    value = numbers.astype(dtype) if numbers.dtype.kind in "iuf" and all(held) else value
+            target[name] = value
         except (TypeError, ValueError, OSError, RuntimeError):
             lost.append(name)
-
-
-def _fits(value: Any, dtype: Any) -> bool:
-    numbers = np.asarray(value)
-    known = numbers.dtype.kind in "iuf" and dtype.name in DTYPES
-    with np.errstate(over="ignore"):  # of long doubles
-        return known and all(can_hold(DTYPES[dtype.name], number) for number in numbers.ravel().tolist())
 
 
 def storage_of(dataset: Any) -> tuple[dict[str, Any], tuple[str, ...]]:

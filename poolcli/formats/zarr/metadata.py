@@ -23,7 +23,6 @@ from poolcli.formats.zarr.library import ZARR_ERRORS, child_names, groups_above,
 from poolcli.formats.zarr.storage import ExpansionCheck, storage_of
 from poolcli.layouts import layout_of_dimensions
 from poolcli.message_fields import field
-from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
 
 VERSION = "0.5"  # of OME-NGFF, which is written
@@ -160,21 +159,17 @@ def with_coordinates(root: Any, key: str, array: Any, metadata: Metadata) -> Met
             if node is None or node.shape != (length,) or not (node.dtype.name in DTYPES or _is_string(node)):
                 continue
             if length <= cf.MAX_COORDINATES and byte_count(node.chunks, node.dtype.itemsize) <= MAX_CHUNK:
-                with suppress(PoolError):
-                    scales[place] = Scale(_read_coordinates(place, node), "", attributes_of(root, place, node))
+                node.store.checks.append(ExpansionCheck(place, node, MAX_CHUNK))
+                with suppress(PoolError), zarr_errors(place):
+                    values = np.asarray(node[...])
+                    values = values if values.dtype.name in DTYPES else values.astype(object)
+                    scales[place] = Scale(values, "", attributes_of(root, place, node))
             if not scales:
                 notes.append(f"left out, because they are very long or cannot be read: the coordinates {place}")
             break
         dimensions.append(Dimension(each.label, scales))
     found = replace(metadata, dimensions=tuple(dimensions), notes=tuple(notes))
     return cf.without_references(key, found)
-
-
-def _read_coordinates(place: str, node: Any) -> Array:
-    node.store.checks.append(ExpansionCheck(place, node, MAX_CHUNK))
-    with zarr_errors(place):
-        found = np.asarray(node[...])
-    return found if found.dtype.name in DTYPES else found.astype(object)
 
 
 def _candidates(key: str, name: str | None) -> Iterator[str]:

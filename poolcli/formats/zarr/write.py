@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -59,8 +59,12 @@ def open_writer(path: str, spec: Spec, options: WriteOptions) -> Iterator[Region
 @contextmanager
 def open_writers(path: str, specs: Sequence[Spec], options: WriteOptions) -> Iterator[list[ZarrWriter]]:
     """As `open_writer`, for several arrays of one store."""
-    planned = NewStore(path, specs, options)
-    with _open_target(path, options, planned.documents) as (store, written):
+    planned, identity = NewStore(path, specs, options), options.identity
+    if identity is not None:  # the lengths of chunks depend on the memory
+        identity += f"-{sha256(repr(sorted(planned.documents.items())).encode()).hexdigest()[:12]}"
+    # A target that fails is removed, one that is interrupted is kept, if the run has an identity.
+    target = _at_url if is_url(path) else _in_folder
+    with target(path, options.overwrite, identity, planned.documents) as (store, written):
         with library.reading_metadata(path):
             for key, (metadata, values) in planned.coordinates.items():
                 library.array_at(store, key, metadata)[...] = values
@@ -207,14 +211,6 @@ def _default_names(layout: str) -> tuple[str, ...]:
     if len(layout) > 2 and layout == default_layout(len(layout)):
         return ()
     return tuple(letter.lower() for letter in layout)
-
-
-def _open_target(path: str, options: WriteOptions, documents: Mapping[str, bytes]) -> AbstractContextManager[Target]:
-    """The store that becomes `path` at the end; a failed one is removed, an interrupted one kept."""
-    identity = options.identity
-    if identity is not None:  # the lengths of chunks depend on the memory
-        identity += f"-{sha256(repr(sorted(documents.items())).encode()).hexdigest()[:12]}"
-    return (_at_url if is_url(path) else _in_folder)(path, options.overwrite, identity, documents)
 
 
 def is_finished(path: str, identity: str) -> bool:
