@@ -140,16 +140,15 @@ def masked() -> Any:
 @pytest.mark.parametrize(
     ("make", "keywords", "message"),
     [
-        (lambda: np.ones((1, 1, 8)), {}, "x is not a dask array but of type ndarray; dask.array.from_array makes one"),
         (unknown, {}, "x has chunks of unknown lengths; call x.compute_chunk_sizes() first"),
         (masked, {}, "x has masked chunks, whose masks would be ignored; give dask.array.ma.filled(x, value) with "
          "missing=value, or dask.array.ma.getdata(x) for all"),
-        (lambda: da.ones((1, 1, 8)), {"out": 1}, "out is chosen by dask; leave it out"),
+        (lambda: da.ones((1, 1, 8)), {"threads": 1}, "threads is chosen by dask; leave it out"),
         (lambda: da.ones((1, 1, 8)), {"kernel": 9}, "axis W is 8 long, kernel 9 without padding leaves no window; "
          "use kernel=8 or pads=1"),
         (lambda: da.ones((1, 1, 8)), {"engine": "gpu"}, "engine is 'gpu'; it must be one of auto, numba, numpy"),
     ],
-    ids=["numpy's", "of unknown lengths", "masked", "out", "too short", "engine"],
+    ids=["of unknown lengths", "masked", "threads", "too short", "engine"],
 )  # fmt: skip
 def test_what_cannot_be_pooled_is_refused_at_once(make: Any, keywords: dict[str, Any], message: str) -> None:
     with pytest.raises(RequestError) as refused:

@@ -163,7 +163,7 @@ def run(
     """The pooled `x`, or a pair of it and its `indices`; keywords are those of RunOptions."""
     _check_keywords(layout, out, threads)
     if is_lazy(x):
-        from poolcli.dask_graph import pool_lazily
+        from poolcli.dask import pool_lazily
 
         for name, value in (("out", out), ("threads", threads)):
             if value is not None:

@@ -322,23 +322,9 @@ def _comparable_path(path: str) -> str:
 
 
 def _refuse_inputs(jobs: Sequence[Job]) -> None:
-    """Refuses outputs that are inputs; if no output exists, no input is looked up."""
-    targets = (target for job in jobs for target in job.targets if target.key is None and not is_device(target.path))
-    outputs = {place: str(target) for target in targets if (place := _file_id(target.path))}
-    if not outputs:
-        return
-    for job in jobs:
-        place = _file_id(job.source.path)
-        if place in outputs:
-            raise RequestError(f"output {outputs[place]} is the input {job.source.path}; name another file or folder")
-
-
-def _file_id(path: str) -> tuple[int, int] | str | None:
-    """Device and inode of the file at `path` with links followed, a URL itself, or None if there is no file."""
-    if is_url(path):
-        return path.rstrip("/")
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
+    """Refuses outputs that are inputs, of whichever job; if no output exists, no input is looked up."""
+    targets = [target for job in jobs for target in job.targets if target.key is None and not is_device(target.path)]
+    outputs = {os.path.realpath(target.path): target.path for target in targets if os.path.exists(target.path)}
+    for path in (job.source.path for job in jobs if outputs):
+        if (place := os.path.realpath(path)) in outputs:
+            raise RequestError(f"output {outputs[place]} is the input {path}; name another file or folder")

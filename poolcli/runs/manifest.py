@@ -13,14 +13,13 @@ import errno
 import fcntl
 import json
 import os
-import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from poolcli import __version__
 from poolcli.errors import FileError, RequestError
@@ -31,7 +30,7 @@ from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Job, Record, Settings
 
 NAME = ".poolcli.jsonl"
-LINES_PER_WRITE = 1000
+LINES_CHECKED = 1000
 RECORD_FIELDS = tuple(each.name for each in fields(Record))
 FIRST_LINE = b'{"output": '
 MAX_LINE = 2**20  # bytes
@@ -69,25 +68,19 @@ class Manifest:
             Path(self._folder).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise FileError(f"{self.path}: {error.strerror}") from error
-        self._stream = self._open(os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        try:
-            fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(self._stream)
-            raise RequestError(f"another run is writing to {self._folder}; wait until it ends") from None
-        except OSError:  # a file system without locks
-            pass
-        try:
+        with self._open("ab", 0) as self._stream:
+            try:
+                fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise RequestError(f"another run is writing to {self._folder}; wait until it ends") from None
+            except OSError:  # a file system without locks
+                pass
             self._check()  # another run may have begun it since
             yield
-        finally:
-            os.close(self._stream)
 
     def begin(self, jobs: Iterable[Job]) -> None:
         """Records that the outputs of the jobs are begun."""
-        begun = ({"output": self._name(job.output), "indices": self._name(job.indices)} for job in jobs)
-        while some := list(islice(begun, LINES_PER_WRITE)):
-            self._append(some)
+        self._append({"output": self._name(job.output), "indices": self._name(job.indices)} for job in jobs)
 
     def append(self, record: Record) -> None:
         """Records that a job is done."""
@@ -98,31 +91,28 @@ class Manifest:
         with atomic_stream(self.path, True) as stream:
             for name, record in sorted(self.records().items()):
                 if os.path.exists(os.path.join(self._folder, name)):
-                    stream.write(_lines([vars(record)]))
+                    stream.write(_line(vars(record)))
 
     def _append(self, objects: Iterable[dict[str, Any]]) -> None:
-        data = _lines(objects)
+        data = b"".join(map(_line, objects))
         try:
-            if os.write(self._stream, data) < len(data):
+            if self._stream.write(data) < len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
             raise FileError(f"{self.path}: {error.strerror}") from error
 
     def _check(self) -> None:
         """Refuses a file that is not a manifest."""
-        lines = list(islice(self._raw_lines(), LINES_PER_WRITE))
+        lines = list(islice(self._raw_lines(), LINES_CHECKED))
         if lines and not any(line.startswith(FIRST_LINE) for line in lines):
             raise RequestError(f"{self.path}: is not a manifest of poolcli; move it, or name another {field('output')}")
 
     def _raw_lines(self) -> Iterator[bytes]:
         """The lines of the file; none if it does not exist."""
-        try:
-            stream = os.fdopen(self._open(os.O_RDONLY), "rb")
-        except FileNotFoundError:
-            return
-        with stream:
-            while line := stream.readline(MAX_LINE):
-                yield line
+        if os.path.lexists(self.path):
+            with self._open("rb") as stream:
+                while line := stream.readline(MAX_LINE):
+                    yield line
 
     def _output_lines(self) -> Iterator[dict[str, Any]]:
         """The lines about outputs in this folder; others, and damaged ones, are passed over."""
@@ -134,19 +124,15 @@ class Manifest:
                     relative_path(found["output"])  # raises a ValueError for a name that leads out of the folder
                     yield found
 
-    def _open(self, flags: int) -> int:
+    def _open(self, mode: str, buffering: int = -1) -> IO[bytes]:
         """Opens the file; refuses links, which may lead to other files, and pipes, which would block."""
         try:
-            handle = os.open(self.path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
-        except FileNotFoundError:
-            raise
+            return open(
+                self.path, mode, buffering,
+                opener=lambda path, flags: os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666),
+            )  # fmt: skip
         except OSError as error:
-            reason = "is a link, which is not followed" if error.errno == errno.ELOOP else error.strerror
-            raise FileError(f"{self.path}: {reason}") from error
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            os.close(handle)
-            raise FileError(f"{self.path}: is not a regular file")
-        return handle
+            raise FileError(f"{self.path}: {error.strerror}") from error
 
     def _name(self, path: str | None) -> str | None:
         """A path relative to the folder of the manifest."""
@@ -160,5 +146,5 @@ def options_of(op: Attributes, settings: Settings) -> str:
     return sha256(text.encode()).hexdigest()[:16]
 
 
-def _lines(objects: Iterable[dict[str, Any]]) -> bytes:
-    return "".join(f"{json.dumps(each)}\n" for each in objects).encode()
+def _line(record: dict[str, Any]) -> bytes:
+    return f"{json.dumps(record)}\n".encode()

@@ -18,9 +18,9 @@ from tests.cli.folders import HALVE, MANIFEST, counts, tree
 from tests.conftest import Cli
 
 NOT_OURS: dict[str, tuple[Callable[[], object], int, str]] = {
-    "a link": (lambda: os.symlink("../precious", f"out/{MANIFEST}"), 1, "is a link, which is not followed"),
-    "a pipe": (lambda: os.mkfifo(f"out/{MANIFEST}"), 1, "is not a regular file"),
-    "a folder": (lambda: os.mkdir(f"out/{MANIFEST}"), 1, "is not a regular file"),
+    "a link": (lambda: os.symlink("../precious", f"out/{MANIFEST}"), 1, "Too many levels of symbolic links"),
+    "a pipe": (lambda: os.mkfifo(f"out/{MANIFEST}"), 1, "No such device or address"),
+    "a folder": (lambda: os.mkdir(f"out/{MANIFEST}"), 1, "Is a directory"),
     "somebody's file": (
         lambda: Path(f"out/{MANIFEST}").write_text("my notes\n"),
         2,

@@ -54,10 +54,6 @@ PLACES: dict[str, tuple[Callable[[], object], list[str], int, str]] = {
         lambda: Path("file").touch(), ["-o", "file/y.npy"], 1,
         "x.npy: {here}/file: is a file, and a folder is needed there",
     ),
-    "the output is the input through a hard link": (
-        lambda: os.link("x.npy", "hard.npy"), ["-o", "hard.npy", "--overwrite"], 2,
-        "output hard.npy is the input x.npy; name another file or folder",
-    ),
     "the output is a folder that is there": (lambda: os.mkdir("y.npy"), ["-o", "y.npy"], 0, ""),
 }  # fmt: skip
 
