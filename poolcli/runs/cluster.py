@@ -12,7 +12,7 @@ import logging
 import signal
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext
 from importlib.metadata import PackageNotFoundError, version
 from multiprocessing import resource_tracker
 from pathlib import Path
@@ -26,7 +26,6 @@ from poolcli.errors import FileError, RequestError, error_text
 
 # Results or messages depend on these.
 COMPARED_PACKAGES = ("poolcli", "numpy", "numba", "llvmlite", "zarr", "distributed")
-LOGS = {"distributed.admin.low-level-log-length": 10}  # by default, Dask keeps its last 1,000 messages whole
 LOGGERS = ("distributed", "distributed.client")  # each has a level of its own
 CONNECT_SECONDS = 10  # for a scheduler to answer, and to have a worker
 NO_LOGS = logging.CRITICAL + 1
@@ -41,31 +40,40 @@ def connected(word: str, local: int) -> Iterator[Any]:
     # are in the outcomes.
     for name in LOGGERS:
         logging.getLogger(name).setLevel(NO_LOGS)
-    with dask.config.set(LOGS):
-        if local:
-            with local_cluster(local) as cluster, _client(cluster, word) as client:
-                yield client
-        else:
-            address = _address(word)
-            _check_certificates(address)
-            with _client(address, word) as client:
-                yield client
+    with local_cluster(local) if local else nullcontext(_address(word)) as address:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # about versions, which are compared below
+                client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+        except (OSError, TimeoutError, ValueError) as error:
+            raise FileError(f"{word}: no scheduler answers there ({type(error).__name__})") from error
+        with client:
+            try:
+                client.wait_for_workers(1, timeout=CONNECT_SECONDS)
+            except TimeoutError:
+                raise FileError(f"{word}: has no workers; start some with: dask worker {word}") from None
+            own = _versions()
+            for worker, found in client.run(_versions, on_error="ignore").items():
+                if found != own:
+                    theirs, ours = (", ".join(sorted(each - other)) for each, other in ((found, own), (own, found)))
+                    raise RequestError(
+                        f"the worker {worker} has {theirs}, but this process has {ours}; install the same everywhere"
+                    )
+            yield client
 
 
 def _address(word: str) -> str:
-    """The address of the scheduler that a value of --cluster names."""
-    if "://" in word:
-        return word
-    try:
-        return str(json.loads(Path(word).read_bytes())["address"])
-    except OSError as error:
-        raise FileError(f"{word}: {error.strerror}; dask scheduler --scheduler-file {word} writes it") from error
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise FileError(f"{word}: is not a scheduler file: it contains no scheduler address") from error
-
-
-def _check_certificates(address: str) -> None:
-    """Refuses an address that does not fit the configured certificates; Dask's client would leave a thread behind."""
+    """The address of the scheduler that a value of --cluster names; refuses one that does not fit the configured
+    certificates, after which Dask's client would wait and leave a thread behind.
+    """
+    address = word
+    if "://" not in word:
+        try:
+            address = str(json.loads(Path(word).read_bytes())["address"])
+        except OSError as error:
+            raise FileError(f"{word}: {error.strerror}; dask scheduler --scheduler-file {word} writes it") from error
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise FileError(f"{word}: is not a scheduler file: it contains no scheduler address") from error
     try:
         security = distributed.Security()
         context = security.get_connection_args("client")["ssl_context"]
@@ -78,37 +86,17 @@ def _check_certificates(address: str) -> None:
         )
     if not address.startswith("tls:") and security.require_encryption:
         raise RequestError(f"{address}: Dask's configuration requires encryption; name a tls:// address")
+    return address
 
 
-@contextmanager
-def _client(address: Any, word: str) -> Iterator[Any]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about versions, which are compared below
+def _versions() -> set[str]:
+    """The versions of the compared packages, in words."""
+    found = set[str]()
+    for package in COMPARED_PACKAGES:
         try:
-            client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
-        except (OSError, TimeoutError, ValueError) as error:
-            raise FileError(f"{word}: no scheduler answers there ({type(error).__name__})") from error
-    with client:
-        try:
-            client.wait_for_workers(1, timeout=CONNECT_SECONDS)
-        except TimeoutError:
-            raise FileError(f"{word}: has no workers; start some with: dask worker {word}") from None
-        own = _versions()
-        for worker, found in client.run(_versions, on_error="ignore").items():
-            for name in (name for name in COMPARED_PACKAGES if found[name] != own[name]):
-                theirs, ours = (f"{name} {each[name]}" if each[name] else f"no {name}" for each in (found, own))
-                raise RequestError(
-                    f"the worker {worker} has {theirs}, but this process has {ours}; install the same everywhere"
-                )
-        yield client
-
-
-def _versions() -> dict[str, str | None]:
-    """The versions of the compared packages, None for those that are not installed."""
-    found: dict[str, str | None] = dict.fromkeys(COMPARED_PACKAGES)
-    for package in found:
-        with suppress(PackageNotFoundError):
-            found[package] = version(package)
+            found.add(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            found.add(f"no {package}")
     return found
 
 
