@@ -193,7 +193,7 @@ def _info_view(path: str, headers: list[Header], left_out: list[str]) -> "Render
     from rich.console import Group
     from rich.text import Text
 
-    from poolcli.report.console import notes_view, plain_table
+    from poolcli.report.outcome import notes_view, plain_table
 
     kind = headers[0].format if headers else "holds no array that can be pooled"
     table = plain_table("array", "shape", "dtype")

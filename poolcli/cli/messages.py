@@ -34,7 +34,7 @@ def answer(document: Callable[[], Any], view: Callable[[], Any], report: Report,
 
         print(to_json(document()))
     elif not report.quiet:
-        from poolcli.report.console import show
+        from poolcli.report.outcome import show
 
         show(view(), sys.stdout)
     elif short:
@@ -84,7 +84,7 @@ def progress(several: int, quiet: bool) -> Iterator[tuple[Step, Bytes]]:
         return
     from rich import progress as rich
 
-    from poolcli.report.console import console
+    from poolcli.report.outcome import console
 
     count = rich.MofNCompleteColumn() if several > 1 else rich.DownloadColumn(binary_units=True)
     columns = (rich.BarColumn(bar_width=20), count, rich.TimeRemainingColumn())

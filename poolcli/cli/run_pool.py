@@ -122,8 +122,7 @@ class _Reporter:
             for part in outcome.parts or (outcome,):
                 print(to_json(outcome_document(part, self._op.name, self._op.like)), file=self._stream, flush=True)
         elif not outcome.error and self._reports:
-            from poolcli.report.console import show
-            from poolcli.report.outcome import outcome_view
+            from poolcli.report.outcome import outcome_view, show
 
             show(outcome_view(outcome), self._stream)
         elif not outcome.error and self._stdout_has_result and not self._request.quiet:
@@ -158,8 +157,7 @@ class _Reporter:
 
                 print_notice(ignored_note(self.summary.ignored))
             return
-        from poolcli.report.console import show
-        from poolcli.report.outcome import shapes_view, summary_view
+        from poolcli.report.outcome import shapes_view, show, summary_view
 
         if self._planned and not self._request.verbose:
             show(shapes_view(self._planned), sys.stdout)

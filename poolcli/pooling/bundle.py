@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
 from poolcli.errors import PoolError, RequestError
 from poolcli.formats import (
-    ArrayContainer,
     Header,
     NamedArray,
     Source,
@@ -42,49 +41,42 @@ def run_bundle(job: Job, op: Attributes, settings: Settings, clock: Clock) -> Ou
         check_container(target.path)
     with open_container(path, settings.read_options) as file:
         with clock.phase("read"):
-            headers = file.headers
-            chosen = list(_chosen(path, headers, settings))
+            chosen = list(_chosen(path, file.headers, settings))
         names = {header.key for header in chosen}
-        copied = [] if settings.arrays else [header for header in headers if header.key not in names]
+        copied = [] if settings.arrays else [header for header in file.headers if header.key not in names]
         for target in job.targets:
             array_names(target.path, [header.key for header in (*chosen, *copied)])
         for header in chosen:
             with _naming_array(path, header.key):
                 part = Outcome(replace(job, source=Source(path, header.key)), seconds=clock.seconds)
                 parts.append(prepare_job(part, op, settings, file.array(header.key or "").header))
-        _check_total_memory(path, parts, copied, settings)
+        held = sum(header.nbytes for header in (*chosen, *copied))
+        check_expansion(path, os.path.getsize(path), held, settings.allowed)
+        needed = max(held, sum(bytes_of_plan(part.plan) for part in parts if part.plan))
+        what, fewer = f"{path}: its {len(chosen) + len(copied)} arrays need", f" or take fewer with {field('dataset')}"
+        check_memory(what, needed, settings.max_memory, " together", fewer)
         if copied:
             notes.append(f"copied unpooled, because of their axes: {describe_arrays(copied)}")
         if file.left_out and not settings.arrays:
             notes.append(f"left out, because they are not numeric arrays: {join_names(file.left_out)}")
         values, indices = list[NamedArray](), list[NamedArray]()
         for number, part in enumerate(() if settings.dry_run else parts):
-            key = part.job.source.key
-            with _naming_array(path, key):
-                array = ArrayJob(part, settings, file.array(key or ""), clock)
+            with _naming_array(path, part.job.source.key):
+                array = ArrayJob(part, settings, file.array(part.job.source.key or ""), clock)
                 pooled = array.in_memory()
             parts[number] = array.finished()
             values.append(pooled[0])
             indices += pooled[1:]
-        with clock.phase("read"):
-            values += [] if settings.dry_run else [_copied(file, header) for header in copied]
-    return _written(job, settings, clock, parts, notes, {job.output: values, job.indices: indices})
-
-
-def _written(
-    job: Job,
-    settings: Settings,
-    clock: Clock,
-    parts: Sequence[Outcome],
-    notes: Sequence[str],
-    results: Mapping[str | None, Sequence[NamedArray]],
-) -> Outcome:
-    """Writes the arrays of each path; the outcome of the job, with `notes` added to each part."""
+        for header in () if settings.dry_run else copied:
+            unpooled = file.array(header.key or "")
+            with clock.phase("read"):
+                x = unpooled.read(whole_region(header.shape))
+            values.append(NamedArray(Spec(header.shape, header.dtype, "", header.key, unpooled.metadata), x))
     options = WriteOptions(settings.overwrite, settings.quality, chunks=settings.chunks, shards=settings.shards)
     with clock.phase("write"):
-        for path, arrays in results.items():
-            if path and arrays:
-                notes = [*notes, *output_format(path).functions.write(path, arrays, options)]
+        for output, arrays in ((job.output, values), (job.indices, indices)):
+            if output and arrays:
+                notes += output_format(output).functions.write(output, arrays, options)
     parts = [replace(part, notes=(*part.notes, *notes)) for part in parts]
     every = tuple(dict.fromkeys(note for part in parts for note in part.notes))
     return Outcome(job, seconds=clock.seconds, parts=tuple(parts), notes=every)
@@ -97,21 +89,6 @@ def _naming_array(path: str, key: str | None) -> Iterator[None]:
         yield
     except PoolError as error:
         raise located(error, f"{path}:{key}" if key else path) from error
-
-
-def _check_total_memory(path: str, parts: Sequence[Outcome], copied: Sequence[Header], settings: Settings) -> None:
-    headers = [*(part.header for part in parts if part.header), *copied]
-    held = sum(header.nbytes for header in headers)
-    check_expansion(path, os.path.getsize(path), held, settings.allowed)
-    needed = max(held, sum(bytes_of_plan(part.plan) for part in parts if part.plan))
-    what, fewer = f"{path}: its {len(headers)} arrays need", f" or take fewer with {field('dataset')}"
-    check_memory(what, needed, settings.max_memory, " together", fewer)
-
-
-def _copied(file: ArrayContainer, header: Header) -> NamedArray:
-    array = file.array(header.key or "")
-    values = array.read(whole_region(header.shape))
-    return NamedArray(Spec(header.shape, header.dtype, "", header.key, array.metadata), values)
 
 
 def _chosen(path: str, headers: Sequence[Header], settings: Settings) -> Iterator[Header]:

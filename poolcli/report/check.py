@@ -16,7 +16,7 @@ from poolcli.message_fields import field, for_cli, printable
 from poolcli.models import Finding
 from poolcli.models.judge import Comparison, LayerConversion
 from poolcli.models.layer import Dim
-from poolcli.report.console import grid, plain_table
+from poolcli.report.outcome import grid, plain_table
 
 UNFOLDED = ("verdict", "type", "version")  # columns
 UNFOLDED_SHAPE = 20  # characters of a shape that is not folded

@@ -25,7 +25,7 @@ from poolcli.message_fields import field, for_cli, printable
 from poolcli.ops import OPERATORS
 from poolcli.plan import AxisPlan, Plan
 from poolcli.report.as_json import options_of
-from poolcli.report.console import grid, notes_view, plain_table
+from poolcli.report.outcome import grid, notes_view, plain_table
 from poolcli.windows import Sliding
 
 DRAWN_LENGTH, DRAWN_WINDOWS = 48, 12  # of an axis with its padding, whose windows are drawn in the terminal
