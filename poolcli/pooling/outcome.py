@@ -108,15 +108,8 @@ class Settings:
     @property
     def read_options(self) -> ReadOptions:
         """The settings for reading the input."""
-        axes = len(self.layout.strip()) if self.layout else None
-        limits = self.max_memory, self.allowed
-        return ReadOptions(
-            self.pages,
-            self.allow_external,
-            *limits,
-            axes,
-            apply_masks=self.missing != (),
-        )
+        axes, masks = len(self.layout.strip()) if self.layout else None, self.missing != ()
+        return ReadOptions(self.pages, self.allow_external, self.max_memory, self.allowed, axes, apply_masks=masks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,11 @@ def prepare_job(
         tiles.check_fits(_memory_of(plan, header, output, indices is not None), settings.max_memory)
     check_space((each.path, each.nbytes) for each in (output, indices) if each and each.path)
     notes = [*header.notes, *filter(None, [job.note]), *(f.message for f in (*plan.layout_warnings, *plan.facts))]
-    notes += _unused_nodata_notes(header, plan)
+    if header.missing:
+        used, declared = ([str(x) for x in np.array(some, header.dtype)] for some in (plan.missing, header.missing))
+        voting = [str(number) for number, stored in zip(header.missing, declared, strict=True) if stored not in used]
+        if voting:
+            notes.append(f"the file's nodata value ({join_names(voting)}) is pooled like any other number")
     made = lookup(plan.output_dtype)
     fractions = not output.path or not output_format(output.path).is_image
     if plan.reducer.divides and header.mode is None and made.is_integer and settings.dtype is None and fractions:
@@ -132,15 +136,6 @@ def _moved_axes(own: str | None, layout: str) -> tuple[str, ...]:
     if own is None or all(own.index(letter) == layout.index(letter) for letter in both):
         return ()
     return (f"the axes of the file are {own}, and {field('layout')} reads them as {layout}",)
-
-
-def _unused_nodata_notes(header: Header, plan: Plan) -> tuple[str, ...]:
-    """The note on nodata values of the file that are pooled like other numbers."""
-    if not header.missing:
-        return ()
-    used, declared = ([str(x) for x in np.array(found, header.dtype)] for found in (plan.missing, header.missing))
-    voting = [str(number) for number, stored in zip(header.missing, declared, strict=True) if stored not in used]
-    return (f"the file's nodata value ({join_names(voting)}) is pooled like any other number",) if voting else ()
 
 
 def _nodata_of_output(job: Job, header: Header, settings: Settings) -> float | None:

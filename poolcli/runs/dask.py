@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 from poolcli.errors import FileError, RequestError
 from poolcli.formats.table import format_by_suffix
@@ -40,9 +40,6 @@ POLL_SECONDS = 0.02  # between looks at what has finished
 WAIT_SECONDS = 5.0  # for workers to finish what they have begun
 # What comes of asking a scheduler that has gone.
 SCHEDULER_LOST = (asyncio.CancelledError, futures.CancelledError, OSError)
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 
 def check_cluster(word: str) -> None:
@@ -136,17 +133,17 @@ def _in_terms_of_files(error: BaseException) -> Exception:
 
 
 def compute(
-    client: Any, work: Callable[[Item], Result], items: Iterator[Item], wait: bool = False, resumable: bool = False
-) -> Generator[tuple[Item, Result | BaseException], None, None]:
+    client: Any, work: Callable[[Any], Any], items: Iterator[Any], wait: bool = False, resumable: bool = False
+) -> Generator[tuple[Any, Any], None, None]:
     """Each item with the result of `work`, which can be pickled, or with its exception, as they come.
 
     What has not finished when the caller stops is cancelled; with `wait`, what has begun is waited for, so that its
     output can be removed. `resumable` says whether another run can resume this one.
     """
-    running: dict[Any, Item] = {}
+    running: dict[Any, Any] = {}
     message = pickle.dumps((work, os.getcwd()), pickle.HIGHEST_PROTOCOL)  # so that the scheduler does not decode it
     try:
-        limit, suspects = TASKS_PER_WORKER * max(1, sum(client.nthreads().values())), list[Item]()
+        limit, suspects = TASKS_PER_WORKER * max(1, sum(client.nthreads().values())), list[Any]()
         for item, found in _results(client, message, items, limit, running):
             if isinstance(found, distributed.KilledWorker):
                 suspects.append(item)
@@ -165,8 +162,8 @@ def compute(
 
 
 def _results(
-    client: Any, message: bytes, items: Iterator[Item], limit: int, running: dict[Any, Item]
-) -> Iterator[tuple[Item, Any]]:
+    client: Any, message: bytes, items: Iterator[Any], limit: int, running: dict[Any, Any]
+) -> Iterator[tuple[Any, Any]]:
     """Items with their results, as they come; at most `limit` are `running`."""
     completed = distributed.as_completed(loop=client.loop)
     while True:

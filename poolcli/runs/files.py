@@ -95,13 +95,9 @@ def _listed_items(path: str, dataset: str | None) -> Iterator[Item]:
         raise RequestError(f"{field('files_from', path)}: names no file")
     for name in names:
         source = parse_source(os.fsdecode(name), dataset)
-        yield Item(source, _relative_name(source.path))
-
-
-def _relative_name(path: str) -> str:
-    """A path below the current folder unchanged, so that outputs keep the tree; of others and of URLs the name."""
-    plain = os.path.normpath(path)
-    return os.path.basename(plain) if os.path.isabs(plain) or plain.startswith("..") or is_url(path) else plain
+        plain = os.path.normpath(source.path)
+        is_below = not (os.path.isabs(plain) or plain.startswith("..") or is_url(source.path))
+        yield Item(source, plain if is_below else os.path.basename(plain))  # outputs keep the tree
 
 
 def _is_pattern(text: str) -> bool:
@@ -109,26 +105,20 @@ def _is_pattern(text: str) -> bool:
 
 
 def _glob_items(pattern: str, dataset: str | None) -> list[Item]:
-    root = _folder_before_wildcard(pattern)
-    found = [
-        Item(Source(path, dataset), os.path.relpath(path, root))
-        for path in sorted(glob.iglob(pattern, recursive=True))
-        if folder_format(path) or (os.path.isfile(path) and not _is_inside_input(path, root))
-    ]
+    # Outputs keep the tree below the folder before the first wildcard.
+    root = Path(*takewhile(lambda part: not any(sign in part for sign in "*?["), Path(pattern).parts[:-1]))
+
+    def is_input(path: str) -> bool:
+        if folder_format(path):
+            return True
+        inside = (str(folder) for folder in Path(path).parents if root in folder.parents)  # another input, as a .zarr
+        return os.path.isfile(path) and not any(map(folder_format, inside))
+
+    paths = filter(is_input, sorted(glob.iglob(pattern, recursive=True)))
+    found = [Item(Source(path, dataset), os.path.relpath(path, root)) for path in paths]
     if not found:
         raise RequestError(f"{pattern} matches no file")
     return found
-
-
-def _is_inside_input(path: str, root: str) -> bool:
-    """Whether a file is part of a folder below `root` that is itself an input, such as a .zarr."""
-    return any(folder_format(str(folder)) for folder in Path(path).parents if Path(root) in folder.parents)
-
-
-def _folder_before_wildcard(pattern: str) -> str:
-    """The part of a pattern before its first wildcard; outputs keep the tree below this folder."""
-    folders = Path(pattern).parts[:-1]
-    return str(Path(*takewhile(lambda part: not any(sign in part for sign in "*?["), folders)))
 
 
 def _folder_items(
@@ -177,8 +167,10 @@ def plan_jobs(
 
     Raises RequestError if all jobs clash, or if an output is an input.
     """
-    if suffix:
-        _refuse_suffix(suffix.lstrip("."))
+    known = [each.lstrip(".") for each in suffixes_of(lambda row: row.writes)] if suffix else []
+    if suffix and (word := suffix.lstrip(".")).lower() not in known:
+        meant = did_you_mean(word, known)
+        raise RequestError(f"{field('format')} is {word!r}; it must be one of {', '.join(known)}{meant}")
     targets = _target("output", output, several, suffix), _target("indices", indices, several, TENSOR_SUFFIX)
     if several and any(target.text and not target.in_folder for target in targets):
         for path in (item.source.path for item in items):  # a word that is no input makes several of one
@@ -280,13 +272,6 @@ def _job(item: Item, output: Target, indices: Target) -> Job:
         own = item.relative[len(without_suffix(item.relative)) :].lower()
         note = f"written as {row.written_as}: poolcli does not write {own}"
     return Job(item.source, output.path_for(item), indices.path_for(item), output.key, indices.key, note=note)
-
-
-def _refuse_suffix(suffix: str) -> None:
-    known = [each.lstrip(".") for each in suffixes_of(lambda row: row.writes)]
-    if suffix.lower() not in known:
-        meant = did_you_mean(suffix, known)
-        raise RequestError(f"{field('format')} is {suffix!r}; it must be one of {', '.join(known)}{meant}")
 
 
 def _without_clashes(jobs: Sequence[Job]) -> list[Job]:

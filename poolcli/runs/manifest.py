@@ -75,7 +75,6 @@ class Manifest:
                 raise RequestError(f"another run is writing to {self._folder}; wait until it ends") from None
             except OSError:  # a file system without locks
                 pass
-            self._check()  # another run may have begun it since
             yield
 
     def begin(self, jobs: Iterable[Job]) -> None:

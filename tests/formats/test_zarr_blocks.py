@@ -28,15 +28,15 @@ def test_blocks_are_of_whole_units_and_have_every_element_once(data: Any, length
     plan = op.plan(shape, "uint8", layout="C" + "DHW"[-len(lengths) :])
     unit = data.draw(st.tuples(*(st.integers(1, 9) for _ in shape)))
     chunks = data.draw(st.none() | st.tuples(*(st.integers(1, 9) for _ in shape)))
-    lengths = block_shape(plan, unit, chunks, most)
+    cut = block_shape(plan, unit, chunks, most)
     seen = np.zeros(plan.output_shape, int)
-    for region in blocks_of(whole(plan), lengths):
+    for region in blocks_of(whole(plan), cut):
         for span, length, n in zip(region.outputs, unit, plan.output_shape, strict=True):
             assert span.start % length == 0
             assert span.stop % length == 0 or span.stop == n
         seen[slices(region.outputs)] += 1
     assert (seen == 1).all()
-    assert lengths == unit or largest_block(whole(plan), lengths).aligned.nbytes <= most
+    assert cut == unit or largest_block(whole(plan), cut).aligned.nbytes <= most
 
 
 def test_blocks_grow_where_that_spares_decoding_the_same_chunks_again() -> None:
