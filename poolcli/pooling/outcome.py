@@ -58,7 +58,7 @@ class Job:
     @property
     def outputs(self) -> tuple[str, ...]:
         """The files that the job writes."""
-        return tuple(path for path in (self.output, self.indices) if path and path != "-")
+        return tuple(target.path for target in self.targets)
 
     @property
     def targets(self) -> tuple[Source, ...]:

@@ -249,10 +249,9 @@ class ArrayJob:
             unit = tuple(map(lcm, *units)) if units else None
             chunks = None if any(target.path == "-" for target in self.targets) else self.file.chunks
             parts = tiles.divide(self.plan, limit, unit, chunks, beside, indices=self.work.indices)
-            shared = [sink for sink in sinks if isinstance(sink, tiles.SharedWriter)]
-            if distribute is not None and len(shared) == len(sinks):
+            if distribute is not None and all(hasattr(sink, "writer") for sink in sinks):
                 opener = partial(tiles.reading, self.outcome.job.source, self.settings.read_options)
-                tiles.pool_distributed(distribute, self.work, opener, shared, parts)
+                tiles.pool_distributed(distribute, self.work, opener, sinks, parts)
             else:
                 tiles.pool_in_tiles(self.work, self.file.read, sinks, parts)
             check_unchanged(self.path, self.source)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 from poolcli.dtypes import numpy_dtype
 from poolcli.engine import call_of
@@ -159,14 +159,6 @@ def begin(progress: Progress, total: int) -> None:
     """Shows the progress of large work before the first part of it is done, which may take seconds."""
     if total > SHOWN_BYTES:
         progress(0, total)
-
-
-@runtime_checkable
-class SharedWriter(RegionWriter, Protocol):
-    """A sink that other processes can write to, by its `writer`, which can be pickled."""
-
-    @property
-    def writer(self) -> Write: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,11 +324,11 @@ def pool_distributed(
     distribute: Distribute,
     work: Work,
     opener: Opener,
-    sinks: Sequence[SharedWriter],
+    sinks: Sequence[Any],
     blocks: Iterable[Region],
     most: int | None = None,
 ) -> None:
-    """Pools blocks as `pool_in_tiles` does parts, in other processes."""
+    """Pools blocks as `pool_in_tiles` does parts, in other processes, which write to the `writer` of each sink."""
     total, written = bytes_of_plan(work.plan), 0
     theirs = Work(work.plan, work.indices, work.engine, threads=1, may_fall_back=work.may_fall_back)
     remote = RemoteBlocks(opener, theirs, tuple(sink.writer for sink in sinks), most)
