@@ -80,24 +80,6 @@ def pieces_read(read: range, edges: Sequence[int]) -> list[Piece]:
     return found
 
 
-def pooled(plan: Plan, x: Any, indices: bool, engine: str, name: str) -> Any:
-    """The dask array of a plan's result, with `indices` a tuple with that of the indices."""
-    choose_engine(plan, engine)  # refuses an unknown engine now rather than in a worker
-    edges = result_edges(plan, x.chunks)
-    token = dask_base.tokenize(x.name, [repr(getattr(plan, own.name)) for own in fields(plan)], engine, indices)
-    key = f"{name}-{token}"
-    layer = _layer(plan, edges, x, engine, indices, key)
-    graph = highlevelgraph.HighLevelGraph.from_collections(key, layer, dependencies=[x])
-    chunks = tuple(tuple(b - a for a, b in pairwise(each)) for each in edges)
-    nothing = (0,) * x.ndim
-    values = np.empty(nothing, numpy_dtype(plan.output_dtype))
-    both = dask_array.Array(graph, key, chunks, meta=values)
-    if not indices:
-        return both
-    at = np.empty(nothing, numpy_dtype(plan.index.dtype if plan.index else "int64"))
-    return both.map_blocks(getitem, 0, meta=values), both.map_blocks(getitem, 1, meta=at)
-
-
 def _layer(plan: Plan, edges: Sequence[Sequence[int]], x: Any, engine: str, indices: bool, name: str) -> dict[Any, Any]:
     """The tasks by key: one for each block of the result, and one for the margins of each block of the input."""
     whole_plan, beside = whole(plan), f"{name}-margins"
@@ -150,17 +132,28 @@ def _pool_pieces(region: Region, engine: str, indices: bool, along: list[list[Pi
 def pool_lazily(op: Any, x: Any, indices: bool, engine: str = "auto", **options: Any) -> tuple[Any, Any | None]:
     """The pooled dask array, or DataArray of one, and its indices or None; `options` are those of every function."""
     data = x.data if is_labelled(x) else x
-    check_dask_array(data)
+    _check(data)
     named, dtype = named_layout(x), options.pop("dtype", None)
     plan = make_plan(op, x.shape, x.dtype, named=named, output_dtype=dtype, **options)
     warn_of_layout(plan)
     indices = flag("return_indices", indices)
-    found = pooled(plan, data, indices, engine, f"{op.name.replace('-', '_')}_pool")
-    values, positions = found if indices else (found, None)
-    return like_input(x, values, plan), None if positions is None else like_input(x, positions, plan)
+    choose_engine(plan, engine)  # refuses an unknown engine now rather than in a worker
+    edges, nothing = result_edges(plan, data.chunks), (0,) * data.ndim
+    token = dask_base.tokenize(data.name, [repr(getattr(plan, own.name)) for own in fields(plan)], engine, indices)
+    key = f"{op.name.replace('-', '_')}_pool-{token}"
+    layer = _layer(plan, edges, data, engine, indices, key)
+    graph = highlevelgraph.HighLevelGraph.from_collections(key, layer, dependencies=[data])
+    chunks = tuple(tuple(b - a for a, b in pairwise(each)) for each in edges)
+    values = np.empty(nothing, numpy_dtype(plan.output_dtype))
+    both = dask_array.Array(graph, key, chunks, meta=values)
+    if not indices:
+        return like_input(x, both, plan), None
+    at = np.empty(nothing, numpy_dtype(plan.index.dtype if plan.index else "int64"))
+    values, positions = (both.map_blocks(getitem, i, meta=meta) for i, meta in enumerate((values, at)))
+    return like_input(x, values, plan), like_input(x, positions, plan)
 
 
-def check_dask_array(x: Any) -> None:
+def _check(x: Any) -> None:
     """Refuses chunks of unknown lengths, and of other arrays than numpy's."""
     if any(isnan(size) for size in x.shape):
         raise RequestError("x has chunks of unknown lengths; call x.compute_chunk_sizes() first")
