@@ -133,8 +133,14 @@ class _Reporter:
         errors = self.summary.errors
         if not self._several:
             return next((error.exit_code for error in errors), 0)
-        if not self._request.quiet:
-            self._sum_up()
+        from poolcli.report.outcome import ignored_note, shapes_view, show, summary_view
+
+        if self._request.json and self.summary.ignored and not self._request.quiet:
+            print_notice(ignored_note(self.summary.ignored))
+        elif not self._request.json and not self._request.quiet:
+            if self._planned and not self._request.verbose:
+                show(shapes_view(self._planned), sys.stdout)
+            show(summary_view(self.summary, self._request.dry_run), sys.stdout)
         print_errors(errors)
         if not errors:
             return 0
@@ -149,16 +155,3 @@ class _Reporter:
             doubts = [fact.message for fact in plan.layout_warnings]
             assumed = doubts or [f"layout {plan.layout} (assumed; {field('layout')} to change)"]
             print_notice(f"{outcome.job.source}: {'; '.join(map(for_cli, assumed))}")
-
-    def _sum_up(self) -> None:
-        if self._request.json:
-            if self.summary.ignored:
-                from poolcli.report.outcome import ignored_note
-
-                print_notice(ignored_note(self.summary.ignored))
-            return
-        from poolcli.report.outcome import shapes_view, show, summary_view
-
-        if self._planned and not self._request.verbose:
-            show(shapes_view(self._planned), sys.stdout)
-        show(summary_view(self.summary, self._request.dry_run), sys.stdout)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -155,22 +156,13 @@ NUMBERS = re.compile(r"\d+")
 
 
 @dataclass(slots=True)
-class NoteCount:
-    """Notes that differ in numbers only: the first one, how many there are, and whether all are the same."""
-
-    first: str
-    count: int = 0
-    same: bool = True
-
-
-@dataclass(slots=True)
 class RunSummary:
     """The counts, notes and errors of a run, and the names in its folders that were ignored."""
 
     ignored: Sequence[str] = ()
     done: int = 0
     skipped: int = 0
-    notes: dict[str, NoteCount] = field(default_factory=dict)
+    notes: Counter[str] = field(default_factory=Counter)
     errors: list[PoolError] = field(default_factory=list)
 
     def add(self, outcome: Outcome) -> None:
@@ -181,15 +173,23 @@ class RunSummary:
             self.skipped += 1
         else:
             self.done += 1
-        for kind, note in {NUMBERS.sub("#", note): note for note in reversed(outcome.notes)}.items():
-            noted = self.notes.setdefault(kind, NoteCount(note))
-            noted.count += 1
-            noted.same = noted.same and note == noted.first
+        self.notes.update({NUMBERS.sub("#", note): note for note in reversed(outcome.notes)}.values())
 
     @property
     def total(self) -> int:
         """How many outcomes were counted."""
         return self.done + self.skipped + len(self.errors)
+
+    def note_lines(self) -> list[str]:
+        """The notes with their numbers of files; those that differ in numbers only are one."""
+        alike = dict[str, list[str]]()
+        for note in self.notes:
+            alike.setdefault(NUMBERS.sub("#", note), []).append(note)
+        lines = list[str]()
+        for same in alike.values():
+            count, words = sum(self.notes[note] for note in same), "similar in " if len(same) > 1 else ""
+            lines.append(f"{same[0]} ({words}{count} of {self.total} files)")
+        return lines
 
 
 def failure(error: Exception, place: str) -> PoolError:

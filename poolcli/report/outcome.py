@@ -24,7 +24,7 @@ from poolcli.plan import Plan
 from poolcli.windows import Bins, Cells
 
 if TYPE_CHECKING:  # not imported for the report of a plan
-    from poolcli.pooling.outcome import NoteCount, Outcome, RunSummary
+    from poolcli.pooling.outcome import Outcome, RunSummary
     from poolcli.pooling.pyramid import PyramidResult
     from poolcli.pooling.pyramid_plan import Pyramid
 
@@ -227,13 +227,8 @@ def summary_view(summary: RunSummary, dry_run: bool) -> RenderableType:
     )
     counts += f", {len(summary.ignored)} ignored" if summary.ignored else ""
     ignored = [notes_view([ignored_note(summary.ignored)])] if summary.ignored else []
-    notes = [notes_view(_counted(noted, summary.total) for noted in summary.notes.values())] if summary.notes else []
+    notes = [notes_view(summary.note_lines())] if summary.notes else []
     return Group(Text(counts, style="bold"), *ignored, *notes)
-
-
-def _counted(noted: NoteCount, total: int) -> str:
-    alike = "" if noted.same else "similar in "
-    return f"{noted.first} ({alike}{noted.count} of {total} files)"
 
 
 def ignored_note(names: Collection[str]) -> str:
