@@ -36,27 +36,12 @@ DIMENSION_NAMES = {name: letter for letter, names in NAMES.items() for name in n
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Which axes of an array are pooled.
+    """Which axes of an array are pooled."""
 
-    Attributes
-    ----------
-    layout : str
-        One letter per axis.
-    assumed : bool
-        Whether neither the caller nor the file has named the axes.
-    note : str, optional
-        What else the axes may be, and how to say so.
-    other : str, optional
-        A layout that is as likely, as an axis looks like channels: a `LayoutWarning` in Python.
-    others : tuple of str
-        All layouts that the note proposes.
-    """
-
-    layout: str
-    assumed: bool = False
-    note: str | None = None
-    other: str | None = None
-    others: tuple[str, ...] = ()
+    layout: str  # one letter per axis
+    assumed: bool = False  # neither the caller nor the file has named the axes
+    note: str | None = None  # what else the axes may be, and how to say so
+    other: str | None = None  # a layout that is as likely, as an axis looks like channels: a `LayoutWarning` in Python
 
 
 def read_axes(

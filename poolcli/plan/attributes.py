@@ -38,46 +38,22 @@ class Reducer:
 
     Its fields alone decide what is computed, never its name. An engine refuses a reducer that does not have exactly one
     of `better`, `votes`, `adds` and `statistic`, or that sets a field which the engine does not read.
-
-    Attributes
-    ----------
-    name, noun : str
-        Its name, and the noun for its result in sentences.
-    result : {"element", "number", "total", "float", "deviation"}
-        An element of the window; a number between them, rounded half to even for integer types; their sum, by default
-        in 64 bits for integers; any number, which needs a float type; the same, by default float32 or float64.
-    better : function, optional
-        `better(a, b)`: whether a wins over b.
-    nothing : {0, 1}
-        The limit of the type that is the identity of the comparison: 0 the lowest, 1 the highest.
-    divides : bool
-        Whether the sum is divided by the plan's divisor.
-    power : float, optional
-        Adds abs(x)**power and takes the root of the sum; None adds x.
-    signed : bool
-        Adds x**power, and multiplies by the kernel size before taking the root.
-    votes : bool
-        Takes the most frequent value, the smallest of equally frequent ones; for integers and bool.
-    adds : bool
-        Adds elements or their powers.
-    statistic : str, optional
-        A function of all elements of a window, a key of `STATISTICS` in `poolcli/engine/numpy/statistics.py`.
-    ddof : float
-        The divisor of a standard deviation is the number of elements minus this.
     """
 
     name: str
-    noun: str
+    noun: str  # for its result in sentences
+    # An element of the window; a number between them, rounded half to even for integer types; their sum, by default in
+    # 64 bits for integers; any number, which needs a float type; the same, by default float32 or float64.
     result: Literal["element", "number", "total", "float", "deviation"]
-    better: Callable[[Any, Any], Any] | None = None
-    nothing: Literal[0, 1] = 0
-    divides: bool = False
-    power: float | None = None
-    signed: bool = False
-    votes: bool = False
-    adds: bool = False
-    statistic: str | None = None
-    ddof: float = 0
+    better: Callable[[Any, Any], Any] | None = None  # whether its first argument wins over the second
+    nothing: Literal[0, 1] = 0  # the identity of that comparison: the lowest value of the type, or the highest
+    divides: bool = False  # the sum by the plan's divisor
+    power: float | None = None  # adds abs(x)**power and takes the root of the sum
+    signed: bool = False  # adds x**power, and multiplies by the kernel size before taking the root
+    votes: bool = False  # takes the most frequent value, the smallest of equal ones; for integers and bool
+    adds: bool = False  # elements or their powers
+    statistic: str | None = None  # of all elements, a key of `STATISTICS` in `poolcli/engine/numpy/statistics.py`
+    ddof: float = 0  # is subtracted from the number of elements, the divisor of a standard deviation
 
     @property
     def picks(self) -> bool:
