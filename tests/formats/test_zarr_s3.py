@@ -125,11 +125,8 @@ def killed_after(regions: int, *words: str) -> int:
 
 @pytest.mark.parametrize(
     ("regions", "words"),
-    [
-        (5, ("avg", *HALVE)), (1, ("pyramid", "--levels", "2")), (6, ("pyramid", "--levels", "2")),
-        (5, ("pyramid", "--all", "--levels", "2")),
-    ],
-)  # fmt: skip
+    [(5, ("avg", *HALVE)), (1, ("pyramid", "--levels", "2")), (6, ("pyramid", "--all", "--levels", "2"))],
+)
 def test_a_run_that_is_killed_is_resumed_with_the_same_bytes(
     words: tuple[str, ...], regions: int, cli: Cli, bucket: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
