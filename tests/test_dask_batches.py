@@ -88,6 +88,15 @@ def test_only_what_workers_die_of_alone_is_given_up(cluster: Cluster) -> None:
     assert isinstance(found[7], KilledError)
 
 
+def test_a_cluster_without_workers_ends_the_run(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Cluster, "nthreads", lambda self: {})
+    monkeypatch.setattr(Cluster, "next_batch", lambda self, block: [])
+    monkeypatch.setattr(module, "ASK_SECONDS", 0)
+    monkeypatch.setattr(module, "SECONDS_WITHOUT_WORKERS", 0.1)
+    with pytest.raises(FileError, match="the cluster has had no workers for"):
+        dict(compute(cluster, tenfold, iter(range(9))))
+
+
 @pytest.mark.parametrize("question", ["nthreads", "map", "next_batch"])
 @pytest.mark.parametrize("error", [CancelledError, asyncio.CancelledError, ConnectionRefusedError])
 def test_a_scheduler_that_has_gone_is_one_line(

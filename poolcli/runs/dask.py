@@ -37,6 +37,7 @@ LOCAL = re.compile(r"local(?::([1-9]\d{0,3}))?", re.ASCII)
 _ADDRESS = re.compile(r"(tcp|tls)://[^/\s@]+:\d+/?")
 TASKS_PER_WORKER = 8  # in flight
 POLL_SECONDS = 0.02  # between looks at what has finished
+ASK_SECONDS, SECONDS_WITHOUT_WORKERS = 5, 60  # how often it is asked for workers, and how long a run does without
 WAIT_SECONDS = 5.0  # for workers to finish what they have begun
 # What comes of asking a scheduler that has gone.
 SCHEDULER_LOST = (asyncio.CancelledError, futures.CancelledError, OSError)
@@ -150,6 +151,8 @@ def compute(
             else:
                 yield item, found
         yield from _results(client, message, iter(suspects), 1, running)
+    except FileError:
+        raise
     except SCHEDULER_LOST as error:
         more = f"; {field('resume')} continues the run" if resumable else ""
         raise FileError(f"the scheduler of the cluster is gone{more}") from error
@@ -166,6 +169,7 @@ def _results(
 ) -> Iterator[tuple[Any, Any]]:
     """Items with their results, as they come; at most `limit` are `running`."""
     completed = distributed.as_completed(loop=client.loop)
+    asked = seen = time.monotonic()
     while True:
         # Sent in one call, because each call costs the scheduler more than a task.
         several = list(islice(items, limit - len(running)))
@@ -178,6 +182,10 @@ def _results(
         while not (finished := list(completed.next_batch(block=False))):
             time.sleep(POLL_SECONDS)
             check_stopped()
+            if (now := time.monotonic()) - asked > ASK_SECONDS:
+                asked, seen = now, now if client.nthreads() else seen
+                if now - seen > SECONDS_WITHOUT_WORKERS:
+                    raise FileError(f"the cluster has had no workers for {SECONDS_WITHOUT_WORKERS} s")
         for future in finished:
             check_stopped()
             error = future.exception()
