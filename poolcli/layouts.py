@@ -42,6 +42,7 @@ class Reading:
     assumed: bool = False  # neither the caller nor the file has named the axes
     note: str | None = None  # what else the axes may be, and how to say so
     other: str | None = None  # a layout that is as likely, as an axis looks like channels: a `LayoutWarning` in Python
+    others: tuple[str, ...] = ()  # all layouts that the note proposes
 
 
 def read_axes(
