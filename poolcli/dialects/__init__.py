@@ -1,16 +1,152 @@
-"""The rules of each framework, one file each. Bugs of frameworks are not copied; see `poolcli.dialects.dialect`."""
+"""The rules of each framework, side by side. Bugs of frameworks are not copied; see `poolcli.dialects.dialect`."""
 
 from __future__ import annotations
 
-from poolcli.arguments import one_of
+from poolcli.arguments import AUTO_PADS, ROUNDING_TYPES, one_of
 from poolcli.dialects.dialect import Dialect, IndexBase, SlidingCall, Support
-from poolcli.dialects.onnx import ONNX
-from poolcli.dialects.openvino import NGRAPH, OPENVINO
-from poolcli.dialects.pytorch import PYTORCH
-from poolcli.dialects.tensorflow import TENSORFLOW
+from poolcli.message_fields import field, hint_other_dialect
 
 __all__ = ["DIALECTS", "Dialect", "IndexBase", "SlidingCall", "Support", "dialect_of"]
 
+ONNX_AUTO_PADS = {"explicit": "NOTSET", "same_upper": "SAME_UPPER", "same_lower": "SAME_LOWER", "valid": "VALID"}
+
+
+def _onnx_refuses(call: SlidingCall) -> str | None:
+    """Refuses fractions for the p of LpPool."""
+    p = call.options.get("p", 1)
+    return None if isinstance(p, int) else f"the p of LpPool is a whole number, not {p}; use {field('like', 'pytorch')}"
+
+
+def _pytorch_refuses(call: SlidingCall) -> str | None:
+    """Limits of the functions for one axis and for three axes that the ones for two axes do not have."""
+    if call.operator in ("avg", "lp") and len(call.axes) == 3:  # lp_pool3d calls avg_pool3d
+        for axis, kernel, size in zip(call.axes, call.kernel, call.sizes, strict=True):
+            if kernel > size:
+                return (
+                    f"{call.operator}_pool3d takes no kernel that is longer than the input without its pads: "
+                    f"axis {axis} is {size} long, the kernel {kernel}; "
+                    f"use {field('kernel', size)}{hint_other_dialect()}"
+                )
+    if call.options.get("divisor_override") is not None and len(call.axes) == 1:
+        return f"avg_pool1d has no divisor_override; leave out {field('divisor_override')}"
+    return None
+
+
+def _tensorflow_refuses(call: SlidingCall) -> str | None:
+    """Explicit pads are for maxima of one or two axes, and smaller than the kernel."""
+    if call.auto_pad != "explicit" or not any(call.pads_begin + call.pads_end):
+        return None
+    if len(call.axes) > 2:
+        return f"max_pool3d takes no list of pads; use {field('auto_pad', 'same_upper')} or valid"
+    for axis, kernel, *pads in zip(call.axes, call.kernel, call.pads_begin, call.pads_end, strict=True):
+        if max(pads) >= kernel:
+            return (
+                f"pads must be smaller than the kernel: axis {axis} has pads {pads[0]},{pads[1]} and kernel {kernel}; "
+                f"use pads of at most {kernel - 1}{hint_other_dialect()}"
+            )
+    return None
+
+
+# AvgPool-1, -14 and -16, MaxPool-8 and -14, AdaptiveAvgPool-8 and AdaptiveMaxPool-8.
+OPENVINO = Dialect(
+    name="openvino",
+    title="OpenVINO",
+    operators={
+        "avg": Support(name="AvgPool"),
+        "max": Support(name="MaxPool"),
+        "adaptive-avg": Support(name="AdaptiveAvgPool"),
+        "adaptive-max": Support(name="AdaptiveMaxPool"),
+    },
+    default_strides="one",
+    default_exclude_pad=True,
+    ceil="ceil",
+    rounding_types=ROUNDING_TYPES,
+    auto_pads=AUTO_PADS,
+    included="kernel",
+    index_axis=0,
+    axis_option=True,
+    compared=ROUNDING_TYPES,
+)
+NGRAPH = Dialect(
+    name="ngraph",
+    title="nGraph",
+    operators={
+        "avg": Support(name="AvgPool", dilations=False),
+        "max": Support(name="MaxPool", dilations=False),
+    },
+    default_strides="one",
+    default_exclude_pad=True,
+    ceil="ceil",
+    rounding_types=("floor", "ceil"),
+    auto_pads=AUTO_PADS,
+    included="kernel",
+    index_axis=0,
+    retired=True,
+)
+# AveragePool, MaxPool and LpPool up to opset 22, by their specification and ONNX Runtime.
+ONNX = Dialect(
+    name="onnx",
+    title="ONNX",
+    operators={
+        "avg": Support(name="AveragePool"),
+        "max": Support(name="MaxPool"),
+        "lp": Support(name="LpPool"),
+    },
+    default_strides="one",
+    default_exclude_pad=True,
+    ceil="ceil_torch",
+    keeps_short=True,
+    rounding_types=("floor", "ceil"),
+    auto_pads=AUTO_PADS,
+    included="clipped",
+    index_axis=0,
+    pad_limit="below_kernel",
+    refuses=_onnx_refuses,
+)
+# The functions of torch.nn.functional for one to three axes.
+PYTORCH = Dialect(
+    name="pytorch",
+    title="PyTorch",
+    operators={
+        "avg": Support(name="avg_pool", dilations=False, divisor_override=True),
+        "max": Support(name="max_pool"),
+        "lp": Support(name="lp_pool", dilations=False, pads=False, variant="signed"),
+        "adaptive-avg": Support(name="adaptive_avg_pool"),
+        "adaptive-max": Support(name="adaptive_max_pool"),
+    },
+    default_strides="kernel",
+    default_exclude_pad=False,
+    ceil="ceil_torch",
+    keeps_short=True,
+    rounding_types=("floor", "ceil"),
+    auto_pads=("explicit",),
+    included="clipped",
+    index_axis=2,
+    pad_limit="half_kernel",
+    symmetric_pads=True,
+    refuses=_pytorch_refuses,
+)
+# The functions of tf.nn and Keras' adaptive layers for one to three axes, channels last.
+TENSORFLOW = Dialect(
+    name="tensorflow",
+    title="TensorFlow",
+    operators={
+        "avg": Support(name="avg_pool", dilations=False, pads=False, include_pad=False),
+        "max": Support(name="max_pool", dilations=False),
+        "adaptive-avg": Support(name="AdaptiveAveragePooling"),
+        "adaptive-max": Support(name="AdaptiveMaxPooling"),
+    },
+    default_strides="required",
+    default_exclude_pad=True,
+    ceil="ceil",
+    rounding_types=("floor",),
+    auto_pads=("explicit", "same_upper", "valid"),
+    included="clipped",
+    index_axis=0,
+    index_base="channels_last",
+    channels_last=True,
+    refuses=_tensorflow_refuses,
+)
 DIALECTS = {dialect.name: dialect for dialect in (OPENVINO, NGRAPH, ONNX, PYTORCH, TENSORFLOW)}
 
 

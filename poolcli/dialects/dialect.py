@@ -40,11 +40,6 @@ class SlidingCall:
     options: Mapping[str, object]
 
 
-def no_limits(_: SlidingCall) -> str | None:
-    """No further limits."""
-    return None
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Dialect:
     """The rules of one framework.
@@ -93,7 +88,7 @@ class Dialect:
     compared: tuple[str | None, ...] = (None,)
     channels_last: bool = False
     retired: bool = False
-    refuses: Callable[[SlidingCall], str | None] = no_limits
+    refuses: Callable[[SlidingCall], str | None] = lambda _: None
 
     def rounding_rule(self, word: object) -> str:
         """Return the rule that a rounding word means: only `ceil` depends on the framework."""

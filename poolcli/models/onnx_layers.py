@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
-from poolcli.dialects.onnx import AUTO_PAD_NAMES
+from poolcli.dialects import ONNX_AUTO_PADS
 from poolcli.errors import RequestError
 from poolcli.layouts import channels_last
 from poolcli.message_fields import option_value
@@ -34,7 +34,7 @@ from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPo
 from poolcli.suggestions import did_you_mean
 from poolcli.system.lazy_imports import need
 
-AUTO_PADS = {there: here for here, there in AUTO_PAD_NAMES.items()}
+AUTO_PADS = {there: here for here, there in ONNX_AUTO_PADS.items()}
 MICROSOFT, LAST = "com.microsoft", "channels_last"
 FLOAT, INT, STRING, INTS = 1, 2, 3, 7  # types of attributes
 SLIDING = {"auto_pad": STRING, "ceil_mode": INT} | dict.fromkeys(("dilations", "kernel_shape", "pads", "strides"), INTS)

@@ -1,23 +1,209 @@
-"""Compositions of standard operators that compute what no pooling operator of a framework does alone.
-
-Padding before a pool, changed signs, quotients, products with constant matrices, or gathered elements.
+"""Steps, standard operators applied one after the other, and compositions of them that compute what no pooling operator
+of a framework does alone: padding before a pool, changed signs, quotients, constant matrices, or gathered elements.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from math import prod
-from typing import Any, NamedTuple
+from math import isfinite, prod
+from typing import Any, NamedTuple, cast
 
 from poolcli.dialects import Dialect
 from poolcli.dtypes import lookup
 from poolcli.explain.equivalence import plan_at_shape
-from poolcli.explain.export import steps as st
 from poolcli.plan import Plan
 from poolcli.plan.attributes import MAXIMUM, MEAN, OPERATORS, DividingAttributes, SlidingAttributes
-from poolcli.windows import Counted, Sliding
+from poolcli.windows import Cells, Counted, Sliding
+
+MOST_AXES = 3  # spatial axes for which the frameworks have operators
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The framework's own pooling operator, with the attributes of a plan under its rules."""
+
+    plan: Plan
+
+
+class GlobalPool(Pool):
+    """Global pooling: axes of any length to one output."""
+
+
+class MatrixProduct(Pool):
+    """Averages or areas over any windows, as the product with a constant matrix for each axis."""
+
+    def rows(self, number: int) -> list[list[float]]:
+        """The matrix of axis `number`: a row of weights for each window; the first axis applies divisor_override."""
+        w = self.plan.windows[number]
+        if isinstance(w, Cells):
+            spans = [w.span(i) for i in range(w.output)]
+            return [[w.weight(i, j) / w.parts[0] if j in r else 0 for j in range(w.size)] for i, r in enumerate(spans)]
+        return [[(j in r) / d for j in range(w.size)] for r, d in self._spans_and_divisors(number)]
+
+    def text(self, number: int, rows: bool = False) -> str:
+        """The matrix as a Python expression, with a column for each window, or with a row."""
+        w, elements = self.plan.windows[number], f"j in range({self.plan.windows[number].size})"
+        weight, windows = "(j in r) / d", f"r, d in {self._spans_and_divisors(number)}"
+        if isinstance(w, Cells):
+            cell, one = w.parts
+            overlap = f"min((i + 1) * {cell}, (j + 1) * {one}) - max(i * {cell}, j * {one})"
+            weight, windows = f"max(0, {overlap}) / {cell}", f"i in range({w.output})"
+        inner, outer = (elements, windows) if rows else (windows, elements)
+        return f"[[{weight} for {inner}] for {outer}]"
+
+    def _spans_and_divisors(self, number: int) -> list[tuple[range, int]]:
+        w, override = self.plan.windows[number], self.plan.divisor_override
+        divisors = (w.divisor(o) if override is None else 1 if number else override for o in range(w.output))
+        return [(w.span(o), divisor) for o, divisor in enumerate(divisors)]
+
+    def subscripts(self) -> tuple[str, str, str]:
+        """The letters for `einsum`: of the input's axes, of the matrices, and of the output's axes."""
+        count = len(self.plan.windows)
+        inputs, outputs = "abcdefghijk"[:count], "mnopqrstuvw"[:count]
+        return inputs, ",".join(map("".join, zip(inputs, outputs, strict=True))), outputs
+
+
+class GatherPool(Pool):
+    """Maxima over any windows: gathers the elements of all windows side by side, then pools without overlap."""
+
+    def indices(self) -> list[tuple[int, list[int]]]:
+        """For each axis the length of its longest window and the elements of all windows, one after the other.
+
+        Shorter windows repeat their last element, which changes no maximum.
+        """
+        found = []
+        for w in self.plan.windows:
+            spans = [w.span(o) for o in range(w.output)]
+            longest = max(map(len, spans))
+            found.append((longest, [i for span in spans for i in (*span, *[span[-1]] * (longest - len(span)))]))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Pad:
+    """Constant padding: (begin, end) of each spatial axis."""
+
+    pads: tuple[tuple[int, int], ...]
+    value: float
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The product with a number."""
+
+    factor: float
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """The absolute values, raised to a power."""
+
+    exponent: float
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Negate:
+    """A changed sign."""
+
+
+@dataclass(frozen=True, slots=True)
+class OverOnes:
+    """The quotient of what the steps make of the value, and of ones in its shape."""
+
+    steps: Steps
+
+
+Step = Pool | Pad | Scale | Power | Negate | OverOnes
+Steps = tuple[Step, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Writer:
+    """How a framework writes steps.
+
+    Attributes
+    ----------
+    writers : mapping
+        For each kind of step a function of it and of what is written so far.
+    start, text
+        The input, written, and the function that makes the final text.
+    cannot_write(plan)
+        Why the framework cannot compute a plan that follows its rules; None: it can.
+    """
+
+    writers: Mapping[type[Step], Callable[[Any, Any], Any]]
+    start: Any = "x"
+    text: Callable[[Any], str] = str
+    cannot_write: Callable[[Plan], str | None] = lambda plan: None
+
+    def write(self, steps: Steps) -> str:
+        """The steps as text."""
+        return self.text(self.after(self.start, steps))
+
+    def after(self, value: Any, steps: Steps) -> Any:
+        """What is written after the steps, from `value` on."""
+        for step in steps:
+            value = self.writers[type(step)](step, value)
+        return value
+
+    def can_write(self, steps: Steps) -> bool:
+        """Whether there are writers for all steps."""
+        return all(
+            type(step) in self.writers and (not isinstance(step, OverOnes) or self.can_write(step.steps))
+            for step in steps
+        )
+
+
+def numbers(plan: Plan, name: str) -> list[int]:
+    """The numbers of an attribute, one for each axis."""
+    return cast("list[int]", plan.attributes[name])
+
+
+def comma_separated(plan: Plan, name: str) -> str:
+    """The numbers of an attribute as in `2,2`."""
+    return ",".join(map(str, numbers(plan, name)))
+
+
+def argument(plan: Plan, name: str) -> str:
+    """The numbers of an attribute as a Python argument: a single number if all are equal."""
+    found = numbers(plan, name)
+    return str(found[0]) if len(set(found)) == 1 else str(tuple(found))
+
+
+def literal(value: float) -> str:
+    """A number as Python reads it."""
+    return repr(value) if isfinite(value) else f'float("{value}")'
+
+
+def is_dilated(plan: Plan) -> bool:
+    """Whether any axis is dilated."""
+    return max(numbers(plan, "dilations")) > 1
+
+
+def has_gaps(plan: Plan) -> bool:
+    """Whether a kernel is shorter than its stride."""
+    return any(k < s for k, s in zip(numbers(plan, "kernel"), numbers(plan, "strides"), strict=True))
+
+
+def is_ceil(plan: Plan) -> bool:
+    """Whether output lengths are rounded up."""
+    return plan.attributes["rounding_type"] == "ceil"
+
+
+def counts_pads(plan: Plan) -> bool:
+    """Whether padding is counted in the divisor."""
+    return plan.attributes["exclude_pad"] is False
+
+
+def too_many_axes(plan: Plan, title: str) -> str | None:
+    """Why a plan of more than three spatial axes cannot be written."""
+    return f"{title} has pooling for 1 to {MOST_AXES} spatial axes only" if len(plan.axes) > MOST_AXES else None
+
 
 Ends = tuple[tuple[int, int], ...]  # of each axis: padding at its beginning and at its end
 
@@ -28,26 +214,26 @@ class Composition(NamedTuple):
     `pool` is the plan of the framework's own pooling operator in them, if they have one.
     """
 
-    steps: st.Steps
+    steps: Steps
     plan: Plan
     plan_at: Callable[[Sequence[int]], Plan | None] | None = None
     pool: Plan | None = None
 
 
-def compositions(plan: Plan, dialect: Dialect, writer: st.Writer) -> Iterator[Composition]:
-    """Compositions that may give the same as the plan, in the operators of `dialect`, simplest first."""
+def compositions(plan: Plan, dialect: Dialect, writer: Writer) -> Iterator[Composition]:
+    """Compositions that may give the same as the plan, in the operators of `dialect`, simplest fir"""
     reduced = _as_mean_or_max(plan)
     if reduced is None or plan.missing:
         return
     before, pool, after = reduced
-    padded = _pad_then_pool(plan, pool, before, dialect) if len(plan.axes) <= st.MOST_AXES else ()
+    padded = _pad_then_pool(plan, pool, before, dialect) if len(plan.axes) <= MOST_AXES else ()
     for each in (*padded, *_enumerated(plan, pool, before)):
         steps = (*each.steps, *after)
         if writer.can_write(steps) and (each.pool is None or writer.cannot_write(each.pool) is None):
             yield each._replace(steps=steps)
 
 
-def _as_mean_or_max(plan: Plan) -> tuple[st.Steps, Plan, st.Steps] | None:
+def _as_mean_or_max(plan: Plan) -> tuple[Steps, Plan, Steps] | None:
     """The plan as a mean or maximum, and the steps before and after it.
 
     A minimum is the negated maximum of the negated input, a sum a mean with the divisor 1, a norm the root of a sum.
@@ -57,7 +243,7 @@ def _as_mean_or_max(plan: Plan) -> tuple[st.Steps, Plan, st.Steps] | None:
     if reducer == MAXIMUM:
         return (), plan, ()
     if reducer.picks:
-        return ((st.Negate(),), replace(plan, reducer=MAXIMUM), (st.Negate(),)) if is_float else None
+        return ((Negate(),), replace(plan, reducer=MAXIMUM), (Negate(),)) if is_float else None
     if not reducer.adds or reducer.signed or not (reducer.divides or is_float):
         return None
     if reducer.divides:
@@ -65,19 +251,19 @@ def _as_mean_or_max(plan: Plan) -> tuple[st.Steps, Plan, st.Steps] | None:
     total = replace(plan, reducer=MEAN, divisor_override=1)
     if reducer.power is None:
         return (), total, ()
-    return (st.Power(reducer.power, plan.dtype),), total, (st.Power(1 / reducer.power, plan.dtype),)
+    return (Power(reducer.power, plan.dtype),), total, (Power(1 / reducer.power, plan.dtype),)
 
 
-def _enumerated(plan: Plan, pool: Plan, before: st.Steps) -> Iterator[Composition]:
+def _enumerated(plan: Plan, pool: Plan, before: Steps) -> Iterator[Composition]:
     """Any windows, spelled out as constant matrices or indices for one input size."""
     divides = pool.reducer.divides
     if plan.empty_windows or (divides and lookup(plan.dtype).kind != "float"):
         return  # a cast to integers would truncate
-    if divides or len(plan.axes) <= st.MOST_AXES:
-        yield Composition((*before, (st.MatrixProduct if divides else st.GatherPool)(pool)), plan)
+    if divides or len(plan.axes) <= MOST_AXES:
+        yield Composition((*before, (MatrixProduct if divides else GatherPool)(pool)), plan)
 
 
-def _pad_then_pool(plan: Plan, pool: Plan, before: st.Steps, dialect: Dialect) -> Iterator[Composition]:
+def _pad_then_pool(plan: Plan, pool: Plan, before: Steps, dialect: Dialect) -> Iterator[Composition]:
     """Padding as an operator of its own before the pool: first as much as is right at every size."""
     windows = [replace(w, dilation=w.dilation if w.kernel > 1 else 1) for w in plan.windows if isinstance(w, Sliding)]
     record: Any = OPERATORS["max" if pool.reducer.picks else "avg"]
@@ -96,7 +282,7 @@ def _pad_then_pool(plan: Plan, pool: Plan, before: st.Steps, dialect: Dialect) -
         counted, excluded = _split_padding(windows, ends, pool.reducer.divides and not pool.divisor_override)
         if any(map(any, counted)) and any(map(any, excluded)):
             # The pool excludes what lies past the counted padding: by pads of its own, or by rounding up if the
-            # framework pads both ends equally. OpenVINO fuses st.Pad with a pool without pads, and counts the overhang.
+            # framework pads both ends equally. OpenVINO fuses Pad with a pool without pads, and counts the overhang.
             overhang = [replace(bare, rounding_type=word) for word in dialect.rounding_types if word != "floor"]
             if not dialect.symmetric_pads:
                 overhang = [replace(bare, pads_end=tuple(end for _, end in excluded))]
@@ -130,7 +316,7 @@ def _split_padding(windows: Sequence[Sliding], ends: Sequence[int], divides: boo
 
 
 def _composition(
-    plan: Plan, pool: Plan, before: st.Steps, op: SlidingAttributes, counted: Ends, excluded: Ends
+    plan: Plan, pool: Plan, before: Steps, op: SlidingAttributes, counted: Ends, excluded: Ends
 ) -> Iterator[Composition]:
     """Pads, then pools. If the divisor excludes padding, the result is divided by the same pooling of ones."""
     pads = tuple((a + c, b + d) for (a, b), (c, d) in zip(counted, excluded, strict=True))
@@ -145,12 +331,12 @@ def _composition(
         return  # weights and quotients of integers would be truncated
     lowest = lookup(plan.dtype).ends[0] if inner.reducer.picks else 0
 
-    def pad(ends: Ends) -> st.Steps:
-        return (st.Pad(ends, lowest, plan.dtype),) if any(map(any, ends)) else ()
+    def pad(ends: Ends) -> Steps:
+        return (Pad(ends, lowest, plan.dtype),) if any(map(any, ends)) else ()
 
-    pooled: st.Steps = (*pad(excluded), st.Pool(inner))
-    scale: tuple[st.Step, ...] = (st.Scale(size / override, plan.dtype),) if override is not None and scales else ()
-    steps = (*before, *pad(counted), *((st.OverOnes(pooled),) if quotient else pooled), *scale)
+    pooled: Steps = (*pad(excluded), Pool(inner))
+    scale: tuple[Step, ...] = (Scale(size / override, plan.dtype),) if override is not None and scales else ()
+    steps = (*before, *pad(counted), *((OverOnes(pooled),) if quotient else pooled), *scale)
     yield Composition(steps, effective, plan_at, inner)
 
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from poolcli.dialects.onnx import AUTO_PAD_NAMES, ONNX
-from poolcli.explain.export import steps as st
-from poolcli.explain.export.steps import counts_pads, has_gaps, is_ceil, is_dilated, literal, numbers, too_many_axes
+from poolcli.dialects import ONNX, ONNX_AUTO_PADS
+from poolcli.explain.export import compose as st
 from poolcli.plan import Plan
 
 
@@ -54,7 +53,7 @@ def _append_with_constants(
 
 
 def _scalar(value: float, dtype: str) -> Constant:
-    return Constant(value, dtype, literal(value))
+    return Constant(value, dtype, st.literal(value))
 
 
 def _int64s(values: list[int]) -> Constant:
@@ -63,19 +62,19 @@ def _int64s(values: list[int]) -> Constant:
 
 def _pool(step: st.Pool, nodes: Nodes) -> Nodes:
     plan, auto_pad = step.plan, str(step.plan.attributes["auto_pad"])
-    given: dict[str, object] = {"kernel_shape": numbers(plan, "kernel"), "strides": numbers(plan, "strides")}
-    pads = numbers(plan, "pads_begin") + numbers(plan, "pads_end")
-    if nodes and nodes[-1].op_type == "Pad" and not any(pads) and not is_ceil(plan):
+    given: dict[str, object] = {"kernel_shape": st.numbers(plan, "kernel"), "strides": st.numbers(plan, "strides")}
+    pads = st.numbers(plan, "pads_begin") + st.numbers(plan, "pads_end")
+    if nodes and nodes[-1].op_type == "Pad" and not any(pads) and not st.is_ceil(plan):
         given["auto_pad"] = "VALID"  # ONNX Runtime 1.25 to 1.31 would move the padding here and refuse a long one
     elif auto_pad == "explicit":
         given["pads"] = pads
     else:
-        given["auto_pad"] = AUTO_PAD_NAMES[auto_pad]
-    if is_dilated(plan):
-        given["dilations"] = numbers(plan, "dilations")
-    given["ceil_mode"] = int(is_ceil(plan))
+        given["auto_pad"] = ONNX_AUTO_PADS[auto_pad]
+    if st.is_dilated(plan):
+        given["dilations"] = st.numbers(plan, "dilations")
+    given["ceil_mode"] = int(st.is_ceil(plan))
     if plan.reducer.divides:
-        given["count_include_pad"] = int(counts_pads(plan))
+        given["count_include_pad"] = int(st.counts_pads(plan))
     if "p" in plan.attributes:
         given["p"] = plan.attributes["p"]
     return _append(nodes, ONNX.operators[plan.op].name, _output_name(nodes), **given)
@@ -165,9 +164,9 @@ def _argument(name: str, value: object) -> str:
 
 def cannot_write(plan: Plan) -> str | None:
     """ONNX Runtime deviates from the specification of SAME_* with dilation, and if the kernel is below the stride."""
-    if str(plan.attributes.get("auto_pad")).startswith("same") and (has_gaps(plan) or is_dilated(plan)):
+    if str(plan.attributes.get("auto_pad")).startswith("same") and (st.has_gaps(plan) or st.is_dilated(plan)):
         return "ONNX Runtime reads SAME_* differently from the ONNX specification here, or refuses it"
-    return too_many_axes(plan, "ONNX Runtime")
+    return st.too_many_axes(plan, "ONNX Runtime")
 
 
 ONNX_WRITER = st.Writer(
