@@ -14,8 +14,7 @@ import pytest
 
 from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AreaPool, AvgPool, MaxPool
 from poolcli.explain import example_outputs
-from poolcli.explain.svg.axis_breaks import CELL, input_axis
-from poolcli.explain.svg.canvas import COLOURS, text_width
+from poolcli.explain.svg.canvas import CELL, COLOURS, input_axis, text_width
 from poolcli.ops.plan import Plan
 from tests.conftest import Cli
 

@@ -1,8 +1,14 @@
-"""A canvas of shapes in themed colours, written as SVG."""
+"""What pictures are drawn with: a canvas of shapes in themed colours, and axes whose middle is left out."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from html import escape
+
+from poolcli.explain import window
+from poolcli.plan import AxisPlan
+from poolcli.windows import Sliding
 
 COLOURS = {  # of each role on a light and on a dark page
     "page": ("#ffffff", "#0f172a"),
@@ -24,6 +30,10 @@ COLOURS = {  # of each role on a light and on a dark page
 }
 LETTER_WIDTH = 0.56  # average, relative to the font size
 MARGIN = 20
+CELL, GAP = 22.0, 16.0  # width of a position of an axis, and of a break
+MAX_INPUTS, MAX_OUTPUTS = 28, 16  # positions of an axis without breaks
+END_CELLS = 5  # of a longer axis, which are drawn at each end
+MAX_DOTTED_TAPS = 5  # of a dilated window, all of which are drawn
 HATCH = (
     '<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
     '<path d="M0 0V6" class="s-grid" stroke-width="2"/></pattern></defs>\n'
@@ -101,3 +111,70 @@ def _style(body: str) -> str:
                 light += f".pool .{kind[0]}-{role}{{{kind}:{colours[0]}}}"
                 dark += f".pool .{kind[0]}-{role}{{{kind}:{colours[1]}}}"
     return f"{light}@media (prefers-color-scheme:dark){{{dark}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenAxis:
+    """An axis as it is drawn from `origin` on: runs of positions, with a break between any two."""
+
+    runs: tuple[range, ...]
+    origin: float
+
+    @property
+    def shown(self) -> list[int]:
+        """All positions that are drawn."""
+        return [position for run in self.runs for position in run]
+
+    @property
+    def end(self) -> float:
+        """The far edge of the last position."""
+        return self.stop(self.runs[-1][-1])
+
+    @property
+    def gaps(self) -> list[float]:
+        """The centres of the breaks."""
+        return [self.at(run.start) - GAP / 2 for run in self.runs[1:]]
+
+    def at(self, position: int) -> float:
+        """The near edge of a position; the middle of the break if it is left out."""
+        edge = self.origin
+        for run in self.runs:
+            if position < run.stop:
+                return edge + (position - run.start) * CELL if position in run else edge - GAP / 2
+            edge += len(run) * CELL + GAP
+        return edge - GAP
+
+    def stop(self, position: int) -> float:
+        """The far edge of a position; the middle of the break if it is left out."""
+        return self.at(position) + CELL * any(position in run for run in self.runs)
+
+
+def input_axis(axis: AxisPlan, outputs: Iterable[int], origin: float) -> BrokenAxis:
+    """The input positions of an axis, padding and overhang included: all of a short one, else both ends of the input,
+    and the edges of the windows of `outputs` with the taps of small dilated ones.
+    """
+    w = axis.windows
+    begin, end = (w.pad_begin, w.pad_end) if isinstance(w, Sliding) else (0, 0)
+    low, high = -begin, max(w.size + end, window(w, w.output - 1).stop)
+    wanted = {low, -1, w.size, high - 1, *range(END_CELLS), *range(w.size - END_CELLS, w.size)}
+    for found in (window(w, o) for o in outputs):
+        wanted |= {found.start - 1, found.start, found.stop - 1, found.stop}
+        if isinstance(w, Sliding) and w.dilation > 1 and w.kernel <= MAX_DOTTED_TAPS:
+            wanted |= {*range(found.start, found.stop, w.dilation)}
+    return _broken_axis(range(low, high), wanted, MAX_INPUTS, origin)
+
+
+def output_axis(axis: AxisPlan, origin: float) -> BrokenAxis:
+    """The output positions of an axis: all of a short one, else both ends."""
+    count = axis.windows.output
+    return _broken_axis(range(count), {*range(END_CELLS), *range(count - END_CELLS, count)}, MAX_OUTPUTS, origin)
+
+
+def _broken_axis(whole: range, wanted: set[int], most: int, origin: float) -> BrokenAxis:
+    """The axis with breaks in place of what is not wanted, if that is more than one position."""
+    if len(whole) <= most:
+        return BrokenAxis((whole,), origin)
+    kept = sorted(position for position in wanted if position in whole)
+    starts = [b for a, b in zip([kept[0] - 9, *kept], kept, strict=False) if b > a + 2]
+    stops = [a + 1 for a, b in zip(kept, [*kept[1:], kept[-1] + 9], strict=True) if b > a + 2]
+    return BrokenAxis(tuple(map(range, starts, stops)), origin)
