@@ -29,15 +29,22 @@ DROPS_LAST = "drops a last window that would start past the input (ceil_torch: P
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One framework's plan, or why it refuses. `divisors` are those of the first and the last window."""
+    """One framework's plan, or why it refuses."""
 
     title: str
     like: str
     plan: Plan | None
     refusal: str | None
-    divisors: tuple[int, int] | None
     chosen: bool
     causes: tuple[str, ...]
+
+    @property
+    def divisors(self) -> tuple[int, int] | None:
+        """The divisors of the first and the last window; None without a plan that divides."""
+        if self.plan is None or not self.plan.reducer.divides:
+            return None
+        first, last = (divisor_of(self.plan, [o % w.output for w in self.plan.windows]) for o in (0, -1))
+        return None if first is None or last is None else (first, last)
 
     @property
     def differs(self) -> bool:
@@ -64,15 +71,8 @@ def compare_dialects(op: Attributes, plan: Plan) -> tuple[Row, ...]:
             causes = [] if chosen else _causes(plan, other)
         except RequestError as error:
             refusal = marked_message(without_hints(error.message))
-        ends = divisors(other) if other else None
-        rows.append(Row(title, dialect.name, other, refusal, ends, chosen, tuple(causes)))
+        rows.append(Row(title, dialect.name, other, refusal, chosen, tuple(causes)))
     return tuple(rows)
-
-
-def divisors(plan: Plan) -> tuple[int, int] | None:
-    """The divisors of the first and the last window; None if the plan does not divide."""
-    first, last = (divisor_of(plan, [o % w.output for w in plan.windows]) for o in (0, -1))
-    return None if first is None or last is None else (first, last)
 
 
 def sentences(rows: Sequence[Row]) -> list[str]:
@@ -149,7 +149,6 @@ def _counts_padding(plan: Plan) -> bool:
 
 
 def _overhangs(plan: Plan) -> bool:
-    """Whether padding is counted and a window overhangs the padded input."""
     ends = [(w.start(w.output - 1) + w.extent, w.size + w.pad_end) for w in _sliding(plan)]
     return _counts_padding(plan) and any(last > end for last, end in ends)
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 from poolcli.arguments import tolerance
@@ -39,8 +36,8 @@ class Difference:
         Both elements there.
     along : tuple of frozenset of int
         For each axis, the indices with a difference.
-    border : tuple of bool
-        If all differences lie on the border of the last two axes: at which ends (first, last, first, last); else empty.
+    border : bool
+        Whether all differences lie on the border of the last two axes.
     """
 
     shape: tuple[int, ...]
@@ -53,7 +50,7 @@ class Difference:
     where: tuple[int, ...] | None
     pair: tuple[str, str] | None
     along: tuple[frozenset[int], ...]
-    border: tuple[bool, ...]
+    border: bool
 
     @property
     def exact(self) -> bool:
@@ -98,14 +95,16 @@ def diff_arrays(a: ArrayLike, b: ArrayLike, *, atol: float = 0, rtol: float = 0)
     atol, rtol = check_tolerances(atol, rtol)
     x, y = as_array(a), as_array(b)
     if x.shape != y.shape:
+        shapes = " and ".join(",".join(map(str, each.shape)) or "a single number" for each in (x, y))
         raise RequestError(
-            f"the shapes differ: {_shape_text(x.shape)} and {_shape_text(y.shape)}; compare arrays of the same shape "
+            f"the shapes differ: {shapes}; compare arrays of the same shape "
             "(identify finds the pooling that turns one into the other)"
         )
-    if not (_is_number(x) and _is_number(y)):
+    if any(each.dtype.kind not in "biuf" and each.dtype.name != "bfloat16" for each in (x, y)):
         raise RequestError(f"{x.dtype.name} and {y.dtype.name} cannot be compared: numbers are needed")
+    shape = x.shape or (1,)
     with np.errstate(all="ignore"):  # of infinities, and of differences beyond float64
-        return _compared(x, y, atol, rtol)
+        return _compared(x.reshape(shape), y.reshape(shape), atol, rtol)
 
 
 def check_tolerances(atol: float, rtol: float) -> tuple[float, float]:
@@ -114,25 +113,25 @@ def check_tolerances(atol: float, rtol: float) -> tuple[float, float]:
 
 
 def _compared(x: NDArray[Any], y: NDArray[Any], atol: float, rtol: float) -> Difference:
-    shape = x.shape or (1,)
-    x, y = x.reshape(shape), y.reshape(shape)
-    off = np.zeros(shape, bool)
+    off = np.zeros(x.shape, bool)
     total, largest, ulp, where = 0.0, 0.0, 0, None
     types = [each.dtype.newbyteorder("=") for each in (x, y)]
     same = types[0] == types[1]
-    for place in _parts(shape):
-        a, b = (each[place].astype(dtype, copy=False) for each, dtype in zip((x, y), types, strict=True))
+    rows = max(1, CHUNK * len(x) // max(x.size, 1))
+    for start in range(0, len(x) if x.size else 0, rows):
+        part = slice(start, start + rows)
+        a, b = (each[part].astype(dtype, copy=False) for each, dtype in zip((x, y), types, strict=True))
         distance = distances(a, b)
         bound = atol + rtol * np.abs(b.astype(np.float64)) if atol or rtol else 0
-        off[place] = (distance > bound) | np.isinf(distance)
+        off[part] = (distance > bound) | np.isinf(distance)
         total += float(distance.sum())
         top = float(distance.max())
         if top > largest:
             inside = np.unravel_index(int(distance.argmax()), distance.shape)
-            largest, where = top, (place[0].start + int(inside[0]), *map(int, inside[1:]))
+            largest, where = top, (start + int(inside[0]), *map(int, inside[1:]))
         ulp = max(ulp, _ulps(a, b)) if same else 0
     return Difference(
-        shape=shape,
+        shape=x.shape,
         dtypes=(x.dtype.name, y.dtype.name),
         elements=x.size,
         different=int(off.sum()),
@@ -142,16 +141,8 @@ def _compared(x: NDArray[Any], y: NDArray[Any], atol: float, rtol: float) -> Dif
         where=where,
         pair=None if where is None else (str(x[where]), str(y[where])),
         along=tuple(frozenset(np.unique(axis).tolist()) for axis in np.nonzero(off)),
-        border=_border(off),
+        border=off.ndim > 1 and min(off.shape[-2:]) > 2 and not off[..., 1:-1, 1:-1].any(),
     )
-
-
-def _parts(shape: tuple[int, ...]) -> Iterator[tuple[slice]]:
-    """Slices of the first axis of about CHUNK elements each."""
-    row = prod(shape[1:])  # elements
-    step = max(1, CHUNK // max(row, 1))
-    if row:
-        yield from ((slice(start, min(start + step, shape[0])),) for start in range(0, shape[0], step))
 
 
 def distances(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.float64]:
@@ -170,36 +161,10 @@ def distances(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.float64]:
 
 def _ulps(x: NDArray[Any], y: NDArray[Any]) -> int:
     """The largest difference in units in the last place, of pairs without nan."""
-    if x.dtype.kind in "biu":
-        high, low = (f(x, y).astype(np.uint64) for f in (np.maximum, np.minimum))
-        return int((high - low).max(initial=0))
-    known = ~(np.isnan(x.astype(np.float64)) | np.isnan(y.astype(np.float64)))
-    a, b = (_as_ordered_integers(each[known]) for each in (x, y))
-    return int((np.maximum(a, b).astype(np.uint64) - np.minimum(a, b).astype(np.uint64)).max(initial=0))
-
-
-def _as_ordered_integers(x: NDArray[Any]) -> NDArray[np.int64]:
-    """Map floats to integers in the same order, so that neighbouring floats are 1 apart."""
-    bits = np.ascontiguousarray(x).view(f"i{x.dtype.itemsize}").astype(np.int64)
-    lowest = -(2 ** (8 * x.dtype.itemsize - 1))
-    return np.where(bits < 0, lowest - bits, bits)
-
-
-def _border(off: NDArray[np.bool_]) -> tuple[bool, ...]:
-    """The fewest ends of the last two axes that hold all differences; empty if one lies inside."""
-    if off.ndim < 2 or min(off.shape[-2:]) < 3 or off[..., 1:-1, 1:-1].any():
-        return ()
-    for ends in sorted(product((False, True), repeat=4), key=sum):
-        top, bottom, left, right = ends
-        rows, columns = slice(top, -1 if bottom else None), slice(left, -1 if right else None)
-        if not off[..., rows, columns].any():
-            return ends
-    return ()
-
-
-def _is_number(x: NDArray[Any]) -> bool:
-    return x.dtype.kind in "biuf" or x.dtype.name == "bfloat16"
-
-
-def _shape_text(shape: tuple[int, ...]) -> str:
-    return ",".join(map(str, shape)) or "a single number"
+    if x.dtype.kind not in "biu":
+        known = ~(np.isnan(x.astype(np.float64)) | np.isnan(y.astype(np.float64)))
+        bits = [np.ascontiguousarray(each[known]).view(f"i{x.dtype.itemsize}").astype(np.int64) for each in (x, y)]
+        lowest = -(2 ** (8 * x.dtype.itemsize - 1))
+        x, y = (np.where(each < 0, lowest - each, each) for each in bits)  # integers in the order of the floats
+    high, low = (f(x, y).astype(np.uint64) for f in (np.maximum, np.minimum))
+    return int((high - low).max(initial=0))

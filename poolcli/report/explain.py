@@ -78,21 +78,15 @@ def drawing(axis: AxisPlan) -> Table | None:
     low, high = -begin, max(w.size + end, window(w, w.output - 1).stop)
     if high - low > DRAWN_LENGTH or w.output > DRAWN_WINDOWS:
         return None
-    table = Table.grid(padding=(0, 1))
-    table.add_column(no_wrap=True, justify="right")
-    table.add_column(no_wrap=True)
-    ruler = Text()
-    for position in range(low, high):
-        ruler.append("i" if 0 <= position < w.size else "p" if -begin <= position < w.size + end else ".", style="dim")
-    table.add_row("input", ruler)
+    places = range(low, high)
+    ruler = ["i" if 0 <= p < w.size else "p" if -begin <= p < w.size + end else "." for p in places]
+    table = grid(1, justify="right")
+    table.add_row("input", Text("".join(ruler), style="dim"))
     for o in range(w.output):
-        taken, reach = set(w.span(o)), window(axis.windows, o)
-        step = w.dilation if isinstance(w, Sliding) else 1
-        line = Text()
-        for position in range(low, high):
-            inside = reach.start <= position < reach.stop and (position - reach.start) % step == 0
-            line.append("#" if position in taken else "+" if inside else " ", style="cyan" if position in taken else "")
-        table.add_row(f"{axis.name} {o}", line)
+        read, reach = w.span(o), window(w, o)
+        taps = range(reach.start, reach.stop, w.dilation if isinstance(w, Sliding) else 1)
+        line = "".join("#" if p in read else "+" if p in taps else " " for p in places)
+        table.add_row(f"{axis.name} {o}", Text(line.rstrip(), style="cyan"))
     table.add_row("", Text("i input, p padding, . past it; # read, + window outside the input", style="dim"))
     return table
 
@@ -151,7 +145,6 @@ def chain_view(chain: Chain) -> RenderableType:
 
 
 def _per_axis(values: Iterable[str]) -> str:
-    """The values of all axes, or one value if they are the same."""
     found = list(values)
     return found[0] if len({*found}) == 1 else ",".join(found)
 
@@ -246,10 +239,9 @@ def where(layout: str, found: Difference) -> str:
     if found.different == 1:
         return "a single element"
     told = [_along(*axis) for axis in zip(layout, found.shape, found.along, strict=True)]
-    ends = [f"{end} {letter}" for letter in layout[-2:] for end in ("first", "last")]
-    touched = [end for end, has in zip(ends, found.border, strict=False) if has]
-    border = f"only the border: {', '.join(touched)}" if touched else "scattered"
-    return "; ".join(filter(None, told)) or border
+    return "; ".join(filter(None, told)) or (
+        f"only the border of {' and '.join(layout[-2:])}" if found.border else "scattered"
+    )
 
 
 def difference_document(first: str, second: str, layout: str, found: Difference) -> dict[str, Any]:
@@ -273,17 +265,11 @@ def difference_document(first: str, second: str, layout: str, found: Difference)
 
 def _along(letter: str, size: int, places: frozenset[int]) -> str:
     """What the places of differences along an axis have in common, in words; "" if nothing."""
-    if size < 2 or len(places) == size:
+    first, last = min(places), max(places)
+    if len(places) == size:
         return ""
-    last = size - 1
-    if places == {last}:
-        return f"last {letter}"
-    if places == {0}:
-        return f"first {letter}"
-    if places == {0, last}:
-        return f"both ends of {letter}"
     if len(places) == 1:
-        return f"{letter}={min(places)} alone"
-    if max(places) - min(places) == len(places) - 1:
-        return f"{letter} from {min(places)} to {max(places)}"
-    return ""
+        return f"last {letter}" if first == size - 1 else f"{letter}={first} alone" if first else f"first {letter}"
+    if places == {0, size - 1}:
+        return f"both ends of {letter}"
+    return f"{letter} from {first} to {last}" if last - first == len(places) - 1 else ""

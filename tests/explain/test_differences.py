@@ -103,7 +103,7 @@ PLACES = {
     "one channel": ((slice(None), 1), "C=1 alone"),
     "a block": ((..., slice(1, 3), slice(4, 7)), "H from 1 to 2; W from 4 to 6"),
     "one element": ((0, 1, 2, 3), "a single element"),
-    "first row and column": ((..., [0, 0, 3], [1, 7, 0]), "only the border: first H, first W"),
+    "first row and column": ((..., [0, 0, 3], [1, 7, 0]), "only the border of H and W"),
     "all": ((...,), "everywhere"),
     "scattered": ((..., [0, 2, 3, 5], [1, 0, 6, 3]), "scattered"),
 }
