@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd, prod
-from typing import Any
 
 from poolcli.plan import AxisPlan, Plan
 from poolcli.windows import AxisWindows, Bins, Cells, Sliding, ceil_div
@@ -105,7 +104,9 @@ def facts(axis: AxisExplanation) -> list[str]:
     """Facts about the windows of an axis, one sentence each."""
     found = []
     if axis.extent is not None:
-        found.append(f"receptive field: {_field_text(axis.extent, axis.dilation)}")
+        taps = (axis.extent - 1) // axis.dilation + 1
+        spread = f" of {axis.extent} positions, {axis.dilation} apart" if axis.dilation > 1 < taps else ""
+        found.append(f"receptive field: {taps}{spread or ' ' + _plural('position', taps)}")
     if axis.equal_to:
         found.append("equals kernel {}, stride {} exactly".format(*axis.equal_to))
     elif axis.lengths:
@@ -120,33 +121,25 @@ def facts(axis: AxisExplanation) -> list[str]:
     return found
 
 
-def _field_text(extent: int, dilation: int) -> str:
-    taps = (extent - 1) // dilation + 1
-    if dilation == 1 or taps == 1:
-        return f"{taps} {_plural('position', taps)}"
-    return f"{taps} of {extent} positions, {dilation} apart"
-
-
 def _plural(noun: str, count: int) -> str:
     return noun if count == 1 else noun + "s"
 
 
 def _axis(plan: Plan, axis: AxisPlan) -> AxisExplanation:
     w = axis.windows
-    windows = tuple(window(w, o) for o in example_outputs(w))
-    shared: dict[str, Any] = {
-        "unused": w.unused,
-        "empty": w.empty_windows,
-    }
+    found = AxisExplanation(
+        axis.name, (), tuple(window(w, o) for o in example_outputs(w)), unused=w.unused, empty=w.empty_windows
+    )
     if isinstance(w, Bins):
         lengths = () if isinstance(w, Cells) or w.equal_to else _bin_lengths(w)
         steps = _cell_steps(w) if isinstance(w, Cells) else _bin_steps(w)
-        return AxisExplanation(axis.name, tuple(steps), windows, lengths=lengths, equal_to=w.equal_to, **shared)
+        return replace(found, steps=tuple(steps), lengths=lengths, equal_to=w.equal_to)
     # Windows whose last tap lies past the padding.
     overhanging = max(0, w.output - (w.slack // w.stride + 1)) if w.slack >= 0 else w.output
-    words: dict[str, Any] = {"extent": w.extent, "overhanging": overhanging, "dilation": w.dilation}
-    padded = w.pad_begin + w.pad_end > 0
-    return AxisExplanation(axis.name, tuple(_sliding_steps(plan, w)), windows, padded=padded, **words, **shared)
+    return replace(
+        found, steps=tuple(_sliding_steps(plan, w)), extent=w.extent, overhanging=overhanging, dilation=w.dilation,
+        padded=w.pad_begin + w.pad_end > 0,
+    )  # fmt: skip
 
 
 def example_outputs(w: AxisWindows) -> tuple[int, ...]:
@@ -156,12 +149,9 @@ def example_outputs(w: AxisWindows) -> tuple[int, ...]:
 
 def _sliding_steps(plan: Plan, w: Sliding) -> list[str]:
     auto_pad, rounding = str(plan.attributes["auto_pad"]), str(plan.attributes["rounding_type"])
-    steps = []
     positions = f"{w.extent} {_plural('position', w.extent)}"
-    if w.dilation > 1:
-        steps.append(f"window: ({w.kernel} - 1) * {w.dilation} + 1 = {positions} (kernel and dilation)")
-    else:
-        steps.append(f"window: {positions} (the kernel)")
+    dilated = f"window: ({w.kernel} - 1) * {w.dilation} + 1 = {positions} (kernel and dilation)"
+    steps = [dilated if w.dilation > 1 else f"window: {positions} (the kernel)"]
     if auto_pad.startswith("same"):
         wanted = ceil_div(w.size, w.stride)
         total = (wanted - 1) * w.stride + w.extent - w.size
@@ -178,7 +168,7 @@ def _sliding_steps(plan: Plan, w: Sliding) -> list[str]:
     steps.append(f"last start: {padded} - {w.extent} = {w.slack}")
     whole, rest = divmod(w.slack, w.stride)
     up = rounding != "floor" and rest > 0
-    exact = f"{whole}" if not rest else f"{whole} and {rest}/{w.stride}"
+    exact = _mixed_number(whole, rest, w.stride)
     rounded = whole + up
     word = "" if not rest else f", rounded {'up' if up else 'down'} ({rounding}) to {rounded}"
     quotient = f" = {exact}" if w.slack >= 0 else ""

@@ -137,14 +137,12 @@ def same_at_every_size(a: Plan, b: Plan, b_at: Callable[[Sequence[int]], Plan | 
 
 
 def _size_rules(plan: Plan) -> tuple[object, ...]:
-    """The rules that determine the windows at other sizes."""
     rule, auto_pad = DIALECTS[plan.like].rounding_rule(plan.attributes["rounding_type"]), plan.attributes["auto_pad"]
     sets_pads = str(auto_pad).startswith("same")
     return rule, plan.reducer, plan.divisor_override, plan.like if sets_pads else None, auto_pad if sets_pads else None
 
 
 def _resized(plan: Plan, sizes: Mapping[int, int]) -> list[int]:
-    """The input's shape with other lengths of these spatial axes."""
     shape = list(plan.input_shape)
     for i, size in sizes.items():
         shape[plan.axes[i].position] = size

@@ -4,10 +4,10 @@ output length.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import islice, product
-from typing import Any
+from typing import Any, NamedTuple
 
 from poolcli.arguments import numbers_from, one_of, per_axis
 from poolcli.dialects import dialect_of
@@ -21,11 +21,14 @@ from poolcli.suggestions import did_you_mean, join_words
 from poolcli.windows import ceil_div, extent, same_pads, sliding_output
 
 COMMON_KERNELS = 11  # kernels and strides up to this are always tried
-COMMON = range(1, COMMON_KERNELS + 1)
+MAX_DILATION = 3  # largest dilation that is tried
+MAX_WHOLE_OUTPUTS = 4  # outputs of windows as long as the input
+END_STRIDES = 12  # of many strides, the shortest and longest that `solve` tries
+SINGLE_ELEMENTS = 6
 NUMBERS = ("kernel", "strides", "pads_begin", "pads_end")  # of an axis, by the names of attributes
 SEARCHED = (
-    f"searched: kernels up to {COMMON_KERNELS} and those that cover the input with the wanted windows, every stride "
-    "that fits, pads shorter than the window (equal, or one more at the end), same_upper, each rounding; no windows "
+    f"searched: kernels up to {COMMON_KERNELS} and those that cover the input with the wanted windows, the strides "
+    "that fit, pads shorter than the kernel (equal, or one more at the end), same_upper, each rounding; no windows "
     "that lie in the padding alone"
 )
 MAX_ANSWERS = 12
@@ -59,8 +62,8 @@ def solve(
 ) -> list[Answer]:
     """Find attributes that give a wanted output size.
 
-    The search covers kernels up to 11 and those that cover the input with the wanted number of windows, every stride
-    that fits them, pads shorter than the window (equal, or one more at the end), `same_upper`, and every rounding of
+    The search covers kernels up to 11 and those that cover the input with the wanted number of windows, the strides
+    that fit them, pads shorter than the kernel (equal, or one more at the end), `same_upper`, and every rounding of
     the dialect. Every answer is verified by its plan, and has no windows that lie in the padding alone.
 
     Parameters
@@ -158,58 +161,76 @@ def _accepted(asked: Question, i: int, words: dict[str, str], wanted: int) -> It
 
 def _grid(asked: Question, i: int, wanted: int, words: dict[str, str]) -> set[Numbers]:
     """Every combination of kernel, stride and pads that gives `wanted` outputs; given numbers are fixed."""
-    per_axis_names = asked.fixed & {*NUMBERS, "dilations"}
-    given = {name: per_axis(name, getattr(asked.op, name), asked.axes)[i] for name in per_axis_names}
-    size, dilation, auto_pad = asked.sizes[i], given.get("dilations", 1), words["auto_pad"]
+    names = asked.fixed & {*NUMBERS, "dilations"}
+    given = {"dilations": 1} | {name: per_axis(name, getattr(asked.op, name), asked.axes)[i] for name in names}
+    size, auto_pad = asked.sizes[i], words["auto_pad"]
     rounding = dialect_of(asked.op.like).rounding_rule(words["rounding_type"])
     found = set()
-    for kernel in [given["kernel"]] if "kernel" in given else _kernels(size, wanted, given):
+    for _, kernel, stride, dilation, begin, least in windows_of(size, wanted, given, END_STRIDES):
         window = extent(kernel, dilation)
-        for begin, end in _pads(window, given) if auto_pad == "explicit" else [(0, 0)]:
-            span = size + begin + end - window
-            strides = {each for each in _strides(size, span, wanted, kernel) if each > 0}
-            for stride in [given["strides"]] if "strides" in given else strides:
-                pads = (begin, end)
-                if auto_pad.startswith("same"):
-                    pads = same_pads(size, kernel, stride, dilation, upper=auto_pad == "same_upper")
-                fits = "kernel" in given or size + sum(pads) >= window
-                if fits and sliding_output(size, window, stride, *pads, rounding) == wanted:
-                    found.add((kernel, stride, begin, end))
+        ends = {begin, begin + 1, least} if "pads_begin" in given else {begin, begin + 1}
+        if auto_pad != "explicit":
+            begin, ends = 0, {0}
+        for end in {given["pads_end"]} if "pads_end" in given else ends:
+            pads = (begin, end)
+            if auto_pad.startswith("same"):
+                pads = same_pads(size, kernel, stride, dilation, upper=auto_pad == "same_upper")
+            fits = "kernel" in given or (size + sum(pads) >= window and (end < window or "pads_end" in given))
+            if fits and sliding_output(size, window, stride, *pads, rounding) == wanted:
+                found.add((kernel, stride, begin, end))
     return found
 
 
-def _kernels(size: int, wanted: int, given: Mapping[str, int]) -> list[int]:
-    """Common kernels, those near size / wanted, and those with which the wanted windows cover the input."""
-    share, dilation = size // wanted, given.get("dilations", 1)
-    padded = size + given.get("pads_begin", 0) + given.get("pads_end", 0)
-    found = {*COMMON, *range(share - 1, share + 3), size}
-    for stride in [given["strides"]] if "strides" in given else [share, share + 1, *COMMON]:
-        reach = (wanted - 1) * stride
-        for window in (size - reach, padded - reach, *(reach - size + more for more in (1, 2, 3))):
-            found |= {(window - 1) // dilation + 1, ceil_div(window - 1, dilation) + 1}
-    longest = max(COMMON_KERNELS, size) if wanted <= size else COMMON_KERNELS  # only pads can enlarge an input
-    return [kernel for kernel in found if 0 < kernel <= longest]
+class Window(NamedTuple):
+    """The numbers of one axis and how unusual they are; `end` is the padding at the end that the last window needs."""
+
+    cost: float
+    kernel: int
+    stride: int
+    dilation: int
+    begin: int
+    end: int
 
 
-def _pads(window: int, given: Mapping[str, int]) -> Iterator[tuple[int, int]]:
-    """Pads shorter than the window, equal or one more at the end; of a long one the smallest, middle and longest."""
-    free = {*range(2 * COMMON_KERNELS), (window - 1) // 2, window // 2, window - 1}
-    for begin in [given["pads_begin"]] if "pads_begin" in given else free:
-        ends = free if "pads_begin" in given else {begin, begin + 1}
-        for end in [given["pads_end"]] if "pads_end" in given else ends:
-            if ("pads_begin" in given or begin < window) and ("pads_end" in given or end < window):
-                yield begin, end
+def windows_of(size: int, output: int, given: Mapping[str, int], end_strides: int | None = None) -> list[Window]:
+    """List the windows that give the right output length, the most common first.
+
+    Kernels up to 11, those about as long as the input's share of an output, and the whole input; dilations up to 3;
+    pads shorter than the kernel or half of its extent; every stride, or so many of the shortest and of the longest
+    that fit. `given` are the numbers that are known.
+    """
+    found = []
+    for kernel, dilation, begin in _geometries(size, output, given):
+        window = extent(kernel, dilation)
+        strides: Sequence[int] = [max(window, size + begin - window + 1)]
+        if output > 1:
+            least = max(1, ceil_div(size + begin - window + 1, output))
+            strides = range(least, (size + begin - 1) // (output - 1) + 1)
+            if end_strides and len(strides) > 2 * end_strides:
+                usual = (stride for stride in (*range(1, COMMON_KERNELS + 1), kernel) if stride in strides)
+                strides = [*{*strides[:end_strides], *strides[-end_strides:], *usual}]
+        for stride in [given["strides"]] if "strides" in given else strides:
+            reach = (output - 1) * stride + window - begin - size  # of the last window past the input
+            end = max(0, reach)
+            if -stride < reach < window <= size + begin + end:
+                cost = axis_complexity(size, kernel, stride, begin, max(begin, reach), dilation) + 2 * (dilation - 1)
+                cost -= SINGLE_ELEMENTS * (kernel == 1 < stride)  # less unusual than gaps between longer windows
+                found.append(Window(cost, kernel, stride, dilation, begin, end))
+    return sorted(found)
 
 
-def _strides(size: int, span: int, wanted: int, kernel: int) -> set[int]:
-    """Common strides, and those near the ends of what gives `wanted` outputs if the last window starts by `span`."""
-    if wanted == 1:
-        return {kernel, max(kernel, span + 1), max(kernel, size)}
-    found = {*COMMON, kernel}
-    for length, count in product((span, size), (wanted - 2, wanted - 1, wanted)):
-        nearest = length // max(count, 1)
-        found |= {*range(nearest - 2, nearest + 4)}
-    return found
+def _geometries(size: int, output: int, given: Mapping[str, int]) -> Iterator[tuple[int, int, int]]:
+    share = max(1, size // output)
+    kernels = {*range(1, COMMON_KERNELS + 1), 2 * share, 2 * share - 1}
+    kernels |= {*range(max(1, share - 1), share + 3)} | ({size} if output <= MAX_WHOLE_OUTPUTS else set())
+    kernels |= {max(1, size - (output - 1) * given["strides"])} if "strides" in given else set()
+    for kernel in [given["kernel"]] if "kernel" in given else kernels:
+        dilations = range(1, MAX_DILATION + 1) if 1 < kernel <= COMMON_KERNELS else (1,)
+        for dilation in [given["dilations"]] if "dilations" in given else dilations:
+            longest = max(kernel, extent(kernel, dilation) // 2 + 1)
+            pads: Iterable[int] = range(longest) if kernel <= 2 * COMMON_KERNELS else (0, kernel // 2)
+            for pad in (given["pads_begin"],) if "pads_begin" in given else pads:
+                yield kernel, dilation, pad
 
 
 def _record(asked: Question, words: dict[str, str], axes: Sequence[Numbers]) -> SlidingAttributes:

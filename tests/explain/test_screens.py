@@ -1,40 +1,15 @@
-"""What `shape` prints beside what the documents show: wrapped at 80 columns, and as JSON."""
+"""What `shape` prints beside what the documents show, and as JSON."""
 
 from __future__ import annotations
 
 from tests.conftest import Cli
 
-COMPARE = """\
-   as                   output           pads     divisors
-*  OpenVINO floor       N=1 C=3 H=2 W=4  1,1 1,1  9 .. 9
-=  OpenVINO ceil        N=1 C=3 H=3 W=4  1,1 1,1  9 .. 9
-   OpenVINO ceil_torch  N=1 C=3 H=3 W=4  1,1 1,1  9 .. 9
-*  ONNX                 N=1 C=3 H=3 W=4  1,1 1,1  9 .. 6
-*  PyTorch              N=1 C=3 H=3 W=4  1,1 1,1  9 .. 6
-*  TensorFlow           refused
-   nGraph               N=1 C=3 H=3 W=4  1,1 1,1  9 .. 9
-= chosen, * differs; divisors of the first and last window
-
-* TensorFlow: TensorFlow has no rounding_type ceil; use floor
-* OpenVINO floor: rounds down: a last window that does not fit is dropped
-  (floor)
-* ONNX, PyTorch: it counts only the part of an overhanging window that lies in
-  the input and its pads
-* ONNX Runtime before 1.29, opset 18 or lower: a ceil window that goes past the
-  padded input is divided by the whole kernel
-* ONNX Runtime before 1.21, opset 19 or higher: a ceil window that goes past the
-  padded input is divided by the whole kernel
-"""
 TO = """\
 the same in OpenVINO
 AvgPool opset1: <data strides="3,3" pads_begin="0,0" pads_end="0,0" kernel="3,3" exclude-pad="false" \
 rounding_type="floor" auto_pad="explicit"/>
 """
 CEIL = ("avg", "1,3,4,7", "-k", "3", "-s", "2", "-p", "1", "--rounding-type", "ceil", "--include-pad")
-
-
-def test_compare(cli: Cli) -> None:
-    assert cli("shape", *CEIL, "--compare", columns=80).out.endswith("\n\n" + COMPARE)
 
 
 def test_to_is_one_line_that_can_be_pasted(cli: Cli) -> None:

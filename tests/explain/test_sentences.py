@@ -109,8 +109,8 @@ CASES = {
     ],
     "max 1,1,9 -k 3 -s 2 -p 1 --solve 7": [
         "no attributes give this size",
-        "searched: kernels up to 11 and those that cover the input with the wanted windows, every stride that fits, "
-        "pads shorter than the window (equal, or one more at the end), same_upper, each rounding; "
+        "searched: kernels up to 11 and those that cover the input with the wanted windows, the strides that fit, "
+        "pads shorter than the kernel (equal, or one more at the end), same_upper, each rounding; "
         "no windows that lie in the padding alone",
     ],
 }  # fmt: skip

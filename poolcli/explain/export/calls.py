@@ -27,7 +27,6 @@ def _layer(plan: Plan) -> str:
 
 
 def _openvino_pad(step: st.Pad) -> str:
-    """The layer with its further inputs; axes N and C are not padded."""
     begin, end = (",".join(map(str, (0, 0, *ends))) for ends in zip(*step.pads, strict=True))
     further = f"pads_begin: {begin} pads_end: {end} pad_value: {step.value}"
     return f'Pad opset1: <data pad_mode="constant"/> {further}'
@@ -49,7 +48,6 @@ def _version(plan: Plan) -> str:
 
 
 def _ngraph_call(step: st.Pool, _: str) -> str:
-    """The call, with the letters of nGraph's specification."""
     plan = step.plan
     parts = [f"{letter}={st.comma_separated(plan, name)}" for letter, name in
              (("w", "kernel"), ("s", "strides"), ("p", "pads_begin"), ("q", "pads_end"))]  # fmt: skip
@@ -60,6 +58,7 @@ def _ngraph_call(step: st.Pool, _: str) -> str:
 
 
 OPENVINO_WRITER = st.Writer(
+    title="OpenVINO",
     writers={
         st.Pool: lambda step, before: (*before, _layer(step.plan)),
         st.Pad: lambda step, before: (*before, _openvino_pad(step)),
@@ -69,9 +68,8 @@ OPENVINO_WRITER = st.Writer(
     },
     start=(),
     text="\n".join,
-    cannot_write=lambda plan: st.too_many_axes(plan, "OpenVINO"),
 )
-NGRAPH_WRITER = st.Writer(writers={st.Pool: _ngraph_call}, cannot_write=lambda plan: st.too_many_axes(plan, "nGraph"))
+NGRAPH_WRITER = st.Writer(title="nGraph", writers={st.Pool: _ngraph_call})
 
 
 def _torch_pool(step: st.Pool, x: str) -> str:
@@ -107,6 +105,7 @@ def _torch_product(step: st.MatrixProduct, x: str) -> str:
 
 
 PYTORCH_WRITER: st.Writer = st.Writer(
+    title="PyTorch",
     writers={
         st.Pool: _torch_pool,
         st.Pad: _torch_pad,
@@ -118,7 +117,6 @@ PYTORCH_WRITER: st.Writer = st.Writer(
             f"{PYTORCH_WRITER.after(x, step.steps)} / {PYTORCH_WRITER.after(f'torch.ones_like({x})', step.steps)}"
         ),
     },
-    cannot_write=lambda plan: st.too_many_axes(plan, "PyTorch"),
 )
 
 
@@ -126,7 +124,6 @@ DATA_FORMATS = {1: '"NWC"', 2: '"NHWC"', 3: '"NDHWC"'}
 
 
 def _tensorflow_pool(step: st.Pool, x: str) -> str:
-    """The call of the function, with `data_format`; a Keras layer for adaptive windows."""
     plan = step.plan
     rank, name = len(plan.axes), TENSORFLOW.operators[plan.op].name
     if "output_size" in plan.attributes:
@@ -165,14 +162,15 @@ def _tensorflow_global(step: st.GlobalPool, x: str) -> str:
     return f"tf.{name}({x}, {[*range(1, 1 + len(step.plan.axes))]}, keepdims=True)"
 
 
-def _tensorflow_cannot_write(plan: Plan) -> str | None:
+def _tensorflow_refuses(plan: Plan) -> str | None:
     """With three axes, SAME places windows differently if the kernel is shorter than the stride."""
     if plan.attributes.get("auto_pad") == "same_upper" and len(plan.axes) == 3 and st.has_gaps(plan):
         return "TensorFlow moves the windows of SAME over three axes where the kernel is shorter than the stride"
-    return st.too_many_axes(plan, "TensorFlow")
+    return None
 
 
 TENSORFLOW_WRITER: st.Writer = st.Writer(
+    title="TensorFlow",
     writers={
         st.Pool: _tensorflow_pool,
         st.GlobalPool: _tensorflow_global,
@@ -186,5 +184,5 @@ TENSORFLOW_WRITER: st.Writer = st.Writer(
             f"{TENSORFLOW_WRITER.after(x, step.steps)} / {TENSORFLOW_WRITER.after(f'tf.ones_like({x})', step.steps)}"
         ),
     },
-    cannot_write=_tensorflow_cannot_write,
+    refuses=_tensorflow_refuses,
 )

@@ -132,14 +132,23 @@ class Writer:
         For each kind of step a function of it and of what is written so far.
     start, text
         The input, written, and the function that makes the final text.
-    cannot_write(plan)
-        Why the framework cannot compute a plan that follows its rules; None: it can.
+    title
+        The name of what computes them.
+    refuses(plan)
+        Why that cannot compute a plan that follows the framework's rules; None: it can.
     """
 
+    title: str
     writers: Mapping[type[Step], Callable[[Any, Any], Any]]
     start: Any = "x"
     text: Callable[[Any], str] = str
-    cannot_write: Callable[[Plan], str | None] = lambda plan: None
+    refuses: Callable[[Plan], str | None] = lambda plan: None
+
+    def cannot_write(self, plan: Plan) -> str | None:
+        """Why the framework cannot compute a plan that follows its rules; None: it can."""
+        if len(plan.axes) > MOST_AXES:
+            return f"{self.title} has pooling for 1 to {MOST_AXES} spatial axes only"
+        return self.refuses(plan)
 
     def write(self, steps: Steps) -> str:
         """The steps as text."""
@@ -198,11 +207,6 @@ def is_ceil(plan: Plan) -> bool:
 def counts_pads(plan: Plan) -> bool:
     """Whether padding is counted in the divisor."""
     return plan.attributes["exclude_pad"] is False
-
-
-def too_many_axes(plan: Plan, title: str) -> str | None:
-    """Why a plan of more than three spatial axes cannot be written."""
-    return f"{title} has pooling for 1 to {MOST_AXES} spatial axes only" if len(plan.axes) > MOST_AXES else None
 
 
 Ends = tuple[tuple[int, int], ...]  # of each axis: padding at its beginning and at its end

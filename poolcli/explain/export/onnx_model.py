@@ -63,7 +63,6 @@ def onnx_model(plan: Plan, opset: int, onnx: Any) -> Any:
 
 
 def _checked_model(graph: Any, opset: int, onnx: Any) -> tuple[Any, str | None]:
-    """The model in an opset, and why onnx refuses it, if it does."""
     imports = [onnx.helper.make_opsetid("", opset)]
     version = onnx.helper.find_min_ir_version_for(imports)
     model = onnx.helper.make_model(graph, opset_imports=imports, ir_version=version, producer_name="poolcli")

@@ -6,7 +6,7 @@ computed on parts of the arrays, then on all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import zip_longest
 from time import process_time
@@ -20,9 +20,8 @@ from poolcli.errors import RequestError
 from poolcli.explain.diff_arrays import Difference, check_tolerances
 from poolcli.explain.equivalence import distinguishing_input, same_pooling
 from poolcli.explain.export import in_one_operator
-from poolcli.explain.identify.grid import Axis, grid_of
+from poolcli.explain.identify import samples as sampling
 from poolcli.explain.identify.pair import Pair, possible_layouts
-from poolcli.explain.identify.samples import Rule, has_attributes, nearest, rules, samples_of, searched_operators
 from poolcli.explain.solve import complexity
 from poolcli.layouts import spatial_axes
 from poolcli.message_fields import field
@@ -143,11 +142,11 @@ def identify(
 
 def _records(op: str | None, given: Mapping[str, Any]) -> list[type[Attributes]]:
     """The operators to try, which have all given attributes; refuses attributes that none has, or none together."""
-    searched = searched_operators()
+    searched = sampling.searched_operators()
     records = list(searched.values()) if op is None else [searched[one_of("op", op, tuple(searched))]]
-    able = [record for record in records if has_attributes(record, given)]
+    able = [record for record in records if sampling.has_attributes(record, given)]
     if not able:
-        names = [name for name in given if op is None or not has_attributes(records[0], (name,))]
+        names = [name for name in given if op is None or not sampling.has_attributes(records[0], (name,))]
         known = [own.name for record in records for own in fields(record)]
         meant = did_you_mean(names[0], known) if len(names) == 1 and names[0] not in known else ""
         has = "has no" if op else "has" if len(names) == 1 else "has all of"
@@ -160,7 +159,7 @@ class _Search:
 
     def __init__(self, pair: Pair, records: Sequence[type[Attributes]], given: Mapping[str, Any], until: float) -> None:
         self.pair, self.records, self.given, self.until = pair, records, given, until
-        self.samples = samples_of(pair)
+        self.samples = sampling.samples_of(pair)
         self.near: list[tuple[float, Attributes]] = []  # of each rule, with their scores
         positions = spatial_axes(pair.layout)
         letters = "".join(pair.layout[i] for i in positions)
@@ -169,23 +168,24 @@ class _Search:
         numbers = {name: per_axis(name, given[name], letters) for name in names}
         fixed = [{name: every[i] for name, every in numbers.items()} for i in range(len(positions))]
         sizes = [pair.x.shape[i] for i in positions]
-        axes = [Axis(*each) for each in zip(sizes, self.output, fixed, strict=True)]
-        self.grid = grid_of(axes) if all(axis.windows for axis in axes) else None
+        axes = [sampling.Axis(*each) for each in zip(sizes, self.output, fixed, strict=True)]
+        self.grid = sampling.grid_of(axes) if all(axis.windows for axis in axes) else None
 
     def fitting(self) -> list[Candidate]:
         """The poolings that fit, each in the attributes of every dialect that has it."""
-        sliding = [*_in_turn([self._of_rule(rule) for rule in rules(self.given)])]
+        lists = [self._of_rule(rule) for rule in sampling.rules(self.given)]
+        sliding = [op for row in zip_longest(*lists) for op in row if op is not None]  # the first of each rule first
         records: list[Any] = [record for record in self.records if issubclass(record, BinAttributes)]
         bins = [op for record in records for op in self._allowed(record(self.output))]
         found = self._verified([*sliding, *bins])
         self.near += [(np.inf, op) for op in bins]
         return [form for candidate in found for form in self._forms(candidate)]
 
-    def _of_rule(self, rule: Rule) -> list[Attributes]:
+    def _of_rule(self, rule: sampling.Rule) -> list[Attributes]:
         """The operators that give every sample, the simplest first; notes the nearest."""
         if rule.record not in self.records or self.grid is None or not self._in_time():
             return []
-        exact, near = nearest(self.pair, self.samples, rule, self.grid, MAX_VERIFIED, MAX_NEAREST)
+        exact, near = sampling.nearest(self.pair, self.samples, rule, self.grid, MAX_VERIFIED, MAX_NEAREST)
         self.near += near
         return exact
 
@@ -253,12 +253,6 @@ def _complexity(candidate: Candidate) -> tuple[object, ...]:
     """A sort key, simplest first; adaptive windows are less simple than those of a kernel."""
     op, sizes = candidate.op, [axis.windows.size for axis in candidate.plan.axes]
     return (1, *complexity(op, sizes)[:2]) if isinstance(op, SlidingAttributes) else (2,)
-
-
-def _in_turn(lists: Sequence[Sequence[Attributes]]) -> Iterator[Attributes]:
-    """The first operator of each list, then the second of each, and so on."""
-    for row in zip_longest(*lists):
-        yield from (op for op in row if op is not None)
 
 
 def _variants(op: Attributes, output: tuple[int, ...]) -> list[Attributes]:

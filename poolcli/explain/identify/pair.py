@@ -37,14 +37,9 @@ class Pair:
     rtol: float
 
     @cached_property
-    def is_float(self) -> bool:
-        """Whether the output is of a float type, bfloat16 included."""
-        return bool(self.y.dtype.kind in "fV")
-
-    @cached_property
     def eps(self) -> float:
         """The relative spacing of the output's type; 0 for integers."""
-        return EPS.get(self.y.dtype.name, 2.0**-52) if self.is_float else 0.0
+        return EPS.get(self.y.dtype.name, 2.0**-52) if self.y.dtype.kind in "fV" else 0.0  # V: bfloat16
 
     @cached_property
     def sum_error(self) -> float:
@@ -66,7 +61,7 @@ class Pair:
 
     def tolerances(self, plan: Plan) -> tuple[float, float]:
         """How much the output of a plan may differ, absolute and relative: the given tolerance, and rounding errors."""
-        if not self.is_float or plan.reducer.picks:
+        if not self.eps or plan.reducer.picks:
             return self.atol, self.rtol
         longest = prod(w.longest for w in plan.windows)
         return self.atol + self.sum_error * (longest + 2) / 2, self.rtol + self.eps

@@ -1,4 +1,4 @@
-"""The rules that `identify` tries on combinations of windows, ranked by sampled outputs."""
+"""The combinations of windows, and the rules that `identify` tries on them, ranked by sampled outputs."""
 
 from __future__ import annotations
 
@@ -6,25 +6,90 @@ import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
-from itertools import product
+from itertools import pairwise, product
+from math import prod
 from typing import Any, NamedTuple
 
 from poolcli.dialects import DIALECTS
 from poolcli.errors import RequestError
 from poolcli.explain.diff_arrays import distances
-from poolcli.explain.identify.grid import Grid, Window
 from poolcli.explain.identify.pair import Pair
+from poolcli.explain.solve import Window, windows_of
 from poolcli.layouts import spatial_axes
+from poolcli.message_fields import field
 from poolcli.plan.attributes import OPERATORS, Attributes, Reducer, SlidingAttributes
 from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
 
+MAX_GIVEN = 10_000  # largest number that may be given for a short axis; planning takes memory in proportion
+MAX_COMBINATIONS = 2**20  # of the most common windows of each axis
+UNEQUAL_AXES_COST = 3  # of different numbers on neighbouring axes
 POWERS = (2, 1, 3, 4)
 MIN_KEPT, MAX_MATCHING = 2**8, 2**16  # combinations that are kept after a sample: any, and those that give it
 RANKED_OUTPUTS = 2**20  # outputs among which rare values are counted
 RARE_OUTPUTS = 16
 SUM_ROUNDINGS = 32  # rounding errors that a sampled sum may have
 DIVISORS = {None: "", True: "inside", False: "kernel"}  # by exclude_pad
+
+
+class Axis:
+    """The windows that one axis may have, and what each reads at an output; `numbers` has a row for each."""
+
+    def __init__(self, size: int, output: int, given: Mapping[str, int]) -> None:
+        most = max(MAX_GIVEN, 2 * size)
+        for name, number in given.items():
+            if number > most:
+                raise RequestError(f"{field(name)} is {number:,}; here numbers up to {most:,} are searched")
+        self.size, self.windows = size, windows_of(size, output, given)
+        self.costs = np.array([each.cost for each in self.windows])
+        self.numbers = np.array([each[1:5] for each in self.windows])
+        self._read: dict[int, tuple[list[range], Array, Array]] = {}
+
+    def read(self, o: int) -> tuple[list[range], Array, Array]:
+        """The different spans of output `o`, the number of each window's span, and whether it overhangs the end."""
+        if o not in self._read:
+            kernel, stride, dilation, begin = self.numbers.T
+            start = o * stride - begin
+            first = np.clip(-(start // dilation), 0, kernel)  # the taps before the input
+            count = np.clip(-((start - self.size) // dilation), first, kernel) - first
+            rows = np.stack((start + first * dilation, count, np.where(count > 1, dilation, 1)), axis=1)
+            rows[count == 0] = 0, 0, 1
+            different, numbers = np.unique(rows, axis=0, return_inverse=True)
+            spans = [range(low, low + length * step, step) for low, length, step in different.tolist()]
+            self._read[o] = spans, numbers.reshape(-1), start + (kernel - 1) * dilation >= self.size
+        return self._read[o]
+
+
+class Grid(NamedTuple):
+    """Combinations of windows, one of each axis, the most common first: `columns` are their numbers on each axis."""
+
+    axes: Sequence[Axis]
+    columns: tuple[Array, ...]
+
+    def taken(self, rows: Array) -> Grid:
+        """Some of the combinations."""
+        return Grid(self.axes, tuple(column[rows] for column in self.columns))
+
+    def numbers(self) -> list[Array]:
+        """Kernel, stride, dilation and padding at the beginning on each axis, a row for each combination."""
+        return [axis.numbers[column] for axis, column in zip(self.axes, self.columns, strict=True)]
+
+
+def grid_of(axes: Sequence[Axis]) -> Grid:
+    """The combinations of the most common windows of each axis, and those with the same numbers on every axis."""
+    counts = [len(axis.windows) for axis in axes]
+    limit = max(counts)
+    while prod(min(limit, count) for count in counts) > MAX_COMBINATIONS:
+        limit -= 1 + limit // 50
+    common = np.indices([min(limit, count) for count in counts]).reshape(len(axes), -1)
+    places = [{tuple(row): i for i, row in enumerate(axis.numbers.tolist())} for axis in axes]
+    rows = [[own.get(numbers, -1) for own in places] for numbers in places[0]]
+    equal = np.array([row for row in rows if min(row) >= 0 and max(row) >= limit], np.intp).reshape(-1, len(axes))
+    grid = Grid(axes, tuple(np.concatenate((common, equal.T), axis=1)))
+    costs: Array = np.mean([axis.costs[column] for axis, column in zip(axes, grid.columns, strict=True)], axis=0)
+    for one, other in pairwise(grid.numbers()):
+        costs = costs + UNEQUAL_AXES_COST * (one != other).any(axis=1)
+    return grid.taken(np.argsort(costs, kind="stable"))
 
 
 class Rule(NamedTuple):
@@ -80,7 +145,11 @@ def operators_of(rule: Rule, combination: Sequence[Window]) -> Iterator[Attribut
         variants.append({"rounding_type": "ceil"})
     elif any(ends) and rule.divisor == "kernel":
         ceil = {"pads_begin": begins, "rounding_type": "ceil", "like": "onnx"}
-        variants += [{"pads_end": shorter, **ceil} for shorter in product(*(w.overhanging_ends() for w in combination))]
+        overhanging = []  # up to three paddings at the end of each axis that give as many windows by rounding up
+        for w in combination:
+            enough = range(max(0, w.end - w.stride + 1), w.end + 1)
+            overhanging.append([*dict.fromkeys(end for end in (w.begin, 0, *enough) if end in enough)][:3])
+        variants += [{"pads_end": shorter, **ceil} for shorter in product(*overhanging)]
     for words in variants:
         with suppress(RequestError):
             op: Attributes = rule.record(**numbers | words)
@@ -134,7 +203,8 @@ def nearest(
         grid, scores = grid.taken(best), scores[best]
     fitting, ranked = list[Attributes](), list[tuple[float, Attributes]]()
     for i, score in enumerate(scores[: max(exact, near)].tolist()):
-        ops = [*operators_of(rule, grid.combination(i))]
+        combination = [axis.windows[column[i]] for axis, column in zip(grid.axes, grid.columns, strict=True)]
+        ops = [*operators_of(rule, combination)]
         fitting += ops if score == 0 and i < exact else []
         ranked += [(score, op) for op in ops] if i < near else []
     return fitting, ranked
@@ -145,12 +215,11 @@ def _tolerance(pair: Pair, rule: Rule, wanted: float) -> float:
     if not np.isfinite(wanted):
         return 0.0
     relative = pair.rtol + pair.eps
-    sums = pair.sum_error * SUM_ROUNDINGS if pair.is_float else 1.0
+    sums = pair.sum_error * SUM_ROUNDINGS if pair.eps else 1.0
     return pair.atol + relative * abs(wanted) + sums * rule.reducer.adds
 
 
 def _results(sample: Sample, rule: Rule, grid: Grid) -> Array:
-    """What the combinations give at an output."""
     read = [axis.read(o) for axis, o in zip(grid.axes, sample.at, strict=True)]
     spans = [spans for spans, *_ in read]
     numbers = tuple(numbers[column] for (_, numbers, _), column in zip(read, grid.columns, strict=True))
@@ -160,7 +229,8 @@ def _results(sample: Sample, rule: Rule, grid: Grid) -> Array:
         return total / rule.divisor
     if rule.divisor or reducer.signed:
         lengths = [np.array([float(len(span)) for span in every])[n] for every, n in zip(spans, numbers, strict=True)]
-        counted, kernel = np.prod(lengths, axis=0), grid.kernels()
+        counted = np.prod(lengths, axis=0)
+        kernel = np.prod([own[:, 0].astype(np.float64) for own in grid.numbers()], axis=0)
         if rule.divisor == "kernel":
             past = np.any([past[column] for (*_, past), column in zip(read, grid.columns, strict=True)], axis=0)
             fitting = np.nan_to_num(np.rint(total / float(sample.y[sample.at])))
@@ -172,7 +242,6 @@ def _results(sample: Sample, rule: Rule, grid: Grid) -> Array:
 
 
 def _reduced(x: Array, reducer: Reducer, spans: Sequence[Sequence[range]]) -> Array:
-    """The reduction of the elements in each combination of spans, one per axis."""
     lows = [min((span.start for span in each if span), default=0) for each in spans]
     highs = [max((span.stop for span in each if span), default=1) for each in spans]
     reduced = x[tuple(map(slice, lows, highs))].astype(np.float64)
