@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from poolcli.arguments import AUTO_PADS, ROUNDING_TYPES, one_of
 from poolcli.dialects import dialect_of
@@ -14,18 +14,12 @@ from poolcli.layouts import check_shape, read_axes, spatial_axes
 from poolcli.message_fields import field, respelled, without_hints
 from poolcli.plan import make_plan
 from poolcli.plan.attributes import OPERATORS, Attributes, SlidingAttributes, values_of
-from poolcli.system.lazy_imports import numpy as np
 from poolcli.windows import AxisWindows, Bins
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Ends = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 Span = tuple[int, int] | None
 LETTERS = {"k": "kernel", "s": "strides", "p": "pads", "d": "dilations"}  # of settings, as in `max:k3,s2,p1`
 GLOBAL_POOLS = {"global-avg": "adaptive-avg", "global-max": "adaptive-max"}
-MAX_LENGTH = 1_000_000  # of an axis: the receptive field of each element is kept
+MAX_LENGTH = 1_000_000  # of an axis: after unequal bins, the field of each element is followed
 _SETTING = re.compile(r"([kspdo]?)(\d+(?:x\d+)*)")
 EXAMPLE = "conv:k7,s2,p3,o64 max:k3,s2,p1 avg:k2 adaptive-avg:1 global-avg"
 
@@ -132,7 +126,7 @@ def chain(
     longest = max((shape[i] for i in positions), default=0)
     if longest > MAX_LENGTH:
         raise RequestError(f"the longest spatial axis has {longest:,} elements; a chain takes at most {MAX_LENGTH:,}")
-    axes = [_Axis(shape[i]) for i in positions]
+    axes = [_Axis() for _ in positions]
     found, current = [], shape
     for number, (text, op, channels) in enumerate(parsed, 1):
         try:
@@ -210,47 +204,37 @@ def _in_a_layer(name: str, keyword: str, value: str) -> str | None:
 
 
 class _Axis:
-    """One axis so far: the first and last input element that each element depends on, the stride, and the field."""
+    """One axis so far: the windows of each layer, the stride, and the field."""
 
-    def __init__(self, size: int) -> None:
-        self.first, self.last = np.arange(size), np.arange(size)
+    def __init__(self) -> None:
+        self.layers: list[AxisWindows] = []
         self.stride: int | None = 1
         self.field = 1
 
     def follow(self, windows: AxisWindows) -> None:
         """Add the windows of one more layer."""
+        self.layers.append(windows)
         regular = windows.equal_to if isinstance(windows, Bins) else (windows.extent, windows.stride)
-        self.first, self.last = _field_ends(windows, self.first, self.last)
         if self.stride is None or regular is None:
             self.stride = None
-            self.field = max(1, int((self.last - self.first).max()) + 1)
+            spans = filter(None, map(self.span, range(windows.output)))
+            self.field = max((last - first + 1 for first, last in spans), default=1)
             return
         extent, stride = regular
         self.field += (extent - 1) * self.stride
         self.stride *= stride
 
     def span(self, o: int) -> Span:
-        """The first and last input element that element `o` depends on."""
-        first, last = int(self.first[o]), int(self.last[o])
-        return (first, last) if first <= last else None
+        """The first and last input element that element `o` depends on.
 
-
-def _field_ends(windows: AxisWindows, first: NDArray[np.int64], last: NDArray[np.int64]) -> Ends:
-    """The minimum of `first` and maximum of `last` over the elements of each window; first > last if it is empty."""
-    if isinstance(windows, Bins):
-        indices = np.arange(windows.output)
-        ends = np.stack([windows.start(indices), windows.stop(indices)], axis=1).ravel()
-        least = np.minimum.reduceat(np.append(first, first[-1]), ends)[::2]
-        return least, np.maximum.reduceat(np.append(last, last[-1]), ends)[::2]
-    least, most = np.full(windows.output, np.iinfo(np.int64).max // 2), np.full(windows.output, -1)
-    every_output = range(windows.output)
-    for tap in windows.taps(every_output):
-        outputs = windows.outputs_of_tap(tap, every_output)
-        if not outputs:
-            continue
-        into = slice(outputs.start, outputs.stop)
-        start = windows.start(outputs.start) + tap * windows.dilation
-        read = slice(start, start + (len(outputs) - 1) * windows.stride + 1, windows.stride)
-        np.minimum(least[into], first[read], out=least[into])
-        np.maximum(most[into], last[read], out=most[into])
-    return least, most
+        Only the ends of windows are followed, unless windows are empty, or dilated: these may skip the first elements.
+        """
+        every = any(windows.empty_windows or getattr(windows, "dilation", 1) > 1 for windows in self.layers)
+        places = {o}
+        for windows in reversed(self.layers):
+            reads = [read for read in map(windows.span, places) if read]
+            if not reads:
+                return None
+            ends = {min(read[0] for read in reads), max(read[-1] for read in reads)}
+            places = {place for read in reads for place in read} if every else ends
+        return min(places), max(places)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from poolcli.dialects import NGRAPH, OPENVINO, PYTORCH, TENSORFLOW
 from poolcli.explain.export import compose as st
 from poolcli.plan import Plan
@@ -72,6 +74,15 @@ OPENVINO_WRITER = st.Writer(
 NGRAPH_WRITER = st.Writer(title="nGraph", writers={st.Pool: _ngraph_call})
 
 
+def _arithmetic(library: str) -> dict[Any, Any]:
+    """The writers of what Python spells alike in all libraries."""
+    return {
+        st.Scale: lambda step, x: f"{x} * {step.factor!r}",
+        st.Negate: lambda _, x: f"-{x}",
+        st.Power: lambda step, x: f"{library}.pow({library}.abs({x}), {step.exponent!r})",
+    }
+
+
 def _torch_pool(step: st.Pool, x: str) -> str:
     plan = step.plan
     name = f"{PYTORCH.operators[plan.op].name}{len(plan.axes)}d"
@@ -104,18 +115,14 @@ def _torch_product(step: st.MatrixProduct, x: str) -> str:
     return f'torch.einsum("yz{inputs},{between}->yz{outputs}", {x}.double(), {matrices}).to(x.dtype)'
 
 
-PYTORCH_WRITER: st.Writer = st.Writer(
+PYTORCH_WRITER = st.Writer(
     title="PyTorch",
+    ones="torch.ones_like",
     writers={
         st.Pool: _torch_pool,
         st.Pad: _torch_pad,
-        st.Scale: lambda step, x: f"{x} * {step.factor!r}",
         st.MatrixProduct: _torch_product,
-        st.Negate: lambda _, x: f"-{x}",
-        st.Power: lambda step, x: f"torch.pow(torch.abs({x}), {step.exponent!r})",
-        st.OverOnes: lambda step, x: (
-            f"{PYTORCH_WRITER.after(x, step.steps)} / {PYTORCH_WRITER.after(f'torch.ones_like({x})', step.steps)}"
-        ),
+        **_arithmetic("torch"),
     },
 )
 
@@ -169,20 +176,16 @@ def _tensorflow_refuses(plan: Plan) -> str | None:
     return None
 
 
-TENSORFLOW_WRITER: st.Writer = st.Writer(
+TENSORFLOW_WRITER = st.Writer(
     title="TensorFlow",
+    ones="tf.ones_like",
     writers={
         st.Pool: _tensorflow_pool,
         st.GlobalPool: _tensorflow_global,
         st.Pad: _tensorflow_pad,
-        st.Scale: lambda step, x: f"{x} * {step.factor!r}",
-        st.Negate: lambda _, x: f"-{x}",
-        st.Power: lambda step, x: f"tf.pow(tf.abs({x}), {step.exponent!r})",
         st.GatherPool: _tensorflow_gather,
         st.MatrixProduct: _tensorflow_product,
-        st.OverOnes: lambda step, x: (
-            f"{TENSORFLOW_WRITER.after(x, step.steps)} / {TENSORFLOW_WRITER.after(f'tf.ones_like({x})', step.steps)}"
-        ),
+        **_arithmetic("tf"),
     },
     refuses=_tensorflow_refuses,
 )

@@ -130,8 +130,8 @@ class Writer:
     ----------
     writers : mapping
         For each kind of step a function of it and of what is written so far.
-    start, text
-        The input, written, and the function that makes the final text.
+    start, text, ones
+        The input, written, the function that makes the final text, and the name of the one that makes ones, if any.
     title
         The name of what computes them.
     refuses(plan)
@@ -142,6 +142,7 @@ class Writer:
     writers: Mapping[type[Step], Callable[[Any, Any], Any]]
     start: Any = "x"
     text: Callable[[Any], str] = str
+    ones: str | None = None
     refuses: Callable[[Plan], str | None] = lambda plan: None
 
     def cannot_write(self, plan: Plan) -> str | None:
@@ -157,13 +158,16 @@ class Writer:
     def after(self, value: Any, steps: Steps) -> Any:
         """What is written after the steps, from `value` on."""
         for step in steps:
-            value = self.writers[type(step)](step, value)
+            if isinstance(step, OverOnes):
+                value = f"{self.after(value, step.steps)} / {self.after(f'{self.ones}({value})', step.steps)}"
+            else:
+                value = self.writers[type(step)](step, value)
         return value
 
     def can_write(self, steps: Steps) -> bool:
         """Whether there are writers for all steps."""
         return all(
-            type(step) in self.writers and (not isinstance(step, OverOnes) or self.can_write(step.steps))
+            bool(self.ones) and self.can_write(step.steps) if isinstance(step, OverOnes) else type(step) in self.writers
             for step in steps
         )
 
@@ -225,7 +229,7 @@ class Composition(NamedTuple):
 
 
 def compositions(plan: Plan, dialect: Dialect, writer: Writer) -> Iterator[Composition]:
-    """Compositions that may give the same as the plan, in the operators of `dialect`, simplest fir"""
+    """Compositions that may give the same as the plan, in the operators of `dialect`, simplest first."""
     reduced = _as_mean_or_max(plan)
     if reduced is None or plan.missing:
         return
