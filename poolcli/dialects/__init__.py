@@ -70,10 +70,7 @@ OPENVINO = Dialect(
 NGRAPH = Dialect(
     name="ngraph",
     title="nGraph",
-    operators={
-        "avg": Support(name="AvgPool", dilations=False),
-        "max": Support(name="MaxPool", dilations=False),
-    },
+    operators={"avg": Support(name="AvgPool", dilations=False), "max": Support(name="MaxPool", dilations=False)},
     default_strides="one",
     default_exclude_pad=True,
     ceil="ceil",
@@ -87,11 +84,7 @@ NGRAPH = Dialect(
 ONNX = Dialect(
     name="onnx",
     title="ONNX",
-    operators={
-        "avg": Support(name="AveragePool"),
-        "max": Support(name="MaxPool"),
-        "lp": Support(name="LpPool"),
-    },
+    operators={"avg": Support(name="AveragePool"), "max": Support(name="MaxPool"), "lp": Support(name="LpPool")},
     default_strides="one",
     default_exclude_pad=True,
     ceil="ceil_torch",

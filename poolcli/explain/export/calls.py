@@ -118,12 +118,7 @@ def _torch_product(step: st.MatrixProduct, x: str) -> str:
 PYTORCH_WRITER = st.Writer(
     title="PyTorch",
     ones="torch.ones_like",
-    writers={
-        st.Pool: _torch_pool,
-        st.Pad: _torch_pad,
-        st.MatrixProduct: _torch_product,
-        **_arithmetic("torch"),
-    },
+    writers={st.Pool: _torch_pool, st.Pad: _torch_pad, st.MatrixProduct: _torch_product, **_arithmetic("torch")},
 )
 
 
