@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from poolcli import AvgPool, MaxPool, RequestError
 from poolcli.explain import explain
 from poolcli.explain.compare_dialects import compare_dialects, sentences
+from tests.conftest import Cli
 from tests.explain.drawn import ops
 from tests.profiles import sized
 
@@ -89,3 +90,19 @@ def test_comparison_says_who_keeps_a_window_that_is_longer_than_its_axis() -> No
     assert "steps: -16 / 32, rounded up (ceil) to 0" in explain(plan).axes[0].steps
     with pytest.raises(RequestError, match="kernel 33 without padding at stride 17 leaves no window"):
         AvgPool(33, strides=17, rounding_type="ceil", like="onnx").plan((1, 128, 16))
+
+
+def test_all_of_it_is_in_the_document(cli: Cli) -> None:
+    line = "avg 1,3,4,7 -k 3 -s 2 -p 1 --rounding-type ceil --include-pad"
+    document = cli("shape", *line.split(), "--explain", "--compare", "--to", "pytorch", "--json").json
+    assert [axis["overhanging"] for axis in document["explain"]["axes"]] == [1, 0]
+    assert [row["as"] for row in document["compare"]["rows"] if row["differs"]] == [
+        "OpenVINO floor", "ONNX", "PyTorch", "TensorFlow",
+    ]  # fmt: skip
+    assert document["to"] == {
+        "like": "pytorch",
+        "text": "torch.nn.functional.avg_pool2d(torch.nn.functional.pad(x, (1, 2, 1, 2), value=0), 3, stride=2, "
+        "padding=0, ceil_mode=False, count_include_pad=False)",
+        "reason": None,
+        "only_this_size": False,
+    }

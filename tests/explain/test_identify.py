@@ -201,12 +201,7 @@ def _one(y: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "where"),
-    [
-        (_last_column, "last W"),
-        slow(_channel, "last C"),
-        slow(_one, "a single element"),
-    ],
+    ("spoil", "where"), [(_last_column, "last W"), slow(_channel, "last C"), slow(_one, "a single element")]
 )
 def test_where_nothing_fits_the_nearest_is_said_and_where_it_differs(spoil: Any, where: str) -> None:
     x = _random((1, 3, 17, 17))
@@ -296,10 +291,7 @@ def test_windows_that_are_divided_by_other_numbers_are_told_apart_by_data() -> N
 
 def test_arrays_of_no_pooling_are_refused() -> None:
     for shapes, text in (
-        (
-            ((1, 2, 9, 9), (1, 3, 4, 4)),
-            "differ along N or C; if these are wrong, name the axes with layout, ",
-        ),
+        (((1, 2, 9, 9), (1, 3, 4, 4)), "differ along N or C; if these are wrong, name the axes with layout, "),
         (((1, 2, 9, 9), (1, 2, 4)), "^the input has 4 axes and the output 3; pooling keeps the number of axes$"),
         (((1, 2, 0, 9), (1, 2, 4, 4)), "^an empty array cannot be identified$"),
     ):

@@ -108,12 +108,7 @@ def test_models_take_the_type_and_axes_of_tensors(tmp_path: Path) -> None:
         (AvgPool(2).plan((1, 1, 4)), "y.onnx", {"opset": 10}, "opset is 10; it must be from 11 to"),
         (ModePool(2).plan((1, 1, 4), "uint8"), "y.onnx", {}, "no ONNX model: ONNX has no mode pooling"),
         (AvgPool(2).plan((1, 1, 4), "uint8"), "y.onnx", {}, "has unsupported type: tensor(uint8); no opset takes it"),
-        (
-            AvgPool(2, dilations=3, pads=2, exclude_pad=False).plan((1, 1, 2)),
-            "y.onnx",
-            {},
-            "dilations for operator Av",
-        ),
+        (AvgPool(2, dilations=3, pads=2, exclude_pad=False).plan((1, 1, 2)), "y.onnx", {}, "dilations for operator Av"),
     ],
     ids=["exists", "extension", "opset", "operator", "type", "attribute"],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AreaPool, AvgPool, MaxPool
+from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AreaPool, AvgPool, MaxPool, RequestError
 from poolcli.explain import example_outputs
 from poolcli.explain.svg.canvas import CELL, COLOURS, input_axis, text_width
 from poolcli.ops.plan import Plan
@@ -246,6 +247,27 @@ def test_files_hold_the_picture_and_others_are_refused(cli: Cli, folder: Path) -
         assert (refused := cli(*call, *options)).err == f"poolcli: {message}\n"
         assert refused.code == 2
     assert cli(*call, "--picture", "p.svg", "--overwrite").code == 0
+
+
+def test_a_plan_is_one_line_in_a_console_its_picture_in_a_notebook_and_goes_from_process_to_process() -> None:
+    plan = MaxPool(2, strides=2, like="pytorch").plan((1, 3, 8, 6), "uint8")
+    assert repr(plan) == "<Plan of max pooling, like pytorch: N=1 C=3 H=8 W=6 uint8 to N=1 C=3 H=4 W=3 uint8>"
+    assert repr(plan.picture()) == "<Picture of max pooling, as PyTorch: H=8 W=6 to H=4 W=3>"
+    assert plan._repr_svg_() == plan.picture().svg() == plan.picture()._repr_svg_()
+    copy = pickle.loads(pickle.dumps(plan))  # noqa: S301  # it is made here
+    assert (copy, copy.given) == (plan, plan.given)
+
+
+def test_python_is_told_in_its_own_words(folder: Path) -> None:
+    plan = CEIL.plan((1, 3, 6, 8))
+    Path("there.svg").write_text("kept")
+    for name, message in {
+        "plan.gif": "picture='plan.gif' must end in .svg or .html",
+        "there.svg": "there.svg exists; use overwrite=True to replace it",
+    }.items():
+        with pytest.raises(RequestError) as refused:
+            plan.picture(name)
+        assert (str(refused.value), Path("there.svg").read_text()) == (message, "kept")
 
 
 @pytest.fixture(scope="module")
