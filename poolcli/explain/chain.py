@@ -115,12 +115,8 @@ def chain(
         if not isinstance(given, str | Attributes):
             raise RequestError(f"{field('layers')} has {given!r:.60}; give text such as 'max:k3,s2', or records")
     parsed = [(each, *_parse(each, like)) if isinstance(each, str) else (each.name, each, None) for each in layers]
-    reading = read_axes(
-        shape,
-        max(values_of(op) for _, op, _ in parsed),
-        layout=layout,
-        last=dialect_of(parsed[0][1].like).channels_last,
-    )
+    values, last = max(values_of(op) for _, op, _ in parsed), dialect_of(parsed[0][1].like).channels_last
+    reading = read_axes(shape, values, layout=layout, last=last)
     layout = reading.layout
     positions = spatial_axes(layout)
     longest = max((shape[i] for i in positions), default=0)
@@ -142,16 +138,10 @@ def chain(
             current = tuple(channels if letter == "C" else n for letter, n in zip(layout, current, strict=True))
         for axis, own in zip(axes, plan.axes, strict=True):
             axis.follow(own.windows)
-        found.append(
-            ChainLayer(
-                layer=text,
-                output=current,
-                stride=tuple(axis.stride for axis in axes),
-                field=tuple(axis.field for axis in axes),
-                span=tuple(axis.span(0) for axis in axes),
-                centre=tuple(axis.span(w.output // 2) for axis, w in zip(axes, plan.windows, strict=True)),
-            )
-        )
+        strides, fields = tuple(axis.stride for axis in axes), tuple(axis.field for axis in axes)
+        spans = tuple(axis.span(0) for axis in axes)
+        centres = tuple(axis.span(w.output // 2) for axis, w in zip(axes, plan.windows, strict=True))
+        found.append(ChainLayer(text, current, strides, fields, spans, centres))
     return Chain(shape, layout, tuple(found), reading.note)
 
 

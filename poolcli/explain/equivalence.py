@@ -150,14 +150,9 @@ def _resized(plan: Plan, sizes: Mapping[int, int]) -> list[int]:
 
 
 def _common_breakpoints(*axes: AxisWindows | None) -> set[int] | None:
-    found: set[int] = set()
-    for w in axes:
-        if w is not None:
-            own = breakpoints(w)
-            if own is None:
-                return None
-            found |= own
-    return found
+    every = [breakpoints(w) for w in axes if w is not None]
+    known = [found for found in every if found is not None]
+    return set[int]().union(*known) if len(known) == len(every) else None
 
 
 NEARBY_SIZES = 12  # sizes above and below the input's that are tried

@@ -40,12 +40,8 @@ def explanation_view(plan: Plan) -> RenderableType:
         if same != axis.name:
             parts += ["", Text(f"axis {axis.name}: as axis {same}", style="bold")]
             continue
-        lines = [*explained.steps, *facts(explained)]
-        parts += [
-            "",
-            Text(f"axis {axis.name}", style="bold"),
-            *(Padding(Text(line), (0, 0, 0, 2), expand=False) for line in lines),
-        ]
+        parts += ["", Text(f"axis {axis.name}", style="bold")]
+        parts += (Padding(Text(line), (0, 0, 0, 2), expand=False) for line in (*explained.steps, *facts(explained)))
         parts.append(windows_table(axis, explained.windows, plan.reducer.divides))
         if picture := drawing(axis):
             parts += ["", picture]
@@ -150,9 +146,7 @@ def _per_axis(values: Iterable[str]) -> str:
 
 
 def _span(ends: Span) -> str:
-    if ends is None:
-        return "none"
-    return str(ends[0]) if ends[0] == ends[1] else f"{ends[0]}-{ends[1]}"
+    return "none" if ends is None else str(ends[0]) if ends[0] == ends[1] else f"{ends[0]}-{ends[1]}"
 
 
 def candidates_view(found: Sequence[Candidate]) -> RenderableType:
@@ -186,10 +180,8 @@ def candidates_view(found: Sequence[Candidate]) -> RenderableType:
 
 def candidates_document(x: Tensor, y: Tensor, found: Sequence[Candidate]) -> dict[str, Any]:
     """The candidates of `identify` as JSON, best first."""
-    arrays = {
-        name: {"shape": list(each.array.shape), "dtype": each.array.dtype.name}
-        for name, each in (("input", x), ("output", y))
-    }
+    both = (("input", x.array), ("output", y.array))
+    arrays = {name: {"shape": list(array.shape), "dtype": array.dtype.name} for name, array in both}
     candidates = [
         {
             "op": each.op.name,
@@ -246,8 +238,7 @@ def where(layout: str, found: Difference) -> str:
 
 def difference_document(first: str, second: str, layout: str, found: Difference) -> dict[str, Any]:
     """The same as JSON; infinite numbers and NaN are strings."""
-    numbers = {"max_abs": found.max_abs, "mean_abs": found.mean_abs}
-    finite = {name: value if isfinite(value) else str(value) for name, value in numbers.items()}
+    largest, mean = (value if isfinite(value) else str(value) for value in (found.max_abs, found.mean_abs))
     return {
         "a": {"path": first, "dtype": found.dtypes[0]},
         "b": {"path": second, "dtype": found.dtypes[1]},
@@ -256,7 +247,8 @@ def difference_document(first: str, second: str, layout: str, found: Difference)
         "equal": found.equal,
         "elements": found.elements,
         "different": found.different,
-        **finite,
+        "max_abs": largest,
+        "mean_abs": mean,
         "max_ulp": found.max_ulp,
         "where": None if found.where is None else list(found.where),
         "error": None,
