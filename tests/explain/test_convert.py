@@ -226,7 +226,6 @@ COMPOSED: dict[str, tuple[Any, tuple[int, ...], str]] = {  # with words of the t
     "bins": (AdaptiveAvgPool((4, 5)), (9, 7), "MatMul"),
     "bins, three axes": (AdaptiveAvgPool((4, 2, 3)), (9, 7, 5), "Transpose"),
     "maxima of bins": (AdaptiveMaxPool((4, 5, 2)), (9, 7, 5), "Gather gather"),
-    "maxima of bins, one output": (AdaptiveMaxPool((4, 1)), (9, 7), "Gather gather"),
     "excluded pads": (AvgPool(3, strides=2, pads_begin=1, pads_end=0, rounding_type="ceil"), (9, 8), "ones_like"),
     "counted overhang": (AvgPool(3, strides=2, pads=1, exclude_pad=False, rounding_type="ceil"), (9, 8), "Pad pad"),
     "counted pads": (
@@ -249,7 +248,6 @@ COMPOSED: dict[str, tuple[Any, tuple[int, ...], str]] = {  # with words of the t
         (4, 9),
         "tf.gather",
     ),
-    "norms, longer than the input": (LpPool(5, strides=2, rounding_type="ceil"), (4, 9), "Pow pow"),
     "areas": (AreaPool((4, 2)), (9, 8), "MatMul einsum"),
     "areas, enlarged": (AreaPool((7, 4, 3)), (5, 4, 7), "Transpose einsum"),
 }
