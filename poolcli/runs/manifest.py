@@ -2,7 +2,7 @@
 
 The manifest is a file beside the outputs with one JSON object per line. The main process appends a line when a job
 begins and one when it ends. A job is done if the last line about its output has the current options and input (size,
-mtime), and the output has the recorded checksum. An output that was begun but has no record is written again. An
+mtime), and the output has the recorded size and mtime. An output that was begun but has no record is written again. An
 incomplete last line is ignored. When all jobs are done, the lines are sorted and rewritten, so that the file does not
 depend on the order of the jobs.
 """

@@ -31,7 +31,7 @@ def read() -> tuple[str, Any, dict[str, Any]]:
     """The axes and pixels of `y.tif` as tifffile sees them, and what the OME-XML says of the pixels."""
     with tifffile.TiffFile("y.tif") as file:
         assert file.is_ome
-        return file.series[0].axes, file.asarray(), tifffile.xml2dict(file.ome_metadata)["OME"]["Image"]["Pixels"]
+        return file.series[0].axes, file.asarray(), tifffile.xml2dict(file.ome_metadata or "")["OME"]["Image"]["Pixels"]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_arrays_of_other_files_become_stacks(cli: Cli) -> None:
     axes, pixels, _ = read()
     assert axes == "ZYXS"
     with tifffile.TiffFile("y.tif") as file:
-        assert tifffile.xml2dict(file.ome_metadata)["OME"]["Image"]["Description"] == "cells <3> & {more}"
+        assert tifffile.xml2dict(file.ome_metadata or "")["OME"]["Image"]["Description"] == "cells <3> & {more}"
     np.testing.assert_array_equal(pixels, pooled(rgb, (2, 2, 2, 1), "avg"))
 
 
