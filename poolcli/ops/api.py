@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache, wraps
 from inspect import Parameter, Signature, cleandoc, signature
@@ -41,6 +42,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 PLAN_WORDS = ("layout", "named", "output_dtype", "missing", "min_count")
 Picked: TypeAlias = Any  # Pooled, or with `return_indices` a pair of values and indices; Any for type checkers
 LONG_AXIS = 2**16  # elements, above which few calls are cached
+MAX_PREPARED = 64  # calls of each function
 
 
 class RunOptions(TypedDict, total=False):
@@ -171,18 +173,23 @@ def run(
         words = {"layout": layout, "dtype": dtype, "missing": missing, "min_count": min_count}
         return _result(*pool_lazily(op, x, indices, engine, **words))
     array = as_array(x)
+    _latest.array_type = np.ndarray
     named = named_layout(x) if layout is None and array is not x else None
     _check_min_count(missing, min_count)
     given = layout, named, dtype, missing_from(missing), min_count_from(min_count)
     key: tuple[Any, ...] = (op, array.shape, array.dtype, indices, engine, *given)
+    is_short = max(array.shape, default=0) <= LONG_AXIS
     try:
-        call = (_cached_call if max(array.shape, default=0) <= LONG_AXIS else _cached_long_call)(*key)
+        call = (_cached_call if is_short else _cached_long_call)(*key)
     except TypeError:  # a dtype or an engine that cannot be hashed: planning refuses it with a better message
         call = _new_call(*key)
     plan = call.region.plan
     warn_of_layout(plan)
     values, positions = call(array, out, threads)
     if array is x:
+        is_silent = not (plan.reading and plan.reading.other)
+        if out is None and threads is None and is_silent and is_short:
+            _latest.call = call
         return _result(values, positions)
     return _result(like_input(x, values, plan), None if positions is None else like_input(x, positions, plan))
 
@@ -237,6 +244,46 @@ def _shown(made: Signature) -> Signature:
     return made.replace(parameters=own, return_annotation=result)
 
 
+def prepared(function: Callable[P, R]) -> Callable[P, R]:
+    """Makes a function of an operator look up what it did the last time that it was called with the same words, and an
+    array of the same shape and type: what leads to a planned call takes 10 us, as long as pooling 10,000 elements.
+    """
+    calls: dict[Any, Call] = {}
+
+    @wraps(function)
+    def pool(*args: P.args, **keywords: P.kwargs) -> R:
+        key: Any = None
+        if len(args) > 1 and type(args[0]) is _latest.array_type:
+            x: Any = args[0]
+            values = *args[1:], *keywords.values()
+            key = x.shape, x.dtype, tuple(keywords), values, tuple(map(type, values))
+            try:
+                call = calls.get(key)
+            except TypeError:  # a list, or an array for the output
+                call = key = None
+            if call is not None and all(map(_is_key, values)):
+                return cast("R", _result(*call(x)))
+        _latest.call = None
+        result = function(*args, **keywords)
+        if key is not None and _latest.call is not None:
+            if len(calls) >= MAX_PREPARED:
+                calls.clear()
+            calls[key] = _latest.call
+        return result
+
+    return pool
+
+
+class _Latest(threading.local):
+    """The call that the latest function of this thread ran, if it may be kept, and numpy's array once it is known."""
+
+    call: Call | None = None
+    array_type: Any = None
+
+
+_latest = _Latest()
+
+
 def operator_function(record: type[Attributes], other: Callable[..., Any]) -> Callable[[Function], Function]:
     """Completes the function of an operator with the keywords and the docstring of a similar one, `other`.
 
@@ -259,7 +306,7 @@ def operator_function(record: type[Attributes], other: Callable[..., Any]) -> Ca
             parameters = {entries[name]: None for name in made.parameters}  # an entry may be of several names
             whole = theirs | mine | {"Parameters": "\n".join(("Parameters\n----------", *parameters))}
             function.__doc__ = "\n\n".join(whole.values())
-        return cast("Function", with_name_suggestions(function, made=made))
+        return cast("Function", prepared(with_name_suggestions(function, made=made)))
 
     return complete
 
@@ -281,17 +328,12 @@ def _entries(section: str) -> dict[str, str]:
 def pool_with(record: type[Attributes], x: Given, size: PerAxis, indices: bool = False, **options: Any) -> Any:
     """The pooled `x`, or a pair of it and its `indices`; `options` are attributes of the record and RunOptions."""
     own = {name: options.pop(name) for name in [*options] if name in record.__dataclass_fields__}
-    make: Any = record
-    try:
-        op = _cached_record(make, repr((size, own)), size, **own)  # (2.0, 2) equals (2, 2), and is refused
-    except TypeError:  # a list or an array, which cannot be hashed
-        op = make(size, **own)
-    return run(op, x, indices, **options)
+    return run(cast("Any", record)(size, **own), x, indices, **options)
 
 
-@lru_cache(maxsize=64)
-def _cached_record(record: Any, text: str, size: PerAxis, **own: Any) -> Any:
-    return record(size, **own)
+def _is_key(value: object) -> bool:
+    """Whether its type distinguishes the value from all that equal it: types inside of a tuple are not compared."""
+    return type(value) is not tuple or all(type(number) is int for number in value)
 
 
 def _new_call(op: Any, shape: tuple[int, ...], dtype: Any, indices: bool, engine: str, *words: Any) -> Call:

@@ -19,6 +19,8 @@ from poolcli.ops.api import (
     SlidingOptions,
     operator_function,
     pool_with,
+    prepared,
+    run,
     with_name_suggestions,
 )
 from poolcli.plan.attributes import (
@@ -45,6 +47,7 @@ class AvgPool(DividingAttributes, Single):
     reducer = MEAN
 
 
+@prepared
 @with_name_suggestions
 def avg_pool(
     x: Given,
@@ -145,12 +148,11 @@ def avg_pool(
     >>> avg_pool(np.array([[[1, -9, 5, -9, -9]]]), 2, missing=-9)
     array([[[ 1,  5,  5, -9]]])
     """
-    return pool_with(
-        AvgPool, x, kernel, strides=strides, pads=pads, pads_begin=pads_begin, pads_end=pads_end, dilations=dilations,
-        auto_pad=auto_pad, rounding_type=rounding_type, exclude_pad=exclude_pad, divisor_override=divisor_override,
-        like=like, layout=layout, dtype=dtype, missing=missing, min_count=min_count, out=out, engine=engine,
-        threads=threads,
+    op = AvgPool(
+        kernel, strides=strides, pads_begin=pads_begin, pads_end=pads_end, dilations=dilations, auto_pad=auto_pad,
+        rounding_type=rounding_type, like=like, exclude_pad=exclude_pad, divisor_override=divisor_override, pads=pads,
     )  # fmt: skip
+    return run(op, x, False, layout, dtype, missing, min_count, out, engine, threads)
 
 
 @dataclass(frozen=True)
