@@ -20,7 +20,7 @@ from tests.processes import HEAVY
 PACKAGE = Path(__file__).parents[1] / "poolcli"
 # What numba compiles cannot be written without it, nor subclasses of distributed's and zarr's classes; all are imported
 # when needed.
-SUBJECT = ("engine/compiled/", "runs/executors/cluster.py", "formats/zarr/stores.py")
+SUBJECT = ("engine/compiled/", "runs/cluster.py", "formats/zarr/stores.py")
 SOURCES = {str(path.relative_to(PACKAGE)): path.read_text() for path in PACKAGE.rglob("*.py")}
 
 
