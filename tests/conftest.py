@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,7 +78,4 @@ def own_kernel_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 def reopen_kernel_cache() -> None:
     """Let this process look for the folder of kernels as for the first time."""
-    place = kernel_cache.opened() if kernel_cache.opened.cache_info().currsize else None
     kernel_cache.opened.cache_clear()
-    if place is not None:
-        os.close(place)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import operator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from math import prod
@@ -28,15 +27,13 @@ from poolcli import (
     SumPool,
 )
 from poolcli.dtypes import lookup, numpy_dtype
-from poolcli.engine import choose, run
-from poolcli.engine.choose import ENGINES as ENGINE_ROWS
+from poolcli.engine import run
+from poolcli.engine.choose import refusal
 from poolcli.engine.compiled.choice import LIMITS
 from poolcli.engine.numpy.reduce import axis_steps, gathered_reduction
 from poolcli.engine.numpy.sums import float_sums
-from poolcli.errors import PoolError
 from poolcli.ops import OPERATORS, PYRAMID_OPERATORS
 from poolcli.plan import Plan
-from poolcli.plan.attributes import MEAN, Reducer
 from poolcli.plan.plan import whole
 from tests.profiles import by_engine, sized
 
@@ -326,51 +323,6 @@ def test_no_element_outside_of_a_window_changes_its_output(name: str, dtype: str
                 np.testing.assert_array_equal(after[0, 0, apart], before[0, 0, apart], f"{line} {place} {value}")
 
 
-@dataclass(frozen=True)
-class Invented(Reducer):
-    """A reducer with a field that no engine has heard of."""
-
-    invented: bool = False
-
-
-INVENTED = {
-    "no way to join": Reducer("unknown", "unknown", "number"),
-    "divided, of what": Reducer("unknown", "unknown", "number", divides=True),
-    "a power of what": Reducer("unknown", "unknown", "float", power=2),
-    "two ways": Reducer("unknown", "unknown", "number", better=operator.gt, adds=True),
-    "a new statistic": Reducer("unknown", "unknown", "number", statistic="unknown"),
-    "a new field": Invented("unknown", "unknown", "number", invented=True),
-    "a new field beside known ones": Invented("unknown", "unknown", "number", divides=True, adds=True, invented=True),
-}
-
-
-@pytest.mark.parametrize("missing", [None, 1.0])
-@pytest.mark.parametrize("engine", ["auto", *ENGINES])
-@pytest.mark.parametrize("name", INVENTED)
-def test_a_reducer_that_engines_do_not_know_is_refused_by_its_name(name: str, engine: str, missing: Any) -> None:
-    for shape in ((1, 1, 8), (1, 1, 50_000)):
-        plan = replace(AvgPool(2).plan(shape, missing=missing), reducer=INVENTED[name])
-        with pytest.raises(PoolError, match=r"^avg: no engine knows the reducer 'unknown'"):
-            run(plan, np.ones(shape, np.float32), engine=engine)
-    assert all(each.refusal(plan) for each in ENGINE_ROWS.values())
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_what_one_engine_learns_to_read_no_other_takes(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    known = f"READ_BY_{engine.upper()}"
-    monkeypatch.setattr(choose, known, getattr(choose, known) | {"invented"})
-    plan = replace(AvgPool(2).plan((1, 1, 8)), reducer=INVENTED["a new field beside known ones"])
-    assert [name for name, row in ENGINE_ROWS.items() if row.refusal(plan) is None] == [engine]
-
-
-@pytest.mark.parametrize("name", ["no way to join", "divided, of what", "a power of what"])
-def test_no_engine_makes_something_of_what_it_refuses(name: str) -> None:
-    region = whole(replace(AvgPool(2).plan((1, 1, 8)), reducer=INVENTED[name]))
-    for engine in ENGINE_ROWS.values():
-        with pytest.raises(PoolError, match="does not know the reducer 'unknown'"):
-            engine.load()(region, False)
-
-
 def test_lists_of_operators_follow_the_one_table() -> None:
     import poolcli.dask
     from poolcli.explain.identify.samples import rules
@@ -383,32 +335,10 @@ def test_lists_of_operators_follow_the_one_table() -> None:
     assert names == {"avg", "max", "min", "sum", "lp"}
 
 
-@pytest.mark.parametrize(
-    ("reducer", "given"),
-    [
-        (MinPool.reducer, [{}]),
-        (Reducer("total", "sum", "number", adds=True), [{}]),
-        (MEAN, [{"exclude_pad": True}, {"exclude_pad": False}]),
-    ],
-    ids=lambda value: value.name if isinstance(value, Reducer) else "",
-)
-def test_an_operator_that_is_added_to_the_table_is_in_the_other_lists(
-    reducer: Reducer, given: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from poolcli.explain.identify.samples import rules
-
-    class Added(AvgPool):
-        name = "new-one"
-
-    monkeypatch.setattr(Added, "reducer", reducer)
-    monkeypatch.setitem(OPERATORS, "new-one", Added)
-    assert [rule.given for rule in rules({}) if rule.record is Added] == given
-
-
-def test_every_operator_is_known_to_every_engine() -> None:
+def test_every_operator_is_known_to_numba() -> None:
     for op in (AvgPool(2), MaxPool(2), MinPool(2), AdaptiveAvgPool(2), AdaptiveMaxPool(2), SumPool(2), LpPool(2)):
-        assert not any(engine.refusal(op.plan((1, 1, 8))) for engine in ENGINE_ROWS.values())
-    assert not any(engine.refusal(ModePool(2).plan((1, 1, 8), "uint8")) for engine in ENGINE_ROWS.values())
+        assert not refusal(op.plan((1, 1, 8)))
+    assert not refusal(ModePool(2).plan((1, 1, 8), "uint8"))
 
 
 @pytest.mark.parametrize(("dtype", "engine"), by_engine(("float32",), ("uint8",), compiled=(("float32",),)))

@@ -6,12 +6,8 @@ import os
 import subprocess
 import sys
 import threading
-import time
 import weakref
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,7 +16,7 @@ import pytest
 import poolcli
 from poolcli import AdaptiveAvgPool, AvgPool, MaxPool, MedianPool, ModePool, StdPool
 from poolcli.engine import run
-from poolcli.engine.compiled.launch import address, work_array
+from poolcli.engine.compiled.pool import address, work_array
 from poolcli.plan.plan import whole
 from poolcli.system import processes
 from tests.profiles import slow
@@ -48,7 +44,7 @@ def test_threads_below_1_are_refused() -> None:
 
 
 def test_several_python_threads_may_call_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("poolcli.engine.compiled.launch.MIN_PER_THREAD", 1)  # so that they share helpers
+    monkeypatch.setattr("poolcli.engine.compiled.pool.MIN_PER_THREAD", 1)  # so that they share helpers
     x = np.random.default_rng(0).random((4, 8, 65, 65)).astype(np.float32)
     expected = poolcli.avg_pool(x, 3, strides=2, engine="numpy")
     with ThreadPoolExecutor(8) as pool:
@@ -66,7 +62,7 @@ def test_work_arrays_are_large_enough_and_aligned_to_cache_lines(size: int) -> N
 FORKED = """
 import os, sys, numpy as np, poolcli
 x = np.ones((4, 8, 64, 64), np.float32)
-poolcli.engine.compiled.launch.MIN_PER_THREAD = 1
+poolcli.engine.compiled.pool.MIN_PER_THREAD = 1
 poolcli.avg_pool(x, 2, strides=2, engine="numba", threads=2)
 child = os.fork()
 y = poolcli.avg_pool(x, 2, strides=2, engine="numba", threads=2)
@@ -139,7 +135,7 @@ def test_a_fork_while_a_kernel_is_loaded_can_call_too(how: str) -> None:
 
 @pytest.mark.parametrize("here", [True, False])
 def test_an_error_in_one_thread_reaches_the_caller_and_stops_the_others(here: bool) -> None:
-    from poolcli.engine.compiled.launch import run_in_threads
+    from poolcli.engine.compiled.pool import run_in_threads
 
     seen = []
 
@@ -169,7 +165,7 @@ def test_results_are_the_same_bits_for_any_number_of_threads(
     name: str, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("poolcli.engine.call.allowed_threads", lambda asked: asked or 1)
-    monkeypatch.setattr("poolcli.engine.compiled.launch.MIN_PER_THREAD", 1)
+    monkeypatch.setattr("poolcli.engine.compiled.pool.MIN_PER_THREAD", 1)
     x = (np.random.default_rng(2).random((2, 3, 65, 67)) * 255).astype(dtype)
     plan = (AvgPool if name == "avg" else MaxPool)(5, strides=2, pads=2).plan(x.shape, dtype)
     results = [run(plan, x, engine="numba", threads=n)[0].tobytes() for n in (1, 2, 4)]
@@ -192,7 +188,7 @@ def test_results_are_the_same_bits_for_any_number_of_threads(
 def test_threads_are_as_many_as_the_work_is_worth_and_have_four_ranges_each(
     size: int, tasks: int, asked: int | None, threads: int, ranges: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from poolcli.engine.compiled import launch
+    from poolcli.engine.compiled import pool as launch
 
     alone: list[tuple[int, int]] = []
     shared: list[tuple[int, list[tuple[int, int]]]] = []
@@ -204,44 +200,8 @@ def test_threads_are_as_many_as_the_work_is_worth_and_have_four_ranges_each(
     assert [task for span in found for task in range(*span)] == list(range(tasks))
 
 
-def test_a_caller_does_not_wait_for_a_thread_that_has_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    from poolcli.engine.compiled import launch
-
-    late, found = list[Callable[[], object]](), list[int]()
-    monkeypatch.setattr("_thread.start_new_thread", lambda function, _: late.append(function))
-    call = partial(lambda array, first, last: found.append(first), np.zeros(1))
-    kept = weakref.ref(call)
-    launch.run_in_threads(call, [(i, i + 1) for i in range(8)], 2)
-    del call
-    assert (found, len(late), kept()) == (list(range(8)), 1, None)
-    late.pop()()  # after the work that nobody waited for
-    assert found == list(range(8))
-
-
-def test_the_end_of_a_late_thread_is_not_taken_for_that_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    from poolcli.engine.compiled import launch
-
-    def start(function: Callable[[], object], _: object) -> None:
-        threading.Timer(0.1 if started else 0, function).start()
-        started.append(function)
-
-    started, caller, helped, found = list[object](), threading.get_ident(), threading.Event(), list[int]()
-
-    def call(first: int, last: int) -> None:
-        if threading.get_ident() == caller:
-            assert helped.wait(60)
-        else:
-            helped.set()
-            time.sleep(0.5)  # until long after the late thread has found nothing to do
-        found.append(first)
-
-    monkeypatch.setattr(launch, "_thread", SimpleNamespace(start_new_thread=start))
-    launch.run_in_threads(call, [(0, 1), (1, 2)], 3)
-    assert sorted(found) == [0, 1]
-
-
 def test_where_no_thread_can_be_started_the_caller_computes_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    from poolcli.engine.compiled import launch
+    from poolcli.engine.compiled import pool as launch
 
     def refuse(*_: object) -> None:
         raise RuntimeError("can't start new thread")

@@ -16,7 +16,6 @@ from poolcli.plan import Plan
 from poolcli.plan.plan import Region, parts_of, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Any
 
     import numpy as np
@@ -77,32 +76,18 @@ def call_of(
         raise too_large(shape, dtype)
     tell = tell or (warn_once if engine == "auto" else None)
     try:
-        pool = _pool_of(chosen, region, indices, tell, mask, moved) if prod(shape) else None
+        pool = None
+        if prod(shape):
+            pool = _with_pieces(chosen, region, indices)
+            if tell is not None and chosen is not NUMPY:
+                pool = with_fallback(pool, lambda: _with_pieces(NUMPY, region, indices), tell)
     except MemoryError as error:  # of the tables along an axis of the output
         raise too_large(shape, dtype) from error
+    if pool and (plan.missing or mask is not None):
+        from poolcli.engine.numpy.missing import without_missing
+
+        pool = without_missing(region, pool, mask, moved)
     return Call(region, indices, pool, dtype, mask is not None)
-
-
-def _pool_of(
-    engine: Engine,
-    region: Region,
-    indices: bool,
-    tell: Tell | None,
-    mask: NDArray[np.bool_] | None,
-    moved: Moved | None,
-) -> Pool:
-    def prepare_with(one: Engine) -> Pool:
-        pieces = _pieces_of(region, one)
-        return one.load()(region, indices) if len(pieces) == 1 else _pool_pieces(one, region, pieces, indices)
-
-    pool = prepare_with(engine)
-    if tell is not None and engine is not NUMPY:
-        pool = with_fallback(pool, lambda: prepare_with(NUMPY), tell)
-    if not region.plan.missing and mask is None:
-        return pool
-    from poolcli.engine.numpy.missing import without_missing
-
-    return without_missing(region, pool, mask, moved)
 
 
 def _pieces_of(region: Region, engine: Engine) -> list[Region]:
@@ -124,8 +109,11 @@ def _pieces_of(region: Region, engine: Engine) -> list[Region]:
     return [region.cut(axis, range(at, min(at + step, outputs.stop))) for at in starts]
 
 
-def _pool_pieces(engine: Engine, region: Region, pieces: Sequence[Region], indices: bool) -> Pool:
-    prepare_piece = engine.load()
+def _with_pieces(engine: Engine, region: Region, indices: bool) -> Pool:
+    """The function that pools the region, piece by piece."""
+    prepare, pieces = engine.load(), _pieces_of(region, engine)
+    if len(pieces) == 1:
+        return prepare(region, indices)
 
     def pool(slab: NDArray[Any], out: NDArray[Any], threads: int | None) -> NDArray[np.int64] | None:
         import numpy as np
@@ -135,7 +123,7 @@ def _pool_pieces(engine: Engine, region: Region, pieces: Sequence[Region], indic
         positions = np.empty(out.shape, np.int64) if indices else None
         for piece in pieces:
             reads, place = slices(piece.reads, region.reads), slices(piece.outputs, region.outputs)
-            found = prepare_piece(piece, indices)(slab[reads], out[place], threads)
+            found = prepare(piece, indices)(slab[reads], out[place], threads)
             if positions is not None and found is not None:
                 positions[place] = found
         return positions

@@ -24,20 +24,23 @@ if TYPE_CHECKING:
 
     from poolcli.engine.choose import Pool
 
+Array = np.ndarray[Any, np.dtype[Any]]
+
 
 def indices_by_plan(flat: NDArray[np.int64], region: Region, index: IndexPlan, has_mask: bool) -> NDArray[Any]:
     """Convert flat positions in the input's plane, in place, to indices by the plan's rule. Empty windows stay -1."""
     plan = region.plan
     count = size_of("C", plan.layout, plan.input_shape)
+    channels = _positions((plan.layout.find("C"),) if "C" in plan.layout else (), region)
     is_empty = flat < 0 if has_mask or plan.empty_windows or plan.missing else None
     plane = prod(windows.size for windows in plan.windows)
     if index.base == "channels_last":
-        flat = flat * count + _channels(region)
+        flat = flat * count + channels
     elif index.modulus < plane:
         flat %= index.modulus
     elif index.modulus > plane:  # of all channels, or of the whole array
         others = 0 if index.modulus == count * plane else _positions(batch_axes(plan.layout), region) * count
-        flat += (others + _channels(region)) * plane
+        flat += (others + channels) * plane
     if is_empty is not None:
         flat[is_empty] = -1
     return flat.astype(index.dtype, copy=False)
@@ -46,10 +49,6 @@ def indices_by_plan(flat: NDArray[np.int64], region: Region, index: IndexPlan, h
 def slices(part: Ranges, whole: Ranges) -> tuple[slice, ...]:
     """The slices of a part in an array of the whole."""
     return tuple(slice(a.start - b.start, a.stop - b.start) for a, b in zip(part, whole, strict=True))
-
-
-def _channels(region: Region) -> NDArray[np.int64]:
-    return _positions((region.plan.layout.find("C"),) if "C" in region.plan.layout else (), region)
 
 
 def _positions(axes: Sequence[int], region: Region) -> NDArray[np.int64]:
@@ -81,32 +80,24 @@ class Call:
             raise RequestError(f"the input has shape {slab.shape}, but the plan reads {self.region.input_shape}")
         if threads is not None:
             threads = allowed_threads(threads)
+        shape, index = self.region.output_shape, self.region.plan.index
         if out is None:
-            target = self._allocated(slab)
-        else:
-            target, slab = self._checked(out), slab.copy() if np.may_share_memory(slab, out) else slab
-        if self.pool:
-            flat = self.pool(slab, target, threads)
-        else:
-            flat = np.empty(target.shape, np.int64) if self.indices else None
-        index = self.region.plan.index
-        return target, None if flat is None or index is None else indices_by_plan(
-            flat, self.region, index, self.has_mask
-        )
-
-    def _allocated(self, slab: NDArray[Any]) -> NDArray[Any]:
-        try:
-            return empty_like(self.region.plan, slab, self.region.output_shape, self.dtype, self.indices)
-        except (MemoryError, ValueError) as error:
-            raise too_large(self.region.output_shape, self.dtype) from error
-
-    def _checked(self, out: NDArray[Any]) -> NDArray[Any]:
-        if out.shape != self.region.output_shape or out.dtype != self.dtype:
-            wanted = f"the result has {self.region.output_shape} and {self.dtype}"
+            try:
+                out = empty_like(self.region.plan, slab, shape, self.dtype, self.indices)
+            except (MemoryError, ValueError) as error:
+                raise too_large(shape, self.dtype) from error
+        elif out.shape != shape or out.dtype != self.dtype:
+            wanted = f"the result has {shape} and {self.dtype}"
             raise RequestError(f"out has shape {out.shape} and dtype {out.dtype}, {wanted}")
-        if not out.flags.writeable:
+        elif not out.flags.writeable:
             raise RequestError("out cannot be written to (its writeable flag is off)")
-        return out
+        elif np.may_share_memory(slab, out):
+            slab = slab.copy()
+        empty = np.empty(shape, np.int64) if self.indices and not self.pool else None
+        flat = self.pool(slab, out, threads) if self.pool else empty
+        if flat is None or index is None:
+            return out, None
+        return out, indices_by_plan(flat, self.region, index, self.has_mask)
 
 
 def too_large(shape: tuple[int, ...], dtype: np.dtype[Any]) -> RequestError:
@@ -131,11 +122,10 @@ class Order(NamedTuple):
 
 def is_exact(plan: Plan) -> bool:
     """Whether the result is the same bits in any order of the elements of a window."""
-    source, reducer = lookup(plan.dtype), plan.reducer
+    reducer = plan.reducer
     if reducer.statistic:
-        return reducer.statistic == "median" or plan.has_exact_squares
-    sums_integers = source.kind != "float" and reducer.power is None
-    return sums_integers or reducer.better is not None
+        return reducer.result != "deviation" or plan.has_exact_squares
+    return reducer.better is not None or (lookup(plan.dtype).kind != "float" and reducer.power is None)
 
 
 def order_of(plan: Plan, x: NDArray[Any], indices: bool) -> Order:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -16,7 +15,6 @@ from poolcli.arguments import one_of
 from poolcli.dtypes import lookup
 from poolcli.errors import PoolError, RequestError, error_text, warn_caller
 from poolcli.plan import Plan
-from poolcli.plan.attributes import is_supported
 from poolcli.plan.plan import EXACT_SQUARES_ELEMENTS
 from poolcli.system.lazy_imports import loading
 from poolcli.windows import Cells, Sliding
@@ -32,19 +30,8 @@ if TYPE_CHECKING:
     # input (-1: empty window) if indices were requested. threads=None uses as many as save time.
     Pool = Callable[[Array, Array, int | None], NDArray[np.int64] | None]
 
-
-def _print_nothing(text: str) -> None:
-    """The library is silent."""
-
-
-announce: Callable[[str], None] = _print_nothing  # called before kernels are compiled; set by the command line
-
-# The fields of a reducer that each engine implements; it refuses a reducer that sets others.
-READ_BY_NUMBA = frozenset(
-    ["name", "noun", "result", "better", "nothing", "divides", "power", "signed", "votes", "adds", "statistic", "ddof"]
-)
-READ_BY_NUMPY = READ_BY_NUMBA
-COMPARISONS = (operator.gt, operator.lt)
+# Called before kernels are compiled; set by the command line. The library is silent.
+announce: Callable[[str], object] = str
 LARGEST_DIVISOR = 2**31
 LONG_BITS = 32  # longer integers do not fit into float64
 MAX_ELEMENTS = 49  # of the window of a mode or median; the time grows with their square
@@ -52,9 +39,9 @@ MAX_ELEMENTS = 49  # of the window of a mode or median; the time grows with thei
 
 def refusal(plan: Plan) -> str | None:
     """Why the numba engine cannot compute this plan; None where it can."""
+    reducer, source = plan.reducer, lookup(plan.dtype)
     if len(plan.axes) > 3:
         return f"numba computes up to 3 spatial axes, the plan has {len(plan.axes)}"
-    reducer = plan.reducer
     if plan.is_weighted and (len(plan.axes) > 2 or "float64" in (plan.dtype, plan.output_dtype)):
         return "numba computes areas of one or two axes, and not of float64"
     if (reducer.divides or reducer.is_sum) and largest_divisor(plan) >= LARGEST_DIVISOR:
@@ -62,26 +49,17 @@ def refusal(plan: Plan) -> str | None:
         return f"numba {what}, the plan up to {largest_divisor(plan)}"
     if reducer.power not in (None, 1, 2) or (reducer.power is not None and plan.dtype == "float64"):
         return "numba computes norms with p 1 and 2, of types of up to 32 bits"
-    if not is_supported(reducer, READ_BY_NUMBA) or reducer.better not in (None, *COMPARISONS):
-        return f"numba has no {reducer.noun}"
-    return _refused_statistic(plan) if reducer.statistic or reducer.votes else None
-
-
-def _refused_statistic(plan: Plan) -> str | None:
-    source, elements = lookup(plan.dtype), prod(windows.longest for windows in plan.windows)
-    if plan.reducer.statistic not in (None, "median", "deviation"):
-        return f"numba has no {plan.reducer.noun}"
-    if plan.reducer.statistic != "deviation" and elements > MAX_ELEMENTS:
-        return f"numba computes {plan.reducer.noun}s of up to {MAX_ELEMENTS} elements, the windows have {elements}"
-    if plan.reducer.votes:
+    if reducer.statistic is None:
         return None
-    if plan.reducer.statistic == "median":
-        is_long = source.bits > LONG_BITS and source.kind != "float" and lookup(plan.output_dtype).kind == "float"
-        return "numba computes medians of 64-bit integers as integers only" if is_long else None
-    if source.kind == "float" or plan.has_exact_squares:
-        return None
-    few = f"fewer than {EXACT_SQUARES_ELEMENTS} integers of up to 16 bits in a window"
-    return f"numba computes deviations of floats, and of {few}"
+    if reducer.result == "deviation":
+        few = f"fewer than {EXACT_SQUARES_ELEMENTS} integers of up to 16 bits in a window"
+        is_exact = source.kind == "float" or plan.has_exact_squares
+        return None if is_exact else f"numba computes deviations of floats, and of {few}"
+    elements = prod(windows.longest for windows in plan.windows)
+    if elements > MAX_ELEMENTS:
+        return f"numba computes {reducer.noun}s of up to {MAX_ELEMENTS} elements, the windows have {elements}"
+    is_long = source.bits > LONG_BITS and source.kind != "float" and lookup(plan.output_dtype).kind == "float"
+    return "numba computes medians of 64-bit integers as integers only" if is_long else None
 
 
 def largest_divisor(plan: Plan) -> int:
@@ -101,12 +79,11 @@ def is_switched_off() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """An engine: `module` has its `prepare`, `refusal` says why it cannot compute a plan."""
+    """An engine: `module` has its `prepare`."""
 
     name: str
     module: str
     is_threaded: bool
-    refusal: Callable[[Plan], str | None]
 
     def load(self) -> Callable[[Region, bool], Pool]:
         """Import `prepare(region, indices)`, which returns the function that pools the region."""
@@ -115,17 +92,8 @@ class Engine:
         return prepare
 
 
-def _refused_by_numpy(plan: Plan) -> str | None:
-    known, statistic = is_supported(plan.reducer, READ_BY_NUMPY), plan.reducer.statistic
-    if known and statistic is not None:
-        from poolcli.engine.numpy.statistics import STATISTICS
-
-        known = statistic in STATISTICS
-    return None if known else f"numpy has no {plan.reducer.noun}"
-
-
-NUMBA = Engine("numba", "poolcli.engine.compiled.pool", True, refusal)
-NUMPY = Engine("numpy", "poolcli.engine.numpy", False, _refused_by_numpy)
+NUMBA = Engine("numba", "poolcli.engine.compiled.pool", True)
+NUMPY = Engine("numpy", "poolcli.engine.numpy", False)
 ENGINES = {engine.name: engine for engine in (NUMBA, NUMPY)}
 
 
@@ -138,34 +106,27 @@ WORDS = ("auto", *ENGINES)
 
 
 def choose_engine(plan: Plan, word: str = "auto", worth: int = MIN_WORK) -> Engine:
-    """The engine for `plan` if `word` is requested; numpy if that engine cannot compute it, a RequestError if neither
-    can.
+    """The engine for `plan` if `word` is requested; numpy if that engine cannot compute it.
 
     `auto` depends on the plan alone (numba for more than `worth` operations), so that the same call gives the same bits
     whatever was called, loaded or cached before.
     """
     one_of("engine", word, WORDS)
     engine = ENGINES.get(word) or (NUMBA if work_of(plan) > worth else NUMPY)
-    if not engine.refusal(plan):
-        return engine
-    if NUMPY.refusal(plan):
-        raise RequestError(
-            f"{plan.op}: no engine knows the reducer {plan.reducer.name!r}; add it to poolcli/engine/numpy first"
-        )
-    return NUMPY
+    return NUMPY if engine is NUMBA and refusal(plan) else engine
 
 
 def engine_notes(plan: Plan, word: str) -> tuple[str, ...]:
     """A note if the requested engine cannot compute `plan`."""
-    reason = ENGINES[word].refusal(plan) if word in ENGINES else None
+    reason = refusal(plan) if word == NUMBA.name else None
     return (f"computed by numpy: {reason}",) if reason else ()
 
 
 def work_of(plan: Plan) -> int:
-    """Element operations of the numpy engine: one per tap, axis by axis; for modes and statistics one per element of
-    each window.
+    """Element operations of the numpy engine: one per tap, axis by axis; for statistics one per element of each
+    window.
     """
-    if plan.reducer.votes or plan.reducer.statistic:
+    if plan.reducer.statistic:
         return prod(plan.output_shape) * prod(axis.windows.longest for axis in plan.axes)
     shape, work = list(plan.input_shape), 0
     for axis in reversed(plan.axes):

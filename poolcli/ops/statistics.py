@@ -15,7 +15,7 @@ from poolcli.plan.attributes import Reducer, SlidingAttributes
 NORM = Reducer("lp", "Lp norm", "float", power=2, adds=True)
 SUM = Reducer("sum", "sum", "total", adds=True)
 MEDIAN = Reducer("median", "median", "number", statistic="median")
-MODE = Reducer("mode", "mode", "element", votes=True)
+MODE = Reducer("mode", "mode", "element", statistic="mode")
 DEVIATION = Reducer("std", "standard deviation", "deviation", statistic="deviation")
 
 

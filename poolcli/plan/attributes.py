@@ -9,7 +9,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, InitVar, dataclass, field, fields
-from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
 from poolcli.arguments import (
@@ -34,10 +33,10 @@ from poolcli.windows import Bins
 
 @dataclass(frozen=True, slots=True)
 class Reducer:
-    """How the elements of a window become one number: by comparisons, votes, a sum, or a statistic.
+    """How the elements of a window become one number: by comparisons, a sum, or a statistic.
 
-    Its fields alone decide what is computed, never its name. An engine refuses a reducer that does not have exactly one
-    of `better`, `votes`, `adds` and `statistic`, or that sets a field which the engine does not read.
+    Its fields alone decide what is computed, never its name: one of `better`, `adds` and `statistic`, and what
+    belongs to it.
     """
 
     name: str
@@ -45,20 +44,25 @@ class Reducer:
     # An element of the window; a number between them, rounded half to even for integer types; their sum, by default in
     # 64 bits for integers; any number, which needs a float type; the same, by default float32 or float64.
     result: Literal["element", "number", "total", "float", "deviation"]
-    better: Callable[[Any, Any], Any] | None = None  # whether its first argument wins over the second
+    better: Callable[[Any, Any], Any] | None = None  # operator.gt or .lt: whether its first argument wins
     nothing: Literal[0, 1] = 0  # the identity of that comparison: the lowest value of the type, or the highest
     divides: bool = False  # the sum by the plan's divisor
     power: float | None = None  # adds abs(x)**power and takes the root of the sum
     signed: bool = False  # adds x**power, and multiplies by the kernel size before taking the root
-    votes: bool = False  # takes the most frequent value, the smallest of equal ones; for integers and bool
     adds: bool = False  # elements or their powers
-    statistic: str | None = None  # of all elements, a key of `STATISTICS` in `poolcli/engine/numpy/statistics.py`
+    # Of all elements of a window, by `statistics` of both engines; a mode is the smallest of the most frequent values.
+    statistic: Literal["mode", "median", "deviation"] | None = None
     ddof: float = 0  # is subtracted from the number of elements, the divisor of a standard deviation
 
     @property
     def picks(self) -> bool:
         """Whether it selects one element of each window, which has an index."""
         return self.better is not None
+
+    @property
+    def votes(self) -> bool:
+        """Whether it takes the most frequent value."""
+        return self.statistic == "mode"
 
     @property
     def example_dtype(self) -> str:
@@ -69,14 +73,6 @@ class Reducer:
     def is_sum(self) -> bool:
         """Whether the result is the plain sum."""
         return self.adds and self.power is None and not self.divides
-
-
-@lru_cache(maxsize=64)
-def is_supported(reducer: Reducer, read: frozenset[str]) -> bool:
-    """Whether an engine that reads these fields can compute the reducer."""
-    kinds = (reducer.better is not None, reducer.votes, reducer.adds, reducer.statistic is not None)
-    unread = (own for own in fields(reducer) if own.name not in read)
-    return sum(kinds) == 1 and all(getattr(reducer, own.name) == own.default for own in unread)
 
 
 MEAN = Reducer("mean", "average", "number", divides=True, adds=True)

@@ -156,14 +156,15 @@ def _formula(scale: Any, offset: Any) -> str:
 def _valid_packing(found: Mapping[str, Any], scale: str, offset: str, plan: Plan) -> tuple[dict[str, Any], list[str]]:
     """The attributes with the scale and offset that hold for the result, and the names of those that do not."""
     kept, reducer = dict(found), plan.reducer
-    averages = reducer.divides and plan.divisor_override is None
-    if not {scale, offset} & kept.keys() or averages or reducer.picks or reducer.votes or reducer.statistic == "median":
+    if not {scale, offset} & kept.keys():
+        return kept, []
+    if reducer.result in ("element", "number") and plan.divisor_override is None:
         return kept, []
     factor, begin = _number(kept.get(scale, 1)), _number(kept.get(offset, 0))
     gone = [name for name in (scale, offset) if name in kept] if begin or not isfinite(factor) else []
-    if reducer.statistic == "deviation" and isfinite(factor):
+    if reducer.result == "deviation" and isfinite(factor):
         gone = [offset] if begin else []
-    if factor < 0 and (reducer.statistic or reducer.power) and scale not in gone:
+    if factor < 0 and (reducer.result == "deviation" or reducer.power) and scale not in gone:
         kept[scale] = kept[scale].lstrip(" -") if isinstance(kept[scale], str) else abs(kept[scale])
     return {name: value for name, value in kept.items() if name not in gone}, gone
 

@@ -22,11 +22,9 @@ FAKE = "from pathlib import Path as P\nP('numba').mkdir(); P('numba/__init__.py'
 BROKEN = {
     "numba is missing": ("sys.modules['numba'] = None", "numba"),
     "llvmlite is missing": ("sys.modules['llvmlite'] = None", "llvmlite"),
-    "llvmlite has no binding": ("sys.modules['llvmlite.binding'] = None", "llvmlite"),
     "numba fails in the middle of its import": (FAKE.format("from math import no_such_name"), "no_such_name"),
     "numba is for another numpy": (FAKE.format("raise SystemError('Numba needs NumPy 1.0')"), "Numba needs NumPy 1.0"),
     "numba has lost njit": ("import numba; del numba.njit", "njit"),
-    "numba has lost intrinsics": ("import numba.extending as e; del e.intrinsic", "intrinsic"),
     "compiling raises": (
         "import numba.core.dispatcher as d\ndef fail(*_, **__): raise KeyError('lowering')\n"
         "d.Dispatcher.compile = fail", "lowering",
@@ -34,10 +32,6 @@ BROKEN = {
     "the module cannot be read": (
         "import llvmlite.binding as b\ndef fail(text): raise RuntimeError('LLVM IR parsing error\\nline 2')\n"
         "b.parse_assembly = fail", "LLVM IR parsing error",
-    ),
-    "there is no machine to compile for": (
-        "import llvmlite.binding as b\ndef fail(*_, **__): raise RuntimeError('no target')\n"
-        "b.Target.create_target_machine = fail", "no target",
     ),
     "a kernel asks for an unknown symbol": (
         "import numba.core.dispatcher as d\nd.Dispatcher.inspect_llvm = lambda *_: "

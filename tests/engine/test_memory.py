@@ -72,7 +72,7 @@ def test_no_bit_depends_on_the_order_in_memory(kernel: str, dtype: str, order: s
     x = ORDERS[order](x.astype(dtype) if dtype == "float32" else (x % 256).astype(dtype))
     with patch.object(choice, "LIMITS", CONSTANT):
         expected, places = run(plan, np.ascontiguousarray(x), engine="numba", indices=indices)
-        with patch("poolcli.engine.compiled.launch.MIN_PER_THREAD", 1), watched() as taken:
+        with patch("poolcli.engine.compiled.pool.MIN_PER_THREAD", 1), watched() as taken:
             found, found_places = run(plan, x, engine="numba", indices=indices)
             out = np.zeros((*expected.shape, 2), expected.dtype)[..., 1]
             run(plan, x, engine="numba", out=out)

@@ -13,7 +13,7 @@ import pytest
 import poolcli
 from poolcli.arguments import DTypeName, Engine
 from poolcli.dtypes import numpy_dtype
-from poolcli.engine.rounding import storable
+from poolcli.engine.numpy.sums import storable
 from tests.engine.exact import nearest
 from tests.profiles import by_engine, sized
 

@@ -14,7 +14,6 @@ import numpy as np
 
 from poolcli.dtypes import lookup
 from poolcli.engine.choose import largest_divisor
-from poolcli.errors import RequestError
 from poolcli.plan import Plan
 from poolcli.windows import AxisWindows, Bins, Cells
 
@@ -25,6 +24,7 @@ SHORT_FLOATS = ("float16", "bfloat16")
 KERNEL_DTYPES = {"bool": "uint8", "float16": "int16", "bfloat16": "uint16"}  # of types that LLVM or numba lack
 EXACT_32, EXACT_64 = 2**23, 2**52  # of smaller totals, a float32 or float64 quotient is a half only if the exact one is
 LARGEST_SUM = 2**62  # magnitude; sums of int64 and uint64 that may be larger are computed by numpy
+EXTREMES: dict[Any, str] = {operator.gt: "max", operator.lt: "min"}
 SMALL = 2**24  # quotients by smaller integers are no nearer than 2**-25 of their distance to the middle of two floats
 
 
@@ -42,7 +42,7 @@ class Arithmetic(NamedTuple):
     # "element", with the standard NaN; "quotient"; "scaled", the product with the reciprocal of a divisor that is a
     # power of two; "half_even_float32", "_float64" and "_int64", the nearest integer to the quotient, computed in that
     # type; "shift", the same for a divisor 2**bits; "nearest" and "odd", the quotient of a total that float64 may not
-    # hold, rounded to nearest or to odd (`engine/rounding.py`); "times", the quotient times `times`; "deviation".
+    # hold, rounded to nearest or to odd (`engine/numpy/sums.py`); "times", the quotient times `times`; "deviation".
     result: str = ""
     write: str = ""  # as `read`
     root: bool = False  # whether the square root is taken of the result
@@ -75,37 +75,28 @@ def arithmetic_for(plan: Plan, is_small: bool) -> Arithmetic:
     """
     reducer, is_float = plan.reducer, lookup(plan.dtype).kind == "float"
     longest = prod(windows.longest for windows in plan.windows)
-    if reducer.better is not None or reducer.votes:
+    if reducer.result == "element":
         return _selection(plan)
-    if reducer.statistic == "deviation":
+    if reducer.result == "deviation":
         ddof = float(reducer.ddof)
         if plan.has_exact_squares:
             identity = np.int64(0) if lookup(plan.dtype).bits <= 8 else np.complex128(0)
             return _of_plan(plan, "sum_and_squares", identity, result="deviation", ddof=ddof)
         return _of_plan(plan, "deviation", np.float64(0), ddof=ddof)
-    if reducer.statistic == "median":
-        return _of_plan(plan, "median", _comparable(plan).type(0))
-    if not reducer.adds:
-        raise RequestError(f"the numba engine does not know the reducer {reducer.name!r}")
-    if reducer.power is not None:
-        return _norm(plan)
-    if is_float:
-        return _float_mean(plan, is_small)
+    if reducer.statistic:
+        return _of_plan(plan, reducer.statistic, _comparable(plan).type(0))
+    if is_float or reducer.power is not None:
+        return _float_sum(plan, is_small)
     return _integer_mean(plan, max(longest, largest_divisor(plan)) if plan.is_weighted else longest, is_small)
-
-
-def _short_float(dtype: str) -> str:
-    """The word for reading and writing elements of `dtype`."""
-    return dtype if dtype in SHORT_FLOATS else ""
 
 
 def _comparable(plan: Plan) -> np.dtype[Any]:
     """The type in which elements are compared."""
-    return np.dtype(np.float32) if _short_float(plan.dtype) else kernel_dtype(plan.dtype)
+    return np.dtype(np.float32) if plan.dtype in SHORT_FLOATS else kernel_dtype(plan.dtype)
 
 
 def _of_plan(plan: Plan, total: str, identity: np.generic, **more: Any) -> Arithmetic:
-    read, write = _short_float(plan.dtype), _short_float(plan.output_dtype)
+    read, write = (dtype if dtype in SHORT_FLOATS else "" for dtype in (plan.dtype, plan.output_dtype))
     return Arithmetic(total, identity, kernel_dtype(plan.output_dtype), read=read, write=write, **more)
 
 
@@ -114,27 +105,27 @@ def _selection(plan: Plan) -> Arithmetic:
     of their own, which numpy converts.
     """
     dtype, reducer = _comparable(plan), plan.reducer
-    total = "mode" if reducer.votes else "max" if reducer.better is operator.gt else "min"
-    identity = dtype.type(0 if reducer.votes else lookup(plan.dtype).ends[reducer.nothing])
+    total = reducer.statistic or EXTREMES[reducer.better]
+    identity = dtype.type(0 if reducer.statistic else lookup(plan.dtype).ends[reducer.nothing])
     result = "element" if lookup(plan.dtype).kind == "float" else ""
     found = _of_plan(plan, total, identity, result=result)
     return found if plan.output_dtype == plan.dtype else found._replace(output=dtype, write="")
 
 
-def _float_sum(plan: Plan) -> Arithmetic:
-    """Sums in float64, with their rounding errors if float64 is read or written."""
-    has_errors = "float64" in (plan.dtype, plan.output_dtype)
+def _float_sum(plan: Plan, is_small: bool) -> Arithmetic:
+    """Sums and means in float64, with rounding errors if float64 is read or written; norms, which are sums of
+    magnitudes or roots of sums of squares.
+    """
+    reducer, has_errors = plan.reducer, "float64" in (plan.dtype, plan.output_dtype)
     total, identity = ("sum_with_error", np.complex128(0)) if has_errors else ("sum", np.float64(0))
-    return _of_plan(plan, total, identity)
-
-
-def _float_mean(plan: Plan, is_small: bool) -> Arithmetic:
-    total = _float_sum(plan)
-    rounds_twice = total.total == "sum_with_error" or largest_divisor(plan) >= SMALL
-    if plan.output_dtype != "float64" and rounds_twice:
-        return total._replace(result="odd")
-    is_scaled = total.total == "sum" and not is_small and divisor_bits(plan) is not None
-    return total._replace(result="scaled" if is_scaled else "quotient")
+    if reducer.power is not None:
+        is_square, times = reducer.power == 2, prod(windows.longest for windows in plan.windows)
+        term, result = "square" if is_square else "" if reducer.signed else "abs", "times" if reducer.divides else ""
+        times = times if reducer.divides else 1
+        return _of_plan(plan, total, identity, term=term, root=is_square, result=result, times=times)
+    is_odd = plan.output_dtype != "float64" and (has_errors or largest_divisor(plan) >= SMALL)
+    is_scaled = not has_errors and not is_small and divisor_bits(plan) is not None
+    return _of_plan(plan, total, identity, result="odd" if is_odd else "scaled" if is_scaled else "quotient")
 
 
 def _integer_mean(plan: Plan, longest: int, is_small: bool) -> Arithmetic:
@@ -181,13 +172,3 @@ def distinct_windows(windows: AxisWindows) -> tuple[NDArray[np.int64], NDArray[n
     first, last = min(inner.start + 1, inner.stop), np.arange(inner.stop, windows.output)
     outputs = np.concatenate([np.arange(first), last])
     return windows.inside(outputs), windows.divisor(outputs)
-
-
-def _norm(plan: Plan) -> Arithmetic:
-    """Sums of magnitudes, and roots of sums of squares."""
-    is_square = plan.reducer.power == 2
-    term = "square" if is_square else "" if plan.reducer.signed else "abs"
-    found = _float_sum(plan)._replace(term=term, root=is_square)
-    if not plan.reducer.divides:
-        return found
-    return found._replace(result="times", times=prod(windows.longest for windows in plan.windows))

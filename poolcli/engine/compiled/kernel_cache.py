@@ -1,30 +1,64 @@
 """The kernel cache: a folder of machine code that is kept between runs.
 
 Whoever can write to the cache can run code as its user. So it is a private folder, which only this user may write to,
-below folders that nobody else may change, and no links are followed in it. An entry is a line of JSON, which has the
-hash of the rest, and machine code. Entries that are damaged or belong to other kernels, versions or processors are
-compiled again and never run. If the folder cannot be used, kernels are compiled for the current run only.
+below folders that nobody else may change, and no links are followed in it. An entry is a hash of the rest and of what
+it is for, a line with the name of the function, and machine code. Entries that are damaged or belong to other kernels,
+versions or processors are compiled again and never run. If the folder cannot be used, kernels are compiled for the
+current run only.
 """
 
 from __future__ import annotations
 
 import grp
-import json
 import os
 import pwd
 import stat
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
-
-from poolcli.engine.compiled.build import Code, description
+from typing import Any, NamedTuple
 
 PACKAGES = ("numba", "llvmlite")
 NO_ROOT = Path(os.devnull) / "poolcli"  # which nobody can make
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+ENTRY, PART = ".kernel", ".part"
+
+
+class Code(NamedTuple):
+    """Machine code as an object file, and the name of its function."""
+
+    symbol: str
+    data: bytes
+
+
+class CacheInfo(NamedTuple):
+    """The folder of the cache, its kernels, their bytes, and whether it can be used."""
+
+    folder: str
+    kernels: tuple[str, ...]
+    size: int
+    usable: bool
+
+
+@cache
+def binding() -> Any:
+    """llvmlite, initialised for this machine."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm
+
+
+@cache
+def processor() -> tuple[str, str]:
+    """The name and features of the processor: from numba's environment variables, else of this machine."""
+    llvm = binding()
+    name = os.environ.get("NUMBA_CPU_NAME") or llvm.get_host_cpu_name()
+    features = os.environ.get("NUMBA_CPU_FEATURES")
+    return name, llvm.get_host_cpu_features().flatten() if features is None else features
 
 
 def root() -> Path:
@@ -41,7 +75,9 @@ def root() -> Path:
 @cache
 def key() -> str:
     """What machine code depends on besides the kernel's name: the sources, the compilers and the processor."""
-    return "; ".join([sources_hash(Path(__file__).parent), *map(_version, PACKAGES), description()])
+    llvm, (name, features) = binding(), processor()
+    machine = f"{llvm.get_default_triple()} {name} {features} LLVM {llvm.llvm_version_info}"
+    return "; ".join([sources_hash(Path(__file__).parent), *map(_version, PACKAGES), machine])
 
 
 def sources_hash(folder: Path) -> str:
@@ -65,38 +101,27 @@ def folder() -> Path:
 
 
 @cache
-def opened() -> int | None:
-    """A file descriptor of the folder, which is created if needed; None if entries there cannot be trusted or kept."""
+def opened() -> Path | None:
+    """The folder, which is created if needed; None if entries there cannot be trusted or kept."""
     try:
-        base = Path(os.path.realpath(root().parent))
-        base.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not is_out_of_reach(base):
+        place = Path(os.path.realpath(root().parent))
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not is_out_of_reach(place):
             return None
-        place = os.open(base, os.O_RDONLY | os.O_DIRECTORY)
-        for name in (root().name, folder().name):
-            place = _entered(name, place)
+        for name in (root().name, folder().name):  # which nobody else can exchange
+            place /= name
+            place.mkdir(mode=0o700, exist_ok=True)
+            if not _is_own(place, stat.S_ISDIR):
+                return None
     except OSError:
         return None
     return place
 
 
-def _entered(name: str, above: int) -> int:
-    """Create a folder in the open folder `above`, open it and close `above`; refuse one that is not this user's."""
-    try:
-        with suppress(FileExistsError):
-            os.mkdir(name, 0o700, dir_fd=above)
-        place = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
-    finally:
-        os.close(above)
-    if not is_own(os.fstat(place)):
-        os.close(place)
-        raise PermissionError(name)
-    return place
-
-
-def is_own(status: os.stat_result) -> bool:
-    """Whether a file belongs to this user, and nobody else may write to it."""
-    return status.st_uid == os.getuid() and not status.st_mode & OTHERS_WRITE
+def _is_own(path: Path, is_kind: Any) -> bool:
+    """Whether a file or folder, no link, belongs to this user, and nobody else may write to it."""
+    status = path.lstat()
+    return bool(is_kind(status.st_mode)) and status.st_uid == os.getuid() and not status.st_mode & OTHERS_WRITE
 
 
 def is_out_of_reach(path: Path) -> bool:
@@ -106,84 +131,50 @@ def is_out_of_reach(path: Path) -> bool:
 
 
 def _is_open_to_others(status: os.stat_result) -> bool:
-    """Whether others may replace files in a folder; the private group of this user does not count."""
+    """Whether others may replace files in a folder; the private group of this user, which has no other member, does
+    not count.
+    """
     if status.st_mode & stat.S_ISVTX or not status.st_mode & OTHERS_WRITE:
         return False
-    return bool(status.st_mode & stat.S_IWOTH) or not _is_private(status.st_gid)
-
-
-def _is_private(group: int) -> bool:
-    """Whether it is the private group of this user: of the same name, without other members."""
     try:
-        user, found = pwd.getpwuid(os.getuid()), grp.getgrgid(group)
+        user, group = pwd.getpwuid(os.getuid()), grp.getgrgid(status.st_gid)
     except KeyError:
-        return False
-    return user.pw_gid == group and user.pw_name == found.gr_name and not set(found.gr_mem) - {user.pw_name}
-
-
-ENTRY, PART = ".kernel", ".part"
-LARGEST = 1 << 24  # bytes of an entry; kernels take some 30,000
-
-
-@dataclass(frozen=True, slots=True)
-class CacheInfo:
-    """The folder of the cache, its kernels, their bytes, and whether it can be used."""
-
-    folder: str
-    kernels: tuple[str, ...]
-    size: int
-    usable: bool
+        return True
+    is_private = user.pw_gid == status.st_gid and user.pw_name == group.gr_name and not {*group.gr_mem} - {user.pw_name}
+    return bool(status.st_mode & stat.S_IWOTH) or not is_private
 
 
 def read(name: str) -> Code | None:
     """The machine code of a kernel; None if there is no entry, or it cannot be trusted."""
     place = opened()
-    if place is None:
-        return None
-
-    def opener(path: str, flags: int) -> int:
-        return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=place)
-
     try:
-        with open(name + ENTRY, "rb", opener=opener) as entry:
-            status = os.fstat(entry.fileno())
-            if not stat.S_ISREG(status.st_mode) or not is_own(status) or status.st_size > LARGEST:
-                return None
-            return _parsed(name, entry.read(LARGEST))
-    except OSError:
+        if place is None or not _is_own(place / (name + ENTRY), stat.S_ISREG):
+            return None
+        digest, symbol, data = (place / (name + ENTRY)).read_bytes().split(b"\n", 2)
+        code = Code(symbol.decode(), data)
+    except (OSError, ValueError):
         return None
+    return code if digest == _digest(name, code) else None
 
 
-def _parsed(name: str, text: bytes) -> Code | None:
-    first, _, data = text.partition(b"\n")
-    try:
-        found = json.loads(first)
-    except (ValueError, RecursionError):
-        return None
-    symbol = found.get("symbol") if isinstance(found, dict) else None
-    if not isinstance(symbol, str) or found != _header(name, Code(symbol, data)):
-        return None
-    return Code(symbol, data)
-
-
-def _header(name: str, code: Code) -> dict[str, str]:
-    signed = sha256(code.symbol.encode() + b"\n" + code.data).hexdigest()
-    return {"kernel": name, "key": key(), "symbol": code.symbol, "sha256": signed}
+def _digest(name: str, code: Code) -> bytes:
+    words = f"{key()}\n{name}\n{code.symbol}\n".encode()
+    return sha256(words + code.data).hexdigest().encode()
 
 
 def keep(name: str, code: Code) -> None:
     """Store the machine code of a kernel, if it can be stored: whole, or not at all."""
-    place, part = opened(), f".{name}-{os.urandom(8).hex()}{PART}"
+    place = opened()
     if place is None:
         return
+    part = place / f".{name}-{os.urandom(8).hex()}{PART}"
     try:
-        file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=place)
-        with open(file, "wb") as entry:
-            entry.write(json.dumps(_header(name, code)).encode() + b"\n" + code.data)
-        os.rename(part, name + ENTRY, src_dir_fd=place, dst_dir_fd=place)
+        with open(part, "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as entry:
+            entry.write(b"\n".join((_digest(name, code), code.symbol.encode(), code.data)))
+        part.rename(place / (name + ENTRY))
     except OSError:
         with suppress(OSError):
-            os.unlink(part, dir_fd=place)
+            part.unlink()
 
 
 def info() -> CacheInfo:
@@ -198,8 +189,7 @@ def info() -> CacheInfo:
 def clear() -> int:
     """Remove the kernels of all versions, and nothing else; returns the number of bytes freed."""
     freed = 0
-    folders = [path for path in _listed(root()) if path.name.startswith("kernels-") and not path.is_symlink()]
-    for path in folders:
+    for path in [] if root().is_symlink() else [*root().glob("kernels-*")]:
         for entry in _entries(path):
             with suppress(OSError):
                 size = entry.lstat().st_size
@@ -214,11 +204,5 @@ def clear() -> int:
 
 def _entries(path: Path) -> list[Path]:
     """The entries of a folder, including those that are being written."""
-    return [entry for entry in _listed(path) if entry.suffix in (ENTRY, PART) and not entry.is_dir()]
-
-
-def _listed(path: Path) -> list[Path]:
-    try:
-        return [] if path.is_symlink() else list(path.iterdir())
-    except OSError:
-        return []
+    found = [] if path.is_symlink() else [*path.glob("*")]
+    return [entry for entry in found if entry.suffix in (ENTRY, PART) and not entry.is_dir()]

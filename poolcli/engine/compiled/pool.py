@@ -1,23 +1,27 @@
-"""The numba engine: views an array as its kernel does, and runs the kernel over its tasks."""
+"""The numba engine: views an array as its kernel does, and runs the tasks of the kernel in threads."""
 
 from __future__ import annotations
 
+import _thread
 import ctypes
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from math import prod
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from poolcli.engine.call import Array
 from poolcli.engine.compiled import load
 from poolcli.engine.compiled.arithmetic import LARGEST_SUM
 from poolcli.engine.compiled.choice import Prepared, choose_for_memory_order, choose_kernel
-from poolcli.engine.compiled.launch import MIN_PER_THREAD, address, run_tasks, work_array
-from poolcli.engine.compiled.view import strides_of, with_strides
-from poolcli.engine.rounding import Array, storable
+from poolcli.engine.compiled.view import CACHE_LINE, with_strides
 from poolcli.plan.plan import Region
-from poolcli.windows import Cells
+from poolcli.system.processes import allowed_threads
+from poolcli.windows import Cells, ceil_div
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,6 +31,9 @@ if TYPE_CHECKING:
 # numba's functions begin with pointers to a return value and to an exception; kernels have neither.
 _unused = ctypes.create_string_buffer(64)
 UNUSED = ctypes.addressof(_unused)
+RANGES = 4  # of tasks for each thread, so that threads finish together
+MIN_PER_THREAD = 1 << 23  # bytes; for fewer, starting a thread (60 to 120 us of CPU) takes over a tenth
+MAX_RANGE = 1 << 22  # bytes, so that interrupts are handled soon
 MAX_EXPONENT = 400  # magnitude; squares of such numbers, and their sums, stay normal float64
 MAX_SUM = float(np.finfo(np.float64).max) / 2  # partial sums are rounded
 
@@ -47,13 +54,18 @@ def prepare(region: Region, indices: bool) -> Pool:
     has_one_step = is_in_order and as_bits and not (indices or can_overflow or sums_64_bits or squares_64_bits)
     run_small = _run_small(default) if has_one_step and default.bytes_read < 2 * MIN_PER_THREAD else None
 
+    def pool_by_numpy(x: Array, out: Array, threads: int | None) -> NDArray[np.int64] | None:
+        from poolcli.engine.numpy import prepare as prepare_numpy
+
+        return prepare_numpy(region, indices)(x, out, threads)
+
     def pool(x: Array, out: Array, threads: int | None) -> NDArray[np.int64] | None:
         is_plain = x.dtype == source and out.dtype == dtype and x.flags.c_contiguous and out.flags.c_contiguous
         if is_plain and run_small is not None:
             run_small(x, out)
             return None
         if (sums_64_bits and not _sums_fit(x, longest)) or (squares_64_bits and not _squares_fit(x)):
-            return _prepare_numpy(region, indices)(x, out, threads)
+            return pool_by_numpy(x, out, threads)
         x = _viewed_as(x, source)
         prepared, ordered = default, x if is_in_order else x.transpose(view.order)
         if not ordered.flags.c_contiguous:
@@ -64,11 +76,13 @@ def prepare(region: Region, indices: bool) -> Pool:
         positions = np.empty(its.output_shape, np.int64) if indices else None
         run(prepared, ordered, values, positions, threads)
         if not as_bits:
+            from poolcli.engine.numpy.sums import storable
+
             with np.errstate(all="ignore"):
                 out[...] = storable(its.to_layout(values), out.dtype)
         if can_overflow and not np.isfinite(out).all() and not _finite_sums_fit(x, longest):
             again = np.empty_like(out)
-            _prepare_numpy(region, indices)(x, again, threads)
+            pool_by_numpy(x, again, threads)
             np.copyto(out, again, where=~np.isfinite(out))  # others keep their bits, whatever else is in the array
         return None if positions is None else _positions_in_plane(region, prepared, positions)
 
@@ -89,20 +103,20 @@ def _run_small(prepared: Prepared) -> Callable[[Array, Array], object]:
 
 def run(prepared: Prepared, source: Array, values: Array, positions: Array | None, threads: int | None) -> None:
     """Run the kernel from `source` to `values`, whose axes are in the order of the view, and find `positions`."""
-    kernel, table = load(prepared.kernel), prepared.table
+    kernel = load(prepared.kernel)
     search = load(prepared.search) if prepared.search is not None else None
+    table = prepared.table
     if not source.flags.c_contiguous:
-        strides = strides_of(prepared.view, source)
-        if strides is None:
+        source = source.reshape(prepared.view.input_shape)  # a view, if its strides allow that
+        if source.strides[3] != source.itemsize or any(step % source.itemsize for step in source.strides):
             source = np.ascontiguousarray(source)
-        else:
-            table = with_strides(table, strides)
+        table = with_strides(table, source)
     target = values if values.flags.c_contiguous else np.empty(values.shape, values.dtype)
     x, out, numbers, factors = address(source), address(target), address(table), address(prepared.factors)
-    used = source, target, positions, table, prepared
     tasks, rows = prepared.tasks // prepared.units, prepared.view.rows // prepared.units
+    used = source, target, positions, table, prepared  # by helpers, which outlast an interrupted call
 
-    def run_range(first: int, last: int, _used: object = used) -> None:  # which a helper may outlast, if interrupted
+    def run_range(first: int, last: int, _used: object = used) -> None:
         _array, work = work_array(prepared.work_bytes)
         kernel(UNUSED, UNUSED, x, out, UNUSED, work, numbers, factors, first * tasks, last * tasks)
         if search is not None and positions is not None:
@@ -135,12 +149,6 @@ def _finite_sums_fit(x: Array, longest: int) -> bool:
     return float(np.abs(x).max(initial=0, where=np.isfinite(x))) <= MAX_SUM / longest
 
 
-def _prepare_numpy(region: Region, indices: bool) -> Pool:
-    from poolcli.engine.numpy import prepare
-
-    return prepare(region, indices)
-
-
 def _positions_in_plane(region: Region, prepared: Prepared, positions: Array) -> NDArray[np.int64]:
     """Positions in the order of the layout and in the plane of the whole input, from those in the slab."""
     plane = prod(region.input_shape[axis.position] for axis in region.plan.axes)
@@ -157,3 +165,69 @@ def _positions_in_plane(region: Region, prepared: Prepared, positions: Array) ->
         rest, unit = rest // len(read), unit * axis.windows.size
     found[is_empty] = -1
     return found
+
+
+_first_byte: Callable[[Any], ctypes.c_char] = ctypes.c_char.from_buffer
+
+
+def address(array: NDArray[Any]) -> int:
+    """The address of its first element."""
+    try:
+        return ctypes.addressof(_first_byte(array))  # in a quarter of the time of `__array_interface__`
+    except (TypeError, ValueError, BufferError):  # empty, strided or read-only arrays, and extension types
+        return int(array.__array_interface__["data"][0])
+
+
+def work_array(size: int) -> tuple[NDArray[np.uint8], int]:
+    """An array with `size` bytes from a cache line on, and the address of that."""
+    array = np.empty(size + CACHE_LINE, np.uint8)
+    return array, ceil_div(address(array), CACHE_LINE) * CACHE_LINE
+
+
+def run_tasks(call: Callable[[int, int], None], tasks: int, size: int, threads: int | None) -> None:
+    """Call `call(first, last)` until all tasks are done, which read or write `size` bytes in all.
+
+    At most `threads` threads (None: as many as are allowed) are used, and only as many as save time.
+    """
+    if size < 2 * MIN_PER_THREAD:
+        call(0, tasks)
+        return
+    threads = min(threads or allowed_threads(), size // MIN_PER_THREAD)
+    step = ceil_div(tasks, max(RANGES * threads, size // MAX_RANGE))
+    ranges = [(first, min(first + step, tasks)) for first in range(0, tasks, step)]
+    if threads == 1 or len(ranges) == 1:
+        for first, last in ranges:
+            call(first, last)
+        return
+    run_in_threads(call, ranges, min(threads, len(ranges)))
+
+
+def run_in_threads(call: Callable[[int, int], None], ranges: list[tuple[int, int]], threads: int) -> None:
+    """Each thread, including the caller's, takes the next range until none is left; an exception stops all.
+
+    Threads are started for each call: that takes 40 us more than waking others, but leaves nothing to a fork, and Linux
+    starts a thread on an idle core, while it may wake one on the caller's and leave both there for 3 ms.
+    """
+    waiting, ended, errors, helpers = iter(ranges), SimpleQueue[None](), list[BaseException](), 0
+
+    def work() -> None:
+        try:
+            for first, last in waiting:  # thread-safe because of the GIL
+                call(first, last)
+        except BaseException as error:
+            errors.append(error)
+            deque(waiting)  # leaves nothing for the other threads
+
+    def help_with_work() -> None:
+        work()
+        ended.put(None)
+
+    with suppress(RuntimeError):  # at a limit of threads, or when the interpreter ends
+        for _ in range(threads - 1):
+            _thread.start_new_thread(help_with_work, ())
+            helpers += 1
+    work()
+    for _ in range(helpers):
+        ended.get()
+    if errors:
+        raise errors[0]

@@ -1,5 +1,5 @@
-"""The view of arrays that kernels work on: any layout and rank as (outer, D, H, W * channels), its strides, and the
-numbers that a kernel is given beside the arrays.
+"""The view of arrays that kernels work on: any layout and rank as (outer, D, H, W * channels), and the numbers that a
+kernel is given beside the arrays.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from poolcli.engine.call import Order
+from poolcli.engine.call import Array, Order
 from poolcli.engine.compiled.arithmetic import distinct_windows
-from poolcli.engine.rounding import Array
 from poolcli.plan.plan import Plan, Region
 from poolcli.windows import AxisWindows, Cells, Sliding
 
@@ -37,9 +36,7 @@ class Sizes(NamedTuple):
     pixels.
     """
 
-    split: int  # plane p of x is at p // split * far + p % split * near
-    far: int
-    near: int
+    far: int  # elements of a plane of x
     step_d: int  # the distances in x of the planes of a window, and of its rows
     step_h: int
     limit: int  # elements that may be read from the first one of x on; 0: none beyond the end of a row
@@ -100,12 +97,6 @@ class Axis:
         """Whether its one window is the whole axis."""
         is_whole = self.output == 1 and self.dilation == 1 and self.start[0] == 0 and self.count[0] == self.size
         return is_whole and not self.is_cut
-
-    @property
-    def whole_windows(self) -> tuple[int, int]:
-        """The first run of outputs with the largest divisor: the first of them, and the one after the last."""
-        first = int(self.divisor.argmax())
-        return first, first + int(np.append(self.divisor[first:] == self.divisor[first], False).argmin())
 
 
 @dataclass(frozen=True)
@@ -211,6 +202,12 @@ def _repeated(axis: Axis, times: int) -> Axis:
     return Axis(axis.size * times, times, start, count, divisor, axis.longest, axis.is_single, axis.is_cut)
 
 
+def first_run(flags: NDArray[np.bool_]) -> tuple[int, int]:
+    """The first True, and the False after it."""
+    first = int(flags.argmax())
+    return first, first + int(np.append(flags[first:], False).argmin())
+
+
 def _divisor_up_to(n: int, limit: int) -> int:
     """The largest divisor of n up to `limit`; at least 1."""
     return next((d for d in range(min(n, limit), 1, -1) if n % d == 0), 1)
@@ -219,62 +216,13 @@ def _divisor_up_to(n: int, limit: int) -> int:
 _ONE = _axis(Sliding(1, 1, 1, 1, 1, 0, 0), range(1))
 
 
-class Strides(NamedTuple):
-    """Where the planes of an array are (as in `Sizes`), its strides along D and H, and `limit` of `Sizes`."""
-
-    split: int
-    far: int
-    near: int
-    plane: int
-    row: int
-    limit: int
-
-
-def strides_of(view: View, source: Array) -> Strides | None:
-    """The strides of an array whose axes are in the order of the view, in elements; None if its rows are not
-    contiguous, or its outer axes need more than two strides.
-    """
-    if any(stride % source.itemsize for stride in source.strides):
-        return None
-    steps = [(n, stride // source.itemsize) for n, stride in zip(source.shape, source.strides, strict=True)]
-    axes, (_, depth, height, width) = _joined(steps), view.input_shape
-    along_w, along_h, along_d = (_split_last(axes, count) for count in (width, height, depth))
-    if (along_w != 1 and width > 1) or along_h is None or along_d is None or len(axes) > 2:
-        return None
-    (_, far), (split, near) = [(1, 0)] * (2 - len(axes)) + axes
-    limit = 1 + sum((n - 1) * step for n, step in steps) if all(step >= 0 for _, step in steps) else 0
-    return Strides(split, far, near, along_d, along_h, limit)
-
-
-def _joined(axes: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The (length, stride) of axes with more than one element; axes that continue each other are merged."""
-    joined: list[tuple[int, int]] = []
-    for length, stride in axes:
-        if joined and joined[-1][1] == stride * length:
-            joined[-1] = joined[-1][0] * length, stride
-        elif length > 1:
-            joined.append((length, stride))
-    return joined
-
-
-def _split_last(axes: list[tuple[int, int]], count: int) -> int | None:
-    """Remove an axis of `count` elements from the end of `axes` and return its stride; None if there is none."""
-    if count == 1:
-        return 0
-    length, stride = axes.pop()
-    if length % count:
-        return None
-    if length > count:
-        axes.append((length // count, stride * count))
-    return stride
-
-
-def with_strides(table: NDArray[np.int64], strides: Strides) -> NDArray[np.int64]:
-    """The numbers of a kernel for an array with these strides."""
-    changed = table.copy()
-    step_d, step_h = table[AT.gap_d] * strides.plane, table[AT.gap_h] * strides.row
-    changed[: AT.rows] = strides.split, strides.far, strides.near, step_d, step_h, strides.limit
+def with_strides(table: NDArray[np.int64], source: Array) -> NDArray[np.int64]:
+    """The numbers of a kernel for an array in the shape of the view, whose rows are contiguous."""
+    changed, steps = table.copy(), [step // source.itemsize for step in source.strides]
+    far, plane, row, _ = steps
+    limit = 1 + sum((n - 1) * step for n, step in zip(source.shape, steps, strict=True)) if min(steps) >= 0 else 0
+    changed[: AT.rows] = far, table[AT.gap_d] * plane, table[AT.gap_h] * row, limit
     rows = changed[AT_ROWS : AT_ROWS + ROW_FIELDS * int(table[AT.rows])].reshape(-1, ROW_FIELDS)
-    plane, row = np.divmod(rows[:, 3], table[AT.high])
-    rows[:, 0] = plane * strides.plane + row * strides.row
+    planes, lines = np.divmod(rows[:, 3], table[AT.high])
+    rows[:, 0] = planes * plane + lines * row
     return changed

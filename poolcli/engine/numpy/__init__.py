@@ -6,16 +6,14 @@ the rounding error of every addition.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from poolcli.engine.call import Array
 from poolcli.engine.numpy.reduce import winners, winners_with_positions
 from poolcli.engine.numpy.statistics import statistic_of
-from poolcli.engine.numpy.sums import mean_of, power_mean_of
-from poolcli.engine.rounding import Array, storable
-from poolcli.errors import RequestError
+from poolcli.engine.numpy.sums import mean_of, power_mean_of, storable
 from poolcli.plan.plan import Region
 
 if TYPE_CHECKING:
@@ -26,7 +24,14 @@ if TYPE_CHECKING:
 
 def prepare(region: Region, indices: bool) -> Pool:
     """The function that pools the region."""
-    compute = _function_of(region, indices)
+    reducer = region.plan.reducer
+    compute: Any  # of an array
+    if reducer.better is not None:
+        compute = (winners_with_positions if indices else winners)(region, reducer.better)
+    elif reducer.statistic:
+        compute = statistic_of(region)
+    else:
+        compute = (mean_of if reducer.power is None else power_mean_of)(region)
 
     @np.errstate(all="ignore")  # as a decorator it takes half the time of a block
     def pool(x: Array, out: Array, threads: int | None) -> NDArray[np.int64] | None:
@@ -35,15 +40,3 @@ def prepare(region: Region, indices: bool) -> Pool:
         return positions
 
     return pool
-
-
-def _function_of(region: Region, indices: bool) -> Callable[[Array], Any]:
-    """The function that returns the values, or with `indices` the values and their positions."""
-    reducer = region.plan.reducer
-    if reducer.better is not None:
-        return (winners_with_positions if indices else winners)(region, reducer.better)
-    if reducer.votes or reducer.statistic:
-        return statistic_of(region)
-    if not reducer.adds:
-        raise RequestError(f"the numpy engine does not know the reducer {reducer.name!r}")
-    return (mean_of if reducer.power is None else power_mean_of)(region)

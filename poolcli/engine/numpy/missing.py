@@ -16,11 +16,10 @@ import numpy as np
 
 from poolcli.arguments import Missing
 from poolcli.dtypes import lookup, numpy_dtype
-from poolcli.engine.call import slices
+from poolcli.engine.call import Array, slices
 from poolcli.engine.numpy.reduce import axis_steps, reduce, winners_with_positions
 from poolcli.engine.numpy.statistics import statistic_of
-from poolcli.engine.numpy.sums import add, divisors, mean_of, power_mean_of
-from poolcli.engine.rounding import Array, storable
+from poolcli.engine.numpy.sums import add, divisors, mean_of, power_mean_of, storable
 from poolcli.plan import Plan
 from poolcli.plan.plan import Region, parts_of
 from poolcli.windows import Cells
@@ -109,7 +108,7 @@ def _pool_again(part: Region, slab: Array, missing: Array, out: Array, at: NDArr
             found, positions = winners_with_positions(part, reducer.better)(slab, missing)
             if at is not None:
                 at[again] = positions[again]
-        elif reducer.votes or reducer.statistic:
+        elif reducer.statistic:
             found = statistic_of(part, missing)(slab)
         else:
             is_fixed = plan.divisor_override is not None or not reducer.divides

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,9 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from poolcli.dtypes import lookup
-from poolcli.engine.rounding import Array
+from poolcli.engine.call import Array
 from poolcli.plan.plan import Region
-from poolcli.windows import AxisWindows, Cells, Ranges, Sliding
+from poolcli.windows import AxisWindows, Cells, Sliding
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,20 +45,14 @@ class AxisSteps(NamedTuple):
 
 def axis_steps(region: Region) -> tuple[AxisSteps, ...]:
     """The steps of each spatial axis, the last axis first; with weights the first axis first."""
-    axes = region.plan.axes if region.plan.is_weighted else region.plan.axes[::-1]
-    return tuple(_axis_steps(axis.windows, region.outputs, axis.position) for axis in axes)
-
-
-def _axis_steps(windows: AxisWindows, outputs: Ranges, position: int) -> AxisSteps:
-    wanted, first = outputs[position], (position, *(i for i in range(len(outputs)) if i != position))
-    kept = list(islice(taps_of(windows, wanted), CACHED_TAPS + 1))
-    return AxisSteps(
-        position, len(wanted), first, lambda: taps_of(windows, wanted) if len(kept) > CACHED_TAPS else kept
-    )
-
-
-def _weigh(parts: Parts, weights: Array) -> Parts:
-    return tuple(part * weights for part in parts)
+    steps = []
+    for axis in region.plan.axes if region.plan.is_weighted else region.plan.axes[::-1]:
+        at, wanted = axis.position, region.outputs[axis.position]
+        taps = partial(taps_of, axis.windows, wanted)
+        kept = list(islice(taps(), CACHED_TAPS + 1))
+        first = at, *(i for i in range(len(region.outputs)) if i != at)
+        steps.append(AxisSteps(at, len(wanted), first, taps if len(kept) > CACHED_TAPS else partial(iter, kept)))
+    return tuple(steps)
 
 
 def reduce(
@@ -65,7 +60,7 @@ def reduce(
     parts: Parts,
     combine: Combine,
     start: Sequence[Any] = (0, 0),
-    weigh: Weigh = _weigh,
+    weigh: Weigh | None = None,
 ) -> Parts:
     """Reduce `parts` over the windows of each spatial axis; `start` has the initial values of the accumulator."""
     for axis in steps:
@@ -75,7 +70,10 @@ def reduce(
         sources, targets = ([part.transpose(axis.first) for part in some] for some in (parts, reduced))
         for outputs, inputs, weights in axis.taps():
             rows, taken = tuple(target[outputs] for target in targets), tuple(source[inputs] for source in sources)
-            combine(rows, taken if weights is None else weigh(taken, broadcast_along(weights, 0, taken[0].ndim)))
+            if weights is not None:
+                factors = broadcast_along(weights, 0, taken[0].ndim)
+                taken = weigh(taken, factors) if weigh else tuple(part * factors for part in taken)
+            combine(rows, taken)
             if not isinstance(outputs, slice):  # indexing with an array makes a copy
                 for target, row in zip(targets, rows, strict=True):
                     target[outputs] = row
@@ -198,9 +196,7 @@ def winners(region: Region, better: Better) -> ArrayFunction:
 
     If zeros of both signs compete, of which numpy may return either, it also tracks positions, in ten times the time.
     """
-    best, ufunc = winners_with_positions(region, better), {operator.gt: np.maximum, operator.lt: np.minimum}.get(better)
-    if ufunc is None:
-        return lambda x: best(x)[0]
+    best, ufunc = winners_with_positions(region, better), {operator.gt: np.maximum, operator.lt: np.minimum}[better]
     plan, steps = region.plan, axis_steps(region)
     identity, dtype = lookup(plan.dtype).ends[plan.reducer.nothing], comparison_dtype(plan.dtype)
     gathered, has_signs = gathered_reduction(region, dtype, ufunc, identity), dtype.kind == "f"

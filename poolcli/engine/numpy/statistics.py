@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from poolcli.dtypes import numpy_dtype
+from poolcli.engine.call import Array
 from poolcli.engine.numpy.reduce import ArrayFunction, element_offsets
-from poolcli.engine.numpy.sums import float_of_integers, quotient
-from poolcli.engine.rounding import Array, storable
+from poolcli.engine.numpy.sums import float_of_integers, quotient, storable
 from poolcli.plan.attributes import Reducer
 from poolcli.plan.plan import EXACT_SQUARES_ELEMENTS, Region
 
@@ -28,7 +28,7 @@ def statistic_of(region: Region, mask: NDArray[np.bool_] | None = None) -> Array
     reducer = plan.reducer
     window = prod(each.shape[1] for each in offsets_per_axis)
     block = max(1, BLOCK_ELEMENTS // max(window, 1))
-    compute = STATISTICS["mode" if reducer.votes else reducer.statistic or ""]
+    compute = STATISTICS[reducer.statistic]
 
     def statistic(x: Array) -> Array:
         x = x.astype(np.float32) if plan.dtype == "bfloat16" else x  # which numpy cannot sort
@@ -54,7 +54,7 @@ def statistic_of(region: Region, mask: NDArray[np.bool_] | None = None) -> Array
 
 def mode(elements: Array, inside: Array, reducer: Reducer, dtype: str) -> Array:
     """The most frequent value of each row, the smallest of equally frequent ones."""
-    ordered, places = _sorted_rows(elements, inside), np.arange(elements.shape[1])
+    ordered, places = np.sort(_with_largest_outside(elements, inside), axis=1), np.arange(elements.shape[1])
     starts = np.ones(ordered.shape, bool)
     starts[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
     lengths = places - np.maximum.accumulate(places * starts, axis=1)
@@ -64,26 +64,24 @@ def mode(elements: Array, inside: Array, reducer: Reducer, dtype: str) -> Array:
 
 def median(elements: Array, inside: Array, reducer: Reducer, dtype: str) -> Array:
     """The median of each row, or the mean of the middle two. -0 becomes 0, as in sums."""
-    counts, ordered, rows = inside.sum(axis=1), _sorted_rows(elements, inside), np.arange(len(elements))
+    counts, rows = inside.sum(axis=1), np.arange(len(elements))
+    ordered = np.sort(_with_largest_outside(elements, inside), axis=1)
     low, high = ordered[rows, np.maximum(counts - 1, 0) // 2], ordered[rows, counts // 2]
     if elements.dtype.kind == "f":
         is_nan = (np.isnan(elements) & inside).any(axis=1) | (counts == 0)
         low, high = low.astype(np.float64) + 0.0, high.astype(np.float64)
-        return np.where(is_nan, np.nan, _mean_of_two(low, high, dtype))
+        total = low + high
+        back = total - low
+        error = (low - (total - back)) + (high - back)
+        mean = quotient((total, error), np.full(1, 2.0), dtype != "float64")
+        overflows = np.isinf(total) & np.isfinite(low) & np.isfinite(high)
+        return np.where(is_nan, np.nan, np.where(overflows, low / 2 + high / 2, mean))
     if "float" in dtype:
         wide = object if low.dtype.itemsize == 8 else np.int64
         total = low.astype(wide) + high.astype(wide)
         return np.where(counts == 0, np.nan, float_of_integers(total, np.full(1, 2), dtype == "float64"))
     below = (low & high) + ((low ^ high) >> 1)  # floor of the mean, without overflow
     return np.asarray(below + ((low ^ high) & below & 1))
-
-
-def _mean_of_two(low: Array, high: Array, dtype: str) -> Array:
-    total = low + high
-    back = total - low
-    error = (low - (total - back)) + (high - back)
-    found = quotient((total, error), np.full(1, 2.0), dtype != "float64")
-    return np.where(np.isinf(total) & np.isfinite(low) & np.isfinite(high), low / 2 + high / 2, found)
 
 
 def deviation(elements: Array, inside: Array, reducer: Reducer, dtype: str) -> Array:
@@ -111,11 +109,6 @@ def _sequential_sum(rows: Array) -> Array:
     return np.asarray(np.add.accumulate(rows, axis=1)[:, -1])
 
 
-def _sorted_rows(elements: Array, inside: Array) -> Array:
-    """Each row sorted, with elements outside the window last."""
-    return np.sort(_with_largest_outside(elements, inside), axis=1)
-
-
 def _with_largest_outside(elements: Array, inside: Array) -> Array:
     """The elements, with the largest number of the type in place of those outside the window."""
     kind = elements.dtype.kind
@@ -123,7 +116,7 @@ def _with_largest_outside(elements: Array, inside: Array) -> Array:
     return np.where(inside, elements, elements.dtype.type(highest))
 
 
-STATISTICS: dict[str, Callable[[Array, Array, Reducer, str], Any]] = {
+STATISTICS: dict[str | None, Callable[[Array, Array, Reducer, str], Any]] = {
     "mode": mode,
     "median": median,
     "deviation": deviation,

@@ -1,14 +1,22 @@
-"""Sums, means and norms over windows: integers exactly, float64 with the rounding error of every addition."""
+"""Sums, means and norms over windows: integers exactly, float64 with the rounding error of every addition.
+
+Rounding to float64 and then to a shorter type is double rounding: a number near the midpoint of two short floats may be
+rounded first to the midpoint, and then to the wrong side. To avoid that, the first rounding is to odd: an inexact
+number becomes the neighbour whose last bit is set. That is never a midpoint, so the second rounding alone decides
+(Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
+from math import frexp, inf, ldexp, nextafter, prod
 from operator import truediv
+from typing import Any
 
 import numpy as np
 
 from poolcli.dtypes import lookup
+from poolcli.engine.call import Array
 from poolcli.engine.numpy.reduce import (
     AxisSteps,
     Combine,
@@ -19,7 +27,6 @@ from poolcli.engine.numpy.reduce import (
     indices,
     reduce,
 )
-from poolcli.engine.rounding import Array, quotient_to_odd, round_to_odd
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
 from poolcli.plan import Plan
@@ -187,7 +194,7 @@ def power_mean_of(region: Region, divisor: Array | None = None) -> Callable[[Arr
 
     def power_mean(x: Array) -> Array:
         x = x.astype(np.float64)
-        terms = _powers(x if reducer.signed else abs(x), power)
+        terms = (x if reducer.signed else abs(x)) ** power
         sums = float_sums(steps, terms, wide)
         total = np.where(np.isfinite(sums[0]), sum(sums[1:], sums[0]), sums[0])
         found = _root(_mean_times_kernel(region, total, divisor), power)
@@ -199,17 +206,11 @@ def power_mean_of(region: Region, divisor: Array | None = None) -> Callable[[Arr
             return found
         unit = np.sign(x) ** power if reducer.signed else np.ones_like(x)
         largest, ratios = reduce(steps, (abs(x), unit), _add_ratios(power))
-        lost &= (abs(total) >= MIN_SAFE_SUM) | (_powers(largest, power) < MIN_SAFE_SUM) | np.isnan(total)
+        lost &= (abs(total) >= MIN_SAFE_SUM) | (largest**power < MIN_SAFE_SUM) | np.isnan(total)
         lost &= np.isfinite(largest)  # sums of infinities have not left the range
         return np.where(lost, largest * _root(_mean_times_kernel(region, ratios, divisor), power), found)
 
     return power_mean
-
-
-def _powers(x: Array, power: float) -> Array:
-    if power == 1:
-        return x
-    return x * x if power == 2 else x**power
 
 
 def _root(total: Array, power: float) -> Array:
@@ -243,3 +244,48 @@ def _add_ratios(power: float) -> Combine:
         largest[...] = new
 
     return combine
+
+
+def storable(values: Array, dtype: np.dtype[Any]) -> Array:
+    """Values that an assignment to the type rounds only once: ml_dtypes converts to bfloat16 via float32."""
+    if dtype.kind == "V" and dtype.name == "bfloat16" and values.dtype.itemsize > 2 and values.dtype != np.float32:
+        return _float32_to_odd(values if values.dtype.kind == "f" else _float64_to_odd(values))
+    return values
+
+
+def _float64_to_odd(integers: Array) -> Array:
+    """Integers as float64; beyond 2**52 rounded to odd, with one bit in place of the last 16."""
+    low = (integers & 0xFFFF).astype(np.bool_)
+    short = ((integers >> 16) | low.astype(integers.dtype)).astype(np.float64) * 2.0**16
+    nearest = integers.astype(np.float64)
+    return np.where(abs(nearest) < 2.0**52, nearest, short)
+
+
+def _float32_to_odd(values: Array) -> Array:
+    short = np.asarray(values.astype(np.float32))
+    with np.errstate(invalid="ignore"):
+        difference = np.asarray(abs(values) - abs(short))
+    return round_to_odd(short, difference)
+
+
+def round_to_odd(near: Array, rest: Array) -> Array:
+    """Numbers rounded to odd, from the nearest floats `near` and the sign of `rest`: whether the magnitude is larger
+    (1), smaller (-1) or equal (0).
+    """
+    bits = near.view(f"i{near.itemsize}")  # as an integer, it grows with the magnitude
+    is_even = (bits & 1 == 0) & (rest != 0) & ~np.isnan(rest)
+    return np.where(is_even, bits + np.where(rest > 0, 1, -1).astype(bits.dtype), bits).view(near.dtype)
+
+
+def quotient_to_odd(total: int, divisor: int) -> float:
+    """total / divisor as float64, rounded to odd.
+
+    >>> quotient_to_odd(3, 2), quotient_to_odd(0, -7), quotient_to_odd(2**60 + 1, 1) == 2**60 + 2**8
+    (1.5, -0.0, True)
+    """
+    near = total / divisor  # correctly rounded: Python divides integers exactly
+    numerator, denominator = near.as_integer_ratio()
+    rest = total * denominator - numerator * divisor
+    if rest == 0 or int(ldexp(frexp(near)[0], 53)) & 1:
+        return near
+    return nextafter(near, inf if (rest > 0) == (divisor > 0) else -inf)

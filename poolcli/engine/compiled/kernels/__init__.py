@@ -135,10 +135,8 @@ def row_of(table, p, r):
     """Of output row r of plane p: the position in x of the first row of its windows, their numbers of planes and of
     rows in each.
     """
-    split, row = table[AT.split], AT_ROWS + ROW_FIELDS * r
-    far = p if split == 1 else p // split
-    begin = far * table[AT.far] + (p - far * split) * table[AT.near] + table[row]
-    return begin, table[row + 1], table[row + 2]
+    row = AT_ROWS + ROW_FIELDS * r
+    return p * table[AT.far] + table[row], table[row + 1], table[row + 2]
 
 
 @inlined
@@ -153,19 +151,9 @@ def tree(taps: int, element: Function, join: Function) -> Function:
     if taps == 1:
         return element
     some, half, last = tree(taps // 2, element, join), u8(taps // 2), u8(taps - 1)
-
-    @inlined
-    def even(v, at, w, tap):
-        return join(some(v, at, w, tap), some(v, at, w, tap + half))
-
-    if taps % 2 == 0:
-        return even  # type: ignore[no-any-return]
-
-    @inlined
-    def odd(v, at, w, tap):
-        return join(even(v, at, w, tap), element(v, at, w, tap + last))
-
-    return odd  # type: ignore[no-any-return]
+    even = inlined(lambda v, at, w, tap: join(some(v, at, w, tap), some(v, at, w, tap + half)))
+    odd = inlined(lambda v, at, w, tap: join(even(v, at, w, tap), element(v, at, w, tap + last)))
+    return odd if taps % 2 else even  # type: ignore[no-any-return]
 
 
 def in_fours(taps: int, element: Function, join: Function) -> Function:
@@ -173,12 +161,7 @@ def in_fours(taps: int, element: Function, join: Function) -> Function:
     if taps <= 5:
         return tree(taps, element, join)
     some, four, behind = in_fours(taps - 4, element, join), tree(4, element, join), u8(taps - 4)
-
-    @inlined
-    def longer(v, at, w, tap):
-        return join(some(v, at, w, tap), four(v, at, w, tap + behind))
-
-    return longer  # type: ignore[no-any-return]
+    return inlined(lambda v, at, w, tap: join(some(v, at, w, tap), four(v, at, w, tap + behind)))  # type: ignore[no-any-return]
 
 
 def rows_joined(how: Any) -> Function:

@@ -8,6 +8,7 @@ floats of 16 bits.
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,27 +21,13 @@ from poolcli.engine.compiled.kernels import Function, inlined
 
 
 class Numbers(NamedTuple):
-    """The functions of an arithmetic.
+    """The functions of an arithmetic."""
 
-    Parameters
-    ----------
-    lift
-        lift(element): the total of one element.
-    join
-        join(a, b): the total of two. NaN wins, and so does one of the two zeros.
-    store
-        store(total, divisor): the output.
-    nothing
-        The total of no element.
-    divides
-        Whether `store` reads the divisor.
-    """
-
-    lift: Function
-    join: Function
-    store: Function
-    nothing: Any
-    divides: bool
+    lift: Function  # lift(element): the total of one element
+    join: Function  # join(a, b): the total of two; NaN wins, and so does one of the two zeros
+    store: Function  # store(total, divisor): the output
+    nothing: Any  # the total of no element
+    divides: bool  # whether `store` reads the divisor
 
 
 def numbers_of(steps: Arithmetic) -> Numbers:
@@ -57,12 +44,10 @@ def _from_float16(raw):
     return np.int32(moved | special).view(np.float32) * np.float32(2.0**112)
 
 
-@inlined
-def _from_bfloat16(raw):
-    return np.uint32(np.uint32(raw) << np.uint32(16)).view(np.float32)
-
-
-READ = {"float16": _from_float16, "bfloat16": _from_bfloat16}
+READ = {
+    "float16": _from_float16,
+    "bfloat16": inlined(lambda raw: np.uint32(np.uint32(raw) << np.uint32(16)).view(np.float32)),
+}
 
 
 def _lift(steps):
@@ -148,19 +133,17 @@ def round_to_odd(near, rest):
 
 
 @inlined
-def _parts_of_float(total):
-    return float(total), 0.0
-
-
-@inlined
 def _parts_of_integer(total):
     high = float(total)
     return high, float(total - np.int64(high))
 
 
-@inlined
-def _parts_of_pair(total):
-    return total.real, total.imag
+PARTS = {  # a total as two float64
+    "c": inlined(lambda total: (total.real, total.imag)),
+    "f": inlined(lambda total: (float(total), 0.0)),
+    "i": _parts_of_integer,
+    "u": _parts_of_integer,
+}
 
 
 @inlined
@@ -180,18 +163,6 @@ def _half_even(total, wide_divisor):
 
 
 @inlined
-def _float16_bits(value):
-    """The nearest float16, halves to even, as int16."""
-    return np.int16(_short_bits(np.float64(value), 42, 1008 << 10, 2.0**-14, 2.0**24, 0x7C00, 0x7E00))
-
-
-@inlined
-def _bfloat16_bits(value):
-    """The nearest bfloat16, halves to even, as uint16."""
-    return np.uint16(_short_bits(np.float64(value), 45, 896 << 7, 2.0**-126, 2.0**133, 0x7F80, 0x7FC0))
-
-
-@inlined
 def _short_bits(value, dropped, bias, least_normal, scale, infinity, nan):
     """The bits of the nearest float of 16 bits: float64 less `dropped` bits, with another exponent `bias`; below
     `least_normal`, the multiple of 1 / `scale`.
@@ -205,6 +176,16 @@ def _short_bits(value, dropped, bias, least_normal, scale, infinity, nan):
     return short | (0x8000 if np.float64(value).view(np.int64) < 0 else 0)
 
 
+WRITE = {  # the nearest float of 16 bits, halves to even, as an integer
+    "float16": inlined(
+        lambda value: np.int16(_short_bits(np.float64(value), 42, 1008 << 10, 2.0**-14, 2.0**24, 0x7C00, 0x7E00))
+    ),
+    "bfloat16": inlined(
+        lambda value: np.uint16(_short_bits(np.float64(value), 45, 896 << 7, 2.0**-126, 2.0**133, 0x7F80, 0x7FC0))
+    ),
+}
+
+
 @inlined
 def root_of_variance(variance, divisor):
     """The standard deviation: NaN without a positive divisor."""
@@ -214,10 +195,7 @@ def root_of_variance(variance, divisor):
 
 def composed(*functions):
     """One function of one value that applies all in turn; None is left out, because each function costs 15 ms."""
-    first, *rest = filter(None, functions)
-    for function in rest:
-        first = _one_after_another(first, function)
-    return first
+    return reduce(_one_after_another, filter(None, functions))
 
 
 def _one_after_another(first, then):
@@ -225,33 +203,24 @@ def _one_after_another(first, then):
 
 
 @inlined
-def _sums_of_pair(total):
-    """A sum and a sum of squares."""
-    return np.int64(total.real), np.int64(total.imag)
-
-
-@inlined
 def _sums_of_int64(total):
-    """The same of bytes: the sum is in the lower half."""
+    """A sum and a sum of squares of bytes: the sum is in the lower half."""
     added = np.int64(np.int32(total))
     return added, (total - added) >> 32
 
 
-@inlined
-def _square_root(value):
-    return np.sqrt(value)
+SUMS = {"c": inlined(lambda total: (np.int64(total.real), np.int64(total.imag))), "i": _sums_of_int64}
+_square_root = inlined(lambda value: np.sqrt(value))
 
 
 def _store(steps):
     """store(total, divisor). Totals of floats that are -0 become 0, as in sums that start from 0."""
     kind, bits, times = steps.identity.dtype.kind, steps.bits, float(steps.times)
-    parts = {"c": _parts_of_pair, "f": _parts_of_float}.get(kind, _parts_of_integer)
-    short = {"float16": _float16_bits, "bfloat16": _bfloat16_bits}
-    write = composed(_square_root if steps.root else None, short.get(steps.write, steps.output.type))
+    parts, sums_of = PARTS[kind], SUMS.get(kind)
+    write = composed(_square_root if steps.root else None, WRITE.get(steps.write, steps.output.type))
     whole = _sum_of_pair if kind == "c" else float
     direct = composed(_sum_of_pair, write) if kind == "c" else write
     nan = steps.identity.dtype.type(np.nan) if kind == "f" else 0
-    sums_of = _sums_of_pair if kind == "c" else _sums_of_int64
     total_type, half, ddof = type(steps.identity), (1 << bits) // 2 - 1, steps.ddof
 
     @inlined

@@ -1,7 +1,6 @@
 """Positions of maxima and minima: those of the first elements of windows that equal the outputs, which other kernels
 have computed. NaN equals NaN here, and the two zeros each other. Of regular windows, all whole ones of a row are
-compared at once, from the last tap to the first. Of others, the best element of each column and its row are found
-first, or if they have one row, the window is searched until the element is found.
+compared at once, from the last tap to the first. Others are searched until the element is found.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from poolcli.engine.compiled.kernels import (
     looped,
     next_row,
     no_alias,
-    offset,
     optimise_later,
     row_at,
     row_of,
@@ -25,7 +23,7 @@ from poolcli.engine.compiled.kernels import (
 )
 from poolcli.engine.compiled.view import AT, AT_ROWS, MARGIN, ROW_FIELDS
 
-NONE, NO_LINE = np.int32(-1), np.int32(2**31 - 1)
+NONE = np.int32(-1)
 
 
 def search(how: Any, steps: Any, taps: int, stride: int, gap: int) -> Any:
@@ -33,17 +31,12 @@ def search(how: Any, steps: Any, taps: int, stride: int, gap: int) -> Any:
     `stride`, `gap`: of regular windows along W, as of `sliding`; 0: of windows of any place and size.
     """
     lift, is_float, is_as_read = how.lift, steps.identity.dtype.kind == "f", steps.write == steps.read
-    is_max = steps.total == "max"
     step, inner, apart, last = u8(stride), gap == 0, u8(gap), u8(max(taps, 1) - 1)
 
     @inlined
-    def matches_total(one, value):
-        best = lift(value) if is_as_read else value
-        return (one == best) | (one != one) if is_float else one == best
-
-    @inlined
     def matches(element, value):
-        return matches_total(lift(element), value)
+        one, best = lift(element), lift(value) if is_as_read else value
+        return (one == best) | (one != one) if is_float else one == best
 
     @inlined
     def first_of_row(x, at, unit, value, found, position, pixels):
@@ -77,35 +70,9 @@ def search(how: Any, steps: Any, taps: int, stride: int, gap: int) -> Any:
             i += 1
         return i
 
-    @looped
-    def best_of_columns(best, lines, x, at, size, rows, lines_of_plane, far, near):
-        """The best elements in the rows of windows at each place along W, and the first rows that have them."""
-        optimise_later()
-        for w in range(u8(size)):
-            best[w], lines[w] = lift(x[u8(at) + w]), np.int32(0)
-        for row in range(1, rows):
-            begin, line = u8(at + line_offset(row, lines_of_plane, far, near)), np.int32(row)
-            for w in range(u8(size)):
-                one, other = lift(x[begin + w]), best[w]
-                wins = one > other if is_max else one < other
-                if is_float:
-                    wins |= (one != one) & (other == other)
-                best[w], lines[w] = one if wins else other, line if wins else lines[w]
-
-    @looped
-    def first_in_columns(best, lines, at, count, unit, value):
-        """The row of the first of `count` columns with the value in their first row, and its number."""
-        optimise_later()
-        line, found = NO_LINE, np.int64(count)
-        for i in range(count):
-            place = u8(at + i * unit)
-            is_first = matches_total(best[place], value) & (lines[place] < line)
-            line, found = lines[place] if is_first else line, i if is_first else found
-        return np.int64(line), found
-
     def kernel(x, out, places, work, table, factors, first_task, last_task):
         no_alias()
-        found = as_int32(offset(work, table[AT.width] if taps == 0 else 0))
+        found = as_int32(work)
         cs, pixels, at_w = table[AT.channels], table[AT.gap_w], table[AT.at_w]
         columns, far, near = table[AT.width] // cs, table[AT.step_d], table[AT.step_h]
         far_line, near_line = table[AT.gap_d] * table[AT.high], table[AT.gap_h]
@@ -133,23 +100,17 @@ def search(how: Any, steps: Any, taps: int, stride: int, gap: int) -> Any:
                 for w in range(u8(whole)):
                     pixel = np.int64(w // u8(cs) if inner else w)
                     places[first + w] = np.int64(-1) if found[w] < 0 else base + pixel * stride + np.int64(found[w])
-            by_columns = taps == 0 and nd * nh > 1
-            if by_columns:
-                best_of_columns(work, found, x, begin, table[AT.width], nd * nh, nh, far, near)
             w = 0 if low > 0 else high
             while w < table[AT.columns]:
                 begin_w, count = table[at_w + 2 * w], table[at_w + 2 * w + 1]
                 for c in range(cs):
                     e, column, line, match = to + w * cs + c, begin_w * cs + c, np.int64(0), count
-                    if by_columns:
-                        line, match = first_in_columns(work, found, column, count, pixels * cs, out[u8(e)])
-                    else:
-                        while line < nd * nh:
-                            at = begin + line_offset(line, nh, far, near) + column
-                            match = first_match(x, at, count, pixels * cs, out[u8(e)])
-                            if match < count:
-                                break
-                            line += 1
+                    while line < nd * nh:
+                        at = begin + line_offset(line, nh, far, near) + column
+                        match = first_match(x, at, count, pixels * cs, out[u8(e)])
+                        if match < count:
+                            break
+                        line += 1
                     its = line_offset(line, nh, far_line, near_line) * columns
                     places[u8(e)] = top + its + begin_w + match * pixels if match < count else np.int64(-1)
                 w += 1

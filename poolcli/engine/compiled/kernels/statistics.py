@@ -1,0 +1,291 @@
+"""Modes, medians and standard deviations, whose windows share no results. Runs of windows that have all their elements
+and the same distance are pooled in pieces, so that one element of each of them, a tap, fills vectors; other windows are
+pieces of their own.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from poolcli.engine.compiled.kernels import (
+    Function,
+    clamp,
+    inlined,
+    line_offset,
+    looped,
+    next_row,
+    no_alias,
+    offset,
+    optimise_later,
+    row_at,
+    row_of,
+    u8,
+)
+from poolcli.engine.compiled.kernels.operations import root_of_variance, round_to_odd
+from poolcli.engine.compiled.view import AT
+
+
+class Piece(NamedTuple):
+    """`columns` windows of an output row, `stride` pixels of `inner` elements apart: `size` outputs. A window has
+    `count` elements, `count_h` rows in each plane, of `count_w` elements; `step_d`, `step_h` and `step_w` are their
+    distances in x.
+    """
+
+    columns: Any
+    stride: Any
+    inner: Any
+    size: Any
+    count: Any
+    count_h: Any
+    count_w: Any
+    step_d: Any
+    step_h: Any
+    step_w: Any
+
+
+def by_pieces(compute: Function) -> Any:
+    """The kernel whose tasks are output rows, in pieces that compute(x, out, work, piece) pools; `x`
+    begins with the first element of the first window, `out` with the first output. The windows `first` to `last` - 1 of
+    the table can share pieces.
+    """
+    pool_piece = looped(compute)
+
+    def kernel(x, out, places, work, table, factors, first_task, last_task):
+        no_alias()
+        most, low, high, at_w = table[AT.piece], table[AT.first], table[AT.last], table[AT.at_w]
+        inner, stride, step_d, step_h = table[AT.channels], table[AT.stride], table[AT.step_d], table[AT.step_h]
+        p, r = row_at(table, first_task)
+        for t in range(first_task, last_task):
+            begin, nd, nh = row_of(table, p, r)
+            w = 0
+            while w < table[AT.columns]:
+                n, many = table[at_w + 2 * w + 1], clamp(high - w, 1, most) if w >= low else 1
+                count, step_w = nd * nh * n, table[AT.gap_w] * inner
+                piece = Piece(many, stride, inner, many * inner, count, nh, n, step_d, step_h, step_w)
+                source, target = begin + table[at_w + 2 * w] * inner, t * table[AT.size] + w * inner
+                pool_piece(offset(x, source), offset(out, target), work, piece)
+                w += many
+            p, r = next_row(table, p, r)
+
+    return kernel
+
+
+def gathered(lift: Function, constant: int) -> Function:
+    """The function (row, x, piece, tap) that copies one tap of a piece to a row. `constant`: the stride of all pieces,
+    or 0; a constant one halves the time of modes.
+    """
+    every = np.int64(constant)
+
+    @looped
+    def gather(row, x, piece, tap):
+        optimise_later()
+        line = tap // piece.count_w
+        at = line_offset(line, piece.count_h, piece.step_d, piece.step_h)
+        source = offset(x, at + (tap - line * piece.count_w) * piece.step_w)
+        stride = every if constant else piece.stride
+        inner, step = u8(piece.inner), u8(stride * piece.inner)
+        if stride == 1:
+            for w in range(u8(piece.size)):
+                row[w] = lift(source[w])
+        elif piece.inner == 1:
+            for w in range(u8(piece.size)):
+                row[w] = lift(source[w * step])
+        else:
+            for w in range(u8(piece.columns)):
+                for c in range(inner):
+                    row[w * inner + c] = lift(source[w * step + c])
+
+    return gather  # type: ignore[no-any-return]
+
+
+def mode(how: Any, steps: Any, stride: int) -> Any:
+    """All pairs of the elements of a window are compared. `stride`: as of `gathered`."""
+    store, kind, gather = how.store, type(steps.identity), gathered(how.lift, stride)
+
+    @looped
+    def count_votes(work, votes, i, rows, size):
+        """For each element of row i, how many of the later rows have the same value."""
+        optimise_later()
+        n, own = u8(size), u8(i * size)
+        for w in range(n):
+            votes[w] = kind(0)
+        for j in range(i + 1, rows):
+            a = u8(j * size)
+            for w in range(n):
+                votes[w] += kind(work[a + w] == work[own + w])
+
+    @by_pieces
+    def mode(x, out, work, piece):
+        """The first of equal values has the most votes, because each is compared with later ones only."""
+        optimise_later()
+        rows, size, n = piece.count, piece.size, u8(piece.size)
+        for tap in range(rows):
+            gather(offset(work, tap * size), x, piece, tap)
+        votes = offset(work, rows * size)
+        best, most = offset(votes, size), offset(votes, 2 * size)
+        for i in range(rows):
+            count_votes(work, votes, i, rows, size)
+            own = u8(i * size)
+            for w in range(n):
+                value = work[own + w]
+                wins = (i == 0) | (votes[w] > most[w]) | ((votes[w] == most[w]) & (value < best[w]))
+                best[w], most[w] = value if wins else best[w], votes[w] if wins else most[w]
+        for w in range(n):
+            out[w] = store(best[w], 1.0)
+
+    return mode
+
+
+def deviation(how: Any, steps: Any, stride: int) -> Any:
+    """Standard deviations in two passes in float64, element by element in the order of the numpy engine; those of
+    short integers are quotients of exact sums (`operations`).
+    """
+    ddof, store, gather = steps.ddof, how.store, gathered(how.lift, stride)
+
+    @by_pieces
+    def deviation(x, out, work, piece):
+        optimise_later()
+        size, n, count = piece.size, u8(piece.size), float(piece.count)
+        means, rests, squares, divisor = (
+            offset(work, size),
+            offset(work, 2 * size),
+            offset(work, 3 * size),
+            count - ddof,
+        )
+        for w in range(n):
+            means[w] = rests[w] = squares[w] = 0.0
+        for tap in range(piece.count):
+            gather(work, x, piece, tap)
+            for w in range(n):
+                means[w] += work[w]
+        for w in range(n):
+            means[w] /= count
+        for tap in range(piece.count):
+            gather(work, x, piece, tap)
+            for w in range(n):
+                distance = work[w] - means[w]
+                rests[w] += distance
+                squares[w] += distance * distance
+        for w in range(n):
+            variance = (squares[w] - rests[w] * rests[w] / count) / divisor
+            out[w] = store(root_of_variance(variance, divisor), 1.0)
+
+    return deviation
+
+
+@inlined
+def smaller(a, b):
+    return a if a < b else b
+
+
+@inlined
+def larger(a, b):
+    return b if a < b else a
+
+
+@inlined
+def _nan_or(a, b):
+    return a if b == b else b
+
+
+def _middle(steps):
+    """middle(a, b, is_known): the mean of two elements, or NaN unless is_known; rounded to odd if `store` rounds it."""
+    kind, one = type(steps.identity), type(steps.identity)(1)
+    is_rounded_here = steps.output == np.float64 and not steps.write
+
+    @inlined
+    def of_integers(a, b, is_known):
+        below = kind(kind(a & b) + kind(kind(a ^ b) >> one))  # floor of the mean, without overflow
+        return kind(below + kind(kind(a ^ b) & below & one))  # halves to even
+
+    @inlined
+    def in_float64(a, b, is_known):
+        low, high = np.float64(a) + 0.0, np.float64(b)
+        total = low + high
+        back = total - low
+        error = (low - (total - back)) + (high - back)
+        half = 0.5 * (total if is_rounded_here or error != error else round_to_odd(total, error))
+        overflows = (abs(total) == np.inf) & (abs(low) < np.inf) & (abs(high) < np.inf)
+        found = low / 2 + high / 2 if overflows else half
+        return found if is_known else np.nan
+
+    is_float = "f" in (steps.identity.dtype.kind, steps.output.kind) or steps.write
+    return in_float64 if is_float else of_integers
+
+
+@looped
+def _settle(work, i, rows, size):
+    """Exchange elements of row i with those of all later rows until its are the smallest. One row at a time: LLVM
+    checks at once for all turns of a loop whether its rows overlap.
+    """
+    optimise_later()
+    low = u8(i * size)
+    for j in range(i + 1, rows):
+        other = u8(j * size)
+        for w in range(u8(size)):
+            a, b = work[low + w], work[other + w]
+            work[low + w], work[other + w] = smaller(a, b), larger(a, b)
+
+
+def _median_of_3x3(lift: Function) -> Function:
+    @looped
+    def median_of_3x3(work, x, piece, step):
+        """Medians of 3x3 windows, whose rows are `step` apart, or NaN, in row 3 of `work`. Columns are sorted
+        once: the result is the median of the largest minimum, the median of the middle elements, and the smallest
+        maximum of the three. Without it, medians of bytes take 8 times as long.
+        """
+        optimise_later()
+        one, two, pitch = u8(piece.step_w), u8(2 * piece.step_w), piece.size + 2 * piece.step_w
+        second, third, middles = offset(x, step), offset(x, 2 * step), offset(work, pitch)
+        largest, found, invalid = offset(work, 2 * pitch), offset(work, 3 * pitch), offset(work, 4 * pitch)
+        for w in range(u8(pitch)):
+            top, middle, bottom = lift(x[w]), lift(second[w]), lift(third[w])
+            less, more = smaller(top, middle), larger(top, middle)
+            rest = smaller(more, bottom)
+            work[w], middles[w], largest[w] = smaller(less, rest), larger(less, rest), larger(more, bottom)
+            invalid[w] = _nan_or(_nan_or(top, middle), bottom)
+        for w in range(u8(piece.size)):
+            low = larger(larger(work[w], work[w + one]), work[w + two])
+            high = smaller(smaller(largest[w], largest[w + one]), largest[w + two])
+            less, more = smaller(middles[w], middles[w + one]), larger(middles[w], middles[w + one])
+            middle = larger(less, smaller(more, middles[w + two]))
+            median = larger(smaller(low, middle), smaller(larger(low, middle), high))
+            found[w] = _nan_or(_nan_or(_nan_or(median, invalid[w]), invalid[w + one]), invalid[w + two])
+
+    return median_of_3x3  # type: ignore[no-any-return]
+
+
+def median(how: Any, steps: Any, stride: int) -> Any:
+    """Medians by sorting; of an even number of elements, the mean of the two middle ones. The work array has a row for
+    each tap, which are sorted up to the middle, and one that has NaN where a window has one.
+    """
+    middle, store, nothing, gather = _middle(steps), how.store, how.nothing, gathered(how.lift, stride)
+    median_of_3x3 = _median_of_3x3(how.lift)
+
+    @by_pieces
+    def median(x, out, work, piece):
+        optimise_later()
+        rows, size, n = piece.count, piece.size, u8(piece.size)
+        half, nan = rows // 2, rows * size
+        low = (half - 1 if (rows > 0) & (rows % 2 == 0) else half) * size
+        if (rows == 9) & (piece.count_w == 3) & (piece.stride == 1) & (2 * piece.step_w <= size):
+            median_of_3x3(work, x, piece, piece.step_h if piece.count_h == 3 else piece.step_d)
+            low = nan = 3 * (size + 2 * piece.step_w)
+        else:
+            for w in range(n):
+                work[u8(nan) + w] = nothing
+            for tap in range(rows):
+                row, invalid = offset(work, tap * size), offset(work, nan)
+                gather(row, x, piece, tap)
+                for w in range(n):
+                    invalid[w] = _nan_or(invalid[w], row[w])
+            for i in range(half + 1):
+                _settle(work, i, rows, size)
+        lower, invalid = offset(work, low), offset(work, nan)
+        upper = lower if rows % 2 else offset(work, half * size)
+        for w in range(n):
+            out[w] = store(middle(lower[w], upper[w], (rows > 0) & (invalid[w] == invalid[w])), 1.0)
+
+    return median
