@@ -24,6 +24,11 @@ def tree(folder: str) -> dict[str, str]:
     }
 
 
+def outputs(folder: str) -> dict[str, str]:
+    """The files but for the manifest, which holds times."""
+    return {name: digest for name, digest in tree(folder).items() if name != MANIFEST}
+
+
 def counts(result: Any) -> str:
     return str(result.out).splitlines()[0]
 

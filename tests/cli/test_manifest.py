@@ -14,7 +14,7 @@ from poolcli.errors import FileError
 from poolcli.formats import Source
 from poolcli.pooling.outcome import Job
 from poolcli.runs.manifest import Manifest
-from tests.cli.folders import HALVE, MANIFEST, counts, tree
+from tests.cli.folders import HALVE, MANIFEST, counts, outputs
 from tests.conftest import Cli
 
 NOT_OURS: dict[str, tuple[Callable[[], object], int, str]] = {
@@ -69,11 +69,11 @@ LIES = [
 @pytest.mark.parametrize("end", [b"\n", b""], ids=["", "torn"])
 def test_lines_of_a_manifest_may_hold_anything(number: int, end: bytes, cli: Cli, many: Path) -> None:
     assert cli("avg", "in", "-o", "out/", *HALVE, "-q").code == 0
-    clean = tree("out")
+    clean = outputs("out")
     with open(f"out/{MANIFEST}", "ab") as manifest:
         manifest.write(LIES[number] + end)
     assert cli("avg", "in", "-o", "out/", *HALVE, "--resume", "-q").code == 0
-    assert tree("out") == clean
+    assert outputs("out") == clean
 
 
 def test_lines_that_say_more_are_read_as_well(cli: Cli, many: Path) -> None:

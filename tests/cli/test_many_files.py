@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.cli.folders import DEEPER, HALVE, MANIFEST, counts, tree
+from tests.cli.folders import DEEPER, HALVE, MANIFEST, counts, outputs, tree
 from tests.conftest import Cli
 
 
@@ -27,7 +27,7 @@ def test_outcomes_come_in_the_order_of_the_inputs_however_many_run_at_once(cli: 
         assert result.code == 0
         paths = [json.loads(line)["input"]["path"] for line in result.out.splitlines()]
         assert paths == [f"in/{i:02}.npy" for i in range(10)] + ["in/deep/10.npy", "in/deep/11.npy"]
-    assert tree("out1") == tree("out2") == tree("out5")
+    assert outputs("out1") == outputs("out2") == outputs("out5")
 
 
 def test_files_times_threads_stay_within_the_cores(cli: Cli, many: Path) -> None:
