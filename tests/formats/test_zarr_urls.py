@@ -134,7 +134,7 @@ def test_files_are_not_written_into_folders_that_are_called_as_a_url_begins(word
     before = sorted(Path().iterdir())
     result = cli(*(word.format(at="memory://files") for word in words))
     assert result.code == 2
-    assert ": only Zarr stores are written at URLs; name one, give --format zarr for a folder, or write" in result.err
+    assert ": only Zarr stores are written at URLs; name one, or write" in result.err
     assert sorted(Path().iterdir()) == before
 
 
