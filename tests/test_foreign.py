@@ -45,20 +45,6 @@ class Masked:
         return np.ma.masked_array(X, np.arange(16).reshape(X.shape) < self.first)
 
 
-class UnspeakableError(Exception):
-    """An error that cannot be printed."""
-
-    def __str__(self) -> str:
-        raise ValueError
-
-
-class FailingTwice:
-    """An array that cannot be had, and does not say why."""
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        raise UnspeakableError
-
-
 class Failing:
     """An array that cannot be had."""
 
@@ -124,9 +110,6 @@ NO_NUMBERS = "whose elements are not numbers of one type; give a numpy array of 
 NOT_TAKEN: dict[str, tuple[Any, str]] = {
     "failing": (
         Failing(), "x is a tests Failing that cannot be converted (it is on the moon. Fetch it); give a numpy array",
-    ),
-    "failing twice": (
-        FailingTwice(), "x is a tests FailingTwice that cannot be converted (UnspeakableError); give a numpy array",
     ),
     "masked": (
         Masked(True), "x is a tests Masked, whose mask would be ignored; give numpy.asanyarray(x).filled(value) with "

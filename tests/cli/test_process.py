@@ -41,13 +41,6 @@ def test_help_typed_shapes_and_models_load_no_array_library(folder: Path) -> Non
     assert loaded_by(*commands) == [[]] * len(commands)
 
 
-def test_the_version_is_told_before_the_program_is_loaded() -> None:
-    code = "import sys; from poolcli.cli import run; run(sys.argv[1:]); print('poolcli.cli.options' in sys.modules)"
-    for arguments, loaded in (["--version"], "False"), (["cache", "--help"], "True"):
-        done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
-        assert done.stdout.splitlines()[-1] == loaded
-
-
 def test_shapes_of_files_and_small_arrays_load_numpy_alone(folder: Path) -> None:
     header, pooled = loaded_by(["shape", "avg", "x.npy", "-k", "2"], ["avg", "x.npy", "-o", "y.npy", "-k", "2"])
     assert (header, pooled) == (["numpy"], ["numpy"])  # of a file, shape reads the header

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, RequestError
+from poolcli import AdaptiveAvgPool, AvgPool, MaxPool, RequestError
 from poolcli.plan import Plan
 
 
@@ -57,9 +57,6 @@ EDGES: dict[str, tuple[Ask, Ask, str]] = {
     "a dilation of 1 and of 0": (peak(kernel=2, dilations=1), peak(kernel=2, dilations=0),
         "dilations is 0 on every axis; it must be at least 1",
     ),
-    "pads of 0 and of -1": (avg(kernel=2, pads_begin=0), avg(kernel=2, pads_begin=-1),
-        "pads_begin is -1 on every axis; it must be at least 0",
-    ),
     "one number for each axis, and one more": (
         avg(1, 1, 8, 8, kernel=(2, 3)), avg(1, 1, 8, 8, kernel=(2, 3, 4)),
         "kernel has 3 numbers, but layout NCHW (assumed) has 2 spatial axes (H,W); for 3 axes, use layout='CDHW'",
@@ -75,12 +72,6 @@ EDGES: dict[str, tuple[Ask, Ask, str]] = {
         "exclude_pad=True needs pads smaller than the window: axis W has pads 3,0 and a window of 3; use pads of at "
         "most 2 or exclude_pad=False",
     ),
-    "padding left out: pads below a dilated window": (
-        avg(kernel=3, dilations=2, pads_end=4, exclude_pad=True),
-        avg(kernel=3, dilations=2, pads_end=5, exclude_pad=True),
-        "exclude_pad=True needs pads smaller than the window: axis W has pads 0,5 and a window of 5; use pads of at "
-        "most 4 or exclude_pad=False",
-    ),
     "padding counted: pads as long as the window": (
         avg(kernel=3, pads_begin=3, exclude_pad=False), avg(kernel=3, pads_begin=3),
         "exclude_pad=True needs pads smaller than the window: axis W has pads 3,0 and a window of 3; use pads of at "
@@ -95,15 +86,6 @@ EDGES: dict[str, tuple[Ask, Ask, str]] = {
         avg(kernel=4, pads_begin=1, pads_end=1, like="pytorch"),
         avg(kernel=4, pads_begin=1, pads_end=0, like="pytorch"),
         "PyTorch pads both ends equally: axis W has pads 1,0; use equal pads, or another like",
-    ),
-    "PyTorch: equal pads on the first axis, not on the second": (
-        avg(1, 1, 8, 8, kernel=4, pads_begin=(1, 2), pads_end=(1, 2), like="pytorch"),
-        avg(1, 1, 8, 8, kernel=4, pads_begin=(1, 0), pads_end=(1, 2), like="pytorch"),
-        "PyTorch pads both ends equally: axis W has pads 0,2; use equal pads, or another like",
-    ),
-    "ONNX: pads below the kernel, and as long": (
-        peak(kernel=3, pads_begin=2, like="onnx"), peak(kernel=3, pads_begin=3, like="onnx"),
-        "ONNX allows pads of at most 2 for a kernel of 3: axis W has pads 3,0; use smaller pads, or another like",
     ),
     "ONNX: the limit is the kernel's, whatever its dilation": (
         peak(kernel=3, dilations=2, pads_end=2, like="onnx"), peak(kernel=3, dilations=2, pads_end=3, like="onnx"),
@@ -156,9 +138,6 @@ EDGES: dict[str, tuple[Ask, Ask, str]] = {
         avg(kernel=2, divisor_override=BIG - 1), avg(kernel=2, divisor_override=BIG),
         "divisor_override is 2147483648; a whole number other than 0 and below 2**31 is needed",
     ),
-    "a divisor_override of -1, and of 0": (avg(kernel=2, divisor_override=-1), avg(kernel=2, divisor_override=0),
-        "divisor_override is 0; a whole number other than 0 and below 2**31 is needed",
-    ),
     "a negative divisor_override of signed and of unsigned integers": (
         avg(dtype="int8", kernel=2, divisor_override=-3), avg(dtype="uint8", kernel=2, divisor_override=-3),
         "divisor_override=-3 can give results from -170 to 0, outside uint8; use dtype='float64' or a wider "
@@ -167,12 +146,6 @@ EDGES: dict[str, tuple[Ask, Ask, str]] = {
     "a divisor_override as large as the window, and smaller": (
         avg(dtype="uint8", kernel=3, divisor_override=3), avg(dtype="uint8", kernel=3, divisor_override=2),
         "divisor_override=2 can give results from 0 to 382, outside uint8; use dtype='float64' or a wider integer "
-        "type",
-    ),
-    "a divisor_override smaller than the window, of the elements that the input has, and below": (
-        avg(1, 1, 2, dtype="uint8", kernel=3, pads_begin=2, divisor_override=2),
-        avg(1, 1, 2, dtype="uint8", kernel=3, pads_begin=2, divisor_override=1),
-        "divisor_override=1 can give results from 0 to 510, outside uint8; use dtype='float64' or a wider integer "
         "type",
     ),
     "a divisor_override of -1 of the lowest int8": (
@@ -184,10 +157,6 @@ EDGES: dict[str, tuple[Ask, Ask, str]] = {
     "uint8 into int16, and into int8": (
         peak(dtype="uint8", to="int16", kernel=2), peak(dtype="uint8", to="int8", kernel=2),
         "dtype='int8' cannot hold every result of uint8 input; use a float type or a wider integer type",
-    ),
-    "int8 into int16, and into uint16": (
-        avg(dtype="int8", to="int16", kernel=2), avg(dtype="int8", to="uint16", kernel=2),
-        "dtype='uint16' cannot hold every result of int8 input; use a float type or a wider integer type",
     ),
     "floats into another float, and into an integer": (
         avg(dtype="float64", to="float16", kernel=2), avg(dtype="float16", to="int64", kernel=2),
@@ -219,11 +188,6 @@ EDGES: dict[str, tuple[Ask, Ask, str]] = {
         peak(2, 3, 2**15, 2**14, kernel=2, like="tensorflow", index_element_type="i32"),
         peak(2, 5, 2**15, 2**14, kernel=2, like="tensorflow", index_element_type="i32"),
         "index_element_type='i32' cannot hold indices up to 2684354559; use i64",
-    ),
-    "indices of 32 bits of adaptive maxima": (
-        bins(1, 1, 2**31, make=AdaptiveMaxPool, output_size=3, index_element_type="i32"),
-        bins(1, 1, 2**31 + 1, make=AdaptiveMaxPool, output_size=3, index_element_type="i32"),
-        "index_element_type='i32' cannot hold indices up to 2147483648; use i64",
     ),
     "the last axis that maxima may be counted from, and the next": (
         peak(1, 1, 8, 8, kernel=2, axis=3), peak(1, 1, 8, 8, kernel=2, axis=4),
