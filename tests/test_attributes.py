@@ -9,8 +9,6 @@ import pytest
 
 import poolcli
 from poolcli import AdaptiveMaxPool, PoolError, RequestError
-from poolcli.arguments import DTypeName
-from poolcli.plan import Fact
 
 # Without types: what they forbid is the subject.
 AvgPool: Any = poolcli.AvgPool
@@ -92,36 +90,6 @@ def test_what_means_the_same_is_the_same(given: Any, read: Any) -> None:
 )  # fmt: skip
 def test_types_are_known_by_the_names_that_numpy_has_for_them(name: object, found: str) -> None:
     assert MaxPool(2).plan((1, 1, 4), name).dtype == found
-
-
-def test_facts_of_a_plan_are_values_and_its_notes_their_sentences() -> None:
-    plan = AvgPool(3, pads_begin=1, auto_pad="valid").plan((1, 1, 7))
-    assert [fact.kind for fact in plan.facts] == ["strides", "pads_ignored"]
-    assert plan.notes[1] == "the given pads are ignored: auto_pad valid sets them"
-    unread = "axis W: 2 of 4 input elements are unused"
-    assert AvgPool(1, strides=2, rounding_type="ceil_torch").plan((1, 1, 4)).facts == (
-        Fact("window_dropped", "axis W: one window less, because the last one would start past the input"),
-        Fact("unread", unread),
-    )
-
-
-EMPTY: tuple[tuple[str, Any, str, str | None, str], ...] = (
-    ("floats", MaxPool, "float32", None, "the maximum is -inf, the index -1"),
-    ("integers", MaxPool, "int8", None, "the maximum is -128, the index -1"),
-    ("integers as floats", MaxPool, "int8", "float32", "the maximum is -128, the index -1"),
-    ("averages", AvgPool, "float32", None, "the average is nan"),
-)
-
-
-@pytest.mark.parametrize(("record", "dtype", "target", "result"), [row[1:] for row in EMPTY], ids=[r[0] for r in EMPTY])
-def test_the_note_on_windows_without_input_says_what_comes_out(
-    record: Any, dtype: DTypeName, target: str | None, result: str
-) -> None:
-    op = record(2, strides=4, rounding_type="ceil")
-    plan = op.plan((1, 1, 7), dtype, output_dtype=target)
-    assert plan.facts[-1] == Fact("empty_windows", f"1 window holds no input element: {result}")
-    value = op(np.ones((1, 1, 7), dtype), dtype=target)[0, 0, -1]
-    assert f" {value:g}," in f"{result}," or (np.isnan(value) and result.endswith("nan"))
 
 
 def test_what_was_called_before_changes_neither_a_result_nor_a_refusal() -> None:
