@@ -117,7 +117,16 @@ def whole_number(name: str, value: object) -> int:
         return value
     if not isinstance(_plain(value), bool) and isinstance(value, SupportsIndex):
         return value.__index__()
+    refuse_auto_pad(name, str(value))
     raise RequestError(f"{field(name)} has {value!r}; a whole number is needed")
+
+
+def refuse_auto_pad(name: str, text: str) -> None:
+    """Refuses a word of auto_pad as the value of pads."""
+    word = text.lower().replace("-", "_")
+    if name.startswith("pads") and word in ("same", *AUTO_PADS):
+        padding = field("auto_pad", "same_upper" if word == "same" else word)
+        raise RequestError(f"{field(name)} takes numbers; use {padding}")
 
 
 def number_from(least: float) -> Reader:

@@ -43,21 +43,30 @@ MEANT = _by_word({
     "--rounding-type ceil": "ceil",
     "--exclude-pad": "exclusive",
     "--missing": "nodata",
-    "--dataset": "key variable",
+    "--like": "to",
+    "--dataset": "key variable var",
     "--output": "output-dir",
     "--indices": "argmax return-mask",
     "--layout NHWC": "channels-last",
-    "poolcli area --fit 256": "resize thumbnail scale size max-size max-dim width height",
+    "poolcli area --fit 256": "resize thumbnail scale size max-size max-dim width height convert mogrify gdalwarp",
     "poolcli avg --kernel 2 --strides 2": "bin coarsen",
     "poolcli adaptive-avg --output-size 1": "global gap global-avg global-average",
 })  # fmt: skip
 # Files of other programs, which are not read: their suffixes, what they are, and the array in one, in Python.
 OTHER_FILES = (
-    ((".pt", ".pth"), "a file of torch.save", "torch.load({!r}).numpy()"),
-    ((".nii.gz", ".nii"), "a NIfTI volume", "nibabel.load({!r}).get_fdata()"),
-    ((".dcm",), "a DICOM image", "pydicom.dcmread({!r}).pixel_array"),
-    ((".csv",), "a table in text", "numpy.loadtxt({!r}, delimiter=',')"),
-)
+    ((".pt", ".pth"), "a file of torch.save",
+     "torch.load({!r}).numpy()), of a dict ...['NAME'].numpy(); a model is for poolcli check, as .pt2 of torch.export"),
+    ((".nii.gz", ".nii"), "a NIfTI volume", "nibabel.load({!r}).get_fdata())"),
+    ((".dcm",), "a DICOM image", "pydicom.dcmread({!r}).pixel_array)"),
+    ((".csv",), "a table in text", "numpy.loadtxt({!r}, delimiter=','))"),
+)  # fmt: skip
+# Names that the Python package does not have, without _, and what to do instead.
+NAMES = _by_word({
+    "use avg_pool or max_pool": "pool pooling",
+    "poolcli pools arrays; read files with numpy.load, h5py, Pillow, ...": "load read open",
+    "numpy does it in one line ('Put maxima back' in docs/recipes.md)": "unpool maxunpool maxunpool2d",
+    "import poolcli.dask first": "dask",
+})  # fmt: skip
 KEYWORDS = {"input": "x", "image": "x", "array": "x", "k": "kernel", "s": "strides", "indices": "return_indices"}
 
 
@@ -77,11 +86,11 @@ def _plain(word: str) -> str:
 
 
 def _likeness(known: str, word: str) -> float:
-    """difflib's ratio; high also for short words with letters swapped: that of avg and agv would be 0.67."""
+    """difflib's ratio; high also for short words with letters swapped, and for the last part of a path."""
     from difflib import SequenceMatcher
 
     ratio = SequenceMatcher(None, known, word).ratio()
-    return max(ratio, 0.9) if sorted(known) == sorted(word) else ratio
+    return max(ratio, 0.9) if sorted(known) == sorted(word) or known.endswith(f"/{word}") else ratio
 
 
 def did_you_mean(word: str, known: Iterable[str], short: Mapping[str, str] = NONE) -> str:
@@ -104,7 +113,7 @@ def other_program(path: str) -> str:
         for suffix in suffixes:
             if path.lower().endswith(suffix):
                 target = f"{path[: -len(suffix)]}.npy"
-                return f"is {kind}; save it as .npy in Python: numpy.save({target!r}, {array.format(path)})"
+                return f"is {kind}; save it as .npy in Python: numpy.save({target!r}, {array.format(path)}"
     return ""
 
 
@@ -153,7 +162,9 @@ def public_name(name: str, names: Collection[str]) -> str:
     """What to use in place of a name that poolcli does not have: an operator, or a similar name."""
     import re
 
-    plain = name.replace("_", "").lower().replace("average", "avg")
+    plain = name.replace("_", "").lower().replace("average", "avg").replace("mean", "avg")
+    if plain in NAMES:
+        return f"; {NAMES[plain]}"
     found = re.fullmatch(r"(global|adaptive)?(avg|max|min|lp|sum|std|median|mode)pool(ing|ed)?([123]d)?", plain)
     if not found:
         return did_you_mean(name, names)

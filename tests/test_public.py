@@ -128,6 +128,10 @@ def test_a_name_is_looked_for_once() -> None:
         ("adaptive_max_pool3d", "; use adaptive_max_pool(x, output_size)"),
         ("AdaptiveAvgPool2d", "; use AdaptiveAvgPool(output_size)"),
         ("avgpool", "; use avg_pool(x, kernel, strides=...)"),
+        ("mean_pool", "; use avg_pool(x, kernel, strides=...)"),
+        ("pool", "; use avg_pool or max_pool"),
+        ("max_unpool2d", "; numpy does it in one line ('Put maxima back' in docs/recipes.md)"),
+        ("load", "; poolcli pools arrays; read files with numpy.load, h5py, Pillow, ..."),
         ("identfy", "; did you mean identify?"),
         ("nothing_like_it", ""),
     ],
@@ -136,7 +140,7 @@ def test_names_of_other_libraries_lead_to_the_own_ones(typed: str, use: str) -> 
     with pytest.raises(AttributeError) as found:
         getattr(poolcli, typed)
     assert str(found.value) == f"module 'poolcli' has no attribute {typed!r}{use}"
-    called = use.removeprefix("; use ").split("(")[0] if "; use" in use else "avg_pool"
+    called = use.removeprefix("; use ").split("(")[0].split(" ")[0] if "; use" in use else "avg_pool"
     assert callable(getattr(poolcli, called))
 
 
@@ -155,6 +159,28 @@ def test_values_by_place_are_answered_with_their_names(call: Any, shown: str) ->
         call(x)
     assert str(found.value).endswith(f"by place and the rest by name, as in {shown}")
     assert eval(f"poolcli.{shown}", {"poolcli": poolcli, "x": x}).ndim == 4  # noqa: S307  # the line that it shows
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: CALLS.avg_pool(X, 2, pads="same"), ValueError, "pads takes numbers; use auto_pad='same_upper'"),
+        (lambda: CALLS.AvgPool(2, pads_end="VALID"), ValueError, "pads_end takes numbers; use auto_pad='valid'"),
+        (lambda: CALLS.convert(PLAN, to="onnx"), TypeError, "convert() has no to; use like"),
+    ],
+)
+def test_words_of_the_command_line_lead_to_those_of_python(call: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=f"^{re.escape(message)}$"):
+        call()
+
+
+def test_records_are_shown_with_what_is_not_as_usual() -> None:
+    assert repr(AvgPool(3, strides=2, pads=0)) == "AvgPool(kernel=3, strides=2)"
+    assert repr(poolcli.solve("max", (1, 1, 6, 6), 3)[0].op) == "MaxPool(kernel=(2,), strides=(2,))"
+    assert len(repr(poolcli.check(MODEL)[0])) < 450
+    assert str(poolcli.chain((1, 3, 8, 8), ["max:k3,s2"])).splitlines() == [
+        "input: N=1 C=3 H=8 W=8", "max:k3,s2: N=1 C=3 H=3 W=3, stride (2, 2), field (3, 3)",
+    ]  # fmt: skip
 
 
 def test_none_in_an_output_size_keeps_the_length_of_that_axis() -> None:

@@ -35,7 +35,7 @@ def _run(words: list[str]) -> int:
     if words[:1] in (["--version"], ["-V"]):  # without importing Typer, because scripts call it
         print(f"poolcli {__version__}")
         return 0
-    if words[:1] == ["help"]:
+    if words[:1] in (["help"], ["--help-all"]):
         words = [*words[1:], "--help"]
     from poolcli.cli.program import program
 
@@ -63,9 +63,12 @@ def _usage_error(error: Any, word: str) -> RequestError:
     kind, command = type(error).__name__, find_command(word)
     if command is None:
         meant = instead_of(word)
-        known = [*COMMANDS, *PROGRAM_OPTIONS, *(name for row in OPERATOR_HELP.values() for name in row.aliases.split())]
-        end = f"; use {meant}" if meant.startswith("poolcli") else did_you_mean(word, known)
-        end = end or f"; there are {join_words(COMMANDS, 'and')}"
+        aliases = {alias: op for op, row in OPERATOR_HELP.items() for alias in row.aliases.split()}
+        end = did_you_mean(word, (*COMMANDS, *PROGRAM_OPTIONS), aliases) or f"; there are {join_words(COMMANDS, 'and')}"
+        if os.path.exists(word):
+            end = f"; the command comes first, as in poolcli avg {word}"
+        elif meant.startswith("poolcli"):
+            end = f"; use {meant}"
         return RequestError(f"there is no command {word}{end}")
     if kind == "NoSuchOption":
         return _unknown_option(command, error.option_name)
@@ -94,7 +97,7 @@ def _unknown_option(command: str, flag: str) -> RequestError:
     own, meant = own_flags(load_command(command).params), MEANT.get(name, "")
     flags = re.findall(r"--[a-z-]+", meant)
     if meant.startswith("poolcli") or (flags and own.keys() >= {*flags}):
-        return RequestError(f"{command} has no option {flag}; use {meant}")
+        return RequestError(f"{command} has no option {flag}; use {meant.removeprefix(f'poolcli {command} ')}")
     short = {f"--{alias}": f"--{other}" for alias, other in ALIASES.items() if f"--{other}" in own}
     end = did_you_mean(flag, [each for each in (*own, *HELP) if len(each) > 2], short)
     return RequestError(f"{command} has no option {flag}{end or f'; poolcli {command} --help-all shows all'}")

@@ -54,7 +54,7 @@ def check(
     to: options.To = None,
     layer: Annotated[str | None, option(EXPLAIN, "NAME", "--layer", help="Only the layer of this name.")] = None,
     run: Annotated[str | None, option(EXPLAIN, "DATA", "--run",
-        help="Pool the input in an .npz or .h5 as --layer does; compare with its output.")] = None,
+        help="Pool the array `input` of an .npz or .h5 as --layer does; compare with its `output`.")] = None,
     allow_external: options.AllowExternal = False,
     max_memory: options.MaxMemory = None,
 ) -> int:

@@ -68,10 +68,17 @@ def print_errors(errors: Iterable[PoolError]) -> None:
         print_notice(for_cli(f"{', '.join(places[:FILES_NAMED])}{more}: {bare}" if several else group[0].message))
 
 
-def print_notice(text: str) -> None:
-    """Prints an error or a notice, such as that kernels are being compiled."""
+def print_notice(text: str, style: str = "bold red") -> None:
+    """Prints an error or a notice, such as that kernels are being compiled, on a terminal wrapped between words."""
     sys.stdout.flush()  # so that it comes after the output before it
-    print(f"poolcli: {printable(text)}", file=sys.stderr, flush=True)
+    if not sys.stderr.isatty():
+        print(f"poolcli: {printable(text)}", file=sys.stderr, flush=True)
+        return
+    from rich.text import Text
+
+    from poolcli.report.outcome import console
+
+    console(sys.stderr).print(Text.assemble(("poolcli:", style), f" {printable(text)}"))
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """The Typer program: the help of operators, the table of commands, which are imported when called, and help pages."""
 
+import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, fields, is_dataclass
@@ -199,6 +200,8 @@ def parse_operator(name: str, text: str) -> str:
     meant = instead_of(text)
     if meant.startswith("poolcli"):
         raise RequestError(f"{field(name)} is {text!r}; use {meant.removeprefix('poolcli ')}")
+    if name == "op" and (text[:1].isdigit() or os.path.exists(text)):
+        raise RequestError(f"{field(name)} is {text!r}; the operator comes first, as in poolcli shape max {text}")
     return one_of(name, text, tuple(OPERATOR_HELP))
 
 
@@ -240,6 +243,9 @@ class Command(TyperCommand):
         self._show(True, True)  # in the reference, which is made of the commands
         _hide_types(self.params)
 
+    def get_help_option_names(self, ctx: Any) -> list[str]:
+        return list(ctx.help_option_names)  # Click gives them as a set
+
     def get_help_option(self, ctx: Any) -> Any:
         found: Any = super().get_help_option(ctx)
         found.help, found.metavar, found.rich_help_panel = HELP_TEXT, "", PANELS[-1]
@@ -259,12 +265,16 @@ class Command(TyperCommand):
         rest = super().parse_args(ctx, asked[:1] or prepare(args, self.params))  # help whatever else is wrong
         if ctx.args:
             words, name = " ".join(ctx.args), ctx.info_name
-            raise RequestError(f"{name}: unexpected argument {words}; {name} --help shows what it takes")
+            is_list = words.replace(" ", "").isdigit()
+            end = "numbers are joined by commas, as in 3,3" if is_list else f"{name} --help shows what it takes"
+            raise RequestError(f"{name}: unexpected argument {words}; {end}")
         return rest
 
 
 class Program(TyperGroup):
     """The group of all commands. Its help and completion use the table alone."""
+
+    get_help_option_names = Command.get_help_option_names
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         _hide_types(self.get_params(ctx))
@@ -286,7 +296,7 @@ app = typer.Typer(name="poolcli", cls=Program, pretty_exceptions_enable=False)
 
 
 @app.callback(
-    context_settings={"help_option_names": list(HELP)},
+    context_settings={"help_option_names": HELP[:2]},
     epilog=f"""Examples:
 poolcli avg samples/astronaut.png -o half.png -k 2 -s 2
 poolcli max samples/features.npy -o y.npy -k 3 -s 2 -p 1 --indices where.npy

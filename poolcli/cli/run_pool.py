@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from poolcli.cli.messages import print_errors, print_notice, progress
@@ -33,7 +34,8 @@ def run_pool(op: Attributes, request: PoolOptions) -> int:
     """Pools the inputs of a command; returns the exit code."""
     if not request.output and not request.dry_run:
         *inputs, last = request.inputs or [""]
-        is_output = inputs and format_by_suffix(last) and not os.path.lexists(last)
+        named = format_by_suffix(last) or any(map(os.path.isdir, inputs))
+        is_output = inputs and named and not os.path.lexists(last)
         remedy = f"write {field('output', last)}" if is_output else "name a file, a folder or -"
         raise RequestError(f"{field('output')} is missing: {remedy} (or plan only, with {field('dry_run')})")
     if request.output == request.indices == "-":
@@ -50,7 +52,7 @@ def run_pool(op: Attributes, request: PoolOptions) -> int:
         with suppress(FileError):  # the job will say it
             jobs = [replace(jobs[0], source=recognised(jobs[0].source))]
     _refuse_existing(jobs, op, settings)
-    choose.announce = (lambda text: None) if request.quiet else print_notice
+    choose.announce = (lambda text: None) if request.quiet else partial(print_notice, style="yellow")
     reporter = _Reporter(request, op, found.several, found.ignored)
     count, settings = divide_cores(settings, len(jobs))
     folder = _manifest_folder(request.output, found.several, settings)
@@ -136,7 +138,7 @@ class _Reporter:
         from poolcli.report.outcome import ignored_note, shapes_view, show, summary_view
 
         if self._request.json and self.summary.ignored and not self._request.quiet:
-            print_notice(ignored_note(self.summary.ignored))
+            print_notice(ignored_note(self.summary.ignored), "yellow")
         elif not self._request.json and not self._request.quiet:
             if self._planned and not self._request.verbose:
                 show(shapes_view(self._planned), sys.stdout)
@@ -154,4 +156,4 @@ class _Reporter:
         if plan is not None and plan.guessed:
             doubts = [fact.message for fact in plan.layout_warnings]
             assumed = doubts or [f"layout {plan.layout} (assumed; {field('layout')} to change)"]
-            print_notice(f"{outcome.job.source}: {'; '.join(map(for_cli, assumed))}")
+            print_notice(f"{outcome.job.source}: {'; '.join(map(for_cli, assumed))}", "yellow")

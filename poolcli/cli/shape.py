@@ -103,7 +103,8 @@ def shape(request: ShapeOptions) -> int:
     def view() -> "RenderableType":
         from poolcli.report.outcome import plan_view, spaced
 
-        report = plan_view(plan, [fact.message for fact in plan.facts])
+        wrote = ", ".join(path for path in (request.picture, request.output) if path)
+        report = plan_view(plan, [fact.message for fact in plan.facts], closing=wrote and f"wrote {wrote}")
         return spaced(report, *_explanations(plan, request).values())
 
     answer(document, view, request, ",".join(map(str, plan.output_shape)))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from poolcli.arguments import AUTO_PADS, Missing, Numbers, Reader, one_of
+from poolcli.arguments import AUTO_PADS, Missing, Numbers, Reader, one_of, refuse_auto_pad
 from poolcli.dtypes import DTYPES, dtype_from_alias
 from poolcli.errors import RequestError
 from poolcli.message_fields import field, for_cli
@@ -69,7 +69,7 @@ def prepare(words: Sequence[str], params: Sequence[Any]) -> list[str]:
         elif flag == "--rescale" and not RANGE.fullmatch("".join(rest[:1])):
             result.append("--rescale=auto")
         elif not rest or rest[0] in own:
-            raise RequestError(f"{field(option.name)} needs a value; --help shows examples")
+            raise RequestError(f"{field(option.name)} needs a value ({option.metavar}): {option.help.rstrip('.')}")
         else:
             result += [flag, rest.pop(0)]  # a value may begin with -
     return result
@@ -92,11 +92,8 @@ def numbers(name: str, text: str) -> Numbers:
     items = [item.strip() for item in re.split("[,xX×]", inner)]
     if all(re.fullmatch(rf"-?\+?[0-9]{{1,{MAX_DIGITS}}}", item) for item in items):
         return tuple(map(int, items))
-    word = inner.lower().replace("-", "_")
-    if name.startswith("pads") and word in ("same", *AUTO_PADS):
-        padding = field("auto_pad", "same_upper" if word == "same" else word)
-        raise RequestError(f"{field(name)} takes numbers; use {padding}")
-    example = "1,3,224,224" if name == "shape" else "2 or 2,3 or 2x3"
+    refuse_auto_pad(name, inner)
+    example = "1,3,224,224; layers follow it" if name == "shape" else "2 or 2,3 or 2x3"
     raise RequestError(f"{field(name)} is {text[:40]!r}; whole numbers are needed, for example {example}")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from poolcli.arguments import AUTO_PADS, ROUNDING_TYPES, one_of
 from poolcli.dialects import dialect_of
 from poolcli.errors import RequestError
-from poolcli.layouts import check_shape, read_axes, spatial_axes
+from poolcli.layouts import check_shape, named_shape, read_axes, spatial_axes
 from poolcli.message_fields import field, respelled, without_hints
 from poolcli.plan import make_plan
 from poolcli.plan.attributes import OPERATORS, Attributes, SlidingAttributes, values_of
@@ -61,6 +61,11 @@ class Chain:
     layout: str
     layers: tuple[ChainLayer, ...]
     note: str | None = None
+
+    def __str__(self) -> str:
+        own = ((x.layer, named_shape(self.layout, x.output), x.stride, x.field) for x in self.layers)
+        lines = ("{}: {}, stride {}, field {}".format(*words) for words in own)
+        return "\n".join((f"input: {named_shape(self.layout, self.input_shape)}", *lines))
 
 
 def chain(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from poolcli.arguments import tolerance
@@ -49,8 +49,8 @@ class Difference:
     max_ulp: int | None
     where: tuple[int, ...] | None
     pair: tuple[str, str] | None
-    along: tuple[frozenset[int], ...]
-    border: bool
+    along: tuple[frozenset[int], ...] = field(repr=False)
+    border: bool = field(repr=False)
 
     @property
     def exact(self) -> bool:

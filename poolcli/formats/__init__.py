@@ -106,7 +106,9 @@ def _start_of(path: str) -> bytes:
             is_regular = stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
             start = stream.read(START) if is_regular else b""
     except OSError as error:
-        raise FileError(f"{path}: {error.strerror}") from error
+        inside = [n for n in range(len(path)) if path[n] == "/" and os.path.isfile(path[:n])]
+        remedy = f"; an array in a file is written {path[: inside[0]]}:{path[inside[0] + 1 :]}" if inside else ""
+        raise FileError(f"{path}: {error.strerror}{remedy}") from error
     if not start:
         raise FileError(f"{path}: is {'empty' if is_regular else 'not a regular file'}")
     return start

@@ -257,7 +257,10 @@ def compare_data(layer: Layer, path: str, options: ReadOptions) -> Comparison:
         raise RequestError(
             f"{path}: holds one array; {field('run')} takes an .npz or .h5 that holds `input` and `output`"
         )
-    x, recorded = (read(parse_source(path, key), options).array for key in ("input", "output"))
+    try:
+        x, recorded = (read(parse_source(path, key), options).array for key in ("input", "output"))
+    except RequestError as error:
+        raise RequestError(f"{error.message}; {field('run')} needs arrays called input and output") from None
     if layer.op is None or layer.shape_only:
         raise RequestError(f"layer {layer.name}: {_why_unknown(layer)}")
     if contradicts(layer.input_shape, x.shape):

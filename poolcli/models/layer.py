@@ -15,7 +15,7 @@ from poolcli.message_fields import field as field_name
 from poolcli.message_fields import for_python
 from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool
 from poolcli.plan import Plan, make_plan
-from poolcli.plan.attributes import Attributes, SlidingAttributes
+from poolcli.plan.attributes import Attributes, SlidingAttributes, short_repr
 from poolcli.windows import ceil_div, extent
 
 Dim = int | str | None  # a length, the name of a dynamic one ("?": none), or None
@@ -87,7 +87,7 @@ class Layer:
     op: LayerOp | None = None  # None with a `problem`, if it is `invalid`, and for a reduction without `input_shape`
     problem: str | None = None  # why it is not known
     invalid: str | None = None  # why the framework refuses it
-    given: Mapping[str, str] = field(default_factory=dict)  # attributes as the file spells them
+    given: Mapping[str, str] = field(default_factory=dict, repr=False)  # attributes as the file spells them
     input_shape: Shape | None = None  # inferred, or else stated
     stated_input: Shape | None = None
     declared_shape: Shape | None = None  # of the output
@@ -96,6 +96,7 @@ class Layer:
     not_inferred: str | None = None  # why the input shape is only the stated one, or ""; None if it is inferred
     shape_only: str | None = None  # why `op` computes the shape of the layer, but not its values
     warnings: tuple[str, ...] = ()
+    __repr__ = short_repr
 
 
 def interpreted(stated: Layer, interpret: Callable[[Layer], Layer | None]) -> Layer | None:

@@ -30,7 +30,7 @@ from poolcli.ops.statistics import (
     sum_pool,
 )
 from poolcli.plan.attributes import OPERATORS as OPERATORS
-from poolcli.plan.attributes import Attributes, SlidingAttributes
+from poolcli.plan.attributes import Attributes, SlidingAttributes, short_repr
 
 __all__ = [
     "AdaptiveAvgPool", "AdaptiveMaxPool", "AreaPool", "AvgPool", "LpPool", "MaxPool", "MedianPool", "MinPool",
@@ -48,4 +48,5 @@ PYRAMID_OPERATORS = tuple(
     r.name for r in RECORDS if issubclass(r, SlidingAttributes) and r.reducer.result in ("element", "number")
 )
 for _record in RECORDS:
+    _record.__repr__ = short_repr  # type: ignore[method-assign]  # of a dataclass
     _record.__init__ = with_name_suggestions(_record.__init__, _record.__name__)  # type: ignore[method-assign]  # of a dataclass

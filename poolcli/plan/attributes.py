@@ -79,6 +79,16 @@ MEAN = Reducer("mean", "average", "number", divides=True, adds=True)
 MAXIMUM = Reducer("max", "maximum", "element", better=operator.gt)
 
 
+def short_repr(record: Any) -> str:
+    """The repr of a record, without the fields that have their defaults on every axis."""
+    shown = list[str]()
+    for own in fields(record):
+        value = getattr(record, own.name)
+        is_default = own.default in (value, *(value[:1] if isinstance(value, tuple) and len({*value}) == 1 else ()))
+        shown += [] if is_default or not own.repr else [f"{own.name}={value!r}"]
+    return f"{type(record).__name__}({', '.join(shown)})"
+
+
 @dataclass(frozen=True)
 class Operator:
     """The base of all operators: its name, its title in sentences, and its reducer.

@@ -43,6 +43,7 @@ class Fact:
         "unread",
         "empty_windows",
         "ddof",
+        "power",
         "missing",
     ]
     message: str

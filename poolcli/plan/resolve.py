@@ -29,6 +29,7 @@ from poolcli.windows import Bins, Cells, Counted, Sliding, ceil_div, extent, sam
 
 Spread = Callable[[str, PerAxis], Numbers]  # the numbers of an attribute, by its name, one for each axis
 PER_AXIS = ("kernel", "strides", "pads_begin", "pads_end", "dilations")
+POWER = f"; {field('pads')} is padding, and the power of the norm is {field('p')}"
 MAX_PROPOSED_PADS = 2**31  # a message does not propose larger pads
 
 
@@ -138,7 +139,7 @@ def _resolve_sliding(
     for name, position, (size, k, s, d, begin, end) in zip(names, positions, numbers, strict=True):
         output = sliding_output(size, extent(k, d), s, begin, end, rounding)
         w = Sliding(size, output, k, s, d, begin, end, counted)
-        _check_pads(name, w, dialect, exclude, limited=limited, keeps=keeps)
+        _check_pads(name, w, call, dialect, exclude, limited=limited, keeps=keeps)
         if w.slack < 0:
             sentence = f"axis {name}: the window is longer than the padded input; ceil keeps one over what there is"
             facts.append(Fact("window_kept", sentence))
@@ -150,6 +151,8 @@ def _resolve_sliding(
     why = dialect.refuses(call)
     if why:
         raise RequestError(f"{dialect.title}: {why}")
+    if call.options.get("p") == 2 and any(call.pads_begin):
+        facts.append(Fact("power", POWER[2:]))
     attributes: dict[str, object] = {name: list(getattr(call, name)) for name in PER_AXIS}
     attributes |= {"auto_pad": op.auto_pad, "rounding_type": op.rounding_type}
     if isinstance(op, DividingAttributes):
@@ -209,12 +212,14 @@ def _resolve_strides(
     return (1,) * len(kernel)
 
 
-def _check_pads(axis: str, w: Sliding, dialect: Dialect, exclude: bool | None, limited: bool, keeps: bool) -> None:
+def _check_pads(
+    axis: str, w: Sliding, call: SlidingCall, dialect: Dialect, exclude: bool | None, limited: bool, keeps: bool
+) -> None:
     """Refuse a window that does not fit and is not kept, and pads that the framework or `exclude_pad` forbids."""
     limits = {None: inf, "half_kernel": w.kernel // 2, "below_kernel": w.kernel - 1}
     most = limits[dialect.pad_limit] if limited else 0
     if w.slack < 0 and not (keeps and w.output == 1):
-        raise RequestError(_window_too_large(axis, w, most, f" at stride {w.stride}" if keeps else ""))
+        raise RequestError(_window_too_large(axis, w, call, most, f" at stride {w.stride}" if keeps else ""))
     pads = f"axis {axis} has pads {w.pad_begin},{w.pad_end}"
     longest = max(w.pad_begin, w.pad_end)
     if limited and dialect.symmetric_pads and w.pad_begin != w.pad_end:
@@ -222,7 +227,7 @@ def _check_pads(axis: str, w: Sliding, dialect: Dialect, exclude: bool | None, l
     if limited and longest > most:
         raise RequestError(
             f"{dialect.title} allows pads of at most {most} for a kernel of {w.kernel}: {pads}; "
-            f"use smaller pads{hint_other_dialect()}"
+            f"use smaller pads{hint_other_dialect()}{hint(POWER) if call.operator == 'lp' else ''}"
         )
     if exclude and longest >= w.extent:
         raise RequestError(
@@ -231,15 +236,19 @@ def _check_pads(axis: str, w: Sliding, dialect: Dialect, exclude: bool | None, l
         )
 
 
-def _window_too_large(axis: str, w: Sliding, most: float, stride: str) -> str:
+def _window_too_large(axis: str, w: Sliding, call: SlidingCall, most: float, stride: str) -> str:
+    """The message about one axis, with what would fit on all of them."""
     padded = w.size + w.pad_begin + w.pad_end
-    fits = (padded - 1) // w.dilation + 1
+    fits, needed = list[int](), list[int]()
+    for n, k, d, b, e in zip(call.sizes, call.kernel, call.dilations, call.pads_begin, call.pads_end, strict=True):
+        fits.append(min(k, (n + b + e - 1) // d + 1))
+        needed.append(max(b, e) + ceil_div(max(extent(k, d) - n - b - e, 0), 2))
+    unequal = len({*call.kernel}) > 1
+    kernel, more = field("kernel", tuple(fits) if unequal else min(fits)), tuple(needed) if unequal else max(needed)
     what = f"kernel {w.kernel}" + (f" with dilation {w.dilation} spans {w.extent} and" if w.dilation > 1 else "")
     pads = f"with pads {w.pad_begin},{w.pad_end}" if padded > w.size else "without padding"
-    needed = max(w.pad_begin, w.pad_end) + ceil_div(-w.slack, 2)
-    return f"axis {axis} is {w.size} long, {what} {pads}{stride} leaves no window; use {field('kernel', fits)}" + (
-        f" or {field('pads', needed)}" if needed <= min(most, MAX_PROPOSED_PADS) else ""
-    )
+    remedy = f"{kernel} or {field('pads', more)}" if max(needed) <= min(most, MAX_PROPOSED_PADS) else kernel
+    return f"axis {axis} is {w.size} long, {what} {pads}{stride} leaves no window; use {remedy}"
 
 
 def _divisor(

@@ -156,8 +156,7 @@ def candidates_view(found: Sequence[Candidate]) -> RenderableType:
     for number, candidate in enumerate(found, 1):
         title = DIALECTS[candidate.op.like].title if OPERATORS[candidate.op.name].rules_of is None else "-"
         off = candidate.deviation
-        ulp = f", {off.max_ulp:,} ulp" if off.max_ulp is not None else ""
-        error = "exact" if off.exact else f"{off.max_abs:.3g}{ulp}"
+        error = "exact" if off.exact else f"{off.max_abs:.3g}{_ulps(off)}"
         table.add_row(str(number), title, f"{candidate.op.name} {options_of(candidate.op)}", error)
         if number > 1:
             apart.setdefault(candidate.apart or "", []).append(str(number))
@@ -211,10 +210,9 @@ def difference_view(first: str, second: str, layout: str, found: Difference) -> 
     if found.dtypes[0] != found.dtypes[1]:
         table.add_row(Text("note", style="yellow"), "the types differ; the values are compared")
     if found.max_abs:
-        ulp = "" if found.max_ulp is None or not isfinite(found.max_abs) else f", {found.max_ulp:,} ulp"
         pair = f": {found.pair[0]} and {found.pair[1]}" if found.pair else ""
         place = named_shape(layout, found.where or ())
-        table.add_row("largest", f"{found.max_abs:.6g}{ulp}, at {place}{pair}")
+        table.add_row("largest", f"{found.max_abs:.6g}{_ulps(found)}, at {place}{pair}")
         table.add_row("mean", f"{found.mean_abs:.6g}")
     if found.different:
         table.add_row("where", where(layout, found))
@@ -222,6 +220,11 @@ def difference_view(first: str, second: str, layout: str, found: Difference) -> 
     if found.equal:
         verdict = f"equal{' within the tolerance' if found.max_abs else ''}: all {found.elements:,} elements"
     return Group(Text(verdict, style="bold green" if found.equal else "bold red"), table)
+
+
+def _ulps(found: Difference) -> str:
+    is_float = "float" in found.dtypes[0] and isfinite(found.max_abs)
+    return f", {found.max_ulp:,} ulp" if is_float and found.max_ulp is not None else ""
 
 
 def where(layout: str, found: Difference) -> str:

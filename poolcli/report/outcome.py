@@ -137,7 +137,7 @@ def _axes_table(plan: Plan) -> Table:
 
 def _bins_text(w: Bins) -> str:
     if isinstance(w, Cells):
-        return f"{w.size}/{w.output} long, elements count in part"
+        return f"{w.size / w.output:.4g} elements each; partly covered ones are weighted"
     if w.equal_to:
         return "equal to kernel {}, stride {}".format(*w.equal_to)
     low, high = w.lengths
@@ -157,7 +157,7 @@ def _facts(plan: Plan, has_indices: bool) -> dict[str, str]:
         orders = {default_layout(rank): channels_last(rank), channels_last(rank): default_layout(rank), "HW": "CW"}
         other = field("layout", orders.get(plan.layout) if rank > 1 else None)
         facts["axes"] = for_cli(f"{','.join(plan.layout)} (assumed; {other} to change)")
-    facts["divisor"] = plan.divisor_rule or ""
+    facts["counted" if "p" in plan.attributes else "divisor"] = plan.divisor_rule or ""
     if plan.index and has_indices:
         facts["indices"] = f"{plan.index.dtype}, {plan.index.rule}"
     return {name: text for name, text in facts.items() if text}

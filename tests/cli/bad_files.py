@@ -202,15 +202,15 @@ FILES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
         "x.png: is not an image that poolcli reads (PNG, JPEG, TIFF, BMP, WEBP, PPM, GIF, "
         "JPEG2000, AVIF, HEIF, QOI, SGI, DDS, TGA)",
     ),
-    "image: truncated PNG": ("x.png", lambda: image("PNG")[:900], 1, "x.png: the image cannot be read or written: ..."),
+    "image: truncated PNG": ("x.png", lambda: image("PNG")[:900], 1, "x.png: the image cannot be read: ..."),
     "image: truncated JPEG": (
-        "x.jpg", lambda: image("JPEG")[:500], 1, "x.jpg: the image cannot be read or written: ...",
+        "x.jpg", lambda: image("JPEG")[:500], 1, "x.jpg: the image cannot be read: ...",
     ),
     "image: truncated GIF": (
-        "x.gif", lambda: image("GIF", "L")[:900], 1, "x.gif: the image cannot be read or written: ...",
+        "x.gif", lambda: image("GIF", "L")[:900], 1, "x.gif: the image cannot be read: ...",
     ),
     "image: truncated TIFF": (
-        "x.tif", lambda: image("TIFF")[:2000], 1, "x.tif: the image cannot be read or written: ...",
+        "x.tif", lambda: image("TIFF")[:2000], 1, "x.tif: the image cannot be read: ...",
     ),
     "image: bad checksum": ("x.png", bad_crc, 1, "x.png: is damaged: a chunk of its pixels has a wrong checksum"),
     "image: PNG bomb": (

@@ -32,9 +32,13 @@ def test_help_is_had_in_many_ways_and_is_the_same(cli: Cli) -> None:
         (["avg", "-h"], ["help", "AvgPool"]),
         (["avg", "--kernal", "2", "-h"], ["help", "avg"]),
         (["-h"], ["help"]),
+        (["--help-all"], ["help"]),
     ):
         assert cli(*first).out == cli(*second).out
     assert cli("-V").out == cli("--version").out
+    assert "--help,--help-all" in cli("avg", "-h").out  # not in the order of a set
+    assert "--help-all" not in cli("-h").out
+    assert "--fit" not in cli("identify", "--help-all").out
 
 
 def test_help_without_a_command_is_no_success(cli: Cli) -> None:

@@ -209,6 +209,14 @@ def bar_screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
     return screen
 
 
+def test_an_error_is_wrapped_between_words_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = bar_screen(monkeypatch)
+    assert run(["avg", "x.npy", "-k", "2", "--dtype", "flot"]) == 2
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue()).splitlines()
+    assert [len(line) <= 100 for line in lines] == [True, True]
+    assert lines[0].startswith("poolcli: --dtype is 'flot'; it must be one of bool, uint8, uint16, ")
+
+
 def test_the_bar_of_several_files_is_there_before_the_first_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = bar_screen(monkeypatch)
     with messages.progress(3, False) as (step, _):

@@ -86,7 +86,7 @@ def test_transparent_colours_stay_or_are_said(transparent: Any, name: str, lost:
 def test_another_type_is_no_index(cli: Cli) -> None:
     save("x.png")
     notes = cli("mode", "x.png", "-o", "y.tif", "--dtype", "float32", *SIZE, "--json").json["notes"]
-    assert "not kept: palette (these are no indices of 8 bits)" in notes
+    assert "not kept: palette (the output holds no indices of it)" in notes
     np.testing.assert_array_equal(tifffile.imread("y.tif"), votes())
 
 

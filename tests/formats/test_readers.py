@@ -105,7 +105,7 @@ def tiff_of_lists() -> Any:
 @pytest.mark.parametrize(("name", "data"), [("x.ppm", b"P6 1x 4 255\n" + bytes(99)), ("x.tif", tiff_of_lists())])
 def test_no_message_has_words_of_python(name: str, data: bytes, cli: Cli) -> None:
     Path(name).write_bytes(data)
-    said = f"poolcli: {name}: the image cannot be read or written: its data is damaged\n"
+    said = f"poolcli: {name}: the image cannot be read: its data is damaged\n"
     assert (cli("avg", name, "-o", "y.npy", *KEEP).err) == said
 
 

@@ -132,6 +132,9 @@ def test_recorded_data_is_compared(cli: Cli, tmp_path: Path) -> None:
     assert (data["off"], data["at"], data["largest"]) == (2, [0, 0, 0, 0], "inf")
     assert cli("check", path, "--run", tmp_path / "good.npz").code == 2
     assert cli("check", path, "--layer", "other").code == 2
+    np.savez(tmp_path / "named.npz", x=x, output=y)
+    done = cli("check", path, "--layer", "pool", "--run", tmp_path / "named.npz")
+    assert (done.code, done.err.endswith("; --run needs arrays called input and output\n")) == (2, True)
     np.savez(tmp_path / "short.npz", input=x, output=y[..., :2])
     assert "output is 1,3,4,2, but layer pool makes 1,3,4,4" in cli(
         "check", path, "--layer", "pool", "--run", tmp_path / "short.npz"

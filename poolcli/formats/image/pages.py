@@ -152,7 +152,7 @@ NEEDS_CODECS = re.compile(r"<?(\S+?)(:.*)? requires the 'imagecodecs' package")
 
 
 @contextmanager
-def image_errors(path: str) -> Iterator[None]:
+def image_errors(path: str, what: str = "read") -> Iterator[None]:
     """Turns whatever the libraries raise into a FileError of one line."""
     try:
         yield
@@ -168,4 +168,4 @@ def image_errors(path: str) -> Iterator[None]:
             what = codec[1] if codec else "its compression"
             need("imagecodecs", why=f"{path}: {what} needs the extra images", kind=FileError)
         why = why if is_for_users(error) else "its data is damaged"
-        raise FileError(f"{path}: the image cannot be read or written: {why}") from error
+        raise FileError(f"{path}: the image cannot be {what}: {why}") from error

@@ -61,7 +61,7 @@ def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tup
         steps |= {"Description": exif[tags.DESCRIPTION]} if tags.DESCRIPTION in exif else {}
         kept["description"] = tags.ome_xml(layout, shape, spec.dtype, steps)
     more: tuple[str, ...] = ()
-    with image_errors(path):
+    with image_errors(path, "written"):
         if name == "tiff":
             data = _encode_tiff(mode, pages, kept)
         else:
@@ -103,7 +103,7 @@ def _select_metadata(name: str, mode: str, found: Mapping[str, Any], lost: list[
         colours, transparent = kept["palette"]
         if mode != modes.INDICES:
             del kept["palette"]
-            lost.append(f"{LABELS['palette']} (these are no indices of 8 bits)")
+            lost.append(f"{LABELS['palette']} (the output holds no indices of it)")
         elif transparent is not None and not (name == "png" or (name == "gif" and isinstance(transparent, int))):
             kept["palette"] = colours, None
             lost.append("transparency of the palette")
