@@ -17,8 +17,7 @@ from poolcli import AvgPool, FileError
 from poolcli.formats import Source
 from poolcli.pooling.outcome import Job, Outcome, Settings
 from poolcli.pooling.tiles import Progress
-from poolcli.runs import EXECUTORS, Runner, load_executor, run_all
-from poolcli.runs.manifest import Manifest
+from poolcli.runs import EXECUTORS, Manifest, Runner, load_executor, run_all
 from tests.profiles import slow
 
 OP = AvgPool(2, strides=2)

@@ -13,7 +13,7 @@ import pytest
 from poolcli.errors import FileError
 from poolcli.formats import Source
 from poolcli.pooling.outcome import Job
-from poolcli.runs.manifest import Manifest
+from poolcli.runs import Manifest
 from tests.cli.folders import HALVE, MANIFEST, counts, outputs
 from tests.conftest import Cli
 
