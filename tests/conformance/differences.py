@@ -233,8 +233,7 @@ DIFFERENCES = (
     ),
     Difference(
         "empty-average-onnx", "e", "ONNX Runtime", "average of a dilated window without input, padding not counted",
-        "0",
-        "nan; integers are refused", NOTHING,
+        "0", "nan; integers are refused", NOTHING,
         AvgPool(2, strides=1, pads=1, dilations=2, like="onnx", exclude_pad=True), line(7), [0], [nan],
     ),
     Difference(
@@ -256,8 +255,7 @@ DIFFERENCES = (
         AvgPool(2, like="pytorch"), line(2**62, 2**62, dtype="int64"), [-(2**62)], [2**62],
     ),
     Difference(
-        "divisor-pytorch", "d", "PyTorch", "divisor_override below 0, sum of 0",
-        "0", "-0", ONE_RULE,
+        "divisor-pytorch", "d", "PyTorch", "divisor_override below 0, sum of 0", "0", "-0", ONE_RULE,
         AvgPool((1, 2), divisor_override=-3, like="pytorch"), line(0, 0).reshape(1, 1, 1, 2), [0.0], [-0.0],
     ),
     Difference(
@@ -321,8 +319,7 @@ DIFFERENCES = (
     ),
     Difference(
         "minus-infinity-tensorflow", "i", "TensorFlow", "maximum of nothing but -inf, over one and two axes",
-        "lowest finite number",
-        "-inf", EXACT,
+        "lowest finite number", "-inf", EXACT,
         MaxPool(2, strides=2, auto_pad="valid", like="tensorflow"), line(-inf, -inf), [FLOAT_LOWEST], [-inf],
     ),
     Difference(
@@ -335,13 +332,11 @@ DIFFERENCES = (
         "averages over three axes that hold nan, float32 of 8 channels and more",
         "without oneDNN, NaN is ignored", "nan", NAN,
         AvgPool((1, 1, 2), strides=(1, 1, 2), like="tensorflow"), np.full((1, 8, 1, 1, 2), [nan, 1], np.float32),
-        [1] * 8, [nan] * 8,
-        also=[nan] * 8,
+        [1] * 8, [nan] * 8, also=[nan] * 8,
     ),
     *shared(
         LIKE, "float32-sum", "s", "averages (and Lp norms) of float32", "summed in float32",
-        "summed in float64", DIGITS,
-        (AvgPool, 4), line(2**24, 1, 1, 1), [2**22], [2**22 + 1],
+        "summed in float64", DIGITS, (AvgPool, 4), line(2**24, 1, 1, 1), [2**22], [2**22 + 1],
     ),
     *shared(
         ("PyTorch", "TensorFlow"), "float64-sum", "s", "averages (and Lp norms) of float64", "summed in float64",

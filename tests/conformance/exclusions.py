@@ -1,4 +1,5 @@
-"""Where generated cases meet a row of the table of differences: which outputs, or the whole case.
+"""Where generated cases meet a row of the table of differences, which outputs or the whole case; and the comparison of
+all others with the answer of a framework.
 
 Each predicate is held against its row's own example (test_differences.py), and says no more than the row does.
 """
@@ -15,7 +16,7 @@ from poolcli.dtypes import lookup
 from poolcli.engine import run
 from poolcli.windows import Sliding, ceil_div
 from tests.conformance.cases import Case, case_of
-from tests.conformance.peers import Array
+from tests.conformance.peers import Answer, Array
 
 Mask = Any  # an array of booleans over the output, or one bool for all of it
 
@@ -206,3 +207,33 @@ EXCLUSIONS = (
     Exclusion("same-3d-tensorflow", "TensorFlow", "case", "any", moved_3d),
     Exclusion("lp-digits-pytorch", "PyTorch", "value", "lp", cancelled),
 )
+
+
+CLOSE = {"float16": 1e-3, "bfloat16": 8e-3}  # a unit in the last place; other floats 1e-5
+
+
+def compare(peer: str, case: Case, answer: Answer, engine: str) -> None:
+    """Asserts equal shapes, types and indices, equal maxima and integers, and averages of floats within 1e-5.
+
+    Outputs that a row of the table of differences takes out are compared in shape only.
+    """
+    values, indices = answer
+    ours, at = run(case.plan, case.x, engine=engine, indices=indices is not None)
+    assert (ours.shape, ours.dtype) == (values.shape, values.dtype), case
+    kept = ~excluded(peer, "value", case)
+    if case.plan.reducer.picks or case.x.dtype.kind in "iub":
+        np.testing.assert_array_equal(_exact(ours[kept]), _exact(values[kept]), str(case))
+    else:
+        # TensorFlow sums float16 in float16.
+        close = 4e-3 if (peer, case.x.dtype.name) == ("TensorFlow", "float16") else CLOSE.get(case.x.dtype.name, 1e-5)
+        np.testing.assert_allclose(
+            ours[kept].astype(np.float64), values[kept].astype(np.float64), close, 1e-5, err_msg=str(case)
+        )
+    if at is not None and indices is not None:
+        kept = ~excluded(peer, "index", case)
+        np.testing.assert_array_equal(at[kept], indices[kept], str(case))
+
+
+def _exact(values: Array) -> Array:
+    """bfloat16 as float32, which numpy can compare."""
+    return values.astype(np.float32) if values.dtype.name == "bfloat16" else values

@@ -7,8 +7,7 @@ import pytest
 
 from poolcli import MaxPool
 from tests.conformance.cases import case_of, distinct_cases
-from tests.conformance.compare import compare
-from tests.conformance.exclusions import excluded
+from tests.conformance.exclusions import compare, excluded
 from tests.conformance.peers import OPENVINO, PEERS, Peer
 from tests.profiles import sized
 

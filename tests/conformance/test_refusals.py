@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool, RequestError
 from poolcli.layouts import default_layout
 from tests.conformance.cases import case_of, generated
-from tests.conformance.compare import compare
 from tests.conformance.differences import DIFFERENCES, Unchecked
-from tests.conformance.exclusions import excluded
+from tests.conformance.exclusions import compare, excluded
 from tests.conformance.peers import NGRAPH, ONNX, OPENVINO, PYTORCH, TENSORFLOW, Array, Peer, spread
 from tests.profiles import sized
 
@@ -129,26 +128,24 @@ def test_poolcli_refuses_what_the_framework_refuses_and_nothing_else(peer: Peer,
     assert min(seen["refused by both"], seen["accepted by both"]) > ASKED / 40, seen
 
 
-def test_the_frameworks_need_a_window_inside_the_padding_by_the_same_limits() -> None:
-    # pads as large as the window: OpenVINO refuses exclude and takes include; ONNX and PyTorch have limits of their own
-    x = np.ones((1, 1, 6), np.float32)
-    for peer, pad, exclude, expected in (
-        (OPENVINO, 2, True, True),
-        (OPENVINO, 2, False, False),
-        (ONNX, 2, False, True),
-        (ONNX, 1, False, False),
-        (PYTORCH, 2, False, True),
-        (PYTORCH, 1, False, False),
-    ):
-        op = AvgPool(2, strides=1, pads=pad, exclude_pad=exclude, like=peer.like)
-        assert (refused(op, x), peer.refuses(op, x)) == (expected, expected), (peer.name, op)
-
-
-@pytest.mark.parametrize("peer", [ONNX, PYTORCH], ids=["onnx", "pytorch"])
-def test_a_spatial_axis_of_0_is_refused(peer: Peer) -> None:
-    x = np.ones((1, 1, 0), np.float32)
-    op = MaxPool(1, strides=1, like=peer.like)
-    assert (refused(op, x), peer.refuses(op, x)) == (True, True)
+@pytest.mark.parametrize(
+    ("op", "sizes", "is_refused"),
+    [
+        # pads as large as the window: OpenVINO refuses exclude and takes include; ONNX and PyTorch have own limits
+        *((AvgPool(2, strides=1, pads=pad, exclude_pad=exclude, like=like), (6,), expected)
+          for like, pad, exclude, expected in (("openvino", 2, True, True), ("openvino", 2, False, False),
+                                               ("onnx", 2, False, True), ("onnx", 1, False, False),
+                                               ("pytorch", 2, False, True), ("pytorch", 1, False, False))),
+        *((MaxPool(1, strides=1, like=like), (0,), True) for like in ("onnx", "pytorch")),
+        # averages and norms of PyTorch over three axes alone take no kernel that is longer than its axis
+        *((record(5, strides=2, rounding_type="ceil", like="pytorch"), (4, 4, 4), record is not MaxPool)
+          for record in (AvgPool, MaxPool, LpPool)),
+    ],
+)  # fmt: skip
+def test_limits_are_those_of_the_framework(op: Any, sizes: tuple[int, ...], is_refused: bool) -> None:
+    (peer,) = (peer for peer in (OPENVINO, ONNX, PYTORCH) if peer.like == op.like)
+    x = np.ones((1, 1, *sizes), np.float32)
+    assert (refused(op, x), peer.refuses(op, x)) == (is_refused, is_refused)
 
 
 @pytest.mark.parametrize(
@@ -180,11 +177,3 @@ def test_ceil_keeps_a_window_longer_than_its_axis_where_the_framework_does(peer:
         case = case_of(op, x)
         if not excluded(peer.name, "case", case).any():
             compare(peer.name, case, answer, "numpy")
-
-
-@pytest.mark.parametrize("op_name", ["avg", "max", "lp"])
-def test_only_averages_and_norms_of_pytorch_over_three_axes_take_no_longer_kernel(op_name: str) -> None:
-    x = np.ones((1, 1, 4, 4, 4), np.float32)
-    record: Any = {"avg": AvgPool, "max": MaxPool, "lp": LpPool}[op_name]
-    op = record(5, strides=2, rounding_type="ceil", like="pytorch")
-    assert (refused(op, x), PYTORCH.refuses(op, x)) == ((op_name != "max"),) * 2

@@ -257,11 +257,13 @@ CONSTANT = (
     '<layer id="3" name="c" type="Const" version="opset1"><data element_type="i64" shape="{}" offset="{}" size="{}"/>'
     '<output><port id="0" precision="I64"><dim>2</dim></port></output></layer>'
 )
+IN, OUT = dims((1, 3, 8, 8)), dims((1, 3, 4, 2))
 ADAPTIVE = (
-    '<layer id="0" name="a" type="AdaptiveAvgPool" version="opset8"><input><port id="0" precision="FP32">{}</port>'
-    '<port id="2" precision="I64"><dim>2</dim></port></input><output><port id="1" precision="FP32">{}</port></output>'
-    "</layer>"
+    f'<layer id="0" name="a" type="AdaptiveAvgPool" version="opset8"><input><port id="0" precision="FP32">{IN}</port>'
+    '<port id="2" precision="I64"><dim>2</dim></port></input>'
+    f'<output><port id="1" precision="FP32">{OUT}</port></output></layer>'
 )
+EDGE = '<edge from-layer="3" from-port="0" to-layer="0" to-port="2"/>'
 
 
 @pytest.mark.parametrize(
@@ -282,10 +284,8 @@ def test_a_constant_is_judged_by_its_bytes_as_openvino_does(
 ) -> None:
     openvino = pytest.importorskip("openvino")
     (tmp_path / "m.bin").write_bytes(np.array([4, 2, 9, 9], "<i8").tobytes()[:there])
-    edge = '<edge from-layer="3" from-port="0" to-layer="0" to-port="2"/>'
-    one = ADAPTIVE.format(dims((1, 3, 8, 8)), dims((1, 3, 4, 2)))
-    path = runnable(tmp_path / "m.xml", CONSTANT.format(shape, offset, size) + one, (1, 3, 8, 8))
-    path.write_text(path.read_text().replace("</edges>", f"{edge}</edges>"))
+    path = runnable(tmp_path / "m.xml", CONSTANT.format(shape, offset, size) + ADAPTIVE, (1, 3, 8, 8))
+    path.write_text(path.read_text().replace("</edges>", f"{EDGE}</edges>"))
     (found,) = cli("check", path, "--json").json["layers"]
     try:
         read = list(openvino.Core().read_model(path).output(0).shape)
@@ -297,13 +297,11 @@ def test_a_constant_is_judged_by_its_bytes_as_openvino_does(
 
 
 def test_an_output_size_that_cannot_be_read_says_where_it_is(cli: Cli, tmp_path: Path) -> None:
-    edge = '<edge from-layer="3" from-port="0" to-layer="0" to-port="2"/>'
-    one = ADAPTIVE.format(dims((1, 3, 8, 8)), dims((1, 3, 4, 2)))
     for edges, reason in (
-        (edge, "its output size is a constant in m.bin, which is not beside the model; put it there"),
+        (EDGE, "its output size is a constant in m.bin, which is not beside the model; put it there"),
         ("", "its output size is computed by other layers; only constants are read"),
     ):
-        path = model(tmp_path / "m.xml", CONSTANT.format("2", 0, 16), one, edges=edges)
+        path = model(tmp_path / "m.xml", CONSTANT.format("2", 0, 16), ADAPTIVE, edges=edges)
         done = cli("check", path, "--json")
         (found,) = done.json["layers"]
         assert (done.code, found["verdict"], found["reason"]) == (0, "unknown", reason)

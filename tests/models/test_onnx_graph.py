@@ -114,17 +114,13 @@ def chain(count: int, first: str, last: str) -> list[Any]:
     return [node("MaxPool", a, b, name=f"/features/{b}/MaxPool", **same) for a, b in pairwise(names)]
 
 
-def of_a_function(path: Path, count: int) -> Path:
-    """A model of so many layers in one function."""
-    function = helper.make_function("my", "F", ["x"], ["y"], chain(count, "x", "y"), [helper.make_opsetid("", 22)])
-    return model(path, [node("F", domain="my")], [1, 3, 32, 32], functions=[function])
-
-
 @pytest.mark.slow
 def test_30_000_layers_take_less_than_400_mb(tmp_path: Path) -> None:
     folder = tmp_path / "work"
     folder.mkdir()
-    of_a_function(folder / "m.onnx", 30_000)
+    opsets = [helper.make_opsetid("", 22)]
+    function = helper.make_function("my", "F", ["x"], ["y"], chain(30_000, "x", "y"), opsets)
+    model(folder / "m.onnx", [node("F", domain="my")], [1, 3, 32, 32], functions=[function])
     done = fresh(folder, "check", "m.onnx", timeout=None)
     told = "m.onnx: 30000 pooling layers of opset 22: 30000 computed (nothing to compare with)"
     assert (done.code, " ".join(done.out.decode().split())[-len(told) :]) == (0, told), done.err

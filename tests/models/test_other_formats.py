@@ -182,13 +182,6 @@ def test_poolings_that_tensorflow_lite_takes_from_tensorflow_are_listed_as_unkno
     ]
 
 
-def archive(path: Path, *names: str) -> Path:
-    with zipfile.ZipFile(path, "w") as made:
-        for name in names:
-            made.writestr(name, "{}")
-    return path
-
-
 READ = "; check reads ONNX, OpenVINO IR (.xml), TensorFlow Lite and torch.export (.pt2)"
 EXPORT = (
     f"{READ}; to export: torch.onnx.export(model, inputs, 'model.onnx'), model.export('model.onnx', format='onnx') of "
@@ -222,7 +215,9 @@ def test_what_is_no_model_that_is_read_is_named_in_one_line(
     if isinstance(content, bytes):
         path.write_bytes(content)
     else:
-        archive(path, *content)
+        with zipfile.ZipFile(path, "w") as made:
+            for name in content:
+                made.writestr(name, "{}")
     done = cli("check", path)
     assert (done.code, done.out, done.err) == (2, "", f"poolcli: {path}: {message}\n")
 
