@@ -11,8 +11,7 @@ from typing import Any
 from poolcli.errors import FileError
 from poolcli.formats.checks import check_expansion, check_memory
 from poolcli.formats.image.metadata import ARRAY_NOTE
-from poolcli.formats.image.modes import MODES
-from poolcli.formats.image.pages import choose_pages, image_errors, masks_of
+from poolcli.formats.image.modes import MODES, choose_pages, image_errors, masks_of
 from poolcli.formats.image.pillow import PillowImage
 from poolcli.formats.image.tiff import TiffImage
 from poolcli.formats.image.write import write

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError
 from poolcli.formats.checks import human_bytes
+from poolcli.formats.image import modes
 from poolcli.formats.image.metadata import INCHES, ORIENTATION, RESOLUTION, RESOLUTION_UNIT, resolution_of, select_exif
-from poolcli.formats.image.modes import CONVERTED_MODES, INDICES, MODES
-from poolcli.formats.image.pages import VOTE_NOTE, Page, PageDecoder, orientation_notes, upright, upright_size
+from poolcli.formats.image.modes import Page, PageDecoder
 from poolcli.formats.image.tiff import DIVISION_BYTES, rounded_quotient
 from poolcli.formats.records import ReadOptions
 from poolcli.formats.table import FORMATS
@@ -72,7 +72,7 @@ class PillowImage:
         count, size = getattr(self._image, "n_frames", 1), os.path.getsize(path)
         if count > 1 and count * MIN_PAGE_BYTES > size:  # more than the file can hold
             raise FileError(f"{path}: is damaged: it says that it has {count:,} pages, in {human_bytes(size)}")
-        page = Page(*upright_size(self._orientation(), *self._image.size), self._image.mode)
+        page = Page(*modes.upright_size(self._orientation(), *self._image.size), self._image.mode)
         # The other views of a photograph are not read, nor other frames of 16 bits.
         self._is_alone = bool(self._largest) or self._image.format in SEVERAL_VIEWS
         self.pages = [page] * (1 if self._is_alone else count)
@@ -86,7 +86,7 @@ class PillowImage:
             image.seek(first)
         most = self._largest
         mode = self._deep_mode() if most else self._mode(several, options.indexed)
-        channels, dtype, _ = MODES[mode]
+        channels, dtype, _ = modes.MODES[mode]
         full = DTYPES[dtype].limits[1]
         scale = self._maximum if options.as_stored else 0  # to which Pillow's full scale is brought back
 
@@ -94,24 +94,24 @@ class PillowImage:
             if most:
                 pixels = self._all_bits(channels)
                 is_right = most == DEEP or scale
-                return upright(pixels if is_right else rounded_quotient(pixels, DEEP, most), self._orientation())
+                return modes.upright(pixels if is_right else rounded_quotient(pixels, DEEP, most), self._orientation())
             if number != image.tell() and not self._is_alone:
                 image.seek(number)
             image.load()
             found = image if image.mode == mode or image.mode.startswith("I;16") else image.convert(mode)
             pixels = np.asarray(found, dtype)
             # Exact: Pillow's rounding moves a number by less than half of the step between two.
-            return upright(rounded_quotient(pixels, scale, full) if scale else pixels, self._orientation())
+            return modes.upright(rounded_quotient(pixels, scale, full) if scale else pixels, self._orientation())
 
-        notes = orientation_notes(self._orientation())
+        notes = modes.orientation_notes(self._orientation())
         if scale:
             notes += (f"not kept: the numbers stand for stored / {scale}",)
         elif scaled := self._maximum or (0 if most == DEEP else most):
             notes += (f"numbers up to {scaled} scaled to {DTYPES[dtype].bits} bits: stored * {full} / {scaled}",)
         if (bits := image.info.get("bit_depth", 8)) > 8 and image.format == HEIF:
             notes += (f"{bits} bits a channel, read as 8",)
-        if mode == INDICES:
-            notes += (VOTE_NOTE,)
+        if mode == modes.INDICES:
+            notes += (modes.VOTE_NOTE,)
         elif image.mode in ("P", "PA"):
             notes += (f"palette expanded to {mode}",)
         elif not most and image.mode != mode and not image.mode.startswith("I"):  # I of a PGM has 16 bits
@@ -126,16 +126,16 @@ class PillowImage:
         """The mode in which the picture is read; refuses modes whose conversion would lose something."""
         image = self._image
         transparent = "transparency" in image.info
-        if image.mode == INDICES and indexed and not several:
-            return INDICES
+        if image.mode == modes.INDICES and indexed and not several:
+            return modes.INDICES
         if image.mode == "P" and (transparent or (several and image.format == "GIF")):
             return "RGBA"  # later pages of a GIF may be transparent where the first is not
         if image.mode in ("1", "L", "RGB") and transparent:
             return "RGBA" if image.mode == "RGB" else "LA"
         if image.mode == "I" and image.format == "PPM":
             return "I;16"
-        mode = CONVERTED_MODES.get(image.mode, image.mode)
-        if mode not in MODES:
+        mode = modes.CONVERTED_MODES.get(image.mode, image.mode)
+        if mode not in modes.MODES:
             raise FileError(f"{self.path}: has the colour mode {image.mode}; convert it to RGB or greyscale first")
         return mode
 
@@ -150,13 +150,13 @@ class PillowImage:
 
     def _memory(self, mode: str) -> int:
         """The bytes a pixel that decoding takes: canvases, Pillow's image, one of another mode, and numpy's copy."""
-        kind, channels = str(self._image.format), MODES[mode].channels
+        kind, channels = str(self._image.format), modes.MODES[mode].channels
         if self._largest:
             return (4 + (0 if self._largest == DEEP else DIVISION_BYTES)) * channels
         has_canvases = kind in CANVAS_BYTES and (kind == "WEBP" or len(self.pages) > 1)
         canvases = CANVAS_BYTES[kind] if has_canvases else 0
-        modes = [self._image.mode] if self._image.mode == mode else [self._image.mode, mode]
-        images = sum(1 if each in ONE_BYTE_MODES else PIXEL_BYTES for each in modes)
+        held = [self._image.mode] if self._image.mode == mode else [self._image.mode, mode]
+        images = sum(1 if each in ONE_BYTE_MODES else PIXEL_BYTES for each in held)
         division = DIVISION_BYTES if self._maximum else 0
         return canvases + DECODER_BYTES.get(kind, 0) + images + channels * (division + (2 if mode == "I;16" else 1))
 
@@ -193,7 +193,7 @@ class PillowImage:
         if isinstance(dots, tuple) and (known := resolution_of(*dots)):
             found["dpi"] = tuple(per_inch * number for number in known)
         found |= {"loop": info["loop"]} if isinstance(info.get("loop"), int) else {}  # 0 repeats for ever
-        if image.mode == INDICES:
+        if image.mode == modes.INDICES:
             colours = np.array(image.getpalette(), np.uint16).reshape(-1, 3) * np.uint16(257)
             found["palette"] = colours, info.get("transparency")
         return found | ({"lost": tuple(lost)} if lost else {})

@@ -18,9 +18,9 @@ from poolcli.dtypes import DTYPES, can_hold
 from poolcli.errors import FileError
 from poolcli.formats.checks import check_memory, deflate_size, human_bytes, lzma_size
 from poolcli.formats.image import metadata as tags
+from poolcli.formats.image import modes
 from poolcli.formats.image.metadata import LABELS, resolution_of, select_exif
-from poolcli.formats.image.modes import BANDS, INDICES, NON_TIFF_DTYPES, mode_of, with_flipped_signs
-from poolcli.formats.image.pages import VOTE_NOTE, Page, PageDecoder, orientation_notes, upright, upright_size
+from poolcli.formats.image.modes import Page, PageDecoder
 from poolcli.formats.records import Axis, ReadOptions
 from poolcli.message_fields import field
 from poolcli.system.lazy_imports import Array, Lazy, installed
@@ -66,7 +66,7 @@ class TiffImage:
         self._pages = self._list_pages()
         self.pages = [
             Page(
-                *upright_size(_tag(page, tags.ORIENTATION, 1), int(page.imagewidth), int(page.imagelength)),
+                *modes.upright_size(_tag(page, tags.ORIENTATION, 1), int(page.imagewidth), int(page.imagelength)),
                 f"{getattr(page.photometric, 'name', page.photometric)} {page.dtype}",
                 bool(page.subfiletype & (tags.REDUCED | tags.MASK)),
                 bool(page.subfiletype & tags.MASK),
@@ -104,10 +104,10 @@ class TiffImage:
                 raise FileError(
                     f"{self.path}: page {number + 1} has other samples; take one with {field('pages', first + 1)}"
                 )
-            return upright(_pixels(self._stored_pixels(number), page, samples), _tag(page, tags.ORIENTATION, 1))
+            return modes.upright(_pixels(self._stored_pixels(number), page, samples), _tag(page, tags.ORIENTATION, 1))
 
         def read_metadata() -> dict[str, Any]:
-            palette = {"palette": (last[0].colormap.T, None)} if samples.mode == INDICES else {}
+            palette = {"palette": (last[0].colormap.T, None)} if samples.mode == modes.INDICES else {}
             return self._read_metadata(last[0]) | samples.kept | palette
 
         divides = samples.is_scaled or samples.is_divided
@@ -116,7 +116,7 @@ class TiffImage:
         missing, ignored = _missing(page, samples.dtype)
         return PageDecoder(
             "tiff", samples.mode, samples.channels, samples.dtype, memory, decode, read_metadata,
-            notes=(*orientation_notes(_tag(page, tags.ORIENTATION, 1)), *samples.notes, *sparse, *ignored),
+            notes=(*modes.orientation_notes(_tag(page, tags.ORIENTATION, 1)), *samples.notes, *sparse, *ignored),
             missing=missing,
         )  # fmt: skip
 
@@ -127,7 +127,8 @@ class TiffImage:
             if mask is None:
                 continue
             found = self._stored_pixels(mask) == 0
-            found = upright(found if found.ndim == 2 else found.all(-1), _tag(self._pages[page], tags.ORIENTATION, 1))
+            found = found if found.ndim == 2 else found.all(-1)
+            found = modes.upright(found, _tag(self._pages[page], tags.ORIENTATION, 1))
             if found.shape != plane.shape:
                 raise FileError(
                     f"{self.path}: page {mask + 1} is a mask of {found.shape}, but its header says {plane.shape}"
@@ -253,20 +254,20 @@ class Samples:
     def kept(self) -> dict[str, Any]:
         """What a TIFF of bands that is made of them must say of its samples."""
         photometric = tags.GREY if self.is_inverted else self.photometric
-        return {"bands": (photometric, self.extra)} if self.mode == BANDS else {}
+        return {"bands": (photometric, self.extra)} if self.mode == modes.BANDS else {}
 
     @property
     def notes(self) -> tuple[str, ...]:
         """The changes to the numbers, for the report."""
         alpha = any(kind != tags.UNSPECIFIED for kind in self.extra)
         steps = {
-            "palette expanded to RGB": self.stored == tags.PALETTE and self.mode != INDICES,
-            VOTE_NOTE: self.mode == INDICES,
+            "palette expanded to RGB": self.stored == tags.PALETTE and self.mode != modes.INDICES,
+            modes.VOTE_NOTE: self.mode == modes.INDICES,
             f"{self.bits} bits a sample, scaled to {DTYPES[self.dtype].bits}": self.is_scaled,
             "white is zero: inverted": self.is_inverted,
             "white is zero, and stays so": self.photometric == tags.WHITE_IS_ZERO and not self.is_inverted,
             ALPHA_NOTE: self.is_divided,
-            "alpha is pooled as a band like others": self.mode == BANDS and alpha,
+            "alpha is pooled as a band like others": self.mode == modes.BANDS and alpha,
         }
         return tuple(note for note, holds in steps.items() if holds)
 
@@ -274,7 +275,7 @@ class Samples:
 def _samples_of(path: str, page: Any, indexed: bool) -> Samples:
     """The samples of a page, where `indexed` its indices of a palette; refuses those that are no numbers."""
     dtype = "none" if page.dtype is None else "uint8" if page.dtype.name == "bool" else page.dtype.name
-    if dtype not in DTYPES or dtype in NON_TIFF_DTYPES or page.imagedepth != 1:
+    if dtype not in DTYPES or dtype in modes.NON_TIFF_DTYPES or page.imagedepth != 1:
         raise FileError(f"{path}: is a TIFF of {dtype}; integers and floats in two dimensions are read")
     stored, channels, bits = int(page.photometric), int(page.samplesperpixel), int(page.bitspersample)
     photometric = {tags.PALETTE: tags.RGB, tags.YCBCR: tags.RGB}.get(stored, stored)
@@ -282,7 +283,7 @@ def _samples_of(path: str, page: Any, indexed: bool) -> Samples:
     if photometric not in MODES_BY_PHOTOMETRIC or (not is_grey and channels < tags.COLOUR_CHANNELS.get(stored, 3)):
         photometric = tags.GREY
     if stored == tags.PALETTE and indexed and channels == page.dtype.itemsize == 1:
-        return Samples(tags.GREY, (), stored, bits, "uint8", INDICES, False, False, False)
+        return Samples(tags.GREY, (), stored, bits, "uint8", modes.INDICES, False, False, False)
     if stored == tags.PALETTE:
         dtype, channels = "uint8", channels + 2
     count = channels - tags.COLOUR_CHANNELS.get(photometric, 1)
@@ -290,17 +291,17 @@ def _samples_of(path: str, page: Any, indexed: bool) -> Samples:
     if not said and photometric == tags.RGB and count == 1:
         said = (tags.UNASSOCIATED,)  # as other programs read it
     extra = said + (tags.UNSPECIFIED,) * (count - len(said))
-    mode = BANDS
+    mode = modes.BANDS
     if not extra or (len(extra) == 1 and extra[0] != tags.UNSPECIFIED):
         named = {tags.LAB: "LAB", tags.CMYK: "CMYK"}.get(photometric)
-        mode = mode_of((1, 1, channels), dtype, "HWC", named)
-        mode = mode if mode in MODES_BY_PHOTOMETRIC[photometric] else BANDS
+        mode = modes.mode_of((1, 1, channels), dtype, "HWC", named)
+        mode = mode if mode in MODES_BY_PHOTOMETRIC[photometric] else modes.BANDS
     is_unsigned = DTYPES[dtype].kind == "uint"
     return Samples(
         photometric, extra, stored, bits, dtype, mode,
         is_scaled=stored != tags.PALETTE and is_unsigned and bits < DTYPES[dtype].bits <= MAX_SCALED_BITS,
         is_inverted=photometric == tags.WHITE_IS_ZERO and is_unsigned,
-        is_divided=extra == (tags.ASSOCIATED,) and mode != BANDS,
+        is_divided=extra == (tags.ASSOCIATED,) and mode != modes.BANDS,
     )  # fmt: skip
 
 
@@ -308,7 +309,7 @@ def _pixels(stored: Array, page: Any, samples: Samples) -> Array:
     separate, _, height, width, together = page.shaped
     stored = stored.reshape(separate, height, width, together)
     pixels: Array = stored[0] if separate == 1 else stored[..., 0].transpose(1, 2, 0)
-    if samples.stored == tags.PALETTE and samples.mode != INDICES:
+    if samples.stored == tags.PALETTE and samples.mode != modes.INDICES:
         colours = (page.colormap >> 8).astype(np.uint8).T[pixels[..., 0].astype(np.uint16)]
         pixels = np.concatenate([colours, pixels[..., 1:]], -1)
     elif samples.stored == tags.YCBCR and page.compression not in (tags.OLD_JPEG, tags.JPEG):
@@ -320,7 +321,7 @@ def _pixels(stored: Array, page: Any, samples: Samples) -> Array:
     if samples.is_inverted:
         pixels[..., : samples.colours] = highest - pixels[..., : samples.colours]
     if samples.photometric == tags.LAB and DTYPES[samples.dtype].kind == "uint":
-        pixels = with_flipped_signs(pixels)
+        pixels = modes.with_flipped_signs(pixels)
     if samples.is_divided:
         pixels[..., :-1] = rounded_quotient(pixels[..., :-1], highest, pixels[..., -1:])
     return pixels if samples.channels > 1 else pixels[..., 0]

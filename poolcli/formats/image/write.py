@@ -13,7 +13,6 @@ from poolcli.formats.atomic import atomic_stream
 from poolcli.formats.image import metadata as tags
 from poolcli.formats.image import modes
 from poolcli.formats.image.metadata import LABELS
-from poolcli.formats.image.pages import image_errors
 from poolcli.formats.records import Axis, NamedArray, WriteOptions
 from poolcli.formats.table import output_format
 from poolcli.layouts import convert_layout, converted_shape
@@ -61,7 +60,7 @@ def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tup
         steps |= {"Description": exif[tags.DESCRIPTION]} if tags.DESCRIPTION in exif else {}
         kept["description"] = tags.ome_xml(layout, shape, spec.dtype, steps)
     more: tuple[str, ...] = ()
-    with image_errors(path, "written"):
+    with modes.image_errors(path, "written"):
         if name == "tiff":
             data = _encode_tiff(mode, pages, kept)
         else:
