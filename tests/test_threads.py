@@ -6,8 +6,12 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import weakref
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -198,6 +202,42 @@ def test_threads_are_as_many_as_the_work_is_worth_and_have_four_ranges_each(
     ((count, found),) = shared or [(1, alone)]
     assert (count, len(found)) == (threads, ranges)
     assert [task for span in found for task in range(*span)] == list(range(tasks))
+
+
+def test_a_caller_does_not_wait_for_a_thread_that_has_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    from poolcli.engine.compiled import pool as launch
+
+    late, found = list[Callable[[], object]](), list[int]()
+    monkeypatch.setattr("_thread.start_new_thread", lambda function, _: late.append(function))
+    call = partial(lambda array, first, last: found.append(first), np.zeros(1))
+    kept = weakref.ref(call)
+    launch.run_in_threads(call, [(i, i + 1) for i in range(8)], 2)
+    del call
+    assert (found, len(late), kept()) == (list(range(8)), 1, None)
+    late.pop()()  # after the work that nobody waited for
+    assert found == list(range(8))
+
+
+def test_the_end_of_a_late_thread_is_not_taken_for_that_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    from poolcli.engine.compiled import pool as launch
+
+    def start(function: Callable[[], object], _: object) -> None:
+        threading.Timer(0.1 if started else 0, function).start()
+        started.append(function)
+
+    started, caller, helped, found = list[object](), threading.get_ident(), threading.Event(), list[int]()
+
+    def call(first: int, last: int) -> None:
+        if threading.get_ident() == caller:
+            assert helped.wait(60)
+        else:
+            helped.set()
+            time.sleep(0.5)  # until long after the late thread has found nothing to do
+        found.append(first)
+
+    monkeypatch.setattr(launch, "_thread", SimpleNamespace(start_new_thread=start))
+    launch.run_in_threads(call, [(0, 1), (1, 2)], 3)
+    assert sorted(found) == [0, 1]
 
 
 def test_where_no_thread_can_be_started_the_caller_computes_everything(monkeypatch: pytest.MonkeyPatch) -> None:

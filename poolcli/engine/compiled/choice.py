@@ -47,6 +47,7 @@ class Limits(NamedTuple):
 
 
 LIMITS = Limits()
+UNROLLED = 16  # elements of windows of standard deviations with loops of their own
 PIECE_OUTPUTS = 16  # the fewest outputs of a piece of statistics
 RGB, RGB_OUTPUTS = 3, 12  # elements of a pixel, and the fewest of an output row
 MAX_INT32 = 2**31 - 1
@@ -337,10 +338,18 @@ class _Case:
         if (steps != steps[:1]).any():
             last = first + 1
         stride = int(steps[0]) if last - first > 1 else 1
-        constant = stride if total == "mode" and channels == 1 and stride <= self.limits.stride else 0
+        constants: tuple[int, ...] = (
+            stride if total == "mode" and channels == 1 and stride <= self.limits.stride else 0,
+        )
+        if total == "deviation":
+            w, lines = axis.windows, self.view.axes[0].longest * self.view.axes[1].longest
+            is_near = w is not None and (w.stride == 1 or channels == w.dilation == 1)
+            constants = (0, 0, 0, 0)
+            if w is not None and is_near and elements <= UNROLLED and self.has_constant_windows(w, lines):
+                constants = lines, self.view.axes[1].longest, w.kernel, w.stride
         piece = max(1, max(PIECE_OUTPUTS, self.limits.pass_bytes // self.itemsize // rows) // channels)
         sizes = {"piece": piece, "first": first, "last": last, "stride": stride}
-        return Launch(f"statistics.{total}", (constant,), piece * channels * rows, sizes)
+        return Launch(f"statistics.{total}", constants, piece * channels * rows, sizes)
 
     def bytes_read(self) -> int:
         """Bytes that the kernel reads or writes, as a measure of its time: each takes 0.03 to 0.4 ns.

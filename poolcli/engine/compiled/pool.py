@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import _thread
 import ctypes
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -208,26 +207,37 @@ def run_in_threads(call: Callable[[int, int], None], ranges: list[tuple[int, int
     Threads are started for each call: that takes 40 us more than waking others, but leaves nothing to a fork, and Linux
     starts a thread on an idle core, while it may wake one on the caller's and leave both there for 3 ms.
     """
-    waiting, ended, errors, helpers = iter(ranges), SimpleQueue[None](), list[BaseException](), 0
+    # A thread may begin late; when all ranges are taken, the iterator in it keeps no call, and so no arrays.
+    waiting = iter([partial(call, first, last) for first, last in ranges])
+    begun, ended = list[None](), SimpleQueue[BaseException | None]()
 
     def work() -> None:
         try:
-            for first, last in waiting:  # thread-safe because of the GIL
-                call(first, last)
-        except BaseException as error:
-            errors.append(error)
-            deque(waiting)  # leaves nothing for the other threads
+            for call_range in waiting:  # thread-safe because of the GIL
+                call_range()
+        except BaseException:
+            for _ in waiting:
+                pass  # leaves nothing for the other threads
+            raise
 
     def help_with_work() -> None:
-        work()
-        ended.put(None)
+        begun.append(None)
+        try:
+            work()
+        except BaseException as error:
+            ended.put(error)
+        else:
+            ended.put(None)
 
-    with suppress(RuntimeError):  # at a limit of threads, or when the interpreter ends
-        for _ in range(threads - 1):
-            _thread.start_new_thread(help_with_work, ())
-            helpers += 1
-    work()
-    for _ in range(helpers):
-        ended.get()
-    if errors:
-        raise errors[0]
+    errors = list[BaseException | None]()
+    try:
+        with suppress(RuntimeError):  # at a limit of threads, or when the interpreter ends
+            for _ in range(threads - 1):
+                _thread.start_new_thread(help_with_work, ())
+        work()
+    finally:  # a thread that has not begun by now finds no range, so it need not be waited for
+        while len(errors) < len(begun):  # which grows if one begins now: its end is not that of another one
+            errors.append(ended.get())
+    for error in errors:
+        if error is not None:
+            raise error
