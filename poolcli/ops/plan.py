@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from poolcli import plan
+from poolcli.plan import Plan as BarePlan
 
 if TYPE_CHECKING:
     from poolcli.explain import Explanation
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from poolcli.explain.svg import Picture
 
 
-class Plan(plan.Plan):
+class Plan(BarePlan):
     """Windows, shapes, types and notes of one pooling, made from a shape alone.
 
     Attributes
