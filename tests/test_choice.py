@@ -98,7 +98,8 @@ KERNELS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "modes of a larger stride": (ModePool(3, strides=9), "mode-0", {"dtype": "uint8"}),
     "medians": (MedianPool(3, strides=1, pads=1), "median-0", {}),
     "deviations of short integers": (StdPool(3, strides=2), "long", {"dtype": "int16"}),
-    "deviations": (StdPool(3, strides=2), "deviation-0", {}),
+    "deviations": (StdPool(3, strides=2), "deviation-0-0-0-0", {}),
+    "deviations of large arrays": (StdPool(3, strides=2), "deviation-3-3-3-2", {"shape": LARGE}),
     "minima": (Under(MaxPool(3, strides=2), MINIMUM), "buffer-3-3-3-2-1-0-1", {"shape": LARGE}),
     "powers": (Under(AvgPool(3, strides=2), power(2)), "buffer-3-3-3-2-1-0-1", {"shape": LARGE}),
 }  # fmt: skip

@@ -80,9 +80,9 @@ def test_what_onnx_runtime_refuses_is_invalid_and_its_shapes_are_the_computed_on
         (22, K | {"pads": [2, 2, 2, 2]}, "ONNX allows pads of at most 1 for a kernel of 2: axis H has pads 2,2; "
          "use smaller pads"),
         (22, {"kernel_shape": [12, 2]}, "axis H is 9 long, kernel 12 without padding leaves no window; "
-         "use kernel=9 or pads=2"),
+         "use kernel=(9, 2) or pads=(2, 0)"),
         (22, K | {"dilations": [9, 1], "kernel_shape": [3, 2]}, "axis H is 9 long, kernel 3 with dilation 9 spans 19 "
-         "and without padding leaves no window; use kernel=1"),
+         "and without padding leaves no window; use kernel=(1, 2)"),
     ],
 )  # fmt: skip
 def test_why_a_node_is_invalid(opset: int, attributes: dict[str, Any], reason: str, cli: Cli, tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_an_output_that_is_empty_is_no_unknown_one(
         ("onnx", []),
         ("pytorch", []),
         ("openvino", ["OpenVINO: not in the same attributes (axis H is 9 long, kernel 12 without padding leaves no "
-                      "window; use --kernel 9 or --pads 2); --to openvino writes it"]),
+                      "window; use --kernel 9,3 or --pads 2,0); --to openvino writes it"]),
     ],
 )  # fmt: skip
 def test_a_window_longer_than_its_axis_that_ceil_keeps(against: str, said: list[str], cli: Cli, tmp_path: Path) -> None:
