@@ -77,7 +77,6 @@ def run_module(name: str, options: list[str], monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("tests.documents.markdown.DOCUMENTS", ())
     nothing = {
         "tests.bench": ["--only", "no row is called so"],
-        "tests.near": [str(ROOT / "LICENSE")],
     }
     monkeypatch.setattr(sys, "argv", [name, *options, *nothing.get(name, [])])
     with warnings.catch_warnings():
