@@ -92,19 +92,19 @@ def comparison_view(rows: Sequence[Row]) -> RenderableType:
     table, divided = plain_table(), any(row.divisors for row in rows)
     for heading in ("", "as", "output", "pads", *(("divisors",) if divided else ())):
         table.add_column(heading, no_wrap=True)
-    refusals = list[str]()
+    refusals: dict[str, list[str]] = {}  # who refuses for each reason
     for row in rows:
         mark = "=" if row.chosen else "*" if row.differs else ""
         style = "bold" if row.chosen else "yellow" if row.differs else ""
         if row.plan is None:
             table.add_row(mark, row.title, "refused", style=style)
-            refusals.append(f"{row.title}: {for_cli(row.refusal or '')}")
+            refusals.setdefault(for_cli(row.refusal or ""), []).append(row.title)
             continue
         pads = " ".join(f"{w.pad_begin},{w.pad_end}" if isinstance(w, Sliding) else "-" for w in row.plan.windows)
         ends = (f"{row.divisors[0]} .. {row.divisors[1]}",) if row.divisors else ()
         table.add_row(mark, row.title, named_shape(row.plan.layout, row.plan.output_shape), pads, *ends, style=style)
     legend = "= chosen, * differs" + ("; divisors of the first and last window" if divided else "")
-    told, causes = grid(1), [*refusals, *sentences(rows)]
+    told, causes = grid(1), [f"{', '.join(who)}: {why}" for why, who in refusals.items()] + sentences(rows)
     for sentence in causes:
         told.add_row("*", Text(sentence))
     return Group(table, Text(legend, style="dim"), *([""] if causes else []), told)
