@@ -155,12 +155,6 @@ def no_progress(done: int, total: int) -> None:
     """A progress callback that shows nothing."""
 
 
-def begin(progress: Progress, total: int) -> None:
-    """Shows the progress of large work before the first part of it is done, which may take seconds."""
-    if total > SHOWN_BYTES:
-        progress(0, total)
-
-
 @dataclass(frozen=True, slots=True)
 class Work:
     """A plan with how it is computed: with or without indices, by which engine, on how many threads.
