@@ -19,7 +19,7 @@ from typing import IO, Any, BinaryIO, cast
 
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, error_text
-from poolcli.formats.atomic import atomic_stream
+from poolcli.formats.atomic import atomic_stream, is_device
 from poolcli.formats.checks import as_file_error, byte_count, check_dtype, check_expansion, check_rank, human_bytes
 from poolcli.formats.records import (
     ArrayReader,
@@ -144,7 +144,7 @@ def _encode_header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
 
 @contextmanager
 def open_writer(path: str, spec: Spec, options: WriteOptions) -> Iterator[RegionWriter]:
-    """Writes each contiguous run of a region at its offset; pipes and devices, which cannot seek, front to back."""
+    """Writes each contiguous run of a region at its offset; standard output, pipes and devices from front to back."""
     head, itemsize = _encode_header(spec.shape, np.dtype(spec.dtype)), DTYPES[spec.dtype].itemsize
     with atomic_stream(path, options.overwrite) as stream:
         at = stream.write(head)
@@ -155,6 +155,8 @@ def open_writer(path: str, spec: Spec, options: WriteOptions) -> Iterator[Region
             for first, length in contiguous_runs(spec.shape, region):
                 place, size = len(head) + first * itemsize, length * itemsize
                 if place != at:
+                    if path == "-" or is_device(path):
+                        raise FileError("a stream is written from front to back only; name a file as the output")
                     stream.seek(place)
                 stream.write(data[done : done + size])
                 at, done = place + size, done + size

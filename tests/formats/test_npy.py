@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolcli.formats import Source, read
-from poolcli.formats.npy import MAX_HEADER, contiguous_runs, write_to
+from poolcli.errors import FileError
+from poolcli.formats import Source, Spec, WriteOptions, read
+from poolcli.formats.npy import MAX_HEADER, contiguous_runs, open_writer, write_to
 from tests.formats.npy_headers import fields, npy
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -69,3 +70,13 @@ def test_runs_are_as_long_as_they_can_be(region: tuple[range, ...]) -> None:
     found = list(contiguous_runs(SHAPE, region))
     whole = all(len(axis) == size for axis, size in zip(region[1:], SHAPE[1:], strict=True))
     assert not whole or len(found) <= 1
+
+
+@pytest.mark.usefixtures("capfdbinary")
+def test_a_stream_takes_regions_from_front_to_back_alone() -> None:
+    """A seek in a file that standard output is appended to would put the elements into a wrong order."""
+    x = np.arange(60, dtype=np.uint8).reshape(SHAPE)
+    with open_writer("-", Spec(SHAPE, "uint8", "NCW"), WriteOptions()) as sink:
+        sink((range(1), range(4), range(5)), x[:1])
+        with pytest.raises(FileError, match=r"^a stream is written from front to back only"):
+            sink((range(2, 3), range(4), range(5)), x[2:])
