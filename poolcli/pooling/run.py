@@ -106,7 +106,8 @@ def prepare_job(
         if voting:
             notes.append(f"the file's nodata value ({join_names(voting)}) is pooled like any other number")
     made = lookup(plan.output_dtype)
-    fractions = not output.path or not output_format(output.path).is_image
+    row = output_format(output.path or "-")
+    fractions = not row.is_image or row.name == "tiff"
     if plan.reducer.divides and header.mode is None and made.is_integer and settings.dtype is None and fractions:
         notes.append(f"averages are rounded to {made.name}; {field('dtype', 'float32')} keeps fractions")
     notes += _moved_axes(header.layout, plan.layout) if settings.layout else ()

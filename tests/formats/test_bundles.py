@@ -183,6 +183,12 @@ def test_a_note_on_one_array_names_it(cli: Cli) -> None:
     assert f"note  b: {note}\n" in cli("avg", "two.npz", "-o", "y.npz", "--all", *HALVE).out
 
 
+@pytest.mark.parametrize(("suffix", "keeps"), [("npy", True), ("tif", True), ("png", False)])
+def test_a_type_with_fractions_is_proposed_where_the_output_holds_it(suffix: str, keeps: bool, cli: Cli) -> None:
+    np.save("one.npy", A.astype(np.uint8))
+    assert ("--dtype float32 keeps fractions" in cli("avg", "one.npy", "-o", f"y.{suffix}", *HALVE).out) == keeps
+
+
 @pytest.mark.parametrize("source", ["x.npz", "x.h5"])
 def test_what_is_neither_pooled_nor_copied_is_named(source: str, cli: Cli) -> None:
     names = ["names"]
