@@ -187,7 +187,8 @@ def plan_all_images(request: Request, source: Source, images: Images, settings: 
                 every.append(plan_with_labels(asked, image, file.header, file.metadata, settings))
         except Exception as error:
             raise failure(error, f"{source.path}:/{key}") from error
-    notes = dict.fromkeys(note for each in every for note in each.notes)
+    lost = [f"left out, because the store lacks them: the wells {join_names(images.lacking)}"] if images.lacking else []
+    notes = dict.fromkeys((*lost, *(note for each in every for note in each.notes)))
     return replace(every[0], others=tuple(every[1:]), notes=tuple(notes))
 
 

@@ -335,15 +335,19 @@ def _levels(image: Any) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """The images of a store by their places in a copy of it, and the attributes of the groups above them."""
+    """The images of a store by their places in a copy of it, the attributes of the groups above them, and wells that a
+    plate lists and the store lacks.
+    """
 
     keys: Mapping[str, str]
     groups: Mapping[str, Mapping[str, Any]]
+    lacking: Sequence[str]
 
 
 def list_images(path: str, root: Any, key: str | None, follow: bool) -> Images:
     """All images below the group `key`, wherever they are; labels belong to their image."""
     keys, groups, waiting = dict[str, str](), dict[str, Mapping[str, Any]](), [("/", (key or "").strip("/"))]
+    listed = list[str]()
     while waiting:
         place, name = waiting.pop()
         if place in groups or place in keys:
@@ -357,11 +361,12 @@ def list_images(path: str, root: Any, key: str | None, follow: bool) -> Images:
                 continue
             groups[place] = _attributes(node)
             wells = [str(well.get("path")) for well in ome_of(node).get("plate", {}).get("wells", ())]
+            listed += [f"{place}{well}/" for well in wells]
             names = reversed(dict.fromkeys([*wells, *child_names(path, node, follow)]))  # rows need no metadata
             waiting += [(f"{place}{each}/", f"{name}/{each}".lstrip("/")) for each in names]
     if keys.keys() <= {"/"}:
         raise RequestError(f"{path}: holds one image or none; leave {field('all')} out")
-    return Images(keys, groups)
+    return Images(keys, groups, [place.strip("/") for place in listed if place not in {**groups, **keys}])
 
 
 def _attributes(group: Any) -> dict[str, Any]:
