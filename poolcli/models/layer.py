@@ -29,7 +29,7 @@ def no_model(path: str, kind: str) -> RequestError:
     """The error for a file of a kind that is not read; unless it is `not a model` at all, with how to export one."""
     exports = (
         "; to export: torch.onnx.export(model, inputs, 'model.onnx'), model.export('model.onnx', format='onnx') of "
-        "Keras, python -m tf2onnx.convert of TensorFlow"
+        "Keras, tf2onnx of TensorFlow"
     )
     read = "check reads ONNX, OpenVINO IR (.xml), TensorFlow Lite and torch.export (.pt2)"
     return RequestError(f"{path}: {kind}; {read}{'' if 'not a model' in kind else exports}")

@@ -185,7 +185,7 @@ def test_poolings_that_tensorflow_lite_takes_from_tensorflow_are_listed_as_unkno
 READ = "; check reads ONNX, OpenVINO IR (.xml), TensorFlow Lite and torch.export (.pt2)"
 EXPORT = (
     f"{READ}; to export: torch.onnx.export(model, inputs, 'model.onnx'), model.export('model.onnx', format='onnx') of "
-    "Keras, python -m tf2onnx.convert of TensorFlow"
+    "Keras, tf2onnx of TensorFlow"
 )
 
 
