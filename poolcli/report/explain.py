@@ -91,7 +91,7 @@ def comparison_view(rows: Sequence[Row]) -> RenderableType:
     """One line for each framework; those that differ from the chosen one are marked."""
     table, divided = plain_table(), any(row.divisors for row in rows)
     for heading in ("", "as", "output", "pads", *(("divisors",) if divided else ())):
-        table.add_column(heading, no_wrap=True)
+        table.add_column(heading, no_wrap=heading != "output", overflow="fold")
     refusals: dict[str, list[str]] = {}  # who refuses for each reason
     for row in rows:
         mark = "=" if row.chosen else "*" if row.differs else ""

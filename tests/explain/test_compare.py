@@ -106,3 +106,13 @@ def test_all_of_it_is_in_the_document(cli: Cli) -> None:
         "reason": None,
         "only_this_size": False,
     }
+
+
+def test_the_table_keeps_its_marks_and_wraps_long_shapes_in_80_columns(cli: Cli) -> None:
+    shape = "1000000,100000,100000,100000,100000"
+    done = cli(
+        "shape", "avg", shape, "-k", "2,3,4", "-s", 1, "-p", 1, "--include-pad", "--rounding-type=ceil", "--compare"
+    )
+    assert "\n=  OpenVINO ceil " in done.out
+    assert "\n*  TensorFlow " in done.out
+    assert "…" not in done.out
