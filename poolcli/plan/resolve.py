@@ -151,7 +151,7 @@ def _resolve_sliding(
     why = dialect.refuses(call)
     if why:
         raise RequestError(f"{dialect.title}: {why}")
-    if call.options.get("p") == 2 and any(call.pads_begin):
+    if call.options.get("p") == 2 and op.auto_pad == "explicit" and any(call.pads_begin):
         facts.append(Fact("power", POWER[2:]))
     attributes: dict[str, object] = {name: list(getattr(call, name)) for name in PER_AXIS}
     attributes |= {"auto_pad": op.auto_pad, "rounding_type": op.rounding_type}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from poolcli import AvgPool, MaxPool
+from poolcli import AvgPool, LpPool, MaxPool
 
 HALVES: dict[str, Any] = {"rounding_type": "ceil"}
 NOTES: dict[str, tuple[Any, int, str, tuple[str, ...]]] = {
@@ -23,6 +23,7 @@ NOTES: dict[str, tuple[Any, int, str, tuple[str, ...]]] = {
         AvgPool(2, strides=2, pads_begin=0, pads_end=1, auto_pad="valid"), 8, "float32",
             ("the given pads are ignored: auto_pad valid sets them",),
     ),
+    "padding of a norm that auto_pad sets": (LpPool(5, strides=2, auto_pad="same_lower"), 8, "float32", ()),
     "a window that is dropped": (
         AvgPool(2, strides=3, pads_begin=0, pads_end=2, rounding_type="ceil_torch", exclude_pad=False), 7, "float32",
         ("axis W: one window less, because the last one would start past the input",
