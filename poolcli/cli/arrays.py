@@ -1,9 +1,9 @@
 """The commands `compare`, `identify`, `info` and `cache`: arrays, what files hold, and the compiled kernels."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from poolcli.cli import options
 from poolcli.cli.messages import answer, print_notice
@@ -32,6 +32,10 @@ from poolcli.message_fields import for_cli, printable
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from poolcli.explain.diff_arrays import Difference
+
+Result = TypeVar("Result")
+
 
 @dataclass(frozen=True, kw_only=True)
 class TwoArrays(Report):
@@ -44,14 +48,21 @@ class TwoArrays(Report):
     max_memory: options.MaxMemory = None
 
 
-def _read_both(texts: Sequence[str], request: TwoArrays) -> list[Tensor]:
-    """Two arrays, as tensors unless both are images; exit code 1 would not mean that a file cannot be read."""
+def _of_both(texts: Sequence[str], request: TwoArrays, look: Callable[[Tensor, Tensor], Result]) -> Result:
+    """What `look` finds in two arrays, in the process that reads them; they are tensors unless both are images.
+
+    Exit code 1 would not mean that a file cannot be read.
+    """
     sources = [parse_source(text) for text in texts]
     rows = [format_by_suffix(source.path) for source in sources]
-    found = array_options(request.allow_external, request.max_memory, request.pages)
-    read_options = replace(found, as_stored=not all(row and row.is_image for row in rows))
+    read_options = array_options(request.allow_external, request.max_memory, request.pages)
+    read_options = replace(read_options, as_stored=not all(row and row.is_image for row in rows))
+
+    def found() -> Result:
+        return look(*(read(each, read_options) for each in sources))
+
     try:
-        return [in_subprocess_if_fragile(each.path, partial(read, each, read_options)) for each in sources]
+        return in_subprocess_if_fragile(sources[0].path, partial(in_subprocess_if_fragile, sources[1].path, found))
     except FileError as error:
         raise RequestError(error.message) from error
 
@@ -72,12 +83,17 @@ def compare(
     from poolcli.report.explain import difference_document, difference_view
 
     check_tolerances(request.atol, request.rtol)
-    x, y = map(as_tensor, _read_both((first, second), request))
-    try:
-        found = diff_arrays(x.array, y.array, atol=request.atol, rtol=request.rtol)
-    except RequestError as error:
-        raise error.at(f"{parse_source(first).path} and {parse_source(second).path}") from None
-    result = (first, second, y.header.layout or default_layout(max(y.array.ndim, 1)), found)
+
+    def look(*both: Tensor) -> "tuple[str, Difference]":
+        x, y = map(as_tensor, both)
+        try:
+            found = diff_arrays(x.array, y.array, atol=request.atol, rtol=request.rtol)
+        except RequestError as error:
+            raise error.at(f"{parse_source(first).path} and {parse_source(second).path}") from None
+        return y.header.layout or default_layout(max(y.array.ndim, 1)), found
+
+    layout, found = _of_both((first, second), request, look)
+    result = (first, second, layout, found)
     answer(partial(difference_document, *result), partial(difference_view, *result), request)
     return 0 if found.equal else 1
 
@@ -109,7 +125,7 @@ def identify(request: IdentifyOptions) -> int:
     from poolcli.report.explain import candidates_document, candidates_view
 
     given = attributes_of(request.pooling, request)
-    x, y = _read_both((request.x, request.y), request)
+    x, y = _of_both((request.x, request.y), request, lambda *both: both)
     if (x.header.mode is None) != (y.header.mode is None):  # an image beside an array
         x, y = as_tensor(x), as_tensor(y)
     layout = request.layout or (x.header.layout if y.header.layout in (None, x.header.layout) else None)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 from hypothesis import given
@@ -172,3 +174,20 @@ def test_a_picture_is_compared_with_the_tensor_that_was_made_of_it(cli: Cli, fol
         assert cli("avg", "photo.png", "-o", output, "-k", "2", "-s", "2", "-q").code == 0
     result = cli("compare", "a.png", "a.npy")
     assert (result.code, result.out.splitlines()[0]) == (0, "equal: all 36 elements")
+
+
+@pytest.mark.usefixtures("here")
+def test_arrays_are_compared_in_the_process_that_reads_them(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To send arrays to another one takes their memory again."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise RequestError(f"process {os.getpid()}")
+
+    monkeypatch.setattr(diff_arrays, "diff_arrays", refuse)
+    with h5py.File("x.h5", "w") as file:
+        file["x"] = np.zeros((1, 1, 4, 4))
+    ours = f"process {os.getpid()}\n"
+    np.save("x.npy", np.zeros((1, 1, 4, 4)))
+    assert cli("compare", "x.npy", "x.npy").err.endswith(ours)
+    assert "process" in (told := cli("compare", "x.npy", "x.h5").err)
+    assert not told.endswith(ours)
