@@ -129,12 +129,13 @@ def conversion_view(conversion: Conversion, title: str) -> RenderableType:
 
 def chain_view(chain: Chain) -> RenderableType:
     """One line per layer, with one number if it is the same for all axes."""
-    table = plain_table("layer", "output", "stride", "field", "output 0", "centre")
-    table.add_row("input", named_shape(chain.layout, chain.input_shape))
+    table = plain_table("layer", ",".join(chain.layout), "stride", "field", "output 0", "centre")
+    table.columns[0].no_wrap = table.columns[1].no_wrap = True
+    table.add_row("input", ",".join(map(str, chain.input_shape)))
     for layer in chain.layers:
         strides = ["-" if stride is None else str(stride) for stride in layer.stride]
         spans = (_per_axis(map(_span, ends)) for ends in (layer.span, layer.centre))
-        shape = named_shape(chain.layout, layer.output)
+        shape = ",".join(map(str, layer.output))
         table.add_row(layer.layer, shape, _per_axis(strides), _per_axis(map(str, layer.field)), *spans)
     legend = "output 0, centre: the first and last input element that they depend on"
     return Group(table, Text(legend, style="dim"), *([notes_view([chain.note])] if chain.note else []))
