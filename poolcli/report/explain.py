@@ -18,6 +18,7 @@ from poolcli.explain.compare_dialects import Row, sentences
 from poolcli.explain.diff_arrays import Difference
 from poolcli.explain.export import ONLY_THIS_SIZE, Conversion
 from poolcli.explain.identify import Candidate
+from poolcli.explain.identify.samples import searched_operators
 from poolcli.explain.solve import SEARCHED, Answer
 from poolcli.formats import Tensor
 from poolcli.layouts import named_shape
@@ -169,6 +170,7 @@ def candidates_view(found: Sequence[Candidate]) -> RenderableType:
         lines.append(Text(f"{wrong} differ by more than rounding error: {where(first.plan.layout, first.deviation)}"))
         if first.noise is not None:
             lines.append(Text(for_cli(f"as small as noise; {field('atol', first.noise)} accepts it")))
+        heading += f"; not searched: {', '.join(name for name in OPERATORS if name not in searched_operators())}"
         return Group(Text(f"nothing fits ({heading}); the nearest is:"), "", table, *lines)
     if apart:
         told = grid(1)

@@ -309,7 +309,7 @@ def test_the_command_shows_candidates_and_ends_with_whether_one_fits(cli: Cli, t
     done = cli("identify", before, spoilt)
     assert (done.code, done.out.splitlines()[0], done.out.splitlines()[-1]) == (
         1,
-        "nothing fits (layout NCHW); the nearest is:",
+        "nothing fits (layout NCHW; not searched: mode, median, std); the nearest is:",
         "104 of 1,664 outputs differ by more than rounding error: last W",
     )
     assert cli("identify", before, str(tmp_path / "none.npy")).code == 2
