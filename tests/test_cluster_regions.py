@@ -33,7 +33,7 @@ OP = AvgPool(2, strides=2)
 slow = pytest.mark.slow
 
 OPERATORS: dict[str, tuple[str, ...]] = {
-    "avg": ("avg", "-k", "3", "-s", "2", "-p", "1"),
+    "avg, of which results move": ("avg", "-k", "3", "-s", "2", "-p", "1", "--missing", "500"),
     "avg of rows in blocks": ("avg", "-k", "2,9,9"),
     "max": ("max", "-k", "2", "-s", "2"),
     "min": ("min", "-k", "3", "-s", "1", "--dilations", "2"),
