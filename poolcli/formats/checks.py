@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import lzma
 import os
-import zipfile
+import struct
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from math import isnan, prod
@@ -47,6 +47,7 @@ FREE_EXPANSION, MAX_EXPANSION_RATIO = 2**28, 1000
 SMALL_FILE, SMALL_FILE_MEMORY = 2**20, 3 * 2**28
 NEGLIGIBLE = 2**20  # bytes; extra memory up to this size is not counted
 JSON_MEMORY = 2**30  # bytes that a parsed JSON document may take, unless --max-memory is given
+ZIP_TAIL = 2**16 + 42  # bytes: the longest comment, and the records of the end before it
 MIN_MEMBER_ENTRY, MEMBER_OBJECTS = 46, 1000  # bytes of an entry of a zip directory, and as a ZipInfo
 # Upper bounds of the sizes of Python objects, by the characters that start or separate them in JSON.
 JSON_OBJECTS = {b"{": 64, b"[": 56, b":": 120, b",": 72}
@@ -205,11 +206,16 @@ def check_zip_directory(path: str, limit: int | None) -> None:
 
     Invalid archives pass; zipfile reports them.
     """
-    end: Any = None
-    with open(path, "rb") as stream, suppress(zipfile.BadZipFile):
-        end = zipfile._EndRecData(stream)  # type: ignore[attr-defined]  # also of ZIP64
-    size = min(end[zipfile._ECD_SIZE], os.path.getsize(path)) if end else 0  # type: ignore[attr-defined]
-    needed = size // MIN_MEMBER_ENTRY * MEMBER_OBJECTS
+    with open(path, "rb") as stream:
+        end = stream.seek(0, os.SEEK_END)
+        stream.seek(max(0, end - ZIP_TAIL))
+        tail = stream.read()
+        at = tail.rfind(b"PK\5\6")  # end of central directory record (APPNOTE.TXT 4.3.16)
+        (size,) = struct.unpack_from("<L", tail, at + 12) if 0 <= at <= len(tail) - 22 else (0,)
+        if size == 2**32 - 1 and tail[at - 20 : at - 16] == b"PK\6\7":  # the size is in the ZIP64 record (4.3.14)
+            stream.seek(min(end, struct.unpack_from("<Q", tail, at - 12)[0]))
+            size = int.from_bytes(stream.read(48)[40:], "little")
+    needed = min(size, end) // MIN_MEMBER_ENTRY * MEMBER_OBJECTS
     check_memory(f"{path}: its list of members may take", unless_negligible(needed), limit)
 
 
