@@ -37,13 +37,17 @@ def open_container(path: str, options: ReadOptions) -> Iterator[_Archive]:
         check_zip_directory(path, options.limit)
         archive = zipfile.ZipFile(path)
     with archive:
-        members = {info.filename.removesuffix(".npy"): info for info in archive.NameToInfo.values()}
+        names = archive.NameToInfo
+        members = {name if (short := name.removesuffix(".npy")) in names else short: names[name] for name in names}
         yield _Archive(path, archive, members, options)
 
 
 @dataclass(frozen=True)
 class _Archive:
-    """An open archive; of members of one name the last one counts, as for zipfile and numpy."""
+    """An open archive; of members of one name the last one counts, as for zipfile and numpy.
+
+    Names are without `.npy`, unless another member has that name.
+    """
 
     path: str
     archive: zipfile.ZipFile
@@ -108,7 +112,7 @@ class _Archive:
 def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
     """Opens the chosen array; it is decompressed at the first read."""
     with open_container(source.path, options) as file:
-        key = (source.key or "").removesuffix(".npy")
+        key = source.key if source.key in file.members else (source.key or "").removesuffix(".npy")
         yield file.array(key) if key in file.members else open_chosen(file, source, options.ndim)
 
 

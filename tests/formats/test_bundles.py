@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from zipfile import ZipFile
 
 import h5py
 import numpy as np
@@ -134,6 +135,12 @@ def test_two_arrays_never_become_one(cli: Cli) -> None:
     assert sorted(made) == ["a", "a/b", "a_b"]
     for i, name in enumerate(("a/b", "a_b", "a")):
         np.testing.assert_array_equal(made[name][0, 0], mean(A + i))
+    with ZipFile("x.npz") as x, ZipFile("same.npz", "w") as archive:
+        for name, member in (("q", "a.npy"), ("q.npy", "b.npy")):
+            archive.writestr(name, x.read(member))
+    for name, shape in (("q", (1, 1, 4, 4)), ("q.npy", (1, 1, 2, 2))):
+        assert cli("avg", f"same.npz:{name}", "-o", f"{name}.npy", *HALVE, "-q").code == 0
+        assert np.load(f"{name}.npy").shape == shape
 
 
 def test_arrays_whose_names_cannot_be_kept_apart_are_refused() -> None:
