@@ -70,6 +70,12 @@ def test_a_write_to_a_url_that_fails_leaves_nothing(cli: Cli, monkeypatch: pytes
     result = cli("avg", "x.zarr", "-o", "memory://failed/y.zarr", *HALVE)
     assert (result.code, "No space left" in result.err) == (1, True)
     assert (seen, system.find("/failed")) == ([False], [])
+    monkeypatch.setattr(ZarrWriter, "__call__", lambda self, region, array: 1 / 0)  # no fault of the store
+    failed = cli("avg", "x.zarr", "-o", "memory://failed/y.zarr", *HALVE).err
+    assert (
+        failed
+        == "poolcli: x.zarr: failed (unexpected ZeroDivisionError: division by zero; --debug shows the traceback)\n"
+    )
 
 
 @pytest.mark.parametrize(

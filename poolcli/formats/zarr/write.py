@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from posixpath import basename, join
@@ -236,8 +237,8 @@ def _in_folder(path: str, overwrite: bool, identity: str | None, documents: Mapp
 @contextmanager
 def _at_url(path: str, overwrite: bool, identity: str | None, documents: Mapping[str, bytes]) -> Iterator[Target]:
     system, place = filesystem(path)
-    written = frozenset[str]()
-    with as_file_error(path, (Exception,), unreachable):  # stores that only read
+    written, reaching = frozenset[str](), partial(as_file_error, path, (Exception,), unreachable)
+    with reaching():
         system.invalidate_cache()
         begun = _begun_run(system, place) if identity else None
         if identity and begun == identity:
@@ -249,18 +250,19 @@ def _at_url(path: str, overwrite: bool, identity: str | None, documents: Mapping
             _clear(system, place)
             if identity:
                 system.pipe_file(f"{place}/{ROOT}", json.dumps({"node_type": "incomplete", RUN: identity}).encode())
-        try:
-            with library.reading_metadata(path):
-                store = library.open_store(path)
-            yield store, written
-            check_stopped()
+    try:
+        with library.reading_metadata(path):
+            store = library.open_store(path)
+        yield store, written
+        check_stopped()
+        with reaching():
             for name in sorted(documents, key=lambda name: -name.count("/")):  # the root last
                 system.pipe_file(f"{place}/{name}", documents[name])
-        except BaseException as error:
-            if identity is None or isinstance(error, Exception):  # not a signal
-                with suppress(Exception):  # the store may not be reached any more; what matters is why the run failed
-                    _clear(system, place)
-            raise
+    except BaseException as error:
+        if identity is None or isinstance(error, Exception):  # not a signal
+            with suppress(Exception):  # the store may not be reached any more; what matters is why the run failed
+                _clear(system, place)
+        raise
 
 
 def _begun_run(system: Any, place: str) -> str | None:
