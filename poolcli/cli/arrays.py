@@ -16,6 +16,7 @@ from poolcli.formats import (
     ReadOptions,
     Source,
     Tensor,
+    check_options,
     in_subprocess_if_fragile,
     open_container,
     parse_source,
@@ -54,6 +55,7 @@ def _of_both(texts: Sequence[str], request: TwoArrays, look: Callable[[Tensor, T
     Exit code 1 would not mean that a file cannot be read.
     """
     sources = [parse_source(text) for text in texts]
+    check_options(["pages"] if request.pages else [], sources)
     rows = [format_by_suffix(source.path) for source in sources]
     read_options = array_options(request.allow_external, request.max_memory, request.pages)
     read_options = replace(read_options, as_stored=not all(row and row.is_image for row in rows))
@@ -158,6 +160,7 @@ def info(
     """Prints the arrays in each file; returns the exit code."""
     read_options = ReadOptions(pages, allow_external, allowed=UNLIMITED)
     failed = False
+    check_options(["pages"] if pages else [], [Source(path) for path in files])
     for path in files:
         try:
             headers, left_out = in_subprocess_if_fragile(path, partial(_contents, path, read_options))

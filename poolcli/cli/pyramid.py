@@ -86,6 +86,7 @@ def _plan_and_write(
     request: PyramidOptions, asked: Request, source: formats.Source, settings: Settings, bytes_done: Bytes
 ) -> tuple[Pyramid, PyramidResult | None]:
     """Plans and writes the pyramid; the result is None for a dry run, and if the output is up to date."""
+    formats.check_options([name for name in ("dataset", "pages") if getattr(request, name)], [source])
     votes, images = OPERATORS[asked.op].reducer.votes, None
     options = replace(settings.read_options, as_pyramid=True, apply_masks=False, as_stored=True, indexed=votes)
     if request.all:

@@ -14,7 +14,7 @@ from poolcli.cli.messages import print_errors, print_notice, progress
 from poolcli.cli.options import array_settings
 from poolcli.engine import choose
 from poolcli.errors import FileError, RequestError
-from poolcli.formats import recognised
+from poolcli.formats import Source, check_options, recognised
 from poolcli.formats.atomic import is_device
 from poolcli.formats.files import is_url
 from poolcli.formats.table import format_by_suffix
@@ -51,6 +51,9 @@ def run_pool(op: Attributes, request: PoolOptions) -> int:
     if len(jobs) == 1:  # others are recognised where they are read
         with suppress(FileError):  # the job will say it
             jobs = [replace(jobs[0], source=recognised(jobs[0].source))]
+    given = [name for name, value in vars(request).items() if value not in (None, False)]
+    tried = [job for job in jobs if not job.refusal]
+    check_options(given, [job.source for job in tried], [Source(job.output) for job in tried if job.output])
     _refuse_existing(jobs, op, settings)
     choose.announce = (lambda text: None) if request.quiet else partial(print_notice, style="yellow")
     reporter = _Reporter(request, op, found.several, found.ignored)

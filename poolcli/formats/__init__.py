@@ -6,7 +6,7 @@ import os
 import shutil
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from math import prod
@@ -30,14 +30,14 @@ from poolcli.formats.records import (
     WriteOptions,
     whole_region,
 )
-from poolcli.formats.table import FORMATS, Format, format_by_magic, format_by_suffix, output_format, suffixes_of
+from poolcli.formats.table import FORMATS, USES, Format, format_by_magic, format_by_suffix, output_format, suffixes_of
 from poolcli.message_fields import field
 from poolcli.suggestions import other_program
 from poolcli.windows import ceil_div
 
 __all__ = [
     "FORMATS", "ArrayContainer", "ArrayReader", "Header", "Metadata", "NamedArray", "ReadOptions", "RegionWriter",
-    "Source", "Spec", "Tensor", "WriteOptions", "check_chunks", "check_container", "check_output", "check_space",
+    "Source", "Spec", "Tensor", "WriteOptions", "check_container", "check_options", "check_output", "check_space",
     "folder_format", "in_subprocess_if_fragile", "is_fragile", "open_array",
     "open_container", "open_writer", "output_format", "parse_source", "read", "read_header", "recognise",
     "recognised",
@@ -215,20 +215,20 @@ def check_space(arrays: Iterable[tuple[str, int]]) -> None:
             )
 
 
-def check_chunks(
-    path: str, shape: Sequence[int], layout: str, chunks: tuple[int, ...] | None, shards: tuple[int, ...] | None
-) -> None:
-    """Refuses chunks and shards that do not apply to the output at `path`."""
-    if chunks is None and shards is None:
-        return
-    row = output_format(path)
-    if not row.chunked:
-        suffixes = " and ".join(suffixes_of(lambda row: row.chunked))
-        option = field("chunks" if chunks else "shards")
-        raise RequestError(f"{option} is for {suffixes} outputs, and {path} is {row.name}; leave it out")
-    from poolcli.formats.zarr.storage import grid_of
+def check_options(given: Collection[str], inputs: Sequence[Source], outputs: Sequence[Source] = ()) -> None:
+    """Refuses options that no file of a run uses; of several files they are for those that do."""
+    for name, use in USES.items():
+        files = outputs if use.of_output else inputs
+        if name in given and files and not any(_is_for(each, use.has, use.of_output) for each in files):
+            raise RequestError(f"{files[0].path}: {field(name)} is for {use.files}; leave it out")
 
-    grid_of(shape, layout, asked=chunks, asked_shards=chunks and shards)
+
+def _is_for(file: Source, has: str, of_output: bool) -> bool:
+    """Whether an option is for a file; true if the format is unknown, which is refused where the file is used."""
+    with suppress(PoolError):
+        row = output_format(file.path) if of_output else FORMATS[str(recognised(file).format)]
+        return bool(getattr(row, has))
+    return True
 
 
 def open_writer(path: str, spec: Spec, options: WriteOptions) -> AbstractContextManager[RegionWriter] | None:

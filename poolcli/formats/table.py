@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
@@ -43,6 +43,7 @@ class Format:
     streams_from: int | None = None  # number of elements from which outputs are written region by region
     compresses: bool = False  # whether outputs may be smaller than their values
     chunked: bool = False  # whether chunks can be chosen
+    lossy: bool = False  # whether a quality can be chosen
     remote: bool = False  # whether it is read and written at URLs
     parallel_writes: bool = False  # whether several processes can write an output, and later runs continue it
     fragile: bool = False  # whether its library may crash the process
@@ -99,13 +100,13 @@ FORMATS: dict[str, Format] = {
             is_container=True, streams=True, unsupported_dtypes=(), naming=Naming(reserved=("__metadata__",)),
         ),
         _image("png", (".png", ".apng"), b"\x89PNG\r\n\x1a\n", compresses=True),
-        _image("jpeg", (".jpg", ".jpeg", ".jpe", ".jfif", ".mpo"), b"\xff\xd8\xff", compresses=True),
+        _image("jpeg", (".jpg", ".jpeg", ".jpe", ".jfif", ".mpo"), b"\xff\xd8\xff", compresses=True, lossy=True),
         _image(
             "tiff", (".tif", ".tiff"), b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+",
             nodata="tags", compresses=True,
         ),
         _image("bmp", (".bmp",), b"BM"),
-        _image("webp", (".webp",), b"RIFF", compresses=True),
+        _image("webp", (".webp",), b"RIFF", compresses=True, lossy=True),
         _image("ppm", (".ppm", ".pgm", ".pbm", ".pnm"), *(b"P%d" % i for i in range(1, 8))),
         _image("gif", (".gif",), b"GIF8", compresses=True),
         _image("jpeg2000", (".jp2", ".j2k"), b"\0\0\0\x0cjP  ", b"\xff\x4f\xff\x51", writes=False),
@@ -122,6 +123,22 @@ FORMATS: dict[str, Format] = {
     )
 }  # fmt: skip
 
+
+class Use(NamedTuple):
+    """The files that an option is for: in words, and the field of their formats that is true."""
+
+    files: str
+    has: str
+    of_output: bool = True
+
+
+ARRAYS = Use("files of several arrays (HDF5, netCDF, Zarr, .npz, safetensors)", "is_container", of_output=False)
+# The options that not every format uses.
+USES = {
+    "dataset": ARRAYS, "all": ARRAYS, "pages": Use("images", "is_image", of_output=False),
+    "quality": Use(".jpg and .webp outputs", "lossy"), "rescale": Use("image outputs", "is_image"),
+    "chunks": Use(".zarr outputs", "chunked"), "shards": Use(".zarr outputs", "chunked"),
+}  # fmt: skip
 
 MAGIC_LENGTH = max(row.magic_at + len(magic) for row in FORMATS.values() for magic in row.magic)  # bytes
 

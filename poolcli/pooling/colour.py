@@ -14,9 +14,7 @@ from functools import cache
 from math import isfinite
 from typing import Any
 
-from poolcli.dtypes import lookup
 from poolcli.errors import RequestError
-from poolcli.formats import output_format
 from poolcli.formats.image.modes import MODES
 from poolcli.formats.records import Header, slices
 from poolcli.message_fields import field
@@ -160,17 +158,6 @@ def _rounded(values: Array, dtype: Any) -> Array:
 
 
 Limits = tuple[float, float] | tuple[()]  # what becomes 0 and 255; () for the lowest and the highest of each result
-RESCALED_DTYPE = "uint8"
-
-
-def check_rescale(plan: Plan, path: str | None) -> None:
-    """Refuses --rescale for other results than floats, and for other outputs than images."""
-    if lookup(plan.output_dtype).kind != "float":
-        raise RequestError(f"{field('rescale')} is for float results, but this is {plan.output_dtype}; leave it out")
-    if path and not output_format(path).is_image:
-        raise RequestError(
-            f"{field('rescale')} makes images of floats, and {output_format(path).name} files hold floats; leave it out"
-        )
 
 
 def rescaled(array: Array, limits: Limits) -> tuple[Array, str]:

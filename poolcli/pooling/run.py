@@ -23,7 +23,6 @@ from poolcli.formats import (
     RegionWriter,
     Spec,
     WriteOptions,
-    check_chunks,
     check_output,
     check_space,
     open_writer,
@@ -79,15 +78,16 @@ def prepare_job(
         plan = _plan_with_mask(plan, settings, job)
     dtype, mode = plan.output_dtype, header.mode
     if settings.rescale is not None:
-        from poolcli.pooling.colour import RESCALED_DTYPE, check_rescale
-
-        check_rescale(plan, job.output)
-        dtype, mode = RESCALED_DTYPE, None
+        if lookup(dtype).kind != "float":
+            raise RequestError(f"{field('rescale')} is for float results, but this is {dtype}; leave it out")
+        dtype, mode = "uint8", None
     for target in job.targets:
         array_names(target.path, [target.key or header.key])
     output = _stored(job.output, job.output_key, plan, dtype, settings.output_layout, mode)
-    if output.path:
-        check_chunks(output.path, output.shape, output.layout, settings.chunks, settings.shards)
+    if output.path and output_format(output.path).chunked and (settings.chunks or settings.shards):
+        from poolcli.formats.zarr.storage import grid_of
+
+        grid_of(output.shape, output.layout, asked=settings.chunks, asked_shards=settings.chunks and settings.shards)
     indices = None
     if job.indices:
         if plan.index is None:

@@ -231,6 +231,18 @@ def test_images_of_formats_that_are_only_read_are_written_as_png(folder: Path, c
     assert (single.code, "written as" in single.out) == (0, False)
 
 
+def test_an_option_serves_the_files_of_a_folder_that_it_is_for(folder: Path, cli: Cli) -> None:
+    images("a.png", "b.jpg")
+    np.save("in/c.npy", np.full((1, 1, 4, 4), 0.5))
+    np.savez("in/d.npz", one=np.zeros((1, 1, 4)), two=np.zeros((1, 1, 4, 4)))
+    Image.fromarray(np.eye(4, dtype=np.float32)).save("in/e.tif")
+    run = ("avg", "in/a.png", "in/b.jpg", "in/c.npy", "in/d.npz", "-o", "out/", *HALVE, "--pages", "1")
+    assert cli(*run, "--dataset", "two", "--quality", "80", "-q").err == ""
+    assert np.load("out/d.npz")["two"].shape == (1, 1, 2, 2)
+    assert cli("avg", "in/c.npy", "in/e.tif", "-o", "8/", *HALVE, "--rescale", "-q").err == ""
+    assert (np.load("8/c.npy").dtype, np.asarray(Image.open("8/e.tif")).dtype) == ("float64", "uint8")
+
+
 def test_an_output_without_a_suffix_is_a_folder_for_several_inputs(cli: Cli, many: Path) -> None:
     assert cli("avg", "in", "-o", "small", "-k", "2", "-s", "2", "-q").code == 0
     assert sorted(path.name for path in Path("small").glob("*.npy")) == [f"{i:02}.npy" for i in range(10)]

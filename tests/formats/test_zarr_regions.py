@@ -53,7 +53,6 @@ def test_chunks_and_shards_are_as_asked_for(options: list[str], chunks: Any, sha
             ["--chunks", "4", "--shards", "6"],
             "--shards 6,6,6 are not multiples of the chunks (4,4,4); use --shards 8,8,8",
         ),
-        ("y.npy", ["--chunks", "4"], "--chunks is for .zarr outputs, and y.npy is npy; leave it out"),
     ],
 )
 @pytest.mark.parametrize("dry", [True, False])
