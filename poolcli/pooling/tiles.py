@@ -25,7 +25,7 @@ from poolcli.plan.plan import Region, blocks_of, largest_block, part_shape, part
 from poolcli.system.lazy_imports import COMPILED, LOADED, Array
 from poolcli.system.lazy_imports import numpy as np
 from poolcli.system.signals import check_stopped
-from poolcli.windows import Ranges, ceil_div
+from poolcli.windows import Ranges, Sliding
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -38,9 +38,8 @@ Results = tuple[Array, Array | None]  # values, and indices if they are wanted
 # Sizes are bytes of input and output together.
 TILE_BYTES = 16 * 2**20  # larger tiles were not faster
 SHOWN_BYTES = 64 * 2**20  # of work whose progress is shown from the start
-BLOCK_BYTES = 16 * 2**20  # blocks grow to this size in any case, and beyond it only to decode less
+BLOCK_BYTES = 16 * 2**20  # blocks grow to this size in any case, and beyond it to decode less
 MAX_BLOCK_BYTES = 128 * 2**20
-MAX_DECODED = 0.97  # the share of the decoded elements that a block beyond BLOCK_BYTES may still decode to grow
 TILES_IN_MEMORY = 6  # one read ahead, one in work with its buffers, one being written; input and output of each
 POSITION_BYTES = 16  # of an index, and of the position in a plane that it is computed from
 
@@ -48,29 +47,19 @@ POSITION_BYTES = 16  # of an index, and of the position in a plane that it is co
 def block_shape(plan: Plan, unit: Sequence[int], chunks: Sequence[int] | None, most: int) -> tuple[int, ...]:
     """The shape of blocks of whole units and of at most `most` bytes, unless one unit is larger.
 
-    `chunks` are those of the input. A chunk is decoded whole whenever a block reads a part of it, so blocks grow as
-    long as that decodes less for each output.
+    `chunks` are those of the input. A chunk is decoded whole whenever a block reads a part of it, so blocks of windows
+    that overlap grow along their axes, which decodes less for each output.
     """
     region, shape = whole(plan), tuple(unit)
-    if chunks is None:
-        return part_shape(region, unit, min(most, BLOCK_BYTES))
-
-    def decoded_per_output(lengths: Sequence[int]) -> float:
-        block, decoded = largest_block(region, lengths), 1.0
-        for span, chunk, n in zip(block.aligned.reads, chunks, plan.input_shape, strict=True):
-            decoded *= min(n, ceil_div(span.stop, chunk) * chunk) - span.start // chunk * chunk
-        return decoded / max(1, prod(block.output_shape))
-
-    while True:
-        # Of twice the length along one axis; the last axes come first, because they are contiguous in files.
-        axes = (axis for axis in reversed(range(len(shape))) if shape[axis] < plan.output_shape[axis])
-        grown = [(*shape[:axis], 2 * shape[axis], *shape[axis + 1 :]) for axis in axes]
-        fitting = [each for each in grown if largest_block(region, each).aligned.nbytes <= most]
-        best = min(fitting, key=decoded_per_output, default=shape)
-        decodes_less = decoded_per_output(best) <= MAX_DECODED * decoded_per_output(shape)
-        if best == shape or (largest_block(region, shape).nbytes > BLOCK_BYTES // 2 and not decodes_less):
-            return shape
-        shape = best
+    sliding = [(axis.position, axis.windows) for axis in plan.axes if chunks and isinstance(axis.windows, Sliding)]
+    overlapping = [axis for axis, windows in reversed(sliding) if windows.extent > windows.stride]
+    while axes := [axis for axis in overlapping if shape[axis] < plan.output_shape[axis]]:
+        axis = min(axes, key=lambda axis: shape[axis] // unit[axis])
+        grown = (*shape[:axis], 2 * shape[axis], *shape[axis + 1 :])
+        if largest_block(region, grown).aligned.nbytes > most:
+            break
+        shape = grown
+    return part_shape(region, shape, min(most, BLOCK_BYTES))
 
 
 def divide(
