@@ -7,14 +7,14 @@ import shutil
 import stat
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from math import prod
 from typing import TypeVar
 
 from poolcli.errors import FileError, PoolError, RequestError, unexpected
 from poolcli.formats.atomic import is_device
-from poolcli.formats.checks import check_memory, human_bytes, memory_limit_of, tensor_layout
+from poolcli.formats.checks import check_memory, human_bytes, memory_limit_of, open_chosen, tensor_layout
 from poolcli.formats.files import check_url, is_url
 from poolcli.formats.records import (
     ArrayContainer,
@@ -142,7 +142,13 @@ def in_subprocess_if_fragile(path: str, look: Callable[[], Result]) -> Result:
 def open_array(source: Source, options: ReadOptions = DEFAULTS) -> Iterator[ArrayReader]:
     """Opens an input of any format. Raises a FileError if it cannot be read."""
     row, named = FORMATS[str(recognised(source).format)], format_by_suffix(source.path)
-    with row.functions.open_array(source, _with_limit(source.path, options)) as file:
+    functions, options = row.functions, _with_limit(source.path, options)
+    with ExitStack() as stack:
+        if hasattr(functions, "open_array"):
+            file = stack.enter_context(functions.open_array(source, options))
+        else:
+            container = stack.enter_context(functions.open_container(source.path, options))
+            file = open_chosen(container, source, options.ndim)
         if named not in (None, row):
             note = f"the file is {row.name}, despite its extension"
             file.header = replace(file.header, notes=(note, *file.header.notes))

@@ -91,8 +91,10 @@ def choose_array(source: Source, headers: Sequence[Header], axes: int | None = N
 
 
 def open_chosen(file: ArrayContainer, source: Source, axes: int | None) -> ArrayReader:
-    """Opens what `choose_array` returns, with a note on other arrays; if none can be pooled, a FileError says why."""
-    others = [] if source.key is not None or file.headers else file.left_out
+    """Opens the array that is named, else the one to choose, with a note on others; a FileError says why none can be."""
+    if source.key is not None:
+        return file.array(source.key)
+    others = [] if file.headers else file.left_out
     if len(others) == 1:
         file.array(others[0])  # raises a FileError
     if others:

@@ -19,21 +19,9 @@ from typing import IO, Any, BinaryIO, cast
 
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, error_text
+from poolcli.formats import records
 from poolcli.formats.atomic import atomic_stream, is_device
 from poolcli.formats.checks import as_file_error, byte_count, check_dtype, check_expansion, check_rank, human_bytes
-from poolcli.formats.records import (
-    ArrayReader,
-    CallbackWriter,
-    Header,
-    InMemoryReader,
-    Metadata,
-    NamedArray,
-    ReadOptions,
-    RegionWriter,
-    Source,
-    Spec,
-    WriteOptions,
-)
 from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
 from poolcli.windows import Ranges
@@ -48,7 +36,7 @@ GZIP = b"\x1f\x8b"
 
 
 @contextmanager
-def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
+def open_array(source: records.Source, options: records.ReadOptions) -> Iterator[records.ArrayReader]:
     """Opens a .npy or .npy.gz file. Raises a FileError if the header claims more data than the file holds."""
     path = source.path
     if path == "-":
@@ -63,7 +51,7 @@ def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
         start, size = stream.tell(), os.fstat(stream.fileno()).st_size
         check_size(path, header, size - start)
         if fortran and len(header.shape) > 1:  # a region would be many short runs all over the file
-            yield InMemoryReader(header, lambda: (_read_stream(path, stream, dtype, header, fortran), Metadata()))
+            yield _reader_of_all(path, stream, dtype, header, fortran)
         else:
             yield UncompressedReader(header, stream, dtype, start)
 
@@ -72,11 +60,11 @@ def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
 class UncompressedReader:
     """Reads regions of an array that is stored uncompressed in C order, from the offset `start` of a stream."""
 
-    header: Header
+    header: records.Header
     stream: BinaryIO
     dtype: Any
     start: int
-    metadata: Metadata = default_field(default_factory=Metadata)
+    metadata: records.Metadata = default_field(default_factory=records.Metadata)
     streams: bool = True
     chunks: tuple[int, ...] | None = None
 
@@ -93,30 +81,34 @@ class UncompressedReader:
         return _with_valid_bools(array, self.header)
 
 
-def stream_reader(name: str, stream: BinaryIO) -> InMemoryReader:
+def stream_reader(name: str, stream: BinaryIO) -> records.InMemoryReader:
     """A reader of the .npy data in a stream, which need not be seekable."""
-    dtype, header, fortran = parse_header(name, stream)
-    return InMemoryReader(header, lambda: (_read_stream(name, stream, dtype, header, fortran), Metadata()))
+    return _reader_of_all(name, stream, *parse_header(name, stream))
 
 
-def _read_stream(name: str, stream: BinaryIO, dtype: Any, header: Header, fortran: bool) -> Array:
-    array = np.empty(header.shape, dtype, order="F" if fortran else "C")
-    target = array.reshape(-1, order="A").view(np.uint8).data if array.size else memoryview(b"")
-    done = 0
-    while done < len(target):
-        count = stream.readinto(target[done : done + BLOCK])  # type: ignore[attr-defined]  # as above
-        if not count:
-            check_size(name, header, done)
-        done += count
-    return _with_valid_bools(array, header)
+def _reader_of_all(
+    name: str, stream: BinaryIO, dtype: Any, header: records.Header, fortran: bool
+) -> records.InMemoryReader:
+    def load() -> tuple[Array, records.Metadata]:
+        array = np.empty(header.shape, dtype, order="F" if fortran else "C")
+        target = array.reshape(-1, order="A").view(np.uint8).data if array.size else memoryview(b"")
+        done = 0
+        while done < len(target):
+            count = stream.readinto(target[done : done + BLOCK])  # type: ignore[attr-defined]  # as above
+            if not count:
+                check_size(name, header, done)
+            done += count
+        return _with_valid_bools(array, header), records.Metadata()
+
+    return records.InMemoryReader(header, load)
 
 
-def _with_valid_bools(array: Array, header: Header) -> Array:
+def _with_valid_bools(array: Array, header: records.Header) -> Array:
     # Bytes other than 0 and 1 become 1, because numpy's loops rely on these values.
     return array.view(np.uint8) != 0 if header.dtype == "bool" else array
 
 
-def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:
+def write(path: str, arrays: Sequence[records.NamedArray], options: records.WriteOptions) -> tuple[str, ...]:
     """Writes an array in C order; `-` is standard output."""
     with atomic_stream(path, options.overwrite) as stream:
         write_to(stream, arrays[0].array)
@@ -143,7 +135,7 @@ def _encode_header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
 
 
 @contextmanager
-def open_writer(path: str, spec: Spec, options: WriteOptions) -> Iterator[RegionWriter]:
+def open_writer(path: str, spec: records.Spec, options: records.WriteOptions) -> Iterator[records.RegionWriter]:
     """Writes each contiguous run of a region at its offset; standard output, pipes and devices from front to back."""
     head, itemsize = _encode_header(spec.shape, np.dtype(spec.dtype)), DTYPES[spec.dtype].itemsize
     with atomic_stream(path, options.overwrite) as stream:
@@ -161,7 +153,7 @@ def open_writer(path: str, spec: Spec, options: WriteOptions) -> Iterator[Region
                 stream.write(data[done : done + size])
                 at, done = place + size, done + size
 
-        yield CallbackWriter(put)
+        yield records.CallbackWriter(put)
 
 
 def contiguous_runs(shape: Sequence[int], region: Ranges) -> Iterator[tuple[int, int]]:
@@ -178,7 +170,7 @@ def contiguous_runs(shape: Sequence[int], region: Ranges) -> Iterator[tuple[int,
         yield place * unit, length
 
 
-def parse_header(name: str, stream: BinaryIO) -> tuple[np.dtype[Any], Header, bool]:
+def parse_header(name: str, stream: BinaryIO) -> tuple[np.dtype[Any], records.Header, bool]:
     """The numpy dtype, the header, and whether the data is in Fortran order.
 
     numpy parses the header, but the length is checked here first: numpy would allocate any length that a file claims.
@@ -212,10 +204,10 @@ def parse_header(name: str, stream: BinaryIO) -> tuple[np.dtype[Any], Header, bo
         raise FileError(f"{name}: has {len(shape)} axes; at most {MAX_AXES} are read")
     if byte_count([size or 1 for size in shape], dtype.itemsize) > MAX_BYTES:
         raise FileError(f"{name}: claims an array of an impossible shape")
-    return dtype, Header("npy", shape, dtype.name), fortran
+    return dtype, records.Header("npy", shape, dtype.name), fortran
 
 
-def check_size(name: str, header: Header, stored: int) -> None:
+def check_size(name: str, header: records.Header, stored: int) -> None:
     """Raises a FileError if the header claims more bytes than are stored."""
     if header.nbytes > stored:
         raise FileError(
@@ -223,7 +215,7 @@ def check_size(name: str, header: Header, stored: int) -> None:
         )
 
 
-def _gzip_reader(path: str, stream: BinaryIO, options: ReadOptions) -> InMemoryReader:
+def _gzip_reader(path: str, stream: BinaryIO, options: records.ReadOptions) -> records.InMemoryReader:
     """A reader of a .npy.gz file, which is decompressed at the first read."""
     damaged = (EOFError, zlib.error, gzip.BadGzipFile)
     errors = partial(as_file_error, path, damaged, lambda error: f"is not a whole gzip file ({error})")
@@ -232,11 +224,11 @@ def _gzip_reader(path: str, stream: BinaryIO, options: ReadOptions) -> InMemoryR
     header = replace(file.header, format="npy.gz")
     check_expansion(path, os.path.getsize(path), header.nbytes, options.allowed)
 
-    def load() -> tuple[Array, Metadata]:
+    def load() -> tuple[Array, records.Metadata]:
         with errors():
             found = file.load()
             while stream.read(BLOCK):  # up to the end, where the checksum is compared
                 pass
         return found
 
-    return InMemoryReader(header, load)
+    return records.InMemoryReader(header, load)

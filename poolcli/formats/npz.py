@@ -13,25 +13,15 @@ from functools import cached_property
 from typing import Any
 
 from poolcli.errors import FileError, error_text
-from poolcli.formats import npy
+from poolcli.formats import npy, records
 from poolcli.formats.atomic import atomic_stream
-from poolcli.formats.checks import as_file_error, check_expansion, check_zip_directory, open_chosen
+from poolcli.formats.checks import as_file_error, check_expansion, check_zip_directory, choose_array
 from poolcli.formats.files import array_names
-from poolcli.formats.records import (
-    ArrayReader,
-    Header,
-    InMemoryReader,
-    Metadata,
-    NamedArray,
-    ReadOptions,
-    Source,
-    WriteOptions,
-)
 from poolcli.system.lazy_imports import Array
 
 
 @contextmanager
-def open_container(path: str, options: ReadOptions) -> Iterator[_Archive]:
+def open_container(path: str, options: records.ReadOptions) -> Iterator[_Archive]:
     """Opens the archive without decompressing its members."""
     with _zip_errors(path):
         check_zip_directory(path, options.limit)
@@ -52,10 +42,10 @@ class _Archive:
     path: str
     archive: zipfile.ZipFile
     members: dict[str, zipfile.ZipInfo]
-    options: ReadOptions
+    options: records.ReadOptions
 
     @cached_property
-    def headers(self) -> list[Header]:
+    def headers(self) -> list[records.Header]:
         found = []
         with _zip_errors(self.path):
             for key in self.members:
@@ -68,23 +58,25 @@ class _Archive:
         pooled = {header.key for header in self.headers}
         return [key for key in self.members if key not in pooled]
 
-    def array(self, key: str) -> ArrayReader:
+    def array(self, key: str) -> records.ArrayReader:
+        key = key if key in self.members else key.removesuffix(".npy")
+        key = key if key in self.members else str(choose_array(records.Source(self.path, key), self.headers).key)
         where, info = f"{self.path}:{key}", self.members[key]
         with _zip_errors(self.path):
             header = self._header(key)
         npy.check_size(where, header, info.file_size)
         check_expansion(where, info.compress_size, info.file_size, self.options.allowed)
 
-        def load() -> tuple[Array, Metadata]:
+        def load() -> tuple[Array, records.Metadata]:
             with _zip_errors(self.path), self._open_member(info) as stream:
                 found = npy.stream_reader(where, stream).load()
                 while not isinstance(stream, bz2.BZ2File) and stream.read(npy.BLOCK):
                     pass  # zipfile compares the checksum at the end of the member
             return found
 
-        return InMemoryReader(header, load)
+        return records.InMemoryReader(header, load)
 
-    def _header(self, key: str) -> Header:
+    def _header(self, key: str) -> records.Header:
         info = self.members[key]
         with self._open_member(info) as stream:
             _, header, _ = npy.parse_header(f"{self.path}:{info.filename}", stream)
@@ -108,15 +100,7 @@ class _Archive:
                 yield unpacked
 
 
-@contextmanager
-def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
-    """Opens the chosen array; it is decompressed at the first read."""
-    with open_container(source.path, options) as file:
-        key = source.key if source.key in file.members else (source.key or "").removesuffix(".npy")
-        yield file.array(key) if key in file.members else open_chosen(file, source, options.ndim)
-
-
-def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:
+def write(path: str, arrays: Sequence[records.NamedArray], options: records.WriteOptions) -> tuple[str, ...]:
     """Writes arrays compressed with deflate, as `np.savez_compressed` does; an array without a key is `arr_0`."""
     names = array_names(path, [named.spec.key for named in arrays])
     with (

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 from poolcli.dtypes import DTYPES, numpy_dtype
 from poolcli.errors import FileError
 from poolcli.formats.atomic import atomic_stream
-from poolcli.formats.checks import check_dtype, check_rank, human_bytes, join_names, open_chosen
+from poolcli.formats.checks import check_dtype, check_rank, choose_array, human_bytes, join_names
 from poolcli.formats.files import array_names
 from poolcli.formats.npy import MAX_AXES, UncompressedReader
 from poolcli.formats.records import ArrayReader, Header, Metadata, NamedArray, ReadOptions, Source, WriteOptions
@@ -54,6 +54,7 @@ class _File:
         return [name for name, entry in self.entries.items() if not _is_numeric(entry)]
 
     def array(self, key: str) -> ArrayReader:
+        key = key if key in self.entries else str(choose_array(Source(self.path, key), self.headers).key)
         where, entry = f"{self.path}:{key}", self.entries[key]
         check_dtype(where, DTYPES_BY_CODE.get(entry["dtype"], entry["dtype"]))
         check_rank(where, entry["shape"])
@@ -68,13 +69,6 @@ class _File:
 
 def _is_numeric(entry: dict[str, Any]) -> bool:
     return entry["dtype"] in DTYPES_BY_CODE and 0 < len(entry["shape"]) <= MAX_AXES
-
-
-@contextmanager
-def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
-    """Opens the chosen array."""
-    with open_container(source.path, options) as file:
-        yield file.array(str(source.key)) if source.key in file.entries else open_chosen(file, source, options.ndim)
 
 
 def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:

@@ -58,7 +58,7 @@ class Format:
 
     @property
     def functions(self) -> Any:
-        """Its module, imported when first used: `open_array`, also `open_container`, `write`, `open_writer`."""
+        """Its module, imported when first used: `open_array` or `open_container`, also `write` and `open_writer`."""
         with loading():
             return import_module(self.module)
 

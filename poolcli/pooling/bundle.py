@@ -7,17 +7,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+from poolcli import formats
 from poolcli.errors import PoolError, RequestError
-from poolcli.formats import (
-    Header,
-    NamedArray,
-    Source,
-    Spec,
-    WriteOptions,
-    check_container,
-    open_container,
-    output_format,
-)
 from poolcli.formats.checks import check_expansion, check_memory, choose_array, describe_arrays, join_names, poolable
 from poolcli.formats.files import array_names
 from poolcli.formats.records import whole_region
@@ -38,8 +29,8 @@ def run_bundle(job: Job, op: Attributes, settings: Settings, clock: Clock) -> Ou
     for target in job.targets:
         if target.key is not None:
             raise RequestError(f"{target}: several arrays keep their names; name the file alone: {target.path}")
-        check_container(target.path)
-    with open_container(path, settings.read_options) as file:
+        formats.check_container(target.path)
+    with formats.open_container(path, settings.read_options) as file:
         with clock.phase("read"):
             chosen = list(_chosen(path, file.headers, settings))
         names = {header.key for header in chosen}
@@ -48,7 +39,7 @@ def run_bundle(job: Job, op: Attributes, settings: Settings, clock: Clock) -> Ou
             array_names(target.path, [header.key for header in (*chosen, *copied)])
         for header in chosen:
             with _naming_array(path, header.key):
-                part = Outcome(replace(job, source=Source(path, header.key)), seconds=clock.seconds)
+                part = Outcome(replace(job, source=formats.Source(path, header.key)), seconds=clock.seconds)
                 parts.append(prepare_job(part, op, settings, file.array(header.key or "").header))
         held = sum(header.nbytes for header in (*chosen, *copied))
         check_expansion(path, os.path.getsize(path), held, settings.allowed)
@@ -59,7 +50,7 @@ def run_bundle(job: Job, op: Attributes, settings: Settings, clock: Clock) -> Ou
             notes.append(f"copied unpooled, because of their axes: {describe_arrays(copied)}")
         if file.left_out and not settings.arrays:
             notes.append(f"left out, because they are not numeric arrays: {join_names(file.left_out)}")
-        values, indices = list[NamedArray](), list[NamedArray]()
+        values, indices = list[formats.NamedArray](), list[formats.NamedArray]()
         for number, part in enumerate(() if settings.dry_run else parts):
             with _naming_array(path, part.job.source.key):
                 array = ArrayJob(part, settings, file.array(part.job.source.key or ""), clock)
@@ -71,12 +62,13 @@ def run_bundle(job: Job, op: Attributes, settings: Settings, clock: Clock) -> Ou
             unpooled = file.array(header.key or "")
             with clock.phase("read"):
                 x = unpooled.read(whole_region(header.shape))
-            values.append(NamedArray(Spec(header.shape, header.dtype, "", header.key, unpooled.metadata), x))
-    options = WriteOptions(settings.overwrite, settings.quality, chunks=settings.chunks, shards=settings.shards)
+            spec = formats.Spec(header.shape, header.dtype, "", header.key, unpooled.metadata)
+            values.append(formats.NamedArray(spec, x))
+    options = formats.WriteOptions(settings.overwrite, settings.quality, chunks=settings.chunks, shards=settings.shards)
     with clock.phase("write"):
         for output, arrays in ((job.output, values), (job.indices, indices)):
             if output and arrays:
-                notes += output_format(output).functions.write(output, arrays, options)
+                notes += formats.output_format(output).functions.write(output, arrays, options)
     parts = [replace(part, notes=(*part.notes, *notes)) for part in parts]
     every = tuple(dict.fromkeys(note for part in parts for note in part.notes))
     return Outcome(job, seconds=clock.seconds, parts=tuple(parts), notes=every)
@@ -91,7 +83,7 @@ def _naming_array(path: str, key: str | None) -> Iterator[None]:
         raise located(error, f"{path}:{key}" if key else path) from error
 
 
-def _chosen(path: str, headers: Sequence[Header], settings: Settings) -> Iterator[Header]:
+def _chosen(path: str, headers: Sequence[formats.Header], settings: Settings) -> Iterator[formats.Header]:
     """The arrays to pool: those that are named, else those that can be pooled and others with the same spatial axes."""
     if not headers:
         raise RequestError(f"{path}: holds no array that can be pooled")
@@ -102,4 +94,4 @@ def _chosen(path: str, headers: Sequence[Header], settings: Settings) -> Iterato
             each for each in headers if each in able or {*filter(is_spatial, each.layout or "")} in spatial or not able
         )
         return
-    yield from (choose_array(Source(path, name), headers) for name in settings.arrays)
+    yield from (choose_array(formats.Source(path, name), headers) for name in settings.arrays)

@@ -8,30 +8,16 @@ from functools import partial
 from math import lcm, prod
 from typing import Any
 
-from poolcli import __version__
+from poolcli import __version__, formats
 from poolcli.arguments import min_count_from
 from poolcli.dtypes import lookup
 from poolcli.engine import WORKING_MEMORY
 from poolcli.engine.choose import ENGINES, NUMPY, engine_notes
 from poolcli.errors import RequestError
-from poolcli.formats import (
-    FORMATS,
-    ArrayReader,
-    Header,
-    Metadata,
-    NamedArray,
-    RegionWriter,
-    Spec,
-    WriteOptions,
-    check_output,
-    check_space,
-    open_writer,
-    output_format,
-)
+from poolcli.formats import records
 from poolcli.formats.atomic import is_device
 from poolcli.formats.checks import join_names
 from poolcli.formats.files import array_names, check_distinct, check_unchanged, fingerprint_of, is_url
-from poolcli.formats.records import CallbackWriter, slices, whole_region
 from poolcli.layouts import check_layout, convert_layout, converted_shape
 from poolcli.message_fields import field
 from poolcli.plan import Fact, Plan, make_plan
@@ -46,7 +32,7 @@ from poolcli.system.processes import allowed_threads
 
 
 def prepare_job(
-    outcome: Outcome, op: Attributes, settings: Settings, header: Header, in_parts: bool = False
+    outcome: Outcome, op: Attributes, settings: Settings, header: records.Header, in_parts: bool = False
 ) -> Outcome:
     """Plans a job; returns its outcome with the plan, the arrays that will be written, and notes.
 
@@ -84,7 +70,7 @@ def prepare_job(
     for target in job.targets:
         array_names(target.path, [target.key or header.key])
     output = _stored(job.output, job.output_key, plan, dtype, settings.output_layout, mode)
-    if output.path and output_format(output.path).chunked and (settings.chunks or settings.shards):
+    if output.path and formats.output_format(output.path).chunked and (settings.chunks or settings.shards):
         from poolcli.formats.zarr.storage import grid_of
 
         grid_of(output.shape, output.layout, asked=settings.chunks, asked_shards=settings.chunks and settings.shards)
@@ -98,7 +84,7 @@ def prepare_job(
             check_distinct(job.source.path, path)
     if not in_parts:
         tiles.check_fits(_memory_of(plan, header, output, indices is not None), settings.max_memory)
-    check_space((each.path, each.nbytes) for each in (output, indices) if each and each.path)
+    formats.check_space((each.path, each.nbytes) for each in (output, indices) if each and each.path)
     notes = [*header.notes, *filter(None, [job.note]), *(f.message for f in (*plan.layout_warnings, *plan.facts))]
     if header.missing:
         used, declared = ([str(x) for x in np.array(some, header.dtype)] for some in (plan.missing, header.missing))
@@ -106,7 +92,7 @@ def prepare_job(
         if voting:
             notes.append(f"the file's nodata value ({join_names(voting)}) is pooled like any other number")
     made = lookup(plan.output_dtype)
-    row = output_format(output.path or "-")
+    row = formats.output_format(output.path or "-")
     fractions = not row.is_image or row.name == "tiff"
     if plan.reducer.divides and header.mode is None and made.is_integer and settings.dtype is None and fractions:
         notes.append(f"averages are rounded to {made.name}; {field('dtype', 'float32')} keeps fractions")
@@ -124,7 +110,7 @@ def _plan_with_mask(plan: Plan, settings: Settings, job: Job) -> Plan:
         nothing = 0
     least = min_count_from(settings.min_count)
     few = "without other elements" if least is None else f"with fewer than {least} other elements"
-    again = ", hidden again" if job.output and output_format(job.output).nodata == "tags" else ""
+    again = ", hidden again" if job.output and formats.output_format(job.output).nodata == "tags" else ""
     # Of nodata values another note says what windows without other elements give.
     left = "" if plan.missing else f"; windows {few} give {'nan' if nothing is None else nothing}"
     fact = Fact("missing", f"pixels that a mask hides are missing and excluded{left}{again}")
@@ -139,11 +125,11 @@ def _moved_axes(own: str | None, layout: str) -> tuple[str, ...]:
     return (f"the axes of the file are {own}, and {field('layout')} reads them as {layout}",)
 
 
-def _nodata_of_output(job: Job, header: Header, settings: Settings) -> float | None:
+def _nodata_of_output(job: Job, header: records.Header, settings: Settings) -> float | None:
     """The nodata value that the metadata of the output will name, which are those of the input; None without one."""
     if not header.missing or not job.output or settings.rescale is not None:
         return None
-    names_same = FORMATS[header.format].nodata == output_format(job.output).nodata != ""
+    names_same = formats.FORMATS[header.format].nodata == formats.output_format(job.output).nodata != ""
     return header.missing[0] if names_same else None
 
 
@@ -152,17 +138,17 @@ def _stored(
 ) -> Stored:
     layout = check_layout(output_layout, len(output_layout)) if output_layout else plan.layout
     if path:
-        usual = check_output(path, converted_shape(plan.output_shape, plan.layout, layout), dtype, layout, mode)
+        usual = formats.check_output(path, converted_shape(plan.output_shape, plan.layout, layout), dtype, layout, mode)
         layout = layout if output_layout else usual
     return Stored(path, converted_shape(plan.output_shape, plan.layout, layout), dtype, layout, key)
 
 
-def _memory_of(plan: Plan, header: Header, output: Stored, indices: bool) -> int:
+def _memory_of(plan: Plan, header: records.Header, output: Stored, indices: bool) -> int:
     """The bytes for input, output, indices, their copies in another layout or format, and buffers of the engine if the
     array is larger than those.
     """
     turned = output.layout != plan.layout
-    encoded = output.path not in (None, "-") and output_format(str(output.path)).is_image
+    encoded = output.path not in (None, "-") and formats.output_format(str(output.path)).is_image
     copies = (turned + encoded) * lookup(plan.output_dtype).itemsize
     positions = tiles.POSITION_BYTES * (1 + turned) * indices
     needed = tiles.bytes_of_plan(plan) + header.extra_memory + prod(plan.output_shape) * (copies + positions)
@@ -179,7 +165,7 @@ class ArrayJob:
         self,
         outcome: Outcome,
         settings: Settings,
-        file: ArrayReader,
+        file: records.ArrayReader,
         clock: tiles.Clock,
         progress: tiles.Progress = tiles.no_progress,
     ) -> None:
@@ -209,12 +195,12 @@ class ArrayJob:
                     self._write(target, array)
         return self.finished()
 
-    def in_memory(self) -> list[NamedArray]:
+    def in_memory(self) -> list[records.NamedArray]:
         """The values, with indices if they are wanted, as they will be written."""
-        made = list[NamedArray]()
+        made = list[records.NamedArray]()
         for target, array in zip(self.targets, self.pool_whole(), strict=False):
             spec = self._spec(target)
-            made.append(NamedArray(spec, convert_layout(array, self.plan.layout, target.layout)))
+            made.append(records.NamedArray(spec, convert_layout(array, self.plan.layout, target.layout)))
             self.notes += _lost_meaning(str(target.path), spec)
         return made
 
@@ -228,7 +214,7 @@ class ArrayJob:
     def pool_whole(self) -> tuple[Array, ...]:
         """The values, and the indices if they are wanted; raises FileError if the input has changed meanwhile."""
         with self.work.clock.phase("read"):
-            x = self.file.read(whole_region(self.plan.input_shape))
+            x = self.file.read(records.whole_region(self.plan.input_shape))
         check_unchanged(self.path, self.source)
         mask = self.file.metadata.image.get("mask")
 
@@ -276,10 +262,10 @@ class ArrayJob:
             self.notes.append(note)
             spec = replace(spec, mode=None)
         array = convert_layout(array, self.plan.layout, target.layout)
-        made = NamedArray(replace(spec, shape=array.shape, dtype=array.dtype.name), array)
-        self.notes += output_format(path).functions.write(path, [made], self._options(target))
+        made = records.NamedArray(replace(spec, shape=array.shape, dtype=array.dtype.name), array)
+        self.notes += formats.output_format(path).functions.write(path, [made], self._options(target))
 
-    def _open_writer(self, stack: ExitStack, target: Stored) -> RegionWriter:
+    def _open_writer(self, stack: ExitStack, target: Stored) -> records.RegionWriter:
         """A writer of regions of one result.
 
         If the file cannot be written in regions, or has another layout, regions are collected in an array, which is
@@ -287,7 +273,7 @@ class ArrayJob:
         """
         if target.layout == self.plan.layout:
             spec = replace(self._spec(target), mode=None)
-            direct = open_writer(str(target.path), spec, self._options(target))
+            direct = formats.open_writer(str(target.path), spec, self._options(target))
             if direct is not None:
                 sink = stack.enter_context(direct)
                 self.notes += (*sink.notes, *_lost_meaning(str(target.path), spec))
@@ -300,29 +286,29 @@ class ArrayJob:
                 self._write(target, result)
 
         stack.push(finish)
-        return CallbackWriter(lambda region, array: result.__setitem__(slices(region), array))
+        return records.CallbackWriter(lambda region, array: result.__setitem__(records.slices(region), array))
 
     def _rescales(self, target: Stored) -> bool:
         return self.settings.rescale is not None and target is self.outcome.output
 
-    def _spec(self, target: Stored) -> Spec:
+    def _spec(self, target: Stored) -> records.Spec:
         """What is written of a result; metadata and mode are those of the input, which indices do not have."""
-        header, metadata, mode = self.file.header, Metadata(), None
+        header, metadata, mode = self.file.header, records.Metadata(), None
         if target is self.outcome.output:
             metadata, mode = scaled_metadata(self.file.metadata, self.plan, target.layout), header.mode
-        return Spec(target.shape, target.dtype, target.layout, target.key or header.key, metadata, mode)
+        return records.Spec(target.shape, target.dtype, target.layout, target.key or header.key, metadata, mode)
 
-    def _options(self, target: Stored) -> WriteOptions:
+    def _options(self, target: Stored) -> records.WriteOptions:
         asked = self.settings
         bytes_per_output = tiles.bytes_of_plan(self.plan) // max(1, prod(self.plan.output_shape))
         most = max(1, tiles.bytes_of_block(asked.max_memory) // max(1, bytes_per_output))
         identity = self._identity(str(target.path))
-        return WriteOptions(asked.overwrite, asked.quality, identity, asked.chunks, asked.shards, most)
+        return records.WriteOptions(asked.overwrite, asked.quality, identity, asked.chunks, asked.shards, most)
 
     def _identity(self, path: str) -> str | None:
         """A hash of the plan and the input by which unfinished output is recognised; None if it is not resumed."""
         asked = self.settings
-        if not asked.resume or path == "-" or not output_format(path).parallel_writes:
+        if not asked.resume or path == "-" or not formats.output_format(path).parallel_writes:
             return None
         if tiles.bytes_of_plan(self.plan) <= tiles.TILE_BYTES and not is_url(path):
             return None  # starting again takes no longer than resuming
@@ -333,7 +319,7 @@ class ArrayJob:
         return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 
-def _lost_meaning(path: str, spec: Spec, when: str = "") -> list[str]:
+def _lost_meaning(path: str, spec: records.Spec, when: str = "") -> list[str]:
     """Notes on what the numbers stand for, where the format of the output at `path` cannot say it."""
-    place = output_format(path).nodata
+    place = formats.output_format(path).nodata
     return [f"not kept: {when}{text}" for where, text in spec.metadata.meaning.items() if text and where != place]

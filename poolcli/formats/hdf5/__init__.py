@@ -15,13 +15,13 @@ from poolcli.formats import cf, checks, records
 from poolcli.formats.hdf5 import gate
 from poolcli.formats.hdf5.gate import h5py, reading
 from poolcli.formats.hdf5.write import open_writer, storage_of, write
-from poolcli.formats.records import ArrayContainer, ArrayReader, Dimension, Header, Metadata, ReadOptions, Scale, Source
+from poolcli.formats.records import ArrayContainer, ArrayReader, Dimension, Header, Metadata, ReadOptions, Scale
 from poolcli.layouts import layout_of_dimensions
 from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
 from poolcli.windows import Ranges
 
-__all__ = ["open_array", "open_container", "open_writer", "write"]
+__all__ = ["open_container", "open_writer", "write"]
 
 TEXT = "text"
 CF_UNITS = {"degrees_north": "lat", "degrees_east": "lon"}
@@ -35,14 +35,6 @@ def open_container(path: str, options: ReadOptions) -> Iterator[ArrayContainer]:
     """Opens the file."""
     with gate.open_root(path) as root:
         yield Hdf5File(path, root, options)
-
-
-@contextmanager
-def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
-    """The chosen dataset, read region by region."""
-    with gate.open_root(source.path) as root:
-        file = Hdf5File(source.path, root, options)
-        yield file.array(source.key) if source.key is not None else checks.open_chosen(file, source, options.ndim)
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
                 f"{source.path}:/A/1/0 one of them"
             )
         key = level or source.key or (None if is_group(file.root) else "/")
-        yield file.array(key) if key else checks.open_chosen(file, source, options.ndim)
+        yield checks.open_chosen(file, replace(source, key=key), options.ndim)
 
 
 @dataclass(frozen=True)
