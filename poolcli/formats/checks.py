@@ -91,7 +91,7 @@ def choose_array(source: Source, headers: Sequence[Header], axes: int | None = N
 
 
 def open_chosen(file: ArrayContainer, source: Source, axes: int | None) -> ArrayReader:
-    """Opens the array that is named, else the one to choose, with a note on others; a FileError says why none can be."""
+    """Opens the array that is named, else the one to choose, with a note on others; a FileError if none can be."""
     if source.key is not None:
         return file.array(source.key)
     others = [] if file.headers else file.left_out

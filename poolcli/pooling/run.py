@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from dataclasses import fields, replace
 from functools import partial
 from math import lcm, prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from poolcli import __version__, formats
 from poolcli.arguments import min_count_from
@@ -30,6 +30,9 @@ from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
 from poolcli.system.processes import allowed_threads
 
+if TYPE_CHECKING:
+    from poolcli.pooling.colour import Colour
+
 
 def prepare_job(
     outcome: Outcome, op: Attributes, settings: Settings, header: records.Header, in_parts: bool = False
@@ -39,16 +42,44 @@ def prepare_job(
     Refuses an array that does not fit into memory, unless it can be read `in_parts`, and then results that do not fit
     on the disk: a header that claims too much is the fault of the input.
     """
-    job, colour = outcome.job, None
-    own = header.layout
-    named = "".join(axis.letter for axis in header.axes)
+    job = outcome.job
+    plan, colour = _planned(job, op, settings, header)
+    dtype, mode = plan.output_dtype, header.mode
+    if settings.rescale is not None:
+        if lookup(dtype).kind != "float":
+            raise RequestError(f"{field('rescale')} is for float results, but this is {dtype}; leave it out")
+        dtype, mode = "uint8", None
+    for target in job.targets:
+        array_names(target.path, [target.key or header.key])
+    output, indices = _stored(job.output, job.output_key, plan, dtype, settings.output_layout, mode), None
+    if output.path and formats.output_format(output.path).chunked and (settings.chunks or settings.shards):
+        from poolcli.formats.zarr.storage import grid_of
+
+        grid_of(output.shape, output.layout, asked=settings.chunks, asked_shards=settings.chunks and settings.shards)
+    if job.indices:
+        if plan.index is None:
+            raise RequestError(f"{plan.op} has no indices: it does not select elements")
+        indices = _stored(job.indices, job.indices_key, plan, plan.index.dtype, settings.output_layout, header.mode)
+    for path in job.outputs:
+        if not is_device(path):
+            check_distinct(job.source.path, path)
+    if not in_parts:
+        tiles.check_fits(_memory_of(plan, header, output, indices is not None), settings.max_memory)
+    formats.check_space((each.path, each.nbytes) for each in (output, indices) if each and each.path)
+    notes = (*_notes_on(job, plan, settings, header), *(colour.notes if colour else ()))
+    return replace(outcome, header=header, plan=plan, output=output, indices=indices, notes=notes, colour=colour)
+
+
+def _planned(job: Job, op: Attributes, settings: Settings, header: records.Header) -> tuple[Plan, Colour | None]:
+    """The plan, and how the channels of an image are pooled together."""
+    own, named = header.layout, "".join(axis.letter for axis in header.axes)
     given = check_layout(settings.layout, len(header.shape)) if settings.layout and len(named) > 3 else named
     if given != named and (own == named or "D" in given):
         found = field("layout", settings.layout)
         raise RequestError(f"{found}: the axes of the file are {named}; use {field('layout', named)}")
     about: Any = {"layout": settings.layout, "named": own, "output_dtype": settings.dtype}
     planned = partial(make_plan, op, header.shape, header.dtype, min_count=settings.min_count, **about)
-    missing = header.missing if settings.missing is None else settings.missing
+    missing, colour = header.missing if settings.missing is None else settings.missing, None
     plan = planned(missing=missing or None, nodata=_nodata_of_output(job, header, settings))
     if header.mode is not None or settings.linear_light:
         from poolcli.pooling.colour import choose_colour
@@ -60,47 +91,28 @@ def prepare_job(
                 f"{field('missing')} is for numbers, and these are colours ({'; '.join(colour.notes)}); leave it out"
             )
         plan = planned(missing=None)
-    if header.masked:
-        plan = _plan_with_mask(plan, settings, job)
-    dtype, mode = plan.output_dtype, header.mode
-    if settings.rescale is not None:
-        if lookup(dtype).kind != "float":
-            raise RequestError(f"{field('rescale')} is for float results, but this is {dtype}; leave it out")
-        dtype, mode = "uint8", None
-    for target in job.targets:
-        array_names(target.path, [target.key or header.key])
-    output = _stored(job.output, job.output_key, plan, dtype, settings.output_layout, mode)
-    if output.path and formats.output_format(output.path).chunked and (settings.chunks or settings.shards):
-        from poolcli.formats.zarr.storage import grid_of
+    return _plan_with_mask(plan, settings, job) if header.masked else plan, colour
 
-        grid_of(output.shape, output.layout, asked=settings.chunks, asked_shards=settings.chunks and settings.shards)
-    indices = None
-    if job.indices:
-        if plan.index is None:
-            raise RequestError(f"{plan.op} has no indices: it does not select elements")
-        indices = _stored(job.indices, job.indices_key, plan, plan.index.dtype, settings.output_layout, header.mode)
-    for path in job.outputs:
-        if not is_device(path):
-            check_distinct(job.source.path, path)
-    if not in_parts:
-        tiles.check_fits(_memory_of(plan, header, output, indices is not None), settings.max_memory)
-    formats.check_space((each.path, each.nbytes) for each in (output, indices) if each and each.path)
+
+def _notes_on(job: Job, plan: Plan, settings: Settings, header: records.Header) -> list[str]:
+    """The notes on how the input is read and pooled."""
     notes = [*header.notes, *filter(None, [job.note]), *(f.message for f in (*plan.layout_warnings, *plan.facts))]
     if header.missing:
         used, declared = ([str(x) for x in np.array(some, header.dtype)] for some in (plan.missing, header.missing))
         voting = [str(number) for number, stored in zip(header.missing, declared, strict=True) if stored not in used]
         if voting:
             notes.append(f"the file's nodata value ({join_names(voting)}) is pooled like any other number")
-    made = lookup(plan.output_dtype)
-    row = formats.output_format(output.path or "-")
+    made, row = lookup(plan.output_dtype), formats.output_format(job.output or "-")
     fractions = not row.is_image or row.name == "tiff"
     if plan.reducer.divides and header.mode is None and made.is_integer and settings.dtype is None and fractions:
         notes.append(f"averages are rounded to {made.name}; {field('dtype', 'float32')} keeps fractions")
-    notes += _moved_axes(header.layout, plan.layout) if settings.layout else ()
+    own = header.layout or ""
+    both = {*own} & {*plan.layout} & {*"HWC"}
+    if settings.layout and any(own.index(letter) != plan.layout.index(letter) for letter in both):
+        notes.append(f"the axes of the file are {own}, and {field('layout')} reads them as {plan.layout}")
     if settings.min_count is not None and not (plan.missing or header.masked):
         notes.append(f"{field('min_count')} has no effect: no nodata value is known")
-    notes += (*engine_notes(plan, settings.engine), *(colour.notes if colour else ()))
-    return replace(outcome, header=header, plan=plan, output=output, indices=indices, notes=tuple(notes), colour=colour)
+    return [*notes, *engine_notes(plan, settings.engine)]
 
 
 def _plan_with_mask(plan: Plan, settings: Settings, job: Job) -> Plan:
@@ -115,14 +127,6 @@ def _plan_with_mask(plan: Plan, settings: Settings, job: Job) -> Plan:
     left = "" if plan.missing else f"; windows {few} give {'nan' if nothing is None else nothing}"
     fact = Fact("missing", f"pixels that a mask hides are missing and excluded{left}{again}")
     return replace(plan, nodata=nothing, min_count=least, facts=(*plan.facts, fact))
-
-
-def _moved_axes(own: str | None, layout: str) -> tuple[str, ...]:
-    """The note that the given layout moves H, W or C of a file that names its axes."""
-    both = {*(own or "")} & {*layout} & {*"HWC"}
-    if own is None or all(own.index(letter) == layout.index(letter) for letter in both):
-        return ()
-    return (f"the axes of the file are {own}, and {field('layout')} reads them as {layout}",)
 
 
 def _nodata_of_output(job: Job, header: records.Header, settings: Settings) -> float | None:
