@@ -84,7 +84,7 @@ def test_what_subclasses_redefine_is_not_used(engine: Any) -> None:
     averages = poolcli.avg_pool(given, 2, strides=2, missing=3, engine=engine)
     assert averages.tolist() == [[[[2.5, 5], [10.5, 12.5]]]]
     assert poolcli.compare(given, X).equal
-    assert poolcli.identify(given, max_pool(X, 2).view(Hostile))[0].fits
+    assert poolcli.identify(given, max_pool(X, 2).view(Hostile), op="max")[0].fits
 
 
 ONE: Any = "1"  # values of wrong types, as people write them

@@ -40,7 +40,7 @@ def medians(op: MedianPool, x: Any, dtype: Any) -> Any:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_medians_are_those_of_exact_fractions(dtype: DTypeName) -> None:
-    x = numbers(dtype)
+    x = numbers(dtype, (1, 2, 5, 6, 7))
     for op in OPS:
         np.testing.assert_array_equal(op(x), medians(op, x, x.dtype), str(op))
         np.testing.assert_array_equal(np.moveaxis(op(np.moveaxis(x, 1, -1), layout="NDHWC"), -1, 1), op(x))

@@ -56,9 +56,9 @@ QUESTIONS: dict[str, tuple[tuple[str, ...], Any, Any]] = {
         lambda: [answer.plan.attributes for answer in poolcli.solve("max", (1, 1, 6, 6), 3)],
     ),
     "identify": (
-        ("identify", "x.npy", "y.npy", "--json"),
+        ("identify", "x.npy", "y.npy", "--op", "max", "-k", "2", "--json"),
         lambda told: [(c["op"], c["like"], c["attributes"]) for c in told["candidates"]],
-        lambda: [(c.op.name, c.op.like, c.plan.attributes) for c in poolcli.identify(X, Y)],
+        lambda: [(c.op.name, c.op.like, c.plan.attributes) for c in poolcli.identify(X, Y, op="max", kernel=2)],
     ),
     "compare": (
         ("compare", "x.npy", "z.npy", "--json"),

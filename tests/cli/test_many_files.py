@@ -30,6 +30,7 @@ def test_outcomes_come_in_the_order_of_the_inputs_however_many_run_at_once(cli: 
     assert outputs("out1") == outputs("out2") == outputs("out5")
 
 
+@pytest.mark.compiles
 def test_files_times_threads_stay_within_the_cores(cli: Cli, many: Path) -> None:
     cores = len(os.sched_getaffinity(0))
     result = cli("avg", "in", "-o", "out/", *HALVE, "--json", "--engine", "numba", "-j", "64")

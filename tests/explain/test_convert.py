@@ -58,10 +58,10 @@ def _behaviour(plan: Plan) -> tuple[object, ...]:
 
 
 def _every_plan(like: str, shape: tuple[int, ...]) -> Iterator[Plan]:
-    """All that a dialect can write with small numbers, equal on all axes."""
+    """What a dialect can write with small numbers, equal on all axes: in quick runs every fifth."""
     dialect, size = DIALECTS[like], shape[2]
     numbers = product(range(1, size + 3), range(1, size + 2), (1, 2), range(3), range(3), dialect.rounding_types)
-    for kernel, stride, dilation, begin, end, rounding in numbers:
+    for kernel, stride, dilation, begin, end, rounding in list(numbers)[:: sized(5, 1)]:
         shared: dict[str, Any] = {"dilations": dilation, "rounding_type": rounding, "like": like}
         made: list[Any] = [MaxPool(kernel, strides=stride, pads_begin=begin, pads_end=end, **shared)]
         made += [
@@ -83,7 +83,7 @@ def test_what_a_framework_can_compute_is_converted_to_it(shape: tuple[int, ...])
         found = (plan for plan in _every_plan(like, shape) if not plan.empty_windows)
         have[like] = {_behaviour(plan): plan for plan in found if WRITERS[like].cannot_write(plan) is None}
     every = {key: plan for plans in have.values() for key, plan in plans.items()}
-    for behaviour, plan in list(every.items())[:: sized(120, 10)]:
+    for behaviour, plan in list(every.items())[:: sized(24, 10)]:
         for like in sorted(DIALECTS.keys() - {"ngraph"}):  # which has no padding by itself
             made: Any = convert(plan, like)
             assert made.text or behaviour not in have[like], (plan.attributes, have[like][behaviour].attributes)

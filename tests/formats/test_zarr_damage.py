@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -186,29 +187,35 @@ CODECS: dict[str, tuple[Any, dict[str, Any]]] = {
     "lz4": (numcodecs.LZ4(), {"zarr_format": 2, "compressors": numcodecs.LZ4()}),
     "delta": (numcodecs.Zstd(), {"zarr_format": 2, "compressors": numcodecs.Zstd(), "filters": numcodecs.Delta("u1")}),
 }
-BOMBS: dict[str, tuple[bytes, dict[str, Any]]] = {
-    **{name: (codec.encode(ZEROS), how) for name, (codec, how) in CODECS.items()},
-    "several frames": (numcodecs.Zstd().encode(bytes(2**20)) * 32, CODECS["zstd"][1]),
-    "a frame without its size": (b"\x28\xb5\x2f\xfd\0\x58" + ZSTD_BLOCKS, CODECS["zstd"][1]),
-    "a frame of another size": (b"\x28\xb5\x2f\xfd\x20\x07" + ZSTD_BLOCKS, CODECS["zstd"][1]),
-    "a frame of another age": (b"\x27\xb5\x2f\xfd" + bytes(99), CODECS["zstd"][1]),
-    "after a frame to skip": (b"\x50\x2a\x4d\x18\1\0\0\0x" + numcodecs.Zstd().encode(ZEROS), CODECS["zstd"][1]),
-    "twice": (numcodecs.Zstd().encode(numcodecs.GZip().encode(ZEROS)), {"compressors": [GzipCodec(), ZstdCodec()]}),
-    "with a checksum": (numcodecs.Zstd().encode(ZEROS) + b"sums", {"compressors": [ZstdCodec(), Crc32cCodec()]}),
-}
+ZSTD = CODECS["zstd"][1]
+BOMBS: dict[str, tuple[Callable[[], bytes], dict[str, Any]]] = {
+    **{name: (partial(codec.encode, ZEROS), how) for name, (codec, how) in CODECS.items()},
+    "several frames": (lambda: numcodecs.Zstd().encode(bytes(2**20)) * 32, ZSTD),
+    "a frame without its size": (lambda: b"\x28\xb5\x2f\xfd\0\x58" + ZSTD_BLOCKS, ZSTD),
+    "a frame of another size": (lambda: b"\x28\xb5\x2f\xfd\x20\x07" + ZSTD_BLOCKS, ZSTD),
+    "a frame of another age": (lambda: b"\x27\xb5\x2f\xfd" + bytes(99), ZSTD),
+    "after a frame to skip": (lambda: b"\x50\x2a\x4d\x18\1\0\0\0x" + numcodecs.Zstd().encode(ZEROS), ZSTD),
+    "twice": (
+        lambda: numcodecs.Zstd().encode(numcodecs.GZip().encode(ZEROS)), {"compressors": [GzipCodec(), ZstdCodec()]},
+    ),
+    "with a checksum": (
+        lambda: numcodecs.Zstd().encode(ZEROS) + b"sums", {"compressors": [ZstdCodec(), Crc32cCodec()]},
+    ),
+}  # fmt: skip
 LIMIT = ReadOptions(limit=2**24, allowed=2**24)
 
 
-@pytest.mark.parametrize("where", ["x.zarr", "memory://bombs/x.zarr"])
 @pytest.mark.parametrize("how", BOMBS)
-def test_a_chunk_that_unpacks_to_far_more_is_refused_before_it_is_unpacked(how: str, where: str) -> None:
-    data, storage = BOMBS[how]
-    array = made(where, chunks=(9, 10, 11), overwrite=True, **storage)
-    key = array.metadata.encode_chunk_key((0, 0, 0))
-    sync(array.store.set(key, default_buffer_prototype().buffer.from_bytes(data)))
-    with open_array(Source(where), LIMIT) as file, pytest.raises(FileError) as caught:
-        file.read(whole_region(X.shape))
-    assert caught.value.message.startswith(f"{where}, {key}: is damaged or a decompression bomb: it unpacks from ")
+def test_a_chunk_that_unpacks_to_far_more_is_refused_before_it_is_unpacked(how: str) -> None:
+    make, storage = BOMBS[how]
+    data = make()
+    for where in ("x.zarr", "memory://bombs/x.zarr"):
+        array = made(where, chunks=(9, 10, 11), overwrite=True, **storage)
+        key = array.metadata.encode_chunk_key((0, 0, 0))
+        sync(array.store.set(key, default_buffer_prototype().buffer.from_bytes(data)))
+        with open_array(Source(where), LIMIT) as file, pytest.raises(FileError) as caught:
+            file.read(whole_region(X.shape))
+        assert caught.value.message.startswith(f"{where}, {key}: is damaged or a decompression bomb: it unpacks from ")
 
 
 @pytest.mark.parametrize("where", ["x.zarr", "memory://bombs/x.zarr"])
@@ -227,7 +234,7 @@ def test_bombs_in_shards_are_refused(where: str) -> None:
 
 @pytest.mark.parametrize("name", CODECS)
 def test_chunks_that_unpack_to_their_size_are_read(name: str) -> None:
-    text = b"".join(b"%d:%x " % (i, i * i) for i in range(2**17))[: 2**20]
+    text = b"".join(b"%d:%x " % (i, i * i) for i in range(2**13)).ljust(2**17, b"-") * 8
     x = np.frombuffer(bytes(2**20) + text, np.uint8)
     made("x.zarr", x, chunks=(2**21,), **CODECS[name][1])
     with open_array(Source("x.zarr"), LIMIT) as file:

@@ -194,10 +194,9 @@ def test_functions_that_call_each_other_without_end_are_refused(
     calls: list[list[str]], message: str, cli: Cli, tmp_path: Path
 ) -> None:
     opsets = [helper.make_opsetid("", 22), helper.make_opsetid("my", 1)]
+    last = node("Relu", doc_string="x" * 2**20)  # so that few copies take the memory
     functions = [
-        helper.make_function(
-            "my", f"f{i}", ["x"], ["y"], [node(name, domain="my") for name in names] or [node("Relu")], opsets
-        )
+        helper.make_function("my", f"f{i}", ["x"], ["y"], [node(name, domain="my") for name in names] or [last], opsets)
         for i, names in enumerate(calls)
     ]
     graph = helper.make_graph([node("f0", domain="my")], "g", [value("x", [1, 1, 4])], [value("y", None)])
