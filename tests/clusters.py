@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from poolcli.formats.zarr.metadata import RUN
+from poolcli.formats.zarr.library import RUN
 from poolcli.runs import dask as clusters
 
 

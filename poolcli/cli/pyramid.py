@@ -13,7 +13,7 @@ from poolcli.cli.program import command, field_names
 from poolcli.cli.values import numbers, whole
 from poolcli.errors import RequestError
 from poolcli.formats.files import check_output_url, exists, is_url
-from poolcli.formats.zarr import list_images
+from poolcli.formats.zarr.ome import list_images
 from poolcli.message_fields import field
 from poolcli.ops import OPERATORS, PYRAMID_OPERATORS
 from poolcli.pooling.outcome import Settings, failure

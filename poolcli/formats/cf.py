@@ -1,14 +1,18 @@
 """netCDF conventions for HDF5 and Zarr: references to other variables (CF 5 and 7), which are not kept, and unsigned
-integers stored as signed ones (`_Unsigned`, NetCDF Users Guide, appendix A).
+integers stored as signed ones (`_Unsigned`, NetCDF Users Guide, appendix A); and attributes in Zarr as xarray has them.
 """
 
 from __future__ import annotations
 
+import json
+import struct
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from poolcli.dtypes import DTYPES
+from poolcli.dtypes import DTYPES, can_hold
 from poolcli.formats.checks import NODATA_ATTRIBUTES, RANGE_ATTRIBUTES, join_names, nodata_in
 from poolcli.formats.records import ArrayReader, Dimension, Header, Metadata
 from poolcli.system.lazy_imports import Array
@@ -128,3 +132,43 @@ def _reinterpreted(value: Any, dtype: str) -> Any:
         return value
     wrapped = array.astype(dtype)
     return wrapped[()] if isinstance(value, np.generic | np.ndarray) else wrapped.tolist()
+
+
+# Attributes in Zarr, which are JSON.
+
+
+def encode_nodata(attributes: Mapping[str, Any], dtype: str) -> dict[str, Any]:
+    """The attributes of an array of Zarr v3 as xarray writes them, the inverse of `decode_nodata`."""
+    fill = attributes.get("_FillValue")
+    is_number = isinstance(fill, int | float) and not isinstance(fill, bool) and can_hold(DTYPES["float64"], fill)
+    if DTYPES[dtype].kind != "float" or not is_number:
+        return dict(attributes)
+    return {**attributes, "_FillValue": b64encode(struct.pack("<d", fill)).decode()}
+
+
+def decode_nodata(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes, with nodata values that xarray wrote as the base64 of their eight bytes as numbers."""
+    found = dict(attributes)
+    for name in NODATA_ATTRIBUTES:
+        with suppress(ValueError, TypeError, struct.error):
+            (found[name],) = struct.unpack("<d", b64decode(found.get(name, 0), validate=True))
+    return found
+
+
+def json_attributes(attributes: Mapping[str, Any], owner: str, lost: list[str]) -> dict[str, Any]:
+    """Attributes as JSON values; the names of those that cannot be are added to `lost`."""
+    found = {}
+    for name, value in attributes.items():
+        try:
+            found[str(name)] = json.loads(json.dumps(value, default=_plain))
+        except (TypeError, ValueError, RecursionError):
+            lost.append(f"{owner}@{name}")
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode()
+    if hasattr(value, "tolist"):  # of numpy; netCDF stores a number as an array of one
+        return value.item() if value.size == 1 else value.tolist()
+    raise TypeError(f"{type(value).__name__} is not a JSON type")

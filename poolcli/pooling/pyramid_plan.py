@@ -15,12 +15,12 @@ from poolcli.arguments import MinCount, Missing, per_axis
 from poolcli.dtypes import DTYPES
 from poolcli.errors import PoolError, RequestError
 from poolcli.formats import Header, Metadata, Source, Spec, check_output, open_array
+from poolcli.formats.cf import json_attributes
 from poolcli.formats.checks import byte_count, join_names
 from poolcli.formats.files import array_names, check_distinct
 from poolcli.formats.image.metadata import TIME_UNITS
 from poolcli.formats.records import Dimension
-from poolcli.formats.zarr import Images
-from poolcli.formats.zarr import metadata as ome
+from poolcli.formats.zarr import ome
 from poolcli.formats.zarr.storage import Grid, grid_of
 from poolcli.layouts import check_layout, converted_shape, spatial_axes
 from poolcli.message_fields import field
@@ -177,7 +177,7 @@ def levels_of(
     return tuple(levels)
 
 
-def plan_all_images(request: Request, source: Source, images: Images, settings: Settings) -> Pyramid:
+def plan_all_images(request: Request, source: Source, images: ome.Images, settings: Settings) -> Pyramid:
     """Plans the pyramids of several images; returns the first, with the others in its `others`."""
     options, every = replace(settings.read_options, as_pyramid=True), list[Pyramid]()
     for place, key in images.keys.items():
@@ -322,9 +322,9 @@ def _carried_attributes(
     if omero:
         beside["omero"] = {name: value for name, value in omero.items() if name != "version"}
     nearest = list(metadata.groups.values())[-1:]
-    own = ome.json_attributes(nearest[0] if nearest else {}, "", lost)
+    own = json_attributes(nearest[0] if nearest else {}, "", lost)
     own.pop("image-label", None)  # of OME-Zarr 0.4
-    attributes = ome.json_attributes(metadata.attributes, "", lost)
+    attributes = json_attributes(metadata.attributes, "", lost)
     # The image that labels name as their source is in this store only if they are its labels.
     left_out = ("version",) if request.of_labels else ("version", "source")
     label = {name: value for name, value in known.get("image-label", {}).items() if name not in left_out}

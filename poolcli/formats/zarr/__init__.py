@@ -3,34 +3,38 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from mmap import ACCESS_READ, mmap
+from posixpath import dirname, join
 from typing import Any
 
 from poolcli.dtypes import DTYPES
-from poolcli.errors import FileError, RequestError
-from poolcli.formats import checks
-from poolcli.formats.cf import as_unsigned
+from poolcli.errors import FileError, PoolError, RequestError
+from poolcli.formats import cf, checks
 from poolcli.formats.files import is_url, relative_path
 from poolcli.formats.npy import MAX_AXES, MAX_BYTES
-from poolcli.formats.records import ArrayReader, Header, Metadata, ReadOptions, Source
-from poolcli.formats.zarr import library, metadata
-from poolcli.formats.zarr.library import is_group, reading_metadata
-from poolcli.formats.zarr.metadata import SERIES, Images, list_images
-from poolcli.formats.zarr.storage import ExpansionCheck
-from poolcli.formats.zarr.write import open_writer, open_writers, write
+from poolcli.formats.records import ArrayReader, Axis, Dimension, Header, Metadata, ReadOptions, Scale, Source
+from poolcli.formats.zarr import library, ome
+from poolcli.formats.zarr.library import RUN, ZARR_ERRORS, groups_above, is_group, reading_metadata, zarr_errors
+from poolcli.formats.zarr.storage import ExpansionCheck, storage_of
+from poolcli.formats.zarr.write import open_writer, write
 from poolcli.layouts import layout_of_dimensions
 from poolcli.message_fields import field
 from poolcli.system.lazy_imports import Array
+from poolcli.system.lazy_imports import numpy as np
 from poolcli.system.processes import allowed_threads
 from poolcli.windows import Ranges
 
-__all__ = ["Images", "list_images", "open_array", "open_container", "open_writer", "open_writers", "write"]
+__all__ = ["open_array", "open_container", "open_writer", "write"]
 
 MAX_CHUNK = 2**31  # bytes of one chunk, if no memory limit is known
+AXIS_CHUNK = 2**26  # bytes of a chunk of coordinates
+GROUP_KEYS = ("ome", "multiscales", "omero", *ome.COLLECTION_KEYS)  # attributes of groups that one array does not keep
+DIMENSIONS = "_ARRAY_DIMENSIONS"  # xarray's attribute of dimension names in Zarr v2
+STRING_CODEC = "vlen-utf8"
 CHUNK_COPIES = 2  # of a chunk while it is read: stored and decoded
 
 
@@ -47,8 +51,8 @@ def open_container(path: str, options: ReadOptions) -> Iterator[ZarrStore]:
 def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
     """The chosen array, read region by region."""
     with open_container(source.path, options) as file:
-        level = metadata.first_level(file.root, source.key) if options.as_pyramid else None
-        if options.as_pyramid and not (level or source.key or {"plate", SERIES}.isdisjoint(metadata.ome_of(file.root))):
+        level = ome.first_level(file.root, source.key) if options.as_pyramid else None
+        if options.as_pyramid and not (level or source.key or {"plate", ome.SERIES}.isdisjoint(ome.ome_of(file.root))):
             raise RequestError(
                 f"{source.path}: holds a plate or series of images; {field('all')} takes all of them, "
                 f"{source.path}:/A/1/0 one of them"
@@ -70,7 +74,7 @@ class ZarrStore:
         """The key of each array, the array, and whether it can be pooled; without coordinates of others."""
         with reading_metadata(self.path):
             arrays = list(library.walk(self.path, self.root, self.options.allow_external))
-            dependent = metadata.dependent_arrays({key: array for key, array in arrays if key})
+            dependent = _dependent_arrays({key: array for key, array in arrays if key})
             return [(key, array, _is_numeric(array)) for key, array in arrays if key not in dependent]
 
     @cached_property
@@ -91,12 +95,12 @@ class ZarrStore:
             name = None if node is self.root else "/" + node.path
             where = self.path + (f":{name}" if name else "")
             _check(where, node, self.options.limit)
-            attributes, header = metadata.attributes_of(self.root, name, node), self._header(name, node)
+            attributes, header = _attributes_of(self.root, name, node), self._header(name, node)
             notes, missing = tuple(checks.nodata_notes(attributes)), checks.nodata_in(attributes, header.dtype)
             taken = checks.unless_negligible(CHUNK_COPIES * checks.byte_count(node.chunks, node.dtype.itemsize))
             header = replace(header, notes=notes, missing=missing, extra_memory=taken)
             array = _ArrayReader(header, where, self.path, self.root, node, self.options)
-            return as_unsigned(array, attributes)
+            return cf.as_unsigned(array, attributes)
 
     def _node(self, key: str | None) -> Any:
         if not is_group(self.root):
@@ -107,7 +111,7 @@ class ZarrStore:
         return None
 
     def _header(self, key: str | None, array: Any) -> Header:
-        names = metadata.axes_of(self.root, key, array)
+        names = _axes_of(self.root, key, array)
         return Header("zarr", array.shape, array.dtype.name, layout_of_dimensions(names) if names else None, key)
 
 
@@ -157,10 +161,10 @@ class _ArrayReader:
     def metadata(self) -> Metadata:
         with reading_metadata(self.where):
             key = self.header.key
-            found = metadata.metadata_of(self.root, key, self.node)
+            found = _metadata_of(self.root, key, self.node)
             if key and found.dimensions:
-                found = metadata.with_coordinates(self.root, key, self.node, found)
-            more = {"labels": metadata.labels_of(self.root, key)} if self.options.as_pyramid else {}
+                found = _with_coordinates(self.root, key, self.node, found)
+            more = {"labels": ome.labels_of(self.root, key)} if self.options.as_pyramid else {}
             return replace(found, ome={**found.ome, **more})
 
     @cached_property
@@ -200,3 +204,118 @@ class _ArrayReader:
         """The bytes of chunks that may be decoded at the same time."""
         most = self.options.limit or MAX_CHUNK
         return (most if self.options.allowed is not None else min(most, MAX_CHUNK)) // 8
+
+
+# What a store says of an array: attributes, nodata values, names and coordinates of axes.
+
+
+def _metadata_of(root: Any, key: str | None, array: Any) -> Metadata:
+    """The metadata of an array, without coordinates."""
+    axes = _axes_of(root, key, array)
+    groups, dropped = {}, []
+    for name, group in groups_above(root, key):
+        attributes = dict(group.attrs)
+        attributes.pop(RUN, None)
+        dropped += [f"{word} of {name}" for word in GROUP_KEYS if attributes.pop(word, None) is not None]
+        groups[name] = attributes
+    notes = [f"left out, because it describes several arrays: {checks.join_names(dropped)}"] if dropped else []
+    about = ome.image_metadata(root, key)
+    found = about.get("axes", ())
+    letters = layout_of_dimensions([axis.get("name") for axis in found]) or ""
+    units = [str(axis.get("unit", "")) for axis in found]
+    return Metadata(
+        ome=about,
+        axes=tuple(map(Axis, letters, array.shape, about.get("scale", ()), units)),
+        zarr_storage=storage_of(array),
+        attributes=_attributes_of(root, key, array),
+        groups=groups,
+        dimensions=tuple(Dimension(name or "", {}) for name in axes),
+        notes=tuple(notes),
+    )
+
+
+def _attributes_of(root: Any, key: str | None, array: Any) -> dict[str, Any]:
+    """The attributes of an array without dimension names, with its nodata values as numbers.
+
+    In Zarr v2 xarray stores `_FillValue` as the fill value of arrays with dimension names; those of a multiscale group
+    are written by others, whose fill value is an element like others.
+    """
+    found = cf.decode_nodata(array.attrs)
+    found.pop(RUN, None)
+    named, fill = found.pop(DIMENSIONS, None), getattr(array.metadata, "fill_value", None)
+    if named and array.metadata.zarr_format == 2 and fill is not None and not ome.image_metadata(root, key):
+        found["_FillValue"] = fill.item()
+    return found
+
+
+def _axes_of(root: Any, key: str | None, array: Any) -> tuple[str | None, ...]:
+    """The names of an array's axes, its own or those of OME-Zarr; () if there are none."""
+    names = _dimension_names(array)
+    axes = () if names else tuple(str(axis.get("name", "")) for axis in ome.image_metadata(root, key).get("axes", ()))
+    return names or (axes if len(axes) == array.ndim else ())
+
+
+def _dimension_names(array: Any) -> tuple[str | None, ...]:
+    """The dimension names of an array; () if it has none."""
+    found = getattr(array.metadata, "dimension_names", None) or array.attrs.get(DIMENSIONS)
+    if not isinstance(found, list | tuple) or len(found) != array.ndim or not any(found):
+        return ()
+    return tuple(name if isinstance(name, str) else None for name in found)
+
+
+def _dependent_arrays(arrays: Mapping[str, Any]) -> set[str]:
+    """The keys of arrays that belong to others: coordinates of their axes, and what their attributes name."""
+    names = {key: _dimension_names(array) for key, array in arrays.items()}
+    along = {
+        place
+        for key, axes in names.items()
+        for name in axes
+        for place in _candidates(key, name)
+        if place != key and names.get(place) == (name,)
+    }
+    return along | cf.dependent_variables({key: array.attrs for key, array in arrays.items()})
+
+
+def _with_coordinates(root: Any, key: str, array: Any, metadata: Metadata) -> Metadata:
+    """The metadata with the coordinates of the axes of an array, and without its references to other variables."""
+    dimensions, notes = list[Dimension](), list(metadata.notes)
+    for each, length in zip(metadata.dimensions, array.shape, strict=True):
+        scales = dict[str, Scale]()
+        for place in _candidates(key, each.label or None):
+            node = _open_array(root, place) if place != key else None
+            if node is None or node.shape != (length,) or not (node.dtype.name in DTYPES or _is_string(node)):
+                continue
+            if length <= cf.MAX_COORDINATES and checks.byte_count(node.chunks, node.dtype.itemsize) <= AXIS_CHUNK:
+                node.store.checks.append(ExpansionCheck(place, node, AXIS_CHUNK))
+                with suppress(PoolError), zarr_errors(place):
+                    values = np.asarray(node[...])
+                    values = values if values.dtype.name in DTYPES else values.astype(object)
+                    scales[place] = Scale(values, "", _attributes_of(root, place, node))
+            if not scales:
+                notes.append(f"left out, because they are very long or cannot be read: the coordinates {place}")
+            break
+        dimensions.append(Dimension(each.label, scales))
+    found = replace(metadata, dimensions=tuple(dimensions), notes=tuple(notes))
+    return cf.without_references(key, found)
+
+
+def _candidates(key: str, name: str | None) -> Iterator[str]:
+    """Where the coordinates of an axis may be: beside an array, or in a group above it, the nearest first."""
+    place = key if name else "/"
+    while place != "/":
+        place = dirname(place)
+        yield join(place, str(name))
+
+
+def _open_array(root: Any, place: str) -> Any:
+    with suppress(*ZARR_ERRORS):
+        node = root[relative_path(place)]
+        return None if is_group(node) else node
+    return None
+
+
+def _is_string(node: Any) -> bool:
+    """Whether an array holds texts, which no codec makes of Python objects."""
+    codecs = getattr(node.metadata, "filters", None) or ()
+    plain = all(codec.codec_id == STRING_CODEC for codec in codecs)
+    return node.dtype.kind in "UT" or (node.dtype.kind == "O" and bool(codecs) and plain)

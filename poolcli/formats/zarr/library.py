@@ -25,6 +25,7 @@ zarr: Any = Lazy("zarr")
 cpu_buffers: Any = Lazy("zarr.buffer.cpu")
 asyncio: Any = Lazy("asyncio")
 
+RUN = "poolcli_run"  # the attribute of a store by which a later run with --resume recognises that it is complete
 MAX_NODES = 10_000
 MAX_DEPTH = 32  # nested groups
 WAITER = "poolcli waits"  # the name of tasks that wait for others

@@ -22,14 +22,13 @@ from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, RequestError
 from poolcli.formats import records
 from poolcli.formats.atomic import atomic_folder
-from poolcli.formats.cf import NOT_A_VARIABLE, conflict_note, same_values
+from poolcli.formats.cf import NOT_A_VARIABLE, conflict_note, encode_nodata, json_attributes, same_values
 from poolcli.formats.checks import as_file_error, byte_count, join_names
 from poolcli.formats.files import array_names, filesystem, is_url, unreachable
 from poolcli.formats.records import NamedArray, ReadOptions, RegionWriter, Scale, Spec, WriteOptions
 from poolcli.formats.table import FORMATS
 from poolcli.formats.zarr import library
-from poolcli.formats.zarr.library import zarr
-from poolcli.formats.zarr.metadata import RUN, encode_nodata, json_attributes
+from poolcli.formats.zarr.library import RUN, zarr
 from poolcli.formats.zarr.storage import Grid, codec_arguments, fill_value, grid_of
 from poolcli.layouts import default_layout
 from poolcli.message_fields import field
