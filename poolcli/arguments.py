@@ -118,6 +118,8 @@ def whole_number(name: str, value: object) -> int:
     if not isinstance(_plain(value), bool) and isinstance(value, SupportsIndex):
         return value.__index__()
     refuse_auto_pad(name, str(value))
+    if isinstance(value, dict):
+        raise RequestError(f"{field(name)} is a dict; give numbers in the order D, H, W, as in {field(name, (2, 2))}")
     raise RequestError(f"{field(name)} has {value!r}; a whole number is needed")
 
 

@@ -264,8 +264,9 @@ def convert_layout(x: NDArray[Any], source: str, target: str) -> NDArray[Any]:
     >>> convert_layout(np.zeros((480, 640, 3)), "HWC", "NCHW").shape
     (1, 3, 480, 640)
     """
-    if len(source) != x.ndim:
-        check_layout(source, x.ndim)
+    if not (isinstance(source, str) and isinstance(target, str)):
+        raise RequestError(f"layouts are {source!r:.40} and {target!r:.40}; words such as 'NCHW' are needed")
+    source = check_layout(source, x.ndim)
     shape = converted_shape(x.shape, source, target)
     if source == target:
         return x

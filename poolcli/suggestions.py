@@ -148,6 +148,10 @@ def too_many_values(function: str, by_place: Sequence[str], values: Sequence[obj
     """The message about values that must be named; others have strides and pads behind the kernel, or p before it."""
     own = [value for name, value in zip(by_place, values, strict=False) if name != "x"]
     more, rest = values[len(by_place) :], [name for name in ("strides", "pads", "dilations") if name in names]
+    if not {"kernel", "output_size"} & {*by_place}:  # not of operators
+        named = [name for name in names if name not in by_place]
+        also = f" by place, and {join_words(named, 'and')} by name" if named else ""
+        return f"{function}() takes {join_words(by_place, 'and')}{also}; {len(values)} values were given"
     if "p" in names:  # of norms: the power, the kernel, strides
         own, more, rest = [more[0]], [*own, *more[1:]], ["p", "strides"]
     shown = ["x"] * ("x" in by_place) + [repr(value) for value in own]

@@ -19,6 +19,7 @@ from poolcli.engine.choose import engine_notes, refusal
 from poolcli.explain import window
 from poolcli.formats import parse_source, read_header
 from poolcli.plan.plan import Region
+from tests.conftest import SAMPLES, Cli
 from tests.documents.console import typed
 from tests.engine.test_kernels import guarded
 
@@ -163,6 +164,15 @@ def test_areas_are_identified() -> None:
     x = np.random.default_rng(2).random((1, 1, 20, 31)).astype("float32")
     first, *_ = poolcli.identify(x, area_pool(x, (7, 12)))
     assert (first.op, first.fits) == (AreaPool((7, 12)), True)
+
+
+def test_a_changed_aspect_of_an_image_is_noted_with_the_option_that_keeps_it(cli: Cli) -> None:
+    note = "the aspect changes: 256x192 (width by height) to 30x100"
+    picture = str(SAMPLES / "astronaut.png")
+    for size, notes in {"100,30": [f"{note}; --fit 30x100 keeps it"], "96,128": [], "57,77": [], "300,300": []}.items():
+        assert cli("shape", "area", picture, "--output-size", size, "--json").json["notes"] == notes
+    assert AreaPool((100, 30)).plan((192, 256, 3), layout="HWC").notes == (note,)
+    assert AreaPool((100, 30)).plan((1, 3, 192, 256)).notes == ()
 
 
 def test_images_are_fitted_into_pixels_without_being_enlarged(tmp_path: Path) -> None:

@@ -148,6 +148,13 @@ def test_comparison_and_conversion_tell_where_signs_matter() -> None:
     )
 
 
+def test_pads_without_a_power_are_noted_on_the_command_line_alone(cli: Cli) -> None:
+    line = ("shape", "lp", "1,1,9", "-k", 3, "-s", 1, "-p", 1, "-q")
+    note = "poolcli: --pads is padding, and the power of the norm is --p\n"
+    assert [cli(*line[:-1]).err, cli(*line).err, cli(*line[:-1], "--p", 2).err] == [note, "", ""]
+    assert LpPool(3, strides=1, pads=1).plan((1, 1, 9)).notes == ()
+
+
 def test_the_command_line_reports_the_power_and_json_holds_it(cli: Cli) -> None:
     assert "rules  auto_pad explicit, rounding_type floor, p 3\n" in cli("shape", "lp", "1,1,8", "-k", 2, "--p", 3).out
     document = cli("shape", "lp", "1,1,8", "-k", 2, "--p", "2.5", "--like", "pytorch", "--json").json

@@ -167,6 +167,27 @@ def test_values_by_place_are_answered_with_their_names(call: Any, shown: str) ->
         (lambda: CALLS.avg_pool(X, 2, pads="same"), ValueError, "pads takes numbers; use auto_pad='same_upper'"),
         (lambda: CALLS.AvgPool(2, pads_end="VALID"), ValueError, "pads_end takes numbers; use auto_pad='valid'"),
         (lambda: CALLS.convert(PLAN, to="onnx"), TypeError, "convert() has no to; use like"),
+        (lambda: CALLS.convert(PLAN, "onnx", X), TypeError, "convert() takes plan and like; 3 values were given"),
+        (
+            lambda: CALLS.convert(CALLS.AvgPool(2), "onnx"),
+            ValueError,
+            "plan is AvgPool(kernel=2); give a plan, as of AvgPool(2).plan((1, 3, 32, 32))",
+        ),
+        (
+            lambda: CALLS.check("m", "pytorch"),
+            TypeError,
+            "check() takes model by place, and input_shape, against, layer and max_memory by name; 2 values were given",
+        ),
+        (
+            lambda: CALLS.max_pool(X, {"lat": 2, "lon": 2}),
+            ValueError,
+            "kernel is a dict; give numbers in the order D, H, W, as in kernel=(2, 2)",
+        ),
+        (
+            lambda: CALLS.convert_layout(np.zeros(2), "W", np.zeros(2)),
+            ValueError,
+            "layouts are 'W' and array([0., 0.]); words such as 'NCHW' are needed",
+        ),
     ],
 )
 def test_words_of_the_command_line_lead_to_those_of_python(call: Any, error: type[Exception], message: str) -> None:

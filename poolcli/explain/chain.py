@@ -19,7 +19,7 @@ from poolcli.windows import AxisWindows, Bins
 Span = tuple[int, int] | None
 LETTERS = {"k": "kernel", "s": "strides", "p": "pads", "d": "dilations"}  # of settings, as in `max:k3,s2,p1`
 GLOBAL_POOLS = {"global-avg": "adaptive-avg", "global-max": "adaptive-max"}
-MAX_LENGTH = 1_000_000  # of an axis: after unequal bins, the field of each element is followed
+MAX_LENGTH, MAX_FOLLOWED = 1_000_000, 100_000  # elements of an axis: at all, and after unequal bins
 _SETTING = re.compile(r"([kspdo]?)(\d+(?:x\d+)*)")
 EXAMPLE = "conv:k7,s2,p3,o64 max:k3,s2,p1 avg:k2 adaptive-avg:1 global-avg"
 
@@ -199,37 +199,46 @@ def _in_a_layer(name: str, keyword: str, value: str) -> str | None:
 
 
 class _Axis:
-    """One axis so far: the windows of each layer, the stride, and the field."""
+    """One axis so far: the stride, the field, what each element depends on after the latest unequal bins, and the
+    windows of the layers since then.
+
+    Only the ends of windows are followed, unless windows are empty, or dilated: these may skip the first elements.
+    """
 
     def __init__(self) -> None:
-        self.layers: list[AxisWindows] = []
         self.stride: int | None = 1
         self.field = 1
+        self.spans: list[Span] | None = None
+        self.layers: list[AxisWindows] = []
+        self.follows_all = False
 
     def follow(self, windows: AxisWindows) -> None:
         """Add the windows of one more layer."""
         self.layers.append(windows)
+        self.follows_all |= bool(windows.empty_windows) or getattr(windows, "dilation", 1) > 1
         regular = windows.equal_to if isinstance(windows, Bins) else (windows.extent, windows.stride)
         if self.stride is None or regular is None:
+            if windows.output > MAX_FOLLOWED:
+                found = f"an axis has {windows.output:,} elements after bins of unequal length"
+                raise RequestError(f"{found}; at most {MAX_FOLLOWED:,} are followed")
             self.stride = None
-            spans = filter(None, map(self.span, range(windows.output)))
-            self.field = max((last - first + 1 for first, last in spans), default=1)
+            self.spans, self.layers = [*map(self.span, range(windows.output))], []
+            self.field = max((last - first + 1 for first, last in filter(None, self.spans)), default=1)
             return
         extent, stride = regular
         self.field += (extent - 1) * self.stride
         self.stride *= stride
 
     def span(self, o: int) -> Span:
-        """The first and last input element that element `o` depends on.
-
-        Only the ends of windows are followed, unless windows are empty, or dilated: these may skip the first elements.
-        """
-        every = any(windows.empty_windows or getattr(windows, "dilation", 1) > 1 for windows in self.layers)
+        """The first and last input element that element `o` depends on."""
         places = {o}
         for windows in reversed(self.layers):
             reads = [read for read in map(windows.span, places) if read]
             if not reads:
                 return None
             ends = {min(read[0] for read in reads), max(read[-1] for read in reads)}
-            places = {place for read in reads for place in read} if every else ends
-        return min(places), max(places)
+            places = {place for read in reads for place in read} if self.follows_all else ends
+        if self.spans is None:
+            return min(places), max(places)
+        spans = [span for place in places if (span := self.spans[place])]
+        return (min(spans)[0], max(span[1] for span in spans)) if spans else None

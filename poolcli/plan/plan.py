@@ -34,18 +34,9 @@ class Fact:
     """
 
     kind: Literal[
-        "file",
-        "layout",
-        "strides",
-        "pads_ignored",
-        "window_dropped",
-        "window_kept",
-        "unread",
-        "empty_windows",
-        "ddof",
-        "power",
-        "missing",
-    ]
+        "file", "layout", "strides", "pads_ignored", "window_dropped", "window_kept", "unread", "empty_windows", "ddof",
+        "aspect", "missing",
+    ]  # fmt: skip
     message: str
 
     def __str__(self) -> str:

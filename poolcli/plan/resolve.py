@@ -29,7 +29,7 @@ from poolcli.windows import Bins, Cells, Counted, Sliding, ceil_div, extent, sam
 
 Spread = Callable[[str, PerAxis], Numbers]  # the numbers of an attribute, by its name, one for each axis
 PER_AXIS = ("kernel", "strides", "pads_begin", "pads_end", "dilations")
-POWER = f"; {field('pads')} is padding, and the power of the norm is {field('p')}"
+POWER = f"{field('pads')} is padding, and the power of the norm is {field('p')}"
 MAX_PROPOSED_PADS = 2**31  # a message does not propose larger pads
 
 
@@ -100,7 +100,19 @@ def _resolve(op: Attributes, dialect: Dialect, reading: Reading, shape: Sequence
     rule = "the number of elements in the bin" if op.reducer.divides else None
     if any(isinstance(w, Cells) for w in windows):
         rule = "the sum of the weights; the weight of an element is the part of it in the cell"
-    return Resolved(axes, {"output_size": [w.output for w in windows]}, rule)
+    facts = () if isinstance(given, Fit) or op.name != "area" else _aspect_facts(layout, sizes, lengths)
+    return Resolved(axes, {"output_size": [w.output for w in windows]}, rule, facts)
+
+
+def _aspect_facts(layout: str, sizes: Numbers, lengths: Numbers) -> tuple[Fact, ...]:
+    """A note on an image that becomes smaller and changes its aspect by more than rounding."""
+    if not {*"HW"} <= {*layout} <= {*"HWC"} or None in lengths:
+        return ()
+    (height, width), (high, wide) = sizes, lengths
+    if high > height or wide > width or abs(high * width - wide * height) < max(height, width):
+        return ()
+    remedy = hint(f"; {field('fit', f'{wide}x{high}')} keeps it")
+    return (Fact("aspect", f"the aspect changes: {width}x{height} (width by height) to {wide}x{high}{remedy}"),)
 
 
 def _bin_formula(w: Bins) -> str:
@@ -151,8 +163,6 @@ def _resolve_sliding(
     why = dialect.refuses(call)
     if why:
         raise RequestError(f"{dialect.title}: {why}")
-    if call.options.get("p") == 2 and op.auto_pad == "explicit" and any(call.pads_begin):
-        facts.append(Fact("power", POWER[2:]))
     attributes: dict[str, object] = {name: list(getattr(call, name)) for name in PER_AXIS}
     attributes |= {"auto_pad": op.auto_pad, "rounding_type": op.rounding_type}
     if isinstance(op, DividingAttributes):
@@ -227,7 +237,7 @@ def _check_pads(
     if limited and longest > most:
         raise RequestError(
             f"{dialect.title} allows pads of at most {most} for a kernel of {w.kernel}: {pads}; "
-            f"use smaller pads{hint_other_dialect()}{hint(POWER) if call.operator == 'lp' else ''}"
+            f"use smaller pads{hint_other_dialect()}"
         )
     if exclude and longest >= w.extent:
         raise RequestError(

@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # not imported for the report of a plan
 UNWRAPPED = 20_000  # columns, more than any line has
 LEAST_WIDTH = 80  # columns; in fewer, Rich cuts cells of tables
 NAMES_SHOWN = 10  # in a note
+LONGEST_FORMULA = 27  # characters, beside columns of the usual distance in 80 columns
 End = tuple[str, str, str, str]  # a line of a report: "input", "output" or "indices", shape, dtype, path
 INDEX_ATTRIBUTES = ("axis", "index_element_type")  # part of the line "indices"
 
@@ -124,6 +125,8 @@ def _axes_table(plan: Plan) -> Table:
     for heading in ("axis", "input", *(("kernel", "stride", "dilation", "pads") if sliding else ()), "output"):
         table.add_column(heading, justify="left" if heading == "axis" else "right", no_wrap=True)
     table.add_column("formula" if sliding else "windows", overflow="fold")
+    if sliding and max(len(axis.formula) for axis in plan.axes) > LONGEST_FORMULA:
+        table.padding = (0, 1, 0, 0)
     for axis in plan.axes:
         w = axis.windows
         if isinstance(w, Bins):

@@ -42,9 +42,9 @@ input    N=1 C=4 H=28 W=28  float32  features.npy
 output   N=1 C=4 H=6 W=6    float32  y.npy
 indices  N=1 C=4 H=6 W=6    int64    at.npy
 
-axis  input  kernel  stride  dilation  pads  output  formula
-H        28       2       5         1   1,0       6  ceil((28+1+0-2)/5) + 1 - 1 = 6
-W        28       2       5         1   1,0       6  ceil((28+1+0-2)/5) + 1 - 1 = 6
+axis input kernel stride dilation pads output formula
+H       28      2      5        1  1,0      6 ceil((28+1+0-2)/5) + 1 - 1 = 6
+W       28      2      5        1  1,0      6 ceil((28+1+0-2)/5) + 1 - 1 = 6
 
 rules    auto_pad explicit, rounding_type ceil
 axes     N,C,H,W (assumed; --layout NHWC to change)
@@ -98,6 +98,11 @@ def test_the_report_of_one_file(cli: Cli, samples: Path, columns: int, command: 
     result = cli(*command.split(), columns=columns)
     assert (result.code, result.err) == (0, "")
     assert TIMES.sub("TIME", LOADING.sub("", result.out)) == screen
+
+
+def test_a_formula_of_three_digits_stays_on_its_line(cli: Cli) -> None:
+    shown = cli("shape", "max", "1,64,112,112", "-k", 3, "-s", 2, "-p", 1, "--ceil-mode", columns=80).out
+    assert "\nW      112      3      2        1  1,1     57 ceil((112+1+1-3)/2) + 1 = 57\n" in shown
 
 
 def test_the_report_of_several_files_has_failures_on_standard_error(cli: Cli, samples: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from poolcli import AvgPool, PoolError, chain
+from poolcli.windows import Sliding
 from tests.conftest import Cli
 from tests.profiles import sized
 
@@ -87,6 +88,15 @@ def test_shapes_and_fields_are_those_of_pytorch(seed: int) -> None:
     if refused:
         with pytest.raises(PoolError, match=f"^layer {refused}, "):
             chain((1, 1, size), layers[:refused], like="pytorch")
+
+
+def test_what_unequal_bins_read_is_followed_once_and_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    followed, span = list[int](), Sliding.span
+    monkeypatch.setattr(Sliding, "span", lambda w, o: (followed.append(o), span(w, o))[1])
+    found = chain((1, 1, 900), ["adaptive-avg:601", *["max:k3,s1,p1"] * 9]).layers[-1]
+    assert (found.field, found.span, len(followed) < 9 * 700) == ((30,), ((0, 14),), True)
+    with pytest.raises(PoolError, match=r"^an axis has 200,000 elements after bins of unequal length; at most 100,000"):
+        chain((1, 1, 300_001), ["adaptive-avg:200000"])
 
 
 def test_the_stem_of_resnet_has_the_fields_that_its_authors_give() -> None:

@@ -100,6 +100,8 @@ def convert(plan: Plan, like: str) -> Conversion:
     >>> found.op.kernel, found.op.strides, found.op.pads_begin, found.op.exclude_pad
     ((3, 3), (2, 2), (1, 1), True)
     """
+    if not isinstance(plan, Plan):
+        raise RequestError(f"plan is {plan!r:.60}; give a plan, as of AvgPool(2).plan((1, 3, 32, 32))")
     dialect, writer = dialect_of(like), WRITERS[like]
     refusals: list[str] = []
     one = _one_operator(plan, dialect, refusals)
