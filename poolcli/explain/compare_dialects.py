@@ -1,12 +1,10 @@
-"""Compares frameworks: the same attributes under the rules of each, the rules that make the difference, and
-the versions of ONNX Runtime that deviate from its rules.
-"""
+"""Compares frameworks: the same attributes under the rules of each, and the rules that make the difference."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from poolcli.dialects import DIALECTS
 from poolcli.errors import RequestError
@@ -15,7 +13,7 @@ from poolcli.explain.equivalence import reads_same_elements, same_divisors, same
 from poolcli.message_fields import marked_message, without_hints
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes, SlidingAttributes
-from poolcli.windows import Sliding, ceil_div
+from poolcli.windows import Sliding
 
 ROUNDS_DOWN = "rounds down: a last window that does not fit is dropped (floor)"
 ROUNDS_UP = "rounds up: a last window that overhangs is kept (ceil)"
@@ -76,13 +74,12 @@ def compare_dialects(op: Attributes, plan: Plan) -> tuple[Row, ...]:
 
 
 def sentences(rows: Sequence[Row]) -> list[str]:
-    """The causes of differences, each once with its frameworks, and the versions that deviate."""
+    """The causes of differences, each once with its frameworks."""
     found: dict[str, list[str]] = {}
     for row in rows:
         for cause in row.causes:
             found.setdefault(cause, []).append(row.title)
-    versions = [each for row in rows if row.plan for each in deviations(row.plan)]
-    return [*(f"{', '.join(titles)}: {cause}" for cause, titles in found.items()), *versions]
+    return [f"{', '.join(titles)}: {cause}" for cause, titles in found.items()]
 
 
 def _causes(chosen: Plan, other: Plan) -> list[str]:
@@ -117,66 +114,9 @@ def _causes(chosen: Plan, other: Plan) -> list[str]:
     return causes
 
 
-class Deviation(NamedTuple):
-    """Versions of ONNX Runtime that deviate from ONNX in models of these opsets: what they do, and with which plans.
-
-    All were found by running them: `tests/conformance/test_versions.py` installs versions on both sides of each range.
-    """
-
-    versions: str
-    opset_words: str
-    opsets: range
-    case: str
-    does: str
-    holds: Callable[[Plan], bool]
-
-    def __str__(self) -> str:
-        return f"ONNX Runtime {self.versions}, {self.opset_words}: {self.does}"
-
-
-def deviations(plan: Plan, opset: int | None = None) -> list[str]:
-    """A sentence for each deviation that affects a plan of ONNX, in a model of `opset` if that is known."""
-    found = (row for row in DEVIATIONS if opset is None or opset in row.opsets)
-    return [str(row) for row in found if plan.like == "onnx" and row.holds(plan)]
-
-
 def _sliding(plan: Plan) -> list[Sliding]:
     return [w for w in plan.windows if isinstance(w, Sliding)]
 
 
 def _counts_padding(plan: Plan) -> bool:
     return plan.reducer.divides and plan.attributes.get("exclude_pad") is False
-
-
-def _overhangs(plan: Plan) -> bool:
-    ends = [(w.start(w.output - 1) + w.extent, w.size + w.pad_end) for w in _sliding(plan)]
-    return _counts_padding(plan) and any(last > end for last, end in ends)
-
-
-def _drops_window(plan: Plan) -> bool:
-    """Whether the last window is dropped because it would start past the input."""
-    ceil = plan.attributes.get("rounding_type") == "ceil"
-    return ceil and any(ceil_div(w.slack, w.stride) + 1 > w.output for w in _sliding(plan))
-
-
-def _pads_end_more(plan: Plan) -> bool:
-    """Whether padding is counted and same_upper pads the end more than the beginning."""
-    same = plan.attributes.get("auto_pad") == "same_upper"
-    return same and _counts_padding(plan) and any(w.pad_end > w.pad_begin for w in _sliding(plan))
-
-
-OVERHANG = "averages that count padding, ceil"
-WHOLE = "a ceil window that goes past the padded input is divided by the whole kernel"
-LATER = "opset 19 or higher"
-DEVIATIONS = (
-    Deviation("before 1.29", "opset 18 or lower", range(1, 19), OVERHANG, WHOLE, _overhangs),
-    Deviation("before 1.21", LATER, range(19, 100), OVERHANG, WHOLE, _overhangs),
-    Deviation(
-        "before 1.21", "any opset", range(1, 100), "all poolings, ceil",
-        "a last window that starts past the input is kept", _drops_window,
-    ),
-    Deviation(
-        "1.21 to before 1.25", LATER, range(19, 100), "averages that count padding, SAME_UPPER",
-        "windows at the end have too small a divisor where SAME_UPPER pads more there", _pads_end_more,
-    ),
-)  # fmt: skip

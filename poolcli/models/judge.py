@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 from poolcli.dialects import DIALECTS
 from poolcli.engine import run
 from poolcli.errors import RequestError
-from poolcli.explain.compare_dialects import compare_dialects, deviations
+from poolcli.explain.compare_dialects import compare_dialects
 from poolcli.explain.diff_arrays import diff_arrays
 from poolcli.explain.export import ONLY_THIS_SIZE, WRITERS, convert
 from poolcli.formats import ReadOptions, parse_source, read, recognise
@@ -168,7 +168,7 @@ def _warnings(layer: Layer, inferred: InferredShape, against: str | None) -> Ite
 
 
 def _compared_with(layer: Layer, inferred: InferredShape, like: str) -> Iterator[str]:
-    """How the framework `like` takes the same attributes, and which versions of its runtime deviate."""
+    """How the framework `like` takes the same attributes."""
     plan, title = inferred.plan, DIALECTS[like].title
     op, word = cast("Attributes", plan.given), plan.attributes.get("rounding_type")
     if layer.framework == "ONNX Runtime" and like == "openvino" and isinstance(op, DividingAttributes):
@@ -184,8 +184,6 @@ def _compared_with(layer: Layer, inferred: InferredShape, like: str) -> Iterator
         yield marked_message(f"{title}: not compared, because axes are dynamic; {how_to_fix_lengths(layer.framework)}")
     else:
         yield from (marked_message(f"{title}: {cause}") for cause in row.causes)
-        number = layer.version.removeprefix("opset ")
-        yield from deviations(row.plan, int(number) if number.isdecimal() else None) if row.plan else ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ import pytest
 
 import poolcli
 from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, RequestError, avg_pool
-from poolcli.explain.compare_dialects import DEVIATIONS
 from poolcli.ops import OPERATORS
 from tests.bench.chart import chart
 from tests.bench.rows import FURTHER, LISTED
@@ -102,11 +101,6 @@ def _types(table: Table) -> None:
 
 for _peer in SWEPT:
     table_of("docs/differences.md", _peer.name)(_types)
-
-
-@table_of("docs/differences.md", "runtime")
-def _versions(table: Table) -> None:
-    assert table.rows == tuple(("ONNX Runtime", d.versions, d.opset_words, d.case, d.does) for d in DEVIATIONS)
 
 
 def shape(op: Any, *input_shape: int) -> tuple[int, ...]:

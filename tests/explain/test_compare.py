@@ -26,10 +26,6 @@ def test_comparison_names_the_rule_that_makes_the_difference() -> None:
     assert sentences(tuple(rows.values())) == [
         "OpenVINO floor: rounds down: a last window that does not fit is dropped (floor)",
         "ONNX, PyTorch: it counts only the part of an overhanging window that lies in the input and its pads",
-        "ONNX Runtime before 1.29, opset 18 or lower: a ceil window that goes past the padded input is divided by the "
-        "whole kernel",
-        "ONNX Runtime before 1.21, opset 19 or higher: a ceil window that goes past the padded input is divided by the "
-        "whole kernel",
     ]
 
 

@@ -290,17 +290,6 @@ def test_a_model_that_takes_more_memory_than_the_limit_is_refused(cli: Cli, tmp_
     assert cli("check", path).code == 0
 
 
-@pytest.mark.parametrize(("opset", "fixed"), [(11, "1.29, opset 18 or lower"), (22, "1.21, opset 19 or higher")])
-def test_versions_of_the_runtime_that_deviate_are_cited(opset: int, fixed: str, cli: Cli, tmp_path: Path) -> None:
-    attributes: dict[str, Any] = {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1, "count_include_pad": 1}
-    path = model(tmp_path / "m.onnx", [node("AveragePool", **attributes)], (1, 3, 4, 4), opset)
-    (found,) = cli("check", path, "--against", "onnx", "--json").json["layers"]
-    assert found["warnings"] == [
-        f"ONNX Runtime before {fixed}: a ceil window that goes past the padded input is divided by the whole kernel"
-    ]
-    assert cli("check", path, "--json").json["layers"][0]["warnings"] == []
-
-
 @pytest.mark.parametrize(
     ("nodes", "declared", "verdict", "computed", "reason"),
     [
