@@ -1,4 +1,4 @@
-"""Whether two plans read the same elements and divide by the same numbers, and what distinguishes them.
+"""Whether two plans read the same elements and divide by the same numbers.
 
 What a window reads and divides by is piecewise linear in its index. The breakpoints are where its ends cross those of
 the input and of the padding, so two axes that agree at the breakpoints of both agree everywhere, whatever their length.
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from itertools import product
 from math import prod
 
 from poolcli.dialects import DIALECTS
@@ -153,26 +152,6 @@ def _common_breakpoints(*axes: AxisWindows | None) -> set[int] | None:
     every = [breakpoints(w) for w in axes if w is not None]
     known = [found for found in every if found is not None]
     return set[int]().union(*known) if len(known) == len(every) else None
-
-
-NEARBY_SIZES = 12  # sizes above and below the input's that are tried
-
-
-def distinguishing_input(a: Attributes, plan: Plan, b: Attributes, other: Plan) -> str:
-    """Describe an input that distinguishes two operators: other data, or a size at which their outputs differ."""
-    if not same_pooling(plan, other):
-        return "other data"
-    for (i, axis), more, sign in product(enumerate(plan.axes), range(1, NEARBY_SIZES + 1), (1, -1)):
-        size = axis.windows.size + sign * more
-        one, two = (plan_at_shape(op, _resized(plan, {i: size}), plan) if size > 0 else None for op in (a, b))
-        named = f"an input of {axis.name}={size}"
-        if one and two and one.windows[i].output != two.windows[i].output:
-            return f"{named}: {one.windows[i].output} or {two.windows[i].output} outputs"
-        if one and two and not same_pooling(one, two):
-            return f"{named}: other windows or divisors"
-        if (one is None) != (two is None):
-            return f"{named}, which one of them refuses"
-    return f"indistinguishable for sizes within +-{NEARBY_SIZES}"
 
 
 def plan_at_shape(op: Attributes, shape: Sequence[int], plan: Plan) -> Plan | None:

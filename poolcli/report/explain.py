@@ -152,16 +152,13 @@ def _span(ends: Span) -> str:
 
 
 def candidates_view(found: Sequence[Candidate]) -> RenderableType:
-    """The candidates, best first, with their errors, and inputs that would distinguish them from the first one."""
+    """The candidates, best first, with their errors."""
     table, first = plain_table("", "as", "options", "error"), found[0]
-    apart: dict[str, list[str]] = {}
     for number, candidate in enumerate(found, 1):
         title = DIALECTS[candidate.op.like].title if OPERATORS[candidate.op.name].rules_of is None else "-"
         off = candidate.deviation
         error = "exact" if off.exact else f"{off.max_abs:.3g}{_ulps(off)}"
         table.add_row(str(number), title, f"{candidate.op.name} {options_of(candidate.op)}", error)
-        if number > 1:
-            apart.setdefault(candidate.apart or "", []).append(str(number))
     heading, lines = f"layout {first.plan.layout}", list[RenderableType]()
     if first.deviation.exact and all(w.longest == 1 and w.size == w.output for w in first.plan.windows):
         heading += "; the arrays are equal: kernel 1 is the identity"
@@ -172,12 +169,7 @@ def candidates_view(found: Sequence[Candidate]) -> RenderableType:
             lines.append(Text(for_cli(f"as small as noise; {field('atol', first.noise)} accepts it")))
         heading += f"; not searched: {', '.join(name for name in OPERATORS if name not in searched_operators())}"
         return Group(Text(f"nothing fits ({heading}); the nearest is:"), "", table, *lines)
-    if apart:
-        told = grid(1)
-        for text, who in apart.items():
-            told.add_row(f"1 from {', '.join(who)}:", Text(text))
-        lines += ["", Text("what distinguishes them"), told]
-    return Group(Text(heading), "", table, *lines)
+    return Group(Text(heading), "", table)
 
 
 def candidates_document(x: Tensor, y: Tensor, found: Sequence[Candidate]) -> dict[str, Any]:
@@ -198,7 +190,6 @@ def candidates_document(x: Tensor, y: Tensor, found: Sequence[Candidate]) -> dic
             "different": each.deviation.different,
             "elements": each.deviation.elements,
             "where": None if each.fits else where(each.plan.layout, each.deviation),
-            "apart": each.apart,
         }
         for each in found
     ]

@@ -24,7 +24,6 @@ from poolcli import (
     max_pool,
 )
 from poolcli.explain.equivalence import same_pooling
-from poolcli.plan import make_plan
 from poolcli.report.explain import where as where_differences
 from tests.conformance.peers import ONNX, OPENVINO, PYTORCH, Peer
 from tests.conftest import Cli
@@ -156,12 +155,9 @@ def test_equal_arrays_are_the_identity_and_nothing_else(cli: Cli, tmp_path: Path
     x, file = _random((1, 3, 6, 8)), str(tmp_path / "x.npy")
     np.save(file, x)
     found = identify(x, x, like="openvino")
-    assert [(each.op.name, each.plan.attributes["kernel"], each.apart) for each in found] == [
-        ("max", [1, 1], None), ("max", [1, 1], "indistinguishable for sizes within +-12"),
-    ]  # fmt: skip
+    assert [(each.op.name, each.plan.attributes["kernel"]) for each in found] == [("max", [1, 1])] * 2
     shown = cli("identify", file, file, "--like", "openvino").out
     assert shown.startswith("layout NCHW; the arrays are equal: kernel 1 is the identity\n")
-    assert "other data" not in shown
 
 
 @pytest.mark.slow
@@ -253,34 +249,12 @@ def test_the_command_says_the_tolerance_that_accepts_noise(cli: Cli, tmp_path: P
     assert cli("identify", before, after, "--json").json["noise"] == float(said[2])
 
 
-def test_what_would_tell_equal_answers_apart_does_tell_them_apart() -> None:
-    x = _random((1, 2, 15, 15))
-    found = identify(x, MaxPool(3, strides=2)(x, engine="numpy"), op="max", like="openvino")
-    assert [(c.plan.attributes["rounding_type"], c.apart) for c in found] == [
-        ("floor", None), ("ceil", "an input of H=16: 7 or 8 outputs"),
-    ]  # fmt: skip
-    assert [make_plan(c.op, (1, 2, 16, 15)).output_shape[2] for c in found] == [7, 8]
-
-
 def test_operators_that_fit_alike_are_all_named() -> None:
     """In an image that was enlarged by repeating its pixels, the elements of each window are equal."""
     x = np.kron(_random((1, 2, 5, 5)), np.ones((1, 1, 2, 2), np.float32))
     found = identify(x, x[:, :, ::2, ::2], like="openvino", kernel=2, strides=2)
-    ops = {candidate.op.name: candidate for candidate in found}
-    assert {name: candidate.apart for name, candidate in ops.items() if name != "max"} == dict.fromkeys(
-        ("min", "avg"), "other data"
-    )
+    assert {candidate.op.name for candidate in found} == {"max", "min", "avg"}
     assert all(candidate.deviation.exact for candidate in found)
-
-
-def test_windows_that_are_divided_by_other_numbers_are_told_apart_by_data() -> None:
-    x = np.zeros((1, 1, 7, 7), np.float32)
-    x[..., 2:5, 2:5] = _random((1, 1, 3, 3))  # the only window that reaches no padding
-    given: dict[str, Any] = {"kernel": 3, "strides": 3, "pads_begin": 1, "pads_end": 1}
-    found = [(c.plan.attributes, c.apart) for c in identify(x, AvgPool(**given)(x), op="avg", like="openvino", **given)]
-    assert {each["exclude_pad"]: apart for each, apart in found if each["rounding_type"] == "floor"} == {
-        True: None, False: "other data",
-    }  # fmt: skip
 
 
 def test_arrays_of_no_pooling_are_refused() -> None:
@@ -305,7 +279,6 @@ def test_the_command_shows_candidates_and_ends_with_whether_one_fits(cli: Cli, t
     done = cli("identify", before, after)
     first = " ".join(done.out.splitlines()[3].split())
     assert (done.code, first) == (0, "1 OpenVINO max -k 3 -s 2 -p 1 --rounding-type ceil exact")
-    assert done.out.endswith("1 from 3, 5, 7:    indistinguishable for sizes within +-12\n")
     done = cli("identify", before, spoilt)
     assert (done.code, done.out.splitlines()[0], done.out.splitlines()[-1]) == (
         1,

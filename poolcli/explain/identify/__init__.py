@@ -18,7 +18,7 @@ from poolcli.dialects import DIALECTS
 from poolcli.dtypes import lookup
 from poolcli.errors import RequestError
 from poolcli.explain.diff_arrays import Difference, check_tolerances
-from poolcli.explain.equivalence import distinguishing_input, same_pooling
+from poolcli.explain.equivalence import same_pooling
 from poolcli.explain.export import in_one_operator
 from poolcli.explain.identify import samples as sampling
 from poolcli.explain.identify.pair import Pair, possible_layouts
@@ -53,8 +53,6 @@ class Candidate:
     plan : Plan
     deviation : Difference
         What `compare` says of its output and the given one, with a tolerance for rounding errors.
-    apart : str or None
-        An input that distinguishes it from the first candidate.
     noise : float or None
         The `atol` with which it would fit, if its differences are as small as noise.
     """
@@ -62,7 +60,6 @@ class Candidate:
     op: Attributes
     plan: Plan
     deviation: Difference
-    apart: str | None = None
     noise: float | None = None
 
     @property
@@ -127,9 +124,7 @@ def identify(
             searches.append(_Search(Pair(before, after, own, atol, rtol), records, given, until))
         for search in searches:
             if found := search.fitting():
-                first, *others = found
-                apart = (distinguishing_input(first.op, first.plan, each.op, each.plan) for each in others)
-                return [first, *(replace(each, apart=text) for each, text in zip(others, apart, strict=True))]
+                return found
         near = [each for search in searches if (each := search.nearest())]
     best = min(near, key=lambda each: each[0])[1] if near else None
     is_larger = after.size > before.size
