@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import gcd, prod
 
 from poolcli.plan import AxisPlan, Plan
 from poolcli.windows import AxisWindows, Bins, Cells, Sliding, ceil_div
-
-MAX_COUNTED_BINS = 100_000  # bins of different positions; the lengths of more are not counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,10 +205,7 @@ def _mixed_number(whole: int, rest: int, parts: int) -> str:
 
 
 def _bin_lengths(w: Bins) -> tuple[tuple[int, int], ...]:
-    """(length, number of bins) for each length; the pattern repeats gcd(size, output) times."""
-    repeats = gcd(w.size, w.output)
-    period = w.output // repeats
-    if period > MAX_COUNTED_BINS:
-        return ()
-    counts = Counter(w.inside(i) for i in range(period))
-    return tuple((length, counts[length] * repeats) for length in sorted(counts))
+    """(length, number of bins) for each length; two bins overlap by the element that the cut between them divides."""
+    low, high = w.lengths
+    longer = w.size + w.output - gcd(w.size, w.output) - low * w.output
+    return ((low, w.output - longer), (high, longer)) if longer else ((low, w.output),)

@@ -15,7 +15,7 @@ import pytest
 
 from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AreaPool, AvgPool, MaxPool, RequestError
 from poolcli.explain import example_outputs
-from poolcli.explain.svg.canvas import CELL, COLOURS, input_axis, text_width
+from poolcli.explain.svg.canvas import CELL, input_axis, text_width
 from poolcli.ops.plan import Plan
 from tests.conftest import Cli
 
@@ -228,9 +228,10 @@ def test_a_page_is_the_same_picture_in_both_themes_and_loads_nothing() -> None:
     assert re.findall(r"<(?:link|img|iframe)|\ssrc=|@import|url\((?!#)|https?://(?!www\.w3\.org/2000/svg)", page) == []
     assert "Content-Security-Policy\" content=\"default-src 'none'" in page
     assert "{{" not in page
-    light, dark = COLOURS["page"]
-    assert f".pool .f-page{{fill:{light}}}" in picture.svg().split("@media (prefers-color-scheme:dark)")[0]
-    assert f".pool .f-page{{fill:{dark}}}" in picture.svg().split("@media (prefers-color-scheme:dark)")[1]
+    light, dark = (re.findall(r"f-(\w+) { fill: (#\w+)", part) for part in picture.svg().split("@media")[:2])
+    assert [role for role, _ in light] == [role for role, _ in dark]
+    assert {*re.findall(r'class="f-(\w+)', picture.svg())} <= dict(light).keys()
+    assert {("page", "#ffffff"), ("ink", "#111827")}.isdisjoint(dark)
 
 
 def test_files_hold_the_picture_and_others_are_refused(cli: Cli, folder: Path) -> None:

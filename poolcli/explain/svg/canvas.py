@@ -5,29 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
+from importlib.resources import files
 
 from poolcli.explain import window
 from poolcli.plan import AxisPlan
 from poolcli.windows import Sliding
 
-COLOURS = {  # of each role on a light and on a dark page
-    "page": ("#ffffff", "#0f172a"),
-    "ink": ("#111827", "#f1f5f9"),
-    "soft": ("#4b5563", "#94a3b8"),
-    "grid": ("#9ca3af", "#64748b"),
-    "faint": ("#cbd0d8", "#475569"),
-    "padding": ("#f3f4f6", "#1e293b"),
-    "first": ("#dc2626", "#f87171"),
-    "second": ("#b45309", "#fbbf24"),
-    "last": ("#7c3aed", "#c4b5fd"),
-    "other": ("#6b7280", "#94a3b8"),
-    "on": ("#ffffff", "#0f172a"),  # text on first, second and last
-    "read0": ("#ffffff", "#0f172a"),  # read by 0, 1, 2, 3, 4 or more windows
-    "read1": ("#e0efff", "#172f52"),
-    "read2": ("#b9d9ff", "#1d4480"),
-    "read3": ("#86bcff", "#225fb8"),
-    "read4": ("#559bf5", "#2c7be5"),
-}
 LETTER_WIDTH = 0.56  # average, relative to the font size
 MARGIN = 20
 CELL, GAP = 22.0, 16.0  # width of a position of an axis, and of a break
@@ -47,7 +30,7 @@ def text_width(text: str, size: float) -> float:
 
 
 class Canvas:
-    """Shapes in drawing order, and the size that holds them. A colour is a role of `COLOURS`, or empty."""
+    """Shapes in drawing order, and the size that holds them. A colour is a role in `style.css`, or empty."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -94,23 +77,13 @@ class Canvas:
         """The drawing as an SVG document with a title and a description for screen readers."""
         width, height = f"{self.width + MARGIN:.0f}", f"{self.height + MARGIN:.0f}"
         body = "\n".join((HATCH, *self.parts))
+        style = files("poolcli").joinpath("explain", "svg", "style.css").read_text("utf-8")
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
             f'font-family="Helvetica, Arial, sans-serif" role="img" class="pool">\n'
             f"<title>{escape(title)}</title>\n<desc>{escape(description)}</desc>\n"
-            f"<style>{_style(body)}</style>\n{body}\n</svg>\n"
+            f"<style>{style}</style>\n{body}\n</svg>\n"
         )
-
-
-def _style(body: str) -> str:
-    """The style sheet of the roles in `body`: `.f-ROLE` fills and `.s-ROLE` strokes, in the reader's theme."""
-    light = dark = ""
-    for role, colours in COLOURS.items():
-        for kind in ("fill", "stroke"):
-            if f"{kind[0]}-{role}" in body:
-                light += f".pool .{kind[0]}-{role}{{{kind}:{colours[0]}}}"
-                dark += f".pool .{kind[0]}-{role}{{{kind}:{colours[1]}}}"
-    return f"{light}@media (prefers-color-scheme:dark){{{dark}}}"
 
 
 @dataclass(frozen=True, slots=True)
