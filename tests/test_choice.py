@@ -256,36 +256,25 @@ REFUSED: dict[str, tuple[Any, str | None]] = {
     "3 axes": (AvgPool(1).plan((1, 1, 2, 2, 2)), None),
     "4 axes": (AvgPool(1).plan((1, 1, 2, 2, 2, 2)), "numba computes up to 3 spatial axes, the plan has 4"),
     "a divisor of 2**31 - 1": (AvgPool(1, divisor_override=2**31 - 1).plan(HUGE, output_dtype="float64"), None),
-    "a divisor of 2**31": (
-        AvgPool((2**16, 2**15), strides=1, pads=2**16, exclude_pad=False).plan(HUGE),
-        "numba divides by numbers below 2**31, the plan up to 2147483648",
-    ),
+    "a divisor of 2**31": (AvgPool((2**16, 2**15), strides=1, pads=2**16, exclude_pad=False).plan(HUGE),
+        "numba divides by numbers below 2**31, the plan up to 2147483648"),
     "a maximum of 2**31": (MaxPool((2**16, 2**15), strides=1, pads=2**16 - 1).plan(HUGE), None),
-    "a power of 3": (
-        Under(AvgPool(1), power(3)).plan(HUGE), "numba computes norms with p 1 and 2, of types of up to 32 bits"
-    ),
-    "a power of float64": (
-        Under(AvgPool(1), power(2)).plan(HUGE, "float64"),
-        "numba computes norms with p 1 and 2, of types of up to 32 bits",
-    ),
+    "a power of 3": (Under(AvgPool(1), power(3)).plan(HUGE),
+        "numba computes norms with p 1 and 2, of types of up to 32 bits"),
+    "a power of float64": (Under(AvgPool(1), power(2)).plan(HUGE, "float64"),
+        "numba computes norms with p 1 and 2, of types of up to 32 bits"),
     "sizes to float64": (Under(AvgPool(1), power(1)).plan(HUGE, output_dtype="float64"), None),
     "a square to float64": (Under(AvgPool(1), power(2)).plan(HUGE, output_dtype="float64"), None),
     "a sum": (SumPool(1).plan(HUGE), None),
-    "a sum of 2**31": (
-        SumPool((2**16, 2**15), strides=1, pads=2**16).plan(HUGE),
-        "numba adds fewer than 2**31 elements, the plan up to 2147483648",
-    ),
+    "a sum of 2**31": (SumPool((2**16, 2**15), strides=1, pads=2**16).plan(HUGE),
+        "numba adds fewer than 2**31 elements, the plan up to 2147483648"),
     "a median of 49": (MedianPool(7).plan((1, 1, 9, 9)), None),
-    "a median of 50": (
-        MedianPool((5, 10)).plan((1, 1, 10, 10)), "numba computes medians of up to 49 elements, the windows have 50"
-    ),
-    "a mode of 50": (
-        ModePool((5, 10)).plan((1, 1, 9, 10), "uint8"), "numba computes modes of up to 49 elements, the windows have 50"
-    ),
-    "a median of long integers as a float": (
-        MedianPool(1).plan(HUGE, "int64", output_dtype="float64"),
-        "numba computes medians of 64-bit integers as integers only",
-    ),
+    "a median of 50": (MedianPool((5, 10)).plan((1, 1, 10, 10)),
+        "numba computes medians of up to 49 elements, the windows have 50"),
+    "a mode of 50": (ModePool((5, 10)).plan((1, 1, 9, 10), "uint8"),
+        "numba computes modes of up to 49 elements, the windows have 50"),
+    "a median of long integers as a float": (MedianPool(1).plan(HUGE, "int64", output_dtype="float64"),
+        "numba computes medians of 64-bit integers as integers only"),
 }  # fmt: skip
 
 

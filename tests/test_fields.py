@@ -71,15 +71,11 @@ def test_the_field_of_an_error_is_the_first_of_its_message_unless_another_is_nam
 
 
 REFUSALS: dict[str, tuple[Callable[[], object], str, str]] = {
-    "a list too long": (
-        lambda: AvgPool((2, 2, 2)).plan((1, 1, 4, 4)), "kernel",
-        "kernel has 3 numbers, but layout NCHW (assumed) has 2 spatial axes (H,W); for 3 axes, use layout='CDHW'",
-    ),
-    "an unknown word": (
-        lambda: AvgPool(2, auto_pad="same").plan((1, 1, 4)), "auto_pad",
+    "a list too long": (lambda: AvgPool((2, 2, 2)).plan((1, 1, 4, 4)), "kernel",
+        "kernel has 3 numbers, but layout NCHW (assumed) has 2 spatial axes (H,W); for 3 axes, use layout='CDHW'"),
+    "an unknown word": (lambda: AvgPool(2, auto_pad="same").plan((1, 1, 4)), "auto_pad",
         "auto_pad is 'same'; it must be one of explicit, same_upper, same_lower, valid; "
-        "did you mean same_upper or same_lower?",
-    ),
+        "did you mean same_upper or same_lower?"),
 }  # fmt: skip
 
 

@@ -19,7 +19,6 @@ from tests.profiles import by_engine, sized
 
 ENGINES = ("numpy", "numba")
 DTYPES = (("uint8",), ("int16",), ("uint32",), ("int64",), ("uint64",), ("float16",), ("float64",))
-ZEROS = (("float16",), ("float32",), ("float64",))
 
 
 def dual(case: Case) -> Any:
@@ -80,19 +79,6 @@ def test_the_first_minimum_wins_nan_wins_over_all_and_nothing_gives_the_highest_
     assert (pooled.tolist(), at.tolist()) == ([[[1, 1, 2**15 - 1]]], [[[0, 4, -1]]])
     pooled = poolcli.min_pool(x.astype("float32"), 2, strides=4, rounding_type="ceil", engine=engine)
     assert pooled.tolist() == [[[1, 1, np.inf]]]
-
-
-@pytest.mark.parametrize(("dtype", "engine"), by_engine(*ZEROS, compiled=(("float32",),)))
-@pytest.mark.parametrize("zeros", [(0.0, -0.0), (-0.0, 0.0)], ids=["0 -0", "-0 0"])
-def test_among_zeros_of_both_signs_a_minimum_is_negative_and_a_maximum_positive(
-    dtype: DTypeName, zeros: tuple[float, float], engine: Engine
-) -> None:
-    x = np.array([[zeros * 8]], dtype)
-    for kernel in (2, 5):
-        for pool, negative in ((poolcli.min_pool, True), (poolcli.max_pool, False)):
-            values, _ = pool(x, kernel, return_indices=True, engine=engine)
-            alone = pool(x, kernel, engine=engine)
-            assert {*np.signbit(values).ravel().tolist(), *np.signbit(alone).ravel().tolist()} == {negative}
 
 
 def test_a_dialect_sets_the_windows_of_minima_and_they_are_written_as_maxima() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import h5py
@@ -13,6 +12,7 @@ import tifffile
 import poolcli
 from tests.conftest import Cli
 
+pytestmark = pytest.mark.usefixtures("here")
 X = np.array([[-3, 3, 5, 5, 0, 0], [-1, 1, 5, 5, 0, 0]], np.int16)  # averages 0, 5 and missing, where 0 is missing
 MOVED = "1 valid result is 0, the missing value: written as 1, so that readers keep them"
 HALVE = ("-k", "2", "-s", "2")
@@ -34,11 +34,6 @@ HALVE = ("-k", "2", "-s", "2")
 def test_in_python_results_of_integers_move(name: str, x: Any, missing: int, expected: Any, engine: str) -> None:
     found = getattr(poolcli, name)(x, 2, strides=2, missing=missing, engine=engine)
     np.testing.assert_array_equal(found[0], expected)
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def tiff(name: str, x: Any, nodata: str) -> None:

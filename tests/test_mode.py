@@ -116,19 +116,13 @@ def test_a_mode_can_be_kept_in_a_wider_type() -> None:
 @pytest.mark.parametrize(
     ("op", "dtype", "message"),
     [
-        (
-            ModePool(2), "float32",
-            "a mode needs integers or bool, but the input is float32; convert it, or use max or avg",
-        ),
-        (
-            ModePool(2), "bfloat16",
-            "a mode needs integers or bool, but the input is bfloat16; convert it, or use max or avg",
-        ),
-        (
-            ModePool(2, strides=4, rounding_type="ceil"), "uint8",
-            "1 window holds no input element, and the mode of an empty window is undefined; "
-            "use rounding_type='floor' or ceil_torch, or smaller pads",
-        ),
+        (ModePool(2), "float32",
+         "a mode needs integers or bool, but the input is float32; convert it, or use max or avg"),
+        (ModePool(2), "bfloat16",
+         "a mode needs integers or bool, but the input is bfloat16; convert it, or use max or avg"),
+        (ModePool(2, strides=4, rounding_type="ceil"), "uint8",
+         "1 window holds no input element, and the mode of an empty window is undefined; "
+         "use rounding_type='floor' or ceil_torch, or smaller pads"),
         (ModePool(2, pads_begin=2, pads_end=2, like="pytorch"), "uint8",
          "PyTorch allows pads of at most 1 for a kernel of 2: axis W has pads 2,2; use smaller pads, or another like"),
     ],

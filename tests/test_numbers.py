@@ -142,47 +142,6 @@ def test_float64_roots_of_float32_keep_every_digit(p: float, engine: Engine) -> 
     assert units_from(y[0, 0, 0], root_of(x.tolist(), p)) <= 1.5
 
 
-@pytest.mark.parametrize(
-    ("dtype", "name", "engine"),
-    by_engine(
-        *product(["float16", "float32", "float64", "int8", "uint64"], ["sliding", "bins"]),
-        compiled=(("float32", "sliding"),),
-    ),
-)
-def test_the_smallest_element_and_its_first_place_are_found(name: str, dtype: DTypeName, engine: Engine) -> None:
-    noise = np.random.default_rng(7).integers(0, 5, (1, 2, 9, 7))
-    x = noise.astype(dtype)
-    op = {
-        "sliding": MaxPool((3, 2), strides=(2, 1), pads_begin=(1, 0), pads_end=(1, 1)),
-        "bins": AdaptiveMaxPool((4, 3)),
-    }[name]
-    plan = Under(op, MINIMUM).plan(x.shape, dtype)
-    y, at = run(plan, x, engine=engine, indices=True)
-    alone, _ = run(plan, x, engine=engine)
-    flat = x.reshape(1, 2, -1)
-    assert at is not None
-    assert plan.index is not None
-    for place, elements in windows_of(plan, x):
-        assert y[place] == alone[place] == min(elements)
-        where = at[place] % (9 * 7)
-        assert flat[(*place[:2], where)] == min(elements)
-        spans = [list(w.span(o)) for w, o in zip(plan.windows, place[2:], strict=True)]
-        inside = [i * 7 + j for i, j in product(*spans)]
-        assert where == next(i for i in inside if flat[(*place[:2], i)] == min(elements))
-
-
-@pytest.mark.parametrize(
-    ("dtype", "nothing", "engine"),
-    by_engine(("float32", np.inf), ("int8", 127), ("uint64", 2**64 - 1), compiled=(("float32", np.inf),)),
-)
-def test_the_smallest_of_nothing_is_above_everything(dtype: DTypeName, nothing: float, engine: Engine) -> None:
-    plan = Under(MaxPool(2, strides=3, pads=4, axis=2), MINIMUM).plan((1, 1, 3), dtype)
-    y, at = run(plan, np.full((1, 1, 3), 2, dtype), engine=engine, indices=True)
-    assert y.tolist() == [[[nothing, 2, 2, nothing]]]
-    assert at is not None
-    assert at.tolist() == [[[-1, 0, 2, -1]]]
-
-
 @pytest.mark.parametrize(("dtype", "indices", "name", "engine"), by_engine(*ZEROS, compiled=(("float32", False, "3"),)))
 def test_among_zeros_of_both_signs_a_maximum_is_plus_0_and_a_minimum_minus_0(
     dtype: DTypeName, indices: bool, name: str, engine: Engine
@@ -199,16 +158,6 @@ def test_among_zeros_of_both_signs_a_maximum_is_plus_0_and_a_minimum_minus_0(
             assert np.copysign(1, float(y[place])) == best(signs)
             if at is not None:  # zeros are equal: the first is found
                 assert at[place] % 64 == place[2] * 4 + plan.windows[1].span(place[3])[0]
-
-
-@pytest.mark.compiles
-def test_nan_wins_over_every_number_in_minima_too() -> None:
-    x = np.array([1.0, np.nan, -np.inf, np.inf, 3, 2], np.float32).reshape(1, 1, 6)
-    for engine in ENGINES:
-        y, at = run(Under(MaxPool(2, strides=2, axis=2), MINIMUM).plan(x.shape), x, engine=engine, indices=True)
-        np.testing.assert_array_equal(y, [[[np.nan, -np.inf, 2]]])
-        assert at is not None
-        assert at.tolist() == [[[1, 2, 5]]]
 
 
 @pytest.mark.parametrize(("kernel", "engine"), by_engine((4,), (2,), (8,), compiled=((4,),)))

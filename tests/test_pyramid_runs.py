@@ -109,16 +109,10 @@ def test_factors_from_the_source_count_from_there(cli: Cli) -> None:
 REFUSED: dict[str, tuple[tuple[str, ...], int, str]] = {
     "no store": (("x.npy", "-o", "y.npy"), 2, "--output y.npy: a pyramid is an OME-Zarr store; name one"),
     "nothing named": (("x.npy",), 2, "--output is missing: name a store, such as out.ome.zarr"),
-    "an operator without levels": (
-        ("x.npy", "-o", "y.zarr", "--op", "lp"),
-        2,
-        "--op is 'lp'; it must be one of avg, max, min, mode, median",
-    ),
-    "too many levels": (
-        ("x.npy", "-o", "y.zarr", "--levels", "9"),
-        2,
-        "after 5 levels every axis is shorter than its factor",
-    ),
+    "an operator without levels": (("x.npy", "-o", "y.zarr", "--op", "lp"), 2,
+        "--op is 'lp'; it must be one of avg, max, min, mode, median"),
+    "too many levels": (("x.npy", "-o", "y.zarr", "--levels", "9"), 2,
+        "after 5 levels every axis is shorter than its factor"),
     "no levels": (("x.npy", "-o", "y.zarr", "--levels", "0"), 2, "--levels is 0; it must be at least 1"),
     "a kernel of 1": (("x.npy", "-o", "y.zarr", "-k", "1"), 2, "--kernel 1: must be at least 2 on one axis"),
     "two kernels for three axes": (("x.npy", "-o", "y.zarr", "-k", "2,2"), 2, "--kernel has 2 numbers"),
@@ -127,15 +121,12 @@ REFUSED: dict[str, tuple[tuple[str, ...], int, str]] = {
     "a scale of another axis": (("x.npy", "-o", "y.zarr", "--scale", "c=2"), 2, "--scale names c; the axes are z, y"),
     "a unit of time": (("x.npy", "-o", "y.zarr", "--unit", "second"), 2, "--unit second: is not a unit of length"),
     "one axis of space": (("x.npy", "-o", "y.zarr", "--layout", "NCW"), 2, "layout NCW: OME-Zarr has the axes"),
-    "averages of bool": (
-        ("bool.npy", "-o", "y.zarr"),
-        2,
-        "levels have the type of the input, and bool has no averages; use --op mode",
-    ),
+    "averages of bool": (("bool.npy", "-o", "y.zarr"), 2,
+        "levels have the type of the input, and bool has no averages; use --op mode"),
     "six axes": (("six.npy", "-o", "y.zarr"), 2, "the input has 6 axes, but OME-Zarr has 2 to 5 (t, c, z, y, x)"),
     "an output that is there": (("x.npy", "-o", "there.zarr"), 2, "there.zarr exists; use --overwrite"),
     "no input": (("no.npy", "-o", "y.zarr"), 1, "No such file or directory"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("how", REFUSED)

@@ -98,13 +98,6 @@ def test_some_windows_read_from_their_first_element_to_their_last(w: Sliding, da
     assert {j for j, some in reached.items() if some} <= set(w.taps(outputs)) <= set(range(w.kernel))
 
 
-@given(sliding())
-def test_each_tap_knows_the_outputs_that_read_through_it(w: Sliding) -> None:
-    reached = {j: [o for o in range(w.output) if 0 <= taps(w, o)[j] < w.size] for j in range(w.kernel)}
-    assert {j: list(w.outputs_of_tap(j, range(w.output))) for j in range(w.kernel)} == reached
-    assert {j for j, outputs in reached.items() if outputs} <= set(w.taps(range(w.output))) <= set(range(w.kernel))
-
-
 @given(st.integers(1, 40), st.integers(1, 90))
 @example(7, 25)
 @example(2, 98)
@@ -116,10 +109,6 @@ def test_bins_follow_integer_division(size: int, output: int) -> None:
     assert w.lengths == (min(lengths), max(lengths))
     assert w.inside(np.arange(output)).tolist() == lengths
     assert w.reads(range(output // 2, output)) == range(expected[output // 2].start, size)
-
-
-def test_bin_24_of_25_over_7_elements_ends_at_7_not_8() -> None:
-    assert Bins(7, 25).span(24) == range(6, 7)
 
 
 @pytest.mark.parametrize("size", range(1, 30))

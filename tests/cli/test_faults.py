@@ -71,21 +71,16 @@ def test_a_bad_file_is_one_clear_line(name: str, idle: int, work: Path) -> None:
 
 BOMB = "when it is read, which may be a decompression bomb; to allow it, use --max-memory"
 TOGETHER: dict[str, tuple[str, Callable[[], bytes], tuple[str, ...], str]] = {
-    "more than 256 MiB, each less": (
-        "x.npz", lambda: zipped({f"{i}.npy": npy("(1, 1, 4096, 4096)", bytes(2**26)) for i in range(5)}), (),
-        f"x.npz: expands from 319 KiB to 320 MiB {BOMB}",
-    ),
-    "more than the limit": (
-        "x.npz", lambda: zipped({f"{i}.npy": npy("(1, 1, 1024, 1024)", bytes(2**22)) for i in range(5)}),
-        ("--max-memory", "16M"),
-        "x.npz: its 5 arrays need 25 MiB of memory together, but the limit is 16 MiB; raise "
-        "--max-memory or take fewer with --dataset",
-    ),
-    "more than 256 MiB of fill values": (
-        "x.h5",
+    "more than 256 MiB, each less": ("x.npz",
+        lambda: zipped({f"{i}.npy": npy("(1, 1, 4096, 4096)", bytes(2**26)) for i in range(5)}), (),
+        f"x.npz: expands from 319 KiB to 320 MiB {BOMB}"),
+    "more than the limit": ("x.npz",
+        lambda: zipped({f"{i}.npy": npy("(1, 1, 1024, 1024)", bytes(2**22)) for i in range(5)}),
+        ("--max-memory", "16M"), "x.npz: its 5 arrays need 25 MiB of memory together, but the limit is 16 MiB; raise "
+        "--max-memory or take fewer with --dataset"),
+    "more than 256 MiB of fill values": ("x.h5",
         lambda: hdf5(**{name: {"shape": (1, 2**13, 2**13), "dtype": "u2", "chunks": (1, 64, 64)} for name in "abc"}),
-        (), f"x.h5: expands from 1.9 KiB to 384 MiB {BOMB}",
-    ),
+        (), f"x.h5: expands from 1.9 KiB to 384 MiB {BOMB}"),
 }  # fmt: skip
 
 

@@ -83,22 +83,16 @@ def test_a_glob_takes_what_it_matches_and_format_changes_the_suffix(cli: Cli, fo
 
 
 OUTPUT_REFUSALS = {
-    "output is a link to the input": (
-        ["x.npy", "-o", "link.npy", "--overwrite"], "output link.npy is the input x.npy; name another file or folder",
-    ),
-    "two inputs to one name": (
-        ["photo.png", "photo.bmp", "-o", "out/", "--format", "npy"],
+    "output is a link to the input": (["x.npy", "-o", "link.npy", "--overwrite"],
+        "output link.npy is the input x.npy; name another file or folder"),
+    "two inputs to one name": (["photo.png", "photo.bmp", "-o", "out/", "--format", "npy"],
         "photo.png, photo.bmp: more than one input would be written to out/photo.npy; "
-        "pool them into different folders or rename one",
-    ),
-    "names that differ by case only": (
-        ["photo.png", "PHOTO.png", "-o", "out/"],
+        "pool them into different folders or rename one"),
+    "names that differ by case only": (["photo.png", "PHOTO.png", "-o", "out/"],
         "photo.png, PHOTO.png: more than one input would be written to out/photo.png; "
-        "pool them into different folders or rename one",
-    ),
-    "stdin into a folder": (
-        ["-", "-o", "out/"], "--output out/ is a folder, and stdin has no name to keep; name the file",
-    ),
+        "pool them into different folders or rename one"),
+    "stdin into a folder": (["-", "-o", "out/"],
+        "--output out/ is a folder, and stdin has no name to keep; name the file"),
 }  # fmt: skip
 
 

@@ -149,17 +149,12 @@ SHELL = {  # a command, its exit code, and what stands on standard output and st
     "standard output is closed": ("{} avg x.npy -o y.npy -k 2 >&-", 1, "", BAD_STREAM),
     "the place of numbers is closed": ("{} avg x.npy -o - -k 2 >&-", 1, "", BAD_STREAM),
     "standard error is closed": ("{} avg nothing.npy -o y.npy -k 2 2>&-", 1, "", ""),
-    "standard input is closed": (
-        "{} avg - -o y.npy -k 2 <&-", 1, "",
-        "poolcli: -: is not a .npy file (its first bytes are not those of one); give one: poolcli avg - ... < x.npy\n",
-    ),
-    "standard output is full": (
-        "{} shape avg 1,1,9 -k 2 > /dev/full", 1, "", "poolcli: standard output: No space left on device\n",
-    ),
-    "too few files can be open": (
-        "mkdir in; cp x.npy in/a.npy; cp x.npy in/b.npy; ulimit -n 8; {} avg in -o out/ -k 2", 1, "",
-        "poolcli: this process: Too many open files\n",
-    ),
+    "standard input is closed": ("{} avg - -o y.npy -k 2 <&-", 1, "",
+        "poolcli: -: is not a .npy file (its first bytes are not those of one); give one: poolcli avg - ... < x.npy\n"),
+    "standard output is full": ("{} shape avg 1,1,9 -k 2 > /dev/full", 1, "",
+        "poolcli: standard output: No space left on device\n"),
+    "too few files can be open": ("mkdir in; cp x.npy in/a.npy; cp x.npy in/b.npy; ulimit -n 8; {} avg in -o out/ -k 2",
+        1, "", "poolcli: this process: Too many open files\n"),
     "a reader goes away": ("{} shape avg 1,1,9 -k 2 | true", 0, "", ""),
     "a width of 0": ("COLUMNS=0 {} shape avg 1,1,9 -k 2 -q", 0, "1,1,8\n", ""),
     "a width of 0, help": ("COLUMNS=0 {} avg --help | grep -c AvgPool", 0, "1\n", ""),
@@ -167,10 +162,8 @@ SHELL = {  # a command, its exit code, and what stands on standard output and st
         "mv x.npy \N{SNOWMAN}.npy; PYTHONIOENCODING=ascii {} info \N{SNOWMAN}.npy | head -1", 0,
         "\\u2603.npy: npy\n", "",
     ),
-    "a current folder that is gone": (
-        "mkdir gone; cd gone; rmdir ../gone; {} avg ../x.npy -o y.npy -k 2", 1, "",
-        "poolcli: current folder: No such file or directory\n",
-    ),
+    "a current folder that is gone": ("mkdir gone; cd gone; rmdir ../gone; {} avg ../x.npy -o y.npy -k 2", 1, "",
+        "poolcli: current folder: No such file or directory\n"),
 }  # fmt: skip
 
 
@@ -187,8 +180,7 @@ def test_odd_streams_terminals_and_folders_end_in_an_exit_code_and_no_traceback(
 
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs pseudo-terminals")
-def test_no_bytes_of_an_array_are_printed_on_a_terminal(cli: Cli) -> None:
-    np.save("x.npy", np.zeros((1, 1, 4, 4), np.float32))
+def test_no_bytes_of_an_array_are_printed_on_a_terminal(folder: Path) -> None:
     _, terminal = os.openpty()
     done = subprocess.run([*POOLCLI, "avg", "x.npy", "-o", "-", "-k", "2"], stdout=terminal, stderr=subprocess.PIPE)
     said = b"poolcli: standard output is a terminal; redirect it, as in > y.npy, or name a file\n"

@@ -295,19 +295,13 @@ def assert_both(plan: Plan, x: Any, values: Any, positions: Any) -> None:
 
 
 ALIKE: dict[str, tuple[Any, tuple[int, ...], Callable[[choice.Limits], choice.Limits]]] = {
-    "of a constant size": (
-        AvgPool((10, 3), strides=2, pads=1),
-        (2, 3, 40, 33),
-        lambda limits: limits._replace(outputs=0, tall=9),
-    ),
+    "of a constant size": (AvgPool((10, 3), strides=2, pads=1), (2, 3, 40, 33),
+        lambda limits: limits._replace(outputs=0, tall=9)),
     "whole maps": (AvgPool(3, strides=1, pads=1), (2, 30, 7, 9), lambda limits: limits._replace(outputs=0)),
-    "in pieces": (
-        AvgPool(3, strides=2, pads=1),
-        (2, 3, 20, 300),
-        lambda limits: limits._replace(outputs=0, **IN_PIECES),
-    ),
+    "in pieces": (AvgPool(3, strides=2, pads=1), (2, 3, 20, 300),
+        lambda limits: limits._replace(outputs=0, **IN_PIECES)),
     "direct": (AvgPool(3, strides=3), (2, 3, 20, 31), lambda limits: limits._replace(outputs=0)),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ALIKE)

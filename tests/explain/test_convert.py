@@ -228,11 +228,8 @@ COMPOSED: dict[str, tuple[Any, tuple[int, ...], str]] = {  # with words of the t
     "maxima of bins": (AdaptiveMaxPool((4, 5, 2)), (9, 7, 5), "Gather gather"),
     "excluded pads": (AvgPool(3, strides=2, pads_begin=1, pads_end=0, rounding_type="ceil"), (9, 8), "ones_like"),
     "counted overhang": (AvgPool(3, strides=2, pads=1, exclude_pad=False, rounding_type="ceil"), (9, 8), "Pad pad"),
-    "counted pads": (
-        AvgPool(3, strides=2, pads=1, exclude_pad=False, rounding_type="ceil", like="pytorch"),
-        (8,),
-        "Pad pad",
-    ),
+    "counted pads": (AvgPool(3, strides=2, pads=1, exclude_pad=False, rounding_type="ceil", like="pytorch"), (8,),
+        "Pad pad"),
     "long pads": (AvgPool(2, strides=2, pads_begin=3, pads_end=2, exclude_pad=False), (9, 8), "Pad pad"),
     "maxima, long pads": (MaxPool(3, strides=2, pads=2, dilations=2), (9, 8, 7), "Pad pad gather"),
     "dilated": (AvgPool(2, strides=2, pads=1, dilations=3), (9, 8), "einsum"),
@@ -243,14 +240,11 @@ COMPOSED: dict[str, tuple[Any, tuple[int, ...], str]] = {  # with words of the t
     "sums": (SumPool(3, strides=2, pads=1), (9, 8), "Mul *"),
     "sums, rounded up": (SumPool(3, strides=2, pads_begin=0, pads_end=1, rounding_type="ceil"), (8,), "Mul *"),
     "longer than the input": (AvgPool((9, 5), strides=(9, 2), rounding_type="ceil", like="pytorch"), (8, 4), "Pad pad"),
-    "maxima, longer than the input": (
-        MaxPool(3, strides=2, dilations=2, rounding_type="ceil", like="onnx"),
-        (4, 9),
-        "tf.gather",
-    ),
+    "maxima, longer than the input": (MaxPool(3, strides=2, dilations=2, rounding_type="ceil", like="onnx"), (4, 9),
+        "tf.gather"),
     "areas": (AreaPool((4, 2)), (9, 8), "MatMul einsum"),
     "areas, enlarged": (AreaPool((7, 4, 3)), (5, 4, 7), "Transpose einsum"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("like", ["onnx", "openvino", "pytorch", "tensorflow"])

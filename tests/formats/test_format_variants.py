@@ -87,16 +87,12 @@ BOMB = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1, 16384, 16384),
 DAMAGED: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "cut": (lambda data: gzip.compress(data)[:-20], "is not a whole gzip file (...)"),
     "of a wrong checksum": (lambda data: gzip.compress(data)[:-8] + bytes(8), "is not a whole gzip file (...)"),
-    "of a wrong checksum, beyond the array": (
-        lambda data: gzip.compress(data + bytes(2**21))[:-8] + bytes(8),
-        "is not a whole gzip file (...)",
-    ),
+    "of a wrong checksum, beyond the array": (lambda data: gzip.compress(data + bytes(2**21))[:-8] + bytes(8),
+        "is not a whole gzip file (...)"),
     "no array": (lambda data: gzip.compress(b"words"), "is not a .npy file (...)"),
-    "a bomb": (
-        lambda data: gzip.compress(HEAD + struct.pack("<H", len(BOMB)) + BOMB + bytes(2**20)),
-        "expands from ...",
-    ),
-}
+    "a bomb": (lambda data: gzip.compress(HEAD + struct.pack("<H", len(BOMB)) + BOMB + bytes(2**20)),
+        "expands from ..."),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", DAMAGED)

@@ -102,18 +102,12 @@ FILES: dict[str, tuple[Callable[[Any], object], str, str]] = {
         "is a link to the file",
     ),
     "group elsewhere": (lambda file: links(file, ("far", GROUP)), "/far/x", "is a link to the file"),
-    "soft link to a group elsewhere": (
-        lambda file: links(file, ("far", GROUP), ("near", h5py.SoftLink("far"))),
-        "/near/./x",
-        "is a link to the file",
-    ),
+    "soft link to a group elsewhere": (lambda file: links(file, ("far", GROUP), ("near", h5py.SoftLink("far"))),
+        "/near/./x", "is a link to the file"),
     "virtual dataset": (lambda file: virtual(file, "x", "/g/x", X.shape, "f4"), "/x", "is a virtual dataset"),
     "unlimited virtual dataset": (unlimited_virtual, "/x", "is a virtual dataset"),
-    "external storage": (
-        lambda file: file.create_dataset("x", X.shape, "f4", external=[("outside/raw", 0, X.nbytes)]),
-        "/x",
-        "keeps its data in other files (outside/raw)",
-    ),
+    "external storage": (lambda file: file.create_dataset("x", X.shape, "f4", external=[("outside/raw", 0, X.nbytes)]),
+        "/x", "keeps its data in other files (outside/raw)"),
     "scale in external storage": (
         lambda file: with_scale(
             file, lambda f, name: f.create_dataset(name, (8,), "f8", external=[("outside/raw", 0, 64)])
@@ -121,12 +115,9 @@ FILES: dict[str, tuple[Callable[[Any], object], str, str]] = {
         "/x",
         "keeps its data in other files (outside/raw)",
     ),
-    "virtual scale": (
-        lambda file: with_scale(file, lambda f, name: virtual(f, name, "/scale", (8,), "f8")),
-        "/x",
-        "is a virtual dataset",
-    ),
-}
+    "virtual scale": (lambda file: with_scale(file, lambda f, name: virtual(f, name, "/scale", (8,), "f8")), "/x",
+        "is a virtual dataset"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [name if number % 3 == 0 else slow(name) for number, name in enumerate(FILES)])

@@ -19,55 +19,25 @@ from tests.conftest import Cli
 @pytest.mark.parametrize(
     ("path", "shape", "dtype", "layout", "message"),
     [
-        (
-            "y.png",
-            (8, 8, 3),
-            "float32",
-            "HWC",
-            "png cannot hold 3 channels of float32; use .tiff, .npy, .npz or .h5, or --rescale for 8 bits",
-        ),
+        ("y.png", (8, 8, 3), "float32", "HWC",
+         "png cannot hold 3 channels of float32; use .tiff, .npy, .npz or .h5, or --rescale for 8 bits"),
         ("y.tif", (8, 8, 3), "bool", "HWC", "tiff cannot hold 3 channels of bool; use .npy, .npz or .h5"),
-        (
-            "y.jpg",
-            (8, 8),
-            "float32",
-            "HW",
-            "jpeg cannot hold 1 channel of float32; use .tiff, .npy, .npz or .h5, or --rescale for 8 bits",
-        ),
-        (
-            "y.jpg",
-            (2, 3, 8, 8),
-            "uint8",
-            "NCHW",
-            "a jpeg file holds one image, but the result has N=2; use .tiff, .png, .webp, .npy, .npz or .h5, or take "
-            "one image with --pages 1",
-        ),
-        (
-            "y.png",
-            (1, 3, 4, 8, 8),
-            "uint8",
-            "NCDHW",
-            "png images have the axes H, W and C, but the result has NCDHW; use .npy, .npz or .h5",
-        ),
-        (
-            "y.png",
-            (1, 1, 1, 8, 8),
-            "uint8",
-            "NCDHW",
-            "png images have the axes H, W and C, but the result has NCDHW; use .npy, .npz or .h5, or leave out axes "
-            "of length 1: --output-layout CHW",
-        ),
-        (
-            "y.png",
-            (64, 48, 2),
-            "uint8",
-            "NCW",
-            "png images have the axes H, W and C, but the result has NCW; use .npy, .npz or .h5, or name the axes of "
-            "the input, as in --layout HWC",
-        ),
+        ("y.jpg", (8, 8), "float32", "HW",
+         "jpeg cannot hold 1 channel of float32; use .tiff, .npy, .npz or .h5, or --rescale for 8 bits"),
+        ("y.jpg", (2, 3, 8, 8), "uint8", "NCHW",
+         "a jpeg file holds one image, but the result has N=2; use .tiff, .png, .webp, .npy, .npz or .h5, or take "
+         "one image with --pages 1"),
+        ("y.png", (1, 3, 4, 8, 8), "uint8", "NCDHW",
+         "png images have the axes H, W and C, but the result has NCDHW; use .npy, .npz or .h5"),
+        ("y.png", (1, 1, 1, 8, 8), "uint8", "NCDHW",
+         "png images have the axes H, W and C, but the result has NCDHW; use .npy, .npz or .h5, or leave out axes "
+         "of length 1: --output-layout CHW"),
+        ("y.png", (64, 48, 2), "uint8", "NCW",
+         "png images have the axes H, W and C, but the result has NCW; use .npy, .npz or .h5, or name the axes of "
+         "the input, as in --layout HWC"),
         ("y.npy", (1, 1, 2), "bfloat16", "NCW", "npy files have no bfloat16; use --dtype float32"),
     ],
-)
+)  # fmt: skip
 def test_what_an_output_format_cannot_hold_is_refused_with_those_that_can(
     path: str, shape: tuple[int, ...], dtype: str, layout: str, message: str
 ) -> None:

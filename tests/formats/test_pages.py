@@ -55,20 +55,14 @@ def test_pages_can_be_chosen(cli: Cli) -> None:
 
 
 PAGE_REFUSALS = {
-    "format of one picture": (
-        ["-o", "y.jpg"],
+    "format of one picture": (["-o", "y.jpg"],
         "a jpeg file holds one image, but the result has N=3; use .tiff, .png, .webp, .npy, .npz or .h5, or take one "
-        "image with --pages 1",
-    ),
-    "page that is not there": (
-        ["-o", "y.npy", "--pages", "4"],
-        "has 3 pages, but --pages asks for 4; they count from 1 to 3",
-    ),
-    "no number": (
-        ["-o", "y.npy", "--pages", "x"],
-        "--pages is 'x'; write all, a page such as 1, or a range such as 2-5",
-    ),
-}
+        "image with --pages 1"),
+    "page that is not there": (["-o", "y.npy", "--pages", "4"],
+        "has 3 pages, but --pages asks for 4; they count from 1 to 3"),
+    "no number": (["-o", "y.npy", "--pages", "x"],
+        "--pages is 'x'; write all, a page such as 1, or a range such as 2-5"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", PAGE_REFUSALS)

@@ -100,21 +100,14 @@ BOMBS: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "PNG of 16 bits": ("x.png", lambda p: png(p, 16, 6, 4, 6000), "needs "),
     "JPEG 2000": ("x.jp2", lambda p: Image.new("L", (9000, 9000)).save(p), "needs "),
     "TIFF": ("x.tif", lambda p: bare(str(p), [bytes(8)] * 8, 8, 8, {256: 60_000, 257: 60_000}), "needs "),
-    "TIFF, within the pixels": (
-        "x.tif", lambda p: bare(str(p), [bytes(8)] * 8, 8, 16, {256: 13_000, 257: 13_000, 278: 13_000}), "needs ",
-    ),
-    "TIFF of many bands": (
-        "x.tif",
-        lambda p: bare(str(p), [bytes(8)] * 8, 8, 8, {256: 200, 257: 200, 277: 65_535, 278: 200, 284: 1}),
-        "needs ",
-    ),
+    "TIFF, within the pixels": ("x.tif",
+        lambda p: bare(str(p), [bytes(8)] * 8, 8, 16, {256: 13_000, 257: 13_000, 278: 13_000}), "needs "),
+    "TIFF of many bands": ("x.tif",
+        lambda p: bare(str(p), [bytes(8)] * 8, 8, 8, {256: 200, 257: 200, 277: 65_535, 278: 200, 284: 1}), "needs "),
     "later page": ("x.tif", two_pages, "needs "),
     "JPEG": ("x.jpg", large_jpeg, "needs "),
-    "packed TIFF": (
-        "x.tif",
-        lambda p: bare(str(p), [bytes(8)] * 8, 8, 8, {256: 13_000, 257: 13_000, 259: 5, 278: 13_000}),
-        "needs ",
-    ),
+    "packed TIFF": ("x.tif",
+        lambda p: bare(str(p), [bytes(8)] * 8, 8, 8, {256: 13_000, 257: 13_000, 259: 5, 278: 13_000}), "needs "),
     "tile far larger than its picture": ("x.tif", large_tile, "needs 412 MiB of memory to be decoded"),
 }  # fmt: skip
 

@@ -16,13 +16,9 @@ from PIL import Image
 from poolcli.formats.table import FORMATS, format_by_magic
 from tests.conftest import Cli
 
+pytestmark = pytest.mark.usefixtures("here")
 RNG = np.random.default_rng(3)
 KEEP = ("-k", "1", "--overwrite")
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.parametrize("most", [65535, 4095, 300])

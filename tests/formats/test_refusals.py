@@ -28,19 +28,13 @@ NPY_REFUSALS = {
     "negative length": (npy(fields("(-1, 3)")), "x.npy: its .npy header is broken"),
     "True as a length": (npy(fields("(True,)")), "x.npy: its .npy header is broken"),
     "a number as the shape": (npy(fields("(184)")), "x.npy: its .npy header is broken (shape is not valid: 184)"),
-    "a single number": (
-        npy(fields("()"), b"\0" * 4),
-        "x.npy: holds a single number; an array with at least one axis is needed",
-    ),
-    "an empty shape beyond 64 bits": (
-        npy(fields("(0, 1, 4611686018427387904, 4)")),
-        "x.npy: claims an array of an impossible shape",
-    ),
-    "an empty shape with a length beyond 64 bits": (
-        npy(fields("(9223372036854775808, 0, 4)", "'|u1'")),
-        "x.npy: claims an array of an impossible shape",
-    ),
-}
+    "a single number": (npy(fields("()"), b"\0" * 4),
+        "x.npy: holds a single number; an array with at least one axis is needed"),
+    "an empty shape beyond 64 bits": (npy(fields("(0, 1, 4611686018427387904, 4)")),
+        "x.npy: claims an array of an impossible shape"),
+    "an empty shape with a length beyond 64 bits": (npy(fields("(9223372036854775808, 0, 4)", "'|u1'")),
+        "x.npy: claims an array of an impossible shape"),
+}  # fmt: skip
 
 
 def refusal_of(path: str) -> str:
@@ -81,18 +75,11 @@ def wrong_name() -> None:
 
 
 NPZ_REFUSALS: dict[str, tuple[Callable[[], object], str, str]] = {
-    "several arrays": (
-        two_arrays,
-        "x.npz",
-        "x.npz: holds 2 arrays: a (1,1,4 float32), b (2,3,5 uint8); choose one: x.npz:a or --dataset a, or take --all",
-    ),
+    "several arrays": (two_arrays, "x.npz",
+        "x.npz: holds 2 arrays: a (1,1,4 float32), b (2,3,5 uint8); choose one: x.npz:a or --dataset a, or take --all"),
     "unknown key": (two_arrays, "x.npz:c", "x.npz: has no array 'c'; it holds a (1,1,4 float32), b (2,3,5 uint8)"),
-    "a name that is not UTF-8": (
-        wrong_name,
-        "x.npz:a",
-        "x.npz: is not a readable .npz file ({library}",
-    ),
-}
+    "a name that is not UTF-8": (wrong_name, "x.npz:a", "x.npz: is not a readable .npz file ({library}"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("make", "path", "message"), NPZ_REFUSALS.values(), ids=NPZ_REFUSALS)
@@ -143,39 +130,21 @@ def damaged_root() -> None:
 
 
 HDF5_REFUSALS: dict[str, tuple[Callable[[], object], str, str]] = {
-    "several datasets": (
-        groups_and_links,
-        "x.h5",
+    "several datasets": (groups_and_links, "x.h5",
         "x.h5: holds 2 arrays: /g/a (1,1,2 float32), /g/b (1,1,3 int8); choose one: x.h5:/g/a or --dataset /g/a, "
-        "or take --all",
-    ),
-    "unknown dataset": (
-        groups_and_links,
-        "x.h5:/g/c",
-        "x.h5: has no array '/g/c'; it holds /g/a (1,1,2 float32), /g/b (1,1,3 int8)",
-    ),
-    "a group": (
-        groups_and_links,
-        "x.h5:/g",
-        "x.h5:/g: is a group; name a dataset in it: /g/a (1,1,2 float32), /g/b (1,1,3 int8)",
-    ),
-    "link to another file": (
-        groups_and_links,
-        "x.h5:/far",
-        "x.h5:/far: is a link to the file other.h5; --allow-external follows it",
-    ),
-    "text": (
-        groups_and_links,
-        "x.h5:/text",
-        "x.h5:/text: holds text; poolcli pools bool, integers and floats of 16, 32 or 64 bits",
-    ),
-    "virtual dataset of itself": (
-        virtual,
-        "x.h5",
-        "x.h5:/v: is a virtual dataset, whose data lies elsewhere (.:v); --allow-external reads it",
-    ),
+        "or take --all"),
+    "unknown dataset": (groups_and_links, "x.h5:/g/c",
+        "x.h5: has no array '/g/c'; it holds /g/a (1,1,2 float32), /g/b (1,1,3 int8)"),
+    "a group": (groups_and_links, "x.h5:/g",
+        "x.h5:/g: is a group; name a dataset in it: /g/a (1,1,2 float32), /g/b (1,1,3 int8)"),
+    "link to another file": (groups_and_links, "x.h5:/far",
+        "x.h5:/far: is a link to the file other.h5; --allow-external follows it"),
+    "text": (groups_and_links, "x.h5:/text",
+        "x.h5:/text: holds text; poolcli pools bool, integers and floats of 16, 32 or 64 bits"),
+    "virtual dataset of itself": (virtual, "x.h5",
+        "x.h5:/v: is a virtual dataset, whose data lies elsewhere (.:v); --allow-external reads it"),
     "a root that cannot be opened": (damaged_root, "x.h5", "x.h5: HDF5 cannot read or write it: {library}"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("make", "path", "message"), HDF5_REFUSALS.values(), ids=HDF5_REFUSALS)
@@ -189,23 +158,14 @@ def test_hdf5_files_that_are_refused(make: Callable[[], object], path: str, mess
 
 
 IMAGE_REFUSALS: dict[str, tuple[str, Callable[[], bytes], str]] = {
-    "16 bits per channel": (
-        "x.ppm",
-        lambda: b"P3 1 1 65535\n1 2 3\n",
-        "x.ppm: has more than 8 bits a channel, of which Pillow keeps 8; convert it to TIFF or PNG without loss",
-    ),
-    "the start of a PNG": (
-        "x.png",
-        lambda: b"\x89PNG\r\n\x1a\n" + bytes(99),
-        "x.png: is a damaged PNG file, or of a kind that Pillow does not read",
-    ),
-    "PostScript called PNG": (
-        "x.png",
-        lambda: b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n",
+    "16 bits per channel": ("x.ppm", lambda: b"P3 1 1 65535\n1 2 3\n",
+        "x.ppm: has more than 8 bits a channel, of which Pillow keeps 8; convert it to TIFF or PNG without loss"),
+    "the start of a PNG": ("x.png", lambda: b"\x89PNG\r\n\x1a\n" + bytes(99),
+        "x.png: is a damaged PNG file, or of a kind that Pillow does not read"),
+    "PostScript called PNG": ("x.png", lambda: b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n",
         "x.png: is not an image that poolcli reads (PNG, JPEG, TIFF, BMP, WEBP, PPM, GIF, JPEG2000, AVIF, HEIF, QOI, "
-        "SGI, DDS, TGA)",
-    ),
-}
+        "SGI, DDS, TGA)"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "make", "message"), IMAGE_REFUSALS.values(), ids=IMAGE_REFUSALS)

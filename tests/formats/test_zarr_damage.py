@@ -49,10 +49,8 @@ HOSTILE: dict[str, tuple[Callable[[], object], str]] = {
     "more than there can be": (edited(shape=[2**40] * 3), "claims more than 1,000,000 PiB, which no array can have"),
     "chunks of nothing": (edited(chunk_grid=grid(0, 4, 4)), ""),
     "chunks beyond memory": (edited(chunk_grid=grid(2**20, 2**20, 4)), "one chunk (1048576,1048576,4) is 4 TiB, "),
-    "no text": (
-        lambda: Path("x.zarr/zarr.json").write_bytes(b'{"zarr_format": "\xff"}'),
-        "Zarr cannot read or write it: it is damaged, or of a version that zarr does not know",
-    ),
+    "no text": (lambda: Path("x.zarr/zarr.json").write_bytes(b'{"zarr_format": "\xff"}'),
+        "Zarr cannot read or write it: it is damaged, or of a version that zarr does not know"),
     "an unknown codec": (edited(codecs=[{"name": "bytes"}, {"name": "nope"}]), "nope"),
     "complex numbers": (
         edited(
@@ -68,10 +66,8 @@ HOSTILE: dict[str, tuple[Callable[[], object], str]] = {
     "no JSON": (lambda: Path("x.zarr/zarr.json").write_text("{"), "Zarr cannot read or write it: "),
     "JSON without end": (lambda: Path("x.zarr/zarr.json").write_text("[" * 10**5), "Zarr cannot read or write it: "),
     "nothing": (lambda: Path("x.zarr/zarr.json").unlink(), "holds no Zarr array or group"),
-    "a link out of the store": (
-        lambda: linked("/etc/hostname"),
-        "is a link to a place outside its store; --allow-external follows",
-    ),
+    "a link out of the store": (lambda: linked("/etc/hostname"),
+        "is a link to a place outside its store; --allow-external follows"),
     "a pipe": (lambda: pipe(), "is not a regular file"),
     "a folder in place of a chunk": (lambda: first_chunk().mkdir(), "is not a regular file"),
     "a long document of nothing": (lambda: os.truncate("x.zarr/zarr.json", 2**32), "zarr.json: has 4 GiB, but the "),
@@ -80,7 +76,7 @@ HOSTILE: dict[str, tuple[Callable[[], object], str]] = {
         "x.zarr, c/0/0/0: Zarr cannot read or write it: ",  # and what zarrs or zarr-python say
     ),
     "a device": (lambda: linked("/dev/zero"), "is not a regular file"),
-}
+}  # fmt: skip
 
 
 def first_chunk() -> Path:

@@ -11,47 +11,30 @@ from poolcli import AvgPool, LpPool, MaxPool
 HALVES: dict[str, Any] = {"rounding_type": "ceil"}
 NOTES: dict[str, tuple[Any, int, str, tuple[str, ...]]] = {
     "nothing": (AvgPool(2, strides=2), 8, "float32", ()),
-    "strides of 1 that nobody gave": (
-        AvgPool(2), 8, "float32", ("strides not given: 1 on every axis; set them with strides",),
-    ),
+    "strides of 1 that nobody gave": (AvgPool(2), 8, "float32",
+        ("strides not given: 1 on every axis; set them with strides",)),
     "strides that a kernel of 1 does not miss": (AvgPool(1), 8, "float32", ()),
-    "pads that auto_pad replaces, at the beginning": (
-        AvgPool(2, strides=2, pads_begin=1, pads_end=0, auto_pad="valid"), 8, "float32",
-            ("the given pads are ignored: auto_pad valid sets them",),
-    ),
-    "pads that auto_pad replaces, at the end": (
-        AvgPool(2, strides=2, pads_begin=0, pads_end=1, auto_pad="valid"), 8, "float32",
-            ("the given pads are ignored: auto_pad valid sets them",),
-    ),
+    "pads that auto_pad replaces, at the beginning": (AvgPool(2, strides=2, pads_begin=1, pads_end=0, auto_pad="valid"),
+        8, "float32", ("the given pads are ignored: auto_pad valid sets them",)),
+    "pads that auto_pad replaces, at the end": (AvgPool(2, strides=2, pads_begin=0, pads_end=1, auto_pad="valid"), 8,
+        "float32", ("the given pads are ignored: auto_pad valid sets them",)),
     "padding of a norm that auto_pad sets": (LpPool(5, strides=2, auto_pad="same_lower"), 8, "float32", ()),
     "a window that is dropped": (
         AvgPool(2, strides=3, pads_begin=0, pads_end=2, rounding_type="ceil_torch", exclude_pad=False), 7, "float32",
         ("axis W: one window less, because the last one would start past the input",
          "axis W: 2 of 7 input elements are unused"),
     ),
-    "input that no window reads": (
-        AvgPool(2, strides=5), 8, "float32", ("axis W: 4 of 8 input elements are unused",),
-    ),
-    "an empty window: a mean": (
-        AvgPool(2, strides=4, **HALVES), 7, "float32",
-        ("axis W: 3 of 7 input elements are unused", "1 window holds no input element: the average is nan"),
-    ),
-    "an empty window: a mean over a divisor of its own": (
-        AvgPool(2, strides=4, divisor_override=2, **HALVES), 7, "float32",
-        ("axis W: 3 of 7 input elements are unused", "1 window holds no input element: the average is 0"),
-    ),
-    "empty windows: a mean that counts padding": (
-        AvgPool(1, strides=1, pads=1, exclude_pad=False), 8, "uint8",
-            ("2 windows hold no input element: the average is 0",),
-    ),
-    "empty windows: a maximum of floats": (
-        MaxPool(1, strides=1, pads=1), 8, "float32",
-            ("2 windows hold no input element: the maximum is -inf, the index -1",),
-    ),
-    "empty windows: a maximum of integers": (
-        MaxPool(1, strides=1, pads=1), 8, "int8",
-            ("2 windows hold no input element: the maximum is -128, the index -1",),
-    ),
+    "input that no window reads": (AvgPool(2, strides=5), 8, "float32", ("axis W: 4 of 8 input elements are unused",)),
+    "an empty window: a mean": (AvgPool(2, strides=4, **HALVES), 7, "float32",
+        ("axis W: 3 of 7 input elements are unused", "1 window holds no input element: the average is nan")),
+    "an empty window: a mean over a divisor of its own": (AvgPool(2, strides=4, divisor_override=2, **HALVES), 7,
+        "float32", ("axis W: 3 of 7 input elements are unused", "1 window holds no input element: the average is 0")),
+    "empty windows: a mean that counts padding": (AvgPool(1, strides=1, pads=1, exclude_pad=False), 8, "uint8",
+        ("2 windows hold no input element: the average is 0",)),
+    "empty windows: a maximum of floats": (MaxPool(1, strides=1, pads=1), 8, "float32",
+        ("2 windows hold no input element: the maximum is -inf, the index -1",)),
+    "empty windows: a maximum of integers": (MaxPool(1, strides=1, pads=1), 8, "int8",
+        ("2 windows hold no input element: the maximum is -128, the index -1",)),
 }  # fmt: skip
 
 
