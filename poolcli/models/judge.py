@@ -15,11 +15,10 @@ from poolcli.explain.compare_dialects import compare_dialects
 from poolcli.explain.diff_arrays import diff_arrays
 from poolcli.explain.export import ONLY_THIS_SIZE, WRITERS, convert
 from poolcli.formats import ReadOptions, parse_source, read, recognise
-from poolcli.layouts import default_layout, spatial_axes
+from poolcli.layouts import default_layout
 from poolcli.message_fields import field, for_python, marked, marked_message, option_value, without_hints
 from poolcli.models.layer import (
     Dim,
-    GlobalWindow,
     InferredShape,
     Layer,
     Shape,
@@ -82,8 +81,8 @@ def judge(layer: Layer, against: str | None, is_given: bool, wrong: str | None) 
     elif verdict == "differs" and is_moved and wrong:
         reason = f"{reason}; its input is not the stated one, because {wrong} differs"
     warnings = [*layer.warnings, *_warnings(layer, inferred, against)]
-    if wrong and layer.not_inferred is not None:
-        warnings.insert(0, f"its input is as stated, although {wrong} differs{layer.not_inferred}")
+    if wrong and layer.framework != "ONNX Runtime" and not is_given:  # others' shapes are those that the file states
+        warnings.insert(0, f"its input is as stated, although {wrong} differs")
     return Finding(layer, computed, verdict, reason, tuple(warnings))
 
 
@@ -212,11 +211,9 @@ def convert_layer(layer: Layer, like: str) -> LayerConversion:
     if inferred.short:
         return LayerConversion(like, None, "its windows are longer than its padded input")
     conversion = convert(inferred.plan, like)
-    # The kernel of a global window is the length of its input.
-    only_this_size = conversion.only_this_size or isinstance(layer.op, GlobalWindow)
     if conversion.text is None:
         return LayerConversion(like, None, conversion.reason)
-    if only_this_size and not inferred.complete:
+    if conversion.only_this_size and not inferred.complete:
         why = f"the call depends on dynamic lengths; {how_to_fix_lengths(layer.framework)}"
         return LayerConversion(like, None, marked_message(why))
     layout, notes = inferred.plan.layout, list[str]()
@@ -224,9 +221,9 @@ def convert_layer(layer: Layer, like: str) -> LayerConversion:
         notes.append(f"for data in the order {default_layout(len(layout))}; the layer's are {layout}")
     if not layer.keeps_axes:
         notes.append("the pooled axes, 1 long, are dropped after it")
-    if only_this_size:
+    if conversion.only_this_size:
         notes.append(ONLY_THIS_SIZE)
-    return LayerConversion(like, conversion.text, None, "; ".join(notes) or None, only_this_size)
+    return LayerConversion(like, conversion.text, None, "; ".join(notes) or None, conversion.only_this_size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,18 +262,16 @@ def compare_data(layer: Layer, path: str, options: ReadOptions) -> Comparison:
         shapes = option_value(x.shape), option_value(layer.input_shape)
         raise RequestError(f"{path}: input is {shapes[0]}, but layer {layer.name} takes {shapes[1]}")
     layout = layer.layout or default_layout(x.ndim)
-    sizes = [x.shape[place] for place in spatial_axes(layout)]
-    op = layer.op.over(sizes) if isinstance(layer.op, GlobalWindow) else layer.op
-    plan = make_plan(op, x.shape, str(x.dtype.newbyteorder("=")), layout=layout)
+    plan = make_plan(layer.op, x.shape, str(x.dtype.newbyteorder("=")), layout=layout)
     shape = stored_shape(layer, plan.output_shape)
     if recorded.shape != shape:
-        other = _equal_rules(layer, op, plan, x, recorded)
+        other = _equal_rules(layer, layer.op, plan, x, recorded)
         raise RequestError(
             f"{path}: output is {option_value(recorded.shape)}, but layer {layer.name} makes {option_value(shape)} "
             f"of input {option_value(x.shape)}" + (f"; it equals the result of {other}" if other else "")
         )
     found = _difference(layer, plan, x, recorded)
-    return replace(found, answer_of=_equal_rules(layer, op, plan, x, recorded)) if found.off else found
+    return replace(found, answer_of=_equal_rules(layer, layer.op, plan, x, recorded)) if found.off else found
 
 
 def _difference(layer: Layer, plan: Plan, x: Array, recorded: Array) -> Comparison:

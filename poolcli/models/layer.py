@@ -13,7 +13,7 @@ from poolcli.errors import RequestError
 from poolcli.layouts import channels_last, default_layout, spatial_axes
 from poolcli.message_fields import field as field_name
 from poolcli.message_fields import for_python
-from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool
+from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes, SlidingAttributes, short_repr
 from poolcli.windows import ceil_div, extent
@@ -48,32 +48,7 @@ def make_operator(record: Any, **given: Any) -> Any:
         raise InvalidError(error.message) from None
 
 
-@dataclass(frozen=True, slots=True)
-class GlobalWindow:
-    """An operator with one window over all spatial axes; the kernel follows from the input."""
-
-    op: SlidingAttributes
-
-    def over(self, sizes: Sequence[int]) -> Attributes:
-        """The operator on spatial axes of these lengths."""
-        return replace(self.op, kernel=tuple(sizes))
-
-
-LayerOp = Attributes | GlobalWindow
-
-
-def global_norm(power: int) -> GlobalWindow:
-    """The norm over all spatial axes."""
-    return GlobalWindow(make_operator(LpPool, kernel=1, p=power))
-
-
-REDUCTIONS: dict[str, LayerOp] = {  # over all spatial axes
-    "Mean": AdaptiveAvgPool(1),
-    "Max": AdaptiveMaxPool(1),
-    "Sum": GlobalWindow(AvgPool(1, divisor_override=1)),
-    "L1": global_norm(1),
-    "L2": global_norm(2),
-}
+REDUCTIONS = {"Mean": AdaptiveAvgPool(1), "Max": AdaptiveMaxPool(1)}  # over all spatial axes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +59,7 @@ class Layer:
     type: str
     version: str
     framework: str
-    op: LayerOp | None = None  # None with a `problem`, if it is `invalid`, and for a reduction without `input_shape`
+    op: Attributes | None = None  # None with a `problem`, if it is `invalid`, and for a reduction without `input_shape`
     problem: str | None = None  # why it is not known
     invalid: str | None = None  # why the framework refuses it
     given: Mapping[str, str] = field(default_factory=dict, repr=False)  # attributes as the file spells them
@@ -93,7 +68,6 @@ class Layer:
     declared_shape: Shape | None = None  # of the output
     layout: str | None = None  # None for N, C and the spatial axes
     keeps_axes: bool = True  # whether pooled axes stay, 1 long
-    not_inferred: str | None = None  # why the input shape is only the stated one, or ""; None if it is inferred
     shape_only: str | None = None  # why `op` computes the shape of the layer, but not its values
     warnings: tuple[str, ...] = ()
     __repr__ = short_repr
@@ -205,7 +179,7 @@ class InferredShape:
 
 
 @lru_cache(maxsize=1024)
-def infer_shape(op: LayerOp, shape: Shape, layout: str | None = None) -> InferredShape:
+def infer_shape(op: Attributes, shape: Shape, layout: str | None = None) -> InferredShape:
     """Infer the output shape of `op`; a RequestError if it refuses `shape` whatever the dynamic lengths are."""
     layout = layout or default_layout(len(shape))
     places = spatial_axes(layout)
@@ -217,8 +191,7 @@ def infer_shape(op: LayerOp, shape: Shape, layout: str | None = None) -> Inferre
     for i, place in enumerate(places):
         if layout[place] in short or not is_number(shape[place]):
             lengths[place] = _window_length(op, i)
-    sized = op.over([lengths[place] for place in places]) if isinstance(op, GlobalWindow) else op
-    plan = make_plan(sized, lengths, layout=layout)
+    plan = make_plan(op, lengths, layout=layout)
     found = list(shape)
     for place in places:
         found[place] = plan.output_shape[place] if outputs[place] is None else outputs[place]
@@ -244,7 +217,7 @@ def output_shape(layer: Layer) -> Shape | None:
         return None
 
 
-def _output_of_short_axis(op: LayerOp, i: int, size: Dim) -> int | None:
+def _output_of_short_axis(op: Attributes, i: int, size: Dim) -> int | None:
     """The output length of an axis that is shorter than the window, if ONNX Runtime accepts it; None for others.
 
     It rounds a negative quotient up whatever ceil_mode is, and an output may be empty.
@@ -259,7 +232,7 @@ def _output_of_short_axis(op: LayerOp, i: int, size: Dim) -> int | None:
     return output if span < 0 <= output <= (op.rounding_type == "floor") else None
 
 
-def _window_length(op: LayerOp, i: int) -> int:
+def _window_length(op: Attributes, i: int) -> int:
     return extent(_along(op.kernel, i), _along(op.dilations, i)) if isinstance(op, SlidingAttributes) else 1
 
 

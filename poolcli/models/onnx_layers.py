@@ -17,11 +17,9 @@ from poolcli.models.layer import (
     Given,
     InvalidError,
     Layer,
-    LayerOp,
     Shape,
     check_count,
     check_rank,
-    global_norm,
     interpreted,
     make_operator,
     may_pool,
@@ -31,6 +29,7 @@ from poolcli.models.layer import (
 )
 from poolcli.models.onnx_graph import NEEDS_ONNX, Node, key_of, read_nodes, text
 from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool
+from poolcli.plan.attributes import Attributes
 from poolcli.suggestions import did_you_mean
 from poolcli.system.lazy_imports import need
 
@@ -38,13 +37,12 @@ AUTO_PADS = {there: here for here, there in ONNX_AUTO_PADS.items()}
 MICROSOFT, LAST = "com.microsoft", "channels_last"
 FLOAT, INT, STRING, INTS = 1, 2, 3, 7  # types of attributes
 SLIDING = {"auto_pad": STRING, "ceil_mode": INT} | dict.fromkeys(("dilations", "kernel_shape", "pads", "strides"), INTS)
-KINDS: dict[tuple[str, str], LayerOp | type[Any]] = {  # operators, and records of those with sliding windows
+KINDS: dict[tuple[str, str], Attributes | type[Any]] = {  # operators, and records of those with sliding windows
     ("", "AveragePool"): AvgPool,
     ("", "MaxPool"): MaxPool,
     ("", "LpPool"): LpPool,
     ("", "GlobalAveragePool"): AdaptiveAvgPool(1),
     ("", "GlobalMaxPool"): AdaptiveMaxPool(1),
-    ("", "GlobalLpPool"): global_norm(2),
     (MICROSOFT, "QLinearAveragePool"): AvgPool,
     (MICROSOFT, "QLinearGlobalAveragePool"): AdaptiveAvgPool(1),
     (MICROSOFT, "NhwcMaxPool"): MaxPool,
@@ -106,13 +104,11 @@ def _interpret(node: Node, data: Values, layer: Layer) -> Layer | None:
     check_rank(shape)
     if isinstance(op, type):
         op = _sliding(op, data, shape)
-    elif "p" in data:
-        op = global_norm(data["p"])
     is_last = layer.type == "NhwcMaxPool" or data.get(LAST)
     return replace(layer, op=op, layout=channels_last(len(shape)) if is_last and shape is not None else None)
 
 
-def _sliding(record: Any, data: Values, shape: Shape | None) -> LayerOp:
+def _sliding(record: Any, data: Values, shape: Shape | None) -> Attributes:
     if "kernel_shape" not in data:
         raise InvalidError("it has no attribute kernel_shape")
     axes = len(shape) - 2 if shape is not None else len(data["kernel_shape"])

@@ -22,7 +22,6 @@ from poolcli.models.layer import (
     Given,
     InvalidError,
     Layer,
-    LayerOp,
     Shape,
     interpreted,
     make_operator,
@@ -31,6 +30,7 @@ from poolcli.models.layer import (
     reduced_layout,
 )
 from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
+from poolcli.plan.attributes import Attributes
 
 PROGRAM = re.compile(r"(.*/)?models/[^/]+\.json|serialized_exported_program\.json")
 TARGET = re.compile(r"torch\.ops\.(\w+)\.(\w+)\.(\w+)")
@@ -40,7 +40,7 @@ ARGUMENTS = {
     "kernel_size": "kernel", "stride": "strides", "padding": "pads", "dilation": "dilations",
     "divisor_override": "divisor_override", "output_size": "output_size",
 }  # fmt: skip
-REDUCES = {"mean": "Mean", "amax": "Max", "max": "Max", "sum": "Sum"}
+REDUCES = {"mean": "Mean", "amax": "Max", "max": "Max"}
 DAMAGED_ZIP = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, OverflowError, RuntimeError, ValueError)
 MAX_JSON = 1 << 28  # bytes of JSON
 DYNAMIC = "?"
@@ -146,20 +146,16 @@ def _layers(graph: Any, scope: str) -> Iterator[Layer]:
             given={name: option_value(value) for name, value in data.items() if value is not None},
             input_shape=shapes.get(str(_get(arguments.get("self") or arguments.get("input"), "as_tensor", "name"))),
             declared_shape=shapes.get(result),
-            not_inferred="",
         )
-        layer = interpreted(stated, partial(_interpret, arguments, data))
+        layer = interpreted(stated, partial(_interpret, data))
         if layer:
             yield layer
 
 
-def _interpret(arguments: Mapping[str, Any], data: Mapping[str, Any], layer: Layer) -> Layer | None:
+def _interpret(data: Mapping[str, Any], layer: Layer) -> Layer | None:
     """The layer with its operator; None if it is no pooling."""
     is_own, shape = layer.version == "aten", layer.input_shape
     reduction = REDUCTIONS.get(REDUCES.get(layer.type, ""))
-    if layer.type == "linalg_vector_norm":
-        power = next((value for _, value in _items(arguments.get("ord"))), 2)
-        reduction = REDUCTIONS[f"L{power:.0f}"] if power in (1, 2) else None
     if is_own and reduction is not None:
         dims, keeps = data.get("dim"), data.get("keepdim") is True
         axes = (dims,) if isinstance(dims, int) else dims
@@ -180,7 +176,7 @@ def _interpret(arguments: Mapping[str, Any], data: Mapping[str, Any], layer: Lay
     return replace(layer, op=op, layout="C" + "DHW"[3 - count :] if len(shape or ()) == count + 1 else None)
 
 
-def _operator(record: Any, data: Mapping[str, Any]) -> LayerOp:
+def _operator(record: Any, data: Mapping[str, Any]) -> Attributes:
     """The operator of a call; missing arguments have PyTorch's defaults."""
     known = record.__dataclass_fields__
     given: dict[str, Any] = {name: None for name in ("kernel", "output_size") if name in known}

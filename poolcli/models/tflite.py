@@ -37,7 +37,6 @@ KINDS: dict[int, tuple[str, Any]] = {  # names, and records of sliding windows o
     12: ("L2_POOL_2D", AvgPool),
     17: ("MAX_POOL_2D", MaxPool),
     40: ("MEAN", REDUCTIONS["Mean"]),
-    74: ("SUM", REDUCTIONS["Sum"]),
     82: ("REDUCE_MAX", REDUCTIONS["Max"]),
 }
 CUSTOM, CUSTOM_NAME = 32, 1  # the code of operators that are not built in, and the field of their names
@@ -83,7 +82,6 @@ def _layers(model: Table) -> Iterator[Layer]:
                 given=_attributes(options) if options and is_sliding else {},
                 input_shape=_shape(inputs),
                 declared_shape=_shape(outputs),
-                not_inferred="",
             )
             axes = _integers(inputs[1], buffers) if code in KINDS and len(inputs) > 1 else None
             layer = interpreted(stated, partial(_interpret, code, options, axes))

@@ -43,7 +43,9 @@ agrees   AvgPool  1,3,9,9    1,3,4,4    1,3,4,4    pool
 
 pool  differs: axes H, W: declared 32, computed (32+0+0-2)//2 + 1 = 16
 pool  the given pads are ignored: auto_pad same_upper sets them
+pool  its input is as stated, although pool differs
 pool  the given pads are ignored: auto_pad valid sets them
+pool  its input is as stated, although pool differs
 pool  attribute exclude_pad is not one of AvgPool's and is ignored; did you mean
       exclude-pad?
 

@@ -166,19 +166,19 @@ BOMB = '<!DOCTYPE n [<!ENTITY a "{}">' + "".join(f'<!ENTITY {b} "{f"&{a};" * 100
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("<net><layers>" + '<layer id="0" name="l" type="Loop"><body><layers>' * 200, "more than 300 elements deep"),
-        ("<net><layers>" + '<layer id="0">' + "<a/>" * 70_000, "more than 65,536 elements within one"),
-        (BOMB.format("x" * 100) + "]><net>&d;</net>", "not well-formed XML: limit on input amplification factor"),
         (
-            '<!DOCTYPE n [<!ENTITY e SYSTEM "file:///etc">]><net>&e;</net>',
-            "not well-formed XML: undefined entity",
+            f"<net>{'<layers><layer><body>' * 200}{'</body></layer></layers>' * 200}</net>",
+            "more than 100 bodies within each other",
         ),
+        (f"<net>{'<a>' * 300_000}{'</a>' * 300_000}</net>", "its layers take more memory than the limit, 32 MiB"),
+        (BOMB.format("x" * 100) + "]><net>&d;</net>", "not well-formed XML: limit on input amplification factor"),
+        ('<!DOCTYPE n [<!ENTITY e SYSTEM "file:///etc">]><net>&e;</net>', "not well-formed XML: undefined entity"),
     ],
-    ids=["deep", "wide", "entities", "external"],
+    ids=["bodies", "elements", "entities", "external"],
 )
 def test_elements_and_entities_without_end_are_refused(text: str, message: str, cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "m.xml").write_text(text)
-    done = cli("check", tmp_path / "m.xml")
+    done = cli("check", tmp_path / "m.xml", "--max-memory", "32M")
     assert (done.code, done.err.startswith(f"poolcli: {tmp_path}/m.xml: {message}")) == (2, True), done.err
 
 

@@ -128,7 +128,7 @@ def reduction(tmp_path: Path, kind: str, shape: tuple[int, ...], axes: list[int]
     constant = f'<layer id="c" type="Const"><data element_type="i64" offset="8" size="{8 * len(axes)}"/></layer>'
     ports = f'<port id="0">{dims(shape)}</port><port id="1">{dims([len(axes)])}</port>'
     one = (
-        f'<layer id="0" name="mean" type="{kind}" version="{"opset4" if "L" in kind else "opset1"}">'
+        f'<layer id="0" name="mean" type="{kind}" version="opset1">'
         f'<data keep_dims="{keep}"/><input>{ports}</input>'
         f'<output><port id="2">{dims(declared)}</port></output></layer>'  # type: ignore[arg-type]  # a list of any kind
     )
@@ -137,7 +137,7 @@ def reduction(tmp_path: Path, kind: str, shape: tuple[int, ...], axes: list[int]
     )
 
 
-@pytest.mark.parametrize("kind", ["ReduceMean", "ReduceMax", "ReduceSum", "ReduceL1", "ReduceL2"])
+@pytest.mark.parametrize("kind", ["ReduceMean", "ReduceMax"])
 @pytest.mark.parametrize(
     ("shape", "axes", "keep", "declared"),
     [

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
 
 import poolcli
 from tests.conftest import Cli
@@ -51,24 +50,6 @@ def test_global_pooling_is_written_for_lengths_that_are_not_known(cli: Cli, tmp_
         ("pytorch", "torch.nn.functional.adaptive_avg_pool2d(x, 1)"),
     ):
         assert cli("check", path, "--to", like, "--json").json["layers"][0]["to"]["text"] == text
-
-
-@pytest.mark.parametrize("like", ["onnx", "openvino", "pytorch"])
-@pytest.mark.parametrize("kind", ["ReduceL2", "ReduceSum"])
-def test_global_norms_and_sums_are_written_for_the_length_of_their_input_alone(
-    kind: str, like: str, cli: Cli, tmp_path: Path
-) -> None:
-    """Their kernel is that length."""
-    for height, note, reason in (
-        (9, "for this input size only", None),
-        ("H", None, "the call depends on dynamic lengths; --input-shape or value_info gives its lengths"),
-    ):
-        axes = [helper.make_tensor("axes", TensorProto.INT64, [2], [2, 3])]
-        path = onnx_model(tmp_path / "m.onnx", [node(kind, "x axes")], [1, 3, height, 8], opset=18, constants=axes)
-        found = cli("check", path, "--to", like, "--json").json["layers"][0]["to"]
-        assert (found["text"] is None, found["note"], found["reason"], found["only_this_size"]) == (
-            reason is not None, note, reason, reason is None
-        )  # fmt: skip
 
 
 def test_a_layer_that_another_framework_does_not_have_says_why(cli: Cli, tmp_path: Path) -> None:
