@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from posixpath import basename
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from poolcli.errors import LayoutWarning, PoolError, RequestError, error_text, warn_caller
@@ -66,10 +67,16 @@ def as_array(x: Any) -> Array:
 
 
 def named_layout(x: Any) -> str | None:
-    """The layout by the dimension names of an xarray DataArray or a Zarr array; None if they are not known."""
-    names = getattr(x, "dims", None)
-    if names is None and _package_of(x) == "zarr":
+    """The layout by the dimension names of a DataArray, a Zarr array or an HDF5 dataset, or that of an image of Pillow;
+    None if they are not known.
+    """
+    names, package = getattr(x, "dims", None), _package_of(x)
+    if package == "PIL":
+        return "HWC" if len(x.getbands()) > 1 else "HW"
+    if package == "zarr":
         names = getattr(x.metadata, "dimension_names", None) or x.attrs.get("_ARRAY_DIMENSIONS")
+    elif package == "h5py":
+        names = [axis.label or (basename(axis[0].name) if len(axis) else None) for axis in names or ()]
     return layout_of_dimensions(names) if isinstance(names, tuple | list) else None
 
 

@@ -32,6 +32,7 @@ from poolcli.dtypes import numpy_dtype
 from poolcli.engine import call_of
 from poolcli.engine.choose import choose_engine
 from poolcli.errors import RequestError
+from poolcli.formats.cf import declared_missing
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.plan import Region, whole
 from poolcli.system.lazy_imports import Array, Lazy
@@ -134,6 +135,8 @@ def pool_lazily(op: Any, x: Any, indices: bool, engine: str = "auto", **options:
     data = x.data if is_labelled(x) else x
     _check(data)
     named, dtype = named_layout(x), options.pop("dtype", None)
+    if options.get("missing") is None and getattr(x, "attrs", None):
+        options["missing"] = declared_missing(x, x.dtype.name)
     plan = make_plan(op, x.shape, x.dtype, named=named, output_dtype=dtype, **options)
     warn_of_layout(plan)
     indices = flag("return_indices", indices)

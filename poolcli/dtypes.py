@@ -60,7 +60,7 @@ NUMPY_SHORT = {"?": "bool", "b1": "bool"} | {
     for dtype in DTYPES.values()
     if dtype.kind != "bool" and dtype.name != "bfloat16"
 }
-PYTHON_TYPES = {"int": "int64", "float": "float64"}  # as in numpy
+PYTHON_TYPES = {"int": "int64", "float": "float64", "half": "float16", "double": "float64"}  # as in numpy
 
 
 # Names in OpenVINO, ONNX and C, on the command line only, because `u8` has 8 bits there but 8 bytes in numpy.
@@ -85,6 +85,7 @@ def dtype_from_alias(word: str) -> str | None:
 def lookup(name: object) -> DType:
     """The type called `name`; also accepts numpy dtypes, scalar types, `f4` and Python's float."""
     text = str(getattr(name, "name", None) or getattr(name, "__name__", None) or name)
+    text = text.removeprefix("torch.")
     bare = text.lstrip("<=|")
     try:
         return DTYPES[NUMPY_SHORT.get(bare) or PYTHON_TYPES.get(text) or text]

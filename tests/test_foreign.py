@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import array
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
+from PIL import Image
 
 import poolcli
 from poolcli import PoolError
@@ -180,6 +183,27 @@ def test_dask_arrays_stay_dask_arrays() -> None:
             max_pool(dask.from_array(X), 2, **{name: value})
 
 
+def test_datasets_of_hdf5_are_read_as_the_command_line_reads_them(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        x = file.create_dataset("t", data=np.array([[[1.0, -9], [3, 5]]] * 2))
+        assert avg_pool(x, (2, 2)).tolist() == [[[0]], [[0]]]
+        x.attrs["_FillValue"] = -9.0
+        assert avg_pool(x, (2, 2)).tolist() == [[[3]], [[3]]]
+        assert avg_pool(x, (2, 2), missing=()).tolist() == [[[0]], [[0]]]
+        x.dims[0].label = "y"
+        file["lon"] = np.arange(2.0)
+        file["lon"].make_scale()
+        x.dims[1].attach_scale(file["lon"])
+        x.dims[2].label = "band"
+        assert avg_pool(x, 2).tolist() == [[[2, 5]]]
+
+
+def test_pictures_of_pillow_are_read_as_files_are() -> None:
+    picture = Image.fromarray(np.arange(32, dtype=np.uint8).reshape(2, 16))
+    assert avg_pool(picture, 2, strides=2).shape == (1, 8)
+    assert avg_pool(picture.convert("RGB"), 2, strides=2).shape == (1, 8, 3)
+
+
 @pytest.mark.heavy
 def test_dataarrays_stay_dataarrays_with_coordinates_names_and_attributes() -> None:
     import xarray
@@ -194,9 +218,12 @@ def test_dataarrays_stay_dataarrays_with_coordinates_names_and_attributes() -> N
         assert (made.dims, made.name, made.attrs) == (("lat", "lon"), "air", {"units": "K"})
         assert (made.lat.values.tolist(), made.lon.values.tolist(), int(made.run)) == ([5, 25], [1.5, 3.5], 7)
         assert made.lon.attrs == {"units": "degrees_east"}
-    lazy = max_pool(given.chunk({"lat": 2}), 2, strides=2)
-    assert lazy.chunks is not None
-    xarray.testing.assert_identical(lazy.compute(), found)
+    marked = given.assign_attrs(_FillValue=15.0)
+    for each, last in ((given, 15), (marked, 14)):
+        lazy = max_pool(each.chunk({"lat": 2}), 2, strides=2)
+        assert lazy.chunks is not None
+        xarray.testing.assert_identical(lazy.compute(), max_pool(each, 2, strides=2))
+        assert lazy.values[1, 1] == last
     with pytest.raises(PoolError, match=r"^x is an xarray Dataset; give one of its arrays, as in x\['air'\]$"):
         max_pool(given.to_dataset(), 2)
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+from poolcli.arguments import Missing
 from poolcli.dtypes import DTYPES, can_hold
 from poolcli.formats.checks import NODATA_ATTRIBUTES, RANGE_ATTRIBUTES, join_names, nodata_in
 from poolcli.formats.records import ArrayReader, Dimension, Header, Metadata
@@ -172,3 +173,13 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "tolist"):  # of numpy; netCDF stores a number as an array of one
         return value.item() if value.size == 1 else value.tolist()
     raise TypeError(f"{type(value).__name__} is not a JSON type")
+
+
+def declared_missing(x: Any, dtype: str) -> Missing | None:
+    """The nodata values that a DataArray, a Zarr array or an HDF5 dataset declares; None if there are none."""
+    if not isinstance(x.attrs, Mapping) or dtype not in DTYPES:
+        return None
+    attributes = decode_nodata(x.attrs)
+    if "_ARRAY_DIMENSIONS" in attributes and x.metadata.fill_value is not None:  # xarray's form of Zarr v2
+        attributes["_FillValue"] = x.metadata.fill_value
+    return nodata_in(attributes, dtype) or None

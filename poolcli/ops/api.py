@@ -175,6 +175,10 @@ def run(
     array = as_array(x)
     _latest.array_type = np.ndarray
     named = named_layout(x) if layout is None and array is not x else None
+    if missing is None and getattr(x, "attrs", None):
+        from poolcli.formats.cf import declared_missing
+
+        missing = declared_missing(x, array.dtype.name)
     _check_min_count(missing, min_count)
     given = layout, named, dtype, missing_from(missing), min_count_from(min_count)
     key: tuple[Any, ...] = (op, array.shape, array.dtype, indices, engine, *given)

@@ -103,7 +103,8 @@ def avg_pool(
     dtype : str or dtype, optional
         Type of the result; default that of `x`.
     missing : float or sequence of float, optional
-        Nodata values, excluded from every window.
+        Nodata values, excluded from every window; default: those that a DataArray, a Zarr array or an HDF5 dataset
+        declares as `_FillValue` or `missing_value`, which () ignores.
     min_count : int or str, optional
         With `missing`: a window of fewer valid elements is missing itself. A share such as "50%" is of its elements
         inside the input.
