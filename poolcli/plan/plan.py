@@ -34,7 +34,7 @@ class Fact:
     """
 
     kind: Literal[
-        "file", "layout", "strides", "pads_ignored", "window_dropped", "window_kept", "unread", "empty_windows", "ddof",
+        "file", "layout", "strides", "pads_ignored", "window_dropped", "window_kept", "unread", "empty_windows",
         "aspect", "missing",
     ]  # fmt: skip
     message: str
