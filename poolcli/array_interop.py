@@ -15,19 +15,11 @@ from poolcli.system.lazy_imports import numpy as np
 from poolcli.windows import AxisWindows, Cells
 
 if TYPE_CHECKING:
-    from typing import Protocol
-
     from numpy.typing import ArrayLike
 
     from poolcli.plan import Plan
 
-    class HasDLPack(Protocol):
-        """An array with the DLPack protocol."""
-
-        def __dlpack_device__(self) -> tuple[int, int]: ...
-        def __dlpack__(self, *, stream: None = ...) -> Any: ...
-
-    Given = ArrayLike | HasDLPack  # inputs of the operators
+    Given = ArrayLike  # inputs of the operators
 else:
     Given = Any
 
@@ -165,10 +157,8 @@ def window_means(values: Array, windows: AxisWindows, missing: Sequence[float] =
         sums, weights = np.zeros(windows.output), np.zeros(windows.output)
         for o in range(windows.output):
             span = windows.span(o)
-            read = slice(span.start, span.stop, span.step)
-            weight: Array = valid[read]
-            if isinstance(windows, Cells):
-                weight = weight * [windows.weight(o, i) for i in span]
+            read = np.arange(span.start, span.stop, span.step)
+            weight = valid[read] * (windows.weight(o, read) if isinstance(windows, Cells) else 1)
             sums[o], weights[o] = (numbers[read] * weight).sum(), weight.sum()
         means = np.divide(sums, weights, out=np.zeros_like(sums), where=weights > 0)
         if is_time:

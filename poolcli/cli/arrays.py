@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
+from poolcli.arguments import tolerance
 from poolcli.cli import options
 from poolcli.cli.messages import answer, print_notice
 from poolcli.cli.options import UNLIMITED, USUAL, Report, WindowOptions, argument, array_options, option
@@ -81,10 +82,10 @@ def compare(
     request: TwoArrays,
 ) -> int:
     """Prints the differences of two arrays; returns 0 if they are equal within the tolerance, else 1."""
-    from poolcli.explain.diff_arrays import check_tolerances, diff_arrays
+    from poolcli.explain.diff_arrays import diff_arrays
     from poolcli.report.explain import difference_document, difference_view
 
-    check_tolerances(request.atol, request.rtol)
+    tolerance("atol", request.atol), tolerance("rtol", request.rtol)  # before the arrays are read
 
     def look(*both: Tensor) -> "tuple[str, Difference]":
         x, y = map(as_tensor, both)

@@ -13,7 +13,6 @@ from poolcli.explain.equivalence import reads_same_elements, same_divisors, same
 from poolcli.message_fields import marked_message, without_hints
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes, SlidingAttributes
-from poolcli.windows import Sliding
 
 ROUNDS_DOWN = "rounds down: a last window that does not fit is dropped (floor)"
 ROUNDS_UP = "rounds up: a last window that overhangs is kept (ceil)"
@@ -101,22 +100,13 @@ def _causes(chosen: Plan, other: Plan) -> list[str]:
     if not same_reduction(chosen, other):
         causes.append(SIGNED if other.reducer.signed else UNSIGNED)
     elif chosen.reducer.divides and not (same_shape and same_divisors(chosen, other)):
-        sliding = [*_sliding(chosen), *_sliding(other)]
-        padded = any(w.pad_begin + w.pad_end > 0 for w in sliding)
-        counted = [getattr(w, "counted", None) for w in other.windows]
+        padded = any(getattr(w, "pad_begin", 0) + getattr(w, "pad_end", 0) for w in (*chosen.windows, *other.windows))
+        counts = [[getattr(w, "counted", None) for w in plan.windows] for plan in (chosen, other)]
         if padded and a.get("exclude_pad") != b.get("exclude_pad"):
             word = "leaves padding out of the divisor" if b.get("exclude_pad") else "counts padding in the divisor"
             causes.append(f"{title} {word} by default")
-        elif padded and _counts_padding(chosen) and counted != [getattr(w, "counted", None) for w in chosen.windows]:
-            causes.append(COUNTS_PART if counted[0] == "clipped" else COUNTS_WHOLE)
+        elif padded and a.get("exclude_pad") is False and counts[0] != counts[1]:
+            causes.append(COUNTS_PART if counts[1][0] == "clipped" else COUNTS_WHOLE)
         elif not causes:
             causes.append("its divisors differ")
     return causes
-
-
-def _sliding(plan: Plan) -> list[Sliding]:
-    return [w for w in plan.windows if isinstance(w, Sliding)]
-
-
-def _counts_padding(plan: Plan) -> bool:
-    return plan.reducer.divides and plan.attributes.get("exclude_pad") is False

@@ -92,7 +92,7 @@ def diff_arrays(a: ArrayLike, b: ArrayLike, *, atol: float = 0, rtol: float = 0)
     >>> found.equal, found.different, found.max_abs, found.where
     (False, 1, 0.5, (2,))
     """
-    atol, rtol = check_tolerances(atol, rtol)
+    atol, rtol = tolerance("atol", atol), tolerance("rtol", rtol)
     x, y = as_array(a), as_array(b)
     if x.shape != y.shape:
         shapes = " and ".join(",".join(map(str, each.shape)) or "a single number" for each in (x, y))
@@ -105,11 +105,6 @@ def diff_arrays(a: ArrayLike, b: ArrayLike, *, atol: float = 0, rtol: float = 0)
     shape = x.shape or (1,)
     with np.errstate(all="ignore"):  # of infinities, and of differences beyond float64
         return _compared(x.reshape(shape), y.reshape(shape), atol, rtol)
-
-
-def check_tolerances(atol: float, rtol: float) -> tuple[float, float]:
-    """Both as floats; refuses a tolerance that is negative, nan or no number."""
-    return tolerance("atol", atol), tolerance("rtol", rtol)
 
 
 def _compared(x: NDArray[Any], y: NDArray[Any], atol: float, rtol: float) -> Difference:

@@ -35,8 +35,6 @@ from poolcli.plan.attributes import (
 from poolcli.system.lazy_imports import Array
 from poolcli.windows import Bins, cells
 
-MINIMUM = Reducer("min", "minimum", "element", better=operator.lt, nothing=1)
-
 
 @dataclass(frozen=True)
 class AvgPool(DividingAttributes, Single):
@@ -332,7 +330,7 @@ class MinPool(PickingAttributes, Picking):
 
     name = "min"
     title = "min pooling"
-    reducer = MINIMUM
+    reducer = Reducer("min", "minimum", "element", better=operator.lt, nothing=1)
     rules_of = "max"
 
 

@@ -12,12 +12,6 @@ from poolcli.ops.api import Single, SlidingOptions, operator_function, pool_with
 from poolcli.ops.avg_and_max import avg_pool
 from poolcli.plan.attributes import Reducer, SlidingAttributes
 
-NORM = Reducer("lp", "Lp norm", "float", power=2, adds=True)
-SUM = Reducer("sum", "sum", "total", adds=True)
-MEDIAN = Reducer("median", "median", "number", statistic="median")
-MODE = Reducer("mode", "mode", "element", statistic="mode")
-DEVIATION = Reducer("std", "standard deviation", "deviation", statistic="deviation")
-
 
 @dataclass(frozen=True, kw_only=True)
 class LpPool(SlidingAttributes, Single):
@@ -25,7 +19,7 @@ class LpPool(SlidingAttributes, Single):
 
     name = "lp"
     title = "Lp pooling"
-    reducer = NORM
+    reducer = Reducer("lp", "Lp norm", "float", power=2, adds=True)
 
     like: str = field(default="onnx", metadata={"read": word_of(tuple(DIALECTS))})
     p: float = field(default=2, metadata={"read": number_from(1)})
@@ -33,7 +27,7 @@ class LpPool(SlidingAttributes, Single):
     def reduction(self, dialect: Dialect) -> Reducer:
         """The p-norm; in PyTorch of signed powers, computed from their mean."""
         signed = dialect.operators[self.name].variant == "signed"
-        return replace(NORM, power=self.p, signed=signed, divides=signed)
+        return replace(self.reducer, power=self.p, signed=signed, divides=signed)
 
 
 @operator_function(LpPool, avg_pool)
@@ -74,7 +68,7 @@ class MedianPool(SlidingAttributes, Single):
 
     name = "median"
     title = "median pooling"
-    reducer = MEDIAN
+    reducer = Reducer("median", "median", "number", statistic="median")
     rules_of = "max"
 
 
@@ -116,7 +110,7 @@ class ModePool(SlidingAttributes, Single):
 
     name = "mode"
     title = "mode pooling"
-    reducer = MODE
+    reducer = Reducer("mode", "mode", "element", statistic="mode")
     rules_of = "max"
 
 
@@ -155,14 +149,14 @@ class StdPool(SlidingAttributes, Single):
 
     name = "std"
     title = "standard deviation pooling"
-    reducer = DEVIATION
+    reducer = Reducer("std", "standard deviation", "deviation", statistic="deviation")
     rules_of = "max"
 
     ddof: float = field(default=0, metadata={"read": number_from(0)})
 
     def reduction(self, dialect: Dialect) -> Reducer:
         """With its divisor."""
-        return replace(DEVIATION, ddof=self.ddof)
+        return replace(self.reducer, ddof=self.ddof)
 
 
 @operator_function(StdPool, median_pool)
@@ -201,7 +195,7 @@ class SumPool(SlidingAttributes, Single):
 
     name = "sum"
     title = "sum pooling"
-    reducer = SUM
+    reducer = Reducer("sum", "sum", "total", adds=True)
     rules_of = "max"
 
 

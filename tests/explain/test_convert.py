@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AreaPool, AvgPool, LpPool, MaxPool, MinPool, RequestError, SumPool
 from poolcli.dialects import DIALECTS
 from poolcli.engine import run
-from poolcli.explain.export import WRITERS, convert, in_one_operator
+from poolcli.explain.export import WRITERS, convert, one_operator
 from poolcli.plan import Plan, make_plan
 from tests.explain import pasted
 from tests.explain.drawn import plans
@@ -138,8 +138,9 @@ def test_averages_of_integers_are_composed_with_padding() -> None:
 def test_equivalents_are_other_numbers_and_other_operators(
     op: Any, shape: tuple[int, ...], like: str, expected: dict[str, object]
 ) -> None:
-    found = in_one_operator(op.plan(shape), like)
-    assert {name: getattr(found, name, None) for name in expected} == expected
+    found = one_operator(op.plan(shape), DIALECTS[like], [])
+    assert found
+    assert {name: getattr(found.op, name, None) for name in expected} == expected
 
 
 def test_one_output_of_adaptive_windows_is_written_for_axes_of_any_length() -> None:

@@ -177,6 +177,7 @@ def test_dilated_windows_have_a_dot_on_each_element() -> None:
         dot for dot in drawing(MaxPool(3, strides=2, dilations=2), 9, 9).iter(f"{SVG}circle") if dot.get("r") == "3"
     ]
     assert len(dots) == 27
+    assert 'class="f-second"' in MaxPool(3, strides=2, dilations=2).plan((1, 1, 9, 6)).picture().svg()  # one column
 
 
 def test_the_numbers_of_a_long_axis_stand_apart_and_the_legend_names_its_first_shade_in_full() -> None:

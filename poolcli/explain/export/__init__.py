@@ -63,7 +63,7 @@ class Conversion:
         return f"{self.text}\n{ONLY_THIS_SIZE}" if self.only_this_size else self.text
 
 
-class _Candidate(NamedTuple):
+class OneOperator(NamedTuple):
     """An operator of the framework that gives the same at the plan's size, and whether it does at every size."""
 
     op: Attributes
@@ -104,7 +104,7 @@ def convert(plan: Plan, like: str) -> Conversion:
         raise RequestError(f"plan is {plan!r:.60}; give a plan, as of AvgPool(2).plan((1, 3, 32, 32))")
     dialect, writer = dialect_of(like), WRITERS[like]
     refusals: list[str] = []
-    one = _one_operator(plan, dialect, refusals)
+    one = one_operator(plan, dialect, refusals)
     composed = list[Composition]()
     if one is None or not one.every_size:
         composed = [each for each in compositions(plan, dialect, writer) if same_pooling(plan, each.plan)]
@@ -124,13 +124,7 @@ def convert(plan: Plan, like: str) -> Conversion:
     return Conversion(like, None, None, reason)
 
 
-def in_one_operator(plan: Plan, like: str) -> Attributes | None:
-    """The attributes with which one operator of the framework gives the same, at every size if possible, or None."""
-    found = _one_operator(plan, dialect_of(like), [])
-    return found.op if found else None
-
-
-def _one_operator(plan: Plan, dialect: Dialect, refusals: list[str]) -> _Candidate | None:
+def one_operator(plan: Plan, dialect: Dialect, refusals: list[str]) -> OneOperator | None:
     """The simplest operator of the framework that gives the same, at every size or else at the plan's.
 
     `refusals` collects why others are refused, of those that treat padding as the plan does.
@@ -148,7 +142,7 @@ def _one_operator(plan: Plan, dialect: Dialect, refusals: list[str]) -> _Candida
         if lacking := WRITERS[dialect.name].cannot_write(other):
             refusals.append(lacking)
             continue
-        found = _Candidate(op, other, same_at_every_size(plan, other, partial(plan_at_shape, op, plan=plan)))
+        found = OneOperator(op, other, same_at_every_size(plan, other, partial(plan_at_shape, op, plan=plan)))
         if found.every_size:
             return found
         first = first or found

@@ -54,8 +54,8 @@ def _ngraph_call(step: st.Pool, _: str) -> str:
     parts = [f"{letter}={st.comma_separated(plan, name)}" for letter, name in
              (("w", "kernel"), ("s", "strides"), ("p", "pads_begin"), ("q", "pads_end"))]  # fmt: skip
     if plan.reducer.divides:
-        parts.append(f"i={str(st.counts_pads(plan)).lower()}")
-    parts.append(f"ceil_mode={str(st.is_ceil(plan)).lower()}")
+        parts.append(f"i={str(not plan.attributes['exclude_pad']).lower()}")
+    parts.append(f"ceil_mode={str(plan.attributes['rounding_type'] == 'ceil').lower()}")
     return f"{NGRAPH.operators[plan.op].name} {' '.join(parts)}"
 
 
@@ -94,9 +94,9 @@ def _torch_pool(step: st.Pool, x: str) -> str:
         parts.append(f"padding={st.argument(plan, 'pads_begin')}")
     if st.is_dilated(plan):
         parts.append(f"dilation={st.argument(plan, 'dilations')}")
-    parts.append(f"ceil_mode={st.is_ceil(plan)}")
+    parts.append(f"ceil_mode={plan.attributes['rounding_type'] == 'ceil'}")
     if "exclude_pad" in plan.attributes:
-        parts.append(f"count_include_pad={st.counts_pads(plan)}")
+        parts.append(f"count_include_pad={not plan.attributes['exclude_pad']}")
         if plan.divisor_override is not None:
             parts.append(f"divisor_override={plan.divisor_override}")
     return f"torch.nn.functional.{name}({x}, {', '.join(parts)})"

@@ -38,8 +38,7 @@ class MatrixProduct(Pool):
         """The matrix of axis `number`: a row of weights for each window; the first axis applies divisor_override."""
         w = self.plan.windows[number]
         if isinstance(w, Cells):
-            spans = [w.span(i) for i in range(w.output)]
-            return [[w.weight(i, j) / w.parts[0] if j in r else 0 for j in range(w.size)] for i, r in enumerate(spans)]
+            return [[max(0, w.weight(i, j)) / w.parts[0] for j in range(w.size)] for i in range(w.output)]
         return [[(j in r) / d for j in range(w.size)] for r, d in self._spans_and_divisors(number)]
 
     def text(self, number: int, rows: bool = False) -> str:
@@ -81,8 +80,7 @@ class GatherPool(Pool):
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Pad:
+class Pad(NamedTuple):
     """Constant padding: (begin, end) of each spatial axis."""
 
     pads: tuple[tuple[int, int], ...]
@@ -90,16 +88,14 @@ class Pad:
     dtype: str
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
+class Scale(NamedTuple):
     """The product with a number."""
 
     factor: float
     dtype: str
 
 
-@dataclass(frozen=True, slots=True)
-class Power:
+class Power(NamedTuple):
     """The absolute values, raised to a power."""
 
     exponent: float
@@ -201,16 +197,6 @@ def is_dilated(plan: Plan) -> bool:
 def has_gaps(plan: Plan) -> bool:
     """Whether a kernel is shorter than its stride."""
     return any(k < s for k, s in zip(numbers(plan, "kernel"), numbers(plan, "strides"), strict=True))
-
-
-def is_ceil(plan: Plan) -> bool:
-    """Whether output lengths are rounded up."""
-    return plan.attributes["rounding_type"] == "ceil"
-
-
-def counts_pads(plan: Plan) -> bool:
-    """Whether padding is counted in the divisor."""
-    return plan.attributes["exclude_pad"] is False
 
 
 Ends = tuple[tuple[int, int], ...]  # of each axis: padding at its beginning and at its end

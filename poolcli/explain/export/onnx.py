@@ -62,9 +62,10 @@ def _int64s(values: list[int]) -> Constant:
 
 def _pool(step: st.Pool, nodes: Nodes) -> Nodes:
     plan, auto_pad = step.plan, str(step.plan.attributes["auto_pad"])
+    is_ceil = plan.attributes["rounding_type"] == "ceil"
     given: dict[str, object] = {"kernel_shape": st.numbers(plan, "kernel"), "strides": st.numbers(plan, "strides")}
     pads = st.numbers(plan, "pads_begin") + st.numbers(plan, "pads_end")
-    if nodes and nodes[-1].op_type == "Pad" and not any(pads) and not st.is_ceil(plan):
+    if nodes and nodes[-1].op_type == "Pad" and not any(pads) and not is_ceil:
         given["auto_pad"] = "VALID"  # ONNX Runtime 1.25 to 1.31 would move the padding here and refuse a long one
     elif auto_pad == "explicit":
         given["pads"] = pads
@@ -72,9 +73,9 @@ def _pool(step: st.Pool, nodes: Nodes) -> Nodes:
         given["auto_pad"] = ONNX_AUTO_PADS[auto_pad]
     if st.is_dilated(plan):
         given["dilations"] = st.numbers(plan, "dilations")
-    given["ceil_mode"] = int(st.is_ceil(plan))
+    given["ceil_mode"] = int(is_ceil)
     if plan.reducer.divides:
-        given["count_include_pad"] = int(st.counts_pads(plan))
+        given["count_include_pad"] = int(not plan.attributes["exclude_pad"])
     if "p" in plan.attributes:
         given["p"] = plan.attributes["p"]
     return _append(nodes, ONNX.operators[plan.op].name, _output_name(nodes), **given)

@@ -12,14 +12,14 @@ from itertools import zip_longest
 from time import process_time
 from typing import TYPE_CHECKING, Any
 
-from poolcli.arguments import one_of, per_axis
+from poolcli.arguments import one_of, per_axis, tolerance
 from poolcli.array_interop import as_array, named_layout
 from poolcli.dialects import DIALECTS
 from poolcli.dtypes import lookup
 from poolcli.errors import RequestError
-from poolcli.explain.diff_arrays import Difference, check_tolerances
+from poolcli.explain.diff_arrays import Difference
 from poolcli.explain.equivalence import same_pooling
-from poolcli.explain.export import in_one_operator
+from poolcli.explain.export import one_operator
 from poolcli.explain.identify import samples as sampling
 from poolcli.explain.identify.pair import Pair, possible_layouts
 from poolcli.explain.solve import complexity
@@ -111,7 +111,7 @@ def identify(
     >>> best.op.name, best.plan.attributes["kernel"], best.plan.attributes["pads_begin"], best.deviation.exact
     ('max', [3, 3], [1, 1], True)
     """
-    atol, rtol = check_tolerances(atol, rtol)
+    atol, rtol = tolerance("atol", atol), tolerance("rtol", rtol)
     arrays = [as_array(x), as_array(y)]
     for array in arrays:
         lookup(array.dtype.name)  # refuses types that are not pooled
@@ -231,7 +231,8 @@ class _Search:
         """
         found = []
         for like in [self.given["like"]] if "like" in self.given else DIALECTS:
-            op = in_one_operator(candidate.plan, like) or (candidate.op if candidate.op.like == like else None)
+            one = one_operator(candidate.plan, DIALECTS[like], [])
+            op = one.op if one else candidate.op if candidate.op.like == like else None
             if op and (forms := self._planned_forms(candidate, op)[:FORMS_PER_DIALECT]):
                 found.append((DIALECTS[like].retired, _complexity(forms[0]), forms))
         return [form for *_, forms in sorted(found, key=lambda each: each[:2]) for form in forms]

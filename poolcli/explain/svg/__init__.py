@@ -169,7 +169,8 @@ def _role(outputs: Sequence[int], axes: Sequence[AxisPlan]) -> str:
         return "first"
     if all(o == axis.windows.output - 1 for o, axis in zip(outputs, axes, strict=True)):
         return "last"
-    return "second" if sum(outputs) == outputs[-1] == 1 else "other"
+    is_next = sum(outputs) == 1 and (outputs[-1] == 1 or axes[-1].windows.output == 1)
+    return "second" if is_next else "other"
 
 
 def _draw_input_cell(canvas: Canvas, x: float, y: float, positions: Sequence[int], axes: Sequence[AxisPlan]) -> None:
@@ -276,7 +277,7 @@ def _draw_strip(canvas: Canvas, plan: Plan, axis: AxisPlan, top: float) -> None:
     """Draw one axis: its cells, and each window in a row of its own; of a long axis three windows."""
     w = axis.windows
     outputs: Sequence[int] = example_outputs(w)
-    if len(input_axis(axis, outputs, 0).runs) == 1 and w.output <= MAX_ROWS:
+    if not input_axis(axis, outputs, 0).gaps and w.output <= MAX_ROWS:
         outputs = range(w.output)
     line = input_axis(axis, outputs, LEFT)
     canvas.text(LEFT - 46, top + 12, axis.name, 14, "middle", bold=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.resources import files
+from itertools import pairwise
 
 from poolcli.explain import window
 from poolcli.plan import AxisPlan
@@ -86,40 +86,28 @@ class Canvas:
         )
 
 
-@dataclass(frozen=True, slots=True)
 class BrokenAxis:
-    """An axis as it is drawn from `origin` on: runs of positions, with a break between any two."""
+    """An axis as it is drawn from `origin` on: the positions that are `shown`, and the centres of breaks."""
 
-    runs: tuple[range, ...]
-    origin: float
-
-    @property
-    def shown(self) -> list[int]:
-        """All positions that are drawn."""
-        return [position for run in self.runs for position in run]
-
-    @property
-    def end(self) -> float:
-        """The far edge of the last position."""
-        return self.stop(self.runs[-1][-1])
-
-    @property
-    def gaps(self) -> list[float]:
-        """The centres of the breaks."""
-        return [self.at(run.start) - GAP / 2 for run in self.runs[1:]]
+    def __init__(self, shown: Sequence[int], origin: float) -> None:
+        self.shown, self.origin, self.end = shown, origin, origin
+        self.gaps: list[float] = []
+        self._edges: dict[int, float] = {}
+        for before, position in pairwise((shown[0] - 1, *shown)):
+            if position > before + 1:
+                self.gaps.append(self.end + GAP / 2)
+                self.end += GAP
+            self._edges[position] = self.end
+            self.end += CELL
 
     def at(self, position: int) -> float:
         """The near edge of a position; the middle of the break if it is left out."""
-        edge = self.origin
-        for run in self.runs:
-            if position < run.stop:
-                return edge + (position - run.start) * CELL if position in run else edge - GAP / 2
-            edge += len(run) * CELL + GAP
-        return edge - GAP
+        after = (edge - GAP / 2 for shown, edge in self._edges.items() if shown > position)
+        return self._edges[position] if position in self._edges else next(after, self.end)
 
     def stop(self, position: int) -> float:
         """The far edge of a position; the middle of the break if it is left out."""
-        return self.at(position) + CELL * any(position in run for run in self.runs)
+        return self.at(position) + CELL * (position in self._edges)
 
 
 def input_axis(axis: AxisPlan, outputs: Iterable[int], origin: float) -> BrokenAxis:
@@ -145,9 +133,6 @@ def output_axis(axis: AxisPlan, origin: float) -> BrokenAxis:
 
 def _broken_axis(whole: range, wanted: set[int], most: int, origin: float) -> BrokenAxis:
     """The axis with breaks in place of what is not wanted, if that is more than one position."""
-    if len(whole) <= most:
-        return BrokenAxis((whole,), origin)
-    kept = sorted(position for position in wanted if position in whole)
-    starts = [b for a, b in zip([kept[0] - 9, *kept], kept, strict=False) if b > a + 2]
-    stops = [a + 1 for a, b in zip(kept, [*kept[1:], kept[-1] + 9], strict=True) if b > a + 2]
-    return BrokenAxis(tuple(map(range, starts, stops)), origin)
+    kept = whole if len(whole) <= most else [*sorted(wanted.intersection(whole))]
+    single = [a + 1 for a, b in pairwise(kept) if b == a + 2]
+    return BrokenAxis(sorted([*kept, *single]), origin)
