@@ -105,9 +105,9 @@ class WindowOptions:
     kernel: Annotated[Numbers | None, option(USUAL, "K", "-k", "--kernel", read=numbers,
         help="Window size: 3, or 3,5 (order D,H,W).")] = None
     output_size: Annotated[Numbers | None, option(USUAL, "S", "--output-size", read=numbers,
-        help="Output size: 7, or 7,9 (order D,H,W).")] = None
+        help="Output size: 7, or 7,9 (order D,H,W: height first; None keeps an axis).")] = None
     fit: Annotated[Any, option(USUAL, "WxH", "--fit", read=lambda name, text: fit_from(text),
-        help="Fit images into these pixels; aspect kept.")] = None
+        help="Fit images into these pixels: 800, or 800x600 (width first); aspect kept.")] = None
     strides: Annotated[Numbers | None, option(USUAL, "S", "-s", "--strides", read=numbers,
         help="Stride. Default: 1 (PyTorch: the kernel).")] = None
     pads: Annotated[Numbers | None, option(USUAL, "P", "-p", "--pads", read=numbers,

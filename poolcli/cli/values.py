@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from poolcli.arguments import AUTO_PADS, Missing, Numbers, Reader, one_of, refuse_auto_pad
 from poolcli.dtypes import DTYPES, dtype_from_alias
@@ -90,8 +90,9 @@ def numbers(name: str, text: str) -> Numbers:
     inner = text.strip()
     inner = inner[1:-1] if inner[:1] + inner[-1:] in ("[]", "()") else inner
     items = [item.strip() for item in re.split("[,xX×]", inner)]
-    if all(re.fullmatch(rf"-?\+?[0-9]{{1,{MAX_DIGITS}}}", item) for item in items):
-        return tuple(map(int, items))
+    kept = ["None"] if name == "output_size" else []  # the length of the input, as in Python
+    if all(re.fullmatch(rf"-?\+?[0-9]{{1,{MAX_DIGITS}}}", item) or item in kept for item in items):
+        return cast("Numbers", tuple(None if item in kept else int(item) for item in items))
     refuse_auto_pad(name, inner)
     example = "1,3,224,224; layers follow it" if name == "shape" else "2 or 2,3 or 2x3"
     raise RequestError(f"{field(name)} is {text[:40]!r}; whole numbers are needed, for example {example}")

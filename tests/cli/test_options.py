@@ -94,6 +94,15 @@ def test_short_and_foreign_spellings_are_read(cli: Cli, folder: Path, words: str
     assert (result.code, result.json["output"]["shape"]) == (0, [1, 2, 3, 4])
 
 
+def test_none_keeps_an_axis_and_the_help_of_sizes_says_which_side_is_first(cli: Cli) -> None:
+    for typed in ("(7, None)", "7,None"):
+        result = cli("shape", "adaptive-avg", "1,1,8,9", "--output_size", typed, "--json")
+        assert (result.code, result.json["output"]["shape"]) == (0, [1, 1, 7, 9])
+    help_of = {each.name: each.help for each in MADE["area"].params}  # type: ignore[attr-defined]
+    assert help_of["output_size"] == "Output size: 7, or 7,9 (order D,H,W: height first; None keeps an axis)."
+    assert help_of["fit"] == "Fit images into these pixels: 800, or 800x600 (width first); aspect kept."
+
+
 def test_a_count_of_nothing_is_refused_once_before_any_file(cli: Cli, folder: Path) -> None:
     for option, value, wanted in (("--jobs", "0", "at least 1"), ("--quality", "0", "from 1 to 100")):
         result = cli("avg", "x.npy", "none.npy", "bad.npy", "-o", "out/", "-k", "2", option, value)
