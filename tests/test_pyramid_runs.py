@@ -107,8 +107,8 @@ def test_factors_from_the_source_count_from_there(cli: Cli) -> None:
 
 
 REFUSED: dict[str, tuple[tuple[str, ...], int, str]] = {
-    "no store": (("x.npy", "-o", "y.npy"), 2, "--output y.npy: a pyramid is an OME-Zarr store; name one"),
-    "nothing named": (("x.npy",), 2, "--output is missing: name a store, such as out.ome.zarr"),
+    "no store": (("x.npy", "-o", "y.npy"), 2, "--output y.npy must name an OME-Zarr store, such as"),
+    "nothing named": (("x.npy",), 2, "--output must name an OME-Zarr store, such as out.ome.zarr"),
     "an operator without levels": (("x.npy", "-o", "y.zarr", "--op", "lp"), 2,
         "--op is 'lp'; it must be one of avg, max, min, mode, median"),
     "too many levels": (("x.npy", "-o", "y.zarr", "--levels", "9"), 2,

@@ -25,7 +25,7 @@ from poolcli.formats import (
     read_header,
     recognise,
 )
-from poolcli.formats.checks import choose_array, tensor_layout, why_left_out
+from poolcli.formats.checks import tensor_layout, why_left_out
 from poolcli.formats.files import redacted
 from poolcli.formats.table import format_by_suffix
 from poolcli.layouts import convert_layout, default_layout, named_shape
@@ -181,15 +181,10 @@ def info(
 def _contents(text: str, options: ReadOptions) -> tuple[list[Header], list[str]]:
     """The headers of all arrays in a file that can be pooled, and why others cannot; of a named array its header."""
     source = parse_source(text)
-    if not recognise(source.path).is_container:
-        headers = [read_header(Source(source.path), options)]
-        return [choose_array(source, headers)] if source.key else headers, []
-    with open_container(source.path, options) as file:
-        if source.key is None:
+    if source.key is None and recognise(source.path).is_container:
+        with open_container(source.path, options) as file:
             return list(file.headers), why_left_out(file)
-        if source.key.strip("/") in [name.strip("/") for name in file.left_out]:
-            return [file.array(source.key).header], []  # raises a FileError, unless it is a link to an array
-        return [choose_array(source, file.headers)], []
+    return [read_header(source, options)], []
 
 
 def _info_document(path: str, headers: list[Header], left_out: list[str], error: PoolError | None) -> dict[str, Any]:

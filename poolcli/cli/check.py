@@ -1,6 +1,5 @@
 """The `check` command: the pooling layers of a model file."""
 
-import re
 from collections.abc import Sequence
 from functools import partial
 from typing import Annotated
@@ -9,8 +8,9 @@ from poolcli.cli import options
 from poolcli.cli.messages import answer
 from poolcli.cli.options import EXPLAIN, Report, argument, array_options, option
 from poolcli.cli.program import command
+from poolcli.cli.values import numbers
 from poolcli.dialects import DIALECTS
-from poolcli.errors import FileError, RequestError
+from poolcli.errors import RequestError
 from poolcli.message_fields import field
 from poolcli.models import check as check_model
 from poolcli.models.judge import compare_data, convert_layer
@@ -28,10 +28,7 @@ def input_shapes(typed: Sequence[str]) -> dict[str, tuple[int, ...]]:
     found: dict[str, tuple[int, ...]] = {}
     for text in typed:
         name, _, lengths = text.rpartition("=")
-        parts = [part.strip() for part in re.split("[,x]", lengths.strip("[] "))]
-        if not all(re.fullmatch("[0-9]{1,19}", part) for part in parts):
-            raise RequestError(f"{field('input_shape')} is {text!r}; write 1,3,640,640 or NAME=1,3,640,640")
-        found[name] = tuple(map(int, parts))
+        found[name] = numbers("input_shape", lengths)
     return found
 
 
@@ -65,12 +62,7 @@ def check(
     given = input_shapes(input_shape or [])
     read_options = array_options(allow_external, max_memory)
     found = check_model(model, input_shape=given, against=against, layer=layer, max_memory=max_memory)
-    comparison = None
-    if run:
-        try:
-            comparison = compare_data(found[0].layer, run, read_options)
-        except FileError as error:  # its exit code 1 would mean that they differ
-            raise RequestError(error.message) from error
+    comparison = compare_data(found[0].layer, run, read_options) if run else None
     answers = [(finding, convert_layer(finding.layer, to) if to else None) for finding in found]
     result = (model, answers, comparison)
     answer(partial(findings_document, *result), partial(findings_view, *result), report)

@@ -213,6 +213,7 @@ def array_settings(request: ArrayOptions, *exclusive: tuple[str, str]) -> "Setti
     Refuses two options of an `exclusive` pair.
     """
     from poolcli.pooling.outcome import Settings
+    from poolcli.system.processes import memory_budget
 
     for one, other in (("overwrite", "resume"), *exclusive):
         if getattr(request, one) not in (None, False) and getattr(request, other) not in (None, False):
@@ -220,18 +221,13 @@ def array_settings(request: ArrayOptions, *exclusive: tuple[str, str]) -> "Setti
     same: dict[str, Any] = {
         own.name: getattr(request, own.name) for own in fields(Settings) if hasattr(request, own.name)
     }
-    limits = {"max_memory": _limit(request.max_memory), "allowed": request.max_memory}
+    limits = {"max_memory": memory_budget(request.max_memory), "allowed": request.max_memory}
     return Settings(**same | limits | {"threads": request.jobs})
 
 
 def array_options(allow_external: bool, max_memory: int | None, pages: str | None = None) -> "ReadOptions":
     """How whole arrays are read."""
     from poolcli.formats import ReadOptions
-
-    return ReadOptions(pages, allow_external, limit=_limit(max_memory), allowed=max_memory)
-
-
-def _limit(max_memory: int | None) -> int | None:
     from poolcli.system.processes import memory_budget
 
-    return memory_budget(None) if max_memory is None else max_memory
+    return ReadOptions(pages, allow_external, limit=memory_budget(max_memory), allowed=max_memory)

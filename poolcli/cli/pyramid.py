@@ -112,12 +112,10 @@ def _plan_and_write(
 
 
 def _pyramid_request(request: PyramidOptions) -> Request:
-    path = request.output
-    if path is None:
-        raise RequestError(f"{field('output')} is missing: name a store, such as out.ome.zarr")
+    path = request.output or ""
     check_output_url(path)
     if not path.rstrip("/").lower().endswith(".zarr"):
-        raise RequestError(f"{field('output', path)}: a pyramid is an OME-Zarr store; name one such as out.ome.zarr")
+        raise RequestError(f"{field('output', request.output)} must name an OME-Zarr store, such as out.ome.zarr")
     groups = "write one group per level, such as 'z=1,y=2,x=2;z=2,y=2,x=2'"
     levels = () if request.factors is None else request.factors.split(";")
     return Request(

@@ -24,6 +24,7 @@ AUTO_RANGE = "auto"  # --rescale without a value
 NO_NODATA = "none"  # --missing none
 HELP = ("-h", "--help", "--help-all")
 BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+EXAMPLES = {"shape": "1,3,224,224; layers follow it", "input_shape": "1,3,640,640 or NAME=1,3,640,640"}
 RANGE = re.compile(r"auto|[-+.\deE]+,[-+.\deE]+")  # values of --rescale, which may be left out
 
 
@@ -94,7 +95,7 @@ def numbers(name: str, text: str) -> Numbers:
     if all(re.fullmatch(rf"-?\+?[0-9]{{1,{MAX_DIGITS}}}", item) or item in kept for item in items):
         return cast("Numbers", tuple(None if item in kept else int(item) for item in items))
     refuse_auto_pad(name, inner)
-    example = "1,3,224,224; layers follow it" if name == "shape" else "2 or 2,3 or 2x3"
+    example = EXAMPLES.get(name, "2 or 2,3 or 2x3")
     raise RequestError(f"{field(name)} is {text[:40]!r}; whole numbers are needed, for example {example}")
 
 

@@ -102,9 +102,7 @@ OTHER_FILES = {  # by their first bytes
     b"GGUF": "a GGUF file, which holds weights and no layers",
     b"\x89HDF": "an HDF5 file, such as of Keras",
     b"\x80": "a pickle, which is never opened",
-    b"\x89PNG": "an image or an array, not a model",
-    b"\xff\xd8\xff": "an image or an array, not a model",
-    b"\x93NUMPY": "an image or an array, not a model",
+    **dict.fromkeys((b"\x89PNG", b"\xff\xd8\xff", b"\x93NUMPY"), "an image or an array, not a model"),
 }
 
 

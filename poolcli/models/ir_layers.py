@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from poolcli.arguments import AUTO_PADS, INDEX_TYPES, MAX_INT, ROUNDING_TYPES
+from poolcli.arguments import AUTO_PADS, MAX_INT, ROUNDING_TYPES
 from poolcli.errors import RequestError
 from poolcli.models.layer import (
     RANKS,
@@ -62,9 +62,6 @@ def interpret(layer: Layer, second: SecondInput) -> Layer | None:
         sizes = second("its output size")
         check_count("its output size", len(sizes), len(sizes) if shape is None else len(shape) - 2)
         given = {"output_size": sizes}
-    word = data.get("index_element_type", "i64").strip().lower() if "index_element_type" in known else "i64"
-    if word not in INDEX_TYPES:
-        warnings.append(f"index_element_type is {word[:40]!r}; OpenVINO gives indices of i32 or i64")
     return replace(layer, op=make_operator(op, **given), warnings=tuple(warnings))
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, cast
 
 from poolcli.dialects import DIALECTS
 from poolcli.engine import run
-from poolcli.errors import RequestError
+from poolcli.errors import PoolError, RequestError
 from poolcli.explain.compare_dialects import compare_dialects
 from poolcli.explain.diff_arrays import diff_arrays
 from poolcli.explain.export import ONLY_THIS_SIZE, WRITERS, convert
@@ -248,13 +248,11 @@ def compare_data(layer: Layer, path: str, options: ReadOptions) -> Comparison:
 
     A RequestError if the shapes do not fit the layer.
     """
-    if not recognise(path).is_container:
-        raise RequestError(
-            f"{path}: holds one array; {field('run')} takes an .npz or .h5 that holds `input` and `output`"
-        )
     try:
+        if not recognise(path).is_container:
+            raise RequestError(f"{path}: holds one array")
         x, recorded = (read(parse_source(path, key), options).array for key in ("input", "output"))
-    except RequestError as error:
+    except PoolError as error:  # the exit code of a FileError would mean that they differ
         raise RequestError(f"{error.message}; {field('run')} needs arrays called input and output") from None
     if layer.op is None or layer.shape_only:
         raise RequestError(f"layer {layer.name}: {_why_unknown(layer)}")

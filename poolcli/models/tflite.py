@@ -34,13 +34,11 @@ NUMBERS = {"filter_height": HEIGHT, "filter_width": WIDTH, "stride_h": STRIDE_H,
 PADDINGS = {0: ("SAME", "same_upper"), 1: ("VALID", "valid")}
 KINDS: dict[int, tuple[str, Any]] = {  # names, and records of sliding windows or operators of whole axes
     1: ("AVERAGE_POOL_2D", AvgPool),
-    12: ("L2_POOL_2D", AvgPool),
     17: ("MAX_POOL_2D", MaxPool),
     40: ("MEAN", REDUCTIONS["Mean"]),
     82: ("REDUCE_MAX", REDUCTIONS["Max"]),
 }
 CUSTOM, CUSTOM_NAME = 32, 1  # the code of operators that are not built in, and the field of their names
-ROOT_OF_SQUARES = "it is the root of the mean of squares, which no operator here computes"
 MAX_VECTOR = 1 << 24  # items
 MAX_READS = 4  # of each byte, on average: layers share tensors
 FREE_BYTES = 1 << 16  # of vectors that every file may read
@@ -137,8 +135,7 @@ def _interpret(code: int, options: Table | None, axes: tuple[int, ...] | None, l
         auto_pad=PADDINGS[padding][1],
         like="tensorflow",
     )
-    is_fused = options.number(ACTIVATION, "b") != 0
-    why = ROOT_OF_SQUARES if KINDS[code][0] == "L2_POOL_2D" else "an activation is fused into it" if is_fused else None
+    why = "an activation is fused into it" if options.number(ACTIVATION, "b") else None
     return replace(layer, op=made, layout=channels_last(4), shape_only=why)
 
 

@@ -140,10 +140,10 @@ def parse_size(text: str, option: str) -> int:
     return int(float(match[1]) * UNITS[match[2].lower()])
 
 
-def memory_budget(asked: str | None) -> int | None:
+def memory_budget(asked: int | None) -> int | None:
     """`--max-memory` in bytes; by default half of what the machine, control group and process may still take."""
     if asked is not None:
-        return parse_size(asked, field("max_memory"))
+        return asked
     free = list[int]()
     with suppress(OSError, ValueError):
         free += (int(line) * 1024 for line in re.findall(r"MemAvailable: *(\d+)", Path("/proc/meminfo").read_text()))

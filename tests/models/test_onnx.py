@@ -151,7 +151,10 @@ def test_lengths_that_are_no_numbers_are_dynamic(nothing: int | None, cli: Cli, 
         ("x=1,3,8", "m.onnx: input x has 4 axes, but 3 lengths are given"),
         ("z=1,3,8,8", "m.onnx: no input is called z; there are: x"),
         ("1,3,8", "m.onnx: input x has 4 axes, but 3 lengths are given"),
-        ("x=1,3,8,²", "--input-shape is 'x=1,3,8,²'; write 1,3,640,640 or NAME=1,3,640,640"),
+        (
+            "x=1,3,8,²",
+            "--input-shape is '1,3,8,²'; whole numbers are needed, for example 1,3,640,640 or NAME=1,3,640,640",
+        ),
         ("x=0,3,8,8", "--input-shape is {'x': (0, 3, 8, 8)}; give whole numbers from 1 to 2**63 - 1 for each input"),
     ],
 )
