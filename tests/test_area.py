@@ -162,7 +162,7 @@ def test_areas_are_averages_of_a_kernel_at_whole_ratios_alone() -> None:
 
 def test_areas_are_identified() -> None:
     x = np.random.default_rng(2).random((1, 1, 20, 31)).astype("float32")
-    first, *_ = poolcli.identify(x, area_pool(x, (7, 12)))
+    first, *_ = poolcli.identify(x, area_pool(x, (7, 12)), like="openvino")
     assert (first.op, first.fits) == (AreaPool((7, 12)), True)
 
 

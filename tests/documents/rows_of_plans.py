@@ -99,7 +99,7 @@ def _lengths(row: Row) -> None:
 
 @row_of(RULES, "a window longer than the padded input (ke > n + pb + pe)")
 def _longer_than_its_axis(_: Row) -> None:
-    for n, k, s, d, pb, pe in product(range(1, 5), range(1, 7), range(1, 5), (1, 2), (0, 1), (0, 1)):
+    for n, k, s, d, pb, pe in product((1, 2, 4), range(1, 7), (1, 2, 4), (1, 2), (0, 1), (0, 1)):
         span = n + pb + pe - ((k - 1) * d + 1)
         if span >= 0:
             continue
