@@ -14,7 +14,7 @@ from typing import Any
 
 from poolcli.arguments import Missing
 from poolcli.dtypes import DTYPES, can_hold
-from poolcli.formats.checks import NODATA_ATTRIBUTES, RANGE_ATTRIBUTES, join_names, nodata_in
+from poolcli.formats.checks import NODATA_ATTRIBUTES, RANGE_ATTRIBUTES, join_names, nodata_in, nodata_notes
 from poolcli.formats.records import ArrayReader, Dimension, Header, Metadata
 from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
@@ -86,17 +86,17 @@ def conflict_note(key: str, owner: str | None) -> str:
 UNSIGNED_ATTRIBUTE = "_Unsigned"
 
 
-def as_unsigned(reader: ArrayReader, attributes: Mapping[str, Any]) -> ArrayReader:
-    """The reader, or one that reinterprets its integers as unsigned if the attribute `_Unsigned` is true."""
-    header = reader.header
-    said = attributes.get(UNSIGNED_ATTRIBUTE)
-    if DTYPES[header.dtype].kind != "int" or not isinstance(said, str | bytes) or said not in ("true", b"true"):
-        return reader
-    dtype = f"u{header.dtype}"
-    missing = nodata_in(_unsigned_attributes(attributes, dtype), dtype)
-    notes = (*header.notes, f"read as {dtype}, as its attribute {UNSIGNED_ATTRIBUTE} says")
-    header = replace(header, dtype=dtype, missing=missing, notes=notes)
-    return _UnsignedReader(header, reader, reader.streams, reader.chunks)
+def with_nodata(reader: ArrayReader, attributes: Mapping[str, Any]) -> ArrayReader:
+    """The reader with the nodata values of these attributes; if `_Unsigned` is true, its integers become unsigned."""
+    header, said = reader.header, attributes.get(UNSIGNED_ATTRIBUTE)
+    notes, dtype = (*nodata_notes(attributes), *header.notes), header.dtype
+    is_unsigned = DTYPES[dtype].kind == "int" and isinstance(said, str | bytes) and said in ("true", b"true")
+    if is_unsigned:
+        dtype = f"u{dtype}"
+        attributes = _unsigned_attributes(attributes, dtype)
+        notes += (f"read as {dtype}, as its attribute {UNSIGNED_ATTRIBUTE} says",)
+    reader.header = replace(header, dtype=dtype, missing=nodata_in(attributes, dtype), notes=notes)
+    return _UnsignedReader(reader.header, reader, reader.streams, reader.chunks) if is_unsigned else reader
 
 
 @dataclass(slots=True)

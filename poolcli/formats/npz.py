@@ -33,7 +33,7 @@ def open_container(path: str, options: records.ReadOptions) -> Iterator[_Archive
 
 
 @dataclass(frozen=True)
-class _Archive:
+class _Archive(records.ArrayContainer):
     """An open archive; of members of one name the last one counts, as for zipfile and numpy.
 
     Names are without `.npy`, unless another member has that name.
@@ -45,18 +45,13 @@ class _Archive:
     options: records.ReadOptions
 
     @cached_property
-    def headers(self) -> list[records.Header]:
-        found = []
+    def listed(self) -> dict[str, records.Header | None]:
+        found: dict[str, records.Header | None] = dict.fromkeys(self.members)
         with _zip_errors(self.path):
-            for key in self.members:
+            for key in found:
                 with suppress(FileError):
-                    found.append(self._header(key))
+                    found[key] = self._header(key)
         return found
-
-    @property
-    def left_out(self) -> list[str]:
-        pooled = {header.key for header in self.headers}
-        return [key for key in self.members if key not in pooled]
 
     def array(self, key: str) -> records.ArrayReader:
         key = key if key in self.members else key.removesuffix(".npy")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -204,19 +205,27 @@ class ArrayReader(Protocol):
         """The region as an array. Raises a FileError if the file is truncated."""
 
 
-class ArrayContainer(Protocol):
+class ArrayContainer(ABC):
     """An open file or store that holds several arrays."""
 
     @property
-    def headers(self) -> Sequence[Header]:
-        """The headers of the arrays that can be pooled."""
+    @abstractmethod
+    def listed(self) -> Mapping[str, Header | None]:
+        """The headers of the arrays that can be pooled, by name; None for other objects in the file."""
 
-    @property
-    def left_out(self) -> Sequence[str]:
-        """The names of other objects in the file, which are neither pooled nor copied."""
-
+    @abstractmethod
     def array(self, key: str) -> ArrayReader:
         """Opens an array by its key. Raises a FileError if it cannot be read."""
+
+    @property
+    def headers(self) -> list[Header]:
+        """The headers of the arrays that can be pooled."""
+        return [header for header in self.listed.values() if header]
+
+    @property
+    def left_out(self) -> list[str]:
+        """The names of other objects in the file, which are neither pooled nor copied."""
+        return [name for name, header in self.listed.items() if not header]
 
 
 @dataclass(slots=True)

@@ -16,7 +16,16 @@ from poolcli.formats.atomic import atomic_stream
 from poolcli.formats.checks import check_dtype, check_rank, choose_array, human_bytes, join_names
 from poolcli.formats.files import array_names
 from poolcli.formats.npy import MAX_AXES, UncompressedReader
-from poolcli.formats.records import ArrayReader, Header, Metadata, NamedArray, ReadOptions, Source, WriteOptions
+from poolcli.formats.records import (
+    ArrayContainer,
+    ArrayReader,
+    Header,
+    Metadata,
+    NamedArray,
+    ReadOptions,
+    Source,
+    WriteOptions,
+)
 from poolcli.system.lazy_imports import numpy as np
 
 LENGTH_BYTES = 8  # the header's length, little-endian, starts the file
@@ -30,6 +39,10 @@ DTYPES_BY_CODE = {
 CODES = {name: code for code, name in DTYPES_BY_CODE.items()}
 
 
+def _is_numeric(entry: dict[str, Any]) -> bool:
+    return entry["dtype"] in DTYPES_BY_CODE and 0 < len(entry["shape"]) <= MAX_AXES
+
+
 @contextmanager
 def open_container(path: str, options: ReadOptions) -> Iterator[_File]:
     """Opens the file and parses its header."""
@@ -38,7 +51,7 @@ def open_container(path: str, options: ReadOptions) -> Iterator[_File]:
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
+class _File(ArrayContainer):
     path: str
     stream: BinaryIO
     entries: dict[str, Any]
@@ -46,12 +59,8 @@ class _File:
     start: int  # of the data
 
     @property
-    def headers(self) -> list[Header]:
-        return [self._header(name) for name, entry in self.entries.items() if _is_numeric(entry)]
-
-    @property
-    def left_out(self) -> list[str]:
-        return [name for name, entry in self.entries.items() if not _is_numeric(entry)]
+    def listed(self) -> dict[str, Header | None]:
+        return {name: self._header(name) if _is_numeric(entry) else None for name, entry in self.entries.items()}
 
     def array(self, key: str) -> ArrayReader:
         key = key if key in self.entries else str(choose_array(Source(self.path, key), self.headers).key)
@@ -65,10 +74,6 @@ class _File:
     def _header(self, name: str) -> Header:
         entry = self.entries[name]
         return Header("safetensors", tuple(entry["shape"]), DTYPES_BY_CODE[entry["dtype"]], key=name)
-
-
-def _is_numeric(entry: dict[str, Any]) -> bool:
-    return entry["dtype"] in DTYPES_BY_CODE and 0 < len(entry["shape"]) <= MAX_AXES
 
 
 def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:

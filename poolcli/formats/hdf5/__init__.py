@@ -38,25 +38,16 @@ def open_container(path: str, options: ReadOptions) -> Iterator[ArrayContainer]:
 
 
 @dataclass(frozen=True)
-class Hdf5File:
+class Hdf5File(ArrayContainer):
     """An open file. The datasets that it returns have passed the checks."""
 
     path: str
     root: Any
     options: ReadOptions
 
-    @property
-    def headers(self) -> list[Header]:
-        """The numeric datasets, by path, without dimension scales and variables that others refer to."""
-        return [header for header in self._listed.values() if header]
-
-    @property
-    def left_out(self) -> list[str]:
-        """The names of links, and of datasets that are not numeric."""
-        return [name for name, header in self._listed.items() if not header]
-
     @cached_property
-    def _listed(self) -> dict[str, Header | None]:
+    def listed(self) -> dict[str, Header | None]:
+        """The numeric datasets, without dimension scales and those that others refer to; None for links and others."""
         with reading(self.path):
             found = dict(gate.walk(self.root))
             attributes = {
@@ -76,13 +67,9 @@ class Hdf5File:
             checks.check_dtype(f"{self.path}:{key}", _dtype_of(found))
             dataset = self._checked(key, found)
             dataset.axes = self._scales(dataset)
-            attributes, notes = dataset.attributes, [*checks.nodata_notes(dataset.attributes)]
-            if "MATLAB_class" in attributes:
-                notes.append("MATLAB has the axes in the opposite order")
-            missing = checks.nodata_in(attributes, dataset.header.dtype)
-            layout = layout_of_dimensions(dataset.axis_names)
-            dataset.header = replace(dataset.header, notes=tuple(notes), missing=missing, layout=layout)
-            return cf.as_unsigned(dataset, attributes)
+            notes = ("MATLAB has the axes in the opposite order",) if "MATLAB_class" in dataset.attributes else ()
+            dataset.header = replace(dataset.header, notes=notes, layout=layout_of_dimensions(dataset.axis_names))
+            return cf.with_nodata(dataset, dataset.attributes)
 
     def _find(self, key: str) -> Any:
         where = f"{self.path}:{key}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,7 +16,17 @@ from poolcli.errors import FileError, PoolError, RequestError
 from poolcli.formats import cf, checks
 from poolcli.formats.files import is_url, relative_path
 from poolcli.formats.npy import MAX_AXES, MAX_BYTES
-from poolcli.formats.records import ArrayReader, Axis, Dimension, Header, Metadata, ReadOptions, Scale, Source
+from poolcli.formats.records import (
+    ArrayContainer,
+    ArrayReader,
+    Axis,
+    Dimension,
+    Header,
+    Metadata,
+    ReadOptions,
+    Scale,
+    Source,
+)
 from poolcli.formats.zarr import library, ome
 from poolcli.formats.zarr.library import RUN, ZARR_ERRORS, groups_above, is_group, reading_metadata, zarr_errors
 from poolcli.formats.zarr.storage import ExpansionCheck, storage_of
@@ -62,7 +72,7 @@ def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
 
 
 @dataclass(frozen=True)
-class ZarrStore:
+class ZarrStore(ArrayContainer):
     """An open store: an array, or a group with arrays."""
 
     path: str
@@ -70,21 +80,13 @@ class ZarrStore:
     options: ReadOptions
 
     @cached_property
-    def _arrays(self) -> list[tuple[str | None, Any, bool]]:
-        """The key of each array, the array, and whether it can be pooled; without coordinates of others."""
+    def listed(self) -> dict[str, Header | None]:
+        """The arrays, without coordinates of others; None for those that cannot be pooled."""
         with reading_metadata(self.path):
             arrays = list(library.walk(self.path, self.root, self.options.allow_external))
             dependent = _dependent_arrays({key: array for key, array in arrays if key})
-            return [(key, array, _is_numeric(array)) for key, array in arrays if key not in dependent]
-
-    @cached_property
-    def headers(self) -> Sequence[Header]:
-        with reading_metadata(self.path):
-            return [self._header(key, array) for key, array, able in self._arrays if able]
-
-    @property
-    def left_out(self) -> Sequence[str]:
-        return [key or "/" for key, _, able in self._arrays if not able]
+            own = [(key, array) for key, array in arrays if key not in dependent]
+            return {key or "/": self._header(key, array) if _is_numeric(array) else None for key, array in own}
 
     def array(self, key: str) -> ArrayReader:
         """The array of a name; refuses names without one, and arrays beyond the limits."""
@@ -95,12 +97,10 @@ class ZarrStore:
             name = None if node is self.root else "/" + node.path
             where = self.path + (f":{name}" if name else "")
             _check(where, node, self.options.limit)
-            attributes, header = _attributes_of(self.root, name, node), self._header(name, node)
-            notes, missing = tuple(checks.nodata_notes(attributes)), checks.nodata_in(attributes, header.dtype)
             taken = checks.unless_negligible(CHUNK_COPIES * checks.byte_count(node.chunks, node.dtype.itemsize))
-            header = replace(header, notes=notes, missing=missing, extra_memory=taken)
+            header = replace(self._header(name, node), extra_memory=taken)
             array = _ArrayReader(header, where, self.path, self.root, node, self.options)
-            return cf.as_unsigned(array, attributes)
+            return cf.with_nodata(array, _attributes_of(self.root, name, node))
 
     def _node(self, key: str | None) -> Any:
         if not is_group(self.root):
