@@ -12,20 +12,11 @@ from typing import Any, BinaryIO
 
 from poolcli.dtypes import DTYPES, numpy_dtype
 from poolcli.errors import FileError
+from poolcli.formats import records
 from poolcli.formats.atomic import atomic_stream
 from poolcli.formats.checks import check_dtype, check_rank, choose_array, human_bytes, join_names
 from poolcli.formats.files import array_names
 from poolcli.formats.npy import MAX_AXES, UncompressedReader
-from poolcli.formats.records import (
-    ArrayContainer,
-    ArrayReader,
-    Header,
-    Metadata,
-    NamedArray,
-    ReadOptions,
-    Source,
-    WriteOptions,
-)
 from poolcli.system.lazy_imports import numpy as np
 
 LENGTH_BYTES = 8  # the header's length, little-endian, starts the file
@@ -44,14 +35,14 @@ def _is_numeric(entry: dict[str, Any]) -> bool:
 
 
 @contextmanager
-def open_container(path: str, options: ReadOptions) -> Iterator[_File]:
+def open_container(path: str, options: records.ReadOptions) -> Iterator[_File]:
     """Opens the file and parses its header."""
     with open(path, "rb") as stream:
         yield _parse(path, stream)
 
 
 @dataclass(frozen=True, slots=True)
-class _File(ArrayContainer):
+class _File(records.ArrayContainer):
     path: str
     stream: BinaryIO
     entries: dict[str, Any]
@@ -59,24 +50,24 @@ class _File(ArrayContainer):
     start: int  # of the data
 
     @property
-    def listed(self) -> dict[str, Header | None]:
+    def listed(self) -> dict[str, records.Header | None]:
         return {name: self._header(name) if _is_numeric(entry) else None for name, entry in self.entries.items()}
 
-    def array(self, key: str) -> ArrayReader:
-        key = key if key in self.entries else str(choose_array(Source(self.path, key), self.headers).key)
+    def array(self, key: str) -> records.ArrayReader:
+        key = key if key in self.entries else str(choose_array(records.Source(self.path, key), self.headers).key)
         where, entry = f"{self.path}:{key}", self.entries[key]
         check_dtype(where, DTYPES_BY_CODE.get(entry["dtype"], entry["dtype"]))
         check_rank(where, entry["shape"])
         header, place = self._header(key), self.start + entry["data_offsets"][0]
-        metadata = Metadata(groups={"/": self.strings} if self.strings else {})
+        metadata = records.Metadata(groups={"/": self.strings} if self.strings else {})
         return UncompressedReader(header, self.stream, numpy_dtype(header.dtype).newbyteorder("<"), place, metadata)
 
-    def _header(self, name: str) -> Header:
+    def _header(self, name: str) -> records.Header:
         entry = self.entries[name]
-        return Header("safetensors", tuple(entry["shape"]), DTYPES_BY_CODE[entry["dtype"]], key=name)
+        return records.Header("safetensors", tuple(entry["shape"]), DTYPES_BY_CODE[entry["dtype"]], key=name)
 
 
-def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:
+def write(path: str, arrays: Sequence[records.NamedArray], options: records.WriteOptions) -> tuple[str, ...]:
     """Writes arrays under their keys (`data` without one), with the string metadata of the inputs."""
     ordered = sorted(arrays, key=lambda each: -each.array.dtype.itemsize)  # aligns each array to its item size
     names = array_names(path, [each.spec.key for each in ordered])

@@ -118,7 +118,11 @@ def _weighted_with_alpha(pool: Pool, region: Region, colours: Array, alpha: Arra
     under = pool(_region_of_type(region, 1, alpha.dtype, double), alpha)
     with np.errstate(invalid="ignore", divide="ignore"):
         found = np.where(under > 0, over / under, 0.0)
-    return _from_light(found, colours.dtype) if linear else _rounded(found, colours.dtype)
+    if linear:
+        return _from_light(found, colours.dtype)
+    halves = np.rint(found * 2) / 2  # quotients that division has moved off a half are put back
+    exact: Array = np.where(np.abs(found - halves) < NEAR_HALF, halves, found)
+    return np.rint(exact).astype(colours.dtype)
 
 
 @cache
@@ -148,13 +152,6 @@ def _region_of_type(region: Region, channels: int | None, dtype: Any, output: An
 
     plan = replace(plan, input_shape=of_channels(plan.input_shape), output_shape=of_channels(plan.output_shape))
     return Region(plan, region.outputs).cut(at, range(channels))
-
-
-def _rounded(values: Array, dtype: Any) -> Array:
-    """The nearest integers, halves to even; quotients that division has moved off a half are put back."""
-    halves = np.rint(values * 2) / 2
-    exact: Array = np.where(np.abs(values - halves) < NEAR_HALF, halves, values)
-    return np.rint(exact).astype(dtype)
 
 
 Limits = tuple[float, float] | tuple[()]  # what becomes 0 and 255; () for the lowest and the highest of each result

@@ -6,7 +6,7 @@ first one (`--from source`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,7 +20,7 @@ from poolcli.formats.files import Fingerprint, check_unchanged, fingerprint_of
 from poolcli.formats.records import WriteOptions
 from poolcli.formats.zarr.write import ZarrWriter, is_finished, open_writers
 from poolcli.layouts import convert_layout
-from poolcli.plan.plan import Region, blocks_of, largest_block, whole
+from poolcli.plan.plan import blocks_of, largest_block, whole
 from poolcli.pooling import tiles
 from poolcli.pooling.outcome import Settings
 from poolcli.pooling.pyramid_plan import Pyramid
@@ -122,17 +122,12 @@ def _write_levels(
             read = partial(opener.read, file.read) if is_copy else base.read
             if largest_block(region, shape).nbytes <= most:
                 tiles.pool_in_tiles(work, read, [sink], blocks)
-            else:
-                _pool_blocks(work, read, sink, blocks, most)
+                blocks = iter(())
+            for block in blocks:
+                if not sink.holds(block.outputs):
+                    sink(block.outputs, tiles.pool_block(work, read, block, most)[0])
+                check_stopped()
         yield work
-
-
-def _pool_blocks(work: tiles.Work, read: tiles.Read, sink: ZarrWriter, blocks: Iterable[Region], most: int) -> None:
-    """Pools the blocks of a level that are not written yet, each of which takes more than `most` bytes."""
-    for block in blocks:
-        if not sink.holds(block.outputs):
-            sink(block.outputs, tiles.pool_block(work, read, block, most)[0])
-        check_stopped()
 
 
 def is_up_to_date(pyramid: Pyramid) -> bool:

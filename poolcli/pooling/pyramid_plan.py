@@ -254,14 +254,10 @@ def plan_pyramid(request: Request, source: Source, header: Header, metadata: Met
     scales = tuple(level.scale(steps) for level in levels)
     translations = tuple(level.translation(steps, origin) for level in levels)
     beside, own, attributes, lost = _carried_attributes(request, header, metadata)
-    group = own | ome.multiscale(
-        layout,
-        units,
-        [(str(i), *place) for i, place in enumerate(zip(scales, translations, strict=True))],
-        name=str(metadata.ome.get("name") or Path(request.place).name or Path(request.output).name.split(".")[0]),
-        method={"type": reducer.name, "metadata": {"method": f"poolcli.{request.op}_pool", "version": __version__}},
-        beside=beside,
-    )
+    name = str(metadata.ome.get("name") or Path(request.place).name or Path(request.output).name.split(".")[0])
+    described = {"name": name} | ome.multiscale(layout, units, list(zip(scales, translations, strict=True)))
+    described |= {"type": reducer.name, "metadata": {"method": f"poolcli.{request.op}_pool", "version": __version__}}
+    group = own | {"ome": {"version": ome.VERSION, "multiscales": [described], **beside}}
     about = Metadata(
         zarr_storage=kept | {"chunks": grid.chunks, "shards": grid.shards},
         dimensions=tuple(Dimension(name, {}) for name in names),

@@ -242,7 +242,7 @@ class ArrayJob:
             parts = tiles.divide(self.plan, limit, unit, chunks, beside, indices=self.work.indices)
             if distribute is not None and all(hasattr(sink, "writer") for sink in sinks):
                 opener = partial(tiles.reading, self.outcome.job.source, self.settings.read_options)
-                tiles.pool_distributed(distribute, self.work, opener, sinks, parts)
+                tiles.pool_distributed(distribute, self.work, opener, sinks, parts, None)
             else:
                 tiles.pool_in_tiles(self.work, self.file.read, sinks, parts)
             check_unchanged(self.path, self.source)

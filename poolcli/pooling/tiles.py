@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 Read = Callable[[Ranges], Array]
 Write = Callable[[Ranges, Array], None]
+Lengths = tuple[int, ...] | None
 Progress = Callable[[int, int], None]  # bytes done, bytes in all
 Results = tuple[Array, Array | None]  # values, and indices if they are wanted
 
@@ -63,13 +64,7 @@ def block_shape(plan: Plan, unit: Sequence[int], chunks: Sequence[int] | None, m
 
 
 def divide(
-    plan: Plan,
-    limit: int | None,
-    unit: tuple[int, ...] | None,
-    chunks: tuple[int, ...] | None,
-    beside: int = 0,
-    *,
-    indices: bool = False,
+    plan: Plan, limit: int | None, unit: Lengths, chunks: Lengths, beside: int = 0, *, indices: bool = False
 ) -> Iterator[Region]:
     """Divides the output into blocks that fit a memory limit, `beside` bytes of which are needed for reading.
 
@@ -169,7 +164,17 @@ class Work:
     @property
     def notes(self) -> list[str]:
         """The notes for the user."""
-        return [*(f"computed by numpy: {reason}" for reason in self.reasons), *moved_notes(self.plan, sum(self.moved))]
+        found, count = [f"computed by numpy: {reason}" for reason in self.reasons], sum(self.moved)
+        if count:
+            from poolcli.engine.numpy.missing import kept_neighbour, nodata_of
+
+            nodata = nodata_of(self.plan)
+            told = "1 valid result is" if count == 1 else f"{count:,} valid results are"
+            neighbour = kept_neighbour(nodata, numpy_dtype(self.plan.output_dtype))
+            found.append(
+                f"{told} {nodata:.9g}, the missing value: written as {neighbour:.9g}, so that readers keep them"
+            )
+        return found
 
 
 def make_work(
@@ -178,18 +183,6 @@ def make_work(
     """The work of a process that runs the plan once, with the engine chosen."""
     chosen = choose_engine(plan, engine, MIN_WORK_TO_LOAD).name
     return Work(plan, indices, chosen, threads, clock, progress, engine == "auto")
-
-
-def moved_notes(plan: Plan, count: int) -> list[str]:
-    """The note on valid results that were moved away from the missing value."""
-    if not count:
-        return []
-    from poolcli.engine.numpy.missing import kept_neighbour, nodata_of
-
-    nodata = nodata_of(plan)
-    told = "1 valid result is" if count == 1 else f"{count:,} valid results are"
-    neighbour = kept_neighbour(nodata, numpy_dtype(plan.output_dtype))
-    return [f"{told} {nodata:.9g}, the missing value: written as {neighbour:.9g}, so that readers keep them"]
 
 
 def pool_part(
@@ -304,12 +297,7 @@ Distribute = Callable[[RemoteBlocks, Iterator[Ranges], Callable[[Ranges, BlockNo
 
 
 def pool_distributed(
-    distribute: Distribute,
-    work: Work,
-    opener: Opener,
-    sinks: Sequence[Any],
-    blocks: Iterable[Region],
-    most: int | None = None,
+    distribute: Distribute, work: Work, opener: Opener, sinks: Sequence[Any], blocks: Iterable[Region], most: int | None
 ) -> None:
     """Pools blocks as `pool_in_tiles` does parts, in other processes, which write to the `writer` of each sink."""
     total, written = bytes_of_plan(work.plan), 0

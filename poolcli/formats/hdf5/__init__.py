@@ -221,17 +221,14 @@ class Dataset:
 def _copyable(attributes: Mapping[str, Any], owner: str, lost: list[str]) -> dict[str, Any]:
     """The attributes of an object that can be written again; names of others, unless made anew, are added to `lost`."""
     found = {name: value for name, value in attributes.items() if name not in REWRITTEN}
-    gone = [name for name, value in found.items() if value is None or _is_reference(value)]
+    gone = list[str]()
+    for name, value in found.items():
+        kind = getattr(value, "dtype", None)
+        is_reference = kind is not None and ((kind.names and kind.hasobject) or h5py.check_ref_dtype(kind) is not None)
+        if value is None or is_reference or isinstance(value, h5py.Reference):
+            gone.append(name)
     lost += [f"{owner}@{name}" for name in gone]
     return {name: value for name, value in found.items() if name not in gone}
-
-
-def _is_reference(value: Any) -> bool:
-    """Whether the value of an attribute is, or contains, references to other objects."""
-    kind = getattr(value, "dtype", None)
-    if kind is None:
-        return isinstance(value, h5py.Reference)
-    return bool(kind.names and kind.hasobject) or h5py.check_ref_dtype(kind) is not None
 
 
 def _dtype_of(found: Any) -> str:

@@ -67,7 +67,7 @@ class PillowImage:
             raise FileError(f"{path}: {which if kind else known}") from error
         if exif:
             self._image.info.setdefault("exif", exif)
-        self._largest, self._maximum = _largest_number(self._image), _pnm_maximum(self._image)
+        self._largest, self._maximum = _largest_numbers(self._image)
         self._damaged = False
         count, size = getattr(self._image, "n_frames", 1), os.path.getsize(path)
         if count > 1 and count * MIN_PAGE_BYTES > size:  # more than the file can hold
@@ -216,13 +216,6 @@ class PillowImage:
         return pixels
 
 
-def _pnm_maximum(image: Image) -> int:
-    """The maximum that a PGM or PPM states if Pillow scales it, to 255 or 65535; else 0."""
-    args = next((tile[3] for tile in getattr(image, "tile", ())), ())
-    stated = args[1] if image.format == "PPM" and isinstance(args, tuple) else 0
-    return 0 if stated in (255, DEEP) else int(stated)
-
-
 @contextmanager
 def _pixel_limit(limit: int | None) -> Iterator[None]:
     """Pillow's limit for the pixels of images and frames, by their memory; it raises for twice this number."""
@@ -262,11 +255,12 @@ WHY_READ = "has colour of 16 bits a channel, of which Pillow keeps 8; install th
 PNG_16_BIT = {"I;16B": "LA;16", "LA;16B": "LA;16", "RGB;16B": "RGB;16", "RGBA;16B": "RGBA;16"}
 
 
-def _largest_number(image: Image) -> int:
-    """The largest number of a sample of a PNG or PPM if Pillow decodes more than 8 bits of it to 8; else 0."""
+def _largest_numbers(image: Image) -> tuple[int, int]:
+    """The largest number of a sample of a PNG or PPM if Pillow decodes more than 8 bits of it to 8, else 0; and the
+    maximum that a PGM or PPM states if Pillow scales it, to 255 or 65535, else 0.
+    """
     args = next((tile[3] for tile in getattr(image, "tile", ())), ())
     if image.format == "PNG":
-        return DEEP if args in PNG_16_BIT and (args != "I;16B" or "transparency" in image.info) else 0
-    if image.format == "PPM":
-        return args[1] if image.mode == "RGB" and isinstance(args, tuple) and args[1:] and args[1] > 255 else 0
-    return 0
+        return DEEP if args in PNG_16_BIT and (args != "I;16B" or "transparency" in image.info) else 0, 0
+    stated = int(args[1]) if image.format == "PPM" and isinstance(args, tuple) and args[1:] else 0
+    return stated if image.mode == "RGB" and stated > 255 else 0, 0 if stated in (255, DEEP) else stated

@@ -161,10 +161,13 @@ class TiffImage:
     def _read_metadata(self, page: Any) -> dict[str, Any]:
         """What is kept of a page, by the names of Pillow's `save`; `lost` names the rest."""
         found: dict[str, Any] = {"compression": int(page.compression), "predictor": int(page.predictor)}
-        profile, nodata, dots = _tag(page, tags.ICC_PROFILE), _nodata_text(page), _resolution(page)
+        profile, nodata = _tag(page, tags.ICC_PROFILE), _nodata_text(page)
         found |= {"icc_profile": profile} if isinstance(profile, bytes) else {}
         found |= {"nodata": nodata} if nodata else {}
-        found |= {"dpi": dots} if dots else {}
+        inch = tags.INCHES.get(_tag(page, tags.RESOLUTION_UNIT, 2), 0.0)
+        with suppress(TypeError, IndexError, ArithmeticError):
+            dots = resolution_of(*(_tag(page, tag)[0] / _tag(page, tag)[1] * inch for tag in tags.RESOLUTION))
+            found |= {"dpi": dots} if dots else {}
         geo = {tag: page.tags[tag].value for tag in tags.GEO if tag in page.tags}
         turned = _tag(page, tags.ORIENTATION, 1) != 1
         if geo and not turned:
@@ -193,15 +196,6 @@ class TiffImage:
 
 def _tag(page: Any, tag: int, default: Any = None) -> Any:
     return page.tags[tag].value if tag in page.tags else default
-
-
-def _resolution(page: Any) -> tuple[float, ...] | None:
-    inch = tags.INCHES.get(_tag(page, tags.RESOLUTION_UNIT, 2), 0.0)
-    try:
-        ratios = [_tag(page, tag)[0] / _tag(page, tag)[1] for tag in tags.RESOLUTION]
-    except (TypeError, IndexError, ArithmeticError):
-        return None
-    return resolution_of(*(ratio * inch for ratio in ratios))
 
 
 def _nodata_text(page: Any) -> str:

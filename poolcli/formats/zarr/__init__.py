@@ -13,20 +13,9 @@ from typing import Any
 
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, PoolError, RequestError
-from poolcli.formats import cf, checks
+from poolcli.formats import cf, checks, records
 from poolcli.formats.files import is_url, relative_path
 from poolcli.formats.npy import MAX_AXES, MAX_BYTES
-from poolcli.formats.records import (
-    ArrayContainer,
-    ArrayReader,
-    Axis,
-    Dimension,
-    Header,
-    Metadata,
-    ReadOptions,
-    Scale,
-    Source,
-)
 from poolcli.formats.zarr import library, ome
 from poolcli.formats.zarr.library import RUN, ZARR_ERRORS, groups_above, is_group, reading_metadata, zarr_errors
 from poolcli.formats.zarr.storage import ExpansionCheck, storage_of
@@ -49,7 +38,7 @@ CHUNK_COPIES = 2  # of a chunk while it is read: stored and decoded
 
 
 @contextmanager
-def open_container(path: str, options: ReadOptions) -> Iterator[ZarrStore]:
+def open_container(path: str, options: records.ReadOptions) -> Iterator[ZarrStore]:
     """Opens the store; groups and arrays that cannot be read are left out."""
     with reading_metadata(path):
         store = library.open_store(path, options)
@@ -58,7 +47,7 @@ def open_container(path: str, options: ReadOptions) -> Iterator[ZarrStore]:
 
 
 @contextmanager
-def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
+def open_array(source: records.Source, options: records.ReadOptions) -> Iterator[records.ArrayReader]:
     """The chosen array, read region by region."""
     with open_container(source.path, options) as file:
         level = ome.first_level(file.root, source.key) if options.as_pyramid else None
@@ -72,15 +61,15 @@ def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
 
 
 @dataclass(frozen=True)
-class ZarrStore(ArrayContainer):
+class ZarrStore(records.ArrayContainer):
     """An open store: an array, or a group with arrays."""
 
     path: str
     root: Any
-    options: ReadOptions
+    options: records.ReadOptions
 
     @cached_property
-    def listed(self) -> dict[str, Header | None]:
+    def listed(self) -> dict[str, records.Header | None]:
         """The arrays, without coordinates of others; None for those that cannot be pooled."""
         with reading_metadata(self.path):
             arrays = list(library.walk(self.path, self.root, self.options.allow_external))
@@ -88,12 +77,12 @@ class ZarrStore(ArrayContainer):
             own = [(key, array) for key, array in arrays if key not in dependent]
             return {key or "/": self._header(key, array) if _is_numeric(array) else None for key, array in own}
 
-    def array(self, key: str) -> ArrayReader:
+    def array(self, key: str) -> records.ArrayReader:
         """The array of a name; refuses names without one, and arrays beyond the limits."""
         with reading_metadata(self.path):
             node = self._node(key)
             if node is None:
-                node = self._node(checks.choose_array(Source(self.path, key), self.headers).key)
+                node = self._node(checks.choose_array(records.Source(self.path, key), self.headers).key)
             name = None if node is self.root else "/" + node.path
             where = self.path + (f":{name}" if name else "")
             _check(where, node, self.options.limit)
@@ -110,9 +99,9 @@ class ZarrStore(ArrayContainer):
             return None if is_group(node) else node
         return None
 
-    def _header(self, key: str | None, array: Any) -> Header:
-        names = _axes_of(self.root, key, array)
-        return Header("zarr", array.shape, array.dtype.name, layout_of_dimensions(names) if names else None, key)
+    def _header(self, key: str | None, array: Any) -> records.Header:
+        layout = layout_of_dimensions(_axes_of(self.root, key, array))
+        return records.Header("zarr", array.shape, array.dtype.name, layout, key)
 
 
 def _is_numeric(array: Any) -> bool:
@@ -145,12 +134,12 @@ def _check(where: str, array: Any, limit: int | None) -> None:
 class _ArrayReader:
     """An array, of which zarr's `node` has the metadata."""
 
-    header: Header
+    header: records.Header
     where: str
     path: str
     root: Any
     node: Any
-    options: ReadOptions
+    options: records.ReadOptions
     streams: bool = True
 
     @property
@@ -158,7 +147,7 @@ class _ArrayReader:
         return tuple(self.node.chunks)
 
     @property
-    def metadata(self) -> Metadata:
+    def metadata(self) -> records.Metadata:
         with reading_metadata(self.where):
             key = self.header.key
             found = _metadata_of(self.root, key, self.node)
@@ -209,7 +198,7 @@ class _ArrayReader:
 # What a store says of an array: attributes, nodata values, names and coordinates of axes.
 
 
-def _metadata_of(root: Any, key: str | None, array: Any) -> Metadata:
+def _metadata_of(root: Any, key: str | None, array: Any) -> records.Metadata:
     """The metadata of an array, without coordinates."""
     axes = _axes_of(root, key, array)
     groups, dropped = {}, []
@@ -223,13 +212,13 @@ def _metadata_of(root: Any, key: str | None, array: Any) -> Metadata:
     found = about.get("axes", ())
     letters = layout_of_dimensions([axis.get("name") for axis in found]) or ""
     units = [str(axis.get("unit", "")) for axis in found]
-    return Metadata(
+    return records.Metadata(
         ome=about,
-        axes=tuple(map(Axis, letters, array.shape, about.get("scale", ()), units)),
+        axes=tuple(map(records.Axis, letters, array.shape, about.get("scale", ()), units)),
         zarr_storage=storage_of(array),
         attributes=_attributes_of(root, key, array),
         groups=groups,
-        dimensions=tuple(Dimension(name or "", {}) for name in axes),
+        dimensions=tuple(records.Dimension(name or "", {}) for name in axes),
         notes=tuple(notes),
     )
 
@@ -276,11 +265,11 @@ def _dependent_arrays(arrays: Mapping[str, Any]) -> set[str]:
     return along | cf.dependent_variables({key: array.attrs for key, array in arrays.items()})
 
 
-def _with_coordinates(root: Any, key: str, array: Any, metadata: Metadata) -> Metadata:
+def _with_coordinates(root: Any, key: str, array: Any, metadata: records.Metadata) -> records.Metadata:
     """The metadata with the coordinates of the axes of an array, and without its references to other variables."""
-    dimensions, notes = list[Dimension](), list(metadata.notes)
+    dimensions, notes = list[records.Dimension](), list(metadata.notes)
     for each, length in zip(metadata.dimensions, array.shape, strict=True):
-        scales = dict[str, Scale]()
+        scales = dict[str, records.Scale]()
         for place in _candidates(key, each.label or None):
             node = _open_array(root, place) if place != key else None
             if node is None or node.shape != (length,) or not (node.dtype.name in DTYPES or _is_string(node)):
@@ -290,11 +279,11 @@ def _with_coordinates(root: Any, key: str, array: Any, metadata: Metadata) -> Me
                 with suppress(PoolError), zarr_errors(place):
                     values = np.asarray(node[...])
                     values = values if values.dtype.name in DTYPES else values.astype(object)
-                    scales[place] = Scale(values, "", _attributes_of(root, place, node))
+                    scales[place] = records.Scale(values, "", _attributes_of(root, place, node))
             if not scales:
                 notes.append(f"left out, because they are very long or cannot be read: the coordinates {place}")
             break
-        dimensions.append(Dimension(each.label, scales))
+        dimensions.append(records.Dimension(each.label, scales))
     found = replace(metadata, dimensions=tuple(dimensions), notes=tuple(notes))
     return cf.without_references(key, found)
 

@@ -58,35 +58,21 @@ def names_of_axes(layout: str) -> tuple[str, ...]:
 
 
 def multiscale(
-    layout: str,
-    units: Mapping[str, str],
-    levels: Sequence[tuple[str, Sequence[float], Sequence[float]]],
-    *,
-    name: str,
-    method: Mapping[str, Any],
-    beside: Mapping[str, Any],
+    layout: str, units: Mapping[str, str], places: Sequence[tuple[Sequence[float], Sequence[float]]]
 ) -> dict[str, Any]:
-    """The attributes of the group of the levels, as in the section `multiscales` of OME-NGFF 0.5.
+    """The axes and levels of an image, as in the section `multiscales` of OME-NGFF 0.5.
 
-    `units` are by names of axes; of each level there are path, scale and translation, the largest first; `beside`
-    stands beside `multiscales`, such as rendering settings (`omero`).
+    `units` are by names of axes; of each level there are scale and translation, the largest first.
     """
     axes = [
         {"name": name_of, "type": kind} | ({"unit": units[name_of]} if name_of in units else {})
         for name_of, kind in (AXES[letter] for letter in layout)
     ]
-    datasets = [
-        {
-            "path": path,
-            "coordinateTransformations": [
-                {"type": "scale", "scale": list(scale)},
-                {"type": "translation", "translation": list(translation)},
-            ],
-        }
-        for path, scale, translation in levels
-    ]
-    scales = {"name": name, "axes": axes, "datasets": datasets, **method}
-    return {"ome": {"version": VERSION, "multiscales": [scales], **beside}}
+    datasets = list[dict[str, Any]]()
+    for number, (scale, translation) in enumerate(places):
+        own = {"type": "scale", "scale": list(scale)}, {"type": "translation", "translation": list(translation)}
+        datasets.append({"path": str(number), "coordinateTransformations": [*own]})
+    return {"axes": axes, "datasets": datasets}
 
 
 def omero_rendering(mode: str | None, dtype: DType) -> dict[str, Any] | None:

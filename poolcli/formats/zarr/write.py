@@ -162,7 +162,8 @@ class NewStore:
             asked=options.chunks, asked_shards=options.shards, kept=kept, most=options.max_elements,
         )  # fmt: skip
         labels = [each.label or basename(next(iter(each.scales), "")) or None for each in about.dimensions]
-        names = labels if any(labels) else _default_names(spec.layout)
+        is_guess = len(spec.layout) > 2 and spec.layout == default_layout(len(spec.layout))
+        names = labels if any(labels) else [] if is_guess else list(spec.layout.lower())
         fill, has_fill = fill_value(kept, spec.dtype)
         attributes = json_attributes(about.attributes, key, lost)
         for depth in range(key.count("/") + 1 if key else 0):
@@ -172,7 +173,7 @@ class NewStore:
                 zarr.create_group(self._store, path=place, zarr_format=3, attributes=own)
         made = zarr.create_array(
             self._store, name=key or None, shape=spec.shape, dtype=spec.dtype, chunks=grid.chunks, shards=grid.shards,
-            attributes=encode_nodata(attributes, spec.dtype), dimension_names=list(names) or None, fill_value=fill,
+            attributes=encode_nodata(attributes, spec.dtype), dimension_names=names or None, fill_value=fill,
             zarr_format=3, **codec_arguments(kept, spec.dtype),
         )  # fmt: skip
         notes = [*about.notes, *grid.notes]
@@ -204,13 +205,6 @@ class NewStore:
         )  # fmt: skip
         self.coordinates[place] = made.metadata, values
         return True
-
-
-def _default_names(layout: str) -> tuple[str, ...]:
-    """Dimension names for a layout; none for the default layout, which may be a guess."""
-    if len(layout) > 2 and layout == default_layout(len(layout)):
-        return ()
-    return tuple(letter.lower() for letter in layout)
 
 
 def is_finished(path: str, identity: str) -> bool:
