@@ -45,10 +45,7 @@ SHORT_FORMS = {  # other names that are accepted; notset is ONNX's auto_pad
 
 
 def per_axis(name: str, value: PerAxis, axes: Sequence[str], layout: str = "", other: str | None = None) -> Numbers:
-    """The numbers of an attribute, one for each spatial axis; refuses a wrong count.
-
-    Of an array, messages name its `layout`, and an `other` one that has as many spatial axes as there are numbers.
-    """
+    """The numbers of an attribute, one for each spatial axis; refusals name `layout`, and an `other` one that fits."""
     numbers = (value,) if isinstance(value, int) else tuple(value)
     if len(numbers) == 1:
         numbers *= len(axes)

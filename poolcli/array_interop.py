@@ -29,11 +29,7 @@ Pooled: TypeAlias = Any
 
 
 def as_array(x: Any) -> Array:
-    """`x` as a numpy array; objects with `__array__`, `__dlpack__` or a buffer share their memory where possible.
-
-    Raises RequestError for arrays with masked elements, arrays on other devices, tensors that require a gradient, and
-    lazy arrays.
-    """
+    """`x` as a numpy array, zero-copy where possible; refuses masks, other devices, gradients and lazy arrays."""
     if type(x) is np.ndarray:
         return x
     if isinstance(x, str | bytes | os.PathLike):
@@ -125,10 +121,7 @@ def like_input(x: Any, result: Any, plan: Plan) -> Any:
 
 
 def _data_array(x: Any, result: Any, plan: Plan) -> Any:
-    """The result as a DataArray like `x`; coordinates of pooled dimensions become means over windows.
-
-    Along pooled dimensions, coordinates of several dimensions, and those that are not numbers or times, are left out.
-    """
+    """The result like `x`: 1-D coordinates of pooled dimensions become means of windows, others are left out."""
     windows = {x.dims[axis.position]: axis.windows for axis in plan.axes}
     coords = {}
     for name, values in x.coords.items():
@@ -141,11 +134,7 @@ def _data_array(x: Any, result: Any, plan: Plan) -> Any:
 
 
 def window_means(values: Array, windows: AxisWindows, missing: Sequence[float] = ()) -> Array:
-    """The mean of the coordinates in each window, as float64 or times.
-
-    `missing` values and those that are not finite are excluded; a window without others gives the first missing value,
-    NaN or NaT.
-    """
+    """The mean of valid coordinates in each window, as float64 or times; of none the first missing value or NaN."""
     with np.errstate(all="ignore"):  # odd numbers in files, such as 1e308
         is_time = values.dtype.kind in "mM"
         nothing: Any = np.array("NaT", values.dtype) if is_time else missing[0] if missing else np.nan

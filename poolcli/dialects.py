@@ -14,17 +14,14 @@ IndexBase = Literal["axis", "channels_last"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Support:
-    """An operator in a framework: its name there, and which attributes it takes.
+    """An operator in a framework, and which attributes it takes."""
 
-    `variant` names the framework's own arithmetic, if it has one.
-    """
-
-    name: str
+    name: str  # there
     dilations: bool = True
     pads: bool = True
     include_pad: bool = True
     divisor_override: bool = False
-    variant: str | None = None
+    variant: str | None = None  # the name of its own arithmetic, if it has one
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,53 +42,27 @@ class SlidingCall:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Dialect:
-    """The rules of one framework.
-
-    Attributes
-    ----------
-    operators : mapping
-        The operators that it has, by poolcli's names; others are refused.
-    default_strides, default_exclude_pad, ceil
-        Defaults, and the rounding rule that its word `ceil` means.
-    keeps_short : bool
-        Whether `ceil` keeps the one window that its formula gives where the window is longer than the padded input.
-    rounding_types, auto_pads : tuple of str
-        The words that it knows.
-    included : {"clipped", "kernel"}
-        What the divisor counts where padding is included: the part of the window in the padded input, or the kernel.
-    index_axis, index_base, axis_option
-        What max indices count, and whether `axis` can change it.
-    pad_limit, symmetric_pads
-        Limits of explicit pads.
-    compared : tuple
-        The rounding types with which comparisons show it.
-    channels_last : bool
-        Whether arrays have their channels last by default.
-    retired : bool
-        Shown last and never proposed.
-    refuses(call)
-        Why the framework takes no such windows; None: it does.
-    """
+    """The rules of one framework."""
 
     name: str
     title: str
-    operators: Mapping[str, Support]
+    operators: Mapping[str, Support]  # by poolcli's names; others are refused
     default_strides: Literal["one", "kernel", "required"]
     default_exclude_pad: bool
-    ceil: Literal["ceil", "ceil_torch"]
-    keeps_short: bool = False
-    rounding_types: tuple[str, ...]
+    ceil: Literal["ceil", "ceil_torch"]  # the rounding rule that its word `ceil` means
+    keeps_short: bool = False  # `ceil` keeps the one window of its formula where it is longer than the padded input
+    rounding_types: tuple[str, ...]  # words that it knows
     auto_pads: tuple[str, ...]
-    included: Literal["clipped", "kernel"]
-    index_axis: int
+    included: Literal["clipped", "kernel"]  # counted with padding: the window's part of the padded input, or all of it
+    index_axis: int  # from which max indices count
     index_base: IndexBase = "axis"
-    axis_option: bool = False
-    pad_limit: Literal["half_kernel", "below_kernel"] | None = None
+    axis_option: bool = False  # whether `axis` changes it
+    pad_limit: Literal["half_kernel", "below_kernel"] | None = None  # of explicit pads
     symmetric_pads: bool = False
-    compared: tuple[str | None, ...] = (None,)
-    channels_last: bool = False
-    retired: bool = False
-    refuses: Callable[[SlidingCall], str | None] = lambda _: None
+    compared: tuple[str | None, ...] = (None,)  # the rounding types with which comparisons show it
+    channels_last: bool = False  # by default
+    retired: bool = False  # shown last and never proposed
+    refuses: Callable[[SlidingCall], str | None] = lambda _: None  # why it takes no such windows; None: it does
 
     def rounding_rule(self, word: object) -> str:
         """Return the rule that a rounding word means: only `ceil` depends on the framework."""

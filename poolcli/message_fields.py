@@ -98,9 +98,7 @@ def for_cli(message: str) -> str:
 
 
 def respelled(message: str, spelling: Callable[[str, str, str], str | None]) -> str:
-    """The message, still marked, with fields as `spelling` writes them; it gets name, keyword and value, and returns
-    None for those that stay.
-    """
+    """The message, still marked, with fields as `spelling` writes name, keyword and value; None leaves one."""
     return _FIELD.sub(lambda found: spelling(*found.groups()) or found[0], marked(message))
 
 

@@ -35,11 +35,7 @@ def _at_most(a: Index, high: int) -> Index:
 
 @dataclass(frozen=True, slots=True)
 class Sliding:
-    """Sliding windows: output o reads the taps `o*stride - pad_begin + j*dilation`, j < kernel, that are in the input.
-
-    `counted` are the taps that the divisor counts: those inside the input, those inside the input and its padding
-    (`clipped`), or the whole kernel.
-    """
+    """Sliding windows: output o reads its taps `o*stride - pad_begin + j*dilation`, j < kernel, in the input."""
 
     size: int
     output: int
@@ -48,7 +44,7 @@ class Sliding:
     dilation: int
     pad_begin: int
     pad_end: int
-    counted: Counted = "inside"
+    counted: Counted = "inside"  # by the divisor: taps inside the input, inside it and its padding (clipped), or all
 
     def reads(self, outputs: range) -> range:
         """The range of input indices from the first to the last window, at least one index; all for all windows."""
@@ -211,10 +207,7 @@ class Bins:
 
 @dataclass(frozen=True, slots=True)
 class Cells(Bins):
-    """The same windows, in which an element counts by the part of it that lies in [i*size/output, (i+1)*size/output).
-
-    Weights are whole numbers: parts are counted in the largest unit that divides cells and elements.
-    """
+    """Bins in which an element counts by its part in [i*size/output, (i+1)*size/output), in the largest common unit."""
 
     @property
     def parts(self) -> tuple[int, int]:

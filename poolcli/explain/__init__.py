@@ -12,21 +12,16 @@ from poolcli.windows import AxisWindows, Bins, Cells, Sliding, ceil_div
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """One window of one axis.
-
-    `start` and `stop` (exclusive) are input positions, which may lie in the padding; `first` and `last` the first and
-    last input element that it reads, None if there are none; `weights` those of the first element, of each between, and
-    of the last, None if all are 1.
-    """
+    """One window of one axis."""
 
     output: int
-    start: int
-    stop: int
-    first: int | None
+    start: int  # an input position, which may lie in the padding
+    stop: int  # exclusive
+    first: int | None  # input element that it reads; None if there is none
     last: int | None
     inside: int
     divisor: int
-    weights: tuple[int, int, int] | None = None
+    weights: tuple[int, int, int] | None = None  # of the first element, each between, and the last; None if all are 1
 
     @property
     def weights_text(self) -> str:
@@ -40,20 +35,16 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class AxisExplanation:
-    """One spatial axis: the steps to its output length, some windows, and numbers of unused elements and odd windows.
-
-    `overhanging` counts windows (at most the last one) that end past the input and its padding, `empty` those without
-    input. `lengths` are (length, number of bins), shortest first. `padded`: whether there is padding.
-    """
+    """One spatial axis: the steps to its output length, some windows, and counts of unused elements and odd windows."""
 
     name: str
     steps: tuple[str, ...]
     windows: tuple[Window, ...]
     extent: int | None = None
     unused: int | None = None
-    overhanging: int = 0
-    empty: int = 0
-    lengths: tuple[tuple[int, int], ...] = ()
+    overhanging: int = 0  # windows, at most the last one, that end past the input and its padding
+    empty: int = 0  # windows without input
+    lengths: tuple[tuple[int, int], ...] = ()  # and number of bins, shortest first
     equal_to: tuple[int, int] | None = None
     dilation: int = 1
     padded: bool = False

@@ -151,9 +151,7 @@ def chain(
 
 
 def _parse(text: str, like: str | None) -> tuple[Attributes, int | None]:
-    """The operator of a layer such as NAME[:kK][,sS][,pP][,dD][,ceil][,oC], and the output channels of a convolution,
-    for which a maximum with the same windows stands in.
-    """
+    """The operator of a layer, and the output channels of a convolution, for which a maximum stands in."""
     name, _, rest = (part.strip() for part in text.partition(":"))
     op = GLOBAL_POOLS.get(name, name)
     if op != "conv":

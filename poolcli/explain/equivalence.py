@@ -51,10 +51,7 @@ def reads_same_elements(a: AxisWindows, b: AxisWindows) -> bool:
 
 
 def divisor_ratio(a: AxisWindows | None, b: AxisWindows | None) -> Fraction | None:
-    """Return the ratio of the divisors of `a` and `b`, which must read the same elements; None if it is not constant.
-
-    For an axis that is None, every divisor is 1. A divisor of 0 must be 0 in both.
-    """
+    """The ratio of the divisors of axes that read the same, if it is constant; those of an axis that is None are 1."""
     if a == b:
         return Fraction(1)
     at = _common_breakpoints(a, b)
@@ -79,17 +76,13 @@ def same_divisors(a: Plan, b: Plan) -> bool:
 
 
 def same_reduction(a: Plan, b: Plan) -> bool:
-    """Whether two reducers give the same on equal windows.
-
-    PyTorch's signed norm equals the other one for even powers, if all windows lie inside the input. Of windows of one
-    element all but most norms give that element.
-    """
+    """Whether two reducers give the same on equal windows."""
     if a.reducer == b.reducer:
         return True
-    if all(w.longest == 1 and not w.empty_windows for w in (*a.windows, *b.windows)):
+    if all(w.longest == 1 and not w.empty_windows for w in (*a.windows, *b.windows)):  # all but most norms: the element
         reducers = (a.reducer, b.reducer)
         return all(r.picks or (r.adds and (r.power is None or (r.signed and r.power == 1))) for r in reducers)
-    power = a.reducer.power
+    power = a.reducer.power  # signed or not, even ones are the same inside the input
     even = power is not None and power == b.reducer.power and power % 2 == 0
     return even and all(len(w.interior) == w.output for w in (*a.windows, *b.windows) if isinstance(w, Sliding))
 

@@ -1,6 +1,4 @@
-"""Solves for attributes (`poolcli shape --solve`, `poolcli.solve`): kernels, strides, pads and words that give a wanted
-output length.
-"""
+"""Solves for attributes that give a wanted output length (`poolcli shape --solve`, `poolcli.solve`)."""
 
 from __future__ import annotations
 
@@ -148,9 +146,7 @@ def _candidates(asked: Question) -> Iterator[SlidingAttributes]:
 
 
 def _accepted(asked: Question, i: int, words: dict[str, str], wanted: int) -> Iterator[Numbers]:
-    """The numbers that give a length on axis `i`, simplest first, of those that the dialect accepts on a shape whose
-    spatial axes are all as this one.
-    """
+    """The numbers that give a length on axis `i`, simplest first, that the dialect accepts on such axes."""
     sizes = (asked.sizes[i],) * len(asked.sizes)
     records = [(_record(asked, words, (numbers,)), numbers) for numbers in _grid(asked, i, wanted, words)]
     for op, numbers in sorted(records, key=lambda each: complexity(each[0], sizes)):
@@ -193,12 +189,7 @@ class Window(NamedTuple):
 
 
 def windows_of(size: int, output: int, given: Mapping[str, int], end_strides: int | None = None) -> list[Window]:
-    """List the windows that give the right output length, the most common first.
-
-    Kernels up to 11, those about as long as the input's share of an output, and the whole input; dilations up to 3;
-    pads shorter than the kernel or half of its extent; every stride, or so many of the shortest and of the longest
-    that fit. `given` are the numbers that are known.
-    """
+    """List the windows that give the right output length, the most common first; `given` are numbers that are known."""
     found = []
     for kernel, dilation, begin in _geometries(size, output, given):
         window = extent(kernel, dilation)

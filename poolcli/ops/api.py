@@ -203,9 +203,7 @@ def _result(values: Pooled, indices: Pooled | None) -> Picked:
 
 
 def with_name_suggestions(function: Callable[P, R], title: str = "", made: Signature | None = None) -> Callable[P, R]:
-    """Makes a function answer unknown keywords with a suggestion; `title` is the name of a record in the message, and
-    `made` the signature to show in place of the function's own.
-    """
+    """Makes a function answer unknown keywords; `title` is the name of a record, and `made` the signature to show."""
 
     @wraps(function)
     def call(*args: P.args, **keywords: P.kwargs) -> R:
@@ -289,11 +287,7 @@ _latest = _Latest()
 
 
 def operator_function(record: type[Attributes], other: Callable[..., Any]) -> Callable[[Function], Function]:
-    """Completes the function of an operator with the keywords and the docstring of a similar one, `other`.
-
-    `**options` is replaced by the keywords that the record has, and the docstring gets the parameters and sections that
-    it lacks.
-    """
+    """Completes the keywords, in place of `**options`, and the docstring of an operator by those of `other`."""
 
     def complete(function: Function) -> Function:
         *own, _ = signature(function).parameters.values()

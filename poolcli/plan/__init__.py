@@ -121,10 +121,7 @@ def _default_dtype(reducer: Reducer, source: DType) -> DType:
 
 
 def _check_dtypes(reducer: Reducer, source: DType, target: DType, longest: int) -> None:
-    """Refuse a type that cannot hold every result of windows of up to `longest` elements.
-
-    Whether a sum fits into 64 bits depends on the data; engines check it.
-    """
+    """Refuse a type that cannot hold results of `longest` elements; whether a sum fits 64 bits, engines check."""
     a_result = f"{'an' if reducer.noun[0] in 'aeioL' else 'a'} {reducer.noun}"
     if reducer.result in ("number", "total") and target.kind == "bool":
         raise RequestError(

@@ -33,11 +33,7 @@ from poolcli.windows import Bins
 
 @dataclass(frozen=True, slots=True)
 class Reducer:
-    """How the elements of a window become one number: by comparisons, a sum, or a statistic.
-
-    Its fields alone decide what is computed, never its name: one of `better`, `adds` and `statistic`, and what
-    belongs to it.
-    """
+    """How the elements of a window become one number: as its fields say, one of `better`, `adds` and `statistic`."""
 
     name: str
     noun: str  # for its result in sentences
@@ -91,15 +87,12 @@ def short_repr(record: Any) -> str:
 
 @dataclass(frozen=True)
 class Operator:
-    """The base of all operators: its name, its title in sentences, and its reducer.
-
-    An operator that no framework has follows the limits of the operator `rules_of`.
-    """
+    """The base of all operators: its name, its title in sentences, and its reducer."""
 
     name: ClassVar[str]
     title: ClassVar[str]
     reducer: ClassVar[Reducer]
-    rules_of: ClassVar[str | None] = None
+    rules_of: ClassVar[str | None] = None  # whose limits it follows, as no framework has it
     plan_type: ClassVar[type[Any]]  # the class of its plans, which a record of `poolcli.ops` names
 
     def __post_init__(self) -> None:

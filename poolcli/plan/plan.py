@@ -28,10 +28,7 @@ EXACT_SQUARES_ELEMENTS = 1 << 15
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A note for the user about a plan.
-
-    `message` marks its fields, which `poolcli.message_fields` spells as options; `str` spells them as in Python.
-    """
+    """A note for the user about a plan; its message marks its fields, which `str` spells as in Python."""
 
     kind: Literal[
         "file", "layout", "strides", "pads_ignored", "window_dropped", "window_kept", "unread", "empty_windows",
@@ -65,11 +62,7 @@ class IndexPlan:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Plan:
-    """Windows, shapes, types and notes of one pooling, made from a shape alone.
-
-    Records of `poolcli.ops` make `poolcli.ops.plan.Plan` of it, which has methods that explain it, and says what each
-    field is.
-    """
+    """Everything about one pooling, made from a shape alone; `poolcli.ops.plan.Plan` says what each field is."""
 
     op: str
     reducer: Reducer
@@ -196,9 +189,7 @@ def blocks_of(region: Region, shape: Sequence[int]) -> Iterator[Region]:
 
 
 def largest_block(region: Region, shape: Sequence[int]) -> Region:
-    """The block that takes the most memory: the first one, or the second one along every axis, which may read more
-    because it has neighbours on both sides.
-    """
+    """The block that takes the most memory: the first one, or the second along every axis, which has neighbours."""
     starts = _starts(region, shape)
     if not all(starts):
         return region
@@ -207,9 +198,7 @@ def largest_block(region: Region, shape: Sequence[int]) -> Region:
 
 
 def part_shape(region: Region, unit: Sequence[int], most: int) -> tuple[int, ...]:
-    """The shape of blocks of whole units that follow each other in C order, of about `most` bytes of input and output
-    each; one unit may be larger.
-    """
+    """The shape of blocks of whole units in C order, of about `most` bytes of input and output, at least one unit."""
     shape = list(unit)
 
     def size(axis: int, length: int) -> int:

@@ -1,6 +1,4 @@
-"""Prints reports with Rich: the console and the style of tables, views of plans, jobs, runs over several inputs and
-pyramids, and the JSON of pyramids.
-"""
+"""Prints reports with Rich: the style of tables, and views of plans, jobs, runs and pyramids."""
 
 from __future__ import annotations
 
@@ -37,10 +35,7 @@ INDEX_ATTRIBUTES = ("axis", "index_element_type")  # part of the line "indices"
 
 
 def console(stream: TextIO) -> Console:
-    """A Rich console without markup, highlighting and emoji, so that data are printed as they are.
-
-    Lines are wrapped in a terminal, or if COLUMNS is set.
-    """
+    """A Rich console that prints data as they are, wrapped in a terminal or if COLUMNS is set."""
     width = None if stream.isatty() or "COLUMNS" in os.environ else UNWRAPPED
     made = Console(file=stream, width=width, markup=False, highlight=False, emoji=False)
     made.width = max(made.width, LEAST_WIDTH)

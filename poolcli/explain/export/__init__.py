@@ -125,10 +125,7 @@ def convert(plan: Plan, like: str) -> Conversion:
 
 
 def one_operator(plan: Plan, dialect: Dialect, refusals: list[str]) -> OneOperator | None:
-    """The simplest operator of the framework that gives the same, at every size or else at the plan's.
-
-    `refusals` collects why others are refused, of those that treat padding as the plan does.
-    """
+    """The simplest operator that gives the same, at every size or else the plan's; `refusals` gets why others fail."""
     first = None
     for op in _attributes(plan, dialect):
         try:

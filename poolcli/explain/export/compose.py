@@ -68,10 +68,7 @@ class GatherPool(Pool):
     """Maxima over any windows: gathers the elements of all windows side by side, then pools without overlap."""
 
     def indices(self) -> list[tuple[int, list[int]]]:
-        """For each axis the length of its longest window and the elements of all windows, one after the other.
-
-        Shorter windows repeat their last element, which changes no maximum.
-        """
+        """For each axis the longest window and the elements of all; shorter windows repeat their last one."""
         found = []
         for w in self.plan.windows:
             spans = [w.span(o) for o in range(w.output)]
@@ -120,26 +117,14 @@ Steps = tuple[Step, ...]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Writer:
-    """How a framework writes steps.
+    """How a framework writes steps."""
 
-    Attributes
-    ----------
-    writers : mapping
-        For each kind of step a function of it and of what is written so far.
-    start, text, ones
-        The input, written, the function that makes the final text, and the name of the one that makes ones, if any.
-    title
-        The name of what computes them.
-    refuses(plan)
-        Why that cannot compute a plan that follows the framework's rules; None: it can.
-    """
-
-    title: str
-    writers: Mapping[type[Step], Callable[[Any, Any], Any]]
-    start: Any = "x"
-    text: Callable[[Any], str] = str
-    ones: str | None = None
-    refuses: Callable[[Plan], str | None] = lambda plan: None
+    title: str  # the name of what computes them
+    writers: Mapping[type[Step], Callable[[Any, Any], Any]]  # of a step and what is written so far
+    start: Any = "x"  # the input, written
+    text: Callable[[Any], str] = str  # makes the final text
+    ones: str | None = None  # the name of what makes ones, if anything does
+    refuses: Callable[[Plan], str | None] = lambda plan: None  # why it cannot compute a plan that follows its rules
 
     def cannot_write(self, plan: Plan) -> str | None:
         """Why the framework cannot compute a plan that follows its rules; None: it can."""
@@ -203,15 +188,12 @@ Ends = tuple[tuple[int, int], ...]  # of each axis: padding at its beginning and
 
 
 class Composition(NamedTuple):
-    """Steps, the plan of what they read and divide by, and that plan at other shapes (None: for one shape).
-
-    `pool` is the plan of the framework's own pooling operator in them, if they have one.
-    """
+    """Steps, and the plan of what they read and divide by."""
 
     steps: Steps
     plan: Plan
-    plan_at: Callable[[Sequence[int]], Plan | None] | None = None
-    pool: Plan | None = None
+    plan_at: Callable[[Sequence[int]], Plan | None] | None = None  # that plan at other shapes; None: for one shape
+    pool: Plan | None = None  # of the framework's own operator in them
 
 
 def compositions(plan: Plan, dialect: Dialect, writer: Writer) -> Iterator[Composition]:
@@ -228,11 +210,7 @@ def compositions(plan: Plan, dialect: Dialect, writer: Writer) -> Iterator[Compo
 
 
 def _as_mean_or_max(plan: Plan) -> tuple[Steps, Plan, Steps] | None:
-    """The plan as a mean or maximum, and the steps before and after it.
-
-    A minimum is the negated maximum of the negated input, a sum a mean with the divisor 1, a norm the root of a sum.
-    None for other reducers, and for integers, of which neither negated nor rounded values are exact.
-    """
+    """The plan as a mean or maximum, and the steps around it; None for others, and where integers are inexact."""
     reducer, is_float = plan.reducer, lookup(plan.dtype).kind == "float"
     if reducer == MAXIMUM:
         return (), plan, ()

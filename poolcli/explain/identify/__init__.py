@@ -226,9 +226,7 @@ class _Search:
         return sorted(fitting, key=lambda candidate: not candidate.deviation.exact)
 
     def _forms(self, candidate: Candidate) -> list[Candidate]:
-        """The same pooling in each dialect that has it, with the given attributes: dialects in the order of their
-        simplest form, retired ones last.
-        """
+        """The same pooling in each dialect that has it: in the order of their simplest form, retired ones last."""
         found = []
         for like in [self.given["like"]] if "like" in self.given else DIALECTS:
             one = one_operator(candidate.plan, DIALECTS[like], [])

@@ -103,9 +103,7 @@ def _pooled(region: Region, slab: Array) -> Array:
 def possible_layouts(
     shape: tuple[int, ...], output: tuple[int, ...], layout: str | None, named: str | None, given: Mapping[str, Any]
 ) -> list[str]:
-    """The layouts in which only spatial axes change their length: as `read_axes` reads the input for any number of
-    values, then what it proposes, then those with as many spatial axes; a RequestError if there are none.
-    """
+    """The layouts in which only spatial axes change: as `read_axes` reads or proposes them, else with as many."""
     rank = len(shape)
     if 0 in (*shape, *output) or not shape:
         raise RequestError("an empty array cannot be identified")

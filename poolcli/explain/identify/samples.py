@@ -93,16 +93,12 @@ def grid_of(axes: Sequence[Axis]) -> Grid:
 
 
 class Rule(NamedTuple):
-    """How the elements of a window are reduced to one number.
-
-    `given` are attributes beyond those of windows. The divisor is none, the number of elements inside the input, the
-    whole kernel, or a number that all windows share.
-    """
+    """How the elements of a window are reduced to one number."""
 
     record: Any
-    given: dict[str, Any]
+    given: dict[str, Any]  # attributes beyond those of windows
     reducer: Reducer
-    divisor: str | int = ""
+    divisor: str | int = ""  # none, the elements "inside" the input, the whole "kernel", or a number
 
 
 def rules(given: Mapping[str, Any]) -> list[Rule]:
@@ -165,9 +161,7 @@ class Sample(NamedTuple):
 
 
 def samples_of(pair: Pair) -> list[Sample]:
-    """Outputs to sample: finite ones with the rarest values, as one that many share says little; the middle and the
-    corners of a plane come last, as borders may differ more than all else.
-    """
+    """Outputs to sample: finite ones with the rarest values, then the middle and the corners of a plane."""
     spatial = spatial_axes(pair.layout)
     order = [*(i for i in range(len(pair.layout)) if i not in spatial), *spatial]
     xs, ys = (np.transpose(a, order).reshape(-1, *(a.shape[i] for i in spatial)) for a in (pair.x, pair.y))

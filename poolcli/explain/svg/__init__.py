@@ -1,7 +1,4 @@
-"""Shows a plan as SVG, as a page that answers the pointer, and in notebooks.
-
-Two axes are drawn as a grid, any other number as one strip each, with a legend and a caption.
-"""
+"""Shows a plan as SVG, as a page that answers the pointer, and in notebooks: two axes as a grid, others as strips."""
 
 from __future__ import annotations
 
@@ -69,10 +66,7 @@ class Picture:
         return text.replace("{{title}}", escape(title(self.plan))).replace("{{picture}}", self.svg())
 
     def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
-        """Write the picture to a file, `.svg` or `.html`, atomically.
-
-        Raises RequestError for other kinds of file, and for one that exists unless it may be replaced.
-        """
+        """Write the picture atomically to a file, `.svg` or `.html`; an existing one is refused without `overwrite`."""
         path = os.fspath(path)
         writer = {".svg": self.svg, ".html": self.html}.get(Path(path).suffix.lower())
         if writer is None:

@@ -111,9 +111,7 @@ class BrokenAxis:
 
 
 def input_axis(axis: AxisPlan, outputs: Iterable[int], origin: float) -> BrokenAxis:
-    """The input positions of an axis, padding and overhang included: all of a short one, else both ends of the input,
-    and the edges of the windows of `outputs` with the taps of small dilated ones.
-    """
+    """The input positions of an axis: all of a short one, else both ends and the edges of the windows of `outputs`."""
     w = axis.windows
     begin, end = (w.pad_begin, w.pad_end) if isinstance(w, Sliding) else (0, 0)
     low, high = -begin, max(w.size + end, window(w, w.output - 1).stop)
