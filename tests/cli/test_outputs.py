@@ -3,37 +3,26 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
-from io import BytesIO
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.lib.format import write_array_header_1_0
 
-from tests.cli.bad_files import X, image
+from tests.cli.bad_files import X, image, npy
 from tests.cli.folders import poolcli
 from tests.conftest import Cli
 from tests.profiles import slow
 
-FULL = """
-import resource, signal, sys
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000))
-sys.dont_write_bytecode = True  # Python would take half a module of its own for a whole one
-from poolcli.__main__ import main
-main()
-"""
-
 
 @pytest.mark.parametrize("suffix", ["npy", "h5", slow("png"), slow("npz"), slow("tiff"), slow("jpg")])
 def test_a_disk_that_is_full_costs_the_output_and_a_line(
-    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    suffix: str, cli: Cli, here: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.dont_write_bytecode", True)  # half a module would be taken for a whole one
     if suffix in ("npy", "npz", "h5"):
         np.save("x.npy", np.random.default_rng(0).random((1, 1, 128, 128)))
         source = "x.npy"
@@ -41,10 +30,13 @@ def test_a_disk_that_is_full_costs_the_output_and_a_line(
         Path("x.png").write_bytes(image("PNG", size=(200, 150)))
         source = "x.png"
     before = Path(source).read_bytes()
-    command = [sys.executable, "-c", FULL, "avg", source, "-o", f"y.{suffix}", "-k", "1"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert result.returncode == 1
-    assert result.stderr == f"poolcli: {source}: y.{suffix}: File too large\n"
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (6000, limits[1]))
+    try:
+        result = cli("avg", source, "-o", f"y.{suffix}", "-k", "1")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (result.code, result.err) == (1, f"poolcli: {source}: y.{suffix}: File too large\n")
     assert os.listdir() == [source]
     assert Path(source).read_bytes() == before
 
@@ -111,13 +103,13 @@ def test_a_result_larger_than_the_free_space_is_refused(
     assert sorted(os.listdir()) == before
 
 
-def test_a_header_that_claims_too_much_is_the_fault_of_the_input(folder: Path) -> None:
-    header = BytesIO()
-    write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (1, 1, 2**20, 2**20)})
-    command = [sys.executable, "-m", "poolcli", "avg", "-", "-o", "y.npy", "-k", "2"]
-    done = subprocess.run(command, input=header.getvalue(), capture_output=True, check=False)
-    assert done.returncode == 1
-    assert done.stderr.startswith(b"poolcli: -: needs 8 TiB of memory, but the limit is ")
+def test_a_header_that_claims_too_much_is_the_fault_of_the_input(
+    cli: Cli, here: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(npy("(1, 1, 1048576, 1048576)"))))
+    done = cli("avg", "-", "-o", "y.npy", "-k", "2")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("poolcli: -: needs 8 TiB of memory, but the limit is ")
 
 
 @pytest.mark.parametrize(

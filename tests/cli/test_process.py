@@ -30,7 +30,7 @@ def loaded_by(*commands: list[str]) -> list[list[str]]:
     return [json.loads(line.replace("'", '"')) for line in lines]
 
 
-def test_help_typed_shapes_and_models_load_no_array_library(folder: Path) -> None:
+def test_help_typed_shapes_and_models_load_no_array_library_and_small_arrays_numpy_alone(folder: Path) -> None:
     Path("m.xml").write_text("<net><layers/></net>")
     commands = [
         ["--version"], ["--help"], ["avg", "--help"], ["check", "--help"], ["check", "m.xml"],
@@ -38,12 +38,8 @@ def test_help_typed_shapes_and_models_load_no_array_library(folder: Path) -> Non
         ["shape", "avg", "1,3,32,32", "-k", "2", "--explain", "--compare", "--to", "pytorch"],
         ["shape", "avg", "1,3,32,32", "--solve", "16"], ["shape", "max", "1,1,9", "-k", "2", "--picture", "p.svg"],
     ]  # fmt: skip
-    assert loaded_by(*commands) == [[]] * len(commands)
-
-
-def test_shapes_of_files_and_small_arrays_load_numpy_alone(folder: Path) -> None:
-    header, pooled = loaded_by(["shape", "avg", "x.npy", "-k", "2"], ["avg", "x.npy", "-o", "y.npy", "-k", "2"])
-    assert (header, pooled) == (["numpy"], ["numpy"])  # of a file, shape reads the header
+    small = (["shape", "avg", "x.npy", "-k", "2"], ["avg", "x.npy", "-o", "y.npy", "-k", "2"])
+    assert loaded_by(*commands, *small) == [[]] * len(commands) + [["numpy"]] * 2
 
 
 def test_one_file_goes_in_on_stdin_and_comes_out_on_stdout(folder: Path) -> None:
