@@ -92,12 +92,13 @@ def _layer(plan: Plan, edges: Sequence[Sequence[int]], x: Any, engine: str, indi
     for place in product(*(range(len(each)) for each in outputs)):
         along, sources = [table[i] for table, i in zip(tables, place, strict=True)], []
         for pieces in product(*along):
-            block = tuple(piece.block for piece in pieces)
+            block, taken = tuple(piece.block for piece in pieces), tuple(piece.taken for piece in pieces)
             if prod(piece.share for piece in pieces) < MARGIN:
-                margins.setdefault(block, {})[_spans(pieces)] = None
-                sources.append((beside, *block))
+                spans = tuple((part.start, part.stop) for part in taken)
+                margins.setdefault(block, {})[spans] = None
+                sources.append((getitem, (beside, *block), spans))
             else:
-                sources.append((x.name, *block))
+                sources.append((getitem, (x.name, *block), taken))
         region = Region(plan, tuple(each[i] for each, i in zip(outputs, place, strict=True)))
         tasks[name, *place] = (partial(_pool_pieces, region, engine, indices, along), *sources)
     for block, spans in margins.items():
@@ -105,27 +106,18 @@ def _layer(plan: Plan, edges: Sequence[Sequence[int]], x: Any, engine: str, indi
     return tasks
 
 
-def _spans(pieces: Sequence[Piece]) -> tuple[tuple[int, int], ...]:
-    """What is taken of a block, as a key of a dictionary."""
-    return tuple((piece.taken.start, piece.taken.stop) for piece in pieces)
-
-
 def _margins(spans: Sequence[tuple[tuple[int, int], ...]], x: Array) -> dict[Any, Array]:
     """On a worker: the margins of a block of the input that other blocks of the result read, by their spans."""
     return {taken: x[tuple(slice(*span) for span in taken)].copy() for taken in spans}
 
 
-def _pool_pieces(region: Region, engine: str, indices: bool, along: list[list[Piece]], *sources: Any) -> Any:
+def _pool_pieces(region: Region, engine: str, indices: bool, along: list[list[Piece]], *parts: Any) -> Any:
     """On a worker: a block of the result, with `indices` a pair, from pieces of several blocks of the input."""
-    parts = []
-    for source, pieces in zip(sources, product(*along), strict=True):
-        part = source[_spans(pieces)] if isinstance(source, dict) else source[tuple(piece.taken for piece in pieces)]
-        parts.append((tuple(piece.put for piece in pieces), part))
-    slab = parts[0][1]
+    slab = parts[0]
     if len(parts) > 1:
         slab = np.empty(region.input_shape, slab.dtype)
-        for put, part in parts:
-            slab[put] = part
+        for pieces, part in zip(product(*along), parts, strict=True):
+            slab[tuple(piece.put for piece in pieces)] = part
     values, at = call_of(region, indices=indices, engine=engine)(slab, threads=1)
     return (values, at) if indices else values
 

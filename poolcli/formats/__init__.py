@@ -37,7 +37,7 @@ from poolcli.windows import ceil_div
 
 __all__ = [
     "FORMATS", "ArrayContainer", "ArrayReader", "Header", "Metadata", "NamedArray", "ReadOptions", "RegionWriter",
-    "Source", "Spec", "Tensor", "WriteOptions", "check_container", "check_options", "check_output", "check_space",
+    "Source", "Spec", "Tensor", "WriteOptions", "check_options", "check_output", "check_space",
     "folder_format", "in_subprocess_if_fragile", "is_fragile", "open_array",
     "open_container", "open_writer", "output_format", "parse_source", "read", "read_header", "recognise",
     "recognised",
@@ -177,13 +177,6 @@ def read(source: Source, options: ReadOptions = DEFAULTS) -> Tensor:
         check_memory(f"{source}: needs", needed, memory_limit_of(source.path, options.limit, options.allowed))
         array = file.read(whole_region(file.header.shape))
         return Tensor(array, file.header, file.metadata)
-
-
-def check_container(path: str) -> None:
-    """Refuses an output format of one array."""
-    if not output_format(path).is_container:
-        suffixes = " or ".join(suffixes_of(lambda row: row.is_container and row.writes)[:2])
-        raise RequestError(f"{path}: cannot hold several arrays; use {suffixes}")
 
 
 def check_output(path: str, shape: Sequence[int], dtype: str, layout: str, mode: str | None = None) -> str:

@@ -29,7 +29,8 @@ def run_bundle(job: Job, op: Attributes, settings: Settings, clock: Clock) -> Ou
     for target in job.targets:
         if target.key is not None:
             raise RequestError(f"{target}: several arrays keep their names; name the file alone: {target.path}")
-        formats.check_container(target.path)
+        if not formats.output_format(target.path).is_container:
+            raise RequestError(f"{target.path}: cannot hold several arrays; use .npz or .h5")
     with formats.open_container(path, settings.read_options) as file:
         with clock.phase("read"):
             chosen = list(_chosen(path, file.headers, settings))

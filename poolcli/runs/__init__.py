@@ -241,7 +241,9 @@ class Manifest:
 
     def __init__(self, folder: str) -> None:
         self._folder, self.path = folder, os.path.join(folder, NAME)
-        self._check()
+        lines = list(islice(self._raw_lines(), LINES_CHECKED))
+        if lines and not any(line.startswith(FIRST_LINE) for line in lines):
+            raise RequestError(f"{self.path}: is not a manifest of poolcli; move it, or name another {field('output')}")
 
     def records(self) -> dict[str, Record]:
         """The last record of each output by its name."""
@@ -297,12 +299,6 @@ class Manifest:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
             raise FileError(f"{self.path}: {error.strerror}") from error
-
-    def _check(self) -> None:
-        """Refuses a file that is not a manifest."""
-        lines = list(islice(self._raw_lines(), LINES_CHECKED))
-        if lines and not any(line.startswith(FIRST_LINE) for line in lines):
-            raise RequestError(f"{self.path}: is not a manifest of poolcli; move it, or name another {field('output')}")
 
     def _raw_lines(self) -> Iterator[bytes]:
         """The lines of the file; none if it does not exist."""

@@ -142,7 +142,7 @@ def with_alpha(colours: Any, alpha: Any) -> Any:
 
 def test_frames_of_few_colours_are_kept_to_the_last_bit() -> None:
     beside = Metadata(image={"duration": [50, 100, 200], "loop": 0})
-    assert write("x.gif", FEW, "NHWC", metadata=beside) == ()
+    assert write("x.gif", FEW, "NHWC", metadata=beside) == (GIF_NOTE,)
     frames, durations, loop = held()
     np.testing.assert_array_equal(frames, with_alpha(FEW, 255))
     assert (durations, loop) == ([50, 100, 200], 0)
@@ -151,7 +151,7 @@ def test_frames_of_few_colours_are_kept_to_the_last_bit() -> None:
 @pytest.mark.parametrize("colours", [FEW, FEW[:1]], ids=["frames", "one picture"])
 def test_holes_stay_holes(colours: Any) -> None:
     pages = with_alpha(colours, 255 * RNG.integers(0, 2, (*colours.shape[:-1], 1)))
-    assert write("x.gif", pages, "NHWC") == ()
+    assert write("x.gif", pages, "NHWC") == (GIF_NOTE,)
     expected = np.where(pages[..., 3:] > 0, pages, 0)
     frames = held()[0]
     np.testing.assert_array_equal(np.where(frames[..., 3:] > 0, frames, 0), expected)

@@ -180,21 +180,14 @@ GIF_NOTE = "a GIF keeps 256 colours in each frame, alpha as transparent or opaqu
 
 
 def _encode_gif(pages: Array, kept: Mapping[str, Any]) -> tuple[bytes, tuple[str, ...]]:
-    """The pixels, N, H, W, C of bytes, as a GIF, and a note on what it could not hold."""
+    """The pixels, N, H, W, C of bytes, as a GIF, and a note on what it may not hold."""
     keys = ("loop", "duration") if len(pages) > 1 else ()
     options: dict[str, Any] = {key: kept[key] for key in keys if key in kept} | {"optimize": False}
     if pages.shape[-1] == 4:
         options["disposal"] = DISPOSE_TO_BACKGROUND
     frames = [_frame(page) for page in pages]
-    exact = pages.shape[-1] == 1 or all(map(_is_exact, frames, pages))
-    exact = exact and not any(time % 10 for time in options.get("duration", ()))
+    exact = pages.shape[-1] == 1 and not any(time % 10 for time in options.get("duration", ()))
     return _save(frames, "gif", options), () if exact else (GIF_NOTE,)
-
-
-def _is_exact(frame: Any, page: Array) -> bool:
-    """Whether a frame shows what its page does; pixels that both hide may differ."""
-    made, shown = (np.asarray(image.convert("RGBA")) for image in (frame.copy(), pil.fromarray(page)))
-    return bool(((made == shown).all(-1) | ((made[..., 3] | shown[..., 3]) == 0)).all())
 
 
 def _frame(page: Array) -> Any:

@@ -42,7 +42,10 @@ def open_container(path: str, options: records.ReadOptions) -> Iterator[ZarrStor
     """Opens the store; groups and arrays that cannot be read are left out."""
     with reading_metadata(path):
         store = library.open_store(path, options)
-        root = library.open_root(path, store)
+        try:
+            root = library.zarr.open(store=store, mode="r")
+        except FileNotFoundError:
+            raise FileError(f"{path}: holds no Zarr array or group") from None
     yield ZarrStore(path, root, options)
 
 

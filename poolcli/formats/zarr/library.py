@@ -12,7 +12,7 @@ from itertools import product
 from threading import Lock
 from typing import Any
 
-from poolcli.errors import QUOTES, FileError, PoolError, error_text, raising_line
+from poolcli.errors import QUOTES, PoolError, error_text, raising_line
 from poolcli.formats.checks import as_file_error
 from poolcli.formats.files import filesystem, is_url
 from poolcli.formats.records import MAX_CHUNKS, ReadOptions, batches, slices
@@ -70,14 +70,6 @@ def open_store(path: str, options: ReadOptions | None = None) -> Any:
     from poolcli.formats.zarr.stores import FolderStore, open_url
 
     return open_url(path, options) if options is None or is_url(path) else FolderStore(path, options)
-
-
-def open_root(path: str, store: Any) -> Any:
-    """The root array or group of a store."""
-    try:
-        return zarr.open(store=store, mode="r")
-    except FileNotFoundError:
-        raise FileError(f"{path}: holds no Zarr array or group") from None
 
 
 def is_group(node: Any) -> bool:

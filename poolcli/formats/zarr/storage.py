@@ -244,14 +244,10 @@ def _zstd_size(data: bytes, limit: int) -> int:
     return size
 
 
-def _number_at(place: int) -> Callable[[bytes, int], int]:
-    return lambda data, _: int.from_bytes(data[place : place + 4], "little")
-
-
 SIZES: dict[str, Callable[[bytes, int], int]] = {
     "zstd": _zstd_size,
-    "blosc": _number_at(4),
-    "lz4": _number_at(0),
+    "blosc": lambda data, _: int.from_bytes(data[4:8], "little"),
+    "lz4": lambda data, _: int.from_bytes(data[:4], "little"),
     "gzip": deflate_size,
     "zlib": deflate_size,
     "lzma": lzma_size,
