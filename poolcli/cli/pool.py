@@ -12,7 +12,6 @@ from poolcli.errors import RequestError
 from poolcli.message_fields import BOTH_ENDS, field, for_cli
 from poolcli.ops import OPERATORS
 from poolcli.plan.attributes import Attributes, expand_pads
-from poolcli.plan.resolve import POWER
 from poolcli.suggestions import join_words
 
 
@@ -60,7 +59,7 @@ def attributes_of(op: str | None, request: object) -> dict[str, Any]:
         if op and name not in attribute_names(op):
             raise attribute_of_others(op, name, value)
     if op == "lp" and "pads" in given and "p" not in given and not getattr(request, "quiet", False):
-        print_notice(for_cli(POWER), "yellow")
+        print_notice(for_cli(f"{field('pads')} is padding, and the power of the norm is {field('p')}"), "yellow")
     if {"fit", "output_size"} <= given.keys():
         raise RequestError(f"{field('fit')} sets the output size; give either {field('fit')} or {field('output_size')}")
     return expand_pads({"output_size" if name == "fit" else name: value for name, value in given.items()})

@@ -9,6 +9,7 @@ from fractions import Fraction
 from functools import partial
 from itertools import combinations
 from math import inf, prod
+from typing import NamedTuple
 
 from poolcli.arguments import ENDS, Fit, Numbers, PerAxis, fit_from, per_axis
 from poolcli.dialects import DIALECTS, Dialect, SlidingCall, Support
@@ -27,10 +28,17 @@ from poolcli.plan.plan import AxisPlan, Fact
 from poolcli.suggestions import join_words
 from poolcli.windows import Bins, Cells, Counted, Sliding, ceil_div, extent, same_pads, sliding_output
 
-Spread = Callable[[str, PerAxis], Numbers]  # the numbers of an attribute, by its name, one for each axis
 PER_AXIS = ("kernel", "strides", "pads_begin", "pads_end", "dilations")
-POWER = f"{field('pads')} is padding, and the power of the norm is {field('p')}"
 MAX_PROPOSED_PADS = 2**31  # a message does not propose larger pads
+
+
+class Axes(NamedTuple):
+    """The spatial axes of an input; `spread` makes of an attribute, by its name, a number for each."""
+
+    names: str
+    positions: Numbers
+    sizes: Numbers
+    spread: Callable[[str, PerAxis], Numbers]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +100,7 @@ def _resolve(op: Attributes, dialect: Dialect, reading: Reading, shape: Sequence
         able = [field("like", each.name) for each in DIALECTS.values() if rules_of in each.operators]
         raise RequestError(f"{dialect.title} has no {op.title}; use {join_words(able)}")
     if isinstance(op, SlidingAttributes):
-        return _resolve_sliding(op, dialect, support, names, sizes, positions, spread)
+        return _resolve_sliding(op, dialect, support, Axes(names, positions, sizes, spread))
     given = op.output_size
     lengths = fit_size(shape, layout, given) if isinstance(given, Fit) else spread("output_size", given)
     windows = [op.windows_of(size, length or size) for size, length in zip(sizes, lengths, strict=True)]
@@ -121,15 +129,7 @@ def _bin_formula(w: Bins) -> str:
     return f"bin i = [i*{w.size}//{w.output}, ceil((i+1)*{w.size}/{w.output}))"
 
 
-def _resolve_sliding(
-    op: SlidingAttributes,
-    dialect: Dialect,
-    support: Support,
-    names: str,
-    sizes: Numbers,
-    positions: Numbers,
-    spread: Spread,
-) -> Resolved:
+def _resolve_sliding(op: SlidingAttributes, dialect: Dialect, support: Support, spatial: Axes) -> Resolved:
     words = (("auto_pad", op.auto_pad, dialect.auto_pads), ("rounding_type", op.rounding_type, dialect.rounding_types))
     for name, word, known in words:
         if word not in known:
@@ -137,7 +137,7 @@ def _resolve_sliding(
             raise RequestError(f"{dialect.title} has no {name} {word}; {use}")
     rounding = dialect.ceil if op.rounding_type == "ceil" else op.rounding_type
     facts: list[Fact] = []
-    call = _resolve_call(op, dialect, support, names, sizes, spread, facts)
+    call = _resolve_call(op, dialect, support, spatial, facts)
     exclude = None
     if isinstance(op, DividingAttributes):
         if op.exclude_pad is False and not support.include_pad:
@@ -146,9 +146,9 @@ def _resolve_sliding(
         exclude = dialect.default_exclude_pad if op.exclude_pad is None else op.exclude_pad
     counted, divisor_rule = _divisor(op, dialect, exclude, call)
     limited, keeps = op.auto_pad == "explicit" and support.pads, rounding != "floor" and dialect.keeps_short
-    numbers = zip(sizes, call.kernel, call.strides, call.dilations, call.pads_begin, call.pads_end, strict=True)
+    numbers = zip(call.sizes, call.kernel, call.strides, call.dilations, call.pads_begin, call.pads_end, strict=True)
     axes = []
-    for name, position, (size, k, s, d, begin, end) in zip(names, positions, numbers, strict=True):
+    for name, position, (size, k, s, d, begin, end) in zip(*spatial[:2], numbers, strict=True):
         output = sliding_output(size, extent(k, d), s, begin, end, rounding)
         w = Sliding(size, output, k, s, d, begin, end, counted)
         _check_pads(name, w, call, dialect, exclude, limited=limited, keeps=keeps)
@@ -172,17 +172,12 @@ def _resolve_sliding(
 
 
 def _resolve_call(
-    op: SlidingAttributes,
-    dialect: Dialect,
-    support: Support,
-    axes: str,
-    sizes: Sequence[int],
-    spread: Spread,
-    facts: list[Fact],
+    op: SlidingAttributes, dialect: Dialect, support: Support, spatial: Axes, facts: list[Fact]
 ) -> SlidingCall:
     """The attributes with one number per axis, and with the pads that `auto_pad` sets."""
+    axes, _, sizes, spread = spatial
     kernel = spread("kernel", op.kernel)
-    strides = _resolve_strides(op, dialect, kernel, spread, facts)
+    strides = _resolve_strides(op, dialect, kernel, spatial, facts)
     dilations = spread("dilations", op.dilations)
     if not support.dilations and max(dilations) > 1:
         raise RequestError(
@@ -207,10 +202,10 @@ def _resolve_call(
 
 
 def _resolve_strides(
-    op: SlidingAttributes, dialect: Dialect, kernel: Numbers, spread: Spread, facts: list[Fact]
+    op: SlidingAttributes, dialect: Dialect, kernel: Numbers, spatial: Axes, facts: list[Fact]
 ) -> Numbers:
     if op.strides is not None:
-        return spread("strides", op.strides)
+        return spatial.spread("strides", op.strides)
     if dialect.default_strides == "kernel":
         return kernel
     if dialect.default_strides == "required":
