@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count as count_from
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -16,15 +15,13 @@ from poolcli.message_fields import for_cli, printable
 
 if TYPE_CHECKING:
     from poolcli.cli.options import Report
-    from poolcli.pooling.outcome import Outcome
 
 FILES_NAMED = 3  # in a message about several
 BAR_INTERVAL = 0.2  # seconds from one update of a bar to the next
 
 STREAMED = ("-o -", "--output -", "--indices -")  # options that take standard output for the result
 
-Step = Callable[["Outcome"], None]
-Bytes = Callable[[int, int], None]
+Draw = Callable[[int, int], None]  # how much is done, and of how much
 
 
 def answer(document: Callable[[], Any], view: Callable[[], Any], report: Report, short: str = "") -> None:
@@ -82,12 +79,10 @@ def print_notice(text: str, style: str = "bold red") -> None:
 
 
 @contextmanager
-def progress(several: int, quiet: bool) -> Iterator[tuple[Step, Bytes]]:
-    """Two callbacks that draw a progress bar on a terminal: one for each input that is done, and one for the bytes of a
-    single input that are done and their total.
-    """
+def progress(several: int, quiet: bool) -> Iterator[Draw]:
+    """A callback that draws a progress bar on a terminal, of several inputs or of the bytes of a single one."""
     if quiet or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
-        yield (lambda outcome: None), (lambda done, whole: None)
+        yield lambda done, total: None
         return
     from rich import progress as rich
 
@@ -101,19 +96,17 @@ def progress(several: int, quiet: bool) -> Iterator[tuple[Step, Bytes]]:
 
     def draw(done: int, total: int) -> None:
         nonlocal drawn
-        if done == 0 or time.monotonic() - drawn > BAR_INTERVAL:
+        if done == total:
+            bar.stop()  # a report follows
+        elif done == 0 or time.monotonic() - drawn > BAR_INTERVAL:
             drawn = time.monotonic()
             bar.update(task, completed=done, total=total)
             bar.start()
             bar.refresh()
 
-    done = count_from(1)
     if several > 1:
         draw(0, several)
     try:
-        yield (
-            (lambda outcome: draw(next(done), several)) if several > 1 else (lambda outcome: bar.stop()),
-            draw if several == 1 else (lambda done, total: None),
-        )
+        yield draw
     finally:
         bar.stop()

@@ -7,7 +7,7 @@ from typing import Annotated, TypeVar
 
 from poolcli import formats
 from poolcli.arguments import Numbers
-from poolcli.cli.messages import Bytes, answer, progress
+from poolcli.cli.messages import Draw, answer, progress
 from poolcli.cli.options import RESULT, USUAL, WINDOWS, ArrayOptions, argument, array_settings, option
 from poolcli.cli.program import command, field_names
 from poolcli.cli.values import numbers, whole
@@ -66,9 +66,9 @@ def pyramid(request: PyramidOptions) -> int:
     settings = array_settings(request, ("factors", "kernel"), ("factors", "levels"))
     asked = _pyramid_request(request)
     source = formats.parse_source(request.source, next(iter(request.dataset or ()), None))
-    with progress(1, request.quiet) as (_, bytes_done):
+    with progress(1, request.quiet) as draw:
         try:
-            look = partial(_plan_and_write, request, asked, source, settings, bytes_done)
+            look = partial(_plan_and_write, request, asked, source, settings, draw)
             # A subprocess cannot start those of a local cluster.
             found, made = look() if request.cluster else formats.in_subprocess_if_fragile(source.path, look)
         except Exception as error:
@@ -83,7 +83,7 @@ def pyramid(request: PyramidOptions) -> int:
 
 
 def _plan_and_write(
-    request: PyramidOptions, asked: Request, source: formats.Source, settings: Settings, bytes_done: Bytes
+    request: PyramidOptions, asked: Request, source: formats.Source, settings: Settings, draw: Draw
 ) -> tuple[Pyramid, PyramidResult | None]:
     """Plans and writes the pyramid; the result is None for a dry run, and if the output is up to date."""
     formats.check_options([name for name in ("dataset", "pages") if getattr(request, name)], [source])
@@ -108,7 +108,7 @@ def _plan_and_write(
         if not settings.overwrite and not continued and exists(found.output):
             raise RequestError(f"{found.output} exists; use {field('overwrite')}, or another {field('output')}")
         with distributor(request.cluster, settings.resume) as distribute:
-            return found, write_pyramid(found, file, settings, bytes_done, distribute)
+            return found, write_pyramid(found, file, settings, draw, distribute)
 
 
 def _pyramid_request(request: PyramidOptions) -> Request:

@@ -21,6 +21,7 @@ from poolcli.formats.table import format_by_suffix
 from poolcli.message_fields import field, for_cli
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Job, Outcome, RunSummary, Settings, existing_outputs
+from poolcli.pooling.tiles import no_progress
 from poolcli.runs import choose_executor, divide_cores, run_all
 from poolcli.runs.files import find_inputs, plan_jobs
 
@@ -61,12 +62,12 @@ def run_pool(op: Attributes, request: PoolOptions) -> int:
     folder = _manifest_folder(request.output, found.several, settings)
     executor = choose_executor(jobs, request.debug, request.cluster)
     reports = len(jobs) > 1 and (request.verbose or request.json)
-    with progress(len(jobs), request.quiet or reports) as (step, bytes_done), closing(run_all(
-        jobs, op, settings, executor=executor, count=count, folder=folder, progress=bytes_done,
-        cluster=request.cluster,
+    with progress(len(jobs), request.quiet or reports) as draw, closing(run_all(
+        jobs, op, settings, executor=executor, count=count, folder=folder,
+        progress=draw if len(jobs) == 1 else no_progress, cluster=request.cluster,
     )) as outcomes:  # fmt: skip
-        for outcome in outcomes:
-            step(outcome)
+        for done, outcome in enumerate(outcomes, 1):
+            draw(done, len(jobs))
             if outcome.error and request.debug:
                 raise outcome.error
             reporter.add(outcome)
@@ -84,7 +85,7 @@ def _refuse_existing(jobs: Sequence[Job], op: Attributes, settings: Settings) ->
     planned = [job for job in jobs[:JUDGED_FIRST] if job.source.path != "-"]
     for outcome in run_all(
         planned, op, replace(settings, dry_run=True), executor=choose_executor(planned, False), count=1, folder=None,
-        progress=lambda done, total: None,
+        progress=no_progress,
     ):  # fmt: skip
         if isinstance(outcome.error, RequestError) or (outcome.error and len(jobs) == 1):
             raise outcome.error

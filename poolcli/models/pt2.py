@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from poolcli.errors import PoolError, RequestError
-from poolcli.formats.checks import check_json, check_memory, check_zip_directory
+from poolcli.formats.checks import check_json, check_memory, check_zip_directory, json_memory_limit
 from poolcli.message_fields import field, option_value
 from poolcli.models.layer import (
     MAX_NAME,
@@ -42,7 +42,6 @@ ARGUMENTS = {
 }  # fmt: skip
 REDUCES = {"mean": "Mean", "amax": "Max", "max": "Max"}
 DAMAGED_ZIP = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, OverflowError, RuntimeError, ValueError)
-MAX_JSON = 1 << 28  # bytes of JSON
 DYNAMIC = "?"
 
 
@@ -70,9 +69,7 @@ def _program(path: str, archive: zipfile.ZipFile, limit: int | None) -> Any:
     if found is None:
         is_script = any("/code/" in name for name in archive.namelist())
         raise no_model(path, f"{'a TorchScript file' if is_script else 'a zip archive'} without a torch.export program")
-    if found.file_size > MAX_JSON:
-        raise RequestError(f"{path}: {found.file_size:,} bytes of JSON; programs of up to {MAX_JSON:,} are read")
-    check_memory(f"{path}: reading its JSON takes", 2 * found.file_size, limit)
+    check_memory(f"{path}: reading its JSON takes", 2 * found.file_size, json_memory_limit(limit, limit))
     text = archive.read(found)
     check_json(path, text, limit, limit)
     try:

@@ -11,9 +11,7 @@ import numpy as np
 import pytest
 
 from poolcli.cli import messages, run
-from poolcli.formats import Source
 from poolcli.pooling import tiles
-from poolcli.pooling.outcome import Job, Outcome
 from tests.conftest import SAMPLES, Cli
 
 TIMES = re.compile(r"[\d.]+ m?s\b")
@@ -190,8 +188,8 @@ def test_a_terminal_that_cannot_redraw_a_line_gets_no_bar(folder: Path, monkeypa
     monkeypatch.setenv("TERM", "dumb")
     shown = io.StringIO()
     monkeypatch.setattr(sys.stderr, "write", shown.write)
-    with messages.progress(1, False) as (_, bytes_done):
-        bytes_done(0, 2)
+    with messages.progress(1, False) as draw:
+        draw(0, 2)
     assert shown.getvalue() == ""
 
 
@@ -224,9 +222,9 @@ def test_an_error_is_wrapped_between_words_on_a_terminal(monkeypatch: pytest.Mon
 
 def test_the_bar_of_several_files_is_there_before_the_first_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = bar_screen(monkeypatch)
-    with messages.progress(3, False) as (step, _):
+    with messages.progress(3, False) as draw:
         assert re.fullmatch(r"━+ 0/3\s+-:--:--\s*", screen.frames()[-1])
-        step(Outcome(Job(Source("a.npy"), None)))
+        draw(1, 3)
         assert re.fullmatch(r"[━╸╺]+ 1/3\s+-:--:--\s*", screen.frames()[-1])
 
 
