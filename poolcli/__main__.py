@@ -66,7 +66,7 @@ def main() -> None:
         place = str(error.filename or UNNAMED.get(error.errno or 0, "this process"))
         if not isinstance(error, BrokenPipeError):
             print(f"poolcli: {printable(place)}: {error.strerror}", file=sys.stderr)
-        with suppress(OSError):  # of too many open files
+        with suppress(OSError):  # of too many open files; without this, the flush at exit would fail, too
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         code = 1
     remove_handlers()

@@ -25,10 +25,6 @@ def run(arguments: Sequence[str]) -> int:
 
         report_error(error, arguments)
         return error.exit_code
-    except BrokenPipeError:
-        # The reader of standard output has exited. Without this, the interpreter would fail to flush it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
 
 
 def _run(words: list[str]) -> int:

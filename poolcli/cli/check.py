@@ -16,8 +16,6 @@ from poolcli.models import check as check_model
 from poolcli.models.judge import compare_data, convert_layer
 from poolcli.report.check import findings_document, findings_view
 
-WRONG = ("differs", "invalid")
-
 
 def input_shapes(typed: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """The shapes of inputs by name, from texts such as `NAME=1,3,640,640`; the only input needs no name.
@@ -66,5 +64,5 @@ def check(
     answers = [(finding, convert_layer(finding.layer, to) if to else None) for finding in found]
     result = (model, answers, comparison)
     answer(partial(findings_document, *result), partial(findings_view, *result), report)
-    wrong = any(finding.verdict in WRONG for finding in found)
+    wrong = any(finding.verdict in ("differs", "invalid") for finding in found)
     return 1 if wrong or (comparison and comparison.off) else 0

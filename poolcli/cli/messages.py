@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 FILES_NAMED = 3  # in a message about several
 BAR_INTERVAL = 0.2  # seconds from one update of a bar to the next
-
 STREAMED = ("-o -", "--output -", "--indices -")  # options that take standard output for the result
 
 Draw = Callable[[int, int], None]  # how much is done, and of how much

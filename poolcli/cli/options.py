@@ -28,7 +28,6 @@ from poolcli.dialects import DIALECTS
 from poolcli.dtypes import DTYPES
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
-from poolcli.ops import OPERATORS
 from poolcli.suggestions import join_words
 
 if TYPE_CHECKING:
@@ -40,8 +39,6 @@ else:
 
 UNLIMITED = 2**63 - 1  # bytes; reading a header decompresses nothing
 USUAL, WINDOWS, RESULT, EXPLAIN, FILES, RUN = PANELS
-_OTHER_DEFAULTS = [f"{name}: {record.like}" for name, record in OPERATORS.items() if record.like != "openvino"]
-_DIALECTS = join_words(DIALECTS).replace("openvino", f"openvino (default; {', '.join(_OTHER_DEFAULTS)})")
 
 
 def option(
@@ -68,7 +65,8 @@ def argument(metavar: str, text: str, read: Reader | None = None, words: Collect
 
 
 # fmt: off
-Like = Annotated[str | None, option(WINDOWS, "NAME", "--like", words=DIALECTS, help=f"Rules: {_DIALECTS}.")]
+Like = Annotated[str | None, option(WINDOWS, "NAME", "--like", words=DIALECTS,
+    help=f"Rules: {join_words(DIALECTS)}. Default: openvino, of lp onnx.")]
 Layout = Annotated[str | None, option(RESULT, "AXES", "--layout",
     help="Axes of the input: NCHW, NHWC, HWC, HW, ... Default: NC and spatial; images are HWC.")]
 Dtype = Annotated[str | None, option(RESULT, "T", "--dtype", words=DTYPES, read=values.dtype,

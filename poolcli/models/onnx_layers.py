@@ -45,13 +45,11 @@ KINDS: dict[tuple[str, str], Attributes | type[Any]] = {  # operators, and recor
     ("", "GlobalMaxPool"): AdaptiveMaxPool(1),
     (MICROSOFT, "QLinearAveragePool"): AvgPool,
     (MICROSOFT, "QLinearGlobalAveragePool"): AdaptiveAvgPool(1),
-    (MICROSOFT, "NhwcMaxPool"): MaxPool,
     **{("", f"Reduce{name}"): op for name, op in REDUCTIONS.items()},
 }
 ATTRIBUTES = {  # of the operators that onnx has no schema of, and their types
     "QLinearAveragePool": {**SLIDING, "count_include_pad": INT, LAST: INT},
     "QLinearGlobalAveragePool": {LAST: INT},
-    "NhwcMaxPool": SLIDING,
 }
 FIELDS = {"kernel_shape": "kernel", "strides": "strides", "dilations": "dilations", "p": "p"}
 Values = Mapping[str, Any]
@@ -104,8 +102,7 @@ def _interpret(node: Node, data: Values, layer: Layer) -> Layer | None:
     check_rank(shape)
     if isinstance(op, type):
         op = _sliding(op, data, shape)
-    is_last = layer.type == "NhwcMaxPool" or data.get(LAST)
-    return replace(layer, op=op, layout=channels_last(len(shape)) if is_last and shape is not None else None)
+    return replace(layer, op=op, layout=channels_last(len(shape)) if data.get(LAST) and shape is not None else None)
 
 
 def _sliding(record: Any, data: Values, shape: Shape | None) -> Attributes:

@@ -200,7 +200,6 @@ def test_channels_last_and_quantised_forms(cli: Cli, tmp_path: Path) -> None:
         node("QLinearAveragePool", scales, "a", domain="com.microsoft", kernel_shape=[2, 2], channels_last=1),
         node("QLinearAveragePool", scales, "b", domain="com.microsoft", kernel_shape=[2, 2]),
         node("QLinearGlobalAveragePool", scales, "c", domain="com.microsoft", channels_last=1),
-        node("NhwcMaxPool", "x", "d", domain="com.microsoft", kernel_shape=[2, 2]),
         node("MaxUnpool", "x i", "y", kernel_shape=[2, 2]),
     ]
     found = cli("check", model(tmp_path / "m.onnx", nodes, (1, 9, 9, 3)), "--json").json["layers"]
@@ -208,7 +207,6 @@ def test_channels_last_and_quantised_forms(cli: Cli, tmp_path: Path) -> None:
         ("QLinearAveragePool", [1, 8, 8, 3], None),
         ("QLinearAveragePool", [1, 9, 8, 2], None),
         ("QLinearGlobalAveragePool", [1, 1, 1, 3], None),
-        ("NhwcMaxPool", [1, 8, 8, 3], None),
         ("MaxUnpool", None, "MaxUnpool is not checked"),
     ]
 
