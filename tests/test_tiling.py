@@ -17,7 +17,7 @@ from poolcli.engine.choose import NUMBA
 from poolcli.formats.records import slices
 from poolcli.plan import Plan
 from poolcli.plan.plan import Region, whole
-from poolcli.pooling.tiles import MAX_BLOCK_BYTES, Work, bytes_of_block, bytes_of_tile, divide, pool_block
+from poolcli.pooling.tiles import MAX_BLOCK_BYTES, TILE_BYTES, Work, bytes_of_block, divide, pool_block
 from tests.profiles import by_engine, sized
 from tests.reducers import MINIMUM, Under, power
 
@@ -199,7 +199,7 @@ def test_positions_of_taps_are_below_2_to_the_62(op: Any, padding: int) -> None:
 @pytest.mark.parametrize("limit", [10**6, 10**7, 10**8, 10**9])
 def test_six_tiles_or_blocks_stay_below_the_limit(limit: int) -> None:
     # One is read ahead, one is in work with its buffers, and one is written.
-    assert 6 * bytes_of_tile(limit) <= 6 * bytes_of_block(limit) <= limit
+    assert 6 * bytes_of_block(limit, TILE_BYTES) <= 6 * bytes_of_block(limit) <= limit
     assert 6 * bytes_of_block(limit) > limit - 6 or bytes_of_block(limit) == MAX_BLOCK_BYTES
 
 

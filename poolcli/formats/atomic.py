@@ -151,11 +151,6 @@ def remove_leftovers(folder: str) -> None:
                 remove(entry.path)
 
 
-def remove_temporary(path: str, process: int) -> None:
-    """Removes the temporary file for `path` of a killed process."""
-    remove(temporary_path(os.path.realpath(path), token_of(process)))
-
-
 def token_of(process: int) -> str:
     """The owner in names of temporary files: a hash of the host and process namespace, and the id of the process."""
     return f"{_host()}-{process}"

@@ -64,7 +64,6 @@ class Format:
 
 
 def _image(name: str, suffixes: tuple[str, ...], *magic: bytes, **more: Any) -> Format:
-    """The row of an image format."""
     more |= {} if more.get("writes", True) else {"written_as": ".png"}
     return Format(name, suffixes, "poolcli.formats.image", magic, is_image=True, **more)
 

@@ -17,7 +17,7 @@ from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Job, Outcome, Settings, located
 from poolcli.pooling.run import ArrayJob, prepare_job
-from poolcli.pooling.tiles import Clock, bytes_of_plan
+from poolcli.pooling.tiles import Clock, bytes_of_plan, no_progress
 
 
 def run_bundle(job: Job, op: Attributes, settings: Settings, clock: Clock) -> Outcome:
@@ -54,7 +54,7 @@ def run_bundle(job: Job, op: Attributes, settings: Settings, clock: Clock) -> Ou
         values, indices = list[formats.NamedArray](), list[formats.NamedArray]()
         for number, part in enumerate(() if settings.dry_run else parts):
             with _naming_array(path, part.job.source.key):
-                array = ArrayJob(part, settings, file.array(part.job.source.key or ""), clock)
+                array = ArrayJob(part, settings, file.array(part.job.source.key or ""), clock, no_progress)
                 pooled = array.in_memory()
             parts[number] = array.finished()
             values.append(pooled[0])

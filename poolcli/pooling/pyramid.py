@@ -24,6 +24,7 @@ from poolcli.plan.plan import blocks_of, largest_block, whole
 from poolcli.pooling import tiles
 from poolcli.pooling.outcome import Settings
 from poolcli.pooling.pyramid_plan import Pyramid
+from poolcli.pooling.tiles import Distribute, Progress
 from poolcli.system.lazy_imports import Array
 from poolcli.system.signals import check_stopped
 from poolcli.windows import Ranges
@@ -57,11 +58,7 @@ class PyramidResult:
 
 
 def write_pyramid(
-    pyramid: Pyramid,
-    file: ArrayReader,
-    settings: Settings,
-    progress: tiles.Progress,
-    distribute: tiles.Distribute | None = None,
+    pyramid: Pyramid, file: ArrayReader, settings: Settings, progress: Progress, distribute: Distribute | None
 ) -> PyramidResult:
     """Writes the store atomically; `distribute` computes the blocks whose source can be read in parts elsewhere."""
     path, every, engine, notes = pyramid.source.path, pyramid.all_pyramids, "none", dict[str, None]()
@@ -97,8 +94,8 @@ def _write_levels(
     levels: Sequence[ZarrWriter],
     settings: Settings,
     clock: tiles.Clock,
-    progress: tiles.Progress,
-    distribute: tiles.Distribute | None,
+    progress: Progress,
+    distribute: Distribute | None,
 ) -> Iterator[tiles.Work]:
     """Writes the levels of one image or label image; yields the work of each level when it is done."""
     header, layout, beside = pyramid.header, pyramid.layout, pyramid.header.extra_memory

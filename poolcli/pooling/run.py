@@ -26,6 +26,7 @@ from poolcli.plan.plan import Region, whole
 from poolcli.pooling import tiles
 from poolcli.pooling.metadata import hidden_from, scaled_metadata
 from poolcli.pooling.outcome import Job, Outcome, Settings, Stored
+from poolcli.pooling.tiles import Clock, Progress
 from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
 from poolcli.system.processes import allowed_threads
@@ -95,7 +96,6 @@ def _planned(job: Job, op: Attributes, settings: Settings, header: records.Heade
 
 
 def _notes_on(job: Job, plan: Plan, settings: Settings, header: records.Header) -> list[str]:
-    """The notes on how the input is read and pooled."""
     notes = [*header.notes, *filter(None, [job.note]), *(f.message for f in (*plan.layout_warnings, *plan.facts))]
     if header.missing:
         used, declared = ([str(x) for x in np.array(some, header.dtype)] for some in (plan.missing, header.missing))
@@ -166,12 +166,7 @@ class ArrayJob:
     """
 
     def __init__(
-        self,
-        outcome: Outcome,
-        settings: Settings,
-        file: records.ArrayReader,
-        clock: tiles.Clock,
-        progress: tiles.Progress = tiles.no_progress,
+        self, outcome: Outcome, settings: Settings, file: records.ArrayReader, clock: Clock, progress: Progress
     ) -> None:
         assert outcome.plan is not None  # noqa: S101  # set by prepare_job
         self.outcome, self.settings, self.file, self.plan = outcome, settings, file, outcome.plan
@@ -188,9 +183,10 @@ class ArrayJob:
         if self._is_finished():
             return Outcome(self.outcome.job, skipped=True)
         total, limit = tiles.bytes_of_plan(self.plan), self.settings.max_memory
+        left = limit and limit - self.file.header.extra_memory
         if total > tiles.SHOWN_BYTES:
             self.work.progress(0, total)  # the first part may take seconds
-        if self.file.streams and total > tiles.bytes_of_tile(limit and limit - self.file.header.extra_memory):
+        if self.file.streams and total > tiles.bytes_of_block(left, tiles.TILE_BYTES):
             self._pool_in_parts(distribute)
         else:
             results = self.pool_whole()

@@ -74,7 +74,7 @@ def divide(
     # Indices take memory beside the values, so blocks are smaller by their share.
     data, positions = bytes_of_plan(plan), POSITION_BYTES * prod(plan.output_shape) if indices else 0
     left = None if limit is None else limit - beside
-    most = (bytes_of_block if unit or chunks else bytes_of_tile)(left) * data // max(1, data + positions)
+    most = bytes_of_block(left, MAX_BLOCK_BYTES if unit or chunks else TILE_BYTES) * data // max(1, data + positions)
     region = whole(plan)
     if unit is None and chunks is not None:  # the output of about one chunk of the input
         sizes = zip(chunks, plan.input_shape, plan.output_shape, strict=True)
@@ -94,14 +94,9 @@ def bytes_of_plan(plan: Plan) -> int:
     return whole(plan).nbytes
 
 
-def bytes_of_tile(limit: int | None) -> int:
-    """The bytes of a tile under a memory limit."""
-    return TILE_BYTES if limit is None else max(1, min(TILE_BYTES, limit // TILES_IN_MEMORY))
-
-
-def bytes_of_block(limit: int | None) -> int:
-    """The most bytes of a block under a memory limit."""
-    return MAX_BLOCK_BYTES if limit is None else max(1, min(MAX_BLOCK_BYTES, limit // TILES_IN_MEMORY))
+def bytes_of_block(limit: int | None, most: int = MAX_BLOCK_BYTES) -> int:
+    """The most bytes of a block, or of a tile, under a memory limit."""
+    return most if limit is None else max(1, min(most, limit // TILES_IN_MEMORY))
 
 
 def check_fits(needed: int, limit: int | None) -> None:

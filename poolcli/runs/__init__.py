@@ -40,11 +40,7 @@ IRRELEVANT_SETTINGS = ("threads", "max_memory", "allowed", "dry_run", "overwrite
 
 
 def run_job(
-    job: Job,
-    op: Attributes,
-    settings: Settings,
-    progress: Progress = no_progress,
-    distribute: Distribute | None = None,
+    job: Job, op: Attributes, settings: Settings, progress: Progress = no_progress, distribute: Distribute | None = None
 ) -> Outcome:
     """Runs a job; an error becomes the outcome's `error`, with the input's name in its message.
 

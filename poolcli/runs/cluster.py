@@ -90,7 +90,6 @@ def _address(word: str) -> str:
 
 
 def _versions() -> set[str]:
-    """The versions of the compared packages, in words."""
     found = set[str]()
     for package in COMPARED_PACKAGES:
         try:

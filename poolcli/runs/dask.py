@@ -91,7 +91,12 @@ def distributor(cluster: str | None, resumable: bool) -> Iterator[Distribute | N
 
 def _run_job(runner: Runner, item: tuple[int, Job]) -> Outcome:
     """On a worker: runs a job and returns its outcome."""
-    memory = runner.settings.allowed or _memory_of_job()
+    memory = runner.settings.allowed
+    if not memory:  # half of this worker's limit, or of the free memory, for each thread
+        worker = distributed.get_worker()
+        limit = worker.memory_manager.memory_limit
+        half = limit // 2 if limit else memory_budget(None)
+        memory = half // worker.state.nthreads if half else None
     # Dask may run it again, with its output written, when a worker dies.
     settings = replace(runner.settings, max_memory=memory, overwrite=True)
     outcome = replace(runner, settings=settings)(item[1], no_progress)
@@ -101,20 +106,8 @@ def _run_job(runner: Runner, item: tuple[int, Job]) -> Outcome:
     return outcome
 
 
-def _memory_of_job() -> int | None:
-    """On a worker: the memory limit of a job, half of this worker's limit (or of the free memory) for each thread."""
-    worker = distributed.get_worker()
-    limit = worker.memory_manager.memory_limit
-    half = limit // 2 if limit else memory_budget(None)
-    return half // worker.state.nthreads if half else None
-
-
 def _run_blocks(
-    client: Any,
-    resumable: bool,
-    parts: RemoteBlocks,
-    numbers: Iterator[int],
-    done: Callable[[int, BlockNote], None],
+    client: Any, resumable: bool, parts: RemoteBlocks, numbers: Iterator[int], done: Callable[[int, BlockNote], None]
 ) -> None:
     """Computes the parts of one array on the workers of a cluster."""
     with closing(compute(client, parts, numbers, True, resumable)) as results:

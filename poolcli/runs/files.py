@@ -51,11 +51,7 @@ class Found(NamedTuple):
 
 
 def find_inputs(
-    texts: Sequence[str],
-    dataset: str | None,
-    recursive: bool,
-    files_from: str | None = None,
-    output: str | None = None,
+    texts: Sequence[str], dataset: str | None, recursive: bool, files_from: str | None = None, output: str | None = None
 ) -> Found:
     """The inputs; the folder `output` is not searched if it lies in an input folder."""
     items, ignored = list[Item](), list[str]()

@@ -9,13 +9,14 @@ its exit code is known.
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from poolcli.formats.atomic import remove_temporary
+from poolcli.formats.atomic import remove, temporary_path, token_of
 from poolcli.pooling.outcome import Job, Outcome
 from poolcli.pooling.tiles import Progress
 from poolcli.runs import Outcomes, Runner
@@ -39,7 +40,7 @@ class _Worker:
             self.process.kill()
             self.process.join()
         for path in self.given[1].outputs if self.given else ():
-            remove_temporary(path, self.process.pid)
+            remove(temporary_path(os.path.realpath(path), token_of(self.process.pid)))
 
 
 def run(jobs: Sequence[Job], runner: Runner, count: int, progress: Progress) -> Outcomes:

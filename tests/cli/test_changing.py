@@ -37,13 +37,13 @@ def test_a_file_that_shrinks_while_it_is_read_is_refused(
 
     monkeypatch.chdir(tmp_path)
     np.save("x.npy", np.zeros((1, 1, 64, 64)))
-    bytes_of_tile = tiles.bytes_of_tile
+    bytes_of_block = tiles.bytes_of_block
 
     def shrinking(*arguments: object) -> int:
         os.truncate("x.npy", 500)
-        return bytes_of_tile(*arguments)  # type: ignore[arg-type]
+        return bytes_of_block(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(tiles, "bytes_of_tile", shrinking)
+    monkeypatch.setattr(tiles, "bytes_of_block", shrinking)
     assert run(["avg", "x.npy", *POOL, "-q"]) == 1
     assert capsys.readouterr().err == "poolcli: x.npy: became shorter while it was being read\n"
     assert os.listdir() == ["x.npy"]

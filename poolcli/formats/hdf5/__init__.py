@@ -139,18 +139,14 @@ class Dataset:
 
     @property
     def axis_names(self) -> list[str]:
-        """The label of each axis, or else the name of its first scale; what CF's attributes of the scale say first."""
-        return [
-            scales[0].axis_of_cf or axis.label or basename(scales[0].name) if scales else axis.label
-            for axis, scales in zip(self._dataset.dims, self.axes, strict=True)
-        ]
-
-    @property
-    def axis_of_cf(self) -> str:
-        """The axis that a coordinate is of, by its attributes `axis` and `units`; "" if they do not say."""
-        axis, units = self.attributes.get("axis"), self.attributes.get("units")
-        by_units = CF_UNITS.get(units, "") if isinstance(units, str) else ""
-        return axis if isinstance(axis, str) and axis in {*"XYZT"} else by_units
+        """What CF's attributes `axis` and `units` of the first scale say, else the label of the axis or scale."""
+        names = list[str]()
+        for axis, scales in zip(self._dataset.dims, self.axes, strict=True):
+            said, units = (scales[0].attributes.get(word) if scales else None for word in ("axis", "units"))
+            by_units = CF_UNITS.get(units, "") if isinstance(units, str) else ""
+            of_cf = said if isinstance(said, str) and said in {*"XYZT"} else by_units
+            names.append(of_cf or axis.label or (basename(scales[0].name) if scales else ""))
+        return names
 
     @property
     def title(self) -> str:

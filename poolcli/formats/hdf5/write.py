@@ -68,7 +68,16 @@ def _create_array(file: Any, path: str, key: str, spec: Spec) -> tuple[Any, tupl
     """The empty dataset with its metadata, and notes on what cannot be kept."""
     metadata, lost, notes = spec.metadata, list[str](), [*spec.metadata.notes]
     group, name = _place(file, path, key)
-    dataset = _create_dataset(group, name, spec, notes)
+    stored = dict(metadata.hdf5_storage) if 0 not in spec.shape else {}
+    fill = stored.get("fillvalue")
+    with np.errstate(all="ignore"):  # for a value beyond the type
+        has_fill = fill is None or np.asarray(fill).astype(spec.dtype) == fill or np.isnan(fill)
+    if not has_fill:
+        del stored["fillvalue"]
+        notes.append(f"stored without the fill value {fill}, which {spec.dtype} does not have")
+    if "chunks" in stored:
+        stored["chunks"] = tuple(map(min, stored["chunks"], spec.shape))
+    dataset = group.create_dataset(name, spec.shape, spec.dtype, **stored)
     _add_attributes(dataset.attrs, metadata.attributes, dataset.dtype, lost)
     for place, attributes in metadata.groups.items():
         _add_attributes(file[encode_name(place)].attrs, attributes, None, lost)
@@ -89,19 +98,6 @@ def _create_array(file: Any, path: str, key: str, spec: Spec) -> tuple[Any, tupl
     if lost:
         notes.append(f"left out, because they cannot be written: the attributes {join_names(lost)}")
     return dataset, tuple(notes)
-
-
-def _create_dataset(group: Any, name: bytes, spec: Spec, notes: list[str]) -> Any:
-    stored = dict(spec.metadata.hdf5_storage) if 0 not in spec.shape else {}
-    fill = stored.get("fillvalue")
-    with np.errstate(all="ignore"):  # for a value beyond the type
-        has_fill = fill is None or np.asarray(fill).astype(spec.dtype) == fill or np.isnan(fill)
-    if not has_fill:
-        del stored["fillvalue"]
-        notes.append(f"stored without the fill value {fill}, which {spec.dtype} does not have")
-    if "chunks" in stored:
-        stored["chunks"] = tuple(map(min, stored["chunks"], spec.shape))
-    return group.create_dataset(name, spec.shape, spec.dtype, **stored)
 
 
 def _scale(file: Any, path: str, key: str, scale: Scale, lost: list[str]) -> Any:

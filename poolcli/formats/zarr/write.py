@@ -233,7 +233,9 @@ def _at_url(path: str, overwrite: bool, identity: str | None, documents: Mapping
     written, reaching = frozenset[str](), partial(as_file_error, path, (Exception,), unreachable)
     with reaching():
         system.invalidate_cache()
-        begun = _begun_run(system, place) if identity else None
+        begun = None  # the identity of the run that has begun to write, unless it has completed the store
+        with suppress(FileNotFoundError, ValueError, LookupError, TypeError):
+            begun = str(json.loads(system.cat_file(f"{place}/{ROOT}"))[RUN]) if identity else None
         if identity and begun == identity:
             written = frozenset(name.removeprefix(f"{place}/") for name in system.find(place))
         else:
@@ -256,13 +258,6 @@ def _at_url(path: str, overwrite: bool, identity: str | None, documents: Mapping
             with suppress(Exception):  # the store may not be reached any more; what matters is why the run failed
                 _clear(system, place)
         raise
-
-
-def _begun_run(system: Any, place: str) -> str | None:
-    """The identity of the run that has begun to write a store; None if there is none, or the store is complete."""
-    with suppress(FileNotFoundError, ValueError, LookupError, TypeError):
-        return str(json.loads(system.cat_file(f"{place}/{ROOT}"))[RUN])
-    return None
 
 
 def _clear(system: Any, place: str) -> None:
