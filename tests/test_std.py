@@ -124,6 +124,10 @@ def far_from_one(x: Any) -> bool:
 def test_windows_of_no_more_elements_than_ddof_have_no_deviation(dtype: DTypeName) -> None:
     found = std_pool(np.array([[[1, 2, 9]]], dtype), 3, pads_begin=1, ddof=2, strides=1)
     np.testing.assert_allclose(found, [[[np.nan, 38**0.5]]], rtol=1e-6)
+    assert StdPool(3, ddof=2).plan((1, 1, 3), dtype).notes[1:] == ()
+    assert StdPool(3, ddof=3, strides=1).plan((1, 1, 3), dtype).notes == (
+        "ddof is 3, no less than the 3 elements of a window: every result is nan",
+    )
 
 
 @pytest.mark.parametrize("plan", [StdPool(2).plan((1, 1, 7), "int64"), StdPool(2**15).plan((1, 1, 2**15), "uint8")])

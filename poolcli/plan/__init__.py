@@ -94,7 +94,7 @@ def make_plan(
         reading=reading,
         facts=(
             *resolved.facts,
-            *_unused_facts(axes),
+            *_unused_facts(reducer, axes, longest),
             *_empty_window_facts(reducer, axes, empty, override, source, target),
             *_missing_facts(reducer, excluded, least, target, nodata),
         ),
@@ -172,11 +172,15 @@ def _check_override_range(axes: Sequence[AxisPlan], source: DType, target: DType
         )
 
 
-def _unused_facts(axes: Sequence[AxisPlan]) -> Iterator[Fact]:
+def _unused_facts(reducer: Reducer, axes: Sequence[AxisPlan], longest: int) -> Iterator[Fact]:
     for axis in axes:
         if axis.windows.unused:
             unused, verb = axis.windows.unused, "is" if axis.windows.unused == 1 else "are"
             yield Fact("unread", f"axis {axis.name}: {unused} of {axis.windows.size} input elements {verb} unused")
+    if reducer.ddof >= longest:
+        elements = "the 1 element" if longest == 1 else f"the {longest} elements"
+        sentence = f"{field('ddof')} is {reducer.ddof:g}, no less than {elements} of a window: every result is nan"
+        yield Fact("ddof", sentence)
 
 
 def _empty_window_facts(

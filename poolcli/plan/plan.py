@@ -31,7 +31,7 @@ class Fact:
     """A note for the user about a plan; its message marks its fields, which `str` spells as in Python."""
 
     kind: Literal[
-        "file", "layout", "strides", "pads_ignored", "window_dropped", "window_kept", "unread", "empty_windows",
+        "file", "layout", "strides", "pads_ignored", "window_dropped", "window_kept", "unread", "empty_windows", "ddof",
         "aspect", "missing",
     ]  # fmt: skip
     message: str
