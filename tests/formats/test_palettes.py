@@ -90,9 +90,14 @@ def test_another_type_is_no_index(cli: Cli) -> None:
     np.testing.assert_array_equal(tifffile.imread("y.tif"), votes())
 
 
-def test_sixteen_bits_of_a_palette_are_kept_and_missing_indices_do_not_vote(cli: Cli) -> None:
+@pytest.mark.parametrize("grey", [False, True], ids=["palette", "table of GDAL beside grey"])
+def test_sixteen_bits_of_a_palette_are_kept_and_missing_indices_do_not_vote(grey: bool, cli: Cli) -> None:
     table = np.random.default_rng(1).integers(0, 65536, (3, 256), "uint16")
-    tifffile.imwrite("x.tif", X, photometric="palette", colormap=table, extratags=[(42113, 2, 2, b"0", True)])
+    colours: Any = {} if grey else {"photometric": "palette", "colormap": table}
+    more = [(320, 3, 768, table.reshape(-1).tolist(), True)] if grey else []
+    tifffile.imwrite("x.tif", X, **colours, extratags=[(42113, 2, 2, b"0", True), *more], metadata=None)
+    notes = cli("max", "x.tif", "-o", "z.tif", *SIZE, "--json").json["notes"]
+    assert ("not kept: palette (the output holds no indices of it)" in notes) == grey
     assert cli("mode", "x.tif", "-o", "y.tif", *SIZE).code == 0
     with tifffile.TiffFile("y.tif") as file:
         page = file.pages.first

@@ -161,6 +161,23 @@ def test_a_webp_is_stored_without_loss_unless_a_quality_is_named(cli: Cli) -> No
         assert (b"VP8L" in Path(name).read_bytes()) is (not options)
 
 
+def test_grey_becomes_colour_in_a_webp(cli: Cli) -> None:
+    for mode in ("L", "LA"):
+        Image.fromarray(X).convert(mode).save("x.png")
+        notes = cli("max", "x.png", "-o", "y.webp", "-k", "1", "--overwrite", "--json").json["notes"]
+        with Image.open("x.png") as grey, Image.open("y.webp") as made:
+            np.testing.assert_array_equal(np.asarray(made), np.asarray(grey.convert(made.mode)))
+        assert "not kept: grey (written as RGB)" in notes
+
+
+def test_a_tiff_keeps_its_tiles_where_one_fits(cli: Cli) -> None:
+    tifffile.imwrite("x.tif", np.ones((48, 64), np.uint8), tile=(16, 32))
+    for stride, kept in (("2", (16, 32)), ("3", None)):
+        assert cli("avg", "x.tif", "-o", "y.tif", "-k", "2", "-s", stride, "--overwrite", "-q").code == 0
+        with tifffile.TiffFile("y.tif") as file:
+            assert (first(file).tile if first(file).is_tiled else None) == kept
+
+
 def test_colours_of_transparent_pixels_are_stored_in_a_webp_without_loss(cli: Cli) -> None:
     x = np.random.default_rng(0).integers(0, 256, (8, 8, 4), np.uint8)
     x[..., 3] = 0

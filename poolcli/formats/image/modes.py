@@ -55,7 +55,7 @@ MODES_BY_FORMAT: dict[str, tuple[str, ...]] = {
     "jpeg": ("L", "RGB", "CMYK"),
     "tiff": (*MODES, BANDS),
     "bmp": ("L", "RGB", INDICES),
-    "webp": ("RGB", "RGBA"),
+    "webp": ("L", "LA", "RGB", "RGBA"),
     "gif": ("L", "RGB", "RGBA", INDICES),
     "ppm": ("L", "RGB", "I;16"),
 }

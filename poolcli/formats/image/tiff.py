@@ -107,7 +107,8 @@ class TiffImage:
             return modes.upright(_pixels(self._stored_pixels(number), page, samples), _tag(page, tags.ORIENTATION, 1))
 
         def read_metadata() -> dict[str, Any]:
-            palette = {"palette": (last[0].colormap.T, None)} if samples.mode == modes.INDICES else {}
+            table = last[0].colormap if samples.mode == modes.INDICES or samples.stored == tags.GREY else None
+            palette = {} if table is None else {"palette": (table.T, None)}
             return self._read_metadata(last[0]) | samples.kept | palette
 
         divides = samples.is_scaled or samples.is_divided
@@ -168,6 +169,7 @@ class TiffImage:
         with suppress(TypeError, IndexError, ArithmeticError):
             dots = resolution_of(*(_tag(page, tag)[0] / _tag(page, tag)[1] * inch for tag in tags.RESOLUTION))
             found |= {"dpi": dots} if dots else {}
+        found |= {"tile": (page.tilelength, page.tilewidth)} if page.is_tiled else {}
         geo = {tag: page.tags[tag].value for tag in tags.GEO if tag in page.tags}
         turned = _tag(page, tags.ORIENTATION, 1) != 1
         if geo and not turned:
@@ -257,7 +259,7 @@ class Samples:
         steps = {
             "palette expanded to RGB": self.stored == tags.PALETTE and self.mode != modes.INDICES,
             modes.VOTE_NOTE: self.mode == modes.INDICES,
-            f"{self.bits} bits a sample, scaled to {DTYPES[self.dtype].bits}": self.is_scaled,
+            f"{self.bits} bit{'s' * (self.bits > 1)} a sample, scaled to {DTYPES[self.dtype].bits}": self.is_scaled,
             "white is zero: inverted": self.is_inverted,
             "white is zero, and stays so": self.photometric == tags.WHITE_IS_ZERO and not self.is_inverted,
             ALPHA_NOTE: self.is_divided,
@@ -276,7 +278,8 @@ def _samples_of(path: str, page: Any, indexed: bool) -> Samples:
     is_grey = stored in (tags.WHITE_IS_ZERO, tags.GREY, tags.PALETTE)
     if photometric not in MODES_BY_PHOTOMETRIC or (not is_grey and channels < tags.COLOUR_CHANNELS.get(stored, 3)):
         photometric = tags.GREY
-    if stored == tags.PALETTE and indexed and channels == page.dtype.itemsize == 1:
+    has_table = stored == tags.PALETTE or (stored == tags.GREY and page.colormap is not None)
+    if has_table and indexed and channels == page.dtype.itemsize == 1:
         return Samples(tags.GREY, (), stored, bits, "uint8", modes.INDICES, False, False, False)
     if stored == tags.PALETTE:
         dtype, channels = "uint8", channels + 2

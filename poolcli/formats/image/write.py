@@ -35,6 +35,9 @@ def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tup
     layout = modes.stored_layout(name, spec.shape, spec.dtype, spec.layout, spec.mode) if is_stack else "NHWC"
     pages = np.ascontiguousarray(_as_pages(named.array, spec.layout, layout))
     mode = modes.mode_of(pages.shape, spec.dtype, "NHWC", spec.mode)
+    if name == "webp" and mode in ("L", "LA"):
+        mode, pages = f"RGB{mode[1:]}", pages[..., [0, 0, 0, 1][: 2 + pages.shape[-1]]]
+        lost.append("grey (written as RGB)")
     kept = _select_metadata(name, mode, spec.metadata.image, lost)
     if "mask" in kept:
         kept["mask"] = _as_pages(kept["mask"], spec.layout, layout)[..., 0]
@@ -83,7 +86,7 @@ KEPT = {
     "jpeg": {"icc_profile", "exif", "dpi"},
     "tiff": {
         "icc_profile", "exif", "dpi", "geo", "gdal", "nodata", "compression", "predictor", "bands", "mask", "axes",
-        "palette",
+        "palette", "tile",
     },
     "webp": {"icc_profile", "exif", "duration", "loop"},
     "bmp": {"dpi", "palette"},
@@ -245,6 +248,8 @@ def _write_pages(file: Any, mode: str, pages: Array, kept: Mapping[str, Any]) ->
     is_packed = kept.get("compression", tags.UNCOMPRESSED) != tags.UNCOMPRESSED
     has_differences = pages.dtype.kind in "iu" and pages.dtype.itemsize <= MAX_PREDICTOR_BYTES
     predictor = is_packed and has_differences and kept.get("predictor") == HORIZONTAL
+    tile = kept.get("tile", (1, 1))
+    tile = None if any(n % 16 or n > m for n, m in zip(tile, pages.shape[1:3], strict=True)) else tile
     options = {
         "photometric": photometric,
         "planarconfig": "contig" if channels > 1 else None,
@@ -252,6 +257,7 @@ def _write_pages(file: Any, mode: str, pages: Array, kept: Mapping[str, Any]) ->
         "compression": "zlib" if is_packed else None,
         "compressionargs": FAST_LEVEL if predictor and pages.dtype.itemsize == 2 else None,
         "predictor": predictor,
+        "tile": tile,
         "metadata": None,
         "software": False,
     }
