@@ -55,6 +55,9 @@ def per_axis(name: str, value: PerAxis, axes: Sequence[str], layout: str = "", o
         remedy = f"for {len(numbers)} axes, use {field('layout', other)}" if other else f"give {counts}"
         if name == "pads" and len(numbers) == 2 * len(axes):  # as ONNX has them
             remedy = "use " + " and ".join(map(field, ENDS, (numbers[: len(axes)], numbers[len(axes) :])))
+        elif len(numbers) == len(axes) + 2 and numbers[0] == 1 in (numbers[1], numbers[-1]):  # as TensorFlow has them
+            inner = numbers[1:-1] if numbers[-1] == 1 else numbers[2:]
+            remedy = f"use {field(name, inner)}: batch and channels have no numbers"
         what = layout or "the input"
         raise RequestError(f"{field(name)} has {len(numbers)} numbers, but {what} has {axes_of}; {remedy}")
     return numbers
@@ -114,18 +117,21 @@ def whole_number(name: str, value: object) -> int:
         return value
     if not isinstance(_plain(value), bool) and isinstance(value, SupportsIndex):
         return value.__index__()
-    refuse_auto_pad(name, str(value))
-    if isinstance(value, dict):
-        raise RequestError(f"{field(name)} is a dict; give numbers in the order D, H, W, as in {field(name, (2, 2))}")
+    refuse_words(name, str(value))
+    if name == "pads" and _items(value):
+        raise RequestError(f"{field(name)} has the pair {value!r:.60}; use {field(ENDS[0])} and {field(ENDS[1])}")
     raise RequestError(f"{field(name)} has {value!r}; a whole number is needed")
 
 
-def refuse_auto_pad(name: str, text: str) -> None:
-    """Refuses a word of auto_pad as the value of pads."""
+def refuse_words(name: str, text: str) -> None:
+    """Refuses a word of auto_pad as the value of pads, and numbers beside the names of axes."""
     word = text.lower().replace("-", "_")
     if name.startswith("pads") and word in ("same", *AUTO_PADS):
         padding = field("auto_pad", "same_upper" if word == "same" else word)
         raise RequestError(f"{field(name)} takes numbers; use {padding}")
+    if found := re.findall(r"\w['\"]?\s*[:=]\s*(\d+)", text):
+        numbers = field(name, tuple(map(int, found)))
+        raise RequestError(f"{field(name)} is {text[:40]!r}; give numbers alone, in the order of the axes: {numbers}")
 
 
 def number_from(least: float) -> Reader:

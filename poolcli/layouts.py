@@ -94,7 +94,7 @@ def _layout_by_rank(shape: Sequence[int], values: int, last: bool) -> str:
 
 def _other_layouts(layout: str, shape: Sequence[int]) -> tuple[tuple[str, ...], bool]:
     """Other layouts than the assumed one, and whether they are as likely: an axis may be the channels of an image."""
-    if len(shape) == 3 and layout[0] == "N":
+    if len(shape) == 3 and layout[0] == "N" and shape.count(1) < 2:
         for channels, sides, image in ((shape[2], shape[:2], "HWC"), (shape[0], shape[1:], "CHW")):
             if channels in CHANNELS and min(sides) >= LEAST_SIDE:
                 return (image,), True

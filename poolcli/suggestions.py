@@ -19,7 +19,7 @@ ALIASES = _by_word({
     "strides": "stride",
     "pads": "padding pad",
     "dilations": "dilation",
-    "rounding-type": "rounding",
+    "rounding-type": "rounding round-mode rounding-mode",
     "p": "norm-type",
     "like": "dialect framework",
     "layout": "data-format",
@@ -35,22 +35,37 @@ FLAGS: dict[str, tuple[str, str | bool, str | bool]] = {
 }
 # Other words for options and commands, which are not accepted: what a message proposes instead.
 MEANT = _by_word({
-    "--overwrite": "force",
+    "--overwrite": "force f",
     "--jobs": "threads workers num-workers n-jobs",
+    "--jobs for more cores: poolcli runs on the CPU": "gpu device cuda",
     "--resume": "skip-existing",
     "--max-memory": "memory max-pixels",
     "--kernel 2 --strides 2": "factor scale-factor downsample block-size",
     "--rounding-type ceil": "ceil",
+    "--dtype": "precision t",
+    "--atol": "epsilon eps",
     "--exclude-pad": "exclusive",
     "--missing": "nodata",
     "--like": "to",
     "--dataset": "key variable var",
-    "--output": "output-dir",
+    "--output": "output-dir outdir out-dir",
     "--indices": "argmax return-mask",
     "--layout NHWC": "channels-last",
+    "--layout DHW, whose axes are pooled": "dim dims axes",
+    "--pages for the pages of an image; all channels are pooled": "channel channels band bands",
+    "numpy.pad(x, ..., 'reflect') first: padding has no values here": "padding-mode pad-mode border border-mode cval",
+    "y[..., 0, 0]: axes of length 1 are kept": "keepdims keepdim",
+    "the operator as the first word, as in poolcli max or poolcli shape max": "op mode method",
     "poolcli area --fit 256": "resize thumbnail scale size max-size max-dim width height convert mogrify gdalwarp",
     "poolcli avg --kernel 2 --strides 2": "bin coarsen",
     "poolcli adaptive-avg --output-size 1": "global gap global-avg global-average",
+    "poolcli avg or poolcli max": "pool",
+})  # fmt: skip
+# Words that are no layers of a chain, in lower case and up to the first digit, and what to do with them.
+LAYERS = _by_word({
+    "keeps the shape; leave it out": "relu gelu silu sigmoid tanh softmax bn batchnorm dropout",
+    "ends the spatial axes; end the chain before it": "flatten linear fc dense",
+    "is not understood; write layers as in conv:k7,s2,p3,o64 max:k3,s2,p1": "conv pool maxpool avgpool max avg",
 })  # fmt: skip
 # Files of other programs, which are not read: their suffixes, what they are, and the array in one, in Python.
 OTHER_FILES = (
@@ -59,6 +74,12 @@ OTHER_FILES = (
     ((".nii.gz", ".nii"), "a NIfTI volume", "nibabel.load({!r}).get_fdata())"),
     ((".dcm",), "a DICOM image", "pydicom.dcmread({!r}).pixel_array)"),
     ((".csv",), "a table in text", "numpy.loadtxt({!r}, delimiter=','))"),
+    ((".parquet",), "a table", "pandas.read_parquet({!r}).to_numpy())"),
+    ((".mp4", ".mov", ".avi", ".mkv", ".webm"), "a video", "imageio.v3.imread({!r}))"),
+    ((".wav",), "a sound", "scipy.io.wavfile.read({!r})[1].T)"),
+    ((".exr",), "an OpenEXR image", "OpenEXR.File({!r}).channels()['RGB'].pixels)"),
+    ((".pkl", ".pickle"), "a pickle, which may run code", "pickle.load(open({!r}, 'rb')))"),
+    ((".bin", ".raw"), "raw data", "numpy.fromfile({!r}, 'float32').reshape(HEIGHT, WIDTH))"),
 )  # fmt: skip
 # Names that the Python package does not have, without _, and what to do instead.
 NAMES = _by_word({
@@ -67,6 +88,8 @@ NAMES = _by_word({
     "numpy does it in one line ('Put maxima back' in docs/recipes.md)": "unpool maxunpool maxunpool2d",
     "import poolcli.dask first": "dask",
 })  # fmt: skip
+# Attributes that operators and plans lack.
+MEMBERS = {"forward": "op(x)", "run": "op(x) of the operator", "shape": "output_shape"}
 KEYWORDS = {"input": "x", "image": "x", "array": "x", "k": "kernel", "s": "strides", "indices": "return_indices"}
 
 
@@ -82,7 +105,7 @@ def closest(word: str, known: Iterable[str]) -> tuple[str, ...]:
 
 
 def _plain(word: str) -> str:
-    return word.lower().replace("_", "-").removeprefix("--")
+    return word.lower().replace("_", "-").removeprefix("--").removeprefix(".")
 
 
 def _likeness(known: str, word: str) -> float:
@@ -131,7 +154,8 @@ def unknown_keyword(function: str, name: str, value: object, names: Collection[s
     """The message about an unknown keyword of a Python function, with the name that is probably meant."""
     plain = name.lower().replace("_", "-")
     flag = FLAGS.get(plain)
-    meant = ALIASES.get(plain) or MEANT.get(plain, "").split(" ")[0].strip("-") or plain
+    text = MEANT.get(plain, "")
+    meant = ALIASES.get(plain) or text.split(" ")[0].strip("-,") or plain
     meant = KEYWORDS.get(meant, meant.replace("-", "_"))
     if name in ("padding", "auto_pad") and str(value).lower() in ("same", "valid") and "auto_pad" in names:
         use = f"; use auto_pad={'valid' if str(value).lower() == 'valid' else 'same_upper'!r}"
@@ -139,6 +163,10 @@ def unknown_keyword(function: str, name: str, value: object, names: Collection[s
         use = f"; use {flag[0]}={flag[1] if value else flag[2]!r}"
     elif meant in names:
         use = f"; use {meant}"
+    elif meant in ("kernel", "poolcli") and "output_size" in names:
+        use = "; use output_size"
+    elif text and "--" not in text and "poolcli" not in text:
+        use = f"; use {text}"
     else:
         use = did_you_mean(name, names) or f"; it takes {join_words(names, 'and')}"
     return f"{function}() has no {name}{use}"
@@ -160,6 +188,12 @@ def too_many_values(function: str, by_place: Sequence[str], values: Sequence[obj
         f"{function}() takes {join_words(by_place, 'and')} by place and the rest by name, "
         f"as in {function}({', '.join(shown)})"
     )
+
+
+def no_member(self: object, name: str) -> None:
+    """Raises the error of an attribute that an operator or a plan lacks, with what to use instead."""
+    meant = f"; use {MEMBERS[name]}" if name in MEMBERS else ""
+    raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{meant}", name=name, obj=self)
 
 
 def public_name(name: str, names: Collection[str]) -> str:

@@ -23,9 +23,6 @@ X = np.arange(24, dtype="float32").reshape(1, 1, 4, 6)
 PHOTO = np.zeros((6, 8, 3), "uint8")
 
 
-TAKEN = "it takes x, output_size, like, layout, dtype, missing, min_count, out, engine and threads"
-
-
 @pytest.mark.parametrize(
     ("name", "keywords", "message"),
     [
@@ -48,7 +45,18 @@ TAKEN = "it takes x, output_size, like, layout, dtype, missing, min_count, out, 
         ("max_pool", {"kernel": 2, "argmax": True}, "max_pool() has no argmax; use return_indices"),
         # misspelt, and of another function
         ("max_pool", {"kernal": 2}, "max_pool() has no kernal; did you mean kernel?"),
-        ("adaptive_avg_pool", {"kernel_size": 2}, f"adaptive_avg_pool() has no kernel_size; {TAKEN}"),
+        ("adaptive_avg_pool", {"kernel_size": 2}, "adaptive_avg_pool() has no kernel_size; use output_size"),
+        ("area_pool", {"scale": 0.5}, "area_pool() has no scale; use output_size"),
+        (
+            "avg_pool",
+            {"kernel": 2, "keepdims": 1},
+            "avg_pool() has no keepdims; use y[..., 0, 0]: axes of length 1 are kept",
+        ),
+        (
+            "max_pool",
+            {"kernel": 2, "padding_mode": "reflect"},
+            "max_pool() has no padding_mode; use numpy.pad(x, ..., 'reflect') first: padding has no values here",
+        ),
     ],
 )
 def test_an_unknown_keyword_is_answered_with_the_one_that_is_meant(

@@ -181,8 +181,27 @@ def test_values_by_place_are_answered_with_their_names(call: Any, shown: str) ->
         (
             lambda: CALLS.max_pool(X, {"lat": 2, "lon": 2}),
             ValueError,
-            "kernel is a dict; give numbers in the order D, H, W, as in kernel=(2, 2)",
+            "kernel is \"{'lat': 2, 'lon': 2}\"; give numbers alone, in the order of the axes: kernel=(2, 2)",
         ),
+        (
+            lambda: CALLS.avg_pool(X, (1, 2, 2, 1), like="tensorflow", strides=1),
+            ValueError,
+            "kernel has 4 numbers, but layout NCHW (assumed) has 2 spatial axes (H,W); "
+            "use kernel=(2, 2): batch and channels have no numbers",
+        ),
+        (
+            lambda: CALLS.avg_pool(X, 2, pads=((1, 1), (0, 1))),
+            ValueError,
+            "pads has the pair (1, 1); use pads_begin and pads_end",
+        ),
+        (
+            lambda: CALLS.check(PLAN),
+            TypeError,
+            "model is a Plan; give a file, as of onnx.save(model, 'model.onnx')",
+        ),
+        (lambda: PLAN.shape, AttributeError, "'Plan' object has no attribute 'shape'; use output_shape"),
+        (lambda: PLAN.run, AttributeError, "'Plan' object has no attribute 'run'; use op(x) of the operator"),
+        (lambda: AvgPool(2).forward, AttributeError, "'AvgPool' object has no attribute 'forward'; use op(x)"),
         (
             lambda: CALLS.convert_layout(np.zeros(2), "W", np.zeros(2)),
             ValueError,

@@ -60,12 +60,13 @@ def _usage_error(error: Any, word: str) -> RequestError:
     if command is None:
         meant = instead_of(word)
         aliases = {alias: op for op, row in OPERATOR_HELP.items() for alias in row.aliases.split()}
-        end = did_you_mean(word, (*COMMANDS, *PROGRAM_OPTIONS), aliases) or f"; there are {join_words(COMMANDS, 'and')}"
-        if os.path.exists(word):
+        end = did_you_mean(word, (*COMMANDS, *PROGRAM_OPTIONS), aliases)
+        if os.path.exists(word) or (word[:1] == "-" and not end):
             end = f"; the command comes first, as in poolcli avg {word}"
         elif meant.startswith("poolcli"):
             end = f"; use {meant}"
-        return RequestError(f"there is no command {word}{end}")
+        known = f"; there are {join_words(COMMANDS, 'and')}"
+        return RequestError(f"there is no command {word}{end or known}")
     if kind == "NoSuchOption":
         return _unknown_option(command, error.option_name)
     if kind == "MissingParameter":
@@ -90,9 +91,10 @@ def _unknown_option(command: str, flag: str) -> RequestError:
         attribute = KEYWORDS.get(attribute, attribute)
     if command in OPERATOR_HELP and attribute in known:
         return attribute_of_others(command, attribute, value)
+    if command == "chain" and attribute in known:
+        return RequestError(f"chain has no option {flag}; write it in the layer, as in max:k3,s2,p1")
     own, meant = own_flags(load_command(command).params), MEANT.get(name, "")
-    flags = re.findall(r"--[a-z-]+", meant)
-    if meant.startswith("poolcli") or (flags and own.keys() >= {*flags}):
+    if meant.startswith("poolcli") or (meant and own.keys() >= {*re.findall(r"--[a-z-]+", meant)}):
         return RequestError(f"{command} has no option {flag}; use {meant.removeprefix(f'poolcli {command} ')}")
     short = {f"--{alias}": f"--{other}" for alias, other in ALIASES.items() if f"--{other}" in own}
     end = did_you_mean(flag, [each for each in (*own, *HELP) if len(each) > 2], short)

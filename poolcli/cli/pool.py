@@ -9,7 +9,7 @@ from poolcli.cli.messages import print_notice
 from poolcli.cli.options import PoolOptions
 from poolcli.cli.program import OPERATOR_HELP, command
 from poolcli.errors import RequestError
-from poolcli.message_fields import BOTH_ENDS, field, for_cli
+from poolcli.message_fields import BOTH_ENDS, field, for_cli, hint
 from poolcli.ops import OPERATORS
 from poolcli.plan.attributes import Attributes, expand_pads
 from poolcli.suggestions import join_words
@@ -70,7 +70,8 @@ def make_operator(op: str, given: Mapping[str, Any]) -> Attributes:
     record = OPERATORS[op]
     for own in fields(record):
         if own.default is MISSING and own.name not in given:
-            raise RequestError(f"{op} needs {field(own.name)}, for example {field(own.name, 2)}")
+            pictures = hint(f", or {field('fit', 256)} for images") if own.name == "output_size" else ""
+            raise RequestError(f"{op} needs {field(own.name)}, for example {field(own.name, 2)}{pictures}")
     return record(**given)
 
 

@@ -14,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from poolcli.arguments import one_of
-from poolcli.cli.values import HELP, prepare
+from poolcli.cli.values import HELP, own_flags, prepare
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
 from poolcli.suggestions import MEANT
@@ -199,7 +199,7 @@ def parse_operator(name: str, text: str) -> str:
         return found
     meant = instead_of(text)
     if meant.startswith("poolcli"):
-        raise RequestError(f"{field(name)} is {text!r}; use {meant.removeprefix('poolcli ')}")
+        raise RequestError(f"{field(name)} is {text!r}; use {meant.replace('poolcli ', '')}")
     if name == "op" and (text[:1].isdigit() or os.path.exists(text)):
         raise RequestError(f"{field(name)} is {text!r}; the operator comes first, as in poolcli shape max {text}")
     return one_of(name, text, tuple(OPERATOR_HELP))
@@ -207,7 +207,7 @@ def parse_operator(name: str, text: str) -> str:
 
 def instead_of(word: str) -> str:
     """What to use in place of a word that is no command; "" if that is not known."""
-    plain = _POOL_SUFFIX.sub("", word.lower().replace("_", "-")).rstrip("-")
+    plain = _POOL_SUFFIX.sub("", word.lower().replace("_", "-")).rstrip("-") or "pool"
     return next((meant for known, meant in MEANT.items() if _plain(known) == _plain(plain)), "")
 
 
@@ -265,8 +265,11 @@ class Command(TyperCommand):
         rest = super().parse_args(ctx, asked[:1] or prepare(args, self.params))  # help whatever else is wrong
         if ctx.args:
             words, name = " ".join(ctx.args), ctx.info_name
-            is_list = words.replace(" ", "").isdigit()
-            end = "numbers are joined by commas, as in 3,3" if is_list else f"{name} --help shows what it takes"
+            before, is_list = args[args.index(ctx.args[0]) - 1], words.replace(" ", "").isdigit()
+            end = (
+                f"{before} takes no value" if before in own_flags(self.params) else f"{name} --help shows what it takes"
+            )
+            end = "numbers are joined by commas, as in 3,3" if is_list else end
             raise RequestError(f"{name}: unexpected argument {words}; {end}")
         return rest
 

@@ -75,24 +75,25 @@ def run_pool(op: Attributes, request: PoolOptions) -> int:
 
 
 def _refuse_existing(jobs: Sequence[Job], op: Attributes, settings: Settings) -> None:
-    """Refuses to replace existing outputs, unless an option allows it; what else is wrong comes first."""
+    """Refuses to replace existing outputs, unless an option allows it; says what else is wrong, too."""
     if settings.overwrite or settings.resume or settings.dry_run:
         return
     existing = existing_outputs(jobs)
     first, others = next(existing, None), sum(1 for _ in existing)
     if first is None:
         return
+    more = f" (and {others} more)" if others else ""
+    exists = f"{first} exists{more}; use {field('overwrite')} or {field('resume')}, or another {field('output')}"
     planned = [job for job in jobs[:JUDGED_FIRST] if job.source.path != "-"]
     for outcome in run_all(
         planned, op, replace(settings, dry_run=True), executor=choose_executor(planned, False), count=1, folder=None,
         progress=no_progress,
     ):  # fmt: skip
-        if isinstance(outcome.error, RequestError) or (outcome.error and len(jobs) == 1):
+        if outcome.error and len(jobs) == 1:
             raise outcome.error
-    more = f" (and {others} more)" if others else ""
-    raise RequestError(
-        f"{first} exists{more}; use {field('overwrite')} or {field('resume')}, or another {field('output')}"
-    )
+        if isinstance(outcome.error, RequestError):
+            raise RequestError(f"{exists}; and {outcome.error.message}")
+    raise RequestError(exists)
 
 
 def _manifest_folder(output: str | None, several: bool, settings: Settings) -> str | None:

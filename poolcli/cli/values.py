@@ -5,12 +5,13 @@ A `Reader` takes the name of an option and its text, and returns the value or re
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
-from poolcli.arguments import AUTO_PADS, Missing, Numbers, Reader, one_of, refuse_auto_pad
+from poolcli.arguments import AUTO_PADS, Missing, Numbers, Reader, one_of, refuse_words
 from poolcli.dtypes import DTYPES, dtype_from_alias
 from poolcli.errors import RequestError
 from poolcli.message_fields import field, for_cli
@@ -61,6 +62,8 @@ def prepare(words: Sequence[str], params: Sequence[Any]) -> list[str]:
         elif option is None:
             if re.fullmatch("-[A-Za-z][A-Za-z_-]+", name) and f"--{canonical(name[1:])}" in own:
                 raise RequestError(f"{name} has one dash; write -{name}")
+            if word[:1] == "-" != word and os.path.exists(word):
+                raise RequestError(f"{word} begins with a dash; write ./{word}")
             result.append(word)
         elif option.is_flag:
             on = (not equals or _boolean(flag, value)) == (flag in option.opts)
@@ -85,16 +88,17 @@ def _boolean(flag: str, value: str) -> bool:
 def numbers(name: str, text: str) -> Numbers:
     """The integers in `text`, separated by commas or x, in brackets or not.
 
-    >>> numbers("kernel", "3"), numbers("kernel", "2x3"), numbers("shape", "[1, 3, 32, 32]")
+    >>> numbers("kernel", "3"), numbers("kernel", "2x3"), numbers("shape", "[1, 3, 32, 32,]")
     ((3,), (2, 3), (1, 3, 32, 32))
     """
     inner = text.strip()
     inner = inner[1:-1] if inner[:1] + inner[-1:] in ("[]", "()") else inner
+    inner = inner.removesuffix(",") if name == "shape" else inner
     items = [item.strip() for item in re.split("[,xX×]", inner)]
     kept = ["None"] if name == "output_size" else []  # the length of the input, as in Python
     if all(re.fullmatch(rf"-?\+?[0-9]{{1,{MAX_DIGITS}}}", item) or item in kept for item in items):
         return cast("Numbers", tuple(None if item in kept else int(item) for item in items))
-    refuse_auto_pad(name, inner)
+    refuse_words(name, inner)
     example = EXAMPLES.get(name, "2 or 2,3 or 2x3")
     raise RequestError(f"{field(name)} is {text[:40]!r}; whole numbers are needed, for example {example}")
 

@@ -14,6 +14,7 @@ from poolcli.layouts import check_shape, named_shape, read_axes, spatial_axes
 from poolcli.message_fields import field, respelled, without_hints
 from poolcli.plan import make_plan
 from poolcli.plan.attributes import OPERATORS, Attributes, SlidingAttributes, values_of
+from poolcli.suggestions import LAYERS
 from poolcli.windows import AxisWindows, Bins
 
 Span = tuple[int, int] | None
@@ -153,9 +154,11 @@ def chain(
 def _parse(text: str, like: str | None) -> tuple[Attributes, int | None]:
     """The operator of a layer, and the output channels of a convolution, for which a maximum stands in."""
     name, _, rest = (part.strip() for part in text.partition(":"))
+    known = ("conv", *OPERATORS, *GLOBAL_POOLS)
+    if name.lower() not in known and (meant := LAYERS.get(re.sub("[0-9].*", "", name.lower()))):
+        raise RequestError(f"layer {text}: {meant}")
+    name = one_of("layers", name, known)
     op = GLOBAL_POOLS.get(name, name)
-    if op != "conv":
-        one_of("layers", op, ("conv", *OPERATORS, *GLOBAL_POOLS))
     record, channels = OPERATORS["max" if op == "conv" else op], None
     slides = issubclass(record, SlidingAttributes)
     values: dict[str, Any] = {"like": like} if like else {}

@@ -46,7 +46,7 @@ class Difference:
     different: int
     max_abs: float
     mean_abs: float
-    max_ulp: int | None
+    max_ulp: int | None = field(repr=False)
     where: tuple[int, ...] | None
     pair: tuple[str, str] | None
     along: tuple[frozenset[int], ...] = field(repr=False)
@@ -96,10 +96,10 @@ def diff_arrays(a: ArrayLike, b: ArrayLike, *, atol: float = 0, rtol: float = 0)
     x, y = as_array(a), as_array(b)
     if x.shape != y.shape:
         shapes = " and ".join(",".join(map(str, each.shape)) or "a single number" for each in (x, y))
-        raise RequestError(
-            f"the shapes differ: {shapes}; compare arrays of the same shape "
-            "(identify finds the pooling that turns one into the other)"
-        )
+        remedy = "compare arrays of the same shape (identify finds the pooling that turns one into the other)"
+        if sorted(x.shape) == sorted(y.shape):
+            remedy = "transpose one in Python, as with convert_layout(x, 'NHWC', 'NCHW')"
+        raise RequestError(f"the shapes differ: {shapes}; {remedy}")
     if any(each.dtype.kind not in "biuf" and each.dtype.name != "bfloat16" for each in (x, y)):
         raise RequestError(f"{x.dtype.name} and {y.dtype.name} cannot be compared: numbers are needed")
     shape = x.shape or (1,)

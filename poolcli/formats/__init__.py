@@ -89,9 +89,10 @@ def recognise(path: str) -> Format:
         raise FileError(f"{path}: a Zarr store in a .zip file is read by its URL, zip://::{path}")
     found = folder_format(path)
     start = b"" if found else _start_of(path)
-    if other := other_program(path):
+    found = found or format_by_magic(start)
+    if (found is None or found.name in ("npz", "npy.gz")) and (other := other_program(path)):  # archives of any kind
         raise FileError(f"{path}: {other}")
-    found = found or format_by_magic(start) or named
+    found = found or named
     if not found:
         if path.lower().endswith(MODEL_SUFFIXES):
             raise FileError(f"{path}: is a model, not an array; use poolcli check {path}")
@@ -108,6 +109,7 @@ def _start_of(path: str) -> bytes:
     except OSError as error:
         inside = [n for n in range(len(path)) if path[n] == "/" and os.path.isfile(path[:n])]
         remedy = f"; an array in a file is written {path[: inside[0]]}:{path[inside[0] + 1 :]}" if inside else ""
+        remedy = f"; name its files, as in {path}/*" if os.path.isdir(path) else remedy
         raise FileError(f"{path}: {error.strerror}{remedy}") from error
     if not start:
         raise FileError(f"{path}: is {'empty' if is_regular else 'not a regular file'}")

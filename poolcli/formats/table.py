@@ -105,7 +105,7 @@ FORMATS: dict[str, Format] = {
             nodata="tags", compresses=True,
         ),
         _image("bmp", (".bmp",), b"BM"),
-        _image("webp", (".webp",), b"RIFF", compresses=True, lossy=True),
+        _image("webp", (".webp",), b"WEBP", magic_at=8, compresses=True, lossy=True),
         _image("ppm", (".ppm", ".pgm", ".pbm", ".pnm"), *(b"P%d" % i for i in range(1, 8))),
         _image("gif", (".gif",), b"GIF8", compresses=True),
         _image("jpeg2000", (".jp2", ".j2k"), b"\0\0\0\x0cjP  ", b"\xff\x4f\xff\x51", writes=False),

@@ -64,6 +64,8 @@ def check(
     >>> [(finding.layer.type, finding.verdict) for finding in check("samples/backbone.xml")]
     [('MaxPool', 'agrees'), ('AvgPool', 'agrees'), ('AvgPool', 'agrees')]
     """
+    if not isinstance(model, str | bytes | os.PathLike):
+        raise TypeError(f"model is a {type(model).__name__}; give a file, as of onnx.save(model, 'model.onnx')")
     path = os.fspath(model)
     allowed = None if max_memory is None else parse_size(str(max_memory), field("max_memory"))
     against = None if against is None else one_of("against", against, tuple(DIALECTS))

@@ -60,7 +60,10 @@ def read_tflite(path: str, given: Given, limit: int | None = None) -> list[Layer
 def _layers(model: Table) -> Iterator[Layer]:
     kinds = [_kind(each) for each in model.tables(OPERATOR_CODES)]
     buffers = model.tables(BUFFERS)
-    for i, graph in enumerate(model.tables(SUBGRAPHS)):
+    graphs = model.tables(SUBGRAPHS)
+    if not graphs:
+        raise RequestError("it has no subgraphs")
+    for i, graph in enumerate(graphs):
         tensors = graph.tables(TENSORS)
         scope = f"{graph.text(NAME) or i}/" if i else ""
         for operator in graph.tables(OPERATORS):

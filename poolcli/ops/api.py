@@ -29,7 +29,7 @@ from poolcli.ops.plan import Plan
 from poolcli.plan import make_plan
 from poolcli.plan.attributes import Attributes
 from poolcli.plan.plan import whole
-from poolcli.suggestions import too_many_values, unknown_keyword
+from poolcli.suggestions import no_member, too_many_values, unknown_keyword
 from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
 
@@ -85,6 +85,8 @@ class Plans:
     """The methods of every record."""
 
     plan_type: ClassVar[type[Plan]] = Plan
+    if not TYPE_CHECKING:
+        __getattr__ = no_member
 
     def plan(
         self: Any,

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from poolcli.plan import Plan as BarePlan
+from poolcli.suggestions import no_member
 
 if TYPE_CHECKING:
     from poolcli.explain import Explanation
@@ -51,6 +52,8 @@ class Plan(BarePlan):
     """
 
     __slots__ = ()
+    if not TYPE_CHECKING:
+        __getattr__ = no_member
 
     def _repr_svg_(self) -> str:
         return self.picture().svg()

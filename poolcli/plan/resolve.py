@@ -67,8 +67,9 @@ def resolve(op: Attributes, dialect: Dialect, reading: Reading, shape: Sequence[
         if other is None:
             raise
         pooled = ",".join(other[i] for i in spatial_axes(other))
-        remedy = f"layout {reading.layout} was assumed: use {field('layout', other)} to pool {pooled}"
-        raise RequestError(f"{error.message}; {remedy}") from None
+        what, _, others = error.message.partition("; ")
+        remedy = f"use {field('layout', other)} to pool {pooled} (layout {reading.layout} was assumed)"
+        raise RequestError(f"{what}; {remedy}{', or ' * bool(others)}{others}") from None
 
 
 def _layout_that_fits(op: Attributes, dialect: Dialect, reading: Reading, shape: Sequence[int]) -> str | None:

@@ -75,6 +75,13 @@ def find_inputs(
         items.extend(_listed_items(files_from, dataset))
     if sum(item.source.path == "-" for item in items) + (files_from == "-") > 1:
         raise RequestError("stdin (-) can be read only once")
+    if len(texts) > 1 or files_from is not None:
+        first: dict[tuple[str, str, str | None], Item] = {}
+        for item in items:
+            folder, name = os.path.split(item.source.path)
+            if first.setdefault((os.path.realpath(folder), name, item.source.key), item) is not item:
+                ignored.append(f"{item.source} (named twice)")
+        items = list(first.values())
     return Found(items, several, ignored)
 
 
@@ -169,9 +176,12 @@ def plan_jobs(
         raise RequestError(f"{field('format')} is {word!r}; it must be one of {', '.join(known)}{meant}")
     targets = _target("output", output, several, suffix), _target("indices", indices, several, TENSOR_SUFFIX)
     if several and any(target.text and not target.in_folder for target in targets):
-        for path in (item.source.path for item in items):  # a word that is no input makes several of one
+        paths = [item.source.path for item in items]
+        for path, following in zip(paths, [*paths[1:], ""], strict=True):  # a word that is none makes several of one
             if path != "-" and not is_url(path) and not os.path.lexists(path):
                 end = "; numbers of one option are joined by commas, as in 3,3" * path.isdigit()
+                if os.path.exists(whole := f"{path} {following}"):
+                    end = f"; quote names with spaces: {whole!r}"
                 raise RequestError(f"{path}: there is no such input, and {field('output')} is one file{end}")
     jobs = [_job(item, *targets) for item in items]
     for target in (target for job in jobs for target in job.targets):
@@ -203,8 +213,8 @@ class Target:
             return self._path_in_folder(target, item)
         if self.several:
             raise RequestError(
-                f"{field(self.option, target)} is one file, but there are several inputs; "
-                f"name a folder: {without_suffix(target) or target}/"
+                f"{field(self.option, target)} is one file, but there are several inputs, each pooled by itself; "
+                f"name a folder: {without_suffix(target) or target}/ (to pool across files, stack them: numpy.stack)"
             )
         if self.suffix and self.option == "output":
             raise RequestError(

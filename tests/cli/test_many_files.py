@@ -68,7 +68,8 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "a file": (
         ("in", "-o", "list", "--overwrite"),
-        "--output list is one file, but there are several inputs; name a folder: list/",
+        "--output list is one file, but there are several inputs, each pooled by itself; "
+        "name a folder: list/ (to pool across files, stack them: numpy.stack)",
     ),
 }  # fmt: skip
 

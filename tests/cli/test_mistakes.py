@@ -36,6 +36,7 @@ GROWING = {
     "<FORMATS>": ", ".join(FORMATS),
     "<PICKING>": join_words([op for op, record in OPERATORS.items() if record.reducer.picks], "and"),
 }
+OTHERS = ("m.mp4", "e.exr", "p.pkl", "t.parquet", "raw.bin")
 TEXT = (Path(__file__).parent / "mistakes.txt").read_text()
 FOUND = re.findall(r"^\$ poolcli (.*?)(?: \[(\d)\])?\n(.+?)\n(?=\$|#|\n|\Z)", TEXT, re.MULTILINE | re.DOTALL)
 
@@ -58,8 +59,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         np.save(place / f"in/{name}.npy", np.zeros((1, 2, 6, 8), np.float32))
     (place / "args").write_text("-k 2 'unfinished")
     (place / "m.onnx").write_bytes(b"no model")
-    for name in ("bad.npy", "net.pth", "head.nii.gz", "scan.dcm", "table.csv"):
+    for name in ("bad.npy", "net.pth", "head.nii.gz", "scan.dcm", "table.csv", *OTHERS):
         (place / name).write_bytes(b"not an array")
+    (place / "a.wav").write_bytes(b"RIFF\0\0\0\0WAVEfmt ")
+    (place / "m.tflite").write_bytes(b"\0\0\0\0TFL3" + bytes(64))
+    np.save(place / "other.npy", np.zeros((1, 6, 8, 2), np.float32))
     (place / "there").mkdir()
     (place / "there/photo.png").touch()
     for name in ("done.npy", "a b.npy", "-1.npy"):

@@ -78,7 +78,8 @@ def test_layouts_are_followed_and_turned(cli: Cli, folder: Path) -> None:
 
 
 def test_a_glob_takes_what_it_matches_and_format_changes_the_suffix(cli: Cli, folder: Path) -> None:
-    assert cli("max", "pho*.png", "-o", "out/", "--format", "npy", "-k", "2", "-s", "2").code == 0
+    result = cli("max", "pho*.png", "./photo.png", "-o", "out/", "--format", "npy", "-k", "2", "-s", "2")
+    assert (result.code, "note  ignored: ./photo.png (named twice)\n" in result.out) == (0, True)
     assert sorted(os.listdir("out")) == [".poolcli.jsonl", "photo.npy"]
 
 

@@ -146,6 +146,7 @@ def test_what_is_no_layer_is_refused_with_its_place(layers: Any, said: str) -> N
         (["1,224,224,3"], "note  assuming layout NCHW; otherwise use --layout NHWC"),
         (["1,224,224,3", "--layout", "NHWC"], None),
         (["1,3,224,224"], None),
+        (["1,1,16000"], None),
     ],
 )
 def test_a_layout_that_may_be_wrong_is_stated(cli: Cli, arguments: list[str], note: str | None) -> None:
