@@ -78,7 +78,7 @@ ON_ENGINES = by_engine(*CASES, compiled=tuple(QUICK))
 
 
 @pytest.mark.parametrize(("name", "dtype", "engine"), ON_ENGINES)
-@settings(max_examples=sized(3, 6))
+@settings(max_examples=sized(2, 6))
 @given(data=st.data())
 def test_every_cut_gives_the_bits_of_the_whole(name: str, engine: str, dtype: str, data: Any) -> None:
     op = OPS[name]

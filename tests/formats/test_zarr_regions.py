@@ -155,8 +155,10 @@ STORED: dict[str, dict[str, Any]] = KEPT | {
 }
 
 
-@pytest.mark.parametrize("zarrs", [True, False], ids=["zarrs", "zarr alone"])
-@pytest.mark.parametrize("how", STORED)
+ALONE = [(how, False) if number % 3 == 0 else slow(how, False) for number, how in enumerate(STORED)]
+
+
+@pytest.mark.parametrize(("how", "zarrs"), [*((how, True) for how in STORED), *ALONE])
 def test_any_region_is_read_and_written_as_zarr_does(
     how: str, zarrs: bool, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
