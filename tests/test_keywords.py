@@ -173,7 +173,7 @@ def test_dataarrays_and_zarr_arrays_are_read_by_the_names_of_their_dimensions() 
     arrays: list[Any] = [xarray.DataArray(PHOTO, dims=("y", "x", "c")), store, second]
     for x in arrays:
         np.testing.assert_array_equal(poolcli.avg_pool(x, 2, strides=2), expected)
-    marked = zarr.create_array({}, data=np.array([[1.0, -9], [3, 5]]), dimension_names=["lat", "lon"])
+    marked: Any = zarr.create_array({}, data=np.array([[1.0, -9], [3, 5]]), dimension_names=["lat", "lon"])
     assert poolcli.avg_pool(marked, 2).tolist() == [[0]]
     marked.attrs["_FillValue"] = "AAAAAAAAIsA="  # -9 as xarray writes it
     assert poolcli.avg_pool(marked, 2).tolist() == [[3]]

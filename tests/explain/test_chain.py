@@ -92,7 +92,12 @@ def test_shapes_and_fields_are_those_of_pytorch(seed: int) -> None:
 
 def test_what_unequal_bins_read_is_followed_once_and_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     followed, span = list[int](), Sliding.span
-    monkeypatch.setattr(Sliding, "span", lambda w, o: (followed.append(o), span(w, o))[1])
+
+    def following(w: Sliding, o: int) -> range:
+        followed.append(o)
+        return span(w, o)
+
+    monkeypatch.setattr(Sliding, "span", following)
     found = chain((1, 1, 900), ["adaptive-avg:601", *["max:k3,s1,p1"] * 9]).layers[-1]
     assert (found.field, found.span, len(followed) < 9 * 700) == ((30,), ((0, 14),), True)
     with pytest.raises(PoolError, match=r"^an axis has 200,000 elements after bins of unequal length; at most 100,000"):
