@@ -90,7 +90,7 @@ def _layer(plan: Plan, edges: Sequence[Sequence[int]], x: Any, engine: str, indi
     tables = [[pieces_read(read, given[axis]) for read in each] for axis, each in enumerate(reads)]
     tasks, margins = dict[Any, Any](), dict[Block, dict[tuple[tuple[int, int], ...], None]]()
     for place in product(*(range(len(each)) for each in outputs)):
-        along, sources = [table[i] for table, i in zip(tables, place, strict=True)], []
+        along, sources = [table[i] for table, i in zip(tables, place, strict=True)], list[Any]()
         for pieces in product(*along):
             block, taken = tuple(piece.block for piece in pieces), tuple(piece.taken for piece in pieces)
             if prod(piece.share for piece in pieces) < MARGIN:
@@ -101,8 +101,8 @@ def _layer(plan: Plan, edges: Sequence[Sequence[int]], x: Any, engine: str, indi
                 sources.append((getitem, (x.name, *block), taken))
         region = Region(plan, tuple(each[i] for each, i in zip(outputs, place, strict=True)))
         tasks[name, *place] = (partial(_pool_pieces, region, engine, indices, along), *sources)
-    for block, spans in margins.items():
-        tasks[beside, *block] = (partial(_margins, tuple(spans)), (x.name, *block))
+    for block, own in margins.items():
+        tasks[beside, *block] = (partial(_margins, tuple(own)), (x.name, *block))
     return tasks
 
 

@@ -39,13 +39,10 @@ def referenced_variables(name: str, attributes: Mapping[str, Any]) -> dict[str, 
 
 def dependent_variables(attributes: Mapping[str, Mapping[str, Any]]) -> set[str]:
     """The variables that others refer to, such as bounds: they are no arrays of their own, unless all are."""
-    found = {
-        place
-        for name, own in attributes.items()
-        for places in referenced_variables(name, own).values()
-        for place in places
-        if place != name
-    }
+    found = set[str]()
+    for name, own in attributes.items():
+        for places in referenced_variables(name, own).values():
+            found |= {*places} - {name}
     return found if attributes.keys() - found else set()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import product
 from math import prod
 from typing import Any, NamedTuple, Protocol
@@ -228,7 +229,7 @@ class ArrayContainer(ABC):
         return [name for name, header in self.listed.items() if not header]
 
 
-@dataclass(slots=True)
+@dataclass
 class InMemoryReader:
     """An array that `load` decodes as a whole at the first read."""
 
@@ -236,19 +237,17 @@ class InMemoryReader:
     load: Callable[[], tuple[Array, Metadata]]
     streams: bool = False
     chunks: tuple[int, ...] | None = None
-    _whole: tuple[Array, Metadata] | None = None
+
+    @cached_property
+    def _whole(self) -> tuple[Array, Metadata]:
+        return self.load()
 
     @property
     def metadata(self) -> Metadata:
-        return self._loaded()[1]
+        return self._whole[1]
 
     def read(self, region: Ranges) -> Array:
-        return self._loaded()[0][slices(region)]
-
-    def _loaded(self) -> tuple[Array, Metadata]:
-        if self._whole is None:
-            self._whole = self.load()
-        return self._whole
+        return self._whole[0][slices(region)]
 
 
 def whole_region(shape: Sequence[int]) -> Ranges:

@@ -217,7 +217,7 @@ def _in_order(outcomes: Outcomes, manifest: Manifest | None = None) -> Iterator[
             waiting[number] = outcome
             if manifest and outcome.record:
                 try:
-                    manifest.append(outcome.record)
+                    manifest.append([vars(outcome.record)])
                 except FileError as error:
                     waiting[number] = replace(outcome, error=error)
             while following in waiting:
@@ -275,11 +275,7 @@ class Manifest:
 
     def begin(self, jobs: Iterable[Job]) -> None:
         """Records that the outputs of the jobs are begun."""
-        self._append({"output": self._name(job.output), "indices": self._name(job.indices)} for job in jobs)
-
-    def append(self, record: Record) -> None:
-        """Records that a job is done."""
-        self._append([vars(record)])
+        self.append({"output": self._name(job.output), "indices": self._name(job.indices)} for job in jobs)
 
     def complete(self) -> None:
         """Rewrites the records sorted by name, without those of removed outputs."""
@@ -288,7 +284,8 @@ class Manifest:
                 if os.path.exists(os.path.join(self._folder, name)):
                     stream.write(_line(vars(record)))
 
-    def _append(self, objects: Iterable[dict[str, Any]]) -> None:
+    def append(self, objects: Iterable[dict[str, Any]]) -> None:
+        """Appends a line for each."""
         data = b"".join(map(_line, objects))
         try:
             if self._stream.write(data) < len(data):

@@ -215,8 +215,7 @@ def choose_pages(
     """The pages that are read, counted from 0, and notes if these are not all, or have masks.
 
     Those that are `wanted`, which must be of one size and kind. If that is None: all, or the first of the largest if
-    pages differ or some are copies of others. Masks are read with their pages, and by
-    themselves only if no other page is wanted.
+    pages differ or some are copies of others. Masks are read with their pages, or where no other page is wanted.
     """
     count, note = len(pages), ""
     pictures = [i for i, page in enumerate(pages) if not page.is_mask] or list(range(count))

@@ -258,13 +258,10 @@ def _dimension_names(array: Any) -> tuple[str | None, ...]:
 def _dependent_arrays(arrays: Mapping[str, Any]) -> set[str]:
     """The keys of arrays that belong to others: coordinates of their axes, and what their attributes name."""
     names = {key: _dimension_names(array) for key, array in arrays.items()}
-    along = {
-        place
-        for key, axes in names.items()
-        for name in axes
-        for place in _candidates(key, name)
-        if place != key and names.get(place) == (name,)
-    }
+    along = set[str]()
+    for key, axes in names.items():
+        for name in axes:
+            along |= {place for place in _candidates(key, name) if place != key and names.get(place) == (name,)}
     return along | cf.dependent_variables({key: array.attrs for key, array in arrays.items()})
 
 
