@@ -34,6 +34,7 @@ GRAPH, GRAPHS = 5, 10  # types of attributes
 INT64 = 7  # type of a tensor
 ONNX_ERRORS = (RuntimeError, ValueError, IndexError, OverflowError, TypeError)  # that onnx raises
 LOADED, EXPANSION = 2, 32  # memory per byte of a file, and of a serialised model that is walked
+DEFAULT_MEMORY = 2**30  # bytes for inlined functions, without a limit
 SMALL_TENSOR = 64  # elements: larger tensors are weights, on which no shape depends
 DATA_FIELDS = ("raw_data", "float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data")
 DOMAIN, NAME = "poolcli.internal", "Pooling"
@@ -79,8 +80,8 @@ def read_nodes(
         return json.dumps(one.shapes).encode()
 
     _register()
-    found = _run_limited(path, infer, inference.InferenceError, limit)
-    for node, shape in zip(one.nodes, json.loads(found) if found else one.shapes, strict=True):
+    found = _run_limited(path, "inferring its shapes", infer, inference.InferenceError, limit)
+    for node, shape in zip(one.nodes, one.shapes if isinstance(found, str) else json.loads(found), strict=True):
         yield node, None if shape is None else tuple(shape)
 
 
@@ -94,11 +95,8 @@ def _load(path: str, limit: int | None) -> Any:
         raise no_model(path, f"not an ONNX model: {why}") from None
     if not model.graph.node or not model.opset_import:
         raise no_model(path, "not an ONNX model: it has no nodes or no opset")
-    if model.functions:
-        inlined = f"onnx.inliner.inline_local_functions(onnx.load({path!r}))"
-        raise RequestError(f"{path}: it has functions, which are not read; save {inlined} in Python")
     _remove_weights(model.graph)
-    return model
+    return _inlined(path, model, limit) if model.functions else model
 
 
 def _remove_weights(graph: Any) -> None:
@@ -111,22 +109,46 @@ def _remove_weights(graph: Any) -> None:
             _remove_weights(body)
 
 
-def _run_limited(path: str, work: Callable[[], bytes], refused: type[Exception], limit: int | None) -> bytes:
-    """What `work` returns, nothing after an error of onnx; a RequestError beyond the memory `limit`.
+def _inlined(path: str, model: Any, limit: int | None) -> Any:
+    """The model with its functions inlined; their nodes are named as in `Function/node__1`."""
+    inliner, checker = need("onnx.inliner", "onnx.checker", why=f"{path}: {NEEDS_ONNX}")
+    for function in model.functions:
+        # onnx inlines only functions with the opsets of the model; an operator must be the same in both anyway.
+        del function.opset_import[:]
+        function.opset_import.extend(model.opset_import)
+        for node in function.node:
+            name = text(node.name) or (text(node.output[0]) if node.output else text(node.op_type))
+            node.name = f"{text(function.name)[:MAX_NAME]}/{name}"
 
-    With a limit, onnx runs in another process: a few nodes that each double the number of axes can exhaust the memory.
+    def inline() -> bytes:
+        return inliner.inline_local_functions(model).SerializeToString()  # type: ignore[no-any-return]
+
+    found = _run_limited(path, "inlining its functions", inline, checker.ValidationError, limit or DEFAULT_MEMORY)
+    if isinstance(found, str):
+        why = " ".join(found.rpartition(": ")[2].split())
+        raise RequestError(f"{path}: onnx cannot inline its functions: {why[:200]}")
+    return type(model).FromString(found)
+
+
+def _run_limited(
+    path: str, what: str, work: Callable[[], bytes], refused: type[Exception], limit: int | None
+) -> bytes | str:
+    """What `work` returns, or the message of an error of onnx; a RequestError beyond the memory `limit`.
+
+    With a limit, onnx runs in another process: a few nodes that each double the number of axes, or functions that call
+    others twice, can exhaust the memory.
     """
 
-    def attempt() -> bytes:
+    def attempt() -> bytes | str:
         try:
             return work()
-        except (*ONNX_ERRORS, refused):
-            return b""
+        except (*ONNX_ERRORS, refused) as error:
+            return str(error)
 
     if limit is None or sys.platform != "linux":
         return attempt()
 
-    def look() -> bytes | None:
+    def look() -> bytes | str | None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # C++ reports failed allocations to stderr
         with suppress(MemoryError), limit_worker(limit):
             return attempt()
@@ -136,8 +158,9 @@ def _run_limited(path: str, work: Callable[[], bytes], refused: type[Exception],
     with suppress(FileError):  # the process ended without an answer
         found = run_in_subprocess(path, look)
     if found is None or len(found) > limit // EXPANSION:
-        most = human_bytes(limit)
-        raise RequestError(f"{path}: its shapes take more memory than the limit, {most}; raise {field('max_memory')}")
+        raise RequestError(
+            f"{path}: {what} takes more memory than the limit, {human_bytes(limit)}; raise {field('max_memory')}"
+        )
     return found
 
 

@@ -122,7 +122,7 @@ def any_pt2(chance: random.Random, folder: Path) -> Path:
 
 
 def any_bodies(chance: random.Random, folder: Path) -> Path:
-    """A model of bodies in bodies, in parts of their own."""
+    """A model of bodies in bodies and in a function, in parts of their own."""
     return nested(folder / "m.onnx")
 
 
@@ -180,3 +180,28 @@ def test_elements_and_entities_without_end_are_refused(text: str, message: str, 
     (tmp_path / "m.xml").write_text(text)
     done = cli("check", tmp_path / "m.xml", "--max-memory", "32M")
     assert (done.code, done.err.startswith(f"poolcli: {tmp_path}/m.xml: {message}")) == (2, True), done.err
+
+
+@pytest.mark.parametrize(
+    ("calls", "message"),
+    [
+        ([["f1", "f1"], *([f"f{i + 1}"] * 2 for i in range(1, 40)), []],
+         "inlining its functions takes more memory than the limit, 96 MiB; raise --max-memory"),
+        ([["f1"], ["f0"]], "onnx cannot inline its functions: my::f1 -> my::f0 -> my::f1."),
+    ],
+)  # fmt: skip
+def test_functions_that_call_each_other_without_end_are_refused(
+    calls: list[list[str]], message: str, cli: Cli, tmp_path: Path
+) -> None:
+    opsets = [helper.make_opsetid("", 22), helper.make_opsetid("my", 1)]
+    last = node("Relu", doc_string="x" * 2**20)  # so that few copies take the memory
+    functions = [
+        helper.make_function("my", f"f{i}", ["x"], ["y"], [node(name, domain="my") for name in names] or [last], opsets)
+        for i, names in enumerate(calls)
+    ]
+    graph = helper.make_graph([node("f0", domain="my")], "g", [value("x", [1, 1, 4])], [value("y", None)])
+    made = helper.make_model(graph, functions=functions, opset_imports=opsets)
+    (tmp_path / "m.onnx").write_bytes(made.SerializeToString())
+    done = cli("check", tmp_path / "m.onnx", "--max-memory", "96M")
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert done.err.startswith(f"poolcli: {tmp_path}/m.onnx: {message}")

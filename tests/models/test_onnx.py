@@ -1,4 +1,4 @@
-"""ONNX models: attributes against ONNX Runtime, shapes that follow, bodies, weights that are not read."""
+"""ONNX models: attributes against ONNX Runtime, shapes that follow, bodies and functions, weights that are not read."""
 
 from __future__ import annotations
 
@@ -176,13 +176,15 @@ def test_declared_shapes_are_for_the_lengths_that_the_file_states(cli: Cli, tmp_
     )  # fmt: skip
 
 
-def test_a_model_with_functions_is_refused_with_what_inlines_them(cli: Cli, tmp_path: Path) -> None:
-    function = helper.make_function("my", "Pool", ["a"], ["b"], [node("MaxPool", "a", "b", **K)], [])
-    path = model(tmp_path / "m.onnx", [node("Pool", domain="my")], functions=[function])
-    done = cli("check", path)
-    inlined = f"onnx.inliner.inline_local_functions(onnx.load('{path}'))"
-    told = f"poolcli: {path}: it has functions, which are not read; save {inlined} in Python\n"
-    assert (done.code, done.out, done.err) == (2, "", told)
+@pytest.mark.parametrize("opset", [22, 18])
+def test_calls_of_a_function_are_told_apart(opset: int, cli: Cli, tmp_path: Path) -> None:
+    halve = node("MaxPool", "a", "b", name="halve", kernel_shape=[2, 2], strides=[2, 2])
+    function = helper.make_function("my", "Pool", ["a"], ["b"], [halve], [helper.make_opsetid("", opset)])
+    nodes = [node("Pool", "x", "p", domain="my"), node("Pool", "p", "y", domain="my")]
+    found = cli("check", model(tmp_path / "m.onnx", nodes, ["N", 3, 64, "W"], functions=[function]), "--json")
+    assert [(each["name"], each["computed"]) for each in found.json["layers"]] == [
+        ("Pool/halve__1", ["N", 3, 32, "?"]), ("Pool/halve__2", ["N", 3, 16, "?"])
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("opset", [7, 22])

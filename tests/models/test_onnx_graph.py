@@ -1,4 +1,4 @@
-"""ONNX graphs with bodies, and large ones: the shapes of all layers, without the weights."""
+"""ONNX graphs with bodies and functions, and large ones: the shapes of all layers, without the weights."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 from onnx import TensorProto, helper
 
@@ -56,8 +57,8 @@ def test_lengths_are_inferred_through_bodies_and_from_what_nodes_compute(tmp_pat
 
 
 def nested(path: Path) -> Path:
-    """An If in which another body and an outer value are; a Loop whose state keeps its shape and one that gives a value
-    of each round; a pool after each.
+    """A function with an attribute that its nodes take and an If in which another body and an outer value are; a Loop
+    whose state keeps its shape and one that gives a value of each round; a pool after each.
     """
     halves = {"kernel_shape": [2, 2], "strides": [2, 2]}
     deep = helper.make_graph([node("MaxPool", "m", "d", **halves)], "deep", [], [value("d", None)])
@@ -65,6 +66,13 @@ def nested(path: Path) -> Path:
     inner = node("If", "c", "i", name="inner", then_branch=deep, else_branch=flat)
     then = helper.make_graph([inner], "then", [], [value("i", None)])
     other = helper.make_graph([node("LpPool", "m", "o", **halves)], "else", [], [value("o", None)])
+    first = node("MaxPool", "a", "m", name="first")
+    refers = onnx.AttributeProto(name="kernel_shape", ref_attr_name="size", type=onnx.AttributeProto.INTS)
+    first.attribute.append(refers)
+    outer = node("If", "c", "b", name="outer", then_branch=then, else_branch=other)
+    function = helper.make_function(
+        "my", "F", ["a", "c"], ["b"], [first, outer], [helper.make_opsetid("", 22)], ["size"]
+    )
     number, on, still = (
         helper.make_tensor_value_info(name, kind, [])
         for name, kind in (("n", TensorProto.INT64), ("on", TensorProto.BOOL), ("still", TensorProto.BOOL))
@@ -74,8 +82,7 @@ def nested(path: Path) -> Path:
         [number, on, value("s", None)], [still, value("next", [1, 3, 8, 8]), value("each", None)],
     )  # fmt: skip
     nodes = [
-        node("MaxPool", "x", "m", name="first", kernel_shape=[3, 3]),
-        node("If", "c", "p", name="outer", then_branch=then, else_branch=other),
+        node("F", "x c", "p", domain="my", size=[3, 3]),
         node("MaxPool", "p", "q", **halves),
         node("Loop", "times c q", "r rounds", name="loop", body=body),
         node("MaxPool", "rounds", "y", kernel_shape=[1, 1, 1]),
@@ -84,16 +91,16 @@ def nested(path: Path) -> Path:
         helper.make_tensor("c", TensorProto.BOOL, [], [True]),
         helper.make_tensor("times", TensorProto.INT64, [], [4]),
     ]
-    return model(path, nodes, [1, 3, 34, 34], constants=constants)
+    return model(path, nodes, [1, 3, 34, 34], constants=constants, functions=[function])
 
 
-def test_bodies_in_bodies_know_what_is_around_them(tmp_path: Path) -> None:
+def test_bodies_in_bodies_and_in_functions_know_what_is_around_them(tmp_path: Path) -> None:
     found = read_model(str(nested(tmp_path / "m.onnx")))
     assert [(each.name, each.type, each.input_shape) for each in found] == [
-        ("first", "MaxPool", (1, 3, 34, 34)),
-        ("outer/else_branch/o", "LpPool", (1, 3, 32, 32)),
-        ("outer/then_branch/inner/else_branch/g", "AveragePool", (1, 3, 32, 32)),
-        ("outer/then_branch/inner/then_branch/d", "MaxPool", (1, 3, 32, 32)),
+        ("F/first__1", "MaxPool", (1, 3, 34, 34)),
+        ("F/outer__1/else_branch/o__1", "LpPool", (1, 3, 32, 32)),
+        ("F/outer__1/then_branch/inner__1/else_branch/g__1", "AveragePool", (1, 3, 32, 32)),
+        ("F/outer__1/then_branch/inner__1/then_branch/d__1", "MaxPool", (1, 3, 32, 32)),
         ("q", "MaxPool", (1, 3, 16, 16)),
         ("loop/body/each", "GlobalMaxPool", (1, 3, 16, 16)),
         ("y", "MaxPool", ("?", 1, 3, 1, 1)),
@@ -111,7 +118,9 @@ def chain(count: int, first: str, last: str) -> list[Any]:
 def test_30_000_layers_take_less_than_400_mb(tmp_path: Path) -> None:
     folder = tmp_path / "work"
     folder.mkdir()
-    model(folder / "m.onnx", chain(30_000, "x", "y"), [1, 3, 32, 32])
+    opsets = [helper.make_opsetid("", 22)]
+    function = helper.make_function("my", "F", ["x"], ["y"], chain(30_000, "x", "y"), opsets)
+    model(folder / "m.onnx", [node("F", domain="my")], [1, 3, 32, 32], functions=[function])
     done = fresh(folder, "check", "m.onnx", timeout=None)
     told = "m.onnx: 30000 pooling layers of opset 22: 30000 computed (nothing to compare with)"
     assert (done.code, " ".join(done.out.decode().split())[-len(told) :]) == (0, told), done.err
