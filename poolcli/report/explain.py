@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from poolcli.dialects import DIALECTS
-from poolcli.explain import Window, explain, facts
+from poolcli.explain import Window, explain, facts, window
 from poolcli.explain.chain import Chain, Span
 from poolcli.explain.compare_dialects import Row, sentences
 from poolcli.explain.diff_arrays import Difference
@@ -29,9 +29,11 @@ from poolcli.report.as_json import options_of
 from poolcli.report.outcome import grid, notes_view, plain_table
 from poolcli.windows import Sliding
 
+DRAWN_LENGTH, DRAWN_WINDOWS = 48, 12  # of an axis with its padding, whose windows are drawn in the terminal
+
 
 def explanation_view(plan: Plan) -> RenderableType:
-    """For each axis: the steps of the formula, facts, and the first, second and last window."""
+    """For each axis: the steps of the formula, facts, and the first, second and last window, drawn if they fit."""
     parts: list[RenderableType] = []
     first: dict[object, str] = {}  # the first axis with the same explanation
     for axis, explained in zip(plan.axes, explain(plan).axes, strict=True):
@@ -42,6 +44,8 @@ def explanation_view(plan: Plan) -> RenderableType:
         parts += ["", Text(f"axis {axis.name}", style="bold")]
         parts += (Padding(Text(line), (0, 0, 0, 2), expand=False) for line in (*explained.steps, *facts(explained)))
         parts.append(windows_table(axis, explained.windows, plan.reducer.divides))
+        if picture := drawing(axis):
+            parts += ["", picture]
     return Group(*parts[1:])
 
 
@@ -61,6 +65,26 @@ def windows_table(axis: AxisPlan, windows: Sequence[Window], mean: bool) -> Tabl
         reads = "nothing" if w.first is None else str(w.first) if w.inside == 1 else f"{w.first} to {w.last}{steps}"
         cells = (f"{axis.name} {w.output}", f"[{w.start}, {w.stop})", reads, *((w.weights_text,) if weighted else ()))
         table.add_row(*cells, str(w.divisor if mean else w.inside))
+    return table
+
+
+def drawing(axis: AxisPlan) -> Table | None:
+    """The windows of a short axis, one line each, below the padded input; None for a long axis."""
+    w = axis.windows
+    begin, end = (w.pad_begin, w.pad_end) if isinstance(w, Sliding) else (0, 0)
+    low, high = -begin, max(w.size + end, window(w, w.output - 1).stop)
+    if high - low > DRAWN_LENGTH or w.output > DRAWN_WINDOWS:
+        return None
+    places = range(low, high)
+    ruler = ["i" if 0 <= p < w.size else "p" if -begin <= p < w.size + end else "." for p in places]
+    table = grid(1, justify="right")
+    table.add_row("input", Text("".join(ruler), style="dim"))
+    for o in range(w.output):
+        read, reach = w.span(o), window(w, o)
+        taps = range(reach.start, reach.stop, w.dilation if isinstance(w, Sliding) else 1)
+        line = "".join("#" if p in read else "+" if p in taps else " " for p in places)
+        table.add_row(f"{axis.name} {o}", Text(line.rstrip(), style="cyan"))
+    table.add_row("", Text("i input, p padding, . past it; # read, + window outside the input", style="dim"))
     return table
 
 

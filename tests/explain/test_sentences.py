@@ -21,6 +21,7 @@ CASES = {
         "steps: 7 / 4 = 1 and 3/4, rounded up (ceil_torch) to 2",
         "window 2 would start at 8, past the input of 8: dropped", "outputs: 2 + 1 - 1 = 2",
         "6 unused input elements", "W 1 [4, 5) 4 1",
+        "i input, p padding, . past it; # read, + window outside the input",
     ],
     "max 1,1,6 -k 1 -s 2 --auto-pad same_upper --explain": [
         "same_upper pads for ceil(6 / 2) = 3 outputs", "padding in all: (3 - 1) * 2 + 1 - 6 = -1, at least 0",
