@@ -304,7 +304,11 @@ def _spacing(
         steps = [axis.step if unit and axis.step > 0 else 1.0 for axis, unit in zip(header.axes, units, strict=True)]
     found = {name: units[i] for name, i in zip(names, order, strict=True) if units[i]}
     if request.unit is not None:
-        found |= dict.fromkeys([name for name in names if name in "zyx"], ome.unit_of(request.unit))
+        unit = ome.NAMES_OF_UNITS.get(ome.unit_word(request.unit))
+        if unit is None:
+            units_known = ", ".join(ome.UNITS)
+            raise RequestError(f"{field('unit', request.unit)}: is not a unit of length; use one of {units_known}")
+        found |= dict.fromkeys([name for name in names if name in "zyx"], unit)
     steps = [request.scale.get(name, steps[i]) for name, i in zip(names, order, strict=True)]
     return steps, [origin[i] for i in order], found
 

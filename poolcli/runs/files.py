@@ -65,7 +65,7 @@ def find_inputs(
         if text != "-" and os.path.isdir(text) and not folder_format(text):
             items.extend(_folder_items(text, dataset, recursive, output, ignored))
             several = True
-        elif _is_pattern(text):
+        elif not is_url(text) and any(sign in text for sign in "*?[") and not os.path.lexists(parse_source(text).path):
             items.extend(_glob_items(text, dataset))
             several = True
         else:
@@ -101,10 +101,6 @@ def _listed_items(path: str, dataset: str | None) -> Iterator[Item]:
         plain = os.path.normpath(source.path)
         is_below = not (os.path.isabs(plain) or plain.startswith("..") or is_url(source.path))
         yield Item(source, plain if is_below else os.path.basename(plain))  # outputs keep the tree
-
-
-def _is_pattern(text: str) -> bool:
-    return not is_url(text) and any(sign in text for sign in "*?[") and not os.path.lexists(parse_source(text).path)
 
 
 def _glob_items(pattern: str, dataset: str | None) -> list[Item]:

@@ -44,14 +44,6 @@ def unit_word(text: str) -> str:
     return text.strip().lower().replace("metre", "meter")
 
 
-def unit_of(text: str) -> str:
-    """The name of a unit of length in OME-NGFF; refuses other units."""
-    found = NAMES_OF_UNITS.get(unit_word(text))
-    if found is None:
-        raise RequestError(f"{field('unit', text)}: is not a unit of length; use one of {', '.join(UNITS)}")
-    return found
-
-
 def names_of_axes(layout: str) -> tuple[str, ...]:
     """The names of a layout's axes in OME-Zarr."""
     return tuple(AXES[letter][0] for letter in layout)
