@@ -136,6 +136,8 @@ def chain(
         except RequestError as error:
             message = without_hints(error.message)
             message = respelled(message, _in_a_layer) if ":" in text else message
+            if reading.assumed and layout == "HW":
+                message += f"; layout HW was assumed: use {field('layout', 'CW')} to pool W"
             raise RequestError(f"layer {number}, {text}: {message}") from None
         current = plan.output_shape
         if channels is not None:
