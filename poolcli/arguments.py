@@ -129,7 +129,8 @@ def refuse_words(name: str, text: str) -> None:
     if name.startswith("pads") and word in ("same", *AUTO_PADS):
         padding = field("auto_pad", "same_upper" if word == "same" else word)
         raise RequestError(f"{field(name)} takes numbers; use {padding}")
-    if found := re.findall(r"\w['\"]?\s*[:=]\s*(\d+)", text):
+    found = re.findall(r"\w['\"]?\s*[:=]\s*(\d+)", text)
+    if len(found) == text.count(",") + 1:
         numbers = field(name, tuple(map(int, found)))
         raise RequestError(f"{field(name)} is {text[:40]!r}; give numbers alone, in the order of the axes: {numbers}")
 
