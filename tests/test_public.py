@@ -199,9 +199,17 @@ def test_values_by_place_are_answered_with_their_names(call: Any, shown: str) ->
             TypeError,
             "model is a Plan; give a file, as of onnx.save(model, 'model.onnx')",
         ),
-        (lambda: PLAN.shape, AttributeError, "'Plan' object has no attribute 'shape'; use output_shape"),
-        (lambda: PLAN.run, AttributeError, "'Plan' object has no attribute 'run'; use op(x) of the operator"),
-        (lambda: AvgPool(2).forward, AttributeError, "'AvgPool' object has no attribute 'forward'; use op(x)"),
+        (
+            lambda: CALLS.AvgPool(2).plan((1, 1, 4, 4)).shape,
+            AttributeError,
+            "'Plan' object has no attribute 'shape'; use output_shape",
+        ),
+        (
+            lambda: CALLS.AvgPool(2).plan((1, 1, 4, 4)).run,
+            AttributeError,
+            "'Plan' object has no attribute 'run'; use op(x) of the operator",
+        ),
+        (lambda: CALLS.AvgPool(2).forward, AttributeError, "'AvgPool' object has no attribute 'forward'; use op(x)"),
         (
             lambda: CALLS.convert_layout(np.zeros(2), "W", np.zeros(2)),
             ValueError,
