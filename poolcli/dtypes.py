@@ -53,7 +53,6 @@ DTYPES = {
     )
 }
 
-
 # Short names of numpy, little-endian or native: `f4` is float32, `?` bool.
 NUMPY_SHORT = {"?": "bool", "b1": "bool"} | {
     f"{dtype.kind[0]}{dtype.bits // 8}": dtype.name
@@ -61,7 +60,6 @@ NUMPY_SHORT = {"?": "bool", "b1": "bool"} | {
     if dtype.kind != "bool" and dtype.name != "bfloat16"
 }
 PYTHON_TYPES = {"int": "int64", "float": "float64", "half": "float16", "double": "float64"}  # as in numpy
-
 
 # Names in OpenVINO, ONNX and C, on the command line only, because `u8` has 8 bits there but 8 bytes in numpy.
 ALIASES = {

@@ -7,7 +7,7 @@ This holds for bins too: the distance between a bin's end and a line of integers
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from math import prod
 
@@ -18,6 +18,7 @@ from poolcli.windows import AxisWindows, Bins, Cells, Sliding, ceil_div
 
 ALL_COMPARED = 64  # axes of up to as many windows are compared window by window
 MAX_EDGE_WINDOWS = 100_000  # dilated windows that overlap the border have no breakpoints and are compared one by one
+MAX_SIZES_COMPARED = 256  # of one axis; where more would be needed, only equal windows and rules count as the same
 
 
 def breakpoints(w: AxisWindows) -> set[int] | None:
@@ -97,9 +98,6 @@ def same_pooling(a: Plan, b: Plan) -> bool:
     )
 
 
-MAX_SIZES_COMPARED = 256  # of one axis; where more would be needed, only equal windows and rules count as the same
-
-
 def same_at_every_size(a: Plan, b: Plan, b_at: Callable[[Sequence[int]], Plan | None]) -> bool:
     """Whether `a.given` and the pooling that `b_at` plans are the same at every input size that both accept.
 
@@ -121,7 +119,9 @@ def same_at_every_size(a: Plan, b: Plan, b_at: Callable[[Sequence[int]], Plan | 
     alone = [{i: size} for i, most in enumerate(longest) for size in range(1, most + 1)]
     together = [dict.fromkeys(range(len(pairs)), size) for size in range(1, max(longest) + 1)]
     for sizes in (*alone, *together):
-        shape = _resized(a, sizes)
+        shape = list(a.input_shape)
+        for i, size in sizes.items():
+            shape[a.axes[i].position] = size
         one, two = plan_at_shape(own, shape, a), b_at(shape)
         if one and two and not same_pooling(one, two):
             return False
@@ -132,13 +132,6 @@ def _size_rules(plan: Plan) -> tuple[object, ...]:
     rule, auto_pad = DIALECTS[plan.like].rounding_rule(plan.attributes["rounding_type"]), plan.attributes["auto_pad"]
     sets_pads = str(auto_pad).startswith("same")
     return rule, plan.reducer, plan.divisor_override, plan.like if sets_pads else None, auto_pad if sets_pads else None
-
-
-def _resized(plan: Plan, sizes: Mapping[int, int]) -> list[int]:
-    shape = list(plan.input_shape)
-    for i, size in sizes.items():
-        shape[plan.axes[i].position] = size
-    return shape
 
 
 def _common_breakpoints(*axes: AxisWindows | None) -> set[int] | None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from zlib import crc32
 
-from poolcli.errors import FileError
+from poolcli.errors import FileError, RequestError
 from poolcli.formats.files import check_output_url
 from poolcli.message_fields import field
 from poolcli.system.signals import check_stopped
@@ -127,6 +127,14 @@ def atomic_stream(path: str, overwrite: bool) -> Iterator[BinaryIO]:
         return
     with atomic_file(path, overwrite) as part, open(part, "wb") as stream:
         yield stream
+
+
+def write_bytes(path: str, content: bytes, overwrite: bool) -> None:
+    """Writes a file atomically; an existing one is refused as a wrong request without `overwrite`."""
+    if os.path.exists(path) and not overwrite:
+        raise RequestError(f"{path} exists; use {field('overwrite', True)} to replace it")
+    with atomic_stream(path, overwrite) as stream:
+        stream.write(content)
 
 
 def temporary_path(target: str, owner: str) -> str:

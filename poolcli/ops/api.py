@@ -265,7 +265,8 @@ def prepared(function: Callable[P, R]) -> Callable[P, R]:
                 call = calls.get(key)
             except TypeError:  # a list, or an array for the output
                 call = key = None
-            if call is not None and all(map(_is_key, values)):
+            # The type of a value distinguishes it from all that equal it; inside of a tuple types are not compared.
+            if call is not None and all(type(n) is int for value in values if type(value) is tuple for n in value):
                 return cast("R", _result(*call(x)))
         _latest.call = None
         result = function(*args, **keywords)
@@ -329,11 +330,6 @@ def pool_with(record: type[Attributes], x: Given, size: PerAxis, indices: bool =
     """The pooled `x`, or a pair of it and its `indices`; `options` are attributes of the record and RunOptions."""
     own = {name: options.pop(name) for name in [*options] if name in record.__dataclass_fields__}
     return run(cast("Any", record)(size, **own), x, indices, **options)
-
-
-def _is_key(value: object) -> bool:
-    """Whether its type distinguishes the value from all that equal it: types inside of a tuple are not compared."""
-    return type(value) is not tuple or all(type(number) is int for number in value)
 
 
 def _new_call(op: Any, shape: tuple[int, ...], dtype: Any, indices: bool, engine: str, *words: Any) -> Call:

@@ -32,19 +32,14 @@ def make_plan(
     shape: Sequence[int],
     dtype: object = "float32",
     *,
-    layout: str | None = None,
-    named: str | None = None,
+    layout: str | None = None,  # of the axes, as the caller gives it
+    named: str | None = None,  # as the file does (see `read_axes`)
     output_dtype: object = None,
-    missing: object = None,
+    missing: object = None,  # elements equal to these are excluded
     min_count: object = None,
-    nodata: float | None = None,
+    nodata: float | None = None,  # the result of windows without other elements, or with fewer than `min_count`
 ) -> Plan:
-    """Plan `op` on an array of `shape` and `dtype`. Every refusal is a RequestError.
-
-    `layout` names the axes as the caller gives them, `named` as the file does (see `read_axes`).
-    Elements equal to `missing` are excluded. `nodata` is the result of windows whose elements are all missing, or that
-    have fewer than `min_count` valid ones.
-    """
+    """Plan `op` on an array of `shape` and `dtype`. Every refusal is a RequestError."""
     shape = check_shape(shape)
     dialect = dialect_of(op.like)
     reading = read_axes(shape, values_of(op), layout=layout, named=named, last=dialect.channels_last)

@@ -105,15 +105,11 @@ class Operator:
         return self.reducer
 
 
-def _pads_given_twice() -> RequestError:
-    pads, begin, end = map(shown, ("pads", "pads_begin", "pads_end"))
-    return RequestError(f"{pads} sets both ends; give either {pads} or {begin} and {end}")
-
-
 def expand_pads(given: Mapping[str, Any]) -> dict[str, Any]:
     """Replace `pads` by `pads_begin` and `pads_end`."""
     if "pads" in given and not given.keys().isdisjoint(("pads_begin", "pads_end")):
-        raise _pads_given_twice()
+        pads, begin, end = map(shown, ("pads", "pads_begin", "pads_end"))
+        raise RequestError(f"{pads} sets both ends; give either {pads} or {begin} and {end}")
     if "pads" not in given:
         return dict(given)
     pads = numbers_from(0)("pads", given["pads"])
@@ -137,9 +133,9 @@ class SlidingAttributes(Operator):
 
     def __post_init__(self, pads: PerAxis | None) -> None:
         if pads is not None:
-            if any(not isinstance(each, int) or each for each in (self.pads_begin, self.pads_end)):
-                raise _pads_given_twice()
-            for name, value in expand_pads({"pads": pads}).items():
+            both = {"pads_begin": self.pads_begin, "pads_end": self.pads_end}
+            own = {name: value for name, value in both.items() if not isinstance(value, int) or value}
+            for name, value in expand_pads({"pads": pads} | own).items():
                 object.__setattr__(self, name, value)
         if str(self.auto_pad).lower() == "same" and one_of("like", self.like, tuple(DIALECTS)) == "tensorflow":
             object.__setattr__(self, "auto_pad", "same_upper")  # TensorFlow's own word

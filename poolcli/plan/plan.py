@@ -1,6 +1,5 @@
-"""The plan: everything that is known about a pooling before data is read (`Plan`), its facts, and its parts.
-
-A region is the part of the outputs that one tile, chunk or process computes, with the input that it reads.
+"""The plan: everything that is known about a pooling before data is read (`Plan`), its facts, and its regions: parts of
+the outputs that one tile, chunk or process computes, with the input that they read.
 """
 
 from __future__ import annotations

@@ -19,12 +19,10 @@ from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Outcome
 from poolcli.windows import Bins, Sliding
 
-SCHEMA_VERSION = 1
-
 
 def to_json(document: dict[str, Any]) -> str:
     """The document with the version of the schema on one line; ASCII only, so that any encoding can print it."""
-    return json.dumps({"schema_version": SCHEMA_VERSION, **document}, ensure_ascii=True, allow_nan=False)
+    return json.dumps({"schema_version": 1, **document}, ensure_ascii=True, allow_nan=False)
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:

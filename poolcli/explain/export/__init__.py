@@ -1,6 +1,5 @@
-"""Converts a pooling to another framework: the call that reads the same elements and divides by the same numbers.
-
-If no operator of the framework does it alone, standard operators are composed (`poolcli.explain.export.compose`).
+"""Converts a pooling to another framework: the call that reads the same elements and divides by the same numbers, of
+one operator or composed of several (`poolcli.explain.export.compose`).
 """
 
 from __future__ import annotations

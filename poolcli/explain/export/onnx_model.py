@@ -25,14 +25,10 @@ def save_onnx(plan: Plan, path: str | os.PathLike[str], opset: int, overwrite: b
     path = os.fspath(path)
     if Path(path).suffix.lower() != ".onnx":
         raise RequestError(f"{path}: a model needs the extension .onnx; write {Path(path).stem}.onnx")
-    if Path(path).exists() and not overwrite:
-        raise RequestError(f"{path} exists; use {field('overwrite', True)} to replace it")
     (onnx,) = need("onnx", why=f"{path}: writing ONNX models needs onnx")
-    content = onnx_model(plan, opset, onnx).SerializeToString()
-    from poolcli.formats.atomic import atomic_stream
+    from poolcli.formats.atomic import write_bytes
 
-    with atomic_stream(path, overwrite) as stream:
-        stream.write(content)
+    write_bytes(path, onnx_model(plan, opset, onnx).SerializeToString(), overwrite)
 
 
 def onnx_model(plan: Plan, opset: int, onnx: Any) -> Any:

@@ -1,7 +1,5 @@
-"""Identifies the pooling that turns one array into another: its operator, attributes and dialect (`poolcli.identify`).
-
-The windows that each axis may have are combined and compared with sampled outputs of a few planes. What gives these is
-computed on parts of the arrays, then on all of them.
+"""Identifies the pooling that turns one array into another (`poolcli.identify`): the windows that each axis may have
+are combined and compared with sampled outputs of a few planes; what gives these is computed on parts, then on all.
 """
 
 from __future__ import annotations
@@ -45,22 +43,12 @@ NOISE_SHARE = 0.2  # differences below this share of the output's standard devia
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A pooling that may have produced the output.
-
-    Attributes
-    ----------
-    op : record
-    plan : Plan
-    deviation : Difference
-        What `compare` says of its output and the given one, with a tolerance for rounding errors.
-    noise : float or None
-        The `atol` with which it would fit, if its differences are as small as noise.
-    """
+    """A pooling that may have produced the output."""
 
     op: Attributes
     plan: Plan
-    deviation: Difference
-    noise: float | None = None
+    deviation: Difference  # of its output and the given one, with a tolerance for rounding errors
+    noise: float | None = None  # the `atol` with which it would fit, if its differences are as small as noise
 
     @property
     def fits(self) -> bool:

@@ -116,14 +116,11 @@ def possible_layouts(
     usual = [each.layout for each in readings] + [other for each in readings for other in each.others]
     is_open = not (layout or named) and all(a >= b for a, b in zip(shape, output, strict=True))
     more = [found for n in values if is_open and (found := layout_for(shape, n))]
+    changed = [i for i in range(rank) if shape[i] != output[i]]
     for choices in (usual, more):
-        fits = [own for own in dict.fromkeys(choices) if _keeps_other_axes(shape, output, own)]
+        fits = [own for own in dict.fromkeys(choices) if all(is_spatial(own[i]) for i in changed)]
         if fits:
             return fits
     before, after = (named_shape(usual[0], each) for each in (shape, output))
     how = "" if layout or named else f"; if these are wrong, name the axes with {field('layout')}, or transpose one"
     raise RequestError(f"input {before} and output {after} differ along N or C{how}")
-
-
-def _keeps_other_axes(shape: tuple[int, ...], output: tuple[int, ...], layout: str) -> bool:
-    return all(a == b or is_spatial(letter) for a, b, letter in zip(shape, output, layout, strict=True))

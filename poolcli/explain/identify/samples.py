@@ -179,11 +179,10 @@ def samples_of(pair: Pair) -> list[Sample]:
 def nearest(
     pair: Pair, samples: Sequence[Sample], rule: Rule, grid: Grid, exact: int, near: int
 ) -> tuple[list[Attributes], list[tuple[float, Attributes]]]:
-    """The operators of the `exact` simplest combinations that give every sampled output, and those of the `near`
-    nearest with their scores.
+    """The operators of the `exact` simplest combinations that give every sample, and of the `near` nearest with scores.
 
-    A score is the mean difference, as a share of the output's standard deviation. The divisor of an overhanging window
-    may be any that a framework uses. A quarter of the combinations is kept after each sample, and what gives it.
+    A score is the mean difference, as a share of the output's standard deviation. A quarter of the combinations is kept
+    after each sample, and what gives it.
     """
     if rule.reducer.signed:  # PyTorch's lp has no padding
         grid = grid.taken(np.all([numbers[:, 3] == 0 for numbers in grid.numbers()], axis=0))

@@ -71,13 +71,9 @@ class Picture:
         writer = {".svg": self.svg, ".html": self.html}.get(Path(path).suffix.lower())
         if writer is None:
             raise RequestError(f"{field('picture', path)} must end in .svg or .html")
-        if Path(path).exists() and not overwrite:
-            raise RequestError(f"{path} exists; use {field('overwrite', True)} to replace it")
-        from poolcli.formats.atomic import atomic_stream
+        from poolcli.formats.atomic import write_bytes
 
-        content = writer().encode()
-        with atomic_stream(path, overwrite) as stream:
-            stream.write(content)
+        write_bytes(path, writer().encode(), overwrite)
 
 
 def _draw(plan: Plan) -> str:
