@@ -318,7 +318,9 @@ def _carried_attributes(
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any], list[str]]:
     """The OME attributes beside `multiscales`, other attributes of the group, those of the levels, and a note."""
     known, lost, beside = metadata.ome, list[str](), dict[str, Any]()
-    omero = known.get("omero") or ome.omero_rendering(header.mode, DTYPES[header.dtype])
+    dtype, omero = DTYPES[header.dtype], known.get("omero")
+    if header.mode == "RGB" and dtype.is_integer:
+        omero = omero or ome.omero_rendering(dtype.limits[1])
     if omero:
         beside["omero"] = {name: value for name, value in omero.items() if name != "version"}
     nearest = list(metadata.groups.values())[-1:]

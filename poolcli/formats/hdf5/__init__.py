@@ -170,16 +170,6 @@ class Dataset:
                 dataset.read_direct(out, records.slices(part), records.slices(part, region))
         return out
 
-    def coordinate(self, length: int, lost: list[str]) -> Scale:
-        """It as a coordinate of an axis of this length."""
-        if self.is_dimension_only:
-            values: Array = np.zeros(length, self.header.dtype)
-        elif self.header.dtype == TEXT:
-            values = self._dataset.asstr("utf-8", "replace")[...]
-        else:
-            values = self.read((range(length),))
-        return Scale(values, self.title, _copyable(self.attributes, self.name, lost))
-
     @property
     def metadata(self) -> Metadata:
         """Its attributes, those of the groups above it, its storage and its coordinates."""
@@ -193,10 +183,16 @@ class Dataset:
             for axis, scales, length in zip(self._dataset.dims, self.axes, self.header.shape, strict=True):
                 coordinates = dict[str, Scale]()
                 for each in scales:
-                    if length > cf.MAX_COORDINATES and not each.is_dimension_only:
+                    if each.is_dimension_only:
+                        values: Array = np.zeros(length, each.header.dtype)
+                    elif length > cf.MAX_COORDINATES:
                         long.append(each.name)
+                        continue
+                    elif each.header.dtype == TEXT:
+                        values = each._dataset.asstr("utf-8", "replace")[...]
                     else:
-                        coordinates[each.name] = each.coordinate(length, lost)
+                        values = each.read((range(length),))
+                    coordinates[each.name] = Scale(values, each.title, _copyable(each.attributes, each.name, lost))
                 dimensions.append(Dimension(axis.label, coordinates))
             stored, notes = storage_of(self._dataset)
         if long:

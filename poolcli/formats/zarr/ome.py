@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from poolcli.dtypes import DType
 from poolcli.errors import RequestError
 from poolcli.formats.files import relative_path
 from poolcli.formats.zarr.library import ZARR_ERRORS, child_names, groups_above, is_group, zarr_errors
@@ -67,11 +66,8 @@ def multiscale(
     return {"axes": axes, "datasets": datasets}
 
 
-def omero_rendering(mode: str | None, dtype: DType) -> dict[str, Any] | None:
-    """The `omero` rendering of RGB channels of integers; None for other modes."""
-    if mode != "RGB" or not dtype.is_integer:
-        return None
-    highest = dtype.limits[1]
+def omero_rendering(highest: float) -> dict[str, Any]:
+    """The `omero` rendering of RGB channels of integers up to the highest."""
     window = {"min": 0, "start": 0, "end": highest, "max": highest}
     channels = [{"label": name, "color": colour, "active": True, "window": window} for name, colour in COLOURS.items()]
     return {"channels": channels, "rdefs": {"model": "color"}}
