@@ -17,6 +17,7 @@ import pytest
 from poolcli.errors import FileError, PoolError
 from poolcli.formats import FORMATS, Source, Spec, WriteOptions, check_output, open_array, read, read_header
 from poolcli.formats.atomic import token_of
+from poolcli.formats.image.write import GIF_NOTE
 from poolcli.formats.records import slices
 from tests.formats import toy
 from tests.formats.arrays import list_arrays, write
@@ -59,7 +60,7 @@ def data_of(name: str) -> Path:
 
 def test_what_is_written_is_read_again(name: str) -> None:
     x, layout = array_for(name)
-    assert write(path_of(name), x, layout) == ()
+    assert {*write(path_of(name), x, layout)} <= {GIF_NOTE}  # of colours
     tensor = read(Source(path_of(name)))
     if name in ODD:
         assert abs(tensor.array.astype(int) - x).max() < 12
@@ -142,7 +143,7 @@ def test_a_file_system_that_cannot_sync_is_written_to(name: str, monkeypatch: py
 
     monkeypatch.setattr(os, "fsync", refuse)
     x, layout = array_for(name)
-    assert write(path_of(name), x, layout) == ()
+    assert {*write(path_of(name), x, layout)} <= {GIF_NOTE}  # of colours
     assert os.listdir() == [path_of(name)]
 
 
