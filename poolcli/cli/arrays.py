@@ -240,10 +240,9 @@ def cache(
     if action == "warm":
         _warm()
     found = kernels.info()
-    state = "" if found.usable else " (not writable, or open to others: kernels are compiled for each run)"
-    text = f"{found.folder}{state}: {len(found.kernels)} kernels, {found.size:,} bytes"
-    document = {"folder": found.folder, "kernels": list(found.kernels), "bytes": found.size, "usable": found.usable}
-    answer(lambda: document, lambda: printable(text), report)
+    state = "" if found["usable"] else " (not writable, or open to others: kernels are compiled for each run)"
+    text = f"{found['folder']}{state}: {len(found['kernels'])} kernels, {found['bytes']:,} bytes"
+    answer(lambda: found, lambda: printable(text), report)
     return 0
 
 

@@ -112,11 +112,11 @@ CASES: dict[str, Case] = {
     "blocks of rows, in pieces": Case(
         "tall", sliding((between(9, 10), ANY), (ONE, ANY), (between(0, 4), LONG)), CONSTANT._replace(**IN_PIECES)
     ),
-    "pixels of three bytes": Case(
-        "rgb",
+    "2 by 2 of three channels, direct": Case(
+        "sliding",
         sliding((between(2), between(2)), (between(2), between(2)), (SHORT, between(6, 40)), padded=False,
                 channels=between(3), last=True),
-        reducers=("mean",),
+        CONSTANT._replace(direct_outputs=0),
     ),
     "bins": Case("bins", adaptive((between(1, 9), between(1, 40)), (between(1, 9), between(1, 9))), LIMITS),
     "bins of channels": Case(
@@ -185,8 +185,7 @@ FLOOR = sized(3, 10)  # of them that took the kernel; the others were refused, o
 
 def _types(number: int, case: Case, reducer: str) -> list[str]:
     """All types in full runs; otherwise one, by turns, since building kernels takes most of the time."""
-    types = ("uint8",) if case.kernel == "rgb" else TYPES[reducer]
-    types = tuple(each for each in types if case.kernel != "maps" or each != "float64")
+    types = tuple(each for each in TYPES[reducer] if case.kernel != "maps" or each != "float64")
     return list(sized(types[number % len(types) : number % len(types) + 1], types))
 
 

@@ -88,10 +88,10 @@ def build(kernel: Kernel) -> Code:
     made = make(numbers_of(kernel.arithmetic), kernel.arithmetic, *kernel.constants)
     text = llvm_text(made, kernel.source, kernel.arithmetic.output, kernel.work)
     llvm = kernel_cache.binding()
-    machine, module = (
-        _machine(llvm),
-        llvm.parse_assembly(re.sub("^attributes #.*", _to_inline, text, flags=re.MULTILINE)),
-    )
+    machine = _machine(llvm)
+    attributes = re.compile("^attributes #.*", re.MULTILINE)  # of `optimise_later`
+    text = attributes.sub(lambda line: line[0].replace("noinline", "alwaysinline").replace("optnone", ""), text)
+    module = llvm.parse_assembly(text)
     options = llvm.create_pipeline_tuning_options(3)
     options.loop_vectorization = options.loop_interleaving = options.loop_unrolling = True
     options.slp_vectorization = kernel.maker == "bins.bins"
@@ -103,11 +103,6 @@ def build(kernel: Kernel) -> Code:
     if unknown:
         raise RuntimeError(f"a kernel calls functions that other processes may lack: {', '.join(sorted(unknown))}")
     return Code(symbol, machine.emit_object(module))
-
-
-def _to_inline(attributes: re.Match[str]) -> str:
-    """Replace what `optimise_later` sets."""
-    return attributes[0].replace("noinline", "alwaysinline").replace("optnone", "")
 
 
 def loaded(code: Code) -> Call:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
-from sys import byteorder
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -49,15 +48,14 @@ class Limits(NamedTuple):
 LIMITS = Limits()
 UNROLLED = 16  # elements of windows of standard deviations with loops of their own
 PIECE_OUTPUTS = 16  # the fewest outputs of a piece of statistics
-RGB, RGB_OUTPUTS = 3, 12  # elements of a pixel, and the fewest of an output row
 MAX_INT32 = 2**31 - 1
 MAX_CACHED_LENGTH = 2**13  # outputs along an axis; longer tables are not cached
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel: `maker`, its function as module.name, which is given the arithmetic and `constants`. `source`, `work`:
-    the types of its input and of its work array.
+    """A kernel: `maker`, its function as module.name, which is given the arithmetic and `constants`. `source` and
+    `work`: the types of its input and of its work array.
     """
 
     maker: str
@@ -70,8 +68,7 @@ class Kernel:
     @cached_property
     def name(self) -> str:
         """Its name in the cache, which has everything that is constant in it."""
-        words = self.maker.rpartition(".")[2], *(str(constant) for constant in self.constants), self.dtype
-        return "-".join([*words, self.arithmetic.name])
+        return "-".join([self.maker.rpartition(".")[2], *map(str, self.constants), self.dtype, self.arithmetic.name])
 
 
 class Launch(NamedTuple):
@@ -109,10 +106,7 @@ class Prepared:
 
 
 def choose_kernel(region: Region, indices: bool = False, order: Order | None = None) -> Prepared:
-    """The kernel that computes a region, with indices if requested.
-
-    `order` is the order of the axes in memory, if it is not that of the layout.
-    """
+    """The kernel that computes a region, with indices if requested; `order`: that of memory, if not the layout's."""
     choose = _choose.__wrapped__ if max(map(len, region.outputs)) > MAX_CACHED_LENGTH else _choose
     return choose(region, indices, order, LIMITS)
 
@@ -133,17 +127,15 @@ def _choose(region: Region, indices: bool, order: Order | None, limits: Limits) 
     arithmetic = arithmetic_for(plan, is_small)
     sums_integers = arithmetic.total == "sum" and arithmetic.identity.dtype.kind == "i"
     source = np.dtype(np.int64) if sums_integers and plan.dtype == "uint64" else kernel_dtype(plan.dtype)
-    case = _Case(region, view, arithmetic, source.itemsize, is_small, limits)
+    totals = arithmetic.identity.dtype
+    case = _Case(region, view, arithmetic, source.itemsize, totals.itemsize, is_small, limits)
     family, launch = case.launch()
-    kernel = Kernel(launch.maker, launch.constants, plan.dtype, source, arithmetic.identity.dtype, arithmetic)
+    kernel, search = Kernel(launch.maker, launch.constants, plan.dtype, source, totals, arithmetic), None
     table, factors = _tables(view, launch, arithmetic.result == "scaled")
-    pieces, search, work = launch.sizes.get("pieces", 1), None, launch.work * kernel.work.itemsize
-    tasks, units = view.rows * pieces, view.rows
-    if launch.tasks is not None:
-        tasks, units = view.outer * launch.tasks, view.outer
-    read = case.bytes_read()
+    units, each = (view.rows, launch.sizes.get("pieces", 1)) if launch.tasks is None else (view.outer, launch.tasks)
+    tasks, work, read = units * each, launch.work * case.itemsize, case.bytes_read()
     if indices:
-        search = Kernel("search.search", case.searched(), plan.dtype, source, kernel.work, arithmetic)
+        search = Kernel("search.search", case.searched(), plan.dtype, source, np.dtype(np.int32), arithmetic)
         work, read = max(work, 4 * (view.output_shape[3] + MARGIN)), 2 * read
     return Prepared(kernel, search, family, view, table, factors, tasks, units, work, read)
 
@@ -158,12 +150,11 @@ def _tables(view: View, launch: Launch, is_scaled: bool) -> tuple[NDArray[np.int
     first, last = first_run(w.divisor == w.divisor.max())
     own = {"reach": 0, "piece": outputs, "pieces": 1, "stride": stride} | launch.sizes
     begins = np.arange(own["pieces"]) * own["piece"]
-    low = np.clip(begins * stride - w.pad, 0, w.size)
-    end = np.clip(begins * stride - w.pad + own["reach"], low, w.size)
-    before = np.clip(low - (begins * stride - w.pad), 0, own["reach"])
-    ends = (np.clip(at - begins, 0, np.minimum(own["piece"], outputs - begins)) for at in (first, last, outputs))
-    lower, upper, many = ends
-    pieces = np.stack((begins, many, low, end - low, before, lower, upper), axis=1) * channels
+    many, at = np.minimum(own["piece"], outputs - begins), begins * stride - w.pad
+    low = np.clip(at, 0, w.size)
+    used, before = np.clip(at + own["reach"], low, w.size) - low, np.clip(low - at, 0, own["reach"])
+    lower, upper = (np.clip(end - begins, 0, many) for end in (first, last))
+    pieces = np.stack((begins, many, low, used, before, lower, upper), axis=1) * channels
     parts = rows, np.stack((w.start, w.count), axis=1), pieces, *launch.weights
     _, at_w, at_piece, *at_weights = np.cumsum([AT_ROWS, *(part.size for part in parts)]).tolist()
     sizes: dict[str, int] = {
@@ -189,18 +180,9 @@ class _Case:
     view: View
     arithmetic: Arithmetic
     source_bytes: int  # of an element
+    itemsize: int  # of a total
     is_small: bool
     limits: Limits
-
-    @cached_property
-    def itemsize(self) -> int:
-        """Bytes of a total."""
-        return self.arithmetic.identity.itemsize
-
-    @cached_property
-    def rows(self) -> int:
-        """The rows of a whole window."""
-        return prod(axis.windows.kernel for axis in self.view.axes[:2] if axis.windows)
 
     def launch(self) -> tuple[str, Launch]:
         """The family, whose kernels add in one order, and the kernel."""
@@ -227,8 +209,7 @@ class _Case:
 
     def has_constant_windows(self, w: Sliding, rows: int) -> bool:
         """Whether a kernel for windows of this size alone pays."""
-        limits = self.limits
-        is_short = w.kernel <= limits.kernel and w.stride <= limits.stride and rows <= limits.rows
+        is_short = w.kernel <= self.limits.kernel and w.stride <= self.limits.stride and rows <= self.limits.rows
         return is_short and not self.is_small
 
     def pieces(self, w: Sliding, most: int) -> dict[str, int]:
@@ -239,7 +220,6 @@ class _Case:
         return {"reach": (piece - 1) * w.stride + w.extent, "piece": piece, "pieces": ceil_div(outputs, piece)}
 
     def tall(self, w: Sliding, h: Sliding) -> Launch:
-        """Windows of many overlapping rows, which are joined by blocks."""
         d, axis, _ = self.view.axes
         pieces, blocks = self.pieces(w, self.limits.block_bytes), ceil_div((axis.output - 1) * h.stride + 1, h.kernel)
         work = (h.kernel + 5) * pieces["reach"] * self.view.channels
@@ -247,35 +227,26 @@ class _Case:
         return Launch("long.tall", work=work, sizes=sizes, tasks=d.output * blocks * pieces["pieces"])
 
     def sliding(self, w: Sliding) -> Launch:
-        """Sums, maxima and minima of other regular windows."""
-        view, limits, rows, channels, steps = self.view, self.limits, self.rows, self.view.channels, self.arithmetic
+        view, limits, channels, steps = self.view, self.limits, self.view.channels, self.arithmetic
         d, h, columns = view.axes
+        rows = prod(axis.windows.kernel for axis in (d, h) if axis.windows)  # of a whole window
         if not self.has_constant_windows(w, rows):
             pieces = self.pieces(w, limits.pass_bytes)
             return Launch("long.long", work=3 * pieces["reach"] * channels, sizes=pieces | {"a": rows})
         of_plane, stride_h = (h.windows.kernel, h.windows.stride) if h.windows else (1, 0)
-        # 2x2 pixels of three bytes: no other sums of int16 are divided by shifts.
-        is_byte = steps.total == "sum" and steps.identity.dtype == np.int16 and steps.result == "shift"
-        is_halved = w.kernel == w.stride == 2 and w.dilation == h.dilation == 1 and w.pad_begin == 0
-        is_rgb = channels == RGB and view.output_shape[3] >= RGB_OUTPUTS and byteorder == "little"
-        is_whole = d.is_single and bool((h.count == 2).all() and (columns.count == 2).all())
-        if is_byte and is_halved and is_rgb and is_whole:
-            return Launch("sliding.rgb", work=view.output_shape[3])
         lines, line, fetched = self.fetched(of_plane, stride_h)
         is_map = channels == d.size == stride_h == w.stride == 1 and d.is_global and not columns.is_cut
-        is_map = is_map and w.output == w.size and steps.identity.dtype.kind != "c"
         is_short = w.size * self.itemsize <= limits.map_row_bytes and h.output * w.output <= limits.map_elements
-        if is_map and is_short:
-            return self.maps(w, line)
-        is_direct = w.pad_begin == 0 and (w.output - 1) * w.stride + w.extent <= w.size
-        is_direct = is_direct and w.dilation == channels == 1 and w.kernel <= w.stride
-        is_direct = is_direct and max(rows, w.kernel) <= limits.direct
-        is_direct = is_direct and (steps.total == "sum" or columns.output >= limits.direct_outputs)
+        if is_map and is_short and w.output == w.size and steps.identity.dtype.kind != "c":
+            return self.maps(w, rows, line)
+        is_inside = w.pad_begin == 0 and (w.output - 1) * w.stride + w.extent <= w.size
+        fills_vectors = steps.total == "sum" or columns.output >= limits.direct_outputs
         is_constant = channels == 1 or (channels < limits.channels and w.stride > 1)
-        form, inside = "direct" if is_direct else "buffer", channels if is_constant else 0
+        is_low = w.dilation == 1 and is_constant and w.kernel <= w.stride and max(rows, w.kernel) <= limits.direct
+        form = "direct" if is_inside and fills_vectors and is_low else "buffer"
         pieces = self.pieces(w, limits.row_bytes)
         work = (pieces["reach"] + MARGIN * w.stride) * channels + CACHE_LINE
-        constants = rows, of_plane, w.kernel, w.stride, w.dilation, line, form, inside
+        constants = rows, of_plane, w.kernel, w.stride, w.dilation, line, form, channels if is_constant else 0
         return Launch("sliding.sliding", constants, work, pieces | {"a": lines, "b": fetched})
 
     def fetched(self, kernel: int, stride: int) -> tuple[int, int, int]:
@@ -288,19 +259,17 @@ class _Case:
             return ceil_div(kernel * row, line), line, ceil_div(kernel * row + 1024, step) * step
         return ceil_div(step, line), line, kernel * row + 1024
 
-    def maps(self, w: Sliding, line: int) -> Launch:
-        """Whole planes of short rows."""
+    def maps(self, w: Sliding, rows: int, line: int) -> Launch:
         d, h, columns = self.view.axes
         width, plane = columns.size, h.output * columns.output
         step, size = max(1, min(h.output, self.limits.mask_elements // width)), h.size * width
         fetched = {"b": ceil_div(size, line), "c": size + 1024} if line else {}
         work = 2 * w.kernel * w.dilation + plane + step * width * (1 + w.kernel) + 2 * MARGIN
         products = np.outer(d.divisor * h.divisor, columns.divisor).ravel() if self.arithmetic.divides else None
-        constants = self.rows, w.kernel, w.dilation, line
-        return Launch("sliding.maps", constants, work, {"a": step, **fetched}, tasks=1, along_w=products)
+        constants, sizes = (rows, w.kernel, w.dilation, line), {"a": step, **fetched}
+        return Launch("sliding.maps", constants, work, sizes, tasks=1, along_w=products)
 
     def bins(self) -> Launch:
-        """Sums, maxima and minima of windows that are joined one by one."""
         (d, h, w), width, channels = self.view.axes, self.view.input_shape[3], self.view.channels
         if self.is_small:
             return Launch("bins.bins", (0, True, False), width)
@@ -310,7 +279,6 @@ class _Case:
         return Launch("bins.bins", (taps, channels > 1, in_place), work)
 
     def areas(self) -> Launch:
-        """Weighted means."""
         _, h, w = self.view.axes
         weights = tuple(
             np.ones((axis.output, axis.longest), np.int64) if axis.weights is None else axis.weights for axis in (h, w)
@@ -330,23 +298,19 @@ class _Case:
         """Modes, medians and standard deviations, in pieces of `piece` windows. Their work array has a row for each
         element of a window, and a few more; that of deviations, which read elements twice, only those.
         """
-        axis, channels = self.view.axes[2], self.view.channels
-        total, elements = self.arithmetic.total, prod(axis.longest for axis in self.view.axes)
+        (depth, height, axis), channels, total = self.view.axes, self.view.channels, self.arithmetic.total
+        w, lines = axis.windows, depth.longest * height.longest
+        elements = lines * axis.longest
         rows = {"mode": elements + 3, "median": elements + 1}.get(total, 4)
         first, last = first_run(axis.count == axis.longest)  # windows that have all their elements
         steps = np.diff(axis.start[first:last])
         if (steps != steps[:1]).any():
             last = first + 1
         stride = int(steps[0]) if last - first > 1 else 1
-        constants: tuple[int, ...] = (
-            stride if total == "mode" and channels == 1 and stride <= self.limits.stride else 0,
-        )
-        if total == "deviation":
-            w, lines = axis.windows, self.view.axes[0].longest * self.view.axes[1].longest
-            is_near = w is not None and (w.stride == 1 or channels == w.dilation == 1)
-            constants = (0, 0, 0, 0)
-            if w is not None and is_near and elements <= UNROLLED and self.has_constant_windows(w, lines):
-                constants = lines, self.view.axes[1].longest, w.kernel, w.stride
+        constants = (0, 0, 0, 0) if total == "deviation" else ()
+        is_near = w is not None and (w.stride == 1 or channels == w.dilation == 1) and elements <= UNROLLED
+        if w is not None and total == "deviation" and is_near and self.has_constant_windows(w, lines):
+            constants = lines, height.longest, w.kernel, w.stride
         piece = max(1, max(PIECE_OUTPUTS, self.limits.pass_bytes // self.itemsize // rows) // channels)
         sizes = {"piece": piece, "first": first, "last": last, "stride": stride}
         return Launch(f"statistics.{total}", constants, piece * channels * rows, sizes)

@@ -33,15 +33,6 @@ class Code(NamedTuple):
     data: bytes
 
 
-class CacheInfo(NamedTuple):
-    """The folder of the cache, its kernels, their bytes, and whether it can be used."""
-
-    folder: str
-    kernels: tuple[str, ...]
-    size: int
-    usable: bool
-
-
 @cache
 def binding() -> Any:
     """llvmlite, initialised for this machine."""
@@ -81,10 +72,7 @@ def key() -> str:
 
 
 def sources_hash(folder: Path) -> str:
-    """A hash of all modules in a folder.
-
-    Kernels do not depend on all of them, but a list of those that they depend on could be incomplete.
-    """
+    """A hash of all modules in a folder: a list of those that kernels depend on could be incomplete."""
     return sha256(b"".join(file.read_bytes() for file in sorted(folder.rglob("*.py")))).hexdigest()
 
 
@@ -177,13 +165,13 @@ def keep(name: str, code: Code) -> None:
             part.unlink()
 
 
-def info() -> CacheInfo:
-    """The state of the cache; creates nothing."""
+def info() -> dict[str, Any]:
+    """The folder of the cache, its kernels, their bytes, and whether it can be used; creates nothing."""
     path = folder()
     kernels = {entry.stem: entry.lstat().st_size for entry in _entries(path) if entry.suffix == ENTRY}
     there = Path(os.path.realpath(next(place for place in (path, *path.parents) if place.exists())))
     usable = os.access(there, os.W_OK) and is_out_of_reach(there)
-    return CacheInfo(str(path), tuple(sorted(kernels)), sum(kernels.values()), usable)
+    return {"folder": str(path), "kernels": sorted(kernels), "bytes": sum(kernels.values()), "usable": usable}
 
 
 def clear() -> int:

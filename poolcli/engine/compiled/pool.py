@@ -63,9 +63,11 @@ def prepare(region: Region, indices: bool) -> Pool:
         if is_plain and run_small is not None:
             run_small(x, out)
             return None
-        if (sums_64_bits and not _sums_fit(x, longest)) or (squares_64_bits and not _squares_fit(x)):
+        needs_scaling = squares_64_bits and int(abs(np.frexp(x)[1]).max(initial=0)) > MAX_EXPONENT
+        if needs_scaling or (sums_64_bits and not _sums_fit(x, longest)):
             return pool_by_numpy(x, out, threads)
-        x = _viewed_as(x, source)
+        if x.dtype != source:  # its bits, in native byte order
+            x = x.astype(x.dtype.newbyteorder("="), copy=False).view(source)
         prepared, ordered = default, x if is_in_order else x.transpose(view.order)
         if not ordered.flags.c_contiguous:
             prepared = choose_for_memory_order(region, indices, default, x)
@@ -127,20 +129,10 @@ def run(prepared: Prepared, source: Array, values: Array, positions: Array | Non
         np.copyto(values, target)
 
 
-def _viewed_as(x: Array, dtype: np.dtype[Any]) -> Array:
-    """`x` viewed as `dtype`, copied if its byte order is not native."""
-    return x if x.dtype == dtype else x.astype(x.dtype.newbyteorder("="), copy=False).view(dtype)
-
-
 def _sums_fit(x: Array, longest: int) -> bool:
     """Whether sums of `longest` of its integers fit into 64 bits."""
     limit = LARGEST_SUM // longest
     return x.size == 0 or (-limit <= int(x.min()) and int(x.max()) <= limit)
-
-
-def _squares_fit(x: Array) -> bool:
-    """Whether standard deviations can be computed without scaling."""
-    return int(abs(np.frexp(x)[1]).max(initial=0)) <= MAX_EXPONENT
 
 
 def _finite_sums_fit(x: Array, longest: int) -> bool:

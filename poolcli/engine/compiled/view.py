@@ -152,7 +152,8 @@ def view_of(region: Region, order: Order | None = None) -> View:
         axes, sizes = [_ONE, axes[0], _merged(axes[1], axes[2])], sizes[:-1]
     outer, channels = prod(input_shape[i] for i in order.outside), prod(input_shape[i] for i in order.inside)
     if all(axis.is_global for axis in axes):  # whatever `channels` is, which may be larger for the whole region
-        planes = _divisor_up_to(outer, MERGED_ROW // axes[2].size) if channels == 1 else 1
+        most = min(outer, MERGED_ROW // axes[2].size) if channels == 1 else 1
+        planes = next((n for n in range(most, 1, -1) if outer % n == 0), 1)
         outer, axes[2] = outer // planes, _repeated(axes[2], planes)
     ordered_shape = tuple(len(outputs[i]) for i in order.axes)
     return View(order.axes, ordered_shape, outer, channels, (axes[0], axes[1], axes[2]))
@@ -189,11 +190,9 @@ def _whole_axis(windows: AxisWindows) -> tuple[int, bool]:
 
 def _merged(rows: Axis, columns: Axis) -> Axis:
     """Windows of whole rows, as windows of one long row."""
-    n, is_single = columns.size, rows.is_single and columns.size == 1
-    divisor = rows.divisor * columns.divisor[0]
-    return Axis(
-        rows.size * n, rows.output, rows.start * n, rows.count * n, divisor, rows.longest * n, is_single, rows.is_cut
-    )
+    n, is_single, divisor = columns.size, rows.is_single and columns.size == 1, rows.divisor * columns.divisor[0]
+    size, start, count, longest = rows.size * n, rows.start * n, rows.count * n, rows.longest * n
+    return Axis(size, rows.output, start, count, divisor, longest, is_single, rows.is_cut)
 
 
 def _repeated(axis: Axis, times: int) -> Axis:
@@ -206,11 +205,6 @@ def first_run(flags: NDArray[np.bool_]) -> tuple[int, int]:
     """The first True, and the False after it."""
     first = int(flags.argmax())
     return first, first + int(np.append(flags[first:], False).argmin())
-
-
-def _divisor_up_to(n: int, limit: int) -> int:
-    """The largest divisor of n up to `limit`; at least 1."""
-    return next((d for d in range(min(n, limit), 1, -1) if n % d == 0), 1)
 
 
 _ONE = _axis(Sliding(1, 1, 1, 1, 1, 0, 0), range(1))

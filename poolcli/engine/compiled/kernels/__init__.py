@@ -16,7 +16,7 @@ from llvmlite import ir
 from numba import from_dtype, njit, types
 from numba.extending import intrinsic
 
-from poolcli.engine.compiled.view import AT, AT_ROWS, ROW_FIELDS
+from poolcli.engine.compiled.view import AT, AT_ROWS, PIECE_FIELDS, ROW_FIELDS
 
 # Kernels are called by address and raise nothing, so they need neither wrappers nor checks of divisors. `debug` is
 # stated because its default is NUMBA_DEBUGINFO, with which numba warns of functions without source.
@@ -40,36 +40,27 @@ def llvm_text(kernel: Function, source: Any, output: Any, work: Any) -> str:
     return compiled.inspect_llvm(compiled.signatures[0])
 
 
-def _to_be_optimised(builder):
-    for attribute in ("noinline", "optnone"):  # which `build` replaces
-        builder.function.attributes.add(attribute)
+def _marking(has_own_arrays: bool) -> Any:
+    @intrinsic
+    def mark(typing):
+        def generate(context, builder, signature, arguments):
+            for argument in builder.function.args if has_own_arrays else ():
+                if isinstance(argument.type, ir.PointerType):
+                    argument.add_attribute("noalias")
+            for attribute in ("noinline", "optnone"):  # which `build` replaces
+                builder.function.attributes.add(attribute)
+            return context.get_dummy_value()
+
+        return types.void(), generate
+
+    return mark
 
 
-@intrinsic
-def optimise_later(typing):
-    """Keep numba from optimising a function on its own, which took a third of the time of a build: `build` inlines all
-    functions and optimises the result, once.
-    """
-
-    def generate(context, builder, signature, arguments):
-        _to_be_optimised(builder)
-        return context.get_dummy_value()
-
-    return types.void(), generate
-
-
-@intrinsic
-def no_alias(typing):
-    """Declare that the pointers of a kernel do not overlap; checks for overlap took up to a third of its time."""
-
-    def generate(context, builder, signature, arguments):
-        for argument in builder.function.args:
-            if isinstance(argument.type, ir.PointerType):
-                argument.add_attribute("noalias")
-        _to_be_optimised(builder)
-        return context.get_dummy_value()
-
-    return types.void(), generate
+# Keeps numba from optimising a function on its own, which took a third of the time of a build: `build` inlines all
+# functions and optimises the result, once.
+optimise_later = _marking(has_own_arrays=False)
+# The same of a kernel, whose pointers do not overlap: checks for overlap took up to a third of its time.
+no_alias = _marking(has_own_arrays=True)
 
 
 @intrinsic
@@ -100,16 +91,6 @@ def offset(typing, pointer, count):
     return pointer(pointer, types.int64), generate
 
 
-@intrinsic
-def as_int32(typing, pointer):
-    """The pointer as one to int32."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.bitcast(arguments[0], ir.IntType(32).as_pointer())
-
-    return types.CPointer(types.int32)(pointer), generate
-
-
 @inlined
 def clamp(value, low, high):
     """min(max(value, low), high); the builtins are functions that numba compiles, 20 ms each."""
@@ -118,25 +99,34 @@ def clamp(value, low, high):
 
 
 @inlined
-def row_at(table, t):
-    """The plane of x and the number in it of output row t."""
-    return t // table[AT.rows], t % table[AT.rows]
-
-
-@inlined
-def next_row(table, p, r):
-    """The same of the row after it, without the divisions."""
-    r += 1
-    return (p + 1, 0) if r == table[AT.rows] else (p, r)
-
-
-@inlined
 def row_of(table, p, r):
-    """Of output row r of plane p: the position in x of the first row of its windows, their numbers of planes and of
-    rows in each.
-    """
+    """Of output row r of plane p: the position in x of the first row of its windows, their planes, and rows in each."""
     row = AT_ROWS + ROW_FIELDS * r
     return p * table[AT.far] + table[row], table[row + 1], table[row + 2]
+
+
+def by_rows(compute: Function, in_pieces: bool = True) -> Any:
+    """The kernel whose tasks are output rows, or pieces of them. compute(x, out, places, work, table, factors, t, r,
+    begin, planes, lines, piece, last) pools one: row t is row r of its plane, `piece` is where the table has the piece,
+    and `last` the row after the last one.
+    """
+    pool_row = looped(compute)
+
+    def kernel(x, out, places, work, table, factors, first_task, last_task):
+        no_alias()
+        pieces = table[AT.pieces] if in_pieces else 1
+        t, q, last = first_task // pieces, first_task % pieces, last_task // pieces
+        p, r = t // table[AT.rows], t % table[AT.rows]
+        for _ in range(first_task, last_task):
+            begin, planes, lines = row_of(table, p, r)
+            piece = table[AT.at_piece] + PIECE_FIELDS * q
+            pool_row(x, out, places, work, table, factors, t, r, begin, planes, lines, piece, last)
+            q += 1
+            if q == pieces:
+                q, t, r = 0, t + 1, r + 1
+                p, r = (p + 1, 0) if r == table[AT.rows] else (p, r)
+
+    return kernel
 
 
 @inlined
@@ -177,32 +167,25 @@ def rows_joined(how: Any) -> Function:
     @looped
     def joined(work, to, n, x, at, planes, lines, far, near, by_fours):
         optimise_later()
-        to, n, rows, done = u8(to), u8(n), planes * lines, 0
+        to, n, rows, a = u8(to), u8(n), planes * lines, u8(at)
+        b = u8(at + line_offset(1, lines, far, near))
+        done = 1 if not by_fours or rows == 1 else 4 if rows % 4 < 2 else 2
         if rows == 0:
             for w in range(n):
                 work[to + w] = nothing
-            return
-        if by_fours and rows > 1:
-            done = (rows - 2) % 4 + 2
-            a, b = u8(at), u8(at + line_offset(1, lines, far, near))
-            if done >= 4:
-                c, e = u8(at + line_offset(2, lines, far, near)), u8(at + line_offset(3, lines, far, near))
-                for w in range(n):
-                    work[to + w] = join(two(x, a, b, w), two(x, c, e, w))
-            else:
-                for w in range(n):
-                    work[to + w] = two(x, a, b, w)
-            if done % 2:
-                a = u8(at + line_offset(done - 1, lines, far, near))
-                for w in range(n):
-                    work[to + w] = join(work[to + w], lift(x[a + w]))
-        else:
+        elif done == 1:
             for w in range(n):
-                work[to + w] = lift(x[u8(at) + w])
-            done = 1
+                work[to + w] = lift(x[a + w])
+        elif done == 2:
+            for w in range(n):
+                work[to + w] = two(x, a, b, w)
+        else:
+            c, e = u8(at + line_offset(2, lines, far, near)), u8(at + line_offset(3, lines, far, near))
+            for w in range(n):
+                work[to + w] = join(two(x, a, b, w), two(x, c, e, w))
         while done < rows:
             a = u8(at + line_offset(done, lines, far, near))
-            if by_fours:
+            if by_fours and (rows - done) % 4 == 0:
                 b = u8(at + line_offset(done + 1, lines, far, near))
                 c = u8(at + line_offset(done + 2, lines, far, near))
                 e = u8(at + line_offset(done + 3, lines, far, near))
@@ -217,13 +200,15 @@ def rows_joined(how: Any) -> Function:
     return joined  # type: ignore[no-any-return]
 
 
-def filled(nothing: Any) -> Function:
-    """The function (work, to, n) that fills n totals with `nothing`."""
+def padding(nothing: Any) -> Function:
+    """The function (work, before, used, length) that fills a row buffer before and after `used` totals."""
 
     @looped
-    def fill(work, to, n):
+    def pad(work, before, used, length):
         optimise_later()
-        for w in range(u8(n)):
-            work[u8(to) + w] = nothing
+        for w in range(u8(before)):
+            work[w] = nothing
+        for w in range(u8(length - before - used)):
+            work[u8(before + used) + w] = nothing
 
-    return fill  # type: ignore[no-any-return]
+    return pad  # type: ignore[no-any-return]

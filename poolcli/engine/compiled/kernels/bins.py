@@ -7,17 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from poolcli.engine.compiled.kernels import (
-    inlined,
-    looped,
-    next_row,
-    no_alias,
-    optimise_later,
-    row_at,
-    row_of,
-    rows_joined,
-    u8,
-)
+from poolcli.engine.compiled.kernels import by_rows, inlined, looped, optimise_later, rows_joined, u8
 from poolcli.engine.compiled.view import AT, LANES
 
 
@@ -71,20 +61,16 @@ def bins(how: Any, steps: Any, taps: int, inner: bool, in_place: bool) -> Any:
                     a0, i = join(a0, element(x, work, at + i * gap)), i + one
                 out[to + e] = store(a0, by * factors[own + e] if divides else by)
 
-    def kernel(x, out, places, work, table, factors, first_task, last_task):
-        no_alias()
-        far, near = table[AT.step_d], table[AT.step_h]
-        p, r = row_at(table, first_task)
-        for t in range(first_task, last_task):
-            begin, nd, nh = row_of(table, p, r)
-            to = u8(t * table[AT.size])
-            if not in_place:
-                joined(work, 0, table[AT.width], x, begin, nd, nh, far, near, True)
-            if taps:
-                short(out, to, work, table, factors[r], factors)
-            else:
-                long(out, to, u8(begin if in_place else 0), x, work, table, factors[r], factors)
-            p, r = next_row(table, p, r)
+    @by_rows
+    def kernel(x, out, places, work, table, factors, t, r, begin, nd, nh, piece, last):
+        optimise_later()
+        to = u8(t * table[AT.size])
+        if not in_place:
+            joined(work, 0, table[AT.width], x, begin, nd, nh, table[AT.step_d], table[AT.step_h], True)
+        if taps:
+            short(out, to, work, table, factors[r], factors)
+        else:
+            long(out, to, u8(begin if in_place else 0), x, work, table, factors[r], factors)
 
     return kernel
 
@@ -106,24 +92,21 @@ def areas(how: Any, steps: Any) -> Any:
             for w in range(u8(n)):
                 work[w] = work[w] + lift(x[u8(at) + w]) * weight
 
-    def kernel(x, out, places, work, table, factors, first_task, last_task):
-        no_alias()
+    @by_rows
+    def kernel(x, out, places, work, table, factors, t, r, begin, nd, nh, piece, last):
+        optimise_later()
         cs, at_w, own, near = u8(table[AT.channels]), table[AT.at_w], u8(table[AT.of_w]), table[AT.step_h]
-        p, r = row_at(table, first_task)
-        for t in range(first_task, last_task):
-            begin, _, nh = row_of(table, p, r)
-            to, weights = u8(t * table[AT.size]), table[AT.c] + r * table[AT.a]
-            for i in range(nh):
-                add_row(work, table[AT.width], x, begin + i * near, kind(table[weights + i]), i == 0)
-            for w in range(table[AT.columns]):
-                first, count = u8(table[at_w + 2 * w]) * cs, u8(table[at_w + 2 * w + 1])
-                weight, to_pixel = u8(table[AT.e] + w * table[AT.b]), u8(w) * cs
-                for c in range(cs):
-                    total = nothing
-                    for j in range(count):
-                        total = total + work[first + c + j * cs] * kind(table[weight + j])
-                    e = to_pixel + c
-                    out[to + e] = store(total, factors[r] * factors[own + e] if divides else factors[r])
-            p, r = next_row(table, p, r)
+        to, weights = u8(t * table[AT.size]), table[AT.c] + r * table[AT.a]
+        for i in range(nh):
+            add_row(work, table[AT.width], x, begin + i * near, kind(table[weights + i]), i == 0)
+        for w in range(table[AT.columns]):
+            first, count = u8(table[at_w + 2 * w]) * cs, u8(table[at_w + 2 * w + 1])
+            weight, to_pixel = u8(table[AT.e] + w * table[AT.b]), u8(w) * cs
+            for c in range(cs):
+                total = nothing
+                for j in range(count):
+                    total = total + work[first + c + j * cs] * kind(table[weight + j])
+                e = to_pixel + c
+                out[to + e] = store(total, factors[r] * factors[own + e] if divides else factors[r])
 
     return kernel

@@ -10,13 +10,13 @@ from typing import Any
 
 from poolcli.engine.compiled.kernels import (
     Function,
+    by_rows,
     clamp,
-    filled,
     looped,
-    next_row,
     no_alias,
+    offset,
     optimise_later,
-    row_at,
+    padding,
     row_of,
     rows_joined,
     u8,
@@ -76,26 +76,21 @@ def row_finished(how: Any) -> Function:
 
 def long(how: Any, steps: Any) -> Any:
     """Task t is a piece of an output row. `a` is the number of rows of a whole window."""
-    fill, joined, finished = filled(how.nothing), rows_joined(how), row_finished(how)
+    pad, joined, finished = padding(how.nothing), rows_joined(how), row_finished(how)
 
-    def kernel(x, out, places, work, table, factors, first_task, last_task):
-        no_alias()
-        size, pieces, length = table[AT.size], table[AT.pieces], table[AT.reach] * table[AT.channels]
-        far, near = table[AT.step_d], table[AT.step_h]
-        q, t = first_task % pieces, first_task // pieces
-        p, r = row_at(table, t)
-        for _ in range(first_task, last_task):
-            begin, nd, nh = row_of(table, p, r)
-            piece = table[AT.at_piece] + PIECE_FIELDS * q
-            first, low, used, before = table[piece], table[piece + 2], table[piece + 3], table[piece + 4]
-            fill(work, 0, before)
-            joined(work, before, used, x, begin + low, nd, nh, far, near, nd * nh == table[AT.a])
-            fill(work, before + used, length - before - used)
-            finished(out, t * size + first, table[piece + 1], work, length, table, factors[r], factors, first)
-            q += 1
-            if q == pieces:
-                q, t = 0, t + 1
-                p, r = next_row(table, p, r)
+    @by_rows
+    def kernel(x, out, places, work, table, factors, t, r, begin, nd, nh, piece, last):
+        optimise_later()
+        size, length, far, near = (
+            table[AT.size],
+            table[AT.reach] * table[AT.channels],
+            table[AT.step_d],
+            table[AT.step_h],
+        )
+        first, low, used, before = table[piece], table[piece + 2], table[piece + 3], table[piece + 4]
+        joined(work, before, used, x, begin + low, nd, nh, far, near, nd * nh == table[AT.a])
+        pad(work, before, used, length)
+        finished(out, t * size + first, table[piece + 1], work, length, table, factors[r], factors, first)
 
     return kernel
 
@@ -108,18 +103,13 @@ def tall(how: Any, steps: Any) -> Any:
     is a piece of a block of rows. The buffer of ends has a row of `nothing` at last.
     """
     lift, join = how.lift, how.join
-    fill, finished = filled(how.nothing), row_finished(how)
+    pad, finished = padding(how.nothing), row_finished(how)
 
     @looped
-    def add_row(work, to, n, a, x, at, is_inside):
-        """The row at `a` of the buffer and the row of x at `at`, if it is inside the input."""
+    def add_row(work, to, n, a, x, at):
         optimise_later()
-        if is_inside:
-            for w in range(u8(n)):
-                work[u8(to) + w] = join(work[u8(a) + w], lift(x[u8(at) + w]))
-        else:
-            for w in range(u8(n)):
-                work[u8(to) + w] = work[u8(a) + w]
+        for w in range(u8(n)):
+            work[u8(to) + w] = join(work[u8(a) + w], lift(x[u8(at) + w]))
 
     @looped
     def join_two(work, to, n, a, b):
@@ -131,32 +121,34 @@ def tall(how: Any, steps: Any) -> Any:
         no_alias()
         rows, apart, above, blocks = table[AT.a], table[AT.b], table[AT.c], table[AT.e]
         size, pieces, height, row = table[AT.size], table[AT.pieces], table[AT.height], table[AT.step_h]
-        length, depth = table[AT.reach] * table[AT.channels], table[AT.rows] // height
-        prefix = 3 * length
-        ends = prefix + length
+        length, high, depth = table[AT.reach] * table[AT.channels], table[AT.high], table[AT.rows] // height
+        prefix, ends = 3 * length, 4 * length
         for t in range(first_task, last_task):
-            q, rest = t % pieces, t // pieces
-            block, plane = rest % blocks, rest // blocks
-            piece = table[AT.at_piece] + PIECE_FIELDS * q
+            rest = t // pieces
+            plane = rest // blocks
+            piece = table[AT.at_piece] + PIECE_FIELDS * (t - rest * pieces)
             first, many, low = table[piece], table[piece + 1], table[piece + 2]
             used, before = table[piece + 3], table[piece + 4]
-            fill(work, 0, before)
-            fill(work, before + used, length - before - used)
+            pad(work, before, used, length)
             r = plane % depth * height
             begin, _, _ = row_of(table, plane // depth, r)
             begin -= (clamp(above, 0, rows) - above) * row  # of the slab, if its first window is in the padding
-            at, top = begin + low, block * rows - above
-            fill(work, ends + rows * used, used)
-            for i in range(rows - 1, -1, -1):
-                to, y = ends + i * used, top + i
-                add_row(work, to, used, to + used, x, at + y * row, (y >= 0) & (y < table[AT.high]))
-            fill(work, prefix, used)
+            block = rest - plane * blocks
+            at, top, below = begin + low, block * rows - above, ends + rows * used
+            pad(offset(work, prefix), used, 0, used)
+            pad(offset(work, below), used, 0, used)
+            for y in range(top + rows - 1, top - 1, -1):
+                to = ends + (y - top) * used
+                if (y >= 0) & (y < high):
+                    add_row(work, to, used, to + used, x, at + y * row)
+                else:
+                    join_two(work, to, used, to + used, below)
             done = top + rows
             last = clamp(((block + 1) * rows - 1) // apart, 0, height - 1)
             for h in range(-(-block * rows // apart), last + 1):
                 start = h * apart - above
-                for y in range(clamp(done, 0, table[AT.high]), clamp(start + rows, 0, table[AT.high])):
-                    add_row(work, prefix, used, prefix, x, at + y * row, True)
+                for y in range(clamp(done, 0, high), clamp(start + rows, 0, high)):
+                    add_row(work, prefix, used, prefix, x, at + y * row)
                 done = done if done > start + rows else start + rows
                 join_two(work, before, used, ends + (start - top) * used, prefix)
                 to = (plane * height + h) * size + first

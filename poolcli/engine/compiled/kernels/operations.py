@@ -113,8 +113,9 @@ def _fused(typing, a, b, c):
 
 
 @inlined
-def _nearest_quotient(total, error, divisor):
-    """(total + error) / divisor rounded to nearest, and the part of the quotient that was rounded off."""
+def _nearest_quotient(parts, divisor):
+    """The sum of two parts over the divisor, rounded to nearest, and the part of the quotient that was rounded off."""
+    total, error = parts
     found = (total + 0.0) / divisor
     more = (_fused(-found, divisor, total) + error) / divisor
     better = found + more
@@ -132,23 +133,12 @@ def round_to_odd(near, rest):
     return np.int64(bits).view(np.float64)
 
 
-@inlined
-def _parts_of_integer(total):
-    high = float(total)
-    return high, float(total - np.int64(high))
-
-
 PARTS = {  # a total as two float64
     "c": inlined(lambda total: (total.real, total.imag)),
     "f": inlined(lambda total: (float(total), 0.0)),
-    "i": _parts_of_integer,
-    "u": _parts_of_integer,
+    "i": inlined(lambda total: (float(total), float(total - np.int64(float(total))))),
 }
-
-
-@inlined
-def _sum_of_pair(total):
-    return total.real + total.imag if np.isfinite(total.real) else total.real
+_sum_of_pair = inlined(lambda total: total.real + total.imag if np.isfinite(total.real) else total.real)
 
 
 @inlined
@@ -195,28 +185,20 @@ def root_of_variance(variance, divisor):
 
 def composed(*functions):
     """One function of one value that applies all in turn; None is left out, because each function costs 15 ms."""
-    return reduce(_one_after_another, filter(None, functions))
+    return reduce(lambda first, then: inlined(lambda value: then(first(value))), filter(None, functions))
 
 
-def _one_after_another(first, then):
-    return inlined(lambda value: then(first(value)))
-
-
-@inlined
-def _sums_of_int64(total):
-    """A sum and a sum of squares of bytes: the sum is in the lower half."""
-    added = np.int64(np.int32(total))
-    return added, (total - added) >> 32
-
-
-SUMS = {"c": inlined(lambda total: (np.int64(total.real), np.int64(total.imag))), "i": _sums_of_int64}
+SUMS = {  # a sum and a sum of squares; of bytes, the sum is the lower half
+    "c": inlined(lambda total: (np.int64(total.real), np.int64(total.imag))),
+    "i": inlined(lambda total: (np.int64(np.int32(total)), (total - np.int64(np.int32(total))) >> 32)),
+}
 _square_root = inlined(lambda value: np.sqrt(value))
 
 
 def _store(steps):
     """store(total, divisor). Totals of floats that are -0 become 0, as in sums that start from 0."""
     kind, bits, times = steps.identity.dtype.kind, steps.bits, float(steps.times)
-    parts, sums_of = PARTS[kind], SUMS.get(kind)
+    parts, sums_of = PARTS.get(kind), SUMS.get(kind)
     write = composed(_square_root if steps.root else None, WRITE.get(steps.write, steps.output.type))
     whole = _sum_of_pair if kind == "c" else float
     direct = composed(_sum_of_pair, write) if kind == "c" else write
@@ -224,14 +206,8 @@ def _store(steps):
     total_type, half, ddof = type(steps.identity), (1 << bits) // 2 - 1, steps.ddof
 
     @inlined
-    def to_nearest(total, divisor):
-        high, low = parts(total)
-        return write(_nearest_quotient(high, low, divisor)[0])
-
-    @inlined
     def to_odd(total, divisor):
-        high, low = parts(total)
-        near, rest = _nearest_quotient(high, low, divisor)
+        near, rest = _nearest_quotient(parts(total), divisor)
         return write(round_to_odd(near, rest))
 
     @inlined
@@ -255,7 +231,7 @@ def _store(steps):
         "half_even_int64": inlined(lambda total, divisor: write(_half_even(total, divisor))),
         "times": inlined(lambda total, divisor: write(whole(total) / divisor * times)),
         "deviation": deviation,
-        "nearest": to_nearest,
+        "nearest": inlined(lambda total, divisor: write(_nearest_quotient(parts(total), divisor)[0])),
         "odd": to_odd,
     }
     return stores["nearest" if steps.result == "quotient" and kind == "c" else steps.result]

@@ -9,26 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from poolcli.engine.compiled.kernels import (
-    as_int32,
-    inlined,
-    line_offset,
-    looped,
-    next_row,
-    no_alias,
-    optimise_later,
-    row_at,
-    row_of,
-    u8,
-)
+from poolcli.engine.compiled.kernels import by_rows, inlined, line_offset, looped, optimise_later, u8
 from poolcli.engine.compiled.view import AT, AT_ROWS, MARGIN, ROW_FIELDS
 
 NONE = np.int32(-1)
+AT_ONCE = 64  # elements that are compared before a search may end; LLVM makes no vectors of fewer
 
 
 def search(how: Any, steps: Any, taps: int, stride: int, gap: int) -> Any:
     """Task t is an output row; positions count from the start of a plane of the input, an empty window has -1. `taps`,
-    `stride`, `gap`: of regular windows along W, as of `sliding`; 0: of windows of any place and size.
+    `stride`, `gap`: of regular windows along W, as of `sliding`; 0: of windows of any place and size. `work` is int32.
     """
     lift, is_float, is_as_read = how.lift, steps.identity.dtype.kind == "f", steps.write == steps.read
     step, inner, apart, last = u8(stride), gap == 0, u8(gap), u8(max(taps, 1) - 1)
@@ -66,56 +56,54 @@ def search(how: Any, steps: Any, taps: int, stride: int, gap: int) -> Any:
         """The number of the first of `count` elements that equals the value; `count` if there is none."""
         optimise_later()
         i = np.int64(0)
+        while unit == 1 and i + AT_ONCE <= count:
+            is_there = np.uint8(0)
+            for j in range(u8(AT_ONCE)):
+                is_there = np.uint8(is_there | np.uint8(matches(x[u8(at + i) + j], value)))
+            if is_there:
+                break
+            i += AT_ONCE
         while i < count and not matches(x[u8(at + i * unit)], value):
             i += 1
         return i
 
-    def kernel(x, out, places, work, table, factors, first_task, last_task):
-        no_alias()
-        found = as_int32(work)
+    def kernel(x, out, places, work, table, factors, t, r, begin, nd, nh, piece, last):
+        optimise_later()
         cs, pixels, at_w = table[AT.channels], table[AT.gap_w], table[AT.at_w]
         columns, far, near = table[AT.width] // cs, table[AT.step_d], table[AT.step_h]
-        far_line, near_line = table[AT.gap_d] * table[AT.high], table[AT.gap_h]
+        far_line, near_line = table[AT.gap_d] * table[AT.high] * columns, table[AT.gap_h] * columns
         low, high = table[AT.first], table[AT.last]
         if taps == 0 or table[at_w + 2 * low + 1] != taps:  # an empty window has no elements, either
             low = high = table[AT.columns]
         whole, start = (high - low) * cs, table[at_w + 2 * low]
         padded = -(-whole // MARGIN) * MARGIN
-        p, r = row_at(table, first_task)
-        for t in range(first_task, last_task):
-            begin, nd, nh = row_of(table, p, r)
-            to, top = t * table[AT.size], table[AT_ROWS + ROW_FIELDS * r + 3] * columns
-            if taps and low < high:
-                size = whole
-                reach = begin + (nd - 1) * far + (nh - 1) * near + start * cs + padded * stride + taps * pixels * cs
-                if (not inner) & (t + 1 < last_task) & (reach < table[AT.limit]):
-                    size = padded  # whole vectors; nobody reads what is found beyond the end of a row
-                for w in range(u8(size)):
-                    found[w] = NONE
-                for line in range(nd * nh - 1, -1, -1):
-                    at = begin + line_offset(line, nh, far, near) + start * cs
-                    its = np.int32(line_offset(line, nh, far_line, near_line) * columns)
-                    search_row(x, at, out, to + low * cs, found, size, cs, its, np.int32(pixels))
-                first, base = u8(to + low * cs), top + start
-                for w in range(u8(whole)):
-                    pixel = np.int64(w // u8(cs) if inner else w)
-                    places[first + w] = np.int64(-1) if found[w] < 0 else base + pixel * stride + np.int64(found[w])
-            w = 0 if low > 0 else high
-            while w < table[AT.columns]:
-                begin_w, count = table[at_w + 2 * w], table[at_w + 2 * w + 1]
-                for c in range(cs):
-                    e, column, line, match = to + w * cs + c, begin_w * cs + c, np.int64(0), count
-                    while line < nd * nh:
-                        at = begin + line_offset(line, nh, far, near) + column
-                        match = first_match(x, at, count, pixels * cs, out[u8(e)])
-                        if match < count:
-                            break
-                        line += 1
-                    its = line_offset(line, nh, far_line, near_line) * columns
-                    places[u8(e)] = top + its + begin_w + match * pixels if match < count else np.int64(-1)
-                w += 1
-                if w == low:
-                    w = high
-            p, r = next_row(table, p, r)
+        to, top = t * table[AT.size], table[AT_ROWS + ROW_FIELDS * r + 3] * columns
+        if taps and low < high:
+            size, first, base = whole, u8(to + low * cs), top + start
+            reach = begin + (nd - 1) * far + (nh - 1) * near + start * cs + padded * stride + taps * pixels * cs
+            if (not inner) & (t + 1 < last) & (reach < table[AT.limit]):
+                size = padded  # whole vectors; nobody reads what is found beyond the end of a row
+            for w in range(u8(size)):
+                work[w] = NONE
+            for line in range(nd * nh - 1, -1, -1):
+                at = begin + line_offset(line, nh, far, near) + start * cs
+                its = np.int32(line_offset(line, nh, far_line, near_line))
+                search_row(x, at, out, first, work, size, cs, its, np.int32(pixels))
+            for w in range(u8(whole)):
+                pixel = np.int64(w // u8(cs) if inner else w)
+                places[first + w] = np.int64(-1) if work[w] < 0 else base + pixel * stride + np.int64(work[w])
+        w = 0 if low > 0 else high
+        while w < table[AT.columns]:
+            begin_w, count = table[at_w + 2 * w], table[at_w + 2 * w + 1]
+            for c in range(cs):
+                e, place = u8(to + w * cs + c), np.int64(-1)
+                for line in range(nd * nh):
+                    at = begin + line_offset(line, nh, far, near) + begin_w * cs + c
+                    match = first_match(x, at, count, pixels * cs, out[e])
+                    if match < count:
+                        place = top + line_offset(line, nh, far_line, near_line) + begin_w + match * pixels
+                        break
+                places[e] = place
+            w = w + 1 if w + 1 != low else high
 
-    return kernel
+    return by_rows(kernel, in_pieces=False)

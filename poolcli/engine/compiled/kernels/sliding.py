@@ -1,5 +1,5 @@
 """Regular windows of a constant size: the rows of a window are joined in a row buffer, then windows are taken along it;
-small windows that do not overlap, without the buffer; whole small maps; and averages of 2x2 pixels of three bytes.
+small windows that do not overlap, without the buffer; and whole small maps.
 
 The distance between taps is a constant, too: LLVM then loads groups of strided elements by vectors (Zen 3: 0.7 to 0.9
 of the time). Lost: pieces that fit the first-level cache, several rows in a task, sorting elements by their residue
@@ -11,24 +11,21 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from poolcli.engine.compiled.kernels import (
+    by_rows,
     fetch,
     in_fours,
     inlined,
-    next_row,
     no_alias,
-    offset,
-    row_at,
+    optimise_later,
+    padding,
     row_of,
     rows_joined,
     tree,
     u8,
 )
-from poolcli.engine.compiled.view import AT, MARGIN, PIECE_FIELDS, VECTOR
+from poolcli.engine.compiled.view import AT, MARGIN, VECTOR
 
 
 def sliding(
@@ -43,7 +40,7 @@ def sliding(
     lift, join, store, nothing, divides = how
     of_plane, step, zero, one, apart, ahead = u8(lines), u8(stride), u8(0), u8(1), u8(gap * channels), u8(line)
     direct, in_pixels, all_rows = form == "direct", channels != 1 and stride > 1, np.int64(rows)
-    vector, partial = _vector(steps), rows_joined(how)
+    vector, partial, pad = _vector(steps), rows_joined(how), padding(nothing)
 
     @inlined
     def element(x, at, w, tap):
@@ -53,63 +50,56 @@ def sliding(
     column = in_fours(rows, element, join)
     joined = inlined(lambda row, unit, w, tap: row[w + tap * (apart if channels else unit)])
     window = tree(taps, joined, join)
-    whole = tree(taps, inlined(lambda x, at, w, tap: column(x, at, w + tap, zero)), join)
+    whole = tree(taps, inlined(lambda x, at, w, tap: column(x, at, w + tap * apart, zero)), join)
 
-    def kernel(x, out, places, work, table, factors, first_task, last_task):
-        no_alias()
-        size, pieces, limit = table[AT.size], table[AT.pieces], table[AT.limit]
+    @by_rows
+    def kernel(x, out, places, work, table, factors, t, r, begin, nd, nh, piece, last):
+        optimise_later()
+        size, limit = table[AT.size], table[AT.limit]
         count = np.int64(channels) if channels else table[AT.channels]
         far, near, unit, cs = u8(table[AT.step_d]), u8(table[AT.step_h]), u8(gap * count), u8(count)
         along, reach = u8(table[AT.of_w]), table[AT.reach] * count
-        shared, end = factors[table[AT.of_w] + table[AT.first] * count], last_task // pieces * size
+        shared, end = factors[table[AT.of_w] + table[AT.first] * count], last * size
         last_row = (rows // lines - 1) * table[AT.step_d] + (lines - 1) * table[AT.step_h] + MARGIN * stride
-        q, t = first_task % pieces, first_task // pieces
-        p, r = row_at(table, t)
-        for _ in range(first_task, last_task):
-            begin, nd, nh = row_of(table, p, r)
-            piece = table[AT.at_piece] + PIECE_FIELDS * q
-            first, many, low, used = table[piece], table[piece + 1], table[piece + 2], table[piece + 3]
-            before, lower, upper = table[piece + 4], table[piece + 5], table[piece + 6]
-            to, by, has_all, place = u8(t * size + first), factors[r], nd * nh == all_rows, (u8(begin + low), far, near)
-            # Whole vectors: what is made beyond the end of a row is made again with the next one.
-            n, m, divisor = u8(used), u8(many), by * shared
-            if begin + low + used + last_row < limit:
-                n = (n + vector - one) // vector * vector
-                if t * size + first + many + MARGIN <= end:
-                    m = (m + vector - one) // vector * vector
-            if line:
-                for i in range(u8(table[AT.a])):
-                    fetch(x, u8(begin + table[AT.b]) + i * ahead)
-            if direct and has_all:
+        first, many, low, used = table[piece], table[piece + 1], table[piece + 2], table[piece + 3]
+        before, lower, upper = table[piece + 4], table[piece + 5], table[piece + 6]
+        to, by, has_all, place = u8(t * size + first), factors[r], nd * nh == all_rows, (u8(begin + low), far, near)
+        # Whole vectors: what is made beyond the end of a row is made again with the next one.
+        n, m, divisor = u8(used), u8(many), by * shared
+        if begin + low + used + last_row < limit:
+            n = (n + vector - one) // vector * vector
+            if t * size + first + many + MARGIN <= end:
+                m = (m + vector - one) // vector * vector
+        if line:
+            for i in range(u8(table[AT.a])):
+                fetch(x, u8(begin + table[AT.b]) + i * ahead)
+        if direct and has_all:
+            if in_pixels:
+                for w in range(m // cs):
+                    for c in range(cs):
+                        out[to + w * cs + c] = store(whole(x, place, w * step * cs + c, zero), divisor)
+            else:
                 for w in range(m):
                     out[to + w] = store(whole(x, place, w * step, zero), divisor)
+        else:
+            if has_all:
+                for w in range(n):
+                    work[u8(before) + w] = column(x, place, w, zero)
             else:
-                left, right = u8(before), u8(before + used)
-                for w in range(left):
-                    work[w] = nothing
-                if has_all:
-                    for w in range(n):
-                        work[left + w] = column(x, place, w, zero)
-                else:
-                    partial(work, before, used, x, begin + low, nd, nh, table[AT.step_d], table[AT.step_h], False)
-                for w in range(u8(reach - before - used + MARGIN)):
-                    work[right + w] = nothing
-                if in_pixels:
-                    for w in range(m // cs):
-                        for c in range(cs):
-                            out[to + w * cs + c] = store(window(work, unit, w * step * cs + c, zero), divisor)
-                else:
-                    for w in range(m):
-                        out[to + w] = store(window(work, unit, w * step, zero), divisor)
-                if divides:
-                    for i in range(lower + many - upper):
-                        w = u8(i if i < lower else i - lower + upper)
-                        source = w // cs * step * cs + w % cs if in_pixels else w * step
-                        out[to + w] = store(window(work, unit, source, zero), by * factors[along + u8(first) + w])
-            q += 1
-            if q == pieces:
-                q, t = 0, t + 1
-                p, r = next_row(table, p, r)
+                partial(work, before, used, x, begin + low, nd, nh, table[AT.step_d], table[AT.step_h], False)
+            pad(work, before, used, reach + MARGIN)
+            if in_pixels:
+                for w in range(m // cs):
+                    for c in range(cs):
+                        out[to + w * cs + c] = store(window(work, unit, w * step * cs + c, zero), divisor)
+            else:
+                for w in range(m):
+                    out[to + w] = store(window(work, unit, w * step, zero), divisor)
+            if divides:
+                for i in range(lower + many - upper):
+                    w = u8(i if i < lower else i - lower + upper)
+                    source = w // cs * step * cs + w % cs if in_pixels else w * step
+                    out[to + w] = store(window(work, unit, source, zero), by * factors[along + u8(first) + w])
 
     return kernel
 
@@ -179,53 +169,5 @@ def maps(how: Any, steps: Any, rows: int, taps: int, gap: int, line: int) -> Any
                     divisor = factors[u8(table[AT.of_w]) + done + w] if divides else 1.0
                     out[to + done + w] = store(window(work, place, w, zero), divisor)
                 done += chunk
-
-    return kernel
-
-
-SUMS = 12  # of `add_pixels`
-
-
-@intrinsic
-def add_pixels(typing, target, first, second):
-    """Sums of 2x2 pixels of two rows of bytes, as int16: 12 from 24 bytes of each row."""
-
-    def generate(context, builder, signature, arguments):
-        to, *rows = arguments
-        byte, number, word = ir.IntType(8), ir.IntType(32), ir.IntType(16)
-        total = ir.Constant(ir.VectorType(word, SUMS), None)
-        for row in rows:
-            half = ir.VectorType(byte, 16).as_pointer()
-            low, high = (builder.load(builder.bitcast(builder.gep(row, [number(at)]), half), align=1) for at in (0, 8))
-            for pixel in (0, 3):
-                places = [start + pixel + n for start in (0, 6, 20, 26) for n in range(3)]
-                mask = ir.Constant(ir.VectorType(number, SUMS), places)
-                taken = builder.shuffle_vector(low, high, mask)
-                total = builder.add(total, builder.zext(taken, total.type))
-        builder.store(total, builder.bitcast(to, total.type.as_pointer()), align=2)
-        return context.get_dummy_value()
-
-    return types.void(target, first, second), generate
-
-
-def rgb(how: Any, steps: Any) -> Any:
-    """Averages of 2x2 pixels of three bytes, deinterleaved in registers: `sliding` takes 1.3 to 1.7 times as long.
-
-    Task t is an output row, of at least SUMS elements; all windows are whole, and have two rows of one plane.
-    """
-    store = how.store
-
-    def kernel(x, out, places, work, table, factors, first_task, last_task):
-        no_alias()
-        size, near = table[AT.size], table[AT.step_h]
-        p, r = row_at(table, first_task)
-        for t in range(first_task, last_task):
-            begin, _, _ = row_of(table, p, r)
-            for some in range(0, size, SUMS):  # the last vector starts earlier
-                to = some if some < size - SUMS else size - SUMS
-                add_pixels(offset(work, to), offset(x, begin + 2 * to), offset(x, begin + near + 2 * to))
-            for w in range(u8(size)):
-                out[u8(t * size) + w] = store(work[w], factors[r])
-            p, r = next_row(table, p, r)
 
     return kernel

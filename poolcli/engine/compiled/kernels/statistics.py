@@ -11,16 +11,13 @@ import numpy as np
 
 from poolcli.engine.compiled.kernels import (
     Function,
+    by_rows,
     clamp,
     inlined,
     line_offset,
     looped,
-    next_row,
-    no_alias,
     offset,
     optimise_later,
-    row_at,
-    row_of,
     u8,
 )
 from poolcli.engine.compiled.kernels.operations import root_of_variance, round_to_odd
@@ -52,31 +49,25 @@ def by_pieces(compute: Function) -> Any:
     """
     pool_piece = looped(compute)
 
-    def kernel(x, out, places, work, table, factors, first_task, last_task):
-        no_alias()
+    @by_rows
+    def kernel(x, out, places, work, table, factors, t, r, begin, nd, nh, piece, last):
+        optimise_later()
         most, low, high, at_w = table[AT.piece], table[AT.first], table[AT.last], table[AT.at_w]
         inner, stride, step_d, step_h = table[AT.channels], table[AT.stride], table[AT.step_d], table[AT.step_h]
-        p, r = row_at(table, first_task)
-        for t in range(first_task, last_task):
-            begin, nd, nh = row_of(table, p, r)
-            w = 0
-            while w < table[AT.columns]:
-                n, many = table[at_w + 2 * w + 1], clamp(high - w, 1, most) if w >= low else 1
-                count, step_w = nd * nh * n, table[AT.gap_w] * inner
-                piece = Piece(many, stride, inner, many * inner, count, nh, n, step_d, step_h, step_w)
-                source, target = begin + table[at_w + 2 * w] * inner, t * table[AT.size] + w * inner
-                pool_piece(offset(x, source), offset(out, target), work, piece)
-                w += many
-            p, r = next_row(table, p, r)
+        w = 0
+        while w < table[AT.columns]:
+            n, many = table[at_w + 2 * w + 1], clamp(high - w, 1, most) if w >= low else 1
+            count, step_w = nd * nh * n, table[AT.gap_w] * inner
+            windows = Piece(many, stride, inner, many * inner, count, nh, n, step_d, step_h, step_w)
+            source, target = begin + table[at_w + 2 * w] * inner, t * table[AT.size] + w * inner
+            pool_piece(offset(x, source), offset(out, target), work, windows)
+            w += many
 
     return kernel
 
 
-def gathered(lift: Function, constant: int) -> Function:
-    """The function (row, x, piece, tap) that copies one tap of a piece to a row. `constant`: the stride of all pieces,
-    or 0; a constant one halves the time of modes.
-    """
-    every = np.int64(constant)
+def gathered(lift: Function) -> Function:
+    """The function (row, x, piece, tap) that copies one tap of a piece to a row."""
 
     @looped
     def gather(row, x, piece, tap):
@@ -84,9 +75,8 @@ def gathered(lift: Function, constant: int) -> Function:
         line = tap // piece.count_w
         at = line_offset(line, piece.count_h, piece.step_d, piece.step_h)
         source = offset(x, at + (tap - line * piece.count_w) * piece.step_w)
-        stride = every if constant else piece.stride
-        inner, step = u8(piece.inner), u8(stride * piece.inner)
-        if stride == 1:
+        inner, step = u8(piece.inner), u8(piece.stride * piece.inner)
+        if piece.stride == 1:
             for w in range(u8(piece.size)):
                 row[w] = lift(source[w])
         elif piece.inner == 1:
@@ -100,21 +90,25 @@ def gathered(lift: Function, constant: int) -> Function:
     return gather  # type: ignore[no-any-return]
 
 
-def mode(how: Any, steps: Any, stride: int) -> Any:
-    """All pairs of the elements of a window are compared. `stride`: as of `gathered`."""
-    store, kind, gather = how.store, type(steps.identity), gathered(how.lift, stride)
+def mode(how: Any, steps: Any) -> Any:
+    """All pairs of the elements of a window are compared."""
+    store, kind, gather = how.store, type(steps.identity), gathered(how.lift)
 
     @looped
     def count_votes(work, votes, i, rows, size):
-        """For each element of row i, how many of the later rows have the same value."""
+        """For each element of row i, how many of the later rows have the same value: three at a time, and in place of
+        those that are missing row i itself, whose votes are taken off.
+        """
         optimise_later()
         n, own = u8(size), u8(i * size)
         for w in range(n):
-            votes[w] = kind(0)
-        for j in range(i + 1, rows):
-            a = u8(j * size)
+            votes[w] = kind(-((i + 1 - rows) % 3))
+        for j in range(i + 1, rows, 3):
+            a, b = u8(j * size), u8((j + 1) * size) if j + 1 < rows else own
+            c = u8((j + 2) * size) if j + 2 < rows else own
             for w in range(n):
-                votes[w] += kind(work[a + w] == work[own + w])
+                value = work[own + w]
+                votes[w] += kind(kind(work[a + w] == value) + kind(work[b + w] == value) + kind(work[c + w] == value))
 
     @by_pieces
     def mode(x, out, work, piece):
@@ -143,7 +137,7 @@ def deviation(how: Any, steps: Any, rows: int, lines: int, taps: int, stride: in
     short integers are quotients of exact sums (`operations`). Windows of `rows` rows, `lines` in each plane, of `taps`
     elements, if there are any, are read twice by loops that LLVM unrolls: 2x2 windows take a third of the time.
     """
-    ddof, lift, store, gather = steps.ddof, how.lift, how.store, gathered(how.lift, 0)
+    ddof, lift, store, gather = steps.ddof, how.lift, how.store, gathered(how.lift)
     whole, step = rows * taps, u8(stride)
 
     @inlined
@@ -173,12 +167,7 @@ def deviation(how: Any, steps: Any, rows: int, lines: int, taps: int, stride: in
             constant_windows(out, x, piece)
             return
         size, n, count = piece.size, u8(piece.size), float(piece.count)
-        means, rests, squares, divisor = (
-            offset(work, size),
-            offset(work, 2 * size),
-            offset(work, 3 * size),
-            count - ddof,
-        )
+        means, rests, squares = offset(work, size), offset(work, 2 * size), offset(work, 3 * size)
         for w in range(n):
             means[w] = rests[w] = squares[w] = 0.0
         for tap in range(piece.count):
@@ -194,25 +183,14 @@ def deviation(how: Any, steps: Any, rows: int, lines: int, taps: int, stride: in
                 rests[w] += distance
                 squares[w] += distance * distance
         for w in range(n):
-            variance = (squares[w] - rests[w] * rests[w] / count) / divisor
-            out[w] = store(root_of_variance(variance, divisor), 1.0)
+            variance = (squares[w] - rests[w] * rests[w] / count) / (count - ddof)
+            out[w] = store(root_of_variance(variance, count - ddof), 1.0)
 
     return deviation
 
 
-@inlined
-def smaller(a, b):
-    return a if a < b else b
-
-
-@inlined
-def larger(a, b):
-    return b if a < b else a
-
-
-@inlined
-def _nan_or(a, b):
-    return a if b == b else b
+smaller, larger = inlined(lambda a, b: a if a < b else b), inlined(lambda a, b: b if a < b else a)
+nan_or = inlined(lambda a, b: a if b == b else b)
 
 
 def _middle(steps):
@@ -280,23 +258,23 @@ def _median_of_3x3(lift: Function) -> Function:
             less, more = smaller(top, middle), larger(top, middle)
             rest = smaller(more, bottom)
             work[w], middles[w], largest[w] = smaller(less, rest), larger(less, rest), larger(more, bottom)
-            invalid[w] = _nan_or(_nan_or(top, middle), bottom)
+            invalid[w] = nan_or(nan_or(top, middle), bottom)
         for w in range(u8(piece.size)):
             low = larger(larger(work[w], work[w + one]), work[w + two])
             high = smaller(smaller(largest[w], largest[w + one]), largest[w + two])
             less, more = smaller(middles[w], middles[w + one]), larger(middles[w], middles[w + one])
             middle = larger(less, smaller(more, middles[w + two]))
             median = larger(smaller(low, middle), smaller(larger(low, middle), high))
-            found[w] = _nan_or(_nan_or(_nan_or(median, invalid[w]), invalid[w + one]), invalid[w + two])
+            found[w] = nan_or(nan_or(nan_or(median, invalid[w]), invalid[w + one]), invalid[w + two])
 
     return median_of_3x3  # type: ignore[no-any-return]
 
 
-def median(how: Any, steps: Any, stride: int) -> Any:
+def median(how: Any, steps: Any) -> Any:
     """Medians by sorting; of an even number of elements, the mean of the two middle ones. The work array has a row for
     each tap, which are sorted up to the middle, and one that has NaN where a window has one.
     """
-    middle, store, nothing, gather = _middle(steps), how.store, how.nothing, gathered(how.lift, stride)
+    middle, store, nothing, gather = _middle(steps), how.store, how.nothing, gathered(how.lift)
     median_of_3x3 = _median_of_3x3(how.lift)
 
     @by_pieces
@@ -315,7 +293,7 @@ def median(how: Any, steps: Any, stride: int) -> Any:
                 row, invalid = offset(work, tap * size), offset(work, nan)
                 gather(row, x, piece, tap)
                 for w in range(n):
-                    invalid[w] = _nan_or(invalid[w], row[w])
+                    invalid[w] = nan_or(invalid[w], row[w])
             for i in range(half + 1):
                 _settle(work, i, rows, size)
         lower, invalid = offset(work, low), offset(work, nan)
