@@ -147,7 +147,9 @@ def window_means(values: Array, windows: AxisWindows, missing: Sequence[float] =
         for o in range(windows.output):
             span = windows.span(o)
             read = np.arange(span.start, span.stop, span.step)
-            weight = valid[read] * (windows.weight(o, read) if isinstance(windows, Cells) else 1)
+            weight: Array = valid[read]
+            if isinstance(windows, Cells):
+                weight = weight * windows.weight(np.array(o), read)
             sums[o], weights[o] = (numbers[read] * weight).sum(), weight.sum()
         means = np.divide(sums, weights, out=np.zeros_like(sums), where=weights > 0)
         if is_time:

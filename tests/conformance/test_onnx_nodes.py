@@ -36,7 +36,7 @@ def computed(layer: Layer, x: Any, count: int) -> list[Any]:
     """The values of the layer, and indices where the case has them."""
     assert layer.op is not None, layer
     assert not layer.invalid, layer
-    plan = make_plan(layer.op, x.shape, x.dtype)  # type: ignore[arg-type]  # no case is of one whole window
+    plan = make_plan(layer.op, x.shape, x.dtype)
     values, indices = run(plan, x, indices=count > 1)
     if indices is not None and layer.given.get("storage_order") == "1":
         indices = by_columns(indices, x.shape)
