@@ -204,7 +204,7 @@ def missing_from(value: object) -> Missing:
     found = list[int | float]()
     for number in map(_plain, (value,) if items is None else items):
         if isinstance(number, bool) or not isinstance(number, int | float):
-            raise RequestError(f"{field('missing')} is {number!r}; a number or several are needed")
+            raise RequestError(f"{field('missing')} is {number!r}; a number, as float('nan'), or several are needed")
         if isinstance(number, int) and abs(number) > 2**64:
             raise RequestError(f"{field('missing')} is a whole number beyond 2**64; give larger ones as floats")
         found.append(number)

@@ -44,6 +44,7 @@ MEANT = _by_word({
     "--rounding-type ceil": "ceil",
     "--dtype": "precision t",
     "--atol": "epsilon eps",
+    "the names of inputs alone, as in poolcli avg x.npy": "i",
     "--exclude-pad": "exclusive",
     "--missing": "nodata",
     "--like": "to",
@@ -56,9 +57,10 @@ MEANT = _by_word({
     "numpy.pad(x, ..., 'reflect') first: padding has no values here": "padding-mode pad-mode border border-mode cval",
     "y[..., 0, 0]: axes of length 1 are kept": "keepdims keepdim",
     "the operator as the first word, as in poolcli max or poolcli shape max": "op mode method",
-    "poolcli area --fit 256": "resize thumbnail scale size max-size max-dim width height convert mogrify gdalwarp",
+    "poolcli area --fit 256, which keeps the aspect, or --output-size 256,256":
+        "resize thumbnail scale size max-size max-dim width height convert mogrify gdalwarp",
     "poolcli avg --kernel 2 --strides 2": "bin coarsen",
-    "poolcli adaptive-avg --output-size 1": "global gap global-avg global-average",
+    "poolcli adaptive-avg --output-size 1, or adaptive-max": "global gap global-avg global-average",
     "poolcli avg or poolcli max": "pool",
 })  # fmt: skip
 # Words that are no layers of a chain, in lower case and up to the first digit, and what to do with them.
