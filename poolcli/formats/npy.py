@@ -94,7 +94,7 @@ def _reader_of_all(
         target = array.reshape(-1, order="A").view(np.uint8).data if array.size else memoryview(b"")
         done = 0
         while done < len(target):
-            count = stream.readinto(target[done : done + BLOCK])  # type: ignore[attr-defined]  # as above
+            count = stream.readinto(target[done : done + BLOCK])  # type: ignore[attr-defined]  # BinaryIO lacks it
             if not count:
                 check_size(name, header, done)
             done += count

@@ -223,7 +223,15 @@ def with_name_suggestions(function: Callable[P, R], title: str = "", made: Signa
                 raise TypeError(too_many_values(title or function.__name__, by_place, given, names)) from None
             raise
 
-    call.__signature__ = _shown(made or signature(function))  # type: ignore[attr-defined]  # of any callable
+    made = made or signature(function)
+    own = [
+        each.replace(annotation=_ALIAS.sub(lambda found: ALIASES[found[0]], each.annotation))
+        if isinstance(each.annotation, str)
+        else each
+        for each in made.parameters.values()
+    ]
+    result = _ALIAS.sub(lambda found: ALIASES[found[0]], str(made.return_annotation))
+    call.__signature__ = made.replace(parameters=own, return_annotation=result)  # type: ignore[attr-defined]  # of any
     return call
 
 
@@ -234,18 +242,6 @@ ALIASES = {
     "RoundingType": "str", "Like": "str", "Engine": "str", "IndexType": "str",
 }  # fmt: skip
 _ALIAS = re.compile("|".join(rf"\b{re.escape(name)}(?!\w)" for name in ALIASES))
-
-
-def _shown(made: Signature) -> Signature:
-    """The signature with types in place of the names that this package has for them."""
-    own = [
-        each.replace(annotation=_ALIAS.sub(lambda found: ALIASES[found[0]], each.annotation))
-        if isinstance(each.annotation, str)
-        else each
-        for each in made.parameters.values()
-    ]
-    result = _ALIAS.sub(lambda found: ALIASES[found[0]], str(made.return_annotation))
-    return made.replace(parameters=own, return_annotation=result)
 
 
 def prepared(function: Callable[P, R]) -> Callable[P, R]:
