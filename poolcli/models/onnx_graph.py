@@ -4,7 +4,7 @@ Below opset 22, onnx.shape_inference keeps a last window of a ceil pooling that 
 Runtime drops, and it has no rule for Microsoft's quantised poolings. What follows a pooling must be inferred from the
 true shape. So each pooling is replaced by a stand-in, an operator of our own domain whose inference function is
 registered with onnx, and notes the shape of its input. One pass of onnx does the rest, including bodies and shapes that
-nodes compute. Other nodes that are asked for get a stand-in beside them.
+nodes compute. Other nodes that are asked for get a stand-in beside them; `SAME_SHAPE` replaces some without a rule.
 """
 
 from __future__ import annotations
@@ -38,6 +38,15 @@ DEFAULT_MEMORY = 2**30  # bytes for inlined functions, without a limit
 SMALL_TENSOR = 64  # elements: larger tensors are weights, on which no shape depends
 DATA_FIELDS = ("raw_data", "float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data")
 DOMAIN, NAME = "poolcli.internal", "Pooling"
+# Operators without a rule: one that gives the same shape, and which of the inputs it takes.
+SAME_SHAPE = {
+    ("", "MeanVarianceNormalization"): ("Identity", [0]),
+    ("com.microsoft", "FusedConv"): ("Conv", [0, 1]),
+    ("com.microsoft", "QLinearAdd"): ("Add", [0, 3]),
+    ("com.microsoft", "QLinearMul"): ("Mul", [0, 3]),
+    ("com.microsoft", "QLinearLeakyRelu"): ("Identity", [0]),
+    ("com.microsoft", "QLinearSigmoid"): ("Identity", [0]),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +254,11 @@ class _Pass:
             for body_name, body in _bodies(node):
                 inner = f"{scope}{name if len(name) <= MAX_NAME else f'{name[:MAX_NAME]}#{number}'}/{body_name}/"
                 self.insert_stand_ins(body, inner, shapes, constants)
+            kind, places = SAME_SHAPE.get(key_of(node), ("", []))
+            if places and max(places) < len(node.input):
+                made = self.helper.make_node(kind, [node.input[i] for i in places], node.output)
+                made.attribute.extend(node.attribute)  # others than the operator's own are ignored
+                node.CopyFrom(made)
             is_pooling = self.wanted(node)
             if not is_pooling and key_of(node)[0] and not self.is_given:  # onnx has no rules for other domains
                 kept.update(node.output)

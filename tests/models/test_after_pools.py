@@ -114,17 +114,44 @@ def test_what_follows_a_pooling_has_the_shape_of_onnx_runtime_in_every_opset(ops
     assert disagreements(cases[opset % sized(21, 1) :: sized(21, 1)], tmp_path) == []
 
 
+THERE = {"domain": "com.microsoft"}
+# `u` is the quantised input, and `v` is broadcast to it.
+BETWEEN = [
+    node("MeanVarianceNormalization", "x", "f"),
+    node("FusedConv", "x w", "f", **THERE, strides=[2, 1], pads=[1, 0, 0, 2], activation="Relu"),
+    node("QLinearAdd", "u s z v s z s z", "f", **THERE),
+    node("QLinearMul", "v s z u s z s z", "f", **THERE),
+    node("QLinearLeakyRelu", "u s z s z", "f", **THERE, alpha=0.5),
+    node("QLinearSigmoid", "u s z s z", "f", **THERE),
+]
+
+
+@pytest.mark.parametrize("between", BETWEEN, ids=lambda each: each.op_type)
+def test_a_pooling_behind_an_operator_without_a_rule_has_the_shape_of_onnx_runtime(
+    between: Any, tmp_path: Path
+) -> None:
+    small = {"s": np.float32(1), "z": np.uint8(0), "v": np.ones((4, 1, 1), np.uint8), "w": np.ones((3, 4, 3, 2), "f")}
+    constants = [numpy_helper.from_array(np.asarray(array), name) for name, array in small.items()]
+    last = [node("MaxPool", "f", "y", kernel_shape=[2, 2])]
+    if between.op_type.startswith("QLinear"):
+        last = [node("DequantizeLinear", "f s z", "g"), node("MaxPool", "g", "y", kernel_shape=[2, 2])]
+    nodes = [node("QuantizeLinear", "x s z", "u"), between, *last]
+    path = model(tmp_path / "m.onnx", nodes, (1, 4, 9, 12), 13, constants=constants)
+    theirs = onnxruntime.InferenceSession(path).run(["y"], {"x": np.ones((1, 4, 9, 12), np.float32)})[0].shape
+    (found,) = check(path)
+    assert (found.computed, found.verdict) == (theirs, "computed")
+
+
 def test_quantised_poolings_follow_each_other(tmp_path: Path) -> None:
     scale = [
         numpy_helper.from_array(np.array(0.5, np.float32), "s"),
         numpy_helper.from_array(np.array(3, np.uint8), "z"),
     ]
-    there = {"domain": "com.microsoft"}
     nodes = [
         node("QuantizeLinear", "x s z", "q"),
-        node("QLinearAveragePool", "q s z s z", "p", **DROPS["pads"], ceil_mode=1, **there),
-        node("QLinearAveragePool", "p s z s z", "f", kernel_shape=[2, 2], **there),
-        node("QLinearGlobalAveragePool", "f s z s z", "g", **there),
+        node("QLinearAveragePool", "q s z s z", "p", **DROPS["pads"], ceil_mode=1, **THERE),
+        node("QLinearAveragePool", "p s z s z", "f", kernel_shape=[2, 2], **THERE),
+        node("QLinearGlobalAveragePool", "f s z s z", "g", **THERE),
         node("DequantizeLinear", "g s z", "d"),
         node("GlobalMaxPool", "d", "y"),
     ]
