@@ -58,7 +58,7 @@ def __getattr__(name: str) -> object:
             import_module("poolcli.ops")  # which fills the table of operators
         found = getattr(import_module(f"poolcli.{module}"), other or name)
         if name in ("chain", "check", "convert", "fit_size"):  # the others also take the attributes of operators
-            found = import_module("poolcli.ops.api").with_name_suggestions(found)
+            found = import_module("poolcli.ops.signatures").with_name_suggestions(found)
     elif not name.startswith("_") and name in import_module("poolcli.ops").__all__:
         found = getattr(import_module("poolcli.ops"), name)
     else:

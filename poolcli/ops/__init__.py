@@ -2,21 +2,9 @@
 
 from __future__ import annotations
 
-from poolcli.ops.api import with_name_suggestions
-from poolcli.ops.avg_and_max import (
-    AdaptiveAvgPool,
-    AdaptiveMaxPool,
-    AreaPool,
-    AvgPool,
-    MaxPool,
-    MinPool,
-    adaptive_avg_pool,
-    adaptive_max_pool,
-    area_pool,
-    avg_pool,
-    max_pool,
-    min_pool,
-)
+from poolcli.ops.avg import AdaptiveAvgPool, AreaPool, AvgPool, adaptive_avg_pool, area_pool, avg_pool
+from poolcli.ops.max import AdaptiveMaxPool, MaxPool, MinPool, adaptive_max_pool, max_pool, min_pool
+from poolcli.ops.signatures import with_name_suggestions
 from poolcli.ops.statistics import (
     LpPool,
     MedianPool,

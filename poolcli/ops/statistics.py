@@ -8,8 +8,9 @@ from typing import Unpack
 from poolcli.arguments import PerAxis, number_from, word_of
 from poolcli.array_interop import Given, Pooled
 from poolcli.dialects import DIALECTS, Dialect
-from poolcli.ops.api import Single, SlidingOptions, operator_function, pool_with
-from poolcli.ops.avg_and_max import avg_pool
+from poolcli.ops.avg import avg_pool
+from poolcli.ops.records import Single, SlidingOptions, pool_with
+from poolcli.ops.signatures import operator_function
 from poolcli.plan.attributes import Reducer, SlidingAttributes
 
 

@@ -14,8 +14,9 @@ from poolcli.dialects import Dialect, dialect_of
 from poolcli.errors import RequestError
 from poolcli.explain.equivalence import plan_at_shape, reads_same_elements, same_at_every_size, same_pooling
 from poolcli.explain.export.calls import NGRAPH_WRITER, OPENVINO_WRITER, PYTORCH_WRITER, TENSORFLOW_WRITER
-from poolcli.explain.export.compose import Composition, GlobalPool, Pool, Steps, Writer, compositions, numbers_of
+from poolcli.explain.export.compose import Composition, compositions, numbers_of
 from poolcli.explain.export.onnx import ONNX_WRITER
+from poolcli.explain.export.steps import GlobalPool, Pool, Steps, Writer
 from poolcli.message_fields import marked_message, without_hints
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import OPERATORS, SHARED, Attributes, BinAttributes, DividingAttributes, SlidingAttributes

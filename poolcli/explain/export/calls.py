@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from poolcli.dialects import NGRAPH, OPENVINO, PYTORCH, TENSORFLOW
-from poolcli.explain.export import compose as st
+from poolcli.explain.export import steps as st
 from poolcli.plan import Plan
 
 

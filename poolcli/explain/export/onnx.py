@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from poolcli.dialects import ONNX, ONNX_AUTO_PADS
-from poolcli.explain.export import compose as st
+from poolcli.explain.export import steps as st
 from poolcli.plan import Plan
 
 

@@ -1,12 +1,10 @@
-"""The code that operators share: records that plan and run, keywords and their suggestions, and docstrings."""
+"""What operators share: keywords, records that plan and run, and planned calls that are kept for the next time."""
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache, lru_cache, wraps
-from inspect import Parameter, Signature, cleandoc, signature
+from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeAlias, TypedDict, TypeVar, Unpack, cast
 
 from poolcli.arguments import (
@@ -29,7 +27,7 @@ from poolcli.ops.plan import Plan
 from poolcli.plan import make_plan
 from poolcli.plan.attributes import Attributes
 from poolcli.plan.plan import whole
-from poolcli.suggestions import no_member, too_many_values, unknown_keyword
+from poolcli.suggestions import no_member
 from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
 
@@ -38,7 +36,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Function = TypeVar("Function", bound=Callable[..., Any])
 PLAN_WORDS = ("layout", "named", "output_dtype", "missing", "min_count")
 Picked: TypeAlias = Any  # Pooled, or with `return_indices` a pair of values and indices; Any for type checkers
 LONG_AXIS = 2**16  # elements, above which few calls are cached
@@ -204,46 +201,6 @@ def _result(values: Pooled, indices: Pooled | None) -> Picked:
     return values if indices is None else (values, indices)
 
 
-def with_name_suggestions(function: Callable[P, R], title: str = "", made: Signature | None = None) -> Callable[P, R]:
-    """Makes a function answer unknown keywords; `title` is the name of a record, and `made` the signature to show."""
-
-    @wraps(function)
-    def call(*args: P.args, **keywords: P.kwargs) -> R:
-        try:
-            return function(*args, **keywords)
-        except TypeError:
-            parameters = signature(call).parameters
-            names = [name for name in parameters if name != "self"]
-            for name, value in keywords.items():
-                if name not in names:
-                    raise TypeError(unknown_keyword(title or function.__name__, name, value, names)) from None
-            given = args[1:] if title else args  # of records, the first is self
-            by_place = [name for name in names if parameters[name].kind is Parameter.POSITIONAL_OR_KEYWORD]
-            if len(given) > len(by_place):
-                raise TypeError(too_many_values(title or function.__name__, by_place, given, names)) from None
-            raise
-
-    made = made or signature(function)
-    own = [
-        each.replace(annotation=_ALIAS.sub(lambda found: ALIASES[found[0]], each.annotation))
-        if isinstance(each.annotation, str)
-        else each
-        for each in made.parameters.values()
-    ]
-    result = _ALIAS.sub(lambda found: ALIASES[found[0]], str(made.return_annotation))
-    call.__signature__ = made.replace(parameters=own, return_annotation=result)  # type: ignore[attr-defined]  # of any
-    return call
-
-
-# What the aliases of annotations stand for, in signatures that help() and editors show.
-ALIASES = {
-    "InitVar[PerAxis | None]": "int | Sequence[int] | None", "Picked": "Pooled | tuple[Pooled, Pooled]",
-    "Given": "ArrayLike", "Array": "ndarray", "PerAxis": "int | Sequence[int]", "DType": "DTypeLike", "AutoPad": "str",
-    "RoundingType": "str", "Like": "str", "Engine": "str", "IndexType": "str",
-}  # fmt: skip
-_ALIAS = re.compile("|".join(rf"\b{re.escape(name)}(?!\w)" for name in ALIASES))
-
-
 def prepared(function: Callable[P, R]) -> Callable[P, R]:
     """Makes a function of an operator look up what it did the last time that it was called with the same words, and an
     array of the same shape and type: what leads to a planned call takes 10 us, as long as pooling 10,000 elements.
@@ -283,43 +240,6 @@ class _Latest(threading.local):
 
 
 _latest = _Latest()
-
-
-def operator_function(record: type[Attributes], other: Callable[..., Any]) -> Callable[[Function], Function]:
-    """Completes the keywords, in place of `**options`, and the docstring of an operator by those of `other`."""
-
-    def complete(function: Function) -> Function:
-        *own, _ = signature(function).parameters.values()
-        has, named = record.__dataclass_fields__, [each.name for each in own]
-        rest = [
-            each.replace(default=has[name].default) if name in has else each
-            for name, each in signature(other).parameters.items()
-            if name not in named and (name in has or name in RunOptions.__annotations__)
-        ]
-        made = signature(function).replace(parameters=[*own, *rest])
-        if function.__doc__ and other.__doc__:  # python -OO drops both
-            theirs, mine = _sections(other.__doc__), _sections(function.__doc__)
-            entries = _entries(theirs["Parameters"]) | _entries(mine.get("Parameters", ""))
-            parameters = {entries[name]: None for name in made.parameters}  # an entry may be of several names
-            whole = theirs | mine | {"Parameters": "\n".join(("Parameters\n----------", *parameters))}
-            function.__doc__ = "\n\n".join(whole.values())
-        return cast("Function", prepared(with_name_suggestions(function, made=made)))
-
-    return complete
-
-
-@cache
-def _sections(doc: str) -> dict[str, str]:
-    """The sections of a numpy docstring by title; the summary has the title ""."""
-    summary, *sections = re.split(r"\n\n(?=[^\n]+\n---)", cleandoc(doc))
-    return {"": summary} | {section.partition("\n")[0]: section for section in sections}
-
-
-@cache
-def _entries(section: str) -> dict[str, str]:
-    """The entries of the section Parameters by name."""
-    entries = re.findall(r"^\w.* : .*(?:\n .*)*", section, re.MULTILINE)
-    return {name: entry for entry in entries for name in entry.partition(" : ")[0].split(", ")}
 
 
 def pool_with(record: type[Attributes], x: Given, size: PerAxis, indices: bool = False, **options: Any) -> Any:
