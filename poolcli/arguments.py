@@ -44,20 +44,26 @@ SHORT_FORMS = {  # other names that are accepted; notset is ONNX's auto_pad
 }  # fmt: skip
 
 
-def per_axis(name: str, value: PerAxis, axes: Sequence[str], layout: str = "", other: str | None = None) -> Numbers:
-    """The numbers of an attribute, one for each spatial axis; refusals name `layout`, and an `other` one that fits."""
+def per_axis(
+    name: str, value: PerAxis, axes: Sequence[str], layout: str = "", other: str | None = None, known: str = ""
+) -> Numbers:
+    """The numbers of an attribute, one for each spatial axis; refusals name `layout`, and an `other` one that fits, or
+    of a list for all `known` axes its numbers for the spatial ones.
+    """
     numbers = (value,) if isinstance(value, int) else tuple(value)
     if len(numbers) == 1:
         numbers *= len(axes)
     if len(numbers) != len(axes):
         axes_of = f"{len(axes)} spatial {'axis' if len(axes) == 1 else 'axes'} ({','.join(axes)})"
-        counts = "1" if len(axes) == 1 else f"1 or {len(axes)}"
+        counts, inner = "1" if len(axes) == 1 else f"1 or {len(axes)}", Numbers()
         remedy = f"for {len(numbers)} axes, use {field('layout', other)}" if other else f"give {counts}"
         if name == "pads" and len(numbers) == 2 * len(axes):  # as ONNX has them
             remedy = "use " + " and ".join(map(field, ENDS, (numbers[: len(axes)], numbers[len(axes) :])))
         elif len(numbers) == len(axes) + 2 and numbers[0] == 1 in (numbers[1], numbers[-1]):  # as TensorFlow has them
             inner = numbers[1:-1] if numbers[-1] == 1 else numbers[2:]
-            remedy = f"use {field(name, inner)}: batch and channels have no numbers"
+        elif len(numbers) == len(known) and ("C" in known or numbers[0] in (0, 1, None)):
+            inner = tuple(numbers[known.index(axis)] for axis in axes)
+        remedy = f"use {field(name, inner)}: batch and channels have no numbers" if inner else remedy
         what = layout or "the input"
         raise RequestError(f"{field(name)} has {len(numbers)} numbers, but {what} has {axes_of}; {remedy}")
     return numbers

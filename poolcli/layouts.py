@@ -98,7 +98,8 @@ def _other_layouts(layout: str, shape: Sequence[int]) -> tuple[tuple[str, ...], 
         for channels, sides, image in ((shape[2], shape[:2], "HWC"), (shape[0], shape[1:], "CHW")):
             if channels in CHANNELS and min(sides) >= LEAST_SIDE:
                 return (image,), True
-        return ("HWC" if layout[-1] == "C" else "CHW", "DHW"), False
+        is_last = layout[-1] == "C" or (shape[-1] in CHANNELS and shape[0] not in CHANNELS)
+        return ("HWC" if is_last else "CHW", "NWC" if is_last and layout[-1] != "C" else "DHW"), False
     if len(shape) < 4:
         return (), False
     first, last, other = shape[1], shape[-1], channels_last(len(shape))

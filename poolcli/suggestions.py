@@ -52,22 +52,25 @@ MEANT = _by_word({
     "--output": "output-dir outdir out-dir",
     "--indices": "argmax return-mask",
     "--layout NHWC": "channels-last",
-    "--layout DHW, whose axes are pooled": "dim dims axes",
+    "--layout, one letter per axis, such as NWC to pool the second of three": "dim dims axes",
+    "none: NaN equals NaN already": "equal-nan",
     "--pages for the pages of an image; all channels are pooled": "channel channels band bands",
     "numpy.pad(x, ..., 'reflect') first: padding has no values here": "padding-mode pad-mode border border-mode cval",
     "y[..., 0, 0]: axes of length 1 are kept": "keepdims keepdim",
     "the operator as the first word, as in poolcli max or poolcli shape max": "op mode method",
     "poolcli area --fit 256, which keeps the aspect, or --output-size 256,256":
-        "resize thumbnail scale size max-size max-dim width height convert mogrify gdalwarp",
-    "poolcli avg --kernel 2 --strides 2": "bin coarsen",
-    "poolcli adaptive-avg --output-size 1, or adaptive-max": "global gap global-avg global-average",
+        "resize thumbnail size max-size max-dim width height convert mogrify gdalwarp",
+    "poolcli avg --kernel 2 --strides 2": "bin coarsen scale",
+    "poolcli adaptive-avg --output-size 1 (or adaptive-max; other operators take a --kernel of the input's size)":
+        "global gap global-avg global-average",
     "poolcli avg or poolcli max": "pool",
 })  # fmt: skip
 # Words that are no layers of a chain, in lower case and up to the first digit, and what to do with them.
 LAYERS = _by_word({
     "keeps the shape; leave it out": "relu gelu silu sigmoid tanh softmax bn batchnorm dropout",
     "ends the spatial axes; end the chain before it": "flatten linear fc dense",
-    "is not understood; write layers as in conv:k7,s2,p3,o64 max:k3,s2,p1": "conv pool maxpool avgpool max avg",
+    "a name, a colon and settings make one word, as in conv:k7,s2,p3,o64 max:k3,s2,p1":
+        "conv max avg min sum lp k s p d o same_upper same_lower valid ceil floor",
 })  # fmt: skip
 # Files of other programs, which are not read: their suffixes, what they are, and the array in one, in Python.
 OTHER_FILES = (
@@ -89,6 +92,7 @@ NAMES = _by_word({
     "poolcli pools arrays; read files with numpy.load, h5py, Pillow, ...": "load read open",
     "numpy does it in one line ('Put maxima back' in docs/recipes.md)": "unpool maxunpool maxunpool2d",
     "import poolcli.dask first": "dask",
+    "use AvgPool(kernel).plan(shape)": "shape plan",
 })  # fmt: skip
 # Attributes that operators and plans lack.
 MEMBERS = {"forward": "op(x)", "run": "op(x) of the operator", "shape": "output_shape"}

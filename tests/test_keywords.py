@@ -33,6 +33,11 @@ PHOTO = np.zeros((6, 8, 3), "uint8")
         ("avg_pool", {"kernel": 2, "ceil_mode": False}, "avg_pool() has no ceil_mode; use rounding_type='floor'"),
         ("avg_pool", {"count_include_pad": False}, "avg_pool() has no count_include_pad; use exclude_pad=True"),
         ("lp_pool", {"kernel": 2, "norm_type": 3}, "lp_pool() has no norm_type; use p"),
+        (
+            "avg_pool",
+            {"kernel_size": 2, "stride": 2},
+            "avg_pool() has no kernel_size; use kernel; avg_pool() has no stride; use strides",
+        ),
         # TensorFlow and Keras
         ("avg_pool", {"ksize": 2}, "avg_pool() has no ksize; use kernel"),
         ("avg_pool", {"kernel": 2, "padding": "SAME"}, "avg_pool() has no padding; use auto_pad='same_upper'"),

@@ -131,6 +131,7 @@ def test_a_name_is_looked_for_once() -> None:
         ("mean_pool", "; use avg_pool(x, kernel, strides=...)"),
         ("pool", "; use avg_pool or max_pool"),
         ("max_unpool2d", "; numpy does it in one line ('Put maxima back' in docs/recipes.md)"),
+        ("shape", "; use AvgPool(kernel).plan(shape)"),
         ("load", "; poolcli pools arrays; read files with numpy.load, h5py, Pillow, ..."),
         ("identfy", "; did you mean identify?"),
         ("nothing_like_it", ""),

@@ -81,6 +81,6 @@ def attribute_of_others(op: str, name: str, value: object = None) -> RequestErro
     own = "kernel" if "kernel" in attribute_names(op) else "output_size"
     instead = f"; {op} uses {field(own)}" if own != "kernel" or name == "output_size" else ""
     if name == "axis":  # which elsewhere is the axis to reduce
-        instead = f"; {field('layout')} says which axes are pooled, such as {field('layout', 'DHW')}"
+        instead = f"; {field('layout')} says which axes are pooled, such as NWC for the second of three"
     named = field(name, value if isinstance(value, bool) else None)
     return RequestError(f"{op} has no {named}, which is for {others}{instead}")

@@ -14,10 +14,10 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from poolcli.arguments import one_of
-from poolcli.cli.values import HELP, own_flags, prepare
+from poolcli.cli.values import BOOLEANS, HELP, own_flags, prepare
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
-from poolcli.suggestions import MEANT
+from poolcli.suggestions import MEANT, join_words
 from poolcli.system.lazy_imports import gc_disabled
 
 EXIT_CODES = "Exit codes: 0 done, 1 an input or output failed, 2 the request is wrong, 129, 130 or 143 stopped."
@@ -266,9 +266,12 @@ class Command(TyperCommand):
         if ctx.args:
             words, name = " ".join(ctx.args), ctx.info_name
             before, is_list = args[args.index(ctx.args[0]) - 1], words.replace(" ", "").isdigit()
-            end = (
-                f"{before} takes no value" if before in own_flags(self.params) else f"{name} --help shows what it takes"
-            )
+            inputs = [f"one {each.metavar}" for each in self.params if each.param_type_name == "argument"]
+            end = f"{name} takes {join_words(inputs, 'and')} at a time"
+            if words.lower() in BOOLEANS and before[:2] == "--":
+                end = f"the value of a flag follows =, as in {before.replace('_', '-')}={words}"
+            elif before in own_flags(self.params):
+                end = f"{before} takes no value"
             end = "numbers are joined by commas, as in 3,3" if is_list else end
             raise RequestError(f"{name}: unexpected argument {words}; {end}")
         return rest

@@ -27,9 +27,10 @@ def with_name_suggestions(function: Callable[P, R], title: str = "", made: Signa
         except TypeError:
             parameters = signature(call).parameters
             names = [name for name in parameters if name != "self"]
-            for name, value in keywords.items():
-                if name not in names:
-                    raise TypeError(unknown_keyword(title or function.__name__, name, value, names)) from None
+            unknown = [(name, value, names) for name, value in keywords.items() if name not in names]
+            if unknown:
+                told = (unknown_keyword(title or function.__name__, *each) for each in unknown)
+                raise TypeError("; ".join(told)) from None
             given = args[1:] if title else args  # of records, the first is self
             by_place = [name for name in names if parameters[name].kind is Parameter.POSITIONAL_OR_KEYWORD]
             if len(given) > len(by_place):

@@ -93,7 +93,8 @@ def _resolve(op: Attributes, dialect: Dialect, reading: Reading, shape: Sequence
     names, sizes = "".join(layout[i] for i in positions), tuple(shape[i] for i in positions)
     values = values_of(op)
     other = layout_for(shape, values) if values not in (1, len(positions)) else None
-    spread = partial(per_axis, axes=names, layout=f"layout {layout}{' (assumed)' * reading.assumed}", other=other)
+    told = f"layout {layout}{' (assumed)' * reading.assumed}"
+    spread = partial(per_axis, axes=names, layout=told, other=other, known="" if reading.assumed else layout)
     check_lengths(names, sizes)
     rules_of = op.rules_of or op.name
     support = dialect.operators.get(rules_of)

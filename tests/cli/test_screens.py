@@ -134,6 +134,7 @@ def test_names_longer_than_the_line_are_folded_and_never_cut(cli: Cli, folder: P
         ((8, 48, 64, 3), "NCHW", "--layout NHWC"),
         ((2, 16, 48, 64, 4), "NCDHW", "--layout NDHWC"),
         ((3, 48, 64), "NCW: only W is pooled", "--layout CHW"),
+        ((16, 7, 3), "NCW: only W is pooled", "--layout HWC or --layout NWC"),
     ],
 )
 def test_axes_that_may_be_others_are_doubted(
