@@ -1,6 +1,7 @@
 """The commands `compare`, `identify`, `info` and `cache`: arrays, what files hold, and the compiled kernels."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -27,6 +28,7 @@ from poolcli.formats import (
 )
 from poolcli.formats.checks import tensor_layout, why_left_out
 from poolcli.formats.files import redacted
+from poolcli.formats.records import ArrayContainer
 from poolcli.formats.table import format_by_suffix
 from poolcli.layouts import convert_layout, default_layout, named_shape
 from poolcli.message_fields import for_cli, printable
@@ -74,7 +76,7 @@ def _of_both(texts: Sequence[str], request: TwoArrays, look: Callable[[Tensor, T
     "poolcli compare samples/features.npy samples/features.npy",
     "poolcli compare samples/features.npy samples/features.npy --atol 1e-6 --rtol 1e-5",
     "poolcli compare samples/volume.h5:/volume samples/volume.h5 --json",
-    exit_codes="Exit codes: 0 equal within the tolerance, 1 different, 2 they cannot be compared.",
+    exit_codes="Exit codes: 0 equal within the tolerance, 1 different, 2 they cannot be read or compared.",
 )
 def compare(
     first: Annotated[str, argument("A", "A file, or an array in one: a.npy, a.h5:/data, a.npz:key, an image.")],
@@ -120,7 +122,7 @@ class IdentifyOptions(TwoArrays, WindowOptions):
     "poolcli identify samples/features.npy pooled.npy --op max --like onnx --json",
     without=("fit",),
     exit_codes="Attributes that you give stay fixed; the others are searched. "
-    "Exit codes: 0 found, 1 nothing fits (the nearest is shown), 2 no pooling can fit.",
+    "Exit codes: 0 found, 1 nothing fits (the nearest is shown), 2 a file cannot be read, or no pooling can fit.",
 )
 def identify(request: IdentifyOptions) -> int:
     """Prints the poolings that turn `x` into `y`, best first; returns 1 if none fits."""
@@ -183,8 +185,15 @@ def _contents(text: str, options: ReadOptions) -> tuple[list[Header], list[str]]
     source = parse_source(text)
     if source.key is None and recognise(source.path).is_container:
         with open_container(source.path, options) as file:
-            return list(file.headers), why_left_out(file)
+            return [_with_layout(file, header) for header in file.headers], why_left_out(file)
     return [read_header(source, options)], []
+
+
+def _with_layout(file: ArrayContainer, header: Header) -> Header:
+    """The header with the names of its axes, which some formats read when they open the array."""
+    with suppress(PoolError):
+        return replace(header, layout=file.array(str(header.key)).header.layout)
+    return header
 
 
 def _info_document(path: str, headers: list[Header], left_out: list[str], error: PoolError | None) -> dict[str, Any]:

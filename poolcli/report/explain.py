@@ -206,8 +206,9 @@ def difference_view(first: str, second: str, layout: str, found: Difference) -> 
     if found.max_abs:
         pair = f": {found.pair[0]} and {found.pair[1]}" if found.pair else ""
         place = named_shape(layout, found.where or ())
-        table.add_row("largest", f"{found.max_abs:.6g}{_ulps(found)}, at {place}{pair}")
-        table.add_row("mean", f"{found.mean_abs:.6g}")
+        is_nan = "nan" in (found.pair or ())  # a difference from NaN counts as infinity
+        table.add_row("largest", f"{'nan' if is_nan else f'{found.max_abs:.6g}'}{_ulps(found)}, at {place}{pair}")
+        table.add_row("mean", "nan" if is_nan else f"{found.mean_abs:.6g}")
     if found.different:
         table.add_row("where", where(layout, found))
     verdict = f"different: {found.different:,} of {found.elements:,} elements"

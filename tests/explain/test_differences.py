@@ -153,6 +153,14 @@ def test_two_files_are_compared_on_a_screen_and_as_json(cli: Cli, folder: Path) 
     }
 
 
+def test_a_number_beside_nan_has_no_distance(cli: Cli, folder: Path) -> None:
+    y = np.load("x.npy")
+    y[0, 1, 2, 3] = np.nan
+    np.save("y.npy", y)
+    shown = cli("compare", "x.npy", "y.npy").out.splitlines()[3:5]
+    assert shown == ["largest  nan, at N=0 C=1 H=2 W=3: 67.0 and nan", "mean     nan"]
+
+
 def test_what_cannot_be_compared_ends_with_2_and_json_says_why(cli: Cli, folder: Path) -> None:
     np.save("y.npy", np.zeros((1, 2, 6, 7)))
     result = cli("compare", "x.npy", "y.npy", "--json")

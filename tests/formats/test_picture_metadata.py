@@ -77,7 +77,7 @@ def test_tags_that_are_not_known_are_named_once(deep: bool, cli: Cli) -> None:
     [
         "ImageJ=1.54f\nimages=1\nslices=1\n",
         '<?xml version="1.0"?><OME xmlns="x"><Image><Pixels SizeX="8" SizeY="6"/></Image></OME>',
-        '{"shape": [6, 8, 3]}',
+        "shape=(6, 8, 3)",
         "Aperio Image Library v12|AppMag = 40|MPP = 0.2495",
         "<MetaData><prop id='spatial-calibration-x' value='0.65'/></MetaData>",
     ],
@@ -86,6 +86,13 @@ def test_a_description_of_the_array_is_not_kept_for_another(description: str, cl
     tiff(False, description=description)
     result = cli("avg", "x.tif", "-o", "y.tif", *HALVE, columns=200)
     assert "note     not kept: description of the array\n" in result.out
+    with tifffile.TiffFile("y.tif") as file:
+        assert 270 not in first(file).tags
+
+
+def test_the_shape_that_tifffile_describes_is_no_loss(cli: Cli) -> None:
+    tiff(False, description='{"shape": [6, 8, 3]}')
+    assert "not kept" not in cli("avg", "x.tif", "-o", "y.tif", *HALVE).out
     with tifffile.TiffFile("y.tif") as file:
         assert 270 not in first(file).tags
 

@@ -188,7 +188,7 @@ def select_exif(exif: Exif) -> dict[str, Any]:
     try:
         for tag, value in exif.items():
             if tag == DESCRIPTION and isinstance(value, str) and ARRAY_DESCRIPTION.match(value):
-                lost.append(ARRAY_NOTE)
+                lost += [ARRAY_NOTE] * (not value.startswith('{"shape"'))  # tifffile's, of which nothing is lost
             elif tag == EXIF:
                 directory = exif.get_ifd(tag)
                 kept[tag] = with_raw_texts({key: directory[key] for key in directory if key not in DROPPED_EXIF})
