@@ -62,10 +62,11 @@ def per_axis(
         elif len(numbers) == len(axes) + 2 and numbers[0] == 1 in (numbers[1], numbers[-1]):  # as TensorFlow has them
             inner = numbers[1:-1] if numbers[-1] == 1 else numbers[2:]
         elif len(numbers) == len(known) and ("C" in known or numbers[0] in (0, 1, None)):
-            inner = tuple(numbers[known.index(axis)] for axis in axes)
+            is_first = numbers[0] == 1 != numbers[-1]  # as in -k 1,2,2 of an image
+            inner = numbers[-len(axes) :] if is_first else tuple(numbers[known.index(axis)] for axis in axes)
         remedy = f"use {field(name, inner)}: batch and channels have no numbers" if inner else remedy
-        what = layout or "the input"
-        raise RequestError(f"{field(name)} has {len(numbers)} numbers, but {what} has {axes_of}; {remedy}")
+        found = f"{field(name)} has {len(numbers)} numbers, but {layout or 'the input'} has {axes_of}"
+        raise RequestError(f"{found}; {remedy}")
     return numbers
 
 

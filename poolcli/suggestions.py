@@ -43,7 +43,7 @@ MEANT = _by_word({
     "--kernel 2 --strides 2": "factor scale-factor downsample block-size",
     "--rounding-type ceil": "ceil",
     "--dtype": "precision t",
-    "--atol": "epsilon eps",
+    "--atol": "epsilon eps tolerance",
     "the names of inputs alone, as in poolcli avg x.npy": "i",
     "--exclude-pad": "exclusive",
     "--missing": "nodata",
@@ -53,12 +53,12 @@ MEANT = _by_word({
     "--indices": "argmax return-mask",
     "--layout NHWC": "channels-last",
     "--layout, one letter per axis, such as NWC to pool the second of three": "dim dims axes",
-    "none: NaN equals NaN already": "equal-nan",
+    "none: NaN equals NaN already": "equal-nan nan-equal",
     "--pages for the pages of an image; all channels are pooled": "channel channels band bands",
     "numpy.pad(x, ..., 'reflect') first: padding has no values here": "padding-mode pad-mode border border-mode cval",
     "y[..., 0, 0]: axes of length 1 are kept": "keepdims keepdim",
     "the operator as the first word, as in poolcli max or poolcli shape max": "op mode method",
-    "poolcli area --fit 256, which keeps the aspect, or --output-size 256,256":
+    "poolcli area --fit 256 or WxH, which keeps the aspect, or --output-size H,W":
         "resize thumbnail size max-size max-dim width height convert mogrify gdalwarp",
     "poolcli avg --kernel 2 --strides 2": "bin coarsen scale",
     "poolcli adaptive-avg --output-size 1 (or adaptive-max; other operators take a --kernel of the input's size)":

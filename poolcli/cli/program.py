@@ -264,15 +264,15 @@ class Command(TyperCommand):
             return super().parse_args(ctx, args[:-1] if valued.intersection(args[-1:]) else args)
         rest = super().parse_args(ctx, asked[:1] or prepare(args, self.params))  # help whatever else is wrong
         if ctx.args:
-            words, name = " ".join(ctx.args), ctx.info_name
-            before, is_list = args[args.index(ctx.args[0]) - 1], words.replace(" ", "").isdigit()
+            words, name, before = " ".join(ctx.args), ctx.info_name, args[args.index(ctx.args[0]) - 1]
             inputs = [f"one {each.metavar}" for each in self.params if each.param_type_name == "argument"]
             end = f"{name} takes {join_words(inputs, 'and')} at a time"
-            if words.lower() in BOOLEANS and before[:2] == "--":
+            if words.replace(" ", "").isdigit():
+                end = "numbers are joined by commas, as in 3,3"
+            elif words.lower() in BOOLEANS and before[:2] == "--":
                 end = f"the value of a flag follows =, as in {before.replace('_', '-')}={words}"
             elif before in own_flags(self.params):
                 end = f"{before} takes no value"
-            end = "numbers are joined by commas, as in 3,3" if is_list else end
             raise RequestError(f"{name}: unexpected argument {words}; {end}")
         return rest
 
