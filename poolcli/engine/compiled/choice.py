@@ -251,13 +251,18 @@ class _Case:
 
     def fetched(self, kernel: int, stride: int) -> tuple[int, int, int]:
         """The cache lines that a kernel fetches ahead, the elements of one, and where they begin; 0 if none pays."""
-        row, size = self.view.input_shape[3], prod(self.view.input_shape) * self.source_bytes
-        if not stride or row * self.source_bytes > self.limits.fetched_bytes or size < self.limits.cached_bytes:
+        row = self.view.input_shape[3]
+        if not stride or not self.is_streamed(row):
             return 0, 0, 0
         line, step = CACHE_LINE // self.source_bytes, stride * row
         if kernel < stride:  # rows between windows are not read
             return ceil_div(kernel * row, line), line, ceil_div(kernel * row + 1024, step) * step
         return ceil_div(step, line), line, kernel * row + 1024
+
+    def is_streamed(self, elements: int) -> bool:
+        """Whether rows, or windows, of so many elements of an input beyond the cache are short enough to be fetched."""
+        is_short = elements * self.source_bytes <= self.limits.fetched_bytes
+        return is_short and prod(self.view.input_shape) * self.source_bytes >= self.limits.cached_bytes
 
     def maps(self, w: Sliding, rows: int, line: int) -> Launch:
         d, h, columns = self.view.axes
@@ -272,11 +277,14 @@ class _Case:
     def bins(self) -> Launch:
         (d, h, w), width, channels = self.view.axes, self.view.input_shape[3], self.view.channels
         if self.is_small:
-            return Launch("bins.bins", (0, True, False), width)
+            return Launch("bins.bins", (0, True, False, 0), width)
         taps = w.longest if w.longest <= self.limits.short else 0
-        in_place = not taps and channels == 1 and d.is_single and h.is_single
-        work = 0 if in_place else width + taps * w.dilation * channels
-        return Launch("bins.bins", (taps, channels > 1, in_place), work)
+        in_place = not taps and channels == w.dilation == 1 and d.is_single and h.is_single
+        if not in_place:
+            return Launch("bins.bins", (taps, channels > 1, False, 0), width + taps * w.dilation * channels)
+        line = CACHE_LINE // self.source_bytes
+        sizes = {"b": ceil_div(w.longest, line), "c": w.longest + 1024}
+        return Launch("bins.bins", (0, False, True, line if self.is_streamed(w.longest) else 0), sizes=sizes)
 
     def areas(self) -> Launch:
         _, h, w = self.view.axes

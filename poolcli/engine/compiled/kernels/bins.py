@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from poolcli.engine.compiled.kernels import by_rows, inlined, looped, optimise_later, rows_joined, u8
+from poolcli.engine.compiled.kernels import by_rows, fetch, inlined, looped, optimise_later, padding, rows_joined, u8
 from poolcli.engine.compiled.view import AT, LANES
 
 
-def bins(how: Any, steps: Any, taps: int, inner: bool, in_place: bool) -> Any:
+def bins(how: Any, steps: Any, taps: int, inner: bool, in_place: bool, line: int) -> Any:
     """Task t is an output row. `taps`: the longest window along W if it is short, else 0. `inner`: channels may lie
-    side by side. `in_place`: all windows have one row, whose elements are neighbours.
+    side by side. `in_place`: all windows have one row, whose elements are neighbours; if `line`, the elements of a
+    cache line, is not 0, `b` lines that begin `c` elements behind each are fetched ahead (0.75 of the time).
     """
     lift, join, store, nothing, divides = how
-    joined, lanes, zero, one = rows_joined(how), u8(LANES), u8(0), u8(1)
+    joined, lanes, zero, one, ahead = rows_joined(how), u8(LANES), u8(0), u8(1), u8(line)
     two, three, four, five, six, seven = (u8(n) for n in range(2, 8))
 
     @inlined
@@ -39,27 +40,36 @@ def bins(how: Any, steps: Any, taps: int, inner: bool, in_place: bool) -> Any:
                 out[to + e] = store(total, by * factors[own + e] if divides else by)
 
     @looped
+    def window(x, work, at, count, step):
+        """The total of `count` elements. LLVM loads vectors only where `step` is a constant: 0.6 of the time."""
+        optimise_later()
+        a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = nothing
+        s, left = at, count
+        while left >= lanes:
+            a0, a1 = join(a0, element(x, work, s)), join(a1, element(x, work, s + step))
+            a2, a3 = join(a2, element(x, work, s + two * step)), join(a3, element(x, work, s + three * step))
+            a4, a5 = join(a4, element(x, work, s + four * step)), join(a5, element(x, work, s + five * step))
+            a6, a7 = join(a6, element(x, work, s + six * step)), join(a7, element(x, work, s + seven * step))
+            s, left = s + lanes * step, left - lanes
+        a0 = join(join(join(a0, a4), join(a2, a6)), join(join(a1, a5), join(a3, a7)))
+        while left > zero:
+            a0, s, left = join(a0, element(x, work, s)), s + step, left - one
+        return a0
+
+    @looped
     def long(out, to, base, x, work, table, by, factors):
         optimise_later()
         cs, at_w, own = u8(table[AT.channels] if inner else 1), u8(table[AT.at_w]), u8(table[AT.of_w])
         gap = u8(table[AT.gap_w]) * cs
         for w in range(u8(table[AT.columns])):
             begin, count = base + u8(table[at_w + two * w]) * cs, u8(table[at_w + two * w + one])
+            if line:
+                for i in range(u8(table[AT.b])):
+                    fetch(x, begin + u8(table[AT.c]) + i * ahead)
             for c in range(cs):
-                e, at, i = w * cs + c, begin + c, zero
-                a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = nothing
-                while i + lanes <= count:
-                    step = one if gap == one else gap  # LLVM makes two loops of it, one with whole vectors
-                    s = at + i * step
-                    a0, a1 = join(a0, element(x, work, s)), join(a1, element(x, work, s + step))
-                    a2, a3 = join(a2, element(x, work, s + two * step)), join(a3, element(x, work, s + three * step))
-                    a4, a5 = join(a4, element(x, work, s + four * step)), join(a5, element(x, work, s + five * step))
-                    a6, a7 = join(a6, element(x, work, s + six * step)), join(a7, element(x, work, s + seven * step))
-                    i += lanes
-                a0 = join(join(join(a0, a4), join(a2, a6)), join(join(a1, a5), join(a3, a7)))
-                while i < count:
-                    a0, i = join(a0, element(x, work, at + i * gap)), i + one
-                out[to + e] = store(a0, by * factors[own + e] if divides else by)
+                e, at = w * cs + c, begin + c
+                total = window(x, work, at, count, one) if in_place or gap == one else window(x, work, at, count, gap)
+                out[to + e] = store(total, by * factors[own + e] if divides else by)
 
     @by_rows
     def kernel(x, out, places, work, table, factors, t, r, begin, nd, nh, piece, last):
@@ -80,25 +90,22 @@ def areas(how: Any, steps: Any) -> Any:
     the numpy engine. `c` and `e`: where the table has the weights along H and W, `a` and `b` for each window.
     """
     lift, _, store, nothing, divides = how
-    kind = type(steps.identity)
+    kind, pad = type(steps.identity), padding(nothing)
 
     @looped
-    def add_row(work, n, x, at, weight, starts):
+    def add_row(work, n, x, at, weight):
         optimise_later()
-        if starts:
-            for w in range(u8(n)):
-                work[w] = lift(x[u8(at) + w]) * weight
-        else:
-            for w in range(u8(n)):
-                work[w] = work[w] + lift(x[u8(at) + w]) * weight
+        for w in range(u8(n)):
+            work[w] = work[w] + lift(x[u8(at) + w]) * weight
 
     @by_rows
     def kernel(x, out, places, work, table, factors, t, r, begin, nd, nh, piece, last):
         optimise_later()
         cs, at_w, own, near = u8(table[AT.channels]), table[AT.at_w], u8(table[AT.of_w]), table[AT.step_h]
         to, weights = u8(t * table[AT.size]), table[AT.c] + r * table[AT.a]
+        pad(work, 0, 0, table[AT.width])
         for i in range(nh):
-            add_row(work, table[AT.width], x, begin + i * near, kind(table[weights + i]), i == 0)
+            add_row(work, table[AT.width], x, begin + i * near, kind(table[weights + i]))
         for w in range(table[AT.columns]):
             first, count = u8(table[at_w + 2 * w]) * cs, u8(table[at_w + 2 * w + 1])
             weight, to_pixel = u8(table[AT.e] + w * table[AT.b]), u8(w) * cs

@@ -81,12 +81,8 @@ def long(how: Any, steps: Any) -> Any:
     @by_rows
     def kernel(x, out, places, work, table, factors, t, r, begin, nd, nh, piece, last):
         optimise_later()
-        size, length, far, near = (
-            table[AT.size],
-            table[AT.reach] * table[AT.channels],
-            table[AT.step_d],
-            table[AT.step_h],
-        )
+        size, length = table[AT.size], table[AT.reach] * table[AT.channels]
+        far, near = table[AT.step_d], table[AT.step_h]
         first, low, used, before = table[piece], table[piece + 2], table[piece + 3], table[piece + 4]
         joined(work, before, used, x, begin + low, nd, nh, far, near, nd * nh == table[AT.a])
         pad(work, before, used, length)

@@ -13,7 +13,7 @@ from poolcli.engine.compiled.kernels import by_rows, inlined, line_offset, loope
 from poolcli.engine.compiled.view import AT, AT_ROWS, MARGIN, ROW_FIELDS
 
 NONE = np.int32(-1)
-AT_ONCE = 64  # elements that are compared before a search may end; LLVM makes no vectors of fewer
+AT_ONCE, FEW, MANY = 32, 8, 512  # elements are compared 32 by 32 without branches, up to 512; the last 8 one by one
 
 
 def search(how: Any, steps: Any, taps: int, stride: int, gap: int) -> Any:
@@ -52,17 +52,19 @@ def search(how: Any, steps: Any, taps: int, stride: int, gap: int) -> Any:
                     found[e] = first_of_row(x, source, unit, values[to + e], found[e], position, pixels)
 
     @looped
-    def first_match(x, at, count, unit, value):
+    def first_match(x, at, count, unit, value, limit):
         """The number of the first of `count` elements that equals the value; `count` if there is none."""
         optimise_later()
         i = np.int64(0)
-        while unit == 1 and i + AT_ONCE <= count:
-            is_there = np.uint8(0)
-            for j in range(u8(AT_ONCE)):
-                is_there = np.uint8(is_there | np.uint8(matches(x[u8(at + i) + j], value)))
-            if is_there:
-                break
-            i += AT_ONCE
+        while unit == 1 and i + FEW < count and at + i + MANY <= limit:  # what is behind the last one does not count
+            many = MANY if i + MANY < count else -(-(count - i) // AT_ONCE) * AT_ONCE
+            found = np.int32(MANY)
+            for j in range(np.int32(many)):
+                place = np.int32(j) if matches(x[u8(at + i + j)], value) else np.int32(MANY)
+                found = place if place < found else found
+            if found < MANY:
+                return i + found if i + found < count else count
+            i += MANY
         while i < count and not matches(x[u8(at + i * unit)], value):
             i += 1
         return i
@@ -99,7 +101,7 @@ def search(how: Any, steps: Any, taps: int, stride: int, gap: int) -> Any:
                 e, place = u8(to + w * cs + c), np.int64(-1)
                 for line in range(nd * nh):
                     at = begin + line_offset(line, nh, far, near) + begin_w * cs + c
-                    match = first_match(x, at, count, pixels * cs, out[e])
+                    match = first_match(x, at, count, pixels * cs, out[e], table[AT.limit])
                     if match < count:
                         place = top + line_offset(line, nh, far_line, near_line) + begin_w + match * pixels
                         break

@@ -9,19 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from poolcli.engine.compiled.kernels import (
-    Function,
-    by_rows,
-    clamp,
-    inlined,
-    line_offset,
-    looped,
-    offset,
-    optimise_later,
-    u8,
-)
+from poolcli.engine.compiled.kernels import Function, by_rows, inlined, line_offset, looped, offset, optimise_later, u8
 from poolcli.engine.compiled.kernels.operations import root_of_variance, round_to_odd
 from poolcli.engine.compiled.view import AT
+
+smaller, larger = inlined(lambda a, b: a if a < b else b), inlined(lambda a, b: b if a < b else a)
 
 
 class Piece(NamedTuple):
@@ -56,7 +48,7 @@ def by_pieces(compute: Function) -> Any:
         inner, stride, step_d, step_h = table[AT.channels], table[AT.stride], table[AT.step_d], table[AT.step_h]
         w = 0
         while w < table[AT.columns]:
-            n, many = table[at_w + 2 * w + 1], clamp(high - w, 1, most) if w >= low else 1
+            n, many = table[at_w + 2 * w + 1], smaller(larger(high - w, 1), most) if w >= low else 1
             count, step_w = nd * nh * n, table[AT.gap_w] * inner
             windows = Piece(many, stride, inner, many * inner, count, nh, n, step_d, step_h, step_w)
             source, target = begin + table[at_w + 2 * w] * inner, t * table[AT.size] + w * inner
@@ -189,7 +181,6 @@ def deviation(how: Any, steps: Any, rows: int, lines: int, taps: int, stride: in
     return deviation
 
 
-smaller, larger = inlined(lambda a, b: a if a < b else b), inlined(lambda a, b: b if a < b else a)
 nan_or = inlined(lambda a, b: a if b == b else b)
 
 
