@@ -167,8 +167,8 @@ def rows_joined(how: Any) -> Function:
     @looped
     def joined(work, to, n, x, at, planes, lines, far, near, by_fours):
         optimise_later()
-        to, n, rows, a = u8(to), u8(n), planes * lines, u8(at)
-        b = u8(at + line_offset(1, lines, far, near))
+        to, n, rows, a, second = u8(to), u8(n), planes * lines, u8(at), np.int64(1)  # numba compiles for each literal
+        b = u8(at + line_offset(second, lines, far, near))
         done = 1 if not by_fours or rows == 1 else 4 if rows % 4 < 2 else 2
         if rows == 0:
             for w in range(n):
@@ -180,7 +180,8 @@ def rows_joined(how: Any) -> Function:
             for w in range(n):
                 work[to + w] = two(x, a, b, w)
         else:
-            c, e = u8(at + line_offset(2, lines, far, near)), u8(at + line_offset(3, lines, far, near))
+            c = u8(at + line_offset(second + 1, lines, far, near))
+            e = u8(at + line_offset(second + 2, lines, far, near))
             for w in range(n):
                 work[to + w] = join(two(x, a, b, w), two(x, c, e, w))
         while done < rows:

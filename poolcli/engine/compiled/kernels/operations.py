@@ -206,11 +206,6 @@ def _store(steps):
     total_type, half, ddof = type(steps.identity), (1 << bits) // 2 - 1, steps.ddof
 
     @inlined
-    def to_odd(total, divisor):
-        near, rest = _nearest_quotient(parts(total), divisor)
-        return write(round_to_odd(near, rest))
-
-    @inlined
     def deviation(total, count):
         """sqrt((n * sum(x * x) - sum(x)**2) / (n * (n - ddof)))"""
         number, divisor = np.int64(count), count - ddof
@@ -232,6 +227,6 @@ def _store(steps):
         "times": inlined(lambda total, divisor: write(whole(total) / divisor * times)),
         "deviation": deviation,
         "nearest": inlined(lambda total, divisor: write(_nearest_quotient(parts(total), divisor)[0])),
-        "odd": to_odd,
+        "odd": inlined(lambda total, divisor: write(round_to_odd(*_nearest_quotient(parts(total), divisor)))),
     }
     return stores["nearest" if steps.result == "quotient" and kind == "c" else steps.result]

@@ -17,11 +17,11 @@ from poolcli.engine.compiled.kernels import (
     fetch,
     in_fours,
     inlined,
+    line_offset,
     no_alias,
     optimise_later,
     padding,
     row_of,
-    rows_joined,
     tree,
     u8,
 )
@@ -40,7 +40,7 @@ def sliding(
     lift, join, store, nothing, divides = how
     of_plane, step, zero, one, apart, ahead = u8(lines), u8(stride), u8(0), u8(1), u8(gap * channels), u8(line)
     direct, in_pixels, all_rows = form == "direct", channels != 1 and stride > 1, np.int64(rows)
-    vector, partial, pad = _vector(steps), rows_joined(how), padding(nothing)
+    vector, pad = _vector(steps), padding(nothing)
 
     @inlined
     def element(x, at, w, tap):
@@ -86,7 +86,12 @@ def sliding(
                 for w in range(n):
                     work[u8(before) + w] = column(x, place, w, zero)
             else:
-                partial(work, before, used, x, begin + low, nd, nh, table[AT.step_d], table[AT.step_h], False)
+                for w in range(u8(used)):
+                    work[u8(before) + w] = nothing
+                for i in range(nd * nh):
+                    at = place[0] + u8(line_offset(i, nh, table[AT.step_d], table[AT.step_h]))
+                    for w in range(u8(used)):
+                        work[u8(before) + w] = join(work[u8(before) + w], lift(x[at + w]))
             pad(work, before, used, reach + MARGIN)
             if in_pixels:
                 for w in range(m // cs):
@@ -117,7 +122,7 @@ def maps(how: Any, steps: Any, rows: int, taps: int, gap: int, line: int) -> Any
     Task t is a plane. Masks are for `a` rows; `b` cache lines are fetched, from `c` elements after its first on.
     """
     lift, join, store, nothing, divides = how
-    zero, ahead, distance, partial = u8(0), u8(line), u8(gap), rows_joined(how)
+    zero, ahead, distance = u8(0), u8(line), u8(gap)
     vector, kind, margin = _vector(steps), type(steps.identity), np.int64(taps * gap)
     inside, outside = kind(1), kind(0)
 
@@ -160,7 +165,11 @@ def maps(how: Any, steps: Any, rows: int, taps: int, gap: int, line: int) -> Any
                     for w in range(n):
                         work[at + w] = column(x, place, w, zero)
                 else:
-                    partial(work, margin + h * wide, n, x, first, 1, count, 0, table[AT.step_h], False)
+                    for w in range(n):
+                        work[at + w] = nothing
+                    for i in range(u8(count)):
+                        for w in range(n):
+                            work[at + w] = join(work[at + w], lift(x[u8(first) + i * near + w]))
             done = zero
             while done < plane:
                 many = chunk if done + chunk < plane else plane - done

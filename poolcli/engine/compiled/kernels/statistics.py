@@ -14,6 +14,7 @@ from poolcli.engine.compiled.kernels.operations import root_of_variance, round_t
 from poolcli.engine.compiled.view import AT
 
 smaller, larger = inlined(lambda a, b: a if a < b else b), inlined(lambda a, b: b if a < b else a)
+nan_or = inlined(lambda a, b: a if b == b else b)
 
 
 class Piece(NamedTuple):
@@ -179,9 +180,6 @@ def deviation(how: Any, steps: Any, rows: int, lines: int, taps: int, stride: in
             out[w] = store(root_of_variance(variance, count - ddof), 1.0)
 
     return deviation
-
-
-nan_or = inlined(lambda a, b: a if b == b else b)
 
 
 def _middle(steps):
