@@ -164,7 +164,7 @@ def _tables(view: View, launch: Launch, is_scaled: bool) -> tuple[NDArray[np.int
         "channels": channels, "gap_d": d.dilation, "gap_h": h.dilation, "gap_w": w.dilation, "at_w": at_w,
         "of_w": by_row.size, "taps": taps, "pad": w.pad, "at_piece": at_piece, "first": first, "last": last,
     }  # fmt: skip
-    own |= dict(zip("ce", at_weights, strict=False))
+    own |= dict(zip("ce", at_weights[: len(launch.weights)], strict=False))
     table = np.concatenate((np.array(Sizes(**(sizes | own)), np.int64), *(part.ravel() for part in parts)))
     factors = np.concatenate((by_row.ravel(), along_w if launch.along_w is None else launch.along_w), dtype=np.float64)
     with np.errstate(divide="ignore"):

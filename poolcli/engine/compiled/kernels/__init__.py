@@ -140,9 +140,9 @@ def tree(taps: int, element: Function, join: Function) -> Function:
     """The function (v, at, w, tap) of `taps` elements from `tap` on; element(v, at, w, tap) is one."""
     if taps == 1:
         return element
-    some, half, last = tree(taps // 2, element, join), u8(taps // 2), u8(taps - 1)
-    even = inlined(lambda v, at, w, tap: join(some(v, at, w, tap), some(v, at, w, tap + half)))
-    odd = inlined(lambda v, at, w, tap: join(even(v, at, w, tap), element(v, at, w, tap + last)))
+    some, mid, end = tree(taps // 2, element, join), u8(taps // 2), u8(taps - 1)
+    even = inlined(lambda v, a, w, t: join(some(v, a, w, t), some(v, a, w, t + mid)))
+    odd = inlined(lambda v, a, w, t: join(join(some(v, a, w, t), some(v, a, w, t + mid)), element(v, a, w, t + end)))
     return odd if taps % 2 else even  # type: ignore[no-any-return]
 
 
