@@ -39,6 +39,8 @@ def as_file_error(
         raise FileError(f"{where}: {describe(error)}") from error
 
 
+MAX_AXES = 32  # numpy 1 allows 32 axes, numpy 2 64
+MAX_BYTES = 2**63 - 1  # of a numpy array, with lengths of 0 counted as 1
 USUAL_AXES = 3  # N, C and a spatial axis, unless the layout is given
 MAX_NAMES = 20  # listed in a message
 # Decompression bombs: data may expand to this size (bytes) at any ratio, and beyond it by at most this ratio.
@@ -60,10 +62,16 @@ def check_dtype(where: str, name: str) -> None:
         raise FileError(f"{where}: holds {held}; poolcli pools bool, integers and floats of 16, 32 or 64 bits")
 
 
-def check_rank(where: str, shape: Sequence[int]) -> None:
-    """Raises a FileError for a scalar."""
+def check_array(where: str, shape: Sequence[int], dtype: str) -> None:
+    """Raises a FileError for an array that cannot be pooled: a scalar, another type, too many axes or bytes."""
+    check_dtype(where, dtype)
     if not shape:
         raise FileError(f"{where}: holds a single number; an array with at least one axis is needed")
+    if len(shape) > MAX_AXES:
+        raise FileError(f"{where}: has {len(shape)} axes; at most {MAX_AXES} are read")
+    size = byte_count([size or 1 for size in shape], DTYPES[dtype].itemsize)
+    if size > MAX_BYTES:
+        raise FileError(f"{where}: claims {human_bytes(size)}, which no array can have")
 
 
 def choose_array(source: Source, headers: Sequence[Header], axes: int | None = None) -> Header:

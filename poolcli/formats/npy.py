@@ -21,7 +21,7 @@ from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, error_text
 from poolcli.formats import records
 from poolcli.formats.atomic import atomic_stream, is_device
-from poolcli.formats.checks import as_file_error, byte_count, check_dtype, check_expansion, check_rank, human_bytes
+from poolcli.formats.checks import as_file_error, check_array, check_expansion, human_bytes
 from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
 from poolcli.windows import Ranges
@@ -29,9 +29,7 @@ from poolcli.windows import Ranges
 MAGIC = b"\x93NUMPY"
 LENGTH_BYTES = {b"\x01\x00": 2, b"\x02\x00": 4, b"\x03\x00": 4}  # width of the header length, by version
 MAX_HEADER = 65_536
-MAX_AXES = 32  # numpy 1 allows 32 axes, numpy 2 64
 BLOCK = 2**20  # bytes
-MAX_BYTES = 2**63 - 1  # of a numpy array, with lengths of 0 counted as 1
 GZIP = b"\x1f\x8b"
 
 
@@ -198,12 +196,7 @@ def parse_header(name: str, stream: BinaryIO) -> tuple[np.dtype[Any], records.He
         raise FileError(f"{name}: its .npy header is broken{reason}") from error
     if dtype.hasobject:
         raise FileError(f"{name}: holds Python objects (pickle), which poolcli never loads; store numbers instead")
-    check_dtype(name, dtype.name)
-    check_rank(name, shape)
-    if len(shape) > MAX_AXES:
-        raise FileError(f"{name}: has {len(shape)} axes; at most {MAX_AXES} are read")
-    if byte_count([size or 1 for size in shape], dtype.itemsize) > MAX_BYTES:
-        raise FileError(f"{name}: claims an array of an impossible shape")
+    check_array(name, shape, dtype.name)
     return dtype, records.Header("npy", shape, dtype.name), fortran
 
 

@@ -14,9 +14,9 @@ from poolcli.dtypes import DTYPES, numpy_dtype
 from poolcli.errors import FileError
 from poolcli.formats import records
 from poolcli.formats.atomic import atomic_stream
-from poolcli.formats.checks import check_dtype, check_rank, choose_array, human_bytes, join_names
+from poolcli.formats.checks import MAX_AXES, check_array, choose_array, human_bytes, join_names
 from poolcli.formats.files import array_names
-from poolcli.formats.npy import MAX_AXES, UncompressedReader
+from poolcli.formats.npy import UncompressedReader
 from poolcli.system.lazy_imports import numpy as np
 
 LENGTH_BYTES = 8  # the header's length, little-endian, starts the file
@@ -56,8 +56,7 @@ class _File(records.ArrayContainer):
     def array(self, key: str) -> records.ArrayReader:
         key = key if key in self.entries else str(choose_array(records.Source(self.path, key), self.headers).key)
         where, entry = f"{self.path}:{key}", self.entries[key]
-        check_dtype(where, DTYPES_BY_CODE.get(entry["dtype"], entry["dtype"]))
-        check_rank(where, entry["shape"])
+        check_array(where, entry["shape"], DTYPES_BY_CODE.get(entry["dtype"], entry["dtype"]))
         header, place = self._header(key), self.start + entry["data_offsets"][0]
         metadata = records.Metadata(groups={"/": self.strings} if self.strings else {})
         return UncompressedReader(header, self.stream, numpy_dtype(header.dtype).newbyteorder("<"), place, metadata)

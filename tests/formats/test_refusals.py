@@ -31,9 +31,9 @@ NPY_REFUSALS = {
     "a single number": (npy(fields("()"), b"\0" * 4),
         "x.npy: holds a single number; an array with at least one axis is needed"),
     "an empty shape beyond 64 bits": (npy(fields("(0, 1, 4611686018427387904, 4)")),
-        "x.npy: claims an array of an impossible shape"),
+        "x.npy: claims 64 EiB, which no array can have"),
     "an empty shape with a length beyond 64 bits": (npy(fields("(9223372036854775808, 0, 4)", "'|u1'")),
-        "x.npy: claims an array of an impossible shape"),
+        "x.npy: claims 32 EiB, which no array can have"),
 }  # fmt: skip
 
 

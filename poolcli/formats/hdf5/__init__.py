@@ -87,10 +87,12 @@ class Hdf5File(ArrayContainer):
         """The dataset, after all checks but that of its dtype."""
         where, properties = f"{self.path}:{name}", found.get_create_plist()
         gate.check_location(where, self.path, properties, name, self.options.allow_external)
-        checks.check_rank(where, found.shape or ())
+        dtype = _dtype_of(found)
+        if dtype != TEXT:
+            checks.check_array(where, found.shape or (), dtype)
         gate.check_filters(where, properties)
         taken = gate.check_memory(where, self.path, found, properties, self.options)
-        header = Header("hdf5", tuple(map(int, found.shape)), _dtype_of(found), key=name, extra_memory=taken)
+        header = Header("hdf5", tuple(map(int, found.shape)), dtype, key=name, extra_memory=taken)
         opened = h5py.Dataset(found)
         chunks = gate.gzip_chunks(where, opened) if opened.chunks else {}
         return Dataset(header, self, opened, gate.read_attributes(opened), chunks)

@@ -15,7 +15,6 @@ from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, PoolError, RequestError
 from poolcli.formats import cf, checks, records
 from poolcli.formats.files import is_url, relative_path
-from poolcli.formats.npy import MAX_AXES, MAX_BYTES
 from poolcli.formats.zarr import library, ome
 from poolcli.formats.zarr.library import RUN, ZARR_ERRORS, groups_above, is_group, reading_metadata, zarr_errors
 from poolcli.formats.zarr.storage import ExpansionCheck, storage_of
@@ -116,17 +115,11 @@ def _is_numeric(array: Any) -> bool:
 
 def _check(where: str, array: Any, limit: int | None) -> None:
     """Refuses what cannot be pooled, impossible metadata, and chunks that memory cannot hold: each is decoded whole."""
-    checks.check_rank(where, array.shape)
-    checks.check_dtype(where, array.dtype.name)
-    itemsize = DTYPES[array.dtype.name].itemsize
-    if array.ndim > MAX_AXES:
-        raise FileError(f"{where}: has {array.ndim} axes; at most {MAX_AXES} are read")
-    claimed, chunk = checks.human_bytes(checks.byte_count(array.shape, itemsize)), array.chunks
-    if checks.byte_count([size or 1 for size in array.shape], itemsize) > MAX_BYTES:
-        raise FileError(f"{where}: claims {claimed}, which no array can have")
+    checks.check_array(where, array.shape, array.dtype.name)
+    chunk = array.chunks
     if any(length < 1 for length in chunk):
         raise FileError(f"{where}: has chunks of {','.join(map(str, chunk))}, which must be at least 1")
-    size, most = checks.byte_count(chunk, itemsize), limit or MAX_CHUNK
+    size, most = checks.byte_count(chunk, array.dtype.itemsize), limit or MAX_CHUNK
     if size * CHUNK_COPIES > most:
         one, two = checks.human_bytes(size), checks.human_bytes(most)
         told = ",".join(map(str, chunk))
