@@ -48,7 +48,6 @@ class Limits(NamedTuple):
 LIMITS = Limits()
 UNROLLED = 16  # elements of windows of standard deviations with loops of their own
 PIECE_OUTPUTS = 16  # the fewest outputs of a piece of statistics
-MAX_INT32 = 2**31 - 1
 MAX_CACHED_LENGTH = 2**13  # outputs along an axis; longer tables are not cached
 
 
@@ -296,7 +295,7 @@ class _Case:
     def searched(self) -> tuple[int, int, int]:
         """The elements, stride and distance of elements along W, if all windows of a row are searched at once."""
         w = self.sliding_windows
-        is_long = prod(axis.size for axis in self.view.axes) > MAX_INT32
+        is_long = prod(axis.size for axis in self.view.axes) >= 2**31
         if w is None or is_long or not self.has_constant_windows(w, 1):
             return 0, 0, 0
         return w.kernel, w.stride, w.dilation if self.view.channels == 1 else 0

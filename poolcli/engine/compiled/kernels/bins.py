@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from poolcli.engine.compiled.kernels import by_rows, fetch, inlined, looped, optimise_later, padding, rows_joined, u8
+from poolcli.engine.compiled.kernels import by_rows, fetch, inlined, looped, optimise_later, rows_joined, u8
 from poolcli.engine.compiled.view import AT, LANES
 
 
@@ -90,22 +90,25 @@ def areas(how: Any, steps: Any) -> Any:
     the numpy engine. `c` and `e`: where the table has the weights along H and W, `a` and `b` for each window.
     """
     lift, _, store, nothing, divides = how
-    kind, pad = type(steps.identity), padding(nothing)
+    kind = type(steps.identity)
 
     @looped
-    def add_row(work, n, x, at, weight):
+    def add_row(work, n, x, at, weight, starts):
         optimise_later()
-        for w in range(u8(n)):
-            work[w] = work[w] + lift(x[u8(at) + w]) * weight
+        if starts:
+            for w in range(u8(n)):
+                work[w] = lift(x[u8(at) + w]) * weight
+        else:
+            for w in range(u8(n)):
+                work[w] = work[w] + lift(x[u8(at) + w]) * weight
 
     @by_rows
     def kernel(x, out, places, work, table, factors, t, r, begin, nd, nh, piece, last):
         optimise_later()
         cs, at_w, own, near = u8(table[AT.channels]), table[AT.at_w], u8(table[AT.of_w]), table[AT.step_h]
         to, weights = u8(t * table[AT.size]), table[AT.c] + r * table[AT.a]
-        pad(work, 0, 0, table[AT.width])
         for i in range(nh):
-            add_row(work, table[AT.width], x, begin + i * near, kind(table[weights + i]))
+            add_row(work, table[AT.width], x, begin + i * near, kind(table[weights + i]), i == 0)
         for w in range(table[AT.columns]):
             first, count = u8(table[at_w + 2 * w]) * cs, u8(table[at_w + 2 * w + 1])
             weight, to_pixel = u8(table[AT.e] + w * table[AT.b]), u8(w) * cs

@@ -12,7 +12,6 @@ import numpy as np
 from poolcli.engine.compiled.kernels import by_rows, inlined, line_offset, looped, optimise_later, u8
 from poolcli.engine.compiled.view import AT, AT_ROWS, MARGIN, ROW_FIELDS
 
-NONE = np.int32(-1)
 AT_ONCE, FEW, MANY = 32, 8, 512  # elements are compared 32 by 32 without branches, up to 512; the last 8 one by one
 
 
@@ -86,7 +85,7 @@ def search(how: Any, steps: Any, taps: int, stride: int, gap: int) -> Any:
             if (not inner) & (t + 1 < last) & (reach < table[AT.limit]):
                 size = padded  # whole vectors; nobody reads what is found beyond the end of a row
             for w in range(u8(size)):
-                work[w] = NONE
+                work[w] = np.int32(-1)
             for line in range(nd * nh - 1, -1, -1):
                 at = begin + line_offset(line, nh, far, near) + start * cs
                 its = np.int32(line_offset(line, nh, far_line, near_line))

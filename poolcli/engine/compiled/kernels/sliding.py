@@ -122,9 +122,8 @@ def maps(how: Any, steps: Any, rows: int, taps: int, gap: int, line: int) -> Any
     Task t is a plane. Masks are for `a` rows; `b` cache lines are fetched, from `c` elements after its first on.
     """
     lift, join, store, nothing, divides = how
-    zero, ahead, distance = u8(0), u8(line), u8(gap)
     vector, kind, margin = _vector(steps), type(steps.identity), np.int64(taps * gap)
-    inside, outside = kind(1), kind(0)
+    inside, outside, zero, ahead, distance = kind(1), kind(0), u8(0), u8(line), u8(gap)
 
     @inlined
     def element(x, at, w, tap):
