@@ -32,7 +32,6 @@ from poolcli.engine.choose import refusal
 from poolcli.engine.compiled.choice import LIMITS
 from poolcli.engine.numpy.reduce import axis_steps, gathered_reduction
 from poolcli.engine.numpy.sums import float_sums
-from poolcli.ops import OPERATORS, PYRAMID_OPERATORS
 from poolcli.plan import Plan
 from poolcli.plan.plan import whole
 from tests.profiles import by_engine, sized
@@ -321,18 +320,6 @@ def test_no_element_outside_of_a_window_changes_its_output(name: str, dtype: str
                 after = bits_of(run(plan, changed, engine=engine)[0])
                 apart = [o for o in range(plan.output_shape[2]) if place not in plan.windows[0].span(o)]
                 np.testing.assert_array_equal(after[0, 0, apart], before[0, 0, apart], f"{line} {place} {value}")
-
-
-def test_lists_of_operators_follow_the_one_table() -> None:
-    import poolcli.dask
-    from poolcli.explain.identify.samples import rules
-
-    functions = {f"{name.replace('-', '_')}_pool" for name in OPERATORS}
-    assert set(poolcli.dask.__all__) == functions <= set(poolcli.__all__)
-    assert all(callable(getattr(poolcli.dask, name)) for name in functions)
-    assert PYRAMID_OPERATORS == ("avg", "max", "min", "mode", "median")
-    names = {rule.record.name for rule in rules({})}
-    assert names == {"avg", "max", "min", "sum", "lp"}
 
 
 def test_every_operator_is_known_to_numba() -> None:

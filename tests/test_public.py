@@ -251,3 +251,14 @@ def test_signatures_show_types_that_everybody_knows(name: str) -> None:
     shown = str(inspect.signature(getattr(poolcli, name)))
     assert not {"Given", "PerAxis", "DType", "Like", "Engine", "InitVar"} & {*re.findall(r"\w+", shown)}
     assert "int | Sequence[int]" in shown
+
+
+def test_lists_of_operators_follow_the_one_table() -> None:
+    import poolcli.dask
+    from poolcli.explain.identify.samples import rules
+
+    functions = {f"{name.replace('-', '_')}_pool" for name in poolcli.ops.OPERATORS}
+    assert set(poolcli.dask.__all__) == functions <= set(poolcli.__all__)
+    assert all(callable(getattr(poolcli.dask, name)) for name in functions)
+    assert poolcli.ops.PYRAMID_OPERATORS == ("avg", "max", "min", "mode", "median")
+    assert {rule.record.name for rule in rules({})} == {"avg", "max", "min", "sum", "lp"}
