@@ -63,7 +63,8 @@ def run_bundle(job: Job, op: Attributes, settings: Settings, clock: Clock) -> Ou
             unpooled = file.array(header.key or "")
             with clock.phase("read"):
                 x = unpooled.read(whole_region(header.shape))
-            spec = formats.Spec(header.shape, header.dtype, "", header.key, unpooled.metadata)
+            notes += unpooled.header.notes
+            spec = formats.Spec(header.shape, unpooled.header.dtype, "", header.key, unpooled.metadata)
             values.append(formats.NamedArray(spec, x))
     options = formats.WriteOptions(settings.overwrite, settings.quality, chunks=settings.chunks, shards=settings.shards)
     with clock.phase("write"):

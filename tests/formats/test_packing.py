@@ -155,6 +155,16 @@ def test_hdf5_numbers_are_pooled_as_what_they_stand_for(order: str, size: int, c
         np.testing.assert_array_equal(found[0, 0], MEANS.astype(int) + high * (MEANS > 127))
 
 
+def test_an_array_that_is_copied_holds_what_its_numbers_stand_for(cli: Cli) -> None:
+    with h5py.File("x.h5", "w") as file:
+        file["a"] = STANDS_FOR
+        file.create_dataset("u", data=np.arange(-5, 5, dtype="int8")).attrs["_Unsigned"] = "true"
+    result = cli("avg", "x.h5", "-o", "y.h5", "-k", "2", "-s", "2", "--all")
+    assert (result.code, "read as uint8, as its attribute _Unsigned says" in result.out) == (0, True)
+    with h5py.File("y.h5") as file:
+        np.testing.assert_array_equal(file["u"][:], np.arange(-5, 5, dtype="int8").view("uint8"), strict=True)
+
+
 def test_numbers_of_zarr_are_too_and_false_says_nothing(cli: Cli) -> None:
     for name, said in (("x", "true"), ("z", "false")):
         store = zarr.create_array(f"{name}.zarr", shape=STANDS_FOR.shape, dtype="int8", fill_value=-1, zarr_format=2)
