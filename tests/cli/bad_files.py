@@ -157,7 +157,8 @@ FILES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
     "image: truncated TIFF": ("x.tif", lambda: image("TIFF")[:2000], 1, "x.tif: the image cannot be read: ..."),
     "image: bad checksum": ("x.png", bad_crc, 1, "x.png: is damaged: a chunk of its pixels has a wrong checksum"),
     "image: PNG bomb": ("x.png", lambda: png(100_000, 100_000, b"\0" * 1000), 1,
-        "x.png: needs 37.3 GiB of memory to be decoded, but the limit is 768 MiB; raise --max-memory"),
+        "x.png: needs 107 GiB of memory, but the limit is 768 MiB; raise --max-memory (one array of a .h5 or .zarr, or "
+        "of a .npy file in C order, can be pooled in parts, this cannot)"),
     "image: GIF bomb": ("x.gif", gif_bomb, 1,
         "x.gif: needs 16 GiB of memory to be decoded, but the limit is 768 MiB; raise --max-memory"),
     "image: TIFF bomb": ("x.tif", tiff_bomb, 1, "x.tif: needs ..."),

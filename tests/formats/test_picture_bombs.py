@@ -193,3 +193,11 @@ def test_pixels_that_a_tiff_does_not_have_are_not_made_up(compression: str | Non
             found.overwrite([found.value[0], 0])
     assert read_header(Source("sparse.tif")).notes == (SPARSE_NOTE,)
     np.testing.assert_array_equal(read(Source("sparse.tif")).array, np.concatenate([x[:16], 0 * x[16:]]))
+
+
+def test_the_memory_that_is_asked_for_suffices(tmp_path: Path) -> None:
+    """What Pillow would take alone is less, and was asked for first."""
+    Image.new("RGB", (1000, 1000)).save(tmp_path / "x.png")
+    for limit in ("1M", "6M"):
+        result = forked(tmp_path, "avg", "x.png", "-o", "y.png", "-k", "2", "-s", "2", "--max-memory", limit)
+        assert "needs 12.4 MiB of memory" in result.err

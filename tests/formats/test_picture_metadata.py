@@ -145,8 +145,12 @@ def test_exif_and_gps_directories_go_along_to_a_tiff(deep: bool, cli: Cli) -> No
 def with_exif(path: str, exif: bytes) -> None:
     """Puts EXIF data into a PNG, behind its pixels."""
     data, content = Path(path).read_bytes(), b"eXIf" + exif.removeprefix(b"Exif\0\0")
-    chunk = struct.pack(">I", len(content) - 4) + content + struct.pack(">I", zlib.crc32(content))
-    Path(path).write_bytes(data[:-12] + chunk + data[-12:])
+    Path(path).write_bytes(data[:-12] + chunk(content) + data[-12:])
+
+
+def chunk(content: bytes) -> bytes:
+    """A chunk of a PNG, from its name and data."""
+    return struct.pack(">I", len(content) - 4) + content + struct.pack(">I", zlib.crc32(content))
 
 
 def test_what_is_not_kept_is_one_note(cli: Cli) -> None:
@@ -227,3 +231,34 @@ def test_a_resolution_in_centimetres_is_kept(cli: Cli) -> None:
     assert cli("avg", "x.png", "-o", "y.png", *HALVE, "-q").err == ""
     with Image.open("y.png") as image:
         assert image.info["dpi"] == pytest.approx((76.2, 76.2), abs=0.02)  # of half as many pixels
+
+
+def test_pages_after_the_first_get_none_of_its_words_and_lose_theirs_with_a_note(cli: Cli) -> None:
+    with tifffile.TiffWriter("x.tif") as file:
+        for page in range(3):
+            own: dict[str, Any] = {"extratags": [(42113, 2, None, f"{page}", True)]}
+            file.write(GREY, description=f"page {page}", software=f"soft {page}", metadata=None, **own)
+    notes = cli("avg", "x.tif", "-o", "y.tif", *HALVE, "--json").json["notes"]
+    lost = ["not kept: nodata values of later pages; that of the first is used", "not kept: metadata of later pages"]
+    assert [note for note in notes if note.startswith("not kept")] == lost
+    with tifffile.TiffFile("y.tif") as made:
+        words = [{tag.code: tag.value for tag in page.tags if tag.code in (270, 305)} for page in made.pages]
+    assert words == [{270: "page 0", 305: "soft 0"}, {}, {}]
+
+
+@pytest.mark.parametrize("source", ["x.tif", "x.jpg", "x.png"])
+@pytest.mark.parametrize("suffix", ["tif", "jpg", "png"])
+def test_the_aspect_of_pixels_is_kept_in_a_tiff_and_else_said_to_be_lost(source: str, suffix: str, cli: Cli) -> None:
+    tifffile.imwrite("x.tif", GREY, resolution=(2, 1), resolutionunit="NONE", metadata=None)
+    for name, found, stated in (
+        ("x.jpg", b"JFIF\0\1\1\0\0\1\0\1", b"JFIF\0\1\1\0\0\2\0\1"),
+        ("x.png", chunk(b"pHYs" + struct.pack(">IIB", 79, 79, 1)), chunk(b"pHYs" + struct.pack(">IIB", 2, 1, 0))),
+    ):
+        Image.fromarray(GREY).save(name, **{"dpi": (2, 2)} if name == "x.png" else {})
+        Path(name).write_bytes(Path(name).read_bytes().replace(found, stated))
+    notes = cli("avg", source, "-o", f"y.{suffix}", "-k", "2", "-s", "2,1", "--overwrite", "--json").json["notes"]
+    assert ("not kept: aspect ratio of the pixels" in notes) is (suffix != "tif")
+    if suffix == "tif":
+        with tifffile.TiffFile("y.tif") as made:
+            across, down = (first(made).tags[tag].value for tag in (282, 283))
+            assert (first(made).tags[296].value, across[0] / across[1], down[0] / down[1]) == (1, 2, 0.5)

@@ -50,6 +50,7 @@ def _reader(image: TiffImage | PillowImage, options: ReadOptions) -> InMemoryRea
     colours = decoder.channels > 1
     plane = (first.height, first.width) + (decoder.channels,) * colours
     shape, layout = (len(pages),) * several + plane, "N" * several + "HW" + "C" * colours
+    notes += image.notes_on(pages) if isinstance(image, TiffImage) else ()
     described: tuple[Axis, ...] = ()
     is_stack = options.as_pyramid or options.volume or (options.ndim or 0) > 2
     if isinstance(image, TiffImage) and (is_stack or several) and not colours and len(pages) == len(image.pages):
@@ -89,6 +90,8 @@ def _reader(image: TiffImage | PillowImage, options: ReadOptions) -> InMemoryRea
                 times.append(decoder.duration() or 0)
                 if place == 0:
                     found = decoder.read_metadata()
+            if isinstance(image, TiffImage) and (later := image.lost_of(pages)):
+                found["lost"] = (*found.get("lost", ()), *later)
             if isinstance(image, TiffImage) and masked:
                 hidden = image.read_masks(masks, pages, plane[:2])
                 found["mask"] = hidden.reshape((*shape[:-1], 1) if colours else shape)

@@ -45,6 +45,8 @@ KEPT_TAGS = frozenset((
 ))  # fmt: skip
 # Georeference.
 GEO = frozenset((PIXEL_SCALE, TIE_POINTS, TRANSFORMATION, GEO_KEYS, GEO_DOUBLES, GEO_TEXT))
+# Of pages after the first: a note says if they differ from those of the first, which are kept for all.
+PAGE_TAGS = KEPT_TAGS | GEO | {ICC_PROFILE, GDAL_METADATA, RESOLUTION_UNIT, *RESOLUTION}
 # Not kept from the EXIF directory, without a note: how the pixels were stored, their number, and padding.
 STORED_EXIF = frozenset((37121, 37122, 40962, 40963, INTEROPERABILITY, 59932, 59933))
 # Nor these: places in the picture (SubjectArea and SubjectLocation), and the resolution of the focal plane.
@@ -110,7 +112,7 @@ LABELS = {
     "icc_profile": "ICC profile", "exif": "EXIF data", "dpi": "resolution", "geo": "georeference",
     "duration": "durations of the pages", "nodata": "nodata value", "mask": "mask of missing pixels",
     "gdal": "GDAL's scale, offset or names of bands", "axes": "axes and distances of the stack",
-    "palette": "palette",
+    "palette": "palette", "aspect": "aspect ratio of the pixels",
 }  # fmt: skip
 INCHES = {2: 1.0, 3: 2.54}  # by resolution unit: inches, and centimetres to the inch
 MAX_TAGS = 5  # tags named in a note
@@ -128,9 +130,9 @@ class PixelGrid(NamedTuple):
 def scaled(found: Mapping[str, Any], x: PixelGrid, y: PixelGrid) -> dict[str, Any]:
     """The metadata for pixels on the grids `x` and `y` of the input's."""
     kept, lost = dict(found), list(found.get("lost", ()))
-    if "dpi" in kept:
-        across, down = kept["dpi"]
-        kept["dpi"] = (across / x.step, down / y.step)
+    for name in kept.keys() & {"dpi", "aspect"}:
+        across, down = kept[name]
+        kept[name] = (across / x.step, down / y.step)
     if "geo" in kept:
         try:
             kept["geo"] = scaled_geo(kept["geo"], x, y)
@@ -170,13 +172,17 @@ def _rows(found: Mapping[int, Any], tag: int, length: int) -> Iterator[Sequence[
     return (values[at : at + length] for at in range(0, len(values), length))
 
 
-def resolution_of(*values: object) -> tuple[float, ...] | None:
-    """Pixels per unit across and down; None if they are no numbers that a file can hold."""
+def resolution_of(values: Any, unit: Any) -> dict[str, tuple[float, ...]]:
+    """Pixels across and down, per inch as `dpi`; without a unit, and if they differ, as `aspect`; {} if they are no
+    numbers that a file can hold.
+    """
     try:
-        found = tuple(float(value) for value in values)  # type: ignore[arg-type]  # a tag may be of any type
+        found = tuple(float(value) * INCHES.get(unit, 1.0) for value in values)
     except (TypeError, ValueError, ArithmeticError):
-        return None
-    return found if all(0 < number < MAX_RESOLUTION for number in found) else None
+        return {}
+    if len(found) != 2 or not all(0 < number < MAX_RESOLUTION for number in found):
+        return {}
+    return {"dpi": found} if unit in INCHES else {"aspect": found} if found[0] != found[1] else {}
 
 
 # EXIF data

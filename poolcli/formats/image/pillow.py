@@ -15,7 +15,7 @@ from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError
 from poolcli.formats.checks import human_bytes
 from poolcli.formats.image import modes
-from poolcli.formats.image.metadata import INCHES, ORIENTATION, RESOLUTION, RESOLUTION_UNIT, resolution_of, select_exif
+from poolcli.formats.image.metadata import ORIENTATION, RESOLUTION, RESOLUTION_UNIT, resolution_of, select_exif
 from poolcli.formats.image.modes import Page, PageDecoder
 from poolcli.formats.image.tiff import DIVISION_BYTES, rounded_quotient
 from poolcli.formats.records import ReadOptions
@@ -31,6 +31,7 @@ pil: Any = Lazy("PIL.Image")
 # The formats that Pillow may try, those of the table: for EPS, for example, it would start Ghostscript.
 IMAGE_NAMES = tuple(row.name.upper() for row in FORMATS.values() if row.is_image)
 HEIF = "HEIF"  # Pillow knows it once pillow_heif is registered
+HEADER_FIRST = ("png", "jpeg", "bmp", "ppm")  # formats of which Pillow reads the header alone to open a file
 SEVERAL_VIEWS = ("MPO", HEIF)  # formats that open at their primary page, of which the others are views
 CANVAS_BYTES = {"GIF": 8, "WEBP": 8, "PNG": 4}  # bytes a pixel of the canvases of an animation
 DECODER_BYTES = {"JPEG2000": 16, "AVIF": 8, HEIF: 8}  # bytes a pixel that libraries take while they decode
@@ -55,16 +56,17 @@ class PillowImage:
         exif = _check_png(path, stream) if kind == "png" else None
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
-        stack.enter_context(_pixel_limit(limit))
         stream.seek(0)
         # A file without a magic number may be of any format.
         formats = [kind.upper()] if kind else [name for name in IMAGE_NAMES if name not in (HEIF, "TIFF")]
         try:
-            self._image: Image = stack.enter_context(pil.open(stream, formats=formats))
+            with _pixel_limit(None if kind in HEADER_FIRST else limit):  # the plan's limit counts the output, too
+                self._image: Image = stack.enter_context(pil.open(stream, formats=formats))
         except pil.UnidentifiedImageError as error:
             which = f"is a damaged {kind.upper()} file, or of a kind that Pillow does not read"
             known = f"is not an image that poolcli reads ({', '.join(IMAGE_NAMES)})"
             raise FileError(f"{path}: {which if kind else known}") from error
+        stack.enter_context(_pixel_limit(limit))
         if exif:
             self._image.info.setdefault("exif", exif)
         self._largest, self._maximum = _largest_numbers(self._image)
@@ -179,10 +181,7 @@ class PillowImage:
         """What is kept, by the names of Pillow's `save`; `lost` names the rest."""
         image, info = self._image, self._image.info
         exif = self._exif()
-        found, profile, dots = select_exif(exif), info.get("icc_profile"), info.get("dpi")
-        per_inch = 1.0
-        if dots is None and (unit := exif.get(RESOLUTION_UNIT, 2)) in INCHES:
-            dots, per_inch = tuple(exif.get(tag) for tag in RESOLUTION), INCHES[unit]
+        found, profile = select_exif(exif), info.get("icc_profile")
         lost = ["EXIF data (damaged)"] if self._damaged else [*found.pop("lost", ())]
         lost += (label for key, label in NOT_KEPT.items() if info.get(key))
         if abs(info.get("gamma", SRGB_GAMMA) - SRGB_GAMMA) <= GAMMA_TOLERANCE:  # and so are the chromaticities
@@ -190,8 +189,11 @@ class PillowImage:
         if image.format == "PNG" and any(isinstance(value, str) for value in info.values()):
             lost.append("texts")
         found |= {"icc_profile": profile} if isinstance(profile, bytes) and profile else {}
-        if isinstance(dots, tuple) and (known := resolution_of(*dots)):
-            found["dpi"] = tuple(per_inch * number for number in known)
+        found |= (
+            resolution_of(info.get("dpi"), 2)
+            or resolution_of([exif.get(tag) for tag in RESOLUTION], exif.get(RESOLUTION_UNIT, 2))
+            or resolution_of(info.get("aspect") or info.get("jfif_density"), 1)
+        )
         found |= {"loop": info["loop"]} if isinstance(info.get("loop"), int) else {}  # 0 repeats for ever
         if image.mode == modes.INDICES:
             colours = np.array(image.getpalette(), np.uint16).reshape(-1, 3) * np.uint16(257)

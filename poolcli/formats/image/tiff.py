@@ -91,6 +91,18 @@ class TiffImage:
         """The axes of all pages together, each of this height and width, if the file names them."""
         return tags.read_axes(self._file, len(self.pages), size)
 
+    def notes_on(self, pages: Sequence[int]) -> tuple[str, ...]:
+        """A note if the nodata values of these pages differ: that of the first holds for all."""
+        first, *others = (_nodata_text(self._pages[page]) for page in pages)
+        return () if {*others} <= {first} else ("not kept: nodata values of later pages; that of the first is used",)
+
+    def lost_of(self, pages: Sequence[int]) -> tuple[str, ...]:
+        """What pages after the first say otherwise than it, and lose."""
+        first, *others = (self._pages[page].tags for page in pages)
+        own = {tag.code: repr(tag.value) for tag in first if tag.code in tags.PAGE_TAGS}
+        found = (tag for page in others for tag in page if tag.code in tags.PAGE_TAGS)
+        return ("metadata of later pages",) if any(own.get(tag.code) != repr(tag.value) for tag in found) else ()
+
     def decoder(self, first: int, several: bool, options: ReadOptions) -> PageDecoder:
         """How the pages from `first` on are decoded; refuses samples that are no numbers."""
         page = self._pages[first]
@@ -165,10 +177,9 @@ class TiffImage:
         profile, nodata = _tag(page, tags.ICC_PROFILE), _nodata_text(page)
         found |= {"icc_profile": profile} if isinstance(profile, bytes) else {}
         found |= {"nodata": nodata} if nodata else {}
-        inch = tags.INCHES.get(_tag(page, tags.RESOLUTION_UNIT, 2), 0.0)
         with suppress(TypeError, IndexError, ArithmeticError):
-            dots = resolution_of(*(_tag(page, tag)[0] / _tag(page, tag)[1] * inch for tag in tags.RESOLUTION))
-            found |= {"dpi": dots} if dots else {}
+            dots = [_tag(page, tag)[0] / _tag(page, tag)[1] for tag in tags.RESOLUTION]
+            found |= resolution_of(dots, _tag(page, tags.RESOLUTION_UNIT, 2))
         found |= {"tile": (page.tilelength, page.tilewidth)} if page.is_tiled else {}
         geo = {tag: page.tags[tag].value for tag in tags.GEO if tag in page.tags}
         turned = _tag(page, tags.ORIENTATION, 1) != 1

@@ -86,7 +86,7 @@ KEPT = {
     "jpeg": {"icc_profile", "exif", "dpi"},
     "tiff": {
         "icc_profile", "exif", "dpi", "geo", "gdal", "nodata", "compression", "predictor", "bands", "mask", "axes",
-        "palette", "tile",
+        "palette", "tile", "aspect",
     },
     "webp": {"icc_profile", "exif", "duration", "loop"},
     "bmp": {"dpi", "palette"},
@@ -268,11 +268,11 @@ def _write_pages(file: Any, mode: str, pages: Array, kept: Mapping[str, Any]) ->
     exif: Exif = pil.Exif()
     exif.load(kept.get("exif", b""))
     below = {tag: dict(exif.get_ifd(tag)) for tag in PLACES if tag in exif}
-    own = _tag_options(kept, exif)
-    extra_of_first = [*own["extratags"], *((PLACES[tag], LONG, 1, 0, True) for tag in below)]
-    first = own | {"extratags": extra_of_first, "description": kept.get("description", own.get("description"))}
+    first, others = _tag_options(kept, exif), _tag_options(kept, pil.Exif())
+    first["extratags"] += ((PLACES[tag], LONG, 1, 0, True) for tag in below)
+    first |= {"description": kept["description"]} if "description" in kept else {}
     for number, page in enumerate(pages):
-        file.write(page if channels > 1 else page[..., 0], **options, **(own if number else first))
+        file.write(page if channels > 1 else page[..., 0], **options, **(others if number else first))
         if "mask" in kept:
             mask = {"photometric": "mask", "subfiletype": tags.MASK, "compression": "zlib"}
             file.write(~kept["mask"][number], metadata=None, software=False, **mask)
@@ -281,8 +281,8 @@ def _write_pages(file: Any, mode: str, pages: Array, kept: Mapping[str, Any]) ->
 
 def _tag_options(kept: Mapping[str, Any], exif: Exif) -> dict[str, Any]:
     options: dict[str, Any] = {}
-    if "dpi" in kept:
-        options |= {"resolution": kept["dpi"], "resolutionunit": "INCH"}
+    for name, unit in (("dpi", "INCH"), ("aspect", "NONE")):
+        options |= {"resolution": kept[name], "resolutionunit": unit} if name in kept else {}
     if "icc_profile" in kept:
         options["iccprofile"] = kept["icc_profile"]
     texts = {tag: str(value).encode("latin-1", "replace") for tag, value in exif.items() if isinstance(value, str)}
