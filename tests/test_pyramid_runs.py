@@ -56,7 +56,7 @@ def test_a_run_that_was_stopped_goes_on(cli: Cli, monkeypatch: pytest.MonkeyPatc
     [
         ((8, 9), "y,x", "XY"),
         ((3, 8, 9), "z,y,x", "YXC"),
-        ((3, 4, 8, 9), "c,z,y,x", "TCYX"),
+        ((3, 4, 8, 9), "t,c,y,x", "CZYX"),
         ((1, 3, 4, 8, 9), "t,c,z,y,x", "TZYXC"),
     ],
 )
@@ -115,7 +115,8 @@ REFUSED: dict[str, tuple[tuple[str, ...], int, str]] = {
         "after 5 levels every axis is shorter than its factor"),
     "no levels": (("x.npy", "-o", "y.zarr", "--levels", "0"), 2, "--levels is 0; it must be at least 1"),
     "a kernel of 1": (("x.npy", "-o", "y.zarr", "-k", "1"), 2, "--kernel 1: must be at least 2 on one axis"),
-    "two kernels for three axes": (("x.npy", "-o", "y.zarr", "-k", "2,2"), 2, "--kernel has 2 numbers"),
+    "three kernels for four axes": (("four.npy", "-o", "y.zarr", "-k", "1,2,2"), 2,
+        "--kernel has 3 values, but the axes are read as NCHW; use --layout CDHW"),
     "a scale without a number": (("x.npy", "-o", "y.zarr", "--scale", "z=a"), 2, "--scale has 'z=a'; write it as z=2"),
     "a scale of 0": (("x.npy", "-o", "y.zarr", "--scale", "z=0"), 2, "--scale has 'z=0'; write it as z=2"),
     "a scale of another axis": (("x.npy", "-o", "y.zarr", "--scale", "c=2"), 2, "--scale names c; the axes are z, y"),
@@ -132,6 +133,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], int, str]] = {
 @pytest.mark.parametrize("how", REFUSED)
 def test_what_cannot_be_is_one_line_and_nothing_is_written(how: str, cli: Cli) -> None:
     np.save("x.npy", X)
+    np.save("four.npy", X[None])
     np.save("six.npy", np.zeros((1,) * 6))
     np.save("bool.npy", X > 9)
     stored("there.zarr", X)

@@ -22,7 +22,7 @@ from poolcli.formats.image.metadata import TIME_UNITS
 from poolcli.formats.records import Dimension
 from poolcli.formats.zarr import ome
 from poolcli.formats.zarr.storage import Grid, grid_of
-from poolcli.layouts import check_layout, converted_shape, spatial_axes
+from poolcli.layouts import check_layout, converted_shape, layout_for, read_axes, spatial_axes
 from poolcli.message_fields import field
 from poolcli.ops import OPERATORS, MaxPool
 from poolcli.plan import Plan, make_plan
@@ -31,7 +31,7 @@ from poolcli.pooling.tiles import bytes_of_block
 
 BASES = ("previous", "source")
 MOST_LEVELS = 64  # each level is at most half as long as the one before, and lengths are below 2**63
-OTHER_LAYOUTS = {2: "XY", 3: "YXC", 4: "TCYX", 5: "TZYXC"}  # by rank: one that may be meant instead of the assumed one
+OTHER_LAYOUTS = {2: "XY", 3: "YXC", 4: "CZYX", 5: "TZYXC"}  # by rank: one that may be meant instead of the assumed one
 SMALLEST_LEVEL = 256  # the longest spatial axis of the smallest level, if the number of levels is not given
 
 
@@ -228,7 +228,7 @@ def plan_pyramid(request: Request, source: Source, header: Header, metadata: Met
             f"levels have the type of the input, and bool has no averages; use {field('operator', 'mode')}"
         )
     check_distinct(source.path, request.output)
-    read_layout, assumed = _layout_of(header, settings.layout)
+    read_layout, assumed = _layout_of(header, settings.layout, len(request.kernel))
     layout = ome.ome_order(read_layout)
     names, order = ome.names_of_axes(layout), [read_layout.index(letter) for letter in layout]
     shape = converted_shape(header.shape, read_layout, layout)
@@ -271,20 +271,26 @@ def plan_pyramid(request: Request, source: Source, header: Header, metadata: Met
     )  # fmt: skip
 
 
-def _layout_of(header: Header, given: str | None) -> tuple[str, tuple[str, ...]]:
-    """The layout of the input: given, else its own, else that of microscopes, with a note."""
+def _layout_of(header: Header, given: str | None, values: int) -> tuple[str, tuple[str, ...]]:
+    """The layout of the input: given, else its own, else by its rank and the values of the kernel, with a note.
+
+    One value counts as three, so that 3 axes are z, y, x: OME-Zarr needs y and x.
+    """
     rank, own = len(header.shape), given or header.layout
     if own:
         slices = f"ZYX{'C' * ('C' in own)}"
         note = f"the file does not say what its pages are; they become t; for slices, use {field('layout', slices)}"
         is_unclear = not (given or header.axes) and own[0] == "N" and header.format == "tiff"
         return check_layout(own, rank), (note,) if is_unclear else ()
-    found = ome.ASSUMED_LAYOUTS.get(rank)
-    if found is None:
+    if rank not in OTHER_LAYOUTS:
         raise RequestError(
             f"the input has {rank} axes, but OME-Zarr has 2 to 5 (t, c, z, y, x); choose some of it, or name them with "
             f"{field('layout')}"
         )
+    found = read_axes(header.shape, values if values > 1 else 3).layout
+    if values not in (1, len(spatial_axes(found))) and (other := layout_for(header.shape, values)):
+        named = field("layout", other)
+        raise RequestError(f"{field('kernel')} has {values} values, but the axes are read as {found}; use {named}")
     use = f"use {field('layout')}, such as {field('layout', OTHER_LAYOUTS[rank])}"
     return found, (f"assuming axes {','.join(ome.names_of_axes(found))}; if they are others, {use}",)
 

@@ -15,7 +15,6 @@ from poolcli.message_fields import field
 VERSION = "0.5"  # of OME-NGFF, which is written
 AXES = {"N": ("t", "time"), "C": ("c", "channel"), "D": ("z", "space"), "H": ("y", "space"), "W": ("x", "space")}
 ORDER = "NCDHW"
-ASSUMED_LAYOUTS = {2: "HW", 3: "DHW", 4: "CDHW", 5: "NCDHW"}  # by rank, in the order of microscopes: t, c, z, y, x
 UNITS = {  # of OME-NGFF, with their short forms
     "angstrom": ("å",), "nanometer": ("nm",), "micrometer": ("um", "µm", "μm", "micron"), "millimeter": ("mm",),
     "centimeter": ("cm",), "meter": ("m",), "kilometer": ("km",), "inch": ("in",), "foot": ("ft",),
@@ -31,7 +30,7 @@ def ome_order(layout: str) -> str:
     """The layout in the order of OME-Zarr: t, c, z, y, x; refuses axes that it does not have."""
     spatial = [letter for letter in layout if letter in "DHW"]
     if not set(layout) <= set(ORDER) or len(spatial) < 2:
-        example = ASSUMED_LAYOUTS.get(len(layout), ORDER)
+        example = ORDER[-max(2, len(layout)) :]
         raise RequestError(
             f"layout {layout}: OME-Zarr has the axes t, c, z, y, x, of which y and x are needed, for example "
             f"{field('layout', example)}"
