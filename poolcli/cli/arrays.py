@@ -185,7 +185,11 @@ def _contents(text: str, options: ReadOptions) -> tuple[list[Header], list[str]]
     source = parse_source(text)
     if source.key is None and recognise(source.path).is_container:
         with open_container(source.path, options) as file:
-            return [_with_layout(file, header) for header in file.headers], why_left_out(file)
+            headers = [_with_layout(file, header) for header in file.headers]
+            for name in sorted(file.referenced):
+                with suppress(PoolError):  # of text, or not in the file
+                    headers.append(file.array(name).header)
+            return headers, why_left_out(file)
     return [read_header(source, options)], []
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
@@ -217,6 +217,11 @@ class ArrayContainer(ABC):
     @abstractmethod
     def array(self, key: str) -> ArrayReader:
         """Opens an array by its key. Raises a FileError if it cannot be read."""
+
+    @property
+    def referenced(self) -> Collection[str]:
+        """The names of variables that others refer to (CF): pooled and listed, but not arrays of their own."""
+        return ()
 
     @property
     def headers(self) -> list[Header]:

@@ -8,6 +8,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+import zarr
 
 from poolcli.formats import Source, read_header
 from tests.conftest import Cli
@@ -195,3 +196,17 @@ def test_missing_values_that_are_no_numbers_are_said(cli: Cli) -> None:
 
     made(fill)
     assert notes_of(cli) == ["the file's nodata value (missing_value) is not a number and is ignored"]
+
+
+def test_a_variable_that_another_refers_to_is_listed_by_info_but_not_taken_with_all(cli: Cli) -> None:
+    for path in ("x.nc", "x.zarr"):
+        file: Any = h5py.File(path, "w") if path == "x.nc" else zarr.open_group(path, mode="w")
+        for name, shape in (("t", (1, 1, 8, 6)), ("aux", (8, 6))):
+            (file.create_array if path == "x.zarr" else file.create_dataset)(name, data=np.zeros(shape))
+        file["t"].attrs["coordinates"] = "aux missing"
+        if path == "x.nc":
+            file.close()
+        assert [each["dataset"] for each in cli("info", path, "--json").json["arrays"]] == ["/t", "/aux"]
+        assert cli("avg", path, "-o", "y.h5", "-k", "2", "--all", "--overwrite", "-q").code == 0
+        with h5py.File("y.h5") as made:
+            assert sorted(made) == ["t"]

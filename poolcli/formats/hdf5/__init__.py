@@ -49,16 +49,24 @@ class Hdf5File(ArrayContainer):
     def listed(self) -> dict[str, Header | None]:
         """The numeric datasets, without dimension scales and those that others refer to; None for links and others."""
         with reading(self.path):
-            found = dict(gate.walk(self.root))
-            attributes = {
-                name: gate.read_attributes(h5py.Dataset(each), cf.REFERENCES) for name, each in found.items() if each
-            }
-            dependent = cf.dependent_variables(attributes)
             return {
                 name: _header(name, each) if each else None
-                for name, each in found.items()
-                if not each or not (name in dependent or h5py.h5ds.is_scale(each))
+                for name, each in self._walked.items()
+                if not each or not (name in self.referenced or h5py.h5ds.is_scale(each))
             }
+
+    @cached_property
+    def referenced(self) -> Collection[str]:
+        """The names of variables that others refer to."""
+        with reading(self.path):
+            found = {name: h5py.Dataset(each) for name, each in self._walked.items() if each}
+            return cf.dependent_variables(
+                {name: gate.read_attributes(each, cf.REFERENCES) for name, each in found.items()}
+            )
+
+    @cached_property
+    def _walked(self) -> dict[str, Any]:
+        return dict(gate.walk(self.root))
 
     def array(self, key: str) -> ArrayReader:
         """The dataset called `key`; refused if it does not exist, cannot be pooled, or has data in other files."""

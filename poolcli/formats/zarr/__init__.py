@@ -74,10 +74,19 @@ class ZarrStore(records.ArrayContainer):
     def listed(self) -> dict[str, records.Header | None]:
         """The arrays, without coordinates of others; None for those that cannot be pooled."""
         with reading_metadata(self.path):
-            arrays = list(library.walk(self.path, self.root, self.options.allow_external))
-            dependent = _dependent_arrays({key: array for key, array in arrays if key})
-            own = [(key, array) for key, array in arrays if key not in dependent]
+            dependent = self.referenced | _coordinate_arrays(self._walked)
+            own = [(key, array) for key, array in self._walked.items() if key not in dependent]
             return {key or "/": self._header(key, array) if _is_numeric(array) else None for key, array in own}
+
+    @cached_property
+    def referenced(self) -> set[str]:
+        """The names of arrays that others refer to."""
+        with reading_metadata(self.path):
+            return cf.dependent_variables({key: array.attrs for key, array in self._walked.items() if key})
+
+    @cached_property
+    def _walked(self) -> dict[str | None, Any]:
+        return dict(library.walk(self.path, self.root, self.options.allow_external))
 
     def array(self, key: str) -> records.ArrayReader:
         """The array of a name; refuses names without one, and arrays beyond the limits."""
@@ -248,14 +257,14 @@ def _dimension_names(array: Any) -> tuple[str | None, ...]:
     return tuple(name if isinstance(name, str) else None for name in found)
 
 
-def _dependent_arrays(arrays: Mapping[str, Any]) -> set[str]:
-    """The keys of arrays that belong to others: coordinates of their axes, and what their attributes name."""
-    names = {key: _dimension_names(array) for key, array in arrays.items()}
+def _coordinate_arrays(arrays: Mapping[str | None, Any]) -> set[str]:
+    """The keys of arrays that are coordinates of an axis of another one."""
+    names = {key: _dimension_names(array) for key, array in arrays.items() if key}
     along = set[str]()
     for key, axes in names.items():
         for name in axes:
             along |= {place for place in _candidates(key, name) if place != key and names.get(place) == (name,)}
-    return along | cf.dependent_variables({key: array.attrs for key, array in arrays.items()})
+    return along
 
 
 def _with_coordinates(root: Any, key: str, array: Any, metadata: records.Metadata) -> records.Metadata:
