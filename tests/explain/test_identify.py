@@ -202,6 +202,15 @@ def test_where_nothing_fits_the_nearest_is_said_and_where_it_differs(spoil: Any,
     assert (only.fits, only.op.name, only.plan.attributes["kernel"], said) == (False, "max", [3, 3], where)
 
 
+@pytest.mark.parametrize("shape", [(1, 2, 32, 48), (1, 3, 32, 32), (1, 3, 40, 32), (2, 3, 36, 44)])
+def test_of_poolings_that_are_all_far_off_none_is_farther_than_a_simple_one(shape: tuple[int, ...]) -> None:
+    x = _random(shape)
+    y = AvgPool(2, strides=2)(x, engine="numpy")
+    (nearest,) = identify(x, y, op="max")
+    own, simple = (float(np.square(op(x, engine="numpy") - y).mean()) for op in (nearest.op, MaxPool(1, strides=2)))
+    assert own < 1.1 * simple
+
+
 def _noisy(y: Any) -> Any:
     return (y + 1e-3 * np.random.default_rng(1).standard_normal(y.shape)).astype(np.float32)
 
@@ -342,5 +351,5 @@ def test_types_that_are_not_pooled_are_refused(dtype: str, which: int) -> None:
 
 
 def test_a_misspelt_attribute_is_answered_without_a_double_negative() -> None:
-    with pytest.raises(RequestError, match=r"^no operator has kernal; did you mean kernel\?$"):
+    with pytest.raises(RequestError, match=r"^no operator that is searched has kernal; did you mean kernel\?$"):
         identify(np.zeros((1, 1, 4)), np.zeros((1, 1, 2)), kernal=2)

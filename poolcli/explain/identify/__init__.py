@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Candidate", "identify"]
 
 MAX_VERIFIED = 60  # poolings of each rule that are taken from the samples, and of all rules that are computed whole
-MAX_NEAREST = 6  # poolings of each rule that are computed if none fits
+MAX_NEAREST = 12  # poolings of each rule that are computed if none fits
 MAX_POOLINGS = 4  # different ones that are reported
 FORMS_PER_DIALECT = 2  # equal ones that are reported, in different attributes
 CPU_SECONDS = 10
@@ -133,7 +133,7 @@ def _records(op: str | None, given: Mapping[str, Any]) -> list[type[Attributes]]
         known = [own.name for record in records for own in fields(record)]
         meant = did_you_mean(names[0], known) if len(names) == 1 and names[0] not in known else ""
         has = "has no" if op else "has" if len(names) == 1 else "has all of"
-        raise RequestError(f"{op or 'no operator'} {has} {' and '.join(map(field, names))}{meant}")
+        raise RequestError(f"{op or 'no operator that is searched'} {has} {' and '.join(map(field, names))}{meant}")
     return able
 
 

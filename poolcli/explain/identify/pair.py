@@ -21,6 +21,7 @@ from poolcli.plan.plan import Region, whole
 from poolcli.system.lazy_imports import Array
 from poolcli.system.lazy_imports import numpy as np
 
+MOST_OFF = 4  # standard deviations of the output that an error counts
 PART_OUTPUTS, PART_PLANES = 48, 4  # outputs along each spatial axis, and images and channels, that are computed first
 FLOAT32_EPS = 2.0**-23
 EPS = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": FLOAT32_EPS}
@@ -81,8 +82,8 @@ class Pair:
         return all(diff_arrays(found, y, atol=atol, rtol=rtol).equal for found, y in self.ends(plan))
 
     def distance(self, plan: Plan) -> float:
-        """The mean distance at the ends; errors are clipped at `spread`, so that a few do not outweigh all others."""
-        most = self.spread or 1
+        """The mean distance at the ends; errors are clipped at MOST_OFF, so that a few do not outweigh all others."""
+        most = MOST_OFF * (self.spread or 1)
         return float(np.mean([np.minimum(distances(found, y), most).mean() for found, y in self.ends(plan)]))
 
     def difference(self, plan: Plan) -> Difference:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from poolcli.dialects import DIALECTS
 from poolcli.errors import RequestError
 from poolcli.explain.diff_arrays import distances
-from poolcli.explain.identify.pair import Pair
+from poolcli.explain.identify.pair import MOST_OFF, Pair
 from poolcli.explain.solve import Window, windows_of
 from poolcli.layouts import spatial_axes
 from poolcli.message_fields import field
@@ -25,7 +25,7 @@ MAX_GIVEN = 10_000  # largest number that may be given for a short axis; plannin
 MAX_COMBINATIONS = 2**20  # of the most common windows of each axis
 UNEQUAL_AXES_COST = 3  # of different numbers on neighbouring axes
 POWERS = (2, 1, 3, 4)
-MIN_KEPT, MAX_MATCHING = 2**8, 2**16  # combinations that are kept after a sample: any, and those that give it
+MIN_KEPT, MAX_MATCHING = 2**8, 2**16  # combinations that are kept after a sample: nearest and simplest ones, exact ones
 RANKED_OUTPUTS = 2**20  # outputs among which rare values are counted
 RARE_OUTPUTS = 16
 SUM_ROUNDINGS = 32  # rounding errors that a sampled sum may have
@@ -182,7 +182,7 @@ def nearest(
     """The operators of the `exact` simplest combinations that give every sample, and of the `near` nearest with scores.
 
     A score is the mean difference, as a share of the output's standard deviation. A quarter of the combinations is kept
-    after each sample, and what gives it.
+    after each sample, what gives it, and the simplest.
     """
     if rule.reducer.signed:  # PyTorch's lp has no padding
         grid = grid.taken(np.all([numbers[:, 3] == 0 for numbers in grid.numbers()], axis=0))
@@ -190,12 +190,14 @@ def nearest(
     for sample in samples:
         wanted = float(sample.y[sample.at])
         off = distances(_results(sample, rule, grid), np.array(wanted)) - _tolerance(pair, rule, wanted)
-        scores = scores + np.minimum(np.maximum(off, 0) / (pair.spread or 1), 1)
+        scores = scores + np.clip(off / (pair.spread or 1), 0, MOST_OFF)
         matching = min(int((scores == 0).sum()), MAX_MATCHING)
         best = np.argsort(scores, kind="stable")[: max(MIN_KEPT, matching, len(scores) // 4)]
-        grid, scores = grid.taken(best), scores[best]
-    fitting, ranked = list[Attributes](), list[tuple[float, Attributes]]()
-    for i, score in enumerate(scores[: max(exact, near)].tolist()):
+        kept = np.union1d(best, np.arange(min(MIN_KEPT, len(scores))))
+        grid, scores = grid.taken(kept), scores[kept]
+    best = np.argsort(scores, kind="stable")[: max(exact, near)]
+    grid, fitting, ranked = grid.taken(best), list[Attributes](), list[tuple[float, Attributes]]()
+    for i, score in enumerate(scores[best].tolist()):
         combination = [axis.windows[column[i]] for axis, column in zip(grid.axes, grid.columns, strict=True)]
         ops = [*operators_of(rule, combination)]
         fitting += ops if score == 0 and i < exact else []
