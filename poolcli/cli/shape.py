@@ -145,9 +145,9 @@ def _write_files(plan: Plan, request: ShapeOptions) -> None:
 
         Picture(plan).save(request.picture, request.overwrite)
     if request.output:
-        from poolcli.explain.export.onnx_model import DEFAULT_OPSET, save_onnx
+        from poolcli.explain.export.onnx_model import save_onnx
 
-        save_onnx(plan, request.output, DEFAULT_OPSET, request.overwrite)
+        save_onnx(plan, request.output, None, request.overwrite)
 
 
 def _explanations(plan: Plan, request: ShapeOptions) -> dict[str, Any]:

@@ -139,15 +139,15 @@ class Plan(BarePlan):
 
         return convert(self, dialect)
 
-    def save_onnx(self, path: str | os.PathLike[str], *, opset: int = 17, overwrite: bool = False) -> None:
+    def save_onnx(self, path: str | os.PathLike[str], *, opset: int | None = None, overwrite: bool = False) -> None:
         """Write an ONNX model of this pooling alone, from input `x` to output `y`, with the shapes of the plan.
 
         Parameters
         ----------
         path : str or path
             File to write, `.onnx`.
-        opset : int, default 17
-            Version of ONNX' operators, from 11 on.
+        opset : int, optional
+            Version of ONNX' operators, from 11 on; default 17, or the next one that can express the plan.
         overwrite : bool
             Whether an existing file may be replaced.
 

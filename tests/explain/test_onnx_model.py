@@ -77,6 +77,16 @@ OPS: dict[str, Any] = {
 }
 
 
+def test_without_an_opset_the_first_that_does_it_is_taken(tmp_path: Path) -> None:
+    ceil = LpPool(3, strides=4, rounding_type="ceil").plan((1, 3, 9, 9))
+    for plan, opset in (
+        (OPS["average"].plan((1, 3, 9, 9)), 17),
+        (ceil, 18),
+        (OPS["dilated norm"].plan((1, 3, 9, 9)), 18),
+    ):
+        assert [each.version for each in _saved(plan, tmp_path, overwrite=True).opset_import] == [opset]
+
+
 @pytest.mark.parametrize("opset", [11, 17, 22])
 @pytest.mark.parametrize("name", OPS)
 def test_models_of_each_opset_run(name: str, opset: int, tmp_path: Path) -> None:
@@ -108,7 +118,12 @@ def test_models_take_the_type_and_axes_of_tensors(tmp_path: Path) -> None:
         (AvgPool(2).plan((1, 1, 4)), "y.onnx", {"opset": 10}, "opset is 10; it must be from 11 to"),
         (ModePool(2).plan((1, 1, 4), "uint8"), "y.onnx", {}, "no ONNX model: ONNX has no mode pooling"),
         (AvgPool(2).plan((1, 1, 4), "uint8"), "y.onnx", {}, "has unsupported type: tensor(uint8); no opset takes it"),
-        (AvgPool(2, dilations=3, pads=2, exclude_pad=False).plan((1, 1, 2)), "y.onnx", {}, "dilations for operator Av"),
+        (
+            AvgPool(2, dilations=3, pads=2, exclude_pad=False).plan((1, 1, 2)),
+            "y.onnx",
+            {"opset": 17},
+            "dilations for operator Av",
+        ),
     ],
     ids=["exists", "extension", "opset", "operator", "type", "attribute"],
 )

@@ -20,7 +20,7 @@ DEFAULT_OPSET = 17
 FIRST_OPSET = 11  # before it, the pads of Pad are an attribute
 
 
-def save_onnx(plan: Plan, path: str | os.PathLike[str], opset: int, overwrite: bool) -> None:
+def save_onnx(plan: Plan, path: str | os.PathLike[str], opset: int | None, overwrite: bool) -> None:
     """Write the model to an .onnx file, atomically; every refusal is a RequestError."""
     path = os.fspath(path)
     if Path(path).suffix.lower() != ".onnx":
@@ -31,9 +31,12 @@ def save_onnx(plan: Plan, path: str | os.PathLike[str], opset: int, overwrite: b
     write_bytes(path, onnx_model(plan, opset, onnx).SerializeToString(), overwrite)
 
 
-def onnx_model(plan: Plan, opset: int, onnx: Any) -> Any:
-    """The model of a plan, from input `x` to output `y`, validated by onnx; a RequestError if there is none."""
-    newest = onnx.defs.onnx_opset_version()
+def onnx_model(plan: Plan, given: int | None, onnx: Any) -> Any:
+    """The model of a plan, from input `x` to output `y`, validated by onnx; a RequestError if there is none.
+
+    Without an opset it has the usual one, or the next that takes it.
+    """
+    newest, opset = onnx.defs.onnx_opset_version(), DEFAULT_OPSET if given is None else given
     if not FIRST_OPSET <= opset <= newest:
         raise RequestError(f"{field('opset')} is {opset}; it must be from {FIRST_OPSET} to {newest}")
     if plan.output_dtype != plan.dtype:
@@ -53,7 +56,10 @@ def onnx_model(plan: Plan, opset: int, onnx: Any) -> Any:
     if why is None:
         return model
     others = (*range(opset + 1, newest + 1), *range(opset - 1, FIRST_OPSET - 1, -1))
-    able = next((other for other in others if _checked_model(graph, other, onnx)[1] is None), None)
+    tried = ((other, *_checked_model(graph, other, onnx)) for other in others)
+    able, found = next(((other, found) for other, found, reason in tried if reason is None), (None, None))
+    if found and given is None:
+        return found
     remedy = "no opset takes it" if able is None else f"use {field('opset', able)}"
     raise RequestError(f"onnx refuses the model in opset {opset}: {why}; {remedy}")
 
