@@ -120,7 +120,7 @@ class IdentifyOptions(TwoArrays, WindowOptions):
     "poolcli max samples/features.npy -o pooled.npy -k 3 -s 2 -p 1",
     "poolcli identify samples/features.npy pooled.npy",
     "poolcli identify samples/features.npy pooled.npy --op max --like onnx --json",
-    without=("fit",),
+    without=("fit", "ddof"),
     exit_codes="Attributes that you give stay fixed; the others are searched. "
     "Exit codes: 0 found, 1 nothing fits (the nearest is shown), 2 a file cannot be read, or no pooling can fit.",
 )

@@ -199,7 +199,7 @@ class PoolOptions(ArrayOptions, WindowOptions):
         help="Read the names of inputs from a list, one per line, or - for stdin.")] = None
     quality: Annotated[int | None, option(
         FILES, "N", "--quality", hidden=True, read=whole(1, 100),
-        help="Quality of .jpg and .webp outputs, 1 to 100. Default: that of a JPEG input, or 95; .webp is lossless.",
+        help="Quality of .jpg and .webp outputs, 1 to 100. Default: 95; .webp is lossless.",
     )] = None
     verbose: Annotated[bool, option(RUN, None, "-v", "--verbose", hidden=True, help="Report each input.")] = False
 # fmt: on
