@@ -40,6 +40,7 @@ class AxisExplanation:
     name: str
     steps: tuple[str, ...]
     windows: tuple[Window, ...]
+    covered: tuple[int, int]  # the first position that is read, and the one after the last
     extent: int | None = None
     unused: int | None = None
     overhanging: int = 0  # windows, at most the last one, that end past the input and its padding
@@ -115,9 +116,9 @@ def _plural(noun: str, count: int) -> str:
 
 def _axis(plan: Plan, axis: AxisPlan) -> AxisExplanation:
     w = axis.windows
-    found = AxisExplanation(
-        axis.name, (), tuple(window(w, o) for o in example_outputs(w)), unused=w.unused, empty=w.empty_windows
-    )
+    windows = tuple(window(w, o) for o in example_outputs(w))
+    covered = windows[0].start, windows[-1].stop
+    found = AxisExplanation(axis.name, (), windows, covered, unused=w.unused, empty=w.empty_windows)
     if isinstance(w, Bins):
         lengths = () if isinstance(w, Cells) or w.equal_to else _bin_lengths(w)
         steps = _cell_steps(w) if isinstance(w, Cells) else _bin_steps(w)

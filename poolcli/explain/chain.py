@@ -40,6 +40,8 @@ class ChainLayer:
     field : tuple of int
         Receptive field: input positions, padding included, from the first to the last one that an output depends on.
         After bins of unequal length that of the largest one, without padding.
+    start : tuple of (int or None)
+        Input position at which the receptive field of output 0 starts, negative in padding; None after unequal bins.
     span : tuple of ((int, int) or None)
         First and last input element that output 0 depends on; None where it depends on padding alone.
     centre : tuple of ((int, int) or None)
@@ -50,6 +52,7 @@ class ChainLayer:
     output: tuple[int, ...]
     stride: tuple[int | None, ...]
     field: tuple[int, ...]
+    start: tuple[int | None, ...]
     span: tuple[Span, ...]
     centre: tuple[Span, ...]
 
@@ -147,9 +150,10 @@ def chain(
         for axis, own in zip(axes, plan.axes, strict=True):
             axis.follow(own.windows)
         strides, fields = tuple(axis.stride for axis in axes), tuple(axis.field for axis in axes)
+        starts = tuple(None if axis.stride is None else axis.start for axis in axes)
         spans = tuple(axis.span(0) for axis in axes)
         centres = tuple(axis.span(w.output // 2) for axis, w in zip(axes, plan.windows, strict=True))
-        found.append(ChainLayer(text, current, strides, fields, spans, centres))
+        found.append(ChainLayer(text, current, strides, fields, starts, spans, centres))
     return Chain(shape, layout, tuple(found), reading.note)
 
 
@@ -210,7 +214,7 @@ class _Axis:
 
     def __init__(self) -> None:
         self.stride: int | None = 1
-        self.field = 1
+        self.field, self.start = 1, 0
         self.spans: list[Span] | None = None
         self.layers: list[AxisWindows] = []
         self.follows_all = False
@@ -230,6 +234,7 @@ class _Axis:
             return
         extent, stride = regular
         self.field += (extent - 1) * self.stride
+        self.start -= getattr(windows, "pad_begin", 0) * self.stride
         self.stride *= stride
 
     def span(self, o: int) -> Span:

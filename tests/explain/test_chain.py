@@ -110,6 +110,7 @@ def test_the_stem_of_resnet_has_the_fields_that_its_authors_give() -> None:
     assert found.layers[-1].output == (1, 64, 7, 7)
     assert (found.layers[1].field, found.layers[-1].field) == ((11, 11), (435, 435))  # of ResNet-18
     assert found.layers[-1].stride == (32, 32)
+    assert [each.start[0] for each in (*found.layers[:2], found.layers[-1])] == [-3, -5, -217]
 
 
 def test_axes_have_numbers_of_their_own() -> None:
