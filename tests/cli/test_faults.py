@@ -100,7 +100,7 @@ STREAMS = {
         "-: is not a .npy file (its first bytes are not those of one); give one: poolcli avg - ... < x.npy",
     ),
     "more than the limit": (npy("(1, 1, 1024, 65536)"), "-: needs 352 MiB of memory, but the limit is 100 MiB; ..."),
-    "nothing, of a shape that cannot be": (npy("(0, 1, 4611686018427387904, 4)"), "-: claims an array ..."),
+    "nothing, of a shape that cannot be": (npy("(0, 1, 4611686018427387904, 4)"), "-: claims 64 EiB, ..."),
     "less than it claims": (npy("(1, 1, 1024, 1024)", bytes(24)), "-: its header claims 4 MiB of data, ..."),
 }
 
