@@ -63,6 +63,6 @@ def check(
     comparison = compare_data(found[0].layer, run, read_options) if run else None
     answers = [(finding, convert_layer(finding.layer, to) if to else None) for finding in found]
     result = (model, answers, comparison)
-    answer(partial(findings_document, *result), partial(findings_view, *result), report)
+    answer(partial(findings_document, *result), partial(findings_view, *result, against), report)
     wrong = any(finding.verdict in ("differs", "invalid") for finding in found)
     return 1 if wrong or (comparison and comparison.off) else 0

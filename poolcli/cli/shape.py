@@ -107,7 +107,12 @@ def shape(request: ShapeOptions) -> int:
         report = plan_view(plan, [fact.message for fact in plan.facts], closing=wrote and f"wrote {wrote}")
         return spaced(report, *_explanations(plan, request).values())
 
-    answer(document, view, request, ",".join(map(str, plan.output_shape)))
+    short = ",".join(map(str, plan.output_shape))
+    if request.quiet and request.to and not request.output:  # the call is a result, too
+        from poolcli.explain.export import convert
+
+        short = "\n".join(filter(None, (short, convert(plan, request.to).text)))
+    answer(document, view, request, short)
     return 0
 
 

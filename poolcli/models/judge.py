@@ -53,6 +53,8 @@ class Finding:
         Why it is not `agrees`.
     warnings : tuple of str
         Attributes that the framework ignores, and other remarks.
+    alike : bool or None
+        Whether the framework of `against` computes the same from these attributes; None where that was not compared.
     """
 
     layer: Layer
@@ -60,6 +62,7 @@ class Finding:
     verdict: Verdict
     reason: str | None
     warnings: tuple[str, ...]
+    alike: bool | None = None
 
 
 def judge(layer: Layer, against: str | None, is_given: bool, wrong: str | None) -> Finding:
@@ -80,10 +83,12 @@ def judge(layer: Layer, against: str | None, is_given: bool, wrong: str | None) 
         verdict, reason = "computed", "the file states shapes for another input"
     elif verdict == "differs" and is_moved and wrong:
         reason = f"{reason}; its input is not the stated one, because {wrong} differs"
-    warnings = [*layer.warnings, *_warnings(layer, inferred, against)]
+    others = [*_compared_with(layer, inferred, against)] if against and not inferred.short else []
+    warnings = [*layer.warnings, *_warnings(layer, inferred), *others]
     if wrong and layer.framework != "ONNX Runtime" and not is_given:  # others' shapes are those that the file states
         warnings.insert(0, f"its input is as stated, although {wrong} differs")
-    return Finding(layer, computed, verdict, reason, tuple(warnings))
+    alike = not others if against and inferred.complete else None
+    return Finding(layer, computed, verdict, reason, tuple(warnings), alike)
 
 
 def _refusal(layer: Layer, message: str) -> str:
@@ -153,7 +158,7 @@ def _why(layer: Layer, inferred: InferredShape, name: str, declared: Dim, comput
     return f"declared {declared}, computed {formulas.get(name) or computed}"
 
 
-def _warnings(layer: Layer, inferred: InferredShape, against: str | None) -> Iterator[str]:
+def _warnings(layer: Layer, inferred: InferredShape) -> Iterator[str]:
     plan = inferred.plan
     if inferred.short:
         yield f"{_axes(inferred.short)}: the window is longer than the padded input, which other frameworks refuse"
@@ -162,8 +167,6 @@ def _warnings(layer: Layer, inferred: InferredShape, against: str | None) -> Ite
         deviates = WRITERS[plan.like].cannot_write(plan) if isinstance(layer.op, SlidingAttributes) else None
         if deviates:
             yield deviates
-    if against and not inferred.short:
-        yield from _compared_with(layer, inferred, against)
 
 
 def _compared_with(layer: Layer, inferred: InferredShape, like: str) -> Iterator[str]:

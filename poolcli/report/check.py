@@ -12,6 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from poolcli.dialects import DIALECTS
 from poolcli.message_fields import field, for_cli, printable
 from poolcli.models import Finding
 from poolcli.models.judge import Comparison, LayerConversion
@@ -27,7 +28,9 @@ EXPLAINED = {"computed": " (nothing to compare with)"}  # verdicts in the last l
 Answer = tuple[Finding, LayerConversion | None]  # a layer, and with --to its equivalent in another framework
 
 
-def findings_view(path: str, answers: Sequence[Answer], comparison: Comparison | None) -> RenderableType:
+def findings_view(
+    path: str, answers: Sequence[Answer], comparison: Comparison | None, against: str | None
+) -> RenderableType:
     """One line for each layer, reasons and warnings, and calls elsewhere; of very many layers, incorrect ones first."""
     count, path = len(answers), printable(path)
     if not count:
@@ -56,6 +59,8 @@ def findings_view(path: str, answers: Sequence[Answer], comparison: Comparison |
     told = ", ".join(f"{counts[word]} {verb}{EXPLAINED.get(word, '')}" for word, verb in verbs.items())
     versions = {finding.layer.version for finding, _ in shown}
     of = f" of {printable(*versions)}" if len(versions) == 1 and any(versions) else ""
+    if against:
+        told += f"; the same in {DIALECTS[against].title}: {sum(bool(each.alike) for each, _ in answers)} of {count}"
     parts += ["", Text(f"{path}: {count} pooling layer{'' if count == 1 else 's'}{of}: {told}")]
     if comparison:
         parts.append(Text(_told(comparison)))
@@ -117,6 +122,7 @@ def findings_document(path: str, answers: Sequence[Answer], comparison: Comparis
             "verdict": finding.verdict,
             "reason": finding.reason and for_cli(finding.reason),
             "warnings": [for_cli(warning) for warning in finding.warnings],
+            "alike": finding.alike,
             **({"to": asdict(there) | {"reason": there.reason and for_cli(there.reason)}} if there else {}),
         }
         for finding, there in answers

@@ -19,6 +19,7 @@ from poolcli.dialects import DIALECTS
 from poolcli.engine import run
 from poolcli.explain.export import WRITERS, convert, one_operator
 from poolcli.plan import Plan, make_plan
+from tests.conftest import Cli
 from tests.explain import pasted
 from tests.explain.drawn import plans
 from tests.profiles import sized
@@ -268,3 +269,10 @@ def test_compositions_compute_what_no_operator_does_alone(case: str, like: str) 
         x = np.random.default_rng(0).standard_normal((2, 3, *(size + more for size in sizes))).astype(np.float32)
         expected = _answer(op.plan(x.shape), x)
         np.testing.assert_allclose(ask(found.text, x), expected, 1e-5, 2e-6, err_msg=found.text)
+
+
+def test_the_call_is_a_result_that_quiet_leaves(cli: Cli) -> None:
+    call = convert(AvgPool(2, strides=2).plan((1, 3, 8, 8)), "pytorch").text
+    asked = ("shape", "avg", "1,3,8,8", "-k", "2", "-s", "2", "-q")
+    assert cli(*asked, "--to", "pytorch").out == f"1,3,4,4\n{call}\n"
+    assert cli(*asked, "--dilations", "2", "--to", "ngraph").out == "1,3,3,3\n"  # without a call there
