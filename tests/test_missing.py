@@ -265,7 +265,7 @@ def test_a_minimum_needs_missing_values(cli: Any, tmp_path: Path) -> None:
     result = cli("avg", x, "-o", y, "-k", "2", "-s", "2", "--min-count", "1")
     assert (result.code, "--min-count has no effect: no nodata value is known" in result.out) == (0, True)
     result = cli("avg", x, "-o", y, "-k", "2", "-s", "2", "--min-count", "2", "--missing=-9", "--overwrite")
-    assert "windows with fewer than 2 other elements give -9 again" in " ".join(result.out.split())
+    assert "windows with fewer than 2 valid elements give -9 again" in " ".join(result.out.split())
     assert np.load(y).tolist() == [[[-9, -9, 4]]]
 
 

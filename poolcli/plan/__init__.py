@@ -37,7 +37,7 @@ def make_plan(
     output_dtype: object = None,
     missing: object = None,  # elements equal to these are excluded
     min_count: object = None,
-    nodata: float | None = None,  # the result of windows without other elements, or with fewer than `min_count`
+    nodata: float | None = None,  # the result of windows without valid elements, or with fewer than `min_count`
 ) -> Plan:
     """Plan `op` on an array of `shape` and `dtype`. Every refusal is a RequestError."""
     shape = check_shape(shape)
@@ -68,7 +68,7 @@ def make_plan(
     override = op.divisor_override if isinstance(op, DividingAttributes) else None
     if override is not None:
         _check_override_range(axes, source, target, override)
-    index_attributes, index = _indices(op, dialect, axes, layout, shape)
+    index_attributes, index = _indices(op, dialect, axes, layout, shape, unset=bool(empty or excluded))
     made: type[Plan] = op.plan_type
     return made(
         op=op.name,
@@ -91,7 +91,7 @@ def make_plan(
             *resolved.facts,
             *_unused_facts(reducer, axes, longest),
             *_empty_window_facts(reducer, axes, empty, override, source, target),
-            *_missing_facts(reducer, excluded, least, target, nodata),
+            *_missing_facts(excluded, least, target, nodata),
         ),
         missing=excluded,
         min_count=least,
@@ -193,7 +193,6 @@ def _empty_window_facts(
         )
     if reducer.picks:
         value = ("-inf", "inf")[reducer.nothing] if source.kind == "float" else str(source.limits[reducer.nothing])
-        value += ", the index -1"
     elif reducer.adds and (not reducer.divides or override is not None or counts_pads):
         value = "0"
     elif target.kind == "float":
@@ -207,9 +206,7 @@ def _empty_window_facts(
     yield Fact("empty_windows", f"{none}: the {reducer.noun} is {value}")
 
 
-def _missing_facts(
-    reducer: Reducer, missing: Missing, least: MinCount | None, target: DType, nodata: float | None
-) -> Iterator[Fact]:
+def _missing_facts(missing: Missing, least: MinCount | None, target: DType, nodata: float | None) -> Iterator[Fact]:
     """The result of windows without enough valid elements."""
     if not missing:
         return
@@ -217,9 +214,8 @@ def _missing_facts(
     if nodata is None and target.kind != "float":
         nodata = missing[0]
     left = "nan" if nodata is None else _number_text(nodata) + (" again" if nodata in missing else "")
-    result = left + (", the index -1" if reducer.picks else "")
-    few = "without other elements" if least is None else f"with fewer than {least} other elements"
-    yield Fact("missing", f"elements equal to {numbers} are missing and excluded; windows {few} give {result}")
+    few = "without valid elements" if least is None else f"with fewer than {least} valid elements"
+    yield Fact("missing", f"elements equal to {numbers} are missing and excluded; windows {few} give {left}")
 
 
 def _number_text(number: float) -> str:
@@ -227,7 +223,7 @@ def _number_text(number: float) -> str:
 
 
 def _indices(
-    op: Attributes, dialect: Dialect, axes: Sequence[AxisPlan], layout: str, shape: Sequence[int]
+    op: Attributes, dialect: Dialect, axes: Sequence[AxisPlan], layout: str, shape: Sequence[int], unset: bool
 ) -> tuple[dict[str, object], IndexPlan | None]:
     """The attributes of indices with defaults filled in, and what indices count."""
     if not isinstance(op, PickingAttributes | PickingBinAttributes):
@@ -248,6 +244,7 @@ def _indices(
     else:
         named = (letter for letter in letters[axis:] if letter in layout or (letter == "N" and batch_axes(layout)))
         rule = f"flat position over {','.join(named) or letters[axis:]}"
+    rule += "; -1 of windows without a valid element" if unset else ""
     return used, IndexPlan(INDEX_TYPES[op.index_element_type], base, modulus, rule)
 
 

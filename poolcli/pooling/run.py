@@ -121,9 +121,9 @@ def _plan_with_mask(plan: Plan, settings: Settings, job: Job) -> Plan:
     if not plan.missing and lookup(plan.output_dtype).kind != "float":
         nothing = 0
     least = min_count_from(settings.min_count)
-    few = "without other elements" if least is None else f"with fewer than {least} other elements"
+    few = "without valid elements" if least is None else f"with fewer than {least} valid elements"
     again = ", hidden again" if job.output and formats.output_format(job.output).nodata == "tags" else ""
-    # Of nodata values another note says what windows without other elements give.
+    # Of nodata values another note says what windows without valid elements give.
     left = "" if plan.missing else f"; windows {few} give {'nan' if nothing is None else nothing}"
     fact = Fact("missing", f"pixels that a mask hides are missing and excluded{left}{again}")
     return replace(plan, nodata=nothing, min_count=least, facts=(*plan.facts, fact))

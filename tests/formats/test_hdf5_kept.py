@@ -109,7 +109,7 @@ def test_missing_values_are_kept_in_the_type_of_the_result(name: str, number: An
         file["g/a"].attrs[name] = number
 
     made(fill)
-    said = "elements equal to -9999 are missing and excluded; windows without other elements give -9999 again"
+    said = "elements equal to -9999 are missing and excluded; windows without valid elements give -9999 again"
     assert notes_of(cli, "--dtype", "float64") == [said]
     with h5py.File("y.h5") as file:
         assert file["g/a"].attrs[name].dtype == np.float64

@@ -76,14 +76,14 @@ def test_what_a_mask_hides_is_missing(kind: str, op: str, cli: Cli) -> None:
     assert (np.isnan(found[~valid]) if found.dtype.kind == "f" else found[~valid] == 0).all()
     notes = cli(op, "x.tif", "-o", "y.npy", *HALVE, "--json").json["notes"]
     left = "nan" if found.dtype.kind == "f" else "0"
-    assert f"pixels that a mask hides are missing and excluded; windows without other elements give {left}" in notes
+    assert f"pixels that a mask hides are missing and excluded; windows without valid elements give {left}" in notes
 
 
 def test_what_nodata_and_a_mask_leave_of_a_window_is_said_once(cli: Cli) -> None:
     written([(KINDS["16 bits in tiles"][0], VALID)], {**GREY, "extratags": [(42113, 2, None, "0", True)]})
     notes = cli("avg", "x.tif", "-o", "y.npy", *HALVE, "--json").json["notes"]
     assert [note for note in notes if "excluded" in note] == [
-        "elements equal to 0 are missing and excluded; windows without other elements give 0 again",
+        "elements equal to 0 are missing and excluded; windows without valid elements give 0 again",
         "pixels that a mask hides are missing and excluded",
     ]
 

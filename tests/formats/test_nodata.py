@@ -19,7 +19,7 @@ NAN = math.nan
 
 pytestmark = pytest.mark.usefixtures("here")
 
-LEFT_OUT = "are missing and excluded; windows without other elements give "
+LEFT_OUT = "are missing and excluded; windows without valid elements give "
 
 
 @pytest.fixture

@@ -193,7 +193,7 @@ def test_pixels_without_data_leave_their_windows(dtype: str, cli: Cli) -> None:
     pixels = np.array([[1, 9, 9, 9], [9, 5, 9, 9]], dtype)
     tifffile.imwrite("x.tif", pixels, photometric="minisblack", metadata=None, extratags=tags)
     result = cli("avg", "x.tif", "-o", "y.tif", *HALVE, "--json")
-    said = "elements equal to 9 are missing and excluded; windows without other elements give 9 again"
+    said = "elements equal to 9 are missing and excluded; windows without valid elements give 9 again"
     assert result.json["notes"] == [said]
     np.testing.assert_array_equal(tifffile.imread("y.tif"), [[3, 9]])
     with tifffile.TiffFile("y.tif") as file:
