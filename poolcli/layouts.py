@@ -57,7 +57,10 @@ def read_axes(
     ('CHW', 'HWC', 'DHW')
     """
     if layout:
-        return Reading(check_layout(layout, len(shape)))
+        text = check_layout(layout, len(shape))
+        if not spatial_axes(text):
+            raise RequestError(f"layout {text} has no spatial axis; pooling needs at least one, such as H and W")
+        return Reading(text)
     if named:
         return _read_named(named, values)
     found = _layout_by_rank(shape, values, last)
@@ -163,8 +166,7 @@ def channels_last(rank: int) -> str:
 
 
 def check_layout(layout: str, rank: int) -> str:
-    """The layout in the letters of this module; refuses one that does not name `rank` axes once each, or has no spatial
-    axis.
+    """The layout in the letters of this module; refuses one that does not name `rank` axes once each.
 
     >>> check_layout("TCZYX", 5), check_layout("channels_last", 4), check_layout("ntchw", 5)
     ('NCDHW', 'NHWC', 'NTCHW')
@@ -185,8 +187,6 @@ def check_layout(layout: str, rank: int) -> str:
         raise RequestError(
             f"layout {given} names {len(text)} axes, but the input has {rank}; give one letter for each axis"
         )
-    if not spatial_axes(text):
-        raise RequestError(f"layout {given} has no spatial axis; pooling needs at least one, such as H and W")
     return text
 
 

@@ -124,3 +124,6 @@ def test_layouts_that_an_array_cannot_have_are_refused(source: str, target: str,
         poolcli.convert_layout(np.zeros((4, 5, 3)), source, target)
     assert str(refused.value) == message
     assert poolcli.convert_layout(np.zeros((4, 5, 3)), "hwc", "nchw").shape == (1, 3, 4, 5)
+    assert poolcli.convert_layout(np.zeros((4, 3, 1, 1)), "nchw", "nc").shape == (4, 3)
+    with pytest.raises(RequestError, match=r"^layout NC has no spatial axis; pooling needs at least one"):
+        poolcli.avg_pool(np.zeros((4, 3)), 1, layout="nc")

@@ -180,7 +180,7 @@ class PoolOptions(ArrayOptions, WindowOptions):
         ".npy, .npz[:key], .h5[:/dataset], .zarr[:/array], an image, a folder, a quoted glob, or - for a .npy stream.",
     )] = None
     output_layout: Annotated[str | None, option(RESULT, "AXES", "--output-layout", hidden=True,
-        help="Axes of the output. Default: those of the input.")] = None
+        help="Axes of the output; those of length 1 may be dropped. Default: those of the input.")] = None
     dtype: Dtype = None
     linear_light: Annotated[bool, option(RESULT, None, "--linear-light", hidden=True,
         help="Average images in linear light instead of sRGB values.")] = False

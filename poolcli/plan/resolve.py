@@ -73,17 +73,21 @@ def resolve(op: Attributes, dialect: Dialect, reading: Reading, shape: Sequence[
 
 
 def _layout_that_fits(op: Attributes, dialect: Dialect, reading: Reading, shape: Sequence[int]) -> str | None:
-    """A layout with which an array of 2 or 3 unnamed axes can be pooled, by leaving out axes that are too short."""
+    """A layout with which an array of unnamed axes can be pooled: of 2 or 3, all but those that are too short; of more,
+    channels last if the last axis looks like channels.
+    """
     rank, values = len(shape), values_of(op)
-    if not reading.assumed or rank not in (2, 3) or 0 in shape:
+    if not reading.assumed or rank < 2 or 0 in shape:
         return None
-    for count in range(rank - 1, 0, -1) if values == 1 else (values,):
+    layouts = [layout_for(shape, rank - 2)] if rank > 3 else []
+    for count in () if rank > 3 else range(rank - 1, 0, -1) if values == 1 else (values,):
         for chosen in combinations(reversed(range(rank)), count):
             pooled, others = iter(SPATIAL[-count:]), iter("NC"[count - rank :])
-            layout = "".join(next(pooled if i in chosen else others) for i in range(rank))
-            with suppress(RequestError):
-                _resolve(op, dialect, Reading(layout), shape)
-                return layout
+            layouts.append("".join(next(pooled if i in chosen else others) for i in range(rank)))
+    for layout in filter(None, layouts):
+        with suppress(RequestError):
+            _resolve(op, dialect, Reading(layout), shape)
+            return layout
     return None
 
 

@@ -75,6 +75,9 @@ def test_layouts_are_followed_and_turned(cli: Cli, folder: Path) -> None:
     assert cli("avg", "nhwc.npy", "-o", "b.npy", "--layout", "nhwc", "--output-layout", "NCHW", *options).code == 0
     np.testing.assert_array_equal(np.load("a.npy").transpose(0, 3, 1, 2), pooled(x).astype(np.float32))
     np.testing.assert_array_equal(np.load("b.npy"), pooled(x).astype(np.float32))
+    assert cli("adaptive-avg", "x.npy", "-o", "c.h5", "--output-layout", "NC", "--output-size", "1").code == 0
+    with h5py.File("c.h5") as file:
+        np.testing.assert_allclose(file["data"][()], x.mean((2, 3)), rtol=1e-6)
 
 
 def test_a_glob_takes_what_it_matches_and_format_changes_the_suffix(cli: Cli, folder: Path) -> None:

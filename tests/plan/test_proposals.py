@@ -29,7 +29,7 @@ def test_a_layout_that_is_proposed_makes_the_command_right(shape: str, count: in
 
 @pytest.mark.parametrize("command", [
     "avg 2,1000 -k 10", "max 1000,2 -k 3 --dilations 4", "avg 3,48,5 -k 10 -s 10", "avg 480,640,3 -k 4",
-    "median 1000,3,1000 -k 10,9", "avg 2,3,50 -k 9,9",
+    "median 1000,3,1000 -k 10,9", "avg 2,3,50 -k 9,9", "avg 100,28,28,1 -k 2", "max 1,9,8,32,3 -k 2,4,4",
 ])  # fmt: skip
 def test_a_window_that_is_too_long_for_an_assumed_axis_names_the_layout_that_fits(command: str, cli: Cli) -> None:
     first = cli("shape", *command.split())
