@@ -44,7 +44,8 @@ def as_array(x: Any) -> Array:
         if hasattr(type(x), "data_vars") and x.data_vars:  # a Dataset of xarray
             raise RequestError(f"x is {_describe(x)}; give one of its arrays, as in x[{min(x.data_vars)!r}]") from error
         why = error_text(error).rstrip(". ")
-        raise RequestError(f"x is {_describe(x)} that cannot be converted ({why}); give a numpy array") from error
+        give = "x.int_repr() or x.dequantize()" if getattr(x, "is_quantized", False) is True else "a numpy array"
+        raise RequestError(f"x is {_describe(x)} that cannot be converted ({why}); give {give}") from error
     if isinstance(array, np.ma.MaskedArray):  # also of variables of netCDF4
         array = _without_mask(array, x)
     if array.dtype.kind in "OUST":  # also of containers, such as HDF5 groups, which numpy reads as a list of names

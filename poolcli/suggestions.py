@@ -78,7 +78,7 @@ OTHER_FILES = (
      "torch.load({!r}).numpy()), of a dict ...['NAME'].numpy(); a model is for poolcli check, as .pt2 of torch.export"),
     ((".nii.gz", ".nii"), "a NIfTI volume", "nibabel.load({!r}).get_fdata())"),
     ((".dcm",), "a DICOM image", "pydicom.dcmread({!r}).pixel_array)"),
-    ((".csv",), "a table in text", "numpy.loadtxt({!r}, delimiter=','))"),
+    ((".csv",), "a table in text", "numpy.loadtxt({!r}, delimiter=',')), with skiprows=1 if a heading comes first"),
     ((".parquet",), "a table", "pandas.read_parquet({!r}).to_numpy())"),
     ((".mp4", ".mov", ".avi", ".mkv", ".webm"), "a video", "imageio.v3.imread({!r}))"),
     ((".wav",), "a sound", "scipy.io.wavfile.read({!r})[1].T)"),
@@ -86,6 +86,14 @@ OTHER_FILES = (
     ((".pkl", ".pickle"), "a pickle, which may run code", "pickle.load(open({!r}, 'rb')))"),
     ((".bin", ".raw"), "raw data", "numpy.fromfile({!r}, 'float32').reshape(HEIGHT, WIDTH))"),
 )  # fmt: skip
+# Files that are not written: how Python makes one of an .npy, by suffixes.
+OTHER_OUTPUTS = {
+    ".csv": "numpy.savetxt({!r}, numpy.load({!r}), delimiter=',')",
+    ".txt": "numpy.savetxt({!r}, numpy.load({!r}))",
+    ".pt": "torch.save(torch.from_numpy(numpy.load({1!r})), {0!r})",
+    ".mat": "scipy.io.savemat({!r}, {{'x': numpy.load({!r})}})",
+    ".bin": "numpy.load({1!r}).tofile({0!r})",
+}
 # Names that the Python package does not have, without _, and what to do instead.
 NAMES = _by_word({
     "use avg_pool or max_pool": "pool pooling",

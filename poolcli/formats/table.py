@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
-from poolcli.suggestions import did_you_mean
+from poolcli.suggestions import OTHER_OUTPUTS, did_you_mean
 from poolcli.system.lazy_imports import loading
 
 
@@ -175,5 +175,9 @@ def output_format(path: str) -> Format:
         raise RequestError(f"{path}: is not a file; send it a .npy stream: {field('output', '-')} > {path}")
     if not suffix:
         raise RequestError(f"{path}: has no extension that names a format; write {path}.npy, or {path}/ for a folder")
-    meant = did_you_mean(suffix, suffixes)
-    raise RequestError(f"{path}: {suffix} is not a format that poolcli writes; use one of {', '.join(suffixes)}{meant}")
+    if suffix in OTHER_OUTPUTS:
+        array = f"{path.removesuffix(Path(path).suffix)}.npy"
+        remedy = f"write {array}, then in Python: {OTHER_OUTPUTS[suffix].format(path, array)}"
+    else:
+        remedy = f"use one of {', '.join(suffixes)}{did_you_mean(suffix, suffixes)}"
+    raise RequestError(f"{path}: {suffix} is not a format that poolcli writes; {remedy}")

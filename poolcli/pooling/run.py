@@ -48,7 +48,8 @@ def prepare_job(
     dtype, mode = plan.output_dtype, header.mode
     if settings.rescale is not None:
         if lookup(dtype).kind != "float":
-            raise RequestError(f"{field('rescale')} is for float results, but this is {dtype}; leave it out")
+            remedy = f"add {field('dtype', 'float32')}, or leave it out"
+            raise RequestError(f"{field('rescale')} is for float results, but this is {dtype}; {remedy}")
         dtype, mode = "uint8", None
     for target in job.targets:
         array_names(target.path, [target.key or header.key])

@@ -47,6 +47,11 @@ def test_without_it_floats_are_refused_with_this_remedy(cli: Cli, folder: Path) 
         "poolcli: rgb.npy: png cannot hold 3 channels of float32; "
         "use .tiff, .npy, .npz or .h5, or --rescale for 8 bits\n"
     ))  # fmt: skip
+    np.save("ct.npy", np.zeros((1, 1, 4, 4), np.int16))
+    assert cli("max", "ct.npy", "-k", "2", "-o", "o.png").err.endswith(
+        "int16; use .tiff, .npy, .npz or .h5, or --dtype float32 --rescale for 8 bits\n"
+    )
+    assert cli("max", "ct.npy", "-k", "2", "-o", "o.png", "--dtype", "float32", "--rescale").code == 0
     for channels in (4, 7):  # four would become colours and their transparency
         np.save("many.npy", np.zeros((1, channels, 4, 4), np.float32))
         assert cli("max", "many.npy", "-k", "2", "-o", "o.png").err == (

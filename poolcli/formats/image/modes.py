@@ -114,7 +114,8 @@ def stored_layout(name: str, shape: Sequence[int], dtype: str, layout: str, want
         colour = f" ({mode})" if mode in ("CMYK", "LAB") else ""
         bits = mode_of(shape, "uint8", layout, None)
         opaque = bits in MODES_BY_FORMAT[name] and bits in MODES and not MODES[bits].alpha
-        rescale = f", or {field('rescale')} for 8 bits" if opaque and lookup(dtype).kind == "float" else ""
+        wide = "" if lookup(dtype).kind == "float" else f"{field('dtype', 'float32')} "
+        rescale = f", or {wide}{field('rescale')} for 8 bits" if opaque and dtype != "bool" else ""
         raise RequestError(
             f"{name} cannot hold {channels} channel{'' if channels == 1 else 's'} of {dtype}{colour}; "
             f"use {', '.join([*able, '.npy', '.npz'])} or .h5{rescale}"
