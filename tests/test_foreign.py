@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -249,7 +250,9 @@ def test_pytorchs_tensors_stay_tensors_that_share_memory() -> None:
     )
     with pytest.raises(PoolError, match=r"^x is a torch Tensor that cannot be converted \(can't convert meta device"):
         max_pool(torch.empty(1, 1, 4, 4, device="meta"), 2)
-    quantized = torch.empty_quantized([1, 1, 4, 4], torch.quantize_per_tensor(tensor[0], 0.1, 0, torch.qint8))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # PyTorch deprecates quantised tensors
+        quantized = torch.quantize_per_tensor(tensor, 0.1, 0, torch.qint8)
     with pytest.raises(PoolError, match=r"; give x.int_repr\(\) or x.dequantize\(\)$"):
         max_pool(quantized, 2)
 
