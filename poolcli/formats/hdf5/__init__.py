@@ -94,12 +94,12 @@ class Hdf5File(ArrayContainer):
     def _checked(self, name: str, found: Any) -> Dataset:
         """The dataset, after all checks but that of its dtype."""
         where, properties = f"{self.path}:{name}", found.get_create_plist()
-        gate.check_location(where, self.path, properties, name, self.options.allow_external)
+        gate.check_location(where, self.path, properties, self.options.allow_external)
         dtype = _dtype_of(found)
         if dtype != TEXT:
             checks.check_array(where, found.shape or (), dtype)
         gate.check_filters(where, properties)
-        taken = gate.check_memory(where, self.path, found, properties, self.options)
+        taken = gate.check_memory(where, found, properties, self.options)
         header = Header("hdf5", tuple(map(int, found.shape)), dtype, key=name, extra_memory=taken)
         opened = h5py.Dataset(found)
         chunks = gate.gzip_chunks(where, opened) if opened.chunks else {}

@@ -35,7 +35,6 @@ GzipChunks = dict[tuple[int, ...], tuple[int, int]]  # place and length in the f
 H5PY_ERRORS = (OSError, RuntimeError, KeyError, TypeError, ValueError)
 FREE_MEMORY = 2**28  # bytes that a call may take for whatever it reads
 DECODE_COPIES = 4  # of the bytes that it decodes
-MAX_GROUPS = 100_000
 MAX_SOFT_LINKS = 100  # soft links that are followed
 GZIP, SHUFFLE, FLETCHER32, LZF = KEPT_FILTERS = 1, 2, 3, 32000
 CHECKSUM = 4  # bytes that fletcher32 appends
@@ -145,7 +144,7 @@ def walk(root: Any) -> Iterator[tuple[str, Any]]:
     while waiting:
         prefix, group = waiting.pop()
         address = h5py.h5o.get_info(group).addr
-        if address in seen or len(seen) > MAX_GROUPS:
+        if address in seen:
             continue
         seen.add(address)
         groups = []
@@ -174,8 +173,8 @@ def is_virtual(properties: Any) -> bool:
     return bool(properties.get_layout() == h5py.h5d.VIRTUAL)
 
 
-def check_location(where: str, path: str, properties: Any, name: str, allow_external: bool) -> None:
-    """Refuses data in other files unless that is allowed, and sources that are missing or the dataset itself."""
+def check_location(where: str, path: str, properties: Any, allow_external: bool) -> None:
+    """Refuses data in other files unless that is allowed, and sources that are missing."""
     for i in range(properties.get_virtual_count() if is_virtual(properties) else 0):
         file, source = properties.get_virtual_filename(i), properties.get_virtual_dsetname(i)
         if not allow_external:
@@ -183,11 +182,8 @@ def check_location(where: str, path: str, properties: Any, name: str, allow_exte
                 f"{where}: is a virtual dataset, whose data lies elsewhere ({file}:{source}); "
                 f"{field('allow_external')} reads it"
             )
-        same = file in (".", os.path.basename(path))
-        if not os.path.isfile(path if same else os.path.join(os.path.dirname(path), file)):
+        if file != "." and not os.path.isfile(os.path.join(os.path.dirname(path), file)):
             raise FileError(f"{where}: its source {file} is missing; HDF5 would return fill values without an error")
-        if same and source.strip("/") == name.strip("/"):
-            raise FileError(f"{where}: is a virtual dataset that is its own source")
     if properties.get_external_count() and not allow_external:
         other = os.fsdecode(properties.get_external(0)[0])
         raise FileError(f"{where}: keeps its data in other files ({other}); {field('allow_external')} reads them")
@@ -212,14 +208,13 @@ def check_filters(where: str, properties: Any) -> None:
             )
 
 
-def check_memory(where: str, path: str, found: Any, properties: Any, options: ReadOptions) -> int:
+def check_memory(where: str, found: Any, properties: Any, options: ReadOptions) -> int:
     """The bytes that reading takes beside the data; refuses more than the limit, and far more than is stored."""
     size = found.dtype.itemsize
     count = found.get_num_chunks() if properties.get_layout() == h5py.h5d.CHUNKED and properties.get_nfilters() else 0
     chunk = byte_count(properties.get_chunk(), size) if count else 0
     if options.allowed is None and not options.allow_external:
-        stored = min(found.get_storage_size(), os.path.getsize(path))  # the first is claimed by the file
-        check_expansion(where, stored, max(byte_count(found.shape, size), chunk), None)
+        check_expansion(where, found.get_storage_size(), max(byte_count(found.shape, size), chunk), None)
     taken = unless_negligible(CHUNK_COPIES * chunk + INDEX_BYTES * count)
     checks.check_memory(f"{where}: reading its chunks takes", taken, options.limit, unit="")
     return taken
