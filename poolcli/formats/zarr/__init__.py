@@ -14,7 +14,7 @@ from typing import Any
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError, PoolError, RequestError
 from poolcli.formats import cf, checks, records
-from poolcli.formats.files import is_url, relative_path
+from poolcli.formats.files import is_url
 from poolcli.formats.zarr import library, ome
 from poolcli.formats.zarr.library import RUN, ZARR_ERRORS, groups_above, is_group, reading_metadata, zarr_errors
 from poolcli.formats.zarr.storage import ExpansionCheck, storage_of
@@ -106,7 +106,7 @@ class ZarrStore(records.ArrayContainer):
         if not is_group(self.root):
             return None if (key or "").strip("/") else self.root
         with suppress(KeyError, ValueError):
-            node = self.root[relative_path(str(key))]
+            node = self.root[str(key)]
             return None if is_group(node) else node
         return None
 
@@ -300,7 +300,7 @@ def _candidates(key: str, name: str | None) -> Iterator[str]:
 
 def _open_array(root: Any, place: str) -> Any:
     with suppress(*ZARR_ERRORS):
-        node = root[relative_path(place)]
+        node = root[place]
         return None if is_group(node) else node
     return None
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from poolcli.errors import RequestError
-from poolcli.formats.files import relative_path
 from poolcli.formats.zarr.library import ZARR_ERRORS, child_names, groups_above, is_group, zarr_errors
 from poolcli.message_fields import field
 
@@ -113,7 +112,7 @@ def _parse_multiscale(found: Mapping[str, Any], each: Mapping[str, Any], data: M
 def first_level(root: Any, key: str | None) -> str | None:
     """The key of the largest level of the multiscale group `key`, or of the root; None if there is no such group."""
     with suppress(*ZARR_ERRORS):
-        return _levels(root[relative_path(key)] if key and key.strip("/") else root)[0]
+        return _levels(root[key] if key and key.strip("/") else root)[0]
     return None
 
 
@@ -128,7 +127,7 @@ def labels_of(root: Any, key: str | None) -> dict[str, str]:
         for name in ome_of(group)["labels"]:
             labels[str(name)] = ""
             with suppress(*ZARR_ERRORS):
-                labels[str(name)] = _levels(group[relative_path(name)])[_levels(image).index(key)]
+                labels[str(name)] = _levels(group[name])[_levels(image).index(key)]
     return labels
 
 
