@@ -189,7 +189,7 @@ class PoolOptions(ArrayOptions, WindowOptions):
         help="Write float results as an image: LOW becomes 0, HIGH 255. Without a value: the range of each result.",
     )] = None
     indices: Annotated[str | None, option(FILES, "PATH", "--indices",
-        help="Also write the positions of the extremes (argmax, argmin).")] = None
+        help="Also write the flat positions of the extremes (argmax, argmin), over N,C,H,W in any layout.")] = None
     recursive: Annotated[bool, option(FILES, None, "-r", "--recursive", help="Search folders recursively.")] = False
     format: Annotated[str | None, option(FILES, "SUFFIX", "--format",
         help="Format of outputs in a folder, such as png.")] = None

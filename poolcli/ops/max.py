@@ -35,7 +35,7 @@ def max_pool(
     x : array_like
         Numbers of any type, or bool, `[N, C, spatial...]`.
     axis : int, default 0
-        First axis that indices count over: 0 counts over the whole tensor, 2 inside each plane.
+        First axis of N, C, D, H, W that indices count over: 0 counts over the whole tensor, 2 inside each plane.
     index_element_type : {"i64", "i32"}, default "i64"
         Type of the indices.
     return_indices : bool, default False
@@ -46,7 +46,9 @@ def max_pool(
     values : Pooled
         An array of the kind of `x`: torch.Tensor, DataArray, dask array, else ndarray, whose memory a tensor shares.
     indices : Pooled
-        Only if `return_indices`: flat positions over the axes from `axis` on; -1 for a window without input.
+        Only if `return_indices`: flat positions over the axes from `axis` on, in the order N, C, D, H, W also where
+        `x` has another (but for TensorFlow), as in `convert_layout(x, "NHWC", "NCHW").flat`; -1 for a window without
+        input.
 
     Notes
     -----

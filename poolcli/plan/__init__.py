@@ -242,8 +242,11 @@ def _indices(
     if base == "channels_last":
         rule = "spatial position * C + c, inside one image (channels last)"
     else:
-        named = (letter for letter in letters[axis:] if letter in layout or (letter == "N" and batch_axes(layout)))
-        rule = f"flat position over {','.join(named) or letters[axis:]}"
+        groups = ("".join(layout[i] for i in batch_axes(layout)), "C" if "C" in layout else "", *letters[2:])
+        counted = "".join(groups[axis:])
+        stored = "".join(letter for letter in layout if letter in counted)
+        rule = f"flat position over {','.join(counted)}"
+        rule += "" if stored == counted else f", not {','.join(stored)} as stored"
     rule += "; -1 of windows without a valid element" if unset else ""
     return used, IndexPlan(INDEX_TYPES[op.index_element_type], base, modulus, rule)
 
