@@ -165,6 +165,12 @@ def channels_last(rank: int) -> str:
     return f"N{SPATIAL[-(rank - 2) :]}C" if rank > 2 else SPATIAL[-rank:]
 
 
+def rank_of(layout: str | None) -> int | None:
+    """The number of axes that a layout names; None without one, and for words such as `channels_last`."""
+    named = (layout or "").strip().upper()
+    return None if not named or re.sub("[ _-]", "", named) in WORDS else len(named)
+
+
 def check_layout(layout: str, rank: int) -> str:
     """The layout in the letters of this module; refuses one that does not name `rank` axes once each.
 

@@ -18,6 +18,7 @@ from poolcli.cli.values import numbers
 from poolcli.dialects import DIALECTS
 from poolcli.dtypes import DTYPES
 from poolcli.errors import RequestError
+from poolcli.layouts import rank_of
 from poolcli.message_fields import field
 from poolcli.ops import OPERATORS
 from poolcli.plan import Fact, Plan, make_plan
@@ -131,7 +132,7 @@ def _input_of(request: ShapeOptions, values: int = 1) -> Given:
     source = _source_of(request)
     read_options = ReadOptions(
         request.pages, request.allow_external, allowed=UNLIMITED,
-        ndim=len(request.layout.strip()) if request.layout else None, volume=request.layout is None and values == 3,
+        ndim=rank_of(request.layout), volume=request.layout is None and values == 3,
     )  # fmt: skip
     header = in_subprocess_if_fragile(source.path, partial(read_header, source, read_options))
     return header.shape, header.dtype, header.layout, header.notes

@@ -12,9 +12,9 @@ from poolcli.errors import PoolError, RequestError
 from poolcli.formats.checks import check_expansion, check_memory, choose_array, describe_arrays, join_names, poolable
 from poolcli.formats.files import array_names
 from poolcli.formats.records import whole_region
-from poolcli.layouts import is_spatial
+from poolcli.layouts import is_spatial, read_axes
 from poolcli.message_fields import field
-from poolcli.plan.attributes import Attributes
+from poolcli.plan.attributes import Attributes, values_of
 from poolcli.pooling.outcome import Job, Outcome, Settings, located
 from poolcli.pooling.run import ArrayJob, prepare_job
 from poolcli.pooling.tiles import Clock, bytes_of_plan, no_progress
@@ -33,15 +33,19 @@ def run_bundle(job: Job, op: Attributes, settings: Settings, clock: Clock) -> Ou
             raise RequestError(f"{target.path}: cannot hold several arrays; use .npz or .h5")
     with formats.open_container(path, settings.read_options) as file:
         with clock.phase("read"):
-            chosen = list(_chosen(path, file.headers, settings))
-        names = {header.key for header in chosen}
-        copied = [] if settings.arrays else [header for header in file.headers if header.key not in names]
+            headers = file.headers if settings.arrays else [file.array(h.key or "").header for h in file.headers]
+            chosen = list(_chosen(path, headers, op, settings))
+        names, rank = {header.key for header in chosen}, settings.read_options.ndim
+        ranks = {len(header.shape) for header in chosen}
+        copied = [] if settings.arrays else [header for header in headers if header.key not in names]
         for target in job.targets:
             array_names(target.path, [header.key for header in (*chosen, *copied)])
         for header in chosen:
             with _naming_array(path, header.key):
                 part = Outcome(replace(job, source=formats.Source(path, header.key)), seconds=clock.seconds)
-                parts.append(prepare_job(part, op, settings, file.array(header.key or "").header))
+                has_own_layout = not settings.arrays and rank in ranks - {len(header.shape)}
+                own = replace(settings, layout=None) if has_own_layout else settings
+                parts.append(prepare_job(part, op, own, file.array(header.key or "").header))
         held = sum(header.nbytes for header in (*chosen, *copied))
         check_expansion(path, os.path.getsize(path), held, settings.allowed)
         needed = max(held, sum(bytes_of_plan(part.plan) for part in parts if part.plan))
@@ -85,13 +89,19 @@ def _naming_array(path: str, key: str | None) -> Iterator[None]:
         raise located(error, f"{path}:{key}" if key else path) from error
 
 
-def _chosen(path: str, headers: Sequence[formats.Header], settings: Settings) -> Iterator[formats.Header]:
+def _chosen(
+    path: str, headers: Sequence[formats.Header], op: Attributes, settings: Settings
+) -> Iterator[formats.Header]:
     """The arrays to pool: those that are named, else those that can be pooled and others with the same spatial axes."""
     if not headers:
         raise RequestError(f"{path}: holds no array that can be pooled")
     if not settings.arrays:
         able = poolable(headers, settings.read_options.ndim)
-        spatial = [{*filter(is_spatial, header.layout)} for header in able if header.layout]
+        spatial = [
+            {*filter(is_spatial, read_axes(h.shape, values_of(op), layout=settings.layout, named=h.layout).layout)}
+            for h in able
+            if h.layout or settings.layout
+        ]
         yield from (
             each for each in headers if each in able or {*filter(is_spatial, each.layout or "")} in spatial or not able
         )

@@ -15,6 +15,7 @@ from poolcli.formats import Header, ReadOptions, Source
 from poolcli.formats.atomic import is_device
 from poolcli.formats.checks import byte_count
 from poolcli.formats.files import exists
+from poolcli.layouts import rank_of
 from poolcli.message_fields import one_line
 from poolcli.plan import Plan
 from poolcli.system.signals import check_stopped
@@ -109,8 +110,10 @@ class Settings:
     @property
     def read_options(self) -> ReadOptions:
         """The settings for reading the input."""
-        axes, masks = len(self.layout.strip()) if self.layout else None, self.missing != ()
-        return ReadOptions(self.pages, self.allow_external, self.max_memory, self.allowed, axes, apply_masks=masks)
+        return ReadOptions(
+            self.pages, self.allow_external, self.max_memory, self.allowed, rank_of(self.layout),
+            apply_masks=self.missing != (),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,6 +84,8 @@ REFUSALS = {
     "a name that is not there": (["-o", "y.npz", "--dataset", "a", "--dataset", "c"], "x.npz: has no array 'c'; it "
                                  "holds a (1,1,8,8 float32), b (1,1,4,4 uint8)"),
     "all and some": (["-o", "y.npz", "--all", "--dataset", "a"], "--all and --dataset contradict each other; give one"),
+    "a layout of no array": (["-o", "y.npz", "--all", "--layout", "NHW"], "x.npz:a: layout NHW names 3 axes, but the "
+                             "input has 4; give one letter for each axis"),
     "no choice": (["-o", "y.npz"], "x.npz: holds 2 arrays: a (1,1,8,8 float32), b (1,1,4,4 uint8); choose one: x.npz:a "
                   "or --dataset a, or take --all"),
 }  # fmt: skip

@@ -58,6 +58,24 @@ def netcdf(path: str, found: Any) -> None:
                     axis.attach_scale(file[dimension])
 
 
+@pytest.mark.parametrize("more", [(), ("--layout", "NHW")], ids=["named", "--layout"])
+@pytest.mark.parametrize("name", ["x.nc", "x.zarr"])
+def test_an_array_of_the_same_spatial_axes_is_pooled_with_a_larger_one(
+    name: str, more: tuple[str, ...], cli: Cli
+) -> None:
+    x = dataset()[["t"]].drop_vars(["lat2", "height", "month", "area"])
+    x["height"] = x["t"][0].drop_vars("time")
+    x["t"].encoding["coordinates"] = ""
+    if name == "x.nc":
+        netcdf(name, x)
+    else:
+        x.to_zarr(name, zarr_format=3, consolidated=False)
+    assert cli("avg", name, "--all", "-o", "y.zarr", *HALVE, *more).code == 0
+    y = xarray.open_zarr("y.zarr", consolidated=False, decode_times=False)
+    np.testing.assert_array_equal(y["height"], y["t"][0])
+    assert (y["height"].dims, y["height"].shape, {*y["height"].coords}) == (("lat", "lon"), (3, 4), {"lat", "lon"})
+
+
 @pytest.mark.filterwarnings("ignore:Consolidated metadata")  # is no part of the specification of v3
 @pytest.mark.parametrize("every", [True, False], ids=["all arrays", "one array"])
 @pytest.mark.parametrize("name", ["x.nc", "v2.zarr", "v3.zarr"])
