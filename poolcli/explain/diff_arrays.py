@@ -30,6 +30,8 @@ class Difference:
         Over all elements; a difference from NaN or infinity counts as infinity.
     max_ulp : int or None
         Largest difference in units in the last place; None for two types.
+    where_ulp : tuple of int or None
+        Index of that, which near zero is another than `where`.
     where : tuple of int or None
         Index of the largest difference.
     pair : tuple of str or None
@@ -47,6 +49,7 @@ class Difference:
     max_abs: float
     mean_abs: float
     max_ulp: int | None = field(repr=False)
+    where_ulp: tuple[int, ...] | None = field(repr=False)
     where: tuple[int, ...] | None
     pair: tuple[str, str] | None
     along: tuple[frozenset[int], ...] = field(repr=False)
@@ -109,7 +112,7 @@ def diff_arrays(a: ArrayLike, b: ArrayLike, *, atol: float = 0, rtol: float = 0)
 
 def _compared(x: NDArray[Any], y: NDArray[Any], atol: float, rtol: float) -> Difference:
     off = np.zeros(x.shape, bool)
-    total, largest, ulp, where = 0.0, 0.0, 0, None
+    total, largest, ulp, where, where_ulp = 0.0, 0.0, 0, None, None
     types = [each.dtype.newbyteorder("=") for each in (x, y)]
     same = types[0] == types[1]
     rows = max(1, CHUNK * len(x) // max(x.size, 1))
@@ -122,9 +125,9 @@ def _compared(x: NDArray[Any], y: NDArray[Any], atol: float, rtol: float) -> Dif
         total += float(distance.sum())
         top = float(distance.max())
         if top > largest:
-            inside = np.unravel_index(int(distance.argmax()), distance.shape)
-            largest, where = top, (start + int(inside[0]), *map(int, inside[1:]))
-        ulp = max(ulp, _ulps(a, b)) if same else 0
+            largest, where = top, _place_of_largest(distance, start)
+        if same and (most := int((steps := _ulps(a, b)).max())) > ulp:
+            ulp, where_ulp = most, _place_of_largest(steps, start)
     return Difference(
         shape=x.shape,
         dtypes=(x.dtype.name, y.dtype.name),
@@ -133,11 +136,17 @@ def _compared(x: NDArray[Any], y: NDArray[Any], atol: float, rtol: float) -> Dif
         max_abs=largest,
         mean_abs=total / x.size if x.size else 0.0,
         max_ulp=ulp if same else None,
+        where_ulp=where_ulp,
         where=where,
         pair=None if where is None else (str(x[where]), str(y[where])),
         along=tuple(frozenset(np.unique(axis).tolist()) for axis in np.nonzero(off)),
         border=off.ndim > 1 and min(off.shape[-2:]) > 2 and not off[..., 1:-1, 1:-1].any(),
     )
+
+
+def _place_of_largest(values: NDArray[Any], start: int) -> tuple[int, ...]:
+    first, *others = map(int, np.unravel_index(int(values.argmax()), values.shape))
+    return (start + first, *others)
 
 
 def distances(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.float64]:
@@ -154,12 +163,13 @@ def distances(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.float64]:
     return np.where(equal, 0.0, distance)
 
 
-def _ulps(x: NDArray[Any], y: NDArray[Any]) -> int:
-    """The largest difference in units in the last place, of pairs without nan."""
+def _ulps(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.uint64]:
+    """Differences in units in the last place, 0 for pairs with nan."""
+    known: Any = True
     if x.dtype.kind not in "biu":
         known = ~(np.isnan(x.astype(np.float64)) | np.isnan(y.astype(np.float64)))
-        bits = [np.ascontiguousarray(each[known]).view(f"i{x.dtype.itemsize}").astype(np.int64) for each in (x, y)]
+        bits = [np.ascontiguousarray(each).view(f"i{x.dtype.itemsize}").astype(np.int64) for each in (x, y)]
         lowest = -(2 ** (8 * x.dtype.itemsize - 1))
         x, y = (np.where(each < 0, lowest - each, each) for each in bits)  # integers in the order of the floats
     high, low = (f(x, y).astype(np.uint64) for f in (np.maximum, np.minimum))
-    return int((high - low).max(initial=0))
+    return np.where(known, high - low, np.uint64(0))

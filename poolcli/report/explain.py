@@ -207,7 +207,9 @@ def difference_view(first: str, second: str, layout: str, found: Difference) -> 
         pair = f": {found.pair[0]} and {found.pair[1]}" if found.pair else ""
         place = named_shape(layout, found.where or ())
         is_nan = "nan" in (found.pair or ())  # a difference from NaN counts as infinity
-        table.add_row("largest", f"{'nan' if is_nan else f'{found.max_abs:.6g}'}{_ulps(found)}, at {place}{pair}")
+        table.add_row("largest", f"{'nan' if is_nan else f'{found.max_abs:.6g}'}, at {place}{pair}")
+        if _ulps(found) and found.where_ulp:
+            table.add_row("ulp", f"at most {found.max_ulp:,}, at {named_shape(layout, found.where_ulp)}")
         table.add_row("mean", "nan" if is_nan else f"{found.mean_abs:.6g}")
     if found.different:
         table.add_row("where", where(layout, found))
@@ -248,6 +250,7 @@ def difference_document(first: str, second: str, layout: str, found: Difference)
         "max_abs": largest,
         "mean_abs": mean,
         "max_ulp": found.max_ulp,
+        "where_ulp": list(found.where_ulp) if found.where_ulp else None,
         "where": None if found.where is None else list(found.where),
         "error": None,
     }

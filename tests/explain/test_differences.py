@@ -38,6 +38,8 @@ def test_ulps_are_steps_from_neighbour_to_neighbour_through_zero_too(dtype: type
             y = np.nextafter(y, dtype(np.inf))
         assert compare([x], [y]).max_ulp == steps
     assert compare([dtype(0.0)], [dtype(-0.0)]).max_ulp == 0
+    found = compare(np.array([np.nan, -1, 1e-3], dtype), np.array([0, -1.25, 1.5e-3], dtype))
+    assert (found.where, found.where_ulp) == ((0,), (2,))  # nan, and half of a small number
 
 
 @given(
@@ -124,7 +126,8 @@ SCREEN = """\
 different: 12 of 96 elements
 A        N=1 C=2 H=6 W=8  float32  x.npy
 B        N=1 C=2 H=6 W=8  float32  y.npy
-largest  0.5, 1,048,576 ulp, at N=0 C=0 H=0 W=7: 7.0 and 7.5
+largest  0.5, at N=0 C=0 H=0 W=7: 7.0 and 7.5
+ulp      at most 1,048,576, at N=0 C=0 H=0 W=7
 mean     0.0625
 where    last W
 """
@@ -148,6 +151,7 @@ def test_two_files_are_compared_on_a_screen_and_as_json(cli: Cli, folder: Path) 
         "max_abs": 0.5,
         "mean_abs": 0.0625,
         "max_ulp": 1048576,
+        "where_ulp": [0, 0, 0, 7],
         "where": [0, 0, 0, 7],
         "error": None,
     }
