@@ -113,7 +113,7 @@ class _Reporter:
         self._stdout_has_result = "-" in (request.output, request.indices) and not request.dry_run
         self._stream = sys.stderr if self._stdout_has_result else sys.stdout
         self._reports = not request.quiet and (request.verbose or not (several or self._stdout_has_result))
-        self._planned = list[Outcome]()
+        self._planned, self._doubted = list[Outcome](), set[str]()
         self.summary = RunSummary(ignored)
 
     def add(self, outcome: Outcome) -> None:
@@ -128,6 +128,8 @@ class _Reporter:
 
             for part in outcome.parts or (outcome,):
                 print(to_json(outcome_document(part, self._op.name, self._op.like)), file=self._stream, flush=True)
+                if not (outcome.error or self._request.quiet):
+                    self._print_assumed_layout(part, doubts_only=True)
         elif not outcome.error and self._reports:
             from poolcli.report.outcome import outcome_view, show
 
@@ -155,10 +157,13 @@ class _Reporter:
         refused = len(errors) == self.summary.total and all(error.bare == first.bare for error in errors)
         return first.exit_code if refused else 1
 
-    def _print_assumed_layout(self, outcome: Outcome) -> None:
-        """Prints the layout that was assumed, for a result without a report."""
+    def _print_assumed_layout(self, outcome: Outcome, doubts_only: bool = False) -> None:
+        """Prints the layout that was assumed, for a result without a report; a doubt about several inputs once."""
         plan = outcome.plan
         if plan is not None and plan.guessed:
             doubts = [fact.message for fact in plan.layout_warnings]
-            assumed = doubts or [f"layout {plan.layout} (assumed; {field('layout')} to change)"]
-            print_notice(f"{outcome.job.source}: {'; '.join(map(for_cli, assumed))}", "yellow")
+            assumed = doubts or [f"layout {plan.layout} (assumed; {field('layout')} to change)"][doubts_only:]
+            text = "; ".join(map(for_cli, assumed))
+            if text and text not in self._doubted:
+                self._doubted.add(text)
+                print_notice(f"{outcome.job.source}: {text}", "yellow")

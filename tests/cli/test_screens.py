@@ -145,6 +145,11 @@ def test_axes_that_may_be_others_are_doubted(
     size = ",".join(map(str, shape))
     for command in (["avg", "a.npy", "-o", "b.npy"], ["shape", "avg", "a.npy"], ["shape", "avg", size]):
         assert doubt in cli(*command, "-k", "1", columns=120).out.splitlines()
+    for more, said in (((), f"poolcli: a.npy: {doubt[9:]}\n"), (("-q",), "")):
+        result = cli("avg", "a.npy", "-o", "b.npy", "--overwrite", "-k", "1", "--json", *more)
+        assert (result.err, doubt[9:] in result.json["notes"]) == (said, True)
+    np.save("c.npy", np.zeros(shape, np.uint8))
+    assert cli("avg", "a.npy", "c.npy", "-o", "o/", "-k", "1", "--json").err == f"poolcli: a.npy: {doubt[9:]}\n"
     assert "note" not in cli("shape", "avg", size, "-k", "1", "--layout", "NCDHW"[: len(shape) - 1] + "E").out
 
 
