@@ -135,6 +135,13 @@ def test_arrays_of_other_files_become_stacks(cli: Cli) -> None:
     with tifffile.TiffFile("y.tif") as file:
         assert tifffile.xml2dict(file.ome_metadata or "")["OME"]["Image"]["Description"] == "cells <3> & {more}"
     np.testing.assert_array_equal(pixels, pooled(rgb, (2, 2, 2, 1), "avg"))
+    colours = np.stack([rgb[..., 0]] * 3, -1)
+    np.save("x.npy", colours)
+    frames = ("avg", "x.npy", "-k", "2", "-s", "2", "--layout", "DHWC")
+    assert cli(*frames, "-o", "y.tif", "--overwrite", "-q").code == 0
+    assert read()[0] == "ZYXS"
+    np.testing.assert_array_equal(read()[1], pooled(colours, (2, 2, 2, 1), "avg"))
+    assert "the result has DHWC; use .tif, .npy, .npz or .h5\n" in cli(*frames, "-o", "y.png").err
 
 
 def test_scales_of_ome_zarr_become_physical_sizes(cli: Cli) -> None:

@@ -67,3 +67,13 @@ def pillow_reads(name: str, expected: Any) -> None:
         y = np.asarray(image)
         if y.dtype == expected.dtype and len(image.getbands()) == (expected.shape[2:] or (1,))[0]:
             np.testing.assert_array_equal(meant(y, "cielab") if image.mode == "LAB" else y, expected)
+
+
+def test_bands_in_planes_are_written_pixel_by_pixel_with_a_note(cli: Cli) -> None:
+    x = np.arange(96, dtype=np.uint16).reshape(6, 4, 4)
+    for planar, said in (("separate", True), ("contig", False)):
+        stored = x if said else np.moveaxis(x, 0, -1)
+        tifffile.imwrite("x.tif", stored, planarconfig=planar, photometric="minisblack", metadata=None)
+        result = cli("avg", "x.tif", "-o", "y.tif", *HALVE, "--overwrite")
+        assert ("not kept: the planes of bands (written pixel by pixel)" in result.out) is said
+        np.testing.assert_array_equal(tifffile.imread("y.tif"), halved(np.moveaxis(x, 0, -1)))

@@ -35,6 +35,7 @@ REDUCED, MASK = 1, 4
 WHITE_IS_ZERO, GREY, RGB, PALETTE, CMYK, YCBCR, LAB, ICC_LAB = 0, 1, 2, 3, 5, 6, 8, 9
 COLOUR_CHANNELS = {RGB: 3, CMYK: 4, LAB: 3, ICC_LAB: 3}  # channels that are no extra samples; others have 1
 UNSPECIFIED, ASSOCIATED, UNASSOCIATED = 0, 1, 2
+SEPARATE = 2  # planes of bands
 UNCOMPRESSED, OLD_JPEG, JPEG, DEFLATE, OLD_DEFLATE, LZMA = 1, 6, 7, 8, 32946, 34925
 
 # Kept from the main directory: document, description, make, model, page and its position, software, time, artist,

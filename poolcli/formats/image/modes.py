@@ -76,7 +76,8 @@ def mode_of(shape: Sequence[int], dtype: str, layout: str, wanted: str | None) -
 def stored_layout(name: str, shape: Sequence[int], dtype: str, layout: str, wanted: str | None) -> str:
     """The layout in which the image format `name` stores the array: `HW`, `HWC`, or `NHW`, `NHWC` for several pages.
 
-    Stacks with D have channels as pages, `NCDHW`, unless they are those of the image that was read, `NDHWC`.
+    Stacks with D have channels as pages, `NCDHW`, unless they are those of the image that was read, or come last and
+    are colours, `NDHWC`.
     Raises a RequestError for an array that it cannot hold.
     """
     empty = [f"{axis}=0" for axis, length in zip(layout, shape, strict=True) if length == 0]
@@ -95,8 +96,9 @@ def stored_layout(name: str, shape: Sequence[int], dtype: str, layout: str, want
         named = hint(f", or name the axes of the input, as in {field('layout', 'HWC')}") if len(layout) == 3 else ""
         if kept in ("HW", "HWC", "CHW"):  # the mean of a stack
             named = hint(f", or leave out axes of length 1: {field('output_layout', kept)}")
+        stack = ".tif, " if name != "tiff" and spatial == set("DHW") and dtype in OME_DTYPES else ""
         raise RequestError(
-            f"{name} images have the axes {axes}, but the result has {layout}; use .npy, .npz or .h5{named}"
+            f"{name} images have the axes {axes}, but the result has {layout}; use {stack}.npy, .npz or .h5{named}"
         )
     pages = shape[layout.index("N")] if "N" in layout else 1
     proposed = [other for other in MODES_BY_FORMAT if other not in (name, *QUANTIZED)]
@@ -128,7 +130,9 @@ def _stack_layout(shape: Sequence[int], dtype: str, layout: str, wanted: str | N
     if dtype not in OME_DTYPES:
         raise RequestError(f"a stack in an OME-TIFF cannot have numbers of the type {dtype}; use .npy, .npz or .h5")
     channels = size_of("C", layout, shape)
-    inside = channels > 1 and wanted in MODES and (channels, dtype) == MODES[wanted][:2]
+    of_image = channels > 1 and wanted in MODES and (channels, dtype) == MODES[wanted][:2]
+    coloured = channels in (3, 4) and layout[-1] == "C" and mode_of(shape, dtype, layout, wanted) in MODES
+    inside = of_image or coloured
     frames = "N" if size_of("N", layout, shape) != 1 else ""
     return f"{frames}DHWC" if inside else f"{frames}{'C' if channels != 1 else ''}DHW"
 

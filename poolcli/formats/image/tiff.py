@@ -190,6 +190,7 @@ class TiffImage:
         lost = [f"{LABELS['geo']} (the image was rotated)"] if geo and turned else []
         lost += [f"GDAL's {name}" for name in others]
         lost += [name for tag, name in NOT_KEPT.items() if tag in page.tags]
+        lost += ["the planes of bands (written pixel by pixel)"] * (int(page.planarconfig) == tags.SEPARATE)
         kept = select_exif(self._exif_of(page))
         lost += kept.pop("lost", ())
         return found | kept | ({"lost": tuple(lost)} if lost else {})
