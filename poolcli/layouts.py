@@ -190,8 +190,10 @@ def check_layout(layout: str, rank: int) -> str:
     if not text.isascii() or not text.isalpha() or len(set(text)) != len(text):
         raise RequestError(f"layout {layout!r} must name each axis by its own letter, for example NCHW or HWC")
     if len(text) != rank:
+        stack = " (inputs are pooled one by one; to pool across several, stack them: numpy.stack)"
         raise RequestError(
             f"layout {given} names {len(text)} axes, but the input has {rank}; give one letter for each axis"
+            + stack * (len(text) == rank + 1)
         )
     return text
 

@@ -114,6 +114,12 @@ def test_what_was_called_before_changes_neither_a_result_nor_a_refusal() -> None
 @pytest.mark.parametrize(
     ("source", "target", "message"),
     [
+        (
+            "NHWC",
+            "HWC",
+            "layout NHWC names 4 axes, but the input has 3; give one letter for each axis (inputs are "
+            "pooled one by one; to pool across several, stack them: numpy.stack)",
+        ),
         ("HW", "CHW", "layout HW names 2 axes, but the input has 3; give one letter for each axis"),
         ("", "HWC", "layout '' must name each axis by its own letter, for example NCHW or HWC"),
         ("HWD", "HWC", "output layout HWC drops axis D, which is 3 long; only a length of 1 can be dropped"),

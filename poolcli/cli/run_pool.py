@@ -144,18 +144,18 @@ class _Reporter:
             return next((error.exit_code for error in errors), 0)
         from poolcli.report.outcome import ignored_note, shapes_view, show, summary_view
 
-        if self._request.json and self.summary.ignored and not self._request.quiet:
+        alike = len(errors) == self.summary.total and len({error.bare for error in errors}) == 1
+        code = errors[0].exit_code if alike else int(bool(errors))
+        if code == 2:
+            pass  # the request is refused, and nothing was tried
+        elif self._request.json and self.summary.ignored and not self._request.quiet:
             print_notice(ignored_note(self.summary.ignored), "yellow")
         elif not self._request.json and not self._request.quiet:
             if self._planned and not self._request.verbose:
                 show(shapes_view(self._planned), sys.stdout)
             show(summary_view(self.summary, self._request.dry_run), sys.stdout)
         print_errors(errors)
-        if not errors:
-            return 0
-        first = next(iter(errors))
-        refused = len(errors) == self.summary.total and all(error.bare == first.bare for error in errors)
-        return first.exit_code if refused else 1
+        return code
 
     def _print_assumed_layout(self, outcome: Outcome, doubts_only: bool = False) -> None:
         """Prints the layout that was assumed, for a result without a report; a doubt about several inputs once."""
