@@ -52,3 +52,11 @@ def test_a_plan_notes_what_a_person_should_know(name: str) -> None:
 def test_the_length_of_an_axis_is_shown_as_it_was_reckoned(word: str, size: int, formula: str) -> None:
     plan = AvgPool(3, strides=3, pads_begin=1, pads_end=2, rounding_type=word, exclude_pad=False).plan((1, 1, size))
     assert plan.axes[0].formula == formula
+
+
+def test_indices_of_another_order_than_the_array_are_said() -> None:
+    order = {"NHWC": "N,C,H,W, not N,H,W,C as stored", "NCHW": "N,C,H,W", "NCTHW": "N,T,C,H,W, not N,C,T,H,W as stored"}
+    for layout, said in order.items():
+        plan = MaxPool(2).plan((4,) * len(layout), "int8", layout=layout)
+        assert plan.index is not None
+        assert plan.index.rule == f"flat position over {said}"
