@@ -25,8 +25,9 @@ END_STRIDES = 12  # of many strides, the shortest and longest that `solve` tries
 SINGLE_ELEMENTS = 6
 NUMBERS = ("kernel", "strides", "pads_begin", "pads_end")  # of an axis, by the names of attributes
 SEARCHED = (
-    f"searched: kernels up to {COMMON_KERNELS} and those that cover the input with the wanted windows, the strides "
-    "that fit, pads shorter than the kernel (equal, or one more at the end), same_upper, each rounding; no windows "
+    f"searched, beside what is given: kernels up to {COMMON_KERNELS} and those that cover the input with the wanted "
+    "windows, the strides that fit, pads shorter than the kernel (of one above "
+    f"{2 * COMMON_KERNELS}: 0, 1 or half of it; equal, or one more at the end), same_upper, each rounding; no windows "
     "that lie in the padding alone"
 )
 MAX_ANSWERS = 12
@@ -61,8 +62,9 @@ def solve(
     """Find attributes that give a wanted output size.
 
     The search covers kernels up to 11 and those that cover the input with the wanted number of windows, the strides
-    that fit them, pads shorter than the kernel (equal, or one more at the end), `same_upper`, and every rounding of
-    the dialect. Every answer is verified by its plan, and has no windows that lie in the padding alone.
+    that fit them, pads shorter than the kernel (of one above 22: 0, 1 or half of it; equal, or one more at the end),
+    `same_upper`, and every rounding of the dialect. Every answer is verified by its plan, and has no windows that lie
+    in the padding alone.
 
     Parameters
     ----------
@@ -214,12 +216,13 @@ def _geometries(size: int, output: int, given: Mapping[str, int]) -> Iterator[tu
     share = max(1, size // output)
     kernels = {*range(1, COMMON_KERNELS + 1), 2 * share, 2 * share - 1}
     kernels |= {*range(max(1, share - 1), share + 3)} | ({size} if output <= MAX_WHOLE_OUTPUTS else set())
-    kernels |= {max(1, size - (output - 1) * given["strides"])} if "strides" in given else set()
+    reach = size + given.get("pads_begin", 0) + given.get("pads_end", 0)
+    kernels |= {max(1, reach - (output - 1) * given.get("strides", 1))}
     for kernel in [given["kernel"]] if "kernel" in given else kernels:
         dilations = range(1, MAX_DILATION + 1) if 1 < kernel <= COMMON_KERNELS else (1,)
         for dilation in [given["dilations"]] if "dilations" in given else dilations:
             longest = max(kernel, extent(kernel, dilation) // 2 + 1)
-            pads: Iterable[int] = range(longest) if kernel <= 2 * COMMON_KERNELS else (0, kernel // 2)
+            pads: Iterable[int] = range(longest) if kernel <= 2 * COMMON_KERNELS else (0, 1, kernel // 2)
             for pad in (given["pads_begin"],) if "pads_begin" in given else pads:
                 yield kernel, dilation, pad
 

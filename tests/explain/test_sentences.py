@@ -87,9 +87,9 @@ CASES = {
     "mode 1,1,9 -k 3 --to onnx": ["none: ONNX has no mode pooling"],
     "max 1,1,9 -k 3 -s 2 -p 1 --solve 7": [
         "no attributes give this size",
-        "searched: kernels up to 11 and those that cover the input with the wanted windows, the strides that fit, "
-        "pads shorter than the kernel (equal, or one more at the end), same_upper, each rounding; "
-        "no windows that lie in the padding alone",
+        "searched, beside what is given: kernels up to 11 and those that cover the input with the wanted windows, the "
+        "strides that fit, pads shorter than the kernel (of one above 22: 0, 1 or half of it; equal, or one more at "
+        "the end), same_upper, each rounding; no windows that lie in the padding alone",
     ],
 }  # fmt: skip
 

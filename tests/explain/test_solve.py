@@ -28,6 +28,17 @@ def test_solve_puts_the_plainest_answer_first_and_keeps_what_is_given() -> None:
     assert solve("max", (1, 1, 9), 9, kernel=3, strides=2, pads_begin=0, pads_end=0) == []
 
 
+@pytest.mark.parametrize(
+    ("size", "wanted", "given", "numbers"),
+    [(56, 1, {}, (56, 56, 1)), (56, 27, {}, (30, 1, 0)), (112, 56, {"pads": 1}, (59, 1, 1))],
+)
+def test_long_kernels_with_simple_numbers_are_found(
+    size: int, wanted: int, given: Any, numbers: tuple[int, ...]
+) -> None:
+    found = [answer.op for answer in solve("avg", (1, 64, size, size), wanted, **given)]
+    assert numbers in [(op.kernel[0], op.strides[0], op.pads_begin[0]) for op in found if op.pads_begin == op.pads_end]
+
+
 def test_the_options_that_solve_prints_lead_to_that_shape(cli: Cli) -> None:
     done = cli("shape", "max", "1,3,57,80", "--solve", "28,40", "--json")
     for answer in done.json["answers"]:
@@ -88,7 +99,7 @@ def test_solve_refuses_what_it_cannot_ask(cli: Cli) -> None:
 
 def test_where_nothing_gives_a_length_json_says_what_was_searched(cli: Cli) -> None:
     done = cli("shape", "max", "1,3,9", "-k", "3", "-s", "4", "--solve", "5", "--json")
-    assert (done.code, done.json["answers"], done.json["searched"][:9]) == (1, [], "searched:")
+    assert (done.code, done.json["answers"], done.json["searched"][:9]) == (1, [], "searched,")
 
 
 def test_the_first_answer_of_solve_is_drawn_and_explained_where_that_is_asked(cli: Cli, tmp_path: Path) -> None:

@@ -56,10 +56,9 @@ def onnx_model(plan: Plan, given: int | None, onnx: Any) -> Any:
     if why is None:
         return model
     others = (*range(opset + 1, newest + 1), *range(opset - 1, FIRST_OPSET - 1, -1))
-    tried = ((other, *_checked_model(graph, other, onnx)) for other in others)
-    able, found = next(((other, found) for other, found, reason in tried if reason is None), (None, None))
-    if found and given is None:
-        return found
+    able = next((other for other in others if _checked_model(graph, other, onnx)[1] is None), None)
+    if able and given is None:
+        return _checked_model(graph, able, onnx)[0]
     remedy = "no opset takes it" if able is None else f"use {field('opset', able)}"
     raise RequestError(f"onnx refuses the model in opset {opset}: {why}; {remedy}")
 
