@@ -139,7 +139,8 @@ def poolcli(cache: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.slow
 def test_the_command_line_says_when_it_compiles_and_only_then(tmp_path: Path) -> None:
     sample = str(Path(__file__).parents[1] / "samples" / "features.npy")
-    arguments = ("avg", sample, "-o", "-", "-k", "2", "--engine", "numba", "--layout", "NCHW")
+    arguments = ("max", sample, "-o", "-", "-k", "5", "-s", "3", "--engine", "numba", "--layout", "NCHW")
+    arguments += ("--indices", str(tmp_path / "w.npy"), "--overwrite")  # more than one kernel
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
     said = [
         subprocess.run([sys.executable, "-m", "poolcli", *arguments], env=environment, capture_output=True).stderr

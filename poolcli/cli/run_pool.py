@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from poolcli.cli.messages import print_errors, print_notice, progress
@@ -56,7 +56,7 @@ def run_pool(op: Attributes, request: PoolOptions) -> int:
     tried = [job for job in jobs if not job.refusal]
     check_options(given, [job.source for job in tried], [Source(job.output) for job in tried if job.output])
     _refuse_existing(jobs, op, settings)
-    choose.announce = (lambda text: None) if request.quiet else partial(print_notice, style="yellow")
+    choose.announce = (lambda text: None) if request.quiet else cache(partial(print_notice, style="yellow"))  # once
     reporter = _Reporter(request, op, found.several, found.ignored)
     count, settings = divide_cores(settings, len(jobs))
     folder = _manifest_folder(request.output, found.several, settings)
