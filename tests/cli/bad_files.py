@@ -142,6 +142,8 @@ FILES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
     "hdf5: a scale of gigabytes": ("x.h5", lambda: huge_scale(), 1,
         "x.h5:/scale: expands from 0 B to 1 GiB when it is read, which may be a decompression "
         "bomb; to allow it, use --max-memory"),
+    "hdf5: a scale in a chunk that memory cannot hold": ("x.h5", lambda: scale_in_a_large_chunk(), 1,
+        "x.h5:/s: reading its chunks takes 1 GiB, but the limit is 768 MiB; raise --max-memory"),
     "hdf5: text only": ("x.h5", lambda: hdf5(a={"data": "text"}), 1, f"x.h5:/a: holds text; {POOLED}"),
     "hdf5: compound": ("x.h5", lambda: hdf5(a={"data": np.zeros(3, [("a", "f4")])}), 1,
         f"x.h5:/a: holds structured or opaque values; {POOLED}"),
@@ -194,6 +196,16 @@ def huge_scale() -> bytes:
         scale = file.create_dataset("scale", (2**27,), "f8", chunks=(2**16,))
         scale.make_scale("scale")
         array.dims[2].attach_scale(scale)
+    return taken("made.h5")
+
+
+def scale_in_a_large_chunk() -> bytes:
+    with h5py.File("made.h5", "w") as file:
+        file["a"] = X
+        scale = file.create_dataset("s", (4,), "u1", chunks=(2**28,), maxshape=(None,), compression="gzip")
+        scale.id.write_direct_chunk((0,), zlib.compress(bytes(2**20)))
+        scale.make_scale("s")
+        file["a"].dims[3].attach_scale(scale)
     return taken("made.h5")
 
 

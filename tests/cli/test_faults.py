@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.cli.bad_files import FILES, POOL, X, hdf5, npy, zipped
+from tests.cli.bad_files import CUT, FILES, POOL, X, hdf5, npy, zipped
 from tests.cli.folders import poolcli
 from tests.conftest import Cli
 from tests.processes import fresh
@@ -101,6 +101,7 @@ STREAMS = {
     ),
     "more than the limit": (npy("(1, 1, 1024, 65536)"), "-: needs 352 MiB of memory, but the limit is 100 MiB; ..."),
     "nothing, of a shape that cannot be": (npy("(0, 1, 4611686018427387904, 4)"), "-: claims 64 EiB, ..."),
+    "a header of 4 GiB": (b"\x93NUMPY\x02\x00" + b"\xff" * 4, f"-: {CUT}"),
     "less than it claims": (npy("(1, 1, 1024, 1024)", bytes(24)), "-: its header claims 4 MiB of data, ..."),
 }
 

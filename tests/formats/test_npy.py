@@ -28,6 +28,11 @@ def test_all_versions_orders_and_byte_orders_of_npy_are_read(version: bytes) -> 
         assert read(Source("x.npy")).header.dtype == array.dtype.name
 
 
+def test_any_byte_but_zero_is_true() -> None:
+    Path("x.npy").write_bytes(npy(fields("(4,)", "'|b1'"), bytes([0, 1, 2, 255])))
+    assert read(Source("x.npy")).array.tobytes() == bytes([0, 1, 1, 1])
+
+
 def test_a_long_integer_of_python_2_in_a_header_is_read() -> None:
     Path("x.npy").write_bytes(npy(fields("(1L, 1L, 2L)"), np.array([1, 2], "<f4").tobytes()))
     assert read(Source("x.npy")).array.shape == (1, 1, 2)

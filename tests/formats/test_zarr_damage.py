@@ -47,8 +47,9 @@ HOSTILE: dict[str, tuple[Callable[[], object], str]] = {
     "negative lengths": (edited(shape=[-9, 10, 11]), "Zarr cannot read or write it: "),
     "no lengths": (edited(shape=[]), "Zarr cannot read or write it: "),
     "more than there can be": (edited(shape=[2**40] * 3), "claims more than 1,000,000 PiB, which no array can have"),
-    "chunks of nothing": (edited(chunk_grid=grid(0, 4, 4)), ""),
+    "chunks of nothing": (edited(chunk_grid=grid(0, 4, 4)), "has chunks of 0,4,4, which must be at least 1"),
     "chunks beyond memory": (edited(chunk_grid=grid(2**20, 2**20, 4)), "one chunk (1048576,1048576,4) is 4 TiB, "),
+    "more axes than there can be": (edited(shape=[1] * 65, chunk_grid=grid(*[1] * 65)), "has 65 axes; at most 32"),
     "no text": (lambda: Path("x.zarr/zarr.json").write_bytes(b'{"zarr_format": "\xff"}'),
         "Zarr cannot read or write it: it is damaged, or of a version that zarr does not know"),
     "an unknown codec": (edited(codecs=[{"name": "bytes"}, {"name": "nope"}]), "nope"),
@@ -70,7 +71,8 @@ HOSTILE: dict[str, tuple[Callable[[], object], str]] = {
         "is a link to a place outside its store; --allow-external follows"),
     "a pipe": (lambda: pipe(), "is not a regular file"),
     "a folder in place of a chunk": (lambda: first_chunk().mkdir(), "is not a regular file"),
-    "a long document of nothing": (lambda: os.truncate("x.zarr/zarr.json", 2**32), "zarr.json: has 4 GiB, but the "),
+    "a long document of nothing": (lambda: os.truncate("x.zarr/zarr.json", 2**29), "zarr.json: has 512 MiB, but "),
+    "a long chunk of nothing": (lambda: os.truncate("x.zarr/c/0/0/0", 2**31), "c/0/0/0: has 2 GiB, but "),
     "a chunk that unpacks to more": (
         lambda: first_chunk().write_bytes(numcodecs.Zstd().encode(bytes(2**20))),
         "x.zarr, c/0/0/0: Zarr cannot read or write it: ",  # and what zarrs or zarr-python say
@@ -244,3 +246,19 @@ def test_a_large_array_that_is_stored_as_it_is_is_no_bomb(monkeypatch: pytest.Mo
     monkeypatch.setattr("poolcli.formats.checks.MAX_EXPANSION_RATIO", 1)
     with open_array(Source("x.zarr"), ReadOptions()) as array:
         assert array.read(whole_region(X.shape)).shape == X.shape
+    made("x.zarr", X * 0 + 1, overwrite=True)
+    with open_array(Source("x.zarr"), ReadOptions()) as array, pytest.raises(FileError, match="decompression bomb"):
+        array.read(whole_region(X.shape))
+
+
+def test_links_and_groups_without_end_are_not_followed(cli: Cli) -> None:
+    made("x.zarr", key="a")
+    for name in "bc":
+        Path("x.zarr", name).symlink_to(".")
+    place = Path("x.zarr")
+    for _ in range(99):
+        place /= "g"
+        place.mkdir()
+        shutil.copy("x.zarr/zarr.json", place)
+    made(str(place / "deep"))
+    assert [each["dataset"] for each in cli("info", "x.zarr", "--json").json["arrays"]] == ["/a"]

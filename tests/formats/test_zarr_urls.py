@@ -54,6 +54,8 @@ def test_no_more_of_a_document_is_read_than_the_limit(cli: Cli, monkeypatch: pyt
     )  # fmt: skip
     assert max(lengths) == 2**19 + 1
     assert cli(*run, "200M").code == 0
+    system.pipe_file("/large/x.zarr/zarr.json", b"[" + b"{}," * 2**17 + b"0]")
+    assert "zarr.json: 384 KiB of JSON, which may take 17.4 MiB of memory, but " in cli(*run, "2M").err
 
 
 def test_a_write_to_a_url_that_fails_leaves_nothing(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
