@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from poolcli.explain.chain import ChainLayer as ChainLayer
     from poolcli.explain.chain import chain as chain
     from poolcli.explain.diff_arrays import Difference as Difference
-    from poolcli.explain.diff_arrays import diff_arrays
+    from poolcli.explain.diff_arrays import compare as compare
     from poolcli.explain.export import Conversion as Conversion
     from poolcli.explain.export import convert as convert
     from poolcli.explain.identify import identify as identify
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from poolcli.ops.plan import Plan as Plan
     from poolcli.plan.resolve import fit_size as fit_size
 
-    compare = diff_arrays
     __all__: list[str]
 
 # The modules of public names, which are imported on first use, so that a command imports only what it needs.
@@ -37,10 +36,9 @@ _MODULES = {
     **dict.fromkeys(("Chain", "ChainLayer", "chain"), "explain.chain"),
     **dict.fromkeys(("Conversion", "convert"), "explain.export"),
     **dict.fromkeys(("Finding", "check"), "models"),
+    **dict.fromkeys(("Difference", "compare"), "explain.diff_arrays"),
     "convert_layout": "layouts",
     "fit_size": "plan.resolve",
-    "Difference": "explain.diff_arrays",
-    "compare": "explain.diff_arrays:diff_arrays",
     "identify": "explain.identify",
     "Plan": "ops.plan",
     "solve": "explain.solve",
@@ -53,11 +51,10 @@ def __getattr__(name: str) -> object:
     if name == "__all__":
         found = sorted((*_MODULES, *import_module("poolcli.ops").__all__))
     elif name in _MODULES:
-        module, _, other = _MODULES[name].partition(":")
-        if module.startswith("explain"):
+        if _MODULES[name].startswith("explain"):
             import_module("poolcli.ops")  # which fills the table of operators
-        found = getattr(import_module(f"poolcli.{module}"), other or name)
-        if name in ("chain", "check", "convert", "fit_size"):  # the others also take the attributes of operators
+        found = getattr(import_module(f"poolcli.{_MODULES[name]}"), name)
+        if name in ("chain", "check", "compare", "convert", "fit_size"):  # others take attributes of operators, too
             found = import_module("poolcli.ops.signatures").with_name_suggestions(found)
     elif not name.startswith("_") and name in import_module("poolcli.ops").__all__:
         found = getattr(import_module("poolcli.ops"), name)

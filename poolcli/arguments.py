@@ -13,9 +13,9 @@ from math import inf, nan
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias, get_args
 
 from poolcli.errors import RequestError
-from poolcli.layouts import SPATIAL
+from poolcli.layouts import DIMENSION_NAMES, SPATIAL
 from poolcli.message_fields import field
-from poolcli.suggestions import did_you_mean
+from poolcli.suggestions import MEANT, did_you_mean
 
 if TYPE_CHECKING:
     from numpy import dtype
@@ -35,6 +35,7 @@ DType: TypeAlias = "DTypeName | dtype[Any] | type[Any]"
 Reader = Callable[[str, object], Any]
 AUTO_PADS: tuple[AutoPad, ...] = get_args(AutoPad)
 ROUNDING_TYPES: tuple[RoundingType, ...] = get_args(RoundingType)
+PAD_MODES = ("reflect", "replicate", "circular", "symmetric", "edge", "wrap")  # of numpy and PyTorch
 ENDS = ("pads_begin", "pads_end")
 INDEX_TYPES = {"i32": "int32", "i64": "int64"}
 MAX_INT = 2**63 - 1
@@ -73,8 +74,6 @@ def per_axis(
 def one_of(name: str, value: object, words: Sequence[str]) -> str:
     """The one of `words` that `value` is, in any case, with - or _, or in its short form; refuses other values."""
     if isinstance(value, str):
-        if value in words:
-            return value
         plain = value.lower().replace("-", "_")
         plain = SHORT_FORMS.get(plain, plain)
         found = next((word for word in words if word.replace("-", "_") == plain), None)
@@ -133,13 +132,16 @@ def whole_number(name: str, value: object) -> int:
 def refuse_words(name: str, text: str) -> None:
     """Refuses a word of auto_pad as the value of pads, and numbers beside the names of axes."""
     word = text.lower().replace("-", "_")
-    if name.startswith("pads") and word in ("same", *AUTO_PADS):
+    if name.startswith("pads") and word in ("same", *AUTO_PADS, *PAD_MODES):
         padding = field("auto_pad", "same_upper" if word == "same" else word)
-        raise RequestError(f"{field(name)} takes numbers; use {padding}")
-    found = re.findall(r"\w['\"]?\s*[:=]\s*(\d+)", text)
+        raise RequestError(f"{field(name)} takes numbers; use {MEANT['cval'] if word in PAD_MODES else padding}")
+    found = re.findall(r"(\w+)['\"]?\s*[:=]\s*(\d+)", text)
     if len(found) == text.count(",") + 1:
-        numbers = field(name, tuple(map(int, found)))
-        raise RequestError(f"{field(name)} is {text[:40]!r}; give numbers alone, in the order of the axes: {numbers}")
+        sizes = {DIMENSION_NAMES.get(axis.lower(), axis): int(size) for axis, size in found}
+        axes = next((axes for axes in ("DHW", "HW") if {*axes} == sizes.keys()), "")
+        numbers = f": {field(name, tuple(map(sizes.get, axes)))}" if axes else ""
+        remedy = f"give numbers alone, in the order {','.join(axes or 'DHW')}{numbers}"
+        raise RequestError(f"{field(name)} is {text[:40]!r}; {remedy}")
 
 
 def number_from(least: float) -> Reader:

@@ -28,30 +28,30 @@ else:
 Pooled: TypeAlias = Any
 
 
-def as_array(x: Any) -> Array:
-    """`x` as a numpy array, zero-copy where possible; refuses masks, other devices, gradients and lazy arrays."""
+def as_array(x: Any, name: str = "x") -> Array:
+    """The argument as a numpy array, zero-copy where possible; refuses masks, other devices, gradients, lazy arrays."""
     if type(x) is np.ndarray:
         return x
+    given = f"{name} is {_describe(x)}"
     if isinstance(x, str | bytes | os.PathLike):
-        raise RequestError(f"x is {_describe(x)}, not an array; read the file first, as numpy.load reads .npy")
+        read = "as numpy.load reads .npy, and numpy.asarray(PIL.Image.open(path)) an image"
+        raise RequestError(f"{given}, not an array; read the file first, {read}")
     if getattr(x, "requires_grad", False) is True:
-        raise RequestError(f"x is {_describe(x)} that requires a gradient, which is not computed here; give x.detach()")
+        raise RequestError(f"{given} that requires a gradient, which is not computed here; give {name}.detach()")
     try:
         array = _convert(x)
     except (PoolError, MemoryError):
         raise
     except Exception as error:  # each library raises its own
         if hasattr(type(x), "data_vars") and x.data_vars:  # a Dataset of xarray
-            raise RequestError(f"x is {_describe(x)}; give one of its arrays, as in x[{min(x.data_vars)!r}]") from error
+            raise RequestError(f"{given}; give one of its arrays, as in {name}[{min(x.data_vars)!r}]") from error
         why = error_text(error).rstrip(". ")
-        give = "x.int_repr() or x.dequantize()" if getattr(x, "is_quantized", False) is True else "a numpy array"
-        raise RequestError(f"x is {_describe(x)} that cannot be converted ({why}); give {give}") from error
+        give = "{0}.int_repr() or {0}.dequantize()" if getattr(x, "is_quantized", False) is True else "a numpy array"
+        raise RequestError(f"{given} that cannot be converted ({why}); give {give.format(name)}") from error
     if isinstance(array, np.ma.MaskedArray):  # also of variables of netCDF4
-        array = _without_mask(array, x)
+        array = _without_mask(array, x, name)
     if array.dtype.kind in "OUST":  # also of containers, such as HDF5 groups, which numpy reads as a list of names
-        raise RequestError(
-            f"x is {_describe(x)}, whose elements are not numbers of one type; give a numpy array of numbers"
-        )
+        raise RequestError(f"{given}, whose elements are not numbers of one type; give a numpy array of numbers")
     return np.asarray(array)  # subclasses, such as numpy.matrix, may redefine what follows
 
 
@@ -89,14 +89,12 @@ def _convert(x: Any) -> Array:
     return np.asanyarray(x)
 
 
-def _without_mask(array: Any, x: Any) -> Array:
+def _without_mask(array: Any, x: Any, name: str) -> Array:
     """The data of the masked array `x`, or that `x` was converted to; refused if elements are masked."""
     if array.dtype.names or np.ma.is_masked(array):  # numpy.ma cannot tell of structured arrays
-        what, masked = ("a masked array", "x") if array is x else (_describe(x), "numpy.asanyarray(x)")
-        raise RequestError(
-            f"x is {what}, whose mask would be ignored; "
-            f"give {masked}.filled(value) with missing=value, or {masked}.data for all"
-        )
+        what, masked = ("a masked array", name) if array is x else (_describe(x), f"numpy.asanyarray({name})")
+        remedy = f"give {masked}.filled(value) with missing=value, or {masked}.data for all"
+        raise RequestError(f"{name} is {what}, whose mask would be ignored; {remedy}")
     data: Array = array.data
     return data
 

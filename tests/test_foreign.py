@@ -95,7 +95,7 @@ ONE: Any = "1"  # values of wrong types, as people write them
 FIVE: Any = 5
 MASKED = np.ma.masked_array([1.0], [True])
 MASK_IGNORED = (
-    "x is a masked array, whose mask would be ignored; give x.filled(value) with missing=value, or x.data for all"
+    "{0} is a masked array, whose mask would be ignored; give {0}.filled(value) with missing=value, or {0}.data for all"
 )
 
 
@@ -121,7 +121,10 @@ NOT_TAKEN: dict[str, tuple[Any, str]] = {
     ),
     "nothing": (None, f"x is a NoneType, {NO_NUMBERS}"),
     "texts": (["1", "2"], f"x is a list, {NO_NUMBERS}"),
-    "a file": ("x.npy", "x is a str, not an array; read the file first, as numpy.load reads .npy"),
+    "a file": (
+        "x.png", "x is a str, not an array; read the file first, as numpy.load reads .npy, and "
+        "numpy.asarray(PIL.Image.open(path)) an image",
+    ),
 }  # fmt: skip
 
 
@@ -146,8 +149,8 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "ddof": (
         lambda: poolcli.std_pool(X, 2, ddof=10**400), f"ddof is 1{'0' * 59}; a number of at least 0 is needed",
     ),
-    "a mask compared": (lambda: poolcli.compare(MASKED, [1.0]), MASK_IGNORED),
-    "a mask identified": (lambda: poolcli.identify(X, np.ma.masked_array(X, np.isfinite(X))), MASK_IGNORED),
+    "a mask compared": (lambda: poolcli.compare(MASKED, [1.0]), MASK_IGNORED.format("a")),
+    "a mask identified": (lambda: poolcli.identify(X, np.ma.masked_array(X, np.isfinite(X))), MASK_IGNORED.format("y")),
     "a number for a shape": (
         lambda: poolcli.AvgPool(2).plan(FIVE), "shape is 5; the lengths of all axes are needed, such as (1, 3, 32, 32)",
     ),

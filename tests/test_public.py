@@ -23,6 +23,10 @@ CALLS: Any = poolcli  # for calls that type checkers refuse, too
 X = np.random.default_rng(0).standard_normal((1, 1, 6, 6)).astype("float32")
 Y = poolcli.max_pool(X, 2, strides=2)
 MODEL = "samples/backbone.xml"
+NO_FILE = (
+    "a str, not an array; read the file first, as numpy.load reads .npy, and numpy.asarray(PIL.Image.open(path)) "
+    "an image"
+)
 
 
 def _compared() -> list[Any]:
@@ -180,10 +184,18 @@ def test_values_by_place_are_answered_with_their_names(call: Any, shown: str) ->
             "check() takes model by place, and input_shape, against, layer and max_memory by name; 2 values were given",
         ),
         (
-            lambda: CALLS.max_pool(X, {"lat": 2, "lon": 2}),
+            lambda: CALLS.max_pool(X, {"lon": 3, "lat": 2}),
             ValueError,
-            "kernel is \"{'lat': 2, 'lon': 2}\"; give numbers alone, in the order of the axes: kernel=(2, 2)",
+            "kernel is \"{'lon': 3, 'lat': 2}\"; give numbers alone, in the order H,W: kernel=(2, 3)",
         ),
+        (
+            lambda: CALLS.max_pool(X, {"time": 3, "lat": 2}),
+            ValueError,
+            "kernel is \"{'time': 3, 'lat': 2}\"; give numbers alone, in the order D,H,W",
+        ),
+        (lambda: CALLS.compare(X, X, tol=1), TypeError, "compare() has no tol; did you mean atol or rtol?"),
+        (lambda: CALLS.compare(X, "x.npy"), ValueError, f"b is {NO_FILE}"),
+        (lambda: CALLS.identify(X, "y.npy"), ValueError, f"y is {NO_FILE}"),
         (
             lambda: CALLS.avg_pool(X, (1, 2, 2, 1), like="tensorflow", strides=1),
             ValueError,
@@ -194,6 +206,11 @@ def test_values_by_place_are_answered_with_their_names(call: Any, shown: str) ->
             lambda: CALLS.avg_pool(X, 2, pads=((1, 1), (0, 1))),
             ValueError,
             "pads has the pair (1, 1); use pads_begin and pads_end",
+        ),
+        (
+            lambda: CALLS.check(type("Net", (), {"__module__": "torch.nn.modules.module"})()),
+            TypeError,
+            "model is a Net; give a file, as of torch.export.save(torch.export.export(model, (x,)), 'model.pt2')",
         ),
         (
             lambda: CALLS.check(PLAN),

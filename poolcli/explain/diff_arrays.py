@@ -66,7 +66,7 @@ class Difference:
         return not self.different
 
 
-def diff_arrays(a: ArrayLike, b: ArrayLike, *, atol: float = 0, rtol: float = 0) -> Difference:
+def compare(a: ArrayLike, b: ArrayLike, *, atol: float = 0, rtol: float = 0) -> Difference:
     """Compare two arrays: how much they differ, and where.
 
     Two elements are equal if their difference is at most `atol + rtol * abs(b)`, as in `numpy.isclose`.
@@ -91,12 +91,12 @@ def diff_arrays(a: ArrayLike, b: ArrayLike, *, atol: float = 0, rtol: float = 0)
 
     Examples
     --------
-    >>> found = diff_arrays([1.0, 2.0, 3.0], [1.0, 2.0, 3.5])
+    >>> found = compare([1.0, 2.0, 3.0], [1.0, 2.0, 3.5])
     >>> found.equal, found.different, found.max_abs, found.where
     (False, 1, 0.5, (2,))
     """
     atol, rtol = tolerance("atol", atol), tolerance("rtol", rtol)
-    x, y = as_array(a), as_array(b)
+    x, y = as_array(a, "a"), as_array(b, "b")
     if x.shape != y.shape:
         shapes = " and ".join(",".join(map(str, each.shape)) or "a single number" for each in (x, y))
         remedy = "compare arrays of the same shape (identify finds the pooling that turns one into the other)"

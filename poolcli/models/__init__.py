@@ -65,7 +65,10 @@ def check(
     [('MaxPool', 'agrees'), ('AvgPool', 'agrees'), ('AvgPool', 'agrees')]
     """
     if not isinstance(model, str | bytes | os.PathLike):
-        raise TypeError(f"model is a {type(model).__name__}; give a file, as of onnx.save(model, 'model.onnx')")
+        is_torch = any(kind.__module__.startswith("torch.") for kind in type(model).__mro__)
+        save = "torch.export.save(torch.export.export(model, (x,)), 'model.pt2')"
+        save = save if is_torch else "onnx.save(model, 'model.onnx')"
+        raise TypeError(f"model is a {type(model).__name__}; give a file, as of {save}")
     path = os.fspath(model)
     allowed = None if max_memory is None else parse_size(str(max_memory), field("max_memory"))
     against = None if against is None else one_of("against", against, tuple(DIALECTS))
@@ -80,10 +83,8 @@ def check(
         raise RequestError(error.message) from error
     names = [finding.layer.name for finding in found]
     if layer is not None and layer not in names:
-        listed = ", ".join(names[:MAX_LISTED]) or "none"
-        raise RequestError(
-            f"{path}: no pooling layer is called {layer}; there are: {listed}{did_you_mean(layer, names[:MAX_ASKED])}"
-        )
+        known = f"{', '.join(names[:MAX_LISTED]) or 'none'}{did_you_mean(layer, names[:MAX_ASKED])}"
+        raise RequestError(f"{path}: no pooling layer is called {layer}; there are: {known}")
     return [finding for finding in found if layer in (None, finding.layer.name)]
 
 

@@ -12,7 +12,7 @@ from poolcli.dialects import DIALECTS
 from poolcli.engine import run
 from poolcli.errors import PoolError, RequestError
 from poolcli.explain.compare_dialects import compare_dialects
-from poolcli.explain.diff_arrays import diff_arrays
+from poolcli.explain.diff_arrays import compare
 from poolcli.explain.export import ONLY_THIS_SIZE, WRITERS, convert
 from poolcli.formats import ReadOptions, parse_source, read, recognise
 from poolcli.layouts import default_layout
@@ -277,7 +277,7 @@ def compare_data(layer: Layer, path: str, options: ReadOptions) -> Comparison:
 def _difference(layer: Layer, plan: Plan, x: Array, recorded: Array) -> Comparison:
     computed = run(plan, x)[0].reshape(stored_shape(layer, plan.output_shape))
     tolerance = 0 if plan.reducer.picks or computed.dtype.kind in "iub" else FLOAT_TOLERANCE
-    found = diff_arrays(recorded, computed, atol=tolerance, rtol=tolerance)
+    found = compare(recorded, computed, atol=tolerance, rtol=tolerance)
     if found.where is None:
         return Comparison(found.elements, 0, 0.0, None, None, None)
     a, b = (float(each[found.where]) for each in (recorded, computed))

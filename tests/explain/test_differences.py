@@ -195,7 +195,7 @@ def test_arrays_are_compared_in_the_process_that_reads_them(cli: Cli, monkeypatc
     def refuse(*_: object, **__: object) -> None:
         raise RequestError(f"process {os.getpid()}")
 
-    monkeypatch.setattr(diff_arrays, "diff_arrays", refuse)
+    monkeypatch.setattr(diff_arrays, "compare", refuse)
     with h5py.File("x.h5", "w") as file:
         file["x"] = np.zeros((1, 1, 4, 4))
     ours = f"process {os.getpid()}\n"

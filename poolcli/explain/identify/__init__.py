@@ -100,7 +100,7 @@ def identify(
     ('max', [3, 3], [1, 1], True)
     """
     atol, rtol = tolerance("atol", atol), tolerance("rtol", rtol)
-    arrays = [as_array(x), as_array(y)]
+    arrays = [as_array(x), as_array(y, "y")]
     for array in arrays:
         lookup(array.dtype.name)  # refuses types that are not pooled
     before, after = (each.astype(each.dtype.newbyteorder("="), copy=False) for each in arrays)

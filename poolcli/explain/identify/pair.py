@@ -11,7 +11,7 @@ from typing import Any
 from poolcli.dialects import DIALECTS
 from poolcli.engine import call_of
 from poolcli.errors import RequestError
-from poolcli.explain.diff_arrays import Difference, diff_arrays, distances
+from poolcli.explain.diff_arrays import Difference, compare, distances
 from poolcli.formats.records import slices
 from poolcli.layouts import is_spatial, layout_for, named_shape, read_axes
 from poolcli.message_fields import field
@@ -79,7 +79,7 @@ class Pair:
     def may_fit(self, plan: Plan) -> bool:
         """Whether a plan gives the first and the last outputs."""
         atol, rtol = self.tolerances(plan)
-        return all(diff_arrays(found, y, atol=atol, rtol=rtol).equal for found, y in self.ends(plan))
+        return all(compare(found, y, atol=atol, rtol=rtol).equal for found, y in self.ends(plan))
 
     def distance(self, plan: Plan) -> float:
         """The mean distance at the ends; errors are clipped at MOST_OFF, so that a few do not outweigh all others."""
@@ -89,7 +89,7 @@ class Pair:
     def difference(self, plan: Plan) -> Difference:
         """How the whole output of a plan differs."""
         atol, rtol = self.tolerances(plan)
-        return diff_arrays(_pooled(whole(plan), self.x), self.y, atol=atol, rtol=rtol)
+        return compare(_pooled(whole(plan), self.x), self.y, atol=atol, rtol=rtol)
 
 
 def _pooled(region: Region, slab: Array) -> Array:
