@@ -114,18 +114,22 @@ def _resolve(op: Attributes, dialect: Dialect, reading: Reading, shape: Sequence
     rule = "the number of elements in the bin" if op.reducer.divides else None
     if any(isinstance(w, Cells) for w in windows):
         rule = "the sum of the weights; the weight of an element is the part of it in the cell"
-    facts = () if isinstance(given, Fit) or op.name != "area" else _aspect_facts(layout, sizes, lengths)
+    facts = _aspect_facts(layout, sizes, lengths) if op.name == "area" else ()
+    if isinstance(given, Fit) and lengths == sizes:
+        facts = (Fact("aspect", f"the size stays: {field('fit')} enlarges no image"),)
     return Resolved(axes, {"output_size": [w.output for w in windows]}, rule, facts)
 
 
 def _aspect_facts(layout: str, sizes: Numbers, lengths: Numbers) -> tuple[Fact, ...]:
-    """A note on an image that becomes smaller and changes its aspect by more than rounding."""
+    """A note on an image that is turned, or becomes smaller, and changes its aspect by more than rounding."""
     if not {*"HW"} <= {*layout} <= {*"HWC"} or None in lengths:
         return ()
     (height, width), (high, wide) = sizes, lengths
-    if high > height or wide > width or abs(high * width - wide * height) < max(height, width):
+    is_turned = (high - wide) * (height - width) < 0  # width by height was meant
+    if (not is_turned and (high > height or wide > width)) or abs(high * width - wide * height) < max(height, width):
         return ()
-    remedy = hint(f"; {field('fit', f'{wide}x{high}')} keeps it")
+    turned = f"; {field('output_size', (wide, high))} is {high} wide and {wide} high"
+    remedy = turned if is_turned else hint(f"; {field('fit', f'{wide}x{high}')} keeps it")
     return (Fact("aspect", f"the aspect changes: {width}x{height} (width by height) to {wide}x{high}{remedy}"),)
 
 
@@ -334,9 +338,8 @@ def fit_size(shape: Sequence[int], layout: str, fit: str | int | Fit) -> tuple[i
     layout, shape = check_layout(layout, len(shape)), check_shape(shape)
     box = fit if isinstance(fit, Fit) else fit_from(fit)
     if {*layout} - {*"NC"} != {*"HW"}:
-        raise RequestError(
-            f"{field('fit')} is for the axes H and W of images, and the layout is {layout}; use {field('output_size')}"
-        )
+        text = f"{field('fit')} is for the axes H and W of images, and the layout is {layout}"
+        raise RequestError(f"{text}; use {field('output_size')}")
     height, width = size_of("H", layout, shape), size_of("W", layout, shape)
     scale = min(Fraction(1), Fraction(box.width, max(width, 1)), Fraction(box.height, max(height, 1)))
     return max(1, round(height * scale)), max(1, round(width * scale))
