@@ -35,7 +35,7 @@ FLAGS: dict[str, tuple[str, str | bool, str | bool]] = {
 }
 # Other words for options and commands, which are not accepted: what a message proposes instead.
 MEANT = _by_word({
-    "--overwrite": "force f",
+    "--overwrite": "force f y",
     "--jobs": "threads workers num-workers n-jobs",
     "--jobs for more cores: poolcli runs on the CPU": "gpu device cuda",
     "--resume": "skip-existing",

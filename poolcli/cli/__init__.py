@@ -47,16 +47,16 @@ def _run(words: list[str]) -> int:
     except Exception as error:
         if not hasattr(error, "format_message"):  # no error of Click, whose classes are private in some versions
             raise
-        raise _usage_error(error, words[0]) from None
+        raise _usage_error(error, words) from None
 
 
-def _usage_error(error: Any, word: str) -> RequestError:
-    """The refusal for an error of Click; `word` is the first one of the line."""
+def _usage_error(error: Any, words: Sequence[str]) -> RequestError:
+    """The refusal for an error of Click in the words of a line."""
     from poolcli.cli.program import COMMANDS, OPERATOR_HELP, PROGRAM_OPTIONS, find_command, instead_of, load_command
     from poolcli.message_fields import field, for_cli
     from poolcli.suggestions import did_you_mean, join_words
 
-    kind, command = type(error).__name__, find_command(word)
+    kind, word, command = type(error).__name__, words[0], find_command(words[0])
     if command is None:
         meant = instead_of(word)
         aliases = {alias: op for op, row in OPERATOR_HELP.items() for alias in row.aliases.split()}
@@ -68,13 +68,16 @@ def _usage_error(error: Any, word: str) -> RequestError:
         known = f"; there are {join_words(COMMANDS, 'and')}"
         return RequestError(f"there is no command {word}{end or known}")
     if kind == "NoSuchOption":
-        return _unknown_option(command, error.option_name)
+        flag = error.option_name
+        return _unknown_option(command, flag[any(each.partition("=")[0] == flag[1:] for each in words) :])  # as typed
+    examples = f"poolcli {command} --help shows examples"
     if kind == "MissingParameter":
-        params = load_command(command).params
+        params: list[Any] = load_command(command).params
         missing = params[[each.name for each in params].index(error.param.name) :]
         needed = [for_cli(field(str(each.name))) for each in missing if each.required]
-        return RequestError(f"{command} needs {join_words(needed, 'and')}; {command} --help shows examples")
-    return RequestError(f"{error.message.rstrip('.')}; {command} --help shows examples")
+        told = f" ({missing[0].help.rstrip('.')})" if len(needed) == 1 else ""
+        return RequestError(f"{command} needs {join_words(needed, 'and')}{told}; {examples}")
+    return RequestError(f"{error.message.rstrip('.')}; {examples}")
 
 
 def _unknown_option(command: str, flag: str) -> RequestError:

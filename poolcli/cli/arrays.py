@@ -84,7 +84,7 @@ def compare(
     request: TwoArrays,
 ) -> int:
     """Prints the differences of two arrays; returns 0 if they are equal within the tolerance, else 1."""
-    from poolcli.explain.diff_arrays import diff_arrays
+    from poolcli.explain.diff_arrays import compare as difference_of
     from poolcli.report.explain import difference_document, difference_view
 
     tolerance("atol", request.atol), tolerance("rtol", request.rtol)  # before the arrays are read
@@ -92,7 +92,7 @@ def compare(
     def look(*both: Tensor) -> "tuple[str, Difference]":
         x, y = map(as_tensor, both)
         try:
-            found = diff_arrays(x.array, y.array, atol=request.atol, rtol=request.rtol)
+            found = difference_of(x.array, y.array, atol=request.atol, rtol=request.rtol)
         except RequestError as error:
             raise error.at(f"{parse_source(first).path} and {parse_source(second).path}") from None
         return y.header.layout or default_layout(max(y.array.ndim, 1)), found
@@ -109,7 +109,7 @@ class IdentifyOptions(TwoArrays, WindowOptions):
     """The arguments and options of `identify`."""
 
     x: Annotated[str, argument("INPUT", "Input of the pooling: .npy, .h5[:/dataset], an image.")]
-    y: Annotated[str, argument("OUTPUT", "The output of the pooling, read in the same way.")]
+    y: Annotated[str, argument("OUTPUT", "File to compare with: INPUT as it was pooled; for one file, poolcli info.")]
     pooling: Annotated[str | None, option(USUAL, "OP", "--pooling", "--op", words=OPERATOR_HELP, read=parse_operator,
         help="The operator, if it is known.")] = None
     layout: options.Layout = None
@@ -267,11 +267,9 @@ def _warm() -> None:
 
     for dtype in ("uint8", "uint16", "float32", "float64"):
         x = np.ones((1, 1, 12, 12), dtype)
-        for kernel, stride in ((3, 1), (2, 2), (7, 1)):
-            AvgPool(kernel, strides=stride)(x, engine="numba")
-            MaxPool(kernel, strides=stride)(x, engine="numba")
-            MaxPool(kernel, strides=stride)(x, engine="numba", return_indices=True)
-        for size in (1, 2, 5):  # bins of whole planes, long ones and short ones
-            AdaptiveAvgPool(size)(x, engine="numba")
-            AdaptiveMaxPool(size)(x, engine="numba")
-            AdaptiveMaxPool(size)(x, engine="numba", return_indices=True)
+        sliding = [(AvgPool(k, strides=s), MaxPool(k, strides=s)) for k, s in ((3, 1), (2, 2), (7, 1))]
+        bins = [(AdaptiveAvgPool(n), AdaptiveMaxPool(n)) for n in (1, 2, 5)]  # of whole planes, long ones, short ones
+        for average, largest in (*sliding, *bins):
+            average(x, engine="numba")
+            largest(x, engine="numba")
+            largest(x, engine="numba", return_indices=True)

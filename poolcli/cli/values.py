@@ -20,6 +20,8 @@ from poolcli.suggestions import ALIASES, FLAGS
 if TYPE_CHECKING:
     from poolcli.pooling.colour import Limits
 
+ONE_DASH = re.compile("-[A-Za-z][A-Za-z_-]+")
+TYPESET = re.compile("^-?[\\u2010-\\u2015\\u2212]+-?")  # dashes of word processors
 MAX_DIGITS = 20  # 2**63 has 19
 AUTO_RANGE = "auto"  # --rescale without a value
 NO_NODATA = "none"  # --missing none
@@ -60,11 +62,16 @@ def prepare(words: Sequence[str], params: Sequence[Any]) -> list[str]:
             chosen = true if not equals or _boolean(flag, value) else false
             result.append(for_cli(field(setting, chosen)).replace(" ", "="))
         elif option is None:
-            if re.fullmatch("-[A-Za-z][A-Za-z_-]+", name) and f"--{canonical(name[1:])}" in own:
+            if ONE_DASH.fullmatch(name) and f"--{canonical(name[1:])}" in own:
                 raise RequestError(f"{name} has one dash; write -{name}")
             if word[:1] == "-" != word and os.path.exists(word):
                 raise RequestError(f"{word} begins with a dash; write ./{word}")
-            result.append(word)
+            if (plain := TYPESET.sub("", word)) != word and not os.path.exists(word):
+                typed = f"-{plain}" if len(plain.partition("=")[0]) == 1 else f"--{plain}"
+                raise RequestError(f"{word} begins with a dash of typesetting; type {typed}")
+            # Click would take -resize for -r -e ..., and refuse -e; what is behind -o is the name of a file.
+            is_one = ONE_DASH.fullmatch(name) and not {f"-{c}" for c in name[1:].partition("o")[0]} <= own.keys()
+            result.append(f"-{word}" if is_one else word)
         elif option.is_flag:
             on = (not equals or _boolean(flag, value)) == (flag in option.opts)
             result += [option.opts[-1]] if on else option.secondary_opts[:1]
@@ -160,10 +167,8 @@ def rescale_range(name: str, text: str) -> Limits:
     except ValueError:
         low = high = 0
     if not -inf < low < high < inf:
-        raise RequestError(
-            f"{field(name)} is {text[:40]!r}; write LOW,HIGH, such as {field(name, '0,1')}, "
-            f"or {field(name)} alone for the range of each result"
-        )
+        alone = f"or {field(name)} alone for the range of each result"
+        raise RequestError(f"{field(name)} is {text[:40]!r}; write LOW,HIGH, such as {field(name, '0,1')}, {alone}")
     return low, high
 
 

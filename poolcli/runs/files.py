@@ -57,10 +57,8 @@ def find_inputs(
     items, ignored = list[Item](), list[str]()
     several = len(texts) > 1 or files_from is not None
     if not texts and files_from is None:
-        raise RequestError(
-            f"there is no input: name files, a folder, a quoted glob, - for a .npy stream, or a list with "
-            f"{field('files_from')}"
-        )
+        listed = f"or a list with {field('files_from')}"
+        raise RequestError(f"there is no input: name files, a folder, a quoted glob, - for a .npy stream, {listed}")
     for text in texts:
         if text != "-" and os.path.isdir(text) and not folder_format(text):
             items.extend(_folder_items(text, dataset, recursive, output, ignored))
@@ -70,6 +68,9 @@ def find_inputs(
             several = True
         else:
             source = parse_source(text, dataset)
+            if recursive and text.isalnum() and not os.path.lexists(text) and not any(map(os.path.isdir, texts)):
+                end = f"-r is {field('recursive')}, and the command names the operator, as in poolcli avg"
+                raise RequestError(f"{text}: there is no such input; {end}")
             items.append(Item(source, Path(source.path).name))
     if files_from is not None:
         items.extend(_listed_items(files_from, dataset))
