@@ -53,6 +53,22 @@ def test_a_store_in_a_folder_is_one_input_and_its_chunks_are_none(cli: Cli) -> N
 
 
 @pytest.mark.parametrize(
+    ("shape", "options", "chunks"),
+    [
+        ((8, 2048, 7, 7), ("adaptive-avg", "--output-size", "1"), (8, 2048, 1, 1)),  # not 16,384 files
+        ((8, 300, 64, 64), ("max", "-k", "1"), (1, 256, 64, 64)),
+        ((2, 1026, 1026), ("max", "-k", "1,1"), (1, 1024, 1024)),
+    ],
+)
+def test_small_planes_share_a_chunk(
+    shape: tuple[int, ...], options: tuple[str, ...], chunks: tuple[int, ...], cli: Cli
+) -> None:
+    np.save("x.npy", np.zeros(shape, np.uint8))
+    assert cli(options[0], "x.npy", "-o", "y.zarr", *options[1:], "-q").code == 0
+    assert zarr.open_array("y.zarr", mode="r").chunks == chunks
+
+
+@pytest.mark.parametrize(
     ("names", "layout"),
     [
         (("t", "c", "z", "y", "x"), "NCDHW"),
