@@ -207,7 +207,8 @@ def test_of_poolings_that_are_all_far_off_none_is_farther_than_a_simple_one(shap
     x = _random(shape)
     y = AvgPool(2, strides=2)(x, engine="numpy")
     (nearest,) = identify(x, y, op="max")
-    own, simple = (float(np.square(op(x, engine="numpy") - y).mean()) for op in (nearest.op, MaxPool(1, strides=2)))
+    ops: list[Any] = [nearest.op, MaxPool(1, strides=2)]
+    own, simple = (float(np.square(op(x, engine="numpy") - y).mean()) for op in ops)
     assert own < 1.1 * simple
 
 

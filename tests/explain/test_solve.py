@@ -35,7 +35,7 @@ def test_solve_puts_the_plainest_answer_first_and_keeps_what_is_given() -> None:
 def test_long_kernels_with_simple_numbers_are_found(
     size: int, wanted: int, given: Any, numbers: tuple[int, ...]
 ) -> None:
-    found = [answer.op for answer in solve("avg", (1, 64, size, size), wanted, **given)]
+    found: list[Any] = [answer.op for answer in solve("avg", (1, 64, size, size), wanted, **given)]
     assert numbers in [(op.kernel[0], op.strides[0], op.pads_begin[0]) for op in found if op.pads_begin == op.pads_end]
 
 
