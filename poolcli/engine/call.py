@@ -83,7 +83,7 @@ class Call:
         shape, index = self.region.output_shape, self.region.plan.index
         if out is None:
             try:
-                out = np.empty_like(slab, self.dtype, subok=False, shape=shape)  # in the memory order of the slab
+                out = empty_like(self.region.plan, slab, shape, self.dtype, self.indices)
             except (MemoryError, ValueError) as error:
                 raise too_large(shape, self.dtype) from error
         elif out.shape != shape or out.dtype != self.dtype:
@@ -144,3 +144,15 @@ def order_of(plan: Plan, x: NDArray[Any], indices: bool) -> Order:
     inside = sorted((i for i, step in enumerate(steps) if 0 < step < limit), key=lambda i: -steps[i])
     outside = (i for i in range(x.ndim) if i not in spatial and i not in inside)
     return Order(tuple(outside), tuple(spatial), tuple(inside))
+
+
+def empty_like(
+    plan: Plan, x: NDArray[Any], shape: tuple[int, ...], dtype: np.dtype[Any], indices: bool = False
+) -> NDArray[Any]:
+    """Allocate the result of pooling `x` in the memory order of `x` (see `order_of`), usually C order."""
+    if x.flags.c_contiguous:
+        return np.empty(shape, dtype)
+    order = order_of(plan, x, indices)
+    if not order.inside and order.spatial == tuple(axis.position for axis in plan.axes):
+        return np.empty(shape, dtype)
+    return np.empty([shape[i] for i in order.axes], dtype).transpose(np.argsort(order.axes))
