@@ -28,9 +28,21 @@ def line(*values: float, dtype: DTypeName = "float64") -> Any:
     return np.array(values, dtype).reshape(1, 1, -1)
 
 
+def norm(window: Any, p: float) -> float:
+    """The p-norm of some numbers, scaled so that no power leaves its range."""
+    sizes = [abs(value) for value in window.ravel().tolist()]
+    largest = max(sizes, default=0.0)
+    return largest * fsum((size / largest) ** p for size in sizes) ** (1 / p) if largest else 0.0
+
+
 @pytest.mark.parametrize(("dtype", "p", "engine"), NORMS)
-def test_every_window_has_its_norm_at_any_power(dtype: DTypeName, p: float, engine: Engine) -> None:
-    x = np.random.default_rng(7).normal(size=(2, 3, 9, 8)).astype(dtype)
+@pytest.mark.parametrize("scale", [1.0, 2.0**-300, 2.0**300], ids=["near 1", "tiny", "huge"])
+def test_every_window_has_its_norm_at_any_power_and_size(
+    scale: float, dtype: DTypeName, p: float, engine: Engine
+) -> None:
+    if dtype != "float64" and scale != 1.0:
+        scale = {"float16": 2.0**12, "float32": 2.0**110}[dtype] ** (1 if scale > 1 else -1)
+    x = (np.random.default_rng(7).normal(size=(2, 3, 9, 8)) * scale).astype(dtype)
     op = LpPool((3, 2), strides=(2, 2), p=p, like="onnx" if isinstance(p, int) else "pytorch")
     if op.like == "pytorch":
         x = abs(x)
@@ -38,8 +50,8 @@ def test_every_window_has_its_norm_at_any_power(dtype: DTypeName, p: float, engi
     plan = op.plan(x.shape, dtype)
     rows, columns = ([w.span(o) for o in range(w.output)] for w in plan.windows)
     wide = x.astype(np.float64)
-    expected = np.array([[[[fsum(abs(wide[n, c, r.start : r.stop, s.start : s.stop]).ravel() ** p) ** (1 / p)
-                            for s in columns] for r in rows] for c in range(3)] for n in range(2)])  # fmt: skip
+    expected = np.array([[[[norm(wide[n, c][r.start : r.stop, s.start : s.stop], p) for s in columns] for r in rows]
+                          for c in range(3)] for n in range(2)])  # fmt: skip
     unit = np.spacing(expected.astype(dtype)).astype(np.float64)
     assert found.dtype == dtype
     assert (abs(found.astype(np.float64) - expected) <= 2 * unit).all()
@@ -100,6 +112,23 @@ def test_a_power_below_1_is_refused_and_a_whole_one_is_an_integer() -> None:
             LpPool(2, p=p)  # type: ignore[arg-type]
     assert LpPool(2, p=3.0) == LpPool(2, p=3)
     assert LpPool(2, p=3.0).plan((1, 1, 4)).attributes["p"] == 3
+
+
+@pytest.mark.parametrize("p", [2, 3, 7])
+def test_a_term_below_the_range_changes_no_bit_beside_others(p: float) -> None:
+    x = np.random.default_rng(0).random((1, 1, 500, 3))
+    x[..., 2] = 0
+    expected = poolcli.lp_pool(x, (1, 3), strides=(1, 3), p=p, engine="numpy", layout="NCHW")
+    x[..., 2] = 1e-200
+    np.testing.assert_array_equal(
+        poolcli.lp_pool(x, (1, 3), strides=(1, 3), p=p, engine="numpy", layout="NCHW"), expected
+    )
+
+
+@pytest.mark.parametrize(("scale", "vanishing"), [(2.0**-453, 2.0**-530), (2.0**-454, 0)], ids=["2**-900", "less"])
+def test_small_sums_that_lose_no_digits_are_exact(scale: float, vanishing: float) -> None:
+    x = line(*(scale * np.array([7, 3, 2, 1, 1])), vanishing)  # the squares add up to 2**-900, or 2**-902
+    assert poolcli.lp_pool(x, 6, engine="numpy").tolist() == [[[8 * scale]]]
 
 
 def test_comparison_and_conversion_tell_where_signs_matter() -> None:

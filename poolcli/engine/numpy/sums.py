@@ -19,6 +19,7 @@ from poolcli.dtypes import lookup
 from poolcli.engine.call import Array
 from poolcli.engine.numpy.reduce import (
     AxisSteps,
+    Combine,
     Parts,
     axis_steps,
     broadcast_along,
@@ -177,16 +178,37 @@ def _add_two_sums(target: Parts, source: Parts) -> None:
     total[...] = new
 
 
+# A norm may fit into float64 although its powers overflow or underflow. Sums outside these limits are therefore
+# computed from the ratios to the largest element; for sums inside, terms that underflow are negligible.
+MIN_SAFE_SUM, MAX_SAFE_SUM = 2.0**-900, 2.0**1000
+MIN_NORMAL = 2.0**-1022  # smaller terms have lost digits, or are 0
+
+
 def power_mean_of(region: Region, divisor: Array | None = None) -> Callable[[Array], Array]:
-    """The function that returns the root of the sum of powers of every window, or of their mean (`divisor`)."""
+    """The function that returns the root of the sum of powers of every window, over `divisor` if the reducer divides.
+
+    Windows whose sums are unsafe are computed again from ratios; each depends on its own elements alone.
+    """
     reducer, steps, wide = region.plan.reducer, axis_steps(region), carries_errors(region.plan)
     power = reducer.power or 1
 
     def power_mean(x: Array) -> Array:
         x = x.astype(np.float64)
-        sums = float_sums(steps, (x if reducer.signed else abs(x)) ** power, wide)
+        terms = (x if reducer.signed else abs(x)) ** power
+        sums = float_sums(steps, terms, wide)
         total = np.where(np.isfinite(sums[0]), sum(sums[1:], sums[0]), sums[0])
-        return _root(_mean_times_kernel(region, total, divisor), power)
+        found = _root(_mean_times_kernel(region, total, divisor), power)
+        lost, vanishing = ~(abs(total) <= MAX_SAFE_SUM), (abs(terms) < MIN_NORMAL) & (x != 0)
+        if vanishing.any():
+            (some,) = reduce(steps, (vanishing.astype(np.float64),), add)
+            lost |= (abs(total) < MIN_SAFE_SUM) & (some > 0)
+        if not lost.any():
+            return found
+        unit = np.sign(x) ** power if reducer.signed else np.ones_like(x)
+        largest, ratios = reduce(steps, (abs(x), unit), _add_ratios(power))
+        lost &= (abs(total) >= MIN_SAFE_SUM) | (largest**power < MIN_SAFE_SUM) | np.isnan(total)
+        lost &= np.isfinite(largest)  # sums of infinities have not left the range
+        return np.where(lost, largest * _root(_mean_times_kernel(region, ratios, divisor), power), found)
 
     return power_mean
 
@@ -206,6 +228,22 @@ def _mean_times_kernel(region: Region, total: Array, divisor: Array | None) -> A
     kernel = prod(windows.longest for windows in region.plan.windows)
     divisor = divisors(region) if divisor is None else divisor
     return np.asarray(total / divisor.astype(np.float64) * kernel)
+
+
+def _add_ratios(power: float) -> Combine:
+    """Add pairs (largest magnitude, sum of the powers of the ratios to it)."""
+
+    def ratio(size: Array, largest: Array) -> Array:
+        return np.asarray(np.where(size == largest, 1.0, size / largest) ** power)
+
+    def combine(target: Parts, source: Parts) -> None:
+        (largest, total), (size, addend) = target, source
+        new = np.maximum(largest, size)
+        total *= ratio(largest, new)
+        total += addend * ratio(size, new)
+        largest[...] = new
+
+    return combine
 
 
 def storable(values: Array, dtype: np.dtype[Any]) -> Array:
