@@ -97,6 +97,25 @@ def error_text(error: BaseException) -> str:
     return re.sub(r"\bb(?=['\"])", "", text) or type(error).__name__
 
 
+def is_for_users(error: Exception) -> bool:
+    """Whether a library wrote the message for users; Python's own messages, such as that of `int("x")`, are not."""
+    if isinstance(error, OSError | EOFError | SyntaxError):
+        return True
+    if isinstance(error, LookupError | TypeError | AttributeError | AssertionError | ArithmeticError | UnicodeError):
+        return False
+    if type(error).__module__ not in ("builtins", "struct"):
+        return True
+    return raising_line(error).startswith("raise")
+
+
+def raising_line(error: BaseException) -> str:
+    """The line of Python code that raised the error; empty for compiled code."""
+    from traceback import extract_tb  # slow to import
+
+    *_, last = extract_tb(error.__traceback__)
+    return last.line or ""
+
+
 def warn_caller(message: str, category: type[Warning]) -> None:
     """Warn at the line of the first caller outside of this package."""
     level, frame = 1, sys._getframe()

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from poolcli.arguments import Missing
 from poolcli.dtypes import lookup
-from poolcli.errors import FileError, PoolError, RequestError, error_text
+from poolcli.errors import FileError, PoolError, RequestError, error_text, is_for_users
 from poolcli.formats.checks import check_memory, join_names
 from poolcli.layouts import size_of
 from poolcli.message_fields import field, hint
@@ -277,7 +277,6 @@ def _parse_range(path: str, count: int, wanted: str) -> range:
 
 PIXEL_BYTES = 4  # in Pillow
 BOMB = re.compile(r"Image size \((\d+) pixels\) exceeds limit of (\d+) pixels")
-PYTHON = ("builtins", "struct")  # modules of errors whose messages are about code
 NEEDS_CODECS = re.compile(r"<?(\S+?)(:.*)? requires the 'imagecodecs' package")
 
 
@@ -297,6 +296,5 @@ def image_errors(path: str, what: str = "read") -> Iterator[None]:
         if (codec or isinstance(error, ImportError)) and not installed("imagecodecs"):
             what = codec[1] if codec else "its compression"
             need("imagecodecs", why=f"{path}: {what} needs the extra images", kind=FileError)
-        is_of_library = isinstance(error, OSError | EOFError | SyntaxError) or type(error).__module__ not in PYTHON
-        why = why if is_of_library or what != "read" else "its data is damaged"
+        why = why if is_for_users(error) else "its data is damaged"
         raise FileError(f"{path}: the image cannot be {what}: {why}") from error

@@ -12,7 +12,7 @@ from itertools import product
 from threading import Lock
 from typing import Any
 
-from poolcli.errors import QUOTES, PoolError, error_text
+from poolcli.errors import QUOTES, PoolError, error_text, raising_line
 from poolcli.formats.checks import as_file_error
 from poolcli.formats.files import filesystem, is_url
 from poolcli.formats.records import MAX_CHUNKS, ReadOptions, batches, slices
@@ -43,8 +43,9 @@ def zarr_errors(path: str) -> AbstractContextManager[None]:
 
 
 def _describe(error: Exception) -> str:
-    why = error_text(error)
-    if isinstance(error, TypeError | AttributeError | UnicodeError):  # of Python rather than zarr
+    why, line = error_text(error), raising_line(error)
+    of_python = isinstance(error, TypeError | AttributeError | UnicodeError) or (isinstance(error, ValueError) and line)
+    if of_python and not line.startswith("raise"):  # an operation in Python code, rather than a refusal of zarr
         why = "it is damaged, or of a version that zarr does not know"
     elif type(error) is KeyError:  # the name that was not found
         why = f"Unknown name {why.strip(QUOTES)}"
