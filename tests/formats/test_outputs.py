@@ -28,10 +28,10 @@ from tests.conftest import Cli
          "a jpeg file holds one image, but the result has N=2; use .tiff, .png, .webp, .npy, .npz or .h5, or take "
          "one image with --pages 1"),
         ("y.png", (1, 3, 4, 8, 8), "uint8", "NCDHW",
-         "png images have the axes H, W and C, but the result has NCDHW; use .npy, .npz or .h5"),
+         "png images have the axes H, W and C, but the result has NCDHW; use .tif, .npy, .npz or .h5"),
         ("y.png", (1, 1, 1, 8, 8), "uint8", "NCDHW",
-         "png images have the axes H, W and C, but the result has NCDHW; use .npy, .npz or .h5, or leave out axes "
-         "of length 1: --output-layout CHW"),
+         "png images have the axes H, W and C, but the result has NCDHW; use .tif, .npy, .npz or .h5, or leave out "
+         "axes of length 1: --output-layout CHW"),
         ("y.png", (64, 48, 2), "uint8", "NCW",
          "png images have the axes H, W and C, but the result has NCW; use .npy, .npz or .h5, or name the axes of "
          "the input, as in --layout HWC"),

@@ -106,7 +106,7 @@ class ZarrStore(records.ArrayContainer):
         if not is_group(self.root):
             return None if (key or "").strip("/") else self.root
         with suppress(KeyError, ValueError):
-            node = self.root[str(key)]
+            node = self.root[str(key).strip("/")]  # which older releases do not
             return None if is_group(node) else node
         return None
 
