@@ -300,7 +300,7 @@ def _candidates(key: str, name: str | None) -> Iterator[str]:
 
 def _open_array(root: Any, place: str) -> Any:
     with suppress(*ZARR_ERRORS):
-        node = root[place]
+        node = root[place.strip("/")]
         return None if is_group(node) else node
     return None
 

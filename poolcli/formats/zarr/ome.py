@@ -112,7 +112,7 @@ def _parse_multiscale(found: Mapping[str, Any], each: Mapping[str, Any], data: M
 def first_level(root: Any, key: str | None) -> str | None:
     """The key of the largest level of the multiscale group `key`, or of the root; None if there is no such group."""
     with suppress(*ZARR_ERRORS):
-        return _levels(root[key] if key and key.strip("/") else root)[0]
+        return _levels(root[key.strip("/")] if key and key.strip("/") else root)[0]
     return None
 
 
