@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-from poolcli.ops.avg import AdaptiveAvgPool, AreaPool, AvgPool, adaptive_avg_pool, area_pool, avg_pool
-from poolcli.ops.max import AdaptiveMaxPool, MaxPool, MinPool, adaptive_max_pool, max_pool, min_pool
-from poolcli.ops.signatures import with_name_suggestions
-from poolcli.ops.statistics import (
-    LpPool,
-    MedianPool,
-    ModePool,
-    StdPool,
-    SumPool,
-    lp_pool,
-    median_pool,
-    mode_pool,
-    std_pool,
-    sum_pool,
-)
-from poolcli.plan.attributes import OPERATORS as OPERATORS
-from poolcli.plan.attributes import Attributes, SlidingAttributes, short_repr
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
+from poolcli.ops.operators import *  # noqa: F403  # every record is public
+from poolcli.ops.operators import RECORDS
+from poolcli.ops.signatures import with_name_suggestions
+from poolcli.plan.attributes import OPERATORS as OPERATORS
+from poolcli.plan.attributes import SlidingAttributes, short_repr
+
+if TYPE_CHECKING:
+    from poolcli.ops.avg import adaptive_avg_pool, area_pool, avg_pool
+    from poolcli.ops.max import adaptive_max_pool, max_pool, min_pool
+    from poolcli.ops.statistics import lp_pool, median_pool, mode_pool, std_pool, sum_pool
+
+__all__ = [  # noqa: F405  # of operators
     "AdaptiveAvgPool", "AdaptiveMaxPool", "AreaPool", "AvgPool", "LpPool", "MaxPool", "MedianPool", "MinPool",
     "ModePool", "StdPool", "SumPool", "adaptive_avg_pool", "adaptive_max_pool", "area_pool", "avg_pool", "lp_pool",
     "max_pool", "median_pool", "min_pool", "mode_pool", "std_pool", "sum_pool",
 ]  # fmt: skip
-# In the order of the commands.
-RECORDS: tuple[type[Attributes], ...] = (
-    AvgPool, MaxPool, MinPool, ModePool, MedianPool, SumPool, StdPool, LpPool,
-    AdaptiveAvgPool, AdaptiveMaxPool, AreaPool,
-)  # fmt: skip
+# The modules of the functions, which are imported on first use.
+_MODULES = {
+    **dict.fromkeys(("avg_pool", "adaptive_avg_pool", "area_pool"), "avg"),
+    **dict.fromkeys(("max_pool", "adaptive_max_pool", "min_pool"), "max"),
+    **dict.fromkeys(("lp_pool", "median_pool", "mode_pool", "std_pool", "sum_pool"), "statistics"),
+}
 OPERATORS.update({record.name: record for record in RECORDS})
 # Sliding windows, and results of the input's type.
 PYRAMID_OPERATORS = tuple(
@@ -38,3 +35,9 @@ PYRAMID_OPERATORS = tuple(
 for _record in RECORDS:
     _record.__repr__ = short_repr  # type: ignore[method-assign]  # of a dataclass
     _record.__init__ = with_name_suggestions(_record.__init__, _record.__name__)  # type: ignore[method-assign]  # of a dataclass
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"poolcli.ops.{_MODULES[name]}"), name)

@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Unpack
 
 from poolcli.arguments import AutoPad, DType, Engine, Like, PerAxis, RoundingType
 from poolcli.array_interop import Given, Pooled
-from poolcli.ops.records import BinOptions, Single, pool_with, prepared, run
+from poolcli.ops.operators import AdaptiveAvgPool, AreaPool, AvgPool
+from poolcli.ops.records import BinOptions, pool_with, prepared, run
 from poolcli.ops.signatures import operator_function, with_name_suggestions
-from poolcli.plan.attributes import MEAN, BinAttributes, DividingAttributes
 from poolcli.system.lazy_imports import Array
-from poolcli.windows import Bins, cells
-
-
-@dataclass(frozen=True)
-class AvgPool(DividingAttributes, Single):
-    """Average pooling: OpenVINO AvgPool-1, -14, -16 and nGraph AvgPool, with PyTorch's divisor_override."""
-
-    name = "avg"
-    title = "average pooling"
-    reducer = MEAN
 
 
 @prepared
@@ -133,15 +122,6 @@ def avg_pool(
     return run(op, x, False, layout, dtype, missing, min_count, out, engine, threads)
 
 
-@dataclass(frozen=True)
-class AdaptiveAvgPool(BinAttributes, Single):
-    """Adaptive average pooling: OpenVINO AdaptiveAvgPool-8."""
-
-    name = "adaptive-avg"
-    title = "adaptive pooling"
-    reducer = MEAN
-
-
 @operator_function(AdaptiveAvgPool, avg_pool)
 def adaptive_avg_pool(x: Given, output_size: PerAxis, **options: Unpack[BinOptions]) -> Pooled:
     """Average adaptive windows, to a given output size.
@@ -168,23 +148,6 @@ def adaptive_avg_pool(x: Given, output_size: PerAxis, **options: Unpack[BinOptio
     array([[[2., 4.]]], dtype=float32)
     """
     return pool_with(AdaptiveAvgPool, x, output_size, **options)
-
-
-@dataclass(frozen=True)
-class AreaPool(BinAttributes, Single):
-    """Area pooling: the mean over each of equal parts of the input, whatever the ratio of the sizes.
-
-    No framework has it, so a dialect sets nothing.
-    """
-
-    name = "area"
-    title = "area pooling"
-    reducer = MEAN
-    rules_of = "adaptive-avg"
-
-    def windows_of(self, size: int, output: int) -> Bins:
-        """The equal parts of an axis."""
-        return cells(size, output)
 
 
 @operator_function(AreaPool, adaptive_avg_pool)

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import operator
-from dataclasses import dataclass
 from typing import Unpack
 
 from poolcli.arguments import IndexType, PerAxis
 from poolcli.array_interop import Given
 from poolcli.ops.avg import avg_pool
-from poolcli.ops.records import Picked, Picking, PickingBinOptions, PickingOptions, SlidingOptions, pool_with
+from poolcli.ops.operators import AdaptiveMaxPool, MaxPool, MinPool
+from poolcli.ops.records import Picked, PickingBinOptions, PickingOptions, SlidingOptions, pool_with
 from poolcli.ops.signatures import operator_function
-from poolcli.plan.attributes import MAXIMUM, PickingAttributes, PickingBinAttributes, Reducer
-
-
-@dataclass(frozen=True)
-class MaxPool(PickingAttributes, Picking):
-    """Max pooling: OpenVINO MaxPool-8, -14."""
-
-    name = "max"
-    title = "max pooling"
-    reducer = MAXIMUM
 
 
 @operator_function(MaxPool, avg_pool)
@@ -69,15 +58,6 @@ def max_pool(
     return pool_with(MaxPool, x, kernel, return_indices, **own, **options)
 
 
-@dataclass(frozen=True)
-class AdaptiveMaxPool(PickingBinAttributes, Picking):
-    """Adaptive max pooling: OpenVINO AdaptiveMaxPool-8."""
-
-    name = "adaptive-max"
-    title = "adaptive pooling"
-    reducer = MAXIMUM
-
-
 @operator_function(AdaptiveMaxPool, max_pool)
 def adaptive_max_pool(
     x: Given, output_size: PerAxis, *, return_indices: bool = False, **options: Unpack[PickingBinOptions]
@@ -105,16 +85,6 @@ def adaptive_max_pool(
     (array([[[5, 7]]], dtype=int16), array([[[1, 3]]]))
     """
     return pool_with(AdaptiveMaxPool, x, output_size, return_indices, **options)
-
-
-@dataclass(frozen=True)
-class MinPool(PickingAttributes, Picking):
-    """Min pooling, the dual of MaxPool; no framework has it, so a dialect sets the windows only."""
-
-    name = "min"
-    title = "min pooling"
-    reducer = Reducer("min", "minimum", "element", better=operator.lt, nothing=1)
-    rules_of = "max"
 
 
 @operator_function(MinPool, max_pool)

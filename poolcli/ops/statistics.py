@@ -2,33 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import Unpack
 
-from poolcli.arguments import PerAxis, number_from, word_of
+from poolcli.arguments import PerAxis
 from poolcli.array_interop import Given, Pooled
-from poolcli.dialects import DIALECTS, Dialect
 from poolcli.ops.avg import avg_pool
-from poolcli.ops.records import Single, SlidingOptions, pool_with
+from poolcli.ops.operators import LpPool, MedianPool, ModePool, StdPool, SumPool
+from poolcli.ops.records import SlidingOptions, pool_with
 from poolcli.ops.signatures import operator_function
-from poolcli.plan.attributes import Reducer, SlidingAttributes
-
-
-@dataclass(frozen=True, kw_only=True)
-class LpPool(SlidingAttributes, Single):
-    """Lp pooling: ONNX LpPool-18, -22, and PyTorch's lp_pool1d to lp_pool3d."""
-
-    name = "lp"
-    title = "Lp pooling"
-    reducer = Reducer("lp", "Lp norm", "float", power=2, adds=True)
-
-    like: str = field(default="onnx", metadata={"read": word_of(tuple(DIALECTS))})
-    p: float = field(default=2, metadata={"read": number_from(1)})
-
-    def reduction(self, dialect: Dialect) -> Reducer:
-        """The p-norm; in PyTorch of signed powers, computed from their mean."""
-        signed = dialect.operators[self.name].variant == "signed"
-        return replace(self.reducer, power=self.p, signed=signed, divides=signed)
 
 
 @operator_function(LpPool, avg_pool)
@@ -63,16 +44,6 @@ def lp_pool(x: Given, kernel: PerAxis, *, p: float = 2, **options: Unpack[Slidin
     return pool_with(LpPool, x, kernel, p=p, **options)
 
 
-@dataclass(frozen=True)
-class MedianPool(SlidingAttributes, Single):
-    """Median pooling: of each window the middle of its elements in rising order."""
-
-    name = "median"
-    title = "median pooling"
-    reducer = Reducer("median", "median", "number", statistic="median")
-    rules_of = "max"
-
-
 @operator_function(MedianPool, avg_pool)
 def median_pool(x: Given, kernel: PerAxis, **options: Unpack[SlidingOptions]) -> Pooled:
     """Take the median of each window.
@@ -105,16 +76,6 @@ def median_pool(x: Given, kernel: PerAxis, **options: Unpack[SlidingOptions]) ->
     return pool_with(MedianPool, x, kernel, **options)
 
 
-@dataclass(frozen=True)
-class ModePool(SlidingAttributes, Single):
-    """Mode pooling: of each window the value that occurs most often."""
-
-    name = "mode"
-    title = "mode pooling"
-    reducer = Reducer("mode", "mode", "element", statistic="mode")
-    rules_of = "max"
-
-
 @operator_function(ModePool, median_pool)
 def mode_pool(x: Given, kernel: PerAxis, **options: Unpack[SlidingOptions]) -> Pooled:
     """Take the most frequent value (mode) of each window, for label maps.
@@ -142,22 +103,6 @@ def mode_pool(x: Given, kernel: PerAxis, **options: Unpack[SlidingOptions]) -> P
     array([[[3, 9]]], dtype=uint16)
     """
     return pool_with(ModePool, x, kernel, **options)
-
-
-@dataclass(frozen=True, kw_only=True)
-class StdPool(SlidingAttributes, Single):
-    """Standard deviation pooling: of each window the root of the mean squared distance from its mean."""
-
-    name = "std"
-    title = "standard deviation pooling"
-    reducer = Reducer("std", "standard deviation", "deviation", statistic="deviation")
-    rules_of = "max"
-
-    ddof: float = field(default=0, metadata={"read": number_from(0)})
-
-    def reduction(self, dialect: Dialect) -> Reducer:
-        """With its divisor."""
-        return replace(self.reducer, ddof=self.ddof)
 
 
 @operator_function(StdPool, median_pool)
@@ -188,16 +133,6 @@ def std_pool(x: Given, kernel: PerAxis, *, ddof: float = 0, **options: Unpack[Sl
     array([[[1.]]])
     """
     return pool_with(StdPool, x, kernel, ddof=ddof, **options)
-
-
-@dataclass(frozen=True)
-class SumPool(SlidingAttributes, Single):
-    """Sum pooling: of each window the sum of its elements."""
-
-    name = "sum"
-    title = "sum pooling"
-    reducer = Reducer("sum", "sum", "total", adds=True)
-    rules_of = "max"
 
 
 @operator_function(SumPool, median_pool)

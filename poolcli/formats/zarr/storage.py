@@ -122,8 +122,8 @@ def grid_of(
     chunks = tuple(max(1, min(chunk, n)) for chunk, n in zip(chunks, shape, strict=True))
     if free and not kept.get("chunks"):  # small planes share a chunk
         for axis in reversed([i for i in range(len(shape)) if i not in spatial_axes(layout)]):
-            most_planes = max(1, DEFAULT_CHUNKS[1] // prod(chunks))
-            chunks = (*chunks[:axis], max(1, min(shape[axis], most_planes)), *chunks[axis + 1 :])
+            planes = min(shape[axis], DEFAULT_CHUNKS[1] // prod(chunks))
+            chunks = (*chunks[:axis], max(1, planes), *chunks[axis + 1 :])
     if shards:
         shards = tuple(c * ceil_div(max(1, min(s, n)), c) for s, c, n in zip(shards, chunks, shape, strict=True))
     return _shrink(Grid(chunks, shards), most) if free and most is not None else Grid(chunks, shards)
