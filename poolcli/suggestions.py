@@ -176,7 +176,7 @@ def unknown_keyword(function: str, name: str, value: object, names: Collection[s
     elif flag and flag[0] in names:
         use = f"; use {flag[0]}={flag[1] if value else flag[2]!r}"
     elif meant in names:
-        use = f"; use {meant}"
+        use = f"; use {meant}{' and strides' if '--strides' in text and 'strides' in names else ''}"
     elif meant in ("kernel", "poolcli") and "output_size" in names:
         use = "; use output_size"
     elif text and "--" not in text and "poolcli" not in text:
@@ -197,7 +197,8 @@ def too_many_values(function: str, by_place: Sequence[str], values: Sequence[obj
     if "p" in names:  # of norms: the power, the kernel, strides
         own, more, rest = [more[0]], [*own, *more[1:]], ["p", "strides"]
     shown = ["x"] * ("x" in by_place) + [repr(value) for value in own]
-    shown += [f"{name}={value!r}" for name, value in zip(rest, more, strict=False)]
+    pairs = [(name, value) for name, value in zip(rest, more, strict=False) if value is not False]
+    shown += ["rounding_type='ceil'" if value is True else f"{name}={value!r}" for name, value in pairs]
     return (
         f"{function}() takes {join_words(by_place, 'and')} by place and the rest by name, "
         f"as in {function}({', '.join(shown)})"

@@ -40,6 +40,7 @@ PHOTO = np.zeros((6, 8, 3), "uint8")
         ),
         # TensorFlow and Keras
         ("avg_pool", {"ksize": 2}, "avg_pool() has no ksize; use kernel"),
+        ("avg_pool", {"block_size": 2}, "avg_pool() has no block_size; use kernel and strides"),
         ("avg_pool", {"kernel": 2, "padding": "SAME"}, "avg_pool() has no padding; use auto_pad='same_upper'"),
         ("avg_pool", {"kernel": 2, "data_format": "NHWC"}, "avg_pool() has no data_format; use layout"),
         # ONNX, Paddle, scikit-image

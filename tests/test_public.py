@@ -154,6 +154,7 @@ def test_names_of_other_libraries_lead_to_the_own_ones(typed: str, use: str) -> 
     [
         (lambda x: CALLS.avg_pool(x, 2, 2), "avg_pool(x, 2, strides=2)"),
         (lambda x: CALLS.max_pool(x, 3, 2, 1), "max_pool(x, 3, strides=2, pads=1)"),
+        (lambda x: CALLS.avg_pool(x, 3, 2, 1, True), "avg_pool(x, 3, strides=2, pads=1, rounding_type='ceil')"),
         (lambda x: CALLS.lp_pool(x, 2, 3, 4), "lp_pool(x, 3, p=2, strides=4)"),
         (lambda x: CALLS.adaptive_avg_pool(x, 2, 2), "adaptive_avg_pool(x, 2)"),
     ],

@@ -160,6 +160,7 @@ def chain(
 def _parse(text: str, like: str | None) -> tuple[Attributes, int | None]:
     """The operator of a layer, and the output channels of a convolution, for which a maximum stands in."""
     name, _, rest = (part.strip() for part in text.partition(":"))
+    name = re.sub("(?i)^conv[1-3]d$", "conv", name)
     known = ("conv", *OPERATORS, *GLOBAL_POOLS)
     if name.lower() not in known and (meant := LAYERS.get(re.sub("[0-9,].*", "", name.lower()))):
         raise RequestError(f"layer {text}: {meant}")

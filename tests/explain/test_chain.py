@@ -118,6 +118,10 @@ def test_axes_have_numbers_of_their_own() -> None:
     assert (layer.output, layer.field, layer.stride) == ((2, 8, 3, 3), (2, 3), (1, 3))
 
 
+def test_convolutions_have_the_names_of_pytorch_too() -> None:
+    assert chain((1, 3, 64, 64), ["conv2d:k7,s2", "Conv2d:k3"]).layers[-1].output == (1, 3, 27, 27)
+
+
 def test_records_are_layers_too() -> None:
     (layer,) = chain((1, 1, 8), [AvgPool(2, strides=2)]).layers
     assert (layer.layer, layer.output) == ("avg", (1, 1, 4))
