@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from poolcli.models import Finding as Finding
     from poolcli.models import check as check
     from poolcli.ops import *  # noqa: F403  # every operator is public
+    from poolcli.ops.avg import *  # noqa: F403
+    from poolcli.ops.max import *  # noqa: F403
     from poolcli.ops.plan import Plan as Plan
+    from poolcli.ops.statistics import *  # noqa: F403
     from poolcli.plan.resolve import fit_size as fit_size
 
     __all__: list[str]

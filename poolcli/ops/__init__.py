@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from poolcli.ops.operators import *  # noqa: F403  # every record is public
 from poolcli.ops.operators import RECORDS
 from poolcli.ops.signatures import with_name_suggestions
 from poolcli.plan.attributes import OPERATORS as OPERATORS
 from poolcli.plan.attributes import SlidingAttributes, short_repr
-
-if TYPE_CHECKING:
-    from poolcli.ops.avg import adaptive_avg_pool, area_pool, avg_pool
-    from poolcli.ops.max import adaptive_max_pool, max_pool, min_pool
-    from poolcli.ops.statistics import lp_pool, median_pool, mode_pool, std_pool, sum_pool
 
 __all__ = [  # noqa: F405  # of operators
     "AdaptiveAvgPool", "AdaptiveMaxPool", "AreaPool", "AvgPool", "LpPool", "MaxPool", "MedianPool", "MinPool",
