@@ -42,28 +42,34 @@ MEANT = _by_word({
     "--max-memory": "memory max-pixels",
     "--kernel 2 --strides 2": "factor scale-factor downsample block-size",
     "--rounding-type ceil": "ceil",
-    "--dtype": "precision t",
+    "--dtype": "precision t ot",
     "--atol": "epsilon eps tolerance",
     "the names of inputs alone, as in poolcli avg x.npy": "i",
     "--exclude-pad": "exclusive",
-    "--missing": "nodata",
+    "--missing": "nodata a-nodata srcnodata dstnodata",
     "--like": "to",
     "--dataset": "key variable var",
     "--output": "output-dir outdir out-dir",
+    "--output, whose extension names the format": "of",
+    "--kernel": "window footprint selem",
+    "--kernel 5 --pads 2 for a radius of 2": "radius",
     "--indices": "argmax return-mask",
     "--layout NHWC": "channels-last",
     "--layout, one letter per axis, such as NWC to pool the second of three": "dim dims axes",
     "none: NaN equals NaN already": "equal-nan nan-equal",
-    "--pages for the pages of an image; all channels are pooled": "channel channels band bands",
-    "numpy.pad(x, ..., 'reflect') first: padding has no values here": "padding-mode pad-mode border border-mode cval",
+    "--pages for the pages of an image; all channels are pooled": "channel channels band bands b",
+    "numpy.pad(x, ..., 'reflect') first: padding has no values here":
+        "padding-mode pad-mode border border-mode border-type cval",
     "y[..., 0, 0]: axes of length 1 are kept": "keepdims keepdim",
-    "the operator as the first word, as in poolcli max or poolcli shape max": "op mode method",
+    "the operator as the first word, as in poolcli max or poolcli shape max":
+        "op mode method func filter interpolation resampling",
     "poolcli area --fit 256 or WxH, which keeps the aspect, or --output-size H,W":
-        "resize thumbnail size max-size max-dim width height convert mogrify gdalwarp",
-    "poolcli avg --kernel 2 --strides 2": "bin coarsen scale",
+        "resize thumbnail size max-size max-dim width height dsize geometry vf outsize ts convert mogrify gdalwarp",
+    "poolcli avg --kernel 2 --strides 2": "bin coarsen scale tr fx fy block-reduce",
     "poolcli adaptive-avg --output-size 1 (or adaptive-max; other operators take a --kernel of the input's size)":
         "global gap global-avg global-average",
     "poolcli avg or poolcli max": "pool",
+    "poolcli pyramid --output y.ome.zarr": "gdaladdo",
 })  # fmt: skip
 # Words that are no layers of a chain, in lower case and up to the first digit, and what to do with them.
 LAYERS = _by_word({

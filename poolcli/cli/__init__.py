@@ -97,8 +97,10 @@ def _unknown_option(command: str, flag: str) -> RequestError:
     if command == "chain" and attribute in known:
         return RequestError(f"chain has no option {flag}; write it in the layer, as in max:k3,s2,p1")
     own, meant = own_flags(load_command(command).params), MEANT.get(name, "")
-    if meant.startswith("poolcli") or (meant and own.keys() >= {*re.findall(r"--[a-z-]+", meant)}):
-        return RequestError(f"{command} has no option {flag}; use {meant.removeprefix(f'poolcli {command} ')}")
+    is_own = own.keys() >= {*re.findall(r"--[a-z-]+", meant)}
+    if meant and (is_own or meant.startswith("poolcli")):
+        use = re.sub("poolcli [a-z-]+ (?=--)", "", meant) if is_own else meant
+        return RequestError(f"{command} has no option {flag}; use {use}")
     short = {f"--{alias}": f"--{other}" for alias, other in ALIASES.items() if f"--{other}" in own}
     end = did_you_mean(flag, [each for each in (*own, *HELP) if len(each) > 2], short)
     return RequestError(f"{command} has no option {flag}{end or f'; poolcli {command} --help-all shows all'}")

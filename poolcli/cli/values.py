@@ -64,13 +64,16 @@ def prepare(words: Sequence[str], params: Sequence[Any]) -> list[str]:
         elif option is None:
             if ONE_DASH.fullmatch(name) and f"--{canonical(name[1:])}" in own:
                 raise RequestError(f"{name} has one dash; write -{name}")
+            if name[1:] in own:
+                raise RequestError(f"{name} has two dashes; write {name[1:]}")
             if word[:1] == "-" != word and os.path.exists(word):
                 raise RequestError(f"{word} begins with a dash; write ./{word}")
             if (plain := TYPESET.sub("", word)) != word and not os.path.exists(word):
                 typed = f"-{plain}" if len(plain.partition("=")[0]) == 1 else f"--{plain}"
                 raise RequestError(f"{word} begins with a dash of typesetting; type {typed}")
-            # Click would take -resize for -r -e ..., and refuse -e; what is behind -o is the name of a file.
-            is_one = ONE_DASH.fullmatch(name) and not {f"-{c}" for c in name[1:].partition("o")[0]} <= own.keys()
+            # Click would take -outsize for -o utsize; short flags alone stand together, as in -nr or -nk 2.
+            together = all(getattr(own.get(f"-{each}"), "is_flag", False) for each in name[1:-1])
+            is_one = ONE_DASH.fullmatch(name) and not (together and f"-{name[-1]}" in own)
             result.append(f"-{word}" if is_one else word)
         elif option.is_flag:
             on = (not equals or _boolean(flag, value)) == (flag in option.opts)
