@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias, get_ar
 
 from poolcli.errors import RequestError
 from poolcli.layouts import DIMENSION_NAMES, SPATIAL
-from poolcli.message_fields import field
+from poolcli.message_fields import brief, field
 from poolcli.suggestions import MEANT, did_you_mean
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def one_of(name: str, value: object, words: Sequence[str]) -> str:
             return found
     short = {each: word for each, word in SHORT_FORMS.items() if word in words}
     meant = did_you_mean(value, words, short) if isinstance(value, str) else ""
-    raise RequestError(f"{field(name)} is {value!r}; it must be one of {', '.join(words)}{meant}")
+    raise RequestError(f"{field(name)} is {brief(value)}; it must be one of {', '.join(words)}{meant}")
 
 
 def optional(reader: Reader) -> Reader:
@@ -97,11 +97,16 @@ def word_of(words: Sequence[str]) -> Reader:
 def numbers_from(least: int) -> Reader:
     """A whole number that serves every axis, or a tuple with one for each axis; each at least `least`."""
 
-    def numbers(name: str, value: object) -> PerAxis:
+    def numbers(name: str, value: Any) -> PerAxis:
+        if getattr(value, "ndim", 0) > 1 and (name, value.shape[-1]) != ("pads", 2):
+            first = " (x comes first)" if name in ("kernel", "output_size") else ""
+            raise RequestError(f"{field(name)} is {brief(value)}; whole numbers are needed{first}")
         items = _items(value)
         if items is None:
             return _in_range(name, whole_number(name, value), least, "every axis")
         found = tuple(whole_number(name, item) for item in items)
+        if not found:
+            raise RequestError(f"{field(name)} is empty; give one number, or one for each spatial axis")
         letters = SPATIAL[-len(found) :].rjust(len(found), "?")
         places = [f"axis {letter}" for letter in letters] if len(found) > 1 else ["every axis"]
         return tuple(_in_range(name, n, least, place) for n, place in zip(found, places, strict=False))
@@ -113,7 +118,7 @@ def flag(name: str, value: object) -> bool:
     """True or False, also of numpy; refuses other values."""
     plain = _plain(value)
     if not isinstance(plain, int) or plain not in (0, 1):
-        raise RequestError(f"{field(name)} is {value!r}; it must be True or False")
+        raise RequestError(f"{field(name)} is {brief(value)}; it must be True or False")
     return bool(plain)
 
 
@@ -121,12 +126,13 @@ def whole_number(name: str, value: object) -> int:
     """A whole number, also of numpy or an array of one; refuses fractions, words and booleans."""
     if type(value) is int:  # ten times faster than the general path
         return value
-    if not isinstance(_plain(value), bool) and isinstance(value, SupportsIndex):
-        return value.__index__()
+    with suppress(TypeError):  # of an array of several
+        if not isinstance(_plain(value), bool) and isinstance(value, SupportsIndex):
+            return value.__index__()
     refuse_words(name, str(value))
     if name == "pads" and _items(value):
         raise RequestError(f"{field(name)} has the pair {value!r:.60}; use {field(ENDS[0])} and {field(ENDS[1])}")
-    raise RequestError(f"{field(name)} has {value!r}; a whole number is needed")
+    raise RequestError(f"{field(name)} has {brief(value)}; a whole number is needed")
 
 
 def refuse_words(name: str, text: str) -> None:
@@ -150,7 +156,7 @@ def number_from(least: float) -> Reader:
     def number(name: str, value: object) -> float:
         found = _float(value)
         if not least <= found < inf:
-            raise RequestError(f"{field(name)} is {value!r:.60}; a number of at least {least:g} is needed")
+            raise RequestError(f"{field(name)} is {brief(value)}; a number of at least {least:g} is needed")
         return int(found) if found == int(found) <= MAX_INT else found
 
     return number
@@ -160,7 +166,7 @@ def tolerance(name: str, value: object) -> float:
     """A number of at least 0, also infinity."""
     found = _float(value)
     if not found >= 0:
-        shown = f"{found:g}" if isinstance(_plain(value), int | float) and abs(found) < inf else f"{value!r:.60}"
+        shown = f"{found:g}" if isinstance(_plain(value), int | float) and abs(found) < inf else brief(value)
         raise RequestError(f"{field(name)} is {shown}; it must be at least 0")
     return found
 
@@ -169,7 +175,7 @@ def divisor(name: str, value: object) -> int:
     """A divisor of sums: a whole number other than 0, below 2**31."""
     number = _plain(value)
     if isinstance(number, bool) or not isinstance(number, int) or number == 0 or abs(number) >= 2**31:
-        raise RequestError(f"{field(name)} is {value!r}; a whole number other than 0 and below 2**31 is needed")
+        raise RequestError(f"{field(name)} is {brief(value)}; a whole number other than 0 and below 2**31 is needed")
     return number
 
 
@@ -210,14 +216,15 @@ MinCount = int | str
 def missing_from(value: object) -> Missing:
     """The nodata values as a tuple, from one number, several or None; refuses other values."""
     items = () if value is None else _items(value)
-    found = list[int | float]()
+    numbers = list[int | float]()
     for number in map(_plain, (value,) if items is None else items):
         if isinstance(number, bool) or not isinstance(number, int | float):
-            raise RequestError(f"{field('missing')} is {number!r}; a number, as float('nan'), or several are needed")
+            found = brief(value if isinstance(number, list) else number)
+            raise RequestError(f"{field('missing')} is {found}; a number, as float('nan'), or several are needed")
         if isinstance(number, int) and abs(number) > 2**64:
             raise RequestError(f"{field('missing')} is a whole number beyond 2**64; give larger ones as floats")
-        found.append(number)
-    return tuple(found)
+        numbers.append(number)
+    return tuple(numbers)
 
 
 def min_count_from(value: object) -> MinCount | None:
@@ -236,7 +243,7 @@ def min_count_from(value: object) -> MinCount | None:
             return int(text)
     if share is None or not 0 < share <= 100:
         wanted = "a whole number of at least 1, or a share above 0% and up to 100%"
-        raise RequestError(f"{field('min_count')} is {text[:40]!r}; give {wanted}")
+        raise RequestError(f"{field('min_count')} is {brief(value)}; give {wanted}")
     return f"{share:.15g}%"
 
 
@@ -254,6 +261,6 @@ def fit_from(fit: object) -> Fit:
     found = re.fullmatch(r"\s*0*([1-9]\d{0,18})(?:\s*[xX×]\s*0*([1-9]\d{0,18}))?\s*", words)
     if not found:
         raise RequestError(
-            f"{field('fit')} is {fit!r}; a size in pixels is needed, such as 800, or 800x600 (width by height)"
+            f"{field('fit')} is {brief(fit)}; a size in pixels is needed, such as 800, or 800x600 (width by height)"
         )
     return Fit(int(found[1]), int(found[2] or found[1]))

@@ -7,6 +7,7 @@ from math import inf
 from typing import Any
 
 from poolcli.errors import RequestError
+from poolcli.message_fields import brief
 from poolcli.suggestions import did_you_mean
 from poolcli.system.lazy_imports import need
 from poolcli.system.lazy_imports import numpy as np
@@ -89,8 +90,9 @@ def lookup(name: object) -> DType:
         return DTYPES[NUMPY_SHORT.get(bare) or PYTHON_TYPES.get(text) or text]
     except KeyError:
         known = ", ".join(DTYPES)
+        found = brief(name) if getattr(name, "shape", None) else f"{text:.60}"
         meant = did_you_mean(text, DTYPES) if isinstance(name, str) else ""  # the type of an array is not misspelt
-        raise RequestError(f"dtype {text} is not supported; use one of {known}{meant}") from None
+        raise RequestError(f"dtype {found} is not supported; use one of {known}{meant}") from None
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:

@@ -9,13 +9,14 @@ from operator import index
 from typing import TYPE_CHECKING
 
 from poolcli.errors import RequestError
-from poolcli.message_fields import field
+from poolcli.message_fields import brief, field
 from poolcli.suggestions import join_words
+from poolcli.system.lazy_imports import numpy as np
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
 CHANNELS = (1, 3, 4)  # usual numbers of channels of images
 LEAST_SIDE = 8  # of an image: shorter axes are no reason to doubt a layout
@@ -56,7 +57,7 @@ def read_axes(
     >>> read_axes((3, 48, 64), 2).layout, read_axes((48, 64, 3), 2).layout, read_axes((8, 48, 64), 3).layout
     ('CHW', 'HWC', 'DHW')
     """
-    if layout:
+    if layout is not None:
         text = check_layout(layout, len(shape))
         if not spatial_axes(text):
             raise RequestError(f"layout {text} has no spatial axis; pooling needs at least one, such as H and W")
@@ -152,7 +153,7 @@ def check_shape(shape: Sequence[int]) -> tuple[int, ...]:
     except TypeError:
         if hasattr(shape, "shape"):
             raise RequestError(f"shape is an array ({type(shape).__name__}); give its shape, as in x.shape") from None
-        raise RequestError(f"shape is {shape!r:.60}; give whole numbers, such as (1, 3, 32, 32)") from None
+        raise RequestError(f"shape is {brief(shape)}; give whole numbers, such as (1, 3, 32, 32)") from None
 
 
 def default_layout(rank: int) -> str:
@@ -177,6 +178,8 @@ def check_layout(layout: str, rank: int) -> str:
     >>> check_layout("TCZYX", 5), check_layout("channels_last", 4), check_layout("ntchw", 5)
     ('NCDHW', 'NHWC', 'NTCHW')
     """
+    if not isinstance(layout, str):
+        raise RequestError(f"layout is {brief(layout)}; a word such as 'NCHW' is needed")
     given = layout.strip().upper()
     if re.sub("[ _-]", "", given) in WORDS:
         last = given.endswith("LAST")
@@ -248,12 +251,12 @@ def _matching(source: str, target: str) -> tuple[str, str]:
     return source, target
 
 
-def convert_layout(x: NDArray[Any], source: str, target: str) -> NDArray[Any]:
+def convert_layout(x: ArrayLike, source: str, target: str) -> NDArray[Any]:
     """Return a view of `x` with its axes in the order of `target`; axes of length 1 are dropped or added.
 
     Parameters
     ----------
-    x : ndarray
+    x : array_like
     source, target : str
         One letter per axis, such as "HWC" and "NCHW".
 
@@ -273,8 +276,9 @@ def convert_layout(x: NDArray[Any], source: str, target: str) -> NDArray[Any]:
     >>> convert_layout(np.zeros((480, 640, 3)), "HWC", "NCHW").shape
     (1, 3, 480, 640)
     """
+    x = np.asanyarray(x)
     if not (isinstance(source, str) and isinstance(target, str)):
-        raise RequestError(f"layouts are {source!r:.40} and {target!r:.40}; words such as 'NCHW' are needed")
+        raise RequestError(f"layouts are {brief(source)} and {brief(target)}; words such as 'NCHW' are needed")
     source = check_layout(source, x.ndim)
     shape = converted_shape(x.shape, source, target)
     if source == target:

@@ -108,6 +108,12 @@ def first_field(message: str) -> str | None:
     return found[1] if found else None
 
 
+def brief(value: object) -> str:
+    """The repr of a value for a message, cut to 60 characters; the shape of an array."""
+    shape = getattr(value, "shape", None)
+    return f"an array of shape {(*shape,)}" if isinstance(shape, tuple) and shape else f"{value!r:.60}"
+
+
 def option_value(value: object) -> str:
     """A value as it is typed on the command line: (2, 3) as 2,3."""
     return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 
 import poolcli
 from poolcli import AdaptiveMaxPool, PoolError, RequestError
+from poolcli.ops import OPERATORS
 
 # Without types: what they forbid is the subject.
 AvgPool: Any = poolcli.AvgPool
@@ -16,6 +19,7 @@ MaxPool: Any = poolcli.MaxPool
 avg_pool: Any = poolcli.avg_pool
 max_pool: Any = poolcli.max_pool
 X = np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8)
+PHOTO: Any = X[0, 0]
 
 REFUSED: tuple[tuple[str, Any, str], ...] = (
     ("bytes", lambda: AvgPool(b"2"), "kernel has b'2'; a whole number is needed"),
@@ -44,6 +48,14 @@ REFUSED: tuple[tuple[str, Any, str], ...] = (
      "like is 'caffe'; it must be one of openvino, ngraph, onnx, pytorch, tensorflow"),
     ("an unknown index type", lambda: AdaptiveMaxPool(2, index_element_type="i16"),
      "index_element_type is 'i16'; it must be one of i32, i64"),
+    ("no kernel at all", lambda: avg_pool(X, ()), "kernel is empty; give one number, or one for each spatial axis"),
+    ("exchanged", lambda: avg_pool(2, X),
+     f"kernel is an array of shape {X.shape}; whole numbers are needed (x comes first)"),
+    ("a fraction for identify", lambda: poolcli.identify(X, X, kernel=2.0), "kernel has 2.0; a whole number is needed"),
+    ("a record for layers", lambda: poolcli.chain((1, 1, 4), MaxPool(2)),
+     "layers is a MaxPool; give a list of layers, such as ['max:k3,s2', 'avg:k2']"),
+    ("an image for its shape", lambda: poolcli.fit_size(PHOTO, "HW", 9),
+     "shape is an array (ndarray); give its shape, as in x.shape"),
     ("layout as a number", lambda: avg_pool(X, 2, layout=5), "layout is 5; a word such as 'NCHW' is needed"),
     ("out as a list", lambda: avg_pool(X, 2, out=[]), "out is a list; a numpy array is needed"),
     ("threads as a word", lambda: avg_pool(X, 2, threads="2"), "threads has '2'; a whole number is needed"),
@@ -62,6 +74,15 @@ def test_a_wrong_value_is_refused_in_words_of_python(call: Any, message: str) ->
     with pytest.raises(PoolError) as caught:
         call()
     assert (type(caught.value), str(caught.value)) == (RequestError, message)
+
+
+@pytest.mark.parametrize("record", OPERATORS.values(), ids=OPERATORS)
+def test_an_array_in_place_of_any_other_value_is_not_printed(record: Any) -> None:
+    function, size = getattr(poolcli, record.name.replace("-", "_") + "_pool"), fields(record)[0].name
+    for name in [*signature(function).parameters][1:]:
+        with pytest.raises(PoolError) as refused:
+            function(X, **{size: 2, name: np.full((2, 3, 4), 0.125)})
+        assert "0.125" not in str(refused.value), name
 
 
 TAKEN: tuple[tuple[str, Any, Any], ...] = (

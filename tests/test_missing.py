@@ -200,7 +200,11 @@ def test_a_window_of_missing_elements_alone_gives_nan_or_the_number_again() -> N
 REFUSED = (
     ("a word", "x", "missing is 'x'; a number, as float('nan'), or several are needed"),
     ("a truth value", True, "missing is True; a number, as float('nan'), or several are needed"),
-    ("two axes", np.zeros((2, 2)), "missing is [0.0, 0.0]; a number, as float('nan'), or several are needed"),
+    (
+        "two axes",
+        np.zeros((2, 2)),
+        "missing is an array of shape (2, 2); a number, as float('nan'), or several are needed",
+    ),
     ("a number of another type", 300, "missing=300 does not fit uint8, which holds whole numbers from 0 to 255"),
     ("a fraction", 0.5, "missing=0.5 does not fit uint8, which holds whole numbers from 0 to 255"),
     ("nan", NAN, "missing=nan does not fit uint8, which holds whole numbers from 0 to 255"),

@@ -232,7 +232,7 @@ def test_values_by_place_are_answered_with_their_names(call: Any, shown: str) ->
         (
             lambda: CALLS.convert_layout(np.zeros(2), "W", np.zeros(2)),
             ValueError,
-            "layouts are 'W' and array([0., 0.]); words such as 'NCHW' are needed",
+            "layouts are 'W' and an array of shape (2,); words such as 'NCHW' are needed",
         ),
     ],
 )

@@ -11,7 +11,7 @@ from poolcli.arguments import AUTO_PADS, ROUNDING_TYPES, one_of
 from poolcli.dialects import dialect_of
 from poolcli.errors import RequestError
 from poolcli.layouts import check_shape, named_shape, read_axes, spatial_axes
-from poolcli.message_fields import field, respelled, without_hints
+from poolcli.message_fields import brief, field, respelled, without_hints
 from poolcli.plan import make_plan
 from poolcli.plan.attributes import OPERATORS, Attributes, SlidingAttributes, values_of
 from poolcli.suggestions import LAYERS
@@ -116,13 +116,14 @@ def chain(
     (((0, 5), (0, 5)), ((107, 117), (107, 117)))
     """
     shape = check_shape(shape)
-    if isinstance(layers, str):
-        raise RequestError(f"{field('layers')} is a str; give a list of layers, such as {layers.split()!r:.60}")
+    if isinstance(layers, str) or not isinstance(layers, Sequence):
+        example = brief((layers if isinstance(layers, str) else "max:k3,s2 avg:k2").split())
+        raise RequestError(f"{field('layers')} is a {type(layers).__name__}; give a list of layers, such as {example}")
     if not layers:
         raise RequestError(f"{field('layers')} is empty; give one or more, such as {EXAMPLE}")
     for given in layers:
         if not isinstance(given, str | Attributes):
-            raise RequestError(f"{field('layers')} has {given!r:.60}; give text such as 'max:k3,s2', or records")
+            raise RequestError(f"{field('layers')} has {brief(given)}; give text such as 'max:k3,s2', or records")
     parsed = [(each, *_parse(each, like)) if isinstance(each, str) else (each.name, each, None) for each in layers]
     values, last = max(values_of(op) for _, op, _ in parsed), dialect_of(parsed[0][1].like).channels_last
     reading = read_axes(shape, values, layout=layout, last=last)
@@ -168,7 +169,7 @@ def _parse(text: str, like: str | None) -> tuple[Attributes, int | None]:
     op = GLOBAL_POOLS.get(name, name)
     record, channels = OPERATORS["max" if op == "conv" else op], None
     slides = issubclass(record, SlidingAttributes)
-    values: dict[str, Any] = {"like": like} if like else {}
+    values: dict[str, Any] = {} if like is None else {"like": like}
     if name in GLOBAL_POOLS or op == "conv":  # every framework has these, even one without adaptive pooling
         values["like"] = "openvino"
     values |= {"strides": 1} if op == "conv" else {} if slides else {"output_size": 1}

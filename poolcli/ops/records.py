@@ -22,7 +22,7 @@ from poolcli.arguments import (
 )
 from poolcli.array_interop import Given, Pooled, as_array, is_lazy, like_input, named_layout, warn_of_layout
 from poolcli.errors import RequestError
-from poolcli.message_fields import field
+from poolcli.message_fields import brief, field
 from poolcli.ops.plan import Plan
 from poolcli.plan import make_plan
 from poolcli.plan.attributes import Attributes
@@ -127,7 +127,7 @@ class Plans:
         """
         attributes: Attributes = self
         if not isinstance(shape, Iterable):
-            raise RequestError(f"shape is {shape!r}; the lengths of all axes are needed, such as (1, 3, 32, 32)")
+            raise RequestError(f"shape is {brief(shape)}; the lengths of all axes are needed, such as (1, 3, 32, 32)")
         words: Any = {"layout": layout, "output_dtype": output_dtype, "missing": missing, "min_count": min_count}
         _check_min_count(missing, min_count)
         return cast("Plan", make_plan(attributes, shape, dtype, **words))
@@ -162,7 +162,7 @@ def run(
     threads: int | None = None,
 ) -> Any:
     """The pooled `x`, or a pair of it and its `indices`; keywords are those of RunOptions."""
-    _check_keywords(layout, out, threads)
+    _check_keywords(out, threads)
     if is_lazy(x):
         from poolcli.dask import pool_lazily
 
@@ -268,10 +268,8 @@ def _check_min_count(missing: object, min_count: object) -> None:
         raise RequestError(f"{field('min_count')} has no effect without {field('missing')}; give both, or neither")
 
 
-def _check_keywords(layout: object, out: object, threads: object) -> None:
+def _check_keywords(out: object, threads: object) -> None:
     """Refuses keywords of a wrong type."""
-    if layout is not None and not isinstance(layout, str):
-        raise RequestError(f"layout is {layout!r}; a word such as 'NCHW' is needed")
     if out is not None and (not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray)):
         raise RequestError(f"out is a {type(out).__name__}; a numpy array is needed")
     if threads is not None:

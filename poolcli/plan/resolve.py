@@ -335,7 +335,8 @@ def fit_size(shape: Sequence[int], layout: str, fit: str | int | Fit) -> tuple[i
     >>> fit_size((3000, 4000, 3), "HWC", "800x800"), fit_size((3000, 4000, 3), "HWC", 9000)
     ((600, 800), (3000, 4000))
     """
-    layout, shape = check_layout(layout, len(shape)), check_shape(shape)
+    shape = check_shape(shape)
+    layout = check_layout(layout, len(shape))
     box = fit if isinstance(fit, Fit) else fit_from(fit)
     if {*layout} - {*"NC"} != {*"HW"}:
         text = f"{field('fit')} is for the axes H and W of images, and the layout is {layout}"

@@ -17,7 +17,7 @@ from poolcli.explain.export.calls import NGRAPH_WRITER, OPENVINO_WRITER, PYTORCH
 from poolcli.explain.export.compose import Composition, compositions, numbers_of
 from poolcli.explain.export.onnx import ONNX_WRITER
 from poolcli.explain.export.steps import GlobalPool, Pool, Steps, Writer
-from poolcli.message_fields import marked_message, without_hints
+from poolcli.message_fields import brief, marked_message, without_hints
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import OPERATORS, SHARED, Attributes, BinAttributes, DividingAttributes, SlidingAttributes
 from poolcli.windows import AxisWindows, Bins, Sliding
@@ -101,7 +101,7 @@ def convert(plan: Plan, like: str) -> Conversion:
     ((3, 3), (2, 2), (1, 1), True)
     """
     if not isinstance(plan, Plan):
-        raise RequestError(f"plan is {plan!r:.60}; give a plan, as of AvgPool(2).plan((1, 3, 32, 32))")
+        raise RequestError(f"plan is {brief(plan)}; give a plan, as of AvgPool(2).plan((1, 3, 32, 32))")
     dialect, writer = dialect_of(like), WRITERS[like]
     refusals: list[str] = []
     one = one_operator(plan, dialect, refusals)

@@ -104,8 +104,9 @@ def identify(
     for array in arrays:
         lookup(array.dtype.name)  # refuses types that are not pooled
     before, after = (each.astype(each.dtype.newbyteorder("="), copy=False) for each in arrays)
-    given = expand_pads(given)
-    records = _records(op, given)
+    records = _records(op, given := expand_pads(given))
+    read = {own.name: own.metadata["read"] for own in fields(records[0])}
+    given = {name: read[name](name, value) for name, value in given.items()}
     until, searches = process_time() + CPU_SECONDS, list[_Search]()
     with np.errstate(all="ignore"):
         for own in possible_layouts(before.shape, after.shape, layout, named_layout(x), given):
