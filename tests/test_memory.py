@@ -348,10 +348,16 @@ def test_a_small_model_takes_no_gibibyte(name: str, folder: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("limit", ["1M", 2**20])
 def test_check_in_python_has_the_limit_of_the_command(limit: int | str, folder: Path) -> None:
-    with zipfile.ZipFile(folder / "x.pt2", "w") as archive:
-        archive.writestr("x/models/model.json", f"[{'{},' * 2**15}0]")
-    with pytest.raises(RequestError, match=r" of JSON, which may take .* the limit is 1 MiB; raise max_memory$"):
-        check(folder / "x.pt2", max_memory=limit)
+    for names, text, said in (
+        (["x/models/model.json"], f"[{'{},' * 2**15}0]", "of JSON, which may take"),
+        (["x/models/model.json"], " " * 2**20, "reading its JSON takes"),
+        ([f"x/{i}" for i in range(1100)], "", "its list of members may take"),
+    ):
+        with zipfile.ZipFile(folder / "x.pt2", "w") as archive:
+            for name in names:
+                archive.writestr(name, text)
+        with pytest.raises(RequestError, match=rf" {said} .* the limit is 1 MiB; raise max_memory$"):
+            check(folder / "x.pt2", max_memory=limit)
     ir(folder / "x.xml", '<layer type="MaxPool"/>' * 10)
     assert len(check(folder / "x.xml", max_memory=limit)) == 10
     ir(folder / "x.xml", '<layer type="MaxPool"/>' * 1_000)

@@ -59,31 +59,18 @@ def read_ir(path: str, given: Given, limit: int | None = None) -> list[Layer]:
 
 
 def _parse(path: str, limit: int) -> Element:
-    """The XML of the model, where layers that are not needed are empty."""
+    """The XML of the model."""
     kept, element = 0, Element("")  # elements and attributes in the tree, and at last its root
     with open(path, "rb") as stream:
         source: Any = SimpleNamespace(read=lambda size: stream.read(READ_SIZE))
         for _, element in ElementTree.iterparse(source):  # noqa: S314  # expat limits what entities expand to
-            kept += 1 + len(element.keys())
-            if element.tag == "layer" and _is_needed(element):
-                kept += LAYER_ITEMS
-            elif element.tag == "layer":
-                kept -= sum(1 + len(each.keys()) for each in element.iter()) - 1
-                element.clear()
+            kept += 1 + len(element.keys()) + (LAYER_ITEMS if element.tag == "layer" else 0)
             if kept * ITEM_BYTES > limit:
                 most = human_bytes(limit)
                 raise RequestError(
                     f"{path}: its layers take more memory than the limit, {most}; raise {field('max_memory')}"
                 )
     return element
-
-
-def _is_needed(layer: Element) -> bool:
-    """Whether a layer pools, is a short constant, or has a body."""
-    kind = layer.get("type", "")
-    if kind == "Const":
-        return (_elements(layer) or 0) <= MAX_CONSTANT
-    return _pools(kind) or any(child.tag.endswith("body") for child in layer)
 
 
 def _pools(kind: str) -> bool:
@@ -163,18 +150,20 @@ def _integers(path: str, constant: Element | None, what: str) -> tuple[int, ...]
     Like OpenVINO, it reads as many elements as the shape has, even if there are more bytes. An InvalidError if OpenVINO
     refuses the constant, a RequestError if the integers are not known.
     """
-    weights = Path(path).with_suffix(".bin")
     if constant is None:
         raise RequestError(f"{what} is computed by other layers; only constants are read")
-    if not weights.is_file():
-        raise RequestError(f"{what} is a constant in {weights.name}, which is not beside the model; put it there")
     data = _data(constant)
     element, offset, size = (data.get(name, "") for name in ("element_type", "offset", "size"))
     code, begin, length = STRUCT_CODES.get(element), _number(offset), _number(size) or 0
     if code is None:
         raise RequestError(f"{what} is a constant of {element[:20] or 'no type'}, not of {', '.join(STRUCT_CODES)}")
-    width, total = struct.calcsize(code), weights.stat().st_size
+    width, weights = struct.calcsize(code), Path(path).with_suffix(".bin")
     needed = (_elements(constant) or 0) * width
+    if (needed or length) > MAX_CONSTANT * width:
+        raise RequestError(f"{what} is a constant of {(needed or length) // width} numbers, too many to be read")
+    if not weights.is_file():
+        raise RequestError(f"{what} is a constant in {weights.name}, which is not beside the model; put it there")
+    total = weights.stat().st_size
     if begin is None or not length or length < needed or length % width or begin + length > total:
         stated = f"offset={offset[:20]!r}, size={size[:20]!r}, shape={data.get('shape', '')[:20]!r} of {element}"
         raise InvalidError(f"{what}: the Const has {stated}, and {weights.name} {total:,} bytes")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,9 @@ import onnx
 import pytest
 from onnx import helper
 
+from poolcli.models import check
 from tests.conftest import Cli
+from tests.models import irs
 from tests.models.onnxs import model as onnx_model
 from tests.models.onnxs import node, value
 from tests.models.test_onnx_graph import nested
@@ -205,3 +208,12 @@ def test_functions_that_call_each_other_without_end_are_refused(
     done = cli("check", tmp_path / "m.onnx", "--max-memory", "96M")
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
     assert done.err.startswith(f"poolcli: {tmp_path}/m.onnx: {message}")
+
+
+def test_long_texts_are_cut_and_cost_little_time(tmp_path: Path) -> None:
+    long, before = "9" * 20_000_000, time.process_time()
+    inner = irs.layer(irs.AVG, [long, 3, 8, 8], [1, 3, 4, 4], name=long[:100_000])
+    body = '<layer name="{0}" type="Loop"><body><layers>{1}</layers></body></layer>'
+    (found,) = check(irs.model(tmp_path / "m.xml", body.format(long, body.format(long, inner))))
+    assert (len(found.layer.name), len(str((found.layer.input_shape or [""])[0]))) == (200 + 2**16, 2**16)
+    assert time.process_time() - before < 8

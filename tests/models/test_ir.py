@@ -297,11 +297,12 @@ def test_a_constant_is_judged_by_its_bytes_as_openvino_does(
 
 
 def test_an_output_size_that_cannot_be_read_says_where_it_is(cli: Cli, tmp_path: Path) -> None:
-    for edges, reason in (
-        (EDGE, "its output size is a constant in m.bin, which is not beside the model; put it there"),
-        ("", "its output size is computed by other layers; only constants are read"),
+    for edges, shape, reason in (
+        (EDGE, "2", "its output size is a constant in m.bin, which is not beside the model; put it there"),
+        (EDGE, "9", "its output size is a constant of 9 numbers, too many to be read"),
+        ("", "2", "its output size is computed by other layers; only constants are read"),
     ):
-        path = model(tmp_path / "m.xml", CONSTANT.format("2", 0, 16), ADAPTIVE, edges=edges)
+        path = model(tmp_path / "m.xml", CONSTANT.format(shape, 0, 16), ADAPTIVE, edges=edges)
         done = cli("check", path, "--json")
         (found,) = done.json["layers"]
         assert (done.code, found["verdict"], found["reason"]) == (0, "unknown", reason)
