@@ -39,7 +39,6 @@ KINDS: dict[int, tuple[str, Any]] = {  # names, and records of sliding windows o
     82: ("REDUCE_MAX", REDUCTIONS["Max"]),
 }
 CUSTOM, CUSTOM_NAME = 32, 1  # the code of operators that are not built in, and the field of their names
-MAX_VECTOR = 1 << 24  # items
 MAX_READS = 4  # of each byte, on average: layers share tensors
 FREE_BYTES = 1 << 16  # of vectors that every file may read
 MEMORY_PER_BYTE = 32  # a table in a list takes 128 bytes, its entry in the file 4
@@ -183,7 +182,7 @@ class Table:
         start = self._target(place) + 4
         (count,) = self.file.unpack(start - 4, "I")
         self.file.left -= count * struct.calcsize("<" + code)
-        if count > MAX_VECTOR or self.file.left < 0:
+        if self.file.left < 0:
             raise RequestError(
                 f"its lists, the last of {count:,} at byte {start:,}, overlap or take more memory than the limit; "
                 f"raise {field('max_memory')}"

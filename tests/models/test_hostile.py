@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import struct
 import time
 import zipfile
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import pytest
 from onnx import helper
 
 from poolcli.models import check
+from poolcli.models.tflite import OPERATORS, SUBGRAPHS, Flatbuffer, Table
 from tests.conftest import Cli
 from tests.models import irs
 from tests.models.onnxs import model as onnx_model
@@ -217,3 +219,12 @@ def test_long_texts_are_cut_and_cost_little_time(tmp_path: Path) -> None:
     (found,) = check(irs.model(tmp_path / "m.xml", body.format(long, body.format(long, inner))))
     assert (len(found.layer.name), len(str((found.layer.input_shape or [""])[0]))) == (200 + 2**16, 2**16)
     assert time.process_time() - before < 8
+
+
+def test_a_list_that_takes_more_memory_than_the_limit_is_refused(cli: Cli, tmp_path: Path) -> None:
+    data, count = (SAMPLES / "pooling.tflite").read_bytes(), 20_000
+    place = Table(file := Flatbuffer(data, None), file.unpack(0, "I")[0]).tables(SUBGRAPHS)[0]._place(OPERATORS) or 0
+    same = struct.pack(f"<{count + 1}IiHH", count, *range(4 * count, 0, -4), -4, 4, 4)  # one operator so many times
+    (tmp_path / "m.tflite").write_bytes(data[:place] + struct.pack("<I", len(data) - place) + data[place + 4 :] + same)
+    done = cli("check", tmp_path / "m.tflite", "--max-memory", "1M")
+    assert (done.code, "overlap or take more memory than the limit" in done.err) == (2, True), done
