@@ -73,6 +73,11 @@ class Sliding:
         """How far a window can move along the padded axis; negative if it does not fit."""
         return self.size + self.pad_begin + self.pad_end - self.extent
 
+    @property
+    def overhang(self) -> int:
+        """How far the last window reaches past the padded axis; negative if elements are left there."""
+        return (self.output - 1) * self.stride - self.slack
+
     def start(self, o: Index) -> Index:
         """Position of the first tap of window o (an index or an array of indices); negative in the padding."""
         return o * self.stride - self.pad_begin
@@ -159,7 +164,7 @@ class Bins:
     output: int
 
     grain = 1  # bins can be cut anywhere
-    empty_windows = unused = 0  # every bin holds an element, and bins cover the input
+    empty_windows = unused = overhang = 0  # every bin holds an element, and bins cover the input
 
     def reads(self, outputs: range) -> range:
         """The range of input indices from the first to the last bin."""

@@ -167,21 +167,22 @@ def test_areas_are_identified() -> None:
 
 
 def test_a_changed_aspect_of_an_image_is_noted_with_the_option_that_keeps_it(cli: Cli) -> None:
-    note = "the aspect changes: 256x192 (width by height) to"
+    note, larger = "the aspect changes: H=192 W=256 to", "elements repeat, nothing is interpolated"
     picture = str(SAMPLES / "astronaut.png")
     notes_of = {
-        "30,100": [f"{note} 100x30; --fit 100x30 keeps it"],
-        "32x24": [f"{note} 24x32; --output-size 24,32 is 32 wide and 24 high"],
-        "800x600": [f"{note} 600x800; --output-size 600,800 is 800 wide and 600 high"],
+        "30,100": [f"{note} H=30 W=100; --fit 100x30 keeps it"],
+        "32x24": [f"{note} H=32 W=24; sizes are H,W: --output-size 24,32 is 32 wide and 24 high"],
+        "800x600": [f"{note} H=800 W=600; sizes are H,W: --output-size 600,800 is 800 wide and 600 high",
+                    f"larger than the input on H,W: {larger}"],
         "96,128": [],
         "57,77": [],
-        "300,300": [],
-    }
+        "192,300": [f"larger than the input on W: {larger}"],
+    }  # fmt: skip
     for size, notes in notes_of.items():
         assert cli("shape", "area", picture, "--output-size", size, "--json").json["notes"] == notes
     for fit, notes in {"256": ["the size stays: --fit enlarges no image"], "255": []}.items():
         assert cli("shape", "area", picture, "--fit", fit, "--json").json["notes"] == notes
-    assert AreaPool((30, 100)).plan((192, 256, 3), layout="HWC").notes == (f"{note} 100x30",)
+    assert AreaPool((30, 100)).plan((192, 256, 3), layout="HWC").notes == (f"{note} H=30 W=100",)
     assert AreaPool((100, 30)).plan((1, 3, 192, 256)).notes == ()
 
 

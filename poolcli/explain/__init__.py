@@ -123,11 +123,9 @@ def _axis(plan: Plan, axis: AxisPlan) -> AxisExplanation:
         lengths = () if isinstance(w, Cells) or w.equal_to else _bin_lengths(w)
         steps = _cell_steps(w) if isinstance(w, Cells) else _bin_steps(w)
         return replace(found, steps=tuple(steps), lengths=lengths, equal_to=w.equal_to)
-    # Windows whose last tap lies past the padding.
-    overhanging = max(0, w.output - (w.slack // w.stride + 1)) if w.slack >= 0 else w.output
     return replace(
-        found, steps=tuple(_sliding_steps(plan, w)), extent=w.extent, overhanging=overhanging, dilation=w.dilation,
-        padded=w.pad_begin + w.pad_end > 0,
+        found, steps=tuple(_sliding_steps(plan, w)), extent=w.extent, overhanging=int(w.overhang > 0),
+        dilation=w.dilation, padded=w.pad_begin + w.pad_end > 0,
     )  # fmt: skip
 
 

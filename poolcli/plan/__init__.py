@@ -172,6 +172,9 @@ def _unused_facts(reducer: Reducer, axes: Sequence[AxisPlan], longest: int) -> I
         if axis.windows.unused:
             unused, verb = axis.windows.unused, "is" if axis.windows.unused == 1 else "are"
             yield Fact("unread", f"axis {axis.name}: {unused} of {axis.windows.size} input elements {verb} unused")
+        if axis.windows.overhang > 0 and not (reducer.picks or reducer.divides):
+            held = axis.windows.inside(axis.windows.output - 1)
+            yield Fact("overhang", f"axis {axis.name}: the last window holds {held} of {axis.windows.longest} elements")
     if reducer.ddof >= longest:
         elements = "the 1 element" if longest == 1 else f"the {longest} elements"
         sentence = f"{field('ddof')} is {reducer.ddof:g}, no less than {elements} of a window: every result is nan"

@@ -115,6 +115,8 @@ def _resolve(op: Attributes, dialect: Dialect, reading: Reading, shape: Sequence
     if any(isinstance(w, Cells) for w in windows):
         rule = "the sum of the weights; the weight of an element is the part of it in the cell"
     facts = _aspect_facts(layout, sizes, lengths) if op.name == "area" else ()
+    if larger := ",".join(axis.name for axis in axes if axis.windows.output > axis.windows.size):
+        facts += (Fact("repeated", f"larger than the input on {larger}: elements repeat, nothing is interpolated"),)
     if isinstance(given, Fit) and lengths == sizes:
         facts = (Fact("aspect", f"the size stays: {field('fit')} enlarges no image"),)
     return Resolved(axes, {"output_size": [w.output for w in windows]}, rule, facts)
@@ -128,9 +130,9 @@ def _aspect_facts(layout: str, sizes: Numbers, lengths: Numbers) -> tuple[Fact, 
     is_turned = (high - wide) * (height - width) < 0  # width by height was meant
     if (not is_turned and (high > height or wide > width)) or abs(high * width - wide * height) < max(height, width):
         return ()
-    turned = f"; {field('output_size', (wide, high))} is {high} wide and {wide} high"
+    turned = f"; sizes are H,W: {field('output_size', (wide, high))} is {high} wide and {wide} high"
     remedy = turned if is_turned else hint(f"; {field('fit', f'{wide}x{high}')} keeps it")
-    return (Fact("aspect", f"the aspect changes: {width}x{height} (width by height) to {wide}x{high}{remedy}"),)
+    return (Fact("aspect", f"the aspect changes: H={height} W={width} to H={high} W={wide}{remedy}"),)
 
 
 def _bin_formula(w: Bins) -> str:
@@ -170,6 +172,10 @@ def _resolve_sliding(op: SlidingAttributes, dialect: Dialect, support: Support, 
         if dropped:
             sentence = f"axis {name}: one window less, because the last one would start past the input"
             facts.append(Fact("window_dropped", sentence))
+    over = ",".join(axis.name for axis in axes if axis.windows.overhang > 0)
+    if over and counted == "kernel":
+        text = f"reaches past the pads, which the divisor counts; PyTorch does not ({field('like', 'pytorch')})"
+        facts.append(Fact("overhang", f"the last window on {over} {text}"))
     why = dialect.refuses(call)
     if why:
         raise RequestError(f"{dialect.title}: {why}")

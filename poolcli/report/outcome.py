@@ -19,7 +19,7 @@ from poolcli.layouts import channels_last, default_layout, named_shape
 from poolcli.message_fields import escaped, field, for_cli, printable
 from poolcli.ops import OPERATORS
 from poolcli.plan import Plan
-from poolcli.windows import Bins, Cells
+from poolcli.windows import Bins, Cells, Sliding
 
 if TYPE_CHECKING:  # not imported for the report of a plan
     from poolcli.pooling.outcome import Outcome, RunSummary
@@ -156,6 +156,9 @@ def _facts(plan: Plan, has_indices: bool) -> dict[str, str]:
         other = field("layout", orders.get(plan.layout) if rank > 1 else None)
         facts["axes"] = for_cli(f"{','.join(plan.layout)} (assumed; {other} to change)")
     facts["counted" if "p" in plan.attributes else "divisor"] = plan.divisor_rule or ""
+    is_default = getattr(plan.given, "exclude_pad", False) is None and plan.attributes["exclude_pad"]
+    if is_default and any(isinstance(w, Sliding) and w.pad_begin + w.pad_end for w in plan.windows):
+        facts["divisor"] += "; PyTorch counts padding by default"
     if plan.index and has_indices:
         facts["indices"] = f"{plan.index.dtype}, {plan.index.rule}"
     return {name: text for name, text in facts.items() if text}

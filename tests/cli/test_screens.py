@@ -66,6 +66,7 @@ W        32      64  1 long
 
 axes     N,C,D,H,W (assumed; --layout NDHWC to change)
 divisor  the number of elements in the bin
+note     larger than the input on W: elements repeat, nothing is interpolated
 note     averages are rounded to uint8; --dtype float32 keeps fractions
 dry run: nothing was written; the result would be 2.19 KiB
 """

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from poolcli import AvgPool, LpPool, MaxPool
+from poolcli import AdaptiveMaxPool, AvgPool, LpPool, MaxPool, SumPool
 
 HALVES: dict[str, Any] = {"rounding_type": "ceil"}
 NOTES: dict[str, tuple[Any, int, str, tuple[str, ...]]] = {
@@ -25,6 +25,15 @@ NOTES: dict[str, tuple[Any, int, str, tuple[str, ...]]] = {
          "axis W: 2 of 7 input elements are unused"),
     ),
     "input that no window reads": (AvgPool(2, strides=5), 8, "float32", ("axis W: 4 of 8 input elements are unused",)),
+    "a sum of a part of a window": (SumPool(7, strides=7, **HALVES), 365, "uint8",
+        ("axis W: the last window holds 1 of 7 elements",)),
+    "a mean of a part of a window": (AvgPool(7, strides=7, **HALVES), 365, "float32", ()),
+    "a divisor that counts what no other framework counts": (
+        AvgPool(3, strides=2, pads=1, exclude_pad=False, **HALVES), 8, "float32",
+        ("the last window on W reaches past the pads, which the divisor counts; PyTorch does not (like='pytorch')",)),
+    "the same in PyTorch": (AvgPool(3, strides=2, pads=1, like="pytorch", **HALVES), 8, "float32", ()),
+    "bins of less than an element": (AdaptiveMaxPool(9), 8, "float32",
+        ("larger than the input on W: elements repeat, nothing is interpolated",)),
     "an empty window: a mean": (AvgPool(2, strides=4, **HALVES), 7, "float32",
         ("axis W: 3 of 7 input elements are unused", "1 window holds no input element: the average is nan")),
     "an empty window: a mean over a divisor of its own": (AvgPool(2, strides=4, divisor_override=2, **HALVES), 7,
