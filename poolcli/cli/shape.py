@@ -183,11 +183,12 @@ def _explanations(plan: Plan, request: ShapeOptions) -> dict[str, Any]:
 
 def _solve(request: ShapeOptions, given: Mapping[str, Any]) -> int:
     """Prints the attributes that give the wanted length, and explains the first ones; returns 1 if there are none."""
-    from poolcli.explain.solve import solve
+    from poolcli.explain.solve import obstacle, solve
 
     size, _, named, _ = _input_of(request)
     wanted = request.solve or ()
-    found = solve(request.op, size, wanted, layout=request.layout or named, **given)
+    given = {**given, "layout": request.layout or named}
+    found = solve(request.op, size, wanted, **given)
     if found:
         _write_files(found[0].plan, request)
 
@@ -202,7 +203,8 @@ def _solve(request: ShapeOptions, given: Mapping[str, Any]) -> int:
         from poolcli.report.outcome import spaced
 
         explained = _explanations(found[0].plan, request).values() if found else ()
-        return spaced(answers_view(found), *explained)
+        why = obstacle(request.op, size, wanted, given) if "like" in given and not found else ""
+        return spaced(answers_view(found, why), *explained)
 
     answer(document, view, replace(request, quiet=False))
     return 0 if found else 1

@@ -12,9 +12,9 @@ from poolcli.dialects import dialect_of
 from poolcli.errors import RequestError
 from poolcli.layouts import check_shape, read_axes, spatial_axes
 from poolcli.message_fields import field
-from poolcli.plan import Plan, plan_or_none
+from poolcli.plan import Plan, make_plan, plan_or_none
 from poolcli.plan.attributes import OPERATORS, SlidingAttributes, expand_pads, values_of
-from poolcli.plan.resolve import check_lengths
+from poolcli.plan.resolve import PER_AXIS, check_lengths
 from poolcli.suggestions import did_you_mean, join_words
 from poolcli.windows import ceil_div, extent, same_pads, sliding_output
 
@@ -25,10 +25,8 @@ END_STRIDES = 12  # of many strides, the shortest and longest that `solve` tries
 SINGLE_ELEMENTS = 6
 NUMBERS = ("kernel", "strides", "pads_begin", "pads_end")  # of an axis, by the names of attributes
 SEARCHED = (
-    f"searched, beside what is given: kernels up to {COMMON_KERNELS} and those that cover the input with the wanted "
-    "windows, the strides that fit, pads shorter than the kernel (of one above "
-    f"{2 * COMMON_KERNELS}: 0, 1 or half of it; equal, or one more at the end), same_upper, each rounding; no windows "
-    "that lie in the padding alone"
+    f"searched, beside what is given: kernels up to {COMMON_KERNELS} and those that cover the input, the strides that "
+    "fit, pads shorter than the kernel, equal or one more at the end, same_upper, each rounding"
 )
 MAX_ANSWERS = 12
 OPTIONS_PER_AXIS = 12  # the simplest ones, which are combined with those of the other axes
@@ -100,6 +98,17 @@ def solve(
         if plan:
             found[each] = Answer(each, plan)
     return list(found.values())
+
+
+def obstacle(op: str, shape: Sequence[int], wanted: int | Sequence[int], given: Mapping[str, Any]) -> str:
+    """Why a framework has no answer where OpenVINO has one, and that one; "" if it has none either."""
+    for answer in solve(op, shape, wanted, **{**given, "like": "openvino"})[:1]:
+        try:
+            make_plan(replace(answer.op, like=given["like"]), shape)
+        except RequestError as error:
+            there = f"{field('like', 'openvino')} gives it, and {field('to', given['like'])} then writes the call"
+            return f"{error.message.partition('; ')[0]}; {there}"
+    return ""
 
 
 def _parse_question(
@@ -248,8 +257,7 @@ def _verified(asked: Question, op: SlidingAttributes) -> Plan | None:
 
 def complexity(op: SlidingAttributes, sizes: Sequence[int]) -> tuple[object, ...]:
     """A sort key, simplest first, as an engineer would choose: common attributes, then small numbers."""
-    names = ("kernel", "strides", "pads_begin", "pads_end", "dilations")
-    axes = list(zip(sizes, *(per_axis(name, getattr(op, name), "?" * len(sizes)) for name in names), strict=True))
+    axes = list(zip(sizes, *(per_axis(name, getattr(op, name), "?" * len(sizes)) for name in PER_AXIS), strict=True))
     words = {"floor": 0, "ceil": 2, "ceil_torch": 5}[op.rounding_type] + 3 * (op.auto_pad != "explicit")
     unlike = (3 if len(set(sizes)) == 1 else 1) * (len({axis[1:] for axis in axes}) - 1)
     total = words + unlike + sum(axis_complexity(*axis) for axis in axes) / len(sizes)

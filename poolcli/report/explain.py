@@ -111,10 +111,10 @@ def comparison_view(rows: Sequence[Row]) -> RenderableType:
     return Group(table, Text(legend, style="dim"), *([""] if causes else []), told)
 
 
-def answers_view(answers: Sequence[Answer]) -> RenderableType:
-    """The attributes that `--solve` has found, simplest first, as options; else what was searched."""
+def answers_view(answers: Sequence[Answer], why: str = "") -> RenderableType:
+    """The attributes that `--solve` has found, simplest first, as options; else `why` not, and what was searched."""
     if not answers:
-        return Group(Text("no attributes give this size"), Text(SEARCHED))
+        return Group(Text(f"no attributes give this size{': ' * bool(why)}{for_cli(why)}"), Text(SEARCHED))
     output = named_shape(answers[0].plan.layout, answers[0].plan.output_shape)
     return Group(f"output  {output}", "", *(Text(options_of(answer.op)) for answer in answers))
 
