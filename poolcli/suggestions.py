@@ -51,15 +51,13 @@ MEANT = _by_word({
     "--dataset": "key variable var",
     "--output": "output-dir outdir out-dir",
     "--output, whose extension names the format": "of",
-    "--kernel": "window footprint selem",
-    "--kernel 5 --pads 2 for a radius of 2": "radius",
+    "--kernel (with --pads 2 and a kernel of 5 for a radius of 2)": "radius window footprint",
     "--indices": "argmax return-mask",
     "--layout NHWC": "channels-last",
     "--layout, one letter per axis, such as NWC to pool the second of three": "dim dims axes",
     "none: NaN equals NaN already": "equal-nan nan-equal",
     "--pages for the pages of an image; all channels are pooled": "channel channels band bands b",
-    "numpy.pad(x, ..., 'reflect') first: padding has no values here":
-        "padding-mode pad-mode border border-mode border-type cval",
+    "numpy.pad(x, ..., 'reflect') first: padding has no values here": "padding-mode pad-mode border border-type cval",
     "y[..., 0, 0]: axes of length 1 are kept": "keepdims keepdim",
     "the operator as the first word, as in poolcli max or poolcli shape max":
         "op mode method func filter interpolation resampling",

@@ -179,8 +179,8 @@ class PoolOptions(ArrayOptions, WindowOptions):
         "INPUT",
         ".npy, .npz[:key], .h5[:/dataset], .zarr[:/array], an image, a folder, a quoted glob, or - for a .npy stream.",
     )] = None
-    output_layout: Annotated[str | None, option(RESULT, "AXES", "--output-layout", hidden=True,
-        help="Axes of the output; those of length 1 may be dropped. Default: those of the input.")] = None
+    output_layout: Annotated[str | None, option(RESULT, "AXES", "--output-layout",
+        help="Axes of the output, of which 1-long ones can go. Default: the input's; an image in .npy is NCHW.")] = None
     dtype: Dtype = None
     linear_light: Annotated[bool, option(RESULT, None, "--linear-light", hidden=True,
         help="Average images in linear light instead of sRGB values.")] = False
@@ -193,7 +193,7 @@ class PoolOptions(ArrayOptions, WindowOptions):
     recursive: Annotated[bool, option(FILES, None, "-r", "--recursive", help="Search folders recursively.")] = False
     format: Annotated[str | None, option(FILES, "SUFFIX", "--format",
         help="Format of outputs in a folder, such as png.")] = None
-    all: Annotated[bool, option(FILES, None, "--all", hidden=True,
+    all: Annotated[bool, option(FILES, None, "--all",
         help="Pool every array of HDF5, Zarr and .npz inputs under its own name.")] = False
     files_from: Annotated[str | None, option(FILES, "LIST", "--files-from", hidden=True,
         help="Read the names of inputs from a list, one per line, or - for stdin.")] = None

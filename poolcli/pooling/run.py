@@ -69,6 +69,9 @@ def prepare_job(
         tiles.check_fits(_memory_of(plan, header, output, indices is not None), settings.max_memory)
     formats.check_space((each.path, each.nbytes) for each in (output, indices) if each and each.path)
     notes = (*_notes_on(job, plan, settings, header), *(colour.notes if colour else ()))
+    longest = max((each.layout for each in (output, indices) if each), key=len)
+    if len(longest) > len(plan.layout) and not settings.output_layout:
+        notes += (f"images become {longest} in tensors; {field('output_layout', plan.layout)} keeps the axes",)
     return replace(outcome, header=header, plan=plan, output=output, indices=indices, notes=notes, colour=colour)
 
 
@@ -113,6 +116,8 @@ def _notes_on(job: Job, plan: Plan, settings: Settings, header: records.Header) 
         notes.append(f"the axes of the file are {own}, and {field('layout')} reads them as {plan.layout}")
     if settings.min_count is not None and not (plan.missing or header.masked):
         notes.append(f"{field('min_count')} has no effect: no nodata value is known")
+    if getattr(plan.given, "axis", None) is not None and not job.indices:
+        notes.append(f"{field('axis')} is about {field('indices')}; {field('layout')} says which axes are pooled")
     return [*notes, *engine_notes(plan, settings.engine)]
 
 
@@ -222,12 +227,18 @@ class ArrayJob:
         def pool(region: Region, slab: Array) -> tiles.Results:
             return tiles.pool_part(self.work, region, slab, None if mask is None else hidden_from(mask, region))
 
-        if self.outcome.colour is None:
+        colour = self.outcome.colour
+        if colour and colour.weighted and not colour.linear:
+            alpha = x.take(-1, self.plan.layout.index("C"))
+            if (alpha == np.iinfo(alpha.dtype).max).all():  # opaque
+                notes = tuple(note for note in self.outcome.notes if note not in colour.notes)
+                self.outcome, colour = replace(self.outcome, notes=notes), None
+        if colour is None:
             values, indices = pool(whole(self.plan), x)
             return (values,) if indices is None else (values, indices)
         from poolcli.pooling.colour import pool_colours
 
-        return (pool_colours(lambda *part: pool(*part)[0], self.plan, x, self.outcome.colour),)
+        return (pool_colours(lambda *part: pool(*part)[0], self.plan, x, colour),)
 
     def _pool_in_parts(self, distribute: tiles.Distribute | None) -> None:
         limit, beside = self.settings.max_memory, self.file.header.extra_memory

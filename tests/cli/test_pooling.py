@@ -48,9 +48,25 @@ def test_a_volume_in_hdf5_is_pooled_into_hdf5_under_its_own_name(cli: Cli, folde
 
 
 def test_an_image_becomes_nchw_in_a_tensor_file(cli: Cli, folder: Path) -> None:
-    assert cli("avg", "photo.png", "-o", "y.npy", "-k", "2", "-s", "2", "--dtype", "float32").code == 0
+    notes = cli("avg", "photo.png", "-o", "y.npy", "-k", "2", "-s", "2", "--dtype", "float32", "--json").json["notes"]
+    assert notes == ["images become NCHW in tensors; --output-layout HWC keeps the axes"]
     pixels = np.asarray(Image.open("photo.png")).transpose(2, 0, 1)[None]
     np.testing.assert_array_equal(np.load("y.npy"), pooled(pixels).astype(np.float32))
+    to_png = ("min", "photo.png", "-o", "y.png", "-k", "2", "-s", "2", "--indices", "at.npy", "--axis", "2", "--json")
+    assert cli(*to_png).json["notes"] == notes
+    assert cli(*to_png, "--output-layout", "HWC", "--overwrite").json["notes"] == []
+    assert np.load("at.npy").shape == (3, 4, 3)
+
+
+def test_an_axis_without_indices_is_noted(cli: Cli, folder: Path) -> None:
+    result = cli("max", "x.npy", "-o", "y.npy", "-k", "2", "-s", "2", "--axis", "2", "--json")
+    assert result.json["notes"] == ["--axis is about --indices; --layout says which axes are pooled"]
+
+
+def test_the_report_says_that_the_default_divisor_is_not_that_of_pytorch(cli: Cli) -> None:
+    typed, said = ("shape", "avg", "1,3,9,9", "-k", "3", "-s", "2"), "(exclude_pad); PyTorch counts padding by default"
+    shown = {more: cli(*typed, *more.split(), columns=99).out for more in ("-p 1", "-p 0", "-p 1 --exclude-pad")}
+    assert [more for more, text in shown.items() if said in text] == ["-p 1"]
 
 
 def test_a_tensor_becomes_an_image_where_the_image_can_hold_it(cli: Cli, folder: Path) -> None:

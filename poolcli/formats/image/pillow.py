@@ -120,8 +120,8 @@ class PillowImage:
             notes += (f"mode {image.mode} read as {mode}",)
         name = str(image.format).lower()
         return PageDecoder(
-            "jpeg" if name == "mpo" else name, mode, channels, dtype, self._memory(mode), decode, self._read_metadata,
-            notes, lambda: None if most else image.info.get("duration"),
+            "jpeg" if name == "mpo" else name, mode, channels, dtype, self._memory(mode), decode,
+            lambda: self._read_metadata(mode), notes, lambda: None if most else image.info.get("duration"),
         )  # fmt: skip
 
     def _mode(self, several: bool, indexed: bool) -> str:
@@ -177,8 +177,8 @@ class PillowImage:
     def _orientation(self) -> object:
         return self._exif().get(ORIENTATION, 1)
 
-    def _read_metadata(self) -> dict[str, Any]:
-        """What is kept, by the names of Pillow's `save`; `lost` names the rest."""
+    def _read_metadata(self, mode: str) -> dict[str, Any]:
+        """What is kept of a picture read in `mode`, by the names of Pillow's `save`; `lost` names the rest."""
         image, info = self._image, self._image.info
         exif = self._exif()
         found, profile = select_exif(exif), info.get("icc_profile")
@@ -195,7 +195,7 @@ class PillowImage:
             or resolution_of(info.get("aspect") or info.get("jfif_density"), 1)
         )
         found |= {"loop": info["loop"]} if isinstance(info.get("loop"), int) else {}  # 0 repeats for ever
-        if image.mode == modes.INDICES:
+        if mode == modes.INDICES:
             colours = np.array(image.getpalette(), np.uint16).reshape(-1, 3) * np.uint16(257)
             found["palette"] = colours, info.get("transparency")
         return found | ({"lost": tuple(lost)} if lost else {})
