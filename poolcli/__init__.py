@@ -57,8 +57,8 @@ def __getattr__(name: str) -> object:
         if _MODULES[name].startswith("explain"):
             import_module("poolcli.ops")  # which fills the table of operators
         found = getattr(import_module(f"poolcli.{_MODULES[name]}"), name)
-        if name in ("chain", "check", "compare", "convert", "fit_size"):  # others take attributes of operators, too
-            found = import_module("poolcli.ops.signatures").with_name_suggestions(found)
+        if name.islower():  # a function
+            found = import_module("poolcli.ops.signatures").with_answers(found)
     elif not name.startswith("_") and name in import_module("poolcli.ops").__all__:
         found = getattr(import_module("poolcli.ops"), name)
     else:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 MIN_RATIO, MAX_SUGGESTIONS = 0.7, 3  # difflib's ratio is 1 for equal words
 NONE: Mapping[str, str] = {}
 
 
-def _by_word(rows: Mapping[str, str]) -> dict[str, str]:
+def by_word(rows: Mapping[str, str]) -> dict[str, str]:
     return {word: meaning for meaning, words in rows.items() for word in words.split()}
 
 
 # Names of options in other frameworks, which the command line accepts; poolcli's name is in front.
-ALIASES = _by_word({
+ALIASES = by_word({
     "kernel": "kernel-size kernel-shape ksize pool-size window-size",
     "output-size": "output-shape",
     "strides": "stride",
@@ -34,7 +35,7 @@ FLAGS: dict[str, tuple[str, str | bool, str | bool]] = {
     "include-pad": ("exclude_pad", False, True),
 }
 # Other words for options and commands, which are not accepted: what a message proposes instead.
-MEANT = _by_word({
+MEANT = by_word({
     "--overwrite": "force f y",
     "--jobs": "threads workers num-workers n-jobs",
     "--jobs for more cores: poolcli runs on the CPU": "gpu device cuda",
@@ -70,7 +71,7 @@ MEANT = _by_word({
     "poolcli pyramid --output y.ome.zarr": "gdaladdo",
 })  # fmt: skip
 # Words that are no layers of a chain, in lower case and up to the first digit, and what to do with them.
-LAYERS = _by_word({
+LAYERS = by_word({
     "keeps the shape; leave it out": "relu gelu silu sigmoid tanh softmax bn batchnorm dropout",
     "ends the spatial axes; end the chain before it": "flatten linear fc dense",
     "a name, a colon and settings make one word, as in conv:k7,s2,p3,o64 max:k3,s2,p1":
@@ -99,16 +100,28 @@ OTHER_OUTPUTS = {
     ".bin": "numpy.load({1!r}).tofile({0!r})",
 }
 # Names that the Python package does not have, without _, and what to do instead.
-NAMES = _by_word({
-    "use avg_pool or max_pool": "pool pooling",
-    "poolcli pools arrays; read files with numpy.load, h5py, Pillow, ...": "load read open",
+NAMES = by_word({
+    "use avg_pool or max_pool": "pool pooling pool1d pool2d pool3d",
+    "the functions are poolcli's own, as avg_pool, and the layers AvgPool": "nn functional layers",
+    "poolcli pools arrays; read files with numpy.load, h5py, Pillow, ...": "load read open imread",
     "numpy does it in one line ('Put maxima back' in docs/recipes.md)": "unpool maxunpool maxunpool2d",
     "import poolcli.dask first": "dask",
     "use AvgPool(kernel).plan(shape)": "shape plan",
+    "use area_pool(x, (height, width))": "resize resizelocalavg interpolate thumbnail",
+    "use avg_pool(x, kernel, strides=kernel), or max_pool, ...": "blockreduce downscalelocalavg coarsen downsample",
+    "use avg_pool(x, kernel, pads=...)": "uniformfilter blur boxfilter rolling",
+    "use max_pool(x, kernel, pads=...)": "maximumfilter dilate greydilation",
+    "use min_pool(x, kernel, pads=...)": "minimumfilter erode greyerosion",
+    "use median_pool(x, kernel, pads=...)": "medianfilter medianblur",
+    "use std_pool(x, kernel) ** 2": "varpool variancepool",
 })  # fmt: skip
 # Attributes that operators and plans lack.
-MEMBERS = {"forward": "op(x)", "run": "op(x) of the operator", "shape": "output_shape"}
-KEYWORDS = {"input": "x", "image": "x", "array": "x", "k": "kernel", "s": "strides", "indices": "return_indices"}
+MEMBERS = {"forward": "op(x)", "run": "op(x) of the operator", "shape": "output_shape", "output_size": "output_shape"}
+# What some options are as keywords.
+KEYWORDS = {
+    "input": "x", "image": "x", "array": "x", "k": "kernel", "s": "strides", "indices": "return_indices",
+    "jobs": "threads",
+}  # fmt: skip
 
 
 def closest(word: str, known: Iterable[str]) -> tuple[str, ...]:
@@ -168,50 +181,13 @@ def join_words(words: Iterable[str], joint: str = "or") -> str:
     return f"{', '.join(others)} {joint} {last}" if others else last
 
 
-def unknown_keyword(function: str, name: str, value: object, names: Collection[str]) -> str:
-    """The message about an unknown keyword of a Python function, with the name that is probably meant."""
-    plain = name.lower().replace("_", "-")
-    flag = FLAGS.get(plain)
-    text = MEANT.get(plain, "")
-    meant = ALIASES.get(plain) or text.split(" ")[0].strip("-,") or plain
-    meant = KEYWORDS.get(meant, meant.replace("-", "_"))
-    if name in ("padding", "auto_pad") and str(value).lower() in ("same", "valid") and "auto_pad" in names:
-        use = f"; use auto_pad={'valid' if str(value).lower() == 'valid' else 'same_upper'!r}"
-    elif flag and flag[0] in names:
-        use = f"; use {flag[0]}={flag[1] if value else flag[2]!r}"
-    elif meant in names:
-        use = f"; use {meant}{' and strides' if '--strides' in text and 'strides' in names else ''}"
-    elif meant in ("kernel", "poolcli") and "output_size" in names:
-        use = "; use output_size"
-    elif text and "--" not in text and "poolcli" not in text:
-        use = f"; use {text}"
-    else:
-        use = did_you_mean(name, names) or f"; it takes {join_words(names, 'and')}"
-    return f"{function}() has no {name}{use}"
-
-
-def too_many_values(function: str, by_place: Sequence[str], values: Sequence[object], names: Collection[str]) -> str:
-    """The message about values that must be named; others have strides and pads behind the kernel, or p before it."""
-    own = [value for name, value in zip(by_place, values, strict=False) if name != "x"]
-    more, rest = values[len(by_place) :], [name for name in ("strides", "pads", "dilations") if name in names]
-    if not {"kernel", "output_size"} & {*by_place}:  # not of operators
-        named = [name for name in names if name not in by_place]
-        also = f" by place, and {join_words(named, 'and')} by name" if named else ""
-        return f"{function}() takes {join_words(by_place, 'and')}{also}; {len(values)} values were given"
-    if "p" in names:  # of norms: the power, the kernel, strides
-        own, more, rest = [more[0]], [*own, *more[1:]], ["p", "strides"]
-    shown = ["x"] * ("x" in by_place) + [repr(value) for value in own]
-    pairs = [(name, value) for name, value in zip(rest, more, strict=False) if value is not False]
-    shown += ["rounding_type='ceil'" if value is True else f"{name}={value!r}" for name, value in pairs]
-    return (
-        f"{function}() takes {join_words(by_place, 'and')} by place and the rest by name, "
-        f"as in {function}({', '.join(shown)})"
-    )
-
-
-def no_member(self: object, name: str) -> None:
+def no_member(self: Any, name: str) -> None:
     """Raises the error of an attribute that an operator or a plan lacks, with what to use instead."""
-    meant = f"; use {MEMBERS[name]}" if name in MEMBERS else ""
+    own = ALIASES.get(name.replace("_", "-"), name).replace("-", "_")
+    known = () if name.startswith("_") else self.__dataclass_fields__
+    is_of_plan = "attributes" in known and own in self.attributes
+    use = MEMBERS.get(name) or (f"attributes[{own!r}]" if is_of_plan else own if own in known else "")
+    meant = f"; use {use}" if use else ""
     raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{meant}", name=name, obj=self)
 
 

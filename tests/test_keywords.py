@@ -23,48 +23,65 @@ X = np.arange(24, dtype="float32").reshape(1, 1, 4, 6)
 PHOTO = np.zeros((6, 8, 3), "uint8")
 
 
-@pytest.mark.parametrize(
-    ("name", "keywords", "message"),
-    [
-        # PyTorch
-        ("avg_pool", {"kernel_size": 2}, "avg_pool() has no kernel_size; use kernel"),
-        ("max_pool", {"kernel": 2, "stride": 2}, "max_pool() has no stride; use strides"),
-        ("avg_pool", {"kernel": 2, "ceil_mode": True}, "avg_pool() has no ceil_mode; use rounding_type='ceil'"),
-        ("avg_pool", {"kernel": 2, "ceil_mode": False}, "avg_pool() has no ceil_mode; use rounding_type='floor'"),
-        ("avg_pool", {"count_include_pad": False}, "avg_pool() has no count_include_pad; use exclude_pad=True"),
-        ("lp_pool", {"kernel": 2, "norm_type": 3}, "lp_pool() has no norm_type; use p"),
-        (
-            "avg_pool",
-            {"kernel_size": 2, "stride": 2},
-            "avg_pool() has no kernel_size; use kernel; avg_pool() has no stride; use strides",
-        ),
-        # TensorFlow and Keras
-        ("avg_pool", {"ksize": 2}, "avg_pool() has no ksize; use kernel"),
-        ("avg_pool", {"block_size": 2}, "avg_pool() has no block_size; use kernel and strides"),
-        ("avg_pool", {"kernel": 2, "padding": "SAME"}, "avg_pool() has no padding; use auto_pad='same_upper'"),
-        ("avg_pool", {"kernel": 2, "data_format": "NHWC"}, "avg_pool() has no data_format; use layout"),
-        # ONNX, Paddle, scikit-image
-        ("max_pool", {"kernel_shape": [2, 2]}, "max_pool() has no kernel_shape; use kernel"),
-        ("max_pool", {"kernel": 2, "return_mask": True}, "max_pool() has no return_mask; use return_indices"),
-        ("avg_pool", {"kernel": 2, "exclusive": True}, "avg_pool() has no exclusive; use exclude_pad"),
-        ("avg_pool", {"kernel": 2, "include_pad": True}, "avg_pool() has no include_pad; use exclude_pad=False"),
-        ("max_pool", {"kernel": 2, "argmax": True}, "max_pool() has no argmax; use return_indices"),
-        # misspelt, and of another function
-        ("max_pool", {"kernal": 2}, "max_pool() has no kernal; did you mean kernel?"),
-        ("adaptive_avg_pool", {"kernel_size": 2}, "adaptive_avg_pool() has no kernel_size; use output_size"),
-        ("area_pool", {"scale": 0.5}, "area_pool() has no scale; use output_size"),
-        (
-            "avg_pool",
-            {"kernel": 2, "keepdims": 1},
-            "avg_pool() has no keepdims; use y[..., 0, 0]: axes of length 1 are kept",
-        ),
-        (
-            "max_pool",
-            {"kernel": 2, "padding_mode": "reflect"},
-            "max_pool() has no padding_mode; use numpy.pad(x, ..., 'reflect') first: padding has no values here",
-        ),
-    ],
-)
+MEANT: tuple[tuple[str, dict[str, Any], str], ...] = (
+    # PyTorch
+    ("avg_pool", {"kernel_size": 2}, "avg_pool() has no kernel_size; use kernel=2, like='pytorch'"),
+    ("max_pool", {"kernel": 2, "stride": 2}, "max_pool() has no stride; use strides=2"),
+    ("max_pool", {"kernel": 2, "stride": None}, "max_pool() has no stride; use like='pytorch'"),
+    ("avg_pool", {"kernel": 2, "ceil_mode": True}, "avg_pool() has no ceil_mode; use rounding_type='ceil'"),
+    ("avg_pool", {"kernel": 2, "ceil_mode": False}, "avg_pool() has no ceil_mode; use rounding_type='floor'"),
+    ("avg_pool", {"count_include_pad": False}, "avg_pool() has no count_include_pad; use exclude_pad=True"),
+    ("lp_pool", {"kernel": 2, "norm_type": 3}, "lp_pool() has no norm_type; use p=3"),
+    ("avg_pool", {"kernel_size": (2, 2), "stride": 1, "padding": 1},
+     "avg_pool() has no kernel_size, stride or padding; use kernel=(2, 2), strides=1, pads=1, like='pytorch'"),
+    ("max_pool", {"kernel": 2, "count_include_pad": True},
+     "max_pool() has no count_include_pad; leave it out: only averages have a divisor"),
+    ("area_pool", {"scale_factor": 0.5}, "area_pool() has no scale_factor; use output_size"),
+    # TensorFlow and Keras
+    ("avg_pool", {"ksize": 2}, "avg_pool() has no ksize; use kernel=2"),
+    ("avg_pool", {"pool_size": 2, "strides": None}, "avg_pool() has no pool_size; use kernel=2, strides=2"),
+    ("avg_pool", {"window_shape": 2, "pooling_type": "AVG", "name": "pool"},
+     "avg_pool() has no window_shape, pooling_type or name; use kernel=2; "
+     "pooling_type: the name of the function says it, as max_pool; name: leave it out"),
+    ("avg_pool", {"kernel": 2, "padding": "SAME"}, "avg_pool() has no padding; use auto_pad='same_upper'"),
+    ("avg_pool", {"kernel": 2, "data_format": "NHWC"}, "avg_pool() has no data_format; use layout='NHWC'"),
+    ("avg_pool", {"kernel": 2, "device": "cuda"},
+     "avg_pool() has no device; use threads for more cores: poolcli runs on the CPU"),
+    # ONNX, Paddle, MXNet
+    ("max_pool", {"kernel_shape": [2, 2]}, "max_pool() has no kernel_shape; use kernel=[2, 2], like='onnx'"),
+    ("max_pool", {"kernel": 2, "return_mask": True}, "max_pool() has no return_mask; use return_indices=True"),
+    ("avg_pool", {"kernel": 2, "exclusive": True}, "avg_pool() has no exclusive; use exclude_pad=True"),
+    ("avg_pool", {"kernel": 2, "include_pad": True}, "avg_pool() has no include_pad; use exclude_pad=False"),
+    ("max_pool", {"kernel": 2, "argmax": True}, "max_pool() has no argmax; use return_indices=True"),
+    ("max_pool", {"kernel": 2, "storage_order": 1},
+     "max_pool() has no storage_order; leave it out: indices count in row-major order"),
+    ("max_pool", {"kernel": 2, "pooling_convention": "full"},
+     "max_pool() has no pooling_convention; use rounding_type='ceil'"),
+    # scikit-image, SciPy, OpenCV, xarray
+    ("avg_pool", {"block_size": (2, 2), "func": np.mean},
+     "avg_pool() has no block_size or func; use kernel=(2, 2), strides=(2, 2); "
+     "func: the name of the function says it, as max_pool"),
+    ("max_pool", {"footprint": np.ones((3, 3))}, "max_pool() has no footprint; use kernel=(3, 3)"),
+    ("max_pool", {"size": 3, "mode": "nearest"},
+     "max_pool() has no size or mode; use kernel=3; "
+     "mode: use numpy.pad(x, ..., 'reflect') first: padding has no values here"),
+    ("area_pool", {"image": X, "dsize": (3, 2), "interpolation": 3},
+     "area_pool() has no image, dsize or interpolation; use x, output_size=(2, 3); interpolation: leave it out"),
+    ("avg_pool", {"lat": 2, "lon": 3, "boundary": "trim", "skipna": True},
+     "avg_pool() has no lat, lon, boundary or skipna; use rounding_type='floor', missing=float('nan'); "
+     "lat and lon: use kernel and strides, their numbers in the order D, H, W"),
+    # misspelt, and of another function
+    ("max_pool", {"kernal": 2}, "max_pool() has no kernal; did you mean kernel?"),
+    ("adaptive_avg_pool", {"kernel_size": 2}, "adaptive_avg_pool() has no kernel_size; use output_size"),
+    ("area_pool", {"scale": 0.5}, "area_pool() has no scale; use output_size"),
+    ("avg_pool", {"kernel": 2, "keepdims": 1},
+     "avg_pool() has no keepdims; use y[..., 0, 0]: axes of length 1 are kept"),
+    ("max_pool", {"kernel": 2, "padding_mode": "reflect"},
+     "max_pool() has no padding_mode; use numpy.pad(x, ..., 'reflect') first: padding has no values here"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "keywords", "message"), MEANT)
 def test_an_unknown_keyword_is_answered_with_the_one_that_is_meant(
     name: str, keywords: dict[str, Any], message: str
 ) -> None:
@@ -86,7 +103,7 @@ def test_every_parameter_is_documented_once_and_in_order(record: Any) -> None:
 
 def test_records_answer_unknown_keywords_too() -> None:
     record: Any = poolcli.AvgPool
-    with pytest.raises(TypeError, match=r"^AvgPool\(\) has no kernel_size; use kernel$"):
+    with pytest.raises(TypeError, match=r"^AvgPool\(\) has no kernel_size; use kernel=2, like='pytorch'$"):
         record(kernel_size=2)
 
 

@@ -134,6 +134,9 @@ def test_a_name_is_looked_for_once() -> None:
         ("avgpool", "; use avg_pool(x, kernel, strides=...)"),
         ("mean_pool", "; use avg_pool(x, kernel, strides=...)"),
         ("pool", "; use avg_pool or max_pool"),
+        ("block_reduce", "; use avg_pool(x, kernel, strides=kernel), or max_pool, ..."),
+        ("maximum_filter", "; use max_pool(x, kernel, pads=...)"),
+        ("var_pool", "; use std_pool(x, kernel) ** 2"),
         ("max_unpool2d", "; numpy does it in one line ('Put maxima back' in docs/recipes.md)"),
         ("shape", "; use AvgPool(kernel).plan(shape)"),
         ("load", "; poolcli pools arrays; read files with numpy.load, h5py, Pillow, ..."),
@@ -153,10 +156,17 @@ def test_names_of_other_libraries_lead_to_the_own_ones(typed: str, use: str) -> 
     ("call", "shown"),
     [
         (lambda x: CALLS.avg_pool(x, 2, 2), "avg_pool(x, 2, strides=2)"),
-        (lambda x: CALLS.max_pool(x, 3, 2, 1), "max_pool(x, 3, strides=2, pads=1)"),
-        (lambda x: CALLS.avg_pool(x, 3, 2, 1, True), "avg_pool(x, 3, strides=2, pads=1, rounding_type='ceil')"),
-        (lambda x: CALLS.lp_pool(x, 2, 3, 4), "lp_pool(x, 3, p=2, strides=4)"),
-        (lambda x: CALLS.adaptive_avg_pool(x, 2, 2), "adaptive_avg_pool(x, 2)"),
+        (lambda x: CALLS.max_pool(x, 3, 2, 1), "max_pool(x, 3, strides=2, pads=1, like='pytorch')"),
+        (
+            lambda x: CALLS.avg_pool(x, 3, 2, 1, True),
+            "avg_pool(x, 3, strides=2, pads=1, rounding_type='ceil', like='pytorch')",
+        ),
+        (lambda x: CALLS.lp_pool(x, 2, 3, 4), "lp_pool(x, 3, p=2, strides=4, like='pytorch')"),
+        (
+            lambda x: CALLS.max_pool(x, 3, 2, "SAME", "NCHW"),
+            "max_pool(x, 3, strides=2, auto_pad='same_upper', layout='NCHW')",
+        ),
+        (lambda x: CALLS.adaptive_max_pool(x, 2, False), "adaptive_max_pool(x, 2)"),
     ],
 )
 def test_values_by_place_are_answered_with_their_names(call: Any, shown: str) -> None:
@@ -172,7 +182,49 @@ def test_values_by_place_are_answered_with_their_names(call: Any, shown: str) ->
     [
         (lambda: CALLS.avg_pool(X, 2, pads="same"), ValueError, "pads takes numbers; use auto_pad='same_upper'"),
         (lambda: CALLS.AvgPool(2, pads_end="VALID"), ValueError, "pads_end takes numbers; use auto_pad='valid'"),
-        (lambda: CALLS.convert(PLAN, to="onnx"), TypeError, "convert() has no to; use like"),
+        (lambda: CALLS.convert(PLAN, to="onnx"), TypeError, "convert() has no to; use like='onnx'"),
+        (
+            lambda: CALLS.AvgPool(3).plan(64, 112, 112),
+            TypeError,
+            "plan() takes shape as one tuple, as in plan((64, 112, 112))",
+        ),
+        (
+            lambda: CALLS.area_pool(X, 2, 3),
+            TypeError,
+            "area_pool() takes output_size as one tuple, as in area_pool(x, (2, 3))",
+        ),
+        (
+            lambda: CALLS.chain((1, 1, 8), "max:k2", CALLS.AvgPool(2)),
+            TypeError,
+            "chain() takes layers as one list, as in chain((1, 1, 8), ['max:k2', AvgPool(kernel=2)])",
+        ),
+        (
+            lambda: CALLS.AvgPool(3).plan(),
+            TypeError,
+            "plan() missing 1 required positional argument: 'shape'",
+        ),
+        (
+            lambda: CALLS.Plan.save_onnx(PLAN, "a.onnx", 17),
+            TypeError,
+            "save_onnx() takes path by place, and opset and overwrite by name; 2 values were given",
+        ),
+        (
+            lambda: CALLS.AvgPool(2).plan((1, 1, 4)).compare("tf"),
+            TypeError,
+            "compare() takes no values; 1 value was given",
+        ),
+        (
+            lambda: CALLS.MaxPool(2)(X, return_mask=True, strides=2),
+            TypeError,
+            "op() has no return_mask or strides; use return_indices=True; strides: it takes x, return_indices, layout, "
+            "dtype, missing, min_count, out, engine and threads",
+        ),
+        (
+            lambda: CALLS.AvgPool(3).plan((1, 1, 9)).kernel_size,
+            AttributeError,
+            "'Plan' object has no attribute 'kernel_size'; use attributes['kernel']",
+        ),
+        (lambda: CALLS.MaxPool(2).stride, AttributeError, "'MaxPool' object has no attribute 'stride'; use strides"),
         (lambda: CALLS.convert(PLAN, "onnx", X), TypeError, "convert() takes plan and like; 3 values were given"),
         (
             lambda: CALLS.convert(CALLS.AvgPool(2), "onnx"),

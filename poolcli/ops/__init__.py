@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from importlib import import_module
+from inspect import Parameter, Signature, signature
 from typing import Any
 
 from poolcli.ops.operators import *  # noqa: F403  # every record is public
 from poolcli.ops.operators import RECORDS
-from poolcli.ops.signatures import with_name_suggestions
+from poolcli.ops.plan import Plan
+from poolcli.ops.records import Picking, Plans, Single, run
+from poolcli.ops.signatures import with_answers, with_signature
 from poolcli.plan.attributes import OPERATORS as OPERATORS
 from poolcli.plan.attributes import SlidingAttributes, short_repr
 
@@ -29,7 +32,14 @@ PYRAMID_OPERATORS = tuple(
 )
 for _record in RECORDS:
     _record.__repr__ = short_repr  # type: ignore[method-assign]  # of a dataclass
-    _record.__init__ = with_name_suggestions(_record.__init__, _record.__name__)  # type: ignore[method-assign]  # of a dataclass
+    _record.__init__ = with_signature(_record.__init__, title=_record.__name__)  # type: ignore[method-assign]  # of a dataclass
+for _class, _names in ((Plans, ("plan",)), (Plan, ("explain", "picture", "compare", "to", "save_onnx"))):
+    for _name in _names:
+        setattr(_class, _name, with_answers(getattr(_class, _name)))
+_options = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in [*signature(run).parameters.values()][3:]]
+for _kind in (Single, Picking):
+    *_own, _ = signature(_kind.__call__).parameters.values()
+    _kind.__call__ = with_signature(_kind.__call__, Signature([*_own, *_options]), "op")  # type: ignore[method-assign]  # of a class
 
 
 def __getattr__(name: str) -> Any:

@@ -9,12 +9,12 @@ from poolcli.arguments import AutoPad, DType, Engine, Like, PerAxis, RoundingTyp
 from poolcli.array_interop import Given, Pooled
 from poolcli.ops.operators import AdaptiveAvgPool, AreaPool, AvgPool
 from poolcli.ops.records import BinOptions, pool_with, prepared, run
-from poolcli.ops.signatures import operator_function, with_name_suggestions
+from poolcli.ops.signatures import operator_function, with_signature
 from poolcli.system.lazy_imports import Array
 
 
 @prepared
-@with_name_suggestions
+@with_signature
 def avg_pool(
     x: Given,
     kernel: PerAxis,
