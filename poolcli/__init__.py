@@ -56,9 +56,10 @@ def __getattr__(name: str) -> object:
     elif name in _MODULES:
         if _MODULES[name].startswith("explain"):
             import_module("poolcli.ops")  # which fills the table of operators
-        found = getattr(import_module(f"poolcli.{_MODULES[name]}"), name)
-        if name.islower():  # a function
+        found = getattr(module := import_module(f"poolcli.{_MODULES[name]}"), name)
+        if name.islower():  # a function, which is also looked up in its module when it is unpickled
             found = import_module("poolcli.ops.signatures").with_answers(found)
+            setattr(module, name, found)
     elif not name.startswith("_") and name in import_module("poolcli.ops").__all__:
         found = getattr(import_module("poolcli.ops"), name)
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import pickle
 import re
 from pathlib import Path
 from typing import Any
@@ -116,9 +117,11 @@ def test_a_conversion_is_shown_as_its_text_or_as_its_reason() -> None:
     ]
 
 
-def test_a_name_is_looked_for_once() -> None:
-    found = poolcli.lp_pool
-    assert vars(poolcli)["lp_pool"] is found
+@pytest.mark.parametrize("name", poolcli.__all__)
+def test_a_name_is_looked_for_once_and_can_be_pickled(name: str) -> None:
+    found = getattr(poolcli, name)
+    assert vars(poolcli)[name] is found
+    assert pickle.loads(pickle.dumps(found)) is found  # noqa: S301  # the name of a function or of a class
 
 
 @pytest.mark.parametrize(
