@@ -36,6 +36,10 @@ def as_array(x: Any, name: str = "x") -> Array:
     if isinstance(x, str | bytes | os.PathLike):
         read = "as numpy.load reads .npy, and numpy.asarray(PIL.Image.open(path)) an image"
         raise RequestError(f"{given}, not an array; read the file first, {read}")
+    if not hasattr(x, "shape") and callable(getattr(x, "keys", None)):  # a Dataset, an HDF5 group, an archive
+        raise RequestError(f"{given}; give one of its arrays, as in {name}[{next(iter(x.keys()), 'name')!r}]")
+    if isinstance(x, tuple) and x and all(getattr(each, "ndim", 0) for each in x):  # with indices, mostly
+        raise RequestError(f"{given} of arrays; give one of them, as {name}[0], or numpy.stack({name}) for all")
     if getattr(x, "requires_grad", False) is True:
         raise RequestError(f"{given} that requires a gradient, which is not computed here; give {name}.detach()")
     try:
@@ -43,8 +47,6 @@ def as_array(x: Any, name: str = "x") -> Array:
     except (PoolError, MemoryError):
         raise
     except Exception as error:  # each library raises its own
-        if hasattr(type(x), "data_vars") and x.data_vars:  # a Dataset of xarray
-            raise RequestError(f"{given}; give one of its arrays, as in {name}[{min(x.data_vars)!r}]") from error
         why = error_text(error).rstrip(". ")
         give = "{0}.int_repr() or {0}.dequantize()" if getattr(x, "is_quantized", False) is True else "a numpy array"
         raise RequestError(f"{given} that cannot be converted ({why}); give {give.format(name)}") from error
@@ -69,13 +71,16 @@ def named_layout(x: Any) -> str | None:
     return layout_of_dimensions(names) if isinstance(names, tuple | list) else None
 
 
-def warn_of_layout(plan: Plan) -> None:
-    """Warns if an axis of an array without a layout looks like channels."""
-    reading = plan.reading
+def warn_of_layout(plan: Plan) -> bool:
+    """Warns if an axis of an array without a layout looks like channels, and of an image that is turned."""
+    reading, turned = plan.reading, [fact for fact in plan.facts if fact.kind == "turned"]
+    for fact in turned:
+        warn_caller(str(fact), LayoutWarning)
     if reading is not None and reading.other:
         place = "last" if reading.other[-1] == "C" else "first" if len(reading.other) == 3 else "second"
         known = f"layout={reading.other!r} if the {place} axis holds channels, else layout={reading.layout!r}"
         warn_caller(f"shape {plan.input_shape} was read as {reading.layout}; give {known}", LayoutWarning)
+    return bool(turned or (reading and reading.other))
 
 
 def _convert(x: Any) -> Array:

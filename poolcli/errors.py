@@ -74,7 +74,7 @@ class FileError(PoolError, OSError):
 
 
 class LayoutWarning(UserWarning):
-    """A layout was assumed for an array whose last axis looks like channels."""
+    """A layout was assumed for an array with an axis like channels; a size of an image may be width by height."""
 
 
 class UnexpectedError(PoolError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from fractions import Fraction
 from math import frexp
 from pathlib import Path
@@ -164,6 +165,20 @@ def test_areas_are_identified() -> None:
     x = np.random.default_rng(2).random((1, 1, 20, 31)).astype("float32")
     first, *_ = poolcli.identify(x, area_pool(x, (7, 12)), like="openvino")
     assert (first.op, first.fits) == (AreaPool((7, 12)), True)
+
+
+def test_an_image_that_is_turned_is_warned_about_and_a_squeezed_one_not() -> None:
+    photo: Any = np.zeros((48, 64, 3), "uint8")
+    for _ in range(2):
+        with pytest.warns(poolcli.LayoutWarning) as found:
+            poolcli.area_pool(photo[..., 0], (32, 24))
+        assert [str(each.message) for each in found] == [
+            "the aspect changes: H=48 W=64 to H=32 W=24; sizes are H,W: output_size=(24, 32) is 32 wide and 24 high"
+        ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for size in ((24, 32), (24, 24), (30, 20)):
+            poolcli.area_pool(photo, size)
 
 
 def test_a_changed_aspect_of_an_image_is_noted_with_the_option_that_keeps_it(cli: Cli) -> None:

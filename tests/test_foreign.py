@@ -121,6 +121,14 @@ NOT_TAKEN: dict[str, tuple[Any, str]] = {
     ),
     "nothing": (None, f"x is a NoneType, {NO_NUMBERS}"),
     "texts": (["1", "2"], f"x is a list, {NO_NUMBERS}"),
+    "an archive": ({"b": X, "a": X}, "x is a dict; give one of its arrays, as in x['b']"),
+    "values with indices": (
+        (X, X), "x is a tuple of arrays; give one of them, as x[0], or numpy.stack(x) for all",
+    ),
+    "a palette": (
+        Image.fromarray(X[0, 0].astype("uint8")).convert("P"),
+        "x is an image with a palette; give x.convert('RGB'), or numpy.asarray(x) for the indices",
+    ),
     "a file": (
         "x.png", "x is a str, not an array; read the file first, as numpy.load reads .npy, and "
         "numpy.asarray(PIL.Image.open(path)) an image",

@@ -259,6 +259,12 @@ def test_values_by_place_are_answered_with_their_names(call: Any, shown: str) ->
             "use kernel=(2, 2): batch and channels have no numbers",
         ),
         (
+            lambda: CALLS.adaptive_avg_pool(X, (1, 1, 3, 2)),
+            ValueError,
+            "output_size has 4 numbers, but layout NCHW (assumed) has 2 spatial axes (H,W); "
+            "use output_size=(3, 2): batch and channels have no numbers",
+        ),
+        (
             lambda: CALLS.avg_pool(X, 2, pads=((1, 1), (0, 1))),
             ValueError,
             "pads has the pair (1, 1); use pads_begin and pads_end",

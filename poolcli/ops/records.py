@@ -172,6 +172,8 @@ def run(
         words = {"layout": layout, "dtype": dtype, "missing": missing, "min_count": min_count}
         return _result(*pool_lazily(op, x, indices, engine, **words))
     array = as_array(x)
+    if getattr(x, "palette", None) and not op.reducer.votes:
+        raise RequestError("x is an image with a palette; give x.convert('RGB'), or numpy.asarray(x) for the indices")
     _latest.array_type = np.ndarray
     named = named_layout(x) if layout is None and array is not x else None
     if missing is None and getattr(x, "attrs", None):
@@ -187,10 +189,9 @@ def run(
     except TypeError:  # a dtype or an engine that cannot be hashed: planning refuses it with a better message
         call = _new_call(*key)
     plan = call.region.plan
-    warn_of_layout(plan)
+    is_silent = not warn_of_layout(plan)
     values, positions = call(array, out, threads)
     if array is x:
-        is_silent = not (plan.reading and plan.reading.other)
         if out is None and threads is None and is_silent and is_short:
             _latest.call = call
         return _result(values, positions)

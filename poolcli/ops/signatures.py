@@ -19,7 +19,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 # Keywords of other libraries, beside those of `poolcli.suggestions`, also with a value: the same here, or a remark.
 WORDS = KEYWORDS | by_word({
     "x": "inputs images img arr a data tensor value",
-    "kernel": "size window-shape window-dimensions",
+    "kernel": "size window window-shape window-dimensions footprint selem structure",
     "--kernel 2 --strides 2": "pool-size",
     "output_size": "dsize",
     "threads": "num-threads",

@@ -31,7 +31,7 @@ class Fact:
 
     kind: Literal[
         "file", "layout", "strides", "pads_ignored", "window_dropped", "window_kept", "unread", "empty_windows", "ddof",
-        "aspect", "missing", "overhang", "repeated",
+        "aspect", "turned", "missing", "overhang", "repeated",
     ]  # fmt: skip
     message: str
 
