@@ -13,20 +13,7 @@ from typing import Any, NamedTuple
 from poolcli.dialects import Dialect
 from poolcli.dtypes import lookup
 from poolcli.explain.equivalence import plan_at_shape
-from poolcli.explain.export.steps import (
-    MOST_AXES,
-    GatherPool,
-    MatrixProduct,
-    Negate,
-    OverOnes,
-    Pad,
-    Pool,
-    Power,
-    Scale,
-    Step,
-    Steps,
-    Writer,
-)  # fmt: skip
+from poolcli.explain.export import steps as st
 from poolcli.plan import Plan
 from poolcli.plan.attributes import MAXIMUM, MEAN, OPERATORS, DividingAttributes, SlidingAttributes
 from poolcli.windows import Counted, Sliding
@@ -37,32 +24,32 @@ Ends = tuple[tuple[int, int], ...]  # of each axis: padding at its beginning and
 class Composition(NamedTuple):
     """Steps, and the plan of what they read and divide by."""
 
-    steps: Steps
+    steps: st.Steps
     plan: Plan
     plan_at: Callable[[Sequence[int]], Plan | None] | None = None  # that plan at other shapes; None: for one shape
     pool: Plan | None = None  # of the framework's own operator in them
 
 
-def compositions(plan: Plan, dialect: Dialect, writer: Writer) -> Iterator[Composition]:
+def compositions(plan: Plan, dialect: Dialect, writer: st.Writer) -> Iterator[Composition]:
     """Compositions that may give the same as the plan, in the operators of `dialect`, simplest first."""
     reduced = _as_mean_or_max(plan)
     if reduced is None or plan.missing:
         return
     before, pool, after = reduced
-    padded = _pad_then_pool(plan, pool, before, dialect) if len(plan.axes) <= MOST_AXES else ()
+    padded = _pad_then_pool(plan, pool, before, dialect) if len(plan.axes) <= st.MOST_AXES else ()
     for each in (*padded, *_enumerated(plan, pool, before)):
         steps = (*each.steps, *after)
         if writer.can_write(steps) and (each.pool is None or writer.cannot_write(each.pool) is None):
             yield each._replace(steps=steps)
 
 
-def _as_mean_or_max(plan: Plan) -> tuple[Steps, Plan, Steps] | None:
+def _as_mean_or_max(plan: Plan) -> tuple[st.Steps, Plan, st.Steps] | None:
     """The plan as a mean or maximum, and the steps around it; None for others, and where integers are inexact."""
     reducer, is_float = plan.reducer, lookup(plan.dtype).kind == "float"
     if reducer == MAXIMUM:
         return (), plan, ()
     if reducer.picks:
-        return ((Negate(),), replace(plan, reducer=MAXIMUM), (Negate(),)) if is_float else None
+        return ((st.Negate(),), replace(plan, reducer=MAXIMUM), (st.Negate(),)) if is_float else None
     if not reducer.adds or reducer.signed or not (reducer.divides or is_float):
         return None
     if reducer.divides:
@@ -70,19 +57,19 @@ def _as_mean_or_max(plan: Plan) -> tuple[Steps, Plan, Steps] | None:
     total = replace(plan, reducer=MEAN, divisor_override=1)
     if reducer.power is None:
         return (), total, ()
-    return (Power(reducer.power, plan.dtype),), total, (Power(1 / reducer.power, plan.dtype),)
+    return (st.Power(reducer.power, plan.dtype),), total, (st.Power(1 / reducer.power, plan.dtype),)
 
 
-def _enumerated(plan: Plan, pool: Plan, before: Steps) -> Iterator[Composition]:
+def _enumerated(plan: Plan, pool: Plan, before: st.Steps) -> Iterator[Composition]:
     """Any windows, spelled out as constant matrices or indices for one input size."""
     divides = pool.reducer.divides
     if plan.empty_windows or (divides and lookup(plan.dtype).kind != "float"):
         return  # a cast to integers would truncate
-    if divides or len(plan.axes) <= MOST_AXES:
-        yield Composition((*before, (MatrixProduct if divides else GatherPool)(pool)), plan)
+    if divides or len(plan.axes) <= st.MOST_AXES:
+        yield Composition((*before, (st.MatrixProduct if divides else st.GatherPool)(pool)), plan)
 
 
-def _pad_then_pool(plan: Plan, pool: Plan, before: Steps, dialect: Dialect) -> Iterator[Composition]:
+def _pad_then_pool(plan: Plan, pool: Plan, before: st.Steps, dialect: Dialect) -> Iterator[Composition]:
     """Padding as an operator of its own before the pool: first as much as is right at every size."""
     windows = [replace(w, dilation=w.dilation if w.kernel > 1 else 1) for w in plan.windows if isinstance(w, Sliding)]
     record: Any = OPERATORS["max" if pool.reducer.picks else "avg"]
@@ -135,7 +122,7 @@ def _split_padding(windows: Sequence[Sliding], ends: Sequence[int], divides: boo
 
 
 def _composition(
-    plan: Plan, pool: Plan, before: Steps, op: SlidingAttributes, counted: Ends, excluded: Ends
+    plan: Plan, pool: Plan, before: st.Steps, op: SlidingAttributes, counted: Ends, excluded: Ends
 ) -> Iterator[Composition]:
     """Pads, then pools. If the divisor excludes padding, the result is divided by the same pooling of ones."""
     pads = tuple((a + c, b + d) for (a, b), (c, d) in zip(counted, excluded, strict=True))
@@ -150,12 +137,12 @@ def _composition(
         return  # weights and quotients of integers would be truncated
     lowest = lookup(plan.dtype).ends[0] if inner.reducer.picks else 0
 
-    def pad(ends: Ends) -> Steps:
-        return (Pad(ends, lowest, plan.dtype),) if any(map(any, ends)) else ()
+    def pad(ends: Ends) -> st.Steps:
+        return (st.Pad(ends, lowest, plan.dtype),) if any(map(any, ends)) else ()
 
-    pooled: Steps = (*pad(excluded), Pool(inner))
-    scale: tuple[Step, ...] = (Scale(size / override, plan.dtype),) if override is not None and scales else ()
-    steps = (*before, *pad(counted), *((OverOnes(pooled),) if quotient else pooled), *scale)
+    pooled: st.Steps = (*pad(excluded), st.Pool(inner))
+    scale: tuple[st.Step, ...] = (st.Scale(size / override, plan.dtype),) if override is not None and scales else ()
+    steps = (*before, *pad(counted), *((st.OverOnes(pooled),) if quotient else pooled), *scale)
     yield Composition(steps, effective, plan_at, inner)
 
 
