@@ -12,16 +12,9 @@ from poolcli.dtypes import DType, becomes_infinite, can_hold, lookup
 from poolcli.errors import RequestError
 from poolcli.layouts import batch_axes, check_shape, named_shape, read_axes, size_of
 from poolcli.message_fields import field
-from poolcli.plan.attributes import (
-    Attributes,
-    DividingAttributes,
-    PickingAttributes,
-    PickingBinAttributes,
-    Reducer,
-    values_of,
-)
+from poolcli.plan.attributes import Attributes, DividingAttributes, PickingAttributes, Reducer, values_of
 from poolcli.plan.plan import AxisPlan, Fact, IndexPlan, Plan
-from poolcli.plan.resolve import index_axis, resolve
+from poolcli.plan.resolve import resolve
 from poolcli.windows import Sliding
 
 __all__ = ["AxisPlan", "Fact", "IndexPlan", "Plan", "make_plan", "plan_or_none"]
@@ -229,18 +222,19 @@ def _indices(
     op: Attributes, dialect: Dialect, axes: Sequence[AxisPlan], layout: str, shape: Sequence[int], unset: bool
 ) -> tuple[dict[str, object], IndexPlan | None]:
     """The attributes of indices with defaults filled in, and what indices count."""
-    if not isinstance(op, PickingAttributes | PickingBinAttributes):
+    word = getattr(op, "index_element_type", None)
+    if word is None:
         return {}, None
     letters = ("N", "C", *(axis.name for axis in axes))
     sizes = [prod(shape[i] for i in batch_axes(layout)), *(size_of(letter, layout, shape) for letter in letters[1:])]
-    used: dict[str, object] = {"index_element_type": op.index_element_type}
+    used: dict[str, object] = {"index_element_type": word}
     base: IndexBase = "axis"
     axis = 2
     if isinstance(op, PickingAttributes):
-        base, axis = dialect.index_base, index_axis(op, dialect, len(sizes))
+        base, axis = dialect.index_base, _index_axis(op, dialect, len(sizes))
         used = {"axis": axis if base == "axis" else None} | used
     modulus = prod(sizes[1:]) if base == "channels_last" else prod(sizes[axis:])
-    if op.index_element_type == "i32" and modulus > 2**31:
+    if word == "i32" and modulus > 2**31:
         raise RequestError(f"{field('index_element_type', 'i32')} cannot hold indices up to {modulus - 1}; use i64")
     if base == "channels_last":
         rule = "spatial position * C + c, inside one image (channels last)"
@@ -251,7 +245,22 @@ def _indices(
         rule = f"flat position over {','.join(counted)}"
         rule += "" if stored == counted else f", not {','.join(stored)} as stored"
     rule += "; -1 of windows without a valid element" if unset else ""
-    return used, IndexPlan(INDEX_TYPES[op.index_element_type], base, modulus, rule)
+    return used, IndexPlan(INDEX_TYPES[word], base, modulus, rule)
+
+
+def _index_axis(op: PickingAttributes, dialect: Dialect, rank: int) -> int:
+    """The axis from which max indices count, from 0; refuses one outside [-rank, rank)."""
+    if op.axis is None:
+        return dialect.index_axis
+    if not dialect.axis_option:
+        raise RequestError(
+            f"{field('axis')} is an attribute of OpenVINO; {dialect.title} fixes the axes that indices count over"
+        )
+    if not -rank <= op.axis < rank:
+        raise RequestError(
+            f"{field('axis')} is {op.axis}; it must be from {-rank} to {rank - 1} for a tensor of rank {rank}"
+        )
+    return op.axis % rank
 
 
 def _check_missing(found: Missing, dtype: DType) -> Missing:

@@ -16,14 +16,7 @@ from poolcli.dialects import DIALECTS, Dialect, SlidingCall, Support
 from poolcli.errors import RequestError
 from poolcli.layouts import SPATIAL, Reading, check_layout, check_shape, layout_for, size_of, spatial_axes
 from poolcli.message_fields import field, hint, hint_other_dialect
-from poolcli.plan.attributes import (
-    SHARED,
-    Attributes,
-    DividingAttributes,
-    PickingAttributes,
-    SlidingAttributes,
-    values_of,
-)
+from poolcli.plan.attributes import SHARED, Attributes, DividingAttributes, SlidingAttributes, values_of
 from poolcli.plan.plan import AxisPlan, Fact
 from poolcli.suggestions import join_words
 from poolcli.windows import Bins, Cells, Counted, Sliding, ceil_div, extent, same_pads, sliding_output
@@ -302,21 +295,6 @@ def _formula(w: Sliding, rounding: str, dropped: bool) -> str:
     if rounding == "floor":
         return f"({span})//{w.stride} + 1 = {w.output}"
     return f"ceil(({span})/{w.stride}) + 1{' - 1' if dropped else ''} = {w.output}"
-
-
-def index_axis(op: PickingAttributes, dialect: Dialect, rank: int) -> int:
-    """The axis from which max indices count, from 0; refuses one outside [-rank, rank)."""
-    if op.axis is None:
-        return dialect.index_axis
-    if not dialect.axis_option:
-        raise RequestError(
-            f"{field('axis')} is an attribute of OpenVINO; {dialect.title} fixes the axes that indices count over"
-        )
-    if not -rank <= op.axis < rank:
-        raise RequestError(
-            f"{field('axis')} is {op.axis}; it must be from {-rank} to {rank - 1} for a tensor of rank {rank}"
-        )
-    return op.axis % rank
 
 
 def fit_size(shape: Sequence[int], layout: str, fit: str | int | Fit) -> tuple[int, int]:
