@@ -60,7 +60,7 @@ def per_axis(
         remedy = f"for {len(numbers)} axes, use {field('layout', other)}" if other else f"give {counts}"
         if name == "pads" and len(numbers) == 2 * len(axes):  # as ONNX has them
             remedy = "use " + " and ".join(map(field, ENDS, (numbers[: len(axes)], numbers[len(axes) :])))
-        elif len(numbers) == len(axes) + 2 and name == "output_size":  # of all axes
+        elif len(numbers) == len(axes) + 2 and numbers[0] == 1 and name == "output_size":  # of all axes
             inner = numbers[1:-1] if layout.removesuffix(" (assumed)").endswith("C") else numbers[2:]
         elif len(numbers) == len(axes) + 2 and numbers[0] == 1 in (numbers[1], numbers[-1]):  # as TensorFlow has them
             inner = numbers[1:-1] if numbers[-1] == 1 else numbers[2:]
