@@ -8,22 +8,19 @@ __version__ = "1.0.0"
 
 TYPE_CHECKING = False  # importing typing takes longer than the rest of this module
 if TYPE_CHECKING:
-    from poolcli.errors import FileError as FileError
-    from poolcli.errors import LayoutWarning as LayoutWarning
-    from poolcli.errors import PoolError as PoolError
-    from poolcli.errors import RequestError as RequestError
-    from poolcli.explain.chain import Chain as Chain
-    from poolcli.explain.chain import ChainLayer as ChainLayer
-    from poolcli.explain.chain import chain as chain
-    from poolcli.explain.diff_arrays import Difference as Difference
-    from poolcli.explain.diff_arrays import compare as compare
-    from poolcli.explain.export import Conversion as Conversion
-    from poolcli.explain.export import convert as convert
+    from poolcli.errors import (
+        FileError as FileError,
+        LayoutWarning as LayoutWarning,
+        PoolError as PoolError,
+        RequestError as RequestError,
+    )
+    from poolcli.explain.chain import Chain as Chain, ChainLayer as ChainLayer, chain as chain
+    from poolcli.explain.diff_arrays import Difference as Difference, compare as compare
+    from poolcli.explain.export import Conversion as Conversion, convert as convert
     from poolcli.explain.identify import identify as identify
     from poolcli.explain.solve import solve as solve
     from poolcli.layouts import convert_layout as convert_layout
-    from poolcli.models import Finding as Finding
-    from poolcli.models import check as check
+    from poolcli.models import Finding as Finding, check as check
     from poolcli.ops import *  # noqa: F403  # every operator is public
     from poolcli.ops.avg import *  # noqa: F403
     from poolcli.ops.max import *  # noqa: F403

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from poolcli.errors import LayoutWarning, PoolError, RequestError, error_text, warn_caller
 from poolcli.layouts import layout_of_dimensions
-from poolcli.system.lazy_imports import Array
-from poolcli.system.lazy_imports import numpy as np
+from poolcli.system.lazy_imports import Array, numpy as np
 from poolcli.windows import AxisWindows, Cells
 
 if TYPE_CHECKING:

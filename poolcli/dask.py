@@ -35,8 +35,7 @@ from poolcli.errors import RequestError
 from poolcli.formats.cf import declared_missing
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.plan import Region, whole
-from poolcli.system.lazy_imports import Array, Lazy
-from poolcli.system.lazy_imports import numpy as np
+from poolcli.system.lazy_imports import Array, Lazy, numpy as np
 
 Block = tuple[int, ...]  # its number along each axis
 dask_array = Lazy("dask.array")

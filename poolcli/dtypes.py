@@ -9,8 +9,7 @@ from typing import Any
 from poolcli.errors import RequestError
 from poolcli.message_fields import brief
 from poolcli.suggestions import did_you_mean
-from poolcli.system.lazy_imports import need
-from poolcli.system.lazy_imports import numpy as np
+from poolcli.system.lazy_imports import need, numpy as np
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,7 @@ import pytest
 from poolcli import AvgPool, FileError, MaxPool, PoolError
 from poolcli.formats import Source
 from poolcli.pooling.outcome import Job, Outcome, Settings
-from poolcli.runs import Runner
-from poolcli.runs import dask as executor
+from poolcli.runs import Runner, dask as executor
 from tests.clusters import client_of, nothing
 
 pytestmark = pytest.mark.heavy

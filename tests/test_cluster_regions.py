@@ -21,8 +21,7 @@ from poolcli.formats.zarr.write import NewStore, ZarrWriter
 from poolcli.plan.plan import Region
 from poolcli.pooling.outcome import Job, Settings
 from poolcli.pooling.tiles import RemoteBlocks, Work, bytes_of_plan, reading
-from poolcli.runs import Runner, run_job
-from poolcli.runs import dask as executor
+from poolcli.runs import Runner, dask as executor, run_job
 from poolcli.windows import Ranges
 from tests.cli.folders import tree
 from tests.clusters import client_of, decoded

@@ -10,8 +10,7 @@ import dask.array as da
 import numpy as np
 import pytest
 from dask._task_spec import Alias
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import poolcli
 import poolcli.dask

@@ -12,8 +12,7 @@ from unittest.mock import patch
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from poolcli import (
     AdaptiveAvgPool,

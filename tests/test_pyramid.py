@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 import tifffile
 import zarr
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from ome_zarr_models import open_ome_zarr
 
 from poolcli.pooling.pyramid_plan import Request, levels_of

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AreaPool, AvgPool, MaxPool, ModePool, RequestError
 from poolcli.engine import _pieces_of, call_of, run

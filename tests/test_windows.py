@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from poolcli.windows import Bins, Sliding, ceil_div, extent, same_pads, sliding_output
 

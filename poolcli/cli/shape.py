@@ -163,8 +163,7 @@ def _explanations(plan: Plan, request: ShapeOptions) -> dict[str, Any]:
     from poolcli.explain import explain
     from poolcli.explain.compare_dialects import compare_dialects
     from poolcli.explain.export import convert
-    from poolcli.report import as_json
-    from poolcli.report import explain as views
+    from poolcli.report import as_json, explain as views
 
     found: dict[str, Any] = {}
     if request.explain:

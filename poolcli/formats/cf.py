@@ -16,8 +16,7 @@ from poolcli.arguments import Missing
 from poolcli.dtypes import DTYPES, can_hold
 from poolcli.formats.checks import NODATA_ATTRIBUTES, RANGE_ATTRIBUTES, join_names, nodata_in, nodata_notes
 from poolcli.formats.records import ArrayReader, Dimension, Header, Metadata
-from poolcli.system.lazy_imports import Array
-from poolcli.system.lazy_imports import numpy as np
+from poolcli.system.lazy_imports import Array, numpy as np
 from poolcli.windows import Ranges
 
 MAX_COORDINATES = 2**20  # values of an axis; longer coordinates are left out

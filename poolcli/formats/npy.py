@@ -10,8 +10,7 @@ import warnings
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from dataclasses import field as default_field
+from dataclasses import dataclass, field as default_field, replace
 from functools import partial
 from itertools import product
 from math import prod
@@ -22,8 +21,7 @@ from poolcli.errors import FileError, error_text
 from poolcli.formats import records
 from poolcli.formats.atomic import atomic_stream, is_device
 from poolcli.formats.checks import as_file_error, check_array, check_expansion, human_bytes
-from poolcli.system.lazy_imports import Array
-from poolcli.system.lazy_imports import numpy as np
+from poolcli.system.lazy_imports import Array, numpy as np
 from poolcli.windows import Ranges
 
 MAGIC = b"\x93NUMPY"

@@ -15,9 +15,7 @@ from poolcli.dialects import DIALECTS
 from poolcli.errors import FileError, MissingFileError, PoolError, RequestError
 from poolcli.formats.checks import memory_limit_of
 from poolcli.message_fields import field
-from poolcli.models.judge import Finding as Finding
-from poolcli.models.judge import Verdict as Verdict
-from poolcli.models.judge import judge
+from poolcli.models.judge import Finding as Finding, Verdict as Verdict, judge
 from poolcli.models.layer import Given, Layer, no_model
 from poolcli.suggestions import did_you_mean
 from poolcli.system.processes import parse_size

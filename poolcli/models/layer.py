@@ -11,8 +11,7 @@ from typing import Any, cast
 from poolcli.arguments import PerAxis
 from poolcli.errors import RequestError
 from poolcli.layouts import channels_last, default_layout, spatial_axes
-from poolcli.message_fields import field as field_name
-from poolcli.message_fields import for_python
+from poolcli.message_fields import field as field_name, for_python
 from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes, SlidingAttributes, short_repr

@@ -11,8 +11,7 @@ from poolcli.ops.operators import RECORDS
 from poolcli.ops.plan import Plan
 from poolcli.ops.records import Picking, Plans, Single, run
 from poolcli.ops.signatures import with_answers, with_signature
-from poolcli.plan.attributes import OPERATORS as OPERATORS
-from poolcli.plan.attributes import SlidingAttributes, short_repr
+from poolcli.plan.attributes import OPERATORS as OPERATORS, SlidingAttributes, short_repr
 
 __all__ = [  # noqa: F405  # of operators
     "AdaptiveAvgPool", "AdaptiveMaxPool", "AreaPool", "AvgPool", "LpPool", "MaxPool", "MedianPool", "MinPool",

@@ -28,8 +28,7 @@ from poolcli.plan import make_plan
 from poolcli.plan.attributes import Attributes
 from poolcli.plan.plan import whole
 from poolcli.suggestions import no_member
-from poolcli.system.lazy_imports import Array
-from poolcli.system.lazy_imports import numpy as np
+from poolcli.system.lazy_imports import Array, numpy as np
 
 if TYPE_CHECKING:
     from poolcli.engine.call import Call

@@ -21,8 +21,7 @@ from poolcli.message_fields import field
 from poolcli.plan import Plan
 from poolcli.plan.plan import Region, parts_of, whole
 from poolcli.pooling.tiles import TILE_BYTES
-from poolcli.system.lazy_imports import Array
-from poolcli.system.lazy_imports import numpy as np
+from poolcli.system.lazy_imports import Array, numpy as np
 
 Pool = Callable[[Region, Array], Array]
 NEAR_HALF = 1e-10  # above the rounding of a quotient below 2**16; quotients that are no half are further from one

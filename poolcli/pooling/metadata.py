@@ -20,8 +20,7 @@ from poolcli.formats.records import Dimension, Metadata
 from poolcli.layouts import convert_layout
 from poolcli.plan import Plan
 from poolcli.plan.plan import Region, whole
-from poolcli.system.lazy_imports import Array
-from poolcli.system.lazy_imports import numpy as np
+from poolcli.system.lazy_imports import Array, numpy as np
 from poolcli.windows import AxisWindows, Sliding
 
 if TYPE_CHECKING:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from dataclasses import field as default
+from dataclasses import dataclass, field as default, replace
 from math import prod
 from operator import lt
 from pathlib import Path

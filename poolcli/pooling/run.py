@@ -27,8 +27,7 @@ from poolcli.pooling import tiles
 from poolcli.pooling.metadata import hidden_from, scaled_metadata
 from poolcli.pooling.outcome import Job, Outcome, Settings, Stored
 from poolcli.pooling.tiles import Clock, Progress
-from poolcli.system.lazy_imports import Array
-from poolcli.system.lazy_imports import numpy as np
+from poolcli.system.lazy_imports import Array, numpy as np
 from poolcli.system.processes import allowed_threads
 
 if TYPE_CHECKING:

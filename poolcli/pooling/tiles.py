@@ -22,8 +22,7 @@ from poolcli.formats.records import ReadOptions, RegionWriter, Source, slices
 from poolcli.message_fields import field
 from poolcli.plan import Plan
 from poolcli.plan.plan import Region, blocks_of, largest_block, part_shape, parts_of, whole
-from poolcli.system.lazy_imports import COMPILED, LOADED, Array
-from poolcli.system.lazy_imports import numpy as np
+from poolcli.system.lazy_imports import COMPILED, LOADED, Array, numpy as np
 from poolcli.system.signals import check_stopped
 from poolcli.windows import Ranges, Sliding
 

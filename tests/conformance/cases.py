@@ -7,8 +7,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from hypothesis import HealthCheck, Phase, given, reject, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, Phase, given, reject, settings, strategies as st
 
 from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool, RequestError
 from poolcli.layouts import default_layout

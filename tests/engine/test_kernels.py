@@ -15,14 +15,12 @@ from unittest.mock import patch
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from poolcli import AvgPool, RequestError
 from poolcli.dtypes import numpy_dtype
 from poolcli.engine import run
-from poolcli.engine.compiled import choice
-from poolcli.engine.compiled import pool as engine
+from poolcli.engine.compiled import choice, pool as engine
 from poolcli.engine.compiled.choice import LIMITS, Prepared
 from poolcli.engine.compiled.pool import address
 from poolcli.engine.compiled.view import CACHE_LINE

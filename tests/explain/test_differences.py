@@ -8,8 +8,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 

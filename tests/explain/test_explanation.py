@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from poolcli import AdaptiveAvgPool, AvgPool, MaxPool, RequestError
 from poolcli.explain import explain, facts, window

@@ -12,8 +12,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from PIL import Image
 from safetensors import numpy as safetensors
 

@@ -12,8 +12,7 @@ import h5py
 import numcodecs
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from poolcli.errors import FileError
 from poolcli.formats import Source, open_array

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from poolcli.errors import FileError
 from poolcli.formats import Source, Spec, WriteOptions, read

@@ -19,8 +19,7 @@ from poolcli.models import check
 from poolcli.models.tflite import OPERATORS, SUBGRAPHS, Flatbuffer, Table
 from tests.conftest import Cli
 from tests.models import irs
-from tests.models.onnxs import model as onnx_model
-from tests.models.onnxs import node, value
+from tests.models.onnxs import model as onnx_model, node, value
 from tests.models.test_onnx_graph import nested
 from tests.profiles import sized
 

@@ -11,8 +11,7 @@ import pytest
 import poolcli
 from tests.conftest import Cli
 from tests.models.irs import AVG, layer, model
-from tests.models.onnxs import model as onnx_model
-from tests.models.onnxs import node
+from tests.models.onnxs import model as onnx_model, node
 
 PADDED = 'kernel="3,3" strides="2,2" pads_begin="1,1" pads_end="1,1" exclude-pad="false" rounding_type="ceil"'
 

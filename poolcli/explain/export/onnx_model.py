@@ -13,8 +13,7 @@ from poolcli.formats.checks import tensor_layout
 from poolcli.layouts import converted_shape
 from poolcli.message_fields import field
 from poolcli.plan import Plan
-from poolcli.system.lazy_imports import need
-from poolcli.system.lazy_imports import numpy as np
+from poolcli.system.lazy_imports import need, numpy as np
 
 DEFAULT_OPSET = 17
 FIRST_OPSET = 11  # before it, the pads of Pad are an attribute

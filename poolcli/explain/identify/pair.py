@@ -18,8 +18,7 @@ from poolcli.message_fields import field
 from poolcli.plan import Plan, plan_or_none
 from poolcli.plan.attributes import Attributes
 from poolcli.plan.plan import Region, whole
-from poolcli.system.lazy_imports import Array
-from poolcli.system.lazy_imports import numpy as np
+from poolcli.system.lazy_imports import Array, numpy as np
 
 MOST_OFF = 4  # standard deviations of the output that an error counts
 PART_OUTPUTS, PART_PLANES = 48, 4  # outputs along each spatial axis, and images and channels, that are computed first

@@ -18,8 +18,7 @@ from poolcli.explain.solve import Window, windows_of
 from poolcli.layouts import spatial_axes
 from poolcli.message_fields import field
 from poolcli.plan.attributes import OPERATORS, Attributes, Reducer, SlidingAttributes
-from poolcli.system.lazy_imports import Array
-from poolcli.system.lazy_imports import numpy as np
+from poolcli.system.lazy_imports import Array, numpy as np
 
 MAX_GIVEN = 10_000  # largest number that may be given for a short axis; planning takes memory in proportion
 MAX_COMBINATIONS = 2**20  # of the most common windows of each axis

@@ -17,8 +17,7 @@ from poolcli.formats.hdf5.gate import h5py, reading
 from poolcli.formats.hdf5.write import open_writer, storage_of, write
 from poolcli.formats.records import ArrayContainer, ArrayReader, Dimension, Header, Metadata, ReadOptions, Scale
 from poolcli.layouts import layout_of_dimensions
-from poolcli.system.lazy_imports import Array
-from poolcli.system.lazy_imports import numpy as np
+from poolcli.system.lazy_imports import Array, numpy as np
 from poolcli.windows import Ranges
 
 __all__ = ["open_container", "open_writer", "write"]

@@ -17,8 +17,7 @@ from poolcli.formats.image.tiff import TiffImage
 from poolcli.formats.image.write import write
 from poolcli.formats.records import ArrayReader, Axis, Header, InMemoryReader, Metadata, ReadOptions, Source
 from poolcli.formats.table import MAGIC_LENGTH, format_by_magic
-from poolcli.system.lazy_imports import Array
-from poolcli.system.lazy_imports import numpy as np
+from poolcli.system.lazy_imports import Array, numpy as np
 
 __all__ = ["open_array", "write"]
 

@@ -20,8 +20,7 @@ from poolcli.formats.image.modes import Page, PageDecoder
 from poolcli.formats.image.tiff import DIVISION_BYTES, rounded_quotient
 from poolcli.formats.records import ReadOptions
 from poolcli.formats.table import FORMATS
-from poolcli.system.lazy_imports import Array, Lazy, need
-from poolcli.system.lazy_imports import numpy as np
+from poolcli.system.lazy_imports import Array, Lazy, need, numpy as np
 
 if TYPE_CHECKING:
     from PIL.Image import Exif, Image

@@ -17,14 +17,12 @@ from poolcli.arguments import Missing
 from poolcli.dtypes import DTYPES, can_hold
 from poolcli.errors import FileError
 from poolcli.formats.checks import check_memory, deflate_size, human_bytes, lzma_size
-from poolcli.formats.image import metadata as tags
-from poolcli.formats.image import modes
+from poolcli.formats.image import metadata as tags, modes
 from poolcli.formats.image.metadata import LABELS, resolution_of, select_exif
 from poolcli.formats.image.modes import Page, PageDecoder
 from poolcli.formats.records import Axis, ReadOptions
 from poolcli.message_fields import field
-from poolcli.system.lazy_imports import Array, Lazy, installed
-from poolcli.system.lazy_imports import numpy as np
+from poolcli.system.lazy_imports import Array, Lazy, installed, numpy as np
 
 if TYPE_CHECKING:
     from PIL.Image import Exif

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import FileError
 from poolcli.formats.atomic import atomic_stream
-from poolcli.formats.image import metadata as tags
-from poolcli.formats.image import modes
+from poolcli.formats.image import metadata as tags, modes
 from poolcli.formats.image.metadata import LABELS
 from poolcli.formats.records import Axis, NamedArray, WriteOptions
 from poolcli.formats.table import output_format
 from poolcli.layouts import convert_layout, converted_shape
-from poolcli.system.lazy_imports import Array, Lazy, installed, need
-from poolcli.system.lazy_imports import numpy as np
+from poolcli.system.lazy_imports import Array, Lazy, installed, need, numpy as np
 
 if TYPE_CHECKING:
     from PIL.Image import Exif

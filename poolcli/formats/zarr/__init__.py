@@ -21,8 +21,7 @@ from poolcli.formats.zarr.storage import ExpansionCheck, storage_of
 from poolcli.formats.zarr.write import open_writer, write
 from poolcli.layouts import layout_of_dimensions
 from poolcli.message_fields import field
-from poolcli.system.lazy_imports import Array
-from poolcli.system.lazy_imports import numpy as np
+from poolcli.system.lazy_imports import Array, numpy as np
 from poolcli.system.processes import allowed_threads
 from poolcli.windows import Ranges
 

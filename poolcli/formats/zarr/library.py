@@ -16,8 +16,7 @@ from poolcli.errors import QUOTES, PoolError, error_text, raising_line
 from poolcli.formats.checks import as_file_error
 from poolcli.formats.files import filesystem, is_url
 from poolcli.formats.records import MAX_CHUNKS, ReadOptions, batches, slices
-from poolcli.system.lazy_imports import Array, Lazy, need
-from poolcli.system.lazy_imports import numpy as np
+from poolcli.system.lazy_imports import Array, Lazy, need, numpy as np
 from poolcli.system.processes import allowed_threads
 from poolcli.windows import Ranges, ceil_div
 

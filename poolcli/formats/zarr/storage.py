@@ -18,8 +18,7 @@ from poolcli.formats.checks import deflate_size, human_bytes, lzma_size, streame
 from poolcli.formats.records import whole_region
 from poolcli.layouts import spatial_axes
 from poolcli.message_fields import field
-from poolcli.system.lazy_imports import Lazy
-from poolcli.system.lazy_imports import numpy as np
+from poolcli.system.lazy_imports import Lazy, numpy as np
 from poolcli.windows import Ranges, ceil_div
 
 numcodecs: Any = Lazy("numcodecs")

@@ -32,8 +32,7 @@ from poolcli.formats.zarr.library import RUN, zarr
 from poolcli.formats.zarr.storage import Grid, codec_arguments, fill_value, grid_of
 from poolcli.layouts import default_layout
 from poolcli.message_fields import field
-from poolcli.system.lazy_imports import Array
-from poolcli.system.lazy_imports import numpy as np
+from poolcli.system.lazy_imports import Array, numpy as np
 from poolcli.system.signals import check_stopped
 from poolcli.windows import Ranges
 
