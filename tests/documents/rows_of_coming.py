@@ -93,6 +93,11 @@ def _scikit_image(table: Table) -> None:
     run_alike("scikit-image", table, {})
 
 
+@table_of(PAGE, "SciPy")
+def _scipy(table: Table) -> None:
+    run_alike("SciPy", table, {})
+
+
 @table_of(PAGE, "OpenCV")
 def _opencv(table: Table) -> None:
     run_alike("OpenCV", table, {})
