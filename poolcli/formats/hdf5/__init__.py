@@ -23,7 +23,6 @@ from poolcli.windows import Ranges
 __all__ = ["open_container", "open_writer", "write"]
 
 TEXT = "text"
-CF_UNITS = {"degrees_north": "lat", "degrees_east": "lon"}
 REWRITTEN = (
     "DIMENSION_LIST", "DIMENSION_LABELS", "REFERENCE_LIST", "CLASS", "NAME", "_Netcdf4Dimid", "_Netcdf4Coordinates",
 )  # fmt: skip
@@ -148,14 +147,9 @@ class Dataset:
 
     @property
     def axis_names(self) -> list[str]:
-        """What CF's attributes `axis` and `units` of the first scale say, else the label of the axis or scale."""
-        names = list[str]()
-        for axis, scales in zip(self._dataset.dims, self.axes, strict=True):
-            said, units = (scales[0].attributes.get(word) if scales else None for word in ("axis", "units"))
-            by_units = CF_UNITS.get(units, "") if isinstance(units, str) else ""
-            of_cf = said if isinstance(said, str) and said in {*"XYZT"} else by_units
-            names.append(of_cf or axis.label or (basename(scales[0].name) if scales else ""))
-        return names
+        """The label of each axis, else the name of its first scale."""
+        both = zip(self._dataset.dims, self.axes, strict=True)
+        return [axis.label or (basename(scales[0].name) if scales else "") for axis, scales in both]
 
     @property
     def title(self) -> str:
