@@ -17,7 +17,7 @@ from typing import Any
 from poolcli import __version__
 from poolcli.formats import ArrayReader, open_array
 from poolcli.formats.files import Fingerprint, check_unchanged, fingerprint_of
-from poolcli.formats.records import WriteOptions
+from poolcli.formats.records import ReadOptions, Source, WriteOptions
 from poolcli.formats.zarr.write import ZarrWriter, is_finished, open_writers
 from poolcli.layouts import convert_layout
 from poolcli.plan.plan import blocks_of, largest_block, whole
@@ -30,22 +30,17 @@ from poolcli.system.signals import check_stopped
 from poolcli.windows import Ranges
 
 
-@dataclass(frozen=True, slots=True)
-class SourceOpener:
+@contextmanager
+def reading(source: Source, options: ReadOptions, layouts: tuple[str, str]) -> Iterator[tiles.Read]:
     """Opens the source in any process; it is read with its axes in the order of the pyramid."""
+    with tiles.reading(source, options) as read:
+        yield partial(_read_in_order, read, layouts)
 
-    file: tiles.Opener
-    read_layout: str
-    layout: str
 
-    @contextmanager
-    def __call__(self) -> Iterator[tiles.Read]:
-        with self.file() as read:
-            yield partial(self.read, read)
-
-    def read(self, read: tiles.Read, region: Ranges) -> Array:
-        own = tuple(region[self.layout.index(letter)] for letter in self.read_layout)
-        return convert_layout(read(own), self.read_layout, self.layout)
+def _read_in_order(read: tiles.Read, layouts: tuple[str, str], region: Ranges) -> Array:
+    """A region of the pyramid, read from an array with the first of the two layouts."""
+    own = tuple(region[layouts[1].index(letter)] for letter in layouts[0])
+    return convert_layout(read(own), *layouts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +98,7 @@ def _write_levels(
     most = tiles.bytes_of_block(None if settings.max_memory is None else settings.max_memory - beside)
     if not file.streams:
         tiles.check_fits(header.nbytes + beside, settings.max_memory)
-    opener = SourceOpener(partial(tiles.reading, source, settings.read_options), pyramid.read_layout, layout)
+    layouts = pyramid.read_layout, layout
     own_chunks = file.chunks and tuple(file.chunks[pyramid.read_layout.index(letter)] for letter in layout)
     for number, (level, sink) in enumerate(zip(pyramid.levels, levels, strict=True)):
         is_copy, base = number == 0, levels[level.base]
@@ -113,10 +108,11 @@ def _write_levels(
         region = whole(level.plan)
         blocks = blocks_of(region, shape)
         if distribute is not None and (file.streams or not is_copy):
-            reading: Any = opener if is_copy else partial(nullcontext, base.writer.read)
-            tiles.pool_distributed(distribute, work, reading, [sink], blocks, most)
+            of_source = partial(reading, source, settings.read_options, layouts)
+            opener: Any = of_source if is_copy else partial(nullcontext, base.writer.read)
+            tiles.pool_distributed(distribute, work, opener, [sink], blocks, most)
         else:
-            read = partial(opener.read, file.read) if is_copy else base.read
+            read = partial(_read_in_order, file.read, layouts) if is_copy else base.read
             if largest_block(region, shape).nbytes <= most:
                 tiles.pool_in_tiles(work, read, [sink], blocks)
                 blocks = iter(())
