@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -165,7 +164,7 @@ class RunSummary:
     ignored: Sequence[str] = ()
     done: int = 0
     skipped: int = 0
-    notes: Counter[str] = field(default_factory=Counter)
+    notes: dict[str, list[str]] = field(default_factory=dict)  # of all files, by their texts without numbers
     errors: list[PoolError] = field(default_factory=list)
 
     def add(self, outcome: Outcome) -> None:
@@ -176,7 +175,8 @@ class RunSummary:
             self.skipped += 1
         else:
             self.done += 1
-        self.notes.update({NUMBERS.sub("#", note): note for note in reversed(outcome.notes)}.values())
+        for text, note in {NUMBERS.sub("#", note): note for note in reversed(outcome.notes)}.items():
+            self.notes.setdefault(text, []).append(note)
 
     @property
     def total(self) -> int:
@@ -185,14 +185,8 @@ class RunSummary:
 
     def note_lines(self) -> list[str]:
         """The notes with their numbers of files; those that differ in numbers only are one."""
-        alike = dict[str, list[str]]()
-        for note in self.notes:
-            alike.setdefault(NUMBERS.sub("#", note), []).append(note)
-        lines = list[str]()
-        for same in alike.values():
-            count, words = sum(self.notes[note] for note in same), "similar in " if len(same) > 1 else ""
-            lines.append(f"{same[0]} ({words}{count} of {self.total} files)")
-        return lines
+        both = ((same, "similar in " if len({*same}) > 1 else "") for same in self.notes.values())
+        return [f"{same[0]} ({words}{len(same)} of {self.total} files)" for same, words in both]
 
 
 def failure(error: Exception, place: str) -> PoolError:
