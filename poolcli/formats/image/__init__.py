@@ -6,11 +6,12 @@ import io
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 from poolcli.errors import FileError
 from poolcli.formats.checks import check_expansion, check_memory
-from poolcli.formats.image.metadata import ARRAY_NOTE
+from poolcli.formats.image.metadata import ARRAY_NOTE, read_axes
 from poolcli.formats.image.modes import MODES, choose_pages, image_errors, masks_of
 from poolcli.formats.image.pillow import PillowImage
 from poolcli.formats.image.tiff import TiffImage
@@ -32,12 +33,8 @@ def open_array(source: Source, options: ReadOptions) -> Iterator[ArrayReader]:
             stream = stack.enter_context(io.FileIO(path))
             row = format_by_magic(stream.read(MAGIC_LENGTH))
             kind = row.name if row and row.is_image else ""
-            image = (
-                TiffImage(stack, path, stream, options.limit)
-                if kind == "tiff"
-                else PillowImage(stack, path, stream, kind, options.limit)
-            )
-            reader = _reader(image, options)
+            opened = TiffImage if kind == "tiff" else partial(PillowImage, kind=kind)
+            reader = _reader(opened(stack, path, stream, options.limit), options)
         yield reader
 
 
@@ -53,7 +50,7 @@ def _reader(image: TiffImage | PillowImage, options: ReadOptions) -> InMemoryRea
     described: tuple[Axis, ...] = ()
     is_stack = options.as_pyramid or options.volume or (options.ndim or 0) > 2
     if isinstance(image, TiffImage) and (is_stack or several) and not colours and len(pages) == len(image.pages):
-        described = image.stack_axes(plane)
+        described = read_axes(image.file, len(pages), plane)
     axes, named = described if is_stack else (), "".join(axis.letter for axis in described)
     if axes and (options.as_pyramid or len(axes) == options.ndim or (options.volume and "D" in named)):
         shape, layout = tuple(axis.length for axis in axes), named

@@ -47,7 +47,7 @@ NOT_KEPT = {
 class PillowImage:
     """An open image and its pages, those of an animation all of the size of its canvas."""
 
-    def __init__(self, stack: ExitStack, path: str, stream: BinaryIO, kind: str, limit: int | None) -> None:
+    def __init__(self, stack: ExitStack, path: str, stream: BinaryIO, limit: int | None, kind: str) -> None:
         self.path, self._stream = path, stream
         if kind == "heif":
             (heif,) = need("pillow_heif", why=f"{path}: reading HEIC images needs pillow_heif", kind=FileError)
@@ -247,8 +247,6 @@ def _check_png(path: str, stream: BinaryIO) -> bytes | None:
             exif = data
     return exif
 
-
-# Images of more than 8 bits a channel, of which Pillow would keep 8.
 
 DEEP = 65535  # the largest number of 16 bits
 WHY_READ = "has colour of 16 bits a channel, of which Pillow keeps 8; install the extra images"

@@ -20,7 +20,7 @@ from poolcli.formats.checks import check_memory, deflate_size, human_bytes, lzma
 from poolcli.formats.image import metadata as tags, modes
 from poolcli.formats.image.metadata import LABELS, resolution_of, select_exif
 from poolcli.formats.image.modes import Page, PageDecoder
-from poolcli.formats.records import Axis, ReadOptions
+from poolcli.formats.records import ReadOptions
 from poolcli.message_fields import field
 from poolcli.system.lazy_imports import Array, Lazy, installed, numpy as np
 
@@ -60,7 +60,7 @@ class TiffImage:
         warnings.simplefilter("ignore")  # of Pillow, about tags
         self.path, self.notes, self._stream, self._limit = path, tuple[str, ...](), stream, limit
         stream.seek(0)
-        self._file = stack.enter_context(tifffile.TiffFile(stream))
+        self.file = stack.enter_context(tifffile.TiffFile(stream))
         self._pages = self._list_pages()
         self.pages = [
             Page(
@@ -76,7 +76,7 @@ class TiffImage:
         pages, places = list[Any](), set[int]()
         while True:
             try:
-                page = self._file.pages[len(pages)].aspage()
+                page = self.file.pages[len(pages)].aspage()
             except IndexError:
                 return pages
             if page.offset in places:
@@ -84,10 +84,6 @@ class TiffImage:
                 return pages
             places.add(page.offset)
             pages.append(page)
-
-    def stack_axes(self, size: Sequence[int]) -> tuple[Axis, ...]:
-        """The axes of all pages together, each of this height and width, if the file names them."""
-        return tags.read_axes(self._file, len(self.pages), size)
 
     def notes_on(self, pages: Sequence[int]) -> tuple[str, ...]:
         """A note if the nodata values of these pages differ: that of the first holds for all."""
@@ -196,7 +192,7 @@ class TiffImage:
     def _exif_of(self, page: Any) -> Exif:
         """The directory of a page, read by Pillow, which also writes EXIF data; none that it cannot read."""
         exif: Exif = pil.Exif()
-        exif.bigtiff, exif.endian = self._file.is_bigtiff, self._file.byteorder
+        exif.bigtiff, exif.endian = self.file.is_bigtiff, self.file.byteorder
         try:
             exif.load_from_fp(self._stream, page.offset)
         except MemoryError:
