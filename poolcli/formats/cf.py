@@ -131,9 +131,6 @@ def _reinterpreted(value: Any, dtype: str) -> Any:
     return wrapped[()] if isinstance(value, np.generic | np.ndarray) else wrapped.tolist()
 
 
-# Attributes in Zarr, which are JSON.
-
-
 def encode_nodata(attributes: Mapping[str, Any], dtype: str) -> dict[str, Any]:
     """The attributes of an array of Zarr v3 as xarray writes them, the inverse of `decode_nodata`."""
     fill = attributes.get("_FillValue")

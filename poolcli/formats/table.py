@@ -132,7 +132,6 @@ class Use(NamedTuple):
 
 
 ARRAYS = Use("files of several arrays (HDF5, netCDF, Zarr, .npz, safetensors)", "is_container", of_output=False)
-# The options that not every format uses.
 USES = {
     "dataset": ARRAYS, "all": ARRAYS, "pages": Use("images", "is_image", of_output=False),
     "quality": Use(".jpg and .webp outputs", "lossy"), "rescale": Use("image outputs", "is_image"),

@@ -45,7 +45,6 @@ MODES = {
     INDICES: Mode(1, "uint8"),
 }
 BANDS = "bands"  # any number of channels of any type, with no meaning as colours
-# What other modes are converted to.
 CONVERTED_MODES = {
     "1": "L", "P": "RGB", "PA": "RGBA", "RGBX": "RGB", "RGBa": "RGBA", "La": "LA", "YCbCr": "RGB", "HSV": "RGB",
     "I;16L": "I;16", "I;16B": "I;16", "I;16N": "I;16",
@@ -143,8 +142,6 @@ def with_flipped_signs(pixels: Array) -> Array:
     turned[..., 1:3] ^= pixels.dtype.type(1 << (pixels.dtype.itemsize * 8 - 1))
     return turned
 
-
-# Pages
 
 TRANSPOSING = (5, 6, 7, 8)  # orientations that exchange width and height
 

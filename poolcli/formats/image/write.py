@@ -207,8 +207,6 @@ def _frame(page: Array) -> Any:
     return frame
 
 
-# TIFF, written by tifffile
-
 ASCII, SHORT, LONG, DOUBLE = 2, 3, 4, 12  # types of tags
 HORIZONTAL = 2  # the predictor that stores differences of integers
 MAX_PREDICTOR_BYTES = 4  # bytes of the largest integers of which tifffile stores differences

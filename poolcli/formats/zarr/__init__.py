@@ -199,9 +199,6 @@ class _ArrayReader:
         return (most if self.options.allowed is not None else min(most, MAX_CHUNK)) // 8
 
 
-# What a store says of an array: attributes, nodata values, names and coordinates of axes.
-
-
 def _metadata_of(root: Any, key: str | None, array: Any) -> records.Metadata:
     """The metadata of an array, without coordinates."""
     axes = _axes_of(root, key, array)
