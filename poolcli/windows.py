@@ -25,6 +25,12 @@ def ceil_div(a: Index, b: int) -> Index:
     return -(-a // b)
 
 
+def slices(region: Ranges, inside: Ranges | None = None) -> tuple[slice, ...]:
+    """The region as an index for numpy and h5py, relative to the region `inside` if that is given."""
+    starts = [axis.start for axis in inside] if inside is not None else [0] * len(region)
+    return tuple(slice(axis.start - start, axis.stop - start) for axis, start in zip(region, starts, strict=True))
+
+
 def _at_least(a: Index, low: int) -> Index:
     return a + (low - a) * (a < low)
 

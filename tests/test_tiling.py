@@ -13,10 +13,10 @@ from hypothesis import given, settings, strategies as st
 from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AreaPool, AvgPool, MaxPool, ModePool, RequestError
 from poolcli.engine import _pieces_of, call_of, run
 from poolcli.engine.choose import NUMBA
-from poolcli.formats.records import slices
 from poolcli.plan import Plan
 from poolcli.plan.plan import Region, whole
 from poolcli.pooling.tiles import MAX_BLOCK_BYTES, TILE_BYTES, Work, bytes_of_block, divide, pool_block
+from poolcli.windows import slices
 from tests.profiles import by_engine, sized
 from tests.reducers import MINIMUM, Under, power
 

@@ -14,6 +14,7 @@ from poolcli.engine.choose import NUMPY, Tell, choose_engine, warn_once, with_fa
 from poolcli.errors import RequestError
 from poolcli.plan import Plan
 from poolcli.plan.plan import Region, parts_of, whole
+from poolcli.windows import slices
 
 if TYPE_CHECKING:
     from typing import Any
@@ -117,8 +118,6 @@ def _with_pieces(engine: Engine, region: Region, indices: bool) -> Pool:
 
     def pool(slab: NDArray[Any], out: NDArray[Any], threads: int | None) -> NDArray[np.int64] | None:
         import numpy as np
-
-        from poolcli.engine.call import slices
 
         positions = np.empty(out.shape, np.int64) if indices else None
         for piece in pieces:

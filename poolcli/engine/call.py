@@ -17,7 +17,6 @@ from poolcli.layouts import batch_axes, size_of
 from poolcli.plan import IndexPlan, Plan
 from poolcli.plan.plan import Region
 from poolcli.system.processes import allowed_threads
-from poolcli.windows import Ranges
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,11 +43,6 @@ def indices_by_plan(flat: NDArray[np.int64], region: Region, index: IndexPlan, h
     if is_empty is not None:
         flat[is_empty] = -1
     return flat.astype(index.dtype, copy=False)
-
-
-def slices(part: Ranges, whole: Ranges) -> tuple[slice, ...]:
-    """The slices of a part in an array of the whole."""
-    return tuple(slice(a.start - b.start, a.stop - b.start) for a, b in zip(part, whole, strict=True))
 
 
 def _positions(axes: Sequence[int], region: Region) -> NDArray[np.int64]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from poolcli.arguments import Missing
 from poolcli.dtypes import DTYPES
 from poolcli.system.lazy_imports import Array
-from poolcli.windows import Ranges, ceil_div
+from poolcli.windows import Ranges, ceil_div, slices
 
 
 @dataclass(frozen=True)  # without slots: pickling a frozen dataclass with slots takes several times as long
@@ -51,6 +51,13 @@ class Axis(NamedTuple):
     length: int
     step: float  # pixel spacing
     unit: str  # of the spacing
+
+
+class PixelGrid(NamedTuple):
+    """Along one axis: input pixels from one output pixel to the next, and where in the input the first one begins."""
+
+    step: float
+    start: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,12 +265,6 @@ class InMemoryReader:
 def whole_region(shape: Sequence[int]) -> Ranges:
     """The region of the whole array."""
     return tuple(range(size) for size in shape)
-
-
-def slices(region: Ranges, inside: Ranges | None = None) -> tuple[slice, ...]:
-    """The region as an index for numpy and h5py, relative to the region `inside` if that is given."""
-    starts = [axis.start for axis in inside] if inside is not None else [0] * len(region)
-    return tuple(slice(axis.start - start, axis.stop - start) for axis, start in zip(region, starts, strict=True))
 
 
 MAX_CHUNKS = 1024  # per call of a library; zarr takes about 10 KB of memory for each, HDF5 6 KB

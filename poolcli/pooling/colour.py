@@ -16,12 +16,13 @@ from typing import Any
 
 from poolcli.errors import RequestError
 from poolcli.formats.image.modes import MODES
-from poolcli.formats.records import Header, slices
+from poolcli.formats.records import Header
 from poolcli.message_fields import field
 from poolcli.plan import Plan
 from poolcli.plan.plan import Region, parts_of, whole
 from poolcli.pooling.tiles import TILE_BYTES
 from poolcli.system.lazy_imports import Array, numpy as np
+from poolcli.windows import slices
 
 Pool = Callable[[Region, Array], Array]
 NEAR_HALF = 1e-10  # above the rounding of a quotient below 2**16; quotients that are no half are further from one

@@ -12,20 +12,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import isfinite, nan
 from posixpath import basename
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from poolcli.array_interop import window_means
 from poolcli.formats.checks import RANGE_ATTRIBUTES, join_names, nodata_in
-from poolcli.formats.records import Dimension, Metadata
+from poolcli.formats.records import Dimension, Metadata, PixelGrid
 from poolcli.layouts import convert_layout
 from poolcli.plan import Plan
 from poolcli.plan.plan import Region, whole
 from poolcli.system.lazy_imports import Array, numpy as np
-from poolcli.windows import AxisWindows, Sliding
-
-if TYPE_CHECKING:
-    from poolcli.formats.image.metadata import PixelGrid
-
+from poolcli.windows import AxisWindows, Sliding, slices
 
 SCALE, OFFSET, ACTUAL_RANGE = "scale_factor", "add_offset", "actual_range"  # CF attributes
 SIZE_NAMES = re.compile(
@@ -63,11 +59,7 @@ def scaled_metadata(metadata: Metadata, plan: Plan, layout: str) -> Metadata:
 
 def hidden_from(mask: Array, region: Region) -> Array:
     """Which elements that a region reads are hidden by a mask; an axis of length 1 of the mask is broadcast."""
-    own = (
-        slice(0, 1) if length == 1 else slice(r.start, r.stop)
-        for length, r in zip(mask.shape, region.reads, strict=True)
-    )
-    return np.broadcast_to(mask[tuple(own)], region.input_shape)
+    return np.broadcast_to(mask, region.plan.input_shape)[slices(region.reads)]
 
 
 def _reordered(metadata: Metadata, source: str, target: str) -> Metadata:
@@ -83,8 +75,6 @@ def _reordered(metadata: Metadata, source: str, target: str) -> Metadata:
 
 def _grid(windows: AxisWindows) -> PixelGrid:
     """The grid of output pixels in the input: each pixel is as large as the stride and centred on its window."""
-    from poolcli.formats.image.metadata import PixelGrid
-
     if not isinstance(windows, Sliding):
         return PixelGrid(windows.size / windows.output, 0.0)
     return PixelGrid(windows.stride, (windows.extent - windows.stride) / 2 - windows.pad_begin)

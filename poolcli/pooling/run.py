@@ -29,6 +29,7 @@ from poolcli.pooling.outcome import Job, Outcome, Settings, Stored
 from poolcli.pooling.tiles import Clock, Progress
 from poolcli.system.lazy_imports import Array, numpy as np
 from poolcli.system.processes import allowed_threads
+from poolcli.windows import slices
 
 if TYPE_CHECKING:
     from poolcli.pooling.colour import Colour
@@ -297,7 +298,7 @@ class ArrayJob:
                 self._write(target, result)
 
         stack.push(finish)
-        return records.CallbackWriter(lambda region, array: result.__setitem__(records.slices(region), array))
+        return records.CallbackWriter(lambda region, array: result.__setitem__(slices(region), array))
 
     def _rescales(self, target: Stored) -> bool:
         return self.settings.rescale is not None and target is self.outcome.output

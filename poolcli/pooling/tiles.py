@@ -18,13 +18,13 @@ from poolcli.engine.choose import MIN_WORK_TO_LOAD, choose_engine
 from poolcli.errors import RequestError
 from poolcli.formats import open_array
 from poolcli.formats.checks import check_memory, human_bytes
-from poolcli.formats.records import ReadOptions, RegionWriter, Source, slices
+from poolcli.formats.records import ReadOptions, RegionWriter, Source
 from poolcli.message_fields import field
 from poolcli.plan import Plan
 from poolcli.plan.plan import Region, blocks_of, largest_block, part_shape, parts_of, whole
 from poolcli.system.lazy_imports import COMPILED, LOADED, Array, numpy as np
 from poolcli.system.signals import check_stopped
-from poolcli.windows import Ranges, Sliding
+from poolcli.windows import Ranges, Sliding, slices
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

@@ -18,7 +18,7 @@ from poolcli.errors import FileError, PoolError
 from poolcli.formats import FORMATS, Source, Spec, WriteOptions, check_output, open_array, read, read_header
 from poolcli.formats.atomic import token_of
 from poolcli.formats.image.write import GIF_NOTE
-from poolcli.formats.records import slices
+from poolcli.windows import slices
 from tests.formats import toy
 from tests.formats.arrays import list_arrays, write
 

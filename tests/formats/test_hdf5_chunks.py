@@ -16,8 +16,8 @@ from hypothesis import given, settings, strategies as st
 
 from poolcli.errors import FileError
 from poolcli.formats import Source, open_array
-from poolcli.formats.records import slices
 from poolcli.system import processes
+from poolcli.windows import slices
 from tests.conftest import Cli
 from tests.processes import fresh
 from tests.profiles import sized

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from poolcli import AdaptiveAvgPool, AvgPool
-from poolcli.formats.records import batches, slices
+from poolcli.formats.records import batches
 from poolcli.plan.plan import blocks_of, largest_block, whole
 from poolcli.pooling.tiles import block_shape
+from poolcli.windows import slices
 from tests.profiles import sized
 
 LENGTHS = st.lists(st.integers(1, 40), min_size=2, max_size=3)

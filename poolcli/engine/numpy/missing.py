@@ -16,13 +16,13 @@ import numpy as np
 
 from poolcli.arguments import Missing
 from poolcli.dtypes import lookup, numpy_dtype
-from poolcli.engine.call import Array, slices
+from poolcli.engine.call import Array
 from poolcli.engine.numpy.reduce import axis_steps, reduce, winners_with_positions
 from poolcli.engine.numpy.statistics import statistic_of
 from poolcli.engine.numpy.sums import add, divisors, mean_of, power_mean_of, storable
 from poolcli.plan import Plan
 from poolcli.plan.plan import Region, parts_of
-from poolcli.windows import Cells
+from poolcli.windows import Cells, slices
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

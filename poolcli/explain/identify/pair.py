@@ -12,13 +12,13 @@ from poolcli.dialects import DIALECTS
 from poolcli.engine import call_of
 from poolcli.errors import RequestError
 from poolcli.explain.diff_arrays import Difference, compare, distances
-from poolcli.formats.records import slices
 from poolcli.layouts import is_spatial, layout_for, named_shape, read_axes
 from poolcli.message_fields import field
 from poolcli.plan import Plan, plan_or_none
 from poolcli.plan.attributes import Attributes
 from poolcli.plan.plan import Region, whole
 from poolcli.system.lazy_imports import Array, numpy as np
+from poolcli.windows import slices
 
 MOST_OFF = 4  # standard deviations of the output that an error counts
 PART_OUTPUTS, PART_PLANES = 48, 4  # outputs along each spatial axis, and images and channels, that are computed first

@@ -18,7 +18,7 @@ from poolcli.formats.hdf5.write import open_writer, storage_of, write
 from poolcli.formats.records import ArrayContainer, ArrayReader, Dimension, Header, Metadata, ReadOptions, Scale
 from poolcli.layouts import layout_of_dimensions
 from poolcli.system.lazy_imports import Array, numpy as np
-from poolcli.windows import Ranges
+from poolcli.windows import Ranges, slices
 
 __all__ = ["open_container", "open_writer", "write"]
 
@@ -170,7 +170,7 @@ class Dataset:
             with reading(path, checks.byte_count(tuple(map(len, part)), dataset.dtype.itemsize)):
                 if self._gzip_chunks:
                     gate.check_gzip_chunks(f"{path}:{self.name}", dataset, self._gzip_chunks, part)
-                dataset.read_direct(out, records.slices(part), records.slices(part, region))
+                dataset.read_direct(out, slices(part), slices(part, region))
         return out
 
     @property

@@ -14,8 +14,9 @@ from poolcli.formats.cf import NOT_A_VARIABLE, conflict_note, same_values
 from poolcli.formats.checks import NODATA_ATTRIBUTES, join_names
 from poolcli.formats.files import array_names
 from poolcli.formats.hdf5.gate import KEPT_FILTERS, encode_name, filters_of, h5py, h5py_errors, link_type
-from poolcli.formats.records import CallbackWriter, NamedArray, RegionWriter, Scale, Spec, WriteOptions, slices
+from poolcli.formats.records import CallbackWriter, NamedArray, RegionWriter, Scale, Spec, WriteOptions
 from poolcli.system.lazy_imports import numpy as np
+from poolcli.windows import slices
 
 PLAIN_NAME = re.compile(r"[\w-]+")
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from math import inf, prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_URL, uuid5
 
 from poolcli.formats.checks import join_names
-from poolcli.formats.records import Axis
+from poolcli.formats.records import Axis, PixelGrid
 from poolcli.system.lazy_imports import Lazy
 
 if TYPE_CHECKING:
@@ -21,13 +21,11 @@ pil: Any = Lazy("PIL.Image")
 pil_exif: Any = Lazy("PIL.ExifTags")
 tifffile: Any = Lazy("tifffile")
 
-# How pixels are stored, and what the file says beside them.
 DESCRIPTION, ORIENTATION, RESOLUTION_UNIT = 270, 274, 296
 RESOLUTION = (282, 283)  # x, y; pixels per unit
 PHOTOSHOP, IPTC, XMP, EXIF, ICC_PROFILE, GPS = 34377, 33723, 700, 34665, 34675, 34853
 GDAL_METADATA, GDAL_NODATA = 42112, 42113
 PIXEL_SCALE, TIE_POINTS, TRANSFORMATION, GEO_KEYS, GEO_DOUBLES, GEO_TEXT = 33550, 33922, 34264, 34735, 34736, 34737
-# In the EXIF directory.
 MAKER_NOTE, INTEROPERABILITY = 37500, 40965
 
 # Values: bits of the subfile type, photometric interpretations, extra samples, compressions.
@@ -44,7 +42,6 @@ KEPT_TAGS = frozenset((
     269, 270, 271, 272, 285, 286, 287, 305, 306, 315, 316, 318, 319, 333, 337, 18246, 18249, 33432, EXIF, GPS,
     40091, 40092, 40093, 40094, 40095,
 ))  # fmt: skip
-# Georeference.
 GEO = frozenset((PIXEL_SCALE, TIE_POINTS, TRANSFORMATION, GEO_KEYS, GEO_DOUBLES, GEO_TEXT))
 # Of pages after the first: a note says if they differ from those of the first, which are kept for all.
 PAGE_TAGS = KEPT_TAGS | GEO | {ICC_PROFILE, GDAL_METADATA, RESOLUTION_UNIT, *RESOLUTION}
@@ -121,13 +118,6 @@ MAX_RESOLUTION = 65_536  # per inch; JPEG has 16 bits for them
 GT_RASTER_TYPE, PIXEL_IS_POINT = 1025, 2  # the GeoKey, and its value if coordinates mean the centres of pixels
 
 
-class PixelGrid(NamedTuple):
-    """Along one axis: input pixels from one output pixel to the next, and where in the input the first one begins."""
-
-    step: float
-    start: float
-
-
 def scaled(found: Mapping[str, Any], x: PixelGrid, y: PixelGrid) -> dict[str, Any]:
     """The metadata for pixels on the grids `x` and `y` of the input's."""
     kept, lost = dict(found), list(found.get("lost", ()))
@@ -186,9 +176,6 @@ def resolution_of(values: Any, unit: Any) -> dict[str, tuple[float, ...]]:
     return {"dpi": found} if unit in INCHES else {"aspect": found} if found[0] != found[1] else {}
 
 
-# EXIF data
-
-
 def select_exif(exif: Exif) -> dict[str, Any]:
     """The tags that are kept as EXIF data, and what is lost; nothing of what Pillow reads but cannot write."""
     kept, dropped, lost = pil.Exif(), list[int](), list[str]()
@@ -214,8 +201,6 @@ def select_exif(exif: Exif) -> dict[str, Any]:
         lost.append(f"tags {join_names(names, MAX_TAGS)}")
     return ({"exif": written} if written else {}) | ({"lost": tuple(lost)} if lost else {})
 
-
-# Axes of stacks
 
 LAYOUT_LETTERS = {"T": "N", "C": "C", "Z": "D", "Y": "H", "X": "W"}
 DIMENSIONS = {letter: name for name, letter in LAYOUT_LETTERS.items()}

@@ -15,10 +15,10 @@ from typing import Any
 from poolcli.errors import QUOTES, PoolError, error_text, raising_line
 from poolcli.formats.checks import as_file_error
 from poolcli.formats.files import filesystem, is_url
-from poolcli.formats.records import MAX_CHUNKS, ReadOptions, batches, slices
+from poolcli.formats.records import MAX_CHUNKS, ReadOptions, batches
 from poolcli.system.lazy_imports import Array, Lazy, need, numpy as np
 from poolcli.system.processes import allowed_threads
-from poolcli.windows import Ranges, ceil_div
+from poolcli.windows import Ranges, ceil_div, slices
 
 zarr: Any = Lazy("zarr")
 cpu_buffers: Any = Lazy("zarr.buffer.cpu")

@@ -34,7 +34,7 @@ from poolcli.layouts import default_layout
 from poolcli.message_fields import field
 from poolcli.system.lazy_imports import Array, numpy as np
 from poolcli.system.signals import check_stopped
-from poolcli.windows import Ranges
+from poolcli.windows import Ranges, slices
 
 ROOT = "zarr.json"  # is no more than RUN until the store is complete
 ENCODING_MEMORY = 2**28  # bytes of the shards that are encoded at the same time
@@ -113,7 +113,7 @@ class ZarrWriter:
                 raise ValueError(f"a region {span.start}:{span.stop} of {n} would cut shards of {length}")
         with library.zarr_errors(self.path), library.tasks_joined():
             for part in records.batches(region, self.unit, self._at_once):
-                self.array[records.slices(part)] = array[records.slices(part, region)]
+                self.array[slices(part)] = array[slices(part, region)]
 
     @property
     def _at_once(self) -> int:
