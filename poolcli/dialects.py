@@ -48,13 +48,13 @@ class Dialect:
     title: str
     operators: Mapping[str, Support]  # by poolcli's names; others are refused
     default_strides: Literal["one", "kernel", "required"]
-    default_exclude_pad: bool
+    default_exclude_pad: bool = True
     ceil: Literal["ceil", "ceil_torch"]  # the rounding rule that its word `ceil` means
     keeps_short: bool = False  # `ceil` keeps the one window of its formula where it is longer than the padded input
     rounding_types: tuple[str, ...]  # words that it knows
     auto_pads: tuple[str, ...]
     included: Literal["clipped", "kernel"]  # counted with padding: the window's part of the padded input, or all of it
-    index_axis: int  # from which max indices count
+    index_axis: int = 0  # from which max indices count
     index_base: IndexBase = "axis"
     axis_option: bool = False  # whether `axis` changes it
     pad_limit: Literal["half_kernel", "below_kernel"] | None = None  # of explicit pads
@@ -119,12 +119,10 @@ OPENVINO = Dialect(
         "adaptive-max": Support(name="AdaptiveMaxPool"),
     },
     default_strides="one",
-    default_exclude_pad=True,
     ceil="ceil",
     rounding_types=ROUNDING_TYPES,
     auto_pads=AUTO_PADS,
     included="kernel",
-    index_axis=0,
     axis_option=True,
     compared=ROUNDING_TYPES,
 )
@@ -133,12 +131,10 @@ NGRAPH = Dialect(
     title="nGraph",
     operators={"avg": Support(name="AvgPool", dilations=False), "max": Support(name="MaxPool", dilations=False)},
     default_strides="one",
-    default_exclude_pad=True,
     ceil="ceil",
     rounding_types=("floor", "ceil"),
     auto_pads=AUTO_PADS,
     included="kernel",
-    index_axis=0,
     retired=True,
 )
 # AveragePool, MaxPool and LpPool up to opset 22, by their specification and ONNX Runtime.
@@ -147,13 +143,11 @@ ONNX = Dialect(
     title="ONNX",
     operators={"avg": Support(name="AveragePool"), "max": Support(name="MaxPool"), "lp": Support(name="LpPool")},
     default_strides="one",
-    default_exclude_pad=True,
     ceil="ceil_torch",
     keeps_short=True,
     rounding_types=("floor", "ceil"),
     auto_pads=AUTO_PADS,
     included="clipped",
-    index_axis=0,
     pad_limit="below_kernel",
     refuses=_onnx_refuses,
 )
@@ -191,12 +185,10 @@ TENSORFLOW = Dialect(
         "adaptive-max": Support(name="AdaptiveMaxPooling"),
     },
     default_strides="required",
-    default_exclude_pad=True,
     ceil="ceil",
     rounding_types=("floor",),
     auto_pads=("explicit", "same_upper", "valid"),
     included="clipped",
-    index_axis=0,
     index_base="channels_last",
     channels_last=True,
     refuses=_tensorflow_refuses,
