@@ -157,21 +157,18 @@ class _Search:
 
     def fitting(self) -> list[Candidate]:
         """The poolings that fit, each in the attributes of every dialect that has it."""
-        lists = [self._of_rule(rule) for rule in sampling.rules(self.given)]
+        lists = list[list[Attributes]]()  # of each rule, the simplest first
+        for rule in sampling.rules(self.given):
+            if rule.record in self.records and self.grid is not None and self._in_time():
+                exact, near = sampling.nearest(self.pair, self.samples, rule, self.grid, MAX_VERIFIED, MAX_NEAREST)
+                lists.append(exact)
+                self.near += near
         sliding = [op for row in zip_longest(*lists) for op in row if op is not None]  # the first of each rule first
         records: list[Any] = [record for record in self.records if issubclass(record, BinAttributes)]
         bins = [op for record in records for op in self._allowed(record(self.output))]
         found = self._verified([*sliding, *bins])
         self.near += [(np.inf, op) for op in bins]
         return [form for candidate in found for form in self._forms(candidate)]
-
-    def _of_rule(self, rule: sampling.Rule) -> list[Attributes]:
-        """The operators that give every sample, the simplest first; notes the nearest."""
-        if rule.record not in self.records or self.grid is None or not self._in_time():
-            return []
-        exact, near = sampling.nearest(self.pair, self.samples, rule, self.grid, MAX_VERIFIED, MAX_NEAREST)
-        self.near += near
-        return exact
 
     def nearest(self) -> tuple[float, Candidate] | None:
         """The pooling with the smallest mean distance from the output, and that distance, after `fitting`."""
