@@ -6,15 +6,15 @@ Modes have Pillow's names; `;16` is added for what Pillow lacks, colour of 16 bi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from poolcli.arguments import Missing
 from poolcli.dtypes import lookup
-from poolcli.errors import FileError, PoolError, RequestError, error_text, is_for_users
-from poolcli.formats.checks import check_memory, join_names
+from poolcli.errors import FileError, RequestError, error_text, is_for_users
+from poolcli.formats.checks import as_file_error, check_memory, join_names
 from poolcli.layouts import size_of
 from poolcli.message_fields import field, hint
 from poolcli.system.lazy_imports import Array, installed, need
@@ -277,21 +277,18 @@ BOMB = re.compile(r"Image size \((\d+) pixels\) exceeds limit of (\d+) pixels")
 NEEDS_CODECS = re.compile(r"<?(\S+?)(:.*)? requires the 'imagecodecs' package")
 
 
-@contextmanager
-def image_errors(path: str, what: str = "read") -> Iterator[None]:
+def image_errors(path: str, what: str = "read") -> AbstractContextManager[None]:
     """Turns whatever the libraries raise into a FileError of one line."""
-    try:
-        yield
-    except (PoolError, MemoryError):
-        raise
-    except Exception as error:  # Pillow's decoders raise nine types, TypeError and SyntaxError among them
+
+    def describe(error: Exception) -> str:
         why = error_text(error)
         if bomb := BOMB.match(why):
             pixels, most = map(int, bomb.groups())
             check_memory(f"{path}: needs", PIXEL_BYTES * pixels, PIXEL_BYTES * most, " to be decoded")
         codec = NEEDS_CODECS.match(why)
         if (codec or isinstance(error, ImportError)) and not installed("imagecodecs"):
-            what = codec[1] if codec else "its compression"
-            need("imagecodecs", why=f"{path}: {what} needs the extra images", kind=FileError)
-        why = why if is_for_users(error) else "its data is damaged"
-        raise FileError(f"{path}: the image cannot be {what}: {why}") from error
+            packed = codec[1] if codec else "its compression"
+            need("imagecodecs", why=f"{path}: {packed} needs the extra images", kind=FileError)
+        return f"the image cannot be {what}: {why if is_for_users(error) else 'its data is damaged'}"
+
+    return as_file_error(path, (Exception,), describe)  # Pillow's decoders raise nine types, SyntaxError among them
