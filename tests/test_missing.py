@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields, replace
-from fractions import Fraction
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +30,7 @@ from poolcli.engine import call_of, run
 from poolcli.plan import Plan
 from poolcli.plan.plan import parts_of, whole
 from tests.profiles import sized, slow
+from tests.reducers import by_loop
 
 NAN = math.nan
 ENGINES = ("numpy", "numba")
@@ -52,40 +51,6 @@ OPERATORS: tuple[Any, ...] = (
 )
 
 pytestmark = pytest.mark.usefixtures("here")
-
-
-def by_loop(plan: Plan, x: Any) -> tuple[list[Any], list[int]]:
-    """Values (exact fractions of sums; of a norm its power) and plane positions, window by window.
-
-    A string says what a window without elements gives: `input` where it has none, `missing` where none is left.
-    """
-    values, places, missing = list[Any](), list[int](), {str(float(number)) for number in plan.missing}
-    for n, c in product(range(x.shape[0]), range(x.shape[1])):
-        for o in product(*(range(w.output) for w in plan.windows)):
-            cells = list(product(*(w.span(i) for w, i in zip(plan.windows, o, strict=True))))
-            inside = [(x[(n, c, *cell)].item(), int(np.ravel_multi_index(cell, x.shape[2:]))) for cell in cells]
-            kept = [(value, at) for value, at in inside if str(float(value)) not in missing]
-            places.append(-1)
-            if not kept:
-                values.append("missing" if inside else "input")
-            elif plan.reducer.better is not None:
-                value, places[-1] = kept[0]
-                for other, at in kept[1:]:
-                    if plan.reducer.better(other, value):
-                        value, places[-1] = other, at
-                values.append(value)
-            elif plan.reducer.votes:
-                labels = [value for value, _ in kept]
-                values.append(min(set(labels), key=lambda label: (-labels.count(label), label)))
-            else:
-                power = plan.reducer.power
-                total = sum(Fraction(v) if power is None else Fraction(abs(v)) ** int(power) for v, _ in kept)
-                divisor = plan.divisor_override or 1
-                if plan.reducer.divides and plan.divisor_override is None:
-                    divisor = math.prod(w.divisor(i) for w, i in zip(plan.windows, o, strict=True))
-                    divisor -= len(inside) - len(kept)
-                values.append(total / divisor)
-    return values, places
 
 
 def as_stored(plan: Plan, value: Any) -> Any:
