@@ -17,7 +17,7 @@ from poolcli.formats import Header, Metadata, Source, Spec, check_output, open_a
 from poolcli.formats.cf import json_attributes
 from poolcli.formats.checks import byte_count, join_names
 from poolcli.formats.files import array_names, check_distinct
-from poolcli.formats.image.metadata import TIME_UNITS
+from poolcli.formats.image.metadata import LENGTHS, TIME_UNITS
 from poolcli.formats.records import Dimension
 from poolcli.formats.zarr import ome
 from poolcli.formats.zarr.storage import Grid, grid_of
@@ -311,7 +311,7 @@ def _spacing(
     if request.unit is not None:
         unit = ome.NAMES_OF_UNITS.get(ome.unit_word(request.unit))
         if unit is None:
-            units_known = ", ".join(ome.UNITS)
+            units_known = ", ".join(LENGTHS)
             raise RequestError(f"{field('unit', request.unit)}: is not a unit of length; use one of {units_known}")
         found |= dict.fromkeys([name for name in names if name in "zyx"], unit)
     steps = [request.scale.get(name, steps[i]) for name, i in zip(names, order, strict=True)]

@@ -208,11 +208,12 @@ DIMENSIONS = {letter: name for name, letter in LAYOUT_LETTERS.items()}
 TIME_UNITS = {"s": "second", "min": "minute", "h": "hour", "d": "day"}
 TIME_UNITS |= {"ms": "millisecond", "µs": "microsecond", "ns": "nanosecond", "ps": "picosecond"}
 IMAGEJ_SIZES = {"T": "frames", "Z": "slices", "C": "channels"}  # of ImageJ, in its order of pages
-# Units of length that OME-XML has, and how others write them.
-LENGTH_UNITS = {
-    "um": "µm", "μm": "µm", "micron": "µm", "microns": "µm", "micrometer": "µm", "nanometer": "nm", "millimeter": "mm",
-    "centimeter": "cm", "meter": "m", "kilometer": "km", "inch": "in", "foot": "ft", "angstrom": "Å",
+LENGTHS = {  # units by their names in OME-NGFF: first as OME-XML has them, then how others write them
+    "angstrom": ("Å",), "nanometer": ("nm",), "micrometer": ("µm", "um", "μm", "micron", "microns"),
+    "millimeter": ("mm",), "centimeter": ("cm",), "meter": ("m",), "kilometer": ("km",),
+    "inch": ("in",), "foot": ("ft",),
 }  # fmt: skip
+LENGTH_UNITS = {word: words[0] for name, words in LENGTHS.items() for word in (name, *words)}
 OME_LENGTHS = frozenset(LENGTH_UNITS.values()) | {"pm", "pixel"}
 
 

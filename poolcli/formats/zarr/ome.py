@@ -8,17 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from poolcli.errors import RequestError
+from poolcli.formats.image.metadata import LENGTHS
 from poolcli.formats.zarr.library import ZARR_ERRORS, child_names, groups_above, is_group, zarr_errors
 from poolcli.message_fields import field
 
 VERSION = "0.5"  # of OME-NGFF, which is written
 AXES = {"N": ("t", "time"), "C": ("c", "channel"), "D": ("z", "space"), "H": ("y", "space"), "W": ("x", "space")}
 ORDER = "NCDHW"
-UNITS = {  # of OME-NGFF, with their short forms
-    "angstrom": ("å",), "nanometer": ("nm",), "micrometer": ("um", "µm", "μm", "micron"), "millimeter": ("mm",),
-    "centimeter": ("cm",), "meter": ("m",), "kilometer": ("km",), "inch": ("in",), "foot": ("ft",),
-}  # fmt: skip
-NAMES_OF_UNITS = {word: name for name, short in UNITS.items() for word in (name, *short)}
+NAMES_OF_UNITS = {word.lower(): name for name, words in LENGTHS.items() for word in (name, *words)}
 SERIES = "bioformats2raw.layout"  # the attribute of a store with all images that bioformats2raw has converted
 COLLECTION_KEYS = ("plate", "well", SERIES, "series")  # attributes of groups above images
 KNOWN_KEYS = ("version", "multiscales", "omero", "image-label")  # attributes of an image in OME-Zarr
