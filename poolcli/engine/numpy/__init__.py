@@ -17,8 +17,6 @@ from poolcli.engine.numpy.sums import mean_of, power_mean_of, storable
 from poolcli.plan.plan import Region
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from poolcli.engine.choose import Pool
 
 
@@ -34,7 +32,7 @@ def prepare(region: Region, indices: bool) -> Pool:
         compute = (mean_of if reducer.power is None else power_mean_of)(region)
 
     @np.errstate(all="ignore")  # as a decorator it takes half the time of a block
-    def pool(x: Array, out: Array, threads: int | None) -> NDArray[np.int64] | None:
+    def pool(x: Array, out: Array, threads: int | None) -> Array | None:
         values, positions = compute(x) if indices else (compute(x), None)
         out[...] = storable(values, out.dtype)
         return positions

@@ -25,8 +25,6 @@ from poolcli.plan.plan import Region, parts_of
 from poolcli.windows import Cells, slices
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from poolcli.engine.choose import Pool
 
 Moved = Callable[[Array], None]  # is given which outputs were moved
@@ -48,7 +46,7 @@ def without_missing(region: Region, pool: Pool, mask: Array | None = None, moved
         found = _are_missing(slab, region.plan.missing)
         return found if mask is None else found | mask[place]
 
-    def pool_valid(x: Array, out: Array, threads: int | None) -> NDArray[np.int64] | None:
+    def pool_valid(x: Array, out: Array, threads: int | None) -> Array | None:
         # A sum that is too large is refused, so that missing elements must not be added.
         data = np.where(missing_in(x, ()), x.dtype.type(0), x) if region.plan.reducer.is_sum else x
         positions, found = pool(data, out, threads), None
@@ -98,7 +96,7 @@ def _reads_as(values: Array, nodata: float, neighbour: Any) -> Array:
         return np.asarray((values > least) & (values < most))
 
 
-def _pool_again(part: Region, slab: Array, missing: Array, out: Array, at: NDArray[np.int64] | None) -> Array:
+def _pool_again(part: Region, slab: Array, missing: Array, out: Array, at: Array | None) -> Array:
     """Pool the windows with `missing` elements into `out`, and their positions into `at`; returns which are nodata."""
     plan, reducer = part.plan, part.plan.reducer
     valid, lost = _counts(part, missing)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,9 +20,6 @@ from poolcli.dtypes import lookup
 from poolcli.engine.call import Array
 from poolcli.plan.plan import Region
 from poolcli.windows import AxisWindows, Cells, Sliding
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Parts = tuple[Array, ...]  # the arrays of one accumulator: a sum, (sum, error), or (maximum, position)
 Combine = Callable[[Parts, Parts], None]  # accumulates the second parts into the first, in place
@@ -43,7 +40,10 @@ class AxisSteps(NamedTuple):
     taps: Callable[[], Iterable[tuple[Any, Any, Array | None]]]
 
 
-def axis_steps(region: Region) -> tuple[AxisSteps, ...]:
+Steps = tuple[AxisSteps, ...]
+
+
+def axis_steps(region: Region) -> Steps:
     """The steps of each spatial axis, the last axis first; with weights the first axis first."""
     steps = []
     for axis in region.plan.axes if region.plan.is_weighted else region.plan.axes[::-1]:
@@ -56,7 +56,7 @@ def axis_steps(region: Region) -> tuple[AxisSteps, ...]:
 
 
 def reduce(
-    steps: tuple[AxisSteps, ...],
+    steps: Steps,
     parts: Parts,
     combine: Combine,
     start: Sequence[Any] = (0, 0),
@@ -92,18 +92,13 @@ def taps_of(windows: AxisWindows, wanted: range) -> Iterator[tuple[Any, Any, Arr
                 within = slice(outputs.start - wanted.start, outputs.stop - wanted.start)
                 yield within, slice(first, last + 1, windows.stride), None
         return
-    bins = indices(wanted)
+    bins = np.arange(wanted.start, wanted.stop)
     starts, stops = windows.start(bins), windows.stop(bins)
     for j in range(windows.lengths[1]):
         inside = starts + j < stops
         elements = starts[inside] + j
         weights = windows.weight(bins[inside], elements) if isinstance(windows, Cells) else None
         yield np.flatnonzero(inside), elements - low, weights
-
-
-def indices(outputs: range) -> NDArray[np.int64]:
-    """A range as an array."""
-    return np.arange(outputs.start, outputs.stop)
 
 
 def broadcast_along(values: Array, axis: int, rank: int) -> Array:
@@ -126,7 +121,7 @@ def gathered_reduction(
     longest, size = prod(axis.windows.longest for axis in region.plan.axes), prod(region.input_shape)
     if size > MAX_GATHERED or prod(region.output_shape) * longest > MAX_GATHERED:
         return None
-    found: NDArray[np.int64] = np.zeros((), np.int64)
+    found: Array = np.zeros((), np.int64)
     for offsets in element_offsets(region):  # to [taps of the last axis, ..., taps of the first axis, *outputs]
         found = found[None, ..., None] + np.expand_dims(offsets.T, tuple(range(1, found.ndim + 1)))
     taps_per_axis = [n for n in found.shape[: len(region.outputs)] if n > 1]
@@ -145,7 +140,7 @@ def gathered_reduction(
     return reduced
 
 
-def element_offsets(region: Region) -> Iterator[NDArray[np.int64]]:
+def element_offsets(region: Region) -> Iterator[Array]:
     """For each axis the offsets of its elements in the flat input: [outputs, elements of the longest window].
 
     Shorter windows are filled with offsets so negative that their sum over all axes is negative too.
@@ -167,7 +162,7 @@ def element_offsets(region: Region) -> Iterator[NDArray[np.int64]]:
 Better = Callable[[Any, Any], Any]  # whether the first value wins over the second
 
 
-def winners_with_positions(region: Region, better: Better) -> Callable[..., tuple[Array, NDArray[np.int64]]]:
+def winners_with_positions(region: Region, better: Better) -> Callable[..., tuple[Array, Array]]:
     """The function that returns the winners and their flat positions in the plane of the whole input; -1 for an empty
     window.
 
@@ -177,12 +172,12 @@ def winners_with_positions(region: Region, better: Better) -> Callable[..., tupl
     rank = len(region.outputs)
     identity, dtype = lookup(plan.dtype).ends[plan.reducer.nothing], comparison_dtype(plan.dtype)
 
-    def best(x: Array, mask: Array | None = None) -> tuple[Array, NDArray[np.int64]]:
+    def best(x: Array, mask: Array | None = None) -> tuple[Array, Array]:
         x = x.astype(dtype, copy=False)
         plane: Array = np.zeros((1,) * rank, np.int64)
         for axis in plan.axes:
-            elements = indices(region.reads[axis.position])
-            plane = plane * axis.windows.size + broadcast_along(elements, axis.position, rank)
+            read = region.reads[axis.position]
+            plane = plane * axis.windows.size + broadcast_along(np.arange(read.start, read.stop), axis.position, rank)
         combine = _keep_better(better, signs=dtype.kind == "f" and _has_negative_zeros(x))
         where = np.broadcast_to(plane, x.shape) if mask is None else np.where(mask, -1, plane)
         values, positions = reduce(steps, (x, where), combine, (identity, -1))

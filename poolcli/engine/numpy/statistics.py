@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,14 +15,10 @@ from poolcli.engine.numpy.sums import float_of_integers, quotient, storable
 from poolcli.plan.attributes import Reducer
 from poolcli.plan.plan import EXACT_SQUARES_ELEMENTS, Region
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-
 BLOCK_ELEMENTS = 1 << 18  # elements of the windows that are computed at once
 
 
-def statistic_of(region: Region, mask: NDArray[np.bool_] | None = None) -> ArrayFunction:
+def statistic_of(region: Region, mask: Array | None = None) -> ArrayFunction:
     """The function that computes the mode or statistic of every window, without the elements where `mask` is True."""
     plan, shape, offsets_per_axis = region.plan, region.output_shape, tuple(element_offsets(region))
     reducer = plan.reducer

@@ -17,22 +17,12 @@ import numpy as np
 
 from poolcli.dtypes import lookup
 from poolcli.engine.call import Array
-from poolcli.engine.numpy.reduce import (
-    AxisSteps,
-    Combine,
-    Parts,
-    axis_steps,
-    broadcast_along,
-    gathered_reduction,
-    indices,
-    reduce,
-)
+from poolcli.engine.numpy.reduce import Combine, Parts, Steps, axis_steps, broadcast_along, gathered_reduction, reduce
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
 from poolcli.plan import Plan
 from poolcli.plan.plan import Region
 
-Steps = tuple[AxisSteps, ...]
 SCALE_BITS = 64  # 2**64 exceeds the number of elements of any window
 MAX_SPLIT = 2.0**900  # splitting larger numbers overflows
 EXACT_TOTAL, EXACT_DIVISOR = 2**52, 2**24  # quotients of smaller numbers need no protection from double rounding
@@ -155,7 +145,8 @@ def divisors(region: Region) -> Array:
     plan, rank = region.plan, len(region.outputs)
     if plan.divisor_override is not None or not plan.reducer.divides:
         return np.full((1,) * rank, plan.divisor_override or 1)
-    factors = [axis.windows.divisor(indices(region.outputs[axis.position])) for axis in plan.axes]
+    spans = [region.outputs[axis.position] for axis in plan.axes]
+    factors = [w.divisor(np.arange(span.start, span.stop)) for w, span in zip(plan.windows, spans, strict=True)]
     largest = prod(int(factor.max(initial=1)) for factor in factors)
     product: Array = np.ones((1,) * rank, np.int64 if largest < 2**31 else object)
     for axis, factor in zip(plan.axes, factors, strict=True):
