@@ -99,8 +99,7 @@ def _without_mask(array: Any, x: Any, name: str) -> Array:
         what, masked = ("a masked array", name) if array is x else (_describe(x), f"numpy.asanyarray({name})")
         remedy = f"give {masked}.filled(value) with missing=value, or {masked}.data for all"
         raise RequestError(f"{name} is {what}, whose mask would be ignored; {remedy}")
-    data: Array = array.data
-    return data
+    return np.asarray(array.data)
 
 
 def is_labelled(x: object) -> bool:

@@ -134,8 +134,7 @@ def _from_light(light: Array, dtype: Any) -> Array:
     """The inverse of `_light_table`, rounded."""
     light = np.clip(np.nan_to_num(light), 0, 1)
     value = np.where(light < KNEE / SLOPE, light * SLOPE, light ** (1 / EXPONENT) * (1 + OFFSET) - OFFSET)
-    rounded: Array = np.rint(np.clip(value, 0, 1) * np.iinfo(dtype).max).astype(dtype)
-    return rounded
+    return np.asarray(np.rint(np.clip(value, 0, 1) * np.iinfo(dtype).max), dtype)
 
 
 def _region_of_type(region: Region, channels: int | None, dtype: Any, output: Any) -> Region:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from poolcli.dtypes import numpy_dtype
 from poolcli.engine import call_of
@@ -25,9 +25,6 @@ from poolcli.plan.plan import Region, blocks_of, largest_block, part_shape, part
 from poolcli.system.lazy_imports import COMPILED, LOADED, Array, numpy as np
 from poolcli.system.signals import check_stopped
 from poolcli.windows import Ranges, Sliding, slices
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
 
 Read = Callable[[Ranges], Array]
 Write = Callable[[Ranges, Array], None]
@@ -227,7 +224,7 @@ def pool_in_tiles(work: Work, read: Read, sinks: Sequence[RegionWriter], parts: 
     missing = (part for part in parts if not all(sink.holds(part.outputs) for sink in sinks))
     with ThreadPoolExecutor(1, "read") as reader, ThreadPoolExecutor(1, "write") as writer:
         ahead = ((part, reader.submit(read, part.aligned.reads)) for part in missing)
-        written: Future[None] = writer.submit(_write_results, (), (), ())
+        written = writer.submit(_write_results, (), (), ())
         following = next(ahead, None)
         while following is not None:
             part, slab = following

@@ -12,10 +12,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-TYPE_CHECKING = False  # importing typing would double the time before the handlers are installed
-if TYPE_CHECKING:
-    from types import FrameType
-
 SIGNALS = {signal.SIGINT: "interrupted", signal.SIGTERM: "ended", signal.SIGHUP: "the terminal was closed"}
 REPEAT_SECONDS = 1.0  # a signal repeated within this time is ignored: terminals and parents may both send one
 
@@ -65,7 +61,7 @@ def signals_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _stop(number: int, frame: FrameType | None) -> None:
+def _stop(number: int, frame: object) -> None:
     global _received
     if _received is None:
         _received = number, time.monotonic()

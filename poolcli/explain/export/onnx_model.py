@@ -75,8 +75,7 @@ def _checked_model(graph: Any, opset: int, onnx: Any) -> tuple[Any, str | None]:
 
 
 def _element_type(dtype: str, onnx: Any) -> int:
-    number: int = onnx.TensorProto.DataType.Value(element_type(dtype))
-    return number
+    return int(onnx.TensorProto.DataType.Value(element_type(dtype)))
 
 
 def _proto(node: Node, onnx: Any) -> Any:

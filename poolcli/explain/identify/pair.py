@@ -94,10 +94,9 @@ class Pair:
 def _pooled(region: Region, slab: Array) -> Array:
     """The output by numpy, which compiles nothing; NaN if it is refused."""
     try:
-        y: Array = call_of(region, engine="numpy")(slab)[0]
+        return call_of(region, engine="numpy")(slab)[0]
     except RequestError:  # a sum that its type cannot hold
         return np.full(region.output_shape, np.nan)
-    return y
 
 
 def possible_layouts(

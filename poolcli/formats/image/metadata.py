@@ -7,15 +7,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from math import inf, prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from poolcli.formats.checks import join_names
 from poolcli.formats.records import Axis, PixelGrid
 from poolcli.system.lazy_imports import Lazy
-
-if TYPE_CHECKING:
-    from PIL.Image import Exif
 
 pil: Any = Lazy("PIL.Image")
 pil_exif: Any = Lazy("PIL.ExifTags")
@@ -176,7 +173,7 @@ def resolution_of(values: Any, unit: Any) -> dict[str, tuple[float, ...]]:
     return {"dpi": found} if unit in INCHES else {"aspect": found} if found[0] != found[1] else {}
 
 
-def select_exif(exif: Exif) -> dict[str, Any]:
+def select_exif(exif: Any) -> dict[str, Any]:
     """The tags that are kept as EXIF data, and what is lost; nothing of what Pillow reads but cannot write."""
     kept, dropped, lost = pil.Exif(), list[int](), list[str]()
     try:
@@ -287,5 +284,4 @@ def ome_xml(layout: str, shape: Sequence[int], dtype: str, steps: Mapping[str, A
     names = "".join("S" if inside and letter == "C" else DIMENSIONS[letter] for letter in layout)
     *pages, height, width, samples = shape if inside else (*shape, 1)
     xml.addimage(dtype, shape, (prod(pages), 1, 1, height, width, samples), axes=names, **steps)
-    text: str = xml.tostring(declaration=True)
-    return text.encode("ascii", "xmlcharrefreplace")  # tags are ASCII
+    return str(xml.tostring(declaration=True)).encode("ascii", "xmlcharrefreplace")  # tags are ASCII

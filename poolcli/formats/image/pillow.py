@@ -201,20 +201,17 @@ class PillowImage:
 
     def _all_bits(self, channels: int) -> Array:
         """The pixels of page 1 as H, W, C; larger numbers than a PPM states count as that."""
-        pixels: Array
         image, stream = self._image, self._stream
         stream.seek(0)
         if image.format == "PNG":
             (imagecodecs,) = need("imagecodecs", why=f"{self.path}: {WHY_READ}", kind=FileError)
-            pixels = imagecodecs.png_decode(stream.read())
-            return pixels
+            return np.asarray(imagecodecs.png_decode(stream.read()))
         stream.seek(image.tile[0].offset)  # type: ignore[attr-defined]
         shape = (image.height, image.width, channels)
         data = stream.read(2 * prod(shape))
         if len(data) < 2 * prod(shape):
             raise FileError(f"{self.path}: is damaged: {len(data):,} B cannot hold its pixels")
-        pixels = np.minimum(np.frombuffer(data, ">u2").reshape(shape), self._largest).astype(np.uint16)
-        return pixels
+        return np.asarray(np.minimum(np.frombuffer(data, ">u2").reshape(shape), self._largest), np.uint16)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from poolcli.arguments import Missing
 from poolcli.dtypes import DTYPES, can_hold
@@ -23,9 +23,6 @@ from poolcli.formats.image.modes import Page, PageDecoder
 from poolcli.formats.records import ReadOptions
 from poolcli.message_fields import field
 from poolcli.system.lazy_imports import Array, Lazy, installed, numpy as np
-
-if TYPE_CHECKING:
-    from PIL.Image import Exif
 
 pil: Any = Lazy("PIL.Image")
 tifffile: Any = Lazy("tifffile")
@@ -162,8 +159,7 @@ class TiffImage:
                         f"{self.path}: is damaged: a strip or tile of page {number + 1} unpacks to more than its "
                         f"{human_bytes(chunk)}"
                     )
-        pixels: Array = page.asarray()
-        return pixels
+        return np.asarray(page.asarray())
 
     def _read_metadata(self, page: Any) -> dict[str, Any]:
         """What is kept of a page, by the names of Pillow's `save`; `lost` names the rest."""
@@ -189,9 +185,9 @@ class TiffImage:
         lost += kept.pop("lost", ())
         return found | kept | ({"lost": tuple(lost)} if lost else {})
 
-    def _exif_of(self, page: Any) -> Exif:
+    def _exif_of(self, page: Any) -> Any:
         """The directory of a page, read by Pillow, which also writes EXIF data; none that it cannot read."""
-        exif: Exif = pil.Exif()
+        exif = pil.Exif()
         exif.bigtiff, exif.endian = self.file.is_bigtiff, self.file.byteorder
         try:
             exif.load_from_fp(self._stream, page.offset)

@@ -6,7 +6,7 @@ import io
 import struct
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from poolcli.errors import FileError
 from poolcli.formats.atomic import atomic_stream
@@ -16,9 +16,6 @@ from poolcli.formats.records import Axis, NamedArray, WriteOptions
 from poolcli.formats.table import output_format
 from poolcli.layouts import convert_layout, converted_shape
 from poolcli.system.lazy_imports import Array, Lazy, installed, need, numpy as np
-
-if TYPE_CHECKING:
-    from PIL.Image import Exif
 
 pil: Any = Lazy("PIL.Image")
 pil_tiff: Any = Lazy("PIL.TiffImagePlugin")
@@ -261,7 +258,7 @@ def _write_pages(file: Any, mode: str, pages: Array, kept: Mapping[str, Any]) ->
         colours, _ = kept["palette"]
         table = np.pad(colours.T, ((0, 0), (0, PALETTE_SIZE - len(colours))))
         options |= {"photometric": tags.PALETTE, "colormap": table}
-    exif: Exif = pil.Exif()
+    exif = pil.Exif()
     exif.load(kept.get("exif", b""))
     below = {tag: dict(exif.get_ifd(tag)) for tag in PLACES if tag in exif}
     first, others = _tag_options(kept, exif), _tag_options(kept, pil.Exif())
@@ -275,7 +272,7 @@ def _write_pages(file: Any, mode: str, pages: Array, kept: Mapping[str, Any]) ->
     return below
 
 
-def _tag_options(kept: Mapping[str, Any], exif: Exif) -> dict[str, Any]:
+def _tag_options(kept: Mapping[str, Any], exif: Any) -> dict[str, Any]:
     options: dict[str, Any] = {}
     for name, unit in (("dpi", "INCH"), ("aspect", "NONE")):
         options |= {"resolution": kept[name], "resolutionunit": unit} if name in kept else {}
