@@ -10,20 +10,15 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from poolcli.dtypes import numpy_dtype
-from poolcli.engine.choose import NUMPY, Tell, choose_engine, warn_once, with_fallback
+from poolcli.engine.choose import NUMPY, Engine, Pool, Tell, choose_engine, warn_once, with_fallback
 from poolcli.errors import RequestError
 from poolcli.plan import Plan
 from poolcli.plan.plan import Region, parts_of, whole
+from poolcli.system.lazy_imports import Array, numpy as np
 from poolcli.windows import slices
 
 if TYPE_CHECKING:
-    from typing import Any
-
-    import numpy as np
-    from numpy.typing import NDArray
-
     from poolcli.engine.call import Call
-    from poolcli.engine.choose import Engine, Pool
     from poolcli.engine.numpy.missing import Moved
 
 MAX_PADDED_LENGTH = 2**62  # positions of taps must fit the int64 of the kernels
@@ -39,13 +34,13 @@ WORKING_MEMORY = 32 * NUMPY_PIECE_BYTES  # at most, besides input and output: su
 
 def run(
     plan: Plan,
-    x: NDArray[Any],
+    x: Array,
     *,
-    out: NDArray[Any] | None = None,
+    out: Array | None = None,
     indices: bool = False,
     engine: str = "auto",
     threads: int | None = None,
-) -> tuple[NDArray[Any], NDArray[np.int64] | NDArray[np.int32] | None]:
+) -> tuple[Array, Array | None]:
     """Pooled values in the plan's output shape and dtype, and their indices if requested."""
     return call_of(whole(plan), indices=indices, engine=engine)(x, out, threads)
 
@@ -56,7 +51,7 @@ def call_of(
     indices: bool = False,
     engine: str = "auto",
     tell: Tell | None = None,
-    mask: NDArray[np.bool_] | None = None,
+    mask: Array | None = None,
     moved: Moved | None = None,
 ) -> Call:
     """Prepare the computation of a region: chooses and loads the engine. Elements where `mask` is True are missing.
@@ -116,9 +111,7 @@ def _with_pieces(engine: Engine, region: Region, indices: bool) -> Pool:
     if len(pieces) == 1:
         return prepare(region, indices)
 
-    def pool(slab: NDArray[Any], out: NDArray[Any], threads: int | None) -> NDArray[np.int64] | None:
-        import numpy as np
-
+    def pool(slab: Array, out: Array, threads: int | None) -> Array | None:
         positions = np.empty(out.shape, np.int64) if indices else None
         for piece in pieces:
             reads, place = slices(piece.reads, region.reads), slices(piece.outputs, region.outputs)

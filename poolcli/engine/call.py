@@ -7,26 +7,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from poolcli.dtypes import lookup
+from poolcli.engine.choose import Pool
 from poolcli.errors import RequestError
 from poolcli.layouts import batch_axes, size_of
 from poolcli.plan import IndexPlan, Plan
 from poolcli.plan.plan import Region
 from poolcli.system.processes import allowed_threads
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from poolcli.engine.choose import Pool
-
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-def indices_by_plan(flat: NDArray[np.int64], region: Region, index: IndexPlan, has_mask: bool) -> NDArray[Any]:
+def indices_by_plan(flat: Array, region: Region, index: IndexPlan, has_mask: bool) -> Array:
     """Convert flat positions in the input's plane, in place, to indices by the plan's rule. Empty windows stay -1."""
     plan = region.plan
     count = size_of("C", plan.layout, plan.input_shape)
@@ -45,7 +41,7 @@ def indices_by_plan(flat: NDArray[np.int64], region: Region, index: IndexPlan, h
     return flat.astype(index.dtype, copy=False)
 
 
-def _positions(axes: Sequence[int], region: Region) -> NDArray[np.int64]:
+def _positions(axes: Sequence[int], region: Region) -> Array:
     """The flat indices along these axes, shaped to broadcast over the output."""
     found, rank = np.zeros((1,) * len(region.outputs), np.int64), len(region.outputs)
     for at in axes:
@@ -66,9 +62,7 @@ class Call:
     dtype: np.dtype[Any]
     has_mask: bool = False
 
-    def __call__(
-        self, slab: NDArray[Any], out: NDArray[Any] | None = None, threads: int | None = None
-    ) -> tuple[NDArray[Any], NDArray[np.int64] | NDArray[np.int32] | None]:
+    def __call__(self, slab: Array, out: Array | None = None, threads: int | None = None) -> tuple[Array, Array | None]:
         """Pooled values of the `slab` of the input that the region reads, and their indices in the whole array."""
         if slab.shape != self.region.input_shape:
             raise RequestError(f"the input has shape {slab.shape}, but the plan reads {self.region.input_shape}")
@@ -122,7 +116,7 @@ def is_exact(plan: Plan) -> bool:
     return reducer.better is not None or (lookup(plan.dtype).kind != "float" and reducer.power is None)
 
 
-def order_of(plan: Plan, x: NDArray[Any], indices: bool) -> Order:
+def order_of(plan: Plan, x: Array, indices: bool) -> Order:
     """The order of the axes of `x` in memory. Inner axes have smaller strides than all spatial ones.
 
     Spatial axes are in memory order too if the result does not depend on it: indices do, as the first of equal elements
@@ -140,9 +134,7 @@ def order_of(plan: Plan, x: NDArray[Any], indices: bool) -> Order:
     return Order(tuple(outside), tuple(spatial), tuple(inside))
 
 
-def empty_like(
-    plan: Plan, x: NDArray[Any], shape: tuple[int, ...], dtype: np.dtype[Any], indices: bool = False
-) -> NDArray[Any]:
+def empty_like(plan: Plan, x: Array, shape: tuple[int, ...], dtype: np.dtype[Any], indices: bool = False) -> Array:
     """Allocate the result of pooling `x` in the memory order of `x` (see `order_of`), usually C order."""
     if x.flags.c_contiguous:
         return np.empty(shape, dtype)

@@ -9,27 +9,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from math import prod
-from typing import TYPE_CHECKING, Any
 
 from poolcli.arguments import one_of
 from poolcli.dtypes import lookup
 from poolcli.errors import PoolError, RequestError, error_text, warn_caller
 from poolcli.plan import Plan
-from poolcli.plan.plan import EXACT_SQUARES_ELEMENTS
-from poolcli.system.lazy_imports import loading
+from poolcli.plan.plan import EXACT_SQUARES_ELEMENTS, Region
+from poolcli.system.lazy_imports import Array, loading
 from poolcli.windows import Cells, Sliding
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from poolcli.plan.plan import Region
-
-    Array = NDArray[Any]
-    # pool(slab, out, threads) writes the pooled values to `out` and returns flat positions in the plane of the whole
-    # input (-1: empty window) if indices were requested. threads=None uses as many as save time.
-    Pool = Callable[[Array, Array, int | None], NDArray[np.int64] | None]
-
+# pool(slab, out, threads) writes the pooled values to `out` and returns flat positions in the plane of the whole input
+# (-1: empty window) if indices were requested. threads=None uses as many as save time.
+Pool = Callable[[Array, Array, int | None], Array | None]
 # Called before kernels are compiled; set by the command line. The library is silent.
 announce: Callable[[str], object] = str
 LARGEST_DIVISOR = 2**31
@@ -174,7 +165,7 @@ def with_fallback(pool: Pool, make_other: Callable[[], Pool], tell: Tell) -> Poo
     reason. Kernels are built when the first array is pooled.
     """
 
-    def pool_or_fall_back(slab: NDArray[Any], out: NDArray[Any], threads: int | None) -> NDArray[Any] | None:
+    def pool_or_fall_back(slab: Array, out: Array, threads: int | None) -> Array | None:
         nonlocal pool
         try:
             return pool(slab, out, threads)

@@ -6,18 +6,16 @@ the rounding error of every addition.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from poolcli.engine.call import Array
+from poolcli.engine.choose import Pool
 from poolcli.engine.numpy.reduce import winners, winners_with_positions
 from poolcli.engine.numpy.statistics import statistic_of
 from poolcli.engine.numpy.sums import mean_of, power_mean_of, storable
 from poolcli.plan.plan import Region
-
-if TYPE_CHECKING:
-    from poolcli.engine.choose import Pool
 
 
 def prepare(region: Region, indices: bool) -> Pool:

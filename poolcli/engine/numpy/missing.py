@@ -10,22 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import isfinite, isnan, nan, prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from poolcli.arguments import Missing
 from poolcli.dtypes import lookup, numpy_dtype
 from poolcli.engine.call import Array
+from poolcli.engine.choose import Pool
 from poolcli.engine.numpy.reduce import axis_steps, reduce, winners_with_positions
 from poolcli.engine.numpy.statistics import statistic_of
 from poolcli.engine.numpy.sums import add, divisors, mean_of, power_mean_of, storable
 from poolcli.plan import Plan
 from poolcli.plan.plan import Region, parts_of
 from poolcli.windows import Cells, slices
-
-if TYPE_CHECKING:
-    from poolcli.engine.choose import Pool
 
 Moved = Callable[[Array], None]  # is given which outputs were moved
 GDAL_ULPS = 10
