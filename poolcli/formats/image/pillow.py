@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from math import prod
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError
@@ -21,9 +21,6 @@ from poolcli.formats.image.tiff import DIVISION_BYTES, rounded_quotient
 from poolcli.formats.records import ReadOptions
 from poolcli.formats.table import FORMATS
 from poolcli.system.lazy_imports import Array, Lazy, need, numpy as np
-
-if TYPE_CHECKING:
-    from PIL.Image import Exif, Image
 
 pil: Any = Lazy("PIL.Image")
 
@@ -60,7 +57,7 @@ class PillowImage:
         formats = [kind.upper()] if kind else [name for name in IMAGE_NAMES if name not in (HEIF, "TIFF")]
         try:
             with _pixel_limit(None if kind in HEADER_FIRST else limit):  # the plan's limit counts the output, too
-                self._image: Image = stack.enter_context(pil.open(stream, formats=formats))
+                self._image = stack.enter_context(pil.open(stream, formats=formats))
         except pil.UnidentifiedImageError as error:
             which = f"is a damaged {kind.upper()} file, or of a kind that Pillow does not read"
             known = f"is not an image that poolcli reads ({', '.join(IMAGE_NAMES)})"
@@ -135,14 +132,14 @@ class PillowImage:
             return "RGBA" if image.mode == "RGB" else "LA"
         if image.mode == "I" and image.format == "PPM":
             return "I;16"
-        mode = modes.CONVERTED_MODES.get(image.mode, image.mode)
+        mode = str(modes.CONVERTED_MODES.get(image.mode, image.mode))
         if mode not in modes.MODES:
             raise FileError(f"{self.path}: has the colour mode {image.mode}; convert it to RGB or greyscale first")
         return mode
 
     def _deep_mode(self) -> str:
         """The mode of 16 bits a channel in which an image of more than 8 is read."""
-        codec, *_, raw = self._image.tile[0]  # type: ignore[attr-defined]
+        codec, *_, raw = self._image.tile[0]
         if codec == "ppm_plain":  # numbers as text
             why = "has more than 8 bits a channel, of which Pillow keeps 8"
             raise FileError(f"{self.path}: {why}; convert it to TIFF or PNG without loss")
@@ -161,11 +158,11 @@ class PillowImage:
         division = DIVISION_BYTES if self._maximum else 0
         return canvases + DECODER_BYTES.get(kind, 0) + images + channels * (division + (2 if mode == "I;16" else 1))
 
-    def _exif(self) -> Exif:
+    def _exif(self) -> Any:
         """The EXIF directory, of a PNG without decoding its pixels; empty for a damaged one."""
         try:
             pil.Exif().load(self._image.info.get("exif") or b"")  # raises, where Pillow has tried before and given up
-            exif: Exif = pil.Image.getexif(self._image)
+            exif = pil.Image.getexif(self._image)
         except MemoryError:
             raise
         except Exception:  # of many kinds
@@ -206,7 +203,7 @@ class PillowImage:
         if image.format == "PNG":
             (imagecodecs,) = need("imagecodecs", why=f"{self.path}: {WHY_READ}", kind=FileError)
             return np.asarray(imagecodecs.png_decode(stream.read()))
-        stream.seek(image.tile[0].offset)  # type: ignore[attr-defined]
+        stream.seek(image.tile[0].offset)
         shape = (image.height, image.width, channels)
         data = stream.read(2 * prod(shape))
         if len(data) < 2 * prod(shape):
@@ -251,7 +248,7 @@ WHY_READ = "has colour of 16 bits a channel, of which Pillow keeps 8; install th
 PNG_16_BIT = {"I;16B": "LA;16", "LA;16B": "LA;16", "RGB;16B": "RGB;16", "RGBA;16B": "RGBA;16"}
 
 
-def _largest_numbers(image: Image) -> tuple[int, int]:
+def _largest_numbers(image: Any) -> tuple[int, int]:
     """The largest number of a sample of a PNG or PPM if Pillow decodes more than 8 bits of it to 8, else 0; and the
     maximum that a PGM or PPM states if Pillow scales it, to 255 or 65535, else 0.
     """
