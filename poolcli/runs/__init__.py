@@ -282,11 +282,11 @@ class Manifest:
         with atomic_stream(self.path, True) as stream:
             for name, record in sorted(self.records().items()):
                 if os.path.exists(os.path.join(self._folder, name)):
-                    stream.write(_line(vars(record)))
+                    stream.write(f"{json.dumps(vars(record))}\n".encode())
 
     def append(self, objects: Iterable[dict[str, Any]]) -> None:
         """Appends a line for each."""
-        data = b"".join(map(_line, objects))
+        data = "".join(f"{json.dumps(each)}\n" for each in objects).encode()
         try:
             if self._stream.write(data) < len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -332,7 +332,3 @@ def options_of(op: Attributes, settings: Settings) -> str:
     given = {f.name: repr(getattr(settings, f.name)) for f in fields(settings) if f.name not in IRRELEVANT_SETTINGS}
     text = json.dumps([__version__, type(op).__name__, repr(op), given], sort_keys=True)
     return sha256(text.encode()).hexdigest()[:16]
-
-
-def _line(record: dict[str, Any]) -> bytes:
-    return f"{json.dumps(record)}\n".encode()
