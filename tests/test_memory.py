@@ -347,7 +347,9 @@ def test_a_small_model_takes_no_gibibyte(name: str, folder: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("limit", ["1M", 2**20])
-def test_check_in_python_has_the_limit_of_the_command(limit: int | str, folder: Path) -> None:
+def test_check_in_python_has_the_limit_of_the_command(
+    limit: int | str, folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     for names, text, said in (
         (["x/models/model.json"], f"[{'{},' * 2**15}0]", "of JSON, which may take"),
         (["x/models/model.json"], " " * 2**20, "reading its JSON takes"),
@@ -358,6 +360,10 @@ def test_check_in_python_has_the_limit_of_the_command(limit: int | str, folder: 
                 archive.writestr(name, text)
         with pytest.raises(RequestError, match=rf" {said} .* the limit is 1 MiB; raise max_memory$"):
             check(folder / "x.pt2", max_memory=limit)
+    onnx_model(folder / "x.onnx", chain("Gather", 2, 30), [1] * 4)
+    with pytest.raises(RequestError, match=r"inferring its shapes takes more memory than the limit, 1 MiB; "):
+        check(folder / "x.onnx", max_memory=limit)
+    assert capfd.readouterr() == ("", "")  # nor what C libraries print
     ir(folder / "x.xml", '<layer type="MaxPool"/>' * 10)
     assert len(check(folder / "x.xml", max_memory=limit)) == 10
     ir(folder / "x.xml", '<layer type="MaxPool"/>' * 1_000)

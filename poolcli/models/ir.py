@@ -4,6 +4,7 @@ infers for given lengths.
 
 from __future__ import annotations
 
+import os
 import re
 import struct
 from collections.abc import Iterator
@@ -60,7 +61,8 @@ def read_ir(path: str, given: Given, limit: int | None = None) -> list[Layer]:
 
 def _parse(path: str, limit: int) -> Element:
     """The XML of the model."""
-    kept, element = 0, Element("")  # elements and attributes in the tree, and at last its root
+    # Elements and attributes in the tree, at first as many as its text takes, and at last its root.
+    kept, element = os.path.getsize(path) // ITEM_BYTES, Element("")
     with open(path, "rb") as stream:
         source: Any = SimpleNamespace(read=lambda size: stream.read(READ_SIZE))
         for _, element in ElementTree.iterparse(source):  # noqa: S314  # expat limits what entities expand to

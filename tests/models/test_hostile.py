@@ -191,6 +191,8 @@ def test_elements_and_entities_without_end_are_refused(text: str, message: str, 
     [
         ([["f1", "f1"], *([f"f{i + 1}"] * 2 for i in range(1, 40)), []],
          "inlining its functions takes more memory than the limit, 96 MiB; raise --max-memory"),
+        ([["f1"] * 2, ["f2"] * 2, ["f3"] * 2, []],
+         "inlining its functions takes more memory than the limit, 96 MiB; raise --max-memory"),
         ([["f1"], ["f0"]], "onnx cannot inline its functions: my::f1 -> my::f0 -> my::f1."),
     ],
 )  # fmt: skip

@@ -84,7 +84,7 @@ def nested(path: Path) -> Path:
     nodes = [
         node("F", "x c", "p", domain="my", size=[3, 3]),
         node("MaxPool", "p", "q", **halves),
-        node("Loop", "times c q", "r rounds", name="loop", body=body),
+        node("Loop", "times c q", "r rounds", name="loop" * 99, body=body),
         node("MaxPool", "rounds", "y", kernel_shape=[1, 1, 1]),
     ]
     constants = [
@@ -102,7 +102,7 @@ def test_bodies_in_bodies_and_in_functions_know_what_is_around_them(tmp_path: Pa
         ("F/outer__1/then_branch/inner__1/else_branch/g__1", "AveragePool", (1, 3, 32, 32)),
         ("F/outer__1/then_branch/inner__1/then_branch/d__1", "MaxPool", (1, 3, 32, 32)),
         ("q", "MaxPool", (1, 3, 16, 16)),
-        ("loop/body/each", "GlobalMaxPool", (1, 3, 16, 16)),
+        ("loop" * 50 + "#3/body/each", "GlobalMaxPool", (1, 3, 16, 16)),
         ("y", "MaxPool", ("?", 1, 3, 1, 1)),
     ]
 

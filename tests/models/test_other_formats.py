@@ -95,17 +95,17 @@ def pt2(path: Path, content: dict[str, Any]) -> Path:
     return path
 
 
-def test_calls_within_loops_branches_and_contexts_are_found(cli: Cli, tmp_path: Path) -> None:
+def test_calls_within_loops_branches_and_regions_are_found(cli: Cli, tmp_path: Path) -> None:
     """As for torch.while_loop with a body under torch.autocast."""
     pool = call("aten.max_pool2d.default", "a", "max_pool2d", ("kernel_size", "as_ints", [2, 2]))
     inner = graph({"a": [1, 3, 8, 8], "max_pool2d": [1, 3, 4, 4]}, pool)
-    context = {"target": "torch.ops.higher_order.wrap_with_autocast", "outputs": [],
+    region = {"target": "torch.ops.higher_order.wrap_with_autocast", "outputs": [],
                "inputs": [{"name": "", "arg": {"as_graph": {"name": "submod_1", "graph": inner}}}]}  # fmt: skip
     loop = {"target": "torch.ops.higher_order.while_loop", "outputs": [],
-            "inputs": [{"name": "", "arg": {"as_graph": {"name": "body", "graph": graph({}, context)}}}]}  # fmt: skip
+            "inputs": [{"name": "", "arg": {"as_graph": {"name": "b" * 300, "graph": graph({}, region)}}}]}  # fmt: skip
     (layer,) = cli("check", pt2(tmp_path / "m.pt2", graph({"a": [1, 3, 9, 9]}, loop)), "--json").json["layers"]
     assert (layer["name"], layer["input"], layer["computed"], layer["verdict"]) == (
-        "body/submod_1/max_pool2d", [1, 3, 8, 8], [1, 3, 4, 4], "agrees"
+        "b" * 190 + "/submod_1/max_pool2d", [1, 3, 8, 8], [1, 3, 4, 4], "agrees"
     )  # fmt: skip
 
 
