@@ -161,7 +161,10 @@ def run(
     threads: int | None = None,
 ) -> Any:
     """The pooled `x`, or a pair of it and its `indices`; keywords are those of RunOptions."""
-    _check_keywords(out, threads)
+    if out is not None and (not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray)):
+        raise RequestError(f"out is a {type(out).__name__}; a numpy array is needed")
+    if threads is not None:
+        whole_number("threads", threads)
     if is_lazy(x):
         from poolcli.dask import pool_lazily
 
@@ -171,7 +174,7 @@ def run(
         words = {"layout": layout, "dtype": dtype, "missing": missing, "min_count": min_count}
         return _result(*pool_lazily(op, x, indices, engine, **words))
     array = as_array(x)
-    if getattr(x, "palette", None) and not op.reducer.votes:
+    if type(x).__module__.startswith("PIL.") and getattr(x, "palette", None) and not op.reducer.votes:
         raise RequestError("x is an image with a palette; give x.convert('RGB'), or numpy.asarray(x) for the indices")
     _latest.array_type = np.ndarray
     named = named_layout(x) if layout is None and array is not x else None
@@ -266,11 +269,3 @@ def _check_min_count(missing: object, min_count: object) -> None:
     """Refuses `min_count` without `missing`."""
     if min_count is not None and missing is None:
         raise RequestError(f"{field('min_count')} has no effect without {field('missing')}; give both, or neither")
-
-
-def _check_keywords(out: object, threads: object) -> None:
-    """Refuses keywords of a wrong type."""
-    if out is not None and (not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray)):
-        raise RequestError(f"out is a {type(out).__name__}; a numpy array is needed")
-    if threads is not None:
-        whole_number("threads", threads)

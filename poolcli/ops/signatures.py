@@ -52,7 +52,6 @@ BEHIND_OF_MAX = ["strides", "padding", "dilations", "ceil_mode", "return_indices
 
 def with_answers(function: Callable[P, R], title: str = "") -> Callable[P, R]:
     """Makes a function or a method answer calls that it does not take; `title` is the name that users know."""
-
     shown = title or function.__name__
 
     @wraps(function)
