@@ -47,12 +47,13 @@ MEANT = by_word({
     "--atol": "epsilon eps tolerance",
     "the names of inputs alone, as in poolcli avg x.npy": "i",
     "--exclude-pad": "exclusive",
+    "--auto-pad same_upper or valid": "same valid",
     "--missing": "nodata a-nodata srcnodata dstnodata",
     "--like": "to",
     "--dataset": "key variable var",
-    "--output": "output-dir outdir out-dir",
+    "--output": "output-dir outdir out-dir outfile out-file",
     "--output, whose extension names the format": "of",
-    "--kernel (with --pads 2 and a kernel of 5 for a radius of 2)": "radius window footprint",
+    "--kernel, such as --kernel 5 --pads 2 for a radius of 2": "radius window footprint",
     "--indices": "argmax return-mask",
     "--layout NHWC": "channels-last",
     "--layout, one letter per axis, such as NWC to pool the second of three": "dim dims axes",
@@ -68,6 +69,7 @@ MEANT = by_word({
     "poolcli adaptive-avg --output-size 1 (or adaptive-max; other operators take a --kernel of the input's size)":
         "global gap global-avg global-average",
     "poolcli avg or poolcli max": "pool",
+    "poolcli chain 1,3,224,224 conv:k7,s2": "conv conv1d conv2d conv3d",
     "poolcli pyramid --output y.ome.zarr": "gdaladdo",
 })  # fmt: skip
 # Words that are no layers of a chain, in lower case and up to the first digit, and what to do with them.

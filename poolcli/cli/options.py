@@ -29,6 +29,7 @@ from poolcli.dtypes import DTYPES
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
 from poolcli.suggestions import join_words
+from poolcli.system.processes import memory_budget, parse_size
 
 if TYPE_CHECKING:
     from poolcli.formats import ReadOptions
@@ -83,7 +84,7 @@ Dataset = Annotated[list[str] | None, option(FILES, "NAME", "--dataset", hidden=
     help="Array inside HDF5, Zarr and .npz inputs; repeat it for several.")]
 AllowExternal = Annotated[bool, option(FILES, None, "--allow-external", hidden=True,
     help="Let HDF5 and Zarr inputs read other files that they refer to.")]
-MaxMemory = Annotated[int | None, option(RUN, "SIZE", "--max-memory", hidden=True, read=values.memory,
+MaxMemory = Annotated[int | None, option(RUN, "SIZE", "--max-memory", hidden=True, read=parse_size,
     help="Memory limit, such as 2G. Default: half of what is free.")]
 
 
@@ -211,7 +212,6 @@ def array_settings(request: ArrayOptions, *exclusive: tuple[str, str]) -> "Setti
     Refuses two options of an `exclusive` pair.
     """
     from poolcli.pooling.outcome import Settings
-    from poolcli.system.processes import memory_budget
 
     for one, other in (("overwrite", "resume"), *exclusive):
         if getattr(request, one) not in (None, False) and getattr(request, other) not in (None, False):
@@ -226,6 +226,5 @@ def array_settings(request: ArrayOptions, *exclusive: tuple[str, str]) -> "Setti
 def array_options(allow_external: bool, max_memory: int | None, pages: str | None = None) -> "ReadOptions":
     """How whole arrays are read."""
     from poolcli.formats import ReadOptions
-    from poolcli.system.processes import memory_budget
 
     return ReadOptions(pages, allow_external, limit=memory_budget(max_memory), allowed=max_memory)

@@ -15,7 +15,6 @@ from poolcli.cli.options import EXPLAIN, RESULT, UNLIMITED, Report, WindowOption
 from poolcli.cli.pool import attributes_of, make_operator
 from poolcli.cli.program import OPERATOR_HELP, command, find_operator, parse_operator
 from poolcli.cli.values import numbers
-from poolcli.dialects import DIALECTS
 from poolcli.dtypes import DTYPES
 from poolcli.errors import RequestError
 from poolcli.layouts import rank_of
@@ -161,22 +160,15 @@ def _explanations(plan: Plan, request: ShapeOptions) -> dict[str, Any]:
     if not (request.explain or request.compare or request.to):
         return {}
     from poolcli.explain import explain
-    from poolcli.explain.compare_dialects import compare_dialects
-    from poolcli.explain.export import convert
     from poolcli.report import as_json, explain as views
 
-    found: dict[str, Any] = {}
+    found, json = dict[str, Any](), request.json
     if request.explain:
-        found["explain"] = asdict(explain(plan)) if request.json else views.explanation_view(plan)
-    if request.compare and plan.given:
-        rows = () if request.json else compare_dialects(plan.given, plan)
-        found["compare"] = as_json.comparison_document(plan) if request.json else views.comparison_view(rows)
+        found["explain"] = asdict(explain(plan)) if json else views.explanation_view(plan)
+    if request.compare:
+        found["compare"] = as_json.comparison_document(plan) if json else views.comparison_view(plan)
     if request.to:
-        found["to"] = (
-            as_json.conversion_document(plan, request.to)
-            if request.json
-            else views.conversion_view(convert(plan, request.to), DIALECTS[request.to].title)
-        )
+        found["to"] = as_json.conversion_document(plan, request.to) if json else views.conversion_view(plan, request.to)
     return found
 
 

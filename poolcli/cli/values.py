@@ -175,13 +175,6 @@ def rescale_range(name: str, text: str) -> Limits:
     return low, high
 
 
-def memory(name: str, text: str) -> int:
-    """A size such as 500M, in bytes."""
-    from poolcli.system.processes import parse_size
-
-    return parse_size(text, field(name))
-
-
 def cluster(name: str, text: str) -> str:
     """Where Dask runs."""
     from poolcli.runs.dask import check_cluster

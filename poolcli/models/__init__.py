@@ -68,7 +68,7 @@ def check(
         save = save if is_torch else "onnx.save(model, 'model.onnx')"
         raise TypeError(f"model is a {type(model).__name__}; give a file, as of {save}")
     path = os.fspath(model)
-    allowed = None if max_memory is None else parse_size(str(max_memory), field("max_memory"))
+    allowed = None if max_memory is None else parse_size("max_memory", str(max_memory))
     against = None if against is None else one_of("against", against, tuple(DIALECTS))
     lengths = _checked_lengths({} if input_shape is None else input_shape)
     found, wrong = list[Finding](), None

@@ -14,9 +14,9 @@ from rich.text import Text
 from poolcli.dialects import DIALECTS
 from poolcli.explain import Window, explain, facts, window
 from poolcli.explain.chain import Chain, Span
-from poolcli.explain.compare_dialects import Row, sentences
+from poolcli.explain.compare_dialects import compare_dialects, sentences
 from poolcli.explain.diff_arrays import Difference
-from poolcli.explain.export import ONLY_THIS_SIZE, Conversion
+from poolcli.explain.export import ONLY_THIS_SIZE, convert
 from poolcli.explain.identify import Candidate
 from poolcli.explain.identify.samples import searched_operators
 from poolcli.explain.solve import SEARCHED, Answer
@@ -88,8 +88,9 @@ def drawing(axis: AxisPlan) -> Table | None:
     return table
 
 
-def comparison_view(rows: Sequence[Row]) -> RenderableType:
+def comparison_view(plan: Plan) -> RenderableType:
     """One line for each framework; those that differ from the chosen one are marked."""
+    rows = compare_dialects(plan.given, plan) if plan.given else ()
     table, divided = plain_table(), any(row.divisors for row in rows)
     for heading in ("", "as", "output", "pads", *(("divisors",) if divided else ())):
         table.add_column(heading, no_wrap=heading != "output", overflow="fold")
@@ -119,9 +120,9 @@ def answers_view(answers: Sequence[Answer], why: str = "") -> RenderableType:
     return Group(f"output  {output}", "", *(Text(options_of(answer.op)) for answer in answers))
 
 
-def conversion_view(conversion: Conversion, title: str) -> RenderableType:
+def conversion_view(plan: Plan, like: str) -> RenderableType:
     """The call in another framework, or why there is none."""
-    heading = Text(f"the same in {title}", style="bold")
+    conversion, heading = convert(plan, like), Text(f"the same in {DIALECTS[like].title}", style="bold")
     if conversion.text is None:
         return Group(heading, Text(f"none: {for_cli(conversion.reason or '')}"))
     call = Text(conversion.text, no_wrap=True, overflow="ignore")  # one line, to be pasted

@@ -132,11 +132,11 @@ def _pages_of_process(column: int) -> int:
     return int(Path("/proc/self/statm").read_text().split()[column]) * resource.getpagesize()
 
 
-def parse_size(text: str, option: str) -> int:
-    """Bytes from `500M`, `4GiB` or `1073741824`; units are powers of 1024."""
+def parse_size(name: str, text: str) -> int:
+    """Bytes from `500M`, `4GiB` or `1073741824`; units are powers of 1024. `name` is that of the field."""
     match = SIZE.fullmatch(text.strip())
     if not match or not 0 < float(match[1]) < MAX_NUMBER:
-        raise RequestError(f"{option} is {text[:40]!r}; write a size such as 500M or 4G")
+        raise RequestError(f"{field(name)} is {text[:40]!r}; write a size such as 500M or 4G")
     return int(float(match[1]) * UNITS[match[2].lower()])
 
 
