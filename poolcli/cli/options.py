@@ -33,8 +33,7 @@ from poolcli.system.processes import memory_budget, parse_size
 
 if TYPE_CHECKING:
     from poolcli.formats import ReadOptions
-    from poolcli.pooling.colour import Limits
-    from poolcli.pooling.outcome import Settings
+    from poolcli.pooling.outcome import Limits, Settings
 else:
     Limits = Any  # its module is slow to import
 

@@ -18,7 +18,7 @@ from poolcli.message_fields import field, for_cli
 from poolcli.suggestions import ALIASES, FLAGS
 
 if TYPE_CHECKING:
-    from poolcli.pooling.colour import Limits
+    from poolcli.pooling.outcome import Limits
 
 ONE_DASH = re.compile("-[A-Za-z][A-Za-z_-]+")
 TYPESET = re.compile("^-?[\\u2010-\\u2015\\u2212]+-?")  # dashes of word processors

@@ -9,7 +9,7 @@ pixel: the channels of a pixel are packed into one integer. All use the windows 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from math import isfinite
 from typing import Any
@@ -20,37 +20,15 @@ from poolcli.formats.records import Header
 from poolcli.message_fields import field
 from poolcli.plan import Plan
 from poolcli.plan.plan import Region, parts_of, whole
+from poolcli.pooling.outcome import Colour, Limits
 from poolcli.pooling.tiles import TILE_BYTES
 from poolcli.system.lazy_imports import Array, numpy as np
 from poolcli.windows import slices
 
 Pool = Callable[[Region, Array], Array]
 NEAR_HALF = 1e-10  # above the rounding of a quotient below 2**16; quotients that are no half are further from one
-WEIGHTED_NOTE = "colours are weighted with alpha"
 MODES_WITHOUT_LIGHT = ("CMYK", "LAB", "I", "F", "bands")  # modes whose numbers are not sRGB values
-VOTES_NOTE = "whole pixels vote"
-LIGHT_NOTE = "averaged in linear light (sRGB curve)"
 OFFSET, SLOPE, EXPONENT, KNEE = 0.055, 12.92, 2.4, 0.04045  # of sRGB, IEC 61966-2-1
-
-
-@dataclass(frozen=True, slots=True)
-class Colour:
-    """How the channels of an image are pooled together.
-
-    weighted: averages are weighted with alpha, the last channel
-    linear: averages are of linear light
-    votes: modes are of whole pixels
-    """
-
-    weighted: bool = False
-    linear: bool = False
-    votes: bool = False
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """The notes for the report."""
-        steps = {WEIGHTED_NOTE: self.weighted, LIGHT_NOTE: self.linear, VOTES_NOTE: self.votes}
-        return tuple(note for note, holds in steps.items() if holds)
 
 
 def choose_colour(plan: Plan, header: Header, linear: bool) -> Colour | None:
@@ -149,9 +127,6 @@ def _region_of_type(region: Region, channels: int | None, dtype: Any, output: An
 
     plan = replace(plan, input_shape=of_channels(plan.input_shape), output_shape=of_channels(plan.output_shape))
     return Region(plan, region.outputs).cut(at, range(channels))
-
-
-Limits = tuple[float, float] | tuple[()]  # what becomes 0 and 255; () for the lowest and the highest of each result
 
 
 def rescaled(array: Array, limits: Limits) -> tuple[Array, str]:

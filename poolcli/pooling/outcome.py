@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from poolcli.arguments import MinCount, Missing
 from poolcli.dtypes import lookup
@@ -19,8 +18,7 @@ from poolcli.message_fields import one_line
 from poolcli.plan import Plan
 from poolcli.system.signals import check_stopped
 
-if TYPE_CHECKING:
-    from poolcli.pooling.colour import Colour, Limits
+Limits = tuple[float, float] | tuple[()]  # what becomes 0 and 255; () for the lowest and the highest of each result
 
 
 @dataclass(frozen=True)  # without slots, with which pickling takes several times as long
@@ -129,6 +127,30 @@ class Stored:
     def nbytes(self) -> int:
         """The size of its values."""
         return byte_count(self.shape, lookup(self.dtype).itemsize)
+
+
+@dataclass(frozen=True, slots=True)
+class Colour:
+    """How the channels of an image are pooled together.
+
+    weighted: averages are weighted with alpha, the last channel
+    linear: averages are of linear light
+    votes: modes are of whole pixels
+    """
+
+    weighted: bool = False
+    linear: bool = False
+    votes: bool = False
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The notes for the report."""
+        steps = {
+            "colours are weighted with alpha": self.weighted,
+            "averaged in linear light (sRGB curve)": self.linear,
+            "whole pixels vote": self.votes,
+        }
+        return tuple(note for note, holds in steps.items() if holds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from dataclasses import fields, replace
 from functools import partial
 from math import lcm, prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from poolcli import __version__, formats
 from poolcli.arguments import min_count_from
@@ -25,14 +25,11 @@ from poolcli.plan.attributes import Attributes
 from poolcli.plan.plan import Region, whole
 from poolcli.pooling import tiles
 from poolcli.pooling.metadata import hidden_from, scaled_metadata
-from poolcli.pooling.outcome import Job, Outcome, Settings, Stored
+from poolcli.pooling.outcome import Colour, Job, Outcome, Settings, Stored
 from poolcli.pooling.tiles import Clock, Progress
 from poolcli.system.lazy_imports import Array, numpy as np
 from poolcli.system.processes import allowed_threads
 from poolcli.windows import slices
-
-if TYPE_CHECKING:
-    from poolcli.pooling.colour import Colour
 
 
 def prepare_job(

@@ -11,7 +11,8 @@ from PIL import Image
 
 from poolcli import AvgPool
 from poolcli.engine import call_of
-from poolcli.pooling.colour import Colour, pool_colours
+from poolcli.pooling.colour import pool_colours
+from poolcli.pooling.outcome import Colour
 from tests.conftest import Cli
 from tests.formats.pictures import HALVE, halved, pixels
 
