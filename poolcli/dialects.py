@@ -47,12 +47,12 @@ class Dialect:
     name: str
     title: str
     operators: Mapping[str, Support]  # by poolcli's names; others are refused
-    default_strides: Literal["one", "kernel", "required"]
+    default_strides: Literal["one", "kernel", "required"] = "one"
     default_exclude_pad: bool = True
     ceil: Literal["ceil", "ceil_torch"]  # the rounding rule that its word `ceil` means
     keeps_short: bool = False  # `ceil` keeps the one window of its formula where it is longer than the padded input
     rounding_types: tuple[str, ...]  # words that it knows
-    auto_pads: tuple[str, ...]
+    auto_pads: tuple[str, ...] = AUTO_PADS
     included: Literal["clipped", "kernel"]  # counted with padding: the window's part of the padded input, or all of it
     index_axis: int = 0  # from which max indices count
     index_base: IndexBase = "axis"
@@ -118,10 +118,8 @@ OPENVINO = Dialect(
         "adaptive-avg": Support(name="AdaptiveAvgPool"),
         "adaptive-max": Support(name="AdaptiveMaxPool"),
     },
-    default_strides="one",
     ceil="ceil",
     rounding_types=ROUNDING_TYPES,
-    auto_pads=AUTO_PADS,
     included="kernel",
     axis_option=True,
     compared=ROUNDING_TYPES,
@@ -130,10 +128,8 @@ NGRAPH = Dialect(
     name="ngraph",
     title="nGraph",
     operators={"avg": Support(name="AvgPool", dilations=False), "max": Support(name="MaxPool", dilations=False)},
-    default_strides="one",
     ceil="ceil",
     rounding_types=("floor", "ceil"),
-    auto_pads=AUTO_PADS,
     included="kernel",
     retired=True,
 )
@@ -142,11 +138,9 @@ ONNX = Dialect(
     name="onnx",
     title="ONNX",
     operators={"avg": Support(name="AveragePool"), "max": Support(name="MaxPool"), "lp": Support(name="LpPool")},
-    default_strides="one",
     ceil="ceil_torch",
     keeps_short=True,
     rounding_types=("floor", "ceil"),
-    auto_pads=AUTO_PADS,
     included="clipped",
     pad_limit="below_kernel",
     refuses=_onnx_refuses,
