@@ -104,10 +104,7 @@ class ZarrStore(records.ArrayContainer):
     def _node(self, key: str | None) -> Any:
         if not is_group(self.root):
             return None if (key or "").strip("/") else self.root
-        with suppress(KeyError, ValueError):
-            node = self.root[str(key).strip("/")]  # which older releases do not
-            return None if is_group(node) else node
-        return None
+        return _open_array(self.root, str(key), (KeyError, ValueError))
 
     def _header(self, key: str | None, array: Any) -> records.Header:
         layout = layout_of_dimensions(_axes_of(self.root, key, array))
@@ -294,9 +291,10 @@ def _candidates(key: str, name: str | None) -> Iterator[str]:
         yield join(place, str(name))
 
 
-def _open_array(root: Any, place: str) -> Any:
-    with suppress(*ZARR_ERRORS):
-        node = root[place.strip("/")]
+def _open_array(root: Any, place: str, missing: tuple[type[Exception], ...] = ZARR_ERRORS) -> Any:
+    """The array at a place; None for a group, and where these errors say that there is none."""
+    with suppress(*missing):
+        node = root[place.strip("/")]  # which older releases do not
         return None if is_group(node) else node
     return None
 
