@@ -10,7 +10,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, fields, replace
 from importlib import import_module
-from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,7 +18,7 @@ from poolcli.errors import FileError, RequestError
 from poolcli.formats import FORMATS, is_fragile, open_array, output_format, recognised
 from poolcli.formats.atomic import atomic_stream
 from poolcli.formats.checks import memory_limit_of
-from poolcli.formats.files import fingerprint_of, relative_path, state_of
+from poolcli.formats.files import fingerprint_of, state_of
 from poolcli.formats.records import ReadOptions
 from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes, values_of
@@ -31,7 +30,6 @@ from poolcli.system.signals import check_stopped
 
 EXECUTORS = ("here", "workers", "dask")  # the last two are modules with a function `run`
 NAME = ".poolcli.jsonl"
-LINES_CHECKED = 1000
 RECORD_FIELDS = tuple(each.name for each in fields(Record))
 FIRST_LINE = b'{"output": '
 MAX_LINE = 2**20  # bytes
@@ -237,8 +235,7 @@ class Manifest:
 
     def __init__(self, folder: str) -> None:
         self._folder, self.path = folder, os.path.join(folder, NAME)
-        lines = list(islice(self._raw_lines(), LINES_CHECKED))
-        if lines and not any(line.startswith(FIRST_LINE) for line in lines):
+        if not next(self._raw_lines(), FIRST_LINE).startswith(FIRST_LINE):
             raise RequestError(f"{self.path}: is not a manifest of poolcli; move it, or name another {field('output')}")
 
     def records(self) -> dict[str, Record]:
@@ -301,13 +298,12 @@ class Manifest:
                     yield line
 
     def _output_lines(self) -> Iterator[dict[str, Any]]:
-        """The lines about outputs in this folder; others, and damaged ones, are passed over."""
+        """The lines about outputs; others, and damaged ones, are passed over."""
         for line in self._raw_lines():
             with suppress(ValueError, RecursionError):
                 found = json.loads(line)
                 is_ours = isinstance(found, dict) and isinstance(found.get("output"), str)
                 if is_ours and isinstance(found.setdefault("indices", None), str | None):
-                    relative_path(found["output"])  # raises a ValueError for a name that leads out of the folder
                     yield found
 
     def _open(self, mode: str, buffering: int = -1) -> IO[bytes]:

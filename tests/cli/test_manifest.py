@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from poolcli.errors import FileError
+from poolcli.errors import FileError, RequestError
 from poolcli.formats import Source
 from poolcli.pooling.outcome import Job
 from poolcli.runs import Manifest
@@ -60,6 +61,7 @@ LIES = [
     b'{"output": "00.npy", "indices": null, "options": 7}',
     b'{"output": "' + b"x" * 3_000_000 + b'"}',
     b"{",
+    b'{"output": "../in/00.npy\\u0000", "indices": null}',
     b'{"output": "03.npy", "ind',
     b"\xff\xfe",
 ]
@@ -82,6 +84,16 @@ def test_lines_that_say_more_are_read_as_well(cli: Cli, many: Path) -> None:
     more = (json.dumps(json.loads(line) | {"input_hash": "of elder versions"}) for line in lines)
     Path(f"out/{MANIFEST}").write_text("".join(f"{line}\n" for line in more))
     assert counts(cli("avg", "in", "-o", "out/", *HALVE, "--resume")) == "0 done, 10 skipped, 0 failed, 1 ignored"
+
+
+def test_a_line_without_end_is_not_read_whole(tmp_path: Path) -> None:
+    (tmp_path / MANIFEST).write_bytes(bytes(1 << 26))
+    tracemalloc.start()
+    with pytest.raises(RequestError, match="is not a manifest of poolcli"):
+        Manifest(str(tmp_path))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 23
 
 
 def test_a_line_that_the_disk_takes_in_part_is_an_error(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from poolcli.errors import FileError, RequestError
 from poolcli.formats import check_output, output_format
-from poolcli.formats.atomic import atomic_file, atomic_folder
+from poolcli.formats.atomic import atomic_file, atomic_folder, temporary_path, token_of, write_bytes
 from poolcli.message_fields import for_cli
 from tests.conftest import Cli
 
@@ -88,3 +89,16 @@ def test_what_appears_under_the_name_of_an_output_meanwhile_is_not_replaced(writ
     with pytest.raises(FileError, match="exists; use overwrite"), write(str(tmp_path / "y"), False):
         (tmp_path / "y").write_text("precious")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["precious"]
+
+
+def test_links_are_not_followed_by_temporary_files_and_pipes_are_not_replaced(tmp_path: Path) -> None:
+    kept, pipe = tmp_path / "kept", tmp_path / "pipe"
+    kept.write_bytes(b"kept")
+    os.symlink(kept, temporary_path(os.path.realpath(tmp_path / "y"), token_of(os.getpid())))
+    with pytest.raises(FileError, match="Too many levels of symbolic links"):
+        write_bytes(str(tmp_path / "y"), b"new", False)
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_bytes(str(pipe), b"new", True)
+    assert (kept.read_bytes(), os.read(reader, 9), pipe.is_fifo()) == (b"kept", b"new", True)
+    os.close(reader)

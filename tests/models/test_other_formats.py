@@ -95,7 +95,7 @@ def pt2(path: Path, content: dict[str, Any]) -> Path:
     return path
 
 
-def test_calls_within_loops_branches_and_regions_are_found(cli: Cli, tmp_path: Path) -> None:
+def test_calls_within_loops_branches_and_contexts_are_found(cli: Cli, tmp_path: Path) -> None:
     """As for torch.while_loop with a body under torch.autocast."""
     pool = call("aten.max_pool2d.default", "a", "max_pool2d", ("kernel_size", "as_ints", [2, 2]))
     inner = graph({"a": [1, 3, 8, 8], "max_pool2d": [1, 3, 4, 4]}, pool)
