@@ -29,6 +29,7 @@ from poolcli.engine import WORKING_MEMORY, run
 from poolcli.errors import FileError
 from poolcli.formats.checks import check_json
 from poolcli.formats.table import FORMATS
+from tests.formats.stores import made
 from tests.processes import Run, fresh
 
 LIMIT, MIB = 100, 2**20
@@ -50,8 +51,8 @@ def npz(path: Path, count: int = 2**25, dtype: str = "uint8") -> None:
     np.savez_compressed(path, x=np.zeros((1, 1, count), dtype))
 
 
-def many_members(path: Path, count: int = 100_000) -> None:
-    """An archive whose list of members alone takes 90 MB: each is the same few bytes under a name of its own."""
+def many_members(path: Path, count: int = 400_000) -> None:
+    """An archive whose list of members alone takes 200 MB: each is the same few bytes under a name of its own."""
     entry = struct.Struct("<4s6H3L5H2L")
     names = [b"%08x.npy" % i for i in range(count)]
     listed = b"".join(
@@ -102,6 +103,15 @@ def zarr_bomb(path: Path) -> None:
     path.mkdir()
     (path / ".zarray").write_text(json.dumps(about))
     (path / "0.0.0.0").write_bytes(numcodecs.Zstd().encode(bytes(400 * MIB)))  # noqa: S104  # a chunk
+
+
+def zarr_axis(path: Path, values: Any, chunk: bytes) -> None:
+    """A small array with values along an axis, of which the first chunk unpacks to these bytes."""
+    x = np.zeros((1, 1, 8, 8), np.uint8)
+    made(str(path), x, key="t", chunks=x.shape, dimension_names=("n", "c", "y", "x"))
+    made(str(path), values, key="x", chunks=(1,), dimension_names=("x",))
+    (path / "x/c").mkdir(exist_ok=True)
+    (path / "x/c/0").write_bytes(numcodecs.Zstd().encode(chunk))
 
 
 def safetensors(path: Path) -> None:
@@ -168,6 +178,14 @@ CASES: dict[str, tuple[str, Callable[[Path], object]]] = {
         "x.zarr", lambda p: zarr(p, (1, 1, 8), (1, 1, 8), f'{{"a": [{"{}," * 2**21}0]}}'),
     ),
     "zarr: a chunk that unpacks to more": ("x.zarr", zarr_bomb),
+    "zarr: chunks larger than the array": (
+        "x.zarr", lambda p: made(str(p), np.ones((16, 1, 8, 8), np.uint8), chunks=(1, 1, 6000, 6000)),
+    ),
+    "zarr: values along an axis": ("x.zarr", lambda p: zarr_axis(p, np.arange(8.0), bytes(400 * MIB))),
+    "zarr: texts along an axis": (
+        "x.zarr", lambda p: zarr_axis(p, np.array([*"abcdefgh"], np.dtypes.StringDType()), b"\xff\xff\xff\7aaaa"),
+    ),
+    "zarr: long texts along an axis": ("x.zarr", lambda p: zarr_axis(p, np.zeros(8, "<U5000000"), bytes(4))),
     "safetensors: a large header": ("x.safetensors", safetensors),
     "png": ("x.png", picture),
     "png: a profile": ("x.png", profile_png),

@@ -28,10 +28,9 @@ from poolcli.windows import Ranges
 __all__ = ["open_array", "open_container", "open_writer", "write"]
 
 MAX_CHUNK = 2**31  # bytes of one chunk, if no memory limit is known
-AXIS_CHUNK = 2**26  # bytes of a chunk of coordinates
+AXIS_BYTES = 2**26  # of coordinates, and of a chunk of them
 GROUP_KEYS = ("ome", "multiscales", "omero", *ome.COLLECTION_KEYS)  # attributes of groups that one array does not keep
 DIMENSIONS = "_ARRAY_DIMENSIONS"  # xarray's attribute of dimension names in Zarr v2
-STRING_CODEC = "vlen-utf8"
 CHUNK_COPIES = 2  # of a chunk while it is read: stored and decoded
 
 
@@ -267,10 +266,10 @@ def _with_coordinates(root: Any, key: str, array: Any, metadata: records.Metadat
         scales = dict[str, records.Scale]()
         for place in _candidates(key, each.label or None):
             node = _open_array(root, place) if place != key else None
-            if node is None or node.shape != (length,) or not (node.dtype.name in DTYPES or _is_string(node)):
+            if node is None or node.shape != (length,) or not (node.dtype.name in DTYPES or node.dtype.kind in "UT"):
                 continue
-            if length <= cf.MAX_COORDINATES and checks.byte_count(node.chunks, node.dtype.itemsize) <= AXIS_CHUNK:
-                node.store.checks.append(ExpansionCheck(place, node, AXIS_CHUNK))
+            if length <= cf.MAX_COORDINATES and max(length, *node.chunks) * node.dtype.itemsize <= AXIS_BYTES:
+                node.store.checks.append(ExpansionCheck(place, node, AXIS_BYTES))
                 with suppress(PoolError), zarr_errors(place):
                     values = np.asarray(node[...])
                     values = values if values.dtype.name in DTYPES else values.astype(object)
@@ -297,10 +296,3 @@ def _open_array(root: Any, place: str, missing: tuple[type[Exception], ...] = ZA
         node = root[place.strip("/")]  # which older releases do not
         return None if is_group(node) else node
     return None
-
-
-def _is_string(node: Any) -> bool:
-    """Whether an array holds texts, which no codec makes of Python objects."""
-    codecs = getattr(node.metadata, "filters", None) or ()
-    plain = all(codec.codec_id == STRING_CODEC for codec in codecs)
-    return node.dtype.kind in "UT" or (node.dtype.kind == "O" and bool(codecs) and plain)

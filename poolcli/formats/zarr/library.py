@@ -25,7 +25,6 @@ cpu_buffers: Any = Lazy("zarr.buffer.cpu")
 asyncio: Any = Lazy("asyncio")
 
 RUN = "poolcli_run"  # the attribute of a store by which a later run with --resume recognises that it is complete
-MAX_NODES = 10_000
 MAX_DEPTH = 32  # nested groups
 WAITER = "poolcli waits"  # the name of tasks that wait for others
 TASK_TIMEOUT = 10.0  # seconds for zarr's running tasks to end before they are cancelled
@@ -80,11 +79,14 @@ def walk(path: str, root: Any, follow: bool) -> Iterator[tuple[str | None, Any]]
     if not is_group(root):
         yield None, root
         return
-    waiting, seen = [root], 0
-    while waiting and seen < MAX_NODES:
+    waiting, seen = [root], set[str]()
+    while waiting:
         group, groups = waiting.pop(), []
+        place = os.path.realpath(f"{path}/{group.path}")  # a link may lead to a group above it
+        if place in seen:
+            continue
+        seen.add(place)
         for name in child_names(path, group, follow):
-            seen += 1
             with suppress(PoolError, *ZARR_ERRORS):
                 node = group[name]
                 if is_group(node):

@@ -188,7 +188,8 @@ class ExpansionCheck:
     @cached_property
     def _codecs(self) -> list[str]:
         """The names of the codecs, in the order in which they decode."""
-        return [codec_name(codec) for codec in reversed([*self.array.filters, *self.array.compressors])]
+        middle = [] if self.array.metadata.zarr_format == 2 else [self.array.serializer]
+        return [codec_name(codec) for codec in reversed([*self.array.filters, *middle, *self.array.compressors])]
 
     def file(self, key: str, data: Any, inside: Ranges, skip_deflate: bool = False) -> None:
         """Checks a file or object: a chunk, or the chunks in the region `inside` of a shard."""
@@ -251,6 +252,7 @@ SIZES: dict[str, Callable[[bytes, int], int]] = {
     "zstd": _zstd_size,
     "blosc": lambda data, _: int.from_bytes(data[4:8], "little"),
     "lz4": lambda data, _: int.from_bytes(data[:4], "little"),
+    "vlen-utf8": lambda data, _: 8 * int.from_bytes(data[:4], "little"),  # a reference for each text
     "gzip": deflate_size,
     "zlib": deflate_size,
     "lzma": lzma_size,
