@@ -105,13 +105,15 @@ def zarr_bomb(path: Path) -> None:
     (path / "0.0.0.0").write_bytes(numcodecs.Zstd().encode(bytes(400 * MIB)))  # noqa: S104  # a chunk
 
 
-def zarr_axis(path: Path, values: Any, chunk: bytes) -> None:
-    """A small array with values along an axis, of which the first chunk unpacks to these bytes."""
+def zarr_axis(path: Path, values: Any, chunk: bytes = b"", **how: Any) -> None:
+    """A small array with values along an axis, of which the first chunk unpacks to these bytes, if there are any."""
     x = np.zeros((1, 1, 8, 8), np.uint8)
-    made(str(path), x, key="t", chunks=x.shape, dimension_names=("n", "c", "y", "x"))
-    made(str(path), values, key="x", chunks=(1,), dimension_names=("x",))
-    (path / "x/c").mkdir(exist_ok=True)
-    (path / "x/c/0").write_bytes(numcodecs.Zstd().encode(chunk))
+    for key, array in (("t", x), ("x", values)):
+        names = {"_ARRAY_DIMENSIONS": ["n", "c", "y", "x"][-array.ndim :]}
+        made(str(path), array, key=key, chunks=(1,) * array.ndim, attributes=names, **how)
+    if chunk:
+        (path / "x/c").mkdir(exist_ok=True)
+        (path / "x/c/0").write_bytes(numcodecs.Zstd().encode(chunk))
 
 
 def safetensors(path: Path) -> None:
@@ -185,7 +187,7 @@ CASES: dict[str, tuple[str, Callable[[Path], object]]] = {
     "zarr: texts along an axis": (
         "x.zarr", lambda p: zarr_axis(p, np.array([*"abcdefgh"], np.dtypes.StringDType()), b"\xff\xff\xff\7aaaa"),
     ),
-    "zarr: long texts along an axis": ("x.zarr", lambda p: zarr_axis(p, np.zeros(8, "<U5000000"), bytes(4))),
+    "zarr: long texts along an axis": ("x.zarr", lambda p: zarr_axis(p, np.zeros(8, "<U5000000"), zarr_format=2)),
     "safetensors: a large header": ("x.safetensors", safetensors),
     "png": ("x.png", picture),
     "png: a profile": ("x.png", profile_png),

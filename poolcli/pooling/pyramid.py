@@ -16,6 +16,7 @@ from typing import Any
 
 from poolcli import __version__
 from poolcli.formats import ArrayReader, open_array
+from poolcli.formats.checks import memory_limit_of
 from poolcli.formats.files import Fingerprint, check_unchanged, fingerprint_of
 from poolcli.formats.records import ReadOptions, Source, WriteOptions
 from poolcli.formats.zarr.write import ZarrWriter, is_finished, open_writers
@@ -97,7 +98,8 @@ def _write_levels(
     source = replace(pyramid.source, key=header.key)
     most = tiles.bytes_of_block(None if settings.max_memory is None else settings.max_memory - beside)
     if not file.streams:
-        tiles.check_fits(header.nbytes + beside, settings.max_memory)
+        limit = memory_limit_of(source.path, settings.max_memory, settings.allowed)
+        tiles.check_fits(header.nbytes + beside, limit)
     layouts = pyramid.read_layout, layout
     own_chunks = file.chunks and tuple(file.chunks[pyramid.read_layout.index(letter)] for letter in layout)
     for number, (level, sink) in enumerate(zip(pyramid.levels, levels, strict=True)):

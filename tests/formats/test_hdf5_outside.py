@@ -60,6 +60,11 @@ def test_a_crash_of_the_library_costs_one_file_and_a_line(cli: Cli) -> None:
         "poolcli: x.h5: the process that handled it was killed by SIGSEGV, twice; the file is damaged, or unpacks to "
         "far more than it says; try it stored with another compression\n"
     )
+    result = cli("compare", "x.h5:/x", "x.h5:/x", "--allow-external")
+    assert (result.code, result.err.partition(";")[0]) == (
+        2,
+        "poolcli: x.h5: the process that read it was killed by SIGSEGV",
+    )
 
 
 @pytest.mark.heavy

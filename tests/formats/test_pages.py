@@ -114,6 +114,14 @@ def test_the_first_page_of_full_size_is_read_and_said(name: str, dtype: str, cli
     np.testing.assert_array_equal(np.load("y.npy")[0, 0], full)
 
 
+def test_pages_whose_alpha_has_another_meaning_are_refused(cli: Cli) -> None:
+    with tifffile.TiffWriter("x.tif") as file:
+        for kind in ("unassalpha", "assocalpha"):
+            file.write(pixels(4, 6, 4), photometric="rgb", extrasamples=[kind], metadata=None)
+    said = "poolcli: x.tif: page 2 has other samples; take one with --pages 1\n"
+    assert cli("avg", "x.tif", "-o", "y.npy", *HALVE).err == said
+
+
 def test_of_a_jpeg_with_further_views_the_first_is_read(cli: Cli) -> None:
     first, other = Image.new("RGB", (8, 8), (200, 200, 200)), Image.new("RGB", (4, 4))
     first.save("x.mpo", save_all=True, append_images=[other])

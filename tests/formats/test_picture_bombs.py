@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import lzma
+import re
 import struct
 import zlib
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from poolcli.errors import FileError
 from poolcli.formats import Source, read, read_header
 from poolcli.formats.image import tiff
 from poolcli.formats.image.tiff import SPARSE_NOTE
+from tests.conftest import Cli
 from tests.formats.tiffs import bare
 from tests.processes import forked
 from tests.profiles import slow
@@ -193,6 +195,13 @@ def test_pixels_that_a_tiff_does_not_have_are_not_made_up(compression: str | Non
             found.overwrite([found.value[0], 0])
     assert read_header(Source("sparse.tif")).notes == (SPARSE_NOTE,)
     np.testing.assert_array_equal(read(Source("sparse.tif")).array, np.concatenate([x[:16], 0 * x[16:]]))
+
+
+def test_a_small_file_takes_little_memory_for_a_pyramid_too(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("poolcli.formats.checks.SMALL_FILE_MEMORY", 2000)
+    Image.new("L", (64, 64)).save("x.png")
+    err = cli("pyramid", "x.png", "-o", "y.ome.zarr").err
+    assert re.match(r"poolcli: x\.png: needs .* KiB of memory, but the limit is 1.95 KiB; raise --max-memory", err)
 
 
 def test_the_memory_that_is_asked_for_suffices(tmp_path: Path) -> None:

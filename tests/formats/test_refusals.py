@@ -10,6 +10,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from PIL import Image
 
 from poolcli.errors import FileError, PoolError
 from poolcli.formats import ReadOptions, Source, open_array, parse_source, read
@@ -74,10 +75,18 @@ def wrong_name() -> None:
     Path("x.npz").write_bytes(data.replace("é".encode(), b"\xff\xfe"))
 
 
+def wrong_checksum() -> None:
+    """Bytes behind the array, too, so that the end of the array is not that of the member."""
+    with zipfile.ZipFile("x.npz", "w") as archive:
+        archive.writestr("a.npy", npy(fields("(4,)", "'|u1'")) + b"abcd" + bytes(2**17))
+    Path("x.npz").write_bytes(Path("x.npz").read_bytes().replace(b"abcd", b"abce"))
+
+
 NPZ_REFUSALS: dict[str, tuple[Callable[[], object], str, str]] = {
     "several arrays": (two_arrays, "x.npz",
         "x.npz: holds 2 arrays: a (1,1,4 float32), b (2,3,5 uint8); choose one: x.npz:a or --dataset a, or take --all"),
     "unknown key": (two_arrays, "x.npz:c", "x.npz: has no array 'c'; it holds a (1,1,4 float32), b (2,3,5 uint8)"),
+    "a wrong checksum": (wrong_checksum, "x.npz", "x.npz: is not a readable .npz file (Bad CRC-32 for file 'a.npy')"),
     "a name that is not UTF-8": (wrong_name, "x.npz:a", "x.npz: is not a readable .npz file ({library}"),
 }  # fmt: skip
 
@@ -91,10 +100,13 @@ def test_npz_files_that_are_refused(make: Callable[[], object], path: str, messa
     assert library or found == expected
 
 
-def test_a_member_that_inflates_beyond_reason_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_inflates_beyond_reason_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("poolcli.formats.checks.FREE_EXPANSION", 1000)
+    monkeypatch.setattr("poolcli.formats.checks.MAX_EXPANSION_RATIO", 100)
     bomb()
-    assert "which may be a decompression bomb; to allow it, use --max-memory" in refusal_of("x.npz")
+    Image.new("L", (500, 500)).save("x.png")
+    for name in ("x.npz", "x.png"):
+        assert "which may be a decompression bomb; to allow it, use --max-memory" in refusal_of(name)
     with open_array(Source("x.npz"), ReadOptions(allowed=2**30)) as file:
         assert file.header.dtype == "uint8"
 
@@ -143,6 +155,8 @@ HDF5_REFUSALS: dict[str, tuple[Callable[[], object], str, str]] = {
         "x.h5:/text: holds text; poolcli pools bool, integers and floats of 16, 32 or 64 bits"),
     "virtual dataset of itself": (virtual, "x.h5",
         "x.h5:/v: is a virtual dataset, whose data lies elsewhere (.:v); --allow-external reads it"),
+    "nothing": (lambda: hdf5("e", data=h5py.Empty("f4")), "x.h5:/e",
+        "x.h5:/e: holds a single number; an array with at least one axis is needed"),
     "a root that cannot be opened": (damaged_root, "x.h5", "x.h5: HDF5 cannot read or write it: {library}"),
 }  # fmt: skip
 

@@ -95,7 +95,7 @@ class Hdf5File(ArrayContainer):
         gate.check_location(where, self.path, properties, self.options.allow_external)
         dtype = _dtype_of(found)
         if dtype != TEXT:
-            checks.check_array(where, found.shape or (), dtype)
+            checks.check_array(where, found.shape, dtype)
         gate.check_filters(where, properties)
         taken = gate.check_memory(where, found, properties, self.options)
         header = Header("hdf5", tuple(map(int, found.shape)), dtype, key=name, extra_memory=taken)

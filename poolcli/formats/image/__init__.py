@@ -9,8 +9,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
-from poolcli.errors import FileError
-from poolcli.formats.checks import check_expansion, check_memory
+from poolcli.formats.checks import check_expansion
 from poolcli.formats.image.metadata import ARRAY_NOTE, read_axes
 from poolcli.formats.image.modes import MODES, choose_pages, image_errors, masks_of
 from poolcli.formats.image.pillow import PillowImage
@@ -74,15 +73,11 @@ def _reader(image: TiffImage | PillowImage, options: ReadOptions) -> InMemoryRea
     def load() -> tuple[Array, Metadata]:
         """The pixels, and the metadata of the first page."""
         found, times = dict[str, Any](), list[int]()
-        check_memory(f"{path}: needs", header.nbytes + header.extra_memory, options.limit, " to be decoded")
         check_expansion(path, stored, header.nbytes, options.allowed)
         with image_errors(path):
             pixels = np.empty((len(pages), *plane), decoder.dtype)
             for place, number in enumerate(pages):
-                page = decoder.decode(number)
-                if page.shape != plane:
-                    raise FileError(f"{path}: page {number + 1} has pixels of the shape {page.shape}, not {plane}")
-                pixels[place] = page
+                pixels[place] = decoder.decode(number)
                 times.append(decoder.duration() or 0)
                 if place == 0:
                     found = decoder.read_metadata()

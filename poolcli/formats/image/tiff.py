@@ -132,12 +132,7 @@ class TiffImage:
                 continue
             found = self._stored_pixels(mask) == 0
             found = found if found.ndim == 2 else found.all(-1)
-            found = modes.upright(found, _tag(self._pages[page], tags.ORIENTATION, 1))
-            if found.shape != plane.shape:
-                raise FileError(
-                    f"{self.path}: page {mask + 1} is a mask of {found.shape}, but its header says {plane.shape}"
-                )
-            plane[...] = found
+            plane[...] = modes.upright(found, _tag(self._pages[page], tags.ORIENTATION, 1))
         return hidden
 
     def _stored_pixels(self, number: int) -> Array:
