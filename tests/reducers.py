@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
+from statistics import median, multimode
 from typing import Any
 
 import numpy as np
@@ -37,6 +39,13 @@ class Under:
         return replace(plan, reducer=self.reducer)
 
 
+def windows_of(plan: Plan, x: Any) -> Iterator[tuple[tuple[int, ...], list[Any]]]:
+    """Each output's place and the elements of its window in row-major order."""
+    for place in product(*(range(size) for size in plan.output_shape)):
+        spans = [w.span(o) for w, o in zip(plan.windows, place[2:], strict=True)]
+        yield place, [x[(*place[:2], *cell)] for cell in product(*spans)]
+
+
 def by_loop(plan: Plan, x: Any) -> tuple[list[Any], list[int]]:
     """Values (exact fractions of sums; of a norm its power) and plane positions, window by window.
 
@@ -58,8 +67,9 @@ def by_loop(plan: Plan, x: Any) -> tuple[list[Any], list[int]]:
                         value, places[-1] = other, at
                 values.append(value)
             elif plan.reducer.votes:
-                labels = [value for value, _ in kept]
-                values.append(min(set(labels), key=lambda label: (-labels.count(label), label)))
+                values.append(min(multimode(value for value, _ in kept)))
+            elif plan.reducer.statistic == "median":
+                values.append(median([Fraction(value) for value, _ in kept]))
             else:
                 power = plan.reducer.power
                 total = sum(Fraction(v) if power is None else Fraction(abs(v)) ** int(power) for v, _ in kept)

@@ -15,6 +15,7 @@ from poolcli import ModePool, RequestError
 from poolcli.arguments import DTypeName, Engine
 from tests.engine.test_kernels import name_of, watched
 from tests.profiles import by_engine, sized
+from tests.reducers import by_loop
 
 DTYPES = (("bool",), ("int8",), ("uint8",), ("int16",), ("uint32",), ("int64",), ("uint64",))
 MODES = {
@@ -29,13 +30,9 @@ MODES = {
 
 
 def modes(op: ModePool, x: Any) -> Any:
-    """The modes of [N, C, D, H, W] by a slow loop: `multimode` has all values that occur most often."""
+    """The modes of [N, C, D, H, W] by a slow loop."""
     plan = op.plan(x.shape, x.dtype)
-    expected = np.empty(plan.output_shape, x.dtype)
-    for n, c, *at in product(*map(range, plan.output_shape)):
-        cells = product(*(w.span(o) for w, o in zip(plan.windows, at, strict=True)))
-        expected[(n, c, *at)] = min(multimode(x[(n, c, *cell)].item() for cell in cells))
-    return expected
+    return np.array(by_loop(plan, x)[0], x.dtype).reshape(plan.output_shape)
 
 
 def labels(dtype: DTypeName, shape: tuple[int, ...] = (2, 1, 5, 9, 7)) -> Any:

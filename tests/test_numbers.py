@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from itertools import product
@@ -17,9 +16,8 @@ from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool
 from poolcli.arguments import DTypeName, Engine
 from poolcli.dtypes import numpy_dtype
 from poolcli.engine import run
-from poolcli.plan import Plan
 from tests.profiles import by_engine
-from tests.reducers import MINIMUM, Under, power
+from tests.reducers import MINIMUM, Under, power, windows_of
 
 ENGINES = ("numpy", "numba")
 slow = pytest.mark.slow  # what compiles kernels that nothing else needs
@@ -29,13 +27,6 @@ WINDOWS: dict[str, Any] = {
     "overhanging": AvgPool(3, strides=3, pads=1, rounding_type="ceil"),
     "bins": AdaptiveAvgPool((4, 3)),
 }
-
-
-def windows_of(plan: Plan, x: Any) -> Iterator[tuple[tuple[int, ...], list[Any]]]:
-    """Each output's place and the elements of its window in row-major order."""
-    for place in product(*(range(size) for size in plan.output_shape)):
-        spans = [w.span(o) for w, o in zip(plan.windows, place[2:], strict=True)]
-        yield place, [x[(*place[:2], *cell)] for cell in product(*spans)]
 
 
 def units_from(found: Any, exact: Decimal | Fraction) -> float:
@@ -146,8 +137,6 @@ def test_float64_roots_of_float32_keep_every_digit(p: float, engine: Engine) -> 
 def test_among_zeros_of_both_signs_a_maximum_is_plus_0_and_a_minimum_minus_0(
     dtype: DTypeName, indices: bool, name: str, engine: Engine
 ) -> None:
-    from poolcli.dtypes import numpy_dtype
-
     zeros = np.array(list(product([0.0, -0.0], repeat=4)), numpy_dtype(dtype))
     x = zeros.reshape(1, 1, 16, 4)
     op: Any = ROWS_OF_ZEROS[name]

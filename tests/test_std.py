@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from itertools import product
 from typing import Any, get_args
 
 import numpy as np
@@ -16,6 +15,7 @@ from poolcli.engine import run
 from poolcli.engine.choose import engine_notes
 from tests.engine.test_kernels import name_of, watched
 from tests.profiles import sized
+from tests.reducers import windows_of
 from tests.test_sum import numbers
 
 OPS = (
@@ -26,18 +26,17 @@ OPS = (
 
 
 def deviations(op: StdPool, x: Any) -> Any:
-    """The standard deviations of [N, C, D, H, W] by a slow loop over exact fractions, and roots of 40 digits."""
+    """The standard deviations by a slow loop over exact fractions, and roots of 40 digits."""
     plan = op.plan(x.shape, x.dtype)
     expected = np.full(plan.output_shape, np.nan)
-    for n, c, *at in product(*map(range, plan.output_shape)):
-        cells = product(*(w.span(o) for w, o in zip(plan.windows, at, strict=True)))
-        window = [Fraction(x[(n, c, *cell)].item()) for cell in cells]
+    for place, elements in windows_of(plan, x):
+        window = [Fraction(element.item()) for element in elements]
         divisor = Fraction(len(window)) - Fraction(op.ddof)
         if divisor > 0:
             mean = sum(window, Fraction(0)) / len(window)
             variance = sum(((value - mean) ** 2 for value in window), Fraction(0)) / divisor
             with localcontext(prec=40):
-                expected[(n, c, *at)] = (Decimal(variance.numerator) / Decimal(variance.denominator)).sqrt()
+                expected[place] = (Decimal(variance.numerator) / Decimal(variance.denominator)).sqrt()
     return expected
 
 
