@@ -15,6 +15,7 @@ import numpy as np
 from PIL import Image
 
 from poolcli.formats import FORMATS
+from tests.formats.pictures import png
 
 POOL = ("-o", "y.npy", "-k", "2", "-s", "2")
 
@@ -43,13 +44,8 @@ def zipped(members: dict[str, bytes]) -> bytes:
     return stream.getvalue()
 
 
-def png(width: int, height: int, data: bytes | None = None, bits: int = 8) -> bytes:
-    def chunk(kind: bytes, content: bytes) -> bytes:
-        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
-
-    body = zlib.compress(data if data is not None else (b"\0" + b"\0" * width * 3) * height)
-    head = struct.pack(">IIBBBBB", width, height, bits, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", body) + chunk(b"IEND", b"")
+def black_png(width: int, height: int, data: bytes | None = None) -> bytes:
+    return png((width, height), 8, 2, zlib.compress((b"\0" + b"\0" * width * 3) * height if data is None else data))
 
 
 def image(kind: str, mode: str = "RGB", size: tuple[int, int] = (40, 30)) -> bytes:
@@ -66,7 +62,7 @@ def hdf5(**datasets: object) -> bytes:
 
 
 def bad_crc() -> bytes:
-    data = bytearray(png(4, 4))
+    data = bytearray(black_png(4, 4))
     place = data.index(b"IEND") - 5
     data[place] ^= 0xFF
     return bytes(data)
@@ -158,7 +154,7 @@ FILES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
     "image: truncated GIF": ("x.gif", lambda: image("GIF", "L")[:900], 1, "x.gif: the image cannot be read: ..."),
     "image: truncated TIFF": ("x.tif", lambda: image("TIFF")[:2000], 1, "x.tif: the image cannot be read: ..."),
     "image: bad checksum": ("x.png", bad_crc, 1, "x.png: is damaged: a chunk of its pixels has a wrong checksum"),
-    "image: PNG bomb": ("x.png", lambda: png(100_000, 100_000, b"\0" * 1000), 1,
+    "image: PNG bomb": ("x.png", lambda: black_png(100_000, 100_000, b"\0" * 1000), 1,
         "x.png: needs 107 GiB of memory, but the limit is 768 MiB; raise --max-memory (one array of a .h5 or .zarr, or "
         "of a .npy file in C order, can be pooled in parts, this cannot)"),
     "image: GIF bomb": ("x.gif", gif_bomb, 1,
@@ -166,7 +162,7 @@ FILES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
     "image: TIFF bomb": ("x.tif", tiff_bomb, 1, "x.tif: needs ..."),
     "image: PostScript": ("x.eps", lambda: b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", 1,
         f"x.eps: is not in a format that poolcli reads ({', '.join(FORMATS)})"),
-    "image: one row, a kernel of two": ("x.png", lambda: png(4, 1), 2,
+    "image: one row, a kernel of two": ("x.png", lambda: black_png(4, 1), 2,
         "x.png: axis H is 1 long, kernel 2 without padding leaves no window; use --kernel 1 or --pads 1"),
 }  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import multimode
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ def votes(missing: int = 99) -> Any:
     """The index of each window that is most frequent, of equally frequent ones the smallest."""
     windows = X.reshape(4, 2, 6, 2).transpose(0, 2, 1, 3).reshape(24, 4).tolist()
     voters = ([each for each in window if each != missing] or [missing] for window in windows)
-    return np.array([min(each, key=lambda index: (-each.count(index), index)) for each in voters]).reshape(4, 6)
+    return np.array([min(multimode(each)) for each in voters]).reshape(4, 6)
 
 
 @pytest.mark.parametrize("target", HOLD)

@@ -21,6 +21,7 @@ from poolcli.formats import Source, read, read_header
 from poolcli.formats.image import tiff
 from poolcli.formats.image.tiff import SPARSE_NOTE
 from tests.conftest import Cli
+from tests.formats.pictures import png
 from tests.formats.tiffs import bare
 from tests.processes import forked
 from tests.profiles import slow
@@ -51,15 +52,10 @@ def gif(path: Path, patches: dict[int, tuple[int, int]], screen: tuple[int, int]
     path.write_bytes(data)
 
 
-def png(path: Path, bits: int, colour: int, channels: int, size: int, before: bytes = b"") -> None:
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
+def zeros(path: Path, bits: int, colour: int, channels: int, size: int) -> None:
     row, packed = bytes(1 + size * channels * bits // 8), zlib.compressobj(1)
     data = b"".join(packed.compress(row) for _ in range(size)) + packed.flush()
-    header = struct.pack(">IIBBBBB", size, size, bits, colour, 0, 0, 0)
-    parts = chunk(b"IHDR", header) + before + chunk(b"IDAT", data) + chunk(b"IEND", b"")
-    path.write_bytes(b"\x89PNG\r\n\x1a\n" + parts)
+    path.write_bytes(png((size, size), bits, colour, data))
 
 
 def two_pages(path: Path) -> None:
@@ -97,9 +93,9 @@ BOMBS: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "first frame, within the pixels": ("x.gif", lambda p: gif(p, {0: (12_000, 12_000)}), "needs 549 MiB of memory"),
     "last frame, within the pixels": ("x.gif", lambda p: gif(p, {2: (12_000, 12_000)}), "needs 549 MiB of memory"),
     "screen": ("x.gif", lambda p: gif(p, {}, (12_000, 12_000)), "needs 549 MiB of memory"),
-    "PNG": ("x.png", lambda p: png(p, 8, 6, 4, 6000), "needs "),
-    "grey PNG": ("x.png", lambda p: png(p, 8, 0, 1, 13_000), "needs "),
-    "PNG of 16 bits": ("x.png", lambda p: png(p, 16, 6, 4, 6000), "needs "),
+    "PNG": ("x.png", lambda p: zeros(p, 8, 6, 4, 6000), "needs "),
+    "grey PNG": ("x.png", lambda p: zeros(p, 8, 0, 1, 13_000), "needs "),
+    "PNG of 16 bits": ("x.png", lambda p: zeros(p, 16, 6, 4, 6000), "needs "),
     "JPEG 2000": ("x.jp2", lambda p: Image.new("L", (9000, 9000)).save(p), "needs "),
     "TIFF": ("x.tif", lambda p: bare(str(p), [bytes(8)] * 8, 8, 8, {256: 60_000, 257: 60_000}), "needs "),
     "TIFF, within the pixels": ("x.tif",

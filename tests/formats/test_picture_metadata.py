@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from tests.conftest import Cli
+from tests.formats.pictures import png_chunk, put_exif_behind_pixels
 
 pytestmark = pytest.mark.usefixtures("here")
 HALVE = ("-k", "2", "-s", "2", "--overwrite")
@@ -130,7 +130,7 @@ def test_exif_and_gps_directories_go_along_to_a_tiff(deep: bool, cli: Cli) -> No
     exif.get_ifd(34853)[1], exif.get_ifd(34853)[2] = "N", (1.0, 2.0, 3.0)
     if deep:
         Path("x.png").write_bytes(imagecodecs.png_encode(DEEP))
-        with_exif("x.png", exif.tobytes())
+        put_exif_behind_pixels(Path("x.png"), exif.tobytes())
     else:
         Image.fromarray(X).save("x.png", exif=exif.tobytes())
     assert cli("avg", "x.png", "-o", "y.tif", *HALVE, "-q").code == 0
@@ -140,17 +140,6 @@ def test_exif_and_gps_directories_go_along_to_a_tiff(deep: bool, cli: Cli) -> No
             found = made.getexif()
             assert found.get_ifd(34665)[36867] == "2020:01:01 00:00:00"
             assert dict(found.get_ifd(34853)) == {1: "N", 2: (1.0, 2.0, 3.0)}
-
-
-def with_exif(path: str, exif: bytes) -> None:
-    """Puts EXIF data into a PNG, behind its pixels."""
-    data, content = Path(path).read_bytes(), b"eXIf" + exif.removeprefix(b"Exif\0\0")
-    Path(path).write_bytes(data[:-12] + chunk(content) + data[-12:])
-
-
-def chunk(content: bytes) -> bytes:
-    """A chunk of a PNG, from its name and data."""
-    return struct.pack(">I", len(content) - 4) + content + struct.pack(">I", zlib.crc32(content))
 
 
 def test_what_is_not_kept_is_one_note(cli: Cli) -> None:
@@ -255,7 +244,7 @@ def test_the_aspect_of_pixels_is_kept_in_a_tiff_and_else_said_to_be_lost(source:
     tifffile.imwrite("x.tif", GREY, resolution=(2, 1), resolutionunit="NONE", metadata=None)
     for name, found, stated in (
         ("x.jpg", b"JFIF\0\1\1\0\0\1\0\1", b"JFIF\0\1\1\0\0\2\0\1"),
-        ("x.png", chunk(b"pHYs" + struct.pack(">IIB", 79, 79, 1)), chunk(b"pHYs" + struct.pack(">IIB", 2, 1, 0))),
+        ("x.png", png_chunk(b"pHYs", struct.pack(">IIB", 79, 79, 1)), png_chunk(b"pHYs", struct.pack(">IIB", 2, 1, 0))),
     ):
         Image.fromarray(GREY).save(name, dpi=(2, 2) if name == "x.png" else (0, 0))
         Path(name).write_bytes(Path(name).read_bytes().replace(found, stated))

@@ -16,6 +16,7 @@ from PIL import Image
 
 from poolcli.formats import Source, read
 from tests.conftest import Cli
+from tests.formats.pictures import png, png_chunk, put_exif_behind_pixels
 
 pytestmark = pytest.mark.usefixtures("here")
 HALVE = ("-k", "2", "-s", "2", "--overwrite")
@@ -60,18 +61,6 @@ def test_a_band_that_is_not_said_to_be_alpha_is_a_band(dtype: str, extra: tuple[
     assert cli("avg", "x.tif", "-o", "y.png", *HALVE).code == 2
 
 
-def chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-
-def png(width: int, bits: int, colour: int, row: bytes, transparent: bytes) -> None:
-    header = struct.pack(">IIBBBBB", width, 1, bits, colour, 0, 0, 0)
-    Path("x.png").write_bytes(
-        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"tRNS", transparent)
-        + chunk(b"IDAT", zlib.compress(b"\0" + row)) + chunk(b"IEND", b"")
-    )  # fmt: skip
-
-
 TRANSPARENT: dict[str, tuple[int, int, bytes, bytes, Any]] = {
     "8 bits": (8, 0, b"\1\2\3\4", b"\0\2", [[1, 255], [2, 0], [3, 255], [4, 255]]),
     "16 bits": (16, 0, b"\0\1\2\3\0\3\0\4", b"\2\3", [[1, 65535], [515, 0], [3, 65535], [4, 65535]]),
@@ -85,7 +74,8 @@ TRANSPARENT: dict[str, tuple[int, int, bytes, bytes, Any]] = {
 @pytest.mark.parametrize("name", TRANSPARENT)
 def test_the_transparent_colour_of_a_png_is_transparent(name: str) -> None:
     bits, colour, row, transparent, expected = TRANSPARENT[name]
-    png(4, bits, colour, row, transparent)
+    packed = zlib.compress(b"\0" + row)
+    Path("x.png").write_bytes(png((4, 1), bits, colour, packed, png_chunk(b"tRNS", transparent)))
     tensor = read(Source("x.png"))
     assert tensor.array[0].tolist() == expected
     assert tensor.header.alpha
@@ -101,9 +91,8 @@ def test_every_format_is_turned_upright_once(kind: str, orientation: int, cli: C
     if deep:
         x = x.astype(np.uint16) * 257
     if kind == "png of 16 bits":
-        data = imagecodecs.png_encode(x)
-        eXIf = chunk(b"eXIf", exif.tobytes().removeprefix(b"Exif\0\0"))  # noqa: N806
-        Path("x.png").write_bytes(data[:-12] + eXIf + data[-12:])
+        Path("x.png").write_bytes(imagecodecs.png_encode(x))
+        put_exif_behind_pixels(Path("x.png"), exif.tobytes())
     elif kind == "tiff of 16 bits":
         tifffile.imwrite("x.tiff", x, photometric="rgb", extratags=[(274, 3, 1, orientation, True)])
     else:

@@ -12,21 +12,11 @@ from PIL import Image, UnidentifiedImageError
 
 from poolcli.formats import Source, read
 from tests.conftest import Cli
+from tests.formats.pictures import HALVE, halved
 from tests.formats.tiffs import TIFFS, meant
 from tests.profiles import slow
 
 pytestmark = pytest.mark.usefixtures("here")
-HALVE = ("-k", "2", "-s", "2")
-
-
-def halved(x: Any) -> Any:
-    """Means of 2 x 2 blocks, halves to even, by sums that are exact."""
-    wide = np.float64 if x.dtype.kind == "f" else np.int64
-    sums = x.astype(wide).reshape(x.shape[0] // 2, 2, x.shape[1] // 2, 2, *x.shape[2:]).sum((1, 3))
-    if wide is np.float64:
-        return (sums / 4).astype(x.dtype)
-    below, rest = sums // 4, sums % 4
-    return (below + (rest > 2) + (rest == 2) * (below % 2)).astype(x.dtype)
 
 
 def pooled(name: str, cli: Cli) -> Any:
@@ -55,10 +45,10 @@ def test_tifffile_and_pillow_read_what_was_pooled(name: str, cli: Cli) -> None:
         photometric = "cielab" if page.photometric == 8 else ""
         np.testing.assert_array_equal(meant(page.asarray(), photometric), expected, strict=True)
         assert (page.compression, page.photometric) == (TIFFS[name].compression, TIFFS[name].photometric)
-    pillow_reads(name, expected)
+    pillow_reads(expected)
 
 
-def pillow_reads(name: str, expected: Any) -> None:
+def pillow_reads(expected: Any) -> None:
     try:
         image = Image.open("y.tif")
     except UnidentifiedImageError:
