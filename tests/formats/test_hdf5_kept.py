@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import h5py
@@ -18,11 +17,6 @@ X = np.arange(2 * 3 * 8 * 6, dtype=np.float32).reshape(2, 3, 8, 6)
 HALVE = ("-k", "2", "-s", "2")
 
 
-def made(fill: Callable[[Any], object]) -> None:
-    with h5py.File("x.h5", "w") as file:
-        fill(file)
-
-
 def notes_of(cli: Cli, *arguments: str) -> list[str]:
     """The notes of a run that must succeed, those on the geometry left out."""
     result = cli("avg", "x.h5:/g/a", "-o", "y.h5", *HALVE, "--json", *arguments)
@@ -31,12 +25,10 @@ def notes_of(cli: Cli, *arguments: str) -> list[str]:
 
 
 def test_attributes_of_the_dataset_of_its_groups_and_of_the_root(cli: Cli) -> None:
-    def fill(file: Any) -> None:
+    with h5py.File("x.h5", "w") as file:
         file["g/a"] = X
         file.attrs["title"], file["g"].attrs["station"], file["g/a"].attrs["units"] = "air", [1, 2], "K"
         file["g/a"].attrs["table"] = np.array([(1, 2.5)], [("a", "i4"), ("b", "f8")])
-
-    made(fill)
     assert notes_of(cli) == []
     with h5py.File("y.h5") as file:
         assert (file.attrs["title"], file["g"].attrs["station"].tolist()) == ("air", [1, 2])
@@ -44,19 +36,18 @@ def test_attributes_of_the_dataset_of_its_groups_and_of_the_root(cli: Cli) -> No
 
 
 def test_references_are_left_out_by_name(cli: Cli) -> None:
-    def fill(file: Any) -> None:
+    with h5py.File("x.h5", "w") as file:
         file["g/a"] = X
         file.attrs["start"] = file["g"].ref
         file["g/a"].attrs["parts"] = np.array([file["g"].ref], h5py.ref_dtype)
-
-    made(fill)
     said = "left out, because they are references or cannot be read: the attributes /g/a@parts, /@start"
     assert notes_of(cli) == [said]
 
 
 def test_fill_value_and_chunks(cli: Cli) -> None:
     options = {"chunks": (1, 3, 4, 6), "fillvalue": -9}
-    made(lambda file: file.create_dataset("g/a", data=X, **options))
+    with h5py.File("x.h5", "w") as file:
+        file.create_dataset("g/a", data=X, **options)
     assert notes_of(cli) == []
     with h5py.File("y.h5") as file:
         a = file["g/a"]
@@ -64,20 +55,19 @@ def test_fill_value_and_chunks(cli: Cli) -> None:
 
 
 def test_a_fill_value_that_the_type_lacks(cli: Cli) -> None:
-    made(lambda file: file.create_dataset("g/a", data=X, fillvalue=2**20))
+    with h5py.File("x.h5", "w") as file:
+        file.create_dataset("g/a", data=X, fillvalue=2**20)
     said = ["stored without the fill value 1048576.0, which float16 does not have"]
     assert notes_of(cli, "--dtype", "float16") == said
 
 
 def test_what_is_there_for_each_axis_goes_with_it_into_another_layout(cli: Cli) -> None:
-    def fill(file: Any) -> None:
+    with h5py.File("x.h5", "w") as file:
         a = file.create_dataset("g/a", data=X)
         file["lat"] = np.arange(8.0)
         file["lat"].make_scale("lat")
         a.dims[2].attach_scale(file["lat"])
         a.dims[3].label = "lon"
-
-    made(fill)
     assert notes_of(cli, "--layout", "NCHW", "--output-layout", "HNWC") == []
     assert read_header(Source("x.h5")).layout is None  # as two axes have no names
     with h5py.File("y.h5") as file:
@@ -88,13 +78,11 @@ def test_what_is_there_for_each_axis_goes_with_it_into_another_layout(cli: Cli) 
 
 
 def test_attributes_of_scales(cli: Cli) -> None:
-    def fill(file: Any) -> None:
+    with h5py.File("x.h5", "w") as file:
         file["g/a"], file["lat"] = X, np.arange(8, dtype=np.int16)
         file["lat"].make_scale("latitude")
         file["lat"].attrs["units"], file["lat"].attrs["_FillValue"] = "degrees_north", np.int16(-1)
         file["g/a"].dims[2].attach_scale(file["lat"])
-
-    made(fill)
     assert notes_of(cli) == []
     with h5py.File("y.h5") as file:
         assert file["g/a"].dims[2].keys() == ["latitude"]
@@ -104,11 +92,9 @@ def test_attributes_of_scales(cli: Cli) -> None:
 @pytest.mark.parametrize("number", [np.float32(-9999), np.longdouble(-9999)])
 @pytest.mark.parametrize("name", ["_FillValue", "missing_value"])
 def test_missing_values_are_kept_in_the_type_of_the_result(name: str, number: Any, cli: Cli) -> None:
-    def fill(file: Any) -> None:
+    with h5py.File("x.h5", "w") as file:
         file["g/a"] = X
         file["g/a"].attrs[name] = number
-
-    made(fill)
     said = "elements equal to -9999 are missing and excluded; windows without valid elements give -9999 again"
     assert notes_of(cli, "--dtype", "float64") == [said]
     with h5py.File("y.h5") as file:
@@ -119,33 +105,27 @@ def test_missing_values_are_kept_in_the_type_of_the_result(name: str, number: An
     ("dtype", "value"), [("int16", np.float64(np.nan)), ("uint8", np.int8(-1)), ("float32", np.float64(-1.7e308))]
 )
 def test_missing_values_that_no_element_can_be_stay_as_they_are(dtype: str, value: Any, cli: Cli) -> None:
-    def fill(file: Any) -> None:
+    with h5py.File("x.h5", "w") as file:
         file["g/a"] = X.astype(dtype)
         file["g/a"].attrs["_FillValue"] = value
-
-    made(fill)
     assert notes_of(cli, "--dtype", dtype) == []
     with h5py.File("y.h5") as file:
         np.testing.assert_equal(file["g/a"].attrs["_FillValue"], value)
 
 
 def test_attributes_that_tell_sizes_are_named(cli: Cli) -> None:
-    def fill(file: Any) -> None:
+    with h5py.File("x.h5", "w") as file:
         file["g/a"] = X
         file["g/a"].attrs["voxel_size"], file["g/a"].attrs["element_size_um"] = [1, 2], [3, 4]
         file["g/a"].attrs["size_of_crew"] = 7
-
-    made(fill)
     assert notes_of(cli) == ["copied unchanged, update what describes the resolution: element_size_um, voxel_size"]
 
 
 def test_names_that_are_not_utf8(cli: Cli) -> None:
-    def fill(file: Any) -> None:
+    with h5py.File("x.h5", "w") as file:
         file.create_group(b"g\xff").create_dataset(b"a\xfe", data=X)
         file[b"g\xff"].attrs["units"] = "K"
         file.create_dataset("b", data=X)
-
-    made(fill)
     assert cli("info", "x.h5").out.splitlines()[2:] == [
         "/b            2,3,8,6  float32",
         r"/g\xff/a\xfe  2,3,8,6  float32",
@@ -160,7 +140,8 @@ def test_names_that_are_not_utf8(cli: Cli) -> None:
 def test_filters_other_than_those_of_hdf5_become_gzip(cli: Cli) -> None:
     import hdf5plugin as plugin
 
-    made(lambda file: file.create_dataset("g/a", data=X, chunks=(1, 3, 8, 6), **plugin.Zstd(clevel=5)))
+    with h5py.File("x.h5", "w") as file:
+        file.create_dataset("g/a", data=X, chunks=(1, 3, 8, 6), **plugin.Zstd(clevel=5))
     (note,) = notes_of(cli)
     assert note == "stored with gzip instead of the filter HDF5 zstd filter"
     with h5py.File("y.h5") as y:
@@ -173,7 +154,8 @@ def test_filters_other_than_those_of_hdf5_become_gzip(cli: Cli) -> None:
     [{"compression": "lzf", "shuffle": True}, {"compression": "gzip", "compression_opts": 7, "fletcher32": True}],
 )
 def test_filters_of_hdf5_are_kept(options: dict[str, Any], cli: Cli) -> None:
-    made(lambda file: file.create_dataset("g/a", data=X, chunks=(1, 3, 8, 6), **options))
+    with h5py.File("x.h5", "w") as file:
+        file.create_dataset("g/a", data=X, chunks=(1, 3, 8, 6), **options)
     assert notes_of(cli) == []
     with h5py.File("y.h5") as y:
         assert {name: getattr(y["g/a"], name) for name in options} == options
@@ -185,16 +167,15 @@ def test_a_streamed_output_says_the_same(cli: Cli, monkeypatch: pytest.MonkeyPat
     from poolcli.formats import FORMATS
 
     monkeypatch.setitem(FORMATS, "hdf5", replace(FORMATS["hdf5"], streams_from=0))
-    made(lambda file: file.create_dataset("g/a", data=X, chunks=(1, 3, 8, 6), scaleoffset=1))
+    with h5py.File("x.h5", "w") as file:
+        file.create_dataset("g/a", data=X, chunks=(1, 3, 8, 6), scaleoffset=1)
     assert notes_of(cli, "--max-memory", "2K", "--debug") == ["stored with gzip instead of the filter scaleoffset"]
 
 
 def test_missing_values_that_are_no_numbers_are_said(cli: Cli) -> None:
-    def fill(file: Any) -> None:
+    with h5py.File("x.h5", "w") as file:
         file["g/a"] = X
         file["g/a"].attrs["missing_value"] = "n/a"
-
-    made(fill)
     assert notes_of(cli) == ["the file's nodata value (missing_value) is not a number and is ignored"]
 
 
