@@ -1,4 +1,4 @@
-"""Files of the formats under another name or in a wrapping: netCDF, MATLAB, gzip."""
+"""Files of the formats under another name or in a wrapping: elder ones, MATLAB, gzip."""
 
 from __future__ import annotations
 
@@ -18,14 +18,6 @@ pytestmark = pytest.mark.usefixtures("here")
 X = np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8)
 HALVED = X.reshape(1, 1, 4, 2, 4, 2).mean((3, 5))
 HALVE = ("-k", "2", "-s", "2", "-q")
-
-
-def test_netcdf_is_hdf5_in_and_out(cli: Cli) -> None:
-    with h5py.File("x.nc", "w") as file:
-        file["t2m"] = X
-    assert cli("avg", "x.nc", "-o", "y.nc", *HALVE).code == 0
-    with h5py.File("y.nc") as file:
-        np.testing.assert_array_equal(file["t2m"][...], HALVED)
 
 
 ELDER = {
