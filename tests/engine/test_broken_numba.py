@@ -95,6 +95,17 @@ def test_auto_falls_back_and_says_so_once_and_numba_is_refused(name: str, tmp_pa
     assert "\n" not in found["refusal"]
 
 
+@pytest.mark.slow
+def test_a_processor_that_does_not_convert_float16_computes_it_by_numpy(tmp_path: Path) -> None:
+    old = "import os\nos.environ.update(NUMBA_CPU_NAME='x86-64', NUMBA_CPU_FEATURES='')\n"
+    x = "import numpy as np, poolcli\nx = np.arange(65536.0).reshape(1, 4, 128, 128) / 7\n"
+    calls = "for kind in ('f4', 'f2'): print(poolcli.avg_pool(x.astype(kind), 2, strides=2, engine='numba').sum())"
+    done = run(tmp_path, "-c", old + x + calls.replace("numba", "auto"))
+    assert (done.returncode, len(done.stdout.splitlines())) == (0, 2), done.stderr
+    assert "this processor does not convert float16" in done.stderr
+    assert done.stderr.count("poolcli computes with numpy") == 1
+
+
 COMMAND = "import os, sys\n{broken}\nfrom poolcli.__main__ import main\nmain()"
 
 

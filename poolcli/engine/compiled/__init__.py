@@ -83,6 +83,9 @@ def build(kernel: Kernel) -> Code:
     from poolcli.engine.compiled.kernels import llvm_text
     from poolcli.engine.compiled.kernels.operations import numbers_of
 
+    converts = "+f16c" in kernel_cache.processor()[1] or os.uname().machine in ("aarch64", "arm64")
+    if "float16" in (kernel.arithmetic.read, kernel.arithmetic.write) and not converts:
+        raise RuntimeError("this processor does not convert float16")  # LLVM would abort the process
     module_name, _, name = kernel.maker.rpartition(".")
     make = getattr(import_module(f"poolcli.engine.compiled.kernels.{module_name}"), name)
     made = make(numbers_of(kernel.arithmetic), kernel.arithmetic, *kernel.constants)

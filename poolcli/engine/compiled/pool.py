@@ -158,13 +158,10 @@ def _positions_in_plane(region: Region, prepared: Prepared, positions: Array) ->
     return found
 
 
-_first_byte: Callable[[Any], ctypes.c_char] = ctypes.c_char.from_buffer
-
-
 def address(array: NDArray[Any]) -> int:
     """The address of its first element."""
     try:
-        return ctypes.addressof(_first_byte(array))  # in a quarter of the time of `__array_interface__`
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]  # 4 times as fast as below
     except (TypeError, ValueError, BufferError):  # empty, strided or read-only arrays, and extension types
         return int(array.__array_interface__["data"][0])
 
@@ -186,10 +183,6 @@ def run_tasks(call: Callable[[int, int], None], tasks: int, size: int, threads: 
     threads = min(threads or allowed_threads(), size // MIN_PER_THREAD)
     step = ceil_div(tasks, max(RANGES * threads, size // MAX_RANGE))
     ranges = [(first, min(first + step, tasks)) for first in range(0, tasks, step)]
-    if threads == 1 or len(ranges) == 1:
-        for first, last in ranges:
-            call(first, last)
-        return
     run_in_threads(call, ranges, min(threads, len(ranges)))
 
 
@@ -214,12 +207,12 @@ def run_in_threads(call: Callable[[int, int], None], ranges: list[tuple[int, int
 
     def help_with_work() -> None:
         begun.append(None)
+        failure = None
         try:
             work()
         except BaseException as error:
-            ended.put(error)
-        else:
-            ended.put(None)
+            failure = error
+        ended.put(failure)
 
     errors = list[BaseException | None]()
     try:

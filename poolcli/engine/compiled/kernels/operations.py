@@ -35,17 +35,20 @@ def numbers_of(steps: Arithmetic) -> Numbers:
     return Numbers(_lift(steps), _join(steps), _store(steps), steps.identity, steps.divides)
 
 
-@inlined
-def _from_float16(raw):
-    """float32 from the bits of a float16: exponent and fraction moved to their places, then rescaled."""
-    bits = np.int32(raw)
-    moved = ((bits & np.int32(0x7FFF)) << np.int32(13)) | (bits & np.int32(-0x80000000))
-    special = np.int32(0x7F800000) if bits & np.int32(0x7C00) == np.int32(0x7C00) else np.int32(0)
-    return np.int32(moved | special).view(np.float32) * np.float32(2.0**112)
+@intrinsic
+def _half(typing, number):
+    """float32 from the bits of a float16, or the reverse, by one instruction: means of float16 take half as long."""
+
+    def generate(context, builder, signature, arguments):
+        if number == types.int16:
+            return builder.fpext(builder.bitcast(arguments[0], ir.HalfType()), ir.FloatType())
+        return builder.bitcast(builder.fptrunc(arguments[0], ir.HalfType()), ir.IntType(16))
+
+    return (types.float32 if number == types.int16 else types.int16)(number), generate
 
 
 READ = {
-    "float16": _from_float16,
+    "float16": _half,
     "bfloat16": inlined(lambda raw: np.uint32(np.uint32(raw) << np.uint32(16)).view(np.float32)),
 }
 
@@ -153,27 +156,28 @@ def _half_even(total, wide_divisor):
 
 
 @inlined
-def _short_bits(value, dropped, bias, least_normal, scale, infinity, nan):
-    """The bits of the nearest float of 16 bits: float64 less `dropped` bits, with another exponent `bias`; below
-    `least_normal`, the multiple of 1 / `scale`.
-    """
-    size = abs(value)
-    bits = np.float64(size).view(np.int64)
-    rounded = ((bits + (np.int64(1) << (dropped - 1)) - 1 + ((bits >> dropped) & 1)) >> dropped) - bias
-    small = np.int64(np.rint((size if size < least_normal else least_normal) * scale))
-    short = rounded if size >= least_normal else small
-    short = nan if value != value else infinity if short > infinity else short
-    return short | (0x8000 if np.float64(value).view(np.int64) < 0 else 0)
+def _odd_float32(value):
+    """The bits of a float64 as a float32 that is rounded to odd, so that rounding it once more is rounding once."""
+    near = np.float64(np.float32(value))
+    bits = np.float32(value).view(np.int32)
+    other = np.int32(bits + (np.int32(1) if abs(near) < abs(value) else np.int32(-1)))
+    return other if (near != value) & (bits & np.int32(1) == np.int32(0)) else bits
 
 
-WRITE = {  # the nearest float of 16 bits, halves to even, as an integer
-    "float16": inlined(
-        lambda value: np.int16(_short_bits(np.float64(value), 42, 1008 << 10, 2.0**-14, 2.0**24, 0x7C00, 0x7E00))
-    ),
-    "bfloat16": inlined(
-        lambda value: np.uint16(_short_bits(np.float64(value), 45, 896 << 7, 2.0**-126, 2.0**133, 0x7F80, 0x7FC0))
-    ),
-}
+@inlined
+def _float16(value):
+    bits = np.int32(_odd_float32(np.float64(value)))
+    return np.int16(0x7E00) if value != value else _half(bits.view(np.float32))
+
+
+@inlined
+def _bfloat16(value):
+    bits = np.int32(_odd_float32(np.float64(value)))
+    even = (bits >> np.int32(16)) & np.int32(1)
+    return np.uint16(np.int32(0x7FC0) if value != value else np.int32(bits + np.int32(0x7FFF) + even) >> np.int32(16))
+
+
+WRITE = {"float16": _float16, "bfloat16": _bfloat16}  # the nearest, halves to even, as an integer
 
 
 @inlined
