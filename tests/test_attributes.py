@@ -61,8 +61,9 @@ REFUSED: tuple[tuple[str, Any, str], ...] = (
     ("threads as a word", lambda: avg_pool(X, 2, threads="2"), "threads has '2'; a whole number is needed"),
     ("threads as a fraction", lambda: avg_pool(X, 2, threads=2.5), "threads has 2.5; a whole number is needed"),
     ("threads 0", lambda: avg_pool(X, 2, threads=0), "threads is 0; it must be at least 1"),
-    ("an engine as a number", lambda: avg_pool(X, 2, engine=1),
-     "engine is 1; it must be one of auto, numba, numpy"),
+    ("an unknown engine", lambda: avg_pool(X, 2, engine="cuda"),
+     "engine is 'cuda'; it must be one of auto, numba, numpy"),
+    ("an engine as a number", lambda: avg_pool(X, 2, engine=1), "engine is 1; it must be one of auto, numba, numpy"),
     ("a dtype in the other byte order", lambda: avg_pool(X, 2, dtype=">f4"),
      "dtype >f4 is not supported; use one of bool, uint8, uint16, uint32, uint64, int8, int16, int32, int64, float16, "
      "float32, float64, bfloat16"),

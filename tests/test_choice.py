@@ -296,12 +296,6 @@ def test_the_engine_that_is_named_is_the_one_that_runs(name: str, monkeypatch: p
     assert set(ran) == {"numpy" if reason else "compiled.pool"}  # of large regions numpy computes piece by piece
 
 
-def test_an_engine_nobody_knows_is_refused() -> None:
-    unknown: Any = "cuda"
-    with pytest.raises(RequestError, match=r"^engine is 'cuda'; it must be one of auto, numba, numpy$"):
-        poolcli.avg_pool(np.ones((1, 1, 4)), 2, engine=unknown)
-
-
 def test_the_report_names_the_engine_that_ran(cli: Cli, folder: Path) -> None:
     np.save("deep.npy", np.ones((1, 1, 2, 4, 4, 4), np.float32))
     done = cli("avg", "deep.npy", "-o", "y.npy", "-k", "2", "-s", "2", "--engine", "numba", "--json")

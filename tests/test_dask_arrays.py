@@ -32,6 +32,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "max like TensorFlow": ("max_pool", {"kernel": 2, "strides": 2, "like": "tensorflow", "auto_pad": "same_upper"}),
     "min": ("min_pool", {"kernel": (2, 5), "strides": (1, 3)}),
     "mode": ("mode_pool", {"kernel": 2, "strides": 2}),
+    "median": ("median_pool", {"kernel": 2, "strides": 2}),
+    "std": ("std_pool", {"kernel": 5, "strides": 2, "pads_begin": 2}),
     "lp": ("lp_pool", {"kernel": 3, "strides": 2, "dtype": "float32"}),
     "adaptive-avg": ("adaptive_avg_pool", {"output_size": (7, 5)}),
     "adaptive-avg, up": ("adaptive_avg_pool", {"output_size": (50, 40)}),

@@ -78,16 +78,6 @@ def test_integers_need_a_float_type_and_are_then_exact(engine: Engine) -> None:
     assert str(caught.value) == "an Lp norm of uint8 needs a float type: add dtype='float32' or float64"
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_cuts_and_threads_change_no_bit(engine: Engine, cli: Cli, tmp_path: Path) -> None:
-    x = np.random.default_rng(0).normal(size=(2, 3, 120, 90)).astype(np.float32)
-    np.save(tmp_path / "x.npy", x)
-    whole = poolcli.lp_pool(x, 5, strides=2, pads_begin=2, pads_end=2, engine=engine)
-    arguments = ("lp", tmp_path / "x.npy", "-o", tmp_path / "y.npy", "-k", 5, "-s", 2, "-p", 2, "--engine", engine)
-    assert cli(*arguments, "--max-memory", "300K", "-q").code == 0
-    np.testing.assert_array_equal(np.load(tmp_path / "y.npy").view(np.uint32), whole.view(np.uint32))
-
-
 REFUSED: tuple[tuple[str, Any, str], ...] = (
     ("OpenVINO", LpPool(2, like="openvino"), "OpenVINO has no Lp pooling; use like='onnx' or like='pytorch'"),
     ("a broken power in ONNX", LpPool(2, p=2.5),

@@ -133,21 +133,3 @@ def test_windows_of_no_more_elements_than_ddof_have_no_deviation(dtype: DTypeNam
 def test_what_no_kernel_has_exactly_is_computed_by_numpy(plan: Any) -> None:
     what = "deviations of floats, and of fewer than 32768 integers of up to 16 bits in a window"
     assert engine_notes(plan, "numba") == (f"computed by numpy: numba computes {what}",)
-
-
-@pytest.mark.slow
-def test_bits_do_not_depend_on_the_part_of_an_array(cli: Any, tmp_path: Any) -> None:
-    pytest.importorskip("dask")
-    import dask.array as da
-
-    from poolcli.dask import std_pool as lazy
-
-    x = np.random.default_rng(3).standard_normal((1, 2, 30, 41))
-    whole = std_pool(x, 5, strides=2, pads=2)
-    cut = da.from_array(x, chunks=(1, 1, 7, 9))  # type: ignore[no-untyped-call]
-    parts = lazy(cut, 5, strides=2, pads=2)
-    np.testing.assert_array_equal(np.asarray(parts), whole)
-    source, target = tmp_path / "x.npy", tmp_path / "y.npy"
-    np.save(source, x)
-    assert cli("std", source, "-o", target, "-k", 5, "-s", 2, "-p", 2, "-q", "--ddof", 0).code == 0
-    np.testing.assert_array_equal(np.load(target), whole)

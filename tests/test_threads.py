@@ -42,11 +42,6 @@ def test_a_quota_of_the_control_group_counts(monkeypatch: pytest.MonkeyPatch) ->
     processes._quota.cache_clear()
 
 
-def test_threads_below_1_are_refused() -> None:
-    with pytest.raises(poolcli.RequestError, match=r"^threads is 0; it must be at least 1$"):
-        poolcli.avg_pool(np.ones((1, 1, 4)), 2, threads=0)
-
-
 def test_several_python_threads_may_call_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("poolcli.engine.compiled.pool.MIN_PER_THREAD", 1)  # so that they share helpers
     x = np.random.default_rng(0).random((4, 8, 65, 65)).astype(np.float32)

@@ -20,12 +20,6 @@ ENGINES = ("numpy", "numba")
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_two_numbers_near_the_largest_float_average_without_overflow(engine: Engine) -> None:
-    x = np.full((1, 1, 4), 1.7e308)
-    assert poolcli.avg_pool(x, 2, strides=2, engine=engine).tolist() == [[[1.7e308, 1.7e308]]]
-
-
-@pytest.mark.parametrize("engine", ENGINES)
 def test_a_mean_does_not_depend_on_other_windows_whose_sums_overflow(engine: Engine) -> None:
     window = [[1000.0, 1e20, -1e20], [1e43, -1e20, 1000.0], [-1e43, 1e20, 7.0]]  # the order of additions shows
     means = []
@@ -81,23 +75,15 @@ def test_what_remains_when_large_numbers_cancel_is_kept_by_short_floats(
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_special_value_touches_only_the_windows_that_hold_it(engine: Engine, value: float) -> None:
-    x = np.ones((1, 1, 9, 9), np.float64)
-    x[0, 0, 4, 4] = value
-    y = poolcli.avg_pool(x, 3, engine=engine)[0, 0]
-    expected = np.ones((7, 7))
-    expected[2:5, 2:5] = value
-    np.testing.assert_array_equal(y, expected)
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_large_windows_keep_every_digit(engine: Engine, dtype: DTypeName) -> None:
-    rng = np.random.default_rng(1)
-    x = (rng.standard_normal((1, 1, 300, 400)) * 1e3 + 1e6).astype(dtype)
-    exact = sum(map(Fraction, x.ravel().tolist()), Fraction(0)) / x.size
-    got = poolcli.avg_pool(x, (300, 400), engine=engine).item()
-    assert abs(Fraction(got) - exact) <= Fraction(float(np.spacing(np.asarray(1e6, dtype))))
+@pytest.mark.parametrize(("dtype", "kernel"), [("float64", 3), ("float32", 15)])
+def test_a_special_value_touches_only_the_windows_that_hold_it(
+    dtype: DTypeName, kernel: int, value: float, engine: Engine
+) -> None:
+    x, expected = np.ones((1, 1, 60, 70), dtype), np.ones((61 - kernel, 71 - kernel))
+    x[0, 0, 30, 40] = value
+    expected[31 - kernel : 31, 41 - kernel : 41] = value
+    for pool in (poolcli.avg_pool, poolcli.max_pool):
+        np.testing.assert_array_equal(pool(x, kernel, engine=engine)[0, 0], expected)
 
 
 @pytest.mark.parametrize("kernel", [3, 15, 63, 255, 1000])
@@ -108,19 +94,6 @@ def test_windows_of_any_size_are_within_a_unit_of_the_last_place(kernel: int) ->
         window = x[0, 0, y : y + kernel, z : z + kernel].ravel().tolist()
         unit = np.spacing(np.float32(fsum(map(abs, window)) / len(window)))
         assert abs(float(means[y, z]) - fsum(window) / len(window)) <= unit
-
-
-def test_a_nan_changes_only_the_windows_that_hold_it() -> None:
-    x = np.ones((1, 1, 60, 70), np.float32)
-    y = x.copy()
-    y[0, 0, 30, 40], y[0, 0, 5, 5] = np.nan, np.inf
-    for pool in (poolcli.avg_pool, poolcli.max_pool):
-        whole, touched = (pool(a, 15, pads_begin=7, pads_end=7, engine="numba")[0, 0] for a in (x, y))
-        rows, columns = np.nonzero(~(whole == touched))
-        assert set(zip(rows.tolist(), columns.tolist(), strict=True)) == {
-            (i, j) for at in ((30, 40), (5, 5)) for i in range(60) for j in range(70)
-            if abs(i - at[0]) <= 7 and abs(j - at[1]) <= 7
-        }  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -165,15 +138,6 @@ def test_bool_has_a_maximum_and_an_average_as_a_number(engine: Engine) -> None:
     assert poolcli.max_pool(x, 2, strides=2, engine=engine).tolist() == [[[True, False]]]
     assert poolcli.avg_pool(x, 4, dtype="float32", engine=engine).tolist() == [[[0.25]]]
     assert poolcli.avg_pool(x, 2, strides=2, dtype="int8", engine=engine).tolist() == [[[0, 0]]]
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_an_extreme_of_both_zeros_has_the_better_sign_and_the_first_position(engine: Engine) -> None:
-    x = np.array([[[-0.0, 0.0, -1.0]]], np.float32)
-    largest, at = poolcli.max_pool(x, 3, return_indices=True, engine=engine)
-    smallest, place = poolcli.min_pool(-x, 3, return_indices=True, engine=engine)
-    assert (str(largest.item()), at.item()) == ("0.0", 0)
-    assert (str(smallest.item()), place.item()) == ("-0.0", 0)
 
 
 @pytest.mark.parametrize("length", [64, 3 * 64 + 5])
