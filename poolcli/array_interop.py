@@ -47,6 +47,8 @@ def as_array(x: Any, name: str = "x") -> Array:
         raise
     except Exception as error:  # each library raises its own
         why = error_text(error).rstrip(". ")
+        if "inhomogeneous" in why:  # of numpy
+            raise RequestError(f"{given} of rows that are not equally long; make them so") from error
         give = "{0}.int_repr() or {0}.dequantize()" if getattr(x, "is_quantized", False) is True else "a numpy array"
         raise RequestError(f"{given} that cannot be converted ({why}); give {give.format(name)}") from error
     if isinstance(array, np.ma.MaskedArray):  # also of variables of netCDF4

@@ -179,7 +179,7 @@ def test_a_ddof_beyond_64_bits_leaves_no_elements(ddof: float, engine: Any) -> N
 
 
 def test_lists_of_unequal_lengths_are_refused_as_what_they_are() -> None:
-    with pytest.raises(PoolError, match=r"^x is a list that cannot be converted \(setting an array element"):
+    with pytest.raises(PoolError, match=r"^x is a list of rows that are not equally long; make them so"):
         max_pool([[[1], [2, 3]]], 2)
 
 

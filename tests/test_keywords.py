@@ -204,3 +204,6 @@ def test_dataarrays_and_zarr_arrays_are_read_by_the_names_of_their_dimensions() 
     assert (labelled.shape, labelled.dims) == ((3, 4, 3), ("y", "x", "c"))
     with pytest.warns(poolcli.LayoutWarning):
         poolcli.avg_pool(xarray.DataArray(np.zeros((8, 8, 3)), dims=("a1", "a2", "bands")), 2)
+    call: Any = poolcli.avg_pool
+    with pytest.raises(TypeError, match=re.escape("use kernel=(4, 2), strides=(4, 2), layout='HNW'") + "$"):
+        call(xarray.DataArray(PHOTO, dims=("time", "lat", "lon")), time=4, lon=2)

@@ -55,6 +55,9 @@ class Difference:
     along: tuple[frozenset[int], ...] = field(repr=False)
     border: bool = field(repr=False)
 
+    def __bool__(self) -> bool:
+        raise TypeError("a Difference is neither true nor false; use .equal, or .exact for bits alone")
+
     @property
     def exact(self) -> bool:
         """Whether all elements are equal."""

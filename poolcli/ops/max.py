@@ -37,7 +37,7 @@ def max_pool(
     indices : Pooled
         Only if `return_indices`: flat positions over the axes from `axis` on, in the order N, C, D, H, W also where
         `x` has another (but for TensorFlow), as in `convert_layout(x, "NHWC", "NCHW").flat`; -1 for a window without
-        input.
+        input. PyTorch's `max_unpool2d` takes those of `like="pytorch"`.
 
     Notes
     -----

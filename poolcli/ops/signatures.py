@@ -8,6 +8,7 @@ from functools import cache, wraps
 from inspect import Parameter, Signature, cleandoc, signature
 from typing import Any, ParamSpec, TypeVar, cast
 
+from poolcli.layouts import BATCH, SPATIAL
 from poolcli.message_fields import brief
 from poolcli.ops.records import RunOptions, prepared
 from poolcli.plan.attributes import Attributes
@@ -64,7 +65,7 @@ def with_answers(function: Callable[P, R], title: str = "") -> Callable[P, R]:
             names = [name for name, kind in kinds.items() if name != "self" and kind is not Parameter.VAR_KEYWORD]
             by_place = [name for name in names if kinds[name] is Parameter.POSITIONAL_OR_KEYWORD]
             if Parameter.VAR_KEYWORD not in kinds.values() and not keywords.keys() <= {*names}:
-                text = _unknown_keywords(shown, keywords, names)
+                text = _unknown_keywords(shown, keywords, names, [*getattr((*given, None)[0], "dims", ())])
             elif len(given) > len(by_place):
                 text = _too_many_values(shown, by_place, given, names)
             elif not str(error).startswith(f"{function.__qualname__}() missing"):
@@ -74,10 +75,16 @@ def with_answers(function: Callable[P, R], title: str = "") -> Callable[P, R]:
     return call
 
 
-def _unknown_keywords(function: str, given: Mapping[str, object], names: Collection[str]) -> str:
-    """The message about keywords that a function does not have, with what is probably meant."""
+def _unknown_keywords(function: str, given: Mapping[str, Any], names: Collection[str], dims: Sequence[Any]) -> str:
+    """The message about keywords that a function does not have, with what is probably meant; `dims`: those of x."""
     unknown = [name for name in given if name not in names]
     settings, remarks = dict[str, None](), dict[str, list[str]]()
+    pooled = [name for name in dims if name in unknown]
+    if pooled and "kernel" in names and len(pooled) <= len(SPATIAL) and len(dims) <= len(BATCH):  # as coarsen has them
+        letters, batch = iter(SPATIAL[-len(pooled) :]), iter(BATCH)
+        layout = "".join(next(letters if name in pooled else batch) for name in dims)
+        size = tuple(given[name] for name in pooled) if len(pooled) > 1 else given[pooled[0]]
+        return f"{function}() takes no names of axes; use kernel={size}, strides={size}, layout={layout!r}"
     for name in unknown:
         own, remark = _meant(name, given, names)
         settings |= dict.fromkeys(own)

@@ -28,6 +28,11 @@ def test_what_differs_is_what_numpy_calls_not_close(
     assert compare(x, y, atol=atol, rtol=rtol).different == int((~close).sum())
 
 
+def test_a_difference_has_no_truth_of_its_own() -> None:
+    with pytest.raises(TypeError, match=r"use \.equal, or \.exact"):
+        assert compare([1], [2])
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("steps", [1, 5])
 def test_ulps_are_steps_from_neighbour_to_neighbour_through_zero_too(dtype: type, steps: int) -> None:
