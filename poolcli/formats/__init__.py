@@ -51,12 +51,13 @@ Result = TypeVar("Result")
 
 
 def parse_source(text: str, dataset: str | None = None) -> Source:
-    """Splits `a.npz:key` at the first colon after the extension of a container, unless a file of that name exists."""
+    """Splits `a.npz:key` at the first colon after a folder or a container's extension, unless such a file exists."""
     check_url(text)
     if dataset is not None or ":" not in text or os.path.lexists(text):
         return Source(text, dataset)
     keyed = suffixes_of(lambda row: row.is_container)
-    place = next((i for i, sign in enumerate(text) if sign == ":" and text[:i].lower().endswith(keyed)), None)
+    colons = (i for i, sign in enumerate(text) if sign == ":")
+    place = next((i for i in colons if text[:i].lower().endswith(keyed) or os.path.isdir(text[:i])), None)
     return Source(text) if place is None else Source(text[:place], text[place + 1 :])
 
 

@@ -60,18 +60,19 @@ def find_inputs(
         listed = f"or a list with {field('files_from')}"
         raise RequestError(f"there is no input: name files, a folder, a quoted glob, - for a .npy stream, {listed}")
     for text in texts:
-        if text != "-" and os.path.isdir(text) and not folder_format(text):
-            items.extend(_folder_items(text, dataset, recursive, output, ignored))
+        source = parse_source(text, dataset)
+        path, key = source.path, source.key
+        if path != "-" and os.path.isdir(path) and not folder_format(path):
+            items.extend(_folder_items(path, key, recursive, output, ignored))
             several = True
-        elif not is_url(text) and any(sign in text for sign in "*?[") and not os.path.lexists(parse_source(text).path):
-            items.extend(_glob_items(text, dataset))
+        elif not is_url(path) and any(sign in path for sign in "*?[") and not os.path.lexists(path):
+            items.extend(_glob_items(path, key))
             several = True
         else:
-            source = parse_source(text, dataset)
             if recursive and text.isalnum() and not os.path.lexists(text) and not any(map(os.path.isdir, texts)):
                 end = f"-r is {field('recursive')}, and the command names the operator, as in poolcli avg"
                 raise RequestError(f"{text}: there is no such input; {end}")
-            items.append(Item(source, Path(source.path).name))
+            items.append(Item(source, Path(path).name))
     if files_from is not None:
         items.extend(_listed_items(files_from, dataset))
     if sum(item.source.path == "-" for item in items) + (files_from == "-") > 1:
@@ -117,7 +118,9 @@ def _glob_items(pattern: str, dataset: str | None) -> list[Item]:
     paths = filter(is_input, sorted(glob.iglob(pattern, recursive=True)))
     found = [Item(Source(path, dataset), os.path.relpath(path, root)) for path in paths]
     if not found:
-        raise RequestError(f"{pattern} matches no file")
+        path, _, key = pattern.rpartition(":")
+        remedy = f"; name the array with {field('dataset', key)}" if glob.glob(path) else ""
+        raise RequestError(f"{pattern} matches no file{remedy}")
     return found
 
 
@@ -246,7 +249,7 @@ class Target:
 
 def _target(option: str, text: str | None, several: bool, suffix: str | None) -> Target:
     source = parse_source(text) if text else None
-    if source is None or source.key is None:
+    if source is None or source.key is None or (os.path.isdir(source.path) and not folder_format(source.path)):
         return Target(option, text, None, bool(text) and _is_folder(str(text), several), several, suffix)
     if not source.key.strip("/"):
         raise RequestError(f"{text}: names no array in {source.path}")

@@ -78,6 +78,17 @@ def test_storage_attributes_and_scales_of_a_dataset_are_carried_over(cli: Cli) -
         assert b.dims[3]["lon"][...].tolist() == [15.0, 25.0, 35.0]
 
 
+@pytest.mark.parametrize("text", ["in/*.h5:/deep/a", "in:/deep/a", "in/:/deep/a"])
+def test_an_array_is_named_behind_a_glob_and_a_folder(text: str, cli: Cli) -> None:
+    Path("in").mkdir()
+    Path("x.h5").rename("in/x.h5")
+    assert cli("max", text, "-o", "out", *HALVE, "-q").err == ""
+    with h5py.File("out/x.h5") as made:
+        np.testing.assert_array_equal(made["deep/a"][0, 0], A[0, 0, 1::2, 1::2])
+    named = "name the array with --dataset deep/a"
+    assert cli("max", "in/*:deep/a", "-o", "y/", *HALVE).err == f"poolcli: in/*:deep/a matches no file; {named}\n"
+
+
 REFUSALS = {
     "a format of one array": (["-o", "y.npy", "--all"], "x.npz: y.npy: cannot hold several arrays; "
                               "use .npz or .h5"),
