@@ -125,7 +125,7 @@ def like_input(x: Any, result: Any, plan: Plan) -> Any:
 
 
 def _data_array(x: Any, result: Any, plan: Plan) -> Any:
-    """The result like `x`: 1-D coordinates of pooled dimensions become means of windows, others are left out."""
+    """The result like `x`: 1-D coordinates of pooled dimensions become means of windows; warns of others."""
     windows = {x.dims[axis.position]: axis.windows for axis in plan.axes}
     coords = {}
     for name, values in x.coords.items():
@@ -134,6 +134,9 @@ def _data_array(x: Any, result: Any, plan: Plan) -> Any:
             coords[name] = values.variable
         elif values.ndim == 1 and values.dtype.kind in "iufMm":
             coords[name] = (values.dims, window_means(values.values, windows[pooled[0]]), values.attrs)
+    if lost := ", ".join(str(name) for name in x.coords if name not in coords):
+        known = "only 1-D numbers and times are averaged; xarray's coarsen averages numbers of more dimensions"
+        warn_caller(f"left out: the coordinates {lost}: {known}", UserWarning)
     return type(x)(result, dims=x.dims, coords=coords, attrs=x.attrs, name=x.name)
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from poolcli import formats
 from poolcli.errors import PoolError, RequestError
-from poolcli.formats.checks import check_expansion, check_memory, choose_array, describe_arrays, join_names, poolable
+from poolcli.formats.checks import check_expansion, check_memory, describe_arrays, join_names, poolable
 from poolcli.formats.files import array_names
 from poolcli.formats.records import whole_region
 from poolcli.layouts import is_spatial, read_axes
@@ -34,7 +34,7 @@ def run_bundle(job: Job, op: Attributes, settings: Settings, clock: Clock) -> Ou
     with formats.open_container(path, settings.read_options) as file:
         with clock.phase("read"):
             headers = file.headers if settings.arrays else [file.array(h.key or "").header for h in file.headers]
-            chosen = list(_chosen(path, headers, op, settings))
+            chosen = list(_chosen(path, file, headers, op, settings))
         names, rank = {header.key for header in chosen}, settings.read_options.ndim
         ranks = {len(header.shape) for header in chosen}
         copied = [] if settings.arrays else [header for header in headers if header.key not in names]
@@ -90,7 +90,7 @@ def _naming_array(path: str, key: str | None) -> Iterator[None]:
 
 
 def _chosen(
-    path: str, headers: Sequence[formats.Header], op: Attributes, settings: Settings
+    path: str, file: formats.ArrayContainer, headers: Sequence[formats.Header], op: Attributes, settings: Settings
 ) -> Iterator[formats.Header]:
     """The arrays to pool: those that are named, else those that can be pooled and others with the same spatial axes."""
     if not headers:
@@ -106,4 +106,10 @@ def _chosen(
             each for each in headers if each in able or {*filter(is_spatial, each.layout or "")} in spatial or not able
         )
         return
-    yield from (choose_array(formats.Source(path, name), headers) for name in settings.arrays)
+    listed = {name.strip("/"): header for name, header in file.listed.items()}  # None for links
+    for name in settings.arrays:
+        header = file.array(name).header
+        key = (header.key or "").strip("/")
+        if key not in listed:
+            raise RequestError(f"{path}: {name} describes others, as coordinates do; pool it alone: {path}:{name}")
+        yield listed[key] or header

@@ -85,6 +85,9 @@ def test_coordinates_of_axes_are_pooled_and_other_variables_left_out(name: str, 
         netcdf(name, x)
     else:
         x.to_zarr(name, zarr_format=int(name[1]), consolidated=True)
+    both = cli("avg", name, "--dataset", "/t", "--dataset", "lat2", "-o", "y.zarr", *HALVE)
+    why = f"{name}: lat2 describes others, as coordinates do; pool it alone: {name}:lat2"
+    assert (both.code, both.err) == (2, f"poolcli: {why}\n")
     listed = [line.split() for line in cli("info", name).out.splitlines()]
     assert (["/t", "N=4", "H=6", "W=8", "float64"] in listed, "/lat2" in [line[0] for line in listed]) == (True, True)
     for target in ("y.zarr", "y.nc"):
