@@ -72,13 +72,19 @@ def pooled(x: Any, kernel: tuple[int, ...], op: str) -> Any:
 MICROMETRES = {f"PhysicalSize{name}": size for name, size in zip("ZYX", (2.5, 0.2, 0.1), strict=True)}
 
 
-def write_stack(x: Any, axes: str, program: str) -> None:
-    """`x.tif` with these axes, sizes and an interval of 3 s, as ImageJ or in OME-XML."""
+def write_stack(stack: Any, axes: str, program: str) -> tuple[Any, str]:
+    """`x.tif` with those axes of a stack (t, c, z, y, x) that are named, in this order, with sizes and an interval of
+    3 s, as ImageJ or in OME-XML; returns the array in the stack's own order, and the names of its axes.
+    """
     import tifffile
 
+    own = "".join(name for name in "tczyx" if name.upper() in axes)
+    kept = stack[tuple(slice(None) if name in own else 0 for name in "tczyx")]
+    x = kept.transpose([own.index(name.lower()) for name in axes])
     if program == "ImageJ":
         about: dict[str, Any] = {"axes": axes, "spacing": 2.5, "unit": "um", "finterval": 3.0}
         tifffile.imwrite("x.tif", x, imagej=True, resolution=(10, 5), metadata=about)
     else:
         about = {"axes": axes, **MICROMETRES, "TimeIncrement": 3.0}
         tifffile.imwrite("x.tif", x, ome=True, photometric="minisblack", metadata=about)
+    return kept, own

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from multiprocessing import Pipe
 from typing import Any
 
@@ -68,22 +67,6 @@ def test_the_field_of_an_error_is_the_first_of_its_message_unless_another_is_nam
     assert RequestError(f"use {field('like')} or {field('kernel')}").field == "like"
     named = RequestError(f"the size is odd; use {field('kernel')}", field="strides")
     assert (named.field, named.at("x").field, through_a_pipe(named).field) == ("strides",) * 3
-
-
-REFUSALS: dict[str, tuple[Callable[[], object], str, str]] = {
-    "a list too long": (lambda: AvgPool((2, 2, 2)).plan((1, 1, 4, 4)), "kernel",
-        "kernel has 3 numbers, but layout NCHW (assumed) has 2 spatial axes (H,W); for 3 axes, use layout='CDHW'"),
-    "an unknown word": (lambda: AvgPool(2, auto_pad="same").plan((1, 1, 4)), "auto_pad",
-        "auto_pad is 'same'; it must be one of explicit, same_upper, same_lower, valid; "
-        "did you mean same_upper or same_lower?"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("call", "name", "message"), REFUSALS.values(), ids=REFUSALS)
-def test_python_is_told_the_names_of_its_keywords(call: Callable[[], object], name: str, message: str) -> None:
-    with pytest.raises(RequestError) as caught:
-        call()
-    assert (str(caught.value), caught.value.field) == (message, name)
 
 
 def test_a_refusal_of_one_of_many_files_names_options_as_well(cli: Cli, folder: object) -> None:

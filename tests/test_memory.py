@@ -391,18 +391,11 @@ def test_check_in_python_has_the_limit_of_the_command(
         check(folder / "x.xml", max_memory=limit)
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        (0, "max_memory is '0'; write a size such as 500M or 4G"),
-        (-5, "max_memory is '-5'; write a size such as 500M or 4G"),
-        ("much", "max_memory is 'much'; write a size such as 500M or 4G"),
-    ],
-)
-def test_what_is_no_size_is_refused(value: Any, message: str) -> None:
+@pytest.mark.parametrize("value", [0, -5, "much"])
+def test_what_is_no_size_is_refused(value: Any) -> None:
     with pytest.raises(RequestError) as refused:
         check("samples/backbone.xml", max_memory=value)
-    assert str(refused.value) == message
+    assert str(refused.value) == f"max_memory is '{value}'; write a size such as 500M or 4G"
 
 
 @pytest.mark.parametrize("unit", ["{},", '"ab",', "0.5,", '{"":{}},'])

@@ -102,22 +102,13 @@ UNITS: dict[str, Any] = {"t": {"unit": "second"}, "c": {}, **{name: {"unit": "mi
 TYPES = {"t": "time", "c": "channel"}
 
 
-def written(axes: str, program: str) -> Any:
-    """`x.tif` with the axes of STACK that are named, in this order in an OME-TIFF; returns it in the order of STACK."""
-    x = STACK[tuple(slice(None) if name in axes else 0 for name in "TCZYX")]
-    own = "".join(name for name in "TCZYX" if name in axes)
-    x = x.transpose([own.index(name) for name in axes])
-    write_stack(x, axes, program)
-    return x.transpose([axes.index(name) for name in own]), own.lower()
-
-
 @pytest.mark.parametrize(
     ("axes", "program"),
     [("ZYX", "ImageJ"), ("TYX", "ImageJ"), ("CYX", "ImageJ"), ("TZCYX", "ImageJ"), ("YX", "ImageJ"),
      ("ZYX", "OME"), ("CZYX", "OME"), ("TZCYX", "OME"), ("CTZYX", "OME"), ("TYX", "OME")],
 )  # fmt: skip
 def test_a_stack_keeps_its_axes_distances_and_units(axes: str, program: str, cli: Cli) -> None:
-    x, names = written(axes, program)
+    x, names = write_stack(STACK, axes, program)
     result = cli("pyramid", "x.tif", "-o", "y.ome.zarr", "--levels", "2", "-q")
     assert (result.code, result.err) == (0, "")
     first, second = levels("y.ome.zarr")

@@ -20,13 +20,6 @@ X = np.random.default_rng(4).integers(0, 60_000, (2, 3, 8, 6, 10)).astype(np.uin
 POOL = ("avg", "-k", "2", "-s", "2,3,1", "--overwrite", "-q")
 
 
-def written(axes: str, program: str) -> Any:
-    """`x.tif` with the axes of X that are named, in this order; returns those."""
-    own = [name for name in "TCZYX" if name in axes]
-    x = X[tuple(slice(None) if name in axes else 0 for name in "TCZYX")].transpose([own.index(name) for name in axes])
-    write_stack(x, axes, program)
-
-
 def read() -> tuple[str, Any, dict[str, Any]]:
     """The axes and pixels of `y.tif` as tifffile sees them, and what the OME-XML says of the pixels."""
     with tifffile.TiffFile("y.tif") as file:
@@ -49,35 +42,33 @@ def read() -> tuple[str, Any, dict[str, Any]]:
 def test_a_stack_is_pooled_in_three_axes_and_keeps_scaled_distances(
     axes: str, program: str, layout: str | None, cli: Cli
 ) -> None:
-    written(axes, program)
+    x, own = write_stack(X, axes, program)
     named = ("--layout", layout) if layout else ()  # three strides are enough
     result = cli(*POOL, "-o", "y.tif", "x.tif", *named)
     assert (result.code, result.err) == (0, "")
-    own = "".join(name for name in "TCZYX" if name in axes)
-    x = X[tuple(slice(None) if name in axes else 0 for name in "TCZYX")]
     np.save("x.npy", x)
-    names = "".join({"T": "N", "C": "C", "Z": "D", "Y": "H", "X": "W"}[name] for name in own)
+    names = "".join({"t": "N", "c": "C", "z": "D", "y": "H", "x": "W"}[name] for name in own)
     assert cli(*POOL, "-o", "y.npy", "x.npy", "--layout", names).code == 0
     found, pixels, said = read()
-    assert found == own
+    assert found.lower() == own
     np.testing.assert_array_equal(pixels, np.load("y.npy"))
-    steps = {"Z": 5.0, "Y": 0.6, "X": 0.1}
-    assert {name: said[f"PhysicalSize{name}"] for name in steps} == pytest.approx(steps)
-    assert {said[f"PhysicalSize{name}Unit"] for name in steps} == {"µm"}
-    assert said.get("TimeIncrement") == (3.0 if "T" in own else None)
+    steps = {"z": 5.0, "y": 0.6, "x": 0.1}
+    assert {name: said[f"PhysicalSize{name.upper()}"] for name in steps} == pytest.approx(steps)
+    assert {said[f"PhysicalSize{name.upper()}Unit"] for name in steps} == {"µm"}
+    assert said.get("TimeIncrement") == (3.0 if "t" in own else None)
     before = Path("y.tif").read_bytes()
     assert cli(*POOL, "-o", "y.tif", "x.tif", *named).code == 0
     plan = json.loads(cli("shape", "avg", "x.tif", "-k", "2", "-s", "2,3,1", "--json").out)
     assert sorted(plan["output"]["shape"]) == sorted(pixels.shape)
     assert Path("y.tif").read_bytes() == before
     assert cli("pyramid", "y.tif", "-o", "y.ome.zarr", "--levels", "1", "-q").code == 0
-    assert [axis["name"].upper() for axis in multiscale("y.ome.zarr")["axes"]] == [*own]
-    assert list(places("y.ome.zarr")[0][0]) == pytest.approx([{"T": 3.0, "C": 1.0, **steps}[name] for name in own])
+    assert [axis["name"] for axis in multiscale("y.ome.zarr")["axes"]] == [*own]
+    assert list(places("y.ome.zarr")[0][0]) == pytest.approx([{"t": 3.0, "c": 1.0, **steps}[name] for name in own])
 
 
 @pytest.mark.parametrize(("axes", "program"), [("TZCYX", "ImageJ"), ("ZYX", "ImageJ"), ("CTZYX", "OME")])
 def test_a_stack_that_is_pooled_page_by_page_keeps_its_axes(axes: str, program: str, cli: Cli) -> None:
-    written(axes, program)
+    write_stack(X, axes, program)
     result = cli("avg", "x.tif", "-o", "y.tif", "-k", "2", "-s", "3,2", "--json")
     assert (result.code, "description" in result.out) == (0, False)
     found, pixels, said = read()
@@ -158,7 +149,7 @@ def test_scales_of_ome_zarr_become_physical_sizes(cli: Cli) -> None:
 def test_what_a_stack_cannot_hold_gets_one_line(cli: Cli) -> None:
     np.save("x.npy", np.zeros((1, 2, 3, 4, 5, 6), np.float32))
     np.save("half.npy", X[0, 0].astype(np.float16))
-    written("TZCYX", "ImageJ")
+    write_stack(X, "TZCYX", "ImageJ")
     for name, layout, said in (
         (
             "x.npy",
