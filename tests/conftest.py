@@ -57,6 +57,15 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working folder of its own, beside which processes leave what they print."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An own working folder with `x.npy` (1, 2, 6, 8), `photo.png` 8 x 6 RGB and `bad.npy`, which is broken."""
     monkeypatch.chdir(tmp_path)

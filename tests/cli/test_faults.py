@@ -38,15 +38,6 @@ def idle(tmp_path_factory: pytest.TempPathFactory) -> int:
     return max(poolcli(folder, "avg", f"x.{s}", "-o", f"{s}.npy", "-k", "2", "-q").peak for s in ("npy", "png", "h5"))
 
 
-@pytest.fixture
-def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working folder of its own."""
-    folder = tmp_path / "work"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    return folder
-
-
 # What is packed here from 256 MiB.
 LARGE = ("npz: a bomb", "hdf5: a chunk that unpacks to more than it says", "more than 256 MiB, each less")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import gzip
 import json
 import os
 import subprocess
@@ -174,14 +173,6 @@ def test_what_a_folder_run_did_not_take_is_counted_and_named(folder: Path, cli: 
         Path(f"in/below/{i:02}.txt").touch()
     listed = ", ".join(f"in/below/{i:02}.txt" for i in range(10))
     assert f"ignored: {listed} and 21 more\n" in cli("avg", "in/below", "-o", "many/", "-k", "2", columns=200).out
-
-
-def test_folder_runs_write_packed_npy_files_unpacked(folder: Path, cli: Cli) -> None:
-    Path("in").mkdir()
-    np.save("x.npy", np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4))
-    Path("in/a.npy.gz").write_bytes(gzip.compress(Path("x.npy").read_bytes()))
-    assert cli("avg", "in", "-o", "out/", "-k", "4").out.startswith("1 done, 0 skipped, 0 failed\n")
-    assert np.load("out/a.npy").tolist() == [[[[7.5]]]]
 
 
 def images(*names: str) -> None:

@@ -51,17 +51,14 @@ PLACES: dict[str, tuple[Callable[[], object], list[str], int, str]] = {
 
 
 @pytest.mark.parametrize("name", PLACES)
-def test_outputs_that_cannot_be_are_one_clear_line(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outputs_that_cannot_be_are_one_clear_line(name: str, work: Path) -> None:
     prepare, arguments, code, message = PLACES[name]
-    folder = tmp_path / "work"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
     np.save("x.npy", X)
     prepare()
     before = Path("x.npy").read_bytes()
-    done = poolcli(folder, "avg", "x.npy", "-k", "2", "-q", *arguments)
+    done = poolcli(work, "avg", "x.npy", "-k", "2", "-q", *arguments)
     assert (done.code, done.out) == (code, b"")
-    assert done.err == (f"poolcli: {message}\n".format(here=folder) if message else "")
+    assert done.err == (f"poolcli: {message}\n".format(here=work) if message else "")
     assert Path("x.npy").read_bytes() == before
 
 

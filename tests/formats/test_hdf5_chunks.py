@@ -22,7 +22,7 @@ from tests.conftest import Cli
 from tests.processes import fresh
 from tests.profiles import sized
 
-pytestmark = pytest.mark.heavy
+pytestmark = [pytest.mark.heavy, pytest.mark.usefixtures("work")]
 hdf5plugin = pytest.importorskip("hdf5plugin", reason="needs the dependency group heavy")
 
 SHAPE = (1, 1, 256, 256)  # of a chunk of 64 KiB
@@ -37,13 +37,6 @@ PIPELINES: dict[str, dict[str, Any]] = {
     "blosc": {"compression": hdf5plugin.Blosc()},
 }
 worker = pytest.mark.skipif(sys.platform != "linux", reason="where workers are forks")
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
 
 
 def region_of(shape: tuple[int, ...], draw: Any) -> tuple[range, ...]:

@@ -54,8 +54,7 @@ def test_an_unknown_suffix_is_refused_with_the_known_ones() -> None:
         output_format("y.doc")
 
 
-def test_results_get_names_in_new_files(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_results_get_names_in_new_files(cli: Cli, here: None) -> None:
     np.save("x.npy", np.ones((1, 1, 4, 4), np.float32))
     assert cli("max", "x.npy", "-o", "y.h5:/a/b", "--indices", "i.npz:at", "-k", "2", "-q").code == 0
     with h5py.File("y.h5") as file, np.load("i.npz") as indices:
@@ -71,10 +70,7 @@ def test_results_get_names_in_new_files(cli: Cli, tmp_path: Path, monkeypatch: p
         ("b.h5:/", "b.h5:/: names no array in b.h5"),
     ],
 )
-def test_arrays_are_not_added_to_files(
-    output: str, message: str, extra: tuple[str, ...], cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_arrays_are_not_added_to_files(output: str, message: str, extra: tuple[str, ...], cli: Cli, here: None) -> None:
     np.savez("a.npz", x=np.ones((1, 1, 4, 4)))
     with h5py.File("a.h5", "w") as file:
         file["x"] = np.ones((1, 1, 4, 4))

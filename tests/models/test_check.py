@@ -60,8 +60,7 @@ m.xml: 2 pooling layers of opset1: 2 agree
 """
 
 
-def test_columns_that_say_nothing_new_are_left_out(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_columns_that_say_nothing_new_are_left_out(cli: Cli, here: None) -> None:
     model(
         Path("m.xml"),
         layer(AVG, (1, 1024, 112, 112), (1, 1024, 56, 56), name="features/transition1/pool"),
@@ -70,8 +69,7 @@ def test_columns_that_say_nothing_new_are_left_out(cli: Cli, tmp_path: Path, mon
     assert cli("check", "m.xml", columns=80).out == NARROW
 
 
-def test_the_screen(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_the_screen(cli: Cli, here: None) -> None:
     model(
         Path("m.xml"),
         layer(SPECIFIED[0][0], (1, 3, 32, 32), (1, 3, 32, 32)),
@@ -108,15 +106,13 @@ def test_windows_without_input_are_pointed_out(cli: Cli, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_a_large_model_takes_no_more_memory_than_the_limit(tmp_path: Path) -> None:
+def test_a_large_model_takes_no_more_memory_than_the_limit(work: Path) -> None:
     other = '<layer id="1" name="c" type="Convolution" version="opset1"><data a="{}"/></layer>'.format("x" * 10_000)
-    folder = tmp_path / "work"
-    folder.mkdir()
-    with (folder / "large.xml").open("w") as stream:
+    with Path("large.xml").open("w") as stream:
         stream.write('<?xml version="1.0"?><net><layers>')
         stream.writelines(other for _ in range(20_000))  # 200 MB
         stream.write(layer(AVG, (1, 3, 8, 8), (1, 3, 4, 4)) + "</layers></net>")
-    done = fresh(folder, "check", "large.xml", "--max-memory", "100M", timeout=None)
+    done = fresh(work, "check", "large.xml", "--max-memory", "100M", timeout=None)
     said = "poolcli: large.xml: its layers take more memory than the limit, 100 MiB; raise --max-memory\n"
     assert (done.code, done.err, done.peak < 200 << 10) == (2, said, True)
 
