@@ -164,16 +164,13 @@ def test_a_window_of_missing_elements_alone_gives_nan_or_the_number_again() -> N
 REFUSED = (
     ("a word", "x", "missing is 'x'; a number, as float('nan'), or several are needed"),
     ("a truth value", True, "missing is True; a number, as float('nan'), or several are needed"),
-    (
-        "two axes",
-        np.zeros((2, 2)),
-        "missing is an array of shape (2, 2); a number, as float('nan'), or several are needed",
-    ),
+    ("two axes", np.zeros((2, 2)),
+     "missing is an array of shape (2, 2); a number, as float('nan'), or several are needed"),
     ("a number of another type", 300, "missing=300 does not fit uint8, which holds whole numbers from 0 to 255"),
     ("a fraction", 0.5, "missing=0.5 does not fit uint8, which holds whole numbers from 0 to 255"),
     ("nan", NAN, "missing=nan does not fit uint8, which holds whole numbers from 0 to 255"),
     ("a very long number", 10**400, "missing is a whole number beyond 2**64; give larger ones as floats"),
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(("value", "message"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])

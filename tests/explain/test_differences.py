@@ -16,7 +16,6 @@ from poolcli import RequestError, compare
 from poolcli.explain import diff_arrays
 from tests.conftest import Cli
 
-SHAPES = st.tuples(st.integers(1, 3), st.integers(1, 4))
 FLOATS = arrays(np.float32, (2, 3), elements=st.floats(width=32, allow_nan=True, allow_infinity=True))
 
 
