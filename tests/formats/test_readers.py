@@ -102,7 +102,7 @@ def tiff_of_lists() -> Any:
 def test_no_message_has_words_of_python(name: str, data: bytes, cli: Cli) -> None:
     Path(name).write_bytes(data)
     said = f"poolcli: {name}: the image cannot be read: its data is damaged\n"
-    assert (cli("avg", name, "-o", "y.npy", *KEEP).err) == said
+    assert cli("avg", name, "-o", "y.npy", *KEEP).err == said
 
 
 def test_damaged_exif_data_costs_no_image(cli: Cli) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 import zipfile
 from collections.abc import Callable
@@ -163,8 +164,6 @@ def test_files_of_several_arrays_that_are_refused(make: Callable[[], object], pa
 
 
 def test_a_pipe_or_a_device_is_no_input() -> None:
-    import os
-
     os.mkfifo("x.npy")
     with pytest.raises(FileError, match=r"^x\.npy: is not a regular file$"):
         read(Source("x.npy"))
