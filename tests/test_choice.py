@@ -50,7 +50,7 @@ KERNELS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "a larger stride": (AvgPool((1, 9), strides=(1, 9)), "long", {"shape": (1, 9, 100, 400)}),
     "28 rows": (AvgPool((28, 3), strides=(4, 1)), "long", {"shape": LARGE}),
     "pairs": (AvgPool(2, strides=2), "direct-2-2-2-2-1-0-1", {"shape": LARGE}),
-    "threes": (AvgPool(3, strides=3), "direct-3-3-3-3-1-0-1", {"shape": LARGE}),
+    "threes": (AvgPool(3, strides=3), "buffer-3-3-3-3-1-0-1", {"shape": LARGE}),
     "fours": (AvgPool(4, strides=4), "buffer-4-4-4-4-1-0-1", {"shape": (1, 2, 300, 400)}),
     "pairs, one of which overhangs": (
         AvgPool(2, strides=2, rounding_type="ceil"), "buffer-2-2-2-2-1-0-1", {"shape": (1, 1, 300, 401)}

@@ -32,7 +32,7 @@ class Limits(NamedTuple):
     channels: int = 8  # side by side, from which they fill vectors; fewer are constants of kernels with a stride
     long_window: int = 16  # elements along W of windows that do not overlap; longer ones are joined one by one
     tall: int = 8  # kernel_h / stride_h above which rows are joined by blocks
-    direct: int = 3  # rows and columns of the largest windows without a row buffer
+    direct: int = 2  # rows, columns and stride of the largest windows without a row buffer
     direct_outputs: int = 64  # of a row, below which maxima without a row buffer leave vectors empty
     map_row_bytes: int = 288  # of the totals of a row of a small map
     map_elements: int = 1 << 12  # of the largest map
@@ -240,7 +240,7 @@ class _Case:
         is_inside = w.pad_begin == 0 and (w.output - 1) * w.stride + w.extent <= w.size
         fills_vectors = steps.total == "sum" or columns.output >= limits.direct_outputs
         is_constant = channels == 1 or (channels < limits.channels and w.stride > 1)
-        is_low = w.dilation == 1 and is_constant and w.kernel <= w.stride and max(rows, w.kernel) <= limits.direct
+        is_low = w.dilation == 1 and is_constant and w.kernel <= w.stride and max(rows, w.stride) <= limits.direct
         form = "direct" if is_inside and fills_vectors and is_low else "buffer"
         pieces = self.pieces(w, limits.row_bytes)
         work = (pieces["reach"] + MARGIN * w.stride) * channels + CACHE_LINE

@@ -118,9 +118,9 @@ def by_rows(compute: Function, in_pieces: bool = True) -> Any:
         t, q, last = first_task // pieces, first_task % pieces, last_task // pieces
         p, r = t // table[AT.rows], t % table[AT.rows]
         for _ in range(first_task, last_task):
-            begin, planes, lines = row_of(table, p, r)
-            piece = table[AT.at_piece] + PIECE_FIELDS * q
-            pool_row(x, out, places, work, table, factors, t, r, begin, planes, lines, piece, last)
+            row, piece = AT_ROWS + ROW_FIELDS * r, table[AT.at_piece] + PIECE_FIELDS * q
+            begin = p * table[AT.far] + table[row]
+            pool_row(x, out, places, work, table, factors, t, r, begin, table[row + 1], table[row + 2], piece, last)
             q += 1
             if q == pieces:
                 q, t, r = 0, t + 1, r + 1

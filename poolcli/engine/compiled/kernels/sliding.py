@@ -2,8 +2,7 @@
 small windows that do not overlap, without the buffer; and whole small maps.
 
 The distance between taps is a constant, too: LLVM then loads groups of strided elements by vectors (Zen 3: 0.7 to 0.9
-of the time). Lost: pieces that fit the first-level cache, several rows in a task, sorting elements by their residue
-modulo the stride, touching rows by loads, two bursts of prefetches (all 0.9 to 1.2); maps in groups.
+of the time). Lost (0.9 to 1.2): pieces that fit the first-level cache, several rows in a task, sorting by residues.
 """
 
 from __future__ import annotations
@@ -17,10 +16,8 @@ from poolcli.engine.compiled.kernels import (
     fetch,
     in_fours,
     inlined,
-    line_offset,
     no_alias,
     optimise_later,
-    padding,
     row_of,
     tree,
     u8,
@@ -40,7 +37,7 @@ def sliding(
     lift, join, store, nothing, divides = how
     of_plane, step, zero, one, apart, ahead = u8(lines), u8(stride), u8(0), u8(1), u8(gap * channels), u8(line)
     direct, in_pixels, all_rows = form == "direct", channels != 1 and stride > 1, np.int64(rows)
-    vector, pad = _vector(steps), padding(nothing)
+    vector = _vector(steps)
 
     @inlined
     def element(x, at, w, tap):
@@ -63,7 +60,7 @@ def sliding(
         last_row = (rows // lines - 1) * table[AT.step_d] + (lines - 1) * table[AT.step_h] + MARGIN * stride
         first, many, low, used = table[piece], table[piece + 1], table[piece + 2], table[piece + 3]
         before, lower, upper = table[piece + 4], table[piece + 5], table[piece + 6]
-        to, by, has_all, place = u8(t * size + first), factors[r], nd * nh == all_rows, (u8(begin + low), far, near)
+        to, by, has_all, at = u8(t * size + first), factors[r], nd * nh == all_rows, (u8(begin + low), far, near)
         # Whole vectors: what is made beyond the end of a row is made again with the next one.
         n, m, divisor = u8(used), u8(many), by * shared
         if begin + low + used + last_row < limit:
@@ -77,22 +74,25 @@ def sliding(
             if in_pixels:
                 for w in range(m // cs):
                     for c in range(cs):
-                        out[to + w * cs + c] = store(whole(x, place, w * step * cs + c, zero), divisor)
+                        out[to + w * cs + c] = store(whole(x, at, w * step * cs + c, zero), divisor)
             else:
                 for w in range(m):
-                    out[to + w] = store(whole(x, place, w * step, zero), divisor)
+                    out[to + w] = store(whole(x, at, w * step, zero), divisor)
         else:
             if has_all:
                 for w in range(n):
-                    work[u8(before) + w] = column(x, place, w, zero)
+                    work[u8(before) + w] = column(x, at, w, zero)
             else:
                 for w in range(u8(used)):
                     work[u8(before) + w] = nothing
-                for i in range(nd * nh):
-                    at = place[0] + u8(line_offset(i, nh, table[AT.step_d], table[AT.step_h]))
-                    for w in range(u8(used)):
-                        work[u8(before) + w] = join(work[u8(before) + w], lift(x[at + w]))
-            pad(work, before, used, reach + MARGIN)
+                for d in range(u8(nd)):
+                    for h in range(u8(nh)):
+                        for w in range(u8(used)):
+                            work[u8(before) + w] = join(work[u8(before) + w], lift(x[at[0] + d * far + h * near + w]))
+            for w in range(u8(before)):
+                work[w] = nothing
+            for w in range(u8(reach + MARGIN - before - used)):
+                work[u8(before + used) + w] = nothing
             if in_pixels:
                 for w in range(m // cs):
                     for c in range(cs):
