@@ -47,7 +47,7 @@ class Limits(NamedTuple):
 
 LIMITS = Limits()
 UNROLLED = 16  # elements of windows of standard deviations with loops of their own
-PIECE_OUTPUTS = 16  # the fewest outputs of a piece of statistics
+PIECE_OUTPUTS = 16  # the fewest outputs of a piece of statistics; others are multiples of 32, whole vectors
 MAX_CACHED_LENGTH = 2**13  # outputs along an axis; longer tables are not cached
 
 
@@ -317,7 +317,7 @@ class _Case:
         is_near = w is not None and (w.stride == 1 or channels == w.dilation == 1) and elements <= UNROLLED
         if w is not None and total == "deviation" and is_near and self.has_constant_windows(w, lines):
             constants = lines, height.longest, w.kernel, w.stride
-        piece = max(1, max(PIECE_OUTPUTS, self.limits.pass_bytes // self.itemsize // rows) // channels)
+        piece = max(1, max(PIECE_OUTPUTS, self.limits.pass_bytes // self.itemsize // rows // 32 * 32) // channels)
         sizes = {"piece": piece, "first": first, "last": last, "stride": stride}
         return Launch(f"statistics.{total}", constants, piece * channels * rows, sizes)
 
