@@ -62,10 +62,10 @@ def check_dtype(where: str, name: str) -> None:
         raise FileError(f"{where}: holds {held}; poolcli pools bool, integers and floats of 16, 32 or 64 bits")
 
 
-def check_array(where: str, shape: Sequence[int], dtype: str) -> None:
+def check_array(where: str, shape: Sequence[int], dtype: str, scalars: bool = False) -> None:
     """Raises a FileError for an array that cannot be pooled: a scalar, another type, too many axes or bytes."""
     check_dtype(where, dtype)
-    if not shape:
+    if not shape and not (scalars and shape is not None):
         raise FileError(f"{where}: holds a single number; an array with at least one axis is needed")
     if len(shape) > MAX_AXES:
         raise FileError(f"{where}: has {len(shape)} axes; at most {MAX_AXES} are read")
@@ -108,7 +108,7 @@ def open_chosen(file: ArrayContainer, source: Source, axes: int | None) -> Array
     if others:
         raise FileError(f"{source.path}: none of its {len(others)} arrays can be pooled: {join_names(others)}")
     chosen = file.array(str(choose_array(source, file.headers, axes).key))
-    if lost := [str(header.key) for header in file.headers if header.key != chosen.header.key]:
+    if lost := [str(header.key) for header in (*file.headers, *file.scalars) if header.key != chosen.header.key]:
         note = f"left out: {join_names(lost)}" + hint(f"; {field('all')} takes all arrays")
         chosen.header = replace(chosen.header, notes=(note, *chosen.header.notes))
     return chosen
@@ -149,7 +149,7 @@ def no_such_array(path: str, key: str, headers: Sequence[Header]) -> RequestErro
 def describe_arrays(headers: Sequence[Header]) -> str:
     """Names, shapes and dtypes for a message: `a (1,3,8,8 float32), b (2,2 int8)`."""
     arrays = ((h.key or "one array without a name", ",".join(map(str, h.shape)), h.dtype) for h in headers)
-    return join_names([f"{name} ({shape} {dtype})" for name, shape, dtype in arrays]) or "none"
+    return join_names([f"{name} ({shape} {dtype})".replace("( ", "(") for name, shape, dtype in arrays]) or "none"
 
 
 def tensor_layout(layout: str) -> str:

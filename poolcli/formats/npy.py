@@ -77,9 +77,9 @@ class UncompressedReader:
         return _with_valid_bools(array, self.header)
 
 
-def stream_reader(name: str, stream: BinaryIO) -> records.InMemoryReader:
+def stream_reader(name: str, stream: BinaryIO, scalars: bool = False) -> records.InMemoryReader:
     """A reader of the .npy data in a stream, which need not be seekable."""
-    return _reader_of_all(name, stream, *parse_header(name, stream))
+    return _reader_of_all(name, stream, *parse_header(name, stream, scalars))
 
 
 def _reader_of_all(
@@ -166,7 +166,7 @@ def contiguous_runs(shape: Sequence[int], region: Ranges) -> Iterator[tuple[int,
         yield place * unit, length
 
 
-def parse_header(name: str, stream: BinaryIO) -> tuple[np.dtype[Any], records.Header, bool]:
+def parse_header(name: str, stream: BinaryIO, scalars: bool = False) -> tuple[np.dtype[Any], records.Header, bool]:
     """The numpy dtype, the header, and whether the data is in Fortran order.
 
     numpy parses the header, but the length is checked here first: numpy would allocate any length that a file claims.
@@ -194,7 +194,7 @@ def parse_header(name: str, stream: BinaryIO) -> tuple[np.dtype[Any], records.He
         raise FileError(f"{name}: its .npy header is broken{reason}") from error
     if dtype.hasobject:
         raise FileError(f"{name}: holds Python objects (pickle), which poolcli never loads; store numbers instead")
-    check_array(name, shape, dtype.name)
+    check_array(name, shape, dtype.name, scalars)
     return dtype, records.Header("npy", shape, dtype.name), fortran
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from poolcli.errors import FileError, error_text
 from poolcli.formats import npy, records
 from poolcli.formats.atomic import atomic_stream
-from poolcli.formats.checks import as_file_error, check_expansion, check_zip_directory, choose_array
+from poolcli.formats.checks import as_file_error, check_array, check_expansion, check_zip_directory, choose_array
 from poolcli.formats.files import array_names
 from poolcli.system.lazy_imports import Array
 
@@ -59,12 +59,13 @@ class _Archive(records.ArrayContainer):
         where, info = f"{self.path}:{key}", self.members[key]
         with _zip_errors(self.path):
             header = self._header(key)
+        check_array(where, header.shape, header.dtype, self.options.scalars)
         npy.check_size(where, header, info.file_size)
         check_expansion(where, info.compress_size, info.file_size, self.options.allowed)
 
         def load() -> tuple[Array, records.Metadata]:
             with _zip_errors(self.path), self._open_member(info) as stream:
-                found = npy.stream_reader(where, stream).load()
+                found = npy.stream_reader(where, stream, self.options.scalars).load()
                 while not isinstance(stream, bz2.BZ2File) and stream.read(npy.BLOCK):
                     pass  # zipfile compares the checksum at the end of the member
             return found
@@ -74,7 +75,7 @@ class _Archive(records.ArrayContainer):
     def _header(self, key: str) -> records.Header:
         info = self.members[key]
         with self._open_member(info) as stream:
-            _, header, _ = npy.parse_header(f"{self.path}:{info.filename}", stream)
+            _, header, _ = npy.parse_header(f"{self.path}:{info.filename}", stream, scalars=True)
         return replace(header, format="npz", key=key)
 
     @contextmanager

@@ -41,6 +41,7 @@ class ReadOptions:
     apply_masks: bool = True  # whether mask pages of a TIFF hide pixels of other pages
     as_stored: bool = False  # whether a PGM or PPM gives the stored numbers; else they are brought to the full scale
     volume: bool = False  # an image stack with all its axes, if the file names them and a depth is one of them
+    scalars: bool = False  # whether single numbers in HDF5 and .npz can be opened, to be copied
     indexed: bool = False  # whether one page of a palette image is read as indices, with the mode P; else as colours
 
 
@@ -233,12 +234,17 @@ class ArrayContainer(ABC):
     @property
     def headers(self) -> list[Header]:
         """The headers of the arrays that can be pooled."""
-        return [header for header in self.listed.values() if header]
+        return [header for header in self.listed.values() if header and header.shape]
+
+    @property
+    def scalars(self) -> list[Header]:
+        """The headers of single numbers, which are copied with all arrays."""
+        return [header for header in self.listed.values() if header and not header.shape]
 
     @property
     def left_out(self) -> list[str]:
-        """The names of other objects in the file, which are neither pooled nor copied."""
-        return [name for name, header in self.listed.items() if not header]
+        """The names of other objects in the file, which are not pooled, and not copied unless they are scalars."""
+        return [name for name, header in self.listed.items() if not (header and header.shape)]
 
 
 @dataclass

@@ -31,13 +31,13 @@ def run_bundle(job: Job, op: Attributes, settings: Settings, clock: Clock) -> Ou
             raise RequestError(f"{target}: several arrays keep their names; name the file alone: {target.path}")
         if not formats.output_format(target.path).is_container:
             raise RequestError(f"{target.path}: cannot hold several arrays; use .npz or .h5")
-    with formats.open_container(path, settings.read_options) as file:
+    with formats.open_container(path, replace(settings.read_options, scalars=not settings.arrays)) as file:
         with clock.phase("read"):
             headers = file.headers if settings.arrays else [file.array(h.key or "").header for h in file.headers]
             chosen = list(_chosen(path, file, headers, op, settings))
         names, rank = {header.key for header in chosen}, settings.read_options.ndim
         ranks = {len(header.shape) for header in chosen}
-        copied = [] if settings.arrays else [header for header in headers if header.key not in names]
+        copied = [] if settings.arrays else [*(each for each in headers if each.key not in names), *file.scalars]
         for target in job.targets:
             array_names(target.path, [header.key for header in (*chosen, *copied)])
         for header in chosen:
@@ -53,8 +53,9 @@ def run_bundle(job: Job, op: Attributes, settings: Settings, clock: Clock) -> Ou
         check_memory(what, needed, settings.max_memory, " together", fewer)
         if copied:
             notes.append(f"copied unpooled, because of their axes: {describe_arrays(copied)}")
-        if file.left_out and not settings.arrays:
-            notes.append(f"left out, because they are not numeric arrays: {join_names(file.left_out)}")
+        lost = [name for name in file.left_out if name not in {header.key for header in copied}]
+        if lost and not settings.arrays:
+            notes.append(f"left out, because they are not numeric arrays: {join_names(lost)}")
         values, indices = list[formats.NamedArray](), list[formats.NamedArray]()
         for number, part in enumerate(() if settings.dry_run else parts):
             with _naming_array(path, part.job.source.key):

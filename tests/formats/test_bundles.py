@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 import h5py
 import numpy as np
 import pytest
+import zarr
 
 from poolcli.errors import RequestError
 from poolcli.formats import NamedArray, Spec, WriteOptions, output_format
@@ -121,16 +123,22 @@ def test_one_array_that_cannot_be_pooled_fails_its_file_by_name(cli: Cli) -> Non
 @pytest.mark.parametrize("suffix", ["npz", "h5"])
 def test_what_cannot_be_pooled_for_its_axes_is_copied_and_said(suffix: str, cli: Cli) -> None:
     labels, table = np.array([3, 1, 2], np.int64), np.arange(6.0).reshape(2, 3)
-    (save_npz if suffix == "npz" else save_h5)(f"x.{suffix}", a=A, labels=labels, table=table)
+    (save_npz if suffix == "npz" else save_h5)(f"x.{suffix}", a=A, labels=labels, table=table, number=np.array(0.1))
     under = "" if suffix == "npz" else "/grp/"
     result = cli("avg", f"x.{suffix}", "-o", f"y.{suffix}", *HALVE, "--all", "--json")
-    said = f"copied unpooled, because of their axes: {under}labels (3 int64), {under}table (2,3 float64)"
+    said = f"{under}labels (3 int64), {under}table (2,3 float64), {under}number (float64)"
+    said = f"copied unpooled, because of their axes: {said}"
     assert (result.code, result.json["notes"][-1]) == (0, said)
     made = np.load("y.npz") if suffix == "npz" else h5py.File("y.h5")
     with made:
         assert made[f"{under}a"].shape == (1, 1, 4, 4)
         np.testing.assert_array_equal(made[f"{under}labels"][...], labels)
         np.testing.assert_array_equal(made[f"{under}table"][...], table)
+        assert (made[f"{under}number"].shape, made[f"{under}number"][()]) == ((), 0.1)
+    assert f"{under}number; --all" in cli("avg", f"x.{suffix}", "-o", "y.npy", *HALVE).out
+    assert cli("avg", f"x.{suffix}", "-o", "y.zarr", *HALVE, "--all", "-q").err == ""
+    stored: Any = zarr.open("y.zarr")
+    assert [stored[f"{under}{name}"][...].tolist() for name in ("labels", "number")] == [[3, 1, 2], 0.1]
 
 
 def test_where_no_array_can_be_pooled_nothing_is_copied(cli: Cli) -> None:
@@ -214,8 +222,8 @@ def test_what_is_neither_pooled_nor_copied_is_named(source: str, cli: Cli) -> No
     names = ["names"]
     if source == "x.h5":
         with h5py.File("x.h5", "r+") as file:
-            file["names"], file["soft"], file["number"] = "text", h5py.SoftLink("/b"), 5
-        names = ["/names", "/number", "/soft"]
+            file["names"], file["soft"] = "text", h5py.SoftLink("/b")
+        names = ["/names", "/soft"]
     result = cli("avg", source, "-o", f"y{source[1:]}", *HALVE, "--all", "--json")
     said = f"left out, because they are not numeric arrays: {', '.join(names)}"
     notes = [json.loads(line)["notes"] for line in result.out.splitlines()]

@@ -95,7 +95,7 @@ class Hdf5File(ArrayContainer):
         gate.check_location(where, self.path, properties, self.options.allow_external)
         dtype = _dtype_of(found)
         if dtype != TEXT:
-            checks.check_array(where, found.shape, dtype)
+            checks.check_array(where, found.shape, dtype, self.options.scalars)
         gate.check_filters(where, properties)
         taken = gate.check_memory(where, found, properties, self.options)
         header = Header("hdf5", tuple(map(int, found.shape)), dtype, key=name, extra_memory=taken)
@@ -123,7 +123,7 @@ class Hdf5File(ArrayContainer):
             return None
         found = h5py.h5r.dereference(reference, self.root)
         name = h5py.h5i.get_name(found) if isinstance(found, h5py.h5d.DatasetID) else None
-        if not name or _header("", found, (*DTYPES, TEXT)) is None:
+        if not name or not ((header := _header("", found, (*DTYPES, TEXT))) and header.shape):
             return None
         return self._checked(gate.decode_name(name), found)
 
@@ -234,10 +234,10 @@ def _dtype_of(found: Any) -> str:
 
 
 def _header(name: str, found: Any, dtypes: Collection[str] = DTYPES) -> Header | None:
-    """The header of a dataset, wherever its data lies; None for scalars and other dtypes."""
+    """The header of a dataset, wherever its data lies; None for other dtypes, and without data."""
     dtype, properties = _dtype_of(found), found.get_create_plist()
     if dtype not in dtypes:
         return None
     virtual = gate.is_virtual(properties) and properties.get_virtual_count()
     shape = properties.get_virtual_vspace(0).shape if virtual else found.shape
-    return Header("hdf5", tuple(map(int, shape)), dtype, key=name) if shape else None
+    return Header("hdf5", tuple(map(int, shape)), dtype, key=name) if shape is not None else None

@@ -108,11 +108,13 @@ def grid_of(
     that do not fit the axes or each other.
     """
     kept = kept or {}
+    if not layout:  # an array that is copied, not pooled
+        asked = asked_shards = None
     free = asked is None and asked_shards is None  # to be halved
     usual = (DEFAULT_CHUNKS.get(len(spatial_axes(layout)), 32),)
     chunks = _per_axis("chunks", asked, layout) or kept.get("chunks") or _per_axis("chunks", usual, layout)
+    chunks = chunks or (1,) * len(shape)
     shards = _per_axis("shards", asked_shards, layout) or (kept.get("shards") if free else None)
-    assert chunks is not None  # noqa: S101  # there is always a default
     if shards and any(shard % chunk for shard, chunk in zip(shards, chunks, strict=True)):
         larger = tuple(ceil_div(shard, chunk) * chunk for shard, chunk in zip(shards, chunks, strict=True))
         remedy = f"give {field('chunks')} too" if asked is None else f"use {field('shards', larger)}"
