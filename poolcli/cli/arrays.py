@@ -75,7 +75,6 @@ def _of_both(texts: Sequence[str], request: TwoArrays, look: Callable[[Tensor, T
 @command(
     "poolcli compare samples/features.npy samples/features.npy",
     "poolcli compare samples/features.npy samples/features.npy --atol 1e-6 --rtol 1e-5",
-    "poolcli compare samples/volume.h5:/volume samples/volume.h5 --json",
     exit_codes="Exit codes: 0 equal within the tolerance, 1 different, 2 they cannot be read or compared.",
 )
 def compare(
@@ -150,8 +149,7 @@ def as_tensor(found: Tensor) -> Tensor:
 
 @command(
     "poolcli info samples/volume.h5 samples/astronaut.png",
-    "poolcli info samples/volume.h5:/volume",
-    "poolcli info samples/features.npy --json",
+    "poolcli info samples/volume.h5:/volume --json",
     exit_codes="",
 )
 def info(

@@ -27,7 +27,7 @@ POOL, PYRAMIDS, CHECK, MAINTAIN = "Pool files", "Pyramids", "Explain and check",
 
 
 class Operator(NamedTuple):
-    """The help of an operator: a line, other names, and the arguments of three examples.
+    """The help of an operator: a line, other names, and the arguments of examples.
 
     Names in frameworks need no alias if they differ by a suffix: `AvgPool-14` and `avg_pool2d` are found as avg.
     """
@@ -51,48 +51,39 @@ OPERATOR_HELP = {
     ),
     "min": Operator(
         "Minimum of every window; argmin with --indices.", "minimum",
-        ("samples -o small/ -k 2 -s 2", "samples/astronaut.png -o dark.png -k 4 -s 4",
-         "samples/features.npy -o y.npy -k 2 -s 2 --indices where.npy"),
+        ("samples -o small/ -k 2 -s 2", "samples/features.npy -o y.npy -k 2 -s 2 --indices where.npy"),
     ),
     "mode": Operator(
         "Most frequent value (mode) of every window, for label maps.", "majority",
-        ("samples/volume.h5 -o y.npy -k 3 -s 3", "samples/volume.h5 -o half.h5 -k 2,2,2 -s 2",
-         "samples/astronaut.png -o small.png -k 2 -s 2"),
+        ("samples/volume.h5 -o half.h5 -k 2,2,2 -s 2", "samples/astronaut.png -o small.png -k 2 -s 2"),
     ),
     "median": Operator(
         "Median of every window; integers round half to even.", "med",
-        ("samples/volume.h5 -o half.h5 -k 2,2,2 -s 2", "samples/features.npy -o y.npy -k 3 -s 2 -p 1",
-         "samples/astronaut.png -o calm.png -k 3 -s 2 -p 1"),
+        ("samples/volume.h5 -o half.h5 -k 2,2,2 -s 2", "samples/astronaut.png -o calm.png -k 3 -s 2 -p 1"),
     ),
     "sum": Operator(
         "Sum of every window; integers become int64 or uint64.", "total add",
-        ("samples/volume.h5 -o y.h5 -k 2,2,2 -s 2", "samples/astronaut.png -o sums.npy -k 3 -s 3",
-         "samples/features.npy -o y.npy -k 3 -s 2 -p 1"),
+        ("samples/volume.h5 -o y.h5 -k 2,2,2 -s 2", "samples/astronaut.png -o sums.npy -k 3 -s 3"),
     ),
     "std": Operator(
         "Standard deviation of every window, as floats.", "stdev stddev deviation",
-        ("samples/volume.h5 -o y.h5 -k 2,3,3 -s 2,3,3", "samples/features.npy -o y.npy -k 3 -s 2 -p 1",
-         "samples/astronaut.png -o spread.npy -k 5 -s 5 --ddof 1"),
+        ("samples/volume.h5 -o y.h5 -k 2,3,3 -s 2,3,3", "samples/astronaut.png -o spread.npy -k 5 -s 5 --ddof 1"),
     ),
     "lp": Operator(
         "The p-norm of every window (ONNX LpPool, PyTorch lp_pool).", "norm lpnorm",
-        ("samples/features.npy -o y.npy -k 2 -s 2", "samples/features.npy -o z.npy -k 3 -s 2 --p 3 --like pytorch",
-         "samples/astronaut.png -o norms.npy -k 2 -s 2 --dtype float32"),
+        ("samples/features.npy -o y.npy -k 2 -s 2", "samples/features.npy -o z.npy -k 3 -s 2 --p 3 --like pytorch"),
     ),
     "adaptive-avg": Operator(
         "Average to a given output size (OpenVINO AdaptiveAvgPool).", "adaptive-average adaptive-mean adaptive",
-        ("samples -o small/ --output-size 8", "samples/features.npy -o y.npy --output-size 7",
-         "samples/astronaut.png -o small.png --output-size 64,64"),
+        ("samples -o small/ --output-size 8", "samples/astronaut.png -o small.png --output-size 64,64"),
     ),
     "adaptive-max": Operator(
         "Maximum to a given output size (OpenVINO AdaptiveMaxPool).", "adaptive-maximum",
-        ("samples/features.npy -o y.npy --output-size 7", "samples/volume.h5 -o y.h5 --output-size 4,8,8",
-         "samples/astronaut.png -o small.png --output-size 64,64"),
+        ("samples/features.npy -o y.npy --output-size 7", "samples/volume.h5 -o y.h5 --output-size 4,8,8"),
     ),
     "area": Operator(
         "Mean over equal areas, to any output size (as OpenCV INTER_AREA).", "inter-area box",
-        ("'samples/*.png' -o small/ --fit 100x80", "samples/features.npy -o y.npy --output-size 12",
-         "samples/astronaut.png -o small.png --output-size 100,150"),
+        ("'samples/*.png' -o small/ --fit 100x80", "samples/features.npy -o y.npy --output-size 12"),
     ),
 }
 # fmt: on

@@ -58,7 +58,6 @@ class PyramidOptions(ArrayOptions):
 @command(
     "poolcli pyramid samples/volume.h5 -o v.ome.zarr --levels 3 --scale z=2",
     "poolcli pyramid samples/volume.h5 -o labels.ome.zarr --op mode --from source",
-    "poolcli pyramid samples/astronaut.png -o photo.ome.zarr --levels 3",
     usage="-o PATH [OPTIONS]",
 )
 def pyramid(request: PyramidOptions) -> int:
