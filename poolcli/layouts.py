@@ -70,7 +70,9 @@ def read_axes(
         return Reading(found, assumed=True)
     only = f": only {found[spatial_axes(found)[0]]} is pooled" if len(shape) == 3 else ""
     remedies = join_words(field("layout", other) for other in others)
-    note = f"assuming layout {found}{only}; otherwise use {remedies}"
+    at = others[0].find("C")
+    doubt = f"axis {found[at]} is {shape[at]} long, as of colours: if so," if is_likely else "otherwise"
+    note = f"assuming layout {found}{only}; {doubt} use {remedies}"
     return Reading(found, True, note, others[0] if is_likely else None, others)
 
 

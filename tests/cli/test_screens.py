@@ -130,19 +130,19 @@ def test_names_longer_than_the_line_are_folded_and_never_cut(cli: Cli, folder: P
 @pytest.mark.parametrize(
     ("shape", "layout", "remedy"),
     [
-        ((48, 64, 3), "NCW: only W is pooled", "--layout HWC"),
-        ((20, 48, 64), "NCW: only W is pooled", "--layout CHW or --layout DHW"),
-        ((8, 48, 64, 3), "NCHW", "--layout NHWC"),
-        ((2, 16, 48, 64, 4), "NCDHW", "--layout NDHWC"),
-        ((3, 48, 64), "NCW: only W is pooled", "--layout CHW"),
-        ((16, 7, 3), "NCW: only W is pooled", "--layout HWC or --layout NWC"),
+        ((48, 64, 3), "NCW: only W is pooled", "axis W is 3 long, as of colours: if so, use --layout HWC"),
+        ((20, 48, 64), "NCW: only W is pooled", "otherwise use --layout CHW or --layout DHW"),
+        ((8, 48, 64, 3), "NCHW", "axis W is 3 long, as of colours: if so, use --layout NHWC"),
+        ((2, 16, 48, 64, 4), "NCDHW", "axis W is 4 long, as of colours: if so, use --layout NDHWC"),
+        ((3, 48, 64), "NCW: only W is pooled", "axis N is 3 long, as of colours: if so, use --layout CHW"),
+        ((16, 7, 3), "NCW: only W is pooled", "otherwise use --layout HWC or --layout NWC"),
     ],
 )
 def test_axes_that_may_be_others_are_doubted(
     cli: Cli, folder: Path, shape: tuple[int, ...], layout: str, remedy: str
 ) -> None:
     np.save("a.npy", np.zeros(shape, np.uint8))
-    doubt = f"note     assuming layout {layout}; otherwise use {remedy}"
+    doubt = f"note     assuming layout {layout}; {remedy}"
     size = ",".join(map(str, shape))
     for command in (["avg", "a.npy", "-o", "b.npy"], ["shape", "avg", "a.npy"], ["shape", "avg", size]):
         assert doubt in cli(*command, "-k", "1", columns=120).out.splitlines()

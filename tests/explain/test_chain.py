@@ -152,8 +152,8 @@ def test_what_is_no_layer_is_refused_with_its_place(layers: Any, said: str) -> N
 @pytest.mark.parametrize(
     ("arguments", "note"),
     [
-        (["3,224,224"], "note  assuming layout NCW: only W is pooled; otherwise use --layout CHW"),
-        (["1,224,224,3"], "note  assuming layout NCHW; otherwise use --layout NHWC"),
+        (["20,48,64"], "note  assuming layout NCW: only W is pooled; otherwise use --layout CHW or --layout DHW"),
+        (["1,224,224,3"], "note  assuming layout NCHW; axis W is 3 long, as of colours: if so, use --layout NHWC"),
         (["1,224,224,3", "--layout", "NHWC"], None),
         (["1,3,224,224"], None),
         (["1,1,16000"], None),
