@@ -76,7 +76,7 @@ MEANT = by_word({
 LAYERS = by_word({
     "keeps the shape; leave it out": "relu gelu silu sigmoid tanh softmax bn batchnorm dropout",
     "ends the spatial axes; end the chain before it": "flatten linear fc dense",
-    "a name, a colon and settings make one word, as in conv:k7,s2,p3,o64 max:k3,s2,p1":
+    "a name, a colon and settings make one word, as in conv:k7,s2,p3,o64; MaxPool2d(2) of PyTorch is max:k2,s2":
         "conv max avg min sum lp k s p d o same_upper same_lower valid ceil floor",
 })  # fmt: skip
 # Files of other programs, which are not read: their suffixes, what they are, and the array in one, in Python.
@@ -87,12 +87,18 @@ OTHER_FILES = (
     ((".dcm",), "a DICOM image", "pydicom.dcmread({!r}).pixel_array)"),
     ((".csv",), "a table in text", "numpy.loadtxt({!r}, delimiter=',')), with skiprows=1 if a heading comes first"),
     ((".parquet",), "a table", "pandas.read_parquet({!r}).to_numpy())"),
-    ((".mp4", ".mov", ".avi", ".mkv", ".webm"), "a video", "imageio.v3.imread({!r}))"),
+    ((".mp4", ".mov", ".avi", ".mkv", ".webm"), "a video",
+     "imageio.v3.imread({!r})), with pip install 'imageio[pyav]'; pool it with --layout NHWC"),
     ((".wav",), "a sound", "scipy.io.wavfile.read({!r})[1].T)"),
     ((".exr",), "an OpenEXR image", "OpenEXR.File({!r}).channels()['RGB'].pixels)"),
     ((".pkl", ".pickle"), "a pickle, which may run code", "pickle.load(open({!r}, 'rb')))"),
     ((".bin", ".raw"), "raw data", "numpy.fromfile({!r}, 'float32').reshape(HEIGHT, WIDTH))"),
 )  # fmt: skip
+# What other files are, by their first bytes in lower case.
+OTHER_CONTENTS = {
+    b"<!doctype html": "an HTML page", b"<html": "an HTML page", b"%pdf-": "a PDF document",
+    b"version https://git": "a Git LFS pointer (git lfs pull gets the file)",
+}  # fmt: skip
 # Files that are not written: how Python makes one of an .npy, by suffixes.
 OTHER_OUTPUTS = {
     ".csv": "numpy.savetxt({!r}, numpy.load({!r}), delimiter=',')",
@@ -159,8 +165,8 @@ def did_you_mean(word: str, known: Iterable[str], short: Mapping[str, str] = NON
     return f"; did you mean {join_words(found)}?" if found else ""
 
 
-def other_program(path: str) -> str:
-    """What a file of another program is, by its name, and how to get an .npy of it; "" for other files.
+def other_program(path: str, start: bytes = b"") -> str:
+    """What a file of another program is, by its name, and how to get an .npy of it, or by its start; "" for others.
 
     >>> other_program("head.nii.gz")
     "is a NIfTI volume; save it as .npy in Python: numpy.save('head.npy', nibabel.load('head.nii.gz').get_fdata())"
@@ -170,7 +176,8 @@ def other_program(path: str) -> str:
             if path.lower().endswith(suffix):
                 target = f"{path[: -len(suffix)]}.npy"
                 return f"is {kind}; save it as .npy in Python: numpy.save({target!r}, {array.format(path)}"
-    return ""
+    plain = start.lstrip().lower()
+    return next((f"is {kind}" for magic, kind in OTHER_CONTENTS.items() if plain.startswith(magic)), "")
 
 
 def join_words(words: Iterable[str], joint: str = "or") -> str:

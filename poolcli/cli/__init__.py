@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from typing import Any
 
 from poolcli import __version__
@@ -68,8 +68,8 @@ def _usage_error(error: Any, words: Sequence[str]) -> RequestError:
         known = f"; there are {join_words(COMMANDS, 'and')}"
         return RequestError(f"there is no command {word}{end or known}")
     if kind == "NoSuchOption":
-        flag = error.option_name
-        return _unknown_option(command, flag[any(each.partition("=")[0] == flag[1:] for each in words) :])  # as typed
+        flag = error.option_name[any(each.partition("=")[0] == error.option_name[1:] for each in words) :]  # as typed
+        return _unknown_option(command, flag, words)
     examples = f"poolcli {command} --help shows examples"
     if kind == "MissingParameter":
         params: list[Any] = load_command(command).params
@@ -80,8 +80,9 @@ def _usage_error(error: Any, words: Sequence[str]) -> RequestError:
     return RequestError(f"{error.message.rstrip('.')}; {examples}")
 
 
-def _unknown_option(command: str, flag: str) -> RequestError:
+def _unknown_option(command: str, flag: str, words: Sequence[str]) -> RequestError:
     """The refusal of an option that the command does not have, with what to type instead."""
+    from poolcli.arguments import PAD_MODES
     from poolcli.cli.pool import attribute_of_others, own_options
     from poolcli.cli.program import OPERATOR_HELP, load_command
     from poolcli.cli.values import HELP, canonical, own_flags
@@ -96,11 +97,36 @@ def _unknown_option(command: str, flag: str) -> RequestError:
         return attribute_of_others(command, attribute, value)
     if command == "chain" and attribute in known:
         return RequestError(f"chain has no option {flag}; write it in the layer, as in max:k3,s2,p1")
-    own, meant = own_flags(load_command(command).params), MEANT.get(name, "")
+    own = own_flags(load_command(command).params)
+    argument = " ".join(words).replace("=", " ").partition(f"{flag} ")[2].partition(" ")[0]
+    meant = MEANT.get("cval" if argument in PAD_MODES and (name == "mode" or name not in MEANT) else name, "")
     is_own = own.keys() >= {*re.findall(r"--[a-z-]+", meant)}
     if meant and (is_own or meant.startswith("poolcli")):
         use = re.sub("poolcli [a-z-]+ (?=--)", "", meant) if is_own else meant
+        use = (_layout_pooling(argument, words) if meant == MEANT["dim"] else "") or use
+        return RequestError(f"{command} has no option {flag}; use {use}")
+    letters = [f"-{letter}" for letter in dict.fromkeys(flag[1:])]
+    if own.keys() >= {*letters} and argument[:1].isdigit():  # as in -ks 2
+        use = " ".join(each if own[each].is_flag else f"{each} {argument}" for each in letters)
         return RequestError(f"{command} has no option {flag}; use {use}")
     short = {f"--{alias}": f"--{other}" for alias, other in ALIASES.items() if f"--{other}" in own}
     end = did_you_mean(flag, [each for each in (*own, *HELP) if len(each) > 2], short)
     return RequestError(f"{command} has no option {flag}{end or f'; poolcli {command} --help-all shows all'}")
+
+
+def _layout_pooling(axis: str, words: Sequence[str]) -> str:
+    """The layout that pools one axis of the first file with an axis of this name; "" without one."""
+    from poolcli.formats import in_subprocess_if_fragile, open_array, parse_source
+    from poolcli.layouts import BATCH
+
+    def axes() -> list[str]:
+        with open_array(source) as file:
+            return [os.path.basename(each.label or next(iter(each.scales), "")) for each in file.metadata.dimensions]
+
+    with suppress(PoolError):
+        for source in filter(lambda each: os.path.exists(each.path), map(parse_source, words)):
+            if axis in (names := in_subprocess_if_fragile(source.path, axes)):
+                others = iter(BATCH)
+                layout = "".join("W" if name == axis else next(others) for name in names)
+                return f"--layout {layout} to pool {axis} alone of the axes {','.join(names)} of {source}"
+    return ""

@@ -37,7 +37,7 @@ def run_pool(op: Attributes, request: PoolOptions) -> int:
         *inputs, last = request.inputs or [""]
         named = format_by_suffix(last) or any(map(os.path.isdir, inputs))
         is_output = inputs and named and not os.path.lexists(last)
-        remedy = f"write {field('output', last)}" if is_output else "name a file, a folder or -"
+        remedy = f"write {field('output', last)}" if is_output else "name a file, a folder, or - for .npy"
         raise RequestError(f"{field('output')} is missing: {remedy} (or plan only, with {field('dry_run')})")
     if request.output == request.indices == "-":
         raise RequestError(f"{field('output')} and {field('indices')} cannot both be standard output")

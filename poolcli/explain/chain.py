@@ -163,7 +163,8 @@ def _parse(text: str, like: str | None) -> tuple[Attributes, int | None]:
     name, _, rest = (part.strip() for part in text.partition(":"))
     name = re.sub("(?i)^conv[1-3]d$", "conv", name)
     known = ("conv", *OPERATORS, *GLOBAL_POOLS)
-    if name.lower() not in known and (meant := LAYERS.get(re.sub("[0-9,].*", "", name.lower()))):
+    called = re.sub("[0-9,(].*", "", name.lower()).rpartition(".")[2]  # maxpool of nn.MaxPool2d(2)
+    if name.lower() not in known and (meant := LAYERS.get(called, LAYERS["k"] if "(" in name else "")):
         raise RequestError(f"layer {text}: {meant}")
     name = one_of("layers", name, known)
     op = GLOBAL_POOLS.get(name, name)

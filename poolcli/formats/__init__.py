@@ -37,10 +37,7 @@ from poolcli.windows import ceil_div
 
 __all__ = [
     "FORMATS", "ArrayContainer", "ArrayReader", "Header", "Metadata", "NamedArray", "ReadOptions", "RegionWriter",
-    "Source", "Spec", "Tensor", "WriteOptions", "check_options", "check_output", "check_space",
-    "folder_format", "in_subprocess_if_fragile", "is_fragile", "open_array",
-    "open_container", "open_writer", "output_format", "parse_source", "read", "read_header", "recognise",
-    "recognised",
+    "Source", "Spec", "Tensor", "WriteOptions", "output_format",
 ]  # fmt: skip
 
 DEFAULTS = ReadOptions()
@@ -91,7 +88,7 @@ def recognise(path: str) -> Format:
     found = folder_format(path)
     start = b"" if found else _start_of(path)
     found = found or format_by_magic(start)
-    if (found is None or found.name in ("npz", "npy.gz")) and (other := other_program(path)):  # archives of any kind
+    if (found is None or found.name in ("npz", "npy.gz")) and (other := other_program(path, start)):  # any archive
         raise FileError(f"{path}: {other}")
     found = found or named
     if not found:

@@ -21,6 +21,8 @@ from poolcli.errors import FileError, error_text
 from poolcli.formats import records
 from poolcli.formats.atomic import atomic_stream, is_device
 from poolcli.formats.checks import as_file_error, check_array, check_expansion, human_bytes
+from poolcli.formats.table import MAGIC_LENGTH, format_by_magic
+from poolcli.suggestions import other_program
 from poolcli.system.lazy_imports import Array, numpy as np
 from poolcli.windows import Ranges
 
@@ -174,8 +176,11 @@ def parse_header(name: str, stream: BinaryIO, scalars: bool = False) -> tuple[np
     start = stream.read(len(MAGIC) + 2)
     magic, width = start[: len(MAGIC)], LENGTH_BYTES.get(start[len(MAGIC) :], 0)
     if magic != MAGIC:
-        remedy = "; give one: poolcli avg - ... < x.npy" if name == "-" else ""
-        raise FileError(f"{name}: is not a .npy file (its first bytes are not those of one){remedy}")
+        row = format_by_magic(start := start + stream.read(MAGIC_LENGTH))
+        known = f"is a {row.suffixes[0]} file" if row else other_program("", start)
+        what = known or "is not a .npy file (its first bytes are not those of one)"
+        remedy = "; give a .npy file: poolcli avg - ... < x.npy, or the name of the file" if name == "-" else ""
+        raise FileError(f"{name}: {what}{remedy}")
     length = int.from_bytes(stream.read(width), "little")
     text = stream.read(min(length, MAX_HEADER))
     if not 0 < length == len(text):

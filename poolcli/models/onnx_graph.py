@@ -99,9 +99,8 @@ def _load(path: str, limit: int | None) -> Any:
     check_memory(f"{path}: reading it takes", LOADED * os.path.getsize(path), limit)
     try:
         model = onnx.ModelProto.FromString(Path(path).read_bytes())
-    except protobuf.DecodeError as error:
-        why = " ".join(str(error).split()) or "torn"
-        raise no_model(path, f"not an ONNX model: {why}") from None
+    except protobuf.DecodeError:
+        raise no_model(path, "a damaged or cut ONNX model (copy or export it again), or none") from None
     if not model.graph.node or not model.opset_import:
         raise no_model(path, "not an ONNX model: it has no nodes or no opset")
     _remove_weights(model.graph)

@@ -50,9 +50,9 @@ def run_job(
         if job.refusal:
             raise job.refusal
         limit = memory_limit_of(job.source.path, settings.max_memory, settings.allowed)
+        job = replace(job, source=recognised(job.source))
         rescale = settings.rescale if output_format(job.output or ".png").is_image else None
         settings = replace(settings, max_memory=limit, rescale=rescale)
-        job = replace(job, source=recognised(job.source))
         if settings.arrays is not None and FORMATS[str(job.source.format)].is_container:
             from poolcli.pooling.bundle import run_bundle
 

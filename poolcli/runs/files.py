@@ -69,9 +69,6 @@ def find_inputs(
             items.extend(_glob_items(path, key))
             several = True
         else:
-            if recursive and text.isalnum() and not os.path.lexists(text) and not any(map(os.path.isdir, texts)):
-                end = f"-r is {field('recursive')}, and the command names the operator, as in poolcli avg"
-                raise RequestError(f"{text}: there is no such input; {end}")
             items.append(Item(source, Path(path).name))
     if files_from is not None:
         items.extend(_listed_items(files_from, dataset))

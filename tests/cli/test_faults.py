@@ -85,11 +85,10 @@ def test_arrays_that_are_too_large_together_are_refused(name: str, idle: int, wo
     assert done.peak < idle + ALLOWANCE
 
 
+GIVE = "give a .npy file: poolcli avg - ... < x.npy, or the name of the file"
 STREAMS = {
-    "no array": (
-        b"",
-        "-: is not a .npy file (its first bytes are not those of one); give one: poolcli avg - ... < x.npy",
-    ),
+    "no array": (b"", f"-: is not a .npy file (its first bytes are not those of one); {GIVE}"),
+    "an image": (b"\x89PNG\r\n\x1a\n" + bytes(99), f"-: is a .png file; {GIVE}"),
     "more than the limit": (npy("(1, 1, 1024, 65536)"), "-: needs 352 MiB of memory, but the limit is 100 MiB; ..."),
     "nothing, of a shape that cannot be": (npy("(0, 1, 4611686018427387904, 4)"), "-: claims 64 EiB, ..."),
     "a header of 4 GiB": (b"\x93NUMPY\x02\x00" + b"\xff" * 4, f"-: {CUT}"),

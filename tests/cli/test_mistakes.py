@@ -52,6 +52,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with h5py.File(place / "volume.h5", "w") as file:
         file["features"] = np.zeros((1, 2, 6, 8), np.float32)
         file["weights"] = np.zeros((1, 2, 3, 3), np.float32)
+    with h5py.File(place / "named.h5", "w") as file:
+        file["x"] = np.zeros((24, 6, 8), np.float32)
+        for axis, name in zip(file["x"].dims, ("time", "lat", "lon"), strict=True):
+            axis.label = name
     np.savez(place / "two.npz", first=np.zeros((1, 1, 4)), second=np.zeros((1, 1, 4)))
     for name in ("in", "empty"):
         (place / name).mkdir()
@@ -61,6 +65,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "m.onnx").write_bytes(b"no model")
     for name in ("bad.npy", "net.pth", "head.nii.gz", "scan.dcm", "table.csv", *OTHERS):
         (place / name).write_bytes(b"not an array")
+    (place / "page.png").write_bytes(b"\n<!DOCTYPE html>")
     (place / "a.wav").write_bytes(b"RIFF\0\0\0\0WAVEfmt ")
     (place / "m.tflite").write_bytes(b"\0\0\0\0TFL3" + bytes(64))
     np.save(place / "other.npy", np.zeros((1, 6, 8, 2), np.float32))

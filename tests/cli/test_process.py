@@ -146,7 +146,8 @@ SHELL = {  # a command, its exit code, and what stands on standard output and st
     "the place of numbers is closed": ("{} avg x.npy -o - -k 2 >&-", 1, "", BAD_STREAM),
     "standard error is closed": ("{} avg nothing.npy -o y.npy -k 2 2>&-", 1, "", ""),
     "standard input is closed": ("{} avg - -o y.npy -k 2 <&-", 1, "",
-        "poolcli: -: is not a .npy file (its first bytes are not those of one); give one: poolcli avg - ... < x.npy\n"),
+        "poolcli: -: is not a .npy file (its first bytes are not those of one); give a .npy file: poolcli avg - ... < "
+        "x.npy, or the name of the file\n"),
     "standard output is full": ("{} shape avg 1,1,9 -k 2 > /dev/full", 1, "",
         "poolcli: standard output: No space left on device\n"),
     "too few files can be open": ("mkdir in; cp x.npy in/a.npy; cp x.npy in/b.npy; ulimit -n 8; {} avg in -o out/ -k 2",

@@ -40,6 +40,10 @@ OF_BYTES = {
         "x.ppm: has more than 8 bits a channel, of which Pillow keeps 8; convert it to TIFF or PNG without loss"),
     "the start of a PNG": (b"\x89PNG\r\n\x1a\n" + bytes(99),
         "x.png: is a damaged PNG file, or of a kind that Pillow does not read"),
+    "HTML called NumPy": (b" <!DOCTYPE html><html>", "x.npy: is an HTML page"),
+    "a Git LFS pointer called HDF5": (b"version https://git-lfs.github.com/spec/v1\n",
+        "x.h5: is a Git LFS pointer (git lfs pull gets the file)"),
+    "PDF called Zip": (b"%PDF-1.7\n", "x.npz: is a PDF document"),
     "PostScript called PNG": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n",
         "x.png: is not an image that poolcli reads (PNG, JPEG, TIFF, BMP, WEBP, PPM, GIF, JPEG2000, AVIF, HEIF, QOI, "
         "SGI, DDS, TGA)"),

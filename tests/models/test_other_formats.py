@@ -190,6 +190,7 @@ EXPORT = (
         (b"GGUF\x03\0\0\0", "a GGUF file, which holds weights and no layers" + EXPORT),
         (["m/models/model.json"], "not a torch.export program: it has no nodes"),
         (b"\x08\x01\x12\x02\x0a\0", "not an ONNX model: it has no nodes or no opset" + EXPORT),
+        (b"\x08\x0a\x3a\x7f\x0a", "a damaged or cut ONNX model (copy or export it again), or none" + EXPORT),
         (b"PK\x03\x04", "a zip archive that cannot be read: File is not a zip file"),
         (b"\x10\0\0\0TFL3" + b"\xff" * 40, "not a readable TensorFlow Lite model: byte 65,555 is outside the file"),
     ],
