@@ -87,8 +87,7 @@ def test_an_array_is_named_behind_a_glob_and_a_folder(text: str, cli: Cli) -> No
     assert cli("max", text, "-o", "out", *HALVE, "-q").err == ""
     with h5py.File("out/x.h5") as made:
         np.testing.assert_array_equal(made["deep/a"][0, 0], A[0, 0, 1::2, 1::2])
-    named = "name the array with --dataset deep/a"
-    assert cli("max", "in/*:deep/a", "-o", "y/", *HALVE).err == f"poolcli: in/*:deep/a matches no file; {named}\n"
+    assert cli("max", "in/*:deep/a", "-o", "y/", *HALVE).err.endswith("; name the array with --dataset deep/a\n")
 
 
 REFUSALS = {
@@ -127,8 +126,7 @@ def test_what_cannot_be_pooled_for_its_axes_is_copied_and_said(suffix: str, cli:
     under = "" if suffix == "npz" else "/grp/"
     result = cli("avg", f"x.{suffix}", "-o", f"y.{suffix}", *HALVE, "--all", "--json")
     said = f"{under}labels (3 int64), {under}table (2,3 float64), {under}number (float64)"
-    said = f"copied unpooled, because of their axes: {said}"
-    assert (result.code, result.json["notes"][-1]) == (0, said)
+    assert (result.code, result.json["notes"][-1]) == (0, f"copied unpooled, because of their axes: {said}")
     made = np.load("y.npz") if suffix == "npz" else h5py.File("y.h5")
     with made:
         assert made[f"{under}a"].shape == (1, 1, 4, 4)
