@@ -164,9 +164,12 @@ def candidates_view(found: Sequence[Candidate]) -> RenderableType:
     if first.deviation.exact and all(w.longest == 1 and w.size == w.output for w in first.plan.windows):
         heading += "; the arrays are equal: kernel 1 is the identity"
     if not first.fits:
-        wrong = f"{first.deviation.different:,} of {first.deviation.elements:,} outputs"
-        lines.append(Text(f"{wrong} differ by more than rounding error: {where(first.plan.layout, first.deviation)}"))
-        if first.noise is not None:
+        off = first.deviation
+        why = f"by more than rounding error: {where(first.plan.layout, off)}"
+        if first.rounding:
+            why = f"by rounding alone: the output rounds {first.rounding}, poolcli to the nearest, halves to even"
+        lines.append(Text(f"{off.different:,} of {off.elements:,} outputs differ {why}"))
+        if first.noise is not None and not first.rounding:
             lines.append(Text(for_cli(f"as small as noise; {field('atol', first.noise)} accepts it")))
         heading += f"; not searched: {', '.join(name for name in OPERATORS if name not in searched_operators())}"
         return Group(Text(f"nothing fits ({heading}); the nearest is:"), "", table, *lines)
@@ -194,7 +197,8 @@ def candidates_document(x: Tensor, y: Tensor, found: Sequence[Candidate]) -> dic
         }
         for each in found
     ]
-    return {**arrays, "fits": found[0].fits, "noise": found[0].noise, "candidates": candidates}
+    best = {"fits": found[0].fits, "noise": found[0].noise, "rounding": found[0].rounding}
+    return {**arrays, **best, "candidates": candidates}
 
 
 def difference_view(first: str, second: str, layout: str, found: Difference) -> RenderableType:

@@ -28,6 +28,13 @@ from tests.conformance.peers import ONNX, OPENVINO, PYTORCH, Peer
 from tests.conftest import Cli
 from tests.profiles import sized, slow
 
+ROUNDINGS: dict[str, Any] = {
+    "halves away from zero": lambda q: np.trunc(q + np.copysign(0.5, q)),
+    "halves up": lambda q: np.floor(q + 0.5),
+    "halves down": lambda q: np.ceil(q - 0.5),
+    "toward zero": np.trunc,
+    "down": np.floor,
+}
 PEERS = [peer for peer in (ONNX, OPENVINO, PYTORCH) if peer is not PYTORCH or find_spec("torch")]
 
 
@@ -256,6 +263,21 @@ def test_the_command_says_the_tolerance_that_accepts_noise(cli: Cli, tmp_path: P
     accepted = cli("identify", before, after, *said[1].split())
     assert (accepted.code, accepted.out.splitlines()[3].split()[:5]) == (0, ["1", "OpenVINO", "max", "-k", "3"])
     assert cli("identify", before, after, "--json").json["noise"] == float(said[2])
+
+
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+def test_integers_that_are_rounded_otherwise_are_named(cli: Cli, tmp_path: Path, rounding: str) -> None:
+    x = np.random.default_rng(0).integers(-128, 128, (1, 2, 16, 16), np.int8)
+    y = ROUNDINGS[rounding](exact := AvgPool(2, strides=2)(x.astype(float))).astype(np.int8)
+    files = tmp_path / "x.npy", tmp_path / "y.npy"
+    np.save(files[0], x)
+    np.save(files[1], y)
+    answer = cli("identify", *files, "--op", "avg")
+    said = (
+        f"of 128 outputs differ by rounding alone: the output rounds {rounding}, poolcli to the nearest, halves to even"
+    )
+    assert (answer.code, f"{(y != np.rint(exact)).sum()} {said}" in " ".join(answer.out.split())) == (1, True)
+    assert cli("identify", *files, "--op", "avg", "--json").json["rounding"] == rounding
 
 
 def test_operators_that_fit_alike_are_all_named() -> None:

@@ -49,6 +49,7 @@ class Candidate:
     plan: Plan
     deviation: Difference  # of its output and the given one, with a tolerance for rounding errors
     noise: float | None = None  # the `atol` with which it would fit, if its differences are as small as noise
+    rounding: str | None = None  # how its results are rounded to the output, if that alone differs: "halves up"
 
     @property
     def fits(self) -> bool:
@@ -83,7 +84,8 @@ def identify(
     list of Candidate
         Best first: exact ones, then those that differ by rounding; if there are none, only the nearest. A candidate
         `fits` if every element is equal within rounding errors and the tolerance; `deviation` has the error, and
-        `noise` the `atol` with which the nearest fits, if its differences are small.
+        `noise` the `atol` with which the nearest fits, if its differences are small, `rounding` how the output
+        rounds, if that alone differs, such as "halves up".
 
     Raises
     ------
@@ -185,7 +187,8 @@ class _Search:
         candidate = self._planned_forms(Candidate(op, plan, self.pair.difference(plan)), op)[0]
         off = candidate.deviation.max_abs
         is_noise = off <= NOISE_SHARE * self.pair.spread and not candidate.fits
-        return distance, replace(candidate, noise=float(f"{1.1 * off:.2g}") if is_noise else None)
+        noise, rounding = float(f"{1.1 * off:.2g}") if is_noise else None, self.pair.rounding(op) if off <= 1 else None
+        return distance, replace(candidate, noise=noise, rounding=rounding)
 
     def _in_time(self) -> bool:
         return process_time() < self.until

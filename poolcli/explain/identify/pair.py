@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -24,6 +24,13 @@ MOST_OFF = 4  # standard deviations of the output that an error counts
 PART_OUTPUTS, PART_PLANES = 48, 4  # outputs along each spatial axis, and images and channels, that are computed first
 FLOAT32_EPS = 2.0**-23
 EPS = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": FLOAT32_EPS}
+ROUNDINGS: dict[str, Callable[[Array], Array]] = {  # of integers, other than halves to even
+    "halves away from zero": lambda exact: np.copysign(np.floor(np.abs(exact) + 0.5), exact),
+    "halves up": lambda exact: np.floor(exact + 0.5),
+    "halves down": lambda exact: np.ceil(exact - 0.5),
+    "toward zero": lambda exact: np.trunc(exact),
+    "down": lambda exact: np.floor(exact),
+}
 
 
 @dataclass(frozen=True)
@@ -89,6 +96,12 @@ class Pair:
         """How the whole output of a plan differs."""
         atol, rtol = self.tolerances(plan)
         return compare(_pooled(whole(plan), self.x), self.y, atol=atol, rtol=rtol)
+
+    def rounding(self, op: Attributes) -> str | None:
+        """The rounding to integers that turns the exact results of an operator into the whole output, if one does."""
+        plan = plan_or_none(op, self.x.shape, self.x.dtype, layout=self.layout, output_dtype=np.dtype(np.float64))
+        exact = _pooled(whole(plan), self.x) if plan and self.y.dtype.kind in "iu" else None
+        return None if exact is None else next((k for k, f in ROUNDINGS.items() if (f(exact) == self.y).all()), None)
 
 
 def _pooled(region: Region, slab: Array) -> Array:
