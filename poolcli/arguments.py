@@ -36,6 +36,7 @@ Reader = Callable[[str, object], Any]
 AUTO_PADS: tuple[AutoPad, ...] = get_args(AutoPad)
 ROUNDING_TYPES: tuple[RoundingType, ...] = get_args(RoundingType)
 PAD_MODES = ("reflect", "replicate", "circular", "symmetric", "edge", "wrap", "constant", "nearest", "mirror")
+NO_NODATA = "none"  # of missing
 ENDS = ("pads_begin", "pads_end")
 INDEX_TYPES = {"i32": "int32", "i64": "int64"}
 MAX_INT = 2**63 - 1
@@ -216,13 +217,16 @@ MinCount = int | str
 
 
 def missing_from(value: object) -> Missing:
-    """The nodata values as a tuple, from one number, several or None; refuses other values."""
-    items = () if value is None else _items(value)
+    """The nodata values as a tuple, from one number, several, None or "none"; numbers may be texts."""
+    items = () if value is None or (isinstance(value, str) and value == NO_NODATA) else _items(value)
     numbers = list[int | float]()
     for number in map(_plain, (value,) if items is None else items):
+        if isinstance(number, str):
+            with suppress(ValueError):
+                number = int(number) if re.fullmatch(r"[-+]?\d+", number.strip()) else float(number)
         if isinstance(number, bool) or not isinstance(number, int | float):
             found = brief(value if isinstance(number, list) else number)
-            raise RequestError(f"{field('missing')} is {found}; a number, as float('nan'), or several are needed")
+            raise RequestError(f"{field('missing')} is {found}; write a number, nan, or {NO_NODATA} (no nodata value)")
         if isinstance(number, int) and abs(number) > 2**64:
             raise RequestError(f"{field('missing')} is a whole number beyond 2**64; give larger ones as floats")
         numbers.append(number)

@@ -147,6 +147,7 @@ def test_an_array_without_missing_elements_is_pooled_as_ever(engine: str) -> Non
 def test_nan_and_several_numbers_can_be_missing() -> None:
     x = np.array([[[1, NAN, 3, -1, 5, NAN, -1, 8]]], "float32")
     assert poolcli.avg_pool(x, 2, strides=2, missing=(NAN, -1)).tolist() == [[[1, 3, 5, 8]]]
+    assert poolcli.avg_pool(x, 2, strides=2, missing=("nan", "-1")).tolist() == [[[1, 3, 5, 8]]]
     values, at = poolcli.max_pool(x, 2, strides=2, missing=[np.float64(NAN), 8], return_indices=True)
     assert (values.tolist(), at.tolist()) == ([[[1, 3, 5, -1]]], [[[0, 2, 4, 6]]])
 
@@ -162,10 +163,10 @@ def test_a_window_of_missing_elements_alone_gives_nan_or_the_number_again() -> N
 
 
 REFUSED = (
-    ("a word", "x", "missing is 'x'; a number, as float('nan'), or several are needed"),
-    ("a truth value", True, "missing is True; a number, as float('nan'), or several are needed"),
+    ("a word", "x", "missing is 'x'; write a number, nan, or none (no nodata value)"),
+    ("a truth value", True, "missing is True; write a number, nan, or none (no nodata value)"),
     ("two axes", np.zeros((2, 2)),
-     "missing is an array of shape (2, 2); a number, as float('nan'), or several are needed"),
+     "missing is an array of shape (2, 2); write a number, nan, or none (no nodata value)"),
     ("a number of another type", 300, "missing=300 does not fit uint8, which holds whole numbers from 0 to 255"),
     ("a fraction", 0.5, "missing=0.5 does not fit uint8, which holds whole numbers from 0 to 255"),
     ("nan", NAN, "missing=nan does not fit uint8, which holds whole numbers from 0 to 255"),

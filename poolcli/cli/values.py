@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
-from poolcli.arguments import AUTO_PADS, Missing, Numbers, Reader, one_of, refuse_words
+from poolcli.arguments import AUTO_PADS, Missing, Numbers, Reader, missing_from, one_of, refuse_words
 from poolcli.dtypes import DTYPES, dtype_from_alias
 from poolcli.errors import RequestError
 from poolcli.message_fields import field, for_cli
@@ -24,7 +24,6 @@ ONE_DASH = re.compile("-[A-Za-z][A-Za-z_-]+")
 TYPESET = re.compile("^-?[\\u2010-\\u2015\\u2212]+-?")  # dashes of word processors
 MAX_DIGITS = 20  # 2**63 has 19
 AUTO_RANGE = "auto"  # --rescale without a value
-NO_NODATA = "none"  # --missing none
 HELP = ("-h", "--help", "--help-all")
 BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 EXAMPLES = {"shape": "1,3,224,224; layers follow it", "input_shape": "1,3,640,640 or NAME=1,3,640,640"}
@@ -149,16 +148,7 @@ def dtype(name: str, text: str) -> str:
 
 def nodata_values(name: str, texts: Sequence[str]) -> Missing:
     """The nodata values; () for `none`."""
-    if tuple(texts) == (NO_NODATA,):
-        return ()
-    found: list[int | float] = []
-    for text in texts:
-        try:
-            found.append(int(text) if re.fullmatch(r"[-+]?\d+", text.strip()) else float(text))
-        except ValueError:
-            end = f"write a number, nan, or {NO_NODATA} (no nodata value)"
-            raise RequestError(f"{field(name)} is {text[:40]!r}; {end}") from None
-    return tuple(found)
+    return missing_from(texts[0] if len(texts) == 1 else list(texts))
 
 
 def rescale_range(name: str, text: str) -> Limits:

@@ -31,7 +31,7 @@ def avg_pool(
     like: Like = "openvino",
     layout: str | None = None,
     dtype: DType | None = None,
-    missing: float | Sequence[float] | None = None,
+    missing: float | str | Sequence[float | str] | None = None,
     min_count: int | str | None = None,
     out: Array | None = None,
     engine: Engine = "auto",
@@ -68,7 +68,7 @@ def avg_pool(
         dimensions.
     dtype : str or dtype, optional
         Type of the result; default that of `x`.
-    missing : float or sequence of float, optional
+    missing : float, str or sequence of them, optional
         Nodata values, excluded from every window; default: those that a DataArray, a Zarr array or an HDF5 dataset
         declares as `_FillValue` or `missing_value`, which () ignores.
     min_count : int or str, optional

@@ -46,7 +46,7 @@ class RunOptions(TypedDict, total=False):
 
     layout: str | None
     dtype: DType | None
-    missing: float | Sequence[float] | None
+    missing: float | str | Sequence[float | str] | None
     min_count: int | str | None
     out: Array | None
     engine: Engine
@@ -91,7 +91,7 @@ class Plans:
         *,
         layout: str | None = None,
         output_dtype: object = None,
-        missing: float | Sequence[float] | None = None,
+        missing: float | str | Sequence[float | str] | None = None,
         min_count: int | str | None = None,
     ) -> Plan:
         """Plan the pooling of an input without computing it.
@@ -104,7 +104,7 @@ class Plans:
             One letter per axis, such as "NHWC"; default N, C and spatial axes.
         output_dtype : str or dtype, optional
             Type of the result; default `dtype`.
-        missing : float or sequence of float, optional
+        missing : float, str or sequence of them, optional
             Nodata values, excluded from every window.
         min_count : int or str, optional
             Least number of valid elements of a window, or their least share, such as "50%".
@@ -154,7 +154,7 @@ def run(
     indices: bool,
     layout: str | None = None,
     dtype: DType | None = None,
-    missing: float | Sequence[float] | None = None,
+    missing: float | str | Sequence[float | str] | None = None,
     min_count: int | str | None = None,
     out: Array | None = None,
     engine: Engine = "auto",
