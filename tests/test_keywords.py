@@ -54,7 +54,8 @@ MEANT: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("avg_pool", {"kernel": 2, "include_pad": True}, "avg_pool() has no include_pad; use exclude_pad=False"),
     ("max_pool", {"kernel": 2, "argmax": True}, "max_pool() has no argmax; use return_indices=True"),
     ("max_pool", {"kernel": 2, "storage_order": 1},
-     "max_pool() has no storage_order; leave it out: indices count in row-major order"),
+     "max_pool() has no storage_order; leave it out: along columns, indices i are "
+     "i // (H * W) * H * W + i % W * H + i // W % H"),
     ("max_pool", {"kernel": 2, "pooling_convention": "full"},
      "max_pool() has no pooling_convention; use rounding_type='ceil'"),
     # scikit-image, SciPy, OpenCV, xarray

@@ -102,6 +102,9 @@ def _interpret(node: Node, data: Values, layer: Layer) -> Layer | None:
     check_rank(shape)
     if isinstance(op, type):
         op = _sliding(op, data, shape)
+    if data.get("storage_order") == 1 and len(node.proto.output) > 1:
+        said = "storage_order 1: its indices count along columns, those of poolcli along rows"
+        layer = replace(layer, warnings=(*layer.warnings, said))
     return replace(layer, op=op, layout=channels_last(len(shape)) if data.get(LAST) and shape is not None else None)
 
 

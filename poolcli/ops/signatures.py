@@ -35,7 +35,7 @@ WORDS = KEYWORDS | by_word({
     "leave it out": "name inplace copy interpolation",
     "leave it out: coordinates become the means of their windows": "coord-func",
     "leave it out: windows begin at the first element": "side",
-    "leave it out: indices count in row-major order": "storage-order",
+    "leave it out: along columns, indices i are i // (H * W) * H * W + i % W * H + i // W % H": "storage-order",
     "leave it out: only averages have a divisor": "count-include-pad exclude-pad divisor-override",
     "leave it out: only maxima and minima have indices": "return-indices index-element-type",
     "the name of the function says it, as max_pool": "func op method filter reduction pool-type pooling-type",

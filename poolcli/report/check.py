@@ -21,7 +21,7 @@ from poolcli.report.outcome import grid, plain_table
 
 UNFOLDED = ("verdict", "type", "version")  # columns
 UNFOLDED_SHAPE = 20  # characters of a shape that is not folded
-NAME_COLUMN: dict[str, Any] = {"overflow": "ellipsis", "max_width": 24}
+NAME_COLUMN: dict[str, Any] = {"overflow": "fold", "no_wrap": False, "max_width": 24}
 LAYERS_SHOWN = 1000
 STYLES = {"agrees": "green", "differs": "bold red", "invalid": "bold red", "computed": "cyan", "unknown": "yellow"}
 EXPLAINED = {"computed": " (nothing to compare with)"}  # verdicts in the last line

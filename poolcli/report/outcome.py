@@ -67,7 +67,7 @@ def plain_table(*headings: str) -> Table:
 def grid(gap: int = 2, **first: Any) -> Table:
     """A table without headings: a column of names, with the settings `first`, and one of texts, which fold."""
     table = Table.grid(padding=(0, gap))
-    table.add_column(no_wrap=True, **first)
+    table.add_column(**{"no_wrap": True} | first)
     table.add_column(overflow="fold")
     return table
 

@@ -7,12 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx.reference import ReferenceEvaluator
 
+from poolcli import max_pool
 from poolcli.engine import run
 from poolcli.models import read_model
 from poolcli.models.layer import Layer
 from poolcli.plan import make_plan
+from tests.conftest import Cli
+from tests.models.onnxs import model, node, value
 
 MODULES = ("averagepool", "globalaveragepool", "globalmaxpool", "lppool", "maxpool", "maxunpool")
 
@@ -25,11 +30,10 @@ def node_tests() -> list[Any]:
     return [case for case in node._NodeTestCases if "pool" in case.name and case.name.startswith("test_")]
 
 
-def by_columns(indices: Any, shape: tuple[int, ...]) -> Any:
-    """Flat indices as storage_order 1 counts them: along a column first, inside the same plane."""
-    plane, at = np.divmod(indices, shape[-1] * shape[-2])
-    row, column = np.divmod(at, shape[-1])
-    return plane * shape[-1] * shape[-2] + column * shape[-2] + row
+def by_columns(i: Any, shape: tuple[int, ...]) -> Any:
+    """Flat indices as storage_order 1 counts them, by the formula of the message about it (tests/test_keywords.py)."""
+    *_, h, w = shape
+    return i // (h * w) * h * w + i % w * h + i // w % h
 
 
 def computed(layer: Layer, x: Any, count: int) -> list[Any]:
@@ -41,6 +45,19 @@ def computed(layer: Layer, x: Any, count: int) -> list[Any]:
     if indices is not None and layer.given.get("storage_order") == "1":
         indices = by_columns(indices, x.shape)
     return [values, indices][:count]
+
+
+def test_indices_along_columns_are_those_of_onnx_in_every_plane(cli: Cli, tmp_path: Path) -> None:
+    given: dict[str, Any] = {"kernel_shape": [3, 2], "strides": [2, 2], "storage_order": 1}
+    pool = node("MaxPool", outputs="y at", name="choose/else_branch/branch_pool", **given)
+    path = model(tmp_path / "m.onnx", [pool], (2, 3, 7, 9), outputs=[value("y", None), value("at", None)])
+    x = np.random.default_rng(0).random((2, 3, 7, 9)).astype("f4")
+    at = by_columns(max_pool(x, (3, 2), strides=2, return_indices=True, like="onnx")[1], x.shape)
+    reference: Any = ReferenceEvaluator(onnx.load(path))
+    np.testing.assert_array_equal(at, reference.run(None, {"x": x})[1])
+    said = cli("check", path).out  # a long name is folded, not cut
+    assert "\nchoose/else_branch/branc  storage_order 1: its indices count along columns" in said
+    assert "\nh_pool  " in said
 
 
 @pytest.mark.slow
