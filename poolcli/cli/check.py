@@ -55,11 +55,12 @@ def check(
 ) -> int:
     """Prints a verdict for each layer; returns 1 if a declared shape, or the compared data, differs."""
     # fmt: on
-    if run and layer is None:
-        raise RequestError(f"{field('run')} compares the data of one layer; name it with {field('layer')}")
     given = input_shapes(input_shape or [])
     read_options = array_options(allow_external, max_memory)
     found = check_model(model, input_shape=given, against=against, layer=layer, max_memory=max_memory)
+    if run and len(found) != 1:
+        which = f"name it with {field('layer')}" if found else f"{model} has none"
+        raise RequestError(f"{field('run')} compares the data of one pooling layer; {which}")
     comparison = compare_data(found[0].layer, run, read_options) if run else None
     answers = [(finding, convert_layer(finding.layer, to) if to else None) for finding in found]
     result = (model, answers, comparison)

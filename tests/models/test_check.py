@@ -131,7 +131,9 @@ def test_recorded_data_is_compared(cli: Cli, tmp_path: Path) -> None:
     assert (done.code, "data: 2 of 48 elements differ; the largest difference is inf at" in done.out) == (1, True)
     data = cli("check", path, "--layer", "pool", "--run", tmp_path / "bad.npz", "--json").json["data"]
     assert (data["off"], data["at"], data["largest"]) == (2, [0, 0, 0, 0], "inf")
-    assert cli("check", path, "--run", tmp_path / "good.npz").code == 2
+    assert cli("check", path, "--run", tmp_path / "good.npz").code == 0  # of its only layer
+    refused = cli("check", "samples/backbone.xml", "--run", tmp_path / "good.npz")
+    assert refused.err == "poolcli: --run compares the data of one pooling layer; name it with --layer\n"
     assert cli("check", path, "--layer", "other").code == 2
     np.savez(tmp_path / "named.npz", x=x, output=y)
     done = cli("check", path, "--layer", "pool", "--run", tmp_path / "named.npz")
