@@ -107,7 +107,7 @@ def _start_of(path: str) -> bytes:
     except OSError as error:
         inside = [n for n in range(len(path)) if path[n] == "/" and os.path.isfile(path[:n])]
         remedy = f"; an array in a file is written {path[: inside[0]]}:{path[inside[0] + 1 :]}" if inside else ""
-        remedy = f"; name its files, as in {path}/*" if os.path.isdir(path) else remedy
+        remedy = f"; name its files, as in {path.rstrip('/')}/*" if os.path.isdir(path) else remedy
         raise FileError(f"{path}: {error.strerror}{remedy}") from error
     if not start:
         raise FileError(f"{path}: is {'empty' if is_regular else 'not a regular file'}")
