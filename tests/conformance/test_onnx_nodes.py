@@ -55,9 +55,10 @@ def test_indices_along_columns_are_those_of_onnx_in_every_plane(cli: Cli, tmp_pa
     at = by_columns(max_pool(x, (3, 2), strides=2, return_indices=True, like="onnx")[1], x.shape)
     reference: Any = ReferenceEvaluator(onnx.load(path))
     np.testing.assert_array_equal(at, reference.run(None, {"x": x})[1])
-    said = cli("check", path).out  # a long name is folded, not cut
-    assert "\nchoose/else_branch/branc  storage_order 1: its indices count along columns" in said
-    assert "\nh_pool  " in said
+    said = cli("check", path).out.partition(
+        "\nchoose/else_branch/branc  storage_order 1: its indices count along columns"
+    )
+    assert "\nh_pool  " in said[2]  # a long name is folded, not cut
 
 
 @pytest.mark.slow
