@@ -71,13 +71,8 @@ def sliding(
             for i in range(u8(table[AT.a])):
                 fetch(x, u8(begin + table[AT.b]) + i * ahead)
         if direct and has_all:
-            if in_pixels:
-                for w in range(m // cs):
-                    for c in range(cs):
-                        out[to + w * cs + c] = store(whole(x, at, w * step * cs + c, zero), divisor)
-            else:
-                for w in range(m):
-                    out[to + w] = store(whole(x, at, w * step, zero), divisor)
+            for w in range(m):
+                out[to + w] = store(whole(x, at, w * step, zero), divisor)
         else:
             if has_all:
                 for w in range(n):

@@ -87,22 +87,6 @@ def mode(how: Any, steps: Any) -> Any:
     """All pairs of the elements of a window are compared."""
     store, kind, gather = how.store, type(steps.identity), gathered(how.lift)
 
-    @looped
-    def count_votes(work, votes, i, rows, size):
-        """For each element of row i, how many of the later rows have the same value: three at a time, and in place of
-        those that are missing row i itself, whose votes are taken off.
-        """
-        optimise_later()
-        n, own = u8(size), u8(i * size)
-        for w in range(n):
-            votes[w] = kind(-((i + 1 - rows) % 3))
-        for j in range(i + 1, rows, 3):
-            a, b = u8(j * size), u8((j + 1) * size) if j + 1 < rows else own
-            c = u8((j + 2) * size) if j + 2 < rows else own
-            for w in range(n):
-                value = work[own + w]
-                votes[w] += kind(kind(work[a + w] == value) + kind(work[b + w] == value) + kind(work[c + w] == value))
-
     @by_pieces
     def mode(x, out, work, piece):
         """The first of equal values has the most votes, because each is compared with later ones only."""
@@ -113,8 +97,13 @@ def mode(how: Any, steps: Any) -> Any:
         votes = offset(work, rows * size)
         best, most = offset(votes, size), offset(votes, 2 * size)
         for i in range(rows):
-            count_votes(work, votes, i, rows, size)
             own = u8(i * size)
+            for w in range(n):
+                votes[w] = kind(0)
+            for j in range(i + 1, rows):
+                other = u8(j * size)
+                for w in range(n):
+                    votes[w] += kind(work[other + w] == work[own + w])
             for w in range(n):
                 value = work[own + w]
                 wins = (i == 0) | (votes[w] > most[w]) | ((votes[w] == most[w]) & (value < best[w]))
