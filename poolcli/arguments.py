@@ -159,7 +159,7 @@ def number_from(least: float) -> Reader:
     def number(name: str, value: object) -> float:
         found = _float(value)
         if not least <= found < inf:
-            raise RequestError(f"{field(name)} is {brief(value)}; a number of at least {least:g} is needed")
+            raise RequestError(f"{field(name)} is {brief(value)}; a finite number of at least {least:g} is needed")
         return int(found) if found == int(found) <= MAX_INT else found
 
     return number

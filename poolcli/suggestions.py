@@ -33,6 +33,7 @@ FLAGS: dict[str, tuple[str, str | bool, str | bool]] = {
     "ceil-mode": ("rounding_type", "ceil", "floor"),
     "count-include-pad": ("exclude_pad", False, True),
     "include-pad": ("exclude_pad", False, True),
+    "exclude-pad": ("exclude_pad", True, False),  # of which there is --no-exclude-pad
 }
 # Other words for options and commands, which are not accepted: what a message proposes instead.
 MEANT = by_word({
@@ -43,6 +44,7 @@ MEANT = by_word({
     "--max-memory": "memory max-pixels",
     "--kernel 2 --strides 2": "factor scale-factor downsample block-size",
     "--rounding-type ceil": "ceil",
+    "--strides": "step steps",
     "--dtype": "precision t ot",
     "--atol": "epsilon eps tolerance",
     "the names of inputs alone, as in poolcli avg x.npy": "i",
@@ -59,10 +61,12 @@ MEANT = by_word({
     "--layout, one letter per axis, such as NWC to pool the second of three": "dim dims axes",
     "none: NaN equals NaN already": "equal-nan nan-equal",
     "--pages for the pages of an image; all channels are pooled": "channel channels band bands b",
-    "numpy.pad(x, ..., 'reflect') first: padding has no values here": "padding-mode pad-mode border border-type cval",
+    "numpy.pad(x, widths, 'edge') first, or 'reflect', ...: padding has no values here":
+        "padding-mode pad-mode border border-type cval",
     "y[..., 0, 0]: axes of length 1 are kept": "keepdims keepdim",
     "the operator as the first word, as in poolcli max or poolcli shape max":
-        "op mode method func filter interpolation resampling",
+        "op mode method func filter",
+    "none: windows are pooled, and nothing is interpolated": "interpolation resampling",
     "poolcli area --fit 256 or WxH, which keeps the aspect, or --output-size H,W":
         "resize thumbnail size max-size max-dim width height dsize geometry vf outsize ts convert mogrify gdalwarp",
     "poolcli avg --kernel 2 --strides 2": "bin coarsen scale tr fx fy block-reduce",
@@ -101,8 +105,8 @@ OTHER_CONTENTS = {
 }  # fmt: skip
 # Files that are not written: how Python makes one of an .npy, by suffixes.
 OTHER_OUTPUTS = {
-    ".csv": "numpy.savetxt({!r}, numpy.load({!r}), delimiter=',')",
-    ".txt": "numpy.savetxt({!r}, numpy.load({!r}))",
+    ".csv": "x = numpy.load({1!r}); numpy.savetxt({0!r}, x.reshape(-1, x.shape[-1]), delimiter=',')",
+    ".txt": "x = numpy.load({1!r}); numpy.savetxt({0!r}, x.reshape(-1, x.shape[-1]))",
     ".pt": "torch.save(torch.from_numpy(numpy.load({1!r})), {0!r})",
     ".mat": "scipy.io.savemat({!r}, {{'x': numpy.load({!r})}})",
     ".bin": "numpy.load({1!r}).tofile({0!r})",
@@ -124,7 +128,10 @@ NAMES = by_word({
     "use std_pool(x, kernel) ** 2": "varpool variancepool",
 })  # fmt: skip
 # Attributes that operators and plans lack.
-MEMBERS = {"forward": "op(x)", "run": "op(x) of the operator", "shape": "output_shape", "output_size": "output_shape"}
+MEMBERS = {
+    "forward": "op(x)", "run": "op(x) of the operator", "shape": "output_shape", "output_size": "output_shape",
+    "output_shape": "plan(shape).output_shape",
+}  # fmt: skip
 # What some options are as keywords.
 KEYWORDS = {
     "input": "x", "image": "x", "array": "x", "k": "kernel", "s": "strides", "indices": "return_indices",

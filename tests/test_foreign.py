@@ -155,7 +155,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         "kernel is 1,000,000,000,000; here numbers up to 10,000 are searched",
     ),
     "ddof": (
-        lambda: poolcli.std_pool(X, 2, ddof=10**400), f"ddof is 1{'0' * 59}; a number of at least 0 is needed",
+        lambda: poolcli.std_pool(X, 2, ddof=10**400), f"ddof is 1{'0' * 59}; a finite number of at least 0 is needed",
     ),
     "a mask compared": (lambda: poolcli.compare(MASKED, [1.0]), MASK_IGNORED.format("a")),
     "a mask identified": (lambda: poolcli.identify(X, np.ma.masked_array(X, np.isfinite(X))), MASK_IGNORED.format("y")),

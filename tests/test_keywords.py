@@ -65,7 +65,7 @@ MEANT: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("max_pool", {"footprint": np.ones((3, 3))}, "max_pool() has no footprint; use kernel=(3, 3)"),
     ("max_pool", {"size": 3, "mode": "nearest"},
      "max_pool() has no size or mode; use kernel=3; "
-     "mode: use numpy.pad(x, ..., 'reflect') first: padding has no values here"),
+     "mode: use numpy.pad(x, widths, 'edge') first, or 'reflect', ...: padding has no values here"),
     ("area_pool", {"image": X, "dsize": (3, 2), "interpolation": 3},
      "area_pool() has no image, dsize or interpolation; use x, output_size=(2, 3); interpolation: leave it out"),
     ("avg_pool", {"lat": 2, "lon": 3, "boundary": "trim", "skipna": True},
@@ -78,7 +78,8 @@ MEANT: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("avg_pool", {"kernel": 2, "keepdims": 1},
      "avg_pool() has no keepdims; use y[..., 0, 0]: axes of length 1 are kept"),
     ("max_pool", {"kernel": 2, "padding_mode": "reflect"},
-     "max_pool() has no padding_mode; use numpy.pad(x, ..., 'reflect') first: padding has no values here"),
+     "max_pool() has no padding_mode; "
+     "use numpy.pad(x, widths, 'edge') first, or 'reflect', ...: padding has no values here"),
 )  # fmt: skip
 
 

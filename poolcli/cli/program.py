@@ -307,8 +307,8 @@ app = typer.Typer(name="poolcli", cls=Program, pretty_exceptions_enable=False)
     context_settings={"help_option_names": HELP[:2]},
     epilog=f"""Examples:
 poolcli avg samples/astronaut.png -o half.png -k 2 -s 2
-poolcli max samples/features.npy -o y.npy -k 3 -s 2 -p 1 --indices where.npy
-poolcli shape avg 1,3,32,32 -k 5 -s 3 -p 1 --explain
+poolcli area 'samples/*.png' -o small/ --fit 256
+poolcli shape max 1,64,56,56 -k 3 -s 2 --compare
 
 poolcli COMMAND --help explains a command.
 {EXIT_CODES}""",

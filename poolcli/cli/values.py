@@ -56,9 +56,10 @@ def prepare(words: Sequence[str], params: Sequence[Any]) -> list[str]:
         name, equals, value = word.partition("=")
         flag = f"--{canonical(name[2:])}" if name[:2] == "--" else name
         option = own.get(flag)
-        if option is None and flag[2:] in FLAGS and FLAGS[flag[2:]][0] in names:
-            setting, true, false = FLAGS[flag[2:]]
-            chosen = true if not equals or _boolean(flag, value) else false
+        plain = flag[2:].removeprefix("no-")
+        if option is None and plain in FLAGS and FLAGS[plain][0] in names:
+            setting, true, false = FLAGS[plain]
+            chosen = true if (not equals or _boolean(flag, value)) == (plain == flag[2:]) else false
             result.append(for_cli(field(setting, chosen)).replace(" ", "="))
         elif option is None:
             if ONE_DASH.fullmatch(name) and f"--{canonical(name[1:])}" in own:

@@ -75,6 +75,8 @@ def test_what_is_typed_becomes_the_values_of_the_record() -> None:
         ("--include-pad=no", "exclude_pad", True), ("--exclude-pad=off", "exclude_pad", False),
         ("--count-include-pad=True", "exclude_pad", False), ("--Count_Include_Pad", "exclude_pad", False),
         ("--ceil-mode", "rounding_type", "ceil"), ("--ceil_mode=False", "rounding_type", "floor"),
+        ("--no-ceil-mode", "rounding_type", "floor"), ("--no-count-include-pad", "exclude_pad", True),
+        ("--no-exclude-pad", "exclude_pad", False), ("--no_include_pad=false", "exclude_pad", False),
     ],
 )  # fmt: skip
 def test_a_flag_with_a_truth_is_read_as_what_it_says(cli: Cli, typed: str, name: str, value: object) -> None:

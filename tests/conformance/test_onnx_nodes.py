@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
-from onnx.reference import ReferenceEvaluator
 
 from poolcli import max_pool
 from poolcli.engine import run
@@ -17,7 +15,6 @@ from poolcli.models import read_model
 from poolcli.models.layer import Layer
 from poolcli.plan import make_plan
 from tests.conftest import Cli
-from tests.models.onnxs import model, node, value
 
 MODULES = ("averagepool", "globalaveragepool", "globalmaxpool", "lppool", "maxpool", "maxunpool")
 
@@ -48,12 +45,16 @@ def computed(layer: Layer, x: Any, count: int) -> list[Any]:
 
 
 def test_indices_along_columns_are_those_of_onnx_in_every_plane(cli: Cli, tmp_path: Path) -> None:
+    import onnx.reference
+
+    from tests.models.onnxs import model, node, value
+
     given: dict[str, Any] = {"kernel_shape": [3, 2], "strides": [2, 2], "storage_order": 1}
     pool = node("MaxPool", outputs="y at", name="choose/else_branch/branch_pool", **given)
     path = model(tmp_path / "m.onnx", [pool], (2, 3, 7, 9), outputs=[value("y", None), value("at", None)])
     x = np.random.default_rng(0).random((2, 3, 7, 9)).astype("f4")
     at = by_columns(max_pool(x, (3, 2), strides=2, return_indices=True, like="onnx")[1], x.shape)
-    reference: Any = ReferenceEvaluator(onnx.load(path))
+    reference: Any = onnx.reference.ReferenceEvaluator(onnx.load(path))
     np.testing.assert_array_equal(at, reference.run(None, {"x": x})[1])
     said = cli("check", path).out.partition(
         "\nchoose/else_branch/branc  storage_order 1: its indices count along columns"
