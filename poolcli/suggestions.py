@@ -197,12 +197,14 @@ def join_words(words: Iterable[str], joint: str = "or") -> str:
     return f"{', '.join(others)} {joint} {last}" if others else last
 
 
-def no_member(self: Any, name: str) -> None:
-    """Raises the error of an attribute that an operator or a plan lacks, with what to use instead."""
+def no_member(self: Any, name: str) -> Any:
+    """A value of the attributes of a plan; raises the error of what it or an operator lacks, with what to use."""
     own = ALIASES.get(name.replace("_", "-"), name).replace("-", "_")
     known = () if name.startswith("_") else self.__dataclass_fields__
-    is_of_plan = "attributes" in known and own in self.attributes
-    use = MEMBERS.get(name) or (f"attributes[{own!r}]" if is_of_plan else own if own in known else "")
+    values = self.attributes if "attributes" in known else {}
+    if name in values:
+        return values[name]
+    use = MEMBERS.get(name) or (own if own in known or own in values else "")
     meant = f"; use {use}" if use else ""
     raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{meant}", name=name, obj=self)
 

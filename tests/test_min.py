@@ -83,7 +83,8 @@ def test_the_first_minimum_wins_nan_wins_over_all_and_nothing_gives_the_highest_
 
 def test_a_dialect_sets_the_windows_of_minima_and_they_are_written_as_maxima() -> None:
     x = np.arange(9, dtype=np.float32).reshape(1, 1, 3, 3)
-    assert MinPool(2, like="pytorch").plan(x.shape).attributes["strides"] == [2, 2]
+    plan: Any = MinPool(2, like="pytorch").plan(x.shape)
+    assert plan.strides == plan.attributes["strides"] == [2, 2]
     values, at = poolcli.min_pool(x, 2, strides=1, like="tensorflow", return_indices=True, layout="NCHW")
     assert (values.tolist(), at.tolist()) == ([[[[0, 1], [3, 4]]]], [[[[0, 1], [3, 4]]]])
     with pytest.raises(RequestError, match=r"^PyTorch allows pads of at most 1 for a kernel of 2:"):

@@ -225,7 +225,7 @@ def test_values_by_place_are_answered_with_their_names(call: Any, shown: str) ->
         (
             lambda: CALLS.AvgPool(3).plan((1, 1, 9)).kernel_size,
             AttributeError,
-            "'Plan' object has no attribute 'kernel_size'; use attributes['kernel']",
+            "'Plan' object has no attribute 'kernel_size'; use kernel",
         ),
         (lambda: CALLS.MaxPool(2).stride, AttributeError, "'MaxPool' object has no attribute 'stride'; use strides"),
         (lambda: CALLS.convert(PLAN, "onnx", X), TypeError, "convert() takes plan and like; 3 values were given"),

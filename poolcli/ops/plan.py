@@ -23,7 +23,7 @@ class Plan(BarePlan):
     op, like : str
         Operator and dialect.
     attributes : dict
-        Attributes with all defaults filled in.
+        Attributes with all defaults filled in; each is an attribute of the plan, too, such as `pads_begin`.
     layout : str
         One letter per axis; shapes are in this order.
     guessed : bool

@@ -240,7 +240,8 @@ class _Case:
         is_inside = w.pad_begin == 0 and (w.output - 1) * w.stride + w.extent <= w.size
         fills_vectors = steps.total == "sum" or columns.output >= limits.direct_outputs
         is_constant = channels == 1 or (channels < limits.channels and w.stride > 1)
-        is_low = w.dilation == channels == 1 and w.kernel <= w.stride and max(rows, w.stride) <= limits.direct
+        is_small = max(rows, w.stride) <= limits.direct or rows == w.kernel == 1  # of one element, a copy
+        is_low = w.dilation == channels == 1 and w.kernel <= w.stride and is_small
         form = "direct" if is_inside and fills_vectors and is_low else "buffer"
         pieces = self.pieces(w, limits.row_bytes)
         work = (pieces["reach"] + MARGIN * w.stride) * channels + CACHE_LINE
