@@ -53,7 +53,8 @@ def __getattr__(name: str) -> object:
     elif name in _MODULES:
         if _MODULES[name].startswith("explain"):
             import_module("poolcli.ops")  # which fills the table of operators
-        found = getattr(module := import_module(f"poolcli.{_MODULES[name]}"), name)
+        module = import_module(f"poolcli.{_MODULES[name]}")
+        found = getattr(module, name)
         if name.islower():  # a function, which is also looked up in its module when it is unpickled
             found = import_module("poolcli.ops.signatures").with_answers(found)
             setattr(module, name, found)

@@ -62,10 +62,10 @@ def check_dtype(where: str, name: str) -> None:
         raise FileError(f"{where}: holds {held}; poolcli pools bool, integers and floats of 16, 32 or 64 bits")
 
 
-def check_array(where: str, shape: Sequence[int], dtype: str, scalars: bool = False) -> None:
+def check_array(where: str, shape: Sequence[int] | None, dtype: str, scalars: bool = False) -> None:
     """Raises a FileError for an array that cannot be pooled: a scalar, another type, too many axes or bytes."""
     check_dtype(where, dtype)
-    if not shape and not (scalars and shape is not None):
+    if shape is None or not (shape or scalars):  # None: of a dataset without data
         raise FileError(f"{where}: holds a single number; an array with at least one axis is needed")
     if len(shape) > MAX_AXES:
         raise FileError(f"{where}: has {len(shape)} axes; at most {MAX_AXES} are read")
@@ -149,7 +149,7 @@ def no_such_array(path: str, key: str, headers: Sequence[Header]) -> RequestErro
 def describe_arrays(headers: Sequence[Header]) -> str:
     """Names, shapes and dtypes for a message: `a (1,3,8,8 float32), b (2,2 int8)`."""
     arrays = ((h.key or "one array without a name", ",".join(map(str, h.shape)), h.dtype) for h in headers)
-    return join_names([f"{name} ({shape} {dtype})".replace("( ", "(") for name, shape, dtype in arrays]) or "none"
+    return join_names([f"{name} ({f'{shape} {dtype}'.lstrip()})" for name, shape, dtype in arrays]) or "none"
 
 
 def tensor_layout(layout: str) -> str:
