@@ -133,7 +133,7 @@ def chain(
     if longest > MAX_LENGTH:
         raise RequestError(f"the longest spatial axis has {longest:,} elements; a chain takes at most {MAX_LENGTH:,}")
     axes = [_Axis() for _ in positions]
-    found, current = [], shape
+    found, current, unset = [], shape, list[str]()
     for number, (text, op, channels) in enumerate(parsed, 1):
         try:
             plan = make_plan(op, current, op.reducer.example_dtype, layout=layout)
@@ -144,6 +144,7 @@ def chain(
                 message += f"; layout HW was assumed: use {field('layout', 'CW')} to pool W"
             raise RequestError(f"layer {number}, {text}: {message}") from None
         current = plan.output_shape
+        unset += [text for fact in plan.facts if fact.kind == "strides"]
         if channels is not None:
             if "C" not in layout:
                 raise RequestError(f"layer {number}, {text}: layout {layout} has no channels; leave o out")
@@ -155,7 +156,9 @@ def chain(
         spans = tuple(axis.span(0) for axis in axes)
         centres = tuple(axis.span(w.output // 2) for axis, w in zip(axes, plan.windows, strict=True))
         found.append(ChainLayer(text, current, strides, fields, starts, spans, centres))
-    return Chain(shape, layout, tuple(found), reading.note)
+    stride = f"stride 1 in {', '.join(unset)}, where none is given; PyTorch takes the kernel, as in max:k2,s2"
+    notes = filter(None, (reading.note, stride if unset else None))
+    return Chain(shape, layout, tuple(found), "; ".join(notes) or None)
 
 
 def _parse(text: str, like: str | None) -> tuple[Attributes, int | None]:

@@ -152,15 +152,21 @@ def test_what_is_no_layer_is_refused_with_its_place(layers: Any, said: str) -> N
 @pytest.mark.parametrize(
     ("arguments", "note"),
     [
-        (["20,48,64"], "note  assuming layout NCW: only W is pooled; otherwise use --layout CHW or --layout DHW"),
-        (["1,224,224,3"], "note  assuming layout NCHW; axis W is 3 long, as of colours: if so, use --layout NHWC"),
-        (["1,224,224,3", "--layout", "NHWC"], None),
-        (["1,3,224,224"], None),
-        (["1,1,16000"], None),
+        (["20,48,64", "max:k1"],
+         "note  assuming layout NCW: only W is pooled; otherwise use --layout CHW or --layout DHW"),
+        (["1,224,224,3", "max:k2,s2"],
+         "note  assuming layout NCHW; axis W is 3 long, as of colours: if so, use --layout NHWC"),
+        (["1,224,224,3", "max:k2,s2", "--layout", "NHWC"], None),
+        (["1,3,224,224", "conv:k3"], None),
+        (["1,1,16000", "max:k2", "--like", "pytorch"], None),
+        (["1,1,16000", "MaxPool2d:k2"],
+         "note  stride 1 in max:k2, where none is given; PyTorch takes the kernel, as in max:k2,s2"),
     ],
-)
-def test_a_layout_that_may_be_wrong_is_stated(cli: Cli, arguments: list[str], note: str | None) -> None:
-    legend, *notes = cli("chain", *arguments, "max:k2", columns=120).out.splitlines()[3:]
+)  # fmt: skip
+def test_a_layout_that_may_be_wrong_and_the_default_stride_are_stated(
+    cli: Cli, arguments: list[str], note: str | None
+) -> None:
+    legend, *notes = cli("chain", *arguments, columns=120).out.splitlines()[3:]
     assert legend == "output 0, centre: the first and last input element that they depend on"
     assert notes == ([note] if note else [])
 
