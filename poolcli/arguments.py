@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias, get_ar
 
 from poolcli.errors import RequestError
 from poolcli.layouts import DIMENSION_NAMES, SPATIAL
-from poolcli.message_fields import brief, field
+from poolcli.message_fields import brief, field, hint
 from poolcli.suggestions import MEANT, did_you_mean
 
 if TYPE_CHECKING:
@@ -40,6 +40,10 @@ NO_NODATA = "none"  # of missing
 ENDS = ("pads_begin", "pads_end")
 INDEX_TYPES = {"i32": "int32", "i64": "int64"}
 MAX_INT = 2**63 - 1
+INFINITE_NORM = (
+    "an infinite power gives the maximum of absolute values: max_pool(abs(x), ...) in Python; for a file, in Python "
+    "numpy.save('abs.npy', abs(numpy.load('x.npy'))), then poolcli max abs.npy with the other options"
+)
 SHORT_FORMS = {  # other names that are accepted; notset is ONNX's auto_pad
     "ov": "openvino", "ort": "onnx", "onnxruntime": "onnx", "torch": "pytorch", "tf": "tensorflow",
     "keras": "tensorflow", "tflite": "tensorflow", "notset": "explicit",
@@ -144,6 +148,9 @@ def refuse_words(name: str, text: str) -> None:
     if name.startswith("pads") and word in ("same", *AUTO_PADS, *PAD_MODES):
         padding = field("auto_pad", "same_upper" if word == "same" else word)
         raise RequestError(f"{field(name)} takes numbers; use {MEANT['cval'] if word in PAD_MODES else padding}")
+    if name == "pads" and word in ("inf", "infinity"):
+        norm = hint(f"; the power is {field('p')}, and {INFINITE_NORM}")
+        raise RequestError(f"{field(name)} is {text!r}; whole numbers are needed{norm}")
     found = re.findall(r"(\w+)['\"]?\s*[:=]\s*(\d+)", text)
     if len(found) == text.count(",") + 1:
         sizes = {DIMENSION_NAMES.get(axis.lower(), axis): int(size) for axis, size in found}
@@ -163,6 +170,14 @@ def number_from(least: float) -> Reader:
         return int(found) if found == int(found) <= MAX_INT else found
 
     return number
+
+
+def power(name: str, value: object) -> float:
+    """The power of a norm, a finite number of at least 1."""
+    if _float(value) == inf:
+        raise RequestError(f"{field(name)} is inf; {INFINITE_NORM}")
+    found: float = number_from(1)(name, value)
+    return found
 
 
 def tolerance(name: str, value: object) -> float:
@@ -266,7 +281,8 @@ def fit_from(fit: object) -> Fit:
     words = str(fit) if isinstance(fit, str | int) and not isinstance(fit, bool) else ""
     found = re.fullmatch(r"\s*0*([1-9]\d{0,18})(?:\s*[xX×]\s*0*([1-9]\d{0,18}))?\s*", words)
     if not found:
-        raise RequestError(
-            f"{field('fit')} is {brief(fit)}; a size in pixels is needed, such as 800, or 800x600 (width by height)"
-        )
+        sizes = re.findall(r"[1-9]\d*", words) if re.fullmatch(r"\d+\W+\d+\W*|\d+ *px", words) else ()
+        needed = "a size in pixels is needed, such as 800, or 800x600"
+        remedy = f"write {field('fit', 'x'.join(sizes))}" if sizes else needed
+        raise RequestError(f"{field('fit')} is {brief(fit)}; {remedy} (width by height)")
     return Fit(int(found[1]), int(found[2] or found[1]))

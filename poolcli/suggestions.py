@@ -15,7 +15,7 @@ def by_word(rows: Mapping[str, str]) -> dict[str, str]:
 
 # Names of options in other frameworks, which the command line accepts; poolcli's name is in front.
 ALIASES = by_word({
-    "kernel": "kernel-size kernel-shape ksize pool-size window-size",
+    "kernel": "kernel-size kernel-shape ksize pool-size window window-size",
     "output-size": "output-shape",
     "strides": "stride",
     "pads": "padding pad",
@@ -42,12 +42,13 @@ MEANT = by_word({
     "--jobs for more cores: poolcli runs on the CPU": "gpu device cuda",
     "--resume": "skip-existing",
     "--max-memory": "memory max-pixels",
-    "--kernel 2 --strides 2": "factor scale-factor downsample block-size",
     "--rounding-type ceil": "ceil",
     "--strides": "step steps",
     "--dtype": "precision t ot",
     "--atol": "epsilon eps tolerance",
-    "the names of inputs alone, as in poolcli avg x.npy": "i",
+    "the names of inputs alone, as in poolcli avg x.npy": "i input inputs infile in-file",
+    "--jobs, the number of files at once: each is pooled by itself": "batch batch-size",
+    "none: outputs are compressed as their inputs are": "co compress compression",
     "--exclude-pad": "exclusive",
     "--auto-pad same_upper or valid": "same valid",
     "--missing": "nodata a-nodata srcnodata dstnodata",
@@ -55,7 +56,7 @@ MEANT = by_word({
     "--dataset": "key variable var",
     "--output": "output-dir outdir out-dir outfile out-file",
     "--output, whose extension names the format": "of",
-    "--kernel, such as --kernel 5 --pads 2 for a radius of 2": "radius window footprint",
+    "--kernel, such as --kernel 5 --pads 2 for a radius of 2": "radius footprint",
     "--indices": "argmax return-mask",
     "--layout NHWC": "channels-last",
     "--layout, one letter per axis, such as NWC to pool the second of three": "dim dims axes",
@@ -68,8 +69,10 @@ MEANT = by_word({
         "op mode method func filter",
     "none: windows are pooled, and nothing is interpolated": "interpolation resampling",
     "poolcli area --fit 256 or WxH, which keeps the aspect, or --output-size H,W":
-        "resize thumbnail size max-size max-dim width height dsize geometry vf outsize ts convert mogrify gdalwarp",
-    "poolcli avg --kernel 2 --strides 2": "bin coarsen scale tr fx fy block-reduce",
+        "resize thumbnail size target-size max-size max-dim width height dsize geometry vf outsize ts "
+        "convert mogrify gdalwarp",
+    "poolcli avg --kernel 2 --strides 2":
+        "bin coarsen scale tr fx fy block-reduce factor scale-factor downsample block-size percent percentage",
     "poolcli adaptive-avg --output-size 1 (or adaptive-max; other operators take a --kernel of the input's size)":
         "global gap global-avg global-average",
     "poolcli avg or poolcli max": "pool",
@@ -170,6 +173,31 @@ def did_you_mean(word: str, known: Iterable[str], short: Mapping[str, str] = NON
     """
     found = tuple(dict.fromkeys(short.get(each, each) for each in closest(word, (*known, *short))))
     return f"; did you mean {join_words(found)}?" if found else ""
+
+
+def with_numbers(meant: str, word: str, value: str) -> str:
+    """The meaning of another program's option with the numbers of its value in place of the example's.
+
+    >>> with_numbers(MEANT["percent"], "percent", "25"), with_numbers(MEANT["radius"], "radius", "3")
+    ('poolcli avg --kernel 4 --strides 4', '--kernel, such as --kernel 7 --pads 3 for a radius of 3')
+    """
+    import re
+
+    typed = re.findall(r"\d*\.?\d+", value)
+    numbers, is_share = [float(each) for each in typed], "%" in value or word.startswith("percent")
+    if not numbers or not all(numbers):
+        return meant
+    if word == "radius" and typed[0].isdigit():
+        return meant.replace("5", str(2 * int(typed[0]) + 1)).replace(" 2", f" {typed[0]}")
+    if meant == MEANT["size"] and not is_share:
+        fit = meant if word in ("width", "height") else meant.replace("256 or WxH", "x".join(typed))
+        return fit.replace("H,W", ",".join(typed[::-1])) if len(typed) == 2 else fit  # width comes first
+    if meant not in (MEANT["size"], MEANT["scale"]):
+        return meant
+    factors = [100 / each if is_share else 1 / each if each < 1 else each for each in numbers]
+    if any(abs(each - round(each)) > 0.02 * each for each in factors):
+        return "poolcli area --output-size H,W, which takes any ratio"
+    return MEANT["scale"].replace("2", ",".join(str(round(each)) for each in factors))
 
 
 def other_program(path: str, start: bytes = b"") -> str:

@@ -86,7 +86,7 @@ def test_what_a_framework_lacks_is_refused_by_name(op: Any, message: str) -> Non
 
 
 def test_a_power_below_1_is_refused_and_a_whole_one_is_an_integer() -> None:
-    for p in (0.5, 0, -2, float("inf"), float("nan"), True, "2"):
+    for p in (0.5, 0, -2, -float("inf"), float("nan"), True, "2"):
         with pytest.raises(RequestError, match=r"^p is .*; a finite number of at least 1 is needed$"):
             LpPool(2, p=p)  # type: ignore[arg-type]
     assert LpPool(2, p=3.0) == LpPool(2, p=3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import redirect_stdout, suppress
 from typing import Any
 
@@ -84,9 +84,9 @@ def _unknown_option(command: str, flag: str, words: Sequence[str]) -> RequestErr
     """The refusal of an option that the command does not have, with what to type instead."""
     from poolcli.arguments import PAD_MODES
     from poolcli.cli.pool import attribute_of_others, own_options
-    from poolcli.cli.program import OPERATOR_HELP, load_command
+    from poolcli.cli.program import COMMANDS, OPERATOR_HELP, load_command
     from poolcli.cli.values import HELP, canonical, own_flags
-    from poolcli.suggestions import ALIASES, FLAGS, KEYWORDS, MEANT, did_you_mean
+    from poolcli.suggestions import ALIASES, FLAGS, KEYWORDS, MEANT, did_you_mean, join_words, with_numbers
 
     name = canonical(flag.lstrip("-"))
     attribute, value, _ = FLAGS.get(name) or (name.replace("-", "_"), None, None)
@@ -98,20 +98,49 @@ def _unknown_option(command: str, flag: str, words: Sequence[str]) -> RequestErr
     if command == "chain" and attribute in known:
         return RequestError(f"chain has no option {flag}; write it in the layer, as in max:k3,s2,p1")
     own = own_flags(load_command(command).params)
-    argument = " ".join(words).replace("=", " ").partition(f"{flag} ")[2].partition(" ")[0]
+    behind = " ".join(words).replace("=", " ").partition(f"{flag} ")[2]
+    argument, numbers = behind.partition(" ")[0], re.sub(r"[^\d.,:xX% ].*", "", behind)
     meant = MEANT.get("cval" if argument in PAD_MODES and (name == "mode" or name not in MEANT) else name, "")
+    is_axis, meant = meant == MEANT["dim"], with_numbers(meant, name, numbers)
     is_own = own.keys() >= {*re.findall(r"--[a-z-]+", meant)}
     if meant and (is_own or meant.startswith("poolcli")):
         use = re.sub("poolcli [a-z-]+ (?=--)", "", meant) if is_own else meant
-        use = (_layout_pooling(argument, words) if meant == MEANT["dim"] else "") or use
-        return RequestError(f"{command} has no option {flag}; use {use}")
+        use = (_layout_pooling(argument, words) if is_axis else "") or use
+        use = use.replace("none", "leave it out", 1) if use.startswith("none: ") else f"use {use}"
+        return RequestError(f"{command} has no option {flag}; {use}")
     letters = [f"-{letter}" for letter in dict.fromkeys(flag[1:])]
     if own.keys() >= {*letters} and argument[:1].isdigit():  # as in -ks 2
         use = " ".join(each if own[each].is_flag else f"{each} {argument}" for each in letters)
         return RequestError(f"{command} has no option {flag}; use {use}")
+    if use := _option_with_value(name, own):
+        return RequestError(f"{command} has no option {flag}; use {use}")
+    if (other := f"--{canonical(name.removeprefix('no-'))}") in own:
+        return RequestError(f"{command} has no option {flag}; leave it out, as {other} takes a value")
+    others = [each for each in COMMANDS if flag in own_flags(load_command(each).params)]
+    if others:
+        if {*OPERATOR_HELP} <= {*others}:
+            others = ["avg, max, ...", *[each for each in others if each not in OPERATOR_HELP]]
+        return RequestError(f"{command} has no {flag}, which is for {join_words(others, 'and')}")
     short = {f"--{alias}": f"--{other}" for alias, other in ALIASES.items() if f"--{other}" in own}
     end = did_you_mean(flag, [each for each in (*own, *HELP) if len(each) > 2], short)
     return RequestError(f"{command} has no option {flag}{end or f'; poolcli {command} --help-all shows all'}")
+
+
+def _option_with_value(word: str, own: Collection[str]) -> str:
+    """The option with this word as its value, such as --dtype float16 for fp16; "" without one."""
+    from poolcli.arguments import word_of
+    from poolcli.cli.program import parse_operator
+    from poolcli.cli.values import auto_pad, dtype
+    from poolcli.dialects import DIALECTS
+    from poolcli.message_fields import field, for_cli
+
+    framework = word_of(tuple(DIALECTS))
+    readers = {"dtype": dtype, "like": framework, "against": framework, "auto_pad": auto_pad, "pooling": parse_operator}
+    for name, read in readers.items():
+        with suppress(RequestError):
+            if for_cli(field(name)) in own:
+                return for_cli(field(name, read(name, word)))
+    return ""
 
 
 def _layout_pooling(axis: str, words: Sequence[str]) -> str:

@@ -15,7 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from poolcli.arguments import one_of
-from poolcli.cli.values import BOOLEANS, HELP, own_flags, prepare
+from poolcli.cli.values import HELP, own_flags, prepare
 from poolcli.errors import RequestError
 from poolcli.message_fields import field
 from poolcli.suggestions import MEANT, join_words
@@ -269,11 +269,7 @@ class Command(TyperCommand):
             folders = [os.path.dirname(each) or "." for each in args if os.path.exists(each)]
             if len(inputs) == 2 and len({*folders}) == 2:
                 end = f"{end}; {loop_over(name, *dict.fromkeys(folders))}"
-            if words.replace(" ", "").isdigit():
-                end = "numbers are joined by commas, as in 3,3"
-            elif words.lower() in BOOLEANS and before[:2] == "--":
-                end = f"the value of a flag follows =, as in {before.replace('_', '-')}={words}"
-            elif before in own_flags(self.params):
+            if before in own_flags(self.params):
                 end = f"{before} takes no value"
             raise RequestError(f"{name}: unexpected argument {words}; {end}")
         return rest

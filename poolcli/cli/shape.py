@@ -122,6 +122,8 @@ def _input_of(request: ShapeOptions, values: int = 1) -> Given:
     if request.is_typed:
         dtype = request.input_dtype or OPERATORS[request.op].reducer.example_dtype
         return numbers("shape", target), dtype, None, ()
+    if not (re.search("[A-Za-z?]", target) or Path(target).exists()):
+        numbers("shape", target)
     if re.fullmatch(r"[\w?*]+([,;] *[\w?*]+)+", target) and not Path(target).exists():
         raise RequestError(
             f"{target} is neither a file nor a shape; write whole numbers, and any positive one for a dynamic axis"

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import takewhile
 from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
 from poolcli.arguments import AUTO_PADS, Missing, Numbers, Reader, missing_from, one_of, refuse_words
 from poolcli.dtypes import DTYPES, dtype_from_alias
 from poolcli.errors import RequestError
-from poolcli.message_fields import field, for_cli
+from poolcli.message_fields import field, for_cli, option_value
 from poolcli.suggestions import ALIASES, FLAGS
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ AUTO_RANGE = "auto"  # --rescale without a value
 HELP = ("-h", "--help", "--help-all")
 BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 EXAMPLES = {"shape": "1,3,224,224; layers follow it", "input_shape": "1,3,640,640 or NAME=1,3,640,640"}
-RANGE = re.compile(r"auto|[-+.\deE]+,[-+.\deE]+")  # values of --rescale, which may be left out
+RANGE = re.compile(r"auto|[-+.\deE]+[, ][-+.\deE]+")  # values of --rescale, which may be left out
+PART = re.compile(r"[\[(]?[-+]?[\d.]+[,;]?[\])]?|[,xX×]")  # of numbers that are typed as several words
 
 
 def canonical(name: str) -> str:
@@ -48,6 +50,7 @@ def own_flags(params: Sequence[Any]) -> dict[str, Any]:
 def prepare(words: Sequence[str], params: Sequence[Any]) -> list[str]:
     """The arguments of a command as Click takes them: flags of other frameworks, `--flag=false` and `-k=2` replaced."""
     own, names = own_flags(params), {each.name for each in params}
+    needed = sum(each.param_type_name == "argument" and each.nargs == 1 for each in params)
     rest, result = list(words), list[str]()
     while rest:
         word = rest.pop(0)
@@ -56,9 +59,15 @@ def prepare(words: Sequence[str], params: Sequence[Any]) -> list[str]:
         name, equals, value = word.partition("=")
         flag = f"--{canonical(name[2:])}" if name[:2] == "--" else name
         option = own.get(flag)
-        plain = flag[2:].removeprefix("no-")
-        if option is None and plain in FLAGS and FLAGS[plain][0] in names:
-            setting, true, false = FLAGS[plain]
+        plain = flag[2:].removeprefix("no-") if name[:2] == "--" else ""
+        foreign = FLAGS[plain] if option is None and plain in FLAGS and FLAGS[plain][0] in names else None
+        if option is None and not foreign and getattr(own.get(f"--{plain}"), "is_flag", False):
+            option = own[f"--{plain}"]  # --no-overwrite is --overwrite=false
+        count = _count_parts(rest, own, needed - sum(each[:1] != "-" for each in (*result, name)))
+        if rest and not equals and (foreign or getattr(option, "is_flag", False)):
+            _refuse_value(name, rest[0], count > 0, option.help if option else "")
+        if foreign:
+            setting, true, false = foreign
             chosen = true if (not equals or _boolean(flag, value)) == (plain == flag[2:]) else false
             result.append(for_cli(field(setting, chosen)).replace(" ", "="))
         elif option is None:
@@ -74,19 +83,41 @@ def prepare(words: Sequence[str], params: Sequence[Any]) -> list[str]:
             # Click would take -outsize for -o utsize; short flags alone stand together, as in -nr or -nk 2.
             together = all(getattr(own.get(f"-{each}"), "is_flag", False) for each in name[1:-1])
             is_one = ONE_DASH.fullmatch(name) and not (together and f"-{name[-1]}" in own)
+            if "shape" in names and PART.fullmatch(word):
+                word, rest = " ".join((word, *rest[:count])), rest[count:]
             result.append(f"-{word}" if is_one else word)
         elif option.is_flag:
             on = (not equals or _boolean(flag, value)) == (flag in option.opts)
             result += [option.opts[-1]] if on else option.secondary_opts[:1]
-        elif equals:
-            result.append(f"{name}{value}" if len(name) == 2 else f"{flag}={value}")  # -k=2
-        elif flag == "--rescale" and not RANGE.fullmatch("".join(rest[:1])):
-            result.append("--rescale=auto")
-        elif not rest or rest[0] in own:
-            raise RequestError(f"{field(option.name)} needs a value ({option.metavar}): {option.help.rstrip('.')}")
         else:
-            result += [flag, rest.pop(0)]  # a value may begin with -
+            if equals:
+                count = count if PART.fullmatch(value) else 0
+            else:
+                count, value = max(count, 1), rest[0] if rest else ""  # which may begin with -
+            text = " ".join((value, *rest[not equals : count]))  # its reader judges 2 2
+            if flag == "--rescale" and not equals and not RANGE.fullmatch(text):
+                text, count = AUTO_RANGE, 0
+            elif not equals and (not rest or value in own):
+                raise RequestError(f"{field(option.name)} needs a value ({option.metavar}): {option.help.rstrip('.')}")
+            del rest[:count]
+            result.append(f"{option.opts[-1]}={text}")
     return result
+
+
+def _count_parts(words: Sequence[str], own: Collection[str], needed: int) -> int:
+    """How many words at the start are parts of numbers; 0 if one may be a file or an argument that is still needed."""
+    found = len([*takewhile(lambda each: PART.fullmatch(each) and each not in own, words)])
+    is_free = sum(each[:1] != "-" for each in words[found:]) >= needed
+    return found if is_free and not any(map(os.path.exists, words[:found])) else 0
+
+
+def _refuse_value(flag: str, word: str, is_number: bool, meaning: str) -> None:
+    """Refuses the word behind a flag if it can only be meant as its value."""
+    if word.lower() in BOOLEANS and (is_number or not (word.isdigit() or os.path.exists(word))):
+        alone = f", or {flag} alone" if BOOLEANS[word.lower()] else ""
+        raise RequestError(f"{flag} is a flag, whose value follows =: write {flag}={word}{alone}")
+    if is_number:
+        raise RequestError(f"{flag} takes no value (found {word}){': ' if meaning else ''}{meaning.rstrip('.')}")
 
 
 def _boolean(flag: str, value: str) -> bool:
@@ -109,6 +140,11 @@ def numbers(name: str, text: str) -> Numbers:
     if all(re.fullmatch(rf"-?\+?[0-9]{{1,{MAX_DIGITS}}}", item) or item in kept for item in items):
         return cast("Numbers", tuple(None if item in kept else int(item) for item in items))
     refuse_words(name, inner)
+    plain = re.sub(r"\.0*(?!\d)|(?<=\d)\s*[xX×]\s*(?=\d)", lambda part: "" if part[0][0] == "." else ",", inner)
+    found = tuple(map(int, re.findall(rf"(?<!\d)-?\d{{1,{MAX_DIGITS}}}(?!\d)", plain)))
+    if found and re.fullmatch(r"[-+\s\d,;:/*()\[\]]+", plain):
+        remedy = option_value(found) if name == "shape" else field(name, found)
+        raise RequestError(f"{field(name)} is {text[:40]!r}; write {remedy}")
     example = EXAMPLES.get(name, "2 or 2,3 or 2x3")
     raise RequestError(f"{field(name)} is {text[:40]!r}; whole numbers are needed, for example {example}")
 

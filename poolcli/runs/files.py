@@ -176,11 +176,8 @@ def plan_jobs(
         paths = [item.source.path for item in items]
         for path, following in zip(paths, [*paths[1:], ""], strict=True):  # a word that is none makes several of one
             if path != "-" and not is_url(path) and not os.path.lexists(path):
-                end = "; numbers of one option are joined by commas, as in 3,3" * path.isdigit()
-                if path.lower() in ("true", "false"):
-                    end = f"; the value of a flag follows =, as in --ceil-mode={path}"
-                if os.path.exists(whole := f"{path} {following}"):
-                    end = f"; quote names with spaces: {whole!r}"
+                is_split = os.path.exists(whole := f"{path} {following}")
+                end = f"; quote names with spaces: {whole!r}" if is_split else ""
                 raise RequestError(f"{path}: there is no such input, and {field('output')} is one file{end}")
     jobs = [_job(item, *targets) for item in items]
     for target in (target for job in jobs for target in job.targets):
