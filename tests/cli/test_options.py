@@ -90,8 +90,9 @@ def test_a_flag_that_is_turned_off_is_left_out(cli: Cli, folder: Path) -> None:
     assert cli("info", "x.npy", "--json=yes").json["path"] == "x.npy"
 
 
-@pytest.mark.parametrize("words", ["-k2 -s2", "-k=2 -s=2", "--kernel-size 2 --Stride 2", "-qnk2 -s 2", "--ksize=2 -s2",
-                                   "-k [2, 2] -s (2, 2)", "-k2 -s2 --like tf --auto-pad SAME --layout NCHW"])  # fmt: skip
+@pytest.mark.parametrize("words", ["-k2 -s2", "-k=2 -s=2", "--kernel-size 2 --Stride 2", "-qnk2 -s 2",
+                                   "-k [2, 2] -s (2, 2)", "--ksize=2 -s2",
+                                   "-k2 -s2 --like tf --auto-pad SAME --layout NCHW"])  # fmt: skip
 def test_short_and_foreign_spellings_are_read(cli: Cli, folder: Path, words: str) -> None:
     result = cli("avg", "x.npy", "-o", "y.npy", *words.split(), "-n", "--json")
     assert (result.code, result.json["output"]["shape"]) == (0, [1, 2, 3, 4])
