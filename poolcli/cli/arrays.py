@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
+from poolcli import formats
 from poolcli.arguments import tolerance
 from poolcli.cli import options
 from poolcli.cli.messages import answer, print_notice
@@ -14,23 +15,9 @@ from poolcli.cli.options import UNLIMITED, USUAL, Report, WindowOptions, argumen
 from poolcli.cli.pool import attributes_of
 from poolcli.cli.program import OPERATOR_HELP, command, field_names, loop_over, parse_operator
 from poolcli.errors import FileError, PoolError, RequestError
-from poolcli.formats import (
-    Header,
-    ReadOptions,
-    Source,
-    Tensor,
-    check_options,
-    folder_format,
-    in_subprocess_if_fragile,
-    open_container,
-    parse_source,
-    read,
-    read_header,
-    recognise,
-)
 from poolcli.formats.checks import tensor_layout, why_left_out
 from poolcli.formats.files import redacted
-from poolcli.formats.records import ArrayContainer
+from poolcli.formats.records import ArrayContainer, Header, ReadOptions, Source, Tensor
 from poolcli.formats.table import format_by_suffix
 from poolcli.layouts import convert_layout, default_layout, named_shape
 from poolcli.message_fields import for_cli, printable
@@ -61,19 +48,20 @@ def _of_both(
 
     Exit code 1 would not mean that a file cannot be read.
     """
-    if all((os.path.isdir(text) or "*" in text) and not folder_format(text) for text in texts):
+    if all((os.path.isdir(text) or "*" in text) and not formats.folder_format(text) for text in texts):
         raise RequestError(f"{texts[0]}: {command} takes one file of each folder; {loop_over(command, *texts)}")
-    sources = [parse_source(text) for text in texts]
-    check_options(["pages"] if request.pages else [], sources)
+    sources = [formats.parse_source(text) for text in texts]
+    formats.check_options(["pages"] if request.pages else [], sources)
     rows = [format_by_suffix(source.path) for source in sources]
     read_options = array_options(request.allow_external, request.max_memory, request.pages)
     read_options = replace(read_options, as_stored=not all(row and row.is_image for row in rows))
 
     def found() -> Result:
-        return look(*(read(each, read_options) for each in sources))
+        return look(*(formats.read(each, read_options) for each in sources))
 
     try:
-        return in_subprocess_if_fragile(sources[0].path, partial(in_subprocess_if_fragile, sources[1].path, found))
+        second = partial(formats.in_subprocess_if_fragile, sources[1].path, found)
+        return formats.in_subprocess_if_fragile(sources[0].path, second)
     except FileError as error:
         raise RequestError(error.message) from error
 
@@ -99,7 +87,7 @@ def compare(
         try:
             found = difference_of(x.array, y.array, atol=request.atol, rtol=request.rtol)
         except RequestError as error:
-            raise error.at(f"{parse_source(first).path} and {parse_source(second).path}") from None
+            raise error.at(f"{formats.parse_source(first).path} and {formats.parse_source(second).path}") from None
         return y.header.layout or default_layout(max(y.array.ndim, 1)), found
 
     layout, found = _of_both("compare", (first, second), request, look)
@@ -167,10 +155,10 @@ def info(
     """Prints the arrays in each file; returns the exit code."""
     read_options = ReadOptions(pages, allow_external, allowed=UNLIMITED)
     failed = False
-    check_options(["pages"] if pages else [], [Source(path) for path in files])
+    formats.check_options(["pages"] if pages else [], [Source(path) for path in files])
     for path in files:
         try:
-            headers, left_out = in_subprocess_if_fragile(path, partial(_contents, path, read_options))
+            headers, left_out = formats.in_subprocess_if_fragile(path, partial(_contents, path, read_options))
         except PoolError as error:
             if report.debug:
                 raise
@@ -186,15 +174,15 @@ def info(
 
 def _contents(text: str, options: ReadOptions) -> tuple[list[Header], list[str]]:
     """The headers of all arrays in a file that can be pooled, and why others cannot; of a named array its header."""
-    source = parse_source(text)
-    if source.key is None and recognise(source.path).is_container:
-        with open_container(source.path, options) as file:
+    source = formats.parse_source(text)
+    if source.key is None and formats.recognise(source.path).is_container:
+        with formats.open_container(source.path, options) as file:
             headers = [_with_layout(file, header) for header in file.headers]
             for name in sorted(file.referenced):
                 with suppress(PoolError):  # of text, or not in the file
                     headers.append(file.array(name).header)
             return headers, why_left_out(file)
-    return [read_header(source, options)], []
+    return [formats.read_header(source, options)], []
 
 
 def _with_layout(file: ArrayContainer, header: Header) -> Header:

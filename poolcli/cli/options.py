@@ -10,17 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from poolcli.arguments import (
-    AUTO_PADS,
-    INDEX_TYPES,
-    ROUNDING_TYPES,
-    Missing,
-    Numbers,
-    Reader,
-    fit_from,
-    min_count_from,
-    word_of,
-)
+from poolcli import arguments
+from poolcli.arguments import Missing, Numbers, Reader, fit_from, min_count_from, word_of
 from poolcli.cli import values
 from poolcli.cli.program import PANELS
 from poolcli.cli.values import numbers, whole
@@ -116,9 +107,9 @@ class WindowOptions:
         help="Padding after the last element.")] = None
     dilations: Annotated[Numbers | None, option(WINDOWS, "D", "--dilations", hidden=True, read=numbers,
         help="Distance between the elements of a window. Default: 1.")] = None
-    auto_pad: Annotated[str | None, option(WINDOWS, "W", "--auto-pad", words=AUTO_PADS, read=values.auto_pad,
+    auto_pad: Annotated[str | None, option(WINDOWS, "W", "--auto-pad", words=arguments.AUTO_PADS, read=values.auto_pad,
         help="explicit (default), same_upper, same_lower or valid.")] = None
-    rounding_type: Annotated[str | None, option(WINDOWS, "W", "--rounding-type", words=ROUNDING_TYPES,
+    rounding_type: Annotated[str | None, option(WINDOWS, "W", "--rounding-type", words=arguments.ROUNDING_TYPES,
         help="floor (default), ceil, or ceil_torch (as PyTorch).")] = None
     exclude_pad: Annotated[bool | None, option(WINDOWS, None, "--exclude-pad/--include-pad",
         help="Leave padding out of the divisor (default), or count it.")] = None
@@ -132,7 +123,7 @@ class WindowOptions:
     axis: Annotated[int | None, option(RESULT, "N", "--axis", hidden=True, read=whole(),
         help="First axis that indices count over: 0 (default, all) or 2 (one plane).")] = None
     index_element_type: Annotated[str | None, option(
-        RESULT, "T", "--index-element-type", hidden=True, words=INDEX_TYPES,
+        RESULT, "T", "--index-element-type", hidden=True, words=arguments.INDEX_TYPES,
         help="Type of the indices: i64 (default) or i32.")] = None
 
 

@@ -20,18 +20,9 @@ from xml.etree.ElementTree import Element
 from poolcli.errors import RequestError
 from poolcli.formats.checks import human_bytes
 from poolcli.message_fields import field
+from poolcli.models import layer as shared
 from poolcli.models.ir_layers import KINDS, interpret
-from poolcli.models.layer import (
-    MAX_NAME,
-    Dim,
-    Given,
-    InvalidError,
-    Layer,
-    Shape,
-    interpreted,
-    named_lengths,
-    pools_by_name,
-)
+from poolcli.models.layer import Dim, Given, InvalidError, Layer, Shape
 from poolcli.system.lazy_imports import need
 
 READ_SIZE = 2**20  # bytes; large, because the parser scans a long name again with every chunk
@@ -76,7 +67,7 @@ def _parse(path: str, limit: int) -> Element:
 
 
 def _pools(kind: str) -> bool:
-    return kind.lower() in KINDS or pools_by_name(kind)
+    return kind.lower() in KINDS or shared.pools_by_name(kind)
 
 
 def _layers(path: str, net: Element, scope: str = "", depth: int = 0) -> Iterator[Layer]:
@@ -94,7 +85,7 @@ def _layers(path: str, net: Element, scope: str = "", depth: int = 0) -> Iterato
         name = scope + element.get("name", element.get("id", ""))[:MAX_TEXT]
         for body in element:
             if body.tag.endswith("body"):
-                yield from _layers(path, body, f"{name}/{body.tag}/"[-MAX_NAME:], depth + 1)
+                yield from _layers(path, body, f"{name}/{body.tag}/"[-shared.MAX_NAME :], depth + 1)
         if not _pools(element.get("type", "")):
             continue
         ports = element.findall("input/port")
@@ -110,7 +101,7 @@ def _layers(path: str, net: Element, scope: str = "", depth: int = 0) -> Iterato
             stated_input=_shape(ports),
             declared_shape=_shape(element.findall("output/port")),
         )
-        layer = interpreted(stated, partial(interpret, second=partial(_integers, path, constant)))
+        layer = shared.interpreted(stated, partial(interpret, second=partial(_integers, path, constant)))
         if layer:
             yield layer
 
@@ -188,7 +179,7 @@ def _inferred(path: str, layers: list[Layer], given: Given) -> list[Layer]:
     except RuntimeError as error:
         raise RequestError(f"{path}: OpenVINO cannot read it: {_last_line(error)}") from None
     inputs = {name: port for port in model.inputs for name in (port.node.friendly_name, *port.names)}
-    named = named_lengths(path, given, [port.node.friendly_name for port in model.inputs], inputs)
+    named = shared.named_lengths(path, given, [port.node.friendly_name for port in model.inputs], inputs)
     try:
         if named:
             model.reshape({inputs[name]: list(lengths) for name, lengths in named.items()})

@@ -10,17 +10,8 @@ from typing import Any
 
 from poolcli.arguments import AUTO_PADS, MAX_INT, ROUNDING_TYPES
 from poolcli.errors import RequestError
-from poolcli.models.layer import (
-    RANKS,
-    REDUCTIONS,
-    InvalidError,
-    Layer,
-    check_count,
-    check_rank,
-    make_operator,
-    may_pool,
-    reduced_layout,
-)
+from poolcli.models import layer as shared
+from poolcli.models.layer import InvalidError, Layer
 from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
 from poolcli.suggestions import did_you_mean
 
@@ -35,7 +26,7 @@ KINDS: dict[str, tuple[Mapping[int, tuple[str, ...]], Any]] = {
     "maxpool": ({1: SLIDING, 8: MAX_8, 14: MAX_8}, MaxPool),
     "adaptiveavgpool": ({8: ()}, AdaptiveAvgPool),
     "adaptivemaxpool": ({8: ("index_element_type",)}, AdaptiveMaxPool),
-    **{f"reduce{name}".lower(): ({1: ("keep_dims",)}, op) for name, op in REDUCTIONS.items()},
+    **{f"reduce{name}".lower(): ({1: ("keep_dims",)}, op) for name, op in shared.REDUCTIONS.items()},
 }
 SecondInput = Callable[[str], tuple[int, ...]]  # the integers of a layer's second input, which errors name as the text
 
@@ -55,14 +46,14 @@ def interpret(layer: Layer, second: SecondInput) -> Layer | None:
             warnings.append(f"attribute {name} is not one of {kind}'s{why} and is ignored{did_you_mean(name, known)}")
     if not isinstance(op, type):
         return _reduction(replace(layer, op=op, warnings=tuple(warnings)), second)
-    check_rank(shape)
+    shared.check_rank(shape)
     if op in (AvgPool, MaxPool):
         given = _sliding(layer, version, known, warnings)
     else:
         sizes = second("its output size")
-        check_count("its output size", len(sizes), len(sizes) if shape is None else len(shape) - 2)
+        shared.check_count("its output size", len(sizes), len(sizes) if shape is None else len(shape) - 2)
         given = {"output_size": sizes}
-    return replace(layer, op=make_operator(op, **given), warnings=tuple(warnings))
+    return replace(layer, op=shared.make_operator(op, **given), warnings=tuple(warnings))
 
 
 def _version(layer: Layer, versions: Mapping[int, Any]) -> int:
@@ -80,12 +71,12 @@ def _version(layer: Layer, versions: Mapping[int, Any]) -> int:
 def _reduction(layer: Layer, second: SecondInput) -> Layer | None:
     """The layer if it reduces the spatial axes; a RequestError if it may, but its axes are not known."""
     shape, keeps = layer.input_shape, layer.given.get("keep_dims", "false").strip().lower() in ("true", "1")
-    if shape is None or len(shape) not in RANKS:
+    if shape is None or len(shape) not in shared.RANKS:
         return None
     try:
-        layout = reduced_layout(second("its list of axes"), shape, keeps=keeps)
+        layout = shared.reduced_layout(second("its list of axes"), shape, keeps=keeps)
     except RequestError as error:
-        if isinstance(error, InvalidError) or may_pool(shape, layer.declared_shape, keeps=keeps):
+        if isinstance(error, InvalidError) or shared.may_pool(shape, layer.declared_shape, keeps=keeps):
             raise
         return None
     return replace(layer, layout=layout, keeps_axes=keeps) if layout else None
@@ -135,5 +126,5 @@ def _integer(name: str, text: str) -> int:
 @lru_cache(maxsize=1024)  # layers of one model are often alike
 def _integers(name: str, text: str, count: int) -> tuple[int, ...]:
     parts = text.split(",")
-    check_count(name, len(parts), count)
+    shared.check_count(name, len(parts), count)
     return tuple(_integer(name, part) for part in parts)

@@ -17,17 +17,8 @@ from poolcli.explain.export import ONLY_THIS_SIZE, WRITERS, convert
 from poolcli.formats import ReadOptions, parse_source, read, recognise
 from poolcli.layouts import default_layout
 from poolcli.message_fields import field, for_python, marked, marked_message, option_value, without_hints
-from poolcli.models.layer import (
-    Dim,
-    InferredShape,
-    Layer,
-    Shape,
-    contradicts,
-    how_to_fix_lengths,
-    infer_shape,
-    is_number,
-    stored_shape,
-)
+from poolcli.models import layer as shared
+from poolcli.models.layer import Dim, InferredShape, Layer, Shape
 from poolcli.plan import Plan, make_plan
 from poolcli.plan.attributes import Attributes, DividingAttributes, SlidingAttributes
 from poolcli.system.lazy_imports import Array
@@ -73,11 +64,11 @@ def judge(layer: Layer, against: str | None, is_given: bool, wrong: str | None) 
     if layer.op is None or layer.input_shape is None:
         return Finding(layer, None, "invalid" if layer.invalid else "unknown", _why_unknown(layer), layer.warnings)
     try:
-        inferred = infer_shape(layer.op, layer.input_shape, layer.layout)
+        inferred = shared.infer_shape(layer.op, layer.input_shape, layer.layout)
     except RequestError as error:
         return Finding(layer, None, "invalid", _refusal(layer, error.message), layer.warnings)
-    computed = stored_shape(layer, inferred.shape)
-    is_moved = contradicts(layer.input_shape, layer.stated_input)
+    computed = shared.stored_shape(layer, inferred.shape)
+    is_moved = shared.contradicts(layer.input_shape, layer.stated_input)
     verdict, reason = _verdict(layer, computed, inferred)
     if is_given and is_moved and layer.declared_shape is not None:
         verdict, reason = "computed", "the file states shapes for another input"
@@ -99,7 +90,7 @@ def _why_unknown(layer: Layer) -> str:
     """Why the shape or the values of a layer are not known."""
     if layer.invalid:
         return _refusal(layer, layer.invalid)
-    lost = f"the rank of its input is not known; {how_to_fix_lengths(layer.framework)}"
+    lost = f"the rank of its input is not known; {shared.how_to_fix_lengths(layer.framework)}"
     return layer.problem or layer.shape_only or marked_message(lost)
 
 
@@ -112,18 +103,18 @@ def _verdict(layer: Layer, computed: Shape, inferred: InferredShape) -> tuple[Ve
     wrong: dict[str, list[str]] = {}  # axes by sentence
     dynamic = []
     for name, length, found in zip(_axis_names(layer, len(computed)), declared, computed, strict=True):
-        if not is_number(length) or (name in "NC" and found == "?"):  # N and C pass a pooling unchanged
+        if not shared.is_number(length) or (name in "NC" and found == "?"):  # N and C pass a pooling unchanged
             continue
-        if not is_number(found) and name not in inferred.short:  # where 0 is a length
+        if not shared.is_number(found) and name not in inferred.short:  # where 0 is a length
             dynamic.append(name)
         elif length != found:
             wrong.setdefault(_why(layer, inferred, name, length, found), []).append(name)
     if wrong:
         return "differs", "; ".join(f"{_axes(names)}: {sentence}" for sentence, names in wrong.items())
-    if not any(map(is_number, declared)):
+    if not any(map(shared.is_number, declared)):
         return "computed", None
     if dynamic:
-        remedy = how_to_fix_lengths(layer.framework)
+        remedy = shared.how_to_fix_lengths(layer.framework)
         return "unknown", marked_message(f"{_axes(dynamic)}: declared, but dynamic in the input; {remedy}")
     return "agrees", None
 
@@ -148,7 +139,7 @@ def _why(layer: Layer, inferred: InferredShape, name: str, declared: Dim, comput
         for attribute, values in (*words, ("strides", (op.kernel,)), ("dilations", (1,))):
             for value in values:
                 try:
-                    shape = infer_shape(replace(op, **{attribute: value}), layer.input_shape, layer.layout).shape
+                    shape = shared.infer_shape(replace(op, **{attribute: value}), layer.input_shape, layer.layout).shape
                 except RequestError:
                     continue
                 if shape[_axis_names(layer, len(shape)).index(name)] == declared:
@@ -183,7 +174,8 @@ def _compared_with(layer: Layer, inferred: InferredShape, like: str) -> Iterator
             said = f"not in the same attributes ({marked(row.refusal)}); {field('to', like)} writes it"
         yield marked_message(f"{title}: {said}")
     elif not inferred.complete:
-        yield marked_message(f"{title}: not compared, because axes are dynamic; {how_to_fix_lengths(layer.framework)}")
+        remedy = shared.how_to_fix_lengths(layer.framework)
+        yield marked_message(f"{title}: not compared, because axes are dynamic; {remedy}")
     else:
         yield from (marked_message(f"{title}: {cause}") for cause in row.causes)
 
@@ -208,7 +200,7 @@ def convert_layer(layer: Layer, like: str) -> LayerConversion:
     if layer.op is None or layer.input_shape is None or layer.shape_only:
         return LayerConversion(like, None, _why_unknown(layer))
     try:
-        inferred = infer_shape(layer.op, layer.input_shape, layer.layout)
+        inferred = shared.infer_shape(layer.op, layer.input_shape, layer.layout)
     except RequestError as error:
         return LayerConversion(like, None, _refusal(layer, error.message))
     if inferred.short:
@@ -217,7 +209,7 @@ def convert_layer(layer: Layer, like: str) -> LayerConversion:
     if conversion.text is None:
         return LayerConversion(like, None, conversion.reason)
     if conversion.only_this_size and not inferred.complete:
-        why = f"the call depends on dynamic lengths; {how_to_fix_lengths(layer.framework)}"
+        why = f"the call depends on dynamic lengths; {shared.how_to_fix_lengths(layer.framework)}"
         return LayerConversion(like, None, marked_message(why))
     layout, notes = inferred.plan.layout, list[str]()
     if layout.endswith("C") and like != "tensorflow":
@@ -259,12 +251,12 @@ def compare_data(layer: Layer, path: str, options: ReadOptions) -> Comparison:
         raise RequestError(f"{error.message}; {field('run')} needs arrays called input and output") from None
     if layer.op is None or layer.shape_only:
         raise RequestError(f"layer {layer.name}: {_why_unknown(layer)}")
-    if contradicts(layer.input_shape, x.shape):
+    if shared.contradicts(layer.input_shape, x.shape):
         shapes = option_value(x.shape), option_value(layer.input_shape)
         raise RequestError(f"{path}: input is {shapes[0]}, but layer {layer.name} takes {shapes[1]}")
     layout = layer.layout or default_layout(x.ndim)
     plan = make_plan(layer.op, x.shape, str(x.dtype.newbyteorder("=")), layout=layout)
-    shape = stored_shape(layer, plan.output_shape)
+    shape = shared.stored_shape(layer, plan.output_shape)
     if recorded.shape != shape:
         raise RequestError(
             f"{path}: output is {option_value(recorded.shape)}, but layer {layer.name} makes {option_value(shape)} "
@@ -275,7 +267,7 @@ def compare_data(layer: Layer, path: str, options: ReadOptions) -> Comparison:
 
 
 def _difference(layer: Layer, plan: Plan, x: Array, recorded: Array) -> Comparison:
-    computed = run(plan, x)[0].reshape(stored_shape(layer, plan.output_shape))
+    computed = run(plan, x)[0].reshape(shared.stored_shape(layer, plan.output_shape))
     tolerance = 0 if plan.reducer.picks or computed.dtype.kind in "iub" else FLOAT_TOLERANCE
     found = compare(recorded, computed, atol=tolerance, rtol=tolerance)
     if found.where is None:
@@ -295,7 +287,7 @@ def _equal_rules(layer: Layer, plan: Plan, x: Array, recorded: Array) -> str | N
         for row in compare_dialects(variant, plan):
             if row.plan is None or (row.chosen and not suffix):
                 continue
-            is_alike = stored_shape(layer, row.plan.output_shape) == recorded.shape
+            is_alike = shared.stored_shape(layer, row.plan.output_shape) == recorded.shape
             if is_alike and not _difference(layer, row.plan, x, recorded).off:
                 return row.title + suffix
     return None

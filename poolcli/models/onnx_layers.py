@@ -11,22 +11,8 @@ from poolcli.dialects import ONNX_AUTO_PADS
 from poolcli.errors import RequestError
 from poolcli.layouts import channels_last
 from poolcli.message_fields import option_value
-from poolcli.models.layer import (
-    RANKS,
-    REDUCTIONS,
-    Given,
-    InvalidError,
-    Layer,
-    Shape,
-    check_count,
-    check_rank,
-    interpreted,
-    make_operator,
-    may_pool,
-    output_shape,
-    pools_by_name,
-    reduced_layout,
-)
+from poolcli.models import layer as shared
+from poolcli.models.layer import Given, InvalidError, Layer, Shape
 from poolcli.models.onnx_graph import NEEDS_ONNX, Node, key_of, read_nodes, text
 from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool
 from poolcli.plan.attributes import Attributes
@@ -45,7 +31,7 @@ KINDS: dict[tuple[str, str], Attributes | type[Any]] = {  # operators, and recor
     ("", "GlobalMaxPool"): AdaptiveMaxPool(1),
     (MICROSOFT, "QLinearAveragePool"): AvgPool,
     (MICROSOFT, "QLinearGlobalAveragePool"): AdaptiveAvgPool(1),
-    **{("", f"Reduce{name}"): op for name, op in REDUCTIONS.items()},
+    **{("", f"Reduce{name}"): op for name, op in shared.REDUCTIONS.items()},
 }
 ATTRIBUTES = {  # of the operators that onnx has no schema of, and their types
     "QLinearAveragePool": {**SLIDING, "count_include_pad": INT, LAST: INT},
@@ -68,12 +54,12 @@ def _wanted(proto: Any) -> bool | None:
     key = key_of(proto)
     if key in KINDS:
         return not key[1].startswith("Reduce")
-    return False if pools_by_name(key[1]) else None
+    return False if shared.pools_by_name(key[1]) else None
 
 
 def _output_shape(node: Node, shape: Shape) -> Shape | None:
     layer = _layer(node, shape)
-    return output_shape(layer) if layer else None
+    return shared.output_shape(layer) if layer else None
 
 
 def _layer(node: Node, shape: Shape | None) -> Layer | None:
@@ -85,7 +71,7 @@ def _layer(node: Node, shape: Shape | None) -> Layer | None:
         input_shape=shape,
         shape_only="it is quantised, by scales that are not read" if node.layer.type.startswith("QLinear") else None,
     )
-    return interpreted(stated, partial(_interpret, node, data))
+    return shared.interpreted(stated, partial(_interpret, node, data))
 
 
 def _interpret(node: Node, data: Values, layer: Layer) -> Layer | None:
@@ -99,7 +85,7 @@ def _interpret(node: Node, data: Values, layer: Layer) -> Layer | None:
     _check_attributes(node, layer)
     if layer.type.startswith("Reduce"):
         return _reduction(node, op, data, layer)
-    check_rank(shape)
+    shared.check_rank(shape)
     if isinstance(op, type):
         op = _sliding(op, data, shape)
     if data.get("storage_order") == 1 and len(node.proto.output) > 1:
@@ -114,7 +100,7 @@ def _sliding(record: Any, data: Values, shape: Shape | None) -> Attributes:
     axes = len(shape) - 2 if shape is not None else len(data["kernel_shape"])
     for name, count in {"kernel_shape": 1, "strides": 1, "dilations": 1, "pads": 2}.items():
         if name in data:
-            check_count(name, len(data[name]), axes, count)
+            shared.check_count(name, len(data[name]), axes, count)
     word = data.get("auto_pad", "NOTSET")
     if word not in AUTO_PADS:
         raise InvalidError(f"auto_pad is {word!r}; it must be one of {', '.join(AUTO_PADS)}")
@@ -124,22 +110,22 @@ def _sliding(record: Any, data: Values, shape: Shape | None) -> Attributes:
         given |= {"pads_begin": data["pads"][:axes], "pads_end": data["pads"][axes:]}
     if record is AvgPool:
         given["exclude_pad"] = not data.get("count_include_pad", 0)
-    return make_operator(record, like="onnx", **given)  # type: ignore[no-any-return]
+    return shared.make_operator(record, like="onnx", **given)  # type: ignore[no-any-return]
 
 
 def _reduction(node: Node, op: Any, data: Values, layer: Layer) -> Layer | None:
     """The layer of a reduction over the spatial axes, or one that may be so, though its axes or rank are not known."""
     shape, declared = layer.input_shape, layer.declared_shape
     axes, keeps = _axes(node, data), data.get("keepdims", 1) != 0
-    layout = reduced_layout(axes, shape, keeps=keeps)
+    layout = shared.reduced_layout(axes, shape, keeps=keeps)
     if layout is not None:
         return replace(layer, op=op, layout=layout, keeps_axes=keeps)
-    if axes is None and may_pool(shape, declared, keeps=keeps):
+    if axes is None and shared.may_pool(shape, declared, keeps=keeps):
         raise RequestError("its list of axes is not a constant; fold constants (onnxsim)")
     if axes is None or shape is not None:
         return None
-    ranks = RANKS if declared is None else (len(declared) + (0 if keeps else len(axes)),)
-    return layer if any(reduced_layout(axes, ("?",) * rank, keeps=keeps) for rank in ranks) else None
+    ranks = shared.RANKS if declared is None else (len(declared) + (0 if keeps else len(axes)),)
+    return layer if any(shared.reduced_layout(axes, ("?",) * rank, keeps=keeps) for rank in ranks) else None
 
 
 def _axes(node: Node, data: Values) -> tuple[int, ...] | None:

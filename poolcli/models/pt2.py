@@ -15,20 +15,8 @@ from typing import Any
 from poolcli.errors import PoolError, RequestError
 from poolcli.formats.checks import check_json, check_memory, check_zip_directory, json_memory_limit
 from poolcli.message_fields import field, option_value
-from poolcli.models.layer import (
-    MAX_NAME,
-    REDUCTIONS,
-    Dim,
-    Given,
-    InvalidError,
-    Layer,
-    Shape,
-    interpreted,
-    make_operator,
-    no_model,
-    pools_by_name,
-    reduced_layout,
-)
+from poolcli.models import layer as shared
+from poolcli.models.layer import Dim, Given, InvalidError, Layer, Shape
 from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
 from poolcli.plan.attributes import Attributes
 
@@ -68,7 +56,8 @@ def _program(path: str, archive: zipfile.ZipFile, limit: int | None) -> Any:
     found = next((each for each in archive.infolist() if PROGRAM.fullmatch(each.filename)), None)
     if found is None:
         is_script = any("/code/" in name for name in archive.namelist())
-        raise no_model(path, f"{'a TorchScript file' if is_script else 'a zip archive'} without a torch.export program")
+        kind = "a TorchScript file" if is_script else "a zip archive"
+        raise shared.no_model(path, f"{kind} without a torch.export program")
     check_memory(f"{path}: reading its JSON takes", 2 * found.file_size, json_memory_limit(limit, limit))
     text = archive.read(found)
     check_json(path, text, limit, limit)
@@ -128,7 +117,7 @@ def _layers(graph: Any, scope: str) -> Iterator[Layer]:
         arguments = {str(_get(each, "name")): _get(each, "arg") for each in _list(_get(node, "inputs"))}
         for body in (_get(each, "as_graph") for each in arguments.values()):
             if body is not None:
-                yield from _layers(_get(body, "graph"), f"{scope}{_get(body, 'name')}/"[-MAX_NAME:])
+                yield from _layers(_get(body, "graph"), f"{scope}{_get(body, 'name')}/"[-shared.MAX_NAME :])
         target = TARGET.fullmatch(str(_get(node, "target")))
         if target is None:
             continue
@@ -144,7 +133,7 @@ def _layers(graph: Any, scope: str) -> Iterator[Layer]:
             input_shape=shapes.get(str(_get(arguments.get("self") or arguments.get("input"), "as_tensor", "name"))),
             declared_shape=shapes.get(result),
         )
-        layer = interpreted(stated, partial(_interpret, data))
+        layer = shared.interpreted(stated, partial(_interpret, data))
         if layer:
             yield layer
 
@@ -152,15 +141,15 @@ def _layers(graph: Any, scope: str) -> Iterator[Layer]:
 def _interpret(data: Mapping[str, Any], layer: Layer) -> Layer | None:
     """The layer with its operator; None if it is no pooling."""
     is_own, shape = layer.version == "aten", layer.input_shape
-    reduction = REDUCTIONS.get(REDUCES.get(layer.type, ""))
+    reduction = shared.REDUCTIONS.get(REDUCES.get(layer.type, ""))
     if is_own and reduction is not None:
         dims, keeps = data.get("dim"), data.get("keepdim") is True
         axes = (dims,) if isinstance(dims, int) else dims
-        layout = reduced_layout(axes, shape, keeps=keeps) if axes and DYNAMIC not in axes else None
+        layout = shared.reduced_layout(axes, shape, keeps=keeps) if axes and DYNAMIC not in axes else None
         return replace(layer, op=reduction, layout=layout, keeps_axes=keeps) if layout else None
     pooling = POOLING.fullmatch(layer.type) if is_own else None
     if pooling is None:
-        if pools_by_name(layer.type):
+        if shared.pools_by_name(layer.type):
             raise RequestError(f"{layer.type} is not checked")
         return None
     dynamic = [name for name, value in data.items() if isinstance(value, tuple) and DYNAMIC in value]
@@ -187,4 +176,4 @@ def _operator(record: Any, data: Mapping[str, Any]) -> Attributes:
         given = {"strides": given["kernel"], "rounding_type": rounding} | given
     if "exclude_pad" in known:
         given["exclude_pad"] = data.get("count_include_pad") is False
-    return make_operator(record, like="pytorch", **given)  # type: ignore[no-any-return]
+    return shared.make_operator(record, like="pytorch", **given)  # type: ignore[no-any-return]

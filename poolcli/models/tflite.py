@@ -12,17 +12,8 @@ from typing import Any
 from poolcli.errors import RequestError
 from poolcli.layouts import channels_last
 from poolcli.message_fields import field
-from poolcli.models.layer import (
-    REDUCTIONS,
-    Given,
-    InvalidError,
-    Layer,
-    Shape,
-    interpreted,
-    make_operator,
-    pools_by_name,
-    reduced_layout,
-)
+from poolcli.models import layer as shared
+from poolcli.models.layer import Given, InvalidError, Layer, Shape
 from poolcli.ops import AvgPool, MaxPool
 
 OPERATOR_CODES, SUBGRAPHS, BUFFERS = 1, 2, 4  # fields of a model
@@ -35,8 +26,8 @@ PADDINGS = {0: ("SAME", "same_upper"), 1: ("VALID", "valid")}
 KINDS: dict[int, tuple[str, Any]] = {  # names, and records of sliding windows or operators of whole axes
     1: ("AVERAGE_POOL_2D", AvgPool),
     17: ("MAX_POOL_2D", MaxPool),
-    40: ("MEAN", REDUCTIONS["Mean"]),
-    82: ("REDUCE_MAX", REDUCTIONS["Max"]),
+    40: ("MEAN", shared.REDUCTIONS["Mean"]),
+    82: ("REDUCE_MAX", shared.REDUCTIONS["Max"]),
 }
 CUSTOM, CUSTOM_NAME = 32, 1  # the code of operators that are not built in, and the field of their names
 MAX_READS = 4  # of each byte, on average: layers share tensors
@@ -68,7 +59,7 @@ def _layers(model: Table) -> Iterator[Layer]:
         for operator in graph.tables(OPERATORS):
             index = operator.number(CODE, "I")
             code, kind = kinds[index] if index < len(kinds) else (-1, "")
-            if code not in KINDS and not pools_by_name(kind):
+            if code not in KINDS and not shared.pools_by_name(kind):
                 continue
             places = (operator.numbers(n) for n in (INPUTS, OUTPUTS))
             inputs, outputs = ([tensors[place] for place in each if 0 <= place < len(tensors)] for each in places)
@@ -84,7 +75,7 @@ def _layers(model: Table) -> Iterator[Layer]:
                 declared_shape=_shape(outputs),
             )
             axes = _integers(inputs[1], buffers) if code in KINDS and len(inputs) > 1 else None
-            layer = interpreted(stated, partial(_interpret, code, options, axes))
+            layer = shared.interpreted(stated, partial(_interpret, code, options, axes))
             if layer:
                 yield layer
 
@@ -121,7 +112,7 @@ def _interpret(code: int, options: Table | None, axes: tuple[int, ...] | None, l
     op = KINDS[code][1]
     if not isinstance(op, type):
         keeps = options is not None and options.number(0, "b") != 0
-        layout = reduced_layout(axes, layer.input_shape, keeps=keeps, last=True)
+        layout = shared.reduced_layout(axes, layer.input_shape, keeps=keeps, last=True)
         return replace(layer, op=op, layout=layout, keeps_axes=keeps) if layout else None
     if options is None:
         raise InvalidError("it has no options")
@@ -130,7 +121,7 @@ def _interpret(code: int, options: Table | None, axes: tuple[int, ...] | None, l
         raise InvalidError(f"its input has {rank} axes; 4 are needed")
     if padding not in PADDINGS:
         raise InvalidError(f"its padding is {padding}")
-    made = make_operator(
+    made = shared.make_operator(
         op,
         kernel=(options.number(HEIGHT), options.number(WIDTH)),
         strides=(options.number(STRIDE_H), options.number(STRIDE_W)),

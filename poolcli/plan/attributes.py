@@ -11,20 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, InitVar, dataclass, field, fields
 from typing import Any, ClassVar, Literal
 
-from poolcli.arguments import (
-    AUTO_PADS,
-    INDEX_TYPES,
-    ROUNDING_TYPES,
-    Fit,
-    PerAxis,
-    divisor,
-    flag,
-    numbers_from,
-    one_of,
-    optional,
-    whole_number,
-    word_of,
-)
+from poolcli import arguments
+from poolcli.arguments import Fit, PerAxis, flag, numbers_from, one_of, optional, word_of
 from poolcli.dialects import DIALECTS, Dialect
 from poolcli.errors import RequestError
 from poolcli.message_fields import field as shown
@@ -126,8 +114,8 @@ class SlidingAttributes(Operator):
     pads_begin: PerAxis = field(default=0, metadata={"read": numbers_from(0)})
     pads_end: PerAxis = field(default=0, metadata={"read": numbers_from(0)})
     dilations: PerAxis = field(default=1, metadata={"read": numbers_from(1)})
-    auto_pad: str = field(default="explicit", metadata={"read": word_of(AUTO_PADS)})
-    rounding_type: str = field(default="floor", metadata={"read": word_of(ROUNDING_TYPES)})
+    auto_pad: str = field(default="explicit", metadata={"read": word_of(arguments.AUTO_PADS)})
+    rounding_type: str = field(default="floor", metadata={"read": word_of(arguments.ROUNDING_TYPES)})
     like: str = field(default="openvino", metadata={"read": word_of(tuple(DIALECTS))})
     pads: InitVar[PerAxis | None] = field(default=None, kw_only=True)  # sets pads_begin and pads_end
 
@@ -147,15 +135,15 @@ class DividingAttributes(SlidingAttributes):
     """Sliding windows with the attributes of averages."""
 
     exclude_pad: bool | None = field(default=None, metadata={"read": optional(flag)})
-    divisor_override: int | None = field(default=None, metadata={"read": optional(divisor)})
+    divisor_override: int | None = field(default=None, metadata={"read": optional(arguments.divisor)})
 
 
 @dataclass(frozen=True, kw_only=True)
 class PickingAttributes(SlidingAttributes):
     """Sliding windows with the attributes of indices: the first axis that they count over, and their type."""
 
-    axis: int | None = field(default=None, metadata={"read": optional(whole_number)})
-    index_element_type: str = field(default="i64", metadata={"read": word_of(tuple(INDEX_TYPES))})
+    axis: int | None = field(default=None, metadata={"read": optional(arguments.whole_number)})
+    index_element_type: str = field(default="i64", metadata={"read": word_of(tuple(arguments.INDEX_TYPES))})
 
 
 def _output_size(name: str, value: object) -> Any:
@@ -187,7 +175,7 @@ class BinAttributes(Operator):
 class PickingBinAttributes(BinAttributes):
     """Adaptive windows with the type of indices."""
 
-    index_element_type: str = field(default="i64", metadata={"read": word_of(tuple(INDEX_TYPES))})
+    index_element_type: str = field(default="i64", metadata={"read": word_of(tuple(arguments.INDEX_TYPES))})
 
 
 Attributes = SlidingAttributes | BinAttributes
