@@ -77,11 +77,11 @@ def warn_of_layout(plan: Plan) -> bool:
     reading, turned = plan.reading, [fact for fact in plan.facts if fact.kind == "turned"]
     for fact in turned:
         warn_caller(str(fact), LayoutWarning)
-    if reading is not None and reading.other:
+    if reading.other:
         place = "last" if reading.other[-1] == "C" else "first" if len(reading.other) == 3 else "second"
         known = f"layout={reading.other!r} if the {place} axis holds channels, else layout={reading.layout!r}"
         warn_caller(f"shape {plan.input_shape} was read as {reading.layout}; give {known}", LayoutWarning)
-    return bool(turned or (reading and reading.other))
+    return bool(turned or reading.other)
 
 
 def _convert(x: Any) -> Array:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from poolcli import arguments
-from poolcli.arguments import Missing, Numbers, Reader, fit_from, min_count_from, word_of
+from poolcli.arguments import Missing, Numbers, Reader, fit_from, min_count_from, missing_from, word_of
 from poolcli.cli import values
 from poolcli.cli.program import PANELS
 from poolcli.cli.values import numbers, whole
@@ -135,7 +135,8 @@ class ArrayOptions(Report):
         help="Output file or folder, or - for .npy on stdout.")] = None
     layout: Layout = None
     missing: Annotated[Missing | None, option(
-        RESULT, "VALUE", "--missing", hidden=True, repeatable=True, read=values.nodata_values,
+        RESULT, "VALUE", "--missing", hidden=True, repeatable=True,
+        read=lambda name, texts: missing_from(texts[0] if len(texts) == 1 else texts),
         help="Value to ignore: a number or nan; repeatable. Default: the file's own; none: ignore nothing.")] = None
     min_count: Annotated[int | str | None, option(
         RESULT, "N", "--min-count", hidden=True, read=lambda name, text: min_count_from(text),

@@ -46,9 +46,9 @@ def run_pool(op: Attributes, request: PoolOptions) -> int:
     names = tuple(request.dataset or ())
     settings = array_settings(request, ("all", "dataset"))
     settings = replace(settings, arrays=() if request.all else names if len(names) > 1 else None)
-    dataset = names[0] if len(names) == 1 else None
-    found = find_inputs(request.inputs or [], dataset, request.recursive, request.files_from, request.output)
-    jobs = plan_jobs(found.items, found.several, request.output, request.indices, request.format)
+    texts, dataset = request.inputs or [], names[0] if len(names) == 1 else None
+    items, several, ignored = find_inputs(texts, dataset, request.recursive, request.files_from, request.output)
+    jobs = plan_jobs(items, several, request.output, request.indices, request.format)
     if len(jobs) == 1:  # others are recognised where they are read
         with suppress(FileError):  # the job will say it
             jobs = [replace(jobs[0], source=recognised(jobs[0].source))]
@@ -57,9 +57,9 @@ def run_pool(op: Attributes, request: PoolOptions) -> int:
     check_options(given, [job.source for job in tried], [Source(job.output) for job in tried if job.output])
     _refuse_existing(jobs, op, settings)
     choose.announce = (lambda text: None) if request.quiet else cache(partial(print_notice, style="yellow"))  # once
-    reporter = _Reporter(request, op, found.several, found.ignored)
+    reporter = _Reporter(request, op, several, ignored)
     count, settings = divide_cores(settings, len(jobs))
-    folder = _manifest_folder(request.output, found.several, settings)
+    folder = _manifest_folder(request.output, several, settings)
     executor = choose_executor(jobs, request.debug, request.cluster)
     reports = len(jobs) > 1 and (request.verbose or request.json)
     with progress(len(jobs), request.quiet or reports) as draw, closing(run_all(

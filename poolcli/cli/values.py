@@ -12,7 +12,7 @@ from itertools import takewhile
 from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
-from poolcli.arguments import AUTO_PADS, Missing, Numbers, Reader, missing_from, one_of, refuse_words
+from poolcli.arguments import AUTO_PADS, Numbers, Reader, one_of, refuse_words
 from poolcli.dtypes import DTYPES, dtype_from_alias
 from poolcli.errors import RequestError
 from poolcli.message_fields import field, for_cli, option_value
@@ -181,11 +181,6 @@ def decimal(name: str, text: str) -> float:
 def dtype(name: str, text: str) -> str:
     """A type of elements, also by the names of numpy, C and PyTorch."""
     return dtype_from_alias(text) or one_of(name, text, tuple(DTYPES))
-
-
-def nodata_values(name: str, texts: Sequence[str]) -> Missing:
-    """The nodata values; () for `none`."""
-    return missing_from(texts[0] if len(texts) == 1 else list(texts))
 
 
 def rescale_range(name: str, text: str) -> Limits:

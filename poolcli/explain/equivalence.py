@@ -104,14 +104,13 @@ def same_at_every_size(a: Plan, b: Plan, b_at: Callable[[Sequence[int]], Plan | 
     Different kernels, strides or dilations differ on long inputs. All else repeats with the stride once no window
     overlaps both borders, so sizes up to that length plus two strides are compared.
     """
-    own = a.given
     bins = [isinstance(w, Bins) for w in (*a.windows, *b.windows)]
     if any(bins):
         return all(bins) and a.op == b.op
     both = zip(a.windows, b.windows, strict=True)
     pairs = [(v, w) for v, w in both if isinstance(v, Sliding) and isinstance(w, Sliding)]
     geometries = [[(w.kernel, w.stride, w.dilation if w.kernel > 1 else 1) for w in pair] for pair in pairs]
-    if own is None or any(v != w for v, w in geometries):
+    if any(v != w for v, w in geometries):
         return False
     longest = [max(w.extent + w.pad_begin + w.pad_end for w in pair) + 2 * pair[0].stride for pair in pairs]
     if max(longest) > MAX_SIZES_COMPARED:
@@ -122,7 +121,7 @@ def same_at_every_size(a: Plan, b: Plan, b_at: Callable[[Sequence[int]], Plan | 
         shape = list(a.input_shape)
         for i, size in sizes.items():
             shape[a.axes[i].position] = size
-        one, two = plan_at_shape(own, shape, a), b_at(shape)
+        one, two = plan_at_shape(a.given, shape, a), b_at(shape)
         if one and two and not same_pooling(one, two):
             return False
     return True

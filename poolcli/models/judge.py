@@ -163,7 +163,7 @@ def _warnings(layer: Layer, inferred: InferredShape) -> Iterator[str]:
 def _compared_with(layer: Layer, inferred: InferredShape, like: str) -> Iterator[str]:
     """How the framework `like` takes the same attributes."""
     plan, title = inferred.plan, DIALECTS[like].title
-    op, word = cast("Attributes", plan.given), plan.attributes.get("rounding_type")
+    op, word = plan.given, plan.attributes.get("rounding_type")
     if layer.framework == "ONNX Runtime" and like == "openvino" and isinstance(op, DividingAttributes):
         word = "ceil_torch" if word == "ceil" else word  # as OpenVINO imports averages, but not maxima
     rows = [row for row in compare_dialects(op, plan) if row.like == like]

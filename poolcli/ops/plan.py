@@ -47,7 +47,7 @@ class Plan(BarePlan):
         Minimum number of valid elements of a window, or their share, such as "50%"; a window with fewer gives `nodata`.
     nodata : int or float or None
         Result of windows without enough valid elements; None is NaN, or for integers the first of `missing`.
-    given : record or None
+    given : record
         Attributes as the caller gave them, before defaults and shapes were applied.
     """
 
@@ -110,7 +110,7 @@ class Plan(BarePlan):
         """
         from poolcli.explain.compare_dialects import compare_dialects
 
-        return compare_dialects(self.given, self) if self.given else ()
+        return compare_dialects(self.given, self)
 
     def to(self, dialect: str) -> Conversion:
         """Convert to the equivalent call in another framework; see `convert`.

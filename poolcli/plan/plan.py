@@ -78,11 +78,11 @@ class Plan:
     index: IndexPlan | None
     empty_windows: int
     facts: tuple[Fact, ...]
+    reading: Reading = field(compare=False)
+    given: Attributes = field(compare=False)
     missing: Missing = ()
     min_count: MinCount | None = None
     nodata: float | None = None
-    reading: Reading | None = field(default=None, compare=False)
-    given: Attributes | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         before = f"{named_shape(self.layout, self.input_shape)} {self.dtype}"
@@ -92,13 +92,12 @@ class Plan:
     @property
     def layout_warnings(self) -> tuple[Fact, ...]:
         """A note on how else the axes can be read; empty if they were given or are likely."""
-        note = self.reading.note if self.reading else None
-        return (Fact("layout", note),) if note else ()
+        return (Fact("layout", self.reading.note),) if self.reading.note else ()
 
     @property
     def guessed(self) -> bool:
         """Whether neither the caller nor the file has named the axes."""
-        return self.reading is not None and self.reading.assumed
+        return self.reading.assumed
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -90,7 +90,7 @@ def axis_document(axis: AxisPlan) -> dict[str, Any]:
 
 def comparison_document(plan: Plan) -> dict[str, Any]:
     """The output in every framework, and the causes of differences."""
-    rows = compare_dialects(plan.given, plan) if plan.given else ()
+    rows = compare_dialects(plan.given, plan)
     return {
         "rows": [
             {

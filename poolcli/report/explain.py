@@ -90,7 +90,7 @@ def drawing(axis: AxisPlan) -> Table | None:
 
 def comparison_view(plan: Plan) -> RenderableType:
     """One line for each framework; those that differ from the chosen one are marked."""
-    rows = compare_dialects(plan.given, plan) if plan.given else ()
+    rows = compare_dialects(plan.given, plan)
     table, divided = plain_table(), any(row.divisors for row in rows)
     for heading in ("", "as", "output", "pads", *(("divisors",) if divided else ())):
         table.add_column(heading, no_wrap=heading != "output", overflow="fold")

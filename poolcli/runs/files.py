@@ -40,20 +40,12 @@ class Item(NamedTuple):
     error: FileError | None = None
 
 
-class Found(NamedTuple):
-    """The inputs in a fixed order, whether they count as several (a folder, glob or list does), and names in folders
-    that are not inputs.
-    """
-
-    items: Sequence[Item]
-    several: bool
-    ignored: Sequence[str] = ()
-
-
 def find_inputs(
     texts: Sequence[str], dataset: str | None, recursive: bool, files_from: str | None = None, output: str | None = None
-) -> Found:
-    """The inputs; the folder `output` is not searched if it lies in an input folder."""
+) -> tuple[list[Item], bool, list[str]]:
+    """The inputs in a fixed order, whether they count as several (a folder, glob or list does), and names in folders
+    that are not inputs; the folder `output` is not searched if it lies in an input folder.
+    """
     items, ignored = list[Item](), list[str]()
     several = len(texts) > 1 or files_from is not None
     if not texts and files_from is None:
@@ -81,7 +73,7 @@ def find_inputs(
             if first.setdefault((os.path.realpath(folder), name, item.source.key), item) is not item:
                 ignored.append(f"{item.source} (named twice)")
         items = list(first.values())
-    return Found(items, several, ignored)
+    return items, several, ignored
 
 
 def _listed_items(path: str, dataset: str | None) -> Iterator[Item]:

@@ -33,23 +33,14 @@ class Node:
 Nodes = tuple[Node, ...]
 
 
-def _output_name(nodes: Nodes) -> str:
-    return nodes[-1].output if nodes else "x"
-
-
-def _append(nodes: Nodes, op_type: str, *inputs: str, **attributes: object) -> Nodes:
-    return (*nodes, Node(op_type, inputs, f"x{len(nodes) + 1}", attributes))
-
-
-def _append_with_constants(
-    nodes: Nodes, op_type: str, *constants: Constant, first: bool = False, **attributes: object
-) -> Nodes:
+def _append(nodes: Nodes, op_type: str, *constants: Constant, first: bool = False, **attributes: object) -> Nodes:
     """An operator on the value so far and on constants after it, or before it."""
-    value, names = _output_name(nodes), []
+    value, names = nodes[-1].output if nodes else "x", list[str]()
     for constant in constants:
-        nodes = _append(nodes, "Constant", value=constant)
-        names.append(_output_name(nodes))
-    return _append(nodes, op_type, *([*names, value] if first else [value, *names]), **attributes)
+        names.append(f"x{len(nodes) + 1}")
+        nodes = (*nodes, Node("Constant", (), names[-1], {"value": constant}))
+    inputs = (*names, value) if first else (value, *names)
+    return (*nodes, Node(op_type, inputs, f"x{len(nodes) + 1}", attributes))
 
 
 def _scalar(value: float, dtype: str) -> Constant:
@@ -78,26 +69,18 @@ def _pool(step: st.Pool, nodes: Nodes) -> Nodes:
         given["count_include_pad"] = int(not plan.attributes["exclude_pad"])
     if "p" in plan.attributes:
         given["p"] = plan.attributes["p"]
-    return _append(nodes, ONNX.operators[plan.op].name, _output_name(nodes), **given)
-
-
-def _global_pool(step: st.GlobalPool, nodes: Nodes) -> Nodes:
-    return _append(nodes, "GlobalMaxPool" if step.plan.reducer.picks else "GlobalAveragePool", _output_name(nodes))
+    return _append(nodes, ONNX.operators[plan.op].name, **given)
 
 
 def _pad(step: st.Pad, nodes: Nodes) -> Nodes:
     ends = [0, 0, *(begin for begin, _ in step.pads), 0, 0, *(end for _, end in step.pads)]
-    return _append_with_constants(nodes, "Pad", _int64s(ends), _scalar(step.value, step.dtype))
-
-
-def _power(step: st.Power, nodes: Nodes) -> Nodes:
-    return _append_with_constants(_append(nodes, "Abs", _output_name(nodes)), "Pow", _scalar(step.exponent, step.dtype))
+    return _append(nodes, "Pad", _int64s(ends), _scalar(step.value, step.dtype))
 
 
 def _matrix_product(step: st.MatrixProduct, nodes: Nodes) -> Nodes:
     """One MatMul for each axis, in float64 (float32 is off by 3 to 5 ulp): all but the last two axes are transposed."""
     plan, rank = step.plan, len(step.plan.axes) + 2
-    nodes = _append(nodes, "Cast", _output_name(nodes), to="float64")
+    nodes = _append(nodes, "Cast", to="float64")
     for number in range(len(plan.axes)):
         position = number + 2
         places = [*range(rank)]
@@ -105,10 +88,10 @@ def _matrix_product(step: st.MatrixProduct, nodes: Nodes) -> Nodes:
         left = position == rank - 2
         matrix = Constant(partial(_matrix, step, number, left), "float64", step.text(number, rows=left))
         transposed = not left and position != rank - 1
-        nodes = _append(nodes, "Transpose", _output_name(nodes), perm=places) if transposed else nodes
-        nodes = _append_with_constants(nodes, "MatMul", matrix, first=left)
-        nodes = _append(nodes, "Transpose", _output_name(nodes), perm=places) if transposed else nodes
-    return _append(nodes, "Cast", _output_name(nodes), to=plan.dtype)
+        nodes = _append(nodes, "Transpose", perm=places) if transposed else nodes
+        nodes = _append(nodes, "MatMul", matrix, first=left)
+        nodes = _append(nodes, "Transpose", perm=places) if transposed else nodes
+    return _append(nodes, "Cast", to=plan.dtype)
 
 
 def _matrix(step: st.MatrixProduct, number: int, rows: bool) -> list[list[float]]:
@@ -120,9 +103,9 @@ def _matrix(step: st.MatrixProduct, number: int, rows: bool) -> list[list[float]
 def _gather_pool(step: st.GatherPool, nodes: Nodes) -> Nodes:
     gathers = step.indices()
     for number, (_, chosen) in enumerate(gathers):
-        nodes = _append_with_constants(nodes, "Gather", _int64s(chosen), axis=number + 2)
+        nodes = _append(nodes, "Gather", _int64s(chosen), axis=number + 2)
     longest = [length for length, _ in gathers]
-    return _append(nodes, "MaxPool", _output_name(nodes), kernel_shape=longest, strides=longest)
+    return _append(nodes, "MaxPool", kernel_shape=longest, strides=longest)
 
 
 def nodes_of(steps: st.Steps) -> Nodes:
@@ -170,11 +153,13 @@ ONNX_WRITER = st.Writer(
     title="ONNX Runtime",
     writers={
         st.Pool: _pool,
-        st.GlobalPool: _global_pool,
+        st.GlobalPool: lambda step, nodes: _append(
+            nodes, f"Global{'Max' if step.plan.reducer.picks else 'Average'}Pool"
+        ),
         st.Pad: _pad,
-        st.Scale: lambda step, nodes: _append_with_constants(nodes, "Mul", _scalar(step.factor, step.dtype)),
-        st.Negate: lambda _, nodes: _append(nodes, "Neg", _output_name(nodes)),
-        st.Power: _power,
+        st.Scale: lambda step, nodes: _append(nodes, "Mul", _scalar(step.factor, step.dtype)),
+        st.Negate: lambda _, nodes: _append(nodes, "Neg"),
+        st.Power: lambda step, nodes: _append(_append(nodes, "Abs"), "Pow", _scalar(step.exponent, step.dtype)),
         st.MatrixProduct: _matrix_product,
         st.GatherPool: _gather_pool,
     },

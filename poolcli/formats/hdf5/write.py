@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from posixpath import dirname, join
 from typing import Any
 
 from poolcli.dtypes import DTYPES, can_hold
@@ -47,18 +48,14 @@ def open_writer(path: str, spec: Spec, options: WriteOptions) -> Iterator[Region
         yield CallbackWriter(lambda region, array: dataset.__setitem__(slices(region), array), notes)
 
 
-def _parts(key: str) -> list[str]:
-    return [name for name in key.split("/") if name not in ("", ".")]
-
-
 def _place(file: Any, path: str, key: str) -> tuple[Any, bytes]:
-    """The group for an object of this name, and its name there as bytes, which need not be UTF-8."""
-    *groups, last = map(encode_name, _parts(key))
+    """The group for an object of this name, which has been checked, and its name there as bytes, maybe not of UTF-8."""
+    *groups, last = map(encode_name, key.split("/"))
     group = file
     for name in groups:
         if link_type(group.id, name) is None:
             group = group.create_group(name)
-        elif link_type(group.id, name) == h5py.h5l.TYPE_HARD and isinstance(group[name], h5py.Group):
+        elif isinstance(group[name], h5py.Group):
             group = group[name]
         else:
             raise FileError(f"{path}:/{key}: leads through something that is not a group; choose another name")
@@ -89,7 +86,7 @@ def _create_array(file: Any, path: str, key: str, spec: Spec) -> tuple[Any, tupl
         scales = dimension.scales
         if metadata.zarr_storage and has_scales and not scales and PLAIN_NAME.fullmatch(dimension.label):
             empty = Scale(np.zeros(spec.shape[i], ">f4"), NOT_A_VARIABLE, {})  # netCDF needs scales of all axes
-            scales = {"/".join([*_parts(key)[:-1], dimension.label]): empty}
+            scales = {join(dirname(key), dimension.label): empty}
         for place, scale in scales.items():
             made = _scale(file, path, place, scale, lost)
             if made is None:
@@ -106,8 +103,7 @@ def _scale(file: Any, path: str, key: str, scale: Scale, lost: list[str]) -> Any
     (checked,) = array_names(path, [key])
     group, name = _place(file, path, checked)
     if link_type(group.id, name) is not None:
-        found = group[name] if link_type(group.id, name) == h5py.h5l.TYPE_HARD else None
-        if not isinstance(found, h5py.Dataset):
+        if not isinstance(found := group[name], h5py.Dataset):
             return None
         values = found.asstr("utf-8", "replace") if h5py.check_string_dtype(found.dtype) else found
         return found if same_values(values[()], scale.values) else None

@@ -15,14 +15,12 @@ from poolcli.dtypes import DTYPES
 from poolcli.errors import FileError
 from poolcli.formats.checks import human_bytes
 from poolcli.formats.image import modes
-from poolcli.formats.image.metadata import ORIENTATION, RESOLUTION, RESOLUTION_UNIT, resolution_of, select_exif
+from poolcli.formats.image.metadata import ORIENTATION, RESOLUTION, RESOLUTION_UNIT, pil, resolution_of, select_exif
 from poolcli.formats.image.modes import Page, PageDecoder
 from poolcli.formats.image.tiff import DIVISION_BYTES, rounded_quotient
 from poolcli.formats.records import ReadOptions
 from poolcli.formats.table import FORMATS
-from poolcli.system.lazy_imports import Array, Lazy, need, numpy as np
-
-pil: Any = Lazy("PIL.Image")
+from poolcli.system.lazy_imports import Array, need, numpy as np
 
 # The formats that Pillow may try, those of the table: for EPS, for example, it would start Ghostscript.
 IMAGE_NAMES = tuple(row.name.upper() for row in FORMATS.values() if row.is_image)

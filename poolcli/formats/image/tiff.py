@@ -18,14 +18,11 @@ from poolcli.dtypes import DTYPES, can_hold
 from poolcli.errors import FileError
 from poolcli.formats.checks import check_memory, deflate_size, human_bytes, lzma_size
 from poolcli.formats.image import metadata as tags, modes
-from poolcli.formats.image.metadata import LABELS, resolution_of, select_exif
+from poolcli.formats.image.metadata import LABELS, pil, resolution_of, select_exif, tifffile
 from poolcli.formats.image.modes import Page, PageDecoder
 from poolcli.formats.records import ReadOptions
 from poolcli.message_fields import field
-from poolcli.system.lazy_imports import Array, Lazy, installed, numpy as np
-
-pil: Any = Lazy("PIL.Image")
-tifffile: Any = Lazy("tifffile")
+from poolcli.system.lazy_imports import Array, installed, numpy as np
 
 SPARSE_NOTE = "some strips or tiles are not stored, and read as no data, or 0"
 ALPHA_NOTE = "associated alpha: colours are divided by it"

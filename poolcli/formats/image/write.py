@@ -11,15 +11,13 @@ from typing import Any
 from poolcli.errors import FileError
 from poolcli.formats.atomic import atomic_stream
 from poolcli.formats.image import metadata as tags, modes
-from poolcli.formats.image.metadata import LABELS
+from poolcli.formats.image.metadata import LABELS, pil, tifffile
 from poolcli.formats.records import Axis, NamedArray, WriteOptions
 from poolcli.formats.table import output_format
 from poolcli.layouts import convert_layout, converted_shape
 from poolcli.system.lazy_imports import Array, Lazy, installed, need, numpy as np
 
-pil: Any = Lazy("PIL.Image")
 pil_tiff: Any = Lazy("PIL.TiffImagePlugin")
-tifffile: Any = Lazy("tifffile")
 
 
 def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ from poolcli.formats.records import NamedArray, ReadOptions, RegionWriter, Scale
 from poolcli.formats.table import FORMATS
 from poolcli.formats.zarr import library
 from poolcli.formats.zarr.library import RUN, zarr
-from poolcli.formats.zarr.storage import Grid, codec_arguments, fill_value, grid_of
+from poolcli.formats.zarr.storage import codec_arguments, fill_value, grid_of
 from poolcli.layouts import default_layout
 from poolcli.message_fields import field
 from poolcli.system.lazy_imports import Array, numpy as np
@@ -67,11 +67,11 @@ def open_writers(path: str, specs: Sequence[Spec], options: WriteOptions) -> Ite
         with library.reading_metadata(path):
             for key, (metadata, values) in planned.coordinates.items():
                 library.array_at(store, key, metadata)[...] = values
-            arrays = [library.array_at(store, each.key, each.metadata) for each in planned.arrays]
-        yield [
-            ZarrWriter(path, array, each.grid.unit, each.notes, written)
-            for array, each in zip(arrays, planned.arrays, strict=True)
-        ]
+            writers = [
+                ZarrWriter(path, library.array_at(store, key, metadata), unit, notes, written)
+                for key, metadata, unit, notes in planned.arrays
+            ]
+        yield writers
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,16 +121,8 @@ class ZarrWriter:
         return max(1, min(records.MAX_CHUNKS, ENCODING_MEMORY // max(1, size)))
 
 
-@dataclass(frozen=True, slots=True)
-class NewArray:
-    """A new array: its key, the metadata that zarr has made, its chunks, and notes on what is not kept."""
-
-    key: str
-    metadata: Any
-    grid: Grid
-    notes: tuple[str, ...]
-
-
+# A new array: its key, the metadata that zarr has made, the unit of its chunks, and notes on what is not kept.
+NewArray = tuple[str, Any, tuple[int, ...], tuple[str, ...]]
 Target = tuple[Any, frozenset[str]]  # zarr's store, and the keys of what an earlier run has written
 
 
@@ -183,7 +175,7 @@ class NewStore:
         lost += [f"the codec {name}" for name in kept.get("lost", ())]
         lost += [] if has_fill else [f"the fill value {kept['fill_value']}, which {spec.dtype} does not have"]
         notes += [f"not kept: {join_names(lost)}"] if lost else []
-        return NewArray(key, made.metadata, grid, tuple(notes))
+        return key, made.metadata, grid.unit, tuple(notes)
 
     def _add_coordinate(self, key: str, name: str, scale: Scale, label: str | None, lost: list[str]) -> bool:
         """Adds a coordinate of the array `key`; false if the store has another one of that name."""
