@@ -253,6 +253,7 @@ def plan_pyramid(request: Request, source: Source, header: Header, metadata: Met
     scales = tuple(level.scale(steps) for level in levels)
     translations = tuple(level.translation(steps, origin) for level in levels)
     beside, own, attributes, lost = _carried_attributes(request, header, metadata)
+    attributes |= {"_FillValue": missing[0]} if missing else {}
     name = str(metadata.ome.get("name") or Path(request.place).name or Path(request.output).name.split(".")[0])
     described = {"name": name} | ome.multiscale(layout, units, list(zip(scales, translations, strict=True)))
     described |= {"type": reducer.name, "metadata": {"method": f"poolcli.{request.op}_pool", "version": __version__}}

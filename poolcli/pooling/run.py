@@ -305,7 +305,21 @@ class ArrayJob:
         header, metadata, mode = self.file.header, records.Metadata(), None
         if target is self.outcome.output:
             metadata, mode = scaled_metadata(self.file.metadata, self.plan, target.layout), header.mode
+            if self.plan.missing and self.plan.nodata is None and not self._rescales(target):
+                metadata = self._with_missing(metadata, formats.output_format(str(target.path)).nodata)
         return records.Spec(target.shape, target.dtype, target.layout, target.key or header.key, metadata, mode)
+
+    def _with_missing(self, metadata: records.Metadata, place: str) -> records.Metadata:
+        """The metadata that name the result of windows without valid elements, or else a note that they cannot."""
+        from poolcli.engine.numpy.missing import nodata_of
+
+        nodata = nodata_of(self.plan)
+        if place == "tags":
+            return replace(metadata, image={**metadata.image, "nodata": str(nodata)})
+        if place == "attributes":
+            return replace(metadata, attributes={**metadata.attributes, "_FillValue": nodata})
+        lost = f"that {nodata} means missing; pool the result with {field('missing', nodata)}"
+        return replace(metadata, meaning={**metadata.meaning, "missing": lost if self.settings.missing is None else ""})
 
     def _options(self, target: Stored) -> records.WriteOptions:
         asked = self.settings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 import struct
 from typing import Any
 
@@ -37,11 +38,12 @@ def pooled(cli: Cli, source: str, *arguments: str) -> tuple[list[Any], list[str]
     result = cli("avg", source, "-o", "y.npy", "-k", "2", "-s", "2", "--json", "--overwrite", *arguments)
     assert result.code == 0, result.err
     return np.load("y.npy").ravel().tolist(), [
-        note for note in result.json["notes"] if "missing" in note or "nodata" in note
+        note for note in result.json["notes"] if re.search("(are|means) missing|nodata", note)
     ]
 
 
 COUNTED = "the file's nodata value ({}) is pooled like any other number"
+NOT_KEPT = "not kept: that {0} means missing; pool the result with --missing {0}"
 AGAIN = f"elements equal to -99 {LEFT_OUT}-99 again"
 TWO = ("tide.npy", "--missing", "-99", "--missing", "5", "--dtype", "float32")
 
@@ -49,7 +51,7 @@ TWO = ("tide.npy", "--missing", "-99", "--missing", "5", "--dtype", "float32")
 @pytest.mark.parametrize(
     ("words", "values", "notes"),
     [
-        (("tide.h5",), [3, 3], [f"elements equal to -99 and -98 {LEFT_OUT}-99 again"]),
+        (("tide.h5",), [3, 3], [f"elements equal to -99 and -98 {LEFT_OUT}-99 again", NOT_KEPT.format(-99)]),
         (("tide.h5", "--missing", "none"), [-48, -73], [COUNTED.format("-99, -98.0")]),
         (("tide.h5", "--missing", "-99"), [3, -48], [AGAIN, COUNTED.format("-98.0")]),
         (TWO, [1, -47.5], [f"elements equal to -99 and 5 {LEFT_OUT}nan"]),
@@ -115,7 +117,7 @@ def test_a_number_is_the_same_in_any_type(cli: Cli, tide: None) -> None:
         file["level"].attrs["missing_value"] = np.array([-99.0])
         file["tenths"] = file["level"][()].astype("float32") / np.float32(10)
         file["tenths"].attrs["_FillValue"] = np.float32(-9.9)
-    assert pooled(cli, "tide.h5:/level")[1] == [AGAIN]
+    assert pooled(cli, "tide.h5:/level")[1] == [AGAIN, NOT_KEPT.format(-99)]
     assert pooled(cli, "tide.h5:/tenths", "--missing", "-9.9")[1] == [f"elements equal to -9.9 {LEFT_OUT}nan"]
 
 
@@ -156,11 +158,30 @@ def test_the_number_is_the_one_of_the_attribute_whatever_is_missing(cli: Cli, lo
 
 
 def test_a_format_that_names_no_number_has_nan(cli: Cli, lost: None) -> None:
-    assert pooled(cli, "x.h5", "--layout", "HW")[1] == [SAID + "nan"]
+    assert pooled(cli, "x.h5", "--layout", "HW")[1] == [SAID + "nan", NOT_KEPT.format("nan")]
     np.testing.assert_array_equal(np.load("y.npy"), [[NAN, 4]])
     assert cli("avg", "x.h5", "-o", "y.tif", "-k", "2", "-s", "2", "--layout", "HW", "--json").json["notes"] == [
         SAID + "nan"
     ]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int16"])
+@pytest.mark.parametrize("target", [".tif", ".h5", ".zarr"])
+@pytest.mark.parametrize("source", [".tif", ".h5", ".zarr"])
+def test_what_is_missing_stays_missing_from_format_to_format(source: str, target: str, dtype: str, cli: Cli) -> None:
+    np.save("x.npy", LOST.astype(dtype))
+    copy = ("-k", "1", "-q", "--layout", "HW", "--output-layout", "HW", "-o")
+    assert cli("max", "x.npy", *copy, f"a{source}", "--missing=-9999").err == ""
+    assert cli("max", f"a{source}", *copy, f"b{target}").err == ""
+    if target == ".tif":
+        with tifffile.TiffFile("b.tif") as file:
+            np.testing.assert_equal(file.pages.first.nodata, NAN if dtype == "float32" else -9999)
+    assert cli("avg", f"b{target}", "-k", "2", "-s", "2", *copy[2:], "y.npy").err == ""
+    np.testing.assert_array_equal(np.load("y.npy"), [[NAN if dtype == "float32" else -9999, 4]])
+    if target == ".zarr":
+        assert cli("pyramid", f"a{source}", "-o", "p.zarr", "--levels", "2", "-q").err == ""
+        assert cli("avg", "p.zarr:/1", "-k", "1", *copy[2:], "z.npy").err == ""
+        np.testing.assert_array_equal(np.load("z.npy").ravel(), np.load("y.npy").ravel())
 
 
 @pytest.mark.parametrize("compression", [None, "zlib"])

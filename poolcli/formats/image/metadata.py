@@ -105,7 +105,7 @@ def encode_gdal(bands: Mapping[str, Mapping[str, str]]) -> bytes:
 
 LABELS = {
     "icc_profile": "ICC profile", "exif": "EXIF data", "dpi": "resolution", "geo": "georeference",
-    "duration": "durations of the pages", "nodata": "nodata value", "mask": "mask of missing pixels",
+    "duration": "durations of the pages", "mask": "mask of missing pixels",
     "gdal": "GDAL's scale, offset or names of bands", "axes": "axes and distances of the stack",
     "palette": "palette", "aspect": "aspect ratio of the pixels",
 }  # fmt: skip
