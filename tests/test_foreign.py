@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -236,6 +237,13 @@ def test_dataarrays_stay_dataarrays_with_coordinates_names_and_attributes() -> N
         assert lazy.chunks is not None
         xarray.testing.assert_identical(lazy.compute(), max_pool(each, 2, strides=2))
         assert lazy.values[1, 1] == last
+    holed = given.where(given < 15)
+    known = "missing=numpy.nan leaves NaN out, as coarsen().mean() does, and missing=() keeps it"
+    with pytest.warns(UserWarning, match=re.escape(f"1 of 4 results are NaN: {known}")):
+        assert np.isnan(avg_pool(holed, 2, strides=2)).sum() == 1
+    expected = holed.coarsen(lat=2, lon=2).mean()
+    xarray.testing.assert_allclose(avg_pool(holed, 2, strides=2, missing=np.nan), expected)
+    assert np.isnan(avg_pool(holed, 2, strides=2, missing=())).sum() == 1
     with pytest.raises(PoolError, match=r"^x is an xarray Dataset; give one of its arrays, as in x\['air'\]$"):
         max_pool(given.to_dataset(), 2)
 
@@ -248,6 +256,12 @@ def test_pytorchs_tensors_stay_tensors_that_share_memory() -> None:
     found, at = max_pool(tensor, 2, strides=2, return_indices=True)
     expected = torch.nn.functional.max_pool2d(tensor, 2, return_indices=True)
     assert (torch.equal(found, expected[0]), torch.equal(at, expected[1])) == (True, True)
+    deep = torch.arange(32.0).reshape(1, 2, 4, 4)
+    with pytest.warns(UserWarning, match=r"^indices are the flat position over N,C,H,W; PyTorch's max_unpool needs "):
+        assert max_pool(deep, 2, strides=2, return_indices=True)[1].max() == 31
+    expected = torch.nn.functional.max_pool2d(deep, 2, return_indices=True)
+    for how in ({"axis": 2}, {"like": "pytorch"}):
+        assert torch.equal(max_pool(deep, 2, strides=2, return_indices=True, **how)[1], expected[1])
     out = np.empty((1, 1, 2, 2), np.float32)
     assert np.shares_memory(avg_pool(tensor, 2, strides=2, out=out).numpy(), out)
     half = max_pool(tensor.to(torch.bfloat16), 2, strides=2)

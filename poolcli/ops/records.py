@@ -21,8 +21,8 @@ from poolcli.arguments import (
     whole_number,
 )
 from poolcli.array_interop import Given, Pooled, as_array, is_lazy, like_input, named_layout, warn_of_layout
-from poolcli.errors import RequestError
-from poolcli.message_fields import brief, field
+from poolcli.errors import RequestError, warn_caller
+from poolcli.message_fields import brief, field, for_python
 from poolcli.ops.plan import Plan
 from poolcli.plan import make_plan
 from poolcli.plan.attributes import Attributes
@@ -197,7 +197,17 @@ def run(
         if out is None and threads is None and is_silent and is_short:
             _latest.call = call
         return _result(values, positions)
+    _warn_of_result(x, values, plan, missing, positions is not None)
     return _result(like_input(x, values, plan), None if positions is None else like_input(x, positions, plan))
+
+
+def _warn_of_result(x: Any, values: Array, plan: Any, missing: object, indices: bool) -> None:
+    """Warns of NaN from a DataArray, whose own means skip NaN, and of indices that PyTorch does not take."""
+    if missing is None and hasattr(x, "coarsen") and values.dtype.kind == "f" and (count := np.isnan(values).sum()):
+        known = "missing=numpy.nan leaves NaN out, as coarsen().mean() does, and missing=() keeps it"
+        warn_caller(f"{count} of {values.size} results are NaN: {known}", UserWarning)
+    if indices and plan.index and plan.unpool_note and type(x).__module__ == "torch":
+        warn_caller(for_python(f"indices are the {plan.index.rule}; {plan.unpool_note}"), UserWarning)
 
 
 def _result(values: Pooled, indices: Pooled | None) -> Picked:

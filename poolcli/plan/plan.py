@@ -16,7 +16,7 @@ from poolcli.arguments import MinCount, Missing
 from poolcli.dialects import IndexBase
 from poolcli.dtypes import lookup
 from poolcli.layouts import Reading, named_shape
-from poolcli.message_fields import for_python
+from poolcli.message_fields import field as setting, for_python
 from poolcli.plan.attributes import Attributes, Reducer
 from poolcli.windows import AxisWindows, Cells, Ranges
 
@@ -114,6 +114,14 @@ class Plan:
         """Whether the sum of squares of a window is exact in 64 bits."""
         source, elements = lookup(self.dtype), prod(windows.longest for windows in self.windows)
         return source.kind != "float" and source.bits <= EXACT_SQUARES_BITS and elements < EXACT_SQUARES_ELEMENTS
+
+    @property
+    def unpool_note(self) -> str:
+        """Which setting gives the indices that PyTorch's max_unpool takes, where OpenVINO's default counts others."""
+        is_default = self.like == "openvino" and getattr(self.given, "axis", 0) is None
+        if not is_default or self.index is None or self.index.modulus == prod(w.size for w in self.windows):
+            return ""
+        return f"PyTorch's max_unpool needs {setting('axis', 2)} or {setting('like', 'pytorch')}"
 
     @property
     def windows(self) -> tuple[AxisWindows, ...]:

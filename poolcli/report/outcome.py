@@ -160,7 +160,8 @@ def _facts(plan: Plan, has_indices: bool) -> dict[str, str]:
     if is_default and any(isinstance(w, Sliding) and w.pad_begin + w.pad_end for w in plan.windows):
         facts["divisor"] += "; PyTorch counts padding by default"
     if plan.index and has_indices:
-        facts["indices"] = f"{plan.index.dtype}, {plan.index.rule}"
+        unpool = for_cli(f"; {plan.unpool_note}" if plan.unpool_note else "")
+        facts["indices"] = f"{plan.index.dtype}, {plan.index.rule}{unpool}"
     return {name: text for name, text in facts.items() if text}
 
 
