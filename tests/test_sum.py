@@ -7,7 +7,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from poolcli import RequestError, SumPool, sum_pool
+from poolcli import AvgPool, RequestError, SumPool, sum_pool
 from poolcli.arguments import DType, DTypeName, Engine
 from poolcli.dtypes import numpy_dtype
 from tests.profiles import by_engine
@@ -20,6 +20,14 @@ OPS = (
     SumPool((2, 3, 1), strides=1, dilations=2),
     SumPool(3, strides=4, rounding_type="ceil"),
 )
+
+
+@pytest.mark.parametrize("padded", [{}, {"exclude_pad": False}, {"divisor_override": 5}])
+def test_sums_over_the_divisors_of_a_plan_are_means(padded: Any) -> None:
+    x, words = np.arange(63.0).reshape(1, 1, 7, 9), dict[str, Any](strides=2, pads=1, rounding_type="ceil")
+    op: Any = AvgPool(3, **words, **padded)
+    np.testing.assert_allclose(sum_pool(x, 3, **words) / op.plan(x.shape).divisors, op(x), rtol=1e-12)
+    assert (op.plan(x.shape).divisors.shape, SumPool(3).plan(x.shape).divisors) == ((1, 1, 4, 5), None)
 
 
 def numbers(dtype: str, shape: tuple[int, ...] = (2, 2, 6, 7, 9)) -> Any:

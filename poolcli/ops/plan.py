@@ -6,7 +6,9 @@ import os
 from typing import TYPE_CHECKING
 
 from poolcli.plan import Plan as BarePlan
+from poolcli.plan.plan import whole
 from poolcli.suggestions import no_member
+from poolcli.system.lazy_imports import Array, numpy as np
 
 if TYPE_CHECKING:
     from poolcli.explain import Explanation
@@ -54,6 +56,21 @@ class Plan(BarePlan):
     __slots__ = ()
     if not TYPE_CHECKING:
         __getattr__ = no_member
+
+    @property
+    def divisors(self) -> Array | None:
+        """What each sum is divided by, in an array of the shape of the output; None if the operator does not divide.
+
+        Examples
+        --------
+        >>> from poolcli import AvgPool
+        >>> AvgPool(3, strides=2, pads=1).plan((1, 1, 4, 6)).divisors[0, 0]
+        array([[4, 6, 6],
+               [6, 9, 9]])
+        """
+        from poolcli.engine.numpy.sums import divisors
+
+        return np.broadcast_to(divisors(whole(self)), self.output_shape) if self.reducer.divides else None
 
     def _repr_svg_(self) -> str:
         return self.picture().svg()

@@ -51,6 +51,12 @@ def test_a_tiff_keeps_what_it_says_of_its_making(deep: bool, compression: str | 
         assert [tag.code for tag in tags] == sorted(tag.code for tag in tags)
 
 
+def test_a_tiff_whose_tags_pillow_does_not_read_says_that_they_are_lost(cli: Cli) -> None:
+    tiff(False, bigtiff=True, byteorder=">")
+    result = cli("avg", "x.tif", "-o", "y.tif", *HALVE, columns=200)
+    assert "note     not kept: EXIF data and texts (Pillow does not read them in this file)\n" in result.out
+
+
 @pytest.mark.parametrize("suffix", ["jpg", "png", "webp"])
 def test_the_tags_of_a_tiff_become_exif_data(suffix: str, cli: Cli) -> None:
     tiff(False)

@@ -173,7 +173,9 @@ class TiffImage:
         lost += [f"GDAL's {name}" for name in others]
         lost += [name for tag, name in NOT_KEPT.items() if tag in page.tags]
         lost += ["the planes of bands (written pixel by pixel)"] * (int(page.planarconfig) == tags.SEPARATE)
-        kept = select_exif(self._exif_of(page))
+        exif = self._exif_of(page)
+        lost += ["EXIF data and texts (Pillow does not read them in this file)"] * (not exif)
+        kept = select_exif(exif)
         lost += kept.pop("lost", ())
         return found | kept | ({"lost": tuple(lost)} if lost else {})
 
