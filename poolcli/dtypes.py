@@ -90,8 +90,21 @@ def lookup(name: object) -> DType:
     except KeyError:
         known = ", ".join(DTYPES)
         found = brief(name) if getattr(name, "shape", None) else f"{text:.60}"
-        meant = did_you_mean(text, DTYPES) if isinstance(name, str) else ""  # the type of an array is not misspelt
+        meant = did_you_mean(text, DTYPES) if isinstance(name, str) else conversion(text)
         raise RequestError(f"dtype {found} is not supported; use one of {known}{meant}") from None
+
+
+# How arrays of other types become arrays of these, by the starts of their names.
+CONVERSIONS = {
+    "complex": "x.real, x.imag or abs(x)", "datetime": "x.astype('int64')", "timedelta": "x.astype('int64')",
+    "float128": "x.astype('float64')", "float8": "x.astype('float32')", "void": "x['NAME'] if it has fields",
+}  # fmt: skip
+
+
+def conversion(name: str) -> str:
+    """What to do with an array x of a type that is not supported, after a semicolon; "" if nothing is known."""
+    way = next((way for start, way in CONVERSIONS.items() if name.startswith(start)), "")
+    return f"; in numpy, take {way}" if way else ""
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:

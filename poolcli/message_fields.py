@@ -25,7 +25,7 @@ POSITIONAL = {  # fields that are arguments on the command line
     "model": "MODEL", "layers": "LAYER", "source": "INPUT", "first": "A", "second": "B", "x": "INPUT", "y": "OUTPUT",
 }  # fmt: skip
 SHORT_OPTIONS = {"pooling": "--op", "operator": "--op", "levels_from": "--from"}
-FILE_FIELDS = {"dataset", "all", "fit"}  # options that no function of an operator has
+FILE_FIELDS = {"dataset", "all", "fit", "recursive"}  # options that no function of an operator has
 BOTH_ENDS = {"pads": ("pads_begin", "pads_end")}  # options that stand for several fields
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
@@ -99,8 +101,15 @@ OTHER_FILES = (
     ((".wav",), "a sound", "scipy.io.wavfile.read({!r})[1].T)"),
     ((".exr",), "an OpenEXR image", "OpenEXR.File({!r}).channels()['RGB'].pixels)"),
     ((".pkl", ".pickle"), "a pickle, which may run code", "pickle.load(open({!r}, 'rb')))"),
-    ((".bin", ".raw"), "raw data", "numpy.fromfile({!r}, 'float32').reshape(HEIGHT, WIDTH))"),
+    ((".bin", ".raw", ".dat"), "raw data", "numpy.fromfile({!r}, 'float32').reshape(HEIGHT, WIDTH))"),
 )  # fmt: skip
+# How archives are unpacked into a folder, by their suffixes.
+ARCHIVES = by_word({
+    "unzip {0} -d {1}": ".zip",
+    "mkdir -p {1} && tar -xf {0} -C {1}": ".tar .tar.gz .tgz .tar.bz2 .tbz2 .tar.xz .txz .tar.zst",
+    "7z x {0} -o{1}": ".7z",
+    "unrar x {0} {1}/": ".rar",
+})  # fmt: skip
 # What other files are, by their first bytes in lower case.
 OTHER_CONTENTS = {
     b"<!doctype html": "an HTML page", b"<html": "an HTML page", b"%pdf-": "a PDF document",
@@ -111,7 +120,7 @@ OTHER_OUTPUTS = {
     ".csv": "x = numpy.load({1!r}); numpy.savetxt({0!r}, x.reshape(-1, x.shape[-1]), delimiter=',')",
     ".txt": "x = numpy.load({1!r}); numpy.savetxt({0!r}, x.reshape(-1, x.shape[-1]))",
     ".pt": "torch.save(torch.from_numpy(numpy.load({1!r})), {0!r})",
-    ".mat": "scipy.io.savemat({!r}, {{'x': numpy.load({!r})}})",
+    ".mat": "scipy.io.savemat({!r}, {{'x': numpy.load({!r}){}}})",
     ".bin": "numpy.load({1!r}).tofile({0!r})",
 }
 # Names that the Python package does not have, without _, and what to do instead.
@@ -133,7 +142,7 @@ NAMES = by_word({
 # Attributes that operators and plans lack.
 MEMBERS = {
     "forward": "op(x)", "run": "op(x) of the operator", "shape": "output_shape", "output_size": "output_shape",
-    "output_shape": "plan(shape).output_shape",
+    "output_shape": "plan(shape).output_shape", "divisor": "divisors", "pads": "pads_begin and pads_end",
 }  # fmt: skip
 # What some options are as keywords.
 KEYWORDS = {
@@ -213,6 +222,32 @@ def other_program(path: str, start: bytes = b"") -> str:
                 return f"is {kind}; save it as .npy in Python: numpy.save({target!r}, {array.format(path)}"
     plain = start.lstrip().lower()
     return next((f"is {kind}" for magic, kind in OTHER_CONTENTS.items() if plain.startswith(magic)), "")
+
+
+def unpacking(path: str) -> tuple[str, str]:
+    """The command that unpacks an archive, and the folder with its files; both are "" for other files.
+
+    >>> unpacking("my photos.zip")
+    ("unzip 'my photos.zip' -d 'my photos'", 'my photos/')
+    """
+    suffix = next((each for each in ARCHIVES if path.lower().endswith(each)), "")
+    folder = path[: len(path) - len(suffix)]
+    return (ARCHIVES[suffix].format(shlex.quote(path), shlex.quote(folder)), f"{folder}/") if suffix else ("", "")
+
+
+def shell_slip(path: str) -> str:
+    """Why a file of this name is not found, if the shell passed on what it takes away elsewhere; "" for other names.
+
+    >>> shell_slip("'x.npy'"), shell_slip("x.npy")
+    ('; quotes and blanks at its ends are part of the name: type x.npy', '')
+    """
+    bare = path.strip(" \t\r\n\xa0'\"‘’“”")
+    meant = os.path.expandvars(os.path.expanduser(bare))
+    if meant == path and "$" not in path:
+        return ""
+    cause = "quotes and blanks at its ends are part of the name"
+    cause = "the shell did not expand ~ or $ in it, as in single quotes" if bare == path else cause
+    return f"; {cause}" + (f": type {shlex.quote(meant)}" if meant not in (path, "") else "")
 
 
 def join_words(words: Iterable[str], joint: str = "or") -> str:

@@ -21,6 +21,7 @@ from tests.conftest import Cli
 PLAN = AvgPool(3, strides=2, pads=1, rounding_type="ceil").plan((1, 1, 6, 6))
 SHAPE = ("shape", "avg", "1,1,6,6", "-k", "3", "-s", "2", "-p", "1", "--rounding-type", "ceil", "--json")
 CALLS: Any = poolcli  # for calls that type checkers refuse, too
+PLANNED: Any = PLAN
 X = np.random.default_rng(0).standard_normal((1, 1, 6, 6)).astype("float32")
 Y = poolcli.max_pool(X, 2, strides=2)
 MODEL = "samples/backbone.xml"
@@ -222,11 +223,7 @@ def test_values_by_place_are_answered_with_their_names(call: Any, shown: str) ->
             "op() has no return_mask or strides; use return_indices=True; strides: it takes x, return_indices, layout, "
             "dtype, missing, min_count, out, engine and threads",
         ),
-        (
-            lambda: CALLS.AvgPool(3).plan((1, 1, 9)).kernel_size,
-            AttributeError,
-            "'Plan' object has no attribute 'kernel_size'; use kernel",
-        ),
+        (lambda: PLANNED.kernel_size, AttributeError, "'Plan' object has no attribute 'kernel_size'; use kernel"),
         (lambda: CALLS.MaxPool(2).stride, AttributeError, "'MaxPool' object has no attribute 'stride'; use strides"),
         (lambda: CALLS.convert(PLAN, "onnx", X), TypeError, "convert() takes plan and like; 3 values were given"),
         (
@@ -279,16 +276,9 @@ def test_values_by_place_are_answered_with_their_names(call: Any, shown: str) ->
             TypeError,
             "model is a Plan; give a file, as of onnx.save(model, 'model.onnx')",
         ),
-        (
-            lambda: CALLS.AvgPool(2).plan((1, 1, 4, 4)).shape,
-            AttributeError,
-            "'Plan' object has no attribute 'shape'; use output_shape",
-        ),
-        (
-            lambda: CALLS.AvgPool(2).plan((1, 1, 4, 4)).run,
-            AttributeError,
-            "'Plan' object has no attribute 'run'; use op(x) of the operator",
-        ),
+        (lambda: PLANNED.shape, AttributeError, "'Plan' object has no attribute 'shape'; use output_shape"),
+        (lambda: PLANNED.run, AttributeError, "'Plan' object has no attribute 'run'; use op(x) of the operator"),
+        (lambda: PLANNED.divisor, AttributeError, "'Plan' object has no attribute 'divisor'; use divisors"),
         (lambda: CALLS.AvgPool(2).forward, AttributeError, "'AvgPool' object has no attribute 'forward'; use op(x)"),
         (
             lambda: CALLS.convert_layout(np.zeros(2), "W", np.zeros(2)),

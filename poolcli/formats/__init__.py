@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from poolcli.errors import FileError, PoolError, RequestError, unexpected
 from poolcli.formats.atomic import is_device
-from poolcli.formats.checks import check_memory, human_bytes, memory_limit_of, open_chosen, tensor_layout
+from poolcli.formats.checks import check_memory, check_name, human_bytes, memory_limit_of, open_chosen, tensor_layout
 from poolcli.formats.files import check_url, is_url
 from poolcli.formats.records import (
     ArrayContainer,
@@ -31,8 +31,8 @@ from poolcli.formats.records import (
     whole_region,
 )
 from poolcli.formats.table import FORMATS, USES, Format, format_by_magic, format_by_suffix, output_format, suffixes_of
-from poolcli.message_fields import field
-from poolcli.suggestions import other_program
+from poolcli.message_fields import field, hint
+from poolcli.suggestions import other_program, shell_slip, unpacking
 from poolcli.windows import ceil_div
 
 __all__ = [
@@ -49,6 +49,7 @@ Result = TypeVar("Result")
 
 def parse_source(text: str, dataset: str | None = None) -> Source:
     """Splits `a.npz:key` at the first colon after a folder or a container's extension, unless such a file exists."""
+    check_name(text)
     check_url(text)
     if dataset is not None or ":" not in text or os.path.lexists(text):
         return Source(text, dataset)
@@ -88,14 +89,27 @@ def recognise(path: str) -> Format:
     found = folder_format(path)
     start = b"" if found else _start_of(path)
     found = found or format_by_magic(start)
-    if (found is None or found.name in ("npz", "npy.gz")) and (other := other_program(path, start)):  # any archive
-        raise FileError(f"{path}: {other}")
+    if found is None or found.name in ("npz", "npy.gz"):  # any archive
+        _refuse_other(path, start, found)
     found = found or named
     if not found:
         if path.lower().endswith(MODEL_SUFFIXES):
             raise FileError(f"{path}: is a model, not an array; use poolcli check {path}")
         raise FileError(f"{path}: is not in a format that poolcli reads ({', '.join(FORMATS)})")
     return found
+
+
+def _refuse_other(path: str, start: bytes, found: Format | None) -> None:
+    """Refuses a file of another program, and an archive without arrays."""
+    if other := other_program(path, start):
+        raise FileError(f"{path}: {other}")
+    command, folder = unpacking(path)
+    is_zip = found is FORMATS["npz"]
+    names = FORMATS["npz"].functions.other_members(path) if command and is_zip else []
+    if command and (names or not is_zip):
+        held = f" (files: {len(names):,}, the first {names[0]})" if names else ""
+        every = hint(f", or {folder} with {field('recursive')} for all")
+        raise FileError(f"{path}: is an archive{held}; unpack it: {command}; then name a file in {folder}{every}")
 
 
 def _start_of(path: str) -> bytes:
@@ -108,6 +122,7 @@ def _start_of(path: str) -> bytes:
         inside = [n for n in range(len(path)) if path[n] == "/" and os.path.isfile(path[:n])]
         remedy = f"; an array in a file is written {path[: inside[0]]}:{path[inside[0] + 1 :]}" if inside else ""
         remedy = f"; name its files, as in {path.rstrip('/')}/*" if os.path.isdir(path) else remedy
+        remedy = remedy or (shell_slip(path) if isinstance(error, FileNotFoundError) else "")
         raise FileError(f"{path}: {error.strerror}{remedy}") from error
     if not start:
         raise FileError(f"{path}: is {'empty' if is_regular else 'not a regular file'}")

@@ -14,7 +14,7 @@ from math import isnan, prod
 from typing import Any
 
 from poolcli.arguments import Missing
-from poolcli.dtypes import DTYPES, can_hold
+from poolcli.dtypes import DTYPES, can_hold, conversion
 from poolcli.errors import FileError, PoolError, RequestError
 from poolcli.formats.records import ArrayContainer, ArrayReader, Header, Source
 from poolcli.layouts import spatial_axes
@@ -55,17 +55,26 @@ MIN_MEMBER_ENTRY, MEMBER_OBJECTS = 46, 1000  # bytes of an entry of a zip direct
 JSON_OBJECTS = {b"{": 64, b"[": 56, b":": 120, b",": 72}
 
 
+def check_name(text: str) -> None:
+    """Refuses an empty name of a file."""
+    if not text.strip():
+        raise RequestError(f'a file is named {text!r}; a variable such as "$IMAGE" may be empty or not set')
+
+
 def check_dtype(where: str, name: str) -> None:
     """Raises a FileError for arrays that cannot be pooled: of strings, complex numbers, ..."""
     if name not in DTYPES:
         held = "structured or opaque values" if name.startswith("void") else name[:60]
-        raise FileError(f"{where}: holds {held}; poolcli pools bool, integers and floats of 16, 32 or 64 bits")
+        pooled = f"poolcli pools bool, integers and floats of 16, 32 or 64 bits{conversion(name)}"
+        raise FileError(f"{where}: holds {held}; {pooled}")
 
 
 def check_array(where: str, shape: Sequence[int] | None, dtype: str, scalars: bool = False) -> None:
     """Raises a FileError for an array that cannot be pooled: a scalar, another type, too many axes or bytes."""
     check_dtype(where, dtype)
-    if shape is None or not (shape or scalars):  # None: of a dataset without data
+    if shape is None:  # H5S_NULL
+        raise FileError(f"{where}: is a dataset without data")
+    if not (shape or scalars):
         raise FileError(f"{where}: holds a single number; an array with at least one axis is needed")
     if len(shape) > MAX_AXES:
         raise FileError(f"{where}: has {len(shape)} axes; at most {MAX_AXES} are read")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import shlex
 import sys
 import warnings
 import zlib
@@ -180,6 +181,7 @@ def parse_header(name: str, stream: BinaryIO, scalars: bool = False) -> tuple[np
         known = f"is a {row.suffixes[0]} file" if row else other_program("", start)
         what = known or "is not a .npy file (its first bytes are not those of one)"
         remedy = "; give a .npy file: poolcli avg - ... < x.npy, or the name of the file" if name == "-" else ""
+        remedy = f"; unpack it: gunzip -k {shlex.quote(name)}" if name.endswith(".gz") else remedy
         raise FileError(f"{name}: {what}{remedy}")
     length = int.from_bytes(stream.read(width), "little")
     text = stream.read(min(length, MAX_HEADER))

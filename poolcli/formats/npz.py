@@ -32,6 +32,13 @@ def open_container(path: str, options: records.ReadOptions) -> Iterator[_Archive
         yield _Archive(path, archive, members, options)
 
 
+def other_members(path: str) -> list[str]:
+    """The files in an archive without any .npy; none if it has one."""
+    with _zip_errors(path), zipfile.ZipFile(path) as archive:
+        names = [name for name in archive.namelist() if not name.endswith("/")]
+    return [] if any(name.endswith(".npy") for name in names) else names
+
+
 @dataclass(frozen=True)
 class _Archive(records.ArrayContainer):
     """An open archive; of members of one name the last one counts, as for zipfile and numpy.

@@ -164,8 +164,8 @@ def without_suffix(path: str) -> str:
     return path[: len(path) - len(longest)]
 
 
-def output_format(path: str) -> Format:
-    """The format of an output by its extension; `-` is .npy on standard output."""
+def output_format(path: str, source: str = "") -> Format:
+    """The format of an output by its extension; `-` is .npy on standard output. `source` is the input's path."""
     row = FORMATS["npy"] if path == "-" else format_by_suffix(path)
     if row is not None and row.writes:
         return row
@@ -176,7 +176,8 @@ def output_format(path: str) -> Format:
         raise RequestError(f"{path}: has no extension that names a format; write {path}.npy, or {path}/ for a folder")
     if suffix in OTHER_OUTPUTS:
         array = f"{path.removesuffix(Path(path).suffix)}.npy"
-        remedy = f"write {array}, then in Python: {OTHER_OUTPUTS[suffix].format(path, array)}"
+        turned = ".T" if format_by_suffix(source) is FORMATS["matlab"] else ""  # of which axes are read in reverse
+        remedy = f"write {array}, then in Python: {OTHER_OUTPUTS[suffix].format(path, array, turned)}"
     else:
         remedy = f"use one of {', '.join(suffixes)}{did_you_mean(suffix, suffixes)}"
     raise RequestError(f"{path}: {suffix} is not a format that poolcli writes; {remedy}")

@@ -13,11 +13,11 @@ from pathlib import Path
 from poolcli.arguments import MAX_INT, one_of
 from poolcli.dialects import DIALECTS
 from poolcli.errors import FileError, MissingFileError, PoolError, RequestError
-from poolcli.formats.checks import memory_limit_of
+from poolcli.formats.checks import check_name, memory_limit_of
 from poolcli.message_fields import field
 from poolcli.models.judge import Finding as Finding, Verdict as Verdict, judge
 from poolcli.models.layer import Given, Layer, no_model
-from poolcli.suggestions import did_you_mean
+from poolcli.suggestions import did_you_mean, shell_slip
 from poolcli.system.processes import parse_size
 
 MAX_LISTED, MAX_ASKED = 10, 1000  # layer names in a message, and those that are compared with a misspelt one
@@ -112,12 +112,14 @@ def read_model(path: str, given: Given | None = None, limit: int | None = None) 
 
     `given` are the lengths of inputs by name, `limit` is the memory that reading may take, in bytes.
     """
+    check_name(path)
     found = Path(path)
     if found.is_dir():
         raise no_model(path, "a folder, not a model file")
     try:
         if not found.is_file():
-            raise RequestError(f"{path}: no file") if found.exists() else MissingFileError(f"{path}: no such file")
+            missing = MissingFileError(f"{path}: no such file{shell_slip(path)}")
+            raise RequestError(f"{path}: no file") if found.exists() else missing
         with open(path, "rb") as stream:
             head = stream.read(SIGNATURE_BYTES)
     except PoolError:

@@ -9,6 +9,7 @@ import os
 import sys
 import unicodedata
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from operator import attrgetter
@@ -16,14 +17,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from poolcli.errors import FileError, RequestError
-from poolcli.formats import Source, folder_format, output_format, parse_source
+from poolcli.formats import Source, folder_format, output_format, parse_source, recognise
 from poolcli.formats.atomic import is_device, is_internal_file
 from poolcli.formats.checks import join_names
 from poolcli.formats.files import array_names, check_output_url, is_url, relative_path
 from poolcli.formats.table import format_by_magic, format_by_suffix, suffixes_of, without_suffix
 from poolcli.message_fields import field
 from poolcli.pooling.outcome import Job
-from poolcli.suggestions import did_you_mean
+from poolcli.suggestions import did_you_mean, shell_slip
 
 TENSOR_SUFFIX = ".npy"
 INPUTS_NAMED = 3  # in a message
@@ -109,7 +110,7 @@ def _glob_items(pattern: str, dataset: str | None) -> list[Item]:
     if not found:
         path, _, key = pattern.rpartition(":")
         remedy = f"; name the array with {field('dataset', key)}" if glob.glob(path) else ""
-        raise RequestError(f"{pattern} matches no file{remedy}")
+        raise RequestError(f"{pattern} matches no file{remedy or shell_slip(pattern)}")
     return found
 
 
@@ -169,7 +170,7 @@ def plan_jobs(
         for path, following in zip(paths, [*paths[1:], ""], strict=True):  # a word that is none makes several of one
             if path != "-" and not is_url(path) and not os.path.lexists(path):
                 is_split = os.path.exists(whole := f"{path} {following}")
-                end = f"; quote names with spaces: {whole!r}" if is_split else ""
+                end = f"; quote names with spaces: {whole!r}" if is_split else shell_slip(path)
                 raise RequestError(f"{path}: there is no such input, and {field('output')} is one file{end}")
     jobs = [_job(item, *targets) for item in items]
     for target in (target for job in jobs for target in job.targets):
@@ -211,7 +212,7 @@ class Target:
             )
         if target != "-":
             check_output_url(target)
-            output_format(target)
+            output_format(target, item.source.path)
         return target
 
     def _path_in_folder(self, folder: str, item: Item) -> str:
@@ -230,6 +231,10 @@ class Target:
         if self.suffix:
             return f"{without_suffix(path)}.{self.suffix.lstrip('.')}"
         row = format_by_suffix(path)
+        if row is None:  # of another name than those of its format, whose errors the job says
+            with suppress(FileError):
+                row = recognise(item.source.path)
+                return without_suffix(path) + (row.written_as or row.suffixes[0])
         return without_suffix(path) + row.written_as if row and row.written_as else path
 
 

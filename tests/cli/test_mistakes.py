@@ -5,9 +5,11 @@ What grows with the tables stands in capitals between angle brackets. A number i
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import shlex
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -65,6 +67,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "m.onnx").write_bytes(b"no model")
     for name in ("bad.npy", "net.pth", "head.nii.gz", "scan.dcm", "table.csv", *OTHERS):
         (place / name).write_bytes(b"not an array")
+    with zipfile.ZipFile(place / "photos.zip", "w") as archive:
+        archive.writestr("photos/", "")
+        archive.writestr("photos/a.png", b"no image")
+    for name in ("photos.tar.gz", "photo.png.gz"):
+        (place / name).write_bytes(gzip.compress(b"\x89PNG\r\n\x1a\n"))
     (place / "page.png").write_bytes(b"\n<!DOCTYPE html>")
     (place / "a.wav").write_bytes(b"RIFF\0\0\0\0WAVEfmt ")
     (place / "m.tflite").write_bytes(b"\0\0\0\0TFL3" + bytes(64))
@@ -81,6 +88,7 @@ def place(made: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """That folder as the working folder; whatever a mistake has written there fails its test."""
     before = {path: path.stat().st_mtime_ns for path in made.rglob("*")}
     monkeypatch.chdir(made)
+    monkeypatch.setenv("HOME", "/home/me")
     yield
     assert {path: path.stat().st_mtime_ns for path in made.rglob("*")} == before
 

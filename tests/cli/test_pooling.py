@@ -217,7 +217,7 @@ def words(text: str) -> str:
 
 POOLED_TYPES = "poolcli pools bool, integers and floats of 16, 32 or 64 bits"
 NOT_POOLED = {
-    "x.h5:/pairs": f"holds structured or opaque values; {POOLED_TYPES}",
+    "x.h5:/pairs": f"holds structured or opaque values; {POOLED_TYPES}; in numpy, take x['NAME'] if it has fields",
     "x.h5:/far": "is a link to the file other.h5; --allow-external follows it",
     "x.h5:/near": "is a link that leads nowhere",
     "x.h5:/text": f"holds text; {POOLED_TYPES}",

@@ -155,7 +155,7 @@ CONTAINERS: dict[str, tuple[Callable[[], object], str, str]] = {
     "virtual dataset of itself": (virtual, "x.h5",
         "x.h5:/v: is a virtual dataset, whose data lies elsewhere (.:v); --allow-external reads it"),
     "nothing": (lambda: hdf5("e", data=h5py.Empty("f4")), "x.h5:/e",
-        "x.h5:/e: holds a single number; an array with at least one axis is needed"),
+        "x.h5:/e: is a dataset without data"),
     "a root that cannot be opened": (damaged_root, "x.h5", "x.h5: HDF5 cannot read or write it: ..."),
 }  # fmt: skip
 
