@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from posixpath import basename
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from poolcli.errors import LayoutWarning, PoolError, RequestError, error_text, warn_caller
 from poolcli.layouts import layout_of_dimensions
+from poolcli.suggestions import unpacking
 from poolcli.system.lazy_imports import Array, numpy as np
 from poolcli.windows import AxisWindows, Cells
 
@@ -25,6 +27,8 @@ else:
 # A result: an array of the kind of the input, a torch.Tensor, DataArray or dask array, else an ndarray. Any for type
 # checkers, which must not need these libraries.
 Pooled: TypeAlias = Any
+# Types of arrays that have a shape and no values: of tracing in PyTorch and JAX, and symbols of Keras and TensorFlow.
+WITHOUT_VALUES = re.compile("^FakeTensor$|Tracer$|^KerasTensor$|^SymbolicTensor$|^ShapeDtypeStruct$")
 
 
 def as_array(x: Any, name: str = "x") -> Array:
@@ -34,11 +38,20 @@ def as_array(x: Any, name: str = "x") -> Array:
     given = f"{name} is {_describe(x)}"
     if isinstance(x, str | bytes | os.PathLike):
         read = "as numpy.load reads .npy, and numpy.asarray(PIL.Image.open(path)) an image"
-        raise RequestError(f"{given}, not an array; read the file first, {read}")
+        command, folder = unpacking(os.fsdecode(x))
+        first = f"unpack the archive: {command}; then read a file in {folder}" if command else "read the file first"
+        raise RequestError(f"{given}, not an array; {first}, {read}")
     if not hasattr(x, "shape") and callable(getattr(x, "keys", None)):  # a Dataset, an HDF5 group, an archive
         raise RequestError(f"{given}; give one of its arrays, as in {name}[{next(iter(x.keys()), 'name')!r}]")
-    if isinstance(x, tuple) and x and all(getattr(each, "ndim", 0) for each in x):  # with indices, mostly
-        raise RequestError(f"{given} of arrays; give one of them, as {name}[0], or numpy.stack({name}) for all")
+    first = x
+    while isinstance(first, tuple | list) and first:
+        first = first[0]
+    if first is not x and getattr(first, "ndim", _package_of(first) == "PIL"):  # numpy would add axes for the lists
+        both = f"numpy.concatenate({name}) along their first axis, or numpy.stack({name}) along a new one"
+        raise RequestError(f"{given} of arrays; give one of them, as {name}[0], or {both}")
+    if getattr(x, "is_meta", False) is True or WITHOUT_VALUES.search(type(x).__name__):
+        plan = f"AvgPool(kernel).plan({name}.shape), for example, gives the shape of a result"
+        raise RequestError(f"{given} without values; give an array that has them; {plan}")
     if getattr(x, "requires_grad", False) is True:
         raise RequestError(f"{given} that requires a gradient, which is not computed here; give {name}.detach()")
     try:
@@ -114,17 +127,17 @@ def is_lazy(x: Any) -> bool:
     return _package_of(x.data if is_labelled(x) else x) == "dask"
 
 
-def like_input(x: Any, result: Any, plan: Plan) -> Any:
+def like_input(x: Any, result: Any, plan: Plan, warns: bool = True) -> Any:
     """The result as the library of the input has it: a tensor of PyTorch, a DataArray, else the array itself."""
     if _package_of(x) == "torch":
         torch: Any = sys.modules["torch"]
         if result.dtype.name == "bfloat16":  # numpy has none of its own
             return torch.from_numpy(result.view("int16")).view(torch.bfloat16)
         return torch.from_numpy(result)
-    return _data_array(x, result, plan) if is_labelled(x) else result
+    return _data_array(x, result, plan, warns) if is_labelled(x) else result
 
 
-def _data_array(x: Any, result: Any, plan: Plan) -> Any:
+def _data_array(x: Any, result: Any, plan: Plan, warns: bool) -> Any:
     """The result like `x`: 1-D coordinates of pooled dimensions become means of windows; warns of others."""
     windows = {x.dims[axis.position]: axis.windows for axis in plan.axes}
     coords = {}
@@ -134,10 +147,10 @@ def _data_array(x: Any, result: Any, plan: Plan) -> Any:
             coords[name] = values.variable
         elif values.ndim == 1 and values.dtype.kind in "iufMm":
             coords[name] = (values.dims, window_means(values.values, windows[pooled[0]]), values.attrs)
-    if lost := ", ".join(str(name) for name in x.coords if name not in coords):
+    if warns and (lost := ", ".join(str(name) for name in x.coords if name not in coords)):
         known = "only 1-D numbers and times are averaged; xarray's coarsen averages numbers of more dimensions"
         warn_caller(f"left out: the coordinates {lost}: {known}", UserWarning)
-    return type(x)(result, dims=x.dims, coords=coords, attrs=x.attrs, name=x.name)
+    return type(x)(result, dims=x.dims, coords=coords, attrs=x.attrs).rename(x.name)
 
 
 def window_means(values: Array, windows: AxisWindows, missing: Sequence[float] = ()) -> Array:

@@ -144,7 +144,7 @@ def pool_lazily(op: Any, x: Any, indices: bool, engine: str = "auto", **options:
         return like_input(x, both, plan), None
     at = np.empty(nothing, numpy_dtype(plan.index.dtype if plan.index else "int64"))
     values, positions = (both.map_blocks(getitem, i, meta=meta) for i, meta in enumerate((values, at)))
-    return like_input(x, values, plan), like_input(x, positions, plan)
+    return like_input(x, values, plan), like_input(x, positions, plan, warns=False)
 
 
 def _check(x: Any) -> None:

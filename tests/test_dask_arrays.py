@@ -195,6 +195,9 @@ def test_arrays_of_xarray_keep_what_they_say(lazy: bool) -> None:
     x = labelled(from_array(values, chunks=2) if lazy else values)
     with pytest.warns(UserWarning, match="left out: the coordinates word, both: only 1-D numbers"):
         y = poolcli.dask.avg_pool(x, 2, strides=2, pads_begin=(1, 0), rounding_type="ceil", layout="HW")
+    with pytest.warns(UserWarning, match="^left out: ") as warned:
+        _, at = poolcli.max_pool(x, 2, layout="HW", return_indices=True)
+    assert (len(warned), at.name, sorted(at.coords)) == (1, "t", ["place", "time", "x"])
     assert (type(y), y.dims, y.attrs, y.name) == (type(x), ("time", "x"), {"units": "K"}, "t")
     assert isinstance(y.data, da.Array) is lazy
     expected = poolcli.avg_pool(values, 2, strides=2, pads_begin=(1, 0), rounding_type="ceil", layout="HW")

@@ -124,7 +124,25 @@ NOT_TAKEN: dict[str, tuple[Any, str]] = {
     "texts": (["1", "2"], f"x is a list, {NO_NUMBERS}"),
     "an archive": ({"b": X, "a": X}, "x is a dict; give one of its arrays, as in x['b']"),
     "values with indices": (
-        (X, X), "x is a tuple of arrays; give one of them, as x[0], or numpy.stack(x) for all",
+        (X, X), "x is a tuple of arrays; give one of them, as x[0], or numpy.concatenate(x) along their first axis, or "
+        "numpy.stack(x) along a new one",
+    ),
+    "lists of arrays": (
+        [[X], [X]], "x is a list of arrays; give one of them, as x[0], or numpy.concatenate(x) along their first axis, "
+        "or numpy.stack(x) along a new one",
+    ),
+    "a tracer of JAX": (
+        type("DynamicTracer", (), {"shape": (1, 1, 4, 4)})(),
+        "x is a tests DynamicTracer without values; give an array that has them; AvgPool(kernel).plan(x.shape), "
+        "for example, gives the shape of a result",
+    ),
+    "an archive of files": (
+        "my photos.zip", "x is a str, not an array; unpack the archive: unzip 'my photos.zip' -d 'my photos'; then "
+        "read a file in my photos/, as numpy.load reads .npy, and numpy.asarray(PIL.Image.open(path)) an image",
+    ),
+    "times": (
+        X.astype("M8[s]"), "dtype datetime64[s] is not supported; use one of bool, uint8, uint16, uint32, uint64, "
+        "int8, int16, int32, int64, float16, float32, float64, bfloat16; in numpy, take x.astype('int64')",
     ),
     "a palette": (
         Image.fromarray(X[0, 0].astype("uint8")).convert("P"),
@@ -273,7 +291,7 @@ def test_pytorchs_tensors_stay_tensors_that_share_memory() -> None:
     assert str(refused.value) == (
         "x is a torch Tensor that requires a gradient, which is not computed here; give x.detach()"
     )
-    with pytest.raises(PoolError, match=r"^x is a torch Tensor that cannot be converted \(can't convert meta device"):
+    with pytest.raises(PoolError, match=r"^x is a torch Tensor without values; give an array that has them; "):
         max_pool(torch.empty(1, 1, 4, 4, device="meta"), 2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # PyTorch deprecates quantised tensors

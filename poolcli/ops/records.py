@@ -198,7 +198,8 @@ def run(
             _latest.call = call
         return _result(values, positions)
     _warn_of_result(x, values, plan, missing, positions is not None)
-    return _result(like_input(x, values, plan), None if positions is None else like_input(x, positions, plan))
+    indexed = None if positions is None else like_input(x, positions, plan, warns=False)
+    return _result(like_input(x, values, plan), indexed)
 
 
 def _warn_of_result(x: Any, values: Array, plan: Any, missing: object, indices: bool) -> None:
