@@ -271,11 +271,7 @@ def test_values_by_place_are_answered_with_their_names(call: Any, shown: str) ->
             TypeError,
             "model is a Net; give a file, as of torch.export.save(torch.export.export(model, (x,)), 'model.pt2')",
         ),
-        (
-            lambda: CALLS.check(PLAN),
-            TypeError,
-            "model is a Plan; give a file, as of onnx.save(model, 'model.onnx')",
-        ),
+        (lambda: CALLS.check(PLAN), TypeError, "model is a Plan; give a file, as of onnx.save(model, 'model.onnx')"),
         (lambda: PLANNED.shape, AttributeError, "'Plan' object has no attribute 'shape'; use output_shape"),
         (lambda: PLANNED.run, AttributeError, "'Plan' object has no attribute 'run'; use op(x) of the operator"),
         (lambda: PLANNED.divisor, AttributeError, "'Plan' object has no attribute 'divisor'; use divisors"),

@@ -55,32 +55,6 @@ def test_a_list_from_stdin_may_be_ended_by_nul(cli: Cli, many: Path, monkeypatch
     assert sorted(os.listdir(b"out/in")) == [b"-k.npy", b"new\nline.npy", b"\xff.npy"]
 
 
-REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
-    "missing list": (("--files-from", "none"), "--files-from none: No such file or directory"),
-    "empty list": (("--files-from", "list"), "--files-from list: names no file"),
-    "no input": (
-        (), "there is no input: name files, a folder, a quoted glob, - for a .npy stream, or a list with --files-from",
-    ),
-    "no job": (("in", "--jobs", "0"), "--jobs is 0; it must be at least 1"),
-    "no folder": (
-        ("in/00.npy", "-o", "one"), "one: has no extension that names a format; write one.npy, or one/ for a folder",
-    ),
-    "a file": (
-        ("in", "-o", "list", "--overwrite"),
-        "--output list is one file, but there are several inputs, each pooled by itself; "
-        "name a folder: list/ (to pool across files, stack them: numpy.stack)",
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_runs_of_no_files_or_into_no_folder_are_refused(name: str, cli: Cli, many: Path) -> None:
-    words, message = REFUSED[name]
-    Path("list").touch()
-    result = cli("avg", *HALVE, "-o", "out/", *words)
-    assert (result.code, result.err) == (2, f"poolcli: {message}\n")
-
-
 @pytest.mark.workers
 def test_bad_files_of_every_kind_fail_alone(cli: Cli, many: Path) -> None:
     Path("in/00.npy").write_bytes(b"nonsense")
