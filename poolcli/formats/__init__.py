@@ -53,8 +53,8 @@ def parse_source(text: str, dataset: str | None = None) -> Source:
     check_url(text)
     if dataset is not None or ":" not in text or os.path.lexists(text):
         return Source(text, dataset)
-    keyed = suffixes_of(lambda row: row.is_container)
-    colons = (i for i, sign in enumerate(text) if sign == ":")
+    keyed = suffixes_of(lambda row: row.is_container) + (".zip",) * is_url(text)
+    colons = (i for i, sign in enumerate(text) if sign == ":" and not text.startswith("::", i))
     place = next((i for i in colons if text[:i].lower().endswith(keyed) or os.path.isdir(text[:i])), None)
     return Source(text) if place is None else Source(text[:place], text[place + 1 :])
 
@@ -81,11 +81,8 @@ def recognise(path: str) -> Format:
     if path == "-":
         return FORMATS["npy"]
     named = format_by_suffix(path)
-    if is_url(path):
-        if named and not named.remote:
-            raise FileError(f"{path}: only Zarr is read from URLs; copy the file first")
-    elif path.lower().endswith(".zarr.zip"):
-        raise FileError(f"{path}: a Zarr store in a .zip file is read by its URL, zip://::{path}")
+    if is_url(path) and named and not named.remote:
+        raise FileError(f"{path}: only Zarr is read from URLs; copy the file first")
     found = folder_format(path)
     start = b"" if found else _start_of(path)
     found = found or format_by_magic(start)
@@ -106,6 +103,10 @@ def _refuse_other(path: str, start: bytes, found: Format | None) -> None:
     command, folder = unpacking(path)
     is_zip = found is FORMATS["npz"]
     names = FORMATS["npz"].functions.other_members(path) if command and is_zip else []
+    stores = [os.path.dirname(name) for name in names if os.path.basename(name) in FORMATS["zarr"].markers]
+    if stores:
+        url = f"zip://{min(stores, key=len)}::{path}"
+        raise FileError(f"{path}: a Zarr store in a .zip file is read by its URL, {url}")
     if command and (names or not is_zip):
         held = f" (files: {len(names):,}, the first {names[0]})" if names else ""
         every = hint(f", or {folder} with {field('recursive')} for all")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -115,14 +116,16 @@ def test_a_secret_in_a_url_is_refused_and_shown_nowhere(
     reason="fsspec before 2026.9 raises KeyError for what a zip file does not hold, which Zarr does not expect",
 )
 def test_a_store_in_a_zip_file_is_read_by_its_url(folder: Path, cli: Cli) -> None:
-    store = zarr.storage.ZipStore("x.zarr.zip", mode="w")
-    zarr.create_array(store, shape=(4, 4), chunks=(2, 2), dtype="u1")[:] = np.arange(16).reshape(4, 4)
-    store.close()
-    result = cli("info", "x.zarr.zip")
-    said = "poolcli: x.zarr.zip: a Zarr store in a .zip file is read by its URL, zip://::x.zarr.zip\n"
-    assert (result.code, result.err) == (1, said)
-    assert cli("max", "zip://::x.zarr.zip", "-o", "y.npy", "--layout", "HW", "-k", "2", "-s", "2").code == 0
-    assert np.load("y.npy").tolist() == [[5, 7], [13, 15]]
+    zarr.open_group("s.zarr", mode="w")["a/b"] = np.arange(16).reshape(4, 4)
+    for name, top in (("x.zarr.zip", "s.zarr"), ("y.zip", ".")):
+        shutil.make_archive(name.removesuffix(".zip"), "zip", top, "." if top == "s.zarr" else "s.zarr")
+        url = f"zip://{'' if top == 's.zarr' else 's.zarr'}::{name}"
+        result = cli("info", name)
+        said = f"poolcli: {name}: a Zarr store in a .zip file is read by its URL, {url}\n"
+        assert (result.code, result.err) == (1, said)
+        assert cli("max", f"{url}:/a/b", "-o", "y.npy", "--overwrite", "--layout", "HW", "-k", "2", "-s", "2").code == 0
+        assert np.load("y.npy").tolist() == [[5, 7], [13, 15]]
+        assert "/a/b " in cli("info", url).out
 
 
 OUTPUTS = {

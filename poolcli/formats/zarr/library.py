@@ -114,12 +114,11 @@ def child_names(path: str, group: Any, follow: bool) -> list[str]:
     listed = group.metadata.consolidated_metadata
     if listed is not None:
         return sorted({name.partition("/")[0] for name in listed.metadata})
-    place = f"{path.rstrip('/')}/{group.path}".rstrip("/")
     if not is_url(path):
-        with os.scandir(place) as entries:
+        with os.scandir(os.path.join(path, group.path)) as entries:
             return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=follow))
-    system, inside = filesystem(place)
-    found = system.ls(inside, detail=True)
+    system, inside = filesystem(path)
+    found = system.ls("/".join(filter(None, (inside.rstrip("/"), group.path))), detail=True)
     return sorted(entry["name"].rstrip("/").rpartition("/")[2] for entry in found if entry["type"] == "directory")
 
 
