@@ -214,15 +214,3 @@ def test_packages_that_a_cluster_needs_are_named(
     result = cli("avg", "x.npy", "-o", "y.npy", "-k", "2", "--cluster", word)
     said = f"poolcli: --cluster {word} runs on Dask: pip install {packages}\n"
     assert (result.code, result.out, result.err) == (2, "", said)
-
-
-@pytest.mark.parametrize(
-    "word", ["nowhere", "local:0", "local:", "tcp://host", "tcp://user:secret@host:1", "http://host:1"]
-)
-def test_a_word_that_names_no_cluster_is_refused(word: str, folder: Path, cli: Any) -> None:
-    result = cli("avg", "x.npy", "-o", "y.npy", "-k", "2", "--cluster", word)
-    said = (
-        f"poolcli: --cluster is '{word}'; write local, local:4, tcp://HOST:PORT, tls://HOST:PORT, "
-        "or a scheduler file (.json)\n"
-    )
-    assert (result.code, result.out, result.err) == (2, "", said)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from multiprocessing import Pipe
 from typing import Any
 
-import numpy as np
 import pytest
 
 from poolcli import AvgPool
@@ -67,16 +66,6 @@ def test_the_field_of_an_error_is_the_first_of_its_message_unless_another_is_nam
     assert RequestError(f"use {field('like')} or {field('kernel')}").field == "like"
     named = RequestError(f"the size is odd; use {field('kernel')}", field="strides")
     assert (named.field, named.at("x").field, through_a_pipe(named).field) == ("strides",) * 3
-
-
-def test_a_refusal_of_one_of_many_files_names_options_as_well(cli: Cli, folder: object) -> None:
-    np.save("y.npy", np.zeros((1, 1, 8, 8)))
-    result = cli("avg", "x.npy", "y.npy", "-o", "out/", "-k", "2,2,2", "--jobs", "2")
-    refusal = (
-        "--kernel has 3 numbers, but layout NCHW (assumed) has 2 spatial axes (H,W); for 3 axes, use --layout CDHW"
-    )
-    assert result.err == f"poolcli: x.npy, y.npy: {refusal}\n"
-    assert result.code == 2
 
 
 def test_json_names_the_field_that_an_error_is_about(cli: Cli, folder: object) -> None:

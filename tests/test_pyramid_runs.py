@@ -106,45 +106,6 @@ def test_factors_from_the_source_count_from_there(cli: Cli) -> None:
     assert [tuple(scale) for scale, _ in places("y.zarr")] == [(1, 1), (2, 2), (3, 3), (4, 3)]
 
 
-REFUSED: dict[str, tuple[tuple[str, ...], int, str]] = {
-    "no store": (("x.npy", "-o", "y.npy"), 2, "--output y.npy must name an OME-Zarr store, such as"),
-    "nothing named": (("x.npy",), 2, "--output must name an OME-Zarr store, such as out.ome.zarr"),
-    "an operator without levels": (("x.npy", "-o", "y.zarr", "--op", "lp"), 2,
-        "--op is 'lp'; it must be one of avg, max, min, mode, median"),
-    "too many levels": (("x.npy", "-o", "y.zarr", "--levels", "9"), 2,
-        "after 5 levels every axis is shorter than its factor"),
-    "no levels": (("x.npy", "-o", "y.zarr", "--levels", "0"), 2, "--levels is 0; it must be at least 1"),
-    "a kernel of 1": (("x.npy", "-o", "y.zarr", "-k", "1"), 2, "--kernel 1: must be at least 2 on one axis"),
-    "three kernels for four axes": (("four.npy", "-o", "y.zarr", "-k", "1,2,2"), 2,
-        "--kernel has 3 values, but the axes are read as NCHW; use --layout CDHW"),
-    "a scale without a number": (("x.npy", "-o", "y.zarr", "--scale", "z=a"), 2, "--scale has 'z=a'; write it as z=2"),
-    "a scale of 0": (("x.npy", "-o", "y.zarr", "--scale", "z=0"), 2, "--scale has 'z=0'; write it as z=2"),
-    "a scale of another axis": (("x.npy", "-o", "y.zarr", "--scale", "c=2"), 2, "--scale names c; the axes are z, y"),
-    "a unit of time": (("x.npy", "-o", "y.zarr", "--unit", "second"), 2, "--unit second: is not a unit of length"),
-    "one axis of space": (("x.npy", "-o", "y.zarr", "--layout", "NCW"), 2, "layout NCW: OME-Zarr has the axes"),
-    "averages of bool": (("bool.npy", "-o", "y.zarr"), 2,
-        "levels have the type of the input, and bool has no averages; use --op mode"),
-    "six axes": (("six.npy", "-o", "y.zarr"), 2, "the input has 6 axes, but OME-Zarr has 2 to 5 (t, c, z, y, x)"),
-    "an output that is there": (("x.npy", "-o", "there.zarr"), 2, "there.zarr exists; use --overwrite"),
-    "no input": (("no.npy", "-o", "y.zarr"), 1, "No such file or directory"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("how", REFUSED)
-def test_what_cannot_be_is_one_line_and_nothing_is_written(how: str, cli: Cli) -> None:
-    np.save("x.npy", X)
-    np.save("four.npy", X[None])
-    np.save("six.npy", np.zeros((1,) * 6))
-    np.save("bool.npy", X > 9)
-    stored("there.zarr", X)
-    before = sorted(Path().iterdir())
-    words, code, said = REFUSED[how]
-    result = cli("pyramid", *words)
-    assert (result.code, result.out, result.err.count("\n")) == (code, "", 1), result
-    assert said in result.err
-    assert sorted(Path().iterdir()) == before
-
-
 def test_a_dry_run_reads_headers_and_the_report_is_json(cli: Cli) -> None:
     stored("x.zarr", X, chunks=(4, 4, 4))
     for chunk in Path("x.zarr/c").rglob("?"):

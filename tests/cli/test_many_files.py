@@ -198,13 +198,6 @@ def test_images_of_formats_that_are_only_read_are_written_as_png(folder: Path, c
     assert (single.code, "written as" in single.out) == (0, False)
 
 
-def test_a_folder_that_is_refused_as_a_whole_has_no_counts(folder: Path, cli: Cli) -> None:
-    images("a.png", "b.png")
-    result = cli("avg", "in", "-o", "out/", *HALVE, "--layout", "DHWC")
-    assert (result.code, result.out) == (2, "")
-    assert result.err.endswith("(inputs are pooled one by one; to pool across several, stack them: numpy.stack)\n")
-
-
 def test_an_option_serves_the_files_of_a_folder_that_it_is_for(folder: Path, cli: Cli) -> None:
     images("a.png", "b.jpg")
     np.save("in/c.npy", np.full((1, 1, 4, 4), 0.5))

@@ -12,10 +12,12 @@ import shlex
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
 import pytest
+import zarr
 from PIL import Image
 
 from poolcli.cli.program import COMMANDS
@@ -24,6 +26,7 @@ from poolcli.ops import OPERATORS, PYRAMID_OPERATORS
 from poolcli.plan.attributes import BinAttributes, SlidingAttributes
 from poolcli.suggestions import join_words
 from tests.conftest import Cli
+from tests.models.onnxs import model, node
 
 SUFFIXES = suffixes_of(lambda row: row.writes)
 GROWING = {
@@ -59,6 +62,15 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for axis, name in zip(file["x"].dims, ("time", "lat", "lon"), strict=True):
             axis.label = name
     np.savez(place / "two.npz", first=np.zeros((1, 1, 4)), second=np.zeros((1, 1, 4)))
+    for name, shape, kind in (("zero", (0, 1, 8, 8), "u1"), ("six", (1,) * 6, "f4"), ("bool", (4, 4, 4), "?")):
+        np.save(place / f"{name}.npy", np.zeros(shape, kind))
+    cube: dict[str, Any] = {"shape": (8, 8, 8), "chunks": (4, 4, 4), "dtype": "u2"}
+    zarr.create_array(str(place / "cube.zarr"), **cube)
+    zarr.open_group(str(place / "store.zarr"), mode="w").create_array("0", **cube)
+    (place / "link.zarr").symlink_to("store.zarr")
+    Image.new("CMYK", (8, 6)).save(place / "cmyk.tiff")
+    Image.new("RGB", (8, 6)).save(place / "three.tiff", save_all=True, append_images=[Image.new("RGB", (8, 6))] * 2)
+    model(place / "pool.onnx", [node("MaxPool", kernel_shape=[2, 2])])
     for name in ("in", "empty"):
         (place / name).mkdir()
     for name in "abc":
@@ -78,7 +90,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     np.save(place / "other.npy", np.zeros((1, 6, 8, 2), np.float32))
     (place / "there").mkdir()
     (place / "there/photo.png").touch()
-    for name in ("done.npy", "a b.npy", "-1.npy"):
+    for name in ("done.npy", "a b.npy", "-1.npy", "list"):
         (place / name).touch()
     return place
 

@@ -105,11 +105,3 @@ def test_none_keeps_an_axis_and_the_help_of_sizes_says_which_side_is_first(cli: 
     help_of = {each.name: each.help for each in MADE["area"].params}  # type: ignore[attr-defined]
     assert help_of["output_size"] == "Output size: 7, or 7,9 (order D,H,W: height first; None keeps an axis)."
     assert help_of["fit"] == "Fit images into these pixels: 800, or 800x600 (width first); aspect kept."
-
-
-def test_a_count_of_nothing_is_refused_once_before_any_file(cli: Cli, folder: Path) -> None:
-    for option, value, wanted in (("--jobs", "0", "at least 1"), ("--quality", "0", "from 1 to 100")):
-        result = cli("avg", "x.npy", "none.npy", "bad.npy", "-o", "out/", "-k", "2", option, value)
-        assert (result.code, result.out, result.err) == (2, "", f"poolcli: {option} is {value}; it must be {wanted}\n")
-        assert cli("avg", "photo.png", "-o", "y.jpg", "-k", "2", option, "1", "--overwrite").err == ""
-    assert not Path("out").exists()

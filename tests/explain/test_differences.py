@@ -168,17 +168,6 @@ def test_a_number_beside_nan_has_no_distance(cli: Cli, folder: Path) -> None:
     assert shown == ["largest  nan, at N=0 C=1 H=2 W=3: 67.0 and nan", "mean     nan"]
 
 
-def test_what_cannot_be_compared_ends_with_2_and_json_says_why(cli: Cli, folder: Path) -> None:
-    np.save("y.npy", np.zeros((1, 2, 6, 7)))
-    result = cli("compare", "x.npy", "y.npy", "--json")
-    message = (
-        "x.npy and y.npy: the shapes differ: 1,2,6,8 and 1,2,6,7; compare arrays of the same shape "
-        "(identify finds the pooling that turns one into the other)"
-    )
-    assert (result.code, result.err) == (2, f"poolcli: {message}\n")
-    assert result.json["error"] == {"kind": "request", "message": message, "field": None}
-
-
 def test_a_file_that_is_not_there_is_nothing_that_differs(cli: Cli, folder: Path) -> None:
     for names in (("x.npy", "nope.npy"), ("bad.npy", "x.npy")):
         assert cli("compare", *names).code == 2

@@ -88,15 +88,6 @@ def test_solve_finds_an_answer_for_every_length_that_small_numbers_give(
             assert {name: value[0] if isinstance(value, tuple) else value for name, value in kept.items()} == given
 
 
-def test_solve_refuses_what_it_cannot_ask(cli: Cli) -> None:
-    for arguments, text in (
-        (("adaptive-avg", "1,3,9", "--output-size", "3"), "adaptive-avg takes its output size as an option"),
-        (("avg", "1,3,9,9", "-k", "x"), "--kernel is 'x'; whole numbers are needed"),
-    ):
-        done = cli("shape", *arguments, "--solve", "3")
-        assert (done.code, text in done.err) == (2, True), done.err
-
-
 def test_where_nothing_gives_a_length_json_says_what_was_searched(cli: Cli) -> None:
     done = cli("shape", "max", "1,3,9", "-k", "3", "-s", "4", "--solve", "5", "--json")
     assert (done.code, done.json["answers"], done.json["searched"][:9]) == (1, [], "searched,")

@@ -90,27 +90,6 @@ def test_an_array_is_named_behind_a_glob_and_a_folder(text: str, cli: Cli) -> No
     assert cli("max", "in/*:deep/a", "-o", "y/", *HALVE).err.endswith("; name the array with --dataset deep/a\n")
 
 
-REFUSALS = {
-    "a format of one array": (["-o", "y.npy", "--all"], "x.npz: y.npy: cannot hold several arrays; "
-                              "use .npz or .h5"),
-    "a name that is not there": (["-o", "y.npz", "--dataset", "a", "--dataset", "c"], "x.npz: has no array 'c'; it "
-                                 "holds a (1,1,8,8 float32), b (1,1,4,4 uint8)"),
-    "all and some": (["-o", "y.npz", "--all", "--dataset", "a"], "--all and --dataset contradict each other; give one"),
-    "a layout of no array": (["-o", "y.npz", "--all", "--layout", "NHW"], "x.npz:a: layout NHW names 3 axes, but the "
-                             "input has 4; give one letter for each axis"),
-    "no choice": (["-o", "y.npz"], "x.npz: holds 2 arrays: a (1,1,8,8 float32), b (1,1,4,4 uint8); choose one: x.npz:a "
-                  "or --dataset a, or take --all"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", REFUSALS)
-def test_what_cannot_be_is_refused(name: str, cli: Cli) -> None:
-    arguments, message = REFUSALS[name]
-    result = cli("avg", "x.npz", *HALVE, *arguments)
-    assert (result.code, result.err) == (2, f"poolcli: {message}\n")
-    assert not list(Path().glob("y.*"))
-
-
 def test_one_array_that_cannot_be_pooled_fails_its_file_by_name(cli: Cli) -> None:
     np.savez("short.npz", a=A, small=np.zeros((1, 1, 1, 4)))
     result = cli("avg", "short.npz", "-o", "y.npz", *HALVE, "--all")

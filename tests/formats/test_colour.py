@@ -106,16 +106,6 @@ def test_linear_light_keeps_an_even_colour(value: int, cli: Cli) -> None:
     assert (np.asarray(Image.open("y.png")) == value).all()
 
 
-def test_linear_light_is_refused_where_there_is_no_light(cli: Cli) -> None:
-    np.save("x.npy", np.zeros((1, 1, 4, 4), np.float32))
-    result = cli("avg", "x.npy", "-o", "y.npy", *HALVE, "--linear-light")
-    assert (result.code, result.err) == (
-        2,
-        "poolcli: x.npy: --linear-light is for averages of grey, RGB and RGBA images, in their own type and layout; "
-        "this is avg of a tensor to float32; leave it out\n",
-    )
-
-
 def averaged(x: np.ndarray[Any, Any], kernel: int) -> Any:
     """The averages of a picture of uint8 or uint16 with alpha, weighted with it."""
     plan = AvgPool(kernel, strides=kernel).plan(x.shape, x.dtype.name, layout="HWC")

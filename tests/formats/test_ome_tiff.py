@@ -89,13 +89,6 @@ def test_a_stack_in_a_format_without_axes_is_said(cli: Cli) -> None:
     assert "not kept: axes and distances of the stack\n" in cli("avg", "x.tif", "-o", "y.png", "-k", "2").out
 
 
-@pytest.mark.parametrize("name", ["y.tif", "y.png", "y.gif", "y.jpg"])
-def test_no_picture_holds_an_empty_array(name: str, cli: Cli) -> None:
-    np.save("x.npy", np.zeros((0, 1, 8, 8), np.uint8))
-    said = "cannot hold an empty array, but the result has N=0; use .npy, .npz or .h5"
-    assert said in cli("avg", "x.npy", "-o", name, "-k", "2").err
-
-
 @pytest.mark.parametrize(("unit", "name"), [("s", "second"), ("ms", "millisecond"), ("min", "minute"), ("d", "day")])
 def test_units_of_time_are_kept(unit: str, name: str, cli: Cli) -> None:
     about = {"axes": "TZYX", **MICROMETRES, "TimeIncrement": 3.0, "TimeIncrementUnit": unit}

@@ -61,25 +61,6 @@ def test_results_get_names_in_new_files(cli: Cli, here: None) -> None:
         assert (file["a/b"].shape, indices["at"].shape) == ((1, 1, 3, 3), (1, 1, 3, 3))
 
 
-@pytest.mark.parametrize("extra", [(), ("--overwrite",), ("--dry-run",)])
-@pytest.mark.parametrize(
-    ("output", "message"),
-    [
-        ("a.h5:/z", "a.h5:/z: a.h5 exists, and arrays are not added to files; name a new file"),
-        ("a.npz:x", "a.npz:x: a.npz exists, and arrays are not added to files; name a new file"),
-        ("b.h5:/", "b.h5:/: names no array in b.h5"),
-    ],
-)
-def test_arrays_are_not_added_to_files(output: str, message: str, extra: tuple[str, ...], cli: Cli, here: None) -> None:
-    np.savez("a.npz", x=np.ones((1, 1, 4, 4)))
-    with h5py.File("a.h5", "w") as file:
-        file["x"] = np.ones((1, 1, 4, 4))
-    before = Path("a.h5").read_bytes()
-    result = cli("max", "a.npz", "-o", output, "-k", "2", *extra)
-    assert (result.code, result.err) == (2, f"poolcli: {message}\n")
-    assert Path("a.h5").read_bytes() == before
-
-
 @pytest.mark.parametrize("write", [atomic_file, atomic_folder])
 def test_what_appears_under_the_name_of_an_output_meanwhile_is_not_replaced(write: Any, tmp_path: Path) -> None:
     with pytest.raises(FileError, match="exists; use overwrite"), write(str(tmp_path / "y"), False):

@@ -54,25 +54,6 @@ def test_pages_can_be_chosen(cli: Cli) -> None:
     assert "page 2 of 3 is read" in result.out
 
 
-PAGE_REFUSALS = {
-    "format of one picture": (["-o", "y.jpg"],
-        "a jpeg file holds one image, but the result has N=3; use .tiff, .png, .webp, .npy, .npz or .h5, or take one "
-        "image with --pages 1"),
-    "page that is not there": (["-o", "y.npy", "--pages", "4"],
-        "has 3 pages, but --pages asks for 4; they count from 1 to 3"),
-    "no number": (["-o", "y.npy", "--pages", "x"],
-        "--pages is 'x'; write all, a page such as 1, or a range such as 2-5"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", PAGE_REFUSALS)
-def test_pages_that_cannot_be_are_refused(name: str, cli: Cli) -> None:
-    arguments, message = PAGE_REFUSALS[name]
-    animation("x.tiff")
-    result = cli("avg", "x.tiff", *HALVE, *arguments)
-    assert (result.code, result.err) == (2, f"poolcli: x.tiff: {message}\n")
-
-
 def test_of_pages_of_different_sizes_the_first_of_the_largest_is_read(cli: Cli) -> None:
     small, large = Image.new("L", (4, 4)), Image.new("L", (8, 6), 3)
     small.save("x.tiff", save_all=True, append_images=[large, Image.new("L", (6, 8))])

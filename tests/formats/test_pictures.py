@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import subprocess
 import sys
 from functools import cache
@@ -146,14 +145,3 @@ def test_what_is_said_beside_the_pixels_is_kept_or_reported(suffix: str, cli: Cl
             assert dict(found.get_ifd(0x8769)) == {}  # without the number of pixels
     lost = ["XMP data", *(word for key, word in SAID.items() if not kept[key])]
     assert f"not kept: {', '.join(lost)}\n" in result.out
-
-
-def test_cmyk_is_not_stored_as_if_it_were_rgba(cli: Cli) -> None:
-    buffer = io.BytesIO()
-    Image.frombytes("CMYK", (6, 8), pixels(8, 6, 4).tobytes()).save(buffer, "TIFF")
-    Path("x.tiff").write_bytes(buffer.getvalue())
-    result = cli("avg", "x.tiff", "-o", "y.png", *HALVE)
-    assert (result.code, result.err) == (
-        2,
-        "poolcli: x.tiff: png cannot hold 4 channels of uint8 (CMYK); use .jpeg, .tiff, .npy, .npz or .h5\n",
-    )

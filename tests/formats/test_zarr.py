@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numcodecs
@@ -194,35 +193,6 @@ def test_an_hdf5_file_and_a_store_become_each_other(cli: Cli) -> None:
     np.testing.assert_array_equal(z["t"][:], halved())
     assert (z["t"].metadata.dimension_names, dict(z["t"].attrs)) == (("z", "y", "x"), {"units": "K"})
     np.testing.assert_array_equal(z["x"][:], [0.5, 2.5, 4.5, 6.5, 8.5])
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("avg", "x.zarr/0", "-o", "x.zarr"), "output x.zarr holds the input x.zarr/0"),
-        (("avg", "x.zarr:/0", "-o", "x.zarr/y.zarr"), "output x.zarr/y.zarr lies in the input x.zarr"),
-        (("avg", "x.zarr/0", "-o", "x.zarr/0/y.npy"), "output x.zarr/0/y.npy lies in the input x.zarr/0"),
-        (("avg", "link.zarr/0", "-o", "x.zarr"), "output x.zarr holds the input link.zarr/0"),
-        (("pyramid", "x.zarr/0", "-o", "x.zarr"), "output x.zarr holds the input x.zarr/0"),
-        (("pyramid", "x.zarr", "-o", "./x.zarr/"), "output ./x.zarr/ is the input x.zarr"),
-    ],
-)
-def test_no_store_is_written_over_or_into_what_is_read(words: tuple[str, ...], said: str, cli: Cli) -> None:
-    made("x.zarr", key="0")
-    Path("link.zarr").symlink_to("x.zarr")
-    before = sorted(Path().rglob("*"))
-    result = cli(*words, "-k", "2", "--overwrite", "--layout", "DHW")
-    assert (result.code, result.out) == (2, "")
-    assert result.err == f"poolcli: {words[1].partition(':')[0]}: {said}; name another file or folder\n"
-    assert sorted(Path().rglob("*")) == before
-    assert np.array_equal(zarr.open_array("x.zarr/0")[:], X)
-
-
-def test_an_array_without_a_name_is_listed_as_one(cli: Cli) -> None:
-    made("x.zarr")
-    result = cli("avg", "x.zarr:/0", "-o", "y.npy", *HALVE)
-    said = "poolcli: x.zarr: has no array '/0'; it holds one array without a name (9,10,11 uint8)\n"
-    assert (result.code, result.out, result.err) == (2, "", said)
 
 
 @pytest.mark.parametrize(("output", "name"), [("y.zarr", ""), ("y.h5", "data"), ("y.npz", "arr_0")])

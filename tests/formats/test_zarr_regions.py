@@ -43,24 +43,6 @@ def test_chunks_and_shards_are_as_asked_for(options: list[str], chunks: Any, sha
     np.testing.assert_array_equal(y[:], halved())
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--chunks", "0"], "--chunks 0: must be at least 1"),
-        (["--chunks", "2,2"], "--chunks 2,2: give 1 number, 3 (for the spatial axes of DHW) or 3"),
-        (["--chunks", "4", "--shards", "6"], "--shards 6,6,6 are not multiples of the chunks (4,4,4); use "
-         "--shards 8,8,8"),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("dry_run", [["--dry-run"], []])
-def test_chunks_that_cannot_be_are_refused_before_data_is_read(
-    options: list[str], said: str, dry_run: list[str], cli: Cli
-) -> None:
-    made("x.zarr")
-    result = cli("avg", "x.zarr", "-o", "y.zarr", *HALVE, "--layout", "DHW", *options, *dry_run)
-    assert (result.code, result.err) == (2, f"poolcli: x.zarr: {said}\n")
-
-
 def test_a_region_that_would_cut_a_shard_is_refused(cli: Cli) -> None:
     spec, options = Spec((8, 8), "uint8", "HW"), WriteOptions(chunks=(2, 2), shards=(4, 4))
     with (

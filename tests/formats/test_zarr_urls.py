@@ -157,14 +157,6 @@ def test_stores_in_a_list_keep_their_names_and_not_their_urls(cli: Cli) -> None:
     assert sorted(path.name for path in Path("out").glob("[!.]*")) == ["x.zarr", "y.zarr"]
 
 
-@pytest.mark.parametrize("words", [("avg", *HALVE), ("pyramid",)], ids=["a file", "a pyramid"])
-def test_what_urls_cannot_be_is_refused(words: tuple[str, ...], cli: Cli) -> None:
-    made("x.zarr", dimension_names=("z", "y", "x"))
-    result = cli(*words, "x.zarr", "-o", "file:///tmp/y.zarr")
-    said = "poolcli: file:///tmp/y.zarr: is a path on this machine; write /tmp/y.zarr\n"
-    assert (result.code, result.err) == (2, said)
-
-
 class _Quiet(SimpleHTTPRequestHandler):
     """Logs nothing."""
 

@@ -145,28 +145,6 @@ def test_lengths_that_are_no_numbers_are_dynamic(nothing: int | None, cli: Cli, 
     assert (found["input"], found["computed"]) == (["?", 3, 16, "?"], ["?", 3, 15, "?"])
 
 
-@pytest.mark.parametrize(
-    ("typed", "message"),
-    [
-        ("x=1,3,8", "m.onnx: input x has 4 axes, but 3 lengths are given"),
-        ("z=1,3,8,8", "m.onnx: no input is called z; there are: x"),
-        ("1,3,8", "m.onnx: input x has 4 axes, but 3 lengths are given"),
-        (
-            "x=1,3,8,²",
-            "--input-shape is '1,3,8,²'; whole numbers are needed, for example 1,3,640,640 or NAME=1,3,640,640",
-        ),
-        ("x=0,3,8,8", "--input-shape is {'x': (0, 3, 8, 8)}; give whole numbers from 1 to 2**63 - 1 for each input"),
-    ],
-)
-def test_lengths_that_do_not_fit_are_refused(
-    typed: str, message: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    model(Path("m.onnx"), [node("MaxPool", **K)])
-    done = cli("check", "m.onnx", "--input-shape", typed)
-    assert (done.code, done.out, done.err) == (2, "", f"poolcli: {message}\n")
-
-
 def test_declared_shapes_are_for_the_lengths_that_the_file_states(cli: Cli, tmp_path: Path) -> None:
     path = model(tmp_path / "m.onnx", [node("MaxPool", **K)], outputs=[value("y", [1, 3, 8, 8])])
     assert cli("check", path, "--json").json["layers"][0]["verdict"] == "agrees"

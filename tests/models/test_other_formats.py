@@ -209,25 +209,10 @@ def test_what_is_no_model_that_is_read_is_named_in_one_line(
     assert (done.code, done.out, done.err) == (2, "", f"poolcli: {path}: {message}\n")
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("none.onnx", "no such file"),
-        ("-", "no such file"),
-        (".", "a folder, not a model file" + READ),
-        ("a\0b", "no such file"),
-        ("/dev/null", "no file"),
-    ],
-)
-def test_what_is_no_file_is_refused_in_one_line(
-    name: str, message: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    done = cli("check", name)
-    shown = name.replace("\0", "\\x00")
-    assert (done.code, done.out, done.err) == (2, "", f"poolcli: {shown}: {message}\n")
-    error = cli("check", name, "--json").json["error"]
-    assert error == {"kind": "request", "message": f"{shown}: {message}", "field": None}
+def test_a_name_that_no_file_can_have_is_refused_in_one_line(cli: Cli) -> None:
+    done, error = cli("check", "a\0b"), cli("check", "a\0b", "--json").json["error"]
+    assert (done.code, done.out, done.err) == (2, "", "poolcli: a\\x00b: no such file\n")
+    assert error == {"kind": "request", "message": "a\\x00b: no such file", "field": None}
 
 
 def test_lengths_cannot_be_given_where_shapes_do_not_follow(cli: Cli) -> None:
