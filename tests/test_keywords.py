@@ -25,56 +25,62 @@ PHOTO = np.zeros((6, 8, 3), "uint8")
 
 MEANT: tuple[tuple[str, dict[str, Any], str], ...] = (
     # PyTorch
-    ("avg_pool", {"kernel_size": 2}, "avg_pool() has no kernel_size; use kernel=2, like='pytorch'"),
-    ("max_pool", {"kernel": 2, "stride": 2}, "max_pool() has no stride; use strides=2"),
-    ("max_pool", {"kernel": 2, "stride": None}, "max_pool() has no stride; use like='pytorch'"),
-    ("avg_pool", {"kernel": 2, "ceil_mode": True}, "avg_pool() has no ceil_mode; use rounding_type='ceil'"),
-    ("avg_pool", {"kernel": 2, "ceil_mode": False}, "avg_pool() has no ceil_mode; use rounding_type='floor'"),
-    ("avg_pool", {"count_include_pad": False}, "avg_pool() has no count_include_pad; use exclude_pad=True"),
-    ("lp_pool", {"kernel": 2, "norm_type": 3}, "lp_pool() has no norm_type; use p=3"),
+    ("avg_pool", {"kernel_size": 2}, "avg_pool() has no kernel_size; use avg_pool(x, 2, like='pytorch')"),
+    ("max_pool", {"kernel": 2, "stride": 2}, "max_pool() has no stride; use max_pool(x, 2, strides=2)"),
+    ("max_pool", {"kernel": 2, "stride": None}, "max_pool() has no stride; use max_pool(x, 2, like='pytorch')"),
+    ("avg_pool", {"kernel": 2, "ceil_mode": True},
+     "avg_pool() has no ceil_mode; use avg_pool(x, 2, rounding_type='ceil', like='pytorch')"),
+    ("avg_pool", {"kernel": 2, "ceil_mode": False},
+     "avg_pool() has no ceil_mode; use avg_pool(x, 2, rounding_type='floor', like='pytorch')"),
+    ("avg_pool", {"count_include_pad": False},
+     "avg_pool() has no count_include_pad; use avg_pool(x, kernel, exclude_pad=True, like='pytorch')"),
+    ("lp_pool", {"kernel": 2, "norm_type": 3}, "lp_pool() has no norm_type; use lp_pool(x, 2, p=3, like='pytorch')"),
     ("avg_pool", {"kernel_size": (2, 2), "stride": 1, "padding": 1},
-     "avg_pool() has no kernel_size, stride or padding; use kernel=(2, 2), strides=1, pads=1, like='pytorch'"),
+     "avg_pool() has no kernel_size, stride or padding; use avg_pool(x, (2, 2), strides=1, pads=1, like='pytorch')"),
     ("max_pool", {"kernel": 2, "count_include_pad": True},
      "max_pool() has no count_include_pad; leave it out: only averages have a divisor"),
-    ("area_pool", {"scale_factor": 0.5}, "area_pool() has no scale_factor; use output_size"),
+    ("area_pool", {"scale_factor": 0.5}, "area_pool() has no scale_factor; use area_pool(x, output_size)"),
     # TensorFlow and Keras
-    ("avg_pool", {"ksize": 2}, "avg_pool() has no ksize; use kernel=2"),
-    ("avg_pool", {"pool_size": 2, "strides": None}, "avg_pool() has no pool_size; use kernel=2, strides=2"),
+    ("avg_pool", {"ksize": 2}, "avg_pool() has no ksize; use avg_pool(x, 2)"),
+    ("avg_pool", {"pool_size": 2, "strides": None}, "avg_pool() has no pool_size; use avg_pool(x, 2, strides=2)"),
     ("avg_pool", {"window_shape": 2, "pooling_type": "AVG", "name": "pool"},
-     "avg_pool() has no window_shape, pooling_type or name; use kernel=2; "
-     "pooling_type: the name of the function says it, as max_pool; name: leave it out"),
-    ("avg_pool", {"kernel": 2, "padding": "SAME"}, "avg_pool() has no padding; use auto_pad='same_upper'"),
-    ("avg_pool", {"kernel": 2, "data_format": "NHWC"}, "avg_pool() has no data_format; use layout='NHWC'"),
+     "avg_pool() has no window_shape, pooling_type or name; use avg_pool(x, 2); name: leave it out"),
+    ("avg_pool", {"kernel": 2, "padding": "SAME"},
+     "avg_pool() has no padding; use avg_pool(x, 2, auto_pad='same_upper')"),
+    ("avg_pool", {"kernel": 2, "data_format": "NHWC"},
+     "avg_pool() has no data_format; use avg_pool(x, 2, layout='NHWC')"),
     ("avg_pool", {"kernel": 2, "device": "cuda"},
      "avg_pool() has no device; use threads for more cores: poolcli runs on the CPU"),
     # ONNX, Paddle, MXNet
-    ("max_pool", {"kernel_shape": [2, 2]}, "max_pool() has no kernel_shape; use kernel=[2, 2], like='onnx'"),
-    ("max_pool", {"kernel": 2, "return_mask": True}, "max_pool() has no return_mask; use return_indices=True"),
-    ("avg_pool", {"kernel": 2, "exclusive": True}, "avg_pool() has no exclusive; use exclude_pad=True"),
-    ("avg_pool", {"kernel": 2, "include_pad": True}, "avg_pool() has no include_pad; use exclude_pad=False"),
-    ("max_pool", {"kernel": 2, "argmax": True}, "max_pool() has no argmax; use return_indices=True"),
+    ("max_pool", {"kernel_shape": [2, 2]}, "max_pool() has no kernel_shape; use max_pool(x, [2, 2], like='onnx')"),
+    ("max_pool", {"kernel": 2, "return_mask": True},
+     "max_pool() has no return_mask; use max_pool(x, 2, return_indices=True)"),
+    ("avg_pool", {"kernel": 2, "exclusive": True}, "avg_pool() has no exclusive; use avg_pool(x, 2, exclude_pad=True)"),
+    ("avg_pool", {"kernel": 2, "include_pad": True},
+     "avg_pool() has no include_pad; use avg_pool(x, 2, exclude_pad=False)"),
+    ("max_pool", {"kernel": 2, "argmax": True}, "max_pool() has no argmax; use max_pool(x, 2, return_indices=True)"),
     ("max_pool", {"kernel": 2, "storage_order": 1},
      "max_pool() has no storage_order; leave it out: along columns, indices i are "
      "i // (H * W) * H * W + i % W * H + i // W % H"),
     ("max_pool", {"kernel": 2, "pooling_convention": "full"},
-     "max_pool() has no pooling_convention; use rounding_type='ceil'"),
+     "max_pool() has no pooling_convention; use max_pool(x, 2, rounding_type='ceil')"),
     # scikit-image, SciPy, OpenCV, xarray
     ("avg_pool", {"block_size": (2, 2), "func": np.mean},
-     "avg_pool() has no block_size or func; use kernel=(2, 2), strides=(2, 2); "
-     "func: the name of the function says it, as max_pool"),
-    ("max_pool", {"footprint": np.ones((3, 3))}, "max_pool() has no footprint; use kernel=(3, 3)"),
+     "avg_pool() has no block_size or func; use avg_pool(x, (2, 2), strides=(2, 2))"),
+    ("max_pool", {"footprint": np.ones((3, 3))}, "max_pool() has no footprint; use max_pool(x, (3, 3))"),
     ("max_pool", {"size": 3, "mode": "nearest"},
-     "max_pool() has no size or mode; use kernel=3; "
-     "mode: use numpy.pad(x, widths, 'edge') first, or 'reflect', ...: padding has no values here"),
+     "max_pool() has no size or mode; use max_pool(x, 3, auto_pad='same_lower'); mode: use numpy.pad(x, widths, "
+     "'edge') first, or 'reflect', ...: padding has no values here"),
     ("area_pool", {"image": X, "dsize": (3, 2), "interpolation": 3},
-     "area_pool() has no image, dsize or interpolation; use x, output_size=(2, 3); interpolation: leave it out"),
+     "area_pool() has no image, dsize or interpolation; use area_pool(x, (2, 3)); interpolation: leave it out"),
     ("avg_pool", {"lat": 2, "lon": 3, "boundary": "trim", "skipna": True},
-     "avg_pool() has no lat, lon, boundary or skipna; use rounding_type='floor', missing=float('nan'); "
-     "lat and lon: use kernel and strides, their numbers in the order D, H, W"),
+     "avg_pool() has no lat, lon, boundary or skipna; use avg_pool(x, kernel, rounding_type='floor', "
+     "missing=float('nan')); lat and lon: use kernel and strides, their numbers in the order D, H, W"),
     # misspelt, and of another function
     ("max_pool", {"kernal": 2}, "max_pool() has no kernal; did you mean kernel?"),
-    ("adaptive_avg_pool", {"kernel_size": 2}, "adaptive_avg_pool() has no kernel_size; use output_size"),
-    ("area_pool", {"scale": 0.5}, "area_pool() has no scale; use output_size"),
+    ("adaptive_avg_pool", {"kernel_size": 2},
+     "adaptive_avg_pool() has no kernel_size; use adaptive_avg_pool(x, output_size)"),
+    ("area_pool", {"scale": 0.5}, "area_pool() has no scale; use area_pool(x, output_size)"),
     ("avg_pool", {"kernel": 2, "keepdims": 1},
      "avg_pool() has no keepdims; use y[..., 0, 0]: axes of length 1 are kept"),
     ("max_pool", {"kernel": 2, "padding_mode": "reflect"},
@@ -105,7 +111,7 @@ def test_every_parameter_is_documented_once_and_in_order(record: Any) -> None:
 
 def test_records_answer_unknown_keywords_too() -> None:
     record: Any = poolcli.AvgPool
-    with pytest.raises(TypeError, match=r"^AvgPool\(\) has no kernel_size; use kernel=2, like='pytorch'$"):
+    with pytest.raises(TypeError, match=r"^AvgPool\(\) has no kernel_size; use AvgPool\(2, like='pytorch'\)$"):
         record(kernel_size=2)
 
 
@@ -206,6 +212,31 @@ def test_dataarrays_and_zarr_arrays_are_read_by_the_names_of_their_dimensions() 
     assert (labelled.shape, labelled.dims) == ((3, 4, 3), ("y", "x", "c"))
     with pytest.warns(poolcli.LayoutWarning):
         poolcli.avg_pool(xarray.DataArray(np.zeros((8, 8, 3)), dims=("a1", "a2", "bands")), 2)
-    call: Any = poolcli.avg_pool
-    with pytest.raises(TypeError, match=re.escape("use kernel=(4, 2), strides=(4, 2), layout='HNW'") + "$"):
-        call(xarray.DataArray(PHOTO, dims=("time", "lat", "lon")), time=4, lon=2)
+
+
+NAMED: dict[str, str] = {  # calls, and what of them is wrong with the call that is meant
+    "avg_pool(x, time=4, lon=2)": "; use avg_pool(x, (4, 2), strides=(4, 2), layout='HNW')",
+    "avg_pool(x, {'time': 3})": "; use avg_pool(x, 3, strides=3, layout='WNT')",
+    "avg_pool(x, {'lat': 2}, strides={'lat': 1}, pads={'lat': 1})":
+        "; use avg_pool(x, 2, strides=1, pads=1, layout='NWT')",
+    "max_pool(x, dim={'lat': 2, 'lon': 4}, boundary='pad')":
+        ", and has no boundary; use max_pool(x, (2, 4), strides=(2, 4), rounding_type='ceil', layout='NHW')",
+    "avg_pool(x, latitude=2)": " (x has time, lat and lon, not latitude); use avg_pool(x, 2, strides=2, layout='NWT')",
+    "avg_pool(y, x=3)": "; use avg_pool(x, 3, strides=3, layout='NW')",
+    "avg_pool(z, {'lat': 2, 'lon': 2})": "; use avg_pool(x['air'], (2, 2), strides=(2, 2), layout='NHW')",
+}  # fmt: skip
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(("typed", "message"), NAMED.items())
+def test_names_of_dimensions_are_answered_with_numbers_and_a_layout(typed: str, message: str) -> None:
+    import xarray
+
+    x = xarray.DataArray(np.zeros((8, 6, 4)), dims=("time", "lat", "lon"), name="air")
+    y = xarray.DataArray(np.zeros((8, 6)), dims=("row", "x"))
+    names = {"avg_pool": poolcli.avg_pool, "max_pool": poolcli.max_pool, "x": x, "y": y, "z": x.to_dataset()}
+    with pytest.raises((TypeError, ValueError)) as found:
+        eval(typed, names)  # noqa: S307  # a line of the table
+    function, _, rest = str(found.value).partition("() takes no names of dimensions")
+    assert (function, rest) == (typed[:8], message)
+    eval(rest.split("; use ")[1], names | {"x": names[typed[9]]})  # noqa: S307  # the line that it shows

@@ -6,6 +6,7 @@ import inspect
 import json
 import pickle
 import re
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -157,28 +158,62 @@ def test_names_of_other_libraries_lead_to_the_own_ones(typed: str, use: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("call", "shown"),
+    ("typed", "shown"),
     [
-        (lambda x: CALLS.avg_pool(x, 2, 2), "avg_pool(x, 2, strides=2)"),
-        (lambda x: CALLS.max_pool(x, 3, 2, 1), "max_pool(x, 3, strides=2, pads=1, like='pytorch')"),
+        ("avg_pool(x, 2, 2)", "avg_pool(x, 2, strides=2)"),
+        ("avg_pool(x, 2, 2, padding=1)", "avg_pool(x, 2, strides=2, pads=1, like='pytorch')"),
+        ("max_pool(x, 3, 2, 1)", "max_pool(x, 3, strides=2, pads=1, like='pytorch')"),
         (
-            lambda x: CALLS.avg_pool(x, 3, 2, 1, True),
-            "avg_pool(x, 3, strides=2, pads=1, rounding_type='ceil', like='pytorch')",
+            "max_pool(x, 3, 2, 1, ceil_mode=True)",
+            "max_pool(x, 3, strides=2, pads=1, rounding_type='ceil', like='pytorch')",
         ),
-        (lambda x: CALLS.lp_pool(x, 2, 3, 4), "lp_pool(x, 3, p=2, strides=4, like='pytorch')"),
+        ("max_pool(x, 2, 2, return_indices=True)[0]", "max_pool(x, 2, return_indices=True, strides=2, like='pytorch')"),
+        ("AvgPool(3, 2, padding=[1, 0])(x)", "AvgPool(3, strides=2, like='pytorch', pads=[1, 0])"),
+        ("lp_pool(x, 2, 3, 4)", "lp_pool(x, 3, p=2, strides=4, like='pytorch')"),
+        ("lp_pool(x, 1, kernel_size=3)", "lp_pool(x, 3, p=1, like='pytorch')"),
+        ("max_pool(x, 3, 2, 'SAME', 'NCHW')", "max_pool(x, 3, strides=2, auto_pad='same_upper', layout='NCHW')"),
         (
-            lambda x: CALLS.max_pool(x, 3, 2, "SAME", "NCHW"),
-            "max_pool(x, 3, strides=2, auto_pad='same_upper', layout='NCHW')",
+            "avg_pool(x, ksize=[1, 2, 3, 1], strides=[1, 2, 1, 1])",
+            "avg_pool(x, [2, 3], strides=[2, 1], layout='channels_last')",
         ),
-        (lambda x: CALLS.adaptive_max_pool(x, 2, False), "adaptive_max_pool(x, 2)"),
+        (
+            "max_pool(x, kernel_shape=[3, 3], pads=[1, 0, 1, 1])",
+            "max_pool(x, [3, 3], pads_begin=[1, 0], pads_end=[1, 1], like='onnx')",
+        ),
+        ("avg_pool(x, block_size=(1, 1, 2, 2), func=np.nanmax)", "max_pool(x, (2, 2), strides=(2, 2))"),
+        ("adaptive_max_pool(x, 2, True)[0]", "adaptive_max_pool(x, 2, return_indices=True)"),
     ],
 )
-def test_values_by_place_are_answered_with_their_names(call: Any, shown: str) -> None:
-    x: Any = np.zeros((1, 1, 8, 8))
+def test_calls_in_words_of_other_libraries_are_answered_with_the_whole_call(typed: str, shown: str) -> None:
+    names = {
+        **vars(poolcli.ops),
+        **{name: getattr(poolcli, name) for name in poolcli.__all__},
+        "np": np,
+        "x": np.ones((1, 8, 8, 8)),
+    }
     with pytest.raises(TypeError) as found:
-        call(x)
-    assert str(found.value).endswith(f"by place and the rest by name, as in {shown}")
-    assert eval(f"poolcli.{shown}", {"poolcli": poolcli, "x": x}).ndim == 4  # noqa: S307  # the line that it shows
+        eval(typed, names)  # noqa: S307  # a line of this table
+    assert str(found.value).endswith(f"; use {shown}")
+    eval(shown, names)  # noqa: S307  # the line that it shows
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["avg_pool", "max_pool"])
+def test_calls_in_pytorchs_words_are_answered_with_calls_that_give_its_results(name: str) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
+    theirs: Any = getattr(torch.nn.functional, f"{name}2d")
+    options = {"stride": 2, "padding": 1, "ceil_mode": True, "count_include_pad": False, "divisor_override": 5}
+    if name == "max_pool":
+        options = {"stride": 2, "padding": 1, "dilation": 2, "ceil_mode": True, "return_indices": True}
+    x = torch.rand(2, 3, 13, 14)
+    for count, chosen in product(range(5), product([False, True], repeat=5)):  # how many by place, and which by name
+        values = [*options.values()][:count]
+        named = {name: options[name] for name, is_named in zip([*options][count:], chosen, strict=False) if is_named}
+        with pytest.raises(TypeError) as error:
+            getattr(CALLS, name)(x, *([3, *values] if count else []), **named, **({} if count else {"kernel_size": 3}))
+        call = "poolcli." + str(error.value).split("; use ")[1]
+        found = eval(call, {"poolcli": poolcli, "x": x})  # noqa: S307  # the line that it shows
+        torch.testing.assert_close(found, theirs(x, 3, *values, **named))
 
 
 @pytest.mark.parametrize(
@@ -186,7 +221,7 @@ def test_values_by_place_are_answered_with_their_names(call: Any, shown: str) ->
     [
         (lambda: CALLS.avg_pool(X, 2, pads="same"), ValueError, "pads takes numbers; use auto_pad='same_upper'"),
         (lambda: CALLS.AvgPool(2, pads_end="VALID"), ValueError, "pads_end takes numbers; use auto_pad='valid'"),
-        (lambda: CALLS.convert(PLAN, to="onnx"), TypeError, "convert() has no to; use like='onnx'"),
+        (lambda: CALLS.convert(PLAN, to="onnx"), TypeError, "convert() has no to; use convert(plan, 'onnx')"),
         (
             lambda: CALLS.AvgPool(3).plan(64, 112, 112),
             TypeError,
@@ -220,8 +255,8 @@ def test_values_by_place_are_answered_with_their_names(call: Any, shown: str) ->
         (
             lambda: CALLS.MaxPool(2)(X, return_mask=True, strides=2),
             TypeError,
-            "op() has no return_mask or strides; use return_indices=True; strides: it takes x, return_indices, layout, "
-            "dtype, missing, min_count, out, engine and threads",
+            "op() has no return_mask or strides; use op(x, return_indices=True); strides: it takes x, return_indices, "
+            "layout, dtype, missing, min_count, out, engine and threads",
         ),
         (lambda: PLANNED.kernel_size, AttributeError, "'Plan' object has no attribute 'kernel_size'; use kernel"),
         (lambda: CALLS.MaxPool(2).stride, AttributeError, "'MaxPool' object has no attribute 'stride'; use strides"),
