@@ -214,7 +214,7 @@ def _info_view(path: str, headers: list[Header], left_out: list[str]) -> "Render
     from rich.console import Group
     from rich.text import Text
 
-    from poolcli.report.outcome import notes_view, plain_table
+    from poolcli.report.outcome import add_notes, grid, plain_table
 
     kind = headers[0].format if headers else "holds no array that can be pooled"
     table = plain_table("array", "shape", "dtype")
@@ -222,7 +222,7 @@ def _info_view(path: str, headers: list[Header], left_out: list[str]) -> "Render
         shape = named_shape(header.layout, header.shape) if header.layout else ",".join(map(str, header.shape))
         table.add_row(Text(printable(header.key or "-")), shape, header.dtype)
     notes = [*(note for header in headers for note in header.notes), *left_out]
-    parts = [*([table] if headers else []), *([notes_view(notes)] if notes else [])]
+    parts = [*([table] if headers else []), *([add_notes(grid(), notes)] if notes else [])]
     return Group(Text(f"{printable(path)}: {kind}", style="bold"), *parts)
 
 

@@ -22,7 +22,7 @@ from poolcli.message_fields import field, for_cli
 from poolcli.plan.attributes import Attributes
 from poolcli.pooling.outcome import Job, Outcome, RunSummary, Settings, existing_outputs
 from poolcli.pooling.tiles import no_progress
-from poolcli.runs import choose_executor, divide_cores, run_all
+from poolcli.runs import Manifest, choose_executor, divide_cores, run_all
 from poolcli.runs.files import find_inputs, plan_jobs
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def run_pool(op: Attributes, request: PoolOptions) -> int:
     given = [name for name, value in vars(request).items() if value not in (None, False)]
     tried = [job for job in jobs if not job.refusal]
     check_options(given, [job.source for job in tried], [Source(job.output) for job in tried if job.output])
-    _refuse_existing(jobs, op, settings)
+    _refuse_existing(jobs, op, settings, request.output if several else None)
     choose.announce = (lambda text: None) if request.quiet else cache(partial(print_notice, style="yellow"))  # once
     reporter = _Reporter(request, op, several, ignored)
     count, settings = divide_cores(settings, len(jobs))
@@ -74,8 +74,11 @@ def run_pool(op: Attributes, request: PoolOptions) -> int:
     return reporter.finish()
 
 
-def _refuse_existing(jobs: Sequence[Job], op: Attributes, settings: Settings) -> None:
-    """Refuses to replace existing outputs, unless an option allows it; says what else is wrong, too."""
+def _refuse_existing(jobs: Sequence[Job], op: Attributes, settings: Settings, folder: str | None) -> None:
+    """Refuses to replace existing outputs, unless an option allows it; says what else is wrong, too.
+
+    `folder` is that of the outputs of several inputs.
+    """
     if settings.overwrite or settings.resume or settings.dry_run:
         return
     existing = existing_outputs(jobs)
@@ -83,7 +86,9 @@ def _refuse_existing(jobs: Sequence[Job], op: Attributes, settings: Settings) ->
     if first is None:
         return
     more = f" (and {others} more)" if others else ""
-    exists = f"{first} exists{more}; use {field('overwrite')} or {field('resume')}, or another {field('output')}"
+    can_resume = is_url(first) or not Manifest(folder or os.path.dirname(first)).unowned([first])
+    resume = f" or {field('resume')}" if can_resume else ""
+    exists = f"{first} exists{more}; use {field('overwrite')}{resume}, or another {field('output')}"
     planned = [job for job in jobs[:JUDGED_FIRST] if job.source.path != "-"]
     for outcome in run_all(
         planned, op, replace(settings, dry_run=True), executor=choose_executor(planned, False), count=1, folder=None,

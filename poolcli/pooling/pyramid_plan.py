@@ -241,7 +241,7 @@ def plan_pyramid(request: Request, source: Source, header: Header, metadata: Met
     missing = header.missing if settings.missing is None else settings.missing
     levels = levels_of(request, shape, header.dtype, layout, missing, settings.min_count)
     if max(shape[i] for i in spatial_axes(layout)) <= SMALLEST_LEVEL and not request.factors and request.levels is None:
-        assumed += (f"one level: no axis to pool is longer than {SMALLEST_LEVEL}; {field('levels', 2)} makes two",)
+        assumed += (f"one level: no axis to pool is longer than {SMALLEST_LEVEL}; for two, use {field('levels', 2)}",)
     steps, origin, units = _spacing(request, names, order, header, metadata)
 
     kept = dict(metadata.zarr_storage)

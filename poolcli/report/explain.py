@@ -26,7 +26,7 @@ from poolcli.message_fields import field, for_cli, printable
 from poolcli.ops import OPERATORS
 from poolcli.plan import AxisPlan, Plan
 from poolcli.report.as_json import options_of
-from poolcli.report.outcome import grid, notes_view, plain_table
+from poolcli.report.outcome import add_notes, grid, plain_table
 from poolcli.windows import Sliding
 
 DRAWN_LENGTH, DRAWN_WINDOWS = 48, 12  # of an axis with its padding, whose windows are drawn in the terminal
@@ -140,7 +140,7 @@ def chain_view(chain: Chain) -> RenderableType:
         shape = ",".join(map(str, layer.output))
         table.add_row(layer.layer, shape, _per_axis(strides), _per_axis(map(str, layer.field)), *spans)
     legend = "output 0, centre: the first and last input element that they depend on"
-    return Group(table, Text(legend, style="dim"), *([notes_view([chain.note])] if chain.note else []))
+    return Group(table, Text(legend, style="dim"), *([add_notes(grid(), [chain.note])] if chain.note else []))
 
 
 def _per_axis(values: Iterable[str]) -> str:

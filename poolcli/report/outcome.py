@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -72,15 +73,17 @@ def grid(gap: int = 2, **first: Any) -> Table:
     return table
 
 
-def notes_view(notes: Iterable[str]) -> Table:
-    """Notes, one line each."""
-    table = grid(style="yellow")
-    for note in notes:
-        table.add_row("note", Text(for_cli(note)))
+def add_notes(table: Table, notes: Iterable[str], written: bool = False) -> Table:
+    """Adds notes, one line each; once outputs are `written`, what a note says to use needs --overwrite too."""
+    for note in map(for_cli, notes):
+        text = re.sub(r"\buse (?=--)", f"use {for_cli(field('overwrite'))} with ", note) if written else note
+        table.add_row(Text("note", style="yellow"), Text(text))
     return table
 
 
-def plan_view(plan: Plan, notes: Iterable[str], ends: Sequence[End] = (), closing: str = "") -> RenderableType:
+def plan_view(
+    plan: Plan, notes: Iterable[str], ends: Sequence[End] = (), closing: str = "", written: bool = False
+) -> RenderableType:
     """The report of a plan; for a job also with its files as `ends`, and a last line."""
     has_indices = not ends or any(name == "indices" for name, *_ in ends)  # of a job, whether they are written
     ends = ends or (
@@ -91,8 +94,7 @@ def plan_view(plan: Plan, notes: Iterable[str], ends: Sequence[End] = (), closin
     facts = grid()
     for name, text in _facts(plan, has_indices).items():
         facts.add_row(name, text)
-    for note in notes:
-        facts.add_row(Text("note", style="yellow"), Text(for_cli(note)))
+    add_notes(facts, notes, written)
     last = [Text(closing, style="dim")] if closing else []
     return spaced(_heading(f"{plan.op} pooling{like}", ends, "bold"), _axes_table(plan), Group(facts, *last))
 
@@ -179,7 +181,11 @@ def outcome_view(outcome: Outcome) -> RenderableType:
             path = "standard output" if stored.path == "-" else stored.path or ""
             path = path if stored.key is None else f"{path}:{stored.key}"
             ends.append((name, named_shape(stored.layout, stored.shape), stored.dtype, path))
-    return plan_view(plan, outcome.notes, ends, _closing(outcome))
+    return plan_view(plan, outcome.notes, ends, _closing(outcome), _is_written(outcome))
+
+
+def _is_written(outcome: Outcome) -> bool:
+    return outcome.engine is not None and outcome.job.output != "-"
 
 
 def _bundle_view(outcome: Outcome) -> RenderableType:
@@ -198,7 +204,7 @@ def _bundle_view(outcome: Outcome) -> RenderableType:
     notes = [*(f"{keys}: {note}" if keys else note for note, keys in named.items())]
     notes += (note for note in outcome.notes if note not in where)
     closing = Text(_closing(replace(outcome.parts[0], parts=outcome.parts, seconds=outcome.seconds)), style="dim")
-    return Group(ends, table, *((notes_view(notes),) if notes else ()), closing)
+    return Group(ends, table, add_notes(grid(), notes, _is_written(outcome.parts[0])), closing)
 
 
 def _closing(outcome: Outcome) -> str:
@@ -228,9 +234,8 @@ def summary_view(summary: RunSummary, dry_run: bool) -> RenderableType:
         f"{summary.done} {'planned' if dry_run else 'done'}, {summary.skipped} skipped, {len(summary.errors)} failed"
     )
     counts += f", {len(summary.ignored)} ignored" if summary.ignored else ""
-    ignored = [notes_view([ignored_note(summary.ignored)])] if summary.ignored else []
-    notes = [notes_view(summary.note_lines())] if summary.notes else []
-    return Group(Text(counts, style="bold"), *ignored, *notes)
+    notes = add_notes(grid(), [ignored_note(summary.ignored)] if summary.ignored else [])
+    return Group(Text(counts, style="bold"), add_notes(notes, summary.note_lines(), not dry_run))
 
 
 def ignored_note(names: Collection[str]) -> str:
@@ -274,7 +279,7 @@ def pyramid_view(pyramid: Pyramid, made: PyramidResult | None, dry_run: bool) ->
     parts: list[RenderableType] = [_heading("pyramid", ends), table, Text(printable(storage))]
     notes = [*pyramid.notes, *(made.notes if made else ())]
     if notes:
-        parts.append(notes_view(notes))
+        parts.append(add_notes(grid(), notes, made is not None))
     if dry_run:
         parts.append(Text(_planned(pyramid.nbytes), style="dim"))
     elif made is None:

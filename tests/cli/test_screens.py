@@ -143,9 +143,12 @@ def test_axes_that_may_be_others_are_doubted(
 ) -> None:
     np.save("a.npy", np.zeros(shape, np.uint8))
     doubt = f"note     assuming layout {layout}; {remedy}"
+    again = doubt.replace("use --layout", "use --overwrite with --layout")
     size = ",".join(map(str, shape))
-    for command in (["avg", "a.npy", "-o", "b.npy"], ["shape", "avg", "a.npy"], ["shape", "avg", size]):
-        assert doubt in cli(*command, "-k", "1", columns=120).out.splitlines()
+    for command, told in (
+        (["avg", "a.npy", "-o", "b.npy"], again), (["avg", "a.npy", "-n"], doubt), (["shape", "avg", size], doubt),
+    ):  # fmt: skip
+        assert told in cli(*command, "-k", "1", columns=150).out.splitlines()
     for more, said in (((), f"poolcli: a.npy: {doubt[9:]}\n"), (("-q",), "")):
         result = cli("avg", "a.npy", "-o", "b.npy", "--overwrite", "-k", "1", "--json", *more)
         assert (result.err, doubt[9:] in result.json["notes"]) == (said, True)

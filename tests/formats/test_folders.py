@@ -38,7 +38,7 @@ def test_an_output_that_exists_is_refused_or_replaced(slash: str, cli: Cli) -> N
     write("out.toy", X[:1], "NCHW")
     result = cli("avg", "x.toy", "-o", "out.toy" + slash, *HALVE)
     assert (result.code, result.err.startswith("poolcli: out.toy")) == (2, True)
-    assert "exists; use --overwrite or --resume" in result.err
+    assert "exists; use --overwrite, or another --output" in result.err
     assert cli("avg", "x.toy", "-o", "out.toy" + slash, *HALVE, "--overwrite", "-q").code == 0
     np.testing.assert_array_equal(read(Source("out.toy")).array, HALF)
     assert sorted(os.listdir()) == ["out.toy", "x.toy"]
