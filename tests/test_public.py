@@ -287,8 +287,8 @@ def test_calls_in_pytorchs_words_are_answered_with_calls_that_give_its_results(n
         (
             lambda: CALLS.avg_pool(X, (1, 2, 2, 1), like="tensorflow", strides=1),
             ValueError,
-            "kernel has 4 numbers, but layout NCHW (assumed) has 2 spatial axes (H,W); "
-            "use kernel=(2, 2): batch and channels have no numbers",
+            "kernel has 4 numbers, but layout NCHW (assumed) pools H,W; "
+            "use kernel=(2, 2), layout='NHWC': batch and channels have no numbers",
         ),
         (
             lambda: CALLS.adaptive_avg_pool(X, (1, 1, 3, 2)),
