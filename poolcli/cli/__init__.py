@@ -52,7 +52,15 @@ def _run(words: list[str]) -> int:
 
 def _usage_error(error: Any, words: Sequence[str]) -> RequestError:
     """The refusal for an error of Click in the words of a line."""
-    from poolcli.cli.program import COMMANDS, OPERATOR_HELP, PROGRAM_OPTIONS, find_command, instead_of, load_command
+    from poolcli.cli.program import (
+        COMMANDS,
+        OPERATOR_HELP,
+        PROGRAM_OPTIONS,
+        find_command,
+        instead_of,
+        load_command,
+        parse_operator,
+    )
     from poolcli.message_fields import field, for_cli
     from poolcli.suggestions import did_you_mean, join_words
 
@@ -72,6 +80,8 @@ def _usage_error(error: Any, words: Sequence[str]) -> RequestError:
         return _unknown_option(command, flag, words)
     examples = f"poolcli {command} --help shows examples"
     if kind == "MissingParameter":
+        if "op" in error.ctx.params:
+            parse_operator("op", error.ctx.params["op"])  # which may be missing instead
         params: list[Any] = load_command(command).params
         missing = params[[each.name for each in params].index(error.param.name) :]
         needed = [for_cli(field(str(each.name))) for each in missing if each.required]

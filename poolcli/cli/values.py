@@ -75,6 +75,9 @@ def prepare(words: Sequence[str], params: Sequence[Any]) -> list[str]:
                 raise RequestError(f"{name} has one dash; write -{name}")
             if name[1:] in own:
                 raise RequestError(f"{name} has two dashes; write {name[1:]}")
+            if "shape" in names and re.fullmatch(r"-\d+([,xX]-?\d+)+", word):
+                shape = f"any positive number for a dynamic axis, as in {word.replace('-', '')}"
+                raise RequestError(f"{field('shape')} is {word}; write {shape}")
             if word[:1] == "-" != word and os.path.exists(word):
                 raise RequestError(f"{word} begins with a dash; write ./{word}")
             if (plain := TYPESET.sub("", word)) != word and not os.path.exists(word):
@@ -133,6 +136,8 @@ def numbers(name: str, text: str) -> Numbers:
     ((3,), (2, 3), (1, 3, 32, 32))
     """
     inner = text.strip()
+    if name == "shape":
+        inner = inner.removeprefix("torch.Size(").removesuffix(")" * inner.startswith("torch.Size("))
     inner = inner[1:-1] if inner[:1] + inner[-1:] in ("[]", "()") else inner
     inner = inner.removesuffix(",") if name == "shape" else inner
     items = [item.strip() for item in re.split("[,xX×]", inner)]
