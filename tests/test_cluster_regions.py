@@ -155,8 +155,8 @@ def test_no_message_holds_the_credentials_of_an_object_store(monkeypatch: pytest
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "TOPSECRET")
     plan, spec = OP.plan((1, 1, 64, 64), "uint8"), Spec((1, 1, 32, 32), "uint8", "NCHW", None, Metadata())
     url = "s3://bucket/y.zarr"
-    (new,) = NewStore(url, [spec], WriteOptions()).arrays
-    writer = ZarrWriter(url, array_at(open_store(url), new.key, new.metadata), new.grid.unit)
+    ((key, metadata, unit, _),) = NewStore(url, [spec], WriteOptions()).arrays
+    writer = ZarrWriter(url, array_at(open_store(url), key, metadata), unit)
     opener = partial(reading, Source("s3://bucket/x.zarr"), ReadOptions())
     parts = RemoteBlocks(opener, Work(plan, False, "numba", 1), (writer,))
     sent = pickle.dumps(parts)

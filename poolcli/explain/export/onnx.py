@@ -54,7 +54,7 @@ def _int64s(values: list[int]) -> Constant:
 def _pool(step: st.Pool, nodes: Nodes) -> Nodes:
     plan, auto_pad = step.plan, str(step.plan.attributes["auto_pad"])
     is_ceil = plan.attributes["rounding_type"] == "ceil"
-    given: dict[str, object] = {"kernel_shape": st.numbers(plan, "kernel"), "strides": st.numbers(plan, "strides")}
+    given: dict[str, Any] = {"kernel_shape": st.numbers(plan, "kernel"), "strides": st.numbers(plan, "strides")}
     pads = st.numbers(plan, "pads_begin") + st.numbers(plan, "pads_end")
     if nodes and nodes[-1].op_type == "Pad" and not any(pads) and not is_ceil:
         given["auto_pad"] = "VALID"  # ONNX Runtime 1.25 to 1.31 would move the padding here and refuse a long one
