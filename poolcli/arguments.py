@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias, get_ar
 from poolcli.errors import RequestError
 from poolcli.layouts import DIMENSION_NAMES, SPATIAL
 from poolcli.message_fields import brief, field, hint
-from poolcli.suggestions import MEANT, did_you_mean
+from poolcli.suggestions import MEANT, did_you_mean, with_numbers
 
 if TYPE_CHECKING:
     from numpy import dtype
@@ -283,6 +283,13 @@ def fit_from(fit: object) -> Fit:
     if not found:
         sizes = re.findall(r"[1-9]\d*", words) if re.fullmatch(r"\d+\W+\d+\W*|\d+ *px", words) else ()
         needed = "a size in pixels is needed, such as 800, or 800x600"
-        remedy = f"write {field('fit', 'x'.join(sizes))}" if sizes else needed
+        share = with_numbers(MEANT["percent"], "percent", words) if words.endswith("%") else ""
+        remedy = (
+            f"write {field('fit', 'x'.join(sizes))}"
+            if sizes
+            else f"use {share}, or a size in pixels"
+            if share
+            else needed
+        )
         raise RequestError(f"{field('fit')} is {brief(fit)}; {remedy} (width by height)")
     return Fit(int(found[1]), int(found[2] or found[1]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 MIN_RATIO, MAX_SUGGESTIONS = 0.7, 3  # difflib's ratio is 1 for equal words
@@ -63,7 +63,8 @@ MEANT = by_word({
     "--layout NHWC": "channels-last",
     "--layout, one letter per axis, such as NWC to pool the second of three": "dim dims axes",
     "none: NaN equals NaN already": "equal-nan nan-equal",
-    "--pages for the pages of an image; all channels are pooled": "channel channels band bands b",
+    "none: all bands are pooled; take one of the result, as in tifffile.imread('y.tif')[..., 1] (pages: --pages)":
+        "channel channels band bands b",
     "numpy.pad(x, widths, 'edge') first, or 'reflect', ...: padding has no values here":
         "padding-mode pad-mode border border-type cval",
     "y[..., 0, 0]: axes of length 1 are kept": "keepdims keepdim",
@@ -74,9 +75,10 @@ MEANT = by_word({
         "resize thumbnail size target-size max-size max-dim width height dsize geometry vf outsize ts "
         "convert mogrify gdalwarp",
     "poolcli avg --kernel 2 --strides 2":
-        "bin coarsen scale tr fx fy block-reduce factor scale-factor downsample block-size percent percentage",
+        "bin coarsen scale fx fy block-reduce factor scale-factor downsample block-size percent percentage",
     "poolcli adaptive-avg --output-size 1 (or adaptive-max; other operators take a --kernel of the input's size)":
         "global gap global-avg global-average",
+    "--kernel and --strides, which count pixels: --kernel 10 --strides 10 makes 300 m of 30 m": "tr",
     "poolcli avg or poolcli max": "pool",
     "poolcli chain 1,3,224,224 conv:k7,s2": "conv conv1d conv2d conv3d",
     "poolcli pyramid --output y.ome.zarr": "gdaladdo",
@@ -189,8 +191,10 @@ def did_you_mean(word: str, known: Iterable[str], short: Mapping[str, str] = NON
     return f"; did you mean {join_words(found)}?" if found else ""
 
 
-def with_numbers(meant: str, word: str, value: str) -> str:
+def with_numbers(meant: str, word: str, value: str, size: Callable[[], Sequence[int]] = tuple) -> str:
     """The meaning of another program's option with the numbers of its value in place of the example's.
+
+    `size` gives height and width of the first image, if there is one.
 
     >>> with_numbers(MEANT["percent"], "percent", "25"), with_numbers(MEANT["radius"], "radius", "3")
     ('poolcli avg --kernel 4 --strides 4', '--kernel, such as --kernel 7 --pads 3 for a radius of 3')
@@ -210,7 +214,8 @@ def with_numbers(meant: str, word: str, value: str) -> str:
         return meant
     factors = [100 / each if is_share else 1 / each if each < 1 else each for each in numbers]
     if any(abs(each - round(each)) > 0.02 * each for each in factors):
-        return "poolcli area --output-size H,W, which takes any ratio"
+        found = [max(1, round(n / each)) for n, each in zip(size(), (factors * 2)[:2], strict=False)]
+        return f"poolcli area --output-size {','.join(map(str, found)) or 'H,W'}, which takes any ratio"
     return MEANT["scale"].replace("2", ",".join(str(round(each)) for each in factors))
 
 

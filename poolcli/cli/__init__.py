@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Collection, Sequence
 from contextlib import redirect_stdout, suppress
+from functools import partial
 from typing import Any
 
 from poolcli import __version__
@@ -111,7 +112,7 @@ def _unknown_option(command: str, flag: str, words: Sequence[str]) -> RequestErr
     behind = " ".join(words).replace("=", " ").partition(f"{flag} ")[2]
     argument, numbers = behind.partition(" ")[0], re.sub(r"[^\d.,:xX% ].*", "", behind)
     meant = MEANT.get("cval" if argument in PAD_MODES and (name == "mode" or name not in MEANT) else name, "")
-    is_axis, meant = meant == MEANT["dim"], with_numbers(meant, name, numbers)
+    is_axis, meant = meant == MEANT["dim"], with_numbers(meant, name, numbers, partial(_image_size, words))
     is_own = own.keys() >= {*re.findall(r"--[a-z-]+", meant)}
     if meant and (is_own or meant.startswith("poolcli")):
         use = re.sub("poolcli [a-z-]+ (?=--)", "", meant) if is_own else meant
@@ -153,19 +154,38 @@ def _option_with_value(word: str, own: Collection[str]) -> str:
     return ""
 
 
-def _layout_pooling(axis: str, words: Sequence[str]) -> str:
-    """The layout that pools one axis of the first file with an axis of this name; "" without one."""
-    from poolcli.formats import in_subprocess_if_fragile, open_array, parse_source
-    from poolcli.layouts import BATCH
+def _layout_pooling(asked: str, words: Sequence[str]) -> str:
+    """The layout that pools the axes of these names of the first file, or that they are pooled already; "" without."""
+    from poolcli.layouts import BATCH, SPATIAL, layout_of_dimensions
 
-    def axes() -> list[str]:
+    source, names, header = _first_file(words)
+    axes = asked.split(",")
+    if not {*axes} <= {*names} or len(axes) > len(SPATIAL):
+        return ""
+    own = header.layout or layout_of_dimensions(names) or ""
+    if {name for name, letter in zip(names, own, strict=False) if letter in SPATIAL} == {*axes}:
+        return f"none: {asked} are pooled already"
+    spatial, others = iter(SPATIAL[-len(axes) :]), iter(BATCH)
+    layout = "".join(next(spatial if name in axes else others) for name in names)
+    return f"--layout {layout} to pool {asked} alone of the axes {','.join(names)} of {source}"
+
+
+def _image_size(words: Sequence[str]) -> tuple[int, ...]:
+    """Height and width of the first file; () if it is not an image."""
+    _, _, header = _first_file(words)
+    return tuple(header.shape[header.layout.index(axis)] for axis in "HW") if header and header.mode else ()
+
+
+def _first_file(words: Sequence[str]) -> tuple[Any, list[str], Any]:
+    """The first file that the words name, the names of its axes and its header; None for both without one."""
+    from poolcli.formats import in_subprocess_if_fragile, open_array, parse_source
+
+    def read() -> tuple[list[str], Any]:
         with open_array(source) as file:
-            return [os.path.basename(each.label or next(iter(each.scales), "")) for each in file.metadata.dimensions]
+            found = file.metadata.dimensions if file.streams else ()
+            return [os.path.basename(each.label or next(iter(each.scales), "")) for each in found], file.header
 
     with suppress(PoolError):
         for source in filter(lambda each: os.path.exists(each.path), map(parse_source, words)):
-            if axis in (names := in_subprocess_if_fragile(source.path, axes)):
-                others = iter(BATCH)
-                layout = "".join("W" if name == axis else next(others) for name in names)
-                return f"--layout {layout} to pool {axis} alone of the axes {','.join(names)} of {source}"
-    return ""
+            return source, *in_subprocess_if_fragile(source.path, read)
+    return None, [], None

@@ -173,7 +173,9 @@ def output_format(path: str, source: str = "") -> Format:
     if not suffix and os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
         raise RequestError(f"{path}: is not a file; send it a .npy stream: {field('output', '-')} > {path}")
     if not suffix:
-        raise RequestError(f"{path}: has no extension that names a format; write {path}.npy, or {path}/ for a folder")
+        kind = format_by_suffix(source) or FORMATS["npy"]
+        named = path + (kind.written_as or source[len(without_suffix(source)) :] or ".npy")
+        raise RequestError(f"{path}: has no extension that names a format; write {named}, or {path}/ for a folder")
     if suffix in OTHER_OUTPUTS:
         array = f"{path.removesuffix(Path(path).suffix)}.npy"
         turned = ".T" if format_by_suffix(source) is FORMATS["matlab"] else ""  # of which axes are read in reverse

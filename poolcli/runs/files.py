@@ -11,13 +11,22 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import takewhile
 from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
-from poolcli.errors import FileError, RequestError
-from poolcli.formats import Source, folder_format, output_format, parse_source, recognise
+from poolcli.errors import FileError, PoolError, RequestError
+from poolcli.formats import (
+    Source,
+    folder_format,
+    in_subprocess_if_fragile,
+    output_format,
+    parse_source,
+    read_header,
+    recognise,
+)
 from poolcli.formats.atomic import is_device, is_internal_file
 from poolcli.formats.checks import join_names
 from poolcli.formats.files import array_names, check_output_url, is_url, relative_path
@@ -170,13 +179,27 @@ def plan_jobs(
         for path, following in zip(paths, [*paths[1:], ""], strict=True):  # a word that is none makes several of one
             if path != "-" and not is_url(path) and not os.path.lexists(path):
                 is_split = os.path.exists(whole := f"{path} {following}")
-                end = f"; quote names with spaces: {whole!r}" if is_split else shell_slip(path)
+                end = (
+                    f"; quote names with spaces: {whole!r}"
+                    if is_split
+                    else _array_named(path, paths) or shell_slip(path)
+                )
                 raise RequestError(f"{path}: there is no such input, and {field('output')} is one file{end}")
     jobs = [_job(item, *targets) for item in items]
     for target in (target for job in jobs for target in job.targets):
         check_output_url(target.path)
     _refuse_inputs(jobs)
     return _without_clashes(jobs)
+
+
+def _array_named(word: str, paths: Sequence[str]) -> str:
+    """Which file of `paths` has an array of this name, and how it is named, as in `-v sst`; "" without one."""
+    for path in filter(os.path.exists, paths):
+        with suppress(PoolError):
+            source = parse_source(path, word)
+            in_subprocess_if_fragile(path, partial(read_header, source))
+            return f"; write {path}:/{word} for the array of this name"
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +235,7 @@ class Target:
             )
         if target != "-":
             check_output_url(target)
-            output_format(target, item.source.path)
+            output_format(target, item.source.path if self.option == "output" else "")
         return target
 
     def _path_in_folder(self, folder: str, item: Item) -> str:
