@@ -208,7 +208,11 @@ def _resolve_sliding(op: SlidingAttributes, dialect: Dialect, support: Support, 
         if dropped:
             sentence = f"axis {name}: one window less, because the last one would start past the input"
             facts.append(Fact("window_dropped", sentence))
-    over = ",".join(axis.name for axis in axes if axis.windows.overhang > 0)
+    late = [each.name for each in axes if each.windows.start(each.windows.output - 1) >= each.windows.size]
+    if late and rounding == "ceil":
+        text = f"starts past the input; PyTorch's ceil drops it ({field('like', 'pytorch')})"
+        facts.append(Fact("overhang", f"the last window on {','.join(late)} {text}"))
+    over = ",".join(axis.name for axis in axes if axis.windows.overhang > 0 and axis.name not in late)
     if over and counted == "kernel":
         text = f"reaches past the pads, which the divisor counts; PyTorch does not ({field('like', 'pytorch')})"
         facts.append(Fact("overhang", f"the last window on {over} {text}"))
