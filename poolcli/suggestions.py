@@ -52,7 +52,7 @@ MEANT = by_word({
     "--jobs, the number of files at once: each is pooled by itself": "batch batch-size",
     "none: outputs are compressed as their inputs are": "co compress compression",
     "--exclude-pad": "exclusive",
-    "--auto-pad same_upper or valid": "same valid",
+    "--auto-pad same_upper or valid": "same valid same-size keep-size",
     "--missing": "nodata a-nodata srcnodata dstnodata",
     "--like": "to",
     "--dataset": "key variable var",
@@ -66,7 +66,7 @@ MEANT = by_word({
     "none: all bands are pooled; take one of the result, as in tifffile.imread('y.tif')[..., 1] (pages: --pages)":
         "channel channels band bands b",
     "numpy.pad(x, widths, 'edge') first, or 'reflect', ...: padding has no values here":
-        "padding-mode pad-mode border border-type cval",
+        "padding-mode pad-mode border border-type cval pad-value fill-value",
     "y[..., 0, 0]: axes of length 1 are kept": "keepdims keepdim",
     "the operator as the first word, as in poolcli max or poolcli shape max":
         "op mode method func filter",
@@ -79,7 +79,12 @@ MEANT = by_word({
     "poolcli adaptive-avg --output-size 1 (or adaptive-max; other operators take a --kernel of the input's size)":
         "global gap global-avg global-average",
     "--kernel and --strides, which count pixels: --kernel 10 --strides 10 makes 300 m of 30 m": "tr",
+    "none: colours stay; for grey, PIL.Image.open(path).convert('L') first": "grayscale greyscale gray grey",
     "poolcli avg or poolcli max": "pool",
+    "poolcli avg --kernel 3 --pads 1": "blur smooth box-filter uniform-filter",
+    "poolcli area --output-size H,W, which may be larger than the input": "upsample enlarge zoom",
+    "poolcli avg of the part that numpy.save('part.npy', x[..., 8:72, 8:72]) writes": "crop slice roi",
+    "poolcli info": "list ls show view describe",
     "poolcli chain 1,3,224,224 conv:k7,s2": "conv conv1d conv2d conv3d",
     "poolcli pyramid --output y.ome.zarr": "gdaladdo",
 })  # fmt: skip

@@ -32,7 +32,7 @@ def _run(words: list[str]) -> int:
     if words[:1] in (["--version"], ["-V"]):  # without importing Typer, because scripts call it
         print(f"poolcli {__version__}")
         return 0
-    if words[:1] in (["help"], ["--help-all"]):
+    if words[:1] in (["help"], ["--help-all"], ["--help"], ["-h"]):
         words = [*words[1:], "--help"]
     from poolcli.cli.program import program
 
@@ -63,11 +63,12 @@ def _usage_error(error: Any, words: Sequence[str]) -> RequestError:
         parse_operator,
     )
     from poolcli.message_fields import field, for_cli
-    from poolcli.suggestions import did_you_mean, join_words
+    from poolcli.suggestions import did_you_mean, join_words, with_numbers
 
     kind, word, command = type(error).__name__, words[0], find_command(words[0])
     if command is None:
-        meant = instead_of(word)
+        numbers = next((each for each in words[1:] if re.fullmatch(r"\d[\d.,x]*%?", each)), "")
+        meant = with_numbers(instead_of(word), word, numbers)
         aliases = {alias: op for op, row in OPERATOR_HELP.items() for alias in row.aliases.split()}
         end = did_you_mean(word, (*COMMANDS, *PROGRAM_OPTIONS), aliases)
         if os.path.exists(word) or (word[:1] == "-" and not end):
@@ -139,7 +140,7 @@ def _unknown_option(command: str, flag: str, words: Sequence[str]) -> RequestErr
 
 def _option_with_value(word: str, own: Collection[str]) -> str:
     """The option with this word as its value, such as --dtype float16 for fp16; "" without one."""
-    from poolcli.arguments import word_of
+    from poolcli.arguments import ROUNDING_TYPES, word_of
     from poolcli.cli.program import parse_operator
     from poolcli.cli.values import auto_pad, dtype
     from poolcli.dialects import DIALECTS
@@ -147,9 +148,10 @@ def _option_with_value(word: str, own: Collection[str]) -> str:
 
     framework = word_of(tuple(DIALECTS))
     readers = {"dtype": dtype, "like": framework, "against": framework, "auto_pad": auto_pad, "pooling": parse_operator}
+    readers["rounding_type"] = word_of(ROUNDING_TYPES)
     for name, read in readers.items():
         with suppress(RequestError):
-            if for_cli(field(name)) in own:
+            if len(word) > 1 and for_cli(field(name)) in own:
                 return for_cli(field(name, read(name, word)))
     return ""
 

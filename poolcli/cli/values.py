@@ -86,6 +86,8 @@ def prepare(words: Sequence[str], params: Sequence[Any]) -> list[str]:
             # Click would take -outsize for -o utsize; short flags alone stand together, as in -nr or -nk 2.
             together = all(getattr(own.get(f"-{each}"), "is_flag", False) for each in name[1:-1])
             is_one = ONE_DASH.fullmatch(name) and not (together and f"-{name[-1]}" in own)
+            if equals and f"--{canonical(name)}" in own and not os.path.exists(word):
+                raise RequestError(f"{word} has no dashes; write --{word}")
             if "shape" in names and PART.fullmatch(word):
                 word, rest = " ".join((word, *rest[:count])), rest[count:]
             result.append(f"-{word}" if is_one else word)
@@ -135,7 +137,7 @@ def numbers(name: str, text: str) -> Numbers:
     >>> numbers("kernel", "3"), numbers("kernel", "2x3"), numbers("shape", "[1, 3, 32, 32,]")
     ((3,), (2, 3), (1, 3, 32, 32))
     """
-    inner = text.strip()
+    inner = text.strip(" '\"")
     if name == "shape":
         inner = inner.removeprefix("torch.Size(").removesuffix(")" * inner.startswith("torch.Size("))
     inner = inner[1:-1] if inner[:1] + inner[-1:] in ("[]", "()") else inner
@@ -145,6 +147,8 @@ def numbers(name: str, text: str) -> Numbers:
     if all(re.fullmatch(rf"-?\+?[0-9]{{1,{MAX_DIGITS}}}", item) or item in kept for item in items):
         return cast("Numbers", tuple(None if item in kept else int(item) for item in items))
     refuse_words(name, inner)
+    if inner.lower() in ("none", "null"):
+        raise RequestError(f"{field(name)} is {text!r}; leave it out for its default")
     plain = re.sub(r"\.0*(?!\d)|(?<=\d)\s*[xX×]\s*(?=\d)", lambda part: "" if part[0][0] == "." else ",", inner)
     found = tuple(map(int, re.findall(rf"(?<!\d)-?\d{{1,{MAX_DIGITS}}}(?!\d)", plain)))
     if found and re.fullmatch(r"[-+\s\d,;:/*()\[\]]+", plain):
