@@ -165,19 +165,13 @@ def number_from(least: float) -> Reader:
 
     def number(name: str, value: object) -> float:
         found = _float(value)
+        if name == "p" and found == inf:
+            raise RequestError(f"{field(name)} is inf; {INFINITE_NORM}")
         if not least <= found < inf:
             raise RequestError(f"{field(name)} is {brief(value)}; a finite number of at least {least:g} is needed")
         return int(found) if found == int(found) <= MAX_INT else found
 
     return number
-
-
-def power(name: str, value: object) -> float:
-    """The power of a norm, a finite number of at least 1."""
-    if _float(value) == inf:
-        raise RequestError(f"{field(name)} is inf; {INFINITE_NORM}")
-    found: float = number_from(1)(name, value)
-    return found
 
 
 def tolerance(name: str, value: object) -> float:

@@ -98,7 +98,7 @@ def _unknown_option(command: str, flag: str, words: Sequence[str]) -> RequestErr
     from poolcli.cli.pool import attribute_of_others, own_options
     from poolcli.cli.program import COMMANDS, OPERATOR_HELP, load_command
     from poolcli.cli.values import HELP, canonical, own_flags
-    from poolcli.suggestions import ALIASES, FLAGS, KEYWORDS, MEANT, did_you_mean, join_words, with_numbers
+    from poolcli.suggestions import ALIASES, FLAGS, KEYWORDS, MEANT, did_you_mean, with_numbers
 
     name = canonical(flag.lstrip("-"))
     attribute, value, _ = FLAGS.get(name) or (name.replace("-", "_"), None, None)
@@ -126,13 +126,10 @@ def _unknown_option(command: str, flag: str, words: Sequence[str]) -> RequestErr
         return RequestError(f"{command} has no option {flag}; use {use}")
     if use := _option_with_value(name, own):
         return RequestError(f"{command} has no option {flag}; use {use}")
-    if (other := f"--{canonical(name.removeprefix('no-'))}") in own:
-        return RequestError(f"{command} has no option {flag}; leave it out, as {other} takes a value")
-    others = [each for each in COMMANDS if flag in own_flags(load_command(each).params)]
-    if others:
-        if {*OPERATOR_HELP} <= {*others}:
-            others = ["avg, max, ...", *[each for each in others if each not in OPERATOR_HELP]]
-        return RequestError(f"{command} has no {flag}, which is for {join_words(others, 'and')}")
+    if (valued := f"--{canonical(name.removeprefix('no-'))}") in own:
+        return RequestError(f"{command} has no option {flag}; leave it out, as {valued} takes a value")
+    if other := next((each for each in COMMANDS if flag in own_flags(load_command(each).params)), None):
+        return RequestError(f"{command} has no option {flag}, which poolcli {other} has")
     short = {f"--{alias}": f"--{other}" for alias, other in ALIASES.items() if f"--{other}" in own}
     end = did_you_mean(flag, [each for each in (*own, *HELP) if len(each) > 2], short)
     return RequestError(f"{command} has no option {flag}{end or f'; poolcli {command} --help-all shows all'}")
@@ -147,8 +144,10 @@ def _option_with_value(word: str, own: Collection[str]) -> str:
     from poolcli.message_fields import field, for_cli
 
     framework = word_of(tuple(DIALECTS))
-    readers = {"dtype": dtype, "like": framework, "against": framework, "auto_pad": auto_pad, "pooling": parse_operator}
-    readers["rounding_type"] = word_of(ROUNDING_TYPES)
+    readers = {
+        "dtype": dtype, "like": framework, "against": framework, "auto_pad": auto_pad, "pooling": parse_operator,
+        "rounding_type": word_of(ROUNDING_TYPES),
+    }  # fmt: skip
     for name, read in readers.items():
         with suppress(RequestError):
             if len(word) > 1 and for_cli(field(name)) in own:

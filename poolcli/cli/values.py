@@ -63,9 +63,11 @@ def prepare(words: Sequence[str], params: Sequence[Any]) -> list[str]:
         foreign = FLAGS[plain] if option is None and plain in FLAGS and FLAGS[plain][0] in names else None
         if option is None and not foreign and getattr(own.get(f"--{plain}"), "is_flag", False):
             option = own[f"--{plain}"]  # --no-overwrite is --overwrite=false
+        if equals and option and not option.is_flag:
+            rest.insert(0, value)
         count = _count_parts(rest, own, needed - sum(each[:1] != "-" for each in (*result, name)))
         if rest and not equals and (foreign or getattr(option, "is_flag", False)):
-            _refuse_value(name, rest[0], count > 0, option.help if option else "")
+            _refuse_value(name, rest[0], count > 0)
         if foreign:
             setting, true, false = foreign
             chosen = true if (not equals or _boolean(flag, value)) == (plain == flag[2:]) else false
@@ -95,14 +97,11 @@ def prepare(words: Sequence[str], params: Sequence[Any]) -> list[str]:
             on = (not equals or _boolean(flag, value)) == (flag in option.opts)
             result += [option.opts[-1]] if on else option.secondary_opts[:1]
         else:
-            if equals:
-                count = count if PART.fullmatch(value) else 0
-            else:
-                count, value = max(count, 1), rest[0] if rest else ""  # which may begin with -
-            text = " ".join((value, *rest[not equals : count]))  # its reader judges 2 2
+            count = max(count, 1)  # the value, which may begin with -, and numbers behind it, which its reader judges
+            text = " ".join(rest[:count])
             if flag == "--rescale" and not equals and not RANGE.fullmatch(text):
                 text, count = AUTO_RANGE, 0
-            elif not equals and (not rest or value in own):
+            elif not equals and (not rest or rest[0] in own):
                 raise RequestError(f"{field(option.name)} needs a value ({option.metavar}): {option.help.rstrip('.')}")
             del rest[:count]
             result.append(f"{option.opts[-1]}={text}")
@@ -116,13 +115,11 @@ def _count_parts(words: Sequence[str], own: Collection[str], needed: int) -> int
     return found if is_free and not any(map(os.path.exists, words[:found])) else 0
 
 
-def _refuse_value(flag: str, word: str, is_number: bool, meaning: str) -> None:
+def _refuse_value(flag: str, word: str, is_number: bool) -> None:
     """Refuses the word behind a flag if it can only be meant as its value."""
-    if word.lower() in BOOLEANS and (is_number or not (word.isdigit() or os.path.exists(word))):
-        alone = f", or {flag} alone" if BOOLEANS[word.lower()] else ""
+    if is_number or (word.lower() in BOOLEANS and not (word.isdigit() or os.path.exists(word))):
+        alone = f", or {flag} alone" if _boolean(flag, word) else ""
         raise RequestError(f"{flag} is a flag, whose value follows =: write {flag}={word}{alone}")
-    if is_number:
-        raise RequestError(f"{flag} takes no value (found {word}){': ' if meaning else ''}{meaning.rstrip('.')}")
 
 
 def _boolean(flag: str, value: str) -> bool:

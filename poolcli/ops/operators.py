@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from dataclasses import dataclass, field, replace
 
-from poolcli.arguments import number_from, power, word_of
+from poolcli.arguments import number_from, word_of
 from poolcli.dialects import DIALECTS, Dialect
 from poolcli.ops.records import Picking, Single
 from poolcli.plan import attributes
@@ -95,7 +95,7 @@ class LpPool(attributes.SlidingAttributes, Single):
     reducer = attributes.Reducer("lp", "Lp norm", "float", power=2, adds=True)
 
     like: str = field(default="onnx", metadata={"read": word_of(tuple(DIALECTS))})
-    p: float = field(default=2, metadata={"read": power})
+    p: float = field(default=2, metadata={"read": number_from(1)})
 
     def reduction(self, dialect: Dialect) -> attributes.Reducer:
         """The p-norm; in PyTorch of signed powers, computed from their mean."""
