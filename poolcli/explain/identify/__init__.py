@@ -179,6 +179,9 @@ class _Search:
         for op in (allowed for each in ordered for allowed in self._allowed(each)):
             plan = self.pair.plan(op) if best is None or self._in_time() else None
             distance = self.pair.distance(plan) if plan else np.inf
+            if plan and self.pair.rounding(op):  # of few numbers another pooling may be nearer
+                best = 0, op, plan
+                break
             if plan and (best is None or distance < best[0]):
                 best = distance, op, plan
         if best is None:

@@ -100,8 +100,14 @@ class Pair:
     def rounding(self, op: Attributes) -> str | None:
         """The rounding to integers that turns the exact results of an operator into the whole output, if one does."""
         plan = plan_or_none(op, self.x.shape, self.x.dtype, layout=self.layout, output_dtype=np.dtype(np.float64))
-        exact = _pooled(whole(plan), self.x) if plan and self.y.dtype.kind in "iu" else None
-        return None if exact is None else next((k for k, f in ROUNDINGS.items() if (f(exact) == self.y).all()), None)
+        if plan is None or self.y.dtype.kind not in "iu":
+            return None
+        ends = self.ends(plan)
+        fits = {k: f for k, f in ROUNDINGS.items() if all((f(exact) == y).all() for exact, y in ends)}
+        if not fits:
+            return None
+        exact = _pooled(whole(plan), self.x)
+        return next((k for k, f in fits.items() if (f(exact) == self.y).all()), None)
 
 
 def _pooled(region: Region, slab: Array) -> Array:
