@@ -240,22 +240,14 @@ def other_program(path: str, start: bytes = b"") -> str:
 
 
 def unpacking(path: str) -> tuple[str, str]:
-    """The command that unpacks an archive, and the folder with its files; both are "" for other files.
-
-    >>> unpacking("my photos.zip")
-    ("unzip 'my photos.zip' -d 'my photos'", 'my photos/')
-    """
+    """The command that unpacks an archive, and the folder with its files; both are "" for other files."""
     suffix = next((each for each in ARCHIVES if path.lower().endswith(each)), "")
     folder = path[: len(path) - len(suffix)]
     return (ARCHIVES[suffix].format(shlex.quote(path), shlex.quote(folder)), f"{folder}/") if suffix else ("", "")
 
 
 def shell_slip(path: str) -> str:
-    """Why a file of this name is not found, if the shell passed on what it takes away elsewhere; "" for other names.
-
-    >>> shell_slip("'x.npy'"), shell_slip("x.npy")
-    ('; quotes and blanks at its ends are part of the name: type x.npy', '')
-    """
+    """Why a file of this name is not found, if the shell passed on what it takes away elsewhere; "" for other names."""
     bare = path.strip(" \t\r\n\xa0'\"‘’“”")
     meant = os.path.expandvars(os.path.expanduser(bare))
     if meant == path and "$" not in path:
