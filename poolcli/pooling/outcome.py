@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from poolcli.arguments import MinCount, Missing
 from poolcli.dtypes import lookup
@@ -21,18 +22,7 @@ from poolcli.system.signals import check_stopped
 Limits = tuple[float, float] | tuple[()]  # what becomes 0 and 255; () for the lowest and the highest of each result
 
 
-@dataclass(frozen=True)  # without slots, with which pickling takes several times as long
-class Record:
-    """The record of an output in the manifest; hashes are those of `state_of`."""
-
-    output: str
-    indices: str | None
-    input: str
-    input_size: int
-    input_mtime_ns: int
-    options: str
-    output_hash: str
-    indices_hash: str | None
+Record = dict[str, Any]  # of an output in the manifest
 
 
 @dataclass(frozen=True)  # without slots, with which pickling takes several times as long

@@ -30,7 +30,6 @@ from poolcli.system.signals import check_stopped
 
 EXECUTORS = ("here", "workers", "dask")  # the last two are modules with a function `run`
 NAME = ".poolcli.jsonl"
-RECORD_FIELDS = tuple(each.name for each in fields(Record))
 FIRST_LINE = b'{"output": '
 MAX_LINE = 2**20  # bytes
 # Settings that do not change any output.
@@ -100,9 +99,9 @@ class Runner:
         settings = self.settings
         if job.retried or (settings.resume and self.folder is not None):  # the first try may have written the output
             settings = replace(settings, overwrite=True)
-        if job.known and job.known.options == self.options:
+        if job.known and job.known.get("options") == self.options:
             with suppress(OSError):  # a file is gone
-                if job.known == self.record_of(job):
+                if self.record_of(job).items() <= job.known.items():  # others may say more
                     return Outcome(job, skipped=True)
         outcome = run_job(job, self.op, settings, progress, self.distribute)
         if self.folder is None or outcome.error or outcome.skipped:
@@ -115,28 +114,26 @@ class Runner:
     def record_of(self, job: Job) -> Record:
         """The record of a finished job."""
         state = fingerprint_of(job.source.path)
-        return Record(
-            output=os.path.relpath(str(job.output), self.folder),
-            indices=os.path.relpath(job.indices, self.folder) if job.indices else None,
-            input=str(job.source),
-            input_size=state.size,
-            input_mtime_ns=state.mtime_ns,
-            options=self.options,
-            output_hash=state_of(str(job.output)),
-            indices_hash=state_of(job.indices) if job.indices else None,
-        )
+        return {
+            "output": os.path.relpath(str(job.output), self.folder),
+            "indices": os.path.relpath(job.indices, self.folder) if job.indices else None,
+            "input": str(job.source),
+            "input_size": state.size,
+            "input_mtime_ns": state.mtime_ns,
+            "options": self.options,
+            "output_hash": state_of(str(job.output)),
+            "indices_hash": state_of(job.indices) if job.indices else None,
+        }
 
 
-Outcomes = Generator[tuple[int, Outcome], None, None]
-
-# Runs jobs, at most so many at once, and yields the number of each with its outcome, in any order. A failed job is an
-# outcome with an error. If the run is stopped, its processes are ended.
-Run = Callable[..., Outcomes]
+Outcomes = Generator[tuple[int, Outcome], None, None]  # the numbers of jobs with their outcomes, in any order
 
 
-def load_executor(name: str) -> Run:
-    """The function that runs jobs in the way of that name; Dask's also takes the value of --cluster."""
-    run: Run = run_here if name == "here" else import_module(f"poolcli.runs.{name}").run
+def load_executor(name: str) -> Callable[..., Outcomes]:
+    """The function that runs jobs in the way of that name, at most so many at once; Dask's also takes the value of
+    --cluster. If the run is stopped, its processes are ended.
+    """
+    run: Callable[..., Outcomes] = run_here if name == "here" else import_module(f"poolcli.runs.{name}").run
     return run
 
 
@@ -215,7 +212,7 @@ def _in_order(outcomes: Outcomes, manifest: Manifest | None = None) -> Iterator[
             waiting[number] = outcome
             if manifest and outcome.record:
                 try:
-                    manifest.append([vars(outcome.record)])
+                    manifest.append([outcome.record])
                 except FileError as error:
                     waiting[number] = replace(outcome, error=error)
             while following in waiting:
@@ -240,8 +237,7 @@ class Manifest:
 
     def records(self) -> dict[str, Record]:
         """The last record of each output by its name."""
-        lines = (line for line in self._output_lines() if line.keys() >= set(RECORD_FIELDS))
-        return {line["output"]: Record(*(line[name] for name in RECORD_FIELDS)) for line in lines}
+        return {line["output"]: line for line in self._output_lines() if "output_hash" in line}
 
     def with_records(self, jobs: Iterable[Job]) -> list[Job]:
         """The jobs, with the last record of the output of each that is not refused."""
@@ -279,7 +275,7 @@ class Manifest:
         with atomic_stream(self.path, True) as stream:
             for name, record in sorted(self.records().items()):
                 if os.path.exists(os.path.join(self._folder, name)):
-                    stream.write(f"{json.dumps(vars(record))}\n".encode())
+                    stream.write(f"{json.dumps(record)}\n".encode())
 
     def append(self, objects: Iterable[dict[str, Any]]) -> None:
         """Appends a line for each."""
