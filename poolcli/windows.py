@@ -188,9 +188,7 @@ class Bins:
         """The number of input elements of bin i."""
         return self.stop(i) - self.start(i)
 
-    def divisor(self, i: Index) -> Index:
-        """This axis' factor of the divisor: the length of bin i."""
-        return self.inside(i)
+    divisor = inside  # this axis' factor of it
 
     def span(self, i: int) -> range:
         """The input indices that bin i reads."""

@@ -18,9 +18,9 @@ from poolcli.formats import Source
 from poolcli.formats.records import Metadata, ReadOptions, Spec, WriteOptions
 from poolcli.formats.zarr.library import array_at, open_store
 from poolcli.formats.zarr.write import NewStore, ZarrWriter
-from poolcli.plan.plan import Region
+from poolcli.plan.plan import Region, whole
 from poolcli.pooling.outcome import Job, Settings
-from poolcli.pooling.tiles import RemoteBlocks, Work, bytes_of_plan, reading
+from poolcli.pooling.tiles import RemoteBlocks, Work, reading
 from poolcli.runs import Runner, dask as executor, run_job
 from poolcli.windows import Ranges
 from tests.cli.folders import tree
@@ -144,7 +144,7 @@ def test_progress_counts_what_other_processes_have_written_up_to_the_whole(volum
     settings = Settings(max_memory=3 * 2**20, engine="numpy")
     op, job = AvgPool(9), Job(Source("in.zarr"), "out.zarr")
     outcome = run_job(job, op, settings, lambda *now: told.append(now), distribute)
-    total = bytes_of_plan(op.plan((1, 2, 61, 67, 71), "uint16"))
+    total = whole(op.plan((1, 2, 61, 67, 71), "uint16")).nbytes
     assert (outcome.error, sum(wrote) > total) == (None, True)
     assert told == [(min(sum(wrote[: i + 1]), total), total) for i in range(len(wrote))]
 

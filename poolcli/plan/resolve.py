@@ -163,12 +163,8 @@ def _aspect_facts(layout: str, sizes: Numbers, lengths: Numbers) -> tuple[Fact, 
     turned = f"; sizes are H,W: {field('output_size', (wide, high))} is {high} wide and {wide} high"
     remedy = turned if is_turned else hint(f"; {field('fit', f'{wide}x{high}')} keeps it")
     is_swapped = is_turned and abs(wide * width - high * height) < max(height, width)
-    return (
-        Fact(
-            "turned" if is_swapped else "aspect",
-            f"the aspect changes: H={height} W={width} to H={high} W={wide}{remedy}",
-        ),
-    )
+    text = f"the aspect changes: H={height} W={width} to H={high} W={wide}{remedy}"
+    return (Fact("turned" if is_swapped else "aspect", text),)
 
 
 def _bin_formula(w: Bins) -> str:

@@ -15,9 +15,10 @@ from poolcli.formats.records import whole_region
 from poolcli.layouts import is_spatial, read_axes
 from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes, values_of
+from poolcli.plan.plan import whole
 from poolcli.pooling.outcome import Job, Outcome, Settings, located
 from poolcli.pooling.run import ArrayJob, prepare_job
-from poolcli.pooling.tiles import Clock, bytes_of_plan, no_progress
+from poolcli.pooling.tiles import Clock, no_progress
 
 
 def run_bundle(job: Job, op: Attributes, settings: Settings, clock: Clock) -> Outcome:
@@ -48,7 +49,7 @@ def run_bundle(job: Job, op: Attributes, settings: Settings, clock: Clock) -> Ou
                 parts.append(prepare_job(part, op, own, file.array(header.key or "").header))
         held = sum(header.nbytes for header in (*chosen, *copied))
         check_expansion(path, os.path.getsize(path), held, settings.allowed)
-        needed = max(held, sum(bytes_of_plan(part.plan) for part in parts if part.plan))
+        needed = max(held, sum(whole(part.plan).nbytes for part in parts if part.plan))
         what, fewer = f"{path}: its {len(chosen) + len(copied)} arrays need", f" or take fewer with {field('dataset')}"
         check_memory(what, needed, settings.max_memory, " together", fewer)
         if copied:

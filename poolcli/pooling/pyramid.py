@@ -60,7 +60,7 @@ def write_pyramid(
     path, every, engine, notes = pyramid.source.path, pyramid.all_pyramids, "none", dict[str, None]()
     before, clock = fingerprint_of(path), tiles.Clock()  # the source must not change meanwhile
     identity = _identity(pyramid, before) if settings.resume else None
-    finished, total = 0, sum(tiles.bytes_of_plan(level.plan) for each in every for level in each.levels)
+    finished, total = 0, sum(whole(level.plan).nbytes for each in every for level in each.levels)
 
     def step(done: int, of_level: int) -> None:
         progress(finished + done, total)
@@ -76,7 +76,7 @@ def write_pyramid(
             source = replace(each.source, key=each.header.key)
             with nullcontext(file) if each is pyramid else open_array(source, settings.read_options) as opened:
                 for work in _write_levels(each, opened, own, settings, clock, step, distribute):
-                    finished += tiles.bytes_of_plan(work.plan)
+                    finished += whole(work.plan).nbytes
                     notes |= dict.fromkeys(work.notes)
                     if each is pyramid and work.plan is not pyramid.levels[0].plan:
                         engine = "numpy" if work.reasons else work.engine

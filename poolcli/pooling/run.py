@@ -55,9 +55,7 @@ def prepare_job(
         from poolcli.formats.zarr.storage import grid_of
 
         grid_of(output.shape, output.layout, asked=settings.chunks, asked_shards=settings.chunks and settings.shards)
-    if job.indices:
-        if plan.index is None:
-            raise RequestError(f"{plan.op} has no indices: it does not select elements")
+    if job.indices and plan.index:
         indices = _stored(job.indices, job.indices_key, plan, plan.index.dtype, settings.output_layout, header.mode)
     for path in job.outputs:
         if not is_device(path):
@@ -158,7 +156,7 @@ def _memory_of(plan: Plan, header: records.Header, output: Stored, indices: bool
     encoded = output.path not in (None, "-") and formats.output_format(str(output.path)).is_image
     copies = (turned + encoded) * lookup(plan.output_dtype).itemsize
     positions = tiles.POSITION_BYTES * (1 + turned) * indices
-    needed = tiles.bytes_of_plan(plan) + header.extra_memory + prod(plan.output_shape) * (copies + positions)
+    needed = whole(plan).nbytes + header.extra_memory + prod(plan.output_shape) * (copies + positions)
     return needed + (WORKING_MEMORY if needed > WORKING_MEMORY else 0)
 
 
@@ -185,7 +183,7 @@ class ArrayJob:
         """
         if self._is_finished():
             return Outcome(self.outcome.job, skipped=True)
-        total, limit = tiles.bytes_of_plan(self.plan), self.settings.max_memory
+        total, limit = whole(self.plan).nbytes, self.settings.max_memory
         left = limit and limit - self.file.header.extra_memory
         if total > tiles.SHOWN_BYTES:
             self.work.progress(0, total)  # the first part may take seconds
@@ -200,12 +198,7 @@ class ArrayJob:
 
     def in_memory(self) -> list[records.NamedArray]:
         """The values, with indices if they are wanted, as they will be written."""
-        made = list[records.NamedArray]()
-        for target, array in zip(self.targets, self.pool_whole(), strict=False):
-            spec = self._spec(target)
-            made.append(records.NamedArray(spec, convert_layout(array, self.plan.layout, target.layout)))
-            self.notes += _lost_meaning(str(target.path), spec)
-        return made
+        return [self._as_written(*each) for each in zip(self.targets, self.pool_whole(), strict=False)]
 
     def finished(self) -> Outcome:
         """The outcome of what has run."""
@@ -262,17 +255,20 @@ class ArrayJob:
         return all(is_finished(path, str(self._identity(path))) for path in paths)
 
     def _write(self, target: Stored, array: Array) -> None:
-        path, spec = str(target.path), self._spec(target)
-        self.notes += _lost_meaning(path, spec, "before rescaling, " if self._rescales(target) else "")
-        if self._rescales(target):
+        path, made = str(target.path), self._as_written(target, array)
+        self.notes += formats.output_format(path).functions.write(path, [made], self._options(target))
+
+    def _as_written(self, target: Stored, array: Array) -> records.NamedArray:
+        """A result in the type and layout of its file, with its metadata; notes what is lost."""
+        spec, rescales = self._spec(target), self._rescales(target)
+        self.notes += _lost_meaning(str(target.path), spec, "before rescaling, " if rescales else "")
+        if rescales:
             from poolcli.pooling.colour import rescaled
 
             array, note = rescaled(array, self.settings.rescale or ())
             self.notes.append(note)
             spec = replace(spec, mode=None)
-        array = convert_layout(array, self.plan.layout, target.layout)
-        made = records.NamedArray(replace(spec, shape=array.shape, dtype=array.dtype.name), array)
-        self.notes += formats.output_format(path).functions.write(path, [made], self._options(target))
+        return records.NamedArray(spec, convert_layout(array, self.plan.layout, target.layout))
 
     def _open_writer(self, stack: ExitStack, target: Stored) -> records.RegionWriter:
         """A writer of regions of one result.
@@ -323,7 +319,7 @@ class ArrayJob:
 
     def _options(self, target: Stored) -> records.WriteOptions:
         asked = self.settings
-        bytes_per_output = tiles.bytes_of_plan(self.plan) // max(1, prod(self.plan.output_shape))
+        bytes_per_output = whole(self.plan).nbytes // max(1, prod(self.plan.output_shape))
         most = max(1, tiles.bytes_of_block(asked.max_memory) // max(1, bytes_per_output))
         identity = self._identity(str(target.path))
         return records.WriteOptions(asked.overwrite, asked.quality, identity, asked.chunks, asked.shards, most)
@@ -333,7 +329,7 @@ class ArrayJob:
         asked = self.settings
         if not asked.resume or path == "-" or not formats.output_format(path).parallel_writes:
             return None
-        if tiles.bytes_of_plan(self.plan) <= tiles.TILE_BYTES and not is_url(path):
+        if whole(self.plan).nbytes <= tiles.TILE_BYTES and not is_url(path):
             return None  # starting again takes no longer than resuming
         from hashlib import sha256  # loads OpenSSL, in 3 ms
 

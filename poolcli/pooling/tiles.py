@@ -68,10 +68,10 @@ def divide(
     follow each other in C order. Refuses a plan whose smallest block is too large.
     """
     # Indices take memory beside the values, so blocks are smaller by their share.
-    data, positions = bytes_of_plan(plan), POSITION_BYTES * prod(plan.output_shape) if indices else 0
+    region, positions = whole(plan), POSITION_BYTES * prod(plan.output_shape) if indices else 0
     left = None if limit is None else limit - beside
-    most = bytes_of_block(left, MAX_BLOCK_BYTES if unit or chunks else TILE_BYTES) * data // max(1, data + positions)
-    region = whole(plan)
+    most = bytes_of_block(left, MAX_BLOCK_BYTES if unit or chunks else TILE_BYTES) * region.nbytes
+    most //= max(1, region.nbytes + positions)
     if unit is None and chunks is not None:  # the output of about one chunk of the input
         sizes = zip(chunks, plan.input_shape, plan.output_shape, strict=True)
         unit = tuple(max(1, min(chunk, n) * out // max(n, 1)) for chunk, n, out in sizes)
@@ -83,11 +83,6 @@ def divide(
             f"limit is {human_bytes(limit)}; raise {field('max_memory')}"
         )
     return blocks_of(region, shape)
-
-
-def bytes_of_plan(plan: Plan) -> int:
-    """The bytes of the input and the output of a plan."""
-    return whole(plan).nbytes
 
 
 def bytes_of_block(limit: int | None, most: int = MAX_BLOCK_BYTES) -> int:
@@ -220,7 +215,7 @@ def pool_in_tiles(work: Work, read: Read, sinks: Sequence[RegionWriter], parts: 
     """
     from concurrent.futures import ThreadPoolExecutor
 
-    total, done = bytes_of_plan(work.plan), 0
+    total, done = whole(work.plan).nbytes, 0
     missing = (part for part in parts if not all(sink.holds(part.outputs) for sink in sinks))
     with ThreadPoolExecutor(1, "read") as reader, ThreadPoolExecutor(1, "write") as writer:
         ahead = ((part, reader.submit(read, part.aligned.reads)) for part in missing)
@@ -291,7 +286,7 @@ def pool_distributed(
     distribute: Distribute, work: Work, opener: Opener, sinks: Sequence[Any], blocks: Iterable[Region], most: int | None
 ) -> None:
     """Pools blocks as `pool_in_tiles` does parts, in other processes, which write to the `writer` of each sink."""
-    total, written = bytes_of_plan(work.plan), 0
+    total, written = whole(work.plan).nbytes, 0
     theirs = Work(work.plan, work.indices, work.engine, threads=1, may_fall_back=work.may_fall_back)
     remote = RemoteBlocks(opener, theirs, tuple(sink.writer for sink in sinks), most)
     missing = (block.outputs for block in blocks if not all(sink.holds(block.outputs) for sink in sinks))

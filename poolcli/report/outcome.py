@@ -257,9 +257,6 @@ def shapes_view(outcomes: Iterable[Outcome]) -> Table:
     return table
 
 
-PLACES = 6  # digits of a number in a table
-
-
 def pyramid_view(pyramid: Pyramid, made: PyramidResult | None, dry_run: bool) -> RenderableType:
     """The report of a pyramid."""
     header, levels, chunks = pyramid.header, pyramid.levels, pyramid.grid
@@ -290,7 +287,7 @@ def pyramid_view(pyramid: Pyramid, made: PyramidResult | None, dry_run: bool) ->
 
 
 def _numbers(values: tuple[float, ...]) -> str:
-    return printable(",".join(f"{value:.{PLACES}g}" for value in values))
+    return printable(",".join(f"{value:.6g}" for value in values))
 
 
 def pyramid_document(pyramid: Pyramid, made: PyramidResult | None) -> dict[str, Any]:

@@ -56,11 +56,7 @@ def axis_steps(region: Region) -> Steps:
 
 
 def reduce(
-    steps: Steps,
-    parts: Parts,
-    combine: Combine,
-    start: Sequence[Any] = (0, 0),
-    weigh: Weigh | None = None,
+    steps: Steps, parts: Parts, combine: Combine, start: Sequence[Any] = (0, 0), weigh: Weigh | None = None
 ) -> Parts:
     """Reduce `parts` over the windows of each spatial axis; `start` has the initial values of the accumulator."""
     for axis in steps:
