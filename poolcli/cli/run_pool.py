@@ -75,10 +75,7 @@ def run_pool(op: Attributes, request: PoolOptions) -> int:
 
 
 def _refuse_existing(jobs: Sequence[Job], op: Attributes, settings: Settings, folder: str | None) -> None:
-    """Refuses to replace existing outputs, unless an option allows it; says what else is wrong, too.
-
-    `folder` is that of the outputs of several inputs.
-    """
+    """Refuses to replace existing outputs, unless an option allows it; says what else is wrong, too."""
     if settings.overwrite or settings.resume or settings.dry_run:
         return
     existing = existing_outputs(jobs)

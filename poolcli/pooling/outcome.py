@@ -27,22 +27,17 @@ Record = dict[str, Any]  # of an output in the manifest
 
 @dataclass(frozen=True)  # without slots, with which pickling takes several times as long
 class Job:
-    """One input and its outputs; `output` is None in a dry run without one.
-
-    `output_key` and `indices_key` are the names of the arrays in these files. `refusal` is why this job of a run fails
-    without being tried; `note` is for its report; `known` is the record of its output by an earlier run; `retried` says
-    that a process that ran it has died.
-    """
+    """One input and its outputs."""
 
     source: Source
-    output: str | None
+    output: str | None  # None in a dry run without one
     indices: str | None = None
-    output_key: str | None = None
+    output_key: str | None = None  # name of the array in this file
     indices_key: str | None = None
-    refusal: PoolError | None = None
-    note: str | None = None
-    known: Record | None = None
-    retried: bool = False
+    refusal: PoolError | None = None  # why it fails without being tried
+    note: str | None = None  # for its report
+    known: Record | None = None  # of its output, by an earlier run
+    retried: bool = False  # a process that ran it has died
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -65,29 +60,23 @@ def existing_outputs(jobs: Iterable[Job]) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings of all jobs of a run; None is the default of each.
-
-    max_memory, allowed: the memory limit in bytes, and the same only if the user set it
-    missing: nodata values; None for those of the file
-    arrays: names of arrays in a file with several, () for all; None for the one that the source names
-    rescale: values that become 0 and 255 in an image of a float result
-    """
+    """The settings of all jobs of a run; None is the default of each."""
 
     layout: str | None = None
     output_layout: str | None = None
     dtype: str | None = None
     engine: str = "auto"
     threads: int | None = None
-    max_memory: int | None = None
-    allowed: int | None = None
+    max_memory: int | None = None  # in bytes
+    allowed: int | None = None  # the same, only if the user set it
     pages: str | None = None
     allow_external: bool = False
     quality: int | None = None
     linear_light: bool = False
-    rescale: Limits | None = None
-    missing: Missing | None = None
+    rescale: Limits | None = None  # values that become 0 and 255 in an image of a float result
+    missing: Missing | None = None  # None for those of the file
     min_count: MinCount | None = None
-    arrays: tuple[str, ...] | None = None
+    arrays: tuple[str, ...] | None = None  # in a file with several, () for all; None for the one that the source names
     dry_run: bool = False
     overwrite: bool = False
     resume: bool = False
@@ -121,16 +110,11 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Colour:
-    """How the channels of an image are pooled together.
+    """How the channels of an image are pooled together."""
 
-    weighted: averages are weighted with alpha, the last channel
-    linear: averages are of linear light
-    votes: modes are of whole pixels
-    """
-
-    weighted: bool = False
-    linear: bool = False
-    votes: bool = False
+    weighted: bool = False  # averages, with alpha, the last channel
+    linear: bool = False  # averages, of linear light
+    votes: bool = False  # modes, of whole pixels
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -145,10 +129,7 @@ class Colour:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a job that ran, failed or was skipped.
-
-    `parts` are the outcomes of several arrays of one file.
-    """
+    """The result of a job that ran, failed or was skipped."""
 
     job: Job
     header: Header | None = None
@@ -161,7 +142,7 @@ class Outcome:
     threads: int | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     skipped: bool = False
-    parts: tuple[Outcome, ...] = ()
+    parts: tuple[Outcome, ...] = ()  # of several arrays of one file
     error: PoolError | None = None
     record: Record | None = None
 

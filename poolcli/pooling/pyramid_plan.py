@@ -36,30 +36,20 @@ SMALLEST_LEVEL = 256  # the longest spatial axis of the smallest level, if the n
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The request for a pyramid.
-
-    op, kernel: the operator, and its kernel and stride for each spatial axis, the same for every level
-    factors: kernel and stride of each level in turn, by the names of axes, in place of `kernel`
-    factors_from: what the factors are relative to, the "previous" level or the "source"; then `base` is "source" too
-    base: what each level is pooled from
-    levels: how many; None for as many as SMALLEST_LEVEL needs
-    scale, unit: the spacing of the source by the names of axes, and its unit; default what the input says
-    output, place, groups: the store, the group in it, and the attributes of the groups above that by their paths
-    of_labels: whether the source is a label image of another one
-    """
+    """The request for a pyramid."""
 
     op: str
-    kernel: tuple[int, ...]
-    base: str = "previous"
-    factors: tuple[Mapping[str, int], ...] = ()
-    factors_from: str = "previous"
-    levels: int | None = None
-    scale: Mapping[str, float] = default(default_factory=dict)
-    unit: str | None = None
+    kernel: tuple[int, ...]  # also the stride, for each spatial axis, the same for every level
+    base: str = "previous"  # what each level is pooled from: the "previous" one or the "source"
+    factors: tuple[Mapping[str, int], ...] = ()  # kernel of each level in turn by the names of axes, for `kernel`
+    factors_from: str = "previous"  # what they are relative to; if to the "source", `base` is that too
+    levels: int | None = None  # how many; None for as many as SMALLEST_LEVEL needs
+    scale: Mapping[str, float] = default(default_factory=dict)  # spacing by the names of axes; else the input's
+    unit: str | None = None  # of that spacing
     output: str = ""
-    place: str = "/"
-    groups: Mapping[str, Any] = default(default_factory=dict)
-    of_labels: bool = False
+    place: str = "/"  # the group in the store
+    groups: Mapping[str, Any] = default(default_factory=dict)  # attributes of those above it by their paths
+    of_labels: bool = False  # whether the source is a label image of another one
 
     def __post_init__(self) -> None:
         asked = [(f"{field('factors')} of level {i}", level.values()) for i, level in enumerate(self.factors, 1)]

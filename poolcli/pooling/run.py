@@ -161,10 +161,7 @@ def _memory_of(plan: Plan, header: records.Header, output: Stored, indices: bool
 
 
 class ArrayJob:
-    """A planned job: the array that it reads, how that is computed, and the results that it writes.
-
-    `source` is the fingerprint of the input; `notes` say which metadata of it the results lack.
-    """
+    """A planned job: the array that it reads, how that is computed, and the results that it writes."""
 
     def __init__(
         self, outcome: Outcome, settings: Settings, file: records.ArrayReader, clock: Clock, progress: Progress
@@ -177,10 +174,7 @@ class ArrayJob:
         self.targets = [stored for stored in (outcome.output, outcome.indices) if stored and stored.path]
 
     def run(self, distribute: tiles.Distribute | None = None) -> Outcome:
-        """Reads, pools and writes the array, unless an earlier run with --resume has done so.
-
-        `distribute` computes the parts of the output in other processes, if these can write it.
-        """
+        """Reads, pools and writes the array, unless an earlier run with --resume has done so."""
         if self._is_finished():
             return Outcome(self.outcome.job, skipped=True)
         total, limit = whole(self.plan).nbytes, self.settings.max_memory

@@ -127,10 +127,7 @@ def no_progress(done: int, total: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A plan with how it is computed: with or without indices, by which engine, on how many threads.
-
-    If `may_fall_back`, numpy computes what no kernel can be built for, and `reasons` says why.
-    """
+    """A plan with how it is computed: with or without indices, by which engine, on how many threads."""
 
     plan: Plan
     indices: bool
@@ -138,8 +135,8 @@ class Work:
     threads: int | None
     clock: Clock = dataclasses.field(default_factory=Clock)
     progress: Progress = no_progress
-    may_fall_back: bool = True
-    reasons: list[str] = dataclasses.field(default_factory=list)
+    may_fall_back: bool = True  # to numpy, if no kernel can be built
+    reasons: list[str] = dataclasses.field(default_factory=list)  # why it did
     moved: list[int] = dataclasses.field(default_factory=list)  # numbers of results that were moved from nodata
 
     def note(self, reason: str | None) -> None:
@@ -256,20 +253,15 @@ def reading(source: Source, options: ReadOptions) -> Iterator[Read]:
 
 @dataclass(frozen=True, slots=True)
 class RemoteBlocks:
-    """Computes blocks of some work in another process; it can be pickled.
+    """Computes blocks of some work in another process; it can be pickled."""
 
-    `opener` opens the input; a block of more than `most` bytes is computed in pieces.
-    """
-
-    opener: Opener
+    opener: Opener  # of the input
     work: Work
     writers: tuple[Write, ...]
-    most: int | None = None
+    most: int | None = None  # bytes of a block that is not computed in pieces
 
     def __call__(self, outputs: Ranges) -> BlockNote:
-        """Reads, pools and writes a block; returns why numpy computed it, or None, and how many results were moved
-        from the missing value.
-        """
+        """Reads, pools and writes a block."""
         self.work.moved.clear()
         with self.opener() as read:
             results = pool_block(self.work, read, Region(self.work.plan, outputs), self.most)

@@ -39,10 +39,7 @@ IRRELEVANT_SETTINGS = ("threads", "max_memory", "allowed", "dry_run", "overwrite
 def run_job(
     job: Job, op: Attributes, settings: Settings, progress: Progress = no_progress, distribute: Distribute | None = None
 ) -> Outcome:
-    """Runs a job; an error becomes the outcome's `error`, with the input's name in its message.
-
-    `distribute` computes the parts of an output elsewhere, if several processes can write it.
-    """
+    """Runs a job; an error becomes the outcome's `error`, with the input's name in its message."""
     clock = Clock()
     outcome = Outcome(job, seconds=clock.seconds)
     try:
@@ -82,16 +79,12 @@ def _read_options(job: Job, op: Attributes, settings: Settings) -> ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """Runs jobs in any process; it can be pickled, and it writes nothing but the outputs.
-
-    `folder` is that of the manifest, None without one; `options` is the hash for its records; `distribute` computes the
-    parts of a job in other processes.
-    """
+    """Runs jobs in any process; it can be pickled, and it writes nothing but the outputs."""
 
     op: Attributes
     settings: Settings
-    options: str = ""
-    folder: str | None = None
+    options: str = ""  # the hash for records
+    folder: str | None = None  # of the manifest, if there is one
     distribute: Distribute | None = None
 
     def __call__(self, job: Job, progress: Progress) -> Outcome:
@@ -151,14 +144,11 @@ def run_all(
     *,
     executor: str,
     count: int,
-    folder: str | None,
+    folder: str | None,  # of the manifest, if there is one
     progress: Progress,
     cluster: str | None = None,
 ) -> Generator[Outcome, None, None]:
-    """Runs jobs, `count` at once, and yields their outcomes in the order of the jobs.
-
-    `folder` is where the manifest is kept, None for none.
-    """
+    """Runs jobs, `count` at once, and yields their outcomes in the order of the jobs."""
     run, more = load_executor(executor), {} if cluster is None else {"cluster": cluster}
     if folder is None or settings.dry_run:
         yield from _in_order(run(jobs, Runner(op, settings), count, progress, **more))

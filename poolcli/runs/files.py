@@ -40,14 +40,11 @@ INPUTS_NAMED = 3  # in a message
 
 
 class Item(NamedTuple):
-    """One input, and its path relative to the folder or glob that was named; for a single file, its name.
-
-    `error` says why the folder `source` cannot be searched.
-    """
+    """One input."""
 
     source: Source
-    relative: str
-    error: FileError | None = None
+    relative: str  # path below the folder or glob that was named; of a single file, its name
+    error: FileError | None = None  # why the folder `source` cannot be searched
 
 
 def find_inputs(
@@ -204,17 +201,14 @@ def _array_named(word: str, paths: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What --output or --indices names: a file, an array `key` in one, or a folder.
-
-    `suffix` replaces the extension of names in a folder.
-    """
+    """What --output or --indices names: a file, an array `key` in one, or a folder."""
 
     option: str
     text: str | None
     key: str | None
     in_folder: bool
     several: bool
-    suffix: str | None
+    suffix: str | None  # replaces the extension of names in a folder
 
     def path_for(self, item: Item) -> str | None:
         """The output of an input."""

@@ -25,16 +25,13 @@ from poolcli.plan import Plan
 from poolcli.plan.plan import Region, parts_of
 from poolcli.windows import Cells, slices
 
-Moved = Callable[[Array], None]  # is given which outputs were moved
+Moved = Callable[[Array], None]  # is given which valid results were moved away from the nodata value
 GDAL_ULPS = 10
 PART_BYTES = 2**21  # of input and output that are pooled again at once
 
 
 def without_missing(region: Region, pool: Pool, mask: Array | None = None, moved: Moved | None = None) -> Pool:
-    """The function that pools as `pool` does, without missing elements: the plan's, and those where `mask` is True.
-
-    `moved` is told which valid results were moved away from the nodata value.
-    """
+    """The function that pools as `pool` does, without missing elements: the plan's, and those where `mask` is True."""
     nodata, dtype = nodata_of(region.plan), numpy_dtype(region.plan.output_dtype)
     computes = not region.plan.reducer.picks and not region.plan.reducer.votes
     has_value = computes and region.plan.missing and not isnan(nodata) and dtype.kind != "b"
