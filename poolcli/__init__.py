@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from poolcli.ops.max import *  # noqa: F403
     from poolcli.ops.plan import Plan as Plan
     from poolcli.ops.statistics import *  # noqa: F403
-    from poolcli.plan.resolve import fit_size as fit_size
+    from poolcli.plan.attributes import fit_size as fit_size
 
     __all__: list[str]
 
@@ -38,7 +38,7 @@ _MODULES = {
     **dict.fromkeys(("Finding", "check"), "models"),
     **dict.fromkeys(("Difference", "compare"), "explain.diff_arrays"),
     "convert_layout": "layouts",
-    "fit_size": "plan.resolve",
+    "fit_size": "plan.attributes",
     "identify": "explain.identify",
     "Plan": "ops.plan",
     "solve": "explain.solve",

@@ -7,14 +7,16 @@ validate its value; values that are wrong for every shape are refused when the r
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass, field, fields
+from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
 from poolcli import arguments
-from poolcli.arguments import Fit, PerAxis, flag, numbers_from, one_of, optional, word_of
+from poolcli.arguments import Fit, PerAxis, fit_from, flag, numbers_from, one_of, optional, word_of
 from poolcli.dialects import DIALECTS, Dialect
 from poolcli.errors import RequestError
+from poolcli.layouts import check_layout, check_shape, size_of
 from poolcli.message_fields import field as shown
 from poolcli.windows import Bins
 
@@ -190,6 +192,45 @@ def values_of(op: Attributes) -> int:
         if isinstance(value, tuple) and len(value) > 1:
             return len(value)
     return 1
+
+
+def fit_size(shape: Sequence[int], layout: str, fit: str | int | Fit) -> tuple[int, int]:
+    """The size of an image that is scaled to fit into some pixels, its aspect kept.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        The shape of the image.
+    layout : str
+        One letter per axis, such as "HWC", with H and W and no D.
+    fit : str or int
+        Pixels: `800` for both sides, or `"800x600"`, width by height.
+
+    Returns
+    -------
+    tuple of int
+        Height and width, an `output_size`: the nearest whole numbers, at least 1, and never larger than the image.
+
+    Raises
+    ------
+    RequestError
+        For a layout without H or W or with D, and for other values of `fit`.
+
+    Examples
+    --------
+    >>> from poolcli import fit_size
+    >>> fit_size((3000, 4000, 3), "HWC", "800x800"), fit_size((3000, 4000, 3), "HWC", 9000)
+    ((600, 800), (3000, 4000))
+    """
+    shape = check_shape(shape)
+    layout = check_layout(layout, len(shape))
+    box = fit if isinstance(fit, Fit) else fit_from(fit)
+    if {*layout} - {*"NC"} != {*"HW"}:
+        text = f"{shown('fit')} is for the axes H and W of images, and the layout is {layout}"
+        raise RequestError(f"{text}; use {shown('output_size')}")
+    height, width = size_of("H", layout, shape), size_of("W", layout, shape)
+    scale = min(Fraction(1), Fraction(box.width, max(width, 1)), Fraction(box.height, max(height, 1)))
+    return max(1, round(height * scale)), max(1, round(width * scale))
 
 
 # The fields that several operators share; others, such as the p of LpPool, belong to one.

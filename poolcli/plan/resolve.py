@@ -5,28 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
-from fractions import Fraction
 from functools import partial
 from itertools import combinations
 from math import inf, prod
 from typing import NamedTuple
 
-from poolcli.arguments import ENDS, Fit, Numbers, PerAxis, fit_from, per_axis
+from poolcli.arguments import ENDS, Fit, Numbers, PerAxis, per_axis
 from poolcli.dialects import DIALECTS, Dialect, SlidingCall, Support
 from poolcli.errors import RequestError
-from poolcli.layouts import (
-    SPATIAL,
-    Reading,
-    channels_last,
-    check_layout,
-    check_shape,
-    default_layout,
-    layout_for,
-    size_of,
-    spatial_axes,
-)
+from poolcli.layouts import SPATIAL, Reading, channels_last, default_layout, layout_for, spatial_axes
 from poolcli.message_fields import field, hint, hint_other_dialect, settings
-from poolcli.plan.attributes import SHARED, Attributes, DividingAttributes, SlidingAttributes, values_of
+from poolcli.plan.attributes import SHARED, Attributes, DividingAttributes, SlidingAttributes, fit_size, values_of
 from poolcli.plan.plan import AxisPlan, Fact
 from poolcli.suggestions import join_words
 from poolcli.windows import Bins, Cells, Counted, Sliding, ceil_div, extent, same_pads, sliding_output
@@ -332,42 +321,3 @@ def _formula(w: Sliding, rounding: str, dropped: bool) -> str:
     if rounding == "floor":
         return f"({span})//{w.stride} + 1 = {w.output}"
     return f"ceil(({span})/{w.stride}) + 1{' - 1' if dropped else ''} = {w.output}"
-
-
-def fit_size(shape: Sequence[int], layout: str, fit: str | int | Fit) -> tuple[int, int]:
-    """The size of an image that is scaled to fit into some pixels, its aspect kept.
-
-    Parameters
-    ----------
-    shape : sequence of int
-        The shape of the image.
-    layout : str
-        One letter per axis, such as "HWC", with H and W and no D.
-    fit : str or int
-        Pixels: `800` for both sides, or `"800x600"`, width by height.
-
-    Returns
-    -------
-    tuple of int
-        Height and width, an `output_size`: the nearest whole numbers, at least 1, and never larger than the image.
-
-    Raises
-    ------
-    RequestError
-        For a layout without H or W or with D, and for other values of `fit`.
-
-    Examples
-    --------
-    >>> from poolcli import fit_size
-    >>> fit_size((3000, 4000, 3), "HWC", "800x800"), fit_size((3000, 4000, 3), "HWC", 9000)
-    ((600, 800), (3000, 4000))
-    """
-    shape = check_shape(shape)
-    layout = check_layout(layout, len(shape))
-    box = fit if isinstance(fit, Fit) else fit_from(fit)
-    if {*layout} - {*"NC"} != {*"HW"}:
-        text = f"{field('fit')} is for the axes H and W of images, and the layout is {layout}"
-        raise RequestError(f"{text}; use {field('output_size')}")
-    height, width = size_of("H", layout, shape), size_of("W", layout, shape)
-    scale = min(Fraction(1), Fraction(box.width, max(width, 1)), Fraction(box.height, max(height, 1)))
-    return max(1, round(height * scale)), max(1, round(width * scale))

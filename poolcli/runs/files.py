@@ -17,16 +17,9 @@ from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
+from poolcli import formats
 from poolcli.errors import FileError, PoolError, RequestError
-from poolcli.formats import (
-    Source,
-    folder_format,
-    in_subprocess_if_fragile,
-    output_format,
-    parse_source,
-    read_header,
-    recognise,
-)
+from poolcli.formats import Source, folder_format, output_format, parse_source, recognise
 from poolcli.formats.atomic import is_device, is_internal_file
 from poolcli.formats.checks import join_names
 from poolcli.formats.files import array_names, check_output_url, is_url, relative_path
@@ -176,11 +169,8 @@ def plan_jobs(
         for path, following in zip(paths, [*paths[1:], ""], strict=True):  # a word that is none makes several of one
             if path != "-" and not is_url(path) and not os.path.lexists(path):
                 is_split = os.path.exists(whole := f"{path} {following}")
-                end = (
-                    f"; quote names with spaces: {whole!r}"
-                    if is_split
-                    else _array_named(path, paths) or shell_slip(path)
-                )
+                quoted = f"; quote names with spaces: {whole!r}" if is_split else ""
+                end = quoted or _array_named(path, paths) or shell_slip(path)
                 raise RequestError(f"{path}: there is no such input, and {field('output')} is one file{end}")
     jobs = [_job(item, *targets) for item in items]
     for target in (target for job in jobs for target in job.targets):
@@ -194,7 +184,7 @@ def _array_named(word: str, paths: Sequence[str]) -> str:
     for path in filter(os.path.exists, paths):
         with suppress(PoolError):
             source = parse_source(path, word)
-            in_subprocess_if_fragile(path, partial(read_header, source))
+            formats.in_subprocess_if_fragile(path, partial(formats.read_header, source))
             return f"; write {path}:/{word} for the array of this name"
     return ""
 
