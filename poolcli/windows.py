@@ -71,8 +71,8 @@ class Sliding:
 
     @property
     def extent(self) -> int:
-        """The length of a window from its first to its last tap: (kernel - 1) * dilation + 1."""
-        return extent(self.kernel, self.dilation)
+        """The length of a window from its first to its last tap."""
+        return (self.kernel - 1) * self.dilation + 1
 
     @property
     def slack(self) -> int:

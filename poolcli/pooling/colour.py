@@ -116,17 +116,9 @@ def _from_light(light: Array, dtype: Any) -> Array:
 
 
 def _region_of_type(region: Region, channels: int | None, dtype: Any, output: Any) -> Region:
-    """The region for an image with other types and with `channels` channels; None keeps their number."""
-    plan = replace(region.plan, dtype=dtype.name, output_dtype=output.name)
-    if channels is None:
-        return Region(plan, region.outputs)
-    at = plan.layout.index("C")
-
-    def of_channels(shape: tuple[int, ...]) -> tuple[int, ...]:
-        return (*shape[:at], channels, *shape[at + 1 :])
-
-    plan = replace(plan, input_shape=of_channels(plan.input_shape), output_shape=of_channels(plan.output_shape))
-    return Region(plan, region.outputs).cut(at, range(channels))
+    """The region for an image with other types and with the first `channels` channels; None keeps all."""
+    typed = Region(replace(region.plan, dtype=dtype.name, output_dtype=output.name), region.outputs)
+    return typed if channels is None else typed.cut(region.plan.layout.index("C"), range(channels))
 
 
 def rescaled(array: Array, limits: Limits) -> tuple[Array, str]:

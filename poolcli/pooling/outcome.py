@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any
 
 from poolcli.arguments import MinCount, Missing
@@ -119,12 +120,8 @@ class Colour:
     @property
     def notes(self) -> tuple[str, ...]:
         """The notes for the report."""
-        steps = {
-            "colours are weighted with alpha": self.weighted,
-            "averaged in linear light (sRGB curve)": self.linear,
-            "whole pixels vote": self.votes,
-        }
-        return tuple(note for note, holds in steps.items() if holds)
+        notes = ("colours are weighted with alpha", "averaged in linear light (sRGB curve)", "whole pixels vote")
+        return tuple(compress(notes, (self.weighted, self.linear, self.votes)))
 
 
 @dataclass(frozen=True, slots=True)

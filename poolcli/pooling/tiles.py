@@ -168,40 +168,30 @@ def make_work(
     return Work(plan, indices, chosen, threads, clock, progress, engine == "auto")
 
 
-def pool_part(
-    work: Work, region: Region, slab: Array, hidden: Array | None = None, wanted: tuple[slice, ...] = ()
-) -> Results:
-    """The values and indices of a region, from the slab that it reads; `hidden` marks masked elements of the slab.
-    Results outside of the `wanted` ones are not counted in notes.
-    """
-    with work.clock.phase("compute"):
-        tell = work.note if work.may_fall_back else None
-        call = call_of(
-            region, indices=work.indices, engine=work.engine, tell=tell, mask=hidden,
-            moved=lambda found: work.moved.append(int(found[wanted].sum())),
-        )  # fmt: skip
-        return call(slab, threads=work.threads)
-
-
-def pool_aligned(work: Work, region: Region, slab: Array) -> Results:
-    """As `pool_part`, for any region and from what its aligned region reads.
+def pool_part(work: Work, region: Region, slab: Array, hidden: Array | None = None) -> Results:
+    """The values and indices of a region, from what its aligned region reads; `hidden` marks masked elements of that.
 
     The order of additions, and so the bits, depend on where a region begins: the aligned one begins at a multiple of
     the grain, as in the whole array, and outputs before the region itself are dropped.
     """
-    aligned = region.aligned
+    aligned, tell = region.aligned, work.note if work.may_fall_back else None
     inside = slices(region.outputs, aligned.outputs)
-    values, indices = pool_part(work, aligned, slab, wanted=inside)
+    with work.clock.phase("compute"):
+        call = call_of(
+            aligned, indices=work.indices, engine=work.engine, tell=tell, mask=hidden,
+            moved=lambda found: work.moved.append(int(found[inside].sum())),
+        )  # fmt: skip
+        values, indices = call(slab, threads=work.threads)
     return values[inside], None if indices is None else indices[inside]
 
 
 def pool_block(work: Work, read: Read, block: Region, most: int | None) -> Results:
     """Reads and pools a block; one of more than `most` bytes in parts, without indices."""
     if most is None or block.aligned.nbytes <= most:
-        return pool_aligned(work, block, read(block.aligned.reads))
+        return pool_part(work, block, read(block.aligned.reads))
     values = np.empty(block.output_shape, work.plan.output_dtype)
     for part in parts_of(block, most):
-        values[slices(part.outputs, block.outputs)] = pool_aligned(work, part, read(part.aligned.reads))[0]
+        values[slices(part.outputs, block.outputs)] = pool_part(work, part, read(part.aligned.reads))[0]
     return values, None
 
 
@@ -223,7 +213,7 @@ def pool_in_tiles(work: Work, read: Read, sinks: Sequence[RegionWriter], parts: 
             with work.clock.phase("read"):
                 x = slab.result()
             following = next(ahead, None)  # is read while this one is computed
-            results = pool_aligned(work, part, x)
+            results = pool_part(work, part, x)
             check_stopped()
             with work.clock.phase("write"):
                 written.result()
