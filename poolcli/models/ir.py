@@ -66,10 +66,6 @@ def _parse(path: str, limit: int) -> Element:
     return element
 
 
-def _pools(kind: str) -> bool:
-    return kind.lower() in KINDS or shared.pools_by_name(kind)
-
-
 def _layers(path: str, net: Element, scope: str = "", depth: int = 0) -> Iterator[Layer]:
     """The pooling layers of the model, or of the body of a layer; ids of layers are unique within it.
 
@@ -86,14 +82,15 @@ def _layers(path: str, net: Element, scope: str = "", depth: int = 0) -> Iterato
         for body in element:
             if body.tag.endswith("body"):
                 yield from _layers(path, body, f"{name}/{body.tag}/"[-shared.MAX_NAME :], depth + 1)
-        if not _pools(element.get("type", "")):
+        kind = element.get("type", "")
+        if not (kind.lower() in KINDS or shared.pools_by_name(kind)):
             continue
         ports = element.findall("input/port")
         second = ports[1].get("id") if len(ports) > 1 else None
         constant = constants.get(sources.get((element.get("id"), second)))
         stated = Layer(
             name=name,
-            type=element.get("type", ""),
+            type=kind,
             version=element.get("version", ""),
             framework="OpenVINO",
             given={key: value[:MAX_TEXT] for key, value in _data(element).items()},

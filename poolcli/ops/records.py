@@ -7,19 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeAlias, TypedDict, TypeVar, Unpack, cast
 
-from poolcli.arguments import (
-    AutoPad,
-    DType,
-    Engine,
-    IndexType,
-    Like,
-    PerAxis,
-    RoundingType,
-    flag,
-    min_count_from,
-    missing_from,
-    whole_number,
-)
+from poolcli import arguments
+from poolcli.arguments import DType, Engine, Like, PerAxis
 from poolcli.array_interop import Given, Pooled, as_array, is_lazy, like_input, named_layout, warn_of_layout
 from poolcli.errors import RequestError, warn_caller
 from poolcli.message_fields import brief, field, for_python
@@ -59,14 +48,14 @@ class SlidingOptions(RunOptions, total=False):
     pads_begin: PerAxis
     pads_end: PerAxis
     dilations: PerAxis
-    auto_pad: AutoPad
-    rounding_type: RoundingType
+    auto_pad: arguments.AutoPad
+    rounding_type: arguments.RoundingType
     like: Like
 
 
 class PickingOptions(SlidingOptions, total=False):  # beside `return_indices`
     axis: int | None
-    index_element_type: IndexType
+    index_element_type: arguments.IndexType
 
 
 class BinOptions(RunOptions, total=False):
@@ -74,7 +63,7 @@ class BinOptions(RunOptions, total=False):
 
 
 class PickingBinOptions(BinOptions, total=False):
-    index_element_type: IndexType
+    index_element_type: arguments.IndexType
 
 
 class Plans:
@@ -164,7 +153,7 @@ def run(
     if out is not None and (not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray)):
         raise RequestError(f"out is a {type(out).__name__}; a numpy array is needed")
     if threads is not None:
-        whole_number("threads", threads)
+        arguments.whole_number("threads", threads)
     if is_lazy(x):
         from poolcli.dask import pool_lazily
 
@@ -183,7 +172,7 @@ def run(
 
         missing = declared_missing(x, array.dtype.name)
     _check_min_count(missing, min_count)
-    given = layout, named, dtype, missing_from(missing), min_count_from(min_count)
+    given = layout, named, dtype, arguments.missing_from(missing), arguments.min_count_from(min_count)
     key: tuple[Any, ...] = (op, array.shape, array.dtype, indices, engine, *given)
     is_short = max(array.shape, default=0) <= LONG_AXIS
     try:
@@ -265,7 +254,7 @@ def pool_with(record: type[Attributes], x: Given, size: PerAxis, indices: bool =
 def _new_call(op: Any, shape: tuple[int, ...], dtype: Any, indices: bool, engine: str, *words: Any) -> Call:
     from poolcli.engine import call_of
 
-    indices = flag("return_indices", indices)
+    indices = arguments.flag("return_indices", indices)
     plan = make_plan(op, shape, dtype, **dict(zip(PLAN_WORDS, words, strict=True)))
     return call_of(whole(plan), indices=indices, engine=engine)
 

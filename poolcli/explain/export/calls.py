@@ -11,8 +11,9 @@ from poolcli.plan import Plan
 
 def _layer(plan: Plan) -> str:
     a, support = plan.attributes, OPENVINO.operators[plan.op]
-    if "output_size" in a:
-        types = f' index_element_type="{_index_type(plan)}"' if plan.reducer.picks else ""
+    if "output_size" in a:  # the CPU plugin does not run AdaptiveMaxPool with indices of i64, the default
+        word = "i32" if plan.index and plan.index.modulus <= 2**31 else a.get("index_element_type")
+        types = f' index_element_type="{word}"' if plan.reducer.picks else ""
         size = st.comma_separated(plan, "output_size")
         return f'<layer type="{support.name}" version="opset8"> <data{types}/> second input: {size}'
     version = _version(plan)
@@ -32,12 +33,6 @@ def _openvino_pad(step: st.Pad) -> str:
     begin, end = (",".join(map(str, (0, 0, *ends))) for ends in zip(*step.pads, strict=True))
     further = f"pads_begin: {begin} pads_end: {end} pad_value: {step.value}"
     return f'Pad opset1: <data pad_mode="constant"/> {further}'
-
-
-def _index_type(plan: Plan) -> object:
-    """i32 if it can hold the indices: the CPU plugin does not run AdaptiveMaxPool with i64, the default."""
-    fits = plan.index is not None and plan.index.modulus <= 2**31
-    return "i32" if fits else plan.attributes["index_element_type"]
 
 
 def _version(plan: Plan) -> str:
