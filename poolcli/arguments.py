@@ -243,11 +243,7 @@ def missing_from(value: object) -> Missing:
 
 
 def min_count_from(value: object) -> MinCount | None:
-    """The least number of valid elements of a window, or their least share as text such as "50%".
-
-    >>> min_count_from(None), min_count_from("4"), min_count_from("62.50%")
-    (None, 4, '62.5%')
-    """
+    """The least number of valid elements of a window, or their least share as text such as "50%"."""
     if value is None:
         return None
     text, share = str(value).strip(), None

@@ -70,11 +70,7 @@ ALIASES = {
 
 
 def dtype_from_alias(word: str) -> str | None:
-    """The name of the type that `word` stands for on the command line, or None.
-
-    >>> [dtype_from_alias(word) for word in ("FP16", "u8", "f4", "torch.half", "complex64")]
-    ['float16', 'uint8', 'float32', 'float16', None]
-    """
+    """The name of the type that `word` stands for on the command line, or None."""
     plain = word.lower().rpartition(".")[2]  # np.float32, torch.half
     found = ALIASES.get(plain) or NUMPY_SHORT.get(plain.lstrip("<=|")) or PYTHON_TYPES.get(plain) or plain
     return found if found in DTYPES else None

@@ -117,11 +117,7 @@ def _other_layouts(layout: str, shape: Sequence[int]) -> tuple[tuple[str, ...], 
 
 
 def layout_for(shape: Sequence[int], values: int) -> str | None:
-    """A layout with `values` spatial axes for an array; None if it has fewer axes.
-
-    >>> layout_for((30, 128, 128), 3), layout_for((2, 30, 64, 64), 3), layout_for((2, 8, 3, 64, 64), 2)
-    ('DHW', 'CDHW', 'NTCHW')
-    """
+    """A layout with `values` spatial axes for an array; None if it has fewer axes."""
     others = len(shape) - values
     if others < 0 or values > len(SPATIAL) or others > len(BATCH):
         return None
@@ -175,11 +171,7 @@ def rank_of(layout: str | None) -> int | None:
 
 
 def check_layout(layout: str, rank: int) -> str:
-    """The layout in the letters of this module; refuses one that does not name `rank` axes once each.
-
-    >>> check_layout("TCZYX", 5), check_layout("channels_last", 4), check_layout("ntchw", 5)
-    ('NCDHW', 'NHWC', 'NTCHW')
-    """
+    """The layout in the letters of this module; refuses one that does not name `rank` axes once each."""
     if not isinstance(layout, str):
         raise RequestError(f"layout is {brief(layout)}; a word such as 'NCHW' is needed")
     given = layout.strip().upper()

@@ -187,11 +187,7 @@ def _likeness(known: str, word: str) -> float:
 
 
 def did_you_mean(word: str, known: Iterable[str], short: Mapping[str, str] = NONE) -> str:
-    """The question at the end of a message, or "" without a similar word; `short` has other names of known words.
-
-    >>> did_you_mean("same", ["explicit", "same_upper", "same_lower"])
-    '; did you mean same_upper or same_lower?'
-    """
+    """The question at the end of a message, or "" without a similar word; `short` has other names of known words."""
     found = tuple(dict.fromkeys(short.get(each, each) for each in closest(word, (*known, *short))))
     return f"; did you mean {join_words(found)}?" if found else ""
 
@@ -225,11 +221,7 @@ def with_numbers(meant: str, word: str, value: str, size: Callable[[], Sequence[
 
 
 def other_program(path: str, start: bytes = b"") -> str:
-    """What a file of another program is, by its name, and how to get an .npy of it, or by its start; "" for others.
-
-    >>> other_program("head.nii.gz")
-    "is a NIfTI volume; save it as .npy in Python: numpy.save('head.npy', nibabel.load('head.nii.gz').get_fdata())"
-    """
+    """What a file of another program is, by its name, and how to get an .npy of it, or by its start; "" for others."""
     for suffixes, kind, array in OTHER_FILES:
         for suffix in suffixes:
             if path.lower().endswith(suffix):
@@ -258,11 +250,7 @@ def shell_slip(path: str) -> str:
 
 
 def join_words(words: Iterable[str], joint: str = "or") -> str:
-    """The words joined as in a sentence.
-
-    >>> join_words(["avg", "max", "adaptive-avg"]), join_words(["avg"], "and")
-    ('avg, max or adaptive-avg', 'avg')
-    """
+    """The words joined as in a sentence."""
     *others, last = words
     return f"{', '.join(others)} {joint} {last}" if others else last
 

@@ -18,11 +18,7 @@ from poolcli.report.check import findings_document, findings_view
 
 
 def input_shapes(typed: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """The shapes of inputs by name, from texts such as `NAME=1,3,640,640`; the only input needs no name.
-
-    >>> input_shapes(["x=1,3,640,640", "scale=2"]), input_shapes(["1x3x8x8"])
-    ({'x': (1, 3, 640, 640), 'scale': (2,)}, {'': (1, 3, 8, 8)})
-    """
+    """The shapes of inputs by name, from texts such as `NAME=1,3,640,640`; the only input needs no name."""
     found: dict[str, tuple[int, ...]] = {}
     for text in typed:
         name, _, lengths = text.rpartition("=")

@@ -33,11 +33,7 @@ PART = re.compile(r"[\[(]?[-+]?[\d.]+[,;]?[\])]?|[,xX×]")  # of numbers that ar
 
 
 def canonical(name: str) -> str:
-    """The name of an option, without dashes: in lower case, with - for _, and poolcli's own for that of a framework.
-
-    >>> canonical("Kernel_Size"), canonical("k")
-    ('kernel', 'k')
-    """
+    """The name of an option, without dashes: in lower case, with - for _, and poolcli's own for that of a framework."""
     plain = name.lower().replace("_", "-") if len(name) > 1 else name
     return ALIASES.get(plain, plain)
 

@@ -139,14 +139,7 @@ OMITTED = ("like", "axis", "index_element_type")  # reported elsewhere, or about
 
 
 def options_of(op: Attributes) -> str:
-    """The options that give the attributes of an operator, without defaults and those that change nothing.
-
-    >>> from poolcli import AvgPool
-    >>> options_of(AvgPool((3, 3), strides=2, pads_begin=1, pads_end=(1, 0), exclude_pad=False))
-    '-k 3 -s 2 --pads-begin 1 --pads-end 1,0 --include-pad'
-    >>> options_of(AvgPool((3, 3), strides=2, exclude_pad=False))  # no padding to count
-    '-k 3 -s 2'
-    """
+    """The options that give the attributes of an operator, without defaults and those that change nothing."""
     defaults = {own.name: own.default for own in fields(op) if own.name not in OMITTED} | {"pads": 0}
     values = {name: _plain(getattr(op, name)) for name in defaults if name != "pads"}
     if values.get("pads_begin") == values.get("pads_end"):

@@ -269,11 +269,7 @@ def round_to_odd(near: Array, rest: Array) -> Array:
 
 
 def quotient_to_odd(total: int, divisor: int) -> float:
-    """total / divisor as float64, rounded to odd.
-
-    >>> quotient_to_odd(3, 2), quotient_to_odd(0, -7), quotient_to_odd(2**60 + 1, 1) == 2**60 + 2**8
-    (1.5, -0.0, True)
-    """
+    """total / divisor as float64, rounded to odd."""
     near = total / divisor  # correctly rounded: Python divides integers exactly
     numerator, denominator = near.as_integer_ratio()
     rest = total * denominator - numerator * divisor

@@ -186,11 +186,7 @@ def _attributes(plan: Plan, dialect: Dialect) -> Iterator[Attributes]:
 
 
 def _as_sliding(w: AxisWindows) -> Sliding | None:
-    """The same windows with a kernel and a stride; of bins, padding at both ends takes part, or there are none.
-
-    >>> _as_sliding(Bins(5, 3))
-    Sliding(size=5, output=3, kernel=3, stride=2, dilation=1, pad_begin=1, pad_end=1, counted='inside')
-    """
+    """The same windows with a kernel and a stride; of bins, padding at both ends takes part, or there are none."""
     if isinstance(w, Sliding):
         return replace(w, dilation=w.dilation if w.kernel > 1 else 1)
     if w.equal_to is not None:
