@@ -85,7 +85,6 @@ CASES: dict[str, Case] = {
     "2 by 2, direct": Case(
         "sliding",
         sliding((between(1, 3), between(2)), (ANY, between(2)), (between(0, 30), between(0, 60)), padded=False),
-        CONSTANT._replace(direct_outputs=0),
     ),
     "2 by 2 of which rows are padding, direct": Case(
         "sliding",
@@ -94,7 +93,6 @@ CASES: dict[str, Case] = {
                 "pads_begin": (begin, 0), "pads_end": (end, 0)}),
             st.integers(2, 9), st.integers(4, 60), st.integers(1, 3), st.just(1), st.integers(0, 1),
         ),
-        CONSTANT._replace(direct_outputs=0),
     ),
     "small maps": Case(
         "maps",
@@ -114,7 +112,6 @@ CASES: dict[str, Case] = {
         "sliding",
         sliding((between(2), between(2)), (between(2), between(2)), (SHORT, between(6, 40)), padded=False,
                 channels=between(3), last=True),
-        CONSTANT._replace(direct_outputs=0),
     ),
     "bins": Case("bins", adaptive((between(1, 9), between(1, 40)), (between(1, 9), between(1, 9))), LIMITS),
     "bins of channels": Case(

@@ -139,8 +139,6 @@ def _integer_mean(plan: Plan, longest: int, is_small: bool) -> Arithmetic:
         result = "quotient"
         if largest >= EXACT_64 or (target.bits < 64 and largest_divisor(plan) >= SMALL):
             result = "nearest" if target.bits == 64 else "odd"
-        elif not is_small and divisor_bits(plan) is not None:
-            result = "scaled"
         return total._replace(result=result)
     if bits is not None:
         return total._replace(result="shift" if bits else "", bits=bits)

@@ -33,7 +33,6 @@ class Limits(NamedTuple):
     long_window: int = 16  # elements along W of windows that do not overlap; longer ones are joined one by one
     tall: int = 8  # kernel_h / stride_h above which rows are joined by blocks
     direct: int = 2  # rows, columns and stride of the largest windows without a row buffer
-    direct_outputs: int = 64  # of a row, below which maxima without a row buffer leave vectors empty
     map_row_bytes: int = 288  # of the totals of a row of a small map
     map_elements: int = 1 << 12  # of the largest map
     mask_elements: int = 256  # of a part of small maps
@@ -236,13 +235,12 @@ class _Case:
         is_map = channels == d.size == stride_h == w.stride == 1 and d.is_global and not columns.is_cut
         is_short = w.size * self.itemsize <= limits.map_row_bytes and h.output * w.output <= limits.map_elements
         if is_map and is_short and w.output == w.size and steps.identity.dtype.kind != "c":
-            return self.maps(w, rows, line)
+            return self.maps(w, rows)
         is_inside = w.pad_begin == 0 and (w.output - 1) * w.stride + w.extent <= w.size
-        fills_vectors = steps.total == "sum" or columns.output >= limits.direct_outputs
         is_constant = channels == 1 or (channels < limits.channels and w.stride > 1)
         is_small = max(rows, w.stride) <= limits.direct or rows == w.kernel == 1  # of one element, a copy
         is_low = w.dilation == channels == 1 and w.kernel <= w.stride and is_small
-        form = "direct" if is_inside and fills_vectors and is_low else "buffer"
+        form = "direct" if is_inside and is_low else "buffer"
         pieces = self.pieces(w, limits.row_bytes)
         work = (pieces["reach"] + MARGIN * w.stride) * channels + CACHE_LINE
         constants = rows, of_plane, w.kernel, w.stride, w.dilation, line, form, channels if is_constant else 0
@@ -262,15 +260,13 @@ class _Case:
         is_short = elements * self.source_bytes <= self.limits.fetched_bytes
         return is_short and prod(self.view.input_shape) * self.source_bytes >= self.limits.cached_bytes
 
-    def maps(self, w: Sliding, rows: int, line: int) -> Launch:
+    def maps(self, w: Sliding, rows: int) -> Launch:
         d, h, columns = self.view.axes
         width, plane = columns.size, h.output * columns.output
-        step, size = max(1, min(h.output, self.limits.mask_elements // width)), h.size * width
-        fetched = {"b": ceil_div(size, line), "c": size + 1024} if line else {}
+        step = max(1, min(h.output, self.limits.mask_elements // width))
         work = 2 * w.kernel * w.dilation + plane + step * width * (1 + w.kernel) + 2 * MARGIN
         products = np.outer(d.divisor * h.divisor, columns.divisor).ravel() if self.arithmetic.divides else None
-        constants, sizes = (rows, w.kernel, w.dilation, line), {"a": step, **fetched}
-        return Launch("sliding.maps", constants, work, sizes, tasks=1, along_w=products)
+        return Launch("sliding.maps", (rows, w.kernel, w.dilation), work, {"a": step}, tasks=1, along_w=products)
 
     def bins(self) -> Launch:
         (d, h, w), width, channels = self.view.axes, self.view.input_shape[3], self.view.channels

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MERGED_ROW = 4096  # elements of the rows that are made of whole planes
 CACHE_LINE = 64  # bytes
-VECTOR, MARGIN = 4, 16  # elements to which rows are rounded up: at least, and at most
+VECTOR, MARGIN = 8, 16  # elements: rows are rounded up to whole vectors, buffers are longer by a margin
 LANES = 8  # partial sums of a long window, which fill vectors: element i is added to sum i % LANES
 # Of an output row: the position in its plane of the first row of its windows, their numbers of planes and of rows in
 # each, and the number of that first row.

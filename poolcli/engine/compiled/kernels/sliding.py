@@ -1,8 +1,5 @@
 """Regular windows of a constant size: the rows of a window are joined in a row buffer, then windows are taken along it;
 small windows that do not overlap, without the buffer; and whole small maps.
-
-The distance between taps is a constant, too: LLVM then loads groups of strided elements by vectors (Zen 3: 0.7 to 0.9
-of the time). Lost (0.9 to 1.2): pieces that fit the first-level cache, several rows in a task, sorting by residues.
 """
 
 from __future__ import annotations
@@ -18,6 +15,7 @@ from poolcli.engine.compiled.kernels import (
     inlined,
     no_alias,
     optimise_later,
+    padding,
     row_of,
     tree,
     u8,
@@ -37,7 +35,7 @@ def sliding(
     lift, join, store, nothing, divides = how
     of_plane, step, zero, one, apart, ahead = u8(lines), u8(stride), u8(0), u8(1), u8(gap * channels), u8(line)
     direct, in_pixels, all_rows = form == "direct", channels != 1 and stride > 1, np.int64(rows)
-    vector = _vector(steps)
+    vector, pad = u8(VECTOR), padding(nothing)
 
     @inlined
     def element(x, at, w, tap):
@@ -84,10 +82,7 @@ def sliding(
                     for h in range(u8(nh)):
                         for w in range(u8(used)):
                             work[u8(before) + w] = join(work[u8(before) + w], lift(x[at[0] + d * far + h * near + w]))
-            for w in range(u8(before)):
-                work[w] = nothing
-            for w in range(u8(reach + MARGIN - before - used)):
-                work[u8(before + used) + w] = nothing
+            pad(work, before, used, reach + MARGIN)
             if in_pixels:
                 for w in range(m // cs):
                     for c in range(cs):
@@ -104,21 +99,16 @@ def sliding(
     return kernel
 
 
-def _vector(steps: Any) -> Any:
-    """The elements to which rows are rounded up."""
-    return u8(min(MARGIN, max(VECTOR, 32 // steps.identity.itemsize)))
-
-
-def maps(how: Any, steps: Any, rows: int, taps: int, gap: int, line: int) -> Any:
+def maps(how: Any, steps: Any, rows: int, taps: int, gap: int) -> Any:
     """Small maps, of windows that slide by one and outputs as long as inputs. The rows of each window are joined, one
     output row after the other, and then windows are taken along all of them as if they were one; masks hide what is
     beyond a row's ends. Rows of 7 elements would leave vectors empty: 1.3 to 4.2 times as long.
 
-    Task t is a plane. Masks are for `a` rows; `b` cache lines are fetched, from `c` elements after its first on.
+    Task t is a plane. Masks are for `a` rows.
     """
     lift, join, store, nothing, divides = how
-    vector, kind, margin = _vector(steps), type(steps.identity), np.int64(taps * gap)
-    inside, outside, zero, ahead, distance = kind(1), kind(0), u8(0), u8(line), u8(gap)
+    vector, kind, margin = u8(VECTOR), type(steps.identity), np.int64(taps * gap)
+    inside, outside, zero, distance = kind(1), kind(0), u8(0), u8(gap)
 
     @inlined
     def element(x, at, w, tap):
@@ -146,9 +136,6 @@ def maps(how: Any, steps: Any, rows: int, taps: int, gap: int, line: int) -> Any
                 work[u8(masks + tap * step * wide + i)] = inside if (place >= 0) & (place < wide) else outside
         for t in range(first_task, last_task):
             begin, _, _ = row_of(table, t, 0)
-            if line:
-                for i in range(u8(table[AT.b])):
-                    fetch(x, u8(begin + table[AT.c]) + i * ahead)
             n, to = u8(wide), u8(t) * plane
             if begin + behind < table[AT.limit]:
                 n = (n + vector - u8(1)) // vector * vector
