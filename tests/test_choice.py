@@ -69,7 +69,7 @@ KERNELS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "eight channels": (AvgPool(3, strides=2), "buffer-3-3-3-2-1-0-0", {"layout": "NHWC", "shape": (1, 300, 400,
         8)}),
     "pixels of three bytes": (
-        AvgPool(2, strides=2), "buffer-2-2-2-2-1-0-3", {"layout": "NHWC", "shape": (1, 300, 400, 3), "dtype": "uint8"}
+        AvgPool(2, strides=2), "direct-2-2-2-2-1-0-3", {"layout": "NHWC", "shape": (1, 300, 400, 3), "dtype": "uint8"}
     ),
     "small maps": (AvgPool(3, strides=1, pads=1), "maps-3-3-1", {"shape": (10, 100, 7, 7)}),
     "few small maps": (AvgPool(3, strides=1, pads=1), "long", {"shape": (10, 10, 7, 7)}),

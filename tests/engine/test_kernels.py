@@ -69,6 +69,11 @@ CASES: dict[str, Case] = {
     "3 by 2 of three channels": Case(
         "sliding", sliding((ANY, between(3)), (ANY, between(2)), (SHORT, SHORT), channels=between(3), last=True)
     ),
+    "4 by 4 of seven channels, in pieces": Case(
+        "sliding",
+        sliding((ANY, between(4)), (ANY, between(4)), (SHORT, LONG), channels=between(7), last=True),
+        CONSTANT._replace(**IN_PIECES),
+    ),
     "3 by 1 of channels": Case(
         "sliding", sliding((ANY, between(3)), (ANY, ONE), (SHORT, SHORT), channels=between(2, 4), last=True)
     ),
@@ -108,10 +113,10 @@ CASES: dict[str, Case] = {
     "blocks of rows, in pieces": Case(
         "tall", sliding((between(9, 10), ANY), (ONE, ANY), (between(0, 4), LONG)), CONSTANT._replace(**IN_PIECES)
     ),
-    "2 by 2 of three channels, direct": Case(
+    "2 by 2 of few channels, direct": Case(
         "sliding",
         sliding((between(2), between(2)), (between(2), between(2)), (SHORT, between(6, 40)), padded=False,
-                channels=between(3), last=True),
+                channels=between(2, 4), last=True),
     ),
     "bins": Case("bins", adaptive((between(1, 9), between(1, 40)), (between(1, 9), between(1, 9))), LIMITS),
     "bins of channels": Case(

@@ -238,10 +238,11 @@ class _Case:
             return self.maps(w, rows)
         is_inside = w.pad_begin == 0 and (w.output - 1) * w.stride + w.extent <= w.size
         is_constant = channels == 1 or (channels < limits.channels and w.stride > 1)
+        moves = is_constant and channels > 1 and steps.identity.dtype.kind != "c"
         is_small = max(rows, w.stride) <= limits.direct or rows == w.kernel == 1  # of one element, a copy
-        is_low = w.dilation == channels == 1 and w.kernel <= w.stride and is_small
+        is_low = w.dilation == 1 and (channels == 1 or moves) and w.kernel <= w.stride and is_small
         form = "direct" if is_inside and is_low else "buffer"
-        pieces = self.pieces(w, limits.row_bytes)
+        pieces = self.pieces(w, limits.pass_bytes if moves else limits.row_bytes)
         work = (pieces["reach"] + MARGIN * w.stride) * channels + CACHE_LINE
         constants = rows, of_plane, w.kernel, w.stride, w.dilation, line, form, channels if is_constant else 0
         return Launch("sliding.sliding", constants, work, pieces | {"a": lines, "b": fetched})

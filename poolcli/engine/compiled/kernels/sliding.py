@@ -14,8 +14,10 @@ from poolcli.engine.compiled.kernels import (
     in_fours,
     inlined,
     no_alias,
+    offset,
     optimise_later,
     padding,
+    pixel_copy,
     row_of,
     tree,
     u8,
@@ -28,14 +30,16 @@ def sliding(
 ) -> Any:
     """Windows of `rows` rows, `lines` in each plane, and of `taps` columns, `gap` apart. `line`: the elements of a
     cache line if lines are fetched ahead, else 0. `form`: "buffer" or "direct". `channels` lie side by side; 0:
-    any number.
+    any number. For a few, windows are taken at every pixel, and those of every `stride`-th are moved together.
 
     Task t is a piece of an output row; `a` cache lines are fetched, from `b` elements after the window's first on.
     """
     lift, join, store, nothing, divides = how
     of_plane, step, zero, one, apart, ahead = u8(lines), u8(stride), u8(0), u8(1), u8(gap * channels), u8(line)
-    direct, in_pixels, all_rows = form == "direct", channels != 1 and stride > 1, np.int64(rows)
-    vector, pad = u8(VECTOR), padding(nothing)
+    direct, all_rows, vector = form == "direct", np.int64(rows), u8(VECTOR)
+    moves = channels > 1 and steps.identity.dtype.kind != "c"
+    in_pixels = channels != 1 and stride > 1 and not moves
+    pad, copy = padding(nothing), pixel_copy(max(channels, 1))
 
     @inlined
     def element(x, at, w, tap):
@@ -43,8 +47,7 @@ def sliding(
         return lift(x[begin + tap // of_plane * far + tap % of_plane * near + w])
 
     column = in_fours(rows, element, join)
-    joined = inlined(lambda row, unit, w, tap: row[w + tap * (apart if channels else unit)])
-    window = tree(taps, joined, join)
+    window = tree(taps, inlined(lambda row, unit, w, tap: row[w + tap * (apart if channels else unit)]), join)
     whole = tree(taps, inlined(lambda x, at, w, tap: column(x, at, w + tap * apart, zero)), join)
 
     @by_rows
@@ -68,9 +71,13 @@ def sliding(
         if line:
             for i in range(u8(table[AT.a])):
                 fetch(x, u8(begin + table[AT.b]) + i * ahead)
-        if direct and has_all:
+        if direct and has_all and not moves:
             for w in range(m):
                 out[to + w] = store(whole(x, at, w * step, zero), divisor)
+            return
+        if direct and has_all:
+            for w in range(u8(used) - u8(taps - 1) * apart):
+                work[w] = whole(x, at, w, zero)
         else:
             if has_all:
                 for w in range(n):
@@ -83,18 +90,26 @@ def sliding(
                         for w in range(u8(used)):
                             work[u8(before) + w] = join(work[u8(before) + w], lift(x[at[0] + d * far + h * near + w]))
             pad(work, before, used, reach + MARGIN)
-            if in_pixels:
-                for w in range(m // cs):
-                    for c in range(cs):
-                        out[to + w * cs + c] = store(window(work, unit, w * step * cs + c, zero), divisor)
-            else:
-                for w in range(m):
-                    out[to + w] = store(window(work, unit, w * step, zero), divisor)
-            if divides:
-                for i in range(lower + many - upper):
-                    w = u8(i if i < lower else i - lower + upper)
-                    source = w // cs * step * cs + w % cs if in_pixels else w * step
-                    out[to + w] = store(window(work, unit, source, zero), by * factors[along + u8(first) + w])
+            if moves:
+                for w in range(u8(many) * step):
+                    work[w] = window(work, unit, w, zero)
+        if moves:
+            for w in range(0, many, count):
+                copy(offset(work, w), offset(work, w * stride))
+            for w in range(m):
+                out[to + w] = store(work[w], divisor)
+        elif in_pixels:
+            for w in range(m // cs):
+                for c in range(cs):
+                    out[to + w * cs + c] = store(window(work, unit, w * step * cs + c, zero), divisor)
+        else:
+            for w in range(m):
+                out[to + w] = store(window(work, unit, w * step, zero), divisor)
+        if divides:
+            for i in range(lower + many - upper):
+                w = u8(i if i < lower else i - lower + upper)
+                total = work[w] if moves else window(work, unit, w // cs * step * cs + w % cs, zero)
+                out[to + w] = store(total, by * factors[along + u8(first) + w])
 
     return kernel
 
