@@ -273,13 +273,8 @@ def fit_from(fit: object) -> Fit:
     if not found:
         sizes = re.findall(r"[1-9]\d*", words) if re.fullmatch(r"\d+\W+\d+\W*|\d+ *px", words) else ()
         needed = "a size in pixels is needed, such as 800, or 800x600"
-        share = with_numbers(MEANT["percent"], "percent", words) if words.endswith("%") else ""
-        remedy = (
-            f"write {field('fit', 'x'.join(sizes))}"
-            if sizes
-            else f"use {share}, or a size in pixels"
-            if share
-            else needed
-        )
+        if words.endswith("%"):
+            needed = f"use {with_numbers(MEANT['percent'], 'percent', words)}, or a size in pixels"
+        remedy = f"write {field('fit', 'x'.join(sizes))}" if sizes else needed
         raise RequestError(f"{field('fit')} is {brief(fit)}; {remedy} (width by height)")
     return Fit(int(found[1]), int(found[2] or found[1]))

@@ -37,7 +37,7 @@ def as_array(x: Any, name: str = "x") -> Array:
         return x
     given = f"{name} is {_describe(x)}"
     if isinstance(x, str | bytes | os.PathLike):
-        read = "as numpy.load reads .npy, and numpy.asarray(PIL.Image.open(path)) an image"
+        read = "as numpy.load reads .npy, and PIL.Image.open(path) an image"
         command, folder = unpacking(os.fsdecode(x))
         first = f"unpack the archive: {command}; then read a file in {folder}" if command else "read the file first"
         raise RequestError(f"{given}, not an array; {first}, {read}")

@@ -273,12 +273,12 @@ def public_name(name: str, names: Collection[str]) -> str:
 
     plain = name.replace("_", "").lower().replace("average", "avg").replace("mean", "avg")
     if plain in NAMES:
-        return f"; {NAMES[plain]}"
+        return "; " + re.sub(r"(?<=use )(?=\w+(\(| or))", "poolcli.", NAMES[plain])
     found = re.fullmatch(r"(global|adaptive)?(avg|max|min|lp|sum|std|median|mode)pool(ing|ed)?([123]d)?", plain)
     if not found:
         return did_you_mean(name, names)
     prefix, kind, is_class = found[1], found[2], name[:1].isupper()
     operator = f"adaptive_{kind}" if prefix else kind
     called = "".join(word.capitalize() for word in (*operator.split("_"), "pool")) if is_class else f"{operator}_pool"
-    size = {"global": "1", "adaptive": "output_size"}.get(prefix, "kernel, strides=...")
-    return f"; use {called}({size})" if is_class else f"; use {called}(x, {size})"
+    size = {"global": "1", "adaptive": "output_size"}.get(prefix, "kernel, strides=kernel")
+    return f"; use poolcli.{called}({'' if is_class else 'x, '}{size})"

@@ -138,7 +138,7 @@ NOT_TAKEN: dict[str, tuple[Any, str]] = {
     ),
     "an archive of files": (
         "my photos.zip", "x is a str, not an array; unpack the archive: unzip 'my photos.zip' -d 'my photos'; then "
-        "read a file in my photos/, as numpy.load reads .npy, and numpy.asarray(PIL.Image.open(path)) an image",
+        "read a file in my photos/, as numpy.load reads .npy, and PIL.Image.open(path) an image",
     ),
     "times": (
         X.astype("M8[s]"), "dtype datetime64[s] is not supported; use one of bool, uint8, uint16, uint32, uint64, "
@@ -150,7 +150,7 @@ NOT_TAKEN: dict[str, tuple[Any, str]] = {
     ),
     "a file": (
         "x.png", "x is a str, not an array; read the file first, as numpy.load reads .npy, and "
-        "numpy.asarray(PIL.Image.open(path)) an image",
+        "PIL.Image.open(path) an image",
     ),
 }  # fmt: skip
 

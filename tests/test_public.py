@@ -26,10 +26,7 @@ PLANNED: Any = PLAN
 X = np.random.default_rng(0).standard_normal((1, 1, 6, 6)).astype("float32")
 Y = poolcli.max_pool(X, 2, strides=2)
 MODEL = "samples/backbone.xml"
-NO_FILE = (
-    "a str, not an array; read the file first, as numpy.load reads .npy, and numpy.asarray(PIL.Image.open(path)) "
-    "an image"
-)
+NO_FILE = "a str, not an array; read the file first, as numpy.load reads .npy, and PIL.Image.open(path) an image"
 
 
 def _compared() -> list[Any]:
@@ -129,21 +126,21 @@ def test_a_name_is_looked_for_once_and_can_be_pickled(name: str) -> None:
 @pytest.mark.parametrize(
     ("typed", "use"),
     [
-        ("max_pool2d", "; use max_pool(x, kernel, strides=...)"),
-        ("AvgPool2d", "; use AvgPool(kernel, strides=...)"),
-        ("MaxPooling1D", "; use MaxPool(kernel, strides=...)"),
-        ("global_avg_pool", "; use adaptive_avg_pool(x, 1)"),
-        ("GlobalAveragePooling2D", "; use AdaptiveAvgPool(1)"),
-        ("adaptive_max_pool3d", "; use adaptive_max_pool(x, output_size)"),
-        ("AdaptiveAvgPool2d", "; use AdaptiveAvgPool(output_size)"),
-        ("avgpool", "; use avg_pool(x, kernel, strides=...)"),
-        ("mean_pool", "; use avg_pool(x, kernel, strides=...)"),
-        ("pool", "; use avg_pool or max_pool"),
-        ("block_reduce", "; use avg_pool(x, kernel, strides=kernel), or max_pool, ..."),
-        ("maximum_filter", "; use max_pool(x, kernel, pads=...)"),
-        ("var_pool", "; use std_pool(x, kernel) ** 2"),
+        ("max_pool2d", "; use poolcli.max_pool(x, kernel, strides=kernel)"),
+        ("AvgPool2d", "; use poolcli.AvgPool(kernel, strides=kernel)"),
+        ("MaxPooling1D", "; use poolcli.MaxPool(kernel, strides=kernel)"),
+        ("global_avg_pool", "; use poolcli.adaptive_avg_pool(x, 1)"),
+        ("GlobalAveragePooling2D", "; use poolcli.AdaptiveAvgPool(1)"),
+        ("adaptive_max_pool3d", "; use poolcli.adaptive_max_pool(x, output_size)"),
+        ("AdaptiveAvgPool2d", "; use poolcli.AdaptiveAvgPool(output_size)"),
+        ("avgpool", "; use poolcli.avg_pool(x, kernel, strides=kernel)"),
+        ("mean_pool", "; use poolcli.avg_pool(x, kernel, strides=kernel)"),
+        ("pool", "; use poolcli.avg_pool or max_pool"),
+        ("block_reduce", "; use poolcli.avg_pool(x, kernel, strides=kernel), or max_pool, ..."),
+        ("maximum_filter", "; use poolcli.max_pool(x, kernel, pads=...)"),
+        ("var_pool", "; use poolcli.std_pool(x, kernel) ** 2"),
         ("max_unpool2d", "; numpy does it in one line ('Put maxima back' in docs/recipes.md)"),
-        ("shape", "; use AvgPool(kernel).plan(shape)"),
+        ("shape", "; use poolcli.AvgPool(kernel).plan(shape)"),
         ("load", "; poolcli pools arrays; read files with numpy.load, h5py, Pillow, ..."),
         ("identfy", "; did you mean identify?"),
         ("nothing_like_it", ""),

@@ -208,9 +208,8 @@ def parse_header(name: str, stream: BinaryIO, scalars: bool = False) -> tuple[np
 def check_size(name: str, header: records.Header, stored: int) -> None:
     """Raises a FileError if the header claims more bytes than are stored."""
     if header.nbytes > stored:
-        raise FileError(
-            f"{name}: its header claims {human_bytes(header.nbytes)} of data, but the file holds {human_bytes(stored)}"
-        )
+        claimed = f"its header claims {human_bytes(header.nbytes)} of data, but the file holds {human_bytes(stored)}"
+        raise FileError(f"{name}: {claimed}; it is cut short; copy or download it again")
 
 
 def _gzip_reader(path: str, stream: BinaryIO, options: records.ReadOptions) -> records.InMemoryReader:

@@ -22,6 +22,7 @@ POOL = ("-o", "y.npy", "-k", "2", "-s", "2")
 
 X = np.zeros((1, 1, 4, 4), np.float32)
 CUT = "its .npy header is cut short, longer than 64 KiB, or of an unknown version"
+COPY = "it is cut short; copy or download it again"
 POOLED = "poolcli pools bool, integers and floats of 16, 32 or 64 bits"
 
 
@@ -88,7 +89,7 @@ def tiff_bomb() -> bytes:
 FILES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
     "npy: empty file": ("x.npy", lambda: b"", 1, "x.npy: is empty"),
     "npy: claims more than it holds": ("x.npy", lambda: npy("(1000000, 1000000)", b"\0" * 24), 1,
-        "x.npy: its header claims 3.64 TiB of data, but the file holds 24 B"),
+        "x.npy: its header claims 3.64 TiB of data, but the file holds 24 B; " + COPY),
     "npy: length of many digits": ("x.npy", lambda: npy("(" + "9" * 4000 + ", 1, 1)"), 1,
         "x.npy: claims more than 1,000,000 PiB, which no array can have"),
     "npy: an empty axis": ("x.npy", lambda: saved(np.zeros((1, 1, 0, 4))), 2,
@@ -96,7 +97,7 @@ FILES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
     "npy: 65 axes": ("x.npy", lambda: npy("(" + "1," * 65 + ")", b"\0" * 4), 1,
         "x.npy: has 65 axes; at most 32 are read"),
     "npy: truncated data": ("x.npy", lambda: saved()[:-3], 1,
-        "x.npy: its header claims 64 B of data, but the file holds 61 B"),
+        "x.npy: its header claims 64 B of data, but the file holds 61 B; " + COPY),
     "npy: header of 4 GiB": ("x.npy", lambda: b"\x93NUMPY\x02\x00" + b"\xff" * 4, 1, f"x.npy: {CUT}"),
     "npy: NUL in the header": ("x.npy", lambda: npy("(1,\0 1)"), 1, "x.npy: its .npy header is broken"),
     "npy: objects": ("x.npy", lambda: npy("(1,)", b"cos\nsystem\n(S'touch pwned'\ntR.", "'|O'"), 1,
@@ -114,7 +115,7 @@ FILES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
         "x.npz:a: expands from 255 KiB to 256 MiB when it is read, which may be a "
         "decompression bomb; to allow it, use --max-memory"),
     "npz: a member that claims terabytes": ("x.npz", lambda: zipped({"a.npy": npy("(1, 1000000, 1000000)")}), 1,
-        "x.npz:a: its header claims 3.64 TiB of data, but the file holds 85 B"),
+        "x.npz:a: its header claims 3.64 TiB of data, but the file holds 85 B; " + COPY),
     "npz: no member": ("x.npz", lambda: zipped({}), 1, "x.npz: holds no array that can be pooled"),
     "npz: a member that is no array": ("x.npz", lambda: zipped({"readme.txt": b"hello"}), 1,
         "x.npz:readme.txt: is not a .npy file (its first bytes are not those of one)"),

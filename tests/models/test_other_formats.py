@@ -185,7 +185,7 @@ EXPORT = (
         (b"\x93NUMPY\x01\0", "an image or an array, not a model" + READ),
         (b"\x80\x02}q\0.", "a pickle, which is never opened" + EXPORT),
         (b"\x89HDF\r\n\x1a\n", "an HDF5 file, such as of Keras" + EXPORT),
-        (["m/data.pkl", "m/version"], "a zip archive without a torch.export program" + EXPORT),
+        (["m/data.pkl", "m/version"], "a file of torch.save without a torch.export program" + EXPORT),
         (["m/data.pkl", "m/code/__torch__.py"], "a TorchScript file without a torch.export program" + EXPORT),
         (b"GGUF\x03\0\0\0", "a GGUF file, which holds weights and no layers" + EXPORT),
         (["m/models/model.json"], "not a torch.export program: it has no nodes"),
