@@ -49,12 +49,9 @@ def settings(values: Mapping[str, object]) -> str:
     >>> for_python(message), for_cli(message)
     ("kernel=(2, 2), layout='NHWC'", '--kernel 2,2 --layout NHWC')
     """
-    first, keywords, typed = next(iter(values)), [], []
-    for name, value in values.items():
-        keywords.append(for_python(field(name, value)))
-        typed.append(for_cli(field(name, value)))
-    _, _, rest = " ".join(typed).partition(" ")
-    return f"{_START}{first}{_NEXT}{', '.join(keywords)}{_NEXT}{rest}{_STOP}"
+    marked = [field(*each) for each in values.items()]
+    typed = " ".join(map(for_cli, marked)).partition(" ")[2]  # behind the first option
+    return f"{_START}{next(iter(values))}{_NEXT}{', '.join(map(for_python, marked))}{_NEXT}{typed}{_STOP}"
 
 
 def hint(text: str) -> str:

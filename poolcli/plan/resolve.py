@@ -13,7 +13,7 @@ from typing import NamedTuple
 from poolcli.arguments import ENDS, Fit, Numbers, PerAxis, per_axis
 from poolcli.dialects import DIALECTS, Dialect, SlidingCall, Support
 from poolcli.errors import RequestError
-from poolcli.layouts import SPATIAL, Reading, channels_last, default_layout, layout_for, spatial_axes
+from poolcli.layouts import SPATIAL, Reading, check_layout, layout_for, spatial_axes
 from poolcli.message_fields import field, hint, hint_other_dialect, settings
 from poolcli.plan.attributes import SHARED, Attributes, DividingAttributes, SlidingAttributes, fit_size, values_of
 from poolcli.plan.plan import AxisPlan, Fact
@@ -87,16 +87,15 @@ def _check_lists(op: Attributes, layout: str, rank: int) -> None:
     """Refuse a list for batch and channels too, as TensorFlow has them, or for more axes than the array has; what to
     use names all lists.
     """
-    lists: dict[str, Numbers] = {
-        name: each for name in PER_AXIS if isinstance(each := getattr(op, name, 0), tuple) and len(each) > 1
-    }
+    given = {name: getattr(op, name, 0) for name in PER_AXIS}
+    lists = {name: each for name, each in given.items() if isinstance(each, tuple) and len(each) > 1}
     name = max(("kernel", "strides"), key=lambda each: len(lists.get(each, ())))
     numbers, named = lists.get(name, ()), layout
     count, last = len(numbers), numbers[-1:] == (1,)
     if count >= max(rank, 4) and numbers[0] == 1 in (numbers[1], numbers[-1]):
         names, why = ",".join(layout[i] for i in spatial_axes(layout)), ": batch and channels have no numbers"
         cut, has = slice(1, -1) if last else slice(2, None), f"layout {layout} (assumed) pools {names}"
-        named = channels_last(rank) if last and count == rank else default_layout(rank)
+        named = check_layout(f"channels_{'last' if last else 'first'}", rank) if count == rank else layout
     elif count > rank:
         why, cut, has = "", slice(-rank, None), f"the array has {rank} ax{'i' if rank == 1 else 'e'}s"
     else:
