@@ -150,7 +150,7 @@ def test_names_of_other_libraries_lead_to_the_own_ones(typed: str, use: str) -> 
     with pytest.raises(AttributeError) as found:
         getattr(poolcli, typed)
     assert str(found.value) == f"module 'poolcli' has no attribute {typed!r}{use}"
-    called = use.removeprefix("; use ").split("(")[0].split(" ")[0] if "; use" in use else "avg_pool"
+    called = use.removeprefix("; use poolcli.").split("(")[0].split(" ")[0] if "; use" in use else "avg_pool"
     assert callable(getattr(poolcli, called))
 
 

@@ -195,7 +195,7 @@ def _keep_spatial_numbers(values: dict[str, Any], rank: int) -> None:
 def _operator_named(value: Any) -> str:
     """The function of an operator by its name, or by a function of numpy; "" for others."""
     word = re.sub("^(nan|a(?=m))", "", str(getattr(value, "__name__", value)).lower())
-    found = re.match(r"; use (\w+)\(", public_name(f"{word}pool", ()))
+    found = re.match(r"; use poolcli.(\w+)\(", public_name(f"{word}pool", ()))
     return found[1] if found else ""
 
 
