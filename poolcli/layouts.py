@@ -71,7 +71,9 @@ def read_axes(
     only = f": only {found[spatial_axes(found)[0]]} is pooled" if len(shape) == 3 else ""
     remedies = join_words(field("layout", other) for other in others)
     at = others[0].find("C")
-    doubt = f"axis {found[at]} is {shape[at]} long, as of colours: if so," if is_likely else "otherwise"
+    looks = f"axis {found[at]} is {shape[at]} long, as of colours"
+    looks = looks if shape[at] in CHANNELS else f"axes {found[-2]} and {found[-1]} are {shape[-1]} long, as of an image"
+    doubt = f"{looks}: if so," if is_likely else "otherwise"
     note = f"assuming layout {found}{only}; {doubt} use {remedies}"
     return Reading(found, True, note, others[0] if is_likely else None, others)
 
@@ -113,6 +115,8 @@ def _other_layouts(layout: str, shape: Sequence[int]) -> tuple[tuple[str, ...], 
         first, last, other = last, first, default_layout(len(shape))
     # Pooling along an axis of length 1 changes nothing or is refused, so that is no reason for a doubt.
     is_likely = last in (3, 4) and min(first, shape[2]) >= LEAST_SIDE
+    if layout[-1] == "C" and shape[-1] == shape[-2] >= LEAST_SIDE and shape[1] != shape[2]:  # an image, channels first
+        is_likely = True
     return ((other,), True) if is_likely else ((), False)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 MIN_RATIO, MAX_SUGGESTIONS = 0.7, 3  # difflib's ratio is 1 for equal words
@@ -88,9 +89,10 @@ MEANT = by_word({
     "poolcli chain 1,3,224,224 conv:k7,s2": "conv conv1d conv2d conv3d",
     "poolcli pyramid --output y.ome.zarr": "gdaladdo",
 })  # fmt: skip
+KEEPS_SHAPE = "keeps the shape; a chain needs another layer"
 # Words that are no layers of a chain, in lower case and up to the first digit, and what to do with them.
 LAYERS = by_word({
-    "keeps the shape; leave it out": "relu gelu silu sigmoid tanh softmax bn batchnorm dropout",
+    KEEPS_SHAPE: "relu gelu silu sigmoid tanh softmax bn batchnorm dropout identity",
     "ends the spatial axes; end the chain before it": "flatten linear fc dense",
     "a name, a colon and settings make one word, as in conv:k7,s2,p3,o64; MaxPool2d(2) of PyTorch is max:k2,s2":
         "conv max avg min sum lp k s p d o same_upper same_lower valid ceil floor",
@@ -238,12 +240,25 @@ def unpacking(path: str) -> tuple[str, str]:
     return (ARCHIVES[suffix].format(shlex.quote(path), shlex.quote(folder)), f"{folder}/") if suffix else ("", "")
 
 
-def shell_slip(path: str) -> str:
-    """Why a file of this name is not found, if the shell passed on what it takes away elsewhere; "" for other names."""
+def not_found(path: str) -> str:
+    """Why a file of this name is not found: it is an array in a file, or the shell passed on what it takes away
+    elsewhere; or which file may be meant; "" for other names.
+    """
+    from difflib import get_close_matches
+
+    for at in (n for n, sign in enumerate(path) if sign in "/[" and os.path.isfile(path[:n])):
+        key = path[at + 1 :].strip("[]'\"")
+        return "" if key.isdigit() else f"; an array in a file is written {path[:at]}:{key}"
     bare = path.strip(" \t\r\n\xa0'\"‘’“”")
     meant = os.path.expandvars(os.path.expanduser(bare))
     if meant == path and "$" not in path:
-        return ""
+        (folder, name), names = os.path.split(path), list[str]()
+        with suppress(OSError):
+            names = sorted({*os.listdir(folder or ".")} - {name})  # of a broken link
+        stem, stems = name.partition(".")[0], {each.partition(".")[0] for each in names}
+        similar = get_close_matches(stem, stems, MAX_SUGGESTIONS, MIN_RATIO)
+        near = get_close_matches(name, [each for each in names if each.partition(".")[0] in similar], 1, 0)
+        return f"; did you mean {shlex.quote(os.path.join(folder, near[0]))}?" if near else ""
     cause = "quotes and blanks at its ends are part of the name"
     cause = "the shell did not expand ~ or $ in it, as in single quotes" if bare == path else cause
     return f"; {cause}" + (f": type {shlex.quote(meant)}" if meant not in (path, "") else "")

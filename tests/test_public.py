@@ -343,6 +343,15 @@ def test_a_model_that_does_not_exist_is_a_file_that_is_not_found() -> None:
     assert isinstance(found.value, poolcli.RequestError)
 
 
+def test_the_weights_of_a_model_name_the_file_of_its_layers(tmp_path: Path) -> None:
+    for name in ("m.xml", "m.bin"):
+        (tmp_path / name).write_bytes(bytes(range(256)))
+    with pytest.raises(
+        poolcli.RequestError, match=r"m\.bin: holds the weights of an OpenVINO IR; .*m\.xml: give that$"
+    ):
+        poolcli.check(tmp_path / "m.bin")
+
+
 @pytest.mark.parametrize("name", list(poolcli.ops.__all__))
 def test_signatures_show_types_that_everybody_knows(name: str) -> None:
     shown = str(inspect.signature(getattr(poolcli, name)))

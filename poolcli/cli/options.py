@@ -82,7 +82,8 @@ MaxMemory = Annotated[int | None, option(RUN, "SIZE", "--max-memory", hidden=Tru
 class Report:
     """What a command prints."""
 
-    json: Annotated[bool, option(RUN, None, "--json", help="Report as JSON.")] = False
+    json: Annotated[bool, option(RUN, None, "--json",
+        help="Report as JSON; of a pooling with .op, .input.shape, .output.shape, ...")] = False
     quiet: Annotated[bool, option(RUN, None, "-q", "--quiet", help="No report, no notes; errors only.")] = False
     debug: Annotated[bool, option(RUN, None, "--debug", hidden=True, help="Show the traceback of an error.")] = False
 

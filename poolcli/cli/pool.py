@@ -58,8 +58,13 @@ def attributes_of(op: str | None, request: object) -> dict[str, Any]:
     for name, value in given.items():
         if op and name not in attribute_names(op):
             raise attribute_of_others(op, name, value)
-    if op == "lp" and "pads" in given and "p" not in given and not getattr(request, "quiet", False):
-        print_notice(for_cli(f"{field('pads')} is padding, and the power of the norm is {field('p')}"), "yellow")
+    if op == "lp" and "pads" in given and "p" not in given:
+        told = f"{field('pads')} is padding, and the power of the norm is {field('p')}"
+        sizes = [value if isinstance(value, tuple) else (value,) for value in (given["pads"], given.get("kernel", 1))]
+        if max(sizes[0]) >= min(sizes[1]):  # which no framework takes
+            raise RequestError(f"{told}; write {field('p', given['pads'])}, or smaller pads")
+        if not getattr(request, "quiet", False):
+            print_notice(for_cli(told), "yellow")
     if {"fit", "output_size"} <= given.keys():
         raise RequestError(f"{field('fit')} sets the output size; give either {field('fit')} or {field('output_size')}")
     return expand_pads({"output_size" if name == "fit" else name: value for name, value in given.items()})

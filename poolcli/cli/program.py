@@ -263,7 +263,9 @@ class Command(TyperCommand):
             return super().parse_args(ctx, args[:-1] if valued.intersection(args[-1:]) else args)
         rest = super().parse_args(ctx, asked[:1] or prepare(args, self.params))  # help whatever else is wrong
         if ctx.args:
-            words, name, before = " ".join(ctx.args), ctx.info_name, args[args.index(ctx.args[0]) - 1]
+            words, name = " ".join(ctx.args), ctx.info_name
+            first = ctx.args[0] if ctx.args[0] in args else words.split()[0]  # numbers that are typed apart were joined
+            before = args[args.index(first) - 1]
             inputs = [f"one {each.metavar}" for each in self.params if each.param_type_name == "argument"]
             end = f"{name} takes {join_words(inputs, 'and')} at a time"
             folders = [os.path.dirname(each) or "." for each in args if os.path.exists(each)]
@@ -271,6 +273,8 @@ class Command(TyperCommand):
                 end = f"{end}; {loop_over(name, *dict.fromkeys(folders))}"
             if before in own_flags(self.params):
                 end = f"{before} takes no value"
+            elif ctx.params.get("kernel", 0) is None and re.fullmatch(r"(\d+([,xX]\d+){0,2} ?){1,3}", words):
+                end = f"write {' '.join(map(' '.join, zip(('-k', '-s', '-p'), words.split(), strict=False)))}"
             raise RequestError(f"{name}: unexpected argument {words}; {end}")
         return rest
 

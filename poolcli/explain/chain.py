@@ -14,7 +14,7 @@ from poolcli.layouts import check_shape, named_shape, read_axes, spatial_axes
 from poolcli.message_fields import brief, field, respelled, without_hints
 from poolcli.plan import make_plan
 from poolcli.plan.attributes import OPERATORS, Attributes, SlidingAttributes, values_of
-from poolcli.suggestions import LAYERS
+from poolcli.suggestions import KEEPS_SHAPE, LAYERS
 from poolcli.windows import AxisWindows, Bins
 
 Span = tuple[int, int] | None
@@ -124,6 +124,8 @@ def chain(
     for given in layers:
         if not isinstance(given, str | Attributes):
             raise RequestError(f"{field('layers')} has {brief(given)}; give text such as 'max:k3,s2', or records")
+    kept = [each for each in layers if isinstance(each, str) and LAYERS.get(_called(each)) == KEEPS_SHAPE]
+    layers = [each for each in layers if each not in kept] or layers  # none but these is refused
     parsed = [(each, *_parse(each, like)) if isinstance(each, str) else (each.name, each, None) for each in layers]
     values, last = max(values_of(op) for _, op, _ in parsed), dialect_of(parsed[0][1].like).channels_last
     reading = read_axes(shape, values, layout=layout, last=last)
@@ -157,8 +159,14 @@ def chain(
         centres = tuple(axis.span(w.output // 2) for axis, w in zip(axes, plan.windows, strict=True))
         found.append(ChainLayer(text, current, strides, fields, starts, spans, centres))
     stride = f"stride 1 in {', '.join(unset)}, where none is given; PyTorch takes the kernel, as in max:k2,s2"
-    notes = filter(None, (reading.note, stride if unset else None))
+    passed = f"left out as they keep the shape: {', '.join(kept)}" if kept else None
+    notes = filter(None, (reading.note, stride if unset else None, passed))
     return Chain(shape, layout, tuple(found), "; ".join(notes) or None)
+
+
+def _called(layer: str) -> str:
+    """The word of a layer without its settings: maxpool of nn.MaxPool2d(2)."""
+    return re.sub("[0-9,(:].*", "", layer.strip().lower()).rpartition(".")[2]
 
 
 def _parse(text: str, like: str | None) -> tuple[Attributes, int | None]:
@@ -166,8 +174,7 @@ def _parse(text: str, like: str | None) -> tuple[Attributes, int | None]:
     name, _, rest = (part.strip() for part in text.partition(":"))
     name = re.sub("(?i)^conv[1-3]d$", "conv", name)
     known = ("conv", *OPERATORS, *GLOBAL_POOLS)
-    called = re.sub("[0-9,(].*", "", name.lower()).rpartition(".")[2]  # maxpool of nn.MaxPool2d(2)
-    if name.lower() not in known and (meant := LAYERS.get(called, LAYERS["k"] if "(" in name else "")):
+    if name.lower() not in known and (meant := LAYERS.get(_called(name), LAYERS["k"] if "(" in name else "")):
         raise RequestError(f"layer {text}: {meant}")
     name = one_of("layers", name, known)
     op = GLOBAL_POOLS.get(name, name)

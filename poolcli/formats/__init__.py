@@ -32,7 +32,7 @@ from poolcli.formats.records import (
 )
 from poolcli.formats.table import FORMATS, USES, Format, format_by_magic, format_by_suffix, output_format, suffixes_of
 from poolcli.message_fields import field, hint
-from poolcli.suggestions import other_program, shell_slip, unpacking
+from poolcli.suggestions import not_found, other_program, unpacking
 from poolcli.windows import ceil_div
 
 __all__ = [
@@ -120,10 +120,9 @@ def _start_of(path: str) -> bytes:
             is_regular = stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
             start = stream.read(START) if is_regular else b""
     except OSError as error:
-        inside = [n for n in range(len(path)) if path[n] == "/" and os.path.isfile(path[:n])]
-        remedy = f"; an array in a file is written {path[: inside[0]]}:{path[inside[0] + 1 :]}" if inside else ""
-        remedy = f"; name its files, as in {path.rstrip('/')}/*" if os.path.isdir(path) else remedy
-        remedy = remedy or (shell_slip(path) if isinstance(error, FileNotFoundError) else "")
+        remedy = f"; name its files, as in {path.rstrip('/')}/*" if os.path.isdir(path) else ""
+        is_missing = isinstance(error, FileNotFoundError | NotADirectoryError)
+        remedy = remedy or (not_found(path) if is_missing else "")
         raise FileError(f"{path}: {error.strerror}{remedy}") from error
     if not start:
         raise FileError(f"{path}: is {'empty' if is_regular else 'not a regular file'}")

@@ -16,7 +16,7 @@ from poolcli.errors import QUOTES, FileError, PoolError, RequestError, error_tex
 from poolcli.formats.checks import as_file_error
 from poolcli.formats.table import FORMATS, Naming, format_by_suffix, output_format
 from poolcli.message_fields import field
-from poolcli.suggestions import shell_slip
+from poolcli.suggestions import not_found
 from poolcli.system.lazy_imports import need
 
 _SECRET = re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*@|\?.*=.*")  # a password, or a query string as in signed URLs
@@ -49,7 +49,7 @@ def check_output_url(path: str) -> None:
     """Refuses a URL at which no output is written: Zarr alone is, and not through the URL of a local path."""
     top, _, inside = path.partition("/")
     if inside and top[:1] in ("~", "$") and not os.path.lexists(top):
-        raise RequestError(f"{path}: has no folder {top}{shell_slip(path)}")
+        raise RequestError(f"{path}: has no folder {top}{not_found(path)}")
     if not is_url(path):
         return
     check_url(path)

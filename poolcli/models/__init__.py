@@ -17,7 +17,7 @@ from poolcli.formats.checks import check_name, memory_limit_of
 from poolcli.message_fields import field
 from poolcli.models.judge import Finding as Finding, Verdict as Verdict, judge
 from poolcli.models.layer import Given, Layer, no_model
-from poolcli.suggestions import did_you_mean, shell_slip
+from poolcli.suggestions import did_you_mean, not_found
 from poolcli.system.processes import parse_size
 
 MAX_LISTED, MAX_ASKED = 10, 1000  # layer names in a message, and those that are compared with a misspelt one
@@ -118,7 +118,7 @@ def read_model(path: str, given: Given | None = None, limit: int | None = None) 
         raise no_model(path, "a folder, not a model file")
     try:
         if not found.is_file():
-            missing = MissingFileError(f"{path}: no such file{shell_slip(path)}")
+            missing = MissingFileError(f"{path}: no such file{not_found(path)}")
             raise RequestError(f"{path}: no file") if found.exists() else missing
         with open(path, "rb") as stream:
             head = stream.read(SIGNATURE_BYTES)
@@ -146,6 +146,8 @@ def _reader(path: str, head: bytes) -> Callable[[str, Given, int | None], Iterab
     other = next((kind for signature, kind in OTHER_FILES.items() if head.startswith(signature)), None)
     if not head.translate(None, TEXT_BYTES):
         other = "a text file, not a model" if head else "not a model: the file is empty"
+    if path.endswith(".bin") and os.path.isfile(model := f"{path[:-4]}.xml"):
+        raise RequestError(f"{path}: holds the weights of an OpenVINO IR; its layers are in {model}: give that")
     if other:
         raise no_model(path, other)
     from poolcli.models.onnx_layers import read_onnx

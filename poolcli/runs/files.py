@@ -26,7 +26,7 @@ from poolcli.formats.files import array_names, check_output_url, is_url, relativ
 from poolcli.formats.table import format_by_magic, format_by_suffix, suffixes_of, without_suffix
 from poolcli.message_fields import field
 from poolcli.pooling.outcome import Job
-from poolcli.suggestions import did_you_mean, shell_slip
+from poolcli.suggestions import did_you_mean, not_found
 
 TENSOR_SUFFIX = ".npy"
 INPUTS_NAMED = 3  # in a message
@@ -109,7 +109,7 @@ def _glob_items(pattern: str, dataset: str | None) -> list[Item]:
     if not found:
         path, _, key = pattern.rpartition(":")
         remedy = f"; name the array with {field('dataset', key)}" if glob.glob(path) else ""
-        raise RequestError(f"{pattern} matches no file{remedy or shell_slip(pattern)}")
+        raise RequestError(f"{pattern} matches no file{remedy or not_found(pattern)}")
     return found
 
 
@@ -170,7 +170,7 @@ def plan_jobs(
             if path != "-" and not is_url(path) and not os.path.lexists(path):
                 is_split = os.path.exists(whole := f"{path} {following}")
                 quoted = f"; quote names with spaces: {whole!r}" if is_split else ""
-                end = quoted or _array_named(path, paths) or shell_slip(path)
+                end = quoted or _array_named(path, paths) or not_found(path)
                 raise RequestError(f"{path}: there is no such input, and {field('output')} is one file{end}")
     jobs = [_job(item, *targets) for item in items]
     for target in (target for job in jobs for target in job.targets):

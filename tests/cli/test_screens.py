@@ -162,6 +162,8 @@ def test_axes_that_are_most_likely_what_they_are_taken_for_are_said_and_not_doub
         shown = cli("shape", "avg", shape, "-k", "1").out
         assert "axes     N,C,H,W (assumed; --layout NHWC to change)\n" in shown
         assert "note" not in shown
+    shown = cli("shape", "max", "1,64,56,56", "-k", "2", "-s", "2", "--like", "tensorflow", columns=150).out
+    assert "assuming layout NHWC; axes W and C are 56 long, as of an image: if so, use --layout NCHW\n" in shown
 
 
 def test_an_array_keeps_the_layout_that_was_named_for_it(cli: Cli, folder: Path) -> None:

@@ -152,6 +152,7 @@ def test_what_is_no_layer_is_refused_with_its_place(layers: Any, said: str) -> N
          "note  assuming layout NCHW; axis W is 3 long, as of colours: if so, use --layout NHWC"),
         (["1,224,224,3", "max:k2,s2", "--layout", "NHWC"], None),
         (["1,3,224,224", "conv:k3"], None),
+        (["1,3,8,8", "bn", "max:k2,s2", "nn.ReLU()"], "note  left out as they keep the shape: bn, nn.ReLU()"),
         (["1,1,16000", "max:k2", "--like", "pytorch"], None),
         (["1,1,16000", "MaxPool2d:k2"],
          "note  stride 1 in max:k2, where none is given; PyTorch takes the kernel, as in max:k2,s2"),

@@ -292,6 +292,7 @@ def test_operators_that_fit_alike_are_all_named() -> None:
 
 def test_arrays_of_no_pooling_are_refused() -> None:
     for shapes, text in (
+        (((1, 3, 9, 9), (1, 4, 4, 3)), "the input looks like NCHW and the output like NHWC; transpose one in Python, "),
         (((1, 2, 9, 9), (1, 3, 4, 4)), "differ along N or C; if these are wrong, name the axes with layout, "),
         (((1, 2, 9, 9), (1, 2, 4)), "^the input has 4 axes and the output 3; pooling keeps the number of axes$"),
         (((1, 2, 0, 9), (1, 2, 4, 4)), "^an empty array cannot be identified$"),

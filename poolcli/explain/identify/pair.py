@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import permutations
 from math import prod
 from typing import Any
 
@@ -12,7 +13,15 @@ from poolcli.dialects import DIALECTS
 from poolcli.engine import call_of
 from poolcli.errors import RequestError
 from poolcli.explain.diff_arrays import Difference, compare, distances
-from poolcli.layouts import is_spatial, layout_for, named_shape, read_axes
+from poolcli.layouts import (
+    channels_last,
+    converted_shape,
+    default_layout,
+    is_spatial,
+    layout_for,
+    named_shape,
+    read_axes,
+)
 from poolcli.message_fields import field
 from poolcli.plan import Plan, plan_or_none
 from poolcli.plan.attributes import Attributes
@@ -139,6 +148,11 @@ def possible_layouts(
         fits = [own for own in dict.fromkeys(choices) if all(is_spatial(own[i]) for i in changed)]
         if fits:
             return fits
+    for source, target in permutations((default_layout(rank), channels_last(rank)) if rank > 3 else ("CHW", "HWC")):
+        moved = converted_shape(output, source, target) if rank > 2 else ()
+        if moved and all(is_spatial(letter) or shape[i] == moved[i] for i, letter in enumerate(target)):
+            how = f"transpose one in Python, as with convert_layout(y, {source!r}, {target!r})"
+            raise RequestError(f"the input looks like {target} and the output like {source}; {how}")
     before, after = (named_shape(usual[0], each) for each in (shape, output))
     how = "" if layout or named else f"; if these are wrong, name the axes with {field('layout')}, or transpose one"
     raise RequestError(f"input {before} and output {after} differ along N or C{how}")
