@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import index
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import RequestError
 from poolcli.message_fields import brief, field
@@ -14,8 +14,6 @@ from poolcli.suggestions import join_words
 from poolcli.system.lazy_imports import numpy as np
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from numpy.typing import ArrayLike, NDArray
 
 CHANNELS = (1, 3, 4)  # usual numbers of channels of images

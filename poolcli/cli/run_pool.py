@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from functools import cache, partial
-from typing import TYPE_CHECKING
 
 from poolcli.cli.messages import print_errors, print_notice, progress
-from poolcli.cli.options import array_settings
+from poolcli.cli.options import PoolOptions, array_settings
 from poolcli.engine import choose
 from poolcli.errors import FileError, RequestError
 from poolcli.formats import Source, check_options, recognised
@@ -24,9 +23,6 @@ from poolcli.pooling.outcome import Job, Outcome, RunSummary, Settings, existing
 from poolcli.pooling.tiles import no_progress
 from poolcli.runs import Manifest, choose_executor, divide_cores, run_all
 from poolcli.runs.files import find_inputs, plan_jobs
-
-if TYPE_CHECKING:
-    from poolcli.cli.options import PoolOptions
 
 JUDGED_FIRST = 100  # jobs that are planned before existing outputs are refused
 

@@ -4,11 +4,10 @@ in this process or in others.
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field as default
 from math import prod
 from typing import Any
 
@@ -106,7 +105,7 @@ class Clock:
     "load" is the import of packages, which takes long for the first file of a process only.
     """
 
-    seconds: dict[str, float] = dataclasses.field(default_factory=lambda: dict.fromkeys(PHASES, 0.0))
+    seconds: dict[str, float] = default(default_factory=lambda: dict.fromkeys(PHASES, 0.0))
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -133,11 +132,11 @@ class Work:
     indices: bool
     engine: str
     threads: int | None
-    clock: Clock = dataclasses.field(default_factory=Clock)
+    clock: Clock = default(default_factory=Clock)
     progress: Progress = no_progress
     may_fall_back: bool = True  # to numpy, if no kernel can be built
-    reasons: list[str] = dataclasses.field(default_factory=list)  # why it did
-    moved: list[int] = dataclasses.field(default_factory=list)  # numbers of results that were moved from nodata
+    reasons: list[str] = default(default_factory=list)  # why it did
+    moved: list[int] = default(default_factory=list)  # numbers of results that were moved from nodata
 
     def note(self, reason: str | None) -> None:
         """Keeps the reason why numpy computed a part; each reason once."""

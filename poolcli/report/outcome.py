@@ -266,9 +266,9 @@ def pyramid_view(pyramid: Pyramid, made: PyramidResult | None, dry_run: bool) ->
     shape = named_shape(pyramid.layout, levels[0].shape)
     ends = [("input", shape, header.dtype, source), ("output", result, "", pyramid.output)]
     table = plain_table("level", "shape", "scale", "translation")
-    for number, level in enumerate(levels):
-        scale, translation = _numbers(pyramid.scales[number]), _numbers(pyramid.translations[number])
-        table.add_row(str(number), ",".join(map(str, level.shape)), scale, translation)
+    for number, (level, *places) in enumerate(zip(levels, pyramid.scales, pyramid.translations, strict=True)):
+        numbers = (printable(",".join(f"{value:.6g}" for value in place)) for place in places)
+        table.add_row(str(number), ",".join(map(str, level.shape)), *numbers)
     units = ", ".join(f"{name} {unit}" for name, unit in pyramid.units.items())
     axes, held = ",".join(pyramid.names), ",".join(map(str, chunks.chunks))
     storage = f"axes {axes}; {f'{units}; ' if units else ''}chunks {held}"
@@ -284,10 +284,6 @@ def pyramid_view(pyramid: Pyramid, made: PyramidResult | None, dry_run: bool) ->
     elif made is not None and made.engine != "none":  # a single level is a copy
         parts.append(Text(f"{made.engine}: {_duration(sum(made.seconds.values()))}"))
     return spaced(*parts)
-
-
-def _numbers(values: tuple[float, ...]) -> str:
-    return printable(",".join(f"{value:.6g}" for value in values))
 
 
 def pyramid_document(pyramid: Pyramid, made: PyramidResult | None) -> dict[str, Any]:

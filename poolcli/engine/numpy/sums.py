@@ -34,7 +34,7 @@ def mean_of(region: Region, divisor: Array | None = None) -> Callable[[Array], A
     by = divisors(region) if divisor is None else divisor
     if lookup(plan.dtype).kind != "float":
         return lambda x: _integer_mean(plan, _integer_total(plan, steps, x, by), by)
-    wide, by_float = carries_errors(plan), by.astype(np.float64)
+    wide, by_float = "float64" in (plan.dtype, plan.output_dtype), by.astype(np.float64)  # sums carry their errors
     odd = plan.output_dtype != "float64" and (wide or int(abs(by).max(initial=1)) >= EXACT_DIVISOR)
     sums = None if wide or odd or plan.is_weighted else gathered_reduction(region, np.float64, np.add, 0)
     if sums is not None:
@@ -49,11 +49,6 @@ def mean_of(region: Region, divisor: Array | None = None) -> Callable[[Array], A
         return found
 
     return mean
-
-
-def carries_errors(plan: Plan) -> bool:
-    """Whether float64 is read or written, so that sums must carry their rounding errors."""
-    return "float64" in (plan.dtype, plan.output_dtype)
 
 
 def float_sums(steps: Steps, x: Array, wide: bool) -> Parts:
@@ -180,7 +175,8 @@ def power_mean_of(region: Region, divisor: Array | None = None) -> Callable[[Arr
 
     Windows whose sums are unsafe are computed again from ratios; each depends on its own elements alone.
     """
-    reducer, steps, wide = region.plan.reducer, axis_steps(region), carries_errors(region.plan)
+    plan, steps = region.plan, axis_steps(region)
+    reducer, wide = plan.reducer, "float64" in (plan.dtype, plan.output_dtype)
     power = reducer.power or 1
 
     def power_mean(x: Array) -> Array:
