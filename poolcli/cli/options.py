@@ -83,7 +83,7 @@ class Report:
     """What a command prints."""
 
     json: Annotated[bool, option(RUN, None, "--json",
-        help="Report as JSON; of a pooling with .op, .input.shape, .output.shape, ...")] = False
+        help="Report as JSON (of a plan .output.shape, ...).")] = False
     quiet: Annotated[bool, option(RUN, None, "-q", "--quiet", help="No report, no notes; errors only.")] = False
     debug: Annotated[bool, option(RUN, None, "--debug", hidden=True, help="Show the traceback of an error.")] = False
 
