@@ -13,9 +13,9 @@ from math import inf, nan
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias, get_args
 
 from poolcli.errors import RequestError
-from poolcli.layouts import DIMENSION_NAMES, SPATIAL
-from poolcli.message_fields import brief, field, hint
-from poolcli.suggestions import MEANT, did_you_mean, with_numbers
+from poolcli.layouts import SPATIAL
+from poolcli.message_fields import brief, field
+from poolcli.suggestions import MEANT, did_you_mean
 
 if TYPE_CHECKING:
     from numpy import dtype
@@ -40,10 +40,6 @@ NO_NODATA = "none"  # of missing
 ENDS = ("pads_begin", "pads_end")
 INDEX_TYPES = {"i32": "int32", "i64": "int64"}
 MAX_INT = 2**63 - 1
-INFINITE_NORM = (
-    "an infinite power gives the maximum of absolute values: max_pool(abs(x), ...) in Python; for a file, in Python "
-    "numpy.save('abs.npy', abs(numpy.load('x.npy'))), then poolcli max abs.npy with the other options"
-)
 SHORT_FORMS = {  # other names that are accepted; notset is ONNX's auto_pad
     "ov": "openvino", "ort": "onnx", "onnxruntime": "onnx", "torch": "pytorch", "tf": "tensorflow",
     "keras": "tensorflow", "tflite": "tensorflow", "notset": "explicit",
@@ -148,16 +144,8 @@ def refuse_words(name: str, text: str) -> None:
     if name.startswith("pads") and word in ("same", *AUTO_PADS, *PAD_MODES):
         padding = field("auto_pad", "same_upper" if word == "same" else word)
         raise RequestError(f"{field(name)} takes numbers; use {MEANT['cval'] if word in PAD_MODES else padding}")
-    if name == "pads" and word in ("inf", "infinity"):
-        norm = hint(f"; the power is {field('p')}, and {INFINITE_NORM}")
-        raise RequestError(f"{field(name)} is {text!r}; whole numbers are needed{norm}")
-    found = re.findall(r"(\w+)['\"]?\s*[:=]\s*(\d+)", text)
-    if len(found) == text.count(",") + 1:
-        sizes = {DIMENSION_NAMES.get(axis.lower(), axis): int(size) for axis, size in found}
-        axes = next((axes for axes in ("DHW", "HW") if {*axes} == sizes.keys()), "")
-        numbers = f": {field(name, tuple(map(sizes.get, axes)))}" if axes else ""
-        remedy = f"give numbers alone, in the order {','.join(axes or 'DHW')}{numbers}"
-        raise RequestError(f"{field(name)} is {text[:40]!r}; {remedy}")
+    if re.search(r"\w+['\"]?\s*[:=]\s*\d", text):
+        raise RequestError(f"{field(name)} is {text[:40]!r}; give numbers alone, in the order D,H,W")
 
 
 def number_from(least: float) -> Reader:
@@ -166,7 +154,8 @@ def number_from(least: float) -> Reader:
     def number(name: str, value: object) -> float:
         found = _float(value)
         if name == "p" and found == inf:
-            raise RequestError(f"{field(name)} is inf; {INFINITE_NORM}")
+            maximum = "an infinite power gives the maximum of absolute values: max_pool(abs(x), ...) in Python"
+            raise RequestError(f"{field(name)} is inf; {maximum}")
         if not least <= found < inf:
             raise RequestError(f"{field(name)} is {brief(value)}; a finite number of at least {least:g} is needed")
         return int(found) if found == int(found) <= MAX_INT else found
@@ -271,10 +260,6 @@ def fit_from(fit: object) -> Fit:
     words = str(fit) if isinstance(fit, str | int) and not isinstance(fit, bool) else ""
     found = re.fullmatch(r"\s*0*([1-9]\d{0,18})(?:\s*[xX×]\s*0*([1-9]\d{0,18}))?\s*", words)
     if not found:
-        sizes = re.findall(r"[1-9]\d*", words) if re.fullmatch(r"\d+\W+\d+\W*|\d+ *px", words) else ()
-        needed = "a size in pixels is needed, such as 800, or 800x600"
-        if words.endswith("%"):
-            needed = f"use {with_numbers(MEANT['percent'], 'percent', words)}, or a size in pixels"
-        remedy = f"write {field('fit', 'x'.join(sizes))}" if sizes else needed
-        raise RequestError(f"{field('fit')} is {brief(fit)}; {remedy} (width by height)")
+        needed = "a size in pixels is needed, such as 800, or 800x600 (width by height)"
+        raise RequestError(f"{field('fit')} is {brief(fit)}; {needed}")
     return Fit(int(found[1]), int(found[2] or found[1]))

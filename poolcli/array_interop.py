@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from poolcli.errors import LayoutWarning, PoolError, RequestError, error_text, warn_caller
 from poolcli.layouts import layout_of_dimensions
-from poolcli.suggestions import unpacking
 from poolcli.system.lazy_imports import Array, numpy as np
 from poolcli.windows import AxisWindows, Cells
 
@@ -38,9 +37,7 @@ def as_array(x: Any, name: str = "x") -> Array:
     given = f"{name} is {_describe(x)}"
     if isinstance(x, str | bytes | os.PathLike):
         read = "as numpy.load reads .npy, and PIL.Image.open(path) an image"
-        command, folder = unpacking(os.fsdecode(x))
-        first = f"unpack the archive: {command}; then read a file in {folder}" if command else "read the file first"
-        raise RequestError(f"{given}, not an array; {first}, {read}")
+        raise RequestError(f"{given}, not an array; read the file first, {read}")
     if not hasattr(x, "shape") and callable(getattr(x, "keys", None)):  # a Dataset, an HDF5 group, an archive
         raise RequestError(f"{given}; give one of its arrays, as in {name}[{next(iter(x.keys()), 'name')!r}]")
     first = x

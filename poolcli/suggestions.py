@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -46,6 +46,8 @@ MEANT = by_word({
     "--resume": "skip-existing",
     "--max-memory": "memory max-pixels",
     "--rounding-type ceil": "ceil",
+    "--rounding-type floor": "floor",
+    "--dtype float16": "fp16 half float16",
     "--strides": "step steps",
     "--dtype": "precision t ot",
     "--atol": "epsilon eps tolerance",
@@ -67,7 +69,7 @@ MEANT = by_word({
     "none: all bands are pooled; take one of the result, as in tifffile.imread('y.tif')[..., 1] (pages: --pages)":
         "channel channels band bands b",
     "numpy.pad(x, widths, 'edge') first, or 'reflect', ...: padding has no values here":
-        "padding-mode pad-mode border border-type cval pad-value fill-value",
+        "padding-mode pad-mode border boundary border-type cval pad-value fill-value",
     "y[..., 0, 0]: axes of length 1 are kept": "keepdims keepdim",
     "the operator as the first word, as in poolcli max or poolcli shape max":
         "op mode method func filter",
@@ -75,7 +77,7 @@ MEANT = by_word({
     "poolcli area --fit 256 or WxH, which keeps the aspect, or --output-size H,W":
         "resize thumbnail size target-size max-size max-dim width height dsize geometry vf outsize ts "
         "convert mogrify gdalwarp",
-    "poolcli avg --kernel 2 --strides 2":
+    "poolcli avg --kernel 2 --strides 2 for half the size":
         "bin coarsen scale fx fy block-reduce factor scale-factor downsample block-size percent percentage",
     "poolcli adaptive-avg --output-size 1 (or adaptive-max; other operators take a --kernel of the input's size)":
         "global gap global-avg global-average",
@@ -117,13 +119,7 @@ OTHER_FILES = (
     ((".pkl", ".pickle"), "a pickle, which may run code", "pickle.load(open({!r}, 'rb')))"),
     ((".bin", ".raw", ".dat"), "raw data", "numpy.fromfile({!r}, 'float32').reshape(HEIGHT, WIDTH))"),
 )  # fmt: skip
-# How archives are unpacked into a folder, by their suffixes.
-ARCHIVES = by_word({
-    "unzip {0} -d {1}": ".zip",
-    "mkdir -p {1} && tar -xf {0} -C {1}": ".tar .tar.gz .tgz .tar.bz2 .tbz2 .tar.xz .txz .tar.zst",
-    "7z x {0} -o{1}": ".7z",
-    "unrar x {0} {1}/": ".rar",
-})  # fmt: skip
+ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst", ".7z", ".rar")
 # What other files are, by their first bytes in lower case.
 OTHER_CONTENTS = {
     b"<!doctype html": "an HTML page", b"<html": "an HTML page", b"%pdf-": "a PDF document",
@@ -194,34 +190,6 @@ def did_you_mean(word: str, known: Iterable[str], short: Mapping[str, str] = NON
     return f"; did you mean {join_words(found)}?" if found else ""
 
 
-def with_numbers(meant: str, word: str, value: str, size: Callable[[], Sequence[int]] = tuple) -> str:
-    """The meaning of another program's option with the numbers of its value in place of the example's.
-
-    `size` gives height and width of the first image, if there is one.
-
-    >>> with_numbers(MEANT["percent"], "percent", "25"), with_numbers(MEANT["radius"], "radius", "3")
-    ('poolcli avg --kernel 4 --strides 4', '--kernel, such as --kernel 7 --pads 3 for a radius of 3')
-    """
-    import re
-
-    typed = re.findall(r"\d*\.?\d+", value)
-    numbers, is_share = [float(each) for each in typed], "%" in value or word.startswith("percent")
-    if not numbers or not all(numbers):
-        return meant
-    if word == "radius" and typed[0].isdigit():
-        return meant.replace("5", str(2 * int(typed[0]) + 1)).replace(" 2", f" {typed[0]}")
-    if meant == MEANT["size"] and not is_share:
-        fit = meant if word in ("width", "height") else meant.replace("256 or WxH", "x".join(typed))
-        return fit.replace("H,W", ",".join(typed[::-1])) if len(typed) == 2 else fit  # width comes first
-    if meant not in (MEANT["size"], MEANT["scale"]):
-        return meant
-    factors = [100 / each if is_share else 1 / each if each < 1 else each for each in numbers]
-    if any(abs(each - round(each)) > 0.02 * each for each in factors):
-        found = [max(1, round(n / each)) for n, each in zip(size(), (factors * 2)[:2], strict=False)]
-        return f"poolcli area --output-size {','.join(map(str, found)) or 'H,W'}, which takes any ratio"
-    return MEANT["scale"].replace("2", ",".join(str(round(each)) for each in factors))
-
-
 def other_program(path: str, start: bytes = b"") -> str:
     """What a file of another program is, by its name, and how to get an .npy of it, or by its start; "" for others."""
     for suffixes, kind, array in OTHER_FILES:
@@ -229,39 +197,28 @@ def other_program(path: str, start: bytes = b"") -> str:
             if path.lower().endswith(suffix):
                 target = f"{path[: -len(suffix)]}.npy"
                 return f"is {kind}; save it as .npy in Python: numpy.save({target!r}, {array.format(path)}"
+    if path.lower().endswith(ARCHIVES):
+        return "is an archive; unpack it, then name its files, or their folder"
     plain = start.lstrip().lower()
     return next((f"is {kind}" for magic, kind in OTHER_CONTENTS.items() if plain.startswith(magic)), "")
 
 
-def unpacking(path: str) -> tuple[str, str]:
-    """The command that unpacks an archive, and the folder with its files; both are "" for other files."""
-    suffix = next((each for each in ARCHIVES if path.lower().endswith(each)), "")
-    folder = path[: len(path) - len(suffix)]
-    return (ARCHIVES[suffix].format(shlex.quote(path), shlex.quote(folder)), f"{folder}/") if suffix else ("", "")
-
-
 def not_found(path: str) -> str:
-    """Why a file of this name is not found: it is an array in a file, or the shell passed on what it takes away
-    elsewhere; or which file may be meant; "" for other names.
-    """
+    """Why a file of this name is not found: it is an array in a file, the shell did not expand it, or another is meant."""
     from difflib import get_close_matches
 
     for at in (n for n, sign in enumerate(path) if sign in "/[" and os.path.isfile(path[:n])):
         key = path[at + 1 :].strip("[]'\"")
         return "" if key.isdigit() else f"; an array in a file is written {path[:at]}:{key}"
-    bare = path.strip(" \t\r\n\xa0'\"‘’“”")
-    meant = os.path.expandvars(os.path.expanduser(bare))
-    if meant == path and "$" not in path:
-        (folder, name), names = os.path.split(path), list[str]()
-        with suppress(OSError):
-            names = sorted({*os.listdir(folder or ".")} - {name})  # of a broken link
-        stem, stems = name.partition(".")[0], {each.partition(".")[0] for each in names}
-        similar = get_close_matches(stem, stems, MAX_SUGGESTIONS, MIN_RATIO)
-        near = get_close_matches(name, [each for each in names if each.partition(".")[0] in similar], 1, 0)
-        return f"; did you mean {shlex.quote(os.path.join(folder, near[0]))}?" if near else ""
-    cause = "quotes and blanks at its ends are part of the name"
-    cause = "the shell did not expand ~ or $ in it, as in single quotes" if bare == path else cause
-    return f"; {cause}" + (f": type {shlex.quote(meant)}" if meant not in (path, "") else "")
+    if path[:1] == "~" or "$" in path:
+        return "; the shell does not expand ~ and $ in single quotes"
+    (folder, name), names = os.path.split(path), list[str]()
+    with suppress(OSError):
+        names = sorted({*os.listdir(folder or ".")} - {name})  # of a broken link
+    stem, stems = name.partition(".")[0], {each.partition(".")[0] for each in names}
+    similar = get_close_matches(stem, stems, MAX_SUGGESTIONS, MIN_RATIO)
+    near = get_close_matches(name, [each for each in names if each.partition(".")[0] in similar], 1, 0)
+    return f"; did you mean {shlex.quote(os.path.join(folder, near[0]))}?" if near else ""
 
 
 def join_words(words: Iterable[str], joint: str = "or") -> str:

@@ -136,10 +136,6 @@ NOT_TAKEN: dict[str, tuple[Any, str]] = {
         "x is a tests DynamicTracer without values; give an array that has them; AvgPool(kernel).plan(x.shape), "
         "for example, gives the shape of a result",
     ),
-    "an archive of files": (
-        "my photos.zip", "x is a str, not an array; unpack the archive: unzip 'my photos.zip' -d 'my photos'; then "
-        "read a file in my photos/, as numpy.load reads .npy, and PIL.Image.open(path) an image",
-    ),
     "times": (
         X.astype("M8[s]"), "dtype datetime64[s] is not supported; use one of bool, uint8, uint16, uint32, uint64, "
         "int8, int16, int32, int64, float16, float32, float64, bfloat16; in numpy, take x.astype('int64')",

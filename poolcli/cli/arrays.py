@@ -1,6 +1,5 @@
 """The commands `compare`, `identify`, `info` and `cache`: arrays, what files hold, and the compiled kernels."""
 
-import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -13,7 +12,7 @@ from poolcli.cli import options
 from poolcli.cli.messages import answer, print_notice
 from poolcli.cli.options import UNLIMITED, USUAL, Report, WindowOptions, argument, array_options, option
 from poolcli.cli.pool import attributes_of
-from poolcli.cli.program import OPERATOR_HELP, command, field_names, loop_over, parse_operator
+from poolcli.cli.program import OPERATOR_HELP, command, field_names, parse_operator
 from poolcli.errors import FileError, PoolError, RequestError
 from poolcli.formats.checks import tensor_layout, why_left_out
 from poolcli.formats.files import redacted
@@ -41,15 +40,11 @@ class TwoArrays(Report):
     max_memory: options.MaxMemory = None
 
 
-def _of_both(
-    command: str, texts: Sequence[str], request: TwoArrays, look: Callable[[Tensor, Tensor], Result]
-) -> Result:
+def _of_both(texts: Sequence[str], request: TwoArrays, look: Callable[[Tensor, Tensor], Result]) -> Result:
     """What `look` finds in two arrays, in the process that reads them; they are tensors unless both are images.
 
     Exit code 1 would not mean that a file cannot be read.
     """
-    if all((os.path.isdir(text) or "*" in text) and not formats.folder_format(text) for text in texts):
-        raise RequestError(f"{texts[0]}: {command} takes one file of each folder; {loop_over(command, *texts)}")
     sources = [formats.parse_source(text) for text in texts]
     formats.check_options(["pages"] if request.pages else [], sources)
     rows = [format_by_suffix(source.path) for source in sources]
@@ -90,7 +85,7 @@ def compare(
             raise error.at(f"{formats.parse_source(first).path} and {formats.parse_source(second).path}") from None
         return y.header.layout or default_layout(max(y.array.ndim, 1)), found
 
-    layout, found = _of_both("compare", (first, second), request, look)
+    layout, found = _of_both((first, second), request, look)
     result = (first, second, layout, found)
     answer(partial(difference_document, *result), partial(difference_view, *result), request)
     return 0 if found.equal else 1
@@ -123,7 +118,7 @@ def identify(request: IdentifyOptions) -> int:
     from poolcli.report.explain import candidates_document, candidates_view
 
     given = attributes_of(request.pooling, request)
-    x, y = _of_both("identify", (request.x, request.y), request, lambda *both: both)
+    x, y = _of_both((request.x, request.y), request, lambda *both: both)
     if (x.header.mode is None) != (y.header.mode is None):  # an image beside an array
         x, y = as_tensor(x), as_tensor(y)
     layout = request.layout or (x.header.layout if y.header.layout in (None, x.header.layout) else None)

@@ -7,7 +7,6 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from importlib import import_module
 from inspect import Parameter, Signature, signature
-from shlex import quote
 from typing import Annotated, Any, NamedTuple, cast
 
 import typer
@@ -226,13 +225,6 @@ def _hide_types(params: Sequence[Any]) -> None:
             each.display_type_rich = lambda ctx: ""
 
 
-def loop_over(command: str, first: str, second: str) -> str:
-    """The line of a shell that gives the files of a folder or glob to a command, each with its namesake in another."""
-    (folder, pattern), (other, _) = (os.path.split(each) if "*" in each else (each, "*") for each in (first, second))
-    folder, other = (quote(each.rstrip("/") or ".") for each in (folder, other))
-    return f'use for f in {folder}/{pattern}; do poolcli {command} "$f" {other}/"${{f##*/}}" -q || echo "$f"; done'
-
-
 class Command(TyperCommand):
     """A command. Its `--help` leaves out the options that are declared as hidden."""
 
@@ -268,9 +260,6 @@ class Command(TyperCommand):
             before = args[args.index(first) - 1]
             inputs = [f"one {each.metavar}" for each in self.params if each.param_type_name == "argument"]
             end = f"{name} takes {join_words(inputs, 'and')} at a time"
-            folders = [os.path.dirname(each) or "." for each in args if os.path.exists(each)]
-            if len(inputs) == 2 and len({*folders}) == 2:
-                end = f"{end}; {loop_over(name, *dict.fromkeys(folders))}"
             if before in own_flags(self.params):
                 end = f"{before} takes no value"
             elif ctx.params.get("kernel", 0) is None and re.fullmatch(r"(\d+([,xX]\d+){0,2} ?){1,3}", words):

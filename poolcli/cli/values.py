@@ -26,6 +26,7 @@ TYPESET = re.compile("^-?[\\u2010-\\u2015\\u2212]+-?")  # dashes of word process
 MAX_DIGITS = 20  # 2**63 has 19
 AUTO_RANGE = "auto"  # --rescale without a value
 HELP = ("-h", "--help", "--help-all")
+TRUTHS = ("true", "false")
 BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 EXAMPLES = {"shape": "1,3,224,224; layers follow it", "input_shape": "1,3,640,640 or NAME=1,3,640,640"}
 RANGE = re.compile(r"auto|[-+.\deE]+[, ][-+.\deE]+")  # values of --rescale, which may be left out
@@ -62,8 +63,9 @@ def prepare(words: Sequence[str], params: Sequence[Any]) -> list[str]:
         if equals and option and not option.is_flag:
             rest.insert(0, value)
         count = _count_parts(rest, own, needed - sum(each[:1] != "-" for each in (*result, name)))
-        if rest and not equals and (foreign or getattr(option, "is_flag", False)):
-            _refuse_value(name, rest[0], count > 0)
+        is_flag = foreign or (option and option.is_flag)
+        if is_flag and not equals and rest and rest[0].lower() in TRUTHS and not os.path.exists(rest[0]):
+            equals, value = "=", rest.pop(0)  # as in --ceil-mode True
         if foreign:
             setting, true, false = foreign
             chosen = true if (not equals or _boolean(flag, value)) == (plain == flag[2:]) else false
@@ -84,8 +86,6 @@ def prepare(words: Sequence[str], params: Sequence[Any]) -> list[str]:
             # Click would take -outsize for -o utsize; short flags alone stand together, as in -nr or -nk 2.
             together = all(getattr(own.get(f"-{each}"), "is_flag", False) for each in name[1:-1])
             is_one = ONE_DASH.fullmatch(name) and not (together and f"-{name[-1]}" in own)
-            if equals and f"--{canonical(name)}" in own and not os.path.exists(word):
-                raise RequestError(f"{word} has no dashes; write --{word}")
             if "shape" in names and PART.fullmatch(word):
                 word, rest = " ".join((word, *rest[:count])), rest[count:]
             result.append(f"-{word}" if is_one else word)
@@ -111,13 +111,6 @@ def _count_parts(words: Sequence[str], own: Collection[str], needed: int) -> int
     return found if is_free and not any(map(os.path.exists, words[:found])) else 0
 
 
-def _refuse_value(flag: str, word: str, is_number: bool) -> None:
-    """Refuses the word behind a flag if it can only be meant as its value."""
-    if is_number or (word.lower() in BOOLEANS and not (word.isdigit() or os.path.exists(word))):
-        alone = f", or {flag} alone" if _boolean(flag, word) else ""
-        raise RequestError(f"{flag} is a flag, whose value follows =: write {flag}={word}{alone}")
-
-
 def _boolean(flag: str, value: str) -> bool:
     if value.lower() not in BOOLEANS:
         raise RequestError(f"{flag} takes no value (found {value}); write {flag} alone")
@@ -130,21 +123,15 @@ def numbers(name: str, text: str) -> Numbers:
     >>> numbers("kernel", "3"), numbers("kernel", "2x3"), numbers("shape", "[1, 3, 32, 32,]")
     ((3,), (2, 3), (1, 3, 32, 32))
     """
-    inner = text.strip(" '\"")
-    if name == "shape":
-        inner = inner.removeprefix("torch.Size(").removesuffix(")" * inner.startswith("torch.Size("))
-    inner = inner[1:-1] if inner[:1] + inner[-1:] in ("[]", "()") else inner
-    inner = inner.removesuffix(",") if name == "shape" else inner
+    inner = text.removeprefix("torch.Size").strip(" '\"[](),")
     items = [item.strip() for item in re.split("[,xX×]", inner)]
     kept = ["None"] if name == "output_size" else []  # the length of the input, as in Python
     if all(re.fullmatch(rf"-?\+?[0-9]{{1,{MAX_DIGITS}}}", item) or item in kept for item in items):
         return cast("Numbers", tuple(None if item in kept else int(item) for item in items))
     refuse_words(name, inner)
-    if inner.lower() in ("none", "null"):
-        raise RequestError(f"{field(name)} is {text!r}; leave it out for its default")
-    plain = re.sub(r"\.0*(?!\d)|(?<=\d)\s*[xX×]\s*(?=\d)", lambda part: "" if part[0][0] == "." else ",", inner)
-    found = tuple(map(int, re.findall(rf"(?<!\d)-?\d{{1,{MAX_DIGITS}}}(?!\d)", plain)))
-    if found and re.fullmatch(r"[-+\s\d,;:/*()\[\]]+", plain):
+    parts = inner.split()
+    if len(parts) > 1 and all(part.isdecimal() for part in parts):
+        found = tuple(map(int, parts))
         remedy = option_value(found) if name == "shape" else field(name, found)
         raise RequestError(f"{field(name)} is {text[:40]!r}; write {remedy}")
     example = EXAMPLES.get(name, "2 or 2,3 or 2x3")

@@ -31,8 +31,8 @@ from poolcli.formats.records import (
     whole_region,
 )
 from poolcli.formats.table import FORMATS, USES, Format, format_by_magic, format_by_suffix, output_format, suffixes_of
-from poolcli.message_fields import field, hint
-from poolcli.suggestions import not_found, other_program, unpacking
+from poolcli.message_fields import field
+from poolcli.suggestions import not_found, other_program
 from poolcli.windows import ceil_div
 
 __all__ = [
@@ -86,31 +86,15 @@ def recognise(path: str) -> Format:
     found = folder_format(path)
     start = b"" if found else _start_of(path)
     found = found or format_by_magic(start)
-    if found is None or found.name in ("npz", "npy.gz"):  # any archive
-        _refuse_other(path, start, found)
+    is_certain = found is not None and found.name not in ("npz", "npy.gz")  # which any archive may be
+    if not is_certain and (other := other_program(path, start)):
+        raise FileError(f"{path}: {other}")
     found = found or named
     if not found:
         if path.lower().endswith(MODEL_SUFFIXES):
             raise FileError(f"{path}: is a model, not an array; use poolcli check {path}")
         raise FileError(f"{path}: is not in a format that poolcli reads ({', '.join(FORMATS)})")
     return found
-
-
-def _refuse_other(path: str, start: bytes, found: Format | None) -> None:
-    """Refuses a file of another program, and an archive without arrays."""
-    if other := other_program(path, start):
-        raise FileError(f"{path}: {other}")
-    command, folder = unpacking(path)
-    is_zip = found is FORMATS["npz"]
-    names = FORMATS["npz"].functions.other_members(path) if command and is_zip else []
-    stores = [os.path.dirname(name) for name in names if os.path.basename(name) in FORMATS["zarr"].markers]
-    if stores:
-        url = f"zip://{min(stores, key=len)}::{path}"
-        raise FileError(f"{path}: a Zarr store in a .zip file is read by its URL, {url}")
-    if command and (names or not is_zip):
-        held = f" (files: {len(names):,}, the first {names[0]})" if names else ""
-        every = hint(f", or {folder} with {field('recursive')} for all")
-        raise FileError(f"{path}: is an archive{held}; unpack it: {command}; then name a file in {folder}{every}")
 
 
 def _start_of(path: str) -> bytes:

@@ -28,15 +28,11 @@ def open_container(path: str, options: records.ReadOptions) -> Iterator[_Archive
         archive = zipfile.ZipFile(path)
     with archive:
         names = archive.NameToInfo
+        if names and path.lower().endswith(".zip") and not any(name.endswith(".npy") for name in names):
+            remedy = f"unpack it, then name its files, or their folder; a Zarr store in it is zip://FOLDER::{path}"
+            raise FileError(f"{path}: is an archive without .npy files; {remedy}")
         members = {name if (short := name.removesuffix(".npy")) in names else short: names[name] for name in names}
         yield _Archive(path, archive, members, options)
-
-
-def other_members(path: str) -> list[str]:
-    """The files in an archive without any .npy; none if it has one."""
-    with _zip_errors(path), zipfile.ZipFile(path) as archive:
-        names = [name for name in archive.namelist() if not name.endswith("/")]
-    return [] if any(name.endswith(".npy") for name in names) else names
 
 
 @dataclass(frozen=True)

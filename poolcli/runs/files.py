@@ -11,14 +11,12 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import takewhile
 from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
-from poolcli import formats
-from poolcli.errors import FileError, PoolError, RequestError
+from poolcli.errors import FileError, RequestError
 from poolcli.formats import Source, folder_format, output_format, parse_source, recognise
 from poolcli.formats.atomic import is_device, is_internal_file
 from poolcli.formats.checks import join_names
@@ -165,28 +163,15 @@ def plan_jobs(
         raise RequestError(f"{field('format')} is {word!r}; it must be one of {', '.join(known)}{meant}")
     targets = _target("output", output, several, suffix), _target("indices", indices, several, TENSOR_SUFFIX)
     if several and any(target.text and not target.in_folder for target in targets):
-        paths = [item.source.path for item in items]
-        for path, following in zip(paths, [*paths[1:], ""], strict=True):  # a word that is none makes several of one
+        for path in (item.source.path for item in items):  # a word that is none makes several of one
             if path != "-" and not is_url(path) and not os.path.lexists(path):
-                is_split = os.path.exists(whole := f"{path} {following}")
-                quoted = f"; quote names with spaces: {whole!r}" if is_split else ""
-                end = quoted or _array_named(path, paths) or not_found(path)
-                raise RequestError(f"{path}: there is no such input, and {field('output')} is one file{end}")
+                one = f"{field('output')} is one file; quote names with spaces"
+                raise RequestError(f"{path}: there is no such input, and {one}{not_found(path)}")
     jobs = [_job(item, *targets) for item in items]
     for target in (target for job in jobs for target in job.targets):
         check_output_url(target.path)
     _refuse_inputs(jobs)
     return _without_clashes(jobs)
-
-
-def _array_named(word: str, paths: Sequence[str]) -> str:
-    """Which file of `paths` has an array of this name, and how it is named, as in `-v sst`; "" without one."""
-    for path in filter(os.path.exists, paths):
-        with suppress(PoolError):
-            source = parse_source(path, word)
-            formats.in_subprocess_if_fragile(path, partial(formats.read_header, source))
-            return f"; write {path}:/{word} for the array of this name"
-    return ""
 
 
 @dataclass(frozen=True, slots=True)

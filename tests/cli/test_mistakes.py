@@ -57,10 +57,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with h5py.File(place / "volume.h5", "w") as file:
         file["features"] = np.zeros((1, 2, 6, 8), np.float32)
         file["weights"] = np.zeros((1, 2, 3, 3), np.float32)
-    with h5py.File(place / "named.h5", "w") as file:
-        file["x"] = np.zeros((24, 6, 8), np.float32)
-        for axis, name in zip(file["x"].dims, ("time", "lat", "lon"), strict=True):
-            axis.label = name
     np.savez(place / "two.npz", first=np.zeros((1, 1, 4)), second=np.zeros((1, 1, 4)))
     for name, shape, kind in (("zero", (0, 1, 8, 8), "u1"), ("six", (1,) * 6, "f4"), ("bool", (4, 4, 4), "?")):
         np.save(place / f"{name}.npy", np.zeros(shape, kind))

@@ -77,10 +77,11 @@ def test_what_is_typed_becomes_the_values_of_the_record() -> None:
         ("--ceil-mode", "rounding_type", "ceil"), ("--ceil_mode=False", "rounding_type", "floor"),
         ("--no-ceil-mode", "rounding_type", "floor"), ("--no-count-include-pad", "exclude_pad", True),
         ("--no-exclude-pad", "exclude_pad", False), ("--no_include_pad=false", "exclude_pad", False),
+        ("--ceil-mode True", "rounding_type", "ceil"), ("--exclude-pad false", "exclude_pad", False),
     ],
 )  # fmt: skip
 def test_a_flag_with_a_truth_is_read_as_what_it_says(cli: Cli, typed: str, name: str, value: object) -> None:
-    result = cli("shape", "avg", "1,1,8,8", "-k", "3", "-s", "2", "-p", "1", typed, "--json")
+    result = cli("shape", "avg", "1,1,8,8", "-k", "3", "-s", "2", "-p", "1", *typed.split(), "--json")
     assert result.json["attributes"][name] == value
 
 
@@ -91,7 +92,7 @@ def test_a_flag_that_is_turned_off_is_left_out(cli: Cli, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("words", ["-k2 -s2", "-k=2 -s=2", "--kernel-size 2 --Stride 2", "-qnk2 -s 2",
-                                   "-k [2, 2] -s (2, 2)", "--ksize=2 -s2",
+                                   "-k [2, 2] -s (2,)", "--ksize=2 -s2",
                                    "-k2 -s2 --like tf --auto-pad SAME --layout NCHW"])  # fmt: skip
 def test_short_and_foreign_spellings_are_read(cli: Cli, folder: Path, words: str) -> None:
     result = cli("avg", "x.npy", "-o", "y.npy", *words.split(), "-n", "--json")

@@ -121,8 +121,7 @@ def test_a_store_in_a_zip_file_is_read_by_its_url(folder: Path, cli: Cli) -> Non
         shutil.make_archive(name.removesuffix(".zip"), "zip", top, "." if top == "s.zarr" else "s.zarr")
         url = f"zip://{'' if top == 's.zarr' else 's.zarr'}::{name}"
         result = cli("info", name)
-        said = f"poolcli: {name}: a Zarr store in a .zip file is read by its URL, {url}\n"
-        assert (result.code, result.err) == (1, said)
+        assert (result.code, f"a Zarr store in it is zip://FOLDER::{name}" in result.err) == (1, True)
         assert cli("max", f"{url}:/a/b", "-o", "y.npy", "--overwrite", "--layout", "HW", "-k", "2", "-s", "2").code == 0
         assert np.load("y.npy").tolist() == [[5, 7], [13, 15]]
         assert "/a/b " in cli("info", url).out
