@@ -46,29 +46,21 @@ SHORT_FORMS = {  # other names that are accepted; notset is ONNX's auto_pad
 }  # fmt: skip
 
 
-def per_axis(
-    name: str, value: PerAxis, axes: Sequence[str], layout: str = "", other: str | None = None, known: str = ""
-) -> Numbers:
-    """The numbers of an attribute, one for each spatial axis; refusals name `layout`, and an `other` one that fits, or
-    of a list for all `known` axes its numbers for the spatial ones.
-    """
+def per_axis(name: str, value: PerAxis, axes: Sequence[str], layout: str = "", other: str | None = None) -> Numbers:
+    """The numbers of an attribute, one for each spatial axis; refusals name `layout`, and an `other` one that fits."""
     numbers = (value,) if isinstance(value, int) else tuple(value)
     if len(numbers) == 1:
         numbers *= len(axes)
     if len(numbers) != len(axes):
         axes_of = f"{len(axes)} spatial {'axis' if len(axes) == 1 else 'axes'} ({','.join(axes)})"
-        counts, inner = "1" if len(axes) == 1 else f"1 or {len(axes)}", Numbers()
-        remedy = f"for {len(numbers)} axes, use {field('layout', other)}" if other else f"give {counts}"
+        is_whole = len(numbers) > len(axes) and 1 in (numbers[0], numbers[-1])  # as TensorFlow has them
+        is_whole = is_whole and not name.startswith("pads")
+        counts = "1" if len(axes) == 1 else f"1 or {len(axes)}"
+        remedy = f"give {counts}{': batch and channels have no numbers' if is_whole else ''}"
         if name == "pads" and len(numbers) == 2 * len(axes):  # as ONNX has them
             remedy = "use " + " and ".join(map(field, ENDS, (numbers[: len(axes)], numbers[len(axes) :])))
-        elif len(numbers) == len(axes) + 2 and numbers[0] == 1 and name == "output_size":  # of all axes
-            inner = numbers[1:-1] if layout.removesuffix(" (assumed)").endswith("C") else numbers[2:]
-        elif len(numbers) == len(axes) + 2 and numbers[0] == 1 in (numbers[1], numbers[-1]):  # as TensorFlow has them
-            inner = numbers[1:-1] if numbers[-1] == 1 else numbers[2:]
-        elif len(numbers) == len(known) and ("C" in known or numbers[0] in (0, 1, None)):
-            is_first = numbers[0] == 1 != numbers[-1]  # as in -k 1,2,2 of an image
-            inner = numbers[-len(axes) :] if is_first else tuple(numbers[known.index(axis)] for axis in axes)
-        remedy = f"use {field(name, inner)}: batch and channels have no numbers" if inner else remedy
+        elif other and not is_whole:
+            remedy = f"for {len(numbers)} axes, use {field('layout', other)}"
         found = f"{field(name)} has {len(numbers)} numbers, but {layout or 'the input'} has {axes_of}"
         raise RequestError(f"{found}; {remedy}")
     return numbers

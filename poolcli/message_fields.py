@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 
 _START, _NEXT, _STOP, _HINT_START, _HINT_STOP = _SIGNS = "\ufdd0\ufdd1\ufdd2\ufdd3\ufdd4"
 _FIELD = re.compile(f"{_START}([^{_SIGNS}]*){_NEXT}([^{_SIGNS}]*){_NEXT}([^{_SIGNS}]*){_STOP}")
@@ -40,18 +40,6 @@ def field(name: str, value: object = None) -> str:
         return f"{_START}{name}{_NEXT}{name}{_NEXT}{_STOP}"
     typed = "" if isinstance(value, bool) else shlex.quote(value) if isinstance(value, str) else option_value(value)
     return f"{_START}{name}{_NEXT}{name}={_unmarked(repr(value))}{_NEXT}{_unmarked(typed)}{_STOP}"
-
-
-def settings(values: Mapping[str, object]) -> str:
-    """Several settings, for a message, as they are typed one after another.
-
-    >>> message = settings({"kernel": (2, 2), "layout": "NHWC"})
-    >>> for_python(message), for_cli(message)
-    ("kernel=(2, 2), layout='NHWC'", '--kernel 2,2 --layout NHWC')
-    """
-    marked = [field(*each) for each in values.items()]
-    typed = " ".join(map(for_cli, marked)).partition(" ")[2]  # behind the first option
-    return f"{_START}{next(iter(values))}{_NEXT}{', '.join(map(for_python, marked))}{_NEXT}{typed}{_STOP}"
 
 
 def hint(text: str) -> str:

@@ -204,7 +204,7 @@ def other_program(path: str, start: bytes = b"") -> str:
 
 
 def not_found(path: str) -> str:
-    """Why a file of this name is not found: it is an array in a file, the shell did not expand it, or another is meant."""
+    """Why a file of this name is not found: the name of an array, one that the shell did not expand, or a slip."""
     from difflib import get_close_matches
 
     for at in (n for n, sign in enumerate(path) if sign in "/[" and os.path.isfile(path[:n])):

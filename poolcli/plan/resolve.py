@@ -13,8 +13,8 @@ from typing import NamedTuple
 from poolcli.arguments import ENDS, Fit, Numbers, PerAxis, per_axis
 from poolcli.dialects import DIALECTS, Dialect, SlidingCall, Support
 from poolcli.errors import RequestError
-from poolcli.layouts import SPATIAL, Reading, check_layout, layout_for, spatial_axes
-from poolcli.message_fields import field, hint, hint_other_dialect, settings
+from poolcli.layouts import SPATIAL, Reading, layout_for, spatial_axes
+from poolcli.message_fields import field, hint, hint_other_dialect
 from poolcli.plan.attributes import SHARED, Attributes, DividingAttributes, SlidingAttributes, fit_size, values_of
 from poolcli.plan.plan import AxisPlan, Fact
 from poolcli.suggestions import join_words
@@ -83,40 +83,14 @@ def _layout_that_fits(op: Attributes, dialect: Dialect, reading: Reading, shape:
     return None
 
 
-def _check_lists(op: Attributes, layout: str, rank: int) -> None:
-    """Refuse a list for batch and channels too, as TensorFlow has them, or for more axes than the array has; what to
-    use names all lists.
-    """
-    given = {name: getattr(op, name, 0) for name in PER_AXIS}
-    lists = {name: each for name, each in given.items() if isinstance(each, tuple) and len(each) > 1}
-    name = max(("kernel", "strides"), key=lambda each: len(lists.get(each, ())))
-    numbers, named = lists.get(name, ()), layout
-    count, last = len(numbers), numbers[-1:] == (1,)
-    if count >= max(rank, 4) and numbers[0] == 1 in (numbers[1], numbers[-1]):
-        names, why = ",".join(layout[i] for i in spatial_axes(layout)), ": batch and channels have no numbers"
-        cut, has = slice(1, -1) if last else slice(2, None), f"layout {layout} (assumed) pools {names}"
-        named = check_layout(f"channels_{'last' if last else 'first'}", rank) if count == rank else layout
-    elif count > rank:
-        why, cut, has = "", slice(-rank, None), f"the array has {rank} ax{'i' if rank == 1 else 'e'}s"
-    else:
-        return
-    if lists.get("pads_begin", 0) == lists.get("pads_end"):
-        lists["pads"] = lists.pop("pads_begin", lists.pop("pads_end"))
-    use: dict[str, object] = {each: found[cut] if len(found) == count else found for each, found in lists.items()}
-    use |= {"layout": named} if named != layout else {}
-    raise RequestError(f"{field(name)} has {count} numbers, but {has}; use {settings(use)}{why}")
-
-
 def _resolve(op: Attributes, dialect: Dialect, reading: Reading, shape: Sequence[int]) -> Resolved:
     layout = reading.layout
     positions = spatial_axes(layout)
     names, sizes = "".join(layout[i] for i in positions), tuple(shape[i] for i in positions)
     values = values_of(op)
-    if reading.assumed:
-        _check_lists(op, layout, len(shape))
     other = layout_for(shape, values) if values not in (1, len(positions)) else None
     told = f"layout {layout}{' (assumed)' * reading.assumed}"
-    spread = partial(per_axis, axes=names, layout=told, other=other, known="" if reading.assumed else layout)
+    spread = partial(per_axis, axes=names, layout=told, other=other)
     check_lengths(names, sizes)
     rules_of = op.rules_of or op.name
     support = dialect.operators.get(rules_of)
