@@ -7,7 +7,7 @@ first one (`--from source`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
@@ -18,30 +18,14 @@ from poolcli import __version__
 from poolcli.formats import ArrayReader, open_array
 from poolcli.formats.checks import memory_limit_of
 from poolcli.formats.files import Fingerprint, check_unchanged, fingerprint_of
-from poolcli.formats.records import ReadOptions, Source, WriteOptions
+from poolcli.formats.records import WriteOptions
 from poolcli.formats.zarr.write import ZarrWriter, is_finished, open_writers
-from poolcli.layouts import convert_layout
 from poolcli.plan.plan import blocks_of, largest_block, whole
 from poolcli.pooling import tiles
 from poolcli.pooling.outcome import Settings
 from poolcli.pooling.pyramid_plan import Pyramid
 from poolcli.pooling.tiles import Distribute, Progress
-from poolcli.system.lazy_imports import Array
 from poolcli.system.signals import check_stopped
-from poolcli.windows import Ranges
-
-
-@contextmanager
-def reading(source: Source, options: ReadOptions, layouts: tuple[str, str]) -> Iterator[tiles.Read]:
-    """Opens the source in any process; it is read with its axes in the order of the pyramid."""
-    with tiles.reading(source, options) as read:
-        yield partial(_read_in_order, read, layouts)
-
-
-def _read_in_order(read: tiles.Read, layouts: tuple[str, str], region: Ranges) -> Array:
-    """A region of the pyramid, read from an array with the first of the two layouts."""
-    own = tuple(region[layouts[1].index(letter)] for letter in layouts[0])
-    return convert_layout(read(own), *layouts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +94,11 @@ def _write_levels(
         region = whole(level.plan)
         blocks = blocks_of(region, shape)
         if distribute is not None and (file.streams or not is_copy):
-            of_source = partial(reading, source, settings.read_options, layouts)
+            of_source = partial(tiles.reading, source, settings.read_options, layouts)
             opener: Any = of_source if is_copy else partial(nullcontext, base.writer.read)
             tiles.pool_distributed(distribute, work, opener, [sink], blocks, most)
         else:
-            read = partial(_read_in_order, file.read, layouts) if is_copy else base.read
+            read = partial(tiles.read_in_order, file.read, layouts) if is_copy else base.read
             if largest_block(region, shape).nbytes <= most:
                 tiles.pool_in_tiles(work, read, [sink], blocks)
                 blocks = iter(())

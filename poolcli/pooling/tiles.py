@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field as default
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -18,6 +19,7 @@ from poolcli.errors import RequestError
 from poolcli.formats import open_array
 from poolcli.formats.checks import check_memory, human_bytes
 from poolcli.formats.records import ReadOptions, RegionWriter, Source
+from poolcli.layouts import convert_layout
 from poolcli.message_fields import field
 from poolcli.plan import Plan
 from poolcli.plan.plan import Region, blocks_of, largest_block, part_shape, parts_of, whole
@@ -234,10 +236,16 @@ BlockNote = tuple[str | None, int]  # why numpy computed a block, and how many r
 
 
 @contextmanager
-def reading(source: Source, options: ReadOptions) -> Iterator[Read]:
-    """Opens a file and gives the function that reads its regions."""
+def reading(source: Source, options: ReadOptions, layouts: tuple[str, str] | None = None) -> Iterator[Read]:
+    """Opens a file and gives the function that reads its regions; with `layouts` as `read_in_order` does."""
     with open_array(source, options) as file:
-        yield file.read
+        yield partial(read_in_order, file.read, layouts) if layouts else file.read
+
+
+def read_in_order(read: Read, layouts: tuple[str, str], region: Ranges) -> Array:
+    """A region of the second of the two layouts, read from an array of the first."""
+    own = tuple(region[layouts[1].index(letter)] for letter in layouts[0])
+    return convert_layout(read(own), *layouts)
 
 
 @dataclass(frozen=True, slots=True)

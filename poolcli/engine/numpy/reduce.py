@@ -31,12 +31,11 @@ CACHED_TAPS = 100  # the slices of up to as many taps are kept from call to call
 
 class AxisSteps(NamedTuple):
     """How the axis at `position` is reduced to `length` outputs: for each tap, the indices of its outputs, of the
-    elements that it reads, and their weights (None: 1). `first` is a permutation that puts the axis first.
+    elements that it reads, and their weights (None: 1).
     """
 
     position: int
     length: int
-    first: tuple[int, ...]
     taps: Callable[[], Iterable[tuple[Any, Any, Array | None]]]
 
 
@@ -50,8 +49,7 @@ def axis_steps(region: Region) -> Steps:
         at, wanted = axis.position, region.outputs[axis.position]
         taps = partial(taps_of, axis.windows, wanted)
         kept = list(islice(taps(), CACHED_TAPS + 1))
-        first = at, *(i for i in range(len(region.outputs)) if i != at)
-        steps.append(AxisSteps(at, len(wanted), first, taps if len(kept) > CACHED_TAPS else partial(iter, kept)))
+        steps.append(AxisSteps(at, len(wanted), taps if len(kept) > CACHED_TAPS else partial(iter, kept)))
     return tuple(steps)
 
 
@@ -63,7 +61,7 @@ def reduce(
         shape = list(parts[0].shape)
         shape[axis.position] = axis.length
         reduced = tuple(np.full(shape, value, part.dtype) for part, value in zip(parts, start, strict=False))
-        sources, targets = ([part.transpose(axis.first) for part in some] for some in (parts, reduced))
+        sources, targets = ([part.swapaxes(0, axis.position) for part in some] for some in (parts, reduced))
         for outputs, inputs, weights in axis.taps():
             rows, taken = tuple(target[outputs] for target in targets), tuple(source[inputs] for source in sources)
             if weights is not None:
