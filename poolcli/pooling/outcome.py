@@ -20,10 +20,9 @@ from poolcli.message_fields import one_line
 from poolcli.plan import Plan
 from poolcli.system.signals import check_stopped
 
-Limits = tuple[float, float] | tuple[()]  # what becomes 0 and 255; () for the lowest and the highest of each result
-
-
+NUMBERS = re.compile(r"\d+")
 Record = dict[str, Any]  # of an output in the manifest
+Limits = tuple[float, float] | tuple[()]  # what becomes 0 and 255; () for the lowest and the highest of each result
 
 
 @dataclass(frozen=True)  # without slots, with which pickling takes several times as long
@@ -142,9 +141,6 @@ class Outcome:
     parts: tuple[Outcome, ...] = ()  # of several arrays of one file
     error: PoolError | None = None
     record: Record | None = None
-
-
-NUMBERS = re.compile(r"\d+")
 
 
 @dataclass(slots=True)

@@ -265,10 +265,8 @@ class ArrayJob:
         return records.NamedArray(spec, convert_layout(array, self.plan.layout, target.layout))
 
     def _open_writer(self, stack: ExitStack, target: Stored) -> records.RegionWriter:
-        """A writer of regions of one result.
-
-        If the file cannot be written in regions, or has another layout, regions are collected in an array, which is
-        written when the stack is closed.
+        """A writer of regions of one result. If the file cannot be written in regions, or has another layout, they are
+        collected in an array, which is written when the stack is closed.
         """
         if target.layout == self.plan.layout:
             spec = replace(self._spec(target), mode=None)

@@ -32,6 +32,10 @@ Write = Callable[[Ranges, Array], None]
 Lengths = tuple[int, ...] | None
 Progress = Callable[[int, int], None]  # bytes done, bytes in all
 Results = tuple[Array, Array | None]  # values, and indices if they are wanted
+Opener = Callable[[], AbstractContextManager[Read]]
+BlockNote = tuple[str | None, int]  # why numpy computed a block, and how many results were moved from nodata
+
+PHASES = ("load", "read", "compile", "compute", "write")
 
 # Sizes are bytes of input and output together.
 TILE_BYTES = 16 * 2**20  # larger tiles were not faster
@@ -97,15 +101,9 @@ def check_fits(needed: int, limit: int | None) -> None:
     check_memory("needs", needed, limit, remedy=in_parts)
 
 
-PHASES = ("load", "read", "compile", "compute", "write")
-
-
 @dataclass(slots=True)
 class Clock:
-    """The seconds of each phase of a job; of phases that overlap, the time that the main thread waited.
-
-    "load" is the import of packages, which takes long for the first file of a process only.
-    """
+    """The seconds of each phase of a job; of phases that overlap, the time that the main thread waited."""
 
     seconds: dict[str, float] = default(default_factory=lambda: dict.fromkeys(PHASES, 0.0))
 
@@ -229,10 +227,6 @@ def _write_results(writers: Sequence[Write], outputs: Ranges, results: Sequence[
     for write, array in zip(writers, results, strict=False):
         if array is not None:
             write(outputs, array)
-
-
-Opener = Callable[[], AbstractContextManager[Read]]
-BlockNote = tuple[str | None, int]  # why numpy computed a block, and how many results were moved from nodata
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from poolcli.pooling.tiles import Clock, Distribute, Progress, no_progress
 from poolcli.system.processes import allowed_threads
 from poolcli.system.signals import check_stopped
 
+Outcomes = Generator[tuple[int, Outcome], None, None]  # the numbers of jobs with their outcomes, in any order
 EXECUTORS = ("here", "workers", "dask")  # the last two are modules with a function `run`
 NAME = ".poolcli.jsonl"
 FIRST_LINE = b'{"output": '
@@ -117,9 +118,6 @@ class Runner:
             "output_hash": state_of(str(job.output)),
             "indices_hash": state_of(job.indices) if job.indices else None,
         }
-
-
-Outcomes = Generator[tuple[int, Outcome], None, None]  # the numbers of jobs with their outcomes, in any order
 
 
 def load_executor(name: str) -> Callable[..., Outcomes]:

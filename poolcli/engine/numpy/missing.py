@@ -26,7 +26,7 @@ from poolcli.plan.plan import Region, parts_of
 from poolcli.windows import Cells, slices
 
 Moved = Callable[[Array], None]  # is given which valid results were moved away from the nodata value
-GDAL_ULPS = 10
+GDAL_ULPS = 10  # more than its tolerance of 4 relative epsilons of float32 or float64
 PART_BYTES = 2**21  # of input and output that are pooled again at once
 
 
@@ -68,10 +68,7 @@ def without_missing(region: Region, pool: Pool, mask: Array | None = None, moved
 
 
 def kept_neighbour(nodata: float, dtype: np.dtype[Any]) -> Any:
-    """The value nearest to `nodata` that readers keep: nearer to 0, and 1 or the smallest normal number for 0.
-
-    GDAL compares floats with a tolerance of 4 relative epsilons of float32 or float64.
-    """
+    """The value nearest to `nodata` that readers keep: nearer to 0, and 1 or the smallest normal number for 0."""
     if dtype.kind in "iu":
         return 1 if nodata == 0 else int(nodata) + (1 if nodata < 0 else -1)
     value = dtype.type(nodata)

@@ -25,8 +25,13 @@ Parts = tuple[Array, ...]  # the arrays of one accumulator: a sum, (sum, error),
 Combine = Callable[[Parts, Parts], None]  # accumulates the second parts into the first, in place
 Weigh = Callable[[Parts, Array], Parts]  # parts times weights, which broadcast over them
 ArrayFunction = Callable[[Array], Array]
+Better = Callable[[Any, Any], Any]  # whether the first value wins over the second
+Steps = tuple["AxisSteps", ...]  # of the spatial axes
 
 CACHED_TAPS = 100  # the slices of up to as many taps are kept from call to call
+# Few elements are gathered at once, as each call of numpy takes longer than reducing them. For more, reading the table
+# of their positions takes longer.
+MAX_GATHERED = 1 << 12  # elements of all windows, and of the input
 
 
 class AxisSteps(NamedTuple):
@@ -37,9 +42,6 @@ class AxisSteps(NamedTuple):
     position: int
     length: int
     taps: Callable[[], Iterable[tuple[Any, Any, Array | None]]]
-
-
-Steps = tuple[AxisSteps, ...]
 
 
 def axis_steps(region: Region) -> Steps:
@@ -100,11 +102,6 @@ def broadcast_along(values: Array, axis: int, rank: int) -> Array:
     return values.reshape([-1 if i == axis else 1 for i in range(rank)])
 
 
-# Few elements are gathered at once, as each call of numpy takes longer than reducing them. For more, reading the table
-# of their positions takes longer.
-MAX_GATHERED = 1 << 12  # elements of all windows, and of the input
-
-
 def gathered_reduction(
     region: Region, dtype: Any, ufunc: Callable[[Array, Array], Array], identity: Any
 ) -> ArrayFunction | None:
@@ -153,14 +150,9 @@ def element_offsets(region: Region) -> Iterator[Array]:
         yield offsets
 
 
-Better = Callable[[Any, Any], Any]  # whether the first value wins over the second
-
-
 def winners_with_positions(region: Region, better: Better) -> Callable[..., tuple[Array, Array]]:
     """The function that returns the winners and their flat positions in the plane of the whole input; -1 for an empty
-    window.
-
-    Its second argument is an optional mask of elements that cannot win.
+    window. Its second argument is an optional mask of elements that cannot win.
     """
     plan, steps = region.plan, axis_steps(region)
     rank = len(region.outputs)
