@@ -22,9 +22,8 @@ from poolcli.pooling.tiles import Clock, no_progress
 
 
 def run_bundle(job: Job, op: Attributes, settings: Settings, clock: Clock) -> Outcome:
-    """Pools several arrays of a file; the outcome of each is in `parts`.
-
-    If the settings name no arrays, all are pooled, and those whose axes cannot be pooled are copied.
+    """Pools several arrays of a file; the outcome of each is in `parts`. If the settings name no arrays, all are
+    pooled, and those whose axes cannot be pooled are copied.
     """
     path, parts, notes = job.source.path, list[Outcome](), list[str]()
     for target in job.targets:

@@ -31,10 +31,7 @@ _is_worker = False  # whether `start` made this process
 
 @cache
 def context() -> Any:
-    """The context of multiprocessing, which is imported when it is first used, because that takes 10 ms.
-
-    A fork starts in milliseconds with all modules imported; it is safe on Linux only.
-    """
+    """The context of multiprocessing, which takes 10 ms to import; forks start in less, and are safe on Linux only."""
     import multiprocessing
 
     return multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")

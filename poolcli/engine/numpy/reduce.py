@@ -105,9 +105,8 @@ def broadcast_along(values: Array, axis: int, rank: int) -> Array:
 def gathered_reduction(
     region: Region, dtype: Any, ufunc: Callable[[Array, Array], Array], identity: Any
 ) -> ArrayFunction | None:
-    """The function that reduces all windows at once, in the order of `reduce`, or None if they are too large.
-
-    Windows with fewer elements than the longest one are filled with `identity`.
+    """The function that reduces all windows at once, in the order of `reduce`, or None if they are too large. Windows
+    with fewer elements than the longest one are filled with `identity`.
     """
     longest, size = prod(axis.windows.longest for axis in region.plan.axes), prod(region.input_shape)
     if size > MAX_GATHERED or prod(region.output_shape) * longest > MAX_GATHERED:
@@ -173,9 +172,8 @@ def winners_with_positions(region: Region, better: Better) -> Callable[..., tupl
 
 
 def winners(region: Region, better: Better) -> ArrayFunction:
-    """The function that returns the winners, by np.maximum or np.minimum.
-
-    If zeros of both signs compete, of which numpy may return either, it also tracks positions, in ten times the time.
+    """The function that returns the winners, by np.maximum or np.minimum. If zeros of both signs compete, of which
+    numpy may return either, it also tracks positions, in ten times the time.
     """
     best, ufunc = winners_with_positions(region, better), {operator.gt: np.maximum, operator.lt: np.minimum}[better]
     plan, steps = region.plan, axis_steps(region)
