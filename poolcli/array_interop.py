@@ -64,7 +64,8 @@ def as_array(x: Any, name: str = "x") -> Array:
     if isinstance(array, np.ma.MaskedArray):  # also of variables of netCDF4
         array = _without_mask(array, x, name)
     if array.dtype.kind in "OUST":  # also of containers, such as HDF5 groups, which numpy reads as a list of names
-        raise RequestError(f"{given}, whose elements are not numbers of one type; give a numpy array of numbers")
+        remedy = "give a numpy array of numbers, such as numpy.array(..., float), which has NaN for None"
+        raise RequestError(f"{given}, whose elements are not numbers of one type; {remedy}")
     return np.asarray(array)  # subclasses, such as numpy.matrix, may redefine what follows
 
 

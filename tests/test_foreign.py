@@ -111,7 +111,10 @@ def test_masked_arrays_without_a_masked_element_are_arrays(mask: Any) -> None:
     assert poolcli.compare(given, X).equal
 
 
-NO_NUMBERS = "whose elements are not numbers of one type; give a numpy array of numbers"
+NO_NUMBERS = (
+    "whose elements are not numbers of one type; give a numpy array of numbers, such as numpy.array(..., float), which "
+    "has NaN for None"
+)
 NOT_TAKEN: dict[str, tuple[Any, str]] = {
     "failing": (
         Failing(), "x is a tests Failing that cannot be converted (it is on the moon. Fetch it); give a numpy array",
