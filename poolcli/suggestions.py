@@ -81,7 +81,6 @@ MEANT = by_word({
         "bin coarsen scale fx fy block-reduce factor scale-factor downsample block-size percent percentage",
     "poolcli adaptive-avg --output-size 1 (or adaptive-max; other operators take a --kernel of the input's size)":
         "global gap global-avg global-average",
-    "--kernel and --strides, which count pixels: --kernel 10 --strides 10 makes 300 m of 30 m": "tr",
     "none: colours stay; for grey, PIL.Image.open(path).convert('L') first": "grayscale greyscale gray grey",
     "poolcli avg or poolcli max": "pool",
     "poolcli avg --kernel 3 --pads 1": "blur smooth box-filter uniform-filter",
@@ -109,13 +108,10 @@ OTHER_FILES = (
     ((".txt",), "text", "numpy.loadtxt({!r}))"),
     ((".fits", ".fit"), "a FITS file", "astropy.io.fits.getdata({!r}))"),
     ((".nrrd", ".mha", ".mhd"), "a volume of ITK", "SimpleITK.GetArrayFromImage(SimpleITK.ReadImage({!r})))"),
-    ((".ico", ".pcx", ".psd"), "an image that poolcli does not read",
-     "PIL.Image.open({!r}).convert('RGB')); its layout is HWC"),
     ((".parquet",), "a table", "pandas.read_parquet({!r}).to_numpy())"),
     ((".mp4", ".mov", ".avi", ".mkv", ".webm"), "a video",
      "imageio.v3.imread({!r})), with pip install 'imageio[pyav]'; its layout is NHWC"),
     ((".wav",), "a sound", "scipy.io.wavfile.read({!r})[1].T)"),
-    ((".exr",), "an OpenEXR image", "OpenEXR.File({!r}).channels()['RGB'].pixels)"),
     ((".pkl", ".pickle"), "a pickle, which may run code", "pickle.load(open({!r}, 'rb')))"),
     ((".bin", ".raw", ".dat"), "raw data", "numpy.fromfile({!r}, 'float32').reshape(HEIGHT, WIDTH))"),
 )  # fmt: skip
@@ -205,20 +201,17 @@ def other_program(path: str, start: bytes = b"") -> str:
 
 def not_found(path: str) -> str:
     """Why a file of this name is not found: the name of an array, one that the shell did not expand, or a slip."""
-    from difflib import get_close_matches
-
     for at in (n for n, sign in enumerate(path) if sign in "/[" and os.path.isfile(path[:n])):
         key = path[at + 1 :].strip("[]'\"")
         return "" if key.isdigit() else f"; an array in a file is written {path[:at]}:{key}"
     if path[:1] == "~" or "$" in path:
         return "; the shell does not expand ~ and $ in single quotes"
-    (folder, name), names = os.path.split(path), list[str]()
+    folder, name = os.path.split(path)
     with suppress(OSError):
-        names = sorted({*os.listdir(folder or ".")} - {name})  # of a broken link
-    stem, stems = name.partition(".")[0], {each.partition(".")[0] for each in names}
-    similar = get_close_matches(stem, stems, MAX_SUGGESTIONS, MIN_RATIO)
-    near = get_close_matches(name, [each for each in names if each.partition(".")[0] in similar], 1, 0)
-    return f"; did you mean {shlex.quote(os.path.join(folder, near[0]))}?" if near else ""
+        others = [each for each in sorted(os.listdir(folder or ".")) if each != name]  # it may be a broken link
+        paths = {each.partition(".")[0]: shlex.quote(os.path.join(folder, each)) for each in others}
+        return did_you_mean(name.partition(".")[0], (), paths)
+    return ""
 
 
 def join_words(words: Iterable[str], joint: str = "or") -> str:

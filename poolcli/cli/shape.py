@@ -13,7 +13,7 @@ from poolcli.cli import options, values
 from poolcli.cli.messages import answer
 from poolcli.cli.options import EXPLAIN, RESULT, UNLIMITED, Report, WindowOptions, argument, option
 from poolcli.cli.pool import attributes_of, make_operator
-from poolcli.cli.program import OPERATOR_HELP, command, find_operator, instead_of, parse_operator
+from poolcli.cli.program import OPERATOR_HELP, command, find_operator, parse_operator
 from poolcli.cli.values import numbers
 from poolcli.dtypes import DTYPES
 from poolcli.errors import RequestError
@@ -36,7 +36,7 @@ Given = tuple[tuple[int, ...], str, str | None, tuple[str, ...]]  # shape, dtype
 class ShapeOptions(Report, WindowOptions):
     """The arguments and options of `shape`."""
 
-    op: Annotated[str, argument("OP", "Operator: avg, max, adaptive-avg, ...", lambda _, text: text, OPERATOR_HELP)]
+    op: Annotated[str, argument("OP", "Operator: avg, max, adaptive-avg, ...", parse_operator, OPERATOR_HELP)]
     shape: Annotated[str, argument("SHAPE|FILE", "A shape such as 1,3,32,32, or a file.")]
     layout: options.Layout = None
     input_dtype: Annotated[str | None, option(
@@ -79,7 +79,6 @@ def shape(request: ShapeOptions) -> int:
     """Prints the plan of an operator on a shape or a file's header, and what else is asked; returns the exit code."""
     if request.output and request.to != "onnx":
         raise RequestError(f"{field('output')} writes an ONNX model here; add {field('to', 'onnx')}, or leave it out")
-    request = replace(request, op=_operator_of(request))
     given = attributes_of(request.op, request)
     if request.solve:
         return _solve(request, given)
@@ -115,16 +114,6 @@ def shape(request: ShapeOptions) -> int:
         short = "\n".join(filter(None, (short, convert(plan, request.to).text)))
     answer(document, view, request, short)
     return 0
-
-
-def _operator_of(request: ShapeOptions) -> str:
-    """The name of the operator; refuses a convolution with the layer of `chain` that has the given attributes."""
-    if "chain" in instead_of(request.op):
-        letters = {"k": request.kernel, "s": request.strides, "p": request.pads, "d": request.dilations}
-        layer = [f"{letter}{'x'.join(map(str, numbers))}" for letter, numbers in letters.items() if numbers]
-        use = f"chain {request.shape} conv:{','.join(layer) or 'k7,s2'}"
-        raise RequestError(f"{field('op')} is {request.op!r}; use {use}")
-    return parse_operator("op", request.op)
 
 
 def _input_of(request: ShapeOptions, values: int = 1) -> Given:

@@ -41,7 +41,7 @@ GROWING = {
     "<FORMATS>": ", ".join(FORMATS),
     "<PICKING>": join_words([op for op, record in OPERATORS.items() if record.reducer.picks], "and"),
 }
-OTHERS = ("m.mp4", "e.exr", "p.pkl", "t.parquet", "raw.bin", "t.txt", "s.fits", "v.mha", "a.ico")
+OTHERS = ("m.mp4", "p.pkl", "t.parquet", "raw.bin", "t.txt", "s.fits", "v.mha")
 TEXT = (Path(__file__).parent / "mistakes.txt").read_text()
 FOUND = re.findall(r"^\$ poolcli (.*?)(?: \[(\d)\])?\n(.+?)\n(?=\$|#|\n|\Z)", TEXT, re.MULTILINE | re.DOTALL)
 
