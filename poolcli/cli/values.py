@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from poolcli.arguments import AUTO_PADS, Numbers, Reader, one_of, refuse_words
 from poolcli.dtypes import DTYPES, dtype_from_alias
 from poolcli.errors import RequestError
-from poolcli.message_fields import field, for_cli, option_value
+from poolcli.message_fields import field, for_cli
 from poolcli.suggestions import ALIASES, FLAGS
 
 if TYPE_CHECKING:
@@ -131,8 +131,8 @@ def numbers(name: str, text: str) -> Numbers:
     refuse_words(name, inner)
     parts = inner.split()
     if len(parts) > 1 and all(part.isdecimal() for part in parts):
-        found = tuple(map(int, parts))
-        remedy = option_value(found) if name == "shape" else field(name, found)
+        typed = ",".join(parts)
+        remedy = typed if name == "shape" else f"{field(name)} {typed}"
         raise RequestError(f"{field(name)} is {text[:40]!r}; write {remedy}")
     example = EXAMPLES.get(name, "2 or 2,3 or 2x3")
     raise RequestError(f"{field(name)} is {text[:40]!r}; whole numbers are needed, for example {example}")
