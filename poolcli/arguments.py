@@ -53,13 +53,12 @@ def per_axis(name: str, value: PerAxis, axes: Sequence[str], layout: str = "", o
         numbers *= len(axes)
     if len(numbers) != len(axes):
         axes_of = f"{len(axes)} spatial {'axis' if len(axes) == 1 else 'axes'} ({','.join(axes)})"
-        is_whole = len(numbers) > len(axes) and 1 in (numbers[0], numbers[-1])  # as TensorFlow has them
-        is_whole = is_whole and not name.startswith("pads")
-        counts = "1" if len(axes) == 1 else f"1 or {len(axes)}"
-        remedy = f"give {counts}{': batch and channels have no numbers' if is_whole else ''}"
+        remedy = f"give {'1' if len(axes) == 1 else f'1 or {len(axes)}'}"
+        if layout and len(numbers) > len(axes):
+            remedy += ": batch and channels have no numbers"
         if name == "pads" and len(numbers) == 2 * len(axes):  # as ONNX has them
             remedy = "use " + " and ".join(map(field, ENDS, (numbers[: len(axes)], numbers[len(axes) :])))
-        elif other and not is_whole:
+        elif other:
             remedy = f"for {len(numbers)} axes, use {field('layout', other)}"
         found = f"{field(name)} has {len(numbers)} numbers, but {layout or 'the input'} has {axes_of}"
         raise RequestError(f"{found}; {remedy}")
