@@ -58,7 +58,7 @@ def per_axis(name: str, value: PerAxis, axes: Sequence[str], layout: str = "", o
             remedy += ": batch and channels have no numbers"
         if name == "pads" and len(numbers) == 2 * len(axes):  # as ONNX has them
             remedy = "use " + " and ".join(map(field, ENDS, (numbers[: len(axes)], numbers[len(axes) :])))
-        elif other:
+        elif other and not (len(other) == len(numbers) and 1 in (numbers[0], numbers[-1])):  # as TensorFlow has them
             remedy = f"for {len(numbers)} axes, use {field('layout', other)}"
         found = f"{field(name)} has {len(numbers)} numbers, but {layout or 'the input'} has {axes_of}"
         raise RequestError(f"{found}; {remedy}")
