@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from poolcli.engine.compiled.choice import Kernel
 
 
-POINTERS, INTEGERS = 8, 2  # arguments of a kernel; numba adds the first two pointers
+POINTERS, INTEGERS = 9, 2  # arguments of a kernel; numba adds the first two pointers
 LINKED = {"memset", "memcpy", "memmove", "sqrt", "fabs", "rint", "fma"}  # which every process has
 LLVM_BYTES = 1 << 26  # more than it takes to compile a kernel, or to load one
 

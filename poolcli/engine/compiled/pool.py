@@ -97,7 +97,7 @@ def _run_small(prepared: Prepared) -> Callable[[Array, Array], object]:
 
     def run_small(x: Array, out: Array) -> None:
         _array, work = work_array(prepared.work_bytes)
-        call()(UNUSED, UNUSED, address(x), address(out), UNUSED, work, numbers, factors, 0, tasks)
+        call()(UNUSED, UNUSED, address(x), address(out), UNUSED, work, numbers, numbers, factors, 0, tasks)
 
     return run_small
 
@@ -119,10 +119,10 @@ def run(prepared: Prepared, source: Array, values: Array, positions: Array | Non
 
     def run_range(first: int, last: int, _used: object = used) -> None:
         _array, work = work_array(prepared.work_bytes)
-        kernel(UNUSED, UNUSED, x, out, UNUSED, work, numbers, factors, first * tasks, last * tasks)
+        kernel(UNUSED, UNUSED, x, out, UNUSED, work, numbers, numbers, factors, first * tasks, last * tasks)
         if search is not None and positions is not None:
             places = address(positions)
-            search(UNUSED, UNUSED, x, out, places, work, numbers, factors, first * rows, last * rows)
+            search(UNUSED, UNUSED, x, out, places, work, numbers, numbers, factors, first * rows, last * rows)
 
     run_tasks(run_range, prepared.units, prepared.bytes_read, threads)
     if target is not values:

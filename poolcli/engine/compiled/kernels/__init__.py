@@ -16,7 +16,7 @@ from llvmlite import ir
 from numba import from_dtype, njit, types
 from numba.extending import intrinsic
 
-from poolcli.engine.compiled.view import AT, AT_ROWS, PIECE_FIELDS, ROW_FIELDS
+from poolcli.engine.compiled.view import AT_ROWS, PIECE_FIELDS, ROW_FIELDS, Sizes
 
 # Kernels are called by address and raise nothing, so they need neither wrappers nor checks of divisors. `debug` is
 # stated because its default is NUMBA_DEBUGINFO, with which numba warns of functions without source.
@@ -29,13 +29,14 @@ Function = Callable[..., Any]
 
 
 def llvm_text(kernel: Function, source: Any, output: Any, work: Any) -> str:
-    """The LLVM code of kernel(x, out, places, work, table, factors, first, last): pointers to elements, outputs,
+    """The LLVM code of kernel(x, out, places, work, sizes, table, factors, first, last): pointers to elements, outputs,
     int64 (positions), totals, and to what the kernel is given (`Sizes`); the first task and the
     one after its last.
     """
     x, out, totals = (types.CPointer(from_dtype(dtype)) for dtype in (source, output, work))
     integers, floats = types.CPointer(types.int64), types.CPointer(types.float64)
-    signature = types.void(x, out, integers, totals, integers, floats, types.int64, types.int64)
+    sizes = from_dtype(np.dtype([(name, np.int64) for name in Sizes._fields]))
+    signature = types.void(x, out, integers, totals, sizes, integers, floats, types.int64, types.int64)
     compiled = njit(signature, **KERNEL)(kernel)
     return compiled.inspect_llvm(compiled.signatures[0])
 
@@ -116,32 +117,32 @@ def clamp(value, low, high):
 
 
 @inlined
-def row_of(table, p, r):
+def row_of(sizes, table, p, r):
     """Of output row r of plane p: the position in x of the first row of its windows, their planes, and rows in each."""
     row = AT_ROWS + ROW_FIELDS * r
-    return p * table[AT.far] + table[row], table[row + 1], table[row + 2]
+    return p * sizes.far + table[row], table[row + 1], table[row + 2]
 
 
 def by_rows(compute: Function, in_pieces: bool = True) -> Any:
-    """The kernel whose tasks are output rows, or pieces of them. compute(x, out, places, work, table, factors, t, r,
+    """The kernel whose tasks are output rows, or pieces of them. compute(x, out, places, work, sizes, table, factors, t, r,
     begin, planes, lines, piece, last) pools one: row t is row r of its plane, `piece` is where the table has the piece,
     and `last` the row after the last one.
     """
     pool_row = looped(compute)
 
-    def kernel(x, out, places, work, table, factors, first_task, last_task):
+    def kernel(x, out, places, work, sizes, table, factors, first_task, last_task):
         no_alias()
-        pieces = table[AT.pieces] if in_pieces else 1
+        pieces = sizes.pieces if in_pieces else 1
         t, q, last = first_task // pieces, first_task % pieces, last_task // pieces
-        p, r = t // table[AT.rows], t % table[AT.rows]
+        p, r = t // sizes.rows, t % sizes.rows
         for _ in range(first_task, last_task):
-            row, piece = AT_ROWS + ROW_FIELDS * r, table[AT.at_piece] + PIECE_FIELDS * q
-            begin = p * table[AT.far] + table[row]
-            pool_row(x, out, places, work, table, factors, t, r, begin, table[row + 1], table[row + 2], piece, last)
+            row, piece = AT_ROWS + ROW_FIELDS * r, sizes.at_piece + PIECE_FIELDS * q
+            begin = p * sizes.far + table[row]
+            pool_row(x, out, places, work, sizes, table, factors, t, r, begin, table[row + 1], table[row + 2], piece, last)
             q += 1
             if q == pieces:
                 q, t, r = 0, t + 1, r + 1
-                p, r = (p + 1, 0) if r == table[AT.rows] else (p, r)
+                p, r = (p + 1, 0) if r == sizes.rows else (p, r)
 
     return kernel
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from poolcli.engine.compiled.kernels import by_rows, fetch, inlined, looped, optimise_later, rows_joined, u8
-from poolcli.engine.compiled.view import AT, LANES
+from poolcli.engine.compiled.view import LANES
 
 
 def bins(how: Any, steps: Any, taps: int, inner: bool, in_place: bool, line: int) -> Any:
@@ -25,11 +25,11 @@ def bins(how: Any, steps: Any, taps: int, inner: bool, in_place: bool, line: int
         return lift(x[at]) if in_place else work[at]
 
     @looped
-    def short(out, to, work, table, by, factors):
+    def short(out, to, work, sizes, table, by, factors):
         optimise_later()
-        cs, at_w, own = u8(table[AT.channels]), u8(table[AT.at_w]), u8(table[AT.of_w])
-        step = u8(table[AT.gap_w]) * cs
-        for w in range(u8(table[AT.columns])):
+        cs, at_w, own = u8(sizes.channels), u8(sizes.at_w), u8(sizes.of_w)
+        step = u8(sizes.gap_w) * cs
+        for w in range(u8(sizes.columns)):
             begin, count = u8(table[at_w + two * w]), table[at_w + two * w + one]
             begin = begin * cs if count > 0 else zero
             for c in range(cs if inner else one):
@@ -57,30 +57,30 @@ def bins(how: Any, steps: Any, taps: int, inner: bool, in_place: bool, line: int
         return a0
 
     @looped
-    def long(out, to, base, x, work, table, by, factors):
+    def long(out, to, base, x, work, sizes, table, by, factors):
         optimise_later()
-        cs, at_w, own = u8(table[AT.channels] if inner else 1), u8(table[AT.at_w]), u8(table[AT.of_w])
-        gap = u8(table[AT.gap_w]) * cs
-        for w in range(u8(table[AT.columns])):
+        cs, at_w, own = u8(sizes.channels if inner else 1), u8(sizes.at_w), u8(sizes.of_w)
+        gap = u8(sizes.gap_w) * cs
+        for w in range(u8(sizes.columns)):
             begin, count = base + u8(table[at_w + two * w]) * cs, u8(table[at_w + two * w + one])
             if line:
-                for i in range(u8(table[AT.b])):
-                    fetch(x, begin + u8(table[AT.c]) + i * ahead)
+                for i in range(u8(sizes.b)):
+                    fetch(x, begin + u8(sizes.c) + i * ahead)
             for c in range(cs):
                 e, at = w * cs + c, begin + c
                 total = window(x, work, at, count, one) if in_place or gap == one else window(x, work, at, count, gap)
                 out[to + e] = store(total, by * factors[own + e] if divides else by)
 
     @by_rows
-    def kernel(x, out, places, work, table, factors, t, r, begin, nd, nh, piece, last):
+    def kernel(x, out, places, work, sizes, table, factors, t, r, begin, nd, nh, piece, last):
         optimise_later()
-        to = u8(t * table[AT.size])
+        to = u8(t * sizes.size)
         if not in_place:
-            joined(work, 0, table[AT.width], x, begin, nd, nh, table[AT.step_d], table[AT.step_h], True)
+            joined(work, 0, sizes.width, x, begin, nd, nh, sizes.step_d, sizes.step_h, True)
         if taps:
-            short(out, to, work, table, factors[r], factors)
+            short(out, to, work, sizes, table, factors[r], factors)
         else:
-            long(out, to, u8(begin if in_place else 0), x, work, table, factors[r], factors)
+            long(out, to, u8(begin if in_place else 0), x, work, sizes, table, factors[r], factors)
 
     return kernel
 
@@ -103,15 +103,15 @@ def areas(how: Any, steps: Any) -> Any:
                 work[w] = work[w] + lift(x[u8(at) + w]) * weight
 
     @by_rows
-    def kernel(x, out, places, work, table, factors, t, r, begin, nd, nh, piece, last):
+    def kernel(x, out, places, work, sizes, table, factors, t, r, begin, nd, nh, piece, last):
         optimise_later()
-        cs, at_w, own, near = u8(table[AT.channels]), table[AT.at_w], u8(table[AT.of_w]), table[AT.step_h]
-        to, weights = u8(t * table[AT.size]), table[AT.c] + r * table[AT.a]
+        cs, at_w, own, near = u8(sizes.channels), sizes.at_w, u8(sizes.of_w), sizes.step_h
+        to, weights = u8(t * sizes.size), sizes.c + r * sizes.a
         for i in range(nh):
-            add_row(work, table[AT.width], x, begin + i * near, kind(table[weights + i]), i == 0)
-        for w in range(table[AT.columns]):
+            add_row(work, sizes.width, x, begin + i * near, kind(table[weights + i]), i == 0)
+        for w in range(sizes.columns):
             first, count = u8(table[at_w + 2 * w]) * cs, u8(table[at_w + 2 * w + 1])
-            weight, to_pixel = u8(table[AT.e] + w * table[AT.b]), u8(w) * cs
+            weight, to_pixel = u8(sizes.e + w * sizes.b), u8(w) * cs
             for c in range(cs):
                 total = nothing
                 for j in range(count):

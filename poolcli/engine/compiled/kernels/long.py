@@ -21,11 +21,11 @@ from poolcli.engine.compiled.kernels import (
     rows_joined,
     u8,
 )
-from poolcli.engine.compiled.view import AT, PIECE_FIELDS
+from poolcli.engine.compiled.view import PIECE_FIELDS
 
 
 def row_finished(how: Any) -> Function:
-    """The function (out, to, size, work, length, table, by, factors, first) that makes `size` outputs, of which the
+    """The function (out, to, size, work, length, sizes, by, factors, first) that makes `size` outputs, of which the
     first is number `first` of its row, of the joined row of `length` elements in `work`.
 
     Windows are joined in passes that alternate between two buffers after the row; an odd element is taken from the row.
@@ -34,9 +34,9 @@ def row_finished(how: Any) -> Function:
     join, store, divides = how.join, how.store, how.divides
 
     @looped
-    def finished(out, to, size, work, length, table, by, factors, first):
+    def finished(out, to, size, work, length, sizes, by, factors, first):
         optimise_later()
-        taps, unit, stride = table[AT.taps], table[AT.gap_w] * table[AT.channels], table[AT.stride]
+        taps, unit, stride = sizes.taps, sizes.gap_w * sizes.channels, sizes.stride
         bit, done, source = 1, 1, 0
         while 2 * bit <= taps:
             bit *= 2
@@ -53,9 +53,9 @@ def row_finished(how: Any) -> Function:
                     work[target + w] = join(work[a + w], work[b + w])
             source, done = spare, 2 * done + (taps & bit != 0)
         to, a, b, c = u8(to), u8(source), u8(source + done * unit), u8(2 * done * unit)
-        own = u8(table[AT.of_w] + first)
+        own = u8(sizes.of_w + first)
         if stride > 1:
-            step, cs = u8(stride * table[AT.channels]), u8(table[AT.channels])
+            step, cs = u8(stride * sizes.channels), u8(sizes.channels)
             for pixel in range(u8(size) // cs):
                 for c in range(cs):
                     w = pixel * cs + c
@@ -79,14 +79,14 @@ def long(how: Any, steps: Any) -> Any:
     pad, joined, finished = padding(how.nothing), rows_joined(how), row_finished(how)
 
     @by_rows
-    def kernel(x, out, places, work, table, factors, t, r, begin, nd, nh, piece, last):
+    def kernel(x, out, places, work, sizes, table, factors, t, r, begin, nd, nh, piece, last):
         optimise_later()
-        size, length = table[AT.size], table[AT.reach] * table[AT.channels]
-        far, near = table[AT.step_d], table[AT.step_h]
+        size, length = sizes.size, sizes.reach * sizes.channels
+        far, near = sizes.step_d, sizes.step_h
         first, low, used, before = table[piece], table[piece + 2], table[piece + 3], table[piece + 4]
-        joined(work, before, used, x, begin + low, nd, nh, far, near, nd * nh == table[AT.a])
+        joined(work, before, used, x, begin + low, nd, nh, far, near, nd * nh == sizes.a)
         pad(work, before, used, length)
-        finished(out, t * size + first, table[piece + 1], work, length, table, factors[r], factors, first)
+        finished(out, t * size + first, table[piece + 1], work, length, sizes, factors[r], factors, first)
 
     return kernel
 
@@ -113,21 +113,21 @@ def tall(how: Any, steps: Any) -> Any:
         for w in range(u8(n)):
             work[u8(to) + w] = join(work[u8(a) + w], work[u8(b) + w])
 
-    def kernel(x, out, places, work, table, factors, first_task, last_task):
+    def kernel(x, out, places, work, sizes, table, factors, first_task, last_task):
         no_alias()
-        rows, apart, above, blocks = table[AT.a], table[AT.b], table[AT.c], table[AT.e]
-        size, pieces, height, row = table[AT.size], table[AT.pieces], table[AT.height], table[AT.step_h]
-        length, high, depth = table[AT.reach] * table[AT.channels], table[AT.high], table[AT.rows] // height
+        rows, apart, above, blocks = sizes.a, sizes.b, sizes.c, sizes.e
+        size, pieces, height, row = sizes.size, sizes.pieces, sizes.height, sizes.step_h
+        length, high, depth = sizes.reach * sizes.channels, sizes.high, sizes.rows // height
         prefix, ends = 3 * length, 4 * length
         for t in range(first_task, last_task):
             rest = t // pieces
             plane = rest // blocks
-            piece = table[AT.at_piece] + PIECE_FIELDS * (t - rest * pieces)
+            piece = sizes.at_piece + PIECE_FIELDS * (t - rest * pieces)
             first, many, low = table[piece], table[piece + 1], table[piece + 2]
             used, before = table[piece + 3], table[piece + 4]
             pad(work, before, used, length)
             r = plane % depth * height
-            begin, _, _ = row_of(table, plane // depth, r)
+            begin, _, _ = row_of(sizes, table, plane // depth, r)
             begin -= (clamp(above, 0, rows) - above) * row  # of the slab, if its first window is in the padding
             block = rest - plane * blocks
             at, top, below = begin + low, block * rows - above, ends + rows * used
@@ -148,6 +148,6 @@ def tall(how: Any, steps: Any) -> Any:
                 done = done if done > start + rows else start + rows
                 join_two(work, before, used, ends + (start - top) * used, prefix)
                 to = (plane * height + h) * size + first
-                finished(out, to, many, work, length, table, factors[r + h], factors, first)
+                finished(out, to, many, work, length, sizes, factors[r + h], factors, first)
 
     return kernel

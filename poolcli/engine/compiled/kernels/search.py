@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from poolcli.engine.compiled.kernels import by_rows, inlined, line_offset, looped, optimise_later, u8
-from poolcli.engine.compiled.view import AT, AT_ROWS, MARGIN, ROW_FIELDS
+from poolcli.engine.compiled.view import AT_ROWS, MARGIN, ROW_FIELDS
 
 AT_ONCE, FEW, MANY = 32, 8, 512  # elements are compared 32 by 32 without branches, up to 512; the last 8 one by one
 
@@ -68,21 +68,21 @@ def search(how: Any, steps: Any, taps: int, stride: int, gap: int) -> Any:
             i += 1
         return i
 
-    def kernel(x, out, places, work, table, factors, t, r, begin, nd, nh, piece, last):
+    def kernel(x, out, places, work, sizes, table, factors, t, r, begin, nd, nh, piece, last):
         optimise_later()
-        cs, pixels, at_w = table[AT.channels], table[AT.gap_w], table[AT.at_w]
-        columns, far, near = table[AT.width] // cs, table[AT.step_d], table[AT.step_h]
-        far_line, near_line = table[AT.gap_d] * table[AT.high] * columns, table[AT.gap_h] * columns
-        low, high = table[AT.first], table[AT.last]
+        cs, pixels, at_w = sizes.channels, sizes.gap_w, sizes.at_w
+        columns, far, near = sizes.width // cs, sizes.step_d, sizes.step_h
+        far_line, near_line = sizes.gap_d * sizes.high * columns, sizes.gap_h * columns
+        low, high = sizes.first, sizes.last
         if taps == 0 or table[at_w + 2 * low + 1] != taps:  # an empty window has no elements, either
-            low = high = table[AT.columns]
+            low = high = sizes.columns
         whole, start = (high - low) * cs, table[at_w + 2 * low]
         padded = -(-whole // MARGIN) * MARGIN
-        to, top = t * table[AT.size], table[AT_ROWS + ROW_FIELDS * r + 3] * columns
+        to, top = t * sizes.size, table[AT_ROWS + ROW_FIELDS * r + 3] * columns
         if taps and low < high:
             size, first, base = whole, u8(to + low * cs), top + start
             reach = begin + (nd - 1) * far + (nh - 1) * near + start * cs + padded * stride + taps * pixels * cs
-            if (not inner) & (t + 1 < last) & (reach < table[AT.limit]):
+            if (not inner) & (t + 1 < last) & (reach < sizes.limit):
                 size = padded  # whole vectors; nobody reads what is found beyond the end of a row
             for w in range(u8(size)):
                 work[w] = np.int32(-1)
@@ -94,13 +94,13 @@ def search(how: Any, steps: Any, taps: int, stride: int, gap: int) -> Any:
                 pixel = np.int64(w // u8(cs) if inner else w)
                 places[first + w] = np.int64(-1) if work[w] < 0 else base + pixel * stride + np.int64(work[w])
         w = 0 if low > 0 else high
-        while w < table[AT.columns]:
+        while w < sizes.columns:
             begin_w, count = table[at_w + 2 * w], table[at_w + 2 * w + 1]
             for c in range(cs):
                 e, place = u8(to + w * cs + c), np.int64(-1)
                 for line in range(nd * nh):
                     at = begin + line_offset(line, nh, far, near) + begin_w * cs + c
-                    match = first_match(x, at, count, pixels * cs, out[e], table[AT.limit])
+                    match = first_match(x, at, count, pixels * cs, out[e], sizes.limit)
                     if match < count:
                         place = top + line_offset(line, nh, far_line, near_line) + begin_w + match * pixels
                         break

@@ -22,7 +22,7 @@ from poolcli.engine.compiled.kernels import (
     tree,
     u8,
 )
-from poolcli.engine.compiled.view import AT, MARGIN, VECTOR
+from poolcli.engine.compiled.view import MARGIN, VECTOR
 
 
 def sliding(
@@ -51,14 +51,14 @@ def sliding(
     whole = tree(taps, inlined(lambda x, at, w, tap: column(x, at, w + tap * apart, zero)), join)
 
     @by_rows
-    def kernel(x, out, places, work, table, factors, t, r, begin, nd, nh, piece, last):
+    def kernel(x, out, places, work, sizes, table, factors, t, r, begin, nd, nh, piece, last):
         optimise_later()
-        size, limit = table[AT.size], table[AT.limit]
-        count = np.int64(channels) if channels else table[AT.channels]
-        far, near, unit, cs = u8(table[AT.step_d]), u8(table[AT.step_h]), u8(gap * count), u8(count)
-        along, reach = u8(table[AT.of_w]), table[AT.reach] * count
-        shared, end = factors[table[AT.of_w] + table[AT.first] * count], last * size
-        last_row = (rows // lines - 1) * table[AT.step_d] + (lines - 1) * table[AT.step_h] + MARGIN * stride
+        size, limit = sizes.size, sizes.limit
+        count = np.int64(channels) if channels else sizes.channels
+        far, near, unit, cs = u8(sizes.step_d), u8(sizes.step_h), u8(gap * count), u8(count)
+        along, reach = u8(sizes.of_w), sizes.reach * count
+        shared, end = factors[sizes.of_w + sizes.first * count], last * size
+        last_row = (rows // lines - 1) * sizes.step_d + (lines - 1) * sizes.step_h + MARGIN * stride
         first, many, low, used = table[piece], table[piece + 1], table[piece + 2], table[piece + 3]
         before, lower, upper = table[piece + 4], table[piece + 5], table[piece + 6]
         to, by, has_all, at = u8(t * size + first), factors[r], nd * nh == all_rows, (u8(begin + low), far, near)
@@ -69,8 +69,8 @@ def sliding(
             if t * size + first + many + MARGIN <= end:
                 m = (m + vector - one) // vector * vector
         if line:
-            for i in range(u8(table[AT.a])):
-                fetch(x, u8(begin + table[AT.b]) + i * ahead)
+            for i in range(u8(sizes.a)):
+                fetch(x, u8(begin + sizes.b) + i * ahead)
         if direct and has_all and not moves:
             for w in range(m):
                 out[to + w] = store(whole(x, at, w * step, zero), divisor)
@@ -137,11 +137,11 @@ def maps(how: Any, steps: Any, rows: int, taps: int, gap: int) -> Any:
 
     column, window = in_fours(rows, element, join), tree(taps, masked, join)
 
-    def kernel(x, out, places, work, table, factors, first_task, last_task):
+    def kernel(x, out, places, work, sizes, table, factors, first_task, last_task):
         no_alias()
-        height, wide, step, near = table[AT.height], table[AT.width], table[AT.a], u8(table[AT.step_h])
-        plane, chunk, pad = u8(height * wide), u8(step * wide), table[AT.pad]
-        behind = (table[AT.high] + 1) * (table[AT.step_h] // table[AT.gap_h]) + MARGIN
+        height, wide, step, near = sizes.height, sizes.width, sizes.a, u8(sizes.step_h)
+        plane, chunk, pad = u8(height * wide), u8(step * wide), sizes.pad
+        behind = (sizes.high + 1) * (sizes.step_h // sizes.gap_h) + MARGIN
         masks = margin + height * wide + step * wide + margin + MARGIN
         for i in range(u8(masks)):
             work[i] = nothing
@@ -150,12 +150,12 @@ def maps(how: Any, steps: Any, rows: int, taps: int, gap: int) -> Any:
                 place = i % wide + tap * gap - pad
                 work[u8(masks + tap * step * wide + i)] = inside if (place >= 0) & (place < wide) else outside
         for t in range(first_task, last_task):
-            begin, _, _ = row_of(table, t, 0)
+            begin, _, _ = row_of(sizes, table, t, 0)
             n, to = u8(wide), u8(t) * plane
-            if begin + behind < table[AT.limit]:
+            if begin + behind < sizes.limit:
                 n = (n + vector - u8(1)) // vector * vector
             for h in range(height):
-                first, _, count = row_of(table, t, h)
+                first, _, count = row_of(sizes, table, t, h)
                 at, place = u8(margin + h * wide), (u8(first), near)
                 if count == rows:
                     for w in range(n):
@@ -171,7 +171,7 @@ def maps(how: Any, steps: Any, rows: int, taps: int, gap: int) -> Any:
                 many = chunk if done + chunk < plane else plane - done
                 place = u8(masks), chunk, done + u8(margin - pad)
                 for w in range(many):
-                    divisor = factors[u8(table[AT.of_w]) + done + w] if divides else 1.0
+                    divisor = factors[u8(sizes.of_w) + done + w] if divides else 1.0
                     out[to + done + w] = store(window(work, place, w, zero), divisor)
                 done += chunk
 

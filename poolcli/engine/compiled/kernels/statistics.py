@@ -11,7 +11,6 @@ import numpy as np
 
 from poolcli.engine.compiled.kernels import Function, by_rows, inlined, line_offset, looped, offset, optimise_later, u8
 from poolcli.engine.compiled.kernels.operations import root_of_variance, round_to_odd
-from poolcli.engine.compiled.view import AT
 
 smaller, larger = inlined(lambda a, b: a if a < b else b), inlined(lambda a, b: b if a < b else a)
 nan_or = inlined(lambda a, b: a if b == b else b)
@@ -43,16 +42,16 @@ def by_pieces(compute: Function) -> Any:
     pool_piece = looped(compute)
 
     @by_rows
-    def kernel(x, out, places, work, table, factors, t, r, begin, nd, nh, piece, last):
+    def kernel(x, out, places, work, sizes, table, factors, t, r, begin, nd, nh, piece, last):
         optimise_later()
-        most, low, high, at_w = table[AT.piece], table[AT.first], table[AT.last], table[AT.at_w]
-        inner, stride, step_d, step_h = table[AT.channels], table[AT.stride], table[AT.step_d], table[AT.step_h]
+        most, low, high, at_w = sizes.piece, sizes.first, sizes.last, sizes.at_w
+        inner, stride, step_d, step_h = sizes.channels, sizes.stride, sizes.step_d, sizes.step_h
         w = 0
-        while w < table[AT.columns]:
+        while w < sizes.columns:
             n, many = table[at_w + 2 * w + 1], smaller(larger(high - w, 1), most) if w >= low else 1
-            count, step_w = nd * nh * n, table[AT.gap_w] * inner
+            count, step_w = nd * nh * n, sizes.gap_w * inner
             windows = Piece(many, stride, inner, many * inner, count, nh, n, step_d, step_h, step_w)
-            source, target = begin + table[at_w + 2 * w] * inner, t * table[AT.size] + w * inner
+            source, target = begin + table[at_w + 2 * w] * inner, t * sizes.size + w * inner
             pool_piece(offset(x, source), offset(out, target), work, windows)
             w += many
 
