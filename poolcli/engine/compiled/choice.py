@@ -236,7 +236,7 @@ class _Case:
         is_short = w.size * self.itemsize <= limits.map_row_bytes and h.output * w.output <= limits.map_elements
         if is_map and is_short and w.output == w.size and steps.identity.dtype.kind != "c":
             return self.maps(w, rows)
-        is_inside = w.pad_begin == 0 and (w.output - 1) * w.stride + w.extent <= w.size
+        is_inside = all(axis.windows and len(axis.windows.interior) == axis.windows.output for axis in view.axes)
         is_constant = channels == 1 or (channels < limits.channels and w.stride > 1)
         moves = is_constant and channels > 1 and steps.identity.dtype.kind != "c"
         is_small = max(rows, w.stride) <= limits.direct or rows == w.kernel == 1  # of one element, a copy

@@ -30,8 +30,8 @@ Function = Callable[..., Any]
 
 def llvm_text(kernel: Function, source: Any, output: Any, work: Any) -> str:
     """The LLVM code of kernel(x, out, places, work, sizes, table, factors, first, last): pointers to elements, outputs,
-    int64 (positions), totals, and to what the kernel is given (`Sizes`); the first task and the
-    one after its last.
+    int64 (positions), totals, and to what the kernel is given, of which `sizes` are the numbers at the front of the
+    table, by name; the first task and the one after its last.
     """
     x, out, totals = (types.CPointer(from_dtype(dtype)) for dtype in (source, output, work))
     integers, floats = types.CPointer(types.int64), types.CPointer(types.float64)
@@ -124,9 +124,9 @@ def row_of(sizes, table, p, r):
 
 
 def by_rows(compute: Function, in_pieces: bool = True) -> Any:
-    """The kernel whose tasks are output rows, or pieces of them. compute(x, out, places, work, sizes, table, factors, t, r,
-    begin, planes, lines, piece, last) pools one: row t is row r of its plane, `piece` is where the table has the piece,
-    and `last` the row after the last one.
+    """The kernel whose tasks are output rows, or pieces of them. compute(x, out, places, work, sizes, table, factors,
+    t, r, begin, planes, lines, piece, last) pools one: row t is row r of its plane, `piece` is where the table has the
+    piece, and `last` the row after the last one.
     """
     pool_row = looped(compute)
 
@@ -137,12 +137,13 @@ def by_rows(compute: Function, in_pieces: bool = True) -> Any:
         p, r = t // sizes.rows, t % sizes.rows
         for _ in range(first_task, last_task):
             row, piece = AT_ROWS + ROW_FIELDS * r, sizes.at_piece + PIECE_FIELDS * q
-            begin = p * sizes.far + table[row]
-            pool_row(x, out, places, work, sizes, table, factors, t, r, begin, table[row + 1], table[row + 2], piece, last)
+            begin, nd, nh = p * sizes.far + table[row], table[row + 1], table[row + 2]
+            pool_row(x, out, places, work, sizes, table, factors, t, r, begin, nd, nh, piece, last)
             q += 1
             if q == pieces:
                 q, t, r = 0, t + 1, r + 1
-                p, r = (p + 1, 0) if r == sizes.rows else (p, r)
+                if r == sizes.rows:
+                    p, r = p + 1, 0
 
     return kernel
 

@@ -209,7 +209,6 @@ def _store(steps):
     nan = steps.identity.dtype.type(np.nan) if kind == "f" else 0
     total_type, half, ddof = type(steps.identity), (1 << bits) // 2 - 1, steps.ddof
 
-    @inlined
     def deviation(total, count):
         """sqrt((n * sum(x * x) - sum(x)**2) / (n * (n - ddof)))"""
         number, divisor = np.int64(count), count - ddof
@@ -218,19 +217,19 @@ def _store(steps):
         return write(root_of_variance(spread / (count * divisor), divisor))
 
     stores = {
-        "": inlined(lambda total, divisor: direct(total)),
-        "element": inlined(lambda total, divisor: write(total if total == total else nan)),
-        "quotient": inlined(lambda total, divisor: write((float(total) + 0.0) / divisor)),
-        "scaled": inlined(lambda total, divisor: write((float(total) + 0.0) * divisor)),
-        "shift": inlined(
-            lambda total, divisor: write(total_type(total + total_type((total >> bits) & 1) + total_type(half)) >> bits)
+        "": lambda total, divisor: direct(total),
+        "element": lambda total, divisor: write(total if total == total else nan),
+        "quotient": lambda total, divisor: write((float(total) + 0.0) / divisor),
+        "scaled": lambda total, divisor: write((float(total) + 0.0) * divisor),
+        "shift": lambda total, divisor: write(
+            total_type(total + total_type((total >> bits) & 1) + total_type(half)) >> bits
         ),
-        "half_even_float32": inlined(lambda total, divisor: write(np.rint(np.float32(total) / np.float32(divisor)))),
-        "half_even_float64": inlined(lambda total, divisor: write(np.rint(np.float64(total) / divisor))),
-        "half_even_int64": inlined(lambda total, divisor: write(_half_even(total, divisor))),
-        "times": inlined(lambda total, divisor: write(whole(total) / divisor * times)),
+        "half_even_float32": lambda total, divisor: write(np.rint(np.float32(total) / np.float32(divisor))),
+        "half_even_float64": lambda total, divisor: write(np.rint(np.float64(total) / divisor)),
+        "half_even_int64": lambda total, divisor: write(_half_even(total, divisor)),
+        "times": lambda total, divisor: write(whole(total) / divisor * times),
         "deviation": deviation,
-        "nearest": inlined(lambda total, divisor: write(_nearest_quotient(parts(total), divisor)[0])),
-        "odd": inlined(lambda total, divisor: write(round_to_odd(*_nearest_quotient(parts(total), divisor)))),
+        "nearest": lambda total, divisor: write(_nearest_quotient(parts(total), divisor)[0]),
+        "odd": lambda total, divisor: write(round_to_odd(*_nearest_quotient(parts(total), divisor))),
     }
-    return stores["nearest" if steps.result == "quotient" and kind == "c" else steps.result]
+    return inlined(stores["nearest" if steps.result == "quotient" and kind == "c" else steps.result])

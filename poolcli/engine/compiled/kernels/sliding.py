@@ -35,16 +35,16 @@ def sliding(
     Task t is a piece of an output row; `a` cache lines are fetched, from `b` elements after the window's first on.
     """
     lift, join, store, nothing, divides = how
-    of_plane, step, zero, one, apart, ahead = u8(lines), u8(stride), u8(0), u8(1), u8(gap * channels), u8(line)
-    direct, all_rows, vector = form == "direct", np.int64(rows), u8(VECTOR)
+    of_plane, step, zero, apart, ahead = u8(lines), u8(stride), u8(0), u8(gap * channels), u8(line)
+    direct, all_rows, up, down = form == "direct", np.int64(rows), u8(VECTOR - 1), ~u8(VECTOR - 1)
+    planes_behind, lines_behind, margin = rows // lines - 1, lines - 1, MARGIN * stride
     moves = channels > 1 and steps.identity.dtype.kind != "c"
     in_pixels = channels != 1 and stride > 1 and not moves
     pad, copy = padding(nothing), pixel_copy(max(channels, 1))
 
     @inlined
     def element(x, at, w, tap):
-        begin, far, near = at
-        return lift(x[begin + tap // of_plane * far + tap % of_plane * near + w])
+        return lift(x[at[0] + tap * at[1] + tap // of_plane * at[2] + w])
 
     column = in_fours(rows, element, join)
     window = tree(taps, inlined(lambda row, unit, w, tap: row[w + tap * (apart if channels else unit)]), join)
@@ -53,63 +53,63 @@ def sliding(
     @by_rows
     def kernel(x, out, places, work, sizes, table, factors, t, r, begin, nd, nh, piece, last):
         optimise_later()
-        size, limit = sizes.size, sizes.limit
+        first, many, low = table[piece], table[piece + 1], table[piece + 2]
+        used, before = table[piece + 3], table[piece + 4]
         count = np.int64(channels) if channels else sizes.channels
-        far, near, unit, cs = u8(sizes.step_d), u8(sizes.step_h), u8(gap * count), u8(count)
-        along, reach = u8(sizes.of_w), sizes.reach * count
-        shared, end = factors[sizes.of_w + sizes.first * count], last * size
-        last_row = (rows // lines - 1) * sizes.step_d + (lines - 1) * sizes.step_h + MARGIN * stride
-        first, many, low, used = table[piece], table[piece + 1], table[piece + 2], table[piece + 3]
-        before, lower, upper = table[piece + 4], table[piece + 5], table[piece + 6]
-        to, by, has_all, at = u8(t * size + first), factors[r], nd * nh == all_rows, (u8(begin + low), far, near)
+        near, unit, cs = u8(sizes.step_h), u8(gap * count), u8(count)
+        to, at, by = u8(t * sizes.size + first), u8(begin + low), factors[r]
+        place, along = (at, near, u8(sizes.step_d) - of_plane * near), u8(sizes.of_w)
         # Whole vectors: what is made beyond the end of a row is made again with the next one.
-        n, m, divisor = u8(used), u8(many), by * shared
-        if begin + low + used + last_row < limit:
-            n = (n + vector - one) // vector * vector
-            if t * size + first + many + MARGIN <= end:
-                m = (m + vector - one) // vector * vector
+        n, m = u8(used), u8(many)
+        behind = used + planes_behind * sizes.step_d + lines_behind * sizes.step_h + margin
+        if (begin + low + behind < sizes.limit) & (t * sizes.size + first + many + MARGIN <= last * sizes.size):
+            n, m = (n + up) & down, (m + up) & down
         if line:
             for i in range(u8(sizes.a)):
                 fetch(x, u8(begin + sizes.b) + i * ahead)
-        if direct and has_all and not moves:
+        if direct and not moves:
+            divisor = by * factors[along]
             for w in range(m):
-                out[to + w] = store(whole(x, at, w * step, zero), divisor)
-            return
-        if direct and has_all:
-            for w in range(u8(used) - u8(taps - 1) * apart):
-                work[w] = whole(x, at, w, zero)
+                out[to + w] = store(whole(x, place, w * step, zero), divisor)
         else:
-            if has_all:
-                for w in range(n):
-                    work[u8(before) + w] = column(x, at, w, zero)
+            row = u8(before)
+            if direct:
+                for w in range(u8(used) - u8(taps - 1) * apart):
+                    work[w] = whole(x, place, w, zero)
             else:
-                for w in range(u8(used)):
-                    work[u8(before) + w] = nothing
-                for d in range(u8(nd)):
-                    for h in range(u8(nh)):
+                if nd * nh == all_rows:
+                    for w in range(n):
+                        work[row + w] = column(x, place, w, zero)
+                else:
+                    for w in range(n):
+                        work[row + w] = nothing
+                    for i in range(nd * nh):
+                        start = u8(begin + low + i // nh * sizes.step_d + i % nh * sizes.step_h)
                         for w in range(u8(used)):
-                            work[u8(before) + w] = join(work[u8(before) + w], lift(x[at[0] + d * far + h * near + w]))
-            pad(work, before, used, reach + MARGIN)
+                            work[row + w] = join(work[row + w], lift(x[start + w]))
+                pad(work, before, used, sizes.reach * count + MARGIN)
+                if moves:
+                    for w in range(u8(many) * step):
+                        work[w] = window(work, unit, w, zero)
+            divisor = by * factors[along + u8(sizes.first) * cs]
             if moves:
-                for w in range(u8(many) * step):
-                    work[w] = window(work, unit, w, zero)
-        if moves:
-            for w in range(0, many, count):
-                copy(offset(work, w), offset(work, w * stride))
-            for w in range(m):
-                out[to + w] = store(work[w], divisor)
-        elif in_pixels:
-            for w in range(m // cs):
-                for c in range(cs):
-                    out[to + w * cs + c] = store(window(work, unit, w * step * cs + c, zero), divisor)
-        else:
-            for w in range(m):
-                out[to + w] = store(window(work, unit, w * step, zero), divisor)
-        if divides:
-            for i in range(lower + many - upper):
-                w = u8(i if i < lower else i - lower + upper)
-                total = work[w] if moves else window(work, unit, w // cs * step * cs + w % cs, zero)
-                out[to + w] = store(total, by * factors[along + u8(first) + w])
+                for w in range(0, many, count):
+                    copy(offset(work, w), offset(work, w * stride))
+                for w in range(m):
+                    out[to + w] = store(work[w], divisor)
+            elif in_pixels:
+                for w in range(m // cs):
+                    for c in range(cs):
+                        out[to + w * cs + c] = store(window(work, unit, w * step * cs + c, zero), divisor)
+            else:
+                for w in range(m):
+                    out[to + w] = store(window(work, unit, w * step, zero), divisor)
+            if divides:
+                lower, upper = table[piece + 5], table[piece + 6]
+                for i in range(lower + many - upper):
+                    w = u8(i + (upper - lower) * (i >= lower))
+                    total = work[w] if moves else window(work, unit, w // cs * step * cs + w % cs, zero)
+                    out[to + w] = store(total, by * factors[along + u8(first) + w])
 
     return kernel
 
