@@ -77,7 +77,7 @@ MEANT = by_word({
     "poolcli area --fit 256 or WxH, which keeps the aspect, or --output-size H,W":
         "resize thumbnail size target-size max-size max-dim width height dsize geometry vf outsize ts "
         "convert mogrify gdalwarp",
-    "poolcli avg --kernel 2 --strides 2 for half the size":
+    "poolcli avg --kernel 2 --strides 2 for half the size, 10 and 10 for a tenth":
         "bin coarsen scale fx fy block-reduce factor scale-factor downsample block-size percent percentage",
     "poolcli adaptive-avg --output-size 1 (or adaptive-max; other operators take a --kernel of the input's size)":
         "global gap global-avg global-average",
@@ -105,7 +105,7 @@ OTHER_FILES = (
     ((".nii.gz", ".nii"), "a NIfTI volume", "nibabel.load({!r}).get_fdata())"),
     ((".dcm",), "a DICOM image", "pydicom.dcmread({!r}).pixel_array)"),
     ((".csv",), "a table in text", "numpy.loadtxt({!r}, delimiter=',')), with skiprows=1 if a heading comes first"),
-    ((".txt",), "text", "numpy.loadtxt({!r}))"),
+    ((".txt",), "text", "numpy.loadtxt({!r})), if it holds numbers alone"),
     ((".fits", ".fit"), "a FITS file", "astropy.io.fits.getdata({!r}))"),
     ((".nrrd", ".mha", ".mhd"), "a volume of ITK", "SimpleITK.GetArrayFromImage(SimpleITK.ReadImage({!r})))"),
     ((".parquet",), "a table", "pandas.read_parquet({!r}).to_numpy())"),
@@ -136,7 +136,8 @@ NAMES = by_word({
     "poolcli pools arrays; read files with numpy.load, h5py, Pillow, ...": "load read open imread",
     "numpy does it in one line ('Put maxima back' in docs/recipes.md)": "unpool maxunpool maxunpool2d",
     "import poolcli.dask first": "dask",
-    "use AvgPool(kernel).plan(shape)": "shape plan",
+    "use AvgPool(kernel).plan(shape)": "plan",
+    "use AvgPool(kernel, strides=...).plan(shape).output_shape": "shape outputshape outputsize",
     "use area_pool(x, (height, width))": "resize resizelocalavg interpolate thumbnail",
     "use avg_pool(x, kernel, strides=kernel), or max_pool, ...": "blockreduce downscalelocalavg coarsen downsample",
     "use avg_pool(x, kernel, pads=...)": "uniformfilter blur boxfilter rolling",

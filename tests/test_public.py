@@ -140,7 +140,7 @@ def test_a_name_is_looked_for_once_and_can_be_pickled(name: str) -> None:
         ("maximum_filter", "; use poolcli.max_pool(x, kernel, pads=...)"),
         ("var_pool", "; use poolcli.std_pool(x, kernel) ** 2"),
         ("max_unpool2d", "; numpy does it in one line ('Put maxima back' in docs/recipes.md)"),
-        ("shape", "; use poolcli.AvgPool(kernel).plan(shape)"),
+        ("shape", "; use poolcli.AvgPool(kernel, strides=...).plan(shape).output_shape"),
         ("load", "; poolcli pools arrays; read files with numpy.load, h5py, Pillow, ..."),
         ("identfy", "; did you mean identify?"),
         ("nothing_like_it", ""),

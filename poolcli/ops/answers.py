@@ -112,7 +112,7 @@ def _dialect(own: Collection[str], values: Mapping[str, Any], texts: Mapping[str
     """The framework whose words a call has, if its rules give another result than OpenVINO's; else ""."""
     if "kernel_shape" in values:
         return "onnx"
-    if isinstance(values.get("padding"), str):
+    if isinstance(values.get("padding"), str) and "layout" not in texts:
         return "tensorflow"
     lacks = {"pads", "dilations"} if "p" in own else {"dilations"} if "exclude_pad" in own else set[str]()
     if "kernel" not in own or (lacks | {"auto_pad"}) & texts.keys() or not (is_by_place or OF_PYTORCH & values.keys()):
@@ -187,7 +187,7 @@ def _meant(name: str, given: Mapping[str, Any], names: Collection[str]) -> tuple
     options = re.findall(r"--([\w-]+)(?: (\w+))?", text) or [(text, "")]
     pairs = {KEYWORDS.get(option, option.replace("-", "_")).partition("="): example for option, example in options}
     first, has_all = next(iter(pairs))[0], all(own in names for own, *_ in pairs)
-    if has_all and (" " not in text or re.fullmatch(r"(poolcli avg )?(--[\w-]+( \w+)? ?)+(for half the size)?", text)):
+    if has_all and (" " not in text or re.fullmatch(r"(poolcli avg )?(--[\w-]+( \w+)? ?)+(for half .*)?", text)):
         value = value[::-1] if plain == "dsize" and isinstance(value, tuple) else value  # width before height
         return {
             own: set_to or _text(own, value if example.isdigit() else example or value)
