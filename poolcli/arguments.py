@@ -53,12 +53,16 @@ def per_axis(name: str, value: PerAxis, axes: Sequence[str], layout: str = "", o
         numbers *= len(axes)
     if len(numbers) != len(axes):
         axes_of = f"{len(axes)} spatial {'axis' if len(axes) == 1 else 'axes'} ({','.join(axes)})"
+        letters = "".join(layout.split()[1:2])
         remedy = f"give {'1' if len(axes) == 1 else f'1 or {len(axes)}'}"
-        if layout and len(numbers) > len(axes):
+        if len(axes) < len(numbers) <= len(letters):
             remedy += ": batch and channels have no numbers"
+        of_all = len(numbers) == len(letters) and 1 in (numbers[0], numbers[-1] if "C" in letters else 0)
         if name == "pads" and len(numbers) == 2 * len(axes):  # as ONNX has them
             remedy = "use " + " and ".join(map(field, ENDS, (numbers[: len(axes)], numbers[len(axes) :])))
-        elif other and not (len(other) == len(numbers) and 1 in (numbers[0], numbers[-1])):  # as TensorFlow has them
+        elif of_all and len(numbers) > 3 and numbers[1] != numbers[0] == numbers[-1]:  # as TensorFlow has them
+            remedy = f"use {field(name, numbers[1:-1])} and {field('layout', ''.join(('N', *axes, 'C')))}"
+        elif other and not of_all:
             remedy = f"for {len(numbers)} axes, use {field('layout', other)}"
         found = f"{field(name)} has {len(numbers)} numbers, but {layout or 'the input'} has {axes_of}"
         raise RequestError(f"{found}; {remedy}")
@@ -136,7 +140,7 @@ def refuse_words(name: str, text: str) -> None:
         padding = field("auto_pad", "same_upper" if word == "same" else word)
         raise RequestError(f"{field(name)} takes numbers; use {MEANT['cval'] if word in PAD_MODES else padding}")
     if re.search(r"\w+['\"]?\s*[:=]\s*\d", text):
-        raise RequestError(f"{field(name)} is {text[:40]!r}; give numbers alone, in the order D,H,W")
+        raise RequestError(f"{field(name)} is {text[:40]!r}; give the numbers of pooled axes alone, in the order D,H,W")
 
 
 def number_from(least: float) -> Reader:

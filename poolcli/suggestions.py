@@ -64,7 +64,7 @@ MEANT = by_word({
     "--kernel, such as --kernel 5 --pads 2 for a radius of 2": "radius footprint",
     "--indices": "argmax return-mask",
     "--layout NHWC": "channels-last",
-    "--layout, one letter per axis, such as NWC to pool the second of three": "dim dims axes",
+    "--layout, one letter per axis, such as NWC to pool the second of three (lat and lon need none)": "dim dims axes",
     "none: NaN equals NaN already": "equal-nan nan-equal",
     "none: all bands are pooled; take one of the result, as in tifffile.imread('y.tif')[..., 1] (pages: --pages)":
         "channel channels band bands b",
@@ -78,7 +78,7 @@ MEANT = by_word({
         "resize thumbnail size target-size max-size max-dim width height dsize geometry vf outsize ts "
         "convert mogrify gdalwarp",
     "poolcli avg --kernel 2 --strides 2 for half the size, 10 and 10 for a tenth":
-        "bin coarsen scale fx fy block-reduce factor scale-factor downsample block-size percent percentage",
+        "bin coarsen scale fx fy block-reduce factor scale-factor tr downsample block-size percent percentage",
     "poolcli adaptive-avg --output-size 1 (or adaptive-max; other operators take a --kernel of the input's size)":
         "global gap global-avg global-average",
     "none: colours stay; for grey, PIL.Image.open(path).convert('L') first": "grayscale greyscale gray grey",
@@ -87,7 +87,7 @@ MEANT = by_word({
     "poolcli area --output-size H,W, which may be larger than the input": "upsample enlarge zoom",
     "poolcli avg of the part that numpy.save('part.npy', x[..., 8:72, 8:72]) writes": "crop slice roi",
     "poolcli info": "list ls show view describe",
-    "poolcli chain 1,3,224,224 conv:k7,s2": "conv conv1d conv2d conv3d",
+    "poolcli chain 1,3,224,224 conv:k7,s2,p3": "conv conv1d conv2d conv3d",
     "poolcli pyramid --output y.ome.zarr": "gdaladdo",
 })  # fmt: skip
 KEEPS_SHAPE = "keeps the shape; a chain needs another layer"
@@ -209,7 +209,8 @@ def not_found(path: str) -> str:
         return "; the shell does not expand ~ and $ in single quotes"
     folder, name = os.path.split(path)
     with suppress(OSError):
-        others = [each for each in sorted(os.listdir(folder or ".")) if each != name]  # it may be a broken link
+        others = [each for each in os.listdir(folder or ".") if each != name]  # it may be a broken link
+        others.sort(key=lambda each: each.endswith(os.path.splitext(name)[1]))  # the last of a stem counts
         paths = {each.partition(".")[0]: shlex.quote(os.path.join(folder, each)) for each in others}
         return did_you_mean(name.partition(".")[0], (), paths)
     return ""

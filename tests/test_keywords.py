@@ -46,7 +46,7 @@ MEANT: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("avg_pool", {"window_shape": 2, "pooling_type": "AVG", "name": "pool"},
      "avg_pool() has no window_shape, pooling_type or name; use avg_pool(x, 2); name: leave it out"),
     ("avg_pool", {"kernel": 2, "padding": "SAME"},
-     "avg_pool() has no padding; use avg_pool(x, 2, auto_pad='same_upper', like='tensorflow')"),
+     "avg_pool() has no padding; use avg_pool(x, 2, auto_pad='same_upper')"),
     ("avg_pool", {"kernel": 2, "data_format": "NHWC"},
      "avg_pool() has no data_format; use avg_pool(x, 2, layout='NHWC')"),
     ("avg_pool", {"kernel": 2, "device": "cuda"},

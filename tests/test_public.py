@@ -271,7 +271,7 @@ def test_calls_in_pytorchs_words_are_answered_with_calls_that_give_its_results(n
         (
             lambda: CALLS.max_pool(X, {"time": 3, "lat": 2}),
             ValueError,
-            "kernel is \"{'time': 3, 'lat': 2}\"; give numbers alone, in the order D,H,W",
+            "kernel is \"{'time': 3, 'lat': 2}\"; give the numbers of pooled axes alone, in the order D,H,W",
         ),
         (lambda: CALLS.compare(X, X, tol=1), TypeError, "compare() has no tol; did you mean atol or rtol?"),
         (lambda: CALLS.compare(X, "x.npy"), ValueError, f"b is {NO_FILE}"),
@@ -280,7 +280,7 @@ def test_calls_in_pytorchs_words_are_answered_with_calls_that_give_its_results(n
             lambda: CALLS.avg_pool(X, (1, 2, 2, 1), like="tensorflow", strides=1),
             ValueError,
             "kernel has 4 numbers, but layout NCHW (assumed) has 2 spatial axes (H,W); "
-            "give 1 or 2: batch and channels have no numbers",
+            "use kernel=(2, 2) and layout='NHWC'",
         ),
         (
             lambda: CALLS.adaptive_avg_pool(X, (1, 1, 3, 2)),

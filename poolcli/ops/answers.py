@@ -112,8 +112,6 @@ def _dialect(own: Collection[str], values: Mapping[str, Any], texts: Mapping[str
     """The framework whose words a call has, if its rules give another result than OpenVINO's; else ""."""
     if "kernel_shape" in values:
         return "onnx"
-    if isinstance(values.get("padding"), str) and "layout" not in texts:
-        return "tensorflow"
     lacks = {"pads", "dilations"} if "p" in own else {"dilations"} if "exclude_pad" in own else set[str]()
     if "kernel" not in own or (lacks | {"auto_pad"}) & texts.keys() or not (is_by_place or OF_PYTORCH & values.keys()):
         return ""

@@ -88,7 +88,7 @@ def _resolve(op: Attributes, dialect: Dialect, reading: Reading, shape: Sequence
     positions = spatial_axes(layout)
     names, sizes = "".join(layout[i] for i in positions), tuple(shape[i] for i in positions)
     values = values_of(op)
-    is_possible = reading.assumed or values < len(shape)  # an image has channels
+    is_possible = reading.assumed or "C" not in layout or values < len(shape)  # channels are not pooled
     other = layout_for(shape, values) if is_possible and values not in (1, len(positions)) else None
     told = f"layout {layout}{' (assumed)' * reading.assumed}"
     spread = partial(per_axis, axes=names, layout=told, other=other)
