@@ -62,6 +62,8 @@ def per_axis(name: str, value: PerAxis, axes: Sequence[str], layout: str = "", o
             remedy = "use " + " and ".join(map(field, ENDS, (numbers[: len(axes)], numbers[len(axes) :])))
         elif of_all and len(numbers) > 3 and numbers[1] != numbers[0] == numbers[-1]:  # as TensorFlow has them
             remedy = f"use {field(name, numbers[1:-1])} and {field('layout', ''.join(('N', *axes, 'C')))}"
+        elif 0 < len(letters) < len(numbers):
+            remedy = f"the array has {len(letters)} axes"
         elif other and not of_all:
             remedy = f"for {len(numbers)} axes, use {field('layout', other)}"
         found = f"{field(name)} has {len(numbers)} numbers, but {layout or 'the input'} has {axes_of}"

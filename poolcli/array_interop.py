@@ -64,7 +64,8 @@ def as_array(x: Any, name: str = "x") -> Array:
     if isinstance(array, np.ma.MaskedArray):  # also of variables of netCDF4
         array = _without_mask(array, x, name)
     if array.dtype.kind in "OUST":  # also of containers, such as HDF5 groups, which numpy reads as a list of names
-        remedy = "give a numpy array of numbers, such as numpy.array(..., float), which has NaN for None"
+        remedy = "give a numpy array of numbers, such as numpy.array(..., float), with missing=numpy.nan for None"
+        remedy = "what should have read it may have failed" if x is None else remedy
         raise RequestError(f"{given}, whose elements are not numbers of one type; {remedy}")
     return np.asarray(array)  # subclasses, such as numpy.matrix, may redefine what follows
 

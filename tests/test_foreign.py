@@ -112,8 +112,8 @@ def test_masked_arrays_without_a_masked_element_are_arrays(mask: Any) -> None:
 
 
 NO_NUMBERS = (
-    "whose elements are not numbers of one type; give a numpy array of numbers, such as numpy.array(..., float), which "
-    "has NaN for None"
+    "whose elements are not numbers of one type; give a numpy array of numbers, such as numpy.array(..., float), with "
+    "missing=numpy.nan for None"
 )
 NOT_TAKEN: dict[str, tuple[Any, str]] = {
     "failing": (
@@ -123,7 +123,10 @@ NOT_TAKEN: dict[str, tuple[Any, str]] = {
         Masked(True), "x is a tests Masked, whose mask would be ignored; give numpy.asanyarray(x).filled(value) with "
         "missing=value, or numpy.asanyarray(x).data for all",
     ),
-    "nothing": (None, f"x is a NoneType, {NO_NUMBERS}"),
+    "nothing": (
+        None,
+        "x is a NoneType, whose elements are not numbers of one type; what should have read it may have failed",
+    ),
     "texts": (["1", "2"], f"x is a list, {NO_NUMBERS}"),
     "an archive": ({"b": X, "a": X}, "x is a dict; give one of its arrays, as in x['b']"),
     "values with indices": (
