@@ -16,7 +16,6 @@ from poolcli.engine.compiled.kernels import (
     no_alias,
     offset,
     optimise_later,
-    padding,
     pixel_copy,
     row_of,
     tree,
@@ -40,7 +39,7 @@ def sliding(
     planes_behind, lines_behind, margin = rows // lines - 1, lines - 1, MARGIN * stride
     moves = channels > 1 and steps.identity.dtype.kind != "c"
     in_pixels = channels != 1 and stride > 1 and not moves
-    pad, copy = padding(nothing), pixel_copy(max(channels, 1))
+    copy = pixel_copy(max(channels, 1))
 
     @inlined
     def element(x, at, w, tap):
@@ -87,7 +86,10 @@ def sliding(
                         start = u8(begin + low + i // nh * sizes.step_d + i % nh * sizes.step_h)
                         for w in range(u8(used)):
                             work[row + w] = join(work[row + w], lift(x[start + w]))
-                pad(work, before, used, sizes.reach * count + MARGIN)
+                for w in range(row):
+                    work[w] = nothing
+                for w in range(u8(sizes.reach * count + MARGIN - before - used)):
+                    work[row + u8(used) + w] = nothing
                 if moves:
                     for w in range(u8(many) * step):
                         work[w] = window(work, unit, w, zero)
