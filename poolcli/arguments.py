@@ -46,27 +46,29 @@ SHORT_FORMS = {  # other names that are accepted; notset is ONNX's auto_pad
 }  # fmt: skip
 
 
-def per_axis(name: str, value: PerAxis, axes: Sequence[str], layout: str = "", other: str | None = None) -> Numbers:
+def per_axis(
+    name: str, value: PerAxis, axes: Sequence[str], layout: str = "", assumed: bool = False, other: str | None = None
+) -> Numbers:
     """The numbers of an attribute, one for each spatial axis; refusals name `layout`, and an `other` one that fits."""
     numbers = (value,) if isinstance(value, int) else tuple(value)
     if len(numbers) == 1:
         numbers *= len(axes)
     if len(numbers) != len(axes):
         axes_of = f"{len(axes)} spatial {'axis' if len(axes) == 1 else 'axes'} ({','.join(axes)})"
-        letters = "".join(layout.split()[1:2])
         remedy = f"give {'1' if len(axes) == 1 else f'1 or {len(axes)}'}"
-        if len(axes) < len(numbers) <= len(letters):
+        if len(axes) < len(numbers) <= len(layout):
             remedy += ": batch and channels have no numbers"
-        of_all = len(numbers) == len(letters) and 1 in (numbers[0], numbers[-1] if "C" in letters else 0)
+        of_all = len(numbers) == len(layout) and 1 in (numbers[0], numbers[-1] if "C" in layout else 0)
         if name == "pads" and len(numbers) == 2 * len(axes):  # as ONNX has them
             remedy = "use " + " and ".join(map(field, ENDS, (numbers[: len(axes)], numbers[len(axes) :])))
         elif of_all and len(numbers) > 3 and numbers[1] != numbers[0] == numbers[-1]:  # as TensorFlow has them
             remedy = f"use {field(name, numbers[1:-1])} and {field('layout', ''.join(('N', *axes, 'C')))}"
-        elif 0 < len(letters) < len(numbers):
-            remedy = f"the array has {len(letters)} axes"
+        elif 0 < len(layout) < len(numbers):
+            remedy = f"the array has {len(layout)} axes"
         elif other and not of_all:
             remedy = f"for {len(numbers)} axes, use {field('layout', other)}"
-        found = f"{field(name)} has {len(numbers)} numbers, but {layout or 'the input'} has {axes_of}"
+        read_as = f"layout {layout}{' (assumed)' * assumed}" if layout else "the input"
+        found = f"{field(name)} has {len(numbers)} numbers, but {read_as} has {axes_of}"
         raise RequestError(f"{found}; {remedy}")
     return numbers
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Sequence
 from posixpath import basename
@@ -26,8 +25,8 @@ else:
 # A result: an array of the kind of the input, a torch.Tensor, DataArray or dask array, else an ndarray. Any for type
 # checkers, which must not need these libraries.
 Pooled: TypeAlias = Any
-# Types of arrays that have a shape and no values: of tracing in PyTorch and JAX, and symbols of Keras and TensorFlow.
-WITHOUT_VALUES = re.compile("^FakeTensor$|Tracer$|^KerasTensor$|^SymbolicTensor$|^ShapeDtypeStruct$")
+# The ends of the names of types that have a shape and no values: of tracing in PyTorch and JAX, and symbols of Keras.
+WITHOUT_VALUES = ("FakeTensor", "Tracer", "KerasTensor", "SymbolicTensor", "ShapeDtypeStruct")
 
 
 def as_array(x: Any, name: str = "x") -> Array:
@@ -46,7 +45,7 @@ def as_array(x: Any, name: str = "x") -> Array:
     if first is not x and getattr(first, "ndim", _package_of(first) == "PIL"):  # numpy would add axes for the lists
         both = f"numpy.concatenate({name}) along their first axis, or numpy.stack({name}) along a new one"
         raise RequestError(f"{given} of arrays; give one of them, as {name}[0], or {both}")
-    if getattr(x, "is_meta", False) is True or WITHOUT_VALUES.search(type(x).__name__):
+    if getattr(x, "is_meta", False) is True or type(x).__name__.endswith(WITHOUT_VALUES):
         plan = f"AvgPool(kernel).plan({name}.shape), for example, gives the shape of a result"
         raise RequestError(f"{given} without values; give an array that has them; {plan}")
     if getattr(x, "requires_grad", False) is True:

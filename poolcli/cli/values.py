@@ -62,7 +62,6 @@ def prepare(words: Sequence[str], params: Sequence[Any]) -> list[str]:
             option = own[f"--{plain}"]  # --no-overwrite is --overwrite=false
         if equals and option and not option.is_flag:
             rest.insert(0, value)
-        count = _count_parts(rest, own, needed - sum(each[:1] != "-" for each in (*result, name)))
         is_flag = foreign or (option and option.is_flag)
         if is_flag and not equals and rest and rest[0].lower() in TRUTHS and not os.path.exists(rest[0]):
             equals, value = "=", rest.pop(0)  # as in --ceil-mode True
@@ -87,13 +86,15 @@ def prepare(words: Sequence[str], params: Sequence[Any]) -> list[str]:
             together = all(getattr(own.get(f"-{each}"), "is_flag", False) for each in name[1:-1])
             is_one = ONE_DASH.fullmatch(name) and not (together and f"-{name[-1]}" in own)
             if "shape" in names and PART.fullmatch(word):
+                count = _count_parts(rest, own, needed, [*result, name])
                 word, rest = " ".join((word, *rest[:count])), rest[count:]
             result.append(f"-{word}" if is_one else word)
         elif option.is_flag:
             on = (not equals or _boolean(flag, value)) == (flag in option.opts)
             result += [option.opts[-1]] if on else option.secondary_opts[:1]
         else:
-            count = max(count, 1)  # the value, which may begin with -, and numbers behind it, which its reader judges
+            # The value, which may begin with -, and numbers behind it, which its reader judges.
+            count = max(1, _count_parts(rest, own, needed, [*result, name]))
             text = " ".join(rest[:count])
             if flag == "--rescale" and not equals and not RANGE.fullmatch(text):
                 text, count = AUTO_RANGE, 0
@@ -104,10 +105,12 @@ def prepare(words: Sequence[str], params: Sequence[Any]) -> list[str]:
     return result
 
 
-def _count_parts(words: Sequence[str], own: Collection[str], needed: int) -> int:
-    """How many words at the start are parts of numbers; 0 if one may be a file or an argument that is still needed."""
+def _count_parts(words: Sequence[str], own: Collection[str], needed: int, before: Sequence[str]) -> int:
+    """How many words at the start are parts of numbers; 0 if one may be a file, or if fewer than the `needed` arguments
+    stand before and behind.
+    """
     found = len([*takewhile(lambda each: PART.fullmatch(each) and each not in own, words)])
-    is_free = sum(each[:1] != "-" for each in words[found:]) >= needed
+    is_free = sum(each[:1] != "-" for each in (*before, *words[found:])) >= needed
     return found if is_free and not any(map(os.path.exists, words[:found])) else 0
 
 

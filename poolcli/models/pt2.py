@@ -56,7 +56,8 @@ def _program(path: str, archive: zipfile.ZipFile, limit: int | None) -> Any:
     found = next((each for each in archive.infolist() if PROGRAM.fullmatch(each.filename)), None)
     if found is None:
         kinds = {"/code/": "a TorchScript file", "/data.pkl": "a file of torch.save", "": "a zip archive"}
-        kind = next(kind for part, kind in kinds.items() if part in f"{archive.namelist()}")
+        names = "\n".join(archive.namelist())
+        kind = next(kind for part, kind in kinds.items() if part in names)
         raise shared.no_model(path, f"{kind} without a torch.export program")
     check_memory(f"{path}: reading its JSON takes", 2 * found.file_size, json_memory_limit(limit, limit))
     text = archive.read(found)

@@ -90,8 +90,7 @@ def _resolve(op: Attributes, dialect: Dialect, reading: Reading, shape: Sequence
     values = values_of(op)
     is_possible = reading.assumed or "C" not in layout or values < len(shape)  # channels are not pooled
     other = layout_for(shape, values) if is_possible and values not in (1, len(positions)) else None
-    told = f"layout {layout}{' (assumed)' * reading.assumed}"
-    spread = partial(per_axis, axes=names, layout=told, other=other)
+    spread = partial(per_axis, axes=names, layout=layout, assumed=reading.assumed, other=other)
     check_lengths(names, sizes)
     rules_of = op.rules_of or op.name
     support = dialect.operators.get(rules_of)

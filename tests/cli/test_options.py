@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from poolcli.cli.options import EXPLAIN, FILES, RESULT, RUN, USUAL, WINDOWS, PoolOptions
 from poolcli.cli.pool import ATTRIBUTES, attribute_names, attributes_of
 from poolcli.cli.program import COMMANDS, OPERATOR_HELP, Command, load_command
-from poolcli.cli.values import own_flags
+from poolcli.cli.values import own_flags, prepare
 from poolcli.errors import RequestError
 from poolcli.message_fields import NEGATED, POSITIONAL, field, for_cli
 from poolcli.ops import OPERATORS
@@ -106,3 +107,17 @@ def test_none_keeps_an_axis_and_the_help_of_sizes_says_which_side_is_first(cli: 
     help_of = {each.name: each.help for each in MADE["area"].params}  # type: ignore[attr-defined]
     assert help_of["output_size"] == "Output size: 7, or 7,9 (order D,H,W: height first; None keeps an axis)."
     assert help_of["fit"] == "Fit images into these pixels: 800, or 800x600 (width first); aspect kept."
+
+
+def test_words_are_prepared_in_a_number_of_steps_that_grows_as_they_do() -> None:
+    def steps(count: int) -> int:
+        calls, params = [0], load_command("avg").params
+        sys.setprofile(lambda frame, event, _: calls.__setitem__(0, calls[0] + (event == "call")))
+        try:
+            prepare([*map("photos/{}.png".format, range(count)), "-o", "small/", "-k", "2"], params)
+        finally:
+            sys.setprofile(None)
+        return calls[0]
+
+    steps(1)  # what is looked up once
+    assert steps(400) < 3 * steps(200)

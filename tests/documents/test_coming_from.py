@@ -15,9 +15,10 @@ from tests.documents.rows_of_coming import PAGE
 
 def test_the_calls_of_tensorflow_give_what_poolcli_gives() -> None:
     pytest.importorskip("tensorflow")
-    for table in tables((ROOT / PAGE).read_text()):
-        if table.head[0] == "TensorFlow":
-            WHOLE[PAGE, "TensorFlow"](table)
+    found = [table for table in tables((ROOT / PAGE).read_text()) if table.head[0] == "TensorFlow"]
+    assert found
+    for table in found:
+        WHOLE[PAGE, "TensorFlow"](table)  # asserts that each call gives the same
 
 
 def test_the_recipe_puts_maxima_back_as_pytorch_does() -> None:
