@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache, wraps
+from functools import lru_cache, partial, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeAlias, TypedDict, TypeVar, Unpack, cast
 
 from poolcli import arguments
@@ -183,8 +183,8 @@ def run(
     is_silent = not warn_of_layout(plan)
     values, positions = call(array, out, threads)
     if array is x:
-        if out is None and threads is None and is_silent and is_short:
-            _latest.call = call
+        if out is None and is_silent and is_short:
+            _latest.call = call if threads is None else partial(call, threads=threads)
         return _result(values, positions)
     _warn_of_result(x, values, plan, missing, positions is not None)
     indexed = None if positions is None else like_input(x, positions, plan, warns=False)
@@ -208,7 +208,7 @@ def prepared(function: Callable[P, R]) -> Callable[P, R]:
     """Makes a function of an operator look up what it did the last time that it was called with the same words, and an
     array of the same shape and type: what leads to a planned call takes 10 us, as long as pooling 10,000 elements.
     """
-    calls: dict[Any, Call] = {}
+    calls: dict[Any, Callable[[Array], tuple[Array, Array | None]]] = {}
 
     @wraps(function)
     def pool(*args: P.args, **keywords: P.kwargs) -> R:
@@ -238,7 +238,7 @@ def prepared(function: Callable[P, R]) -> Callable[P, R]:
 class _Latest(threading.local):
     """The call that the latest function of this thread ran, if it may be kept, and numpy's array once it is known."""
 
-    call: Call | None = None
+    call: Callable[[Array], tuple[Array, Array | None]] | None = None
     array_type: Any = None
 
 
