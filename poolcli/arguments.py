@@ -259,6 +259,7 @@ def fit_from(fit: object) -> Fit:
     words = str(fit) if isinstance(fit, str | int) and not isinstance(fit, bool) else ""
     found = re.fullmatch(r"\s*0*([1-9]\d{0,18})(?:\s*[xX×]\s*0*([1-9]\d{0,18}))?\s*", words)
     if not found:
-        needed = "a size in pixels is needed, such as 800, or 800x600 (width by height)"
+        half = f"for half the size, use poolcli avg with {field('kernel', 2)} {field('strides', 2)}"
+        needed = f"a size in pixels is needed, such as 800, or 800x600 (width by height); {half}"
         raise RequestError(f"{field('fit')} is {brief(fit)}; {needed}")
     return Fit(int(found[1]), int(found[2] or found[1]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
@@ -49,6 +50,8 @@ MEANT = by_word({
     "--rounding-type floor": "floor",
     "--dtype float16": "fp16 half float16",
     "--strides": "step steps",
+    "--dilations": "d",
+    "--format": "ext extension",
     "--dtype": "precision t ot",
     "--atol": "epsilon eps tolerance",
     "the names of inputs alone, as in poolcli avg x.npy": "i input inputs infile in-file",
@@ -56,17 +59,20 @@ MEANT = by_word({
     "none: outputs are compressed as their inputs are": "co compress compression",
     "--exclude-pad": "exclusive",
     "--auto-pad same_upper or valid": "same valid same-size keep-size",
-    "--missing": "nodata a-nodata srcnodata dstnodata",
-    "--like": "to",
-    "--dataset": "key variable var",
+    "--missing": "nodata no-data ignore a-nodata srcnodata dstnodata",
+    "--like": "to from",
+    "--against": "like",
+    "--picture": "svg html draw plot image",
+    "--dataset": "key variable var array",
     "--output": "output-dir outdir out-dir outfile out-file",
     "--output, whose extension names the format": "of",
     "--kernel, such as --kernel 5 --pads 2 for a radius of 2": "radius footprint",
     "--indices": "argmax return-mask",
     "--layout NHWC": "channels-last",
-    "--layout, one letter per axis, such as NWC to pool the second of three (lat and lon need none)": "dim dims axes",
+    "numbers without names, as 4,4 for lat and lon (order D,H,W); --layout, one letter per axis, pools others: "
+        "NWC the second of three": "dim dims axes lat lon latitude longitude",
     "none: NaN equals NaN already": "equal-nan nan-equal",
-    "none: all bands are pooled; take one of the result, as in tifffile.imread('y.tif')[..., 1] (pages: --pages)":
+    "none: all bands are pooled; select one before (gdal_translate, tifffile), or of the result (pages: --pages)":
         "channel channels band bands b",
     "numpy.pad(x, widths, 'edge') first, or 'reflect', ...: padding has no values here":
         "padding-mode pad-mode border boundary border-type cval pad-value fill-value",
@@ -74,11 +80,12 @@ MEANT = by_word({
     "the operator as the first word, as in poolcli max or poolcli shape max":
         "op mode method func filter",
     "none: windows are pooled, and nothing is interpolated": "interpolation resampling",
-    "poolcli area --fit 256 or WxH, which keeps the aspect, or --output-size H,W":
+    "poolcli area --fit 256 or WxH, which keeps the aspect, or --output-size H,W (half: poolcli avg -k 2 -s 2)":
         "resize thumbnail size target-size max-size max-dim width height dsize geometry vf outsize ts "
-        "convert mogrify gdalwarp",
+        "convert mogrify magick gdalwarp gdal-translate",
     "poolcli avg --kernel 2 --strides 2 for half the size, 10 and 10 for a tenth":
-        "bin coarsen scale fx fy block-reduce factor scale-factor tr downsample block-size percent percentage",
+        "bin binning rebin coarsen scale fx fy block-reduce factor scale-factor tr res resolution downsample downscale "
+        "shrink reduce block-size percent percentage",
     "poolcli adaptive-avg --output-size 1 (or adaptive-max; other operators take a --kernel of the input's size)":
         "global gap global-avg global-average",
     "none: colours stay; for grey, PIL.Image.open(path).convert('L') first": "grayscale greyscale gray grey",
@@ -86,8 +93,8 @@ MEANT = by_word({
     "poolcli avg --kernel 3 --pads 1": "blur smooth box-filter uniform-filter",
     "poolcli area --output-size H,W, which may be larger than the input": "upsample enlarge zoom",
     "poolcli avg of the part that numpy.save('part.npy', x[..., 8:72, 8:72]) writes": "crop slice roi",
-    "poolcli info": "list ls show view describe",
-    "poolcli chain 1,3,224,224 conv:k7,s2,p3": "conv conv1d conv2d conv3d",
+    "poolcli info": "list ls show view describe ncdump gdalinfo h5ls",
+    "poolcli chain 1,3,224,224 conv:k7,s2,p3": "conv conv1d conv2d conv3d receptive-field",
     "poolcli pyramid --output y.ome.zarr": "gdaladdo",
 })  # fmt: skip
 KEEPS_SHAPE = "keeps the shape; a chain needs another layer"
@@ -95,6 +102,7 @@ KEEPS_SHAPE = "keeps the shape; a chain needs another layer"
 LAYERS = by_word({
     KEEPS_SHAPE: "relu gelu silu sigmoid tanh softmax bn batchnorm dropout identity",
     "ends the spatial axes; end the chain before it": "flatten linear fc dense",
+    "write global-avg": "gap globalaveragepool globalavgpool",
     "a name, a colon and settings make one word, as in conv:k7,s2,p3,o64; MaxPool2d(2) of PyTorch is max:k2,s2":
         "conv max avg min sum lp k s p d o same_upper same_lower valid ceil floor",
 })  # fmt: skip
@@ -132,14 +140,14 @@ OTHER_OUTPUTS = {
 # Names that the Python package does not have, without _, and what to do instead.
 NAMES = by_word({
     "use avg_pool or max_pool": "pool pooling pool1d pool2d pool3d",
-    "the functions are poolcli's own, as avg_pool, and the layers AvgPool": "nn functional layers",
+    "the functions are poolcli's own, as avg_pool, and the layers AvgPool": "nn functional f layers",
     "poolcli pools arrays; read files with numpy.load, h5py, Pillow, ...": "load read open imread",
     "numpy does it in one line ('Put maxima back' in docs/recipes.md)": "unpool maxunpool maxunpool2d",
     "import poolcli.dask first": "dask",
     "use AvgPool(kernel).plan(shape)": "plan",
     "use AvgPool(kernel, strides=...).plan(shape).output_shape": "shape outputshape outputsize",
     "use area_pool(x, (height, width))": "resize resizelocalavg interpolate thumbnail",
-    "use avg_pool(x, kernel, strides=kernel), or max_pool, ...": "blockreduce downscalelocalavg coarsen downsample",
+    "use avg_pool(x, 2, strides=2), or max_pool, ...": "blockreduce downscalelocalavg coarsen downsample",
     "use avg_pool(x, kernel, pads=...)": "uniformfilter blur boxfilter rolling",
     "use max_pool(x, kernel, pads=...)": "maximumfilter dilate greydilation",
     "use min_pool(x, kernel, pads=...)": "minimumfilter erode greyerosion",
@@ -205,6 +213,8 @@ def not_found(path: str) -> str:
     for at in (n for n, sign in enumerate(path) if sign in "/[" and os.path.isfile(path[:n])):
         key = path[at + 1 :].strip("[]'\"")
         return "" if key.isdigit() else f"; an array in a file is written {path[:at]}:{key}"
+    if (driver := re.match('[A-Za-z0-9]+:"?([^:"]+)', path)) and os.path.isfile(driver[1]):  # as GDAL names it
+        return f"; an array in a file is written {driver[1]}:NAME"
     if path[:1] == "~" or "$" in path:
         return "; the shell does not expand ~ and $ in single quotes"
     folder, name = os.path.split(path)
@@ -229,15 +239,13 @@ def no_member(self: Any, name: str) -> Any:
     values = self.attributes if "attributes" in known else {}
     if name in values:
         return values[name]
-    use = MEMBERS.get(name) or (own if own in known or own in values else "")
+    use = MEMBERS.get(name) or MEMBERS.get(own) or (own if own in known or own in values else "")
     meant = f"; use {use}" if use else ""
     raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{meant}", name=name, obj=self)
 
 
 def public_name(name: str, names: Collection[str]) -> str:
     """What to use in place of a name that poolcli does not have: an operator, or a similar name."""
-    import re
-
     plain = name.replace("_", "").lower().replace("average", "avg").replace("mean", "avg")
     if plain in NAMES:
         return "; " + re.sub(r"(?<=use )(?=\w+(\(| or))", "poolcli.", NAMES[plain])
@@ -247,5 +255,5 @@ def public_name(name: str, names: Collection[str]) -> str:
     prefix, kind, is_class = found[1], found[2], name[:1].isupper()
     operator = f"adaptive_{kind}" if prefix else kind
     called = "".join(word.capitalize() for word in (*operator.split("_"), "pool")) if is_class else f"{operator}_pool"
-    size = {"global": "1", "adaptive": "output_size"}.get(prefix, "kernel, strides=kernel")
+    size = {"global": "1", "adaptive": "output_size"}.get(prefix, "2, strides=2")
     return f"; use poolcli.{called}({'' if is_class else 'x, '}{size})"

@@ -103,10 +103,13 @@ def _unknown_option(command: str, flag: str, words: Sequence[str]) -> RequestErr
     if attribute not in known:
         attribute = KEYWORDS.get(attribute, attribute)
     if command in OPERATOR_HELP and attribute in known:
-        return attribute_of_others(command, attribute, value)
+        return attribute_of_others(command, attribute, value, words[1:])
     if command == "chain" and attribute in known:
         return RequestError(f"chain has no option {flag}; write it in the layer, as in max:k3,s2,p1")
-    own = own_flags(load_command(command).params)
+    params: list[Any] = load_command(command).params
+    own, inputs = own_flags(params), " ".join(each.metavar for each in params if each.param_type_name == "argument")
+    if name.upper() in re.split("[ |]", inputs):
+        return RequestError(f"{command} has no option {flag}; write the value alone: poolcli {command} {inputs}")
     meant = MEANT.get(name, "")
     is_own = own.keys() >= {*re.findall(r"--[a-z-]+", meant)}
     if meant and (is_own or meant.startswith("poolcli")):

@@ -1,6 +1,8 @@
 """The commands `avg`, `max` and so on: which options each operator has, and the operator's record from their values."""
 
-from collections.abc import Mapping
+import re
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
 from functools import cache, partial
 from typing import Any
@@ -80,11 +82,16 @@ def make_operator(op: str, given: Mapping[str, Any]) -> Attributes:
     return record(**given)
 
 
-def attribute_of_others(op: str, name: str, value: object = None) -> RequestError:
-    """The refusal of an attribute that only other operators have."""
+def attribute_of_others(op: str, name: str, value: object = None, words: Sequence[str] = ()) -> RequestError:
+    """The refusal of an attribute that only other operators have, with the command of the one that does the same."""
     others = join_words([other for other in OPERATORS if name in own_options(other)], "and")
     own = "kernel" if "kernel" in attribute_names(op) else "output_size"
     instead = f"; {op} uses {field(own)}" if own != "kernel" or name == "output_size" else ""
+    same = [other for other, record in OPERATORS.items() if record.reducer == OPERATORS[op].reducer]
+    if own == "kernel" and name in ("fit", "output_size") and len(same) > 1:
+        other = same[-1 if name == "fit" else 1]
+        is_short = 0 < len(words) < 9 and not re.search(r"(?<!\S)--?[ksp]", " ".join(words))
+        instead = f"; use poolcli {shlex.join((other, *words))}" if is_short else f"; use {other}, or {field('kernel')}"
     if name == "axis":  # which elsewhere is the axis to reduce
         instead = f"; {field('layout')} says which axes are pooled, such as NWC for the second of three"
     named = field(name, value if isinstance(value, bool) else None)

@@ -263,7 +263,9 @@ class Command(TyperCommand):
             if before in own_flags(self.params):
                 end = f"{before} takes no value"
             elif ctx.params.get("kernel", 0) is None and re.fullmatch(r"(\d+([,xX]\d+){0,2} ?){1,3}", words):
-                end = f"write {' '.join(map(' '.join, zip(('-k', '-s', '-p'), words.split(), strict=False)))}"
+                op = find_operator(str(ctx.params.get("op")))
+                flags = ("--output-size",) if op and "output_size" in field_names(op) else ("-k", "-s", "-p")
+                end = f"write {' '.join(map(' '.join, zip(flags, words.split(), strict=False)))}"
             raise RequestError(f"{name}: unexpected argument {words}; {end}")
         return rest
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import closing, suppress
@@ -29,6 +30,9 @@ JUDGED_FIRST = 100  # jobs that are planned before existing outputs are refused
 
 def run_pool(op: Attributes, request: PoolOptions) -> int:
     """Pools the inputs of a command; returns the exit code."""
+    for text in request.inputs or ():
+        if re.fullmatch(r"\d+([,xX]\d+)+", text) and not os.path.exists(text):
+            raise RequestError(f"{text} is a shape, not a file; use poolcli shape {op.name} {text}")
     if not request.output and not request.dry_run:
         *inputs, last = request.inputs or [""]
         named = format_by_suffix(last) or any(map(os.path.isdir, inputs))

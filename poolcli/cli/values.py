@@ -70,10 +70,11 @@ def prepare(words: Sequence[str], params: Sequence[Any]) -> list[str]:
             chosen = true if (not equals or _boolean(flag, value)) == (plain == flag[2:]) else false
             result.append(for_cli(field(setting, chosen)).replace(" ", "="))
         elif option is None:
-            if ONE_DASH.fullmatch(name) and f"--{canonical(name[1:])}" in own:
-                raise RequestError(f"{name} has one dash; write -{name}")
-            if name[1:] in own:
-                raise RequestError(f"{name} has two dashes; write {name[1:]}")
+            plain = name.lstrip("-")
+            meant = f"--{plain}" if plain[1:] else f"-{plain}"
+            is_option = name[:1] == "-" or (equals and not os.path.exists(word))
+            if is_option and meant != name and (meant in own or f"--{canonical(plain)}" in own):
+                raise RequestError(f"{word} is written {meant}{equals}{value}")
             if "shape" in names and re.fullmatch(r"-\d+([,xX]-?\d+)+", word):
                 shape = f"any positive number for a dynamic axis, as in {word.replace('-', '')}"
                 raise RequestError(f"{field('shape')} is {word}; write {shape}")

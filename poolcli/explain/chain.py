@@ -202,7 +202,7 @@ def _parse(text: str, like: str | None) -> tuple[Attributes, int | None]:
         else:
             raise RequestError(f"layer {text}: {setting!r} is not understood; write layers as in {EXAMPLE}")
     if slides and "kernel" not in values:
-        raise RequestError(f"layer {text}: has no kernel size; write {name}:k3, for example")
+        raise RequestError(f"layer {text}: has no kernel size; {LAYERS['k']}")
     try:
         return record(**values), channels
     except RequestError as error:

@@ -165,8 +165,11 @@ def plan_jobs(
     if several and any(target.text and not target.in_folder for target in targets):
         for path in (item.source.path for item in items):  # a word that is none makes several of one
             if path != "-" and not is_url(path) and not os.path.lexists(path):
-                one = f"{field('output')} is one file; quote names with spaces"
-                raise RequestError(f"{path}: there is no such input, and {one}{not_found(path)}")
+                one = f"{field('output')} is one file; quote names with spaces (-n, -q, -r and -v take no value)"
+                keyed = suffixes_of(lambda row: row.is_container)
+                file = next((each.source.path for each in items if each.source.path.endswith(keyed)), "")
+                meant = f"; an array in a file is written {file}:{path}" if file else not_found(path)
+                raise RequestError(f"{path}: there is no such input, and {one}{meant}")
     jobs = [_job(item, *targets) for item in items]
     for target in (target for job in jobs for target in job.targets):
         check_output_url(target.path)
