@@ -59,7 +59,7 @@ def argument(metavar: str, text: str, read: Reader | None = None, words: Collect
 Like = Annotated[str | None, option(WINDOWS, "NAME", "--like", words=DIALECTS,
     help=f"Rules: {join_words(DIALECTS)}. Default: openvino, of lp onnx.")]
 Layout = Annotated[str | None, option(RESULT, "AXES", "--layout",
-    help="Axes of the input: NCHW, NHWC, HWC, HW, ... Default: NC and spatial; images are HWC.")]
+    help="Input axes. Default: NC(D)HW; images HWC; 3 axes NCW, CHW, DHW by 1, 2, 3 numbers.")]
 Dtype = Annotated[str | None, option(RESULT, "T", "--dtype", words=DTYPES, read=values.dtype,
     help="Type of the result. Default: the input's; integers round half to even.")]
 To = Annotated[str | None, option(EXPLAIN, "NAME", "--to", words=DIALECTS,
@@ -93,7 +93,7 @@ class WindowOptions:
     """The attributes of all operators; None is the default of the operator."""
 
     kernel: Annotated[Numbers | None, option(USUAL, "K", "-k", "--kernel", read=numbers,
-        help="Window size: 3, or 3,5 (order D,H,W).")] = None
+        help="Window: 3; stack 3,3; volume 3,3,3 (D,H,W).")] = None
     output_size: Annotated[Numbers | None, option(USUAL, "S", "--output-size", read=numbers,
         help="Output size: 7, or 7,9 (order D,H,W: height first; None keeps an axis).")] = None
     fit: Annotated[Any, option(USUAL, "WxH", "--fit", read=lambda name, text: fit_from(text),

@@ -37,7 +37,7 @@ def avg_pool(
     engine: Engine = "auto",
     threads: int | None = None,
 ) -> Pooled:
-    """Average each window.
+    """Average each window; without `strides` windows are 1 apart, not a kernel.
 
     Parameters
     ----------

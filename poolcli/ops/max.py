@@ -17,7 +17,7 @@ def max_pool(
     x: Given, kernel: PerAxis, *, axis: int | None = None, index_element_type: IndexType = "i64",
     return_indices: bool = False, **options: Unpack[SlidingOptions],
 ) -> Picked:  # fmt: skip
-    """Take the maximum of each window, and optionally its index (argmax).
+    """Take the maximum of each window, 1 apart without `strides`, and optionally its index (argmax).
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def adaptive_max_pool(
 
 @operator_function(MinPool, max_pool)
 def min_pool(x: Given, kernel: PerAxis, *, return_indices: bool = False, **options: Unpack[PickingOptions]) -> Picked:
-    """Take the minimum of each window, and optionally its index (argmin).
+    """Take the minimum of each window, 1 apart without `strides`, and optionally its index (argmin).
 
     Parameters
     ----------

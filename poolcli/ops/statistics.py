@@ -14,7 +14,7 @@ from poolcli.ops.signatures import operator_function
 
 @operator_function(LpPool, avg_pool)
 def lp_pool(x: Given, kernel: PerAxis, *, p: float = 2, **options: Unpack[SlidingOptions]) -> Pooled:
-    """Take the p-norm of each window: the p-th root of the sum of abs(x)**p.
+    """Take the p-norm of each window, 1 apart without `strides`: the p-th root of the sum of abs(x)**p.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def lp_pool(x: Given, kernel: PerAxis, *, p: float = 2, **options: Unpack[Slidin
 
 @operator_function(MedianPool, avg_pool)
 def median_pool(x: Given, kernel: PerAxis, **options: Unpack[SlidingOptions]) -> Pooled:
-    """Take the median of each window.
+    """Take the median of each window; without `strides` windows are 1 apart, not a kernel.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def median_pool(x: Given, kernel: PerAxis, **options: Unpack[SlidingOptions]) ->
 
 @operator_function(ModePool, median_pool)
 def mode_pool(x: Given, kernel: PerAxis, **options: Unpack[SlidingOptions]) -> Pooled:
-    """Take the most frequent value (mode) of each window, for label maps.
+    """Take the most frequent value (mode) of each window, 1 apart without `strides`, for label maps.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def mode_pool(x: Given, kernel: PerAxis, **options: Unpack[SlidingOptions]) -> P
 
 @operator_function(StdPool, median_pool)
 def std_pool(x: Given, kernel: PerAxis, *, ddof: float = 0, **options: Unpack[SlidingOptions]) -> Pooled:
-    """Take the standard deviation of each window.
+    """Take the standard deviation of each window; without `strides` windows are 1 apart, not a kernel.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def std_pool(x: Given, kernel: PerAxis, *, ddof: float = 0, **options: Unpack[Sl
 
 @operator_function(SumPool, median_pool)
 def sum_pool(x: Given, kernel: PerAxis, **options: Unpack[SlidingOptions]) -> Pooled:
-    """Add up each window.
+    """Add up each window; without `strides` windows are 1 apart, not a kernel.
 
     Parameters
     ----------

@@ -12,6 +12,7 @@ import pytest
 
 import poolcli
 from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool, RequestError, avg_pool
+from poolcli.layouts import read_axes, spatial_axes
 from poolcli.ops import OPERATORS
 from tests.bench.chart import chart
 from tests.bench.rows import FURTHER, LISTED
@@ -33,6 +34,16 @@ def _operators(table: Table) -> None:
     for command, function, _ in table.rows:
         assert plain(function) == plain(command).replace("-", "_") + "_pool"
         assert plain(function) in poolcli.__all__
+
+
+@table_of("README.md", "array")
+def _axes(table: Table) -> None:
+    lengths = dict.fromkeys("nNCDHW", 20) | {"3": 3}
+    for arrays, numbers, pooled in table.rows:
+        values = numbers.count(",") + 1
+        for axes in re.findall("`(.*?)`", arrays):
+            layout = read_axes([lengths[axis] for axis in axes.split(",")], values).layout
+            assert [layout[axis] for axis in spatial_axes(layout)] == re.findall(r"\b[DHW]\b", pooled)
 
 
 @table_of("docs/faq.md", "package")
