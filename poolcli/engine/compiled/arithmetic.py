@@ -38,11 +38,12 @@ class Arithmetic(NamedTuple):
     identity: np.generic  # the total of an empty window, in the type of totals
     output: np.dtype[Any]  # the type that is stored
     read: str = ""  # "float16" or "bfloat16": kernels see these types as integers of 16 bits
-    term: str = ""  # "abs" or "square"
-    # "element", with the standard NaN; "quotient"; "scaled", the product with the reciprocal of a divisor that is a
-    # power of two; "half_even_float32", "_float64" and "_int64", the nearest integer to the quotient, computed in that
-    # type; "shift", the same for a divisor 2**bits; "nearest" and "odd", the quotient of a total that float64 may not
-    # hold, rounded to nearest or to odd (`engine/numpy/sums.py`); "times", the quotient times `times`; "deviation".
+    term: str = ""  # "abs", "square" or "negated"
+    # "element", with the standard NaN; "negated", the same, negated; "quotient"; "scaled", the product with the
+    # reciprocal of a power of two; "half_even_float32", "_float64" and "_int64", the nearest integer to the quotient,
+    # computed in that type; "shift", the same for a divisor 2**bits; "nearest" and "odd", the quotient of a total that
+    # float64 may not hold, rounded to nearest or to odd (`engine/numpy/sums.py`); "times", the quotient times `times`;
+    # "deviation".
     result: str = ""
     write: str = ""  # as `read`
     root: bool = False  # whether the square root is taken of the result
@@ -61,7 +62,7 @@ class Arithmetic(NamedTuple):
     @property
     def divides(self) -> bool:
         """Whether outputs are divided by the divisors of their windows."""
-        return self.result not in ("", "element", "shift")
+        return self.result not in ("", "element", "negated", "shift")
 
 
 def kernel_dtype(dtype: str) -> np.dtype[Any]:
@@ -104,11 +105,12 @@ def _selection(plan: Plan) -> Arithmetic:
     """An element of each window: its maximum, minimum or mode. Elements that become another type are stored as numbers
     of their own, which numpy converts.
     """
-    dtype, reducer = _comparable(plan), plan.reducer
+    dtype, reducer, is_float = _comparable(plan), plan.reducer, lookup(plan.dtype).kind == "float"
     total = reducer.statistic or EXTREMES[reducer.better]
     identity = dtype.type(0 if reducer.statistic else lookup(plan.dtype).ends[reducer.nothing])
-    result = "element" if lookup(plan.dtype).kind == "float" else ""
-    found = _of_plan(plan, total, identity, result=result)
+    found = _of_plan(plan, total, identity, result="element" if is_float else "")
+    if is_float and total == "max":
+        found = found._replace(total="min", identity=-identity, term="negated", result="negated")
     return found if plan.output_dtype == plan.dtype else found._replace(output=dtype, write="")
 
 

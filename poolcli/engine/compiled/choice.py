@@ -133,7 +133,8 @@ def _choose(region: Region, indices: bool, order: Order | None, limits: Limits) 
     units, each = (view.rows, launch.sizes.get("pieces", 1)) if launch.tasks is None else (view.outer, launch.tasks)
     tasks, work, read = units * each, launch.work * case.itemsize, case.bytes_read()
     if indices:
-        search = Kernel("search.search", case.searched(), plan.dtype, source, np.dtype(np.int32), arithmetic)
+        plain = arithmetic._replace(term="")  # also of negated totals
+        search = Kernel("search.search", case.searched(), plan.dtype, source, np.dtype(np.int32), plain)
         work, read = max(work, 4 * (view.output_shape[3] + MARGIN)), 2 * read
     return Prepared(kernel, search, family, view, table, factors, tasks, units, work, read)
 
@@ -238,11 +239,11 @@ class _Case:
             return self.maps(w, rows)
         is_inside = all(axis.windows and len(axis.windows.interior) == axis.windows.output for axis in view.axes)
         is_constant = channels == 1 or (channels < limits.channels and w.stride > 1)
-        moves = is_constant and channels > 1 and steps.identity.dtype.kind != "c"
-        is_small = max(rows, w.stride) <= limits.direct or rows == w.kernel == 1  # of one element, a copy
-        is_low = w.dilation == 1 and (channels == 1 or moves) and w.kernel <= w.stride and is_small
-        form = "direct" if is_inside and is_low else "buffer"
-        pieces = self.pieces(w, limits.pass_bytes if moves else limits.row_bytes)
+        is_small = max(rows, w.stride) <= limits.direct and w.kernel <= w.stride and w.dilation == 1
+        is_row = rows == 1 and w.kernel < 3 * w.stride  # whose elements are not converted too often
+        form = "direct" if channels == 1 and is_inside and (is_small or is_row) else "buffer"
+        in_passes = is_constant and channels > 1 and steps.identity.dtype.kind != "c"
+        pieces = self.pieces(w, limits.pass_bytes if in_passes else limits.row_bytes)
         work = (pieces["reach"] + MARGIN * w.stride) * channels + CACHE_LINE
         constants = rows, of_plane, w.kernel, w.stride, w.dilation, line, form, channels if is_constant else 0
         return Launch("sliding.sliding", constants, work, pieces | {"a": lines, "b": fetched})
@@ -286,8 +287,8 @@ class _Case:
         weights = tuple(
             np.ones((axis.output, axis.longest), np.int64) if axis.weights is None else axis.weights for axis in (h, w)
         )
-        sizes = {"a": h.longest, "b": w.longest}
-        return Launch("bins.areas", work=self.view.input_shape[3], sizes=sizes, weights=weights)
+        work, sizes = self.view.input_shape[3] + self.view.output_shape[3], {"a": h.longest, "b": w.longest}
+        return Launch("bins.areas", work=work, sizes=sizes, weights=weights)
 
     def searched(self) -> tuple[int, int, int]:
         """The elements, stride and distance of elements along W, if all windows of a row are searched at once."""

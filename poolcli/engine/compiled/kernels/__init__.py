@@ -92,23 +92,6 @@ def offset(typing, pointer, count):
     return pointer(pointer, types.int64), generate
 
 
-def pixel_copy(channels: int) -> Any:
-    """The intrinsic (target, source) that copies a pixel by one load and one store, of a power of two of elements."""
-    elements = 1 << (channels - 1).bit_length()
-
-    @intrinsic
-    def copy(typing, target, source):
-        def generate(context, builder, signature, arguments):
-            pixel = ir.VectorType(arguments[0].type.pointee, elements).as_pointer()
-            to, at = (builder.bitcast(pointer, pixel) for pointer in arguments)
-            builder.store(builder.load(at, align=1), to, align=1)
-            return context.get_dummy_value()
-
-        return types.void(target, source), generate
-
-    return copy
-
-
 @inlined
 def clamp(value, low, high):
     """min(max(value, low), high); the builtins are functions that numba compiles, 20 ms each."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from poolcli.engine.compiled.kernels import by_rows, fetch, inlined, looped, optimise_later, rows_joined, u8
+from poolcli.engine.compiled.kernels import by_rows, fetch, inlined, looped, offset, optimise_later, rows_joined, u8
 from poolcli.engine.compiled.view import LANES
 
 
@@ -16,7 +16,7 @@ def bins(how: Any, steps: Any, taps: int, inner: bool, in_place: bool, line: int
     side by side. `in_place`: all windows have one row, whose elements are neighbours; if `line`, the elements of a
     cache line, is not 0, `b` lines that begin `c` elements behind each are fetched ahead (0.75 of the time).
     """
-    lift, join, store, nothing, divides = how
+    lift, join, _, store, nothing, divides = how
     joined, lanes, zero, one, ahead = rows_joined(how), u8(LANES), u8(0), u8(1), u8(line)
     two, three, four, five, six, seven = (u8(n) for n in range(2, 8))
 
@@ -89,7 +89,7 @@ def areas(how: Any, steps: Any) -> Any:
     """Weighted sums, whose border elements count partly: rows first, then along the row, tap by tap, in the order of
     the numpy engine. `c` and `e`: where the table has the weights along H and W, `a` and `b` for each window.
     """
-    lift, _, store, nothing, divides = how
+    lift, _, _, store, nothing, divides = how
     kind = type(steps.identity)
 
     @looped
@@ -106,7 +106,7 @@ def areas(how: Any, steps: Any) -> Any:
     def kernel(x, out, places, work, sizes, table, factors, t, r, begin, nd, nh, piece, last):
         optimise_later()
         cs, at_w, own, near = u8(sizes.channels), sizes.at_w, u8(sizes.of_w), sizes.step_h
-        to, weights = u8(t * sizes.size), sizes.c + r * sizes.a
+        to, weights, totals = u8(t * sizes.size), sizes.c + r * sizes.a, offset(work, sizes.width)
         for i in range(nh):
             add_row(work, sizes.width, x, begin + i * near, kind(table[weights + i]), i == 0)
         for w in range(sizes.columns):
@@ -116,7 +116,8 @@ def areas(how: Any, steps: Any) -> Any:
                 total = nothing
                 for j in range(count):
                     total = total + work[first + c + j * cs] * kind(table[weight + j])
-                e = to_pixel + c
-                out[to + e] = store(total, factors[r] * factors[own + e] if divides else factors[r])
+                totals[to_pixel + c] = total
+        for e in range(u8(sizes.size)):
+            out[to + e] = store(totals[e], factors[r] * factors[own + e] if divides else factors[r])
 
     return kernel

@@ -16,11 +16,11 @@ from poolcli.engine.compiled.kernels import (
     no_alias,
     offset,
     optimise_later,
-    pixel_copy,
     row_of,
     tree,
     u8,
 )
+from poolcli.engine.compiled.kernels.operations import joined_pixels
 from poolcli.engine.compiled.view import MARGIN, VECTOR
 
 
@@ -29,25 +29,26 @@ def sliding(
 ) -> Any:
     """Windows of `rows` rows, `lines` in each plane, and of `taps` columns, `gap` apart. `line`: the elements of a
     cache line if lines are fetched ahead, else 0. `form`: "buffer" or "direct". `channels` lie side by side; 0:
-    any number. For a few, windows are taken at every pixel, and those of every `stride`-th are moved together.
+    any number. A few fill one vector, whose windows are taken pixel by pixel.
 
     Task t is a piece of an output row; `a` cache lines are fetched, from `b` elements after the window's first on.
     """
-    lift, join, store, nothing, divides = how
+    lift, join, merge, store, nothing, divides = how
     of_plane, step, zero, apart, ahead = u8(lines), u8(stride), u8(0), u8(gap * channels), u8(line)
     direct, all_rows, up, down = form == "direct", np.int64(rows), u8(VECTOR - 1), ~u8(VECTOR - 1)
     planes_behind, lines_behind, margin = rows // lines - 1, lines - 1, MARGIN * stride
-    moves = channels > 1 and steps.identity.dtype.kind != "c"
-    in_pixels = channels != 1 and stride > 1 and not moves
-    copy = pixel_copy(max(channels, 1))
+    is_vector = channels > 1 and steps.identity.dtype.kind != "c"
+    in_pixels = channels != 1 and stride > 1 and not is_vector
+    join_pixels = joined_pixels(steps, taps, gap, max(channels, 1))
 
     @inlined
     def element(x, at, w, tap):
         return lift(x[at[0] + tap * at[1] + tap // of_plane * at[2] + w])
 
     column = in_fours(rows, element, join)
-    window = tree(taps, inlined(lambda row, unit, w, tap: row[w + tap * (apart if channels else unit)]), join)
-    whole = tree(taps, inlined(lambda x, at, w, tap: column(x, at, w + tap * apart, zero)), join)
+    window = tree(taps, inlined(lambda row, unit, w, tap: row[w + tap * (apart if channels else unit)]), merge)
+    columns = inlined(lambda x, at, w, tap: column(x, at, w + tap * apart, zero))
+    whole, half, shares_halves = tree(taps, columns, join), tree(stride, columns, join), taps == 2 * stride and gap == 1
 
     @by_rows
     def kernel(x, out, places, work, sizes, table, factors, t, r, begin, nd, nh, piece, last):
@@ -66,37 +67,37 @@ def sliding(
         if line:
             for i in range(u8(sizes.a)):
                 fetch(x, u8(begin + sizes.b) + i * ahead)
-        if direct and not moves:
+        if direct:
             divisor = by * factors[along]
-            for w in range(m):
-                out[to + w] = store(whole(x, place, w * step, zero), divisor)
+            if shares_halves:
+                before = half(x, place, zero, zero)
+                for w in range(m):
+                    other = half(x, place, w * step + step, zero)
+                    out[to + w] = store(join(before, other), divisor)
+                    before = other
+            else:
+                for w in range(m):
+                    out[to + w] = store(whole(x, place, w * step, zero), divisor)
         else:
             row = u8(before)
-            if direct:
-                for w in range(u8(used) - u8(taps - 1) * apart):
-                    work[w] = whole(x, place, w, zero)
+            if nd * nh == all_rows:
+                for w in range(n):
+                    work[row + w] = column(x, place, w, zero)
             else:
-                if nd * nh == all_rows:
-                    for w in range(n):
-                        work[row + w] = column(x, place, w, zero)
-                else:
-                    for w in range(n):
-                        work[row + w] = nothing
-                    for i in range(nd * nh):
-                        start = u8(begin + low + i // nh * sizes.step_d + i % nh * sizes.step_h)
-                        for w in range(u8(used)):
-                            work[row + w] = join(work[row + w], lift(x[start + w]))
-                for w in range(row):
-                    work[w] = nothing
-                for w in range(u8(sizes.reach * count + MARGIN - before - used)):
-                    work[row + u8(used) + w] = nothing
-                if moves:
-                    for w in range(u8(many) * step):
-                        work[w] = window(work, unit, w, zero)
+                for w in range(n):
+                    work[row + w] = nothing
+                for i in range(nd * nh):
+                    start = u8(begin + low + i // nh * sizes.step_d + i % nh * sizes.step_h)
+                    for w in range(u8(used)):
+                        work[row + w] = join(work[row + w], lift(x[start + w]))
+            for w in range(row):
+                work[w] = nothing
+            for w in range(u8(sizes.reach * count + MARGIN - before - used)):
+                work[row + u8(used) + w] = nothing
             divisor = by * factors[along + u8(sizes.first) * cs]
-            if moves:
+            if is_vector:
                 for w in range(0, many, count):
-                    copy(offset(work, w), offset(work, w * stride))
+                    join_pixels(offset(work, w), offset(work, w * stride))
                 for w in range(m):
                     out[to + w] = store(work[w], divisor)
             elif in_pixels:
@@ -110,7 +111,7 @@ def sliding(
                 lower, upper = table[piece + 5], table[piece + 6]
                 for i in range(lower + many - upper):
                     w = u8(i + (upper - lower) * (i >= lower))
-                    total = work[w] if moves else window(work, unit, w // cs * step * cs + w % cs, zero)
+                    total = work[w] if is_vector else window(work, unit, w // cs * step * cs + w % cs, zero)
                     out[to + w] = store(total, by * factors[along + u8(first) + w])
 
     return kernel
@@ -123,7 +124,7 @@ def maps(how: Any, steps: Any, rows: int, taps: int, gap: int) -> Any:
 
     Task t is a plane. Masks are for `a` rows.
     """
-    lift, join, store, nothing, divides = how
+    lift, join, _, store, nothing, divides = how
     vector, kind, margin = u8(VECTOR), type(steps.identity), np.int64(taps * gap)
     inside, outside, zero, distance = kind(1), kind(0), u8(0), u8(gap)
 

@@ -219,7 +219,7 @@ def _settle(work, i, rows, size):
             work[low + w], work[other + w] = smaller(a, b), larger(a, b)
 
 
-def _median_of_3x3(lift: Function) -> Function:
+def _median_of_3x3(lift: Function, has_nan: bool) -> Function:
     @looped
     def median_of_3x3(work, x, piece, step):
         """Medians of 3x3 windows, whose rows are `step` apart, or NaN, in row 3 of `work`. Columns are sorted
@@ -235,14 +235,17 @@ def _median_of_3x3(lift: Function) -> Function:
             less, more = smaller(top, middle), larger(top, middle)
             rest = smaller(more, bottom)
             work[w], middles[w], largest[w] = smaller(less, rest), larger(less, rest), larger(more, bottom)
-            invalid[w] = nan_or(nan_or(top, middle), bottom)
+            if has_nan:
+                invalid[w] = nan_or(nan_or(top, middle), bottom)
         for w in range(u8(piece.size)):
             low = larger(larger(work[w], work[w + one]), work[w + two])
             high = smaller(smaller(largest[w], largest[w + one]), largest[w + two])
             less, more = smaller(middles[w], middles[w + one]), larger(middles[w], middles[w + one])
             middle = larger(less, smaller(more, middles[w + two]))
             median = larger(smaller(low, middle), smaller(larger(low, middle), high))
-            found[w] = nan_or(nan_or(nan_or(median, invalid[w]), invalid[w + one]), invalid[w + two])
+            if has_nan:
+                median = nan_or(nan_or(nan_or(median, invalid[w]), invalid[w + one]), invalid[w + two])
+            found[w] = median
 
     return median_of_3x3  # type: ignore[no-any-return]
 
@@ -252,7 +255,7 @@ def median(how: Any, steps: Any) -> Any:
     each tap, which are sorted up to the middle, and one that has NaN where a window has one.
     """
     middle, store, nothing, gather = _middle(steps), how.store, how.nothing, gathered(how.lift)
-    median_of_3x3 = _median_of_3x3(how.lift)
+    median_of_3x3 = _median_of_3x3(how.lift, steps.identity.dtype.kind == "f")
 
     @by_pieces
     def median(x, out, work, piece):
