@@ -20,6 +20,9 @@ from poolcli.ops import OPERATORS, RECORDS
 
 FUNCTIONS = [f"{name.replace('-', '_')}_pool" for name in OPERATORS]
 EXAMPLES = re.compile(r"^Examples:\n((?:poolcli .*\n)+)", re.MULTILINE)
+PLAIN_OPTION = re.compile(r"^(?:\$ )?poolcli .*$|(?<=[ (])--[a-z][a-z-]*(?=[^`\n]*$)", re.MULTILINE)  # or an example
+INLINE_CODE = re.compile(r"<code>[^<\n]*</code>")
+HYPHENATED = re.compile(r"[\w-]*-[\w-]+")
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
@@ -33,6 +36,14 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
             listed = "\n".join(f"::: poolcli.{name}" for name in names)
             markdown = markdown.replace(f"<!-- {mark} -->", listed)
     return markdown
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Breaks inline code between words and before the name of a test, not at hyphens; drops dashes before nothing."""
+    html = re.sub(r"\s*–\s*(?=(?:</p>\s*)?</li>)", "", html)
+    return INLINE_CODE.sub(
+        lambda code: HYPHENATED.sub(r'<span class="word">\g<0></span>', code[0]).replace("::", "::<wbr>"), html
+    )
 
 
 class Notebook(File):
@@ -91,4 +102,5 @@ def _documented(name: str) -> str:
     context = typer.Context(command, info_name=name)
     text = get_docs_for_click(obj=command, ctx=context, name=name, call_prefix="poolcli", indent=1)
     text = text.replace("][", r"]\[")  # of options of a layer, such as [,sS][,pP]: no link
-    return EXAMPLES.sub(r"**Examples**:\n\n```console\n\1```\n", text)
+    text = PLAIN_OPTION.sub(lambda found: f"`{found[0]}`" if found[0].startswith("--") else found[0], text)
+    return EXAMPLES.sub(r"**Examples**:\n\n```sh\n\1```\n", text)

@@ -16,10 +16,10 @@ class PoolError(Exception):
 
     `str(error)` names fields as in Python. Other attributes:
 
-    message: the message with marked fields, for `poolcli.message_fields`
-    place: the file that the message begins with, or None
-    bare: the message without the place
-    field: the field that the error is about, by default the first one in the message
+    - `message`: the message with marked fields, for `poolcli.message_fields`
+    - `place`: the file that the message begins with, or None
+    - `bare`: the message without the place
+    - `field`: the field that the error is about, by default the first one in the message
 
     Unprintable characters in the message are escaped, and very long words are shortened.
     """

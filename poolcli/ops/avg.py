@@ -134,7 +134,7 @@ def adaptive_avg_pool(x: Given, output_size: PerAxis, **options: Unpack[BinOptio
 
     Notes
     -----
-    Window i of an axis of length n reads [i*n // out, ceil((i+1)*n / out)), in integers. Windows may overlap, and the
+    Window i of an axis of length n reads `[i*n // out, ceil((i+1)*n / out))`, in integers. Windows may overlap, and the
     output may be longer than the input. Rounding is that of `avg_pool`.
 
     References
@@ -156,10 +156,9 @@ def area_pool(x: Given, output_size: PerAxis, **options: Unpack[BinOptions]) -> 
 
     Notes
     -----
-    Cell i of an axis of length n covers [i*n / out, (i+1)*n / out); the output may be longer than the input. An element
-    counts by the length of its overlap with the cell, in whole numbers: weights are multiplied by out / gcd(n, out).
-    Integers are averaged exactly and rounded half to even; rounding of floats is that of `avg_pool`. Missing elements
-    leave their weights out of the divisor.
+    Cell i of an axis of length n covers `[i*n / out, (i+1)*n / out)`; the output may be longer than the input. An
+    element counts by its overlap with the cell times out / gcd(n, out), a whole number. Integers are averaged exactly
+    and rounded half to even, floats as by `avg_pool`. Missing elements leave their weights out of the divisor.
 
     References
     ----------

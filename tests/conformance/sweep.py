@@ -230,7 +230,7 @@ def rows(peer: Peer) -> list[tuple[str, ...]]:
                 marks = [cell(peer, name, rank, dtype, indices) for dtype in TYPES]
                 marks += [without(peer, name, rank, indices, lead) for lead in ((0, 3), (2, 0))]
                 found.setdefault((f"{name}, indices" if indices else name, *marks), []).append(rank)
-    return [(key[0], ", ".join(map(str, ranks)), *key[1:]) for key, ranks in found.items()]
+    return [(key[0], ",".join(map(str, ranks)), *key[1:]) for key, ranks in found.items()]
 
 
 def installed() -> list[Peer]:
@@ -241,7 +241,7 @@ def installed() -> list[Peer]:
 def own() -> list[tuple[str, ...]]:
     """Which types poolcli takes."""
     asked = [[ordinary(PYTORCH, name, 2, dtype, (1, 1)) for dtype in TYPES] for name in PYTORCH.dtypes]
-    taken = [["`--dtype`" if isinstance(ours(q, False), str) else "=" for q in line] for line in asked]
+    taken = [["dtype" if isinstance(ours(q, False), str) else "=" for q in line] for line in asked]
     return [(name, *line) for name, line in zip(PYTORCH.dtypes, taken, strict=True)]
 
 

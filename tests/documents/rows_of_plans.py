@@ -57,7 +57,7 @@ def fits(op: Any, dtype: str = "float32", n: int = 8) -> bool:
 
 @row_of(RULES, "window o, tap j")
 def _taps(row: Row) -> None:
-    assert row[1] == "input element o*s - pb + j*d, if that is inside the input"
+    assert row[1] == "input element `o*s - pb + j*d`, if that is inside the input"
     for n, k, s, d, pb, pe in NUMBERS:
         (windows,) = MaxPool(k, strides=s, pads_begin=pb, pads_end=pe, dilations=d).plan((1, 1, n)).windows
         for o in range(windows.output):
@@ -211,7 +211,7 @@ def _layouts_by_rank(table: Table) -> None:
 def _readings(table: Table) -> None:
     assert len(table.rows) >= 60
     for shape, names, values, like, layout, doubt in table.rows:
-        lengths = tuple(map(int, shape.split(", ")))
+        lengths = tuple(map(int, shape.split(",")))
         named = layout_of_dimensions(names.split(", ")) if names else None
         op = MaxPool(1 if values == "1" else (1,) * int(values), strides=1, like=like or "openvino")
         plan = make_plan(op, lengths, named=named)

@@ -79,9 +79,9 @@ def _packages(table: Table) -> None:
     modules = {path.stem for path in (ROOT / "poolcli").glob("*.py")} - {"__init__", "__main__"}
     assert set(packages) - modules == {path.parent.name for path in (ROOT / "poolcli").glob("*/__init__.py")}
     drawn = re.findall(r'class="name">(\w+)<', (ROOT / "docs" / "architecture.svg").read_text())
-    assert drawn == packages[::-1]
+    assert drawn == packages
     rules = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    layers = ["__main__", *packages[::-1]]
+    layers = ["__main__", *packages]
     below = {name for layer in rules[0]["layers"] for name in layer.split(" | ")} - set(layers)
     assert [layer for layer in rules[0]["layers"] if layer in layers] == layers
     assert below == modules - set(packages)
