@@ -149,7 +149,7 @@ def info(
 ) -> int:
     """Prints the arrays in each file; returns the exit code."""
     read_options = ReadOptions(pages, allow_external, allowed=UNLIMITED)
-    failed = False
+    failed = shown = False
     formats.check_options(["pages"] if pages else [], [Source(path) for path in files])
     for path in files:
         try:
@@ -163,7 +163,8 @@ def info(
             print_notice(error.cli_message)
         else:
             found = (path, headers, left_out)
-            answer(partial(_info_document, *found, None), partial(_info_view, *found), report)
+            answer(partial(_info_document, *found, None), partial(_info_view, *found, shown), report)
+            shown = True
     return 1 if failed else 0
 
 
@@ -205,7 +206,7 @@ def _info_document(path: str, headers: list[Header], left_out: list[str], error:
     return {"path": path, "format": kind, "arrays": arrays, "left_out": refused, "error": error_document(error)}
 
 
-def _info_view(path: str, headers: list[Header], left_out: list[str]) -> "RenderableType":
+def _info_view(path: str, headers: list[Header], left_out: list[str], apart: bool) -> "RenderableType":
     from rich.console import Group
     from rich.text import Text
 
@@ -216,9 +217,8 @@ def _info_view(path: str, headers: list[Header], left_out: list[str]) -> "Render
     for header in headers:
         shape = named_shape(header.layout, header.shape) if header.layout else ",".join(map(str, header.shape))
         table.add_row(Text(printable(header.key or "-")), shape, header.dtype)
-    notes = [*(note for header in headers for note in header.notes), *left_out]
-    parts = [*([table] if headers else []), *([add_notes(grid(), notes)] if notes else [])]
-    return Group(Text(f"{printable(path)}: {kind}", style="bold"), *parts)
+    notes = add_notes(grid(), [*(note for header in headers for note in header.notes), *left_out])
+    return Group(*[""] * apart, Text(f"{printable(path)}: {kind}", style="bold"), *[table] * bool(headers), notes)
 
 
 ACTIONS = ("info", "warm", "clear")

@@ -74,7 +74,10 @@ def print_notice(text: str, style: str = "bold red") -> None:
 
     from poolcli.report.outcome import console
 
-    console(sys.stderr).print(Text.assemble(("poolcli:", style), f" {printable(text)}"))
+    printer = console(sys.stderr)
+    if not printer.is_dumb_terminal:
+        printer.file.write("\r\x1b[2K")  # in place of a progress bar, which is drawn again below
+    printer.print(Text.assemble(("poolcli:", style), f" {printable(text)}"))
 
 
 @contextmanager

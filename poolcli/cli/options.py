@@ -57,7 +57,7 @@ def argument(metavar: str, text: str, read: Reader | None = None, words: Collect
 
 # fmt: off
 Like = Annotated[str | None, option(WINDOWS, "NAME", "--like", words=DIALECTS,
-    help=f"Rules: {join_words(DIALECTS)}. Default: openvino, of lp onnx.")]
+    help=f"Rules: {join_words(DIALECTS)}. Default: openvino (lp: onnx).")]
 Layout = Annotated[str | None, option(RESULT, "AXES", "--layout",
     help="Input axes. Default: NC(D)HW; images HWC; 3 axes NCW, CHW, DHW by 1, 2, 3 numbers.")]
 Dtype = Annotated[str | None, option(RESULT, "T", "--dtype", words=DTYPES, read=values.dtype,
@@ -82,8 +82,7 @@ MaxMemory = Annotated[int | None, option(RUN, "SIZE", "--max-memory", hidden=Tru
 class Report:
     """What a command prints."""
 
-    json: Annotated[bool, option(RUN, None, "--json",
-        help="Report as JSON (of a plan .output.shape, ...).")] = False
+    json: Annotated[bool, option(RUN, None, "--json", help="Print the report as JSON.")] = False
     quiet: Annotated[bool, option(RUN, None, "-q", "--quiet", help="No report, no notes; errors only.")] = False
     debug: Annotated[bool, option(RUN, None, "--debug", hidden=True, help="Show the traceback of an error.")] = False
 
@@ -152,8 +151,7 @@ class ArrayOptions(Report):
     shards: Annotated[Numbers | None, option(FILES, "S", "--shards", hidden=True, read=numbers,
         help="Shards of .zarr outputs: a multiple of the chunks.")] = None
     overwrite: Annotated[bool, option(FILES, None, "--overwrite", help="Replace existing outputs.")] = False
-    resume: Annotated[bool, option(FILES, None, "--resume",
-        help="Resume: write only missing or stale outputs.")] = False
+    resume: Annotated[bool, option(FILES, None, "--resume", help="Write only missing or stale outputs.")] = False
     max_memory: MaxMemory = None
     engine: Annotated[str, option(RUN, "NAME", "--engine", hidden=True, words=("auto", "numba", "numpy"),
         help="auto (default), numba or numpy; all give the same results.")] = "auto"
@@ -173,7 +171,7 @@ class PoolOptions(ArrayOptions, WindowOptions):
         ".npy, .npz[:key], .h5[:/dataset], .zarr[:/array], an image, a folder, a quoted glob, or - for a .npy stream.",
     )] = None
     output_layout: Annotated[str | None, option(RESULT, "AXES", "--output-layout",
-        help="Axes of the output, of which 1-long ones can go. Default: the input's; an image in .npy is NCHW.")] = None
+        help="Axes of the output; 1-long ones can go. Default: the input's; NCHW for an image in .npy.")] = None
     dtype: Dtype = None
     linear_light: Annotated[bool, option(RESULT, None, "--linear-light", hidden=True,
         help="Average images in linear light instead of sRGB values.")] = False

@@ -19,7 +19,7 @@ from poolcli.suggestions import join_words
 
 def declare(op: str) -> None:
     """Declares the command of an operator: `pool` with the options that the operator has."""
-    window = "-k K" if "kernel" in attribute_names(op) else "--output-size S"
+    window = "-k K" if "kernel" in attribute_names(op) else "{--output-size S|--fit WxH}"
     examples = [f"poolcli {op} {words}" for words in OPERATOR_HELP[op].examples]
     others = {*ATTRIBUTES, "indices", "linear_light"} - own_options(op)
     declared = command(*examples, name=op, usage=f"{window} -o PATH [OPTIONS]", without=others)

@@ -135,7 +135,7 @@ class _Reporter:
         elif not outcome.error and self._reports:
             from poolcli.report.outcome import outcome_view, show
 
-            show(outcome_view(outcome), self._stream)
+            show(outcome_view(outcome), self._stream, end="\n" * self._several)
         elif not outcome.error and self._stdout_has_result and not self._request.quiet:
             self._print_assumed_layout(outcome)
 

@@ -9,7 +9,6 @@ from math import isfinite
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from poolcli.dialects import DIALECTS
@@ -17,10 +16,8 @@ from poolcli.message_fields import field, for_cli, printable
 from poolcli.models import Finding
 from poolcli.models.judge import Comparison, LayerConversion
 from poolcli.models.layer import Dim
-from poolcli.report.outcome import grid, plain_table
+from poolcli.report.outcome import Rows, grid
 
-UNFOLDED = ("verdict", "type", "version")  # columns
-UNFOLDED_SHAPE = 20  # characters of a shape that is not folded
 NAME_COLUMN: dict[str, Any] = {"overflow": "fold", "no_wrap": False, "max_width": 24}
 LAYERS_SHOWN = 1000
 STYLES = {"agrees": "green", "differs": "bold red", "invalid": "bold red", "computed": "cyan", "unknown": "yellow"}
@@ -67,30 +64,24 @@ def findings_view(
     return Group(*parts)
 
 
-def _table(findings: Sequence[Finding]) -> Table:
+def _table(findings: Sequence[Finding]) -> Rows:
     """One row for each layer; columns without information of their own are left out."""
     shapes = [(each.layer.input_shape, each.layer.declared_shape, each.computed) for each in findings]
     inputs, declared, computed = ([*map(_shape, each)] for each in zip(*shapes, strict=True))
-    columns = {
+    columns: dict[str, list[Any]] = {
         "verdict": [Text(each.verdict, style=STYLES[each.verdict]) for each in findings],
-        "type": [Text(each.layer.type) for each in findings],
-        "version": [Text(printable(each.layer.version)) for each in findings],
-        "input": [*map(Text, inputs)],
-        "declared": [*map(Text, declared)],
-        "computed": [*map(Text, computed)],
-        "layer": [Text(printable(each.layer.name)) for each in findings],
+        "type": [each.layer.type for each in findings],
+        "version": [printable(each.layer.version) for each in findings],
+        "input": inputs,
+        "declared": declared,
+        "computed": computed,
+        "layer": [printable(each.layer.name) for each in findings],
     }
     if len({each.layer.version for each in findings}) == 1:  # the last line names it
         del columns["version"]
     if all(length in ("-", found) for length, found in zip(declared, computed, strict=True)):
         del columns["declared"]
-    table = plain_table()
-    for heading, cells in columns.items():
-        is_short = heading != "layer" and max(map(len, cells)) <= UNFOLDED_SHAPE
-        table.add_column(heading, overflow="fold", no_wrap=is_short or heading in UNFOLDED)
-    for row in zip(*columns.values(), strict=True):
-        table.add_row(*row)
-    return table
+    return Rows(columns)
 
 
 def _shape(shape: tuple[Dim, ...] | None) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TextIO
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.segment import Segment, Segments
 from rich.table import Table
 from rich.text import Text
@@ -43,7 +43,7 @@ def console(stream: TextIO) -> Console:
     return made
 
 
-def show(view: RenderableType, stream: TextIO) -> None:
+def show(view: RenderableType, stream: TextIO, end: str = "") -> None:
     """Prints `view` without trailing spaces; control characters other than line breaks are escaped."""
     printer = console(stream)
     segments = [
@@ -54,7 +54,7 @@ def show(view: RenderableType, stream: TextIO) -> None:
     ]
     with printer.capture() as captured:
         printer.print(Segments(segments), crop=False, end="")
-    stream.write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()))
+    stream.write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()) + end)
 
 
 def plain_table(*headings: str) -> Table:
@@ -63,6 +63,20 @@ def plain_table(*headings: str) -> Table:
     for heading in headings:
         table.add_column(heading, overflow="fold")
     return table
+
+
+class Rows:
+    """A table; its last column is below the others where the terminal is too narrow for a row."""
+
+    def __init__(self, columns: Mapping[str, Iterable[str | Text]]) -> None:
+        self.columns = [[Text(heading, style="bold"), *map(Text.assemble, cells)] for heading, cells in columns.items()]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        widths = [2 + max(cell.cell_len for cell in cells) for cells in self.columns]
+        below = "\n  " if sum(widths) - 2 > options.max_width else ""
+        for *cells, last in zip(*self.columns, strict=True):
+            padded = ((cell, " " * (width - cell.cell_len)) for cell, width in zip(cells, widths, strict=False))
+            yield Text.assemble(*(part for pair in padded for part in pair), below, last)
 
 
 def grid(gap: int = 2, **first: Any) -> Table:
@@ -94,9 +108,8 @@ def plan_view(
     facts = grid()
     for name, text in _facts(plan, has_indices).items():
         facts.add_row(name, text)
-    add_notes(facts, notes, written)
-    last = [Text(closing, style="dim")] if closing else []
-    return spaced(_heading(f"{plan.op} pooling{like}", ends, "bold"), _axes_table(plan), Group(facts, *last))
+    told = Group(add_notes(facts, notes, written), *[Text(closing, style="dim")] * bool(closing))
+    return spaced(_heading(f"{plan.op} pooling{like}", ends), _axes_table(plan), told)
 
 
 def spaced(*parts: RenderableType) -> Group:
@@ -105,14 +118,14 @@ def spaced(*parts: RenderableType) -> Group:
     return Group(first, *(row for part in others for row in ("", part)))
 
 
-def _heading(title: str, ends: Iterable[End], style: str = "") -> Group:
+def _heading(title: str, ends: Iterable[End]) -> Group:
     """A title, and input, output and indices, one line each."""
     table = grid()
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for name, shape, dtype, path in ends:
         table.add_row(name, Text(shape, style="cyan"), dtype, Text(printable(path)))
-    return Group(Text(title, style=style), table)
+    return Group(Text(title, style="bold"), table)
 
 
 def _axes_table(plan: Plan) -> Table:
@@ -245,16 +258,15 @@ def ignored_note(names: Collection[str]) -> str:
     return f"ignored: {', '.join(printable(name) for name in islice(names, NAMES_SHOWN))}{more}{deeper}"
 
 
-def shapes_view(outcomes: Iterable[Outcome]) -> Table:
+def shapes_view(outcomes: Iterable[Outcome]) -> Rows:
     """One row for each input: its shape, the output's shape and the output's path."""
-    table = plain_table("input", "shape", "output shape", "output")
-    for outcome in outcomes:
-        plan, output = outcome.plan, outcome.output
-        if plan and output:
-            paths = Text(printable(outcome.job.source.path)), Text(printable(output.path or ""))
-            shapes = named_shape(plan.layout, plan.input_shape), named_shape(output.layout, output.shape)
-            table.add_row(paths[0], *shapes, paths[1])
-    return table
+    planned = [(each.job.source.path, each.plan, each.output) for each in outcomes if each.plan and each.output]
+    return Rows({
+        "input": [printable(path) for path, _, _ in planned],
+        "shape": [named_shape(plan.layout, plan.input_shape) for _, plan, _ in planned],
+        "output shape": [named_shape(output.layout, output.shape) for *_, output in planned],
+        "output": [printable(output.path or "") for *_, output in planned],
+    })  # fmt: skip
 
 
 def pyramid_view(pyramid: Pyramid, made: PyramidResult | None, dry_run: bool) -> RenderableType:
@@ -271,19 +283,16 @@ def pyramid_view(pyramid: Pyramid, made: PyramidResult | None, dry_run: bool) ->
         table.add_row(str(number), ",".join(map(str, level.shape)), *numbers)
     units = ", ".join(f"{name} {unit}" for name, unit in pyramid.units.items())
     axes, held = ",".join(pyramid.names), ",".join(map(str, chunks.chunks))
-    storage = f"axes {axes}; {f'{units}; ' if units else ''}chunks {held}"
+    storage = f"{axes}; {f'{units}; ' if units else ''}chunks {held}"
     storage += f", shards {','.join(map(str, chunks.shards))}" if chunks.shards else ""
-    parts: list[RenderableType] = [_heading("pyramid", ends), table, Text(printable(storage))]
-    notes = [*pyramid.notes, *(made.notes if made else ())]
-    if notes:
-        parts.append(add_notes(grid(), notes, made is not None))
+    facts, closing = grid(), "is already complete, made from this input"
+    facts.add_row("axes", printable(storage))
     if dry_run:
-        parts.append(Text(_planned(pyramid.nbytes), style="dim"))
-    elif made is None:
-        parts.append(Text("is already complete, made from this input"))
-    elif made is not None and made.engine != "none":  # a single level is a copy
-        parts.append(Text(f"{made.engine}: {_duration(sum(made.seconds.values()))}"))
-    return spaced(*parts)
+        closing = _planned(pyramid.nbytes)
+    elif made is not None:  # a single level is a copy
+        closing = f"{made.engine}: {_duration(sum(made.seconds.values()))}" if made.engine != "none" else ""
+    notes = add_notes(facts, (*pyramid.notes, *(made.notes if made else ())), made is not None)
+    return spaced(_heading("pyramid", ends), table, Group(notes, *[Text(closing, style="dim")] * bool(closing)))
 
 
 def pyramid_document(pyramid: Pyramid, made: PyramidResult | None) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def test_a_description_is_one_line(
     assert completed(monkeypatch, capsys, "poolcli avg --res") == [
         "--rescale\tWrite float results as an image: LOW becomes 0, HIGH 255. "
         "Without a value: the range of each result.",
-        "--resume\tResume: write only missing or stale outputs.",
+        "--resume\tWrite only missing or stale outputs.",
     ]
 
 

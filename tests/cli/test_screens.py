@@ -127,6 +127,16 @@ def test_names_longer_than_the_line_are_folded_and_never_cut(cli: Cli, folder: P
     assert name in re.sub(r"\s", "", result.out)
 
 
+def test_the_last_column_of_a_wide_table_is_below_the_others(cli: Cli, samples: Path) -> None:
+    result = cli("avg", "features.npy", "photo.png", "-o", "a_folder_of_their_own/", "-k", 2, "-s", 2, "-n", columns=80)
+    assert result.out.splitlines()[:4] == [
+        "input         shape              output shape",
+        "  output",
+        "features.npy  N=1 C=4 H=28 W=28  N=1 C=4 H=14 W=14",
+        "  a_folder_of_their_own/features.npy",
+    ]
+
+
 @pytest.mark.parametrize(
     ("shape", "layout", "remedy"),
     [
@@ -227,7 +237,8 @@ def bar_screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
 def test_an_error_is_wrapped_between_words_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = bar_screen(monkeypatch)
     assert run(["avg", "x.npy", "-k", "2", "--dtype", "flot"]) == 2
-    lines = re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue()).splitlines()
+    assert screen.getvalue().startswith("\r\x1b[2K")  # in place of a bar
+    lines = re.sub(r"\r?\x1b\[[0-9;]*[mK]", "", screen.getvalue()).splitlines()
     assert [len(line) <= 100 for line in lines] == [True, True]
     assert lines[0].startswith("poolcli: --dtype is 'flot'; it must be one of bool, uint8, uint16, ")
 

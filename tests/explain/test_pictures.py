@@ -109,6 +109,8 @@ def test_the_words_name_sizes_sides_rounding_and_the_divisor() -> None:
     assert {"input  H=6 W=7", "output  H=4 W=5", "H", "W"} <= set(said)
     assert "Each output is the maximum of its window." in words(drawing(MaxPool(2, strides=2), 4, 4))
     assert words(drawing(AreaPool(3), 6, 7))[0] == "area pooling: H=6 W=7 to H=3 W=3"  # as no framework has it
+    drawn = drawing(AdaptiveMaxPool(5, like="pytorch"), 2, 3, 4)  # whose title is wider than its axes
+    assert float(drawn.get("width", 0)) > 26 + 0.67 * 15 * len(words(drawn)[0])  # bold DejaVu Sans
 
 
 def test_the_output_holds_what_each_sum_is_divided_by() -> None:

@@ -11,7 +11,7 @@ from poolcli.explain import window
 from poolcli.plan import AxisPlan
 from poolcli.windows import Sliding
 
-LETTER_WIDTH = 0.56  # average, relative to the font size
+LETTER_WIDTH, BOLD = 0.56, 1.2  # average, relative to the font size; of bold letters, relative to others
 MARGIN = 20
 CELL, GAP = 22.0, 16.0  # width of a position of an axis, and of a break
 MAX_INPUTS, MAX_OUTPUTS = 28, 16  # positions of an axis without breaks
@@ -69,7 +69,7 @@ class Canvas:
     ) -> None:  # fmt: skip
         """Draw a line of text; `x` is its start, middle or end."""
         words = f' text-anchor="{anchor}"' * (anchor != "start") + ' font-weight="bold"' * bold
-        right = x + {"start": 1.0, "middle": 0.5, "end": 0.0}[anchor] * text_width(text, size)
+        right = x + {"start": 1.0, "middle": 0.5, "end": 0.0}[anchor] * text_width(text, size) * (BOLD if bold else 1)
         part = f'<text x="{x:g}" y="{y:g}" font-size="{size:g}"{words} class="f-{fill}">{escape(text)}</text>'
         self.add(part, right, y + size / 3)
 
