@@ -66,7 +66,7 @@ def attributes_of(op: str | None, request: object) -> dict[str, Any]:
         if max(sizes[0]) >= min(sizes[1]):  # which no framework takes
             raise RequestError(f"{told}; write {field('p', given['pads'])}, or smaller pads")
         if not getattr(request, "quiet", False):
-            print_notice(for_cli(told), "yellow")
+            print_notice(for_cli(told), "magenta")
     if {"fit", "output_size"} <= given.keys():
         raise RequestError(f"{field('fit')} sets the output size; give either {field('fit')} or {field('output_size')}")
     return expand_pads({"output_size" if name == "fit" else name: value for name, value in given.items()})

@@ -56,7 +56,7 @@ def run_pool(op: Attributes, request: PoolOptions) -> int:
     tried = [job for job in jobs if not job.refusal]
     check_options(given, [job.source for job in tried], [Source(job.output) for job in tried if job.output])
     _refuse_existing(jobs, op, settings, request.output if several else None)
-    choose.announce = (lambda text: None) if request.quiet else cache(partial(print_notice, style="yellow"))  # once
+    choose.announce = (lambda text: None) if request.quiet else cache(partial(print_notice, style="magenta"))  # once
     reporter = _Reporter(request, op, several, ignored)
     count, settings = divide_cores(settings, len(jobs))
     folder = _manifest_folder(request.output, several, settings)
@@ -151,7 +151,7 @@ class _Reporter:
         if code == 2:
             pass  # the request is refused, and nothing was tried
         elif self._request.json and self.summary.ignored and not self._request.quiet:
-            print_notice(ignored_note(self.summary.ignored), "yellow")
+            print_notice(ignored_note(self.summary.ignored), "magenta")
         elif not self._request.json and not self._request.quiet:
             if self._planned and not self._request.verbose:
                 show(shapes_view(self._planned), sys.stdout)
@@ -168,4 +168,4 @@ class _Reporter:
             text = "; ".join(map(for_cli, assumed))
             if text and text not in self._doubted:
                 self._doubted.add(text)
-                print_notice(f"{outcome.job.source}: {text}", "yellow")
+                print_notice(f"{outcome.job.source}: {text}", "magenta")

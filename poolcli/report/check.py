@@ -20,7 +20,7 @@ from poolcli.report.outcome import Rows, grid
 
 NAME_COLUMN: dict[str, Any] = {"overflow": "fold", "no_wrap": False, "max_width": 24}
 LAYERS_SHOWN = 1000
-STYLES = {"agrees": "green", "differs": "bold red", "invalid": "bold red", "computed": "cyan", "unknown": "yellow"}
+STYLES = {"agrees": "green", "differs": "bold red", "invalid": "bold red", "computed": "bold", "unknown": "magenta"}
 EXPLAINED = {"computed": " (nothing to compare with)"}  # verdicts in the last line
 Answer = tuple[Finding, LayerConversion | None]  # a layer, and with --to its equivalent in another framework
 
@@ -43,9 +43,9 @@ def findings_view(
         if finding.reason:
             remarks.add_row(name, Text(f"{finding.verdict}: {for_cli(finding.reason)}", style=STYLES[finding.verdict]))
         for warning in finding.warnings:
-            remarks.add_row(name, Text(for_cli(warning), style="yellow"))
+            remarks.add_row(name, Text(for_cli(warning), style="magenta"))
         if there:
-            none = Text(f"none: {for_cli(there.reason or '')}", style="yellow")
+            none = Text(f"none: {for_cli(there.reason or '')}", style="magenta")
             calls.add_row(name, Text(there.text) if there.text else none)
         if there and there.note:
             calls.add_row("", Text(there.note, style="dim"))

@@ -83,7 +83,7 @@ def drawing(axis: AxisPlan) -> Table | None:
         read, reach = w.span(o), window(w, o)
         taps = range(reach.start, reach.stop, w.dilation if isinstance(w, Sliding) else 1)
         line = "".join("#" if p in read else "+" if p in taps else " " for p in places)
-        table.add_row(f"{axis.name} {o}", Text(line.rstrip(), style="cyan"))
+        table.add_row(f"{axis.name} {o}", Text(line.rstrip()))
     table.add_row("", Text("i input, p padding, . past it; # read, + window outside the input", style="dim"))
     return table
 
@@ -97,7 +97,7 @@ def comparison_view(plan: Plan) -> RenderableType:
     refusals: dict[str, list[str]] = {}  # who refuses for each reason
     for row in rows:
         mark = "=" if row.chosen else "*" if row.differs else ""
-        style = "bold" if row.chosen else "yellow" if row.differs else ""
+        style = "bold" if row.chosen else "magenta" if row.differs else ""
         if row.plan is None:
             table.add_row(mark, row.title, "refused", style=style)
             refusals.setdefault(for_cli(row.refusal or ""), []).append(row.title)
@@ -207,7 +207,7 @@ def difference_view(first: str, second: str, layout: str, found: Difference) -> 
     for name, path, dtype in (("A", first, found.dtypes[0]), ("B", second, found.dtypes[1])):
         table.add_row(name, Text(f"{shape}  {dtype}  {printable(path)}"))
     if found.dtypes[0] != found.dtypes[1]:
-        table.add_row(Text("note", style="yellow"), "the types differ; the values are compared")
+        table.add_row(Text("note", style="magenta"), "the types differ; the values are compared")
     if found.max_abs:
         pair = f": {found.pair[0]} and {found.pair[1]}" if found.pair else ""
         place = named_shape(layout, found.where or ())

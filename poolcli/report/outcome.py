@@ -91,7 +91,7 @@ def add_notes(table: Table, notes: Iterable[str], written: bool = False) -> Tabl
     """Adds notes, one line each; once outputs are `written`, what a note says to use needs --overwrite too."""
     for note in map(for_cli, notes):
         text = re.sub(r"\buse (?=--)", f"use {for_cli(field('overwrite'))} with ", note) if written else note
-        table.add_row(Text("note", style="yellow"), Text(text))
+        table.add_row(Text("note", style="magenta"), Text(text))
     return table
 
 
@@ -124,7 +124,7 @@ def _heading(title: str, ends: Iterable[End]) -> Group:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for name, shape, dtype, path in ends:
-        table.add_row(name, Text(shape, style="cyan"), dtype, Text(printable(path)))
+        table.add_row(name, Text(shape, style="bold"), dtype, Text(printable(path)))
     return Group(Text(title, style="bold"), table)
 
 
