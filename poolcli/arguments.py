@@ -144,7 +144,9 @@ def refuse_words(name: str, text: str) -> None:
         padding = field("auto_pad", "same_upper" if word == "same" else word)
         raise RequestError(f"{field(name)} takes numbers; use {MEANT['cval'] if word in PAD_MODES else padding}")
     if re.search(r"\w+['\"]?\s*[:=]\s*\d", text):
-        raise RequestError(f"{field(name)} is {text[:40]!r}; give the numbers of pooled axes alone, in the order D,H,W")
+        first = f"{field('layout', 'WNC')} pools the first of three"
+        alone = f"give the numbers of pooled axes alone, in the order D,H,W; {first}"
+        raise RequestError(f"{field(name)} is {text[:40]!r}; {alone}")
 
 
 def number_from(least: float) -> Reader:

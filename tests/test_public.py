@@ -271,7 +271,8 @@ def test_calls_in_pytorchs_words_are_answered_with_calls_that_give_its_results(n
         (
             lambda: CALLS.max_pool(X, {"time": 3, "lat": 2}),
             ValueError,
-            "kernel is \"{'time': 3, 'lat': 2}\"; give the numbers of pooled axes alone, in the order D,H,W",
+            "kernel is \"{'time': 3, 'lat': 2}\"; give the numbers of pooled axes alone, in the order D,H,W; "
+            "layout='WNC' pools the first of three",
         ),
         (lambda: CALLS.compare(X, X, tol=1), TypeError, "compare() has no tol; did you mean atol or rtol?"),
         (lambda: CALLS.compare(X, "x.npy"), ValueError, f"b is {NO_FILE}"),

@@ -28,6 +28,7 @@ WORDS = KEYWORDS | by_word({
     "rounding_type='ceil'": "boundary=pad pooling-convention=full",
     "rounding_type='floor'": "boundary pooling-convention",
     "missing=float('nan')": "skipna nan-policy",
+    "--like": "to",
     "leave it out": "name inplace copy interpolation",
     "leave it out: coordinates become the means of their windows": "coord-func",
     "leave it out: windows begin at the first element": "side",

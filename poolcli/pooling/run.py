@@ -67,6 +67,8 @@ def prepare_job(
     longest = max((each.layout for each in (output, indices) if each), key=len)
     if len(longest) > len(plan.layout) and not settings.output_layout:
         notes += (f"images become {longest} in tensors; {field('output_layout', plan.layout)} keeps the axes",)
+    if plan.guessed and plan.layout == "CHW" and output.layout == "HWC" and output.shape[2] > len("RGBA"):
+        notes += (f"C={output.shape[2]} are samples of one page; {field('layout', 'NHW')} makes pages of them",)
     return replace(outcome, header=header, plan=plan, output=output, indices=indices, notes=notes, colour=colour)
 
 

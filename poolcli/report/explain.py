@@ -161,6 +161,8 @@ def candidates_view(found: Sequence[Candidate]) -> RenderableType:
         error = "exact" if off.exact else f"{off.max_abs:.3g}{_ulps(off)}"
         table.add_row(str(number), title, f"{candidate.op.name} {options_of(candidate.op)}", error)
     heading, lines = f"layout {first.plan.layout}", list[RenderableType]()
+    if first.plan.layout in ("CHW", "DHW"):  # which one number of a list does not mean
+        heading += f", so add {for_cli(field('layout', first.plan.layout))} to the options"
     if first.deviation.exact and all(w.longest == 1 and w.size == w.output for w in first.plan.windows):
         heading += "; the arrays are equal: kernel 1 is the identity"
     if not first.fits:
@@ -201,6 +203,9 @@ def candidates_document(x: Tensor, y: Tensor, found: Sequence[Candidate]) -> dic
     return {**arrays, **best, "candidates": candidates}
 
 
+ROUNDING = 1e-3  # the largest difference, relative to an element there, that may be one of rounding
+
+
 def difference_view(first: str, second: str, layout: str, found: Difference) -> RenderableType:
     """The verdict, the numbers, and where the differences lie."""
     table, shape = grid(), named_shape(layout, found.shape)
@@ -216,6 +221,9 @@ def difference_view(first: str, second: str, layout: str, found: Difference) -> 
         if _ulps(found) and found.where_ulp:
             table.add_row("ulp", f"at most {found.max_ulp:,}, at {named_shape(layout, found.where_ulp)}")
         table.add_row("mean", "nan" if is_nan else f"{found.mean_abs:.6g}")
+        size = max((abs(float(element)) for element in found.pair or ()), default=0)
+        if _ulps(found) and found.different and found.max_abs < ROUNDING * size:
+            table.add_row("equal", f"with {for_cli(field('atol', f'{found.max_abs * 1.05:.1e}'))}")  # rounded up
     if found.different:
         table.add_row("where", where(layout, found))
     verdict = f"different: {found.different:,} of {found.elements:,} elements"

@@ -9,6 +9,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+import tifffile
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -45,6 +46,25 @@ def test_a_volume_in_hdf5_is_pooled_into_hdf5_under_its_own_name(cli: Cli, folde
     expected = np.rint(x.reshape(1, 1, 4, 4, 8, 4, 8, 4).mean((3, 5, 7)))
     with h5py.File("small.h5") as file:
         np.testing.assert_array_equal(file["volume"][...], expected.astype(np.uint8))
+
+
+def test_a_stack_in_a_tiff_becomes_pages_by_its_layout(cli: Cli, folder: Path) -> None:
+    np.save("stack.npy", np.arange(20 * 4 * 6, dtype=np.float32).reshape(20, 4, 6))
+    pool = "avg", "stack.npy", "-o", "y.tif", "-k", "2,2", "-s", "2,2", "--json"
+    assert cli(*pool).json["notes"] == ["C=20 are samples of one page; --layout NHW makes pages of them"]
+    assert cli(*pool, "--layout", "NHW", "--overwrite").json["notes"] == []
+    with tifffile.TiffFile("y.tif") as file:
+        assert [page.shape for page in file.pages] == [(2, 3)] * 20
+    np.save("y.npy", np.load("stack.npy")[:, ::2, ::2])
+    assert cli("identify", "stack.npy", "y.npy").out.startswith("layout CHW, so add --layout CHW to the options")
+
+
+def test_arrays_that_differ_by_rounding_are_equal_with_a_tolerance(cli: Cli, folder: Path) -> None:
+    for name, values in (("a", [1, 2]), ("b", [1, 2 + 1e-6]), ("c", [1, 3])):
+        np.save(f"{name}.npy", np.array(values, np.float32))
+    assert "equal    with --atol 1.0e-06" in cli("compare", "a.npy", "b.npy").out
+    assert cli("compare", "a.npy", "b.npy", "--atol", "1.0e-06").code == 0
+    assert "--atol" not in cli("compare", "a.npy", "c.npy").out
 
 
 def test_an_image_becomes_nchw_in_a_tensor_file(cli: Cli, folder: Path) -> None:

@@ -23,7 +23,8 @@ HALVE = ("-k", "2", "-s", "2", "-q")
 ELDER = {
     "x.nc": (
         b"CDF\x01",
-        "one of classic netCDF; convert it with nccopy -k nc4 OLD.nc NEW.nc, or in Python with "
+        "one of classic netCDF; convert it with nccopy -k nc4 OLD.nc NEW.nc, or in Python "
+        "(pip install xarray scipy h5netcdf) with "
         "xarray.open_dataset('OLD.nc').to_netcdf('NEW.nc', engine='h5netcdf')",
     ),
     "x.mat": (

@@ -42,8 +42,8 @@ CHUNK_COPIES = 4  # of a chunk while it is decoded: stored (up to twice as long)
 INDEX_BYTES = 300  # for each stored chunk: its entry in `GzipChunks`
 # Older formats with the same suffixes, by their first bytes, and what to do about them.
 OTHER_FORMATS = {
-    b"CDF": ", but one of classic netCDF; convert it with nccopy -k nc4 OLD.nc NEW.nc, or in Python with "
-    "xarray.open_dataset('OLD.nc').to_netcdf('NEW.nc', engine='h5netcdf')",
+    b"CDF": ", but one of classic netCDF; convert it with nccopy -k nc4 OLD.nc NEW.nc, or in Python (pip install "
+    "xarray scipy h5netcdf) with xarray.open_dataset('OLD.nc').to_netcdf('NEW.nc', engine='h5netcdf')",
     b"MATLAB 5": ", but a MATLAB v5 file, and only v7.3 is supported; save it with: save('NEW.mat', '-v7.3')",
 }
 
