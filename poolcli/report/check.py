@@ -37,7 +37,7 @@ def findings_view(
     parts: list[RenderableType] = [_table([finding for finding, _ in shown])]
     if len(shown) < count:
         parts.append(Text(f"and {count - len(shown):,} more, which {for_cli(field('json'))} lists, too"))
-    remarks, calls = grid(**NAME_COLUMN), grid(**NAME_COLUMN)
+    remarks, calls = grid(**NAME_COLUMN), list[RenderableType]()
     for finding, there in shown:
         name = Text(printable(finding.layer.name))
         if finding.reason:
@@ -46,11 +46,10 @@ def findings_view(
             remarks.add_row(name, Text(for_cli(warning), style="magenta"))
         if there:
             none = Text(f"none: {for_cli(there.reason or '')}", style="magenta")
-            calls.add_row(name, Text(there.text) if there.text else none)
-        if there and there.note:
-            calls.add_row("", Text(there.note, style="dim"))
-    for each in (remarks, calls):
-        parts += ["", each] if each.row_count else []
+            call = Text(there.text, no_wrap=True, overflow="ignore") if there.text else none  # one line, to be pasted
+            calls += [Text(name.plain, style="bold"), call, *([Text(there.note, style="dim")] if there.note else [])]
+    parts += ["", remarks] if remarks.row_count else []
+    parts += ["", *calls] if calls else []
     counts = Counter[str](finding.verdict for finding, _ in answers)
     verbs = {word: word if counts[word] == 1 else word.removesuffix("s") for word in STYLES if counts[word]}
     told = ", ".join(f"{counts[word]} {verb}{EXPLAINED.get(word, '')}" for word, verb in verbs.items())

@@ -43,7 +43,7 @@ def explanation_view(plan: Plan) -> RenderableType:
             continue
         parts += ["", Text(f"axis {axis.name}", style="bold")]
         parts += (Padding(Text(line), (0, 0, 0, 2), expand=False) for line in (*explained.steps, *facts(explained)))
-        parts.append(windows_table(axis, explained.windows, plan.reducer.divides))
+        parts += ["", windows_table(axis, explained.windows, plan.reducer.divides)]
         if picture := drawing(axis):
             parts += ["", picture]
     return Group(*parts[1:])

@@ -24,7 +24,7 @@ def test_a_layer_is_written_down_for_another_framework(shape: tuple[object, ...]
     assert (done.code, done.json["layers"][0]["to"]) == (
         0, {"like": "pytorch", "text": text, "reason": None, "note": None, "only_this_size": False}
     )  # fmt: skip
-    assert text in " ".join(cli("check", path, "--to", "pytorch").out.split())
+    assert text in cli("check", path, "--to", "pytorch", columns=80).out.splitlines()  # to be pasted
 
 
 def test_a_call_that_holds_for_the_size_of_the_model_only_says_so(cli: Cli, tmp_path: Path) -> None:
