@@ -29,6 +29,7 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     """Adds every command to the reference of the command line, every operator to that of Python, and the CHANGELOG."""
     if page.file.src_uri == "changes.md":  # its links start at the top of the checkout
         return (Path(__file__).parent / "CHANGELOG.md").read_text("utf-8").replace("](docs/", "](")
+    markdown = markdown.replace("```python\n>>>", "```pycon\n>>>")  # whose outputs are no Python
     if page.file.src_uri == "reference/command-line.md":
         return "\n".join((markdown, *map(_documented, COMMANDS)))
     if page.file.src_uri == "reference/python.md":
@@ -40,10 +41,16 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
 
 def on_page_content(html: str, **_: Any) -> str:
     """Breaks inline code between words and before the name of a test, not at hyphens; drops dashes before nothing."""
-    html = re.sub(r"\s*–\s*(?=(?:</p>\s*)?</li>)", "", html)
+    html = re.sub(r"\s+(?=\)\s*–)|\s*–\s*<div[^>]*>\s*</div>\s*(?=</li>)", "", html)
     return INLINE_CODE.sub(
         lambda code: HYPHENATED.sub(r'<span class="word">\g<0></span>', code[0]).replace("::", "::<wbr>"), html
     )
+
+
+def on_post_template(output_content: str, *, template_name: str, **_: Any) -> str:
+    """Says what to do on the page for addresses that do not exist."""
+    found = "</h1>\n  <p>There is no page at this address. The menu lists all pages; the search finds words.</p>"
+    return output_content.replace("</h1>", found) if template_name == "404.html" else output_content
 
 
 class Notebook(File):

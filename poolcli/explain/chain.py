@@ -89,7 +89,7 @@ def chain(
         such as `MaxPool(3, 2)`. `k` is the kernel size, `s` the stride, `p` the padding of both ends, `d` the dilation,
         `o` the output channels of a convolution; `ceil`, `ceil_torch`, `same_upper`, `same_lower` and `valid` are
         words. `2x3` gives one number per spatial axis.
-    like : {"openvino", "ngraph", "onnx", "pytorch", "tensorflow"}, optional
+    like : "openvino", "ngraph", "onnx", "pytorch" or "tensorflow", optional
         Framework whose rules the poolings follow. By default OpenVINO.
     layout : str, optional
         One letter per axis; by default N, C and the spatial axes.

@@ -39,7 +39,7 @@ def check(
         OpenVINO IR (`.xml`), ONNX, TensorFlow Lite, or an archive of torch.export.
     input_shape : mapping of str to sequence of int, or sequence of int, optional
         Shapes of the model's inputs, by name, in place of dynamic dimensions; of the only input also without a name.
-    against : {"openvino", "ngraph", "onnx", "pytorch", "tensorflow"}, optional
+    against : "openvino", "ngraph", "onnx", "pytorch" or "tensorflow", optional
         Framework whose interpretation of the same attributes is added to the warnings.
     layer : str, optional
         Name of the only layer to check.

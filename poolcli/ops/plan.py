@@ -134,7 +134,7 @@ class Plan(BarePlan):
 
         Parameters
         ----------
-        dialect : {"openvino", "ngraph", "onnx", "pytorch", "tensorflow"}
+        dialect : "openvino", "ngraph", "onnx", "pytorch" or "tensorflow"
 
         Returns
         -------

@@ -125,7 +125,7 @@ DIFFERENCES = (
         AdaptiveMaxPool(4), line(1, nan, 3, 2, 5, 4), [1, nan, 5, 5], [nan, nan, 5, 5],
     ),
     Difference(
-        "minus-infinity", "i", "OpenVINO", "maximum of nothing but -inf, float32 and float64",
+        "minus-infinity", "i", "OpenVINO", "maximum of nothing but `-inf`, float32 and float64",
         "lowest finite number of float32", "-inf", EXACT,
         MaxPool(2, strides=2), line(-inf, -inf, -inf, -inf), [FLOAT_LOWEST] * 2, [-inf, -inf],
     ),
@@ -176,7 +176,7 @@ DIFFERENCES = (
         AdaptiveAvgPool(1), np.full((1, 1, 4, 4), 127, np.int8), [7], [127],
     ),
     Difference(
-        "bool-average", "+", "OpenVINO", "averages of bool", "bool", "refused without --dtype",
+        "bool-average", "+", "OpenVINO", "averages of bool", "bool", "refused without `--dtype`",
         "an average is a number",
         AvgPool(2, strides=2), line(1, 1, 0, 0, dtype="bool"), [1, 0], REFUSED,
     ),
@@ -217,8 +217,8 @@ DIFFERENCES = (
         MaxPool(3, strides=1, pads=1, like="onnx"), line(1, nan, 3, 2), [1, 3, nan, 3], [nan, nan, nan, 3],
     ),
     Difference(
-        "minus-infinity-onnx", "i", "ONNX Runtime", "maximum of nothing but -inf, float32 without indices",
-        "lowest finite number (over two axes at times -inf)", "-inf", EXACT,
+        "minus-infinity-onnx", "i", "ONNX Runtime", "maximum of nothing but `-inf`, float32 without indices",
+        "lowest finite number (over two axes at times `-inf`)", "-inf", EXACT,
         MaxPool(2, strides=2, like="onnx"), line(-inf, -inf), [FLOAT_LOWEST], [-inf], "values alone",
     ),
     Difference(
@@ -271,7 +271,7 @@ DIFFERENCES = (
     ),
     Difference(
         "lp-integers-pytorch", "+", "PyTorch", "Lp norms of integers and bool",
-        "float32", "refused without --dtype", "a norm is no integer",
+        "float32", "refused without `--dtype`", "a norm is no integer",
         LpPool(2, like="pytorch"), line(3, 4, dtype="int32"), [5], REFUSED,
     ),
     Difference(
@@ -318,7 +318,7 @@ DIFFERENCES = (
         line(1, nan, 3, 2).reshape(1, 1, 1, 4), [0, 2, 1, 2], [1, 1, 1, 2], "indices",
     ),
     Difference(
-        "minus-infinity-tensorflow", "i", "TensorFlow", "maximum of nothing but -inf, over one and two axes",
+        "minus-infinity-tensorflow", "i", "TensorFlow", "maximum of nothing but `-inf`, over one and two axes",
         "lowest finite number", "-inf", EXACT,
         MaxPool(2, strides=2, auto_pad="valid", like="tensorflow"), line(-inf, -inf), [FLOAT_LOWEST], [-inf],
     ),

@@ -81,7 +81,7 @@ def convert(plan: Plan, like: str) -> Conversion:
     Parameters
     ----------
     plan : Plan
-    like : {"openvino", "ngraph", "onnx", "pytorch", "tensorflow"}
+    like : "openvino", "ngraph", "onnx", "pytorch" or "tensorflow"
 
     Returns
     -------
