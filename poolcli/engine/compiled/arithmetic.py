@@ -71,9 +71,7 @@ def kernel_dtype(dtype: str) -> np.dtype[Any]:
 
 
 def arithmetic_for(plan: Plan, is_small: bool) -> Arithmetic:
-    """The arithmetic of a plan. If `is_small`, one kernel serves all windows: there are no special divisors and types
-    of sums.
-    """
+    """The arithmetic of a plan; if `is_small`, without special divisors and types, so that one kernel serves all."""
     reducer, is_float = plan.reducer, lookup(plan.dtype).kind == "float"
     longest = prod(windows.longest for windows in plan.windows)
     if reducer.result == "element":
@@ -102,9 +100,7 @@ def _of_plan(plan: Plan, total: str, identity: np.generic, **more: Any) -> Arith
 
 
 def _selection(plan: Plan) -> Arithmetic:
-    """An element of each window: its maximum, minimum or mode. Elements that become another type are stored as numbers
-    of their own, which numpy converts.
-    """
+    """An element of each window: its maximum, minimum or mode. Numpy converts elements that become another type."""
     dtype, reducer, is_float = _comparable(plan), plan.reducer, lookup(plan.dtype).kind == "float"
     total = reducer.statistic or EXTREMES[reducer.better]
     identity = dtype.type(0 if reducer.statistic else lookup(plan.dtype).ends[reducer.nothing])
@@ -115,9 +111,7 @@ def _selection(plan: Plan) -> Arithmetic:
 
 
 def _float_sum(plan: Plan, is_small: bool) -> Arithmetic:
-    """Sums and means in float64, with rounding errors if float64 is read or written; norms, which are sums of
-    magnitudes or roots of sums of squares.
-    """
+    """Sums, means and norms in float64, with rounding errors if float64 is read or written."""
     reducer, has_errors = plan.reducer, "float64" in (plan.dtype, plan.output_dtype)
     total, identity = ("sum_with_error", np.complex128(0)) if has_errors else ("sum", np.float64(0))
     if reducer.power is not None:
@@ -160,15 +154,13 @@ def divisor_bits(plan: Plan) -> int | None:
 
 
 def distinct_windows(windows: AxisWindows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The lengths of the windows of an axis and their divisors, each distinct one at least once.
-
-    Only windows that cross a border and one interior window are computed, because an axis may be long.
-    """
+    """The lengths of windows and their divisors, each distinct one at least once: a long axis has too many windows."""
     if isinstance(windows, Cells):
         return np.array(windows.lengths), np.array([windows.parts[0]] * 2)
     if isinstance(windows, Bins):
         return np.array(windows.lengths), np.array(windows.lengths)
     inner = windows.interior
+    # Those that cross a border, and one in between.
     first, last = min(inner.start + 1, inner.stop), np.arange(inner.stop, windows.output)
     outputs = np.concatenate([np.arange(first), last])
     return windows.inside(outputs), windows.divisor(outputs)

@@ -52,15 +52,13 @@ MAX_CACHED_LENGTH = 2**13  # outputs along an axis; longer tables are not cached
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel: `maker`, its function as module.name, which is given the arithmetic and `constants`. `source` and
-    `work`: the types of its input and of its work array.
-    """
+    """A kernel: `maker`, its function as module.name, is given the arithmetic and `constants`."""
 
     maker: str
     constants: tuple[Any, ...]
     dtype: str
-    source: np.dtype[Any]
-    work: np.dtype[Any]
+    source: np.dtype[Any]  # of its input
+    work: np.dtype[Any]  # of its work array
     arithmetic: Arithmetic
 
     @cached_property
@@ -70,35 +68,29 @@ class Kernel:
 
 
 class Launch(NamedTuple):
-    """What a family of kernels needs: its maker and constants, elements of its work array, fields of `Sizes`, numbers
-    behind its tables, and factors along W. Tasks are pieces of output rows.
-    """
+    """What a family of kernels needs."""
 
     maker: str
     constants: tuple[Any, ...] = ()
-    work: int = 0
-    sizes: dict[str, int] = {}  # noqa: RUF012
+    work: int = 0  # elements of its work array
+    sizes: dict[str, int] = {}  # noqa: RUF012  # fields of `Sizes`
     tasks: int | None = None  # of each plane of x, if tasks are not pieces of output rows
-    weights: tuple[NDArray[np.int64], ...] = ()
-    along_w: NDArray[np.float64] | None = None
+    weights: tuple[NDArray[np.int64], ...] = ()  # numbers behind its tables
+    along_w: NDArray[np.float64] | None = None  # factors, if not those of the windows
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A kernel and what it is given besides the arrays; `family` names kernels that add in the same order. `search` is
-    the kernel that finds the positions of its outputs, if they are requested.
-
-    The tasks of `units` equal parts, output rows or planes of x, are run at once.
-    """
+    """A kernel and what it is given besides the arrays."""
 
     kernel: Kernel
-    search: Kernel | None
-    family: str
+    search: Kernel | None  # which finds the positions of its outputs, if they are requested
+    family: str  # of kernels that add in the same order
     view: View
     table: NDArray[np.int64]
     factors: NDArray[np.float64]
     tasks: int
-    units: int
+    units: int  # equal parts, output rows or planes of x, whose tasks are run at once
     work_bytes: int
     bytes_read: int
 
@@ -110,9 +102,7 @@ def choose_kernel(region: Region, indices: bool = False, order: Order | None = N
 
 
 def choose_for_memory_order(region: Region, indices: bool, default: Prepared, x: Array) -> Prepared:
-    """The kernel for the axes of `x` in memory order, so that `x` is not copied; `default`, the kernel for C order, if
-    the other kernel would add floats in another order.
-    """
+    """The kernel that needs no copy of `x`; `default`, that for C order, if the other adds floats in another order."""
     order = order_of(region.plan, x, indices)
     other = choose_kernel(region, indices, order)
     return other if is_exact(region.plan) or other.family == default.family else default

@@ -53,9 +53,7 @@ def processor() -> tuple[str, str]:
 
 
 def root() -> Path:
-    """The folder of all versions: XDG_CACHE_HOME/poolcli, or ~/.cache/poolcli; a home that is no folder of a user, as
-    an empty one and the root, has no cache.
-    """
+    """The folder of all versions in XDG_CACHE_HOME or ~/.cache; NO_ROOT if the home is empty or the root."""
     base = os.environ.get("XDG_CACHE_HOME")
     if base and Path(base).is_absolute():
         return Path(base) / "poolcli"
@@ -119,9 +117,7 @@ def is_out_of_reach(path: Path) -> bool:
 
 
 def _is_open_to_others(status: os.stat_result) -> bool:
-    """Whether others may replace files in a folder; the private group of this user, which has no other member, does
-    not count.
-    """
+    """Whether others may replace files in a folder; the private group of this user has no other members."""
     if status.st_mode & stat.S_ISVTX or not status.st_mode & OTHERS_WRITE:
         return False
     try:

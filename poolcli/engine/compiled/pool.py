@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from poolcli.engine.call import Array
+from poolcli.engine.choose import NUMPY
 from poolcli.engine.compiled import load
 from poolcli.engine.compiled.arithmetic import LARGEST_SUM
 from poolcli.engine.compiled.choice import Prepared, choose_for_memory_order, choose_kernel
@@ -53,11 +54,6 @@ def prepare(region: Region, indices: bool) -> Pool:
     has_one_step = is_in_order and as_bits and not (indices or can_overflow or sums_64_bits or squares_64_bits)
     run_small = _run_small(default) if has_one_step and default.bytes_read < 2 * MIN_PER_THREAD else None
 
-    def pool_by_numpy(x: Array, out: Array, threads: int | None) -> NDArray[np.int64] | None:
-        from poolcli.engine.numpy import prepare as prepare_numpy
-
-        return prepare_numpy(region, indices)(x, out, threads)
-
     def pool(x: Array, out: Array, threads: int | None) -> NDArray[np.int64] | None:
         is_plain = x.dtype == source and out.dtype == dtype and x.flags.c_contiguous and out.flags.c_contiguous
         if is_plain and run_small is not None:
@@ -65,7 +61,7 @@ def prepare(region: Region, indices: bool) -> Pool:
             return None
         needs_scaling = squares_64_bits and int(abs(np.frexp(x)[1]).max(initial=0)) > MAX_EXPONENT
         if needs_scaling or (sums_64_bits and not _sums_fit(x, longest)):
-            return pool_by_numpy(x, out, threads)
+            return NUMPY.load()(region, indices)(x, out, threads)
         if x.dtype != source:  # its bits, in native byte order
             x = x.astype(x.dtype.newbyteorder("="), copy=False).view(source)
         prepared, ordered = default, x if is_in_order else x.transpose(view.order)
@@ -83,7 +79,7 @@ def prepare(region: Region, indices: bool) -> Pool:
                 out[...] = storable(its.to_layout(values), out.dtype)
         if can_overflow and not np.isfinite(out).all() and not _finite_sums_fit(x, longest):
             again = np.empty_like(out)
-            pool_by_numpy(x, again, threads)
+            NUMPY.load()(region, indices)(x, again, threads)
             np.copyto(out, again, where=~np.isfinite(out))  # others keep their bits, whatever else is in the array
         return None if positions is None else _positions_in_plane(region, prepared, positions)
 
@@ -207,12 +203,11 @@ def run_in_threads(call: Callable[[int, int], None], ranges: list[tuple[int, int
 
     def help_with_work() -> None:
         begun.append(None)
-        failure = None
         try:
             work()
+            ended.put(None)
         except BaseException as error:
-            failure = error
-        ended.put(failure)
+            ended.put(error)
 
     errors = list[BaseException | None]()
     try:

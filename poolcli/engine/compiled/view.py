@@ -1,6 +1,4 @@
-"""The view of arrays that kernels work on: any layout and rank as (outer, D, H, W * channels), and the numbers that a
-kernel is given beside the arrays.
-"""
+"""What kernels are given: arrays of any layout and rank as (outer, D, H, W * channels), and numbers."""
 
 from __future__ import annotations
 
@@ -32,9 +30,7 @@ PIECE_FIELDS = 7
 
 
 class Sizes(NamedTuple):
-    """The numbers that a kernel is given; tables follow them. Strides and positions count elements, windows along W
-    pixels.
-    """
+    """The numbers before the tables of a kernel. Strides and positions count elements, windows along W pixels."""
 
     far: int  # elements of a plane of x
     step_d: int  # the distances in x of the planes of a window, and of its rows
@@ -101,13 +97,10 @@ class Axis:
 
 @dataclass(frozen=True)
 class View:
-    """The arrays of a region as (outer, D, H, W * channels).
+    """The arrays of a region as (outer, D, H, W * channels)."""
 
-    `order` is the order of the array's axes: outer, spatial, inner; `ordered_shape` is the output's shape in it.
-    """
-
-    order: tuple[int, ...]
-    ordered_shape: tuple[int, ...]
+    order: tuple[int, ...]  # of the array's axes: outer, spatial, inner
+    ordered_shape: tuple[int, ...]  # of the output, in that order
     outer: int
     channels: int
     axes: tuple[Axis, Axis, Axis]

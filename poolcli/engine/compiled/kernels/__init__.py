@@ -85,25 +85,7 @@ def fetch(typing, pointer, place):
 @intrinsic
 def offset(typing, pointer, count):
     """pointer + count, in elements."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.gep(arguments[0], [arguments[1]])
-
-    return pointer(pointer, types.int64), generate
-
-
-@inlined
-def clamp(value, low, high):
-    """min(max(value, low), high); the builtins are functions that numba compiles, 20 ms each."""
-    value = low if value < low else value
-    return high if value > high else value
-
-
-@inlined
-def row_of(sizes, table, p, r):
-    """Of output row r of plane p: the position in x of the first row of its windows, their planes, and rows in each."""
-    row = AT_ROWS + ROW_FIELDS * r
-    return p * sizes.far + table[row], table[row + 1], table[row + 2]
+    return pointer(pointer, types.int64), lambda context, builder, signature, given: builder.gep(given[0], [given[1]])
 
 
 def by_rows(compute: Function, in_pieces: bool = True) -> Any:
@@ -157,9 +139,7 @@ def in_fours(taps: int, element: Function, join: Function) -> Function:
 
 
 def rows_joined(how: Any) -> Function:
-    """The function (work, to, n, x, at, planes, lines, far, near, by_fours) that joins the rows of any window, of which
-    each plane has `lines`: in fours, or one by one.
-    """
+    """The function that joins the rows of any window, of which each plane has `lines`: in fours, or one by one."""
     lift, join, nothing = how.lift, how.join, how.nothing
 
     @inlined
@@ -201,17 +181,3 @@ def rows_joined(how: Any) -> Function:
                 done += 1
 
     return joined  # type: ignore[no-any-return]
-
-
-def padding(nothing: Any) -> Function:
-    """The function (work, before, used, length) that fills a row buffer before and after `used` totals."""
-
-    @looped
-    def pad(work, before, used, length):
-        optimise_later()
-        for w in range(u8(before)):
-            work[w] = nothing
-        for w in range(u8(length - before - used)):
-            work[u8(before + used) + w] = nothing
-
-    return pad  # type: ignore[no-any-return]

@@ -8,23 +8,32 @@ from __future__ import annotations
 
 from typing import Any
 
-from poolcli.engine.compiled.kernels import (
-    Function,
-    by_rows,
-    clamp,
-    looped,
-    no_alias,
-    offset,
-    optimise_later,
-    padding,
-    row_of,
-    rows_joined,
-    u8,
-)
-from poolcli.engine.compiled.view import PIECE_FIELDS
+from poolcli.engine.compiled.kernels import by_rows, inlined, looped, no_alias, offset, optimise_later, rows_joined, u8
+from poolcli.engine.compiled.view import AT_ROWS, PIECE_FIELDS, ROW_FIELDS
 
 
-def row_finished(how: Any) -> Function:
+@inlined
+def clamp(value, low, high):
+    """min(max(value, low), high); the builtins are functions that numba compiles, 20 ms each."""
+    value = low if value < low else value
+    return high if value > high else value
+
+
+def padding(nothing: Any) -> Any:
+    """The function (work, before, used, length) that fills a row buffer before and after `used` totals."""
+
+    @looped
+    def pad(work, before, used, length):
+        optimise_later()
+        for w in range(u8(before)):
+            work[w] = nothing
+        for w in range(u8(length - before - used)):
+            work[u8(before + used) + w] = nothing
+
+    return pad
+
+
+def row_finished(how: Any) -> Any:
     """The function (out, to, size, work, length, sizes, by, factors, first) that makes `size` outputs, of which the
     first is number `first` of its row, of the joined row of `length` elements in `work`.
 
@@ -71,7 +80,7 @@ def row_finished(how: Any) -> Function:
             for w in range(u8(size)):
                 out[to + w] = store(join(work[a + w], work[b + w]), by * factors[own + w] if divides else by)
 
-    return finished  # type: ignore[no-any-return]
+    return finished
 
 
 def long(how: Any, steps: Any) -> Any:
@@ -127,7 +136,7 @@ def tall(how: Any, steps: Any) -> Any:
             used, before = table[piece + 3], table[piece + 4]
             pad(work, before, used, length)
             r = plane % depth * height
-            begin, _, _ = row_of(sizes, table, plane // depth, r)
+            begin = plane // depth * sizes.far + table[AT_ROWS + ROW_FIELDS * r]
             begin -= (clamp(above, 0, rows) - above) * row  # of the slab, if its first window is in the padding
             block = rest - plane * blocks
             at, top, below = begin + low, block * rows - above, ends + rows * used

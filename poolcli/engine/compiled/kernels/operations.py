@@ -100,11 +100,9 @@ def _minimum(in_memory):
 
 
 def joined_pixels(steps, taps, gap, channels):
-    """The intrinsic (target, source) that joins `taps` pixels of `channels` totals, `gap` pixels apart, in the order of
-    `tree`, by vectors of a power of two of elements.
-    """
+    """The intrinsic (work, to, at) that joins `taps` pixels of `channels` totals, `gap` apart, as `tree` does."""
     kind, is_signed = steps.identity.dtype.kind, steps.identity.dtype.kind == "i"
-    elements = 1 << (channels - 1).bit_length()
+    elements = 1 << (channels - 1).bit_length()  # of a vector
 
     def two(builder, a, b):
         if steps.total == "sum":
@@ -122,15 +120,16 @@ def joined_pixels(steps, taps, gap, channels):
         return two(builder, both, pixels[-1]) if len(pixels) % 2 else both
 
     @intrinsic
-    def join(typing, target, source):
+    def join(typing, work, to, at):
         def generate(context, builder, signature, arguments):
-            pixel = ir.VectorType(arguments[0].type.pointee, elements).as_pointer()
-            places = [builder.gep(arguments[1], [ir.IntType(64)(tap * gap * channels)]) for tap in range(taps)]
+            target, source = (builder.gep(arguments[0], [position]) for position in arguments[1:])
+            pixel = ir.VectorType(target.type.pointee, elements).as_pointer()
+            places = [builder.gep(source, [ir.IntType(64)(tap * gap * channels)]) for tap in range(taps)]
             pixels = [builder.load(builder.bitcast(place, pixel), align=1) for place in places]
-            builder.store(all_of(builder, pixels), builder.bitcast(arguments[0], pixel), align=1)
+            builder.store(all_of(builder, pixels), builder.bitcast(target, pixel), align=1)
             return context.get_dummy_value()
 
-        return types.void(target, source), generate
+        return types.void(work, types.int64, types.int64), generate
 
     return join
 
@@ -159,11 +158,8 @@ def _two_sum(a, b):
 @intrinsic
 def _fused(typing, a, b, c):
     """a * b + c, rounded once. Dekker's product took 17 operations for it: float64 averages 1.5 times as long."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.fma(*arguments)
-
-    return types.float64(types.float64, types.float64, types.float64), generate
+    kind = types.float64
+    return kind(kind, kind, kind), lambda context, builder, signature, arguments: builder.fma(*arguments)
 
 
 @inlined

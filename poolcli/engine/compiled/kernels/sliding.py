@@ -8,20 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from poolcli.engine.compiled.kernels import (
-    by_rows,
-    fetch,
-    in_fours,
-    inlined,
-    no_alias,
-    offset,
-    optimise_later,
-    row_of,
-    tree,
-    u8,
-)
+from poolcli.engine.compiled.kernels import by_rows, fetch, in_fours, inlined, no_alias, optimise_later, tree, u8
 from poolcli.engine.compiled.kernels.operations import joined_pixels
-from poolcli.engine.compiled.view import MARGIN, VECTOR
+from poolcli.engine.compiled.view import AT_ROWS, MARGIN, ROW_FIELDS, VECTOR
 
 
 def sliding(
@@ -97,7 +86,7 @@ def sliding(
             divisor = by * factors[along + u8(sizes.first) * cs]
             if is_vector:
                 for w in range(0, many, count):
-                    join_pixels(offset(work, w), offset(work, w * stride))
+                    join_pixels(work, w, w * stride)
                 for w in range(m):
                     out[to + w] = store(work[w], divisor)
             elif in_pixels:
@@ -153,12 +142,12 @@ def maps(how: Any, steps: Any, rows: int, taps: int, gap: int) -> Any:
                 place = i % wide + tap * gap - pad
                 work[u8(masks + tap * step * wide + i)] = inside if (place >= 0) & (place < wide) else outside
         for t in range(first_task, last_task):
-            begin, _, _ = row_of(sizes, table, t, 0)
-            n, to = u8(wide), u8(t) * plane
-            if begin + behind < sizes.limit:
+            n, to, begin = u8(wide), u8(t) * plane, t * sizes.far
+            if begin + table[AT_ROWS] + behind < sizes.limit:
                 n = (n + vector - u8(1)) // vector * vector
             for h in range(height):
-                first, _, count = row_of(sizes, table, t, h)
+                row = AT_ROWS + ROW_FIELDS * h
+                first, count = begin + table[row], table[row + 2]
                 at, place = u8(margin + h * wide), (u8(first), near)
                 if count == rows:
                     for w in range(n):

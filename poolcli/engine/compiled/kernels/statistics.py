@@ -17,19 +17,16 @@ nan_or = inlined(lambda a, b: a if b == b else b)
 
 
 class Piece(NamedTuple):
-    """`columns` windows of an output row, `stride` pixels of `inner` elements apart: `size` outputs. A window has
-    `count` elements, `count_h` rows in each plane, of `count_w` elements; `step_d`, `step_h` and `step_w` are their
-    distances in x.
-    """
+    """Windows of an output row."""
 
-    columns: Any
-    stride: Any
-    inner: Any
-    size: Any
-    count: Any
-    count_h: Any
-    count_w: Any
-    step_d: Any
+    columns: Any  # their number
+    stride: Any  # pixels from one to the next
+    inner: Any  # elements of a pixel
+    size: Any  # outputs
+    count: Any  # elements of a window
+    count_h: Any  # its rows in each plane
+    count_w: Any  # elements of a row
+    step_d: Any  # the distances in x of planes, rows and elements
     step_h: Any
     step_w: Any
 
