@@ -138,7 +138,7 @@ def test_the_command_line_reports_the_power_and_json_holds_it(cli: Cli) -> None:
     assert "rules  auto_pad explicit, rounding_type floor, p 3\n" in cli("shape", "lp", "1,1,8", "-k", 2, "--p", 3).out
     document = cli("shape", "lp", "1,1,8", "-k", 2, "--p", "2.5", "--like", "pytorch", "--json").json
     assert (document["op"], document["like"], document["attributes"]["p"]) == ("lp", "pytorch", 2.5)
-    assert "of lp onnx" in cli("lp", "--help-all", columns=120).out
+    assert "(lp: onnx)" in cli("lp", "--help-all", columns=120).out
 
 
 def test_check_reads_lp_layers_of_onnx_models(cli: Cli, tmp_path: Path) -> None:

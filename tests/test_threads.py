@@ -11,7 +11,6 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -203,7 +202,7 @@ def test_a_caller_does_not_wait_for_a_thread_that_has_not_begun(monkeypatch: pyt
     from poolcli.engine.compiled import pool as launch
 
     late, found = list[Callable[[], object]](), list[int]()
-    monkeypatch.setattr("_thread.start_new_thread", lambda function, _: late.append(function))
+    monkeypatch.setattr(launch.HELPERS, "start", lambda function, _: late.append(function))
     call = partial(lambda array, first, last: found.append(first), np.zeros(1))
     kept = weakref.ref(call)
     launch.run_in_threads(call, [(i, i + 1) for i in range(8)], 2)
@@ -216,11 +215,11 @@ def test_a_caller_does_not_wait_for_a_thread_that_has_not_begun(monkeypatch: pyt
 def test_the_end_of_a_late_thread_is_not_taken_for_that_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
     from poolcli.engine.compiled import pool as launch
 
-    def start(function: Callable[[], object], _: object) -> None:
-        threading.Timer(0.1 if started else 0, function).start()
-        started.append(function)
+    def start(function: Callable[[], object], count: int) -> None:
+        for late in range(count):
+            threading.Timer(0.1 * late, function).start()
 
-    started, caller, helped, found = list[object](), threading.get_ident(), threading.Event(), list[int]()
+    caller, helped, found = threading.get_ident(), threading.Event(), list[int]()
 
     def call(first: int, last: int) -> None:
         if threading.get_ident() == caller:
@@ -230,9 +229,28 @@ def test_the_end_of_a_late_thread_is_not_taken_for_that_of_another(monkeypatch: 
             time.sleep(0.5)  # until long after the late thread has found nothing to do
         found.append(first)
 
-    monkeypatch.setattr(launch, "_thread", SimpleNamespace(start_new_thread=start))
+    monkeypatch.setattr(launch.HELPERS, "start", start)
     launch.run_in_threads(call, [(0, 1), (1, 2)], 3)
     assert sorted(found) == [0, 1]
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="threads cannot be kept off a core")
+def test_threads_are_kept_off_the_core_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    from poolcli.engine.compiled import pool as launch
+
+    caller, cores, found = threading.get_ident(), os.sched_getaffinity(0), list[tuple[int, set[int]]]()
+
+    def call(first: int, last: int) -> None:
+        found.append((threading.get_ident(), os.sched_getaffinity(0)))
+        time.sleep(0.05)
+
+    monkeypatch.setattr(launch, "HELPERS", launch.Helpers())
+    for _ in range(3):
+        launch.run_in_threads(call, [(i, i + 1) for i in range(4)], 2)
+    helped = [used for thread, used in found if thread != caller]
+    assert len({thread for thread, _ in found}) == 2
+    assert {len(used) for used in helped} == {max(1, len(cores) - 1)}
+    assert all(used == cores for thread, used in found if thread == caller)
 
 
 def test_where_no_thread_can_be_started_the_caller_computes_everything(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,7 +260,8 @@ def test_where_no_thread_can_be_started_the_caller_computes_everything(monkeypat
         raise RuntimeError("can't start new thread")
 
     found = list[int]()
-    monkeypatch.setattr("_thread.start_new_thread", refuse)
+    monkeypatch.setattr(launch, "HELPERS", launch.Helpers())
+    monkeypatch.setattr(threading.Thread, "start", refuse)
     launch.run_in_threads(lambda first, last: found.append(first), [(i, i + 1) for i in range(8)], 2)
     assert found == list(range(8))
 
