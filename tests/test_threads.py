@@ -58,13 +58,14 @@ def test_work_arrays_are_large_enough_and_aligned_to_cache_lines(size: int) -> N
 
 
 FORKED = """
-import os, sys, numpy as np, poolcli
+import os, sys, threading, numpy as np, poolcli
 x = np.ones((4, 8, 64, 64), np.float32)
 poolcli.engine.compiled.pool.MIN_PER_THREAD = 1
 poolcli.avg_pool(x, 2, strides=2, engine="numba", threads=2)
 child = os.fork()
 y = poolcli.avg_pool(x, 2, strides=2, engine="numba", threads=2)
 assert (y == 1).all()
+assert [thread.name for thread in threading.enumerate()] == ["MainThread", "poolcli"]
 if child:
     sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """

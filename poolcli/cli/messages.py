@@ -21,6 +21,7 @@ BAR_INTERVAL = 0.2  # seconds from one update of a bar to the next
 STREAMED = ("-o -", "--output -", "--indices -")  # options that take standard output for the result
 
 Draw = Callable[[int, int], None]  # how much is done, and of how much
+_bars: list[Any] = []  # consoles of progress bars
 
 
 def answer(document: Callable[[], Any], view: Callable[[], Any], report: Report, short: str = "") -> None:
@@ -74,9 +75,7 @@ def print_notice(text: str, style: str = "bold red") -> None:
 
     from poolcli.report.outcome import console
 
-    printer = console(sys.stderr)
-    if not printer.is_dumb_terminal:
-        printer.file.write("\r\x1b[2K")  # in place of a progress bar, which is drawn again below
+    printer = _bars[-1] if _bars else console(sys.stderr)  # that of a bar erases it, and draws it again below
     printer.print(Text.assemble(("poolcli:", style), f" {printable(text)}"))
 
 
@@ -95,6 +94,7 @@ def progress(several: int, quiet: bool) -> Iterator[Draw]:
     # Drawn by this thread, without Rich's refresh thread, because workers may be forked at any time.
     bar = rich.Progress(*columns, console=console(sys.stderr), transient=True, auto_refresh=False)
     task, drawn = bar.add_task("", total=several), time.monotonic()
+    _bars.append(bar.console)
 
     def draw(done: int, total: int) -> None:
         nonlocal drawn
@@ -112,3 +112,4 @@ def progress(several: int, quiet: bool) -> Iterator[Draw]:
         yield draw
     finally:
         bar.stop()
+        _bars.pop()

@@ -42,7 +42,7 @@ def start(target: Callable[..., None], *arguments: object) -> Any:
     process = context().Process(target=_main, args=(target, *arguments), daemon=True)
     sys.stdout.flush()
     with signals_blocked(), warnings.catch_warnings():
-        # Python warns about forks in multi-threaded processes; poolcli has no threads when it forks.
+        # Python warns about forks in multi-threaded processes; those of poolcli wait for work then, without a lock.
         warnings.simplefilter("ignore", DeprecationWarning)
         process.start()
     return process

@@ -237,10 +237,20 @@ def bar_screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
 def test_an_error_is_wrapped_between_words_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = bar_screen(monkeypatch)
     assert run(["avg", "x.npy", "-k", "2", "--dtype", "flot"]) == 2
-    assert screen.getvalue().startswith("\r\x1b[2K")  # in place of a bar
-    lines = re.sub(r"\r?\x1b\[[0-9;]*[mK]", "", screen.getvalue()).splitlines()
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue()).splitlines()
     assert [len(line) <= 100 for line in lines] == [True, True]
     assert lines[0].startswith("poolcli: --dtype is 'flot'; it must be one of bool, uint8, uint16, ")
+
+
+def test_a_notice_takes_the_place_of_the_bar_which_is_drawn_again_below(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = bar_screen(monkeypatch)
+    with messages.progress(3, False):
+        before = screen.getvalue()
+        messages.print_notice("photo.png: is damaged")
+    told = screen.getvalue().removeprefix(before)
+    assert re.match(r"\r?\x1b\[2K", told)
+    assert re.search(r"poolcli:\x1b\[0m photo.png: is damaged *\n", told)
+    assert any("0/3" in frame for frame in screen.frames()[len(before.split("\r")) :])
 
 
 def test_the_bar_of_several_files_is_there_before_the_first_is_done(monkeypatch: pytest.MonkeyPatch) -> None:

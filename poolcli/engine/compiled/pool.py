@@ -206,9 +206,10 @@ class Helpers:
                 self._threads.append(thread)
         if count and hasattr(os, "sched_setaffinity"):
             cores = os.sched_getaffinity(0)
+            others = cores - {_libc.sched_getcpu()} or cores
             for thread in self._threads:
                 with suppress(OSError):
-                    os.sched_setaffinity(thread.native_id or 0, cores - {_libc.sched_getcpu()} or cores)
+                    os.sched_setaffinity(thread.native_id or 0, others)
         for _ in self._threads[:count]:
             self._requests.put(function)
 

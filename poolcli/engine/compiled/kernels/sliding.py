@@ -59,11 +59,11 @@ def sliding(
         if direct:
             divisor = by * factors[along]
             if shares_halves:
-                before = half(x, place, zero, zero)
+                shared = half(x, place, zero, zero)
                 for w in range(m):
                     other = half(x, place, w * step + step, zero)
-                    out[to + w] = store(join(before, other), divisor)
-                    before = other
+                    out[to + w] = store(join(shared, other), divisor)
+                    shared = other
             else:
                 for w in range(m):
                     out[to + w] = store(whole(x, place, w * step, zero), divisor)
