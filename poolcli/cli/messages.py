@@ -68,7 +68,7 @@ def print_errors(errors: Iterable[PoolError]) -> None:
 def print_notice(text: str, style: str = "bold red") -> None:
     """Prints an error or a notice, such as that kernels are being compiled, on a terminal wrapped between words."""
     sys.stdout.flush()  # so that it comes after the output before it
-    if not sys.stderr.isatty():
+    if not (_bars or sys.stderr.isatty()):
         print(f"poolcli: {printable(text)}", file=sys.stderr, flush=True)
         return
     from rich.text import Text
