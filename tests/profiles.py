@@ -44,14 +44,12 @@ def slow(*values: Any) -> Any:
 
 def by_engine(*cases: tuple[Any, ...], compiled: tuple[tuple[Any, ...], ...]) -> list[Any]:
     """Each case for both engines in full runs; in others, for the numpy engine those that are `compiled` and a third of
-    the rest, and for the numba engine, where building kernels takes most of the time, those and an eighteenth.
+    the rest, and for the numba engine, where building kernels takes most of the time, those, or else the first.
     """
-
-    def some(step: int) -> list[tuple[Any, ...]]:
-        return [case for i, case in enumerate(cases) if case in compiled or i % sized(step, 1) == 0]
-
-    numba = [pytest.param(*case, "numba", marks=() if case in compiled else pytest.mark.slow) for case in some(18)]
-    return [*(pytest.param(*case, "numpy") for case in some(3)), *numba]
+    numpy = [case for i, case in enumerate(cases) if case in compiled or i % sized(3, 1) == 0]
+    numba = sized(compiled or cases[:1], cases)
+    marked = [pytest.param(*case, "numba", marks=() if case in compiled else pytest.mark.slow) for case in numba]
+    return [*(pytest.param(*case, "numpy") for case in numpy), *marked]
 
 
 def _executor(jobs: Sequence[Job], debug: bool, cluster: str | None = None) -> str:

@@ -20,7 +20,7 @@ from poolcli.engine.compiled.choice import Kernel
 from tests.conftest import Cli
 from tests.profiles import sized
 
-CHEAP = "int64"  # its three kernels compile in 2 seconds
+CHEAP = "int64"  # its three kernels compile fast
 
 # Takes maxima, and means unless it is told not to, of an array of each named type with numba, and prints them.
 CODE = """
@@ -28,10 +28,10 @@ import sys, json, numpy as np, poolcli
 results = []
 for dtype, _, alone in (words.partition(":") for words in sys.argv[1:]):
     x = np.arange(1, 17).astype(dtype).reshape(1, 1, 4, 4)
-    values, at = poolcli.max_pool(x, 2, strides=2, return_indices=True, engine="numba")
+    values, at = poolcli.adaptive_max_pool(x, 2, return_indices=True, engine="numba")
     results.append(values.ravel().tolist() + at.ravel().tolist())
     if not alone:
-        results.append(poolcli.avg_pool(x, 2, strides=2, engine="numba").ravel().tolist())
+        results.append(poolcli.adaptive_avg_pool(x, 2, engine="numba").ravel().tolist())
 print(json.dumps(results))
 print("numba" in sys.modules, file=sys.stderr)
 """
@@ -154,8 +154,8 @@ def info(cache: Path) -> dict[str, object]:
 def test_cache_info_names_the_kernels_and_clear_removes_them(warm: Path, tmp_path: Path) -> None:
     found = info(warm)
     assert found["kernels"] == [
-        "long-int64-max-int64-int64",
-        "long-int64-sum-int64-half_even_int64-int64",
+        "bins-0-True-False-0-int64-max-int64-int64",
+        "bins-0-True-False-0-int64-sum-int64-half_even_int64-int64",
         "search-0-0-0-int64-max-int64-int64",
     ]
     assert poolcli(warm, "cache", "clear").stdout.startswith("removed ")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from poolcli import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
 from poolcli.plan import Plan
+from tests.profiles import sized
 
 Numbers = tuple[int, ...]
 
@@ -40,6 +41,8 @@ def between(*numbers: int) -> range:
 
 
 ANY, ONE, SHORT = between(1, 4), between(1), between(0, 9)
+# Where each number has a kernel of its own, and where one window alone has another: building takes most of the time.
+FEW, SEVERAL = sized((range(1, 4, 2), between(4, 9)), (ANY, SHORT))
 LONG = between(520, 560)
 
 

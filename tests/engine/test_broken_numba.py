@@ -136,8 +136,11 @@ def notes_of_numpy(folder: Path, *words: str) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cluster", [(), ("--cluster", "local:2")], ids=["here", "workers"])
-@pytest.mark.parametrize("words", [("pyramid", "--levels", "3"), ("avg", "-k", "2", "-s", "2")], ids=["pyramid", "avg"])
+@pytest.mark.parametrize(
+    ("words", "cluster"),
+    [(("pyramid", "--levels", "3"), ("--cluster", "local:2")), (("avg", "-k", "2", "-s", "2"), ())],
+    ids=["pyramid, workers", "avg, here"],
+)
 def test_the_reason_is_said_once_for_an_array_wherever_it_is_computed(
     words: tuple[str, ...], cluster: tuple[str, ...], tmp_path: Path
 ) -> None:
@@ -159,12 +162,3 @@ def test_the_reason_is_said_once_for_many_files(tmp_path: Path) -> None:
         np.save(tmp_path / "in" / f"{i}.npy", np.ones((1, 4, 800, 800), np.float32))
     (said,) = notes_of_numpy(tmp_path, "avg", "in", "-o", "out", "-k", "2", "-s", "2")
     assert said.endswith("computed by numpy: NUMBA_DISABLE_JIT switches numba off (3 of 3 files)")
-
-
-@pytest.mark.slow
-def test_a_broken_folder_of_kernels_costs_only_the_keeping(tmp_path: Path) -> None:
-    (tmp_path / "cache").write_text("no folder")
-    done = run(tmp_path, "-c", CALLS.format(broken=""))
-    assert (done.returncode, done.stderr) == (0, "")
-    found = json.loads(done.stdout)
-    assert (found["warnings"], found["refusal"]) == ([], None)

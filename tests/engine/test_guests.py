@@ -94,8 +94,8 @@ x = np.random.default_rng(3).standard_normal((1, 4, 90, 90), np.float32)
 x[0, 0, 5, 5], x[0, 1, 7, 7] = np.nan, -0.0
 {user}
 CALLS = [
-    (poolcli.max_pool, dict(kernel=2, strides=2)), (poolcli.avg_pool, dict(kernel=2, strides=2)),
-    (poolcli.min_pool, dict(kernel=5)), (poolcli.max_pool, dict(kernel=2, return_indices=True)),
+    (poolcli.adaptive_max_pool, dict(output_size=45)), (poolcli.adaptive_avg_pool, dict(output_size=45)),
+    (poolcli.min_pool, dict(kernel=5)), (poolcli.adaptive_max_pool, dict(output_size=45, return_indices=True)),
 ]
 def pool(calls):
     for function, words in calls:

@@ -26,7 +26,7 @@ from poolcli.engine.compiled.pool import address
 from poolcli.engine.compiled.view import CACHE_LINE
 from poolcli.plan import Plan
 from tests.engine.exact import assert_exact, some_places
-from tests.engine.poolings import ANY, LONG, ONE, SHORT, Pooling, adaptive, any_two_axes, between, sliding
+from tests.engine.poolings import ANY, FEW, LONG, ONE, SEVERAL, SHORT, Pooling, adaptive, any_two_axes, between, sliding
 from tests.profiles import sized
 from tests.test_engines import assert_same
 
@@ -46,50 +46,50 @@ class Case:
     reducers: tuple[str, ...] = ("mean", "max")
 
 
-DILATED = between(2, 3)
+DILATED = between(2, sized(2, 3))
 CASES: dict[str, Case] = {
-    "any size": Case("long", sliding((ANY, between(1, 15)), (ANY, ANY), (SHORT, SHORT), between(1, 2)), LIMITS),
+    "any size": Case("long", sliding((ANY, between(1, 15)), (ANY, ANY), (SHORT, SEVERAL), between(1, 2)), LIMITS),
     "any size, of channels": Case(
-        "long", sliding((ANY, ANY), (ANY, ANY), (SHORT, SHORT), channels=between(3, 5), last=True), LIMITS
+        "long", sliding((ANY, ANY), (ANY, ANY), (SHORT, SEVERAL), channels=between(3, 5), last=True), LIMITS
     ),
     "any size, in pieces": Case("long", sliding((ANY, ANY), (ANY, ANY), (SHORT, LONG)), LIMITS._replace(**IN_PIECES)),
     "any size, of volumes": Case(
-        "long", sliding((ANY, ANY, ANY), (ANY, ANY, ANY), (between(0, 3), between(0, 4), SHORT)), LIMITS
+        "long", sliding((ANY, ANY, ANY), (ANY, ANY, ANY), (between(0, 3), between(0, 4), SEVERAL)), LIMITS
     ),
-    "3 by 1": Case("sliding", sliding((ANY, between(3)), (ANY, ONE), (SHORT, SHORT), between(1, 2))),
-    "3 by 2": Case("sliding", sliding((between(2, 4), between(3)), (ANY, between(2)), (SHORT, SHORT))),
-    "5 by 3 of ten rows": Case("sliding", sliding((between(10), between(5)), (between(2), between(3)), (SHORT, SHORT))),
+    "3 by 1": Case("sliding", sliding((FEW, between(3)), (ANY, ONE), (SHORT, SEVERAL), between(1, 2))),
+    "3 by 2": Case("sliding", sliding((FEW, between(3)), (ANY, between(2)), (SHORT, SEVERAL))),
+    "5 by 3, ten rows": Case("sliding", sliding((between(10), between(5)), (between(2), between(3)), (SHORT, SEVERAL))),
     "3 by 2, in pieces": Case(
-        "sliding", sliding((ANY, between(3)), (ANY, between(2)), (SHORT, LONG)), CONSTANT._replace(**IN_PIECES)
+        "sliding", sliding((FEW, between(3)), (ANY, between(2)), (SHORT, LONG)), CONSTANT._replace(**IN_PIECES)
     ),
     "3 by 2 of many channels": Case(
         "sliding",
-        sliding((between(1, 2), between(3)), (ANY, between(2)), (SHORT, SHORT), channels=between(8, 18), last=True),
+        sliding((between(1, 2), between(3)), (ANY, between(2)), (SHORT, SEVERAL), channels=between(8, 18), last=True),
     ),
     "3 by 2 of three channels": Case(
-        "sliding", sliding((ANY, between(3)), (ANY, between(2)), (SHORT, SHORT), channels=between(3), last=True)
+        "sliding", sliding((FEW, between(3)), (ANY, between(2)), (SHORT, SEVERAL), channels=between(3), last=True)
     ),
     "4 by 4 of seven channels, in pieces": Case(
         "sliding",
-        sliding((ANY, between(4)), (ANY, between(4)), (SHORT, LONG), channels=between(7), last=True),
+        sliding((FEW, between(4)), (ANY, between(4)), (SHORT, LONG), channels=between(7), last=True),
         CONSTANT._replace(**IN_PIECES),
     ),
     "3 by 1 of channels": Case(
-        "sliding", sliding((ANY, between(3)), (ANY, ONE), (SHORT, SHORT), channels=between(2, 4), last=True)
+        "sliding", sliding((FEW, between(3)), (ANY, ONE), (SHORT, SEVERAL), channels=between(2, 4), last=True)
     ),
     "3 by 2 of volumes": Case(
         "sliding",
-        sliding((between(2), ANY, between(3)), (ANY, ANY, between(2)), (between(0, 3), between(0, 4), SHORT)),
+        sliding((between(2), FEW, between(3)), (ANY, ANY, between(2)), (between(0, 3), between(0, 4), SEVERAL)),
     ),
-    "3 by 2, dilated": Case("sliding", sliding((ANY, between(3)), (ONE, between(2)), (SHORT, SHORT), DILATED)),
+    "3 by 2, dilated": Case("sliding", sliding((FEW, between(3)), (ONE, between(2)), (SHORT, SEVERAL), DILATED)),
     "4 by 4, fetched ahead": Case(
         "sliding",
-        sliding((between(4), between(4)), (ANY, between(4)), (SHORT, SHORT)),
+        sliding((between(4), between(4)), (ANY, between(4)), (SHORT, SEVERAL)),
         CONSTANT._replace(cached_bytes=0),
     ),
     "2 by 2, direct": Case(
         "sliding",
-        sliding((between(1, 3), between(2)), (ANY, between(2)), (between(0, 30), between(0, 60)), padded=False),
+        sliding((between(1, 2), between(2)), (ANY, between(2)), (between(0, 30), between(4, 60)), padded=False),
     ),
     "2 by 2 of which rows are padding, direct": Case(
         "sliding",
@@ -104,8 +104,8 @@ CASES: dict[str, Case] = {
         st.builds(
             lambda n, k, h, w, pad, d, e: Pooling((n, 3, h + k - 1, w + 2), {"kernel": (k, 3), "strides": (1, 1),
                 "pads_begin": (min(pad, k - 1), d), "pads_end": (k - 1, d), "dilations": (1, d), "exclude_pad": e}),
-            st.integers(1, 20), st.integers(1, 8), st.integers(1, 30), st.integers(1, 26), st.integers(0, 3),
-            st.integers(1, 2), st.booleans(),
+            st.integers(1, 20), st.sampled_from(range(1, 9, sized(7, 1))), st.integers(1, 30), st.integers(1, 26),
+            st.integers(0, 3), st.integers(1, 2), st.booleans(),
         ),
     ),
     "blocks of rows": Case("tall", sliding((between(9, 12), ANY), (ONE, ONE), (SHORT, SHORT))),
@@ -116,7 +116,7 @@ CASES: dict[str, Case] = {
     "2 by 2 of few channels, direct": Case(
         "sliding",
         sliding((between(2), between(2)), (between(2), between(2)), (SHORT, between(6, 40)), padded=False,
-                channels=between(2, 4), last=True),
+                channels=range(2, 5, sized(2, 1)), last=True),
     ),
     "bins": Case("bins", adaptive((between(1, 9), between(1, 40)), (between(1, 9), between(1, 9))), LIMITS),
     "bins of channels": Case(
@@ -158,17 +158,17 @@ CASES: dict[str, Case] = {
         CONSTANT, ("at",),
     ),
     "positions, 3 by 2": Case(
-        "search", sliding((ANY, between(3)), (ANY, between(2)), (SHORT, SHORT)), CONSTANT, ("at",)
+        "search", sliding((FEW, between(3)), (ANY, between(2)), (SHORT, SEVERAL)), CONSTANT, ("at",)
     ),
     "positions, 2 by 1, dilated": Case(
         "search",
-        sliding((between(1, 9), between(2)), (ANY, ONE), (SHORT, SHORT), between(1, 2)),
+        sliding((sized(between(8), between(1, 9)), between(2)), (ANY, ONE), (SHORT, SEVERAL), between(1, 2)),
         CONSTANT,
         ("at",),
     ),
     "positions, 3 by 1 in volumes of channels": Case(
         "search",
-        sliding((between(2, 3), ANY, between(3)), (ANY, ANY, ONE), (between(0, 2), SHORT, SHORT), last=True,
+        sliding((between(2), FEW, between(3)), (ANY, ANY, ONE), (between(0, 2), SHORT, SEVERAL), last=True,
                 channels=between(2, 3)),
         CONSTANT, ("at",),
     ),
@@ -318,8 +318,9 @@ def test_kernels_of_sliding_windows_add_in_one_order(name: str) -> None:
     assert values[0] == values[1]
 
 
-@pytest.mark.parametrize(("kernel", "dilation", "size", "pad"), [(3, 3, 5, 2), (4, 2, 5, 2)])
-@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+@pytest.mark.parametrize(
+    ("kernel", "dilation", "size", "pad", "dtype"), [(3, 3, 5, 2, "float32"), (4, 2, 5, 2, "uint8")]
+)
 def test_windows_are_divided_by_their_own_divisors_where_the_largest_one_comes_twice(
     kernel: int, dilation: int, size: int, pad: int, dtype: str
 ) -> None:

@@ -14,6 +14,7 @@ from poolcli.engine import run
 from poolcli.engine.compiled import choice
 from poolcli.plan import Plan
 from tests.engine.test_kernels import CONSTANT, watched
+from tests.profiles import sized
 
 pytestmark = pytest.mark.compiles
 
@@ -61,10 +62,11 @@ PLANS: dict[str, Callable[[str], Plan]] = {
     "positions": lambda dtype: MaxPool((3, 2), strides=1, pads=1, axis=2).plan(SHAPE, dtype),
 }
 KINDS = [*((kernel, "float32") for kernel in PLANS), ("sliding", "uint8"), ("direct", "uint8")]
+# With the first axis last, each kind has kernels of its own: those of one are built.
+ROWS = [(*kind, order) for kind in KINDS for order in ORDERS if "first" not in order or kind in sized(KINDS[:1], KINDS)]
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize(("kernel", "dtype"), KINDS)
+@pytest.mark.parametrize(("kernel", "dtype", "order"), ROWS)
 def test_no_bit_depends_on_the_order_in_memory(kernel: str, dtype: str, order: str) -> None:
     plan, indices = PLANS[kernel](dtype), kernel == "positions"
     shape = plan.input_shape
