@@ -147,7 +147,7 @@ def pages(path: Path) -> None:
 def bzip2_npz(path: Path) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_BZIP2) as archive, archive.open("x.npy", "w") as stream:
         np.lib.format.write_array_header_1_0(stream, {"descr": "|u1", "fortran_order": False, "shape": (1, 1, 8)})
-        for _ in range(600):
+        for _ in range(2 * LIMIT):
             stream.write(bytes(MIB))
 
 

@@ -221,12 +221,12 @@ def without(peer: Peer, name: str, rank: int, indices: bool, lead: tuple[int, in
     return "no" if isinstance(theirs(peer, [question], indices)[0], str) else "="
 
 
-def rows(peer: Peer) -> list[tuple[str, ...]]:
+def rows(peer: Peer, ranks: tuple[int, ...] = (1, 2, 3)) -> list[tuple[str, ...]]:
     """The table of one framework; numbers of axes with the same marks are one row."""
     found: dict[tuple[str, ...], list[int]] = {}
     for name in peer.dtypes:
         for indices in (False, True) if "max" in name else (False,):
-            for rank in (2,) if indices and peer is TENSORFLOW else (1, 2, 3):
+            for rank in (2,) if indices and peer is TENSORFLOW else ranks:
                 marks = [cell(peer, name, rank, dtype, indices) for dtype in TYPES]
                 marks += [without(peer, name, rank, indices, lead) for lead in ((0, 3), (2, 0))]
                 found.setdefault((f"{name}, indices" if indices else name, *marks), []).append(rank)
@@ -250,10 +250,10 @@ def table(*lines: tuple[str, ...]) -> str:
     return "\n".join([head, "|" + "---|" * len(lines[0]), *body])
 
 
-def tables(peers: list[Peer]) -> dict[str, str]:
+def tables(peers: list[Peer], ranks: tuple[int, ...] = (1, 2, 3)) -> dict[str, str]:
     """The parts of the document that are made by this module and by the rows of differences.py."""
     short = [t.replace("uint", "u").replace("bfloat", "bf").replace("float", "f").replace("int", "i") for t in TYPES]
-    parts = {peer.name: table((peer.name, "axes", *short, "N=0", "C=0"), *rows(peer)) for peer in peers}
+    parts = {peer.name: table((peer.name, "axes", *short, "N=0", "C=0"), *rows(peer, ranks)) for peer in peers}
     parts |= {"marks": table(("mark", "case"), *MARKS.items()), "poolcli": table(("poolcli", *short), *own())}
     return parts | {"differences": markdown()}
 

@@ -21,6 +21,7 @@ from tests.profiles import sized
 
 PEER = {peer.name: peer for peer in PEERS}
 ROW = {row.name: row for row in DIFFERENCES}
+RANKS = sized((2,), (1, 2, 3))  # numbers of axes that frameworks are asked
 
 
 def theirs(row: Difference) -> Any:
@@ -62,7 +63,7 @@ def test_the_framework_gives_what_the_table_says(row: Difference) -> None:
 
 ON_ENGINES = [
     *(pytest.param(row, "numpy", id=f"{row.name}-numpy") for row in DIFFERENCES),
-    *(pytest.param(row, "numba", id=f"{row.name}-numba") for row in DIFFERENCES[:: sized(12, 1)]),
+    *(pytest.param(row, "numba", id=f"{row.name}-numba") for row in DIFFERENCES[:: sized(25, 1)]),
 ]
 
 
@@ -100,10 +101,16 @@ def test_the_document_shows_the_same_table(part: str) -> None:
 @pytest.mark.parametrize("peer", SWEPT, ids=[peer.name for peer in SWEPT])
 def test_the_framework_takes_the_types_and_differs_where_its_table_says(peer: Peer) -> None:
     assert peer.adapter
-    found, shown = tables([peer])[peer.name], split(DOCUMENT.read_text(), peer.name)[1]
+    found, shown = tables([peer], RANKS)[peer.name], split(DOCUMENT.read_text(), peer.name)[1]
     if "avx512f" in Path("/proc/cpuinfo").read_text():  # not the processor of the tables: their numbers may differ
         found, shown = (re.sub(r"(?<=\| )[=a-z]+(?= \|)", _taken, text) for text in (found, shown))
-    assert found.splitlines() == shown.splitlines()
+    assert marks(found) == marks(shown)
+
+
+def marks(table: str) -> dict[tuple[str, int], list[str]]:
+    """The cells of each operator and number of axes that are asked."""
+    _, _, *lines = ([cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines())
+    return {(name, n): cells for name, axes, *cells in lines for n in map(int, axes.split(",")) if n in RANKS}
 
 
 def _taken(cell: re.Match[str]) -> str:

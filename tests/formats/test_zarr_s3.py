@@ -23,7 +23,7 @@ import zarr
 
 from poolcli import AvgPool
 from tests.conftest import Cli
-from tests.test_pyramid_plates import plate
+from tests.test_pyramid_stores import with_labels
 
 pytestmark = [pytest.mark.slow, pytest.mark.heavy]
 HALVE = ("-k", "2,2,2", "-s", "2")
@@ -125,15 +125,15 @@ def killed_after(regions: int, *words: str) -> int:
 
 @pytest.mark.parametrize(
     ("regions", "words"),
-    [(5, ("avg", *HALVE)), (6, ("pyramid", "--all", "--levels", "2"))],
+    [(5, ("avg", *HALVE)), (6, ("pyramid", "--levels", "2"))],
 )
 def test_a_run_that_is_killed_is_resumed_with_the_same_bytes(
     words: tuple[str, ...], regions: int, cli: Cli, bucket: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("TILE_BYTES", "BLOCK_BYTES"):
         monkeypatch.setattr(f"poolcli.pooling.tiles.{name}", 1)
-    if "--all" in words:
-        plate("s3://bucket/x.zarr", "0.5")
+    if words[0] == "pyramid":
+        with_labels("s3://bucket/x.zarr", "0.5")
     else:
         stored("s3://bucket/x.zarr", chunks=(8, 8, 8))
 
