@@ -6,7 +6,7 @@ import re
 import sys
 from collections import deque
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -29,8 +29,8 @@ from poolcli import (
 from poolcli.arguments import Engine
 from poolcli.engine import run
 from poolcli.engine.choose import MIN_WORK_TO_LOAD, KernelError, choose_engine, engine_notes, warn_once, with_fallback
+from poolcli.engine.compiled import pool as compiled
 from poolcli.engine.compiled.choice import choose_for_memory_order, choose_kernel
-from poolcli.engine.compiled.pool import _sums_fit
 from poolcli.engine.compiled.view import AT
 from poolcli.plan.plan import whole
 from tests.conftest import Cli
@@ -222,12 +222,20 @@ def test_axes_are_read_in_the_order_of_memory_where_no_sum_changes(
     assert choose_for_memory_order(region, False, choose_kernel(region), x).view.order == read
 
 
-def test_integers_whose_sums_may_leave_64_bits_are_left_to_numpy() -> None:
-    large = np.array([-(2**61), 2**61 - 1])
-    assert [_sums_fit(large, longest) for longest in (2, 4)] == [True, False]
-    limits = -(2**60), -(2**60) - 1, 2**60, 2**60 + 1
-    assert [_sums_fit(np.array([limit]), 4) for limit in limits] == [True, False] * 2
-    assert _sums_fit(large[:0], 2**30)
+@pytest.mark.parametrize(
+    ("values", "is_left"),
+    [((-(2**61), 2**61), False), ((-(2**61), 2**61 + 1), True), ((-(2**61) - 1, 0), True), ((0, 0), False)],
+)
+def test_integers_whose_sums_may_leave_64_bits_are_left_to_numpy(
+    values: tuple[int, int], is_left: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[bool] = []
+    numpy_engine = SimpleNamespace(load=lambda: lambda *region: lambda *arguments: left.append(True))
+    monkeypatch.setattr(compiled, "NUMPY", numpy_engine)
+    monkeypatch.setattr(compiled, "run", lambda *arguments: left.append(False))
+    x, plan = np.array([[values]]), AvgPool(2).plan((1, 1, 2), "int64")
+    compiled.prepare(whole(plan), False)(x, np.empty((1, 1, 1), np.int64), 1)
+    assert left == [is_left]
 
 
 def test_where_no_kernel_can_be_had_the_other_pool_computes_from_then_on() -> None:

@@ -239,13 +239,13 @@ class _Case:
         return Launch("sliding.sliding", constants, work, pieces | {"a": lines, "b": fetched})
 
     def fetched(self, kernel: int, stride: int) -> tuple[int, int, int]:
-        """The cache lines that a kernel fetches ahead, the elements of one, and where they begin; 0 if none pays."""
+        """Half of the cache lines to fetch ahead, the elements of one, and where they begin; 0 if none pays."""
         row = self.view.input_shape[3]
         step, read = stride * row, min(kernel, stride) * row  # rows between windows are not read
         if not stride or not self.is_streamed(read):
             return 0, 0, 0
         line = CACHE_LINE // self.source_bytes
-        return ceil_div(read, line), line, ceil_div(kernel * row + 1024, step) * step
+        return ceil_div(read, 2 * line), line, ceil_div(kernel * row + 1024, step) * step
 
     def is_streamed(self, elements: int) -> bool:
         """Whether so many elements of an input beyond the cache are few enough to be fetched at once."""

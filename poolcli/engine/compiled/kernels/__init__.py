@@ -120,31 +120,30 @@ def line_offset(line, lines, far, near):
     return plane * far + (line - plane * lines) * near
 
 
-def tree(taps: int, element: Function, join: Function) -> Function:
-    """The function (v, at, w, tap) of `taps` elements from `tap` on; element(v, at, w, tap) is one."""
+def tree(taps: int, element: Function, join: Function, pair: Function | None = None) -> Function:
+    """The function (v, at, w, tap) of `taps` elements from `tap` on; element(v, at, w, tap) is one, `pair` two."""
     if taps == 1:
         return element
-    some, mid, end = tree(taps // 2, element, join), u8(taps // 2), u8(taps - 1)
+    if taps == 2 and pair:
+        return pair
+    some, mid, end = tree(taps // 2, element, join, pair), u8(taps // 2), u8(taps - 1)
     even = inlined(lambda v, a, w, t: join(some(v, a, w, t), some(v, a, w, t + mid)))
     odd = inlined(lambda v, a, w, t: join(join(some(v, a, w, t), some(v, a, w, t + mid)), element(v, a, w, t + end)))
     return odd if taps % 2 else even  # type: ignore[no-any-return]
 
 
-def in_fours(taps: int, element: Function, join: Function) -> Function:
+def in_fours(taps: int, element: Function, join: Function, pair: Function) -> Function:
     """The same, but four by four."""
     if taps <= 5:
-        return tree(taps, element, join)
-    some, four, behind = in_fours(taps - 4, element, join), tree(4, element, join), u8(taps - 4)
+        return tree(taps, element, join, pair)
+    some, four, behind = in_fours(taps - 4, element, join, pair), tree(4, element, join, pair), u8(taps - 4)
     return inlined(lambda v, at, w, tap: join(some(v, at, w, tap), four(v, at, w, tap + behind)))  # type: ignore[no-any-return]
 
 
 def rows_joined(how: Any) -> Function:
     """The function that joins the rows of any window, of which each plane has `lines`: in fours, or one by one."""
-    lift, join, nothing = how.lift, how.join, how.nothing
-
-    @inlined
-    def two(x, a, b, w):
-        return join(lift(x[a + w]), lift(x[b + w]))
+    lift, join, both, nothing = how.lift, how.join, how.both, how.nothing
+    two = inlined(lambda x, a, b, w: both(x[a + w], x[b + w]))
 
     @looped
     def joined(work, to, n, x, at, planes, lines, far, near, by_fours):

@@ -40,7 +40,7 @@ def row_finished(how: Any) -> Any:
     Windows are joined in passes that alternate between two buffers after the row; an odd element is taken from the row.
     The last pass is joined with the output; for a stride, only pixels that begin a window are stored.
     """
-    join, store, divides = how.merge, how.store, how.divides
+    join, store, divides = how.join, how.store, how.divides
 
     @looped
     def finished(out, to, size, work, length, sizes, by, factors, first):
@@ -107,7 +107,7 @@ def tall(how: Any, steps: Any) -> Any:
     block, which is joined once from its last row upwards, and the start of the next, which is joined row by row. A task
     is a piece of a block of rows. The buffer of ends has a row of `nothing` at last.
     """
-    lift, join = how.lift, how.merge
+    lift, join = how.lift, how.join
     pad, finished = padding(how.nothing), row_finished(how)
 
     @looped

@@ -13,6 +13,15 @@ from poolcli.engine.compiled.kernels.operations import joined_pixels
 from poolcli.engine.compiled.view import AT_ROWS, MARGIN, ROW_FIELDS, VECTOR
 
 
+def _column(how: Any, rows: int, lines: int) -> Any:
+    """The function (x, at, w, tap) of all rows of a window; `at`: the first element and what rows and planes add to it."""
+    lift, both, of_plane, one = how.lift, how.both, u8(lines), u8(1)
+    read = inlined(lambda x, at, w, tap: x[at[0] + tap * at[1] + tap // of_plane * at[2] + w])
+    element = inlined(lambda x, at, w, tap: lift(read(x, at, w, tap)))
+    pair = inlined(lambda x, at, w, tap: both(read(x, at, w, tap), read(x, at, w, tap + one)))
+    return in_fours(rows, element, how.join, pair)
+
+
 def sliding(
     how: Any, steps: Any, rows: int, lines: int, taps: int, stride: int, gap: int, line: int, form: str, channels: int
 ) -> Any:
@@ -20,22 +29,18 @@ def sliding(
     cache line if lines are fetched ahead, else 0. `form`: "buffer" or "direct". `channels` lie side by side; 0:
     any number. A few fill one vector, whose windows are taken pixel by pixel.
 
-    Task t is a piece of an output row; `a` cache lines are fetched, from `b` elements after the window's first on.
+    Task t is a piece of an output row; 2 * `a` cache lines are fetched, from `b` elements after the window's first on.
     """
-    lift, join, merge, store, nothing, divides = how
-    of_plane, step, zero, apart, ahead = u8(lines), u8(stride), u8(0), u8(gap * channels), u8(line)
+    lift, join, _, store, nothing, divides = how
+    step, zero, apart, ahead = u8(stride), u8(0), u8(gap * channels), u8(line)
     direct, all_rows, up, down = form == "direct", np.int64(rows), u8(VECTOR - 1), ~u8(VECTOR - 1)
     planes_behind, lines_behind, margin = rows // lines - 1, lines - 1, MARGIN * stride
     is_vector = channels > 1 and steps.identity.dtype.kind != "c"
     in_pixels = channels != 1 and stride > 1 and not is_vector
     join_pixels = joined_pixels(steps, taps, gap, max(channels, 1))
 
-    @inlined
-    def element(x, at, w, tap):
-        return lift(x[at[0] + tap * at[1] + tap // of_plane * at[2] + w])
-
-    column = in_fours(rows, element, join)
-    window = tree(taps, inlined(lambda row, unit, w, tap: row[w + tap * (apart if channels else unit)]), merge)
+    column = _column(how, rows, lines)
+    window = tree(taps, inlined(lambda row, unit, w, tap: row[w + tap * (apart if channels else unit)]), join)
     columns = inlined(lambda x, at, w, tap: column(x, at, w + tap * apart, zero))
     whole, half, shares_halves = tree(taps, columns, join), tree(stride, columns, join), taps == 2 * stride and gap == 1
 
@@ -47,7 +52,7 @@ def sliding(
         count = np.int64(channels) if channels else sizes.channels
         near, unit, cs = u8(sizes.step_h), u8(gap * count), u8(count)
         to, at, by = u8(t * sizes.size + first), u8(begin + low), factors[r]
-        place, along = (at, near, u8(sizes.step_d) - of_plane * near), u8(sizes.of_w)
+        place, along = (at, near, u8(sizes.step_d) - u8(lines) * near), u8(sizes.of_w)
         # Whole vectors: what is made beyond the end of a row is made again with the next one.
         n, m = u8(used), u8(many)
         behind = used + planes_behind * sizes.step_d + lines_behind * sizes.step_h + margin
@@ -79,6 +84,10 @@ def sliding(
                     start = u8(begin + low + i // nh * sizes.step_d + i % nh * sizes.step_h)
                     for w in range(u8(used)):
                         work[row + w] = join(work[row + w], lift(x[start + w]))
+        if line:  # the second half: the processor waits if it is asked for too much at once (5x5 by 4: 1.3)
+            for i in range(u8(sizes.a), u8(2 * sizes.a)):
+                fetch(x, u8(begin + sizes.b) + i * ahead)
+        if not direct:
             for w in range(row):
                 work[w] = nothing
             for w in range(u8(sizes.reach * count + MARGIN - before - used)):
@@ -118,16 +127,12 @@ def maps(how: Any, steps: Any, rows: int, taps: int, gap: int) -> Any:
     inside, outside, zero, distance = kind(1), kind(0), u8(0), u8(gap)
 
     @inlined
-    def element(x, at, w, tap):
-        return lift(x[at[0] + tap * at[1] + w])
-
-    @inlined
     def masked(work, at, w, tap):
         masks, chunk, begin = at
         value = work[begin + w + tap * distance]
         return value if work[masks + tap * chunk + w] != outside else nothing
 
-    column, window = in_fours(rows, element, join), tree(taps, masked, join)
+    column, window = _column(how, rows, rows), tree(taps, masked, join)
 
     def kernel(x, out, places, work, sizes, table, factors, first_task, last_task):
         no_alias()
@@ -148,7 +153,7 @@ def maps(how: Any, steps: Any, rows: int, taps: int, gap: int) -> Any:
             for h in range(height):
                 row = AT_ROWS + ROW_FIELDS * h
                 first, count = begin + table[row], table[row + 2]
-                at, place = u8(margin + h * wide), (u8(first), near)
+                at, place = u8(margin + h * wide), (u8(first), near, zero)
                 if count == rows:
                     for w in range(n):
                         work[at + w] = column(x, place, w, zero)
