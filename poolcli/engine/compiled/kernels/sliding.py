@@ -14,7 +14,7 @@ from poolcli.engine.compiled.view import AT_ROWS, MARGIN, ROW_FIELDS, VECTOR
 
 
 def _column(how: Any, rows: int, lines: int) -> Any:
-    """The function (x, at, w, tap) of all rows of a window; `at`: the first element and what rows and planes add to it."""
+    """The function (x, at, w, tap) of all rows of a window; `at`: the first element and what rows and planes add."""
     lift, both, of_plane, one = how.lift, how.both, u8(lines), u8(1)
     read = inlined(lambda x, at, w, tap: x[at[0] + tap * at[1] + tap // of_plane * at[2] + w])
     element = inlined(lambda x, at, w, tap: lift(read(x, at, w, tap)))
