@@ -13,7 +13,7 @@ from math import inf, nan
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias, get_args
 
 from poolcli.errors import RequestError
-from poolcli.layouts import SPATIAL
+from poolcli.layouts import DIMENSION_NAMES, SPATIAL
 from poolcli.message_fields import brief, field
 from poolcli.suggestions import MEANT, did_you_mean
 
@@ -57,6 +57,10 @@ def per_axis(
         axes_of = f"{len(axes)} spatial {'axis' if len(axes) == 1 else 'axes'} ({','.join(axes)})"
         remedy = f"give {'1' if len(axes) == 1 else f'1 or {len(axes)}'}"
         if len(axes) < len(numbers) <= len(layout):
+            rest = {n for n, axis in zip(numbers, layout, strict=False) if axis not in axes}
+            if len({*numbers}) == 1 or (len(numbers) == len(layout) and rest == {int(not name.startswith("pads"))}):
+                own = (n for n, axis in zip(numbers, layout, strict=False) if axis in axes)
+                remedy = f"use {field(name, tuple(own))}"
             remedy += ": batch and channels have no numbers"
         of_all = len(numbers) == len(layout) and 1 in (numbers[0], numbers[-1] if "C" in layout else 0)
         if name == "pads" and len(numbers) == 2 * len(axes):  # as ONNX has them
@@ -64,7 +68,7 @@ def per_axis(
         elif of_all and len(numbers) > 3 and numbers[1] != numbers[0] == numbers[-1]:  # as TensorFlow has them
             remedy = f"use {field(name, numbers[1:-1])} and {field('layout', ''.join(('N', *axes, 'C')))}"
         elif 0 < len(layout) < len(numbers):
-            remedy = f"the array has {len(layout)} axes"
+            remedy = f"the array has {len(layout)} {'axis' if len(layout) == 1 else 'axes'}"
         elif other and not of_all:
             remedy = f"for {len(numbers)} axes, use {field('layout', other)}"
         read_as = f"layout {layout}{' (assumed)' * assumed}" if layout else "the input"
@@ -143,10 +147,14 @@ def refuse_words(name: str, text: str) -> None:
     if name.startswith("pads") and word in ("same", *AUTO_PADS, *PAD_MODES):
         padding = field("auto_pad", "same_upper" if word == "same" else word)
         raise RequestError(f"{field(name)} takes numbers; use {MEANT['cval'] if word in PAD_MODES else padding}")
-    if re.search(r"\w+['\"]?\s*[:=]\s*\d", text):
-        first = f"{field('layout', 'WNC')} pools the first of three"
-        alone = f"give the numbers of pooled axes alone, in the order D,H,W; {first}"
-        raise RequestError(f"{field(name)} is {text[:40]!r}; {alone}")
+    if named := re.findall(r"(\w+)['\"]?\s*[:=]\s*(\d+)", text):
+        of = {DIMENSION_NAMES.get(axis.lower(), axis): int(number) for axis, number in named}
+        numbers, first = tuple(of.values()), f"; {field('layout', 'WNC')} pools the first of three"
+        if of.keys() <= {*"DHW"}:
+            other, first = 0 if name.startswith("pads") else 1, ""
+            numbers = tuple(of.get(letter, other) for letter in ("DHW" if "D" in of else "HW"))
+        alone = f"write {field(name, numbers if len(numbers) > 1 else numbers[0])}, without names, in the order D,H,W"
+        raise RequestError(f"{field(name)} is {text[:40]!r}; {alone}{first}")
 
 
 def number_from(least: float) -> Reader:

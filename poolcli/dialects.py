@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from poolcli.arguments import AUTO_PADS, ROUNDING_TYPES, one_of
-from poolcli.message_fields import field, hint_other_dialect
+from poolcli.message_fields import OTHER_DIALECT, field
 
 IndexBase = Literal["axis", "channels_last"]
 
@@ -86,7 +86,7 @@ def _pytorch_refuses(call: SlidingCall) -> str | None:
                 return (
                     f"{call.operator}_pool3d takes no kernel that is longer than the input without its pads: "
                     f"axis {axis} is {size} long, the kernel {kernel}; "
-                    f"use {field('kernel', size)}{hint_other_dialect()}"
+                    f"use {field('kernel', size)}{OTHER_DIALECT}"
                 )
     if call.options.get("divisor_override") is not None and len(call.axes) == 1:
         return f"avg_pool1d has no divisor_override; leave out {field('divisor_override')}"
@@ -103,7 +103,7 @@ def _tensorflow_refuses(call: SlidingCall) -> str | None:
         if max(pads) >= kernel:
             return (
                 f"pads must be smaller than the kernel: axis {axis} has pads {pads[0]},{pads[1]} and kernel {kernel}; "
-                f"use pads of at most {kernel - 1}{hint_other_dialect()}"
+                f"use pads of at most {kernel - 1}{OTHER_DIALECT}"
             )
     return None
 

@@ -9,7 +9,7 @@ from operator import index
 from typing import TYPE_CHECKING, Any
 
 from poolcli.errors import RequestError
-from poolcli.message_fields import brief, field
+from poolcli.message_fields import AGAIN, brief, field
 from poolcli.suggestions import join_words
 from poolcli.system.lazy_imports import numpy as np
 
@@ -72,7 +72,7 @@ def read_axes(
     looks = f"axis {found[at]} is {shape[at]} long, as of colours"
     looks = looks if shape[at] in CHANNELS else f"axes {found[-2]} and {found[-1]} are {shape[-1]} long, as of an image"
     doubt = f"{looks}: if so," if is_likely else "otherwise"
-    note = f"assuming layout {found}{only}; {doubt} use {remedies}"
+    note = f"assuming layout {found}{only}; {doubt} use {remedies}{AGAIN}"
     return Reading(found, True, note, others[0] if is_likely else None, others)
 
 
@@ -80,7 +80,7 @@ def _read_named(named: str, values: int) -> Reading:
     """Of volumes whose axes have names, D is pooled only if there are three values."""
     if not {*"DHW"} <= {*named} or values == 3 or "S" in named:
         return Reading(named)
-    note = f"D is read as slices (S), which are not pooled; to pool it, give three values, or {field('layout', named)}"
+    note = f"D is read as slices (S), not pooled; to pool it, give three values, or {field('layout', named)}{AGAIN}"
     return Reading(named.replace("D", "S"), note=note)
 
 
@@ -105,7 +105,8 @@ def _other_layouts(layout: str, shape: Sequence[int]) -> tuple[tuple[str, ...], 
             if channels in CHANNELS and min(sides) >= LEAST_SIDE:
                 return (image,), True
         is_last = layout[-1] == "C" or (shape[-1] in CHANNELS and shape[0] not in CHANNELS)
-        return ("HWC" if is_last else "CHW", "NWC" if is_last and layout[-1] != "C" else "DHW"), False
+        is_image = is_last or shape[0] == shape[1] != shape[2]  # as a square map of 64 channels, which come last
+        return ("HWC" if is_image else "CHW", "NWC" if is_last and layout[-1] != "C" else "DHW"), False
     if len(shape) < 4:
         return (), False
     first, last, other = shape[1], shape[-1], channels_last(len(shape))

@@ -2,7 +2,8 @@
 
 A message is written once, with `field(...)` for each field. The text then contains both spellings between marks, which
 are noncharacters of Unicode; `for_python` and `for_cli` keep one of them. A part that proposes a field is a
-`hint(...)`, which is dropped for callers that do not have the field.
+`hint(...)`, which is dropped for callers that do not have the field. In a note, `AGAIN` stands behind the settings to
+run again with: once the output is written, --overwrite is needed, too.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 import shlex
 from collections.abc import Callable, Collection
 
-_START, _NEXT, _STOP, _HINT_START, _HINT_STOP = _SIGNS = "\ufdd0\ufdd1\ufdd2\ufdd3\ufdd4"
+_START, _NEXT, _STOP, _HINT_START, _HINT_STOP, AGAIN = _SIGNS = "\ufdd0\ufdd1\ufdd2\ufdd3\ufdd4\ufdd5"
 _FIELD = re.compile(f"{_START}([^{_SIGNS}]*){_NEXT}([^{_SIGNS}]*){_NEXT}([^{_SIGNS}]*){_STOP}")
 _HINT = re.compile(f"{_HINT_START}([^{_HINT_START}{_HINT_STOP}]*){_HINT_STOP}")
 _MARKS = re.compile(f"[{_SIGNS}]")
@@ -52,9 +53,7 @@ def hint(text: str) -> str:
     return f"{_HINT_START}{text}{_HINT_STOP}"
 
 
-def hint_other_dialect() -> str:
-    """The hint at another framework, for messages about what a framework lacks."""
-    return hint(f", or another {field('like')}")
+OTHER_DIALECT = hint(f", or another {field('like')}")  # of messages about what a framework lacks
 
 
 def hints_for(names: Collection[str], message: str) -> str:
@@ -89,12 +88,13 @@ def marked(message: str) -> str:
 def for_python(message: str) -> str:
     """The message with fields as keywords, printable."""
     text = _HINT.sub(lambda found: "" if _fields_in(found[1]) & FILE_FIELDS else found[1], message)
-    return printable(_FIELD.sub(r"\2", text))
+    return printable(_FIELD.sub(r"\2", text.replace(AGAIN, "")))
 
 
-def for_cli(message: str) -> str:
-    """The message with fields as options, printable."""
-    return printable(_HINT.sub(r"\1", _FIELD.sub(_as_option, marked(message))))
+def for_cli(message: str, written: bool = False) -> str:
+    """The message with fields as options, printable; a note on an output that is `written` says what replaces it."""
+    text = marked(message).replace(AGAIN, " (and --overwrite)" * written)
+    return printable(_HINT.sub(r"\1", _FIELD.sub(_as_option, text)))
 
 
 def respelled(message: str, spelling: Callable[[str, str, str], str | None]) -> str:

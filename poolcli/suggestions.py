@@ -39,7 +39,7 @@ FLAGS: dict[str, tuple[str, str | bool, str | bool]] = {
     "include-pad": ("exclude_pad", False, True),
     "exclude-pad": ("exclude_pad", True, False),  # of which there is --no-exclude-pad
 }
-# Other words for options and commands, which are not accepted: what a message proposes instead.
+# Other words for options and commands, which are not accepted: what a message proposes instead (and a remark).
 MEANT = by_word({
     "--overwrite": "force f y",
     "--jobs": "threads workers num-workers n-jobs",
@@ -60,12 +60,14 @@ MEANT = by_word({
     "none: outputs are compressed as their inputs are": "co compress compression",
     "--exclude-pad": "exclusive",
     "--auto-pad same_upper or valid": "same valid same-size keep-size",
-    "--missing": "nodata no-data ignore a-nodata srcnodata dstnodata",
+    "--missing": "skipna nodata no-data ignore a-nodata srcnodata dstnodata",
     "--like": "from",
     "poolcli shape avg --to pytorch for the call there, --like pytorch for its rules": "to",
     "--against": "like",
     "--picture": "svg html draw plot image",
     "--dataset": "key variable var array",
+    "--output, a folder in which names are kept; --format sets the extension": "suffix prefix postfix name",
+    "a quoted glob, as 'photos/*.png', or --files-from with a list of names": "exclude include pattern glob",
     "--output": "output-dir outdir out-dir outfile out-file",
     "--output, whose extension names the format": "of",
     "--kernel, such as --kernel 5 --pads 2 for a radius of 2": "radius footprint",
@@ -85,7 +87,7 @@ MEANT = by_word({
     "poolcli area --fit 256 or WxH, which keeps the aspect, or --output-size H,W (half: poolcli avg -k 2 -s 2)":
         "resize thumbnail size target-size max-size max-dim width height dsize geometry vf outsize ts "
         "convert mogrify magick gdalwarp gdal-translate",
-    "poolcli avg --kernel 2 --strides 2 for half the size, 10 and 10 for a tenth":
+    "poolcli avg --kernel 2 --strides 2 (for half the size, 10 and 10 for a tenth)":
         "bin binning rebin coarsen scale fx fy block-reduce factor scale-factor tr res resolution downsample downscale "
         "shrink reduce block-size percent percentage",
     "poolcli adaptive-avg --output-size 1 (or adaptive-max; other operators take a --kernel of the input's size)":
@@ -212,11 +214,11 @@ def other_program(path: str, start: bytes = b"") -> str:
 
 def not_found(path: str) -> str:
     """Why a file of this name is not found: the name of an array, one that the shell did not expand, or a slip."""
-    for at in (n for n, sign in enumerate(path) if sign in "/[" and os.path.isfile(path[:n])):
-        key = path[at + 1 :].strip("[]'\"")
+    for at in (n for n, sign in enumerate(path) if sign in ":/[" and os.path.isfile(path[:n])):
+        key = path[at + 1 :].strip(":[]'\"")
         return "" if key.isdigit() else f"; an array in a file is written {path[:at]}:{key}"
-    if (driver := re.match('[A-Za-z0-9]+:"?([^:"]+)', path)) and os.path.isfile(driver[1]):  # as GDAL names it
-        return f"; an array in a file is written {driver[1]}:NAME"
+    if (driver := re.match('[A-Za-z0-9]+:"?([^:"]+)"?[:/]*(.*)', path)) and os.path.isfile(driver[1]):  # as in GDAL
+        return f"; an array in a file is written {driver[1]}:{driver[2] or 'NAME'}"
     if path[:1] == "~" or "$" in path:
         return "; the shell does not expand ~ and $ in single quotes"
     folder, name = os.path.split(path)

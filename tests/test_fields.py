@@ -85,8 +85,9 @@ def test_json_names_the_field_that_an_error_is_about(cli: Cli, folder: object) -
 
 
 def test_notes_name_fields_as_their_reader_types_them(cli: Cli, folder: object) -> None:
-    assert AvgPool(3).plan((1, 2, 6, 8)).notes == ("strides not given: 1 on every axis; set them with strides",)
-    typed = "strides not given: 1 on every axis; set them with --strides"
+    said = "strides not given: 1 on every axis; PyTorch and Keras take the kernel: use"
+    assert AvgPool(3).plan((1, 2, 6, 8)).notes == (f"{said} strides=3",)
+    typed = f"{said} --strides 3"
     for command in (["shape", "avg", "1,2,6,8"], ["avg", "x.npy", "-n"]):
         assert cli(*command, "-k", "3", "--json").json["notes"] == [typed]
         assert cli(*command, "-k", "3", columns=120).out.splitlines()[-1 - ("-n" in command)] == f"note     {typed}"

@@ -113,9 +113,9 @@ def test_a_mode_can_be_kept_in_a_wider_type() -> None:
     ("op", "dtype", "message"),
     [
         (ModePool(2), "float32",
-         "a mode needs integers or bool, but the input is float32; convert it, or use max or avg"),
+         "a mode needs integers or bool, not float32; convert it, or use max or avg"),
         (ModePool(2), "bfloat16",
-         "a mode needs integers or bool, but the input is bfloat16; convert it, or use max or avg"),
+         "a mode needs integers or bool, not bfloat16; convert it, or use max or avg"),
         (ModePool(2, strides=4, rounding_type="ceil"), "uint8",
          "1 window holds no input element, and the mode of an empty window is undefined; "
          "use rounding_type='floor' or ceil_torch, or smaller pads"),

@@ -271,7 +271,7 @@ def test_calls_in_pytorchs_words_are_answered_with_calls_that_give_its_results(n
         (
             lambda: CALLS.max_pool(X, {"time": 3, "lat": 2}),
             ValueError,
-            "kernel is \"{'time': 3, 'lat': 2}\"; give the numbers of pooled axes alone, in the order D,H,W; "
+            "kernel is \"{'time': 3, 'lat': 2}\"; write kernel=(3, 2), without names, in the order D,H,W; "
             "layout='WNC' pools the first of three",
         ),
         (lambda: CALLS.compare(X, X, tol=1), TypeError, "compare() has no tol; did you mean atol or rtol?"),
@@ -287,7 +287,7 @@ def test_calls_in_pytorchs_words_are_answered_with_calls_that_give_its_results(n
             lambda: CALLS.adaptive_avg_pool(X, (1, 1, 3, 2)),
             ValueError,
             "output_size has 4 numbers, but layout NCHW (assumed) has 2 spatial axes (H,W); "
-            "give 1 or 2: batch and channels have no numbers",
+            "use output_size=(3, 2): batch and channels have no numbers",
         ),
         (
             lambda: CALLS.avg_pool(X, 2, pads=((1, 1), (0, 1))),

@@ -128,7 +128,7 @@ def test_pages_of_which_nothing_is_said_become_t_with_a_note(cli: Cli, shape: tu
     )
     command = ("pyramid", "x.tif", "-o", "y.zarr", "--levels", "2", "-n", "--json")
     found, named = cli(*command).json, cli(*command, "--layout", slices).json
-    note = f"the file does not say what its pages are; they become t; for slices, use --layout {slices}"
+    note = f"the file does not say what pages are; they become t; for slices, use --layout {slices}"
     assert (found["output"]["axes"][0], found["notes"]) == ("t", [note])
     assert ("z" in named["output"]["axes"], named["notes"]) == (True, [])
 

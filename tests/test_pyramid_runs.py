@@ -86,7 +86,7 @@ def test_axes_are_named_by_the_letters_of_ome_zarr(cli: Cli, layout: str, names:
 def test_a_pyramid_of_one_level_that_nobody_asked_for_is_a_note(cli: Cli) -> None:
     np.save("x.npy", np.zeros((256, 2), np.uint8))
     np.save("large.npy", np.zeros((257, 2), np.uint8))
-    note = "one level: no axis to pool is longer than 256; for two, use --levels 2"
+    note = "one level: no pooled axis exceeds 256; for two, use --levels 2"
     for name, more, expected in (
         ("x.npy", (), [note]), ("x.npy", ("--chunks", "64"), [note]), ("x.npy", ("--levels", "1"), []),
         ("x.npy", ("--factors", "y=2"), []), ("large.npy", (), []),

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
+from itertools import pairwise
 from typing import Any
 
 from poolcli import __version__
@@ -52,37 +53,31 @@ def _run(words: list[str]) -> int:
 
 def _usage_error(error: Any, words: Sequence[str]) -> RequestError:
     """The refusal for an error of Click in the words of a line."""
-    from poolcli.cli.program import (
-        COMMANDS,
-        OPERATOR_HELP,
-        PROGRAM_OPTIONS,
-        find_command,
-        instead_of,
-        load_command,
-        parse_operator,
-    )
+    from poolcli.cli import program as known
     from poolcli.message_fields import field, for_cli
     from poolcli.suggestions import did_you_mean, join_words
 
-    kind, word, command = type(error).__name__, words[0], find_command(words[0])
+    kind, word, command = type(error).__name__, words[0], known.find_command(words[0])
     if command is None:
-        meant = instead_of(word)
-        aliases = {alias: op for op, row in OPERATOR_HELP.items() for alias in row.aliases.split()}
-        end = did_you_mean(word, (*COMMANDS, *PROGRAM_OPTIONS), aliases)
+        meant, values = known.instead_of(word), (each for each in words[1:] if each[:1] != "-")
+        if op := next(filter(None, map(known.find_operator, values)), None):  # as in pool2d x.npy --mode max
+            meant = re.sub("^poolcli avg( or poolcli max)?", f"poolcli {op}", meant)
+        aliases = {alias: op for op, row in known.OPERATOR_HELP.items() for alias in row.aliases.split()}
+        end = did_you_mean(word, (*known.COMMANDS, *known.PROGRAM_OPTIONS), aliases)
         if os.path.exists(word) or (word[:1] == "-" and not end):
             end = f"; the command comes first, as in poolcli avg {word}"
         elif meant.startswith("poolcli"):
             end = f"; use {meant}"
-        known = f"; there are {join_words(COMMANDS, 'and')}"
-        return RequestError(f"there is no command {word}{end or known}")
+        every = f"; there are {join_words(known.COMMANDS, 'and')}"
+        return RequestError(f"there is no command {word}{end or every}")
     if kind == "NoSuchOption":
         flag = error.option_name[any(each.partition("=")[0] == error.option_name[1:] for each in words) :]  # as typed
         return _unknown_option(command, flag, words)
     examples = f"poolcli {command} --help shows examples"
     if kind == "MissingParameter":
         if "op" in error.ctx.params:
-            parse_operator("op", error.ctx.params["op"])  # which may be missing instead
-        params: list[Any] = load_command(command).params
+            known.parse_operator("op", error.ctx.params["op"])  # which may be missing instead
+        params: list[Any] = known.load_command(command).params
         missing = params[[each.name for each in params].index(error.param.name) :]
         needed = [for_cli(field(str(each.name))) for each in missing if each.required]
         told = f" ({missing[0].help.rstrip('.')})" if len(needed) == 1 else ""
@@ -93,7 +88,7 @@ def _usage_error(error: Any, words: Sequence[str]) -> RequestError:
 def _unknown_option(command: str, flag: str, words: Sequence[str]) -> RequestError:
     """The refusal of an option that the command does not have, with what to type instead."""
     from poolcli.cli.pool import attribute_of_others, own_options
-    from poolcli.cli.program import COMMANDS, OPERATOR_HELP, load_command
+    from poolcli.cli.program import COMMANDS, OPERATOR_HELP, find_operator, load_command
     from poolcli.cli.values import HELP, canonical, own_flags
     from poolcli.suggestions import ALIASES, FLAGS, KEYWORDS, MEANT, did_you_mean
 
@@ -110,7 +105,11 @@ def _unknown_option(command: str, flag: str, words: Sequence[str]) -> RequestErr
     own, inputs = own_flags(params), " ".join(each.metavar for each in params if each.param_type_name == "argument")
     if name.upper() in re.split("[ |]", inputs):
         return RequestError(f"{command} has no option {flag}; write the value alone: poolcli {command} {inputs}")
-    meant = MEANT.get(name, "")
+    values = (after if word == flag else word.partition(f"{flag}=")[2] for word, after in pairwise([*words, ""]))
+    op, meant = next(filter(None, map(find_operator, filter(None, values))), None), MEANT.get(name, "")
+    if op and not (op in words[:2] and meant.startswith("none")):  # as in --reduce mean
+        use = f"use --op {op}" if "--op" in own else f"use poolcli {'shape ' * (command == 'shape')}{op}"
+        return RequestError(f"{command} has no option {flag}; {'leave it out' if op in words[:2] else use}")
     is_own = own.keys() >= {*re.findall(r"--[a-z-]+", meant)}
     if meant and (is_own or meant.startswith("poolcli")):
         use = re.sub("poolcli [a-z-]+ (?=--)", "", meant) if is_own else meant

@@ -12,6 +12,7 @@ from functools import cache, partial
 
 from poolcli.cli.messages import print_errors, print_notice, progress
 from poolcli.cli.options import PoolOptions, array_settings
+from poolcli.cli.program import find_operator
 from poolcli.engine import choose
 from poolcli.errors import FileError, RequestError
 from poolcli.formats import Source, check_options, recognised
@@ -33,6 +34,9 @@ def run_pool(op: Attributes, request: PoolOptions) -> int:
     for text in request.inputs or ():
         if re.fullmatch(r"\d+([,xX]\d+)+", text) and not os.path.exists(text):
             raise RequestError(f"{text} is a shape, not a file; use poolcli shape {op.name} {text}")
+        if (other := find_operator(text)) and not os.path.lexists(text):
+            remedy = f"leave it out: poolcli {other} says it (-r takes no value)"
+            raise RequestError(f"{text} is an operator, not a file; {remedy}")
     if not request.output and not request.dry_run:
         *inputs, last = request.inputs or [""]
         named = format_by_suffix(last) or any(map(os.path.isdir, inputs))
@@ -151,7 +155,7 @@ class _Reporter:
         if code == 2:
             pass  # the request is refused, and nothing was tried
         elif self._request.json and self.summary.ignored and not self._request.quiet:
-            print_notice(ignored_note(self.summary.ignored), "magenta")
+            print_notice(for_cli(ignored_note(self.summary.ignored)), "magenta")
         elif not self._request.json and not self._request.quiet:
             if self._planned and not self._request.verbose:
                 show(shapes_view(self._planned), sys.stdout)

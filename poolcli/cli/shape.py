@@ -12,7 +12,7 @@ from poolcli.arguments import Numbers
 from poolcli.cli import options, values
 from poolcli.cli.messages import answer
 from poolcli.cli.options import EXPLAIN, RESULT, UNLIMITED, Report, WindowOptions, argument, option
-from poolcli.cli.pool import attributes_of, make_operator
+from poolcli.cli.pool import attribute_names, attributes_of, make_operator
 from poolcli.cli.program import OPERATOR_HELP, command, find_operator, parse_operator
 from poolcli.cli.values import numbers
 from poolcli.dtypes import DTYPES
@@ -78,7 +78,10 @@ class ShapeOptions(Report, WindowOptions):
 def shape(request: ShapeOptions) -> int:
     """Prints the plan of an operator on a shape or a file's header, and what else is asked; returns the exit code."""
     if request.output and request.to != "onnx":
-        raise RequestError(f"{field('output')} writes an ONNX model here; add {field('to', 'onnx')}, or leave it out")
+        meant = field("output_size" if "output_size" in attribute_names(request.op) else "solve", request.output)
+        is_size = request.output.replace(",", "").isdigit()
+        remedy = f"for a size, use {meant}" if is_size else f"add {field('to', 'onnx')}, or leave it out"
+        raise RequestError(f"{field('output')} writes an ONNX model here; {remedy}")
     given = attributes_of(request.op, request)
     if request.solve:
         return _solve(request, given)
@@ -196,7 +199,7 @@ def _solve(request: ShapeOptions, given: Mapping[str, Any]) -> int:
         from poolcli.report.outcome import spaced
 
         explained = _explanations(found[0].plan, request).values() if found else ()
-        why = obstacle(request.op, size, wanted, given) if "like" in given and not found else ""
+        why = "" if found else obstacle(request.op, size, wanted, given)
         return spaced(answers_view(found, why), *explained)
 
     answer(document, view, replace(request, quiet=False))

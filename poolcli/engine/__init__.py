@@ -127,6 +127,4 @@ def _check_size(plan: Plan) -> None:
     for axis in plan.axes:
         begin, end = getattr(axis.windows, "pad_begin", 0), getattr(axis.windows, "pad_end", 0)
         if axis.windows.size + begin + end >= MAX_PADDED_LENGTH:
-            raise RequestError(
-                f"axis {axis.name} with its pads is 2**62 or longer; only `shape` can answer for such sizes"
-            )
+            raise RequestError(f"axis {axis.name} with its pads is 2**62 or longer; only `shape` answers such sizes")

@@ -26,7 +26,7 @@ SINGLE_ELEMENTS = 6
 NUMBERS = ("kernel", "strides", "pads_begin", "pads_end")  # of an axis, by the names of attributes
 SEARCHED = (
     f"searched, beside what is given: kernels up to {COMMON_KERNELS} and those that cover the input, the strides that "
-    "fit, pads shorter than the kernel, equal or one more at the end, same_upper, each rounding"
+    "fit, pads shorter than the kernel, equal or one more at the end, same_upper, each rounding; no window of pads only"
 )
 MAX_ANSWERS = 12
 OPTIONS_PER_AXIS = 12  # the simplest ones, which are combined with those of the other axes
@@ -101,14 +101,25 @@ def solve(
 
 
 def obstacle(op: str, shape: Sequence[int], wanted: int | Sequence[int], given: Mapping[str, Any]) -> str:
-    """Why a framework has no answer where OpenVINO has one, and that one; "" if it has none either."""
+    """Why there is no answer: what a framework refuses and OpenVINO gives, or the nearest lengths; "" without one."""
     for answer in solve(op, shape, wanted, **{**given, "like": "openvino"})[:1]:
         try:
             make_plan(replace(answer.op, like=given["like"]), shape)
         except RequestError as error:
             there = f"{field('like', 'openvino')} gives it, and {field('to', given['like'])} then writes the call"
             return f"{error.message.partition('; ')[0]}; {there}"
-    return ""
+    own, lengths = {name: value for name, value in given.items() if name != "layout"}, list[int]()
+    asked = _parse_question(op, expand_pads(own), shape, wanted, given.get("layout"))
+    for i, (n, length) in enumerate(zip(asked.sizes, asked.wanted, strict=True)):
+        fixed = {name: per_axis(name, getattr(asked.op, name), asked.axes)[i] for name in asked.fixed & {*PER_AXIS}}
+        stride, window = fixed.get("strides", 1), extent(fixed.get("kernel", COMMON_KERNELS), fixed.get("dilations", 1))
+        least = (n - window + fixed.get("pads_begin", 0) + fixed.get("pads_end", 0)) // stride + 1
+        least, most = least if {"strides", "kernel"} <= fixed.keys() else 1, (n + window - 2) // stride + 1
+        near = (max(1, min(length, most), least) + off for off in (0, 1, -1, 2, -2))
+        found = (n for n in near for words in _words(asked) if n > 0 and any(_accepted(asked, i, words, n)))
+        lengths.append(next(found, 0))
+    size = lengths if len({*lengths}) > 1 else lengths[:1]
+    return f"the nearest is {field('solve', size)}" if all(lengths) and solve(op, shape, size, **given) else ""
 
 
 def _parse_question(

@@ -18,7 +18,7 @@ from poolcli.dtypes import DTYPES, can_hold, conversion
 from poolcli.errors import FileError, PoolError, RequestError
 from poolcli.formats.records import ArrayContainer, ArrayReader, Header, Source
 from poolcli.layouts import spatial_axes
-from poolcli.message_fields import field, hint
+from poolcli.message_fields import AGAIN, field, hint
 from poolcli.suggestions import did_you_mean
 from poolcli.system.lazy_imports import numpy as np
 
@@ -102,7 +102,7 @@ def choose_array(source: Source, headers: Sequence[Header], axes: int | None = N
         raise RequestError(
             f"{source.path}: holds {len(headers)} arrays: {describe_arrays(headers)}; choose one: {source.path}:{first}"
             + hint(f" or {field('dataset', first)}")
-            + hint(f", or take {field('all')}")
+            + hint(f", or all of them: {field('all')} {field('output', f'all{os.path.splitext(source.path)[1]}')}")
         )
     return candidates[0]
 
@@ -118,7 +118,7 @@ def open_chosen(file: ArrayContainer, source: Source, axes: int | None) -> Array
         raise FileError(f"{source.path}: none of its {len(others)} arrays can be pooled: {join_names(others)}")
     chosen = file.array(str(choose_array(source, file.headers, axes).key))
     if lost := [str(header.key) for header in (*file.headers, *file.scalars) if header.key != chosen.header.key]:
-        note = f"left out: {join_names(lost)}" + hint(f"; {field('all')} takes all arrays")
+        note = f"left out: {join_names(lost)}" + hint(f"; {field('all')}{AGAIN} takes all arrays")
         chosen.header = replace(chosen.header, notes=(note, *chosen.header.notes))
     return chosen
 

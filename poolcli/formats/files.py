@@ -85,7 +85,7 @@ def filesystem(url: str) -> tuple[Any, str]:
     try:
         system, place = core.url_to_fs(url)
     except (ImportError, ValueError, TypeError) as error:
-        raise RequestError(f"{url}: cannot be read: {str(error).splitlines()[0]}") from error
+        raise RequestError(f"{url}: cannot be read: {str(error).splitlines()[0]}{not_found(url)}") from error
     return with_retries(system), str(place)
 
 

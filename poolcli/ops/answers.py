@@ -186,7 +186,7 @@ def _meant(name: str, given: Mapping[str, Any], names: Collection[str]) -> tuple
     options = re.findall(r"--([\w-]+)(?: (\w+))?", text) or [(text, "")]
     pairs = {KEYWORDS.get(option, option.replace("-", "_")).partition("="): example for option, example in options}
     first, has_all = next(iter(pairs))[0], all(own in names for own, *_ in pairs)
-    if has_all and (" " not in text or re.fullmatch(r"(poolcli avg )?(--[\w-]+( \w+)? ?)+(for half .*)?", text)):
+    if has_all and (" " not in text or re.fullmatch(r"(poolcli avg )?(--[\w-]+( \w+)? ?)+(\(.*\))?", text)):
         value = value[::-1] if plain == "dsize" and isinstance(value, tuple) else value  # width before height
         return {
             own: set_to or _text(own, value if example.isdigit() else example or value)

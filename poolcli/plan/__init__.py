@@ -110,19 +110,15 @@ def _default_dtype(reducer: Reducer, source: DType) -> DType:
 
 def _check_dtypes(reducer: Reducer, source: DType, target: DType, longest: int) -> None:
     """Refuse a type that cannot hold results of `longest` elements; whether a sum fits 64 bits, engines check."""
-    a_result = f"{'an' if reducer.noun[0] in 'aeioL' else 'a'} {reducer.noun}"
+    made = f"{'an' if reducer.noun[0] in 'aeioL' else 'a'} {reducer.noun}"
     if reducer.result in ("number", "total") and target.kind == "bool":
         raise RequestError(
-            f"{a_result} of bool needs a number type: add {field('dtype', 'float32')} (or an integer type, rounded)"
+            f"{made} of bool needs a number type: add {field('dtype', 'float32')} (or an integer type, rounded)"
         )
     if reducer.result in ("float", "deviation") and target.kind != "float":
-        raise RequestError(
-            f"{a_result} of {source.name} needs a float type: add {field('dtype', 'float32')} or float64"
-        )
+        raise RequestError(f"{made} of {source.name} needs a float type: add {field('dtype', 'float32')} or float64")
     if reducer.votes and source.kind == "float":
-        raise RequestError(
-            f"{a_result} needs integers or bool, but the input is {source.name}; convert it, or use max or avg"
-        )
+        raise RequestError(f"{made} needs integers or bool, not {source.name}; convert it, or use max or avg")
     adds = reducer.result == "total"
     if target.kind == "float" or (target == source and not adds):
         return
@@ -257,9 +253,7 @@ def _index_axis(op: PickingAttributes, dialect: Dialect, rank: int) -> int:
             f"{field('axis')} is an attribute of OpenVINO; {dialect.title} fixes the axes that indices count over"
         )
     if not -rank <= op.axis < rank:
-        raise RequestError(
-            f"{field('axis')} is {op.axis}; it must be from {-rank} to {rank - 1} for a tensor of rank {rank}"
-        )
+        raise RequestError(f"{field('axis')} is {op.axis}; it must be from {-rank} to {rank - 1} for {rank} axes")
     return op.axis % rank
 
 

@@ -14,7 +14,7 @@ from poolcli.arguments import ENDS, Fit, Numbers, PerAxis, per_axis
 from poolcli.dialects import DIALECTS, Dialect, SlidingCall, Support
 from poolcli.errors import RequestError
 from poolcli.layouts import SPATIAL, Reading, layout_for, spatial_axes
-from poolcli.message_fields import field, hint, hint_other_dialect
+from poolcli.message_fields import AGAIN, OTHER_DIALECT, field, hint
 from poolcli.plan.attributes import SHARED, Attributes, DividingAttributes, SlidingAttributes, fit_size, values_of
 from poolcli.plan.plan import AxisPlan, Fact
 from poolcli.suggestions import join_words
@@ -122,8 +122,8 @@ def _aspect_facts(layout: str, sizes: Numbers, lengths: Numbers) -> tuple[Fact, 
     is_turned = (high - wide) * (height - width) < 0  # width by height was meant
     if (not is_turned and (high > height or wide > width)) or abs(high * width - wide * height) < max(height, width):
         return ()
-    turned = f"; sizes are H,W: {field('output_size', (wide, high))} is {high} wide and {wide} high"
-    remedy = turned if is_turned else hint(f"; {field('fit', f'{wide}x{high}')} keeps it")
+    turned = f"; sizes are H,W: for {high} wide and {wide} high, use {field('output_size', (wide, high))}{AGAIN}"
+    remedy = turned if is_turned else hint(f"; to keep it, use {field('fit', f'{wide}x{high}')} instead{AGAIN}")
     is_swapped = is_turned and abs(wide * width - high * height) < max(height, width)
     text = f"the aspect changes: H={height} W={width} to H={high} W={wide}{remedy}"
     return (Fact("turned" if is_swapped else "aspect", text),)
@@ -139,16 +139,15 @@ def _resolve_sliding(op: SlidingAttributes, dialect: Dialect, support: Support, 
     words = (("auto_pad", op.auto_pad, dialect.auto_pads), ("rounding_type", op.rounding_type, dialect.rounding_types))
     for name, word, known in words:
         if word not in known:
-            use = f"use {join_words(known)}{hint_other_dialect()}"
-            raise RequestError(f"{dialect.title} has no {name} {word}; {use}")
+            raise RequestError(f"{dialect.title} has no {name} {word}; use {join_words(known)}{OTHER_DIALECT}")
     rounding = dialect.ceil if op.rounding_type == "ceil" else op.rounding_type
     facts: list[Fact] = []
     call = _resolve_call(op, dialect, support, spatial, facts)
     exclude = None
     if isinstance(op, DividingAttributes):
         if op.exclude_pad is False and not support.include_pad:
-            remedy = f"use {field('exclude_pad', True)}{hint_other_dialect()}"
-            raise RequestError(f"{dialect.title} never counts padding; {remedy}")
+            use = f"use {field('exclude_pad', True)}{OTHER_DIALECT}"
+            raise RequestError(f"{dialect.title} never counts padding; {use}")
         exclude = dialect.default_exclude_pad if op.exclude_pad is None else op.exclude_pad
     counted, divisor_rule = _divisor(op, dialect, exclude, call)
     limited, keeps = op.auto_pad == "explicit" and support.pads, rounding != "floor" and dialect.keeps_short
@@ -194,14 +193,12 @@ def _resolve_call(
     strides = _resolve_strides(op, dialect, kernel, spatial, facts)
     dilations = spread("dilations", op.dilations)
     if not support.dilations and max(dilations) > 1:
-        raise RequestError(
-            f"{dialect.title} has no dilation in {op.title}; use {field('dilations', 1)}{hint_other_dialect()}"
-        )
+        raise RequestError(f"{dialect.title} has no dilation in {op.title}; use {field('dilations', 1)}{OTHER_DIALECT}")
     begin_name, end_name = ("pads", "pads") if op.pads_begin == op.pads_end else ENDS
     begin, end = spread(begin_name, op.pads_begin), spread(end_name, op.pads_end)
     if op.auto_pad == "explicit" and not support.pads and any(begin + end):
         words = [f"{field('auto_pad', word)}" if i == 0 else word for i, word in enumerate(dialect.auto_pads[1:])]
-        remedy = f"use {join_words(words)}" if words else f"leave them out{hint_other_dialect()}"
+        remedy = f"use {join_words(words)}" if words else f"leave them out{OTHER_DIALECT}"
         raise RequestError(f"{dialect.title} has no explicit pads in {op.title}; {remedy}")
     if op.auto_pad != "explicit":
         if any(begin + end):
@@ -222,12 +219,12 @@ def _resolve_strides(
         return spatial.spread("strides", op.strides)
     if dialect.default_strides == "kernel":
         return kernel
+    apart = field("strides", kernel if len({*kernel}) > 1 else kernel[0])
     if dialect.default_strides == "required":
-        raise RequestError(
-            f"{dialect.title} needs strides; give {field('strides')} (Keras layers take the kernel by default)"
-        )
+        raise RequestError(f"{dialect.title} needs strides; give {apart} (the kernel, as in Keras layers)")
     if max(kernel) > 1:
-        facts.append(Fact("strides", f"strides not given: 1 on every axis; set them with {field('strides')}"))
+        as_there = f"PyTorch and Keras take the kernel: use {apart}{AGAIN}"
+        facts.append(Fact("strides", f"strides not given: 1 on every axis; {as_there}"))
     return (1,) * len(kernel)
 
 
@@ -242,11 +239,11 @@ def _check_pads(
     pads = f"axis {axis} has pads {w.pad_begin},{w.pad_end}"
     longest = max(w.pad_begin, w.pad_end)
     if limited and dialect.symmetric_pads and w.pad_begin != w.pad_end:
-        raise RequestError(f"{dialect.title} pads both ends equally: {pads}; use equal pads{hint_other_dialect()}")
+        raise RequestError(f"{dialect.title} pads both ends equally: {pads}; use equal pads{OTHER_DIALECT}")
     if limited and longest > most:
         raise RequestError(
             f"{dialect.title} allows pads of at most {most} for a kernel of {w.kernel}: {pads}; "
-            f"use smaller pads{hint_other_dialect()}"
+            f"use smaller pads{OTHER_DIALECT}"
         )
     if exclude and longest >= w.extent:
         raise RequestError(

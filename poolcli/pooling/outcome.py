@@ -15,7 +15,7 @@ from poolcli.formats import Header, ReadOptions, Source
 from poolcli.formats.atomic import is_device
 from poolcli.formats.checks import byte_count
 from poolcli.formats.files import exists
-from poolcli.layouts import rank_of
+from poolcli.layouts import named_shape, rank_of
 from poolcli.message_fields import one_line
 from poolcli.plan import Plan
 from poolcli.system.signals import check_stopped
@@ -152,6 +152,7 @@ class RunSummary:
     skipped: int = 0
     notes: dict[str, list[str]] = field(default_factory=dict)  # of all files, by their texts without numbers
     errors: list[PoolError] = field(default_factory=list)
+    sizes: set[tuple[str, str]] = field(default_factory=set)  # of inputs and outputs, with the names of axes
 
     def add(self, outcome: Outcome) -> None:
         """Counts an outcome."""
@@ -161,6 +162,9 @@ class RunSummary:
             self.skipped += 1
         else:
             self.done += 1
+        for plan, output in ((part.plan, part.output) for part in outcome.parts or (outcome,)):
+            if plan and output:
+                self.sizes.add((named_shape(plan.layout, plan.input_shape), named_shape(output.layout, output.shape)))
         for text, note in {NUMBERS.sub("#", note): note for note in reversed(outcome.notes)}.items():
             self.notes.setdefault(text, []).append(note)
 

@@ -22,7 +22,7 @@ from poolcli.formats.records import Dimension
 from poolcli.formats.zarr import ome
 from poolcli.formats.zarr.storage import Grid, grid_of
 from poolcli.layouts import check_layout, converted_shape, layout_for, read_axes, spatial_axes
-from poolcli.message_fields import field
+from poolcli.message_fields import AGAIN, field
 from poolcli.ops import OPERATORS, MaxPool
 from poolcli.plan import Plan, make_plan
 from poolcli.pooling.outcome import Settings, failure
@@ -213,9 +213,7 @@ def plan_pyramid(request: Request, source: Source, header: Header, metadata: Met
     """Plans the pyramid of one image or of one label image."""
     dtype, reducer = DTYPES[header.dtype], OPERATORS[request.op].reducer
     if dtype.kind == "bool" and reducer.result == "number":
-        raise RequestError(
-            f"levels have the type of the input, and bool has no averages; use {field('operator', 'mode')}"
-        )
+        raise RequestError(f"levels have the input's type, and bool has no averages; use {field('operator', 'mode')}")
     check_distinct(source.path, request.output)
     read_layout, assumed = _layout_of(header, settings.layout, len(request.kernel))
     layout = ome.ome_order(read_layout)
@@ -231,7 +229,7 @@ def plan_pyramid(request: Request, source: Source, header: Header, metadata: Met
     missing = header.missing if settings.missing is None else settings.missing
     levels = levels_of(request, shape, header.dtype, layout, missing, settings.min_count)
     if max(shape[i] for i in spatial_axes(layout)) <= SMALLEST_LEVEL and not request.factors and request.levels is None:
-        assumed += (f"one level: no axis to pool is longer than {SMALLEST_LEVEL}; for two, use {field('levels', 2)}",)
+        assumed += (f"one level: no pooled axis exceeds {SMALLEST_LEVEL}; for two, use {field('levels', 2)}{AGAIN}",)
     steps, origin, units = _spacing(request, names, order, header, metadata)
 
     kept = dict(metadata.zarr_storage)
@@ -269,7 +267,7 @@ def _layout_of(header: Header, given: str | None, values: int) -> tuple[str, tup
     rank, own = len(header.shape), given or header.layout
     if own:
         slices = f"ZYX{'C' * ('C' in own)}"
-        note = f"the file does not say what its pages are; they become t; for slices, use {field('layout', slices)}"
+        note = f"the file does not say what pages are; they become t; for slices, use {field('layout', slices)}{AGAIN}"
         is_unclear = not (given or header.axes) and own[0] == "N" and header.format == "tiff"
         return check_layout(own, rank), (note,) if is_unclear else ()
     if rank not in OTHER_LAYOUTS:

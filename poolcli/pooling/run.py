@@ -19,7 +19,7 @@ from poolcli.formats.atomic import is_device
 from poolcli.formats.checks import join_names
 from poolcli.formats.files import array_names, check_distinct, check_unchanged, fingerprint_of, is_url
 from poolcli.layouts import check_layout, convert_layout, converted_shape
-from poolcli.message_fields import field
+from poolcli.message_fields import AGAIN, field
 from poolcli.plan import Fact, Plan, make_plan
 from poolcli.plan.attributes import Attributes
 from poolcli.plan.plan import Region, whole
@@ -66,9 +66,9 @@ def prepare_job(
     notes = (*_notes_on(job, plan, settings, header), *(colour.notes if colour else ()))
     longest = max((each.layout for each in (output, indices) if each), key=len)
     if len(longest) > len(plan.layout) and not settings.output_layout:
-        notes += (f"images become {longest} in tensors; {field('output_layout', plan.layout)} keeps the axes",)
+        notes += (f"images become {longest} in tensors; {field('output_layout', plan.layout)}{AGAIN} keeps the axes",)
     if plan.guessed and plan.layout == "CHW" and output.layout == "HWC" and output.shape[2] > len("RGBA"):
-        notes += (f"C={output.shape[2]} are samples of one page; {field('layout', 'NHW')} makes pages of them",)
+        notes += (f"C={output.shape[2]} are samples of one page; {field('layout', 'NHW')}{AGAIN} makes pages of them",)
     return replace(outcome, header=header, plan=plan, output=output, indices=indices, notes=notes, colour=colour)
 
 
@@ -106,7 +106,7 @@ def _notes_on(job: Job, plan: Plan, settings: Settings, header: records.Header) 
     made, row = lookup(plan.output_dtype), formats.output_format(job.output or "-")
     fractions = not row.is_image or row.name == "tiff"
     if plan.reducer.divides and header.mode is None and made.is_integer and settings.dtype is None and fractions:
-        notes.append(f"averages are rounded to {made.name}; {field('dtype', 'float32')} keeps fractions")
+        notes.append(f"averages are rounded to {made.name}; {field('dtype', 'float32')}{AGAIN} keeps fractions")
     own = header.layout or ""
     both = {*own} & {*plan.layout} & {*"HWC"}
     if settings.layout and any(own.index(letter) != plan.layout.index(letter) for letter in both):

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from poolcli.dialects import DIALECTS
 from poolcli.explain import Window, explain, facts, window
-from poolcli.explain.chain import Chain, Span
+from poolcli.explain.chain import Chain
 from poolcli.explain.compare_dialects import compare_dialects, sentences
 from poolcli.explain.diff_arrays import Difference
 from poolcli.explain.export import ONLY_THIS_SIZE, convert
@@ -136,7 +136,8 @@ def chain_view(chain: Chain) -> RenderableType:
     table.add_row("input", ",".join(map(str, chain.input_shape)))
     for layer in chain.layers:
         strides = ["-" if stride is None else str(stride) for stride in layer.stride]
-        spans = (_per_axis(map(_span, ends)) for ends in (layer.span, layer.centre))
+        ends = ([map(str, dict.fromkeys(each or ["none"])) for each in every] for every in (layer.span, layer.centre))
+        spans = (_per_axis(map("-".join, each)) for each in ends)
         shape = ",".join(map(str, layer.output))
         table.add_row(layer.layer, shape, _per_axis(strides), _per_axis(map(str, layer.field)), *spans)
     legend = "output 0, centre: the first and last input element that they depend on"
@@ -146,10 +147,6 @@ def chain_view(chain: Chain) -> RenderableType:
 def _per_axis(values: Iterable[str]) -> str:
     found = list(values)
     return found[0] if len({*found}) == 1 else ",".join(found)
-
-
-def _span(ends: Span) -> str:
-    return "none" if ends is None else str(ends[0]) if ends[0] == ends[1] else f"{ends[0]}-{ends[1]}"
 
 
 def candidates_view(found: Sequence[Candidate]) -> RenderableType:

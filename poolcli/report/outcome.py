@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -17,7 +16,7 @@ from rich.text import Text
 from poolcli.dialects import DIALECTS
 from poolcli.formats.checks import human_bytes
 from poolcli.layouts import channels_last, default_layout, named_shape
-from poolcli.message_fields import escaped, field, for_cli, printable
+from poolcli.message_fields import AGAIN, escaped, field, for_cli, printable
 from poolcli.ops import OPERATORS
 from poolcli.plan import Plan
 from poolcli.windows import Bins, Cells, Sliding
@@ -88,10 +87,9 @@ def grid(gap: int = 2, **first: Any) -> Table:
 
 
 def add_notes(table: Table, notes: Iterable[str], written: bool = False) -> Table:
-    """Adds notes, one line each; once outputs are `written`, what a note says to use needs --overwrite too."""
-    for note in map(for_cli, notes):
-        text = re.sub(r"\buse (?=--)", f"use {for_cli(field('overwrite'))} with ", note) if written else note
-        table.add_row(Text("note", style="magenta"), Text(text))
+    """Adds notes, one line each; once outputs are `written`, the settings that they propose need --overwrite, too."""
+    for note in notes:
+        table.add_row(Text("note", style="magenta"), Text(for_cli(note, written)))
     return table
 
 
@@ -243,18 +241,19 @@ def _duration(seconds: float) -> str:
 
 def summary_view(summary: RunSummary, dry_run: bool) -> RenderableType:
     """The summary of a run over several inputs: counts, and notes with the numbers of files."""
-    counts = (
-        f"{summary.done} {'planned' if dry_run else 'done'}, {summary.skipped} skipped, {len(summary.errors)} failed"
-    )
+    done = "planned" if dry_run else "done"
+    counts = f"{summary.done} {done}, {summary.skipped} skipped, {len(summary.errors)} failed"
     counts += f", {len(summary.ignored)} ignored" if summary.ignored else ""
-    notes = add_notes(grid(), [ignored_note(summary.ignored)] if summary.ignored else [])
-    return Group(Text(counts, style="bold"), add_notes(notes, summary.note_lines(), not dry_run))
+    facts, notes = grid(), [ignored_note(summary.ignored)] if summary.ignored else []
+    if len(summary.sizes) == 1 and not dry_run:
+        facts.add_row("each", " to ".join(*summary.sizes))
+    return Group(Text(counts, style="bold"), add_notes(facts, [*notes, *summary.note_lines()], not dry_run))
 
 
 def ignored_note(names: Collection[str]) -> str:
     """The note about names in folders that are not inputs."""
     more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
-    deeper = " (use -r for subfolders)" if any(name.endswith("/") for name in names) else ""
+    deeper = f"; use -r{AGAIN} for subfolders" if any(name.endswith("/") for name in names) else ""
     return f"ignored: {', '.join(printable(name) for name in islice(names, NAMES_SHOWN))}{more}{deeper}"
 
 

@@ -175,9 +175,7 @@ def choose_executor(jobs: Sequence[Job], debug: bool, cluster: str | None = None
     streamed = any("-" in (job.source.path, job.output) for job in jobs)
     if cluster is not None:
         if streamed:
-            raise RequestError(
-                f"standard input and output are this process's own, which {field('cluster')} has no use for"
-            )
+            raise RequestError(f"{field('cluster')} cannot use standard input and output, which are this process's own")
         return "dask"
     if debug or streamed:
         return "here"

@@ -196,9 +196,11 @@ class Target:
         if self.in_folder:
             return self._path_in_folder(target, item)
         if self.several:
+            is_template = any(sign in target for sign in "{*%")  # of names, which are kept
+            folder = os.path.dirname(target) or "out" if is_template else without_suffix(target) or target
             raise RequestError(
                 f"{field(self.option, target)} is one file, but there are several inputs, each pooled by itself; "
-                f"name a folder: {without_suffix(target) or target}/ (to pool across files, stack them: numpy.stack)"
+                f"name a folder: {folder}/ (to pool across files, stack them: numpy.stack)"
             )
         if self.suffix and self.option == "output":
             raise RequestError(
@@ -212,9 +214,7 @@ class Target:
 
     def _path_in_folder(self, folder: str, item: Item) -> str:
         if item.source.path == "-":
-            raise RequestError(
-                f"{field(self.option, folder)} is a folder, and stdin has no name to keep; name the file"
-            )
+            raise RequestError(f"{field(self.option, folder)} is a folder, and stdin has no name to keep; name a file")
         try:
             relative_path(item.relative)
         except ValueError as reason:

@@ -12,7 +12,8 @@ from tests.profiles import sized
 
 poolcli = sized(forked, fresh)  # what starts in a tenth of the time, or what a user starts
 HALVE = ("-k", "2", "-s", "2")
-DEEPER = ", 1 ignored\nnote  ignored: in/deep/ (use -r for subfolders)\n"  # what is said where -r is not given
+EACH = "each  N=1 C=1 H=4 W=4 to N=1 C=1 H=2 W=2\n"
+DEEPER = f", 1 ignored\n{EACH}note  ignored: in/deep/; use -r (and --overwrite) for subfolders\n"  # without -r
 MANIFEST = ".poolcli.jsonl"
 
 

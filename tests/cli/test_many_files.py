@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.cli.folders import DEEPER, HALVE, MANIFEST, counts, outputs, tree
+from tests.cli.folders import DEEPER, EACH, HALVE, MANIFEST, counts, outputs, tree
 from tests.conftest import Cli
 
 
@@ -91,11 +92,11 @@ def locked(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("locked")
 def test_a_folder_that_cannot_be_searched_fails_alone(cli: Cli) -> None:
     result = cli("avg", "in", "-r", "-o", "out/", *HALVE)
-    assert (result.code, result.out) == (1, "13 done, 0 skipped, 1 failed\n")
+    assert (result.code, result.out) == (1, f"13 done, 0 skipped, 1 failed\n{EACH}")
     assert result.err == "poolcli: in/locked: Permission denied\n"
     assert len(tree("out")) == 14
     result = cli("avg", "in/locked", "in/00.npy", "-o", "other/", *HALVE)
-    assert (result.code, result.out) == (1, "1 done, 0 skipped, 1 failed\n")
+    assert (result.code, result.out) == (1, f"1 done, 0 skipped, 1 failed\n{EACH}")
     assert result.err == "poolcli: in/locked: Permission denied\n"
 
 
@@ -136,8 +137,8 @@ def test_what_a_folder_run_did_not_take_is_counted_and_named(folder: Path, cli: 
     for name in ("scan.heic2", "notes.txt", ".hidden.npy", "below/more.txt", ".poolcli.jsonl", ".b.npy.1-2-3.part"):
         Path("in", name).touch()  # the last two are of runs, and not counted
     result = cli("avg", "in", "-o", "in/out/", "-k", "2", columns=200)
-    taken = "ignored: in/.hidden.npy, in/below/, in/notes.txt, in/scan.heic2 (use -r for subfolders)\n"
-    assert result.out.startswith(f"1 done, 0 skipped, 0 failed, 4 ignored\nnote  {taken}")
+    taken = "ignored: in/.hidden.npy, in/below/, in/notes.txt, in/scan.heic2; use -r (and --overwrite) for subfolders\n"
+    assert re.match(f"1 done, 0 skipped, 0 failed, 4 ignored\neach .*\nnote  {re.escape(taken)}", result.out)
     Path("in/link").symlink_to("below")
     result = cli("avg", "in", "-r", "-o", "in/out/", "-k", "2", "--overwrite", columns=200)
     assert "ignored: in/.hidden.npy, in/link, in/notes.txt, in/scan.heic2, in/below/more.txt\n" in result.out

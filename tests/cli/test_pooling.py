@@ -132,7 +132,7 @@ OUTPUT_REFUSALS = {
         "photo.png, PHOTO.png: more than one input would be written to out/photo.png; "
         "pool them into different folders or rename one"),
     "stdin into a folder": (["-", "-o", "out/"],
-        "--output out/ is a folder, and stdin has no name to keep; name the file"),
+        "--output out/ is a folder, and stdin has no name to keep; name a file"),
 }  # fmt: skip
 
 

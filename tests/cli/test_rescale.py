@@ -49,7 +49,7 @@ def test_without_it_floats_are_refused_with_this_remedy(cli: Cli, folder: Path) 
     ))  # fmt: skip
     np.save("ct.npy", np.zeros((1, 1, 4, 4), np.int16))
     assert cli("max", "ct.npy", "-k", "2", "-o", "o.png").err.endswith(
-        "int16; use .tiff, .npy, .npz or .h5, or --dtype float32 --rescale for 8 bits\n"
+        "(x.astype('uint16')); for 8 bits to look at, --dtype float32 --rescale\n"
     )
     assert cli("max", "ct.npy", "-k", "2", "-o", "o.png", "--dtype", "float32", "--rescale").code == 0
     for channels in (4, 7):  # four would become colours and their transparency

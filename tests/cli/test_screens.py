@@ -106,7 +106,7 @@ def test_a_formula_of_three_digits_stays_on_its_line(cli: Cli) -> None:
 
 def test_the_report_of_several_files_has_failures_on_standard_error(cli: Cli, samples: Path) -> None:
     inputs = ["features.npy", "bad.npy", "photo.png", "x.npy"]
-    result = cli("avg", *inputs, "-o", "out/", "-k", "2", "-n")
+    result = cli("avg", *inputs, "-o", "out/", "-k", "2", "-n", columns=120)
     assert result.code == 1
     assert result.out == (
         "input         shape              output shape       output\n"
@@ -114,7 +114,7 @@ def test_the_report_of_several_files_has_failures_on_standard_error(cli: Cli, sa
         "photo.png     H=6 W=8 C=3        H=5 W=7 C=3        out/photo.png\n"
         "x.npy         N=1 C=2 H=6 W=8    N=1 C=2 H=5 W=7    out/x.npy\n"
         "3 planned, 0 skipped, 1 failed\n"
-        "note  strides not given: 1 on every axis; set them with --strides (3 of 4 files)\n"
+        "note  strides not given: 1 on every axis; PyTorch and Keras take the kernel: use --strides 2 (3 of 4 files)\n"
     )
     assert result.err == "poolcli: bad.npy: is not a .npy file (its first bytes are not those of one)\n"
 
@@ -145,6 +145,7 @@ def test_the_last_column_of_a_wide_table_is_below_the_others(cli: Cli, samples: 
         ((8, 48, 64, 3), "NCHW", "axis W is 3 long, as of colours: if so, use --layout NHWC"),
         ((2, 16, 48, 64, 4), "NCDHW", "axis W is 4 long, as of colours: if so, use --layout NDHWC"),
         ((3, 48, 64), "NCW: only W is pooled", "axis N is 3 long, as of colours: if so, use --layout CHW"),
+        ((56, 56, 64), "NCW: only W is pooled", "otherwise use --layout HWC or --layout DHW"),
         ((16, 7, 3), "NCW: only W is pooled", "otherwise use --layout HWC or --layout NWC"),
     ],
 )
@@ -153,7 +154,7 @@ def test_axes_that_may_be_others_are_doubted(
 ) -> None:
     np.save("a.npy", np.zeros(shape, np.uint8))
     doubt = f"note     assuming layout {layout}; {remedy}"
-    again = doubt.replace("use --layout", "use --overwrite with --layout")
+    again = f"{doubt} (and --overwrite)"
     size = ",".join(map(str, shape))
     for command, told in (
         (["avg", "a.npy", "-o", "b.npy"], again), (["avg", "a.npy", "-n"], doubt), (["shape", "avg", size], doubt),

@@ -86,9 +86,9 @@ CASES = {
     ],
     "mode 1,1,9 -k 3 --to onnx": ["none: ONNX has no mode pooling"],
     "max 1,1,9 -k 3 -s 2 -p 1 --solve 7": [
-        "no attributes give this size",
+        "no attributes give this size: the nearest is --solve 5",
         "searched, beside what is given: kernels up to 11 and those that cover the input, the strides that fit, pads "
-        "shorter than the kernel, equal or one more at the end, same_upper, each rounding",
+        "shorter than the kernel, equal or one more at the end, same_upper, each rounding; no window of pads only",
     ],
     "max 1,1,27,27 -k 5 --dilations 2 --solve 27 --like pytorch": [
         "no attributes give this size: PyTorch allows pads of at most 2 for a kernel of 5: axis H has pads 4,4; "

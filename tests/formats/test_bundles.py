@@ -172,26 +172,26 @@ def test_the_one_array_that_can_be_pooled_is_taken_by_itself(save: Callable[...,
 
 def test_the_array_that_is_proposed_can_be_pooled(cli: Cli) -> None:
     save_npz("two.npz", a=np.zeros(3), b=B, c=A)
-    assert "choose one: two.npz:b or --dataset b, or take --all" in cli("avg", "two.npz", "-o", "y.npy", *HALVE).err
+    assert "choose one: two.npz:b or --dataset b, or all of them" in cli("avg", "two.npz", "-o", "y.npy", *HALVE).err
 
 
 def test_arrays_beside_the_only_one_with_axes_to_pool_are_named(cli: Cli) -> None:
     save_npz("one.npz", a=np.zeros(3), b=B)
-    note = "left out: a; --all takes all arrays"
+    note = "left out: a; --all (and --overwrite) takes all arrays"
     assert note in cli("avg", "one.npz", "-o", "y.npy", *HALVE).out
     assert "left out" not in cli("avg", "one.npz:b", "-o", "z.npy", *HALVE).out
 
 
 def test_a_note_on_one_array_names_it(cli: Cli) -> None:
     save_npz("two.npz", a=A, b=B.astype(np.uint8))
-    note = "averages are rounded to uint8; --dtype float32 keeps fractions"
-    assert f"note  b: {note}\n" in cli("avg", "two.npz", "-o", "y.npz", "--all", *HALVE).out
+    note = "averages are rounded to uint8; --dtype float32 (and --overwrite) keeps fractions"
+    assert f"note  b: {note}\n" in cli("avg", "two.npz", "-o", "y.npz", "--all", *HALVE, columns=120).out
 
 
 @pytest.mark.parametrize(("suffix", "keeps"), [("npy", True), ("tif", True), ("png", False)])
 def test_a_type_with_fractions_is_proposed_where_the_output_holds_it(suffix: str, keeps: bool, cli: Cli) -> None:
     np.save("one.npy", A.astype(np.uint8))
-    assert ("--dtype float32 keeps fractions" in cli("avg", "one.npy", "-o", f"y.{suffix}", *HALVE).out) == keeps
+    assert ("--dtype float32" in cli("avg", "one.npy", "-o", f"y.{suffix}", *HALVE).out) == keeps
 
 
 @pytest.mark.parametrize("source", ["x.npz", "x.h5"])

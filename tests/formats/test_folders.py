@@ -10,6 +10,7 @@ import pytest
 
 from poolcli.formats import FORMATS, Source, WriteOptions, read
 from poolcli.formats.atomic import remove
+from tests.cli.folders import counts
 from tests.conftest import Cli
 from tests.formats import toy
 from tests.formats.arrays import write
@@ -49,7 +50,7 @@ def test_among_several_inputs_it_is_one_and_nothing_in_it_is_another(text: str, 
     os.mkdir("in")
     os.rename("x.toy", "in/x.toy")
     result = cli("avg", text, "-o", "out/", *(["-r"] if text == "in" else []), *HALVE)
-    assert (result.out, result.err) == ("1 done, 0 skipped, 0 failed\n", "")
+    assert (counts(result), result.err) == ("1 done, 0 skipped, 0 failed", "")
     np.testing.assert_array_equal(read(Source("out/x.toy")).array, HALF)
 
 
@@ -58,13 +59,13 @@ def test_a_folder_run_is_resumed_and_sees_what_changed(cli: Cli) -> None:
     os.rename("x.toy", "in/x.toy")
     write("in/y.npy", X, "NCHW")
     run = ("avg", "in", "-o", "out/", *HALVE, "--resume")
-    assert cli(*run).out == "2 done, 0 skipped, 0 failed\n"
-    assert cli(*run).out == "0 done, 2 skipped, 0 failed\n"
+    assert counts(cli(*run)) == "2 done, 0 skipped, 0 failed"
+    assert counts(cli(*run)) == "0 done, 2 skipped, 0 failed"
     np.save("out/x.toy/0.0.0.0.npy", np.zeros((2, 3, 3, 3), np.float32))
-    assert cli(*run).out == "1 done, 1 skipped, 0 failed\n"
+    assert counts(cli(*run)) == "1 done, 1 skipped, 0 failed"
     np.testing.assert_array_equal(read(Source("out/x.toy")).array, HALF)
     np.save("in/x.toy/0.0.0.0.npy", np.full((2, 3, 3, 3), 7, np.float32))
-    assert cli(*run).out == "1 done, 1 skipped, 0 failed\n"
+    assert counts(cli(*run)) == "1 done, 1 skipped, 0 failed"
     assert read(Source("out/x.toy")).array[0, 0, 0, 0] == 7
 
 

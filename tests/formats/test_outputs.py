@@ -22,7 +22,8 @@ from tests.conftest import Cli
     [
         ("y.png", (8, 8, 3), "float32", "HWC",
          "png cannot hold 3 channels of float32; use .tiff, .npy, .npz or .h5, or --rescale for 8 bits"),
-        ("y.tif", (8, 8, 3), "bool", "HWC", "tiff cannot hold 3 channels of bool; use .npy, .npz or .h5"),
+        ("y.tif", (8, 8, 3), "bool", "HWC", "tiff cannot hold 3 channels of bool; use .npy, .npz or .h5, or "
+            "--dtype uint8"),
         ("y.jpg", (8, 8), "float32", "HW",
          "jpeg cannot hold 1 channel of float32; use .tiff, .npy, .npz or .h5, or --rescale for 8 bits"),
         ("y.jpg", (2, 3, 8, 8), "uint8", "NCHW",

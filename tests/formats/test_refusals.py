@@ -137,13 +137,14 @@ def damaged_root() -> None:
 
 CONTAINERS: dict[str, tuple[Callable[[], object], str, str]] = {
     "several arrays": (two_arrays, "x.npz",
-        "x.npz: holds 2 arrays: a (1,1,4 float32), b (2,3,5 uint8); choose one: x.npz:a or --dataset a, or take --all"),
+        "x.npz: holds 2 arrays: a (1,1,4 float32), b (2,3,5 uint8); choose one: x.npz:a or --dataset a, or "
+        "all of them: --all --output all.npz"),
     "unknown key": (two_arrays, "x.npz:c", "x.npz: has no array 'c'; it holds a (1,1,4 float32), b (2,3,5 uint8)"),
     "a wrong checksum": (wrong_checksum, "x.npz", "x.npz: is not a readable .npz file (Bad CRC-32 for file 'a.npy')"),
     "a name that is not UTF-8": (wrong_name, "x.npz:a", "x.npz: is not a readable .npz file (..."),
     "several datasets": (groups_and_links, "x.h5",
         "x.h5: holds 2 arrays: /g/a (1,1,2 float32), /g/b (1,1,3 int8); choose one: x.h5:/g/a or --dataset /g/a, "
-        "or take --all"),
+        "or all of them: --all --output all.h5"),
     "unknown dataset": (groups_and_links, "x.h5:/g/c",
         "x.h5: has no array '/g/c'; it holds /g/a (1,1,2 float32), /g/b (1,1,3 int8)"),
     "a group": (groups_and_links, "x.h5:/g",

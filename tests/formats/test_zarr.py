@@ -32,7 +32,7 @@ def test_several_arrays_are_listed_and_all_are_pooled_under_their_names(cli: Cli
     assert (result.code, result.err) == (
         2,
         "poolcli: x.zarr: holds 2 arrays: /c (9,10,8 uint8), /a/b (9,10,11 uint8); choose one: x.zarr:/c or "
-        "--dataset /c, or take --all\n",
+        "--dataset /c, or all of them: --all --output all.zarr\n",
     )
     assert cli("avg", "x.zarr:/d", "-o", "y.zarr", *HALVE).err == (
         "poolcli: x.zarr: has no array '/d'; it holds /c (9,10,8 uint8), /a/b (9,10,11 uint8)\n"

@@ -88,7 +88,7 @@ EDGES: dict[str, tuple[Ask, Ask, str]] = {
     ),
     "TensorFlow: strides that are given, and that are not": (peak(kernel=2, like="tensorflow"),
         peak(kernel=2, strides=None, like="tensorflow"),
-        "TensorFlow needs strides; give strides (Keras layers take the kernel by default)"),
+        "TensorFlow needs strides; give strides=2 (the kernel, as in Keras layers)"),
     "PyTorch: an average without dilation, and with it on one axis of two": (
         avg(1, 1, 8, 8, kernel=2, dilations=(1, 1), like="pytorch"),
         avg(1, 1, 8, 8, kernel=2, dilations=(1, 2), like="pytorch"),
@@ -155,7 +155,7 @@ EDGES: dict[str, tuple[Ask, Ask, str]] = {
         "index_element_type='i32' cannot hold indices up to 2684354559; use i64",
     ),
     "the last axis that maxima may be counted from, and the next": (peak(1, 1, 8, 8, kernel=2, axis=3),
-        peak(1, 1, 8, 8, kernel=2, axis=4), "axis is 4; it must be from -4 to 3 for a tensor of rank 4"),
+        peak(1, 1, 8, 8, kernel=2, axis=4), "axis is 4; it must be from -4 to 3 for 4 axes"),
     "OpenVINO: an axis that maxima are counted from, and another dialect's": (peak(kernel=2, axis=1),
         peak(kernel=2, axis=1, like="onnx"),
         "axis is an attribute of OpenVINO; ONNX fixes the axes that indices count over"),

@@ -13,7 +13,7 @@ LATE = "the last window on W starts past the input; PyTorch's ceil drops it (lik
 NOTES: dict[str, tuple[Any, int, str, tuple[str, ...]]] = {
     "nothing": (AvgPool(2, strides=2), 8, "float32", ()),
     "strides of 1 that nobody gave": (AvgPool(2), 8, "float32",
-        ("strides not given: 1 on every axis; set them with strides",)),
+        ("strides not given: 1 on every axis; PyTorch and Keras take the kernel: use strides=2",)),
     "strides that a kernel of 1 does not miss": (AvgPool(1), 8, "float32", ()),
     "pads that auto_pad replaces, at the beginning": (AvgPool(2, strides=2, pads_begin=1, pads_end=0, auto_pad="valid"),
         8, "float32", ("the given pads are ignored: auto_pad valid sets them",)),

@@ -9,19 +9,11 @@ from itertools import permutations
 from math import prod
 from typing import Any
 
+from poolcli import layouts
 from poolcli.dialects import DIALECTS
 from poolcli.engine import call_of
 from poolcli.errors import RequestError
 from poolcli.explain.diff_arrays import Difference, compare, distances
-from poolcli.layouts import (
-    channels_last,
-    converted_shape,
-    default_layout,
-    is_spatial,
-    layout_for,
-    named_shape,
-    read_axes,
-)
 from poolcli.message_fields import field
 from poolcli.plan import Plan, plan_or_none
 from poolcli.plan.attributes import Attributes
@@ -139,20 +131,21 @@ def possible_layouts(
     lists = [len(value) for value in given.values() if isinstance(value, tuple | list)]
     values = [max(lists)] if max(lists, default=1) > 1 else [1, 2, 3]
     lasts = [DIALECTS[given["like"]].channels_last] if given.get("like") in DIALECTS else [False, True]
-    readings = [read_axes(shape, n, layout=layout, named=named, last=last) for last in lasts for n in values]
+    readings = [layouts.read_axes(shape, n, layout=layout, named=named, last=last) for last in lasts for n in values]
     usual = [each.layout for each in readings] + [other for each in readings for other in each.others]
     is_open = not (layout or named) and all(a >= b for a, b in zip(shape, output, strict=True))
-    more = [found for n in values if is_open and (found := layout_for(shape, n))]
+    more = [found for n in values if is_open and (found := layouts.layout_for(shape, n))]
     changed = [i for i in range(rank) if shape[i] != output[i]]
     for choices in (usual, more):
-        fits = [own for own in dict.fromkeys(choices) if all(is_spatial(own[i]) for i in changed)]
+        fits = [own for own in dict.fromkeys(choices) if all(layouts.is_spatial(own[i]) for i in changed)]
         if fits:
             return fits
-    for source, target in permutations((default_layout(rank), channels_last(rank)) if rank > 3 else ("CHW", "HWC")):
-        moved = converted_shape(output, source, target) if rank > 2 else ()
-        if moved and all(is_spatial(letter) or shape[i] == moved[i] for i, letter in enumerate(target)):
+    orders = (layouts.default_layout(rank), layouts.channels_last(rank)) if rank > 3 else ("CHW", "HWC")
+    for source, target in permutations(orders):
+        moved = layouts.converted_shape(output, source, target) if rank > 2 else ()
+        if moved and all(layouts.is_spatial(letter) or shape[i] == moved[i] for i, letter in enumerate(target)):
             how = f"transpose one in Python, as with convert_layout(y, {source!r}, {target!r})"
             raise RequestError(f"the input looks like {target} and the output like {source}; {how}")
-    before, after = (named_shape(usual[0], each) for each in (shape, output))
+    before, after = (layouts.named_shape(usual[0], each) for each in (shape, output))
     how = "" if layout or named else f"; if these are wrong, name the axes with {field('layout')}, or transpose one"
     raise RequestError(f"input {before} and output {after} differ along N or C{how}")

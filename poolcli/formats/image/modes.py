@@ -16,7 +16,7 @@ from poolcli.dtypes import lookup
 from poolcli.errors import FileError, RequestError, error_text, is_for_users
 from poolcli.formats.checks import as_file_error, check_memory, join_names
 from poolcli.layouts import size_of
-from poolcli.message_fields import field, hint
+from poolcli.message_fields import AGAIN, field, hint
 from poolcli.system.lazy_imports import Array, installed, need
 
 
@@ -81,9 +81,7 @@ def stored_layout(name: str, shape: Sequence[int], dtype: str, layout: str, want
     """
     empty = [f"{axis}=0" for axis, length in zip(layout, shape, strict=True) if length == 0]
     if empty:
-        raise RequestError(
-            f"a {name} file cannot hold an empty array, but the result has {empty[0]}; use .npy, .npz or .h5"
-        )
+        raise RequestError(f"{name} cannot hold an empty array, but the result has {empty[0]}; use .npy, .npz or .h5")
     if "D" not in layout:  # slices of a volume, along which nothing is pooled
         layout = layout.replace("S", "D")
     spatial = set(layout) - set("NC")
@@ -115,11 +113,14 @@ def stored_layout(name: str, shape: Sequence[int], dtype: str, layout: str, want
         colour = f" ({mode})" if mode in ("CMYK", "LAB") else ""
         bits = mode_of(shape, "uint8", layout, None)
         opaque = bits in MODES_BY_FORMAT[name] and bits in MODES and not MODES[bits].alpha
-        wide = "" if lookup(dtype).kind == "float" else f"{field('dtype', 'float32')} "
-        rescale = f", or {wide}{field('rescale')} for 8 bits" if opaque and dtype != "bool" else ""
+        narrow = "uint16" if mode_of(shape, "uint16", layout, None) in MODES_BY_FORMAT[name] else "uint8"
+        to_look_at = f"for 8 bits to look at, {field('dtype', 'float32')} {field('rescale')}"
+        whole = f"; if the values fit, convert them in numpy (x.astype('{narrow}')); {to_look_at}"  # which labels need
+        more = {"bool": f", or {field('dtype', 'uint8')}", "float": f", or {field('rescale')} for 8 bits"}
+        remedy = more.get(lookup(dtype).kind, whole) if opaque else ""
         raise RequestError(
             f"{name} cannot hold {channels} channel{'' if channels == 1 else 's'} of {dtype}{colour}; "
-            f"use {', '.join([*able, '.npy', '.npz'])} or .h5{rescale}"
+            f"use {', '.join([*able, '.npy', '.npz'])} or .h5{remedy}"
         )
     kept = "HWC" if "C" in layout and shape[layout.index("C")] != 1 else "HW"
     return f"N{kept}" if pages != 1 else kept
@@ -238,7 +239,7 @@ def choose_pages(
         chosen = full
         if full != pictures or any(pages[i] != pages[first] for i in full):
             chosen = [first]
-            note = f"page {first + 1} of {count} is read, the first of full size; {field('pages')} takes others"
+            note = f"page {first + 1} of {count} is read, the first of full size; {field('pages')}{AGAIN} takes others"
     notes = [note] if note else []
     masks = masks_of(pages)
     applied = [str(masks[page] + 1) for page in chosen if page in masks]
