@@ -2,8 +2,7 @@
 
 A message is written once, with `field(...)` for each field. The text then contains both spellings between marks, which
 are noncharacters of Unicode; `for_python` and `for_cli` keep one of them. A part that proposes a field is a
-`hint(...)`, which is dropped for callers that do not have the field. In a note, `AGAIN` stands behind the settings to
-run again with: once the output is written, --overwrite is needed, too.
+`hint(...)`, which is dropped for callers that do not have the field. `AGAIN` stands behind settings for a second run.
 """
 
 from __future__ import annotations

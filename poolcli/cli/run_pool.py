@@ -35,8 +35,7 @@ def run_pool(op: Attributes, request: PoolOptions) -> int:
         if re.fullmatch(r"\d+([,xX]\d+)+", text) and not os.path.exists(text):
             raise RequestError(f"{text} is a shape, not a file; use poolcli shape {op.name} {text}")
         if (other := find_operator(text)) and not os.path.lexists(text):
-            remedy = f"leave it out: poolcli {other} says it (-r takes no value)"
-            raise RequestError(f"{text} is an operator, not a file; {remedy}")
+            raise RequestError(f"{text} is no file; leave it out: poolcli {other} says it (-r takes no value)")
     if not request.output and not request.dry_run:
         *inputs, last = request.inputs or [""]
         named = format_by_suffix(last) or any(map(os.path.isdir, inputs))

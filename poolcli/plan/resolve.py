@@ -146,8 +146,7 @@ def _resolve_sliding(op: SlidingAttributes, dialect: Dialect, support: Support, 
     exclude = None
     if isinstance(op, DividingAttributes):
         if op.exclude_pad is False and not support.include_pad:
-            use = f"use {field('exclude_pad', True)}{OTHER_DIALECT}"
-            raise RequestError(f"{dialect.title} never counts padding; {use}")
+            raise RequestError(f"{dialect.title} never counts padding; use {field('exclude_pad', True)}{OTHER_DIALECT}")
         exclude = dialect.default_exclude_pad if op.exclude_pad is None else op.exclude_pad
     counted, divisor_rule = _divisor(op, dialect, exclude, call)
     limited, keeps = op.auto_pad == "explicit" and support.pads, rounding != "floor" and dialect.keeps_short

@@ -241,8 +241,7 @@ def _duration(seconds: float) -> str:
 
 def summary_view(summary: RunSummary, dry_run: bool) -> RenderableType:
     """The summary of a run over several inputs: counts, and notes with the numbers of files."""
-    done = "planned" if dry_run else "done"
-    counts = f"{summary.done} {done}, {summary.skipped} skipped, {len(summary.errors)} failed"
+    counts = f"{summary.done} {('done', 'planned')[dry_run]}, {summary.skipped} skipped, {len(summary.errors)} failed"
     counts += f", {len(summary.ignored)} ignored" if summary.ignored else ""
     facts, notes = grid(), [ignored_note(summary.ignored)] if summary.ignored else []
     if len(summary.sizes) == 1 and not dry_run:

@@ -196,8 +196,8 @@ class Target:
         if self.in_folder:
             return self._path_in_folder(target, item)
         if self.several:
-            is_template = any(sign in target for sign in "{*%")  # of names, which are kept
-            folder = os.path.dirname(target) or "out" if is_template else without_suffix(target) or target
+            parent = os.path.dirname(target) or "out"  # for a template of names, which are kept
+            folder = parent if any(sign in target for sign in "{*%") else without_suffix(target) or target
             raise RequestError(
                 f"{field(self.option, target)} is one file, but there are several inputs, each pooled by itself; "
                 f"name a folder: {folder}/ (to pool across files, stack them: numpy.stack)"

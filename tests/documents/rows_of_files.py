@@ -157,9 +157,7 @@ def _stored_numbers(row: Row) -> None:
 @row_of(FILES, "pages of different sizes or modes")
 def _different(row: Row) -> None:
     Image.new("L", (2, 2)).save("x.tif", save_all=True, append_images=[Image.new("L", (4, 4), 7)])
-    assert "note page 2 of 2 is read, the first of full size; --pages (and --overwrite) takes others" in pool(
-        "avg x.tif -o y.npy -k 4"
-    )
+    assert "note page 2 of 2 is read, the first of full size; --pages (and" in pool("avg x.tif -o y.npy -k 4")
     assert np.load("y.npy").item() == 7
     pool("avg x.tif -o z.npy -k 2 --pages 1")
     assert np.load("z.npy").item() == 0
@@ -183,9 +181,7 @@ def _copies(row: Row) -> None:
     sizes = (8, 4, 2)
     first, *others = (Image.new("L", (size, size), size) for size in sizes)
     first.save("x.tif", save_all=True, append_images=others)
-    assert "note page 1 of 3 is read, the first of full size; --pages (and --overwrite) takes others" in pool(
-        "avg x.tif -o y.tif -k 2"
-    )
+    assert "note page 1 of 3 is read, the first of full size; --pages (and" in pool("avg x.tif -o y.tif -k 2")
     pool("avg x.tif -o z.tif -k 2 --pages 2")
     with Image.open("z.tif") as made:
         assert made.size == (3, 3)
