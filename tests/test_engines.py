@@ -42,7 +42,6 @@ FLOATS = ("float16", "float32", "float64", "bfloat16")
 SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 1e30, -1e30)
 ENGINES = ("numpy", "numba")
 AGREEING = sized(60, 1500)  # examples on which the engines agree
-CUT = sized(20, 1500)  # the same of windows that have kernels of their own
 # Of the others, whose kernels take most of the time, tests of engine/ build some.
 AGREEING_TYPES = sized(("uint8", "float32", "float64"), (*INTEGERS, *FLOATS))
 
@@ -140,7 +139,7 @@ def test_the_engines_agree(problem: tuple[Plan, Any]) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=CUT, derandomize=True)
+@settings(max_examples=sized(20, AGREEING), derandomize=True)  # many of which have kernels of their own
 @given(problems(), st.sampled_from([0, 1 << 30]))
 def test_the_engines_agree_where_rows_are_cut_and_blocked(problem: tuple[Plan, Any], outputs: int) -> None:
     limits = LIMITS._replace(outputs=outputs, long_window=3, row_bytes=48, pass_bytes=48, block_bytes=48, tall=1)

@@ -139,7 +139,6 @@ def notes_of_numpy(folder: Path, *words: str) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "cluster"),
     [(("pyramid", "--levels", "3"), ("--cluster", "local:2")), (("avg", "-k", "2", "-s", "2"), ())],
-    ids=["pyramid, workers", "avg, here"],
 )
 def test_the_reason_is_said_once_for_an_array_wherever_it_is_computed(
     words: tuple[str, ...], cluster: tuple[str, ...], tmp_path: Path

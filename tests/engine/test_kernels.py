@@ -318,15 +318,13 @@ def test_kernels_of_sliding_windows_add_in_one_order(name: str) -> None:
     assert values[0] == values[1]
 
 
-@pytest.mark.parametrize(
-    ("kernel", "dilation", "size", "pad", "dtype"), [(3, 3, 5, 2, "float32"), (4, 2, 5, 2, "uint8")]
-)
+@pytest.mark.parametrize(("kernel", "dilation", "dtype"), [(3, 3, "float32"), (4, 2, "uint8")])
 def test_windows_are_divided_by_their_own_divisors_where_the_largest_one_comes_twice(
-    kernel: int, dilation: int, size: int, pad: int, dtype: str
+    kernel: int, dilation: int, dtype: str
 ) -> None:
     """Dilated windows that reach over both ends of a short axis hold fewer elements in the middle than beside it."""
-    op = AvgPool((1, kernel), strides=1, pads=(0, pad), dilations=(1, dilation))
-    x = numbers(0, (2, 5, 3, size), dtype, ties=False)
+    op = AvgPool((1, kernel), strides=1, pads=(0, 2), dilations=(1, dilation))
+    x = numbers(0, (2, 5, 3, 5), dtype, ties=False)
     plan = op.plan(x.shape, dtype)
     divisors = plan.windows[-1].divisor(np.arange(plan.output_shape[-1]))
     assert np.ptp(np.flatnonzero(divisors == divisors.max())) >= np.count_nonzero(divisors == divisors.max())

@@ -42,19 +42,18 @@ def _random(shape: tuple[int, ...]) -> Any:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
 
 
+CEIL: dict[str, Any] = {"kernel": 3, "strides": 2, "rounding_type": "ceil"}
 MADE: dict[str, tuple[Any, dict[str, Any], tuple[int, ...]]] = {
     "max": (MaxPool, {"kernel": 3, "strides": 2, "pads": 1}, (1, 8, 24, 31)),
-    "max-ceil": (MaxPool, {"kernel": 3, "strides": 2, "pads": 1, "rounding_type": "ceil"}, (1, 8, 24, 31)),
+    "max-ceil": (MaxPool, CEIL | {"pads": 1}, (1, 8, 24, 31)),
     "max-dilated": (MaxPool, {"kernel": (3, 2), "strides": (2, 1), "pads": 1, "dilations": 2}, (1, 4, 17, 19)),
-    "exclude-ceil": (AvgPool, {"kernel": 3, "strides": 2, "pads": 1, "exclude_pad": True, "rounding_type": "ceil"},
-        (2, 3, 16, 19)),
-    "include-ceil": (AvgPool, {"kernel": 3, "strides": 2, "pads": 1, "exclude_pad": False, "rounding_type": "ceil"},
-        (2, 3, 16, 19)),
+    "exclude-ceil": (AvgPool, CEIL | {"pads": 1, "exclude_pad": True}, (2, 3, 16, 19)),
+    "include-ceil": (AvgPool, CEIL | {"pads": 1, "exclude_pad": False}, (2, 3, 16, 19)),
     "include-asymmetric": (AvgPool, {"kernel": (2, 3), "strides": (2, 3), "pads_begin": (1, 0), "pads_end": (0, 1),
         "exclude_pad": False}, (1, 3, 13, 14)),
     "avg-dilated": (AvgPool, {"kernel": 3, "strides": 1, "pads": 2, "dilations": 2, "exclude_pad": False},
         (1, 3, 13, 14)),
-    "lp-ceil": (LpPool, {"kernel": 3, "strides": 2, "p": 2, "rounding_type": "ceil"}, (1, 3, 16, 16)),
+    "lp-ceil": (LpPool, CEIL | {"p": 2}, (1, 3, 16, 16)),
     "adaptive": (AdaptiveAvgPool, {"output_size": (5, 4)}, (1, 3, 13, 14)),
     "3-d": (AvgPool, {"kernel": (3, 2, 2), "strides": (2, 2, 1), "exclude_pad": True}, (1, 2, 7, 8, 9)),
 }  # fmt: skip
