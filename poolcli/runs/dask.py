@@ -135,7 +135,7 @@ def compute(
     output can be removed. `resumable` says whether another run can resume this one.
     """
     running: dict[Any, Any] = {}
-    message = pickle.dumps((work, os.getcwd()), pickle.HIGHEST_PROTOCOL)  # so that the scheduler does not decode it
+    message = os.getcwd(), pickle.dumps(work, pickle.HIGHEST_PROTOCOL)  # which the scheduler does not decode
     try:
         limit, suspects = TASKS_PER_WORKER * max(1, sum(client.nthreads().values())), list[Any]()
         for item, found in _results(client, message, items, limit, running):
@@ -158,7 +158,7 @@ def compute(
 
 
 def _results(
-    client: Any, message: bytes, items: Iterator[Any], limit: int, running: dict[Any, Any]
+    client: Any, message: tuple[str, bytes], items: Iterator[Any], limit: int, running: dict[Any, Any]
 ) -> Iterator[tuple[Any, Any]]:
     """Items with their results, as they come; at most `limit` are `running`."""
     completed = distributed.as_completed(loop=client.loop)
@@ -166,7 +166,7 @@ def _results(
     while True:
         # Sent in one call, because each call costs the scheduler more than a task.
         several = list(islice(items, limit - len(running)))
-        sent = [(message, pickle.dumps(item, pickle.HIGHEST_PROTOCOL)) for item in several]
+        sent = [(*message, pickle.dumps(item, pickle.HIGHEST_PROTOCOL)) for item in several]
         submitted = client.map(_run_item, sent, pure=False) if sent else []
         running.update(zip(submitted, several, strict=True))
         completed.update(submitted)
@@ -185,16 +185,16 @@ def _results(
             yield running.pop(future), future.result() if error is None else error
 
 
-def _run_item(message: tuple[bytes, bytes]) -> Any:
-    """On a worker: the result of an item."""
-    work, folder = pickle.loads(message[0])  # noqa: S301  # a worker trusts its scheduler
+def _run_item(message: tuple[str, bytes, bytes]) -> Any:
+    """On a worker: the result of an item. Modules may need a folder that exists, as that of the last run need not."""
+    folder, work, item = message
     try:
         os.chdir(folder)
     except OSError as error:
         raise FileError(
             f"{folder}: a worker cannot use this folder ({error.strerror}); all must see the same"
         ) from None
-    return work(pickle.loads(message[1]))  # noqa: S301
+    return pickle.loads(work)(pickle.loads(item))  # noqa: S301  # a worker trusts its scheduler
 
 
 async def _wait_until_idle(dask_worker: Any) -> None:
