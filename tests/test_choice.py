@@ -69,7 +69,7 @@ KERNELS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "eight channels": (AvgPool(3, strides=2), "buffer-3-3-3-2-1-0-0", {"layout": "NHWC", "shape": (1, 300, 400,
         8)}),
     "pixels of three bytes": (
-        AvgPool(2, strides=2), "buffer-2-2-2-2-1-0-3", {"layout": "NHWC", "shape": (1, 300, 400, 3), "dtype": "uint8"}
+        AvgPool(2, strides=2), "bytes-2-2-2-2-1-0-3", {"layout": "NHWC", "shape": (1, 300, 400, 3), "dtype": "uint8"}
     ),
     "small maps": (AvgPool(3, strides=1, pads=1), "maps-3-3-1", {"shape": (10, 100, 7, 7)}),
     "few small maps": (AvgPool(3, strides=1, pads=1), "long", {"shape": (10, 10, 7, 7)}),
@@ -109,7 +109,7 @@ def test_each_plan_has_its_kernel(name: str) -> None:
     options = {"shape": WIDE, "dtype": "float32", **more}
     plan = op.plan(options.pop("shape"), options.pop("dtype"), **options)
     found = choose_kernel(whole(plan))
-    name = re.sub(r"^(buffer|direct)-(.*)-(\d)$", r"sliding-\2-\1-\3", kernel)
+    name = re.sub(r"^(buffer|direct|bytes)-(.*)-(\d)$", r"sliding-\2-\1-\3", kernel)
     assert found.kernel.name == f"{name}-{plan.dtype}-{found.kernel.arithmetic.name}"
     assert found.search is None
 

@@ -63,21 +63,32 @@ def test_out_receives_the_result_wherever_it_lies(engine: Engine) -> None:
         poolcli.avg_pool(x, 2, strides=2, engine=engine, out=whole)
 
 
-# An array of one plane that ends where memory that cannot be read begins; its windows of two planes read none.
+# Zeros that end where memory that cannot be read begins.
 BEFORE_A_GUARD = """
-import ctypes, mmap, sys
+import ctypes, mmap
 import numpy as np, poolcli
-size, end = int(sys.argv[1]), 1 << 22
-memory = mmap.mmap(-1, end + mmap.PAGESIZE)
-x = np.frombuffer(memory, np.float32, end // 4).reshape(1, 1, 1, 1024, 1024)
-assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(x.ctypes.data + end), mmap.PAGESIZE, 0) == 0
-kernel, strides, dilations, pads = (2, size, size), (1, size, size), (2, 1, 1), (1, 0, 0)
+end = 1 << 22
+memory = np.frombuffer(mmap.mmap(-1, end + mmap.PAGESIZE), np.uint8)
+assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(memory.ctypes.data + end), mmap.PAGESIZE, 0) == 0
+def zeros(dtype, *shape):
+    return memory[end - np.dtype(dtype).itemsize * np.prod(shape) : end].view(dtype).reshape(shape)
+"""
+# Windows of two planes, which lie in the padding.
+IN_PADDING = """
+kernel, strides, dilations, pads = (2, {0}, {0}), (1, {0}, {0}), (2, 1, 1), (1, 0, 0)
+x = zeros("float32", 1, 1, 1, 1024, 1024)
 found = poolcli.max_pool(x, kernel, strides=strides, dilations=dilations, pads=pads, engine="numba")
 assert (found == -np.inf).all()
 """
+PIXELS = """
+found = poolcli.avg_pool(zeros("uint8", 300, 410, 3), 2, strides=2, layout="HWC", engine="numba")
+assert (found == 0).all()
+"""
 
 
-@pytest.mark.parametrize("size", [2, 5], ids=["direct", "sliding"])
-def test_windows_in_the_padding_read_nothing_behind_the_array(size: int) -> None:
-    ended = subprocess.run([sys.executable, "-c", BEFORE_A_GUARD, str(size)], capture_output=True, text=True)
+@pytest.mark.parametrize(
+    "code", [IN_PADDING.format(2), IN_PADDING.format(5), PIXELS], ids=["direct", "sliding", "pixels of bytes"]
+)
+def test_kernels_read_nothing_behind_the_array(code: str) -> None:
+    ended = subprocess.run([sys.executable, "-c", BEFORE_A_GUARD + code], capture_output=True, text=True)
     assert (ended.returncode, ended.stderr) == (0, "")

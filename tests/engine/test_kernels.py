@@ -44,6 +44,7 @@ class Case:
     poolings: st.SearchStrategy[Pooling]
     limits: choice.Limits = CONSTANT
     reducers: tuple[str, ...] = ("mean", "max")
+    types: tuple[str, ...] = ()  # if not those of TYPES
 
 
 DILATED = between(2, sized(2, 3))
@@ -118,6 +119,12 @@ CASES: dict[str, Case] = {
         sliding((between(2), between(2)), (between(2), between(2)), (SHORT, between(6, 40)), padded=False,
                 channels=range(2, 5, sized(2, 1)), last=True),
     ),
+    "2 by 2 of bytes": Case(
+        "sliding",
+        sliding((between(2), between(2)), (between(2), between(2)), (between(2, 9), between(6, 70)), padded=False,
+                channels=between(3), last=True),
+        reducers=("mean",), types=("uint8",),
+    ),
     "bins": Case("bins", adaptive((between(1, 9), between(1, 40)), (between(1, 9), between(1, 9))), LIMITS),
     "bins of channels": Case(
         "bins",
@@ -185,6 +192,8 @@ FLOOR = sized(3, 10)  # of them that took the kernel; the others were refused, o
 
 def _types(number: int, case: Case, reducer: str) -> list[str]:
     """All types in full runs; otherwise one, by turns, since building kernels takes most of the time."""
+    if case.types:
+        return [*case.types]
     types = tuple(each for each in TYPES[reducer] if case.kernel != "maps" or each != "float64")
     return list(sized(types[number % len(types) : number % len(types) + 1], types))
 

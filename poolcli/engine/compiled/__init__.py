@@ -117,8 +117,6 @@ def loaded(code: Code) -> Call:
     engine.add_object_file(llvm.ObjectFileRef.from_data(code.data))
     engine.finalize_object()
     address = engine.get_function_address(code.symbol)
-    if not address:
-        raise RuntimeError("a compiled kernel does not have its function")
     _engines.append(engine)
     types = [ctypes.c_void_p] * POINTERS + [ctypes.c_int64] * INTEGERS
     return ctypes.CFUNCTYPE(ctypes.c_int32, *types)(address)

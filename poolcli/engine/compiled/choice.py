@@ -232,7 +232,10 @@ class _Case:
         is_small = max(rows, w.stride) <= limits.direct and w.kernel <= w.stride and w.dilation == 1
         is_row = rows == 1 and w.kernel < 3 * w.stride  # whose elements are not converted too often
         form = "direct" if channels == 1 and is_inside and (is_small or is_row) else "buffer"
-        in_passes = is_constant and channels > 1 and steps.identity.dtype.kind != "c"
+        adds_bytes = self.region.plan.dtype == "uint8" and steps.identity.dtype == np.int16 and channels <= 4
+        if adds_bytes and is_inside and is_small and rows == w.kernel == of_plane == 2:
+            form = "bytes"
+        in_passes = is_constant and channels > 1 and steps.total == "sum"
         pieces = self.pieces(w, limits.pass_bytes if in_passes else limits.row_bytes)
         work = (pieces["reach"] + MARGIN * w.stride) * channels + CACHE_LINE
         constants = rows, of_plane, w.kernel, w.stride, w.dilation, line, form, channels if is_constant else 0

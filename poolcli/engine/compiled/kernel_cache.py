@@ -142,8 +142,7 @@ def read(name: str) -> Code | None:
 
 
 def _digest(name: str, code: Code) -> bytes:
-    words = f"{key()}\n{name}\n{code.symbol}\n".encode()
-    return sha256(words + code.data).hexdigest().encode()
+    return sha256(f"{key()}\n{name}\n{code.symbol}\n".encode() + code.data).hexdigest().encode()
 
 
 def keep(name: str, code: Code) -> None:

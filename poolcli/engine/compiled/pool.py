@@ -244,6 +244,5 @@ def run_in_threads(call: Callable[[int, int], None], ranges: list[tuple[int, int
     finally:  # a thread that has not begun by now finds no range, so it need not be waited for
         while len(errors) < len(begun):  # which grows if one begins now: its end is not that of another one
             errors.append(ended.get())
-    for error in errors:
-        if error is not None:
-            raise error
+    for error in filter(None, errors):
+        raise error

@@ -74,14 +74,12 @@ def _lift(steps):
 
 
 def _least(builder, a, b, negated=False):
-    """The minimum of IEEE 754-2019 (NaN wins, and -0 over 0) of floats or vectors of them, or of the negated ones. That
-    of x86 processors is its second argument if one is NaN or both are zeros, so that both orders joined by a bitwise or
-    are NaN or -0, and otherwise equal: 3 instructions, LLVM's own operation takes 5 (1.1 to 1.4 times as long). LLVM
-    moves a negation behind comparisons, so that of two elements has to be there (maxima of 3x3 by 3: 0.6 of the time).
+    """The minimum of IEEE 754-2019 (NaN wins, and -0 over 0) of two, or of their negatives. That of x86 is the second
+    argument if one is NaN or both are zeros, so that both orders joined by a bitwise or are NaN or -0, and otherwise
+    equal: 3 instructions, LLVM's own operation takes 5 (1.1 to 1.4 times as long). LLVM moves a negation behind
+    comparisons, so that of two elements has to be there (maxima of 3x3 by 3: 0.6 of the time).
     """
-    is_vector = isinstance(a.type, ir.VectorType)
-    bits = ir.IntType(64 if (a.type.element if is_vector else a.type) == ir.DoubleType() else 32)
-    bits = ir.VectorType(bits, a.type.count) if is_vector else bits
+    bits = ir.IntType(64 if a.type == ir.DoubleType() else 32)
     order = ">" if negated else "<"
     least = [builder.select(builder.fcmp_ordered(order, one, other), one, other) for one, other in ((a, b), (b, a))]
     least = [builder.fneg(each) for each in least] if negated else least
@@ -103,36 +101,38 @@ def _minimum(negated=False):
     return inlined(lambda one, other: minimum(one, other))
 
 
-def joined_pixels(steps, taps, gap, channels):
-    """The intrinsic (work, to, at) that joins `taps` pixels of `channels` totals, `gap` apart, as `tree` does."""
-    kind, elements = steps.identity.dtype.kind, 1 << (channels - 1).bit_length()  # of a vector
+def joined_pixels(steps, taps, gap, channels, form):
+    """The intrinsic (work, to, source, at, near) that adds `taps` pixels of totals, `gap` apart, as `tree` does; or, of
+    the form "bytes", as many 2x2 pixels as 8 totals hold, in rows `near` apart: shuffles take the elements of a column.
+    """
+    of_bytes, count = form == "bytes", 8 if form == "bytes" else 1 << (channels - 1).bit_length()  # of a vector
+    places = [[(2 * p + tap) * channels + c for p in range(8 // channels) for c in range(channels)] for tap in (0, 1)]
+    masks = [ir.Constant(ir.VectorType(ir.IntType(32), 8), (place + place)[:8]) for place in places]
 
-    def two(builder, a, b):
-        if steps.total == "sum":
-            return builder.fadd(a, b) if kind == "f" else builder.add(a, b)
-        if kind == "f":
-            return _least(builder, a, b)
-        compare = builder.icmp_signed if kind == "i" else builder.icmp_unsigned
-        return builder.select(compare(">" if steps.total == "max" else "<", a, b), a, b)
-
-    def all_of(builder, pixels):
-        half = len(pixels) // 2
+    def added(builder, vectors):
+        half, add = len(vectors) // 2, builder.fadd if steps.identity.dtype.kind == "f" else builder.add
         if half == 0:
-            return pixels[0]
-        both = two(builder, all_of(builder, pixels[:half]), all_of(builder, pixels[half : 2 * half]))
-        return two(builder, both, pixels[-1]) if len(pixels) % 2 else both
+            return vectors[0]
+        both = add(added(builder, vectors[:half]), added(builder, vectors[half : 2 * half]))
+        return add(both, vectors[-1]) if len(vectors) % 2 else both
 
     @intrinsic
-    def join(typing, work, to, at):
+    def join(typing, work, to, source, at, near):
         def generate(context, builder, signature, arguments):
-            target, source = (builder.gep(arguments[0], [position]) for position in arguments[1:])
-            pixel = ir.VectorType(target.type.pointee, elements).as_pointer()
-            places = [builder.gep(source, [ir.IntType(64)(tap * gap * channels)]) for tap in range(taps)]
-            pixels = [builder.load(builder.bitcast(place, pixel), align=1) for place in places]
-            builder.store(all_of(builder, pixels), builder.bitcast(target, pixel), align=1)
+            target, to, source, at, near = arguments
+            totals, first = ir.VectorType(target.type.pointee, count), builder.gep(source, [at])
+            kind = ir.VectorType(source.type.pointee, 16) if of_bytes else totals
+            apart = [near.type(0), near] if of_bytes else [near.type(tap * gap * channels) for tap in range(taps)]
+            places = [builder.bitcast(builder.gep(first, [step]), kind.as_pointer()) for step in apart]
+            vectors = [builder.load(place, align=1) for place in places]
+            if of_bytes:
+                taken = [builder.shuffle_vector(row, row, mask) for row in vectors for mask in masks]
+                vectors = [builder.zext(each, totals) for each in taken]
+            place = builder.bitcast(builder.gep(target, [to]), totals.as_pointer())
+            builder.store(added(builder, vectors), place, align=1)
             return context.get_dummy_value()
 
-        return types.void(work, types.int64, types.int64), generate
+        return types.void(work, types.uint64, source, types.uint64, types.uint64), generate
 
     return join
 
@@ -257,7 +257,7 @@ def _store(steps):
     whole = _sum_of_pair if kind == "c" else float
     direct = composed(_sum_of_pair, write) if kind == "c" else write
     nan = steps.identity.dtype.type(np.nan) if kind == "f" else 0
-    total_type, half, ddof = type(steps.identity), (1 << bits) // 2 - 1, steps.ddof
+    wide, half, ddof = type(steps.identity), (1 << bits) // 2 - 1, steps.ddof
 
     def deviation(total, count):
         """sqrt((n * sum(x * x) - sum(x)**2) / (n * (n - ddof)))"""
@@ -272,9 +272,7 @@ def _store(steps):
         "negated": lambda total, divisor: write(-total if total == total else nan),
         "quotient": lambda total, divisor: write((float(total) + 0.0) / divisor),
         "scaled": lambda total, divisor: write((float(total) + 0.0) * divisor),
-        "shift": lambda total, divisor: write(
-            total_type(total + total_type((total >> bits) & 1) + total_type(half)) >> bits
-        ),
+        "shift": lambda total, divisor: write(wide(total + wide((total >> bits) & 1) + wide(half)) >> bits),
         "half_even_float32": lambda total, divisor: write(np.rint(np.float32(total) / np.float32(divisor))),
         "half_even_float64": lambda total, divisor: write(np.rint(np.float64(total) / divisor)),
         "half_even_int64": lambda total, divisor: write(_half_even(total, divisor)),

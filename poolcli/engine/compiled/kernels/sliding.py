@@ -26,18 +26,18 @@ def sliding(
     how: Any, steps: Any, rows: int, lines: int, taps: int, stride: int, gap: int, line: int, form: str, channels: int
 ) -> Any:
     """Windows of `rows` rows, `lines` in each plane, and of `taps` columns, `gap` apart. `line`: the elements of a
-    cache line if lines are fetched ahead, else 0. `form`: "buffer" or "direct". `channels` lie side by side; 0:
-    any number. A few fill one vector, whose windows are taken pixel by pixel.
+    cache line if lines are fetched ahead, else 0. `form`: "buffer", "direct", or "bytes": 2x2 of bytes. `channels` lie
+    side by side; 0: any number. Sums of a few fill one vector, to which pixels are added.
 
     Task t is a piece of an output row; 2 * `a` cache lines are fetched, from `b` elements after the window's first on.
     """
     lift, join, _, store, nothing, divides = how
-    step, zero, apart, ahead = u8(stride), u8(0), u8(gap * channels), u8(line)
-    direct, all_rows, up, down = form == "direct", np.int64(rows), u8(VECTOR - 1), ~u8(VECTOR - 1)
+    of_bytes, step, zero, apart, ahead = form == "bytes", u8(stride), u8(0), u8(gap * channels), u8(line)
+    direct, all_rows, up, down = form != "buffer", np.int64(rows), u8(VECTOR - 1), ~u8(VECTOR - 1)
     planes_behind, lines_behind, margin = rows // lines - 1, lines - 1, MARGIN * stride
-    is_vector = channels > 1 and steps.identity.dtype.kind != "c"
+    is_vector = channels > 1 and steps.total == "sum"
     in_pixels = channels != 1 and stride > 1 and not is_vector
-    join_pixels = joined_pixels(steps, taps, gap, max(channels, 1))
+    join_pixels, group = joined_pixels(steps, taps, gap, max(channels, 1), form), 8 // max(channels, 1) * channels
 
     column = _column(how, rows, lines)
     window = tree(taps, inlined(lambda row, unit, w, tap: row[w + tap * (apart if channels else unit)]), join)
@@ -63,7 +63,12 @@ def sliding(
                 fetch(x, u8(begin + sizes.b) + i * ahead)
         if direct:
             divisor = by * factors[along]
-            if shares_halves:
+            if of_bytes and begin + low + stride * many + sizes.step_h + MARGIN < sizes.limit:
+                for w in range(0, many, group):
+                    join_pixels(work, u8(w), x, at + u8(w) * step, near)
+                for w in range(m):
+                    out[to + w] = store(work[w], divisor)
+            elif shares_halves:
                 shared = half(x, place, zero, zero)
                 for w in range(m):
                     other = half(x, place, w * step + step, zero)
@@ -71,7 +76,7 @@ def sliding(
                     shared = other
             else:
                 for w in range(m):
-                    out[to + w] = store(whole(x, place, w * step, zero), divisor)
+                    out[to + w] = store(whole(x, place, w // cs * step * cs + w % cs, zero), divisor)
         else:
             row = u8(before)
             if nd * nh == all_rows:
@@ -95,7 +100,7 @@ def sliding(
             divisor = by * factors[along + u8(sizes.first) * cs]
             if is_vector:
                 for w in range(0, many, count):
-                    join_pixels(work, w, w * stride)
+                    join_pixels(work, u8(w), work, u8(w) * step, zero)
                 for w in range(m):
                     out[to + w] = store(work[w], divisor)
             elif in_pixels:

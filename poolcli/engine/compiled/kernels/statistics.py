@@ -32,9 +32,8 @@ class Piece(NamedTuple):
 
 
 def by_pieces(compute: Function) -> Any:
-    """The kernel whose tasks are output rows, in pieces that compute(x, out, work, piece) pools; `x`
-    begins with the first element of the first window, `out` with the first output. The windows `first` to `last` - 1 of
-    the table can share pieces.
+    """The kernel whose tasks are output rows, in pieces that compute(x, out, work, piece) pools; `x` begins with the
+    first window, `out` with its output. The windows `first` to `last` - 1 of the table can share pieces.
     """
     pool_piece = looped(compute)
 
