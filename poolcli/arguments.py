@@ -71,6 +71,9 @@ def per_axis(
             remedy = f"the array has {len(layout)} {'axis' if len(layout) == 1 else 'axes'}"
         elif other and not of_all:
             remedy = f"for {len(numbers)} axes, use {field('layout', other)}"
+            fitting = numbers[:1] if len({*numbers}) == 1 else numbers[-len(axes) :]
+            if name not in ("kernel", "output_size") and len(fitting) in (1, len(axes)):
+                remedy = f"use {field(name, fitting)}; {remedy}"
         read_as = f"layout {layout}{' (assumed)' * assumed}" if layout else "the input"
         found = f"{field(name)} has {len(numbers)} numbers, but {read_as} has {axes_of}"
         raise RequestError(f"{found}; {remedy}")
@@ -258,18 +261,20 @@ def min_count_from(value: object) -> MinCount | None:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """The largest size of an image in pixels."""
+    """The largest size of an image in pixels, and as a share of its own."""
 
-    width: int
-    height: int
+    width: int = MAX_INT
+    height: int = MAX_INT
+    percent: str = "100"
 
 
 def fit_from(fit: object) -> Fit:
-    """The size from `150` or `200x150`, width by height; refuses other values."""
+    """The size from `150`, `200x150` (width by height) or `50%`; refuses other values."""
     words = str(fit) if isinstance(fit, str | int) and not isinstance(fit, bool) else ""
     found = re.fullmatch(r"\s*0*([1-9]\d{0,18})(?:\s*[xX×]\s*0*([1-9]\d{0,18}))?\s*", words)
+    if share := re.fullmatch(r"\s*(?=.*[1-9])(\d{1,9}(?:\.\d{1,9})?)\s*%\s*", words):
+        return Fit(percent=share[1])
     if not found:
-        half = f"for half the size, use poolcli avg with {field('kernel', 2)} {field('strides', 2)}"
-        needed = f"a size in pixels is needed, such as 800, or 800x600 (width by height); {half}"
+        needed = "a size in pixels is needed, such as 800, 800x600 (width by height), or a share such as 50%"
         raise RequestError(f"{field('fit')} is {brief(fit)}; {needed}")
     return Fit(int(found[1]), int(found[2] or found[1]))

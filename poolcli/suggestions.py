@@ -74,7 +74,11 @@ MEANT = by_word({
     "--indices": "argmax return-mask",
     "--layout NHWC": "channels-last",
     "numbers without names, as 4,4 for lat and lon (order D,H,W); --layout, one letter per axis, pools others: "
-        "NWC the second of three": "dim dims axes lat lon latitude longitude",
+        "NWC the second of three": "lat lon latitude longitude",
+    "--kernel 7,1,1 --strides 7,1,1 --layout DHW for windows along the first of three axes alone (1,7,1: the second)":
+        "dim dims axes axis a time",
+    "--missing -9999 for the file that numpy.save('masked.npy', numpy.where(numpy.load('mask.npy'), -9999, "
+        "numpy.load('x.npy'))) writes in Python, if the mask is True where values are to be ignored": "mask",
     "none: NaN equals NaN already": "equal-nan nan-equal",
     "none: all bands are pooled; select one before (gdal_translate, tifffile), or of the result (pages: --pages)":
         "channel channels band bands b",
@@ -84,12 +88,14 @@ MEANT = by_word({
     "the operator as the first word, as in poolcli max or poolcli shape max":
         "op mode method func filter",
     "none: windows are pooled, and nothing is interpolated": "interpolation resampling",
-    "poolcli area --fit 256 or WxH, which keeps the aspect, or --output-size H,W (half: poolcli avg -k 2 -s 2)":
+    "poolcli area --fit 256, WxH or 50%, which keeps the aspect, or --output-size H,W":
         "resize thumbnail size target-size max-size max-dim width height dsize geometry vf outsize ts "
         "convert mogrify magick gdalwarp gdal-translate",
     "poolcli avg --kernel 2 --strides 2 (for half the size, 10 and 10 for a tenth)":
-        "bin binning rebin coarsen scale fx fy block-reduce factor scale-factor tr res resolution downsample downscale "
-        "shrink reduce block-size percent percentage",
+        "bin binning rebin coarsen scale fx fy block-reduce factor scale-factor downsample downscale shrink reduce "
+        "block-size percent percentage",
+    "poolcli avg --kernel 10 --strides 10 (if 10 is the new pixel size divided by that of the input)":
+        "tr res resolution",
     "poolcli adaptive-avg --output-size 1 (or adaptive-max; other operators take a --kernel of the input's size)":
         "global gap global-avg global-average",
     "none: colours stay; for grey, PIL.Image.open(path).convert('L') first": "grayscale greyscale gray grey",

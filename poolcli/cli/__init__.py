@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
@@ -54,18 +55,24 @@ def _run(words: list[str]) -> int:
 def _usage_error(error: Any, words: Sequence[str]) -> RequestError:
     """The refusal for an error of Click in the words of a line."""
     from poolcli.cli import program as known
+    from poolcli.cli.values import canonical
     from poolcli.message_fields import field, for_cli
-    from poolcli.suggestions import did_you_mean, join_words
+    from poolcli.suggestions import MEANT, did_you_mean, join_words
 
     kind, word, command = type(error).__name__, words[0], known.find_command(words[0])
     if command is None:
-        meant, values = known.instead_of(word), (each for each in words[1:] if each[:1] != "-")
-        if op := next(filter(None, map(known.find_operator, values)), None):  # as in pool2d x.npy --mode max
+        meant, others = known.instead_of(word), (each for each in words if each[:1] != "-")
+        typed = {name: each for each in others if (name := known.find_command(each))}
+        if op := next((each for each in typed if each in known.OPERATOR_HELP), None):  # as in pool2d x.npy --mode max
             meant = re.sub("^poolcli avg( or poolcli max)?", f"poolcli {op}", meant)
         aliases = {alias: op for op, row in known.OPERATOR_HELP.items() for alias in row.aliases.split()}
         end = did_you_mean(word, (*known.COMMANDS, *known.PROGRAM_OPTIONS), aliases)
         if os.path.exists(word) or (word[:1] == "-" and not end):
-            end = f"; the command comes first, as in poolcli avg {word}"
+            sizes = (canonical(each.lstrip("-").partition("=")[0]) for each in words if each[:1] == "-")
+            is_sized = any(each in ("fit", "output-size") or "poolcli area" in MEANT.get(each, "") for each in sizes)
+            first = next(iter(typed), "area" if is_sized else "avg")
+            line = [first, *(each for each in words if each not in (typed.get(first), "--json"))]
+            end = f"; the command comes first, as in poolcli {shlex.join(line)}"
         elif meant.startswith("poolcli"):
             end = f"; use {meant}"
         every = f"; there are {join_words(known.COMMANDS, 'and')}"
@@ -93,20 +100,21 @@ def _unknown_option(command: str, flag: str, words: Sequence[str]) -> RequestErr
     from poolcli.suggestions import ALIASES, FLAGS, KEYWORDS, MEANT, did_you_mean
 
     name = canonical(flag.lstrip("-"))
-    attribute, value, _ = FLAGS.get(name) or (name.replace("-", "_"), None, None)
+    attribute, setting, _ = FLAGS.get(name) or (name.replace("-", "_"), None, None)
     known = set[str]().union(*map(own_options, OPERATOR_HELP))
     if attribute not in known:
         attribute = KEYWORDS.get(attribute, attribute)
-    if command in OPERATOR_HELP and attribute in known:
-        return attribute_of_others(command, attribute, value, words[1:])
+    if command in OPERATOR_HELP and attribute in known and name not in MEANT:
+        return attribute_of_others(command, attribute, setting, words[1:])
     if command == "chain" and attribute in known:
         return RequestError(f"chain has no option {flag}; write it in the layer, as in max:k3,s2,p1")
     params: list[Any] = load_command(command).params
     own, inputs = own_flags(params), " ".join(each.metavar for each in params if each.param_type_name == "argument")
     if name.upper() in re.split("[ |]", inputs):
         return RequestError(f"{command} has no option {flag}; write the value alone: poolcli {command} {inputs}")
-    values = (after if word == flag else word.partition(f"{flag}=")[2] for word, after in pairwise([*words, ""]))
-    op, meant = next(filter(None, map(find_operator, filter(None, values))), None), MEANT.get(name, "")
+    values = [after if word == flag else word.partition(f"{flag}=")[2] for word, after in pairwise([*words, ""])]
+    value, only_fits = next(filter(None, values), ""), "--fit" in own and "--kernel" not in own
+    op, meant = find_operator(value), _with_values(MEANT.get(name, ""), name, value, words, only_fits)
     if op and not (op in words[:2] and meant.startswith("none")):  # as in --reduce mean
         use = f"use --op {op}" if "--op" in own else f"use poolcli {'shape ' * (command == 'shape')}{op}"
         return RequestError(f"{command} has no option {flag}; {'leave it out' if op in words[:2] else use}")
@@ -120,3 +128,19 @@ def _unknown_option(command: str, flag: str, words: Sequence[str]) -> RequestErr
     short = {f"--{alias}": f"--{other}" for alias, other in ALIASES.items() if f"--{other}" in own}
     end = did_you_mean(flag, [each for each in (*own, *HELP) if len(each) > 2], short)
     return RequestError(f"{command} has no option {flag}{end or f'; poolcli {command} --help-all shows all'}")
+
+
+def _with_values(meant: str, name: str, value: str, words: Sequence[str], only_fits: bool) -> str:
+    """What is proposed in place of an option, with the numbers and names that were typed in place of the examples."""
+    if re.fullmatch(r"\d+(x\d+|\.?\d*%)?", value):
+        meant = meant.replace("256, WxH or 50%", value).replace("new pixel size", f"new pixel size, {value},")
+    found = re.fullmatch(r"[\[(]?((\d*\.?\d+)(%?)([,x] ?[\d.]+%?)*)[\])]?", value)
+    if "--kernel 2 " in meant and found and (number := float(found[2])) not in (0, 1):
+        number /= 100 if found[3] or name.startswith("percent") else 1  # the part of a size, or what divides it
+        numbers = found[1].replace(" ", "") if number >= 1 and not found[3] else f"{1 / number:.6g}"
+        meant = f"poolcli avg --kernel {numbers} --strides {numbers}"
+        if only_fits or numbers.strip("0123456789,x"):
+            meant = f"poolcli area --fit {100 * min(number, 1 / number):.6g}%"
+    if kernel := re.search(r"(?<!\S)(?:-k|--kernel)[ =](\d+)(?!\S)", " ".join(words)):
+        meant = re.sub(r"\b7\b", kernel[1], meant)
+    return meant.replace("'mask.npy'", repr(value or "mask.npy"))

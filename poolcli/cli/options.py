@@ -96,7 +96,7 @@ class WindowOptions:
     output_size: Annotated[Numbers | None, option(USUAL, "S", "--output-size", read=numbers,
         help="Output size: 7, or 7,9 (order D,H,W: height first; None keeps an axis).")] = None
     fit: Annotated[Any, option(USUAL, "WxH", "--fit", read=lambda name, text: fit_from(text),
-        help="Fit images into these pixels: 800, or 800x600 (width first); aspect kept.")] = None
+        help="Fit images into these pixels: 800, or 800x600 (width first), or 50%; aspect kept.")] = None
     strides: Annotated[Numbers | None, option(USUAL, "S", "-s", "--strides", read=numbers,
         help="Stride. Default: 1 (PyTorch: the kernel).")] = None
     pads: Annotated[Numbers | None, option(USUAL, "P", "-p", "--pads", read=numbers,

@@ -1,5 +1,6 @@
 """The commands `avg`, `max` and so on: which options each operator has, and the operator's record from their values."""
 
+import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -30,6 +31,13 @@ def pool(op: str, request: PoolOptions) -> int:
     """Pools the inputs; returns the exit code."""
     from poolcli.cli.run_pool import run_pool  # slow to import, and not needed for the help
 
+    texts = request.inputs or []
+    apart = [text for text in texts if re.fullmatch(r"\d+([,xX]\d+)*", text) and not os.path.lexists(text)]
+    if apart and not apart[0].isdigit() and (apart == texts or re.search("(.+[,xX]){3}", apart[0])):
+        raise RequestError(f"{apart[0]} is a shape, not a file; use poolcli shape {op} {apart[0]}")
+    own = "kernel" if "kernel" in attribute_names(op) else "fit" if "x" in "".join(apart) else "output_size"
+    if apart and getattr(request, own) is None:
+        raise RequestError(f"{' '.join(apart)}: no file of this name; write {field(own, ','.join(apart))}")
     return run_pool(make_operator(op, attributes_of(op, request)), request)
 
 
@@ -92,7 +100,5 @@ def attribute_of_others(op: str, name: str, value: object = None, words: Sequenc
         other = same[-1 if name == "fit" else 1]
         is_short = 0 < len(words) < 9 and not re.search(r"(?<!\S)--?[ksp]", " ".join(words))
         instead = f"; use poolcli {shlex.join((other, *words))}" if is_short else f"; use {other}, or {field('kernel')}"
-    if name == "axis":  # which elsewhere is the axis to reduce
-        instead = f"; {field('layout')} says which axes are pooled, such as NWC for the second of three"
     named = field(name, value if isinstance(value, bool) else None)
     return RequestError(f"{op} has no {named}, which is for {others}{instead}")

@@ -39,55 +39,33 @@ class Operator(NamedTuple):
 
 # fmt: off
 OPERATOR_HELP = {
-    "avg": Operator(
-        "Average of every window (OpenVINO AvgPool, nGraph AvgPool).", "average mean",
-        ("samples/astronaut.png -o half.png -k 2 -s 2", "samples -o small/ -k 2 -s 2",
-         "samples/features.npy -o y.npy -k 3 -s 2 -p 1 --include-pad"),
-    ),
-    "max": Operator(
-        "Maximum of every window; argmax with --indices (MaxPool).", "maximum",
-        ("samples -o small/ -k 2 -s 2", "samples/volume.h5 -o y.h5 -k 2,3,3 -s 2,3,3",
-         "samples/features.npy -o y.npy -k 2 -s 2 --indices where.npy"),
-    ),
-    "min": Operator(
-        "Minimum of every window; argmin with --indices.", "minimum",
-        ("samples -o small/ -k 2 -s 2", "samples/features.npy -o y.npy -k 2 -s 2 --indices where.npy"),
-    ),
-    "mode": Operator(
-        "Most frequent value (mode) of every window, for label maps.", "majority",
-        ("samples/volume.h5 -o half.h5 -k 2,2,2 -s 2", "samples/astronaut.png -o small.png -k 2 -s 2"),
-    ),
-    "median": Operator(
-        "Median of every window; integers round half to even.", "med",
-        ("samples/volume.h5 -o half.h5 -k 2,2,2 -s 2", "samples/astronaut.png -o calm.png -k 3 -s 2 -p 1"),
-    ),
-    "sum": Operator(
-        "Sum of every window; integers become int64 or uint64.", "total add",
-        ("samples/volume.h5 -o y.h5 -k 2,2,2 -s 2", "samples/astronaut.png -o sums.npy -k 3 -s 3"),
-    ),
-    "std": Operator(
-        "Standard deviation of every window, as floats.", "stdev stddev deviation",
-        ("samples/volume.h5 -o y.h5 -k 2,3,3 -s 2,3,3", "samples/astronaut.png -o spread.npy -k 5 -s 5 --ddof 1"),
-    ),
-    "lp": Operator(
-        "The p-norm of every window (ONNX LpPool, PyTorch lp_pool).", "norm lpnorm",
-        ("samples/features.npy -o y.npy -k 2 -s 2", "samples/features.npy -o z.npy -k 3 -s 2 --p 3 --like pytorch"),
-    ),
-    "adaptive-avg": Operator(
-        "Average to a given output size (OpenVINO AdaptiveAvgPool).", "adaptive-average adaptive-mean adaptive",
-        ("samples -o small/ --output-size 8", "samples/astronaut.png -o small.png --output-size 64,64"),
-    ),
-    "adaptive-max": Operator(
-        "Maximum to a given output size (OpenVINO AdaptiveMaxPool).", "adaptive-maximum",
-        ("samples/features.npy -o y.npy --output-size 7", "samples/volume.h5 -o y.h5 --output-size 4,8,8"),
-    ),
-    "area": Operator(
-        "Mean over equal areas, to any output size (as OpenCV INTER_AREA).", "inter-area box",
-        ("'samples/*.png' -o small/ --fit 100x80", "samples/features.npy -o y.npy --output-size 12"),
-    ),
+    "avg": Operator("Average of every window (OpenVINO AvgPool, nGraph AvgPool).", "average mean", (
+        "samples/astronaut.png -o half.png -k 2 -s 2", "samples -o small/ -k 2 -s 2",
+        "samples/features.npy -o y.npy -k 3 -s 2 -p 1 --include-pad")),
+    "max": Operator("Maximum of every window; argmax with --indices (MaxPool).", "maximum", (
+        "samples -o small/ -k 2 -s 2", "samples/volume.h5 -o y.h5 -k 2,3,3 -s 2,3,3",
+        "samples/features.npy -o y.npy -k 2 -s 2 --indices where.npy")),
+    "min": Operator("Minimum of every window; argmin with --indices.", "minimum", (
+        "samples -o small/ -k 2 -s 2", "samples/features.npy -o y.npy -k 2 -s 2 --indices where.npy")),
+    "mode": Operator("Most frequent value (mode) of every window, for label maps.", "majority", (
+        "samples/volume.h5 -o half.h5 -k 2,2,2 -s 2", "samples/astronaut.png -o small.png -k 2 -s 2")),
+    "median": Operator("Median of every window; integers round half to even.", "med", (
+        "samples/volume.h5 -o half.h5 -k 2,2,2 -s 2", "samples/astronaut.png -o calm.png -k 3 -s 2 -p 1")),
+    "sum": Operator("Sum of every window; integers become int64 or uint64.", "total add", (
+        "samples/volume.h5 -o y.h5 -k 2,2,2 -s 2", "samples/astronaut.png -o sums.npy -k 3 -s 3")),
+    "std": Operator("Standard deviation of every window, as floats.", "stdev stddev deviation", (
+        "samples/volume.h5 -o y.h5 -k 2,3,3 -s 2,3,3", "samples/astronaut.png -o spread.npy -k 5 -s 5 --ddof 1")),
+    "lp": Operator("The p-norm of every window (ONNX LpPool, PyTorch lp_pool).", "norm lpnorm", (
+        "samples/features.npy -o y.npy -k 2 -s 2", "samples/features.npy -o z.npy -k 3 -s 2 --p 3 --like pytorch")),
+    "adaptive-avg": Operator("Average to a given output size (OpenVINO AdaptiveAvgPool).",
+        "adaptive-average adaptive-mean adaptive", (
+        "samples -o small/ --output-size 8", "samples/astronaut.png -o small.png --output-size 64,64")),
+    "adaptive-max": Operator("Maximum to a given output size (OpenVINO AdaptiveMaxPool).", "adaptive-maximum", (
+        "samples/features.npy -o y.npy --output-size 7", "samples/volume.h5 -o y.h5 --output-size 4,8,8")),
+    "area": Operator("Mean over equal areas, to any output size (as OpenCV INTER_AREA).", "inter-area box", (
+        "'samples/*.png' -o small/ --fit 100x80", "samples/features.npy -o y.npy --output-size 12")),
 }
 # fmt: on
-
 
 # The suffix of an operator's name in frameworks, as in max_pool2d.
 _POOL_SUFFIX = re.compile(r"pool(ing)?(\d?d?\d*)$")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Sequence
 from contextlib import closing, suppress
@@ -32,8 +31,6 @@ JUDGED_FIRST = 100  # jobs that are planned before existing outputs are refused
 def run_pool(op: Attributes, request: PoolOptions) -> int:
     """Pools the inputs of a command; returns the exit code."""
     for text in request.inputs or ():
-        if re.fullmatch(r"\d+([,xX]\d+)+", text) and not os.path.exists(text):
-            raise RequestError(f"{text} is a shape, not a file; use poolcli shape {op.name} {text}")
         if (other := find_operator(text)) and not os.path.lexists(text):
             raise RequestError(f"{text} is no file; leave it out: poolcli {other} says it (-r takes no value)")
     if not request.output and not request.dry_run:

@@ -26,7 +26,6 @@ TYPESET = re.compile("^-?[\\u2010-\\u2015\\u2212]+-?")  # dashes of word process
 MAX_DIGITS = 20  # 2**63 has 19
 AUTO_RANGE = "auto"  # --rescale without a value
 HELP = ("-h", "--help", "--help-all")
-TRUTHS = ("true", "false")
 BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 EXAMPLES = {"shape": "1,3,224,224; layers follow it", "input_shape": "1,3,640,640 or NAME=1,3,640,640"}
 RANGE = re.compile(r"auto|[-+.\deE]+[, ][-+.\deE]+")  # values of --rescale, which may be left out
@@ -63,7 +62,7 @@ def prepare(words: Sequence[str], params: Sequence[Any]) -> list[str]:
         if equals and option and not option.is_flag:
             rest.insert(0, value)
         is_flag = foreign or (option and option.is_flag)
-        if is_flag and not equals and rest and rest[0].lower() in TRUTHS and not os.path.exists(rest[0]):
+        if is_flag and not equals and rest and rest[0].lower() in BOOLEANS and not os.path.exists(rest[0]):
             equals, value = "=", rest.pop(0)  # as in --ceil-mode True
         if foreign:
             setting, true, false = foreign
@@ -138,8 +137,13 @@ def numbers(name: str, text: str) -> Numbers:
         typed = ",".join(parts)
         remedy = typed if name == "shape" else f"{field(name)} {typed}"
         raise RequestError(f"{field(name)} is {text[:40]!r}; write {remedy}")
-    example = EXAMPLES.get(name, "2 or 2,3 or 2x3")
-    raise RequestError(f"{field(name)} is {text[:40]!r}; whole numbers are needed, for example {example}")
+    needed = f"whole numbers are needed, for example {EXAMPLES.get(name, '2 or 2,3 or 2x3')}"
+    if (share := re.fullmatch(r"(\d{1,9}|\d{0,9}\.\d{1,9})(%?)([,xX ]+\1\2)?", inner)) and float(share[1]):
+        percent = float(share[1]) if share[2] else 100 * float(share[1]) ** (1 if name == "output_size" else -1)
+        if name in ("kernel", "strides", "output_size") and percent < 100:
+            area = "" if name == "output_size" else "poolcli area "
+            needed = f"for {percent:.6g}% of the size, use {area}{field('fit', f'{percent:.6g}%')}"
+    raise RequestError(f"{field(name)} is {text[:40]!r}; {needed}")
 
 
 def auto_pad(name: str, text: str) -> str:

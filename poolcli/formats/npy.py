@@ -200,7 +200,9 @@ def parse_header(name: str, stream: BinaryIO, scalars: bool = False) -> tuple[np
         reason = f" ({why})" if why.startswith("shape is not valid") else ""
         raise FileError(f"{name}: its .npy header is broken{reason}") from error
     if dtype.hasobject:
-        raise FileError(f"{name}: holds Python objects (pickle), which poolcli never loads; store numbers instead")
+        array = f"numpy.load({name!r}, allow_pickle=True)" + ("[0]" if shape else ".item()['NAME']")
+        remedy = "store numbers instead" if ":" in name else f"if you trust it: numpy.save('NAME.npy', {array})"
+        raise FileError(f"{name}: holds Python objects (pickle), which poolcli never loads; {remedy}")
     check_array(name, shape, dtype.name, scalars)
     return dtype, records.Header("npy", shape, dtype.name), fortran
 

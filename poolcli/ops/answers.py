@@ -38,7 +38,8 @@ WORDS = KEYWORDS | by_word({
     NAMED: "func op method filter reduction pool-type pooling-type",
     "use layout, one letter for each axis: H and W are pooled, N and C are not": "axis axes dim dims",
     "use kernel and strides, their numbers in the order D, H, W": "lat lon latitude longitude time y z",
-    "use output_size=fit_size(x.shape, layout, fit)": "fit",
+    "use area_pool(x, poolcli.fit_size(x.shape, 'HWC', fit)), of an array (numpy.asarray of an image)": "fit",
+    "use missing=..., or a masked array, as numpy.ma.array(x, mask=mask)": "mask",
     f"use {MEANT['cval']}": "mode",
 })  # fmt: skip
 SERIES: dict[str, Any] = {"shape": int, "output_size": int, "layers": str | Attributes}  # given as one value
@@ -71,7 +72,6 @@ def answer(function: str, known: Mapping[str, Parameter], given: Sequence[Any], 
     unknown = [name for name in keywords if name in values and name not in own and not takes_others]
     if not faults and not unknown:
         return ""
-    _keep_spatial_numbers(values, getattr(x, "ndim", 0))
     meant, is_translated = function, bool(faults)
     for name in sorted(values, key=lambda name: name not in own):
         found, remark = _meant(name, values, own)
@@ -150,21 +150,6 @@ def _name_no_dimensions(values: dict[str, Any], kernel: Mapping[Any, Any], dims:
         values["layout"] = "".join(next(letters if dim in pooled else batch) for dim in dims)
         values |= {} if {"strides", "stride"} & values.keys() else {"strides": values["kernel"]}
     return f" (x has {join_words(map(str, dims), 'and')}, not {join_words(wrong)})" if wrong else ""
-
-
-def _keep_spatial_numbers(values: dict[str, Any], rank: int) -> None:
-    """Drops the 1 for batch and channels of TensorFlow's lists, and parts ONNX's pads, whose ends come last."""
-    kernel = values.get("kernel_shape")
-    for name, value in [*values.items()]:
-        if not isinstance(value, list | tuple):
-            continue
-        if name == "pads" and isinstance(kernel, list | tuple) and len(value) == 2 * len(kernel):
-            del values[name]
-            values |= {"pads_begin": value[: len(kernel)], "pads_end": value[len(kernel) :]}
-        elif len(value) == rank > 3 and value[0] == 1 in (value[1], value[-1]):
-            is_last = value[1] != 1
-            values[name] = value[1:-1] if is_last else value[2:]
-            values |= {"layout": "channels_last"} if is_last and "data_format" not in values else {}
 
 
 def _operator_named(value: Any) -> str:

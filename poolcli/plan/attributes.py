@@ -204,7 +204,7 @@ def fit_size(shape: Sequence[int], layout: str, fit: str | int | Fit) -> tuple[i
     layout : str
         One letter per axis, such as "HWC", with H and W and no D.
     fit : str or int
-        Pixels: `800` for both sides, or `"800x600"`, width by height.
+        Pixels: `800` for both sides, or `"800x600"`, width by height; or a share of both sides, such as `"50%"`.
 
     Returns
     -------
@@ -219,8 +219,8 @@ def fit_size(shape: Sequence[int], layout: str, fit: str | int | Fit) -> tuple[i
     Examples
     --------
     >>> from poolcli import fit_size
-    >>> fit_size((3000, 4000, 3), "HWC", "800x800"), fit_size((3000, 4000, 3), "HWC", 9000)
-    ((600, 800), (3000, 4000))
+    >>> fit_size((3000, 4000, 3), "HWC", "800x800"), fit_size((3000, 4000, 3), "HWC", "50%")
+    ((600, 800), (1500, 2000))
     """
     shape = check_shape(shape)
     layout = check_layout(layout, len(shape))
@@ -229,7 +229,8 @@ def fit_size(shape: Sequence[int], layout: str, fit: str | int | Fit) -> tuple[i
         text = f"{shown('fit')} is for the axes H and W of images, and the layout is {layout}"
         raise RequestError(f"{text}; use {shown('output_size')}")
     height, width = size_of("H", layout, shape), size_of("W", layout, shape)
-    scale = min(Fraction(1), Fraction(box.width, max(width, 1)), Fraction(box.height, max(height, 1)))
+    sides = Fraction(box.width, max(width, 1)), Fraction(box.height, max(height, 1))
+    scale = min(Fraction(1), Fraction(box.percent) / 100, *sides)
     return max(1, round(height * scale)), max(1, round(width * scale))
 
 

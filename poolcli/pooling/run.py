@@ -105,7 +105,8 @@ def _notes_on(job: Job, plan: Plan, settings: Settings, header: records.Header) 
             notes.append(f"the file's nodata value ({join_names(voting)}) is pooled like any other number")
     made, row = lookup(plan.output_dtype), formats.output_format(job.output or "-")
     fractions = not row.is_image or row.name == "tiff"
-    if plan.reducer.divides and header.mode is None and made.is_integer and settings.dtype is None and fractions:
+    is_data = header.mode is None or (row.name == "tiff" and made.bits > 8)  # 8 bits of an image are for the eye
+    if plan.reducer.divides and is_data and made.is_integer and settings.dtype is None and fractions:
         notes.append(f"averages are rounded to {made.name}; {field('dtype', 'float32')}{AGAIN} keeps fractions")
     own = header.layout or ""
     both = {*own} & {*plan.layout} & {*"HWC"}

@@ -101,7 +101,8 @@ FILES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
     "npy: header of 4 GiB": ("x.npy", lambda: b"\x93NUMPY\x02\x00" + b"\xff" * 4, 1, f"x.npy: {CUT}"),
     "npy: NUL in the header": ("x.npy", lambda: npy("(1,\0 1)"), 1, "x.npy: its .npy header is broken"),
     "npy: objects": ("x.npy", lambda: npy("(1,)", b"cos\nsystem\n(S'touch pwned'\ntR.", "'|O'"), 1,
-        "x.npy: holds Python objects (pickle), which poolcli never loads; store numbers instead"),
+        "x.npy: holds Python objects (pickle), which poolcli never loads; if you trust it: "
+        "numpy.save('NAME.npy', numpy.load('x.npy', allow_pickle=True)[0])"),
     "npy: structure": ("x.npy", lambda: saved(np.zeros(3, [("a", "f4")])), 1,
         f"x.npy: holds structured or opaque values; {POOLED}; in numpy, take x['NAME'] if it has fields"),
     "npy: text": ("x.npy", lambda: saved(np.array(["a"])), 1,

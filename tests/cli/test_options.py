@@ -65,7 +65,7 @@ def test_what_is_typed_becomes_the_values_of_the_record() -> None:
     typed = PoolOptions(kernel=(2, 3), pads=(1,), exclude_pad=False, output="y.npy")
     found = {"kernel": (2, 3), "pads_begin": (1,), "pads_end": (1,), "exclude_pad": False}
     assert attributes_of("avg", typed) == attributes_of(None, typed) == found
-    with pytest.raises(RequestError, match=r"^avg has no axis, which is for max and min; layout says "):
+    with pytest.raises(RequestError, match=r"^avg has no axis, which is for max and min$"):
         attributes_of("avg", PoolOptions(axis=1))
 
 
@@ -106,7 +106,7 @@ def test_none_keeps_an_axis_and_the_help_of_sizes_says_which_side_is_first(cli: 
         assert (result.code, result.json["output"]["shape"]) == (0, [1, 1, 7, 9])
     help_of = {each.name: each.help for each in MADE["area"].params}  # type: ignore[attr-defined]
     assert help_of["output_size"] == "Output size: 7, or 7,9 (order D,H,W: height first; None keeps an axis)."
-    assert help_of["fit"] == "Fit images into these pixels: 800, or 800x600 (width first); aspect kept."
+    assert help_of["fit"] == "Fit images into these pixels: 800, or 800x600 (width first), or 50%; aspect kept."
 
 
 def test_words_are_prepared_in_a_number_of_steps_that_grows_as_they_do() -> None:

@@ -170,6 +170,7 @@ class PageDecoder:
 
 
 VOTE_NOTE = "the indices of the palette vote"
+EXPANDED_NOTE = f"palette expanded to {{}}; if its colours are classes, use poolcli mode{AGAIN}"
 
 
 def upright(pixels: Array, orientation: object) -> Array:

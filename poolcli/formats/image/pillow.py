@@ -109,7 +109,7 @@ class PillowImage:
         if mode == modes.INDICES:
             notes += (modes.VOTE_NOTE,)
         elif image.mode in ("P", "PA"):
-            notes += (f"palette expanded to {mode}",)
+            notes += (modes.EXPANDED_NOTE.format(mode),)
         elif not most and image.mode != mode and not image.mode.startswith("I"):  # I of a PGM has 16 bits
             notes += (f"mode {image.mode} read as {mode}",)
         name = str(image.format).lower()

@@ -253,7 +253,7 @@ class Samples:
         """The changes to the numbers, for the report."""
         alpha = any(kind != tags.UNSPECIFIED for kind in self.extra)
         steps = {
-            "palette expanded to RGB": self.stored == tags.PALETTE and self.mode != modes.INDICES,
+            modes.EXPANDED_NOTE.format("RGB"): self.stored == tags.PALETTE and self.mode != modes.INDICES,
             modes.VOTE_NOTE: self.mode == modes.INDICES,
             f"{self.bits} bit{'s' * (self.bits > 1)} a sample, scaled to {DTYPES[self.dtype].bits}": self.is_scaled,
             "white is zero: inverted": self.is_inverted,
