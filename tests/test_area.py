@@ -169,12 +169,11 @@ def test_areas_are_identified() -> None:
 
 def test_an_image_that_is_turned_is_warned_about_and_a_squeezed_one_not() -> None:
     photo: Any = np.zeros((48, 64, 3), "uint8")
+    turned = "sizes are H,W: for 32 wide and 24 high, use output_size=(24, 32)"
     for _ in range(2):
         with pytest.warns(poolcli.LayoutWarning) as found:
             poolcli.area_pool(photo[..., 0], (32, 24))
-        assert [str(each.message) for each in found] == [
-            "the aspect changes: H=48 W=64 to H=32 W=24; sizes are H,W: output_size=(24, 32) is 32 wide and 24 high"
-        ]
+        assert [str(each.message) for each in found] == [f"the aspect changes: H=48 W=64 to H=32 W=24; {turned}"]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for size in ((24, 32), (24, 24), (30, 20)):
@@ -185,9 +184,9 @@ def test_a_changed_aspect_of_an_image_is_noted_with_the_option_that_keeps_it(cli
     note, larger = "the aspect changes: H=192 W=256 to", "elements repeat, nothing is interpolated"
     picture = str(SAMPLES / "astronaut.png")
     notes_of = {
-        "30,100": [f"{note} H=30 W=100; --fit 100x30 keeps it"],
-        "32x24": [f"{note} H=32 W=24; sizes are H,W: --output-size 24,32 is 32 wide and 24 high"],
-        "800x600": [f"{note} H=800 W=600; sizes are H,W: --output-size 600,800 is 800 wide and 600 high",
+        "30,100": [f"{note} H=30 W=100; to keep it, use --fit 100x30 instead"],
+        "32x24": [f"{note} H=32 W=24; sizes are H,W: for 32 wide and 24 high, use --output-size 24,32"],
+        "800x600": [f"{note} H=800 W=600; sizes are H,W: for 800 wide and 600 high, use --output-size 600,800",
                     f"larger than the input on H,W: {larger}"],
         "96,128": [],
         "57,77": [],

@@ -195,7 +195,7 @@ def test_tables_of_more_than_16_mib_are_cut_into_pieces_of_whole_grains() -> Non
 )
 def test_positions_of_taps_are_below_2_to_the_62(op: Any, padding: int) -> None:
     call_of(whole(op.plan((1, 1, 2**62 - 1 - padding), "uint8")), engine="numpy")
-    with pytest.raises(RequestError, match=r"^axis W with its pads is 2\*\*62 or longer; only `shape` can answer"):
+    with pytest.raises(RequestError, match=r"^axis W with its pads is 2\*\*62 or longer; only `shape` answers"):
         call_of(whole(op.plan((1, 1, 2**62 - padding), "uint8")), engine="numpy")
 
 

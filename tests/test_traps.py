@@ -173,7 +173,7 @@ def test_sizes_near_2_to_the_31_and_63_are_answered_at_once(size: int) -> None:
 def test_a_result_that_cannot_be_allocated_is_refused_by_its_size() -> None:
     with pytest.raises(RequestError, match=r"^the output needs [\d,]+ bytes, more than can be allocated$"):
         max_pool(line(1), 1, strides=1, pads_begin=2**60)
-    with pytest.raises(RequestError, match=r"^axis W with its pads is 2\*\*62 or longer; only `shape` can answer"):
+    with pytest.raises(RequestError, match=r"^axis W with its pads is 2\*\*62 or longer; only `shape` answers"):
         max_pool(line(1), 1, strides=2**61, pads_begin=2**63 - 1)
 
 

@@ -72,6 +72,7 @@ def answer(function: str, known: Mapping[str, Parameter], given: Sequence[Any], 
     unknown = [name for name in keywords if name in values and name not in own and not takes_others]
     if not faults and not unknown:
         return ""
+    _keep_spatial_numbers(values, getattr(x, "ndim", 0))
     meant, is_translated = function, bool(faults)
     for name in sorted(values, key=lambda name: name not in own):
         found, remark = _meant(name, values, own)
@@ -150,6 +151,21 @@ def _name_no_dimensions(values: dict[str, Any], kernel: Mapping[Any, Any], dims:
         values["layout"] = "".join(next(letters if dim in pooled else batch) for dim in dims)
         values |= {} if {"strides", "stride"} & values.keys() else {"strides": values["kernel"]}
     return f" (x has {join_words(map(str, dims), 'and')}, not {join_words(wrong)})" if wrong else ""
+
+
+def _keep_spatial_numbers(values: dict[str, Any], rank: int) -> None:
+    """Drops the 1 for batch and channels of TensorFlow's lists, and parts ONNX's pads, whose ends come last."""
+    kernel = values.get("kernel_shape")
+    for name, value in [*values.items()]:
+        if not isinstance(value, list | tuple):
+            continue
+        if name == "pads" and isinstance(kernel, list | tuple) and len(value) == 2 * len(kernel):
+            del values[name]
+            values |= {"pads_begin": value[: len(kernel)], "pads_end": value[len(kernel) :]}
+        elif len(value) == rank > 3 and value[0] == 1 in (value[1], value[-1]):
+            is_last = value[1] != 1
+            values[name] = value[1:-1] if is_last else value[2:]
+            values |= {"layout": "channels_last"} if is_last and "data_format" not in values else {}
 
 
 def _operator_named(value: Any) -> str:

@@ -135,7 +135,7 @@ def compute(
     output can be removed. `resumable` says whether another run can resume this one.
     """
     running: dict[Any, Any] = {}
-    message = os.getcwd(), pickle.dumps(work, pickle.HIGHEST_PROTOCOL)  # which the scheduler does not decode
+    message = os.getcwdb(), pickle.dumps(work, pickle.HIGHEST_PROTOCOL)  # which the scheduler does not decode
     try:
         limit, suspects = TASKS_PER_WORKER * max(1, sum(client.nthreads().values())), list[Any]()
         for item, found in _results(client, message, items, limit, running):
@@ -158,7 +158,7 @@ def compute(
 
 
 def _results(
-    client: Any, message: tuple[str, bytes], items: Iterator[Any], limit: int, running: dict[Any, Any]
+    client: Any, message: tuple[bytes, bytes], items: Iterator[Any], limit: int, running: dict[Any, Any]
 ) -> Iterator[tuple[Any, Any]]:
     """Items with their results, as they come; at most `limit` are `running`."""
     completed = distributed.as_completed(loop=client.loop)
@@ -185,14 +185,14 @@ def _results(
             yield running.pop(future), future.result() if error is None else error
 
 
-def _run_item(message: tuple[str, bytes, bytes]) -> Any:
+def _run_item(message: tuple[bytes, bytes, bytes]) -> Any:
     """On a worker: the result of an item. Modules may need a folder that exists, as that of the last run need not."""
     folder, work, item = message
     try:
         os.chdir(folder)
     except OSError as error:
         raise FileError(
-            f"{folder}: a worker cannot use this folder ({error.strerror}); all must see the same"
+            f"{os.fsdecode(folder)}: a worker cannot use this folder ({error.strerror}); all must see the same"
         ) from None
     return pickle.loads(work)(pickle.loads(item))  # noqa: S301  # a worker trusts its scheduler
 
