@@ -187,7 +187,7 @@ def test_workers_with_other_versions_are_refused_by_name(address: str, jobs: lis
 
 @slow
 def test_folders_that_workers_do_not_see_are_named(address: str, jobs: list[Job], monkeypatch: Any) -> None:
-    monkeypatch.setattr(os, "getcwd", lambda: "/nowhere")
+    monkeypatch.setattr(os, "getcwdb", lambda: b"/nowhere")
     ((_, outcome),) = executor.run(jobs[:1], Runner(OP, Settings()), 2, nothing, address)
     assert str(outcome.error) == (
         "in/0.npy: /nowhere: a worker cannot use this folder (No such file or directory); all must see the same"

@@ -116,10 +116,10 @@ def loaded(code: Code) -> Call:
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine(llvm), use_lmm=True)
     engine.add_object_file(llvm.ObjectFileRef.from_data(code.data))
     engine.finalize_object()
-    address = engine.get_function_address(code.symbol)
+    if not (address := engine.get_function_address(code.symbol)):
+        raise RuntimeError("a compiled kernel does not have its function")
     _engines.append(engine)
-    types = [ctypes.c_void_p] * POINTERS + [ctypes.c_int64] * INTEGERS
-    return ctypes.CFUNCTYPE(ctypes.c_int32, *types)(address)
+    return ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * POINTERS, *[ctypes.c_int64] * INTEGERS)(address)
 
 
 def _machine(llvm: Any) -> Any:
