@@ -163,7 +163,7 @@ class RunSummary:
         else:
             self.done += 1
         for plan, output in ((part.plan, part.output) for part in outcome.parts or (outcome,)):
-            if plan and output:
+            if plan and output and len(self.sizes) < 2:  # a report shows them if they are all the same
                 self.sizes.add((named_shape(plan.layout, plan.input_shape), named_shape(output.layout, output.shape)))
         for text, note in {NUMBERS.sub("#", note): note for note in reversed(outcome.notes)}.items():
             self.notes.setdefault(text, []).append(note)
