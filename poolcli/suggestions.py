@@ -20,16 +20,10 @@ def by_word(rows: Mapping[str, str]) -> dict[str, str]:
 # Names of options in other frameworks, which the command line accepts; poolcli's name is in front.
 ALIASES = by_word({
     "kernel": "kernel-size kernel-shape ksize pool-size window window-size",
-    "output-size": "output-shape",
-    "strides": "stride",
-    "pads": "padding pad",
-    "dilations": "dilation",
-    "rounding-type": "rounding round-mode rounding-mode",
-    "p": "norm-type",
-    "like": "dialect framework",
-    "layout": "data-format",
-    "dtype": "output-dtype",
-    "indices": "return-indices",
+    "output-size": "output-shape", "strides": "stride", "pads": "padding pad", "dilations": "dilation",
+    "rounding-type": "rounding round-mode rounding-mode", "p": "norm-type", "like": "dialect framework",
+    "layout": "data-format", "dtype": "output-dtype",
+    "indices": "return-indices with-indices return-argmax with-argmax return-mask argmax",
     "output": "out",
 })  # fmt: skip
 # Flags of other frameworks, which are accepted too: the field that each sets, and its values for true and false.
@@ -41,37 +35,25 @@ FLAGS: dict[str, tuple[str, str | bool, str | bool]] = {
 }
 # Other words for options and commands, which are not accepted: what a message proposes instead (and a remark).
 MEANT = by_word({
-    "--overwrite": "force f y",
-    "--jobs": "threads workers num-workers n-jobs",
+    "--overwrite": "force f y", "--jobs": "threads workers num-workers n-jobs",
     "--jobs for more cores: poolcli runs on the CPU": "gpu device cuda",
-    "--resume": "skip-existing",
-    "--max-memory": "memory max-pixels",
-    "--rounding-type ceil": "ceil",
-    "--rounding-type floor": "floor",
-    "--dtype float16": "fp16 half float16",
-    "--strides": "step steps",
-    "--dilations": "d",
-    "--format": "ext extension",
+    "--resume": "skip-existing", "--max-memory": "memory max-pixels", "--rounding-type ceil": "ceil",
+    "--rounding-type floor": "floor", "--dtype float16": "fp16 half float16", "--strides": "step steps",
+    "--dilations": "d", "--format": "ext extension",
     "poolcli pyramid --levels 3": "pyramid level levels overviews",
-    "--dtype": "precision t ot",
-    "--atol": "epsilon eps tolerance",
+    "--dtype": "precision t ot", "--atol": "epsilon eps tolerance",
     "the names of inputs alone, as in poolcli avg x.npy": "i input inputs infile in-file",
     "--jobs, the number of files at once: each is pooled by itself": "batch batch-size",
     "none: outputs are compressed as their inputs are": "co compress compression",
-    "--exclude-pad": "exclusive",
-    "--auto-pad same_upper or valid": "same valid same-size keep-size",
+    "--exclude-pad": "exclusive", "--auto-pad same_upper": "same same-size keep-size", "--auto-pad valid": "valid",
     "--missing": "skipna nodata no-data ignore a-nodata srcnodata dstnodata",
     "--like": "from",
     "poolcli shape avg --to pytorch for the call there, --like pytorch for its rules": "to",
-    "--against": "like",
-    "--picture": "svg html draw plot image",
-    "--dataset": "key variable var array",
+    "--against": "like", "--picture": "svg html draw plot image", "--dataset": "key variable var array",
     "--output, a folder in which names are kept; --format sets the extension": "suffix prefix postfix name",
     "a quoted glob, as 'photos/*.png', or --files-from with a list of names": "exclude include pattern glob",
-    "--output": "output-dir outdir out-dir outfile out-file",
-    "--output, whose extension names the format": "of",
+    "--output": "output-dir outdir out-dir outfile out-file", "--output, whose extension names the format": "of",
     "--kernel, such as --kernel 5 --pads 2 for a radius of 2": "radius footprint",
-    "--indices": "argmax return-mask",
     "--layout NHWC": "channels-last",
     "numbers without names, as 4,4 for lat and lon (order D,H,W); --layout, one letter per axis, pools others: "
         "NWC the second of three": "lat lon latitude longitude",
@@ -88,7 +70,7 @@ MEANT = by_word({
     "the operator as the first word, as in poolcli max or poolcli shape max":
         "op mode method func filter",
     "none: windows are pooled, and nothing is interpolated": "interpolation resampling",
-    "poolcli area --fit 256, WxH or 50%, which keeps the aspect, or --output-size H,W":
+    "poolcli area --fit 256, WxH or 50% (keeps the aspect; --output-size H,W may not)":
         "resize thumbnail size target-size max-size max-dim width height dsize geometry vf outsize ts "
         "convert mogrify magick gdalwarp gdal-translate",
     "poolcli avg --kernel 2 --strides 2 (for half the size, 10 and 10 for a tenth)":

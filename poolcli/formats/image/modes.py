@@ -30,20 +30,11 @@ class Mode(NamedTuple):
 
 INDICES = "P"  # indices of a palette: read where they vote, else expanded
 MODES = {
-    "L": Mode(1, "uint8"),
-    "LA": Mode(2, "uint8", True),
-    "RGB": Mode(3, "uint8"),
-    "RGBA": Mode(4, "uint8", True),
-    "CMYK": Mode(4, "uint8"),
-    "LAB": Mode(3, "uint8"),
-    "I;16": Mode(1, "uint16"),
-    "LA;16": Mode(2, "uint16", True),
-    "RGB;16": Mode(3, "uint16"),
-    "RGBA;16": Mode(4, "uint16", True),
-    "I": Mode(1, "int32"),
-    "F": Mode(1, "float32"),
-    INDICES: Mode(1, "uint8"),
-}
+    "L": Mode(1, "uint8"), "LA": Mode(2, "uint8", True), "RGB": Mode(3, "uint8"), "RGBA": Mode(4, "uint8", True),
+    "CMYK": Mode(4, "uint8"), "LAB": Mode(3, "uint8"),
+    "I;16": Mode(1, "uint16"), "LA;16": Mode(2, "uint16", True), "RGB;16": Mode(3, "uint16"),
+    "RGBA;16": Mode(4, "uint16", True), "I": Mode(1, "int32"), "F": Mode(1, "float32"), INDICES: Mode(1, "uint8"),
+}  # fmt: skip
 BANDS = "bands"  # any number of channels of any type, with no meaning as colours
 CONVERTED_MODES = {
     "1": "L", "P": "RGB", "PA": "RGBA", "RGBX": "RGB", "RGBa": "RGBA", "La": "LA", "YCbCr": "RGB", "HSV": "RGB",
