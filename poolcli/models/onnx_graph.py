@@ -30,7 +30,7 @@ from poolcli.system.lazy_imports import need
 from poolcli.system.processes import limit_worker, run_in_subprocess
 
 NEEDS_ONNX = "reading ONNX models needs onnx"
-GRAPH, GRAPHS = 5, 10  # types of attributes
+GRAPH = 5  # type of attributes
 INT64 = 7  # type of a tensor
 ONNX_ERRORS = (RuntimeError, ValueError, IndexError, OverflowError, TypeError)  # that onnx raises
 LOADED, EXPANSION = 2, 32  # memory per byte of a file, and of a serialised model that is walked
@@ -200,12 +200,8 @@ def _domain(proto: Any) -> str:
 
 
 def _bodies(node: Any) -> Iterator[tuple[str, Any]]:
-    """The body graphs of a node (If, Loop, Scan), each with its name."""
-    for attribute in node.attribute:
-        if attribute.type == GRAPH:
-            yield text(attribute.name), attribute.g
-        elif attribute.type == GRAPHS:
-            yield from ((f"{text(attribute.name)}{i}", graph) for i, graph in enumerate(attribute.graphs))
+    """The body graphs of a node (If, Loop, Scan), each with its name; no operator has a list of them."""
+    return ((text(attribute.name), attribute.g) for attribute in node.attribute if attribute.type == GRAPH)
 
 
 def _shape_of(kind: Any) -> Shape | None:
