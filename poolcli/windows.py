@@ -171,6 +171,8 @@ class Bins:
 
     grain = 1  # bins can be cut anywhere
     empty_windows = unused = overhang = 0  # every bin holds an element, and bins cover the input
+    pad_begin = pad_end = 0
+    dilation = 1
 
     def reads(self, outputs: range) -> range:
         """The range of input indices from the first to the last bin."""

@@ -125,6 +125,5 @@ def _with_pieces(engine: Engine, region: Region, indices: bool) -> Pool:
 
 def _check_size(plan: Plan) -> None:
     for axis in plan.axes:
-        begin, end = getattr(axis.windows, "pad_begin", 0), getattr(axis.windows, "pad_end", 0)
-        if axis.windows.size + begin + end >= MAX_PADDED_LENGTH:
+        if axis.windows.size + axis.windows.pad_begin + axis.windows.pad_end >= MAX_PADDED_LENGTH:
             raise RequestError(f"axis {axis.name} with its pads is 2**62 or longer; only `shape` answers such sizes")

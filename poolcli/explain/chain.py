@@ -235,7 +235,7 @@ class _Axis:
     def follow(self, windows: AxisWindows) -> None:
         """Add the windows of one more layer."""
         self.layers.append(windows)
-        self.follows_all |= bool(windows.empty_windows) or getattr(windows, "dilation", 1) > 1
+        self.follows_all |= bool(windows.empty_windows) or windows.dilation > 1
         regular = windows.equal_to if isinstance(windows, Bins) else (windows.extent, windows.stride)
         if self.stride is None or regular is None:
             if windows.output > MAX_FOLLOWED:
@@ -247,7 +247,7 @@ class _Axis:
             return
         extent, stride = regular
         self.field += (extent - 1) * self.stride
-        self.start -= getattr(windows, "pad_begin", 0) * self.stride
+        self.start -= windows.pad_begin * self.stride
         self.stride *= stride
 
     def span(self, o: int) -> Span:

@@ -100,7 +100,7 @@ def _causes(chosen: Plan, other: Plan) -> list[str]:
     if not same_reduction(chosen, other):
         causes.append(SIGNED if other.reducer.signed else UNSIGNED)
     elif chosen.reducer.divides and not (same_shape and same_divisors(chosen, other)):
-        padded = any(getattr(w, "pad_begin", 0) + getattr(w, "pad_end", 0) for w in (*chosen.windows, *other.windows))
+        padded = any(w.pad_begin + w.pad_end for w in (*chosen.windows, *other.windows))
         counts = [[getattr(w, "counted", None) for w in plan.windows] for plan in (chosen, other)]
         if padded and a.get("exclude_pad") != b.get("exclude_pad"):
             word = "leaves padding out of the divisor" if b.get("exclude_pad") else "counts padding in the divisor"

@@ -71,17 +71,16 @@ def windows_table(axis: AxisPlan, windows: Sequence[Window], mean: bool) -> Tabl
 def drawing(axis: AxisPlan) -> Table | None:
     """The windows of a short axis, one line each, below the padded input; None for a long axis."""
     w = axis.windows
-    begin, end = (w.pad_begin, w.pad_end) if isinstance(w, Sliding) else (0, 0)
-    low, high = -begin, max(w.size + end, window(w, w.output - 1).stop)
+    low, high = -w.pad_begin, max(w.size + w.pad_end, window(w, w.output - 1).stop)
     if high - low > DRAWN_LENGTH or w.output > DRAWN_WINDOWS:
         return None
     places = range(low, high)
-    ruler = ["i" if 0 <= p < w.size else "p" if -begin <= p < w.size + end else "." for p in places]
+    ruler = ["i" if 0 <= p < w.size else "p" if p < w.size + w.pad_end else "." for p in places]
     table = grid(1, justify="right")
     table.add_row("input", Text("".join(ruler), style="dim"))
     for o in range(w.output):
         read, reach = w.span(o), window(w, o)
-        taps = range(reach.start, reach.stop, w.dilation if isinstance(w, Sliding) else 1)
+        taps = range(reach.start, reach.stop, w.dilation)
         line = "".join("#" if p in read else "+" if p in taps else " " for p in places)
         table.add_row(f"{axis.name} {o}", Text(line.rstrip()))
     table.add_row("", Text("i input, p padding, . past it; # read, + window outside the input", style="dim"))

@@ -19,7 +19,7 @@ from poolcli.layouts import channels_last, default_layout, named_shape
 from poolcli.message_fields import AGAIN, escaped, field, for_cli, printable
 from poolcli.ops import OPERATORS
 from poolcli.plan import Plan
-from poolcli.windows import Bins, Cells, Sliding
+from poolcli.windows import Bins, Cells
 
 if TYPE_CHECKING:  # not imported for the report of a plan
     from poolcli.pooling.outcome import Outcome, RunSummary
@@ -170,7 +170,7 @@ def _facts(plan: Plan, has_indices: bool) -> dict[str, str]:
         facts["axes"] = for_cli(f"{','.join(plan.layout)} (assumed; {other} to change)")
     facts["counted" if "p" in plan.attributes else "divisor"] = plan.divisor_rule or ""
     is_default = getattr(plan.given, "exclude_pad", False) is None and plan.attributes["exclude_pad"]
-    if is_default and any(isinstance(w, Sliding) and w.pad_begin + w.pad_end for w in plan.windows):
+    if is_default and any(w.pad_begin + w.pad_end for w in plan.windows):
         facts["divisor"] += "; PyTorch counts padding by default"
     if plan.index and has_indices:
         unpool = for_cli(f"; {plan.unpool_note}" if plan.unpool_note else "")

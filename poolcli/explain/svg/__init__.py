@@ -170,7 +170,7 @@ def _draw_input_cell(canvas: Canvas, x: float, y: float, positions: Sequence[int
         readers = min(MAX_READERS, prod(_readers(axis, p) for axis, p in zip(axes, positions, strict=True)))
         canvas.box(x, y, CELL, CELL, f"read{readers}", "grid", hatched=readers == 0)
     else:
-        past = any(p >= w.size + getattr(w, "pad_end", 0) for w, p in both)
+        past = any(p >= w.size + w.pad_end for w, p in both)
         canvas.box(x, y, CELL, CELL, "" if past else "padding", "faint", dashed=True)
 
 
@@ -216,7 +216,7 @@ def _draw_grid(canvas: Canvas, plan: Plan) -> None:
             canvas.box(
                 x + inset, y + inset, width - 2 * inset, height - 2 * inset, "", stroke, thickness, dashed=dashed
             )
-    if any(getattr(w, "dilation", 1) > 1 for w in plan.windows):
+    if any(w.dilation > 1 for w in plan.windows):
         for cell, role in chosen.items():
             taken = [w.span(o) for w, o in zip(plan.windows, cell, strict=True)]
             for i, j in product(rows.shown, columns.shown):
@@ -290,7 +290,7 @@ def _draw_strip(canvas: Canvas, plan: Plan, axis: AxisPlan, top: float) -> None:
         canvas.text(LEFT - 8, y + 10, f"window {output}", 10, "end", role)
         left, right = line.at(found.start) + 1.5, line.stop(found.stop - 1) - 1.5
         canvas.box(left, y + BAR_HEIGHT / 2 - 0.5, right - left, 1, role)
-        taken, taps = w.span(output), range(found.start, found.stop, w.dilation if isinstance(w, Sliding) else 1)
+        taken, taps = w.span(output), range(found.start, found.stop, w.dilation)
         for position in (position for position in line.shown if position in taps):
             fill, dashed = (role, False) if position in taken else ("page", True)
             canvas.box(line.at(position) + 1.5, y + 1, CELL - 3, BAR_HEIGHT - 2, fill, role, dashed=dashed)

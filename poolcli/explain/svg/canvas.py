@@ -9,7 +9,6 @@ from itertools import pairwise
 
 from poolcli.explain import window
 from poolcli.plan import AxisPlan
-from poolcli.windows import Sliding
 
 LETTER_WIDTH, BOLD = 0.56, 1.2  # average, relative to the font size; of bold letters, relative to others
 MARGIN = 20
@@ -113,12 +112,11 @@ class BrokenAxis:
 def input_axis(axis: AxisPlan, outputs: Iterable[int], origin: float) -> BrokenAxis:
     """The input positions of an axis: all of a short one, else both ends and the edges of the windows of `outputs`."""
     w = axis.windows
-    begin, end = (w.pad_begin, w.pad_end) if isinstance(w, Sliding) else (0, 0)
-    low, high = -begin, max(w.size + end, window(w, w.output - 1).stop)
+    low, high = -w.pad_begin, max(w.size + w.pad_end, window(w, w.output - 1).stop)
     wanted = {low, -1, w.size, high - 1, *range(END_CELLS), *range(w.size - END_CELLS, w.size)}
     for found in (window(w, o) for o in outputs):
         wanted |= {found.start - 1, found.start, found.stop - 1, found.stop}
-        if isinstance(w, Sliding) and w.dilation > 1 and w.kernel <= MAX_DOTTED_TAPS:
+        if w.dilation > 1 and w.longest <= MAX_DOTTED_TAPS:
             wanted |= {*range(found.start, found.stop, w.dilation)}
     return _broken_axis(range(low, high), wanted, MAX_INPUTS, origin)
 
