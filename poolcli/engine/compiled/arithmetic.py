@@ -24,7 +24,6 @@ SHORT_FLOATS = ("float16", "bfloat16")
 KERNEL_DTYPES = {"bool": "uint8", "float16": "int16", "bfloat16": "uint16"}  # of types that LLVM or numba lack
 EXACT_32, EXACT_64 = 2**23, 2**52  # of smaller totals, a float32 or float64 quotient is a half only if the exact one is
 LARGEST_SUM = 2**62  # magnitude; sums of int64 and uint64 that may be larger are computed by numpy
-EXTREMES: dict[Any, str] = {operator.gt: "max", operator.lt: "min"}
 SMALL = 2**24  # quotients by smaller integers are no nearer than 2**-25 of their distance to the middle of two floats
 
 
@@ -102,7 +101,7 @@ def _of_plan(plan: Plan, total: str, identity: np.generic, **more: Any) -> Arith
 def _selection(plan: Plan) -> Arithmetic:
     """An element of each window: its maximum, minimum or mode. Numpy converts elements that become another type."""
     dtype, reducer, is_float = _comparable(plan), plan.reducer, lookup(plan.dtype).kind == "float"
-    total = reducer.statistic or EXTREMES[reducer.better]
+    total = reducer.statistic or ("max" if reducer.better is operator.gt else "min")
     identity = dtype.type(0 if reducer.statistic else lookup(plan.dtype).ends[reducer.nothing])
     found = _of_plan(plan, total, identity, result="element" if is_float else "")
     if is_float and total == "max":

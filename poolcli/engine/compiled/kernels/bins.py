@@ -19,10 +19,7 @@ def bins(how: Any, steps: Any, taps: int, inner: bool, in_place: bool, line: int
     lift, join, _, store, nothing, divides = how
     joined, lanes, zero, one, ahead = rows_joined(how), u8(LANES), u8(0), u8(1), u8(line)
     two, three, four, five, six, seven = (u8(n) for n in range(2, 8))
-
-    @inlined
-    def element(x, work, at):
-        return lift(x[at]) if in_place else work[at]
+    element = inlined((lambda x, work, at: lift(x[at])) if in_place else (lambda x, work, at: work[at]))
 
     @looped
     def short(out, to, work, sizes, table, by, factors):
@@ -102,21 +99,26 @@ def areas(how: Any, steps: Any) -> Any:
             for w in range(u8(n)):
                 work[w] = work[w] + lift(x[u8(at) + w]) * weight
 
-    @by_rows
-    def kernel(x, out, places, work, sizes, table, factors, t, r, begin, nd, nh, piece, last):
+    @looped
+    def along_row(totals, work, sizes, table):
         optimise_later()
-        cs, at_w, own, near = u8(sizes.channels), sizes.at_w, u8(sizes.of_w), sizes.step_h
-        to, weights, totals = u8(t * sizes.size), sizes.c + r * sizes.a, offset(work, sizes.width)
-        for i in range(nh):
-            add_row(work, sizes.width, x, begin + i * near, kind(table[weights + i]), i == 0)
-        for w in range(sizes.columns):
-            first, count = u8(table[at_w + 2 * w]) * cs, u8(table[at_w + 2 * w + 1])
-            weight, to_pixel = u8(sizes.e + w * sizes.b), u8(w) * cs
+        cs, at_w, one = u8(sizes.channels), u8(sizes.at_w), u8(1)
+        for w in range(u8(sizes.columns)):
+            first, count = u8(table[at_w + w + w]) * cs, u8(table[at_w + w + w + one])
+            weight = u8(sizes.e) + w * u8(sizes.b)
             for c in range(cs):
                 total = nothing
                 for j in range(count):
                     total = total + work[first + c + j * cs] * kind(table[weight + j])
-                totals[to_pixel + c] = total
+                totals[w * cs + c] = total
+
+    @by_rows
+    def kernel(x, out, places, work, sizes, table, factors, t, r, begin, nd, nh, piece, last):
+        optimise_later()
+        to, own, totals = u8(t * sizes.size), u8(sizes.of_w), offset(work, sizes.width)
+        for i in range(nh):
+            add_row(work, sizes.width, x, begin + i * sizes.step_h, kind(table[sizes.c + r * sizes.a + i]), i == 0)
+        along_row(totals, work, sizes, table)
         for e in range(u8(sizes.size)):
             out[to + e] = store(totals[e], factors[r] * factors[own + e] if divides else factors[r])
 

@@ -246,14 +246,13 @@ SUMS = {  # a sum and a sum of squares; of bytes, the sum is the lower half
     "c": inlined(lambda total: (np.int64(total.real), np.int64(total.imag))),
     "i": inlined(lambda total: (np.int64(np.int32(total)), (total - np.int64(np.int32(total))) >> 32)),
 }
-_square_root = inlined(lambda value: np.sqrt(value))
 
 
 def _store(steps):
     """store(total, divisor). Totals of floats that are -0 become 0, as in sums that start from 0."""
     kind, bits, times = steps.identity.dtype.kind, steps.bits, float(steps.times)
     parts, sums_of = PARTS.get(kind), SUMS.get(kind)
-    write = composed(_square_root if steps.root else None, WRITE.get(steps.write, steps.output.type))
+    write = composed(np.sqrt if steps.root else None, WRITE.get(steps.write, steps.output.type))
     whole = _sum_of_pair if kind == "c" else float
     direct = composed(_sum_of_pair, write) if kind == "c" else write
     nan = steps.identity.dtype.type(np.nan) if kind == "f" else 0
