@@ -8,11 +8,11 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from operator import index
-from pathlib import Path
 
 from poolcli.arguments import MAX_INT, one_of
 from poolcli.dialects import DIALECTS
-from poolcli.errors import FileError, MissingFileError, PoolError, RequestError
+from poolcli.errors import FileError, MissingFileError, RequestError
+from poolcli.formats.atomic import os_errors
 from poolcli.formats.checks import check_name, memory_limit_of
 from poolcli.message_fields import field
 from poolcli.models.judge import Finding as Finding, Verdict as Verdict, judge
@@ -113,19 +113,13 @@ def read_model(path: str, given: Given | None = None, limit: int | None = None) 
     `given` are the lengths of inputs by name, `limit` is the memory that reading may take, in bytes.
     """
     check_name(path)
-    found = Path(path)
-    if found.is_dir():
+    if os.path.isdir(path):
         raise no_model(path, "a folder, not a model file")
-    try:
-        if not found.is_file():
-            missing = MissingFileError(f"{path}: no such file{not_found(path)}")
-            raise RequestError(f"{path}: no file") if found.exists() else missing
-        with open(path, "rb") as stream:
-            head = stream.read(SIGNATURE_BYTES)
-    except PoolError:
-        raise
-    except OSError as error:
-        raise RequestError(f"{path}: {error.strerror or error}") from None
+    if not os.path.isfile(path):
+        missing = MissingFileError(f"{path}: no such file{not_found(path)}")
+        raise RequestError(f"{path}: no file") if os.path.exists(path) else missing
+    with os_errors(path), open(path, "rb") as stream:
+        head = stream.read(SIGNATURE_BYTES)
     return _reader(path, head)(path, given or {}, limit)
 
 

@@ -12,8 +12,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from poolcli.errors import PoolError, RequestError
-from poolcli.formats.checks import check_json, check_memory, check_zip_directory, json_memory_limit
+from poolcli.errors import RequestError
+from poolcli.formats.checks import as_file_error, check_json, check_memory, check_zip_directory, json_memory_limit
 from poolcli.message_fields import field, option_value
 from poolcli.models import layer as shared
 from poolcli.models.layer import Dim, Given, InvalidError, Layer, Shape
@@ -36,13 +36,9 @@ DYNAMIC = "?"
 def read_pt2(path: str, given: Given, limit: int | None = None) -> list[Layer]:
     """Read the pooling calls of the program; a RequestError if the archive has no program."""
     check_zip_directory(path, limit)
-    try:
-        with zipfile.ZipFile(path) as archive:
-            program = _program(path, archive, limit)
-    except PoolError:
-        raise
-    except DAMAGED_ZIP as error:
-        raise RequestError(f"{path}: a zip archive that cannot be read: {error}") from None
+    damaged = as_file_error(path, DAMAGED_ZIP, lambda error: f"a zip archive that cannot be read: {error}")
+    with damaged, zipfile.ZipFile(path) as archive:
+        program = _program(path, archive, limit)
     if given:
         raise RequestError(f"{path}: {field('input_shape')} is for ONNX models and IR; a .pt2 states its shapes")
     graph = _get(program, "graph_module", "graph")

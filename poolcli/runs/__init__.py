@@ -16,7 +16,7 @@ from typing import IO, Any
 from poolcli import __version__
 from poolcli.errors import FileError, RequestError
 from poolcli.formats import FORMATS, is_fragile, open_array, output_format, recognised
-from poolcli.formats.atomic import atomic_stream
+from poolcli.formats.atomic import atomic_stream, os_errors
 from poolcli.formats.checks import memory_limit_of
 from poolcli.formats.files import fingerprint_of, state_of
 from poolcli.formats.records import ReadOptions
@@ -239,10 +239,8 @@ class Manifest:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Opens the file for appending, and locks it inside the block."""
-        try:
+        with os_errors(self.path):
             Path(self._folder).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise FileError(f"{self.path}: {error.strerror}") from error
         with self._open("ab", 0) as self._stream:
             try:
                 fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -266,11 +264,9 @@ class Manifest:
     def append(self, objects: Iterable[dict[str, Any]]) -> None:
         """Appends a line for each."""
         data = "".join(f"{json.dumps(each)}\n" for each in objects).encode()
-        try:
+        with os_errors(self.path):
             if self._stream.write(data) < len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        except OSError as error:
-            raise FileError(f"{self.path}: {error.strerror}") from error
 
     def _raw_lines(self) -> Iterator[bytes]:
         """The lines of the file; none if it does not exist."""
