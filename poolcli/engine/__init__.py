@@ -66,7 +66,9 @@ def call_of(
     chosen = choose_engine(plan, engine)
     if indices and plan.index is None:
         raise RequestError(f"{plan.op} has no indices: it does not select elements")
-    _check_size(plan)
+    for axis in plan.axes:
+        if axis.windows.size + axis.windows.pad_begin + axis.windows.pad_end >= MAX_PADDED_LENGTH:
+            raise RequestError(f"axis {axis.name} with its pads is 2**62 or longer; only `shape` answers such sizes")
     dtype, shape = numpy_dtype(plan.output_dtype), region.output_shape
     if prod(shape) >= MAX_OUTPUT:
         raise too_large(shape, dtype)
@@ -121,9 +123,3 @@ def _with_pieces(engine: Engine, region: Region, indices: bool) -> Pool:
         return positions
 
     return pool
-
-
-def _check_size(plan: Plan) -> None:
-    for axis in plan.axes:
-        if axis.windows.size + axis.windows.pad_begin + axis.windows.pad_end >= MAX_PADDED_LENGTH:
-            raise RequestError(f"axis {axis.name} with its pads is 2**62 or longer; only `shape` answers such sizes")

@@ -55,10 +55,24 @@ class Picture:
 
     def svg(self) -> str:
         """The picture as SVG."""
-        return _draw(self.plan)
+        canvas, sentences = Canvas(), caption(self.plan)
+        canvas.text(26, 28, title(self.plan), 15, bold=True)
+        if len(self.plan.axes) == 2:
+            _draw_grid(canvas, self.plan)
+        else:
+            top = TOP
+            for axis in self.plan.axes:
+                _draw_strip(canvas, self.plan, axis, top)
+                top = canvas.height + 22
+        _draw_legend(canvas)
+        letters = int((max(canvas.width, MIN_LEGEND_WIDTH) - 26) / (LETTER_WIDTH * 12))
+        y = canvas.height + 30
+        for line in (line for sentence in sentences for line in wrap(sentence, letters)):
+            canvas.text(26, y, line, 12, fill="soft")
+            y += 17
+        return canvas.svg(title(self.plan), " ".join(sentences))
 
-    def _repr_svg_(self) -> str:
-        return self.svg()
+    _repr_svg_ = svg
 
     def html(self) -> str:
         """A self-contained page: the picture, and the window, divisor and formula of the output under the pointer."""
@@ -74,25 +88,6 @@ class Picture:
         from poolcli.formats.atomic import write_bytes
 
         write_bytes(path, writer().encode(), overwrite)
-
-
-def _draw(plan: Plan) -> str:
-    canvas, sentences = Canvas(), caption(plan)
-    canvas.text(26, 28, title(plan), 15, bold=True)
-    if len(plan.axes) == 2:
-        _draw_grid(canvas, plan)
-    else:
-        top = TOP
-        for axis in plan.axes:
-            _draw_strip(canvas, plan, axis, top)
-            top = canvas.height + 22
-    _draw_legend(canvas)
-    letters = int((max(canvas.width, MIN_LEGEND_WIDTH) - 26) / (LETTER_WIDTH * 12))
-    y = canvas.height + 30
-    for line in (line for sentence in sentences for line in wrap(sentence, letters)):
-        canvas.text(26, y, line, 12, fill="soft")
-        y += 17
-    return canvas.svg(title(plan), " ".join(sentences))
 
 
 def title(plan: Plan) -> str:
