@@ -121,9 +121,13 @@ def test_what_was_called_before_changes_neither_a_result_nor_a_refusal() -> None
         assert found.dtype == (dtype or "float32")
         assert found.tolist() == [[[0.5, 2.5, 4.5, 6.5]]]
     assert poolcli.avg_pool(x, 1, strides=1, exclude_pad=True).tolist() == x.tolist()
-    for wrong in ({"kernel": True}, {"kernel": 1, "strides": True}, {"kernel": 1, "exclude_pad": 2}):
+    kernel: Any
+    for kernel in (True, 1.0, (1.0,), (True,)):
         with pytest.raises(RequestError):
-            poolcli.avg_pool(x, **wrong)
+            poolcli.avg_pool(x, kernel)
+    for wrong in ({"strides": True}, {"exclude_pad": 2}):
+        with pytest.raises(RequestError):
+            poolcli.avg_pool(x, 1, **wrong)
     unknown: Any
     for unknown in ([], {}, ["float32"], object()):
         with pytest.raises(RequestError, match=r"dtype"):
