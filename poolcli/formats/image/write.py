@@ -34,11 +34,8 @@ def write(path: str, arrays: Sequence[NamedArray], options: WriteOptions) -> tup
     kept = _select_metadata(name, mode, spec.metadata.image, lost)
     if "mask" in kept:
         kept["mask"] = _as_pages(kept["mask"], spec.layout, layout)[..., 0]
-    kept.pop("axes", None)
-    axes: tuple[Axis, ...] = (
-        spec.metadata.image.get("axes", ()) if name == "tiff" and spec.dtype in modes.OME_DTYPES else ()
-    )
-    if (len(pages), pages.shape[-1]) != (prod(axis.length for axis in axes[:-2]), 1):
+    axes: tuple[Axis, ...] = kept.pop("axes", ())
+    if spec.dtype not in modes.OME_DTYPES or (len(pages), pages.shape[-1]) != (prod(a.length for a in axes[:-2]), 1):
         axes = ()  # of pages that are no longer those of the stack
     if is_stack:
         kept.pop("bands" if not layout.endswith("C") else "", None)
