@@ -28,6 +28,8 @@ Pooled: TypeAlias = Any
 # The ends of the names of types that have a shape and no values: of tracing in PyTorch and JAX, and symbols of Keras.
 WITHOUT_VALUES = ("FakeTensor", "Tracer", "KerasTensor", "SymbolicTensor", "ShapeDtypeStruct")
 
+READERS = {".npy": "numpy.load({!r})", ".nc": "xarray.open_dataarray({!r})", ".h5": "h5py.File({!r})['NAME'][:]"}
+
 
 def as_array(x: Any, name: str = "x") -> Array:
     """The argument as a numpy array, zero-copy where possible; refuses masks, other devices, gradients, lazy arrays."""
@@ -35,8 +37,8 @@ def as_array(x: Any, name: str = "x") -> Array:
         return x
     given = f"{name} is {_describe(x)}"
     if isinstance(x, str | bytes | os.PathLike):
-        read = "as numpy.load reads .npy, and PIL.Image.open(path) an image"
-        raise RequestError(f"{given}, not an array; read the file first, {read}")
+        read = READERS.get(os.path.splitext(path := os.fsdecode(x))[1].lower(), "numpy.asarray(PIL.Image.open({!r}))")
+        raise RequestError(f"{given}, not an array; read the file first: {name} = {read.format(path)}")
     if not hasattr(x, "shape") and callable(getattr(x, "keys", None)):  # a Dataset, an HDF5 group, an archive
         raise RequestError(f"{given}; give one of its arrays, as in {name}[{next(iter(x.keys()), 'name')!r}]")
     first = x

@@ -103,7 +103,7 @@ def _tensorflow_refuses(call: SlidingCall) -> str | None:
         if max(pads) >= kernel:
             return (
                 f"pads must be smaller than the kernel: axis {axis} has pads {pads[0]},{pads[1]} and kernel {kernel}; "
-                f"use pads of at most {kernel - 1}{OTHER_DIALECT}"
+                f"use {field('pads', kernel - 1)}{OTHER_DIALECT}"
             )
     return None
 

@@ -28,11 +28,9 @@ ALIASES = by_word({
 })  # fmt: skip
 # Flags of other frameworks, which are accepted too: the field that each sets, and its values for true and false.
 FLAGS: dict[str, tuple[str, str | bool, str | bool]] = {
-    "ceil-mode": ("rounding_type", "ceil", "floor"),
-    "count-include-pad": ("exclude_pad", False, True),
-    "include-pad": ("exclude_pad", False, True),
-    "exclude-pad": ("exclude_pad", True, False),  # of which there is --no-exclude-pad
-}
+    "ceil-mode": ("rounding_type", "ceil", "floor"), "count-include-pad": ("exclude_pad", False, True),
+    "include-pad": ("exclude_pad", False, True), "exclude-pad": ("exclude_pad", True, False),
+}  # fmt: skip
 # Other words for options and commands, which are not accepted: what a message proposes instead (and a remark).
 MEANT = by_word({
     "--overwrite": "force f y", "--jobs": "threads workers num-workers n-jobs",

@@ -151,8 +151,7 @@ NOT_TAKEN: dict[str, tuple[Any, str]] = {
         "x is an image with a palette; give x.convert('RGB'), or numpy.asarray(x) for the indices",
     ),
     "a file": (
-        "x.png", "x is a str, not an array; read the file first, as numpy.load reads .npy, and "
-        "PIL.Image.open(path) an image",
+        "x.png", "x is a str, not an array; read the file first: x = numpy.asarray(PIL.Image.open('x.png'))",
     ),
 }  # fmt: skip
 

@@ -120,7 +120,7 @@ def test_a_mode_can_be_kept_in_a_wider_type() -> None:
          "1 window holds no input element, and the mode of an empty window is undefined; "
          "use rounding_type='floor' or ceil_torch, or smaller pads"),
         (ModePool(2, pads_begin=2, pads_end=2, like="pytorch"), "uint8",
-         "PyTorch allows pads of at most 1 for a kernel of 2: axis W has pads 2,2; use smaller pads, or another like"),
+         "PyTorch allows pads of at most 1 for a kernel of 2: axis W has pads 2,2; use pads=1, or another like"),
     ],
     ids=["floats", "short floats", "nothing", "limits of a dialect"],
 )  # fmt: skip

@@ -26,7 +26,7 @@ PLANNED: Any = PLAN
 X = np.random.default_rng(0).standard_normal((1, 1, 6, 6)).astype("float32")
 Y = poolcli.max_pool(X, 2, strides=2)
 MODEL = "samples/backbone.xml"
-NO_FILE = "a str, not an array; read the file first, as numpy.load reads .npy, and PIL.Image.open(path) an image"
+NO_FILE = "a str, not an array; read the file first:"
 
 
 def _compared() -> list[Any]:
@@ -275,8 +275,8 @@ def test_calls_in_pytorchs_words_are_answered_with_calls_that_give_its_results(n
             "layout='WNC' pools the first of three",
         ),
         (lambda: CALLS.compare(X, X, tol=1), TypeError, "compare() has no tol; did you mean atol or rtol?"),
-        (lambda: CALLS.compare(X, "x.npy"), ValueError, f"b is {NO_FILE}"),
-        (lambda: CALLS.identify(X, "y.npy"), ValueError, f"y is {NO_FILE}"),
+        (lambda: CALLS.compare(X, "x.npy"), ValueError, f"b is {NO_FILE} b = numpy.load('x.npy')"),
+        (lambda: CALLS.identify(X, "y.npy"), ValueError, f"y is {NO_FILE} y = numpy.load('y.npy')"),
         (
             lambda: CALLS.avg_pool(X, (1, 2, 2, 1), like="tensorflow", strides=1),
             ValueError,

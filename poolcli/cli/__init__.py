@@ -152,8 +152,7 @@ def _line(command: str, words: Sequence[str]) -> str:
     own, rest, line, remark = own_flags(load_command(command).params), list(words), list[str](), ""
     while rest:
         flag, equals, _ = (word := rest[0]).partition("=")
-        op = find_operator(rest[1]) if rest[1:] else None
-        if word == "-r" and op:  # of gdalwarp
+        if word == "-r" and (op := find_operator("".join(rest[1:2]))):  # of gdalwarp
             command, rest = command if op == "avg" else op, rest[2:]
             continue
         if word[:1] != "-" or {flag, f"--{canonical(flag.lstrip('-'))}"} & own.keys():

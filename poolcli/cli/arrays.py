@@ -82,7 +82,9 @@ def compare(
         try:
             found = difference_of(x.array, y.array, atol=request.atol, rtol=request.rtol)
         except RequestError as error:
-            raise error.at(f"{formats.parse_source(first).path} and {formats.parse_source(second).path}") from None
+            paths = [formats.parse_source(each).path for each in (first, second)]
+            read = f"numpy.load({paths[1]!r}).t" if paths[1].endswith(".npy") else "b.t"
+            raise RequestError(error.message.replace("b.t", read)).at(" and ".join(paths)) from None
         return y.header.layout or default_layout(max(y.array.ndim, 1)), found
 
     layout, found = _of_both((first, second), request, look)

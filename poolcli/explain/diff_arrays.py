@@ -104,7 +104,8 @@ def compare(a: ArrayLike, b: ArrayLike, *, atol: float = 0, rtol: float = 0) -> 
         shapes = " and ".join(",".join(map(str, each.shape)) or "a single number" for each in (x, y))
         remedy = "compare arrays of the same shape (identify finds the pooling that turns one into the other)"
         if sorted(x.shape) == sorted(y.shape):
-            remedy = "transpose one in Python, as with convert_layout(x, 'NHWC', 'NCHW')"
+            order = tuple(np.argsort(y.shape, kind="stable")[np.argsort(np.argsort(x.shape, kind="stable"))].tolist())
+            remedy = f"transpose one, in Python: numpy.save('transposed.npy', b.transpose{order})"
         raise RequestError(f"the shapes differ: {shapes}; {remedy}")
     if any(each.dtype.kind not in "biuf" and each.dtype.name != "bfloat16" for each in (x, y)):
         raise RequestError(f"{x.dtype.name} and {y.dtype.name} cannot be compared: numbers are needed")

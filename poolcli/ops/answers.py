@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from inspect import Parameter
 from typing import Any
 
-from poolcli.layouts import BATCH, DIMENSION_NAMES, SPATIAL
+from poolcli.errors import PoolError
+from poolcli.layouts import BATCH, DIMENSION_NAMES, SPATIAL, read_axes
 from poolcli.message_fields import brief
-from poolcli.plan.attributes import Attributes
+from poolcli.plan.attributes import Attributes, fit_size
 from poolcli.suggestions import ALIASES, FLAGS, KEYWORDS, MEANT, by_word, did_you_mean, join_words, public_name
+from poolcli.system.lazy_imports import numpy as np
 
 NAMED = "the name of the function says it, as max_pool"
 # Keywords of other libraries, beside those of `poolcli.suggestions`, also with a value: the same here, or a remark.
@@ -31,7 +34,6 @@ WORDS = KEYWORDS | by_word({
     NAMED: "func op method filter reduction pool-type pooling-type",
     "use layout, one letter for each axis: H and W are pooled, N and C are not": "axis axes dim dims",
     "use kernel and strides, their numbers in the order D, H, W": "lat lon latitude longitude time y z",
-    "use area_pool(x, poolcli.fit_size(x.shape, 'HWC', fit)), of an array (numpy.asarray of an image)": "fit",
     "use missing=..., or a masked array, as numpy.ma.array(x, mask=mask)": "mask",
     f"use {MEANT['cval']}": "mode",
 })  # fmt: skip
@@ -83,6 +85,7 @@ def answer(function: str, known: Mapping[str, Parameter], given: Sequence[Any], 
     shown = [texts.get(name, name) for name in needed]
     shown += [f"{name}={texts[name]}" for name in own if name in texts and name not in needed]
     told = [f"use {meant}({', '.join(shown)})"] if is_translated else []
+    told += ["sizes are height, width"] * ("size" in unknown and "output_size" in texts)
     told += [f"{join_words(who, 'and')}: {text}" if len(unknown) > 1 else text for text, who in remarks.items()]
     faults += [f"has no {join_words(unknown)}"] if unknown else []
     return f"{function}() {', and '.join(faults)}; {'; '.join(told)}"
@@ -186,11 +189,22 @@ def _meant(name: str, given: Mapping[str, Any], names: Collection[str]) -> tuple
             own: set_to or _text(own, value if example.isdigit() else example or value)
             for (own, _, set_to), example in pairs.items()
         }, ""
-    if "output_size" in names and (first == "kernel" or "poolcli a" in text):
-        return {"output_size": "output_size"}, ""
+    if "output_size" in names and (first == "kernel" or "poolcli a" in text or plain == "fit"):
+        return {"output_size": _size(plain, value, given.get("x"))}, ""
     if "--" in text:
         return {}, f"use {text.replace(f'--{options[0][0]}', first)}" if first in names else ""
     return {}, "" if " " not in text else text if plain in WORDS else f"use {text}"
+
+
+def _size(name: str, value: Any, x: Any) -> str:
+    """An output size that has another name, height before width; "output_size" if it is not known."""
+    if name == "fit" or (type(value) is float and 0 < value < 1 and name not in ("fx", "fy")):
+        with suppress(PoolError):
+            fit = value if name == "fit" else f"{100 * value:.6g}%"
+            return repr(fit_size(np.shape(x), read_axes(np.shape(x), 2).layout, fit))
+    if name != "size" or not isinstance(value, int | tuple | list):
+        return "output_size"
+    return repr(value[::-1] if type(x).__module__.startswith("PIL") and not isinstance(value, int) else value)
 
 
 def _text(name: str, value: Any) -> str:

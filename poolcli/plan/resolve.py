@@ -13,7 +13,7 @@ from typing import NamedTuple
 from poolcli.arguments import ENDS, Fit, Numbers, PerAxis, per_axis
 from poolcli.dialects import DIALECTS, Dialect, SlidingCall, Support
 from poolcli.errors import RequestError
-from poolcli.layouts import SPATIAL, Reading, layout_for, spatial_axes
+from poolcli.layouts import SPATIAL, Reading, default_layout, layout_for, spatial_axes
 from poolcli.message_fields import AGAIN, OTHER_DIALECT, field, hint
 from poolcli.plan.attributes import SHARED, Attributes, DividingAttributes, SlidingAttributes, fit_size, values_of
 from poolcli.plan.plan import AxisPlan, Fact
@@ -57,7 +57,12 @@ def resolve(op: Attributes, dialect: Dialect, reading: Reading, shape: Sequence[
     except RequestError as error:
         other = _layout_that_fits(op, dialect, reading, shape)
         if other is None:
-            raise
+            if not (reading.assumed and reading.layout[-1] == "C") or len(shape) < 4 or "(assumed)" in error.message:
+                raise
+            told = (
+                f"layout {reading.layout} was assumed (channels first: {field('layout', default_layout(len(shape)))})"
+            )
+            raise RequestError(f"{error.message}; {told}") from None
         pooled = ",".join(other[i] for i in spatial_axes(other))
         what, _, others = error.message.partition("; ")
         remedy = f"use {field('layout', other)} to pool {pooled} (layout {reading.layout} was assumed)"
@@ -240,15 +245,20 @@ def _check_pads(
     if limited and dialect.symmetric_pads and w.pad_begin != w.pad_end:
         raise RequestError(f"{dialect.title} pads both ends equally: {pads}; use equal pads{OTHER_DIALECT}")
     if limited and longest > most:
-        raise RequestError(
-            f"{dialect.title} allows pads of at most {most} for a kernel of {w.kernel}: {pads}; "
-            f"use smaller pads{OTHER_DIALECT}"
-        )
+        smaller = _smaller_pads(call, [k // 2 if dialect.pad_limit == "half_kernel" else k - 1 for k in call.kernel])
+        rule = f"{dialect.title} allows pads of at most {most} for a kernel of {w.kernel}"
+        raise RequestError(f"{rule}: {pads}; use {smaller}{OTHER_DIALECT}")
     if exclude and longest >= w.extent:
-        raise RequestError(
-            f"{field('exclude_pad', True)} needs pads smaller than the window: {pads} and a window "
-            f"of {w.extent}; use pads of at most {w.extent - 1}" + hint(f" or {field('exclude_pad', False)}")
-        )
+        smaller = _smaller_pads(call, [extent(k, d) - 1 for k, d in zip(call.kernel, call.dilations, strict=True)])
+        rule = f"{field('exclude_pad', True)} needs pads smaller than the window: {pads} and a window of {w.extent}"
+        raise RequestError(f"{rule}; use {smaller}" + hint(f" or {field('exclude_pad', False)}"))
+
+
+def _smaller_pads(call: SlidingCall, most: Sequence[int]) -> str:
+    """The setting of the given pads, at most `most` on each axis."""
+    pads = tuple(map(min, call.pads_begin, most))
+    is_same = call.pads_begin == call.pads_end
+    return field("pads", pads if len({*pads}) > 1 else pads[0]) if is_same else f"pads of at most {min(most)}"
 
 
 def _window_too_large(axis: str, w: Sliding, call: SlidingCall, most: float, stride: str) -> str:

@@ -23,13 +23,13 @@ HALVE = ("-k", "2", "-s", "2", "-q")
 ELDER = {
     "x.nc": (
         b"CDF\x01",
-        "one of classic netCDF; convert it with nccopy -k nc4 OLD.nc NEW.nc, or in Python "
+        "one of classic netCDF; convert it with nccopy -k nc4 x.nc x_nc4.nc, or in Python "
         "(pip install xarray scipy h5netcdf) with "
-        "xarray.open_dataset('OLD.nc').to_netcdf('NEW.nc', engine='h5netcdf')",
+        "xarray.open_dataset('x.nc').to_netcdf('x_nc4.nc', engine='h5netcdf')",
     ),
     "x.mat": (
         b"MATLAB 5.0 MAT-file",
-        "a MATLAB v5 file, and only v7.3 is supported; save it with: save('NEW.mat', '-v7.3')",
+        "a MATLAB v5 file, and only v7.3 is supported; save it with: save('x_v73.mat', '-v7.3')",
     ),
 }
 

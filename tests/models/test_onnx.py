@@ -76,7 +76,7 @@ def test_what_onnx_runtime_refuses_is_invalid_and_its_shapes_are_the_computed_on
         (22, {}, "it has no attribute kernel_shape"),
         (22, K | {"pads": [1, 1]}, "pads has 2 numbers, but 2 spatial axes need 4"),
         (22, K | {"pads": [2, 2, 2, 2]}, "ONNX allows pads of at most 1 for a kernel of 2: axis H has pads 2,2; "
-         "use smaller pads"),
+         "use pads=1"),
         (22, {"kernel_shape": [12, 2]}, "axis H is 9 long, kernel 12 without padding leaves no window; "
          "use kernel=(9, 2) or pads=(2, 0)"),
         (22, K | {"dilations": [9, 1], "kernel_shape": [3, 2]}, "axis H is 9 long, kernel 3 with dilation 9 spans 19 "

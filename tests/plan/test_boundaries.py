@@ -67,19 +67,19 @@ EDGES: dict[str, tuple[Ask, Ask, str]] = {
         "most 2 or exclude_pad=False"),
     "PyTorch: pads of half the kernel, and one more": (peak(kernel=4, pads_begin=2, pads_end=2, like="pytorch"),
         peak(kernel=4, pads_begin=3, pads_end=3, like="pytorch"),
-        "PyTorch allows pads of at most 2 for a kernel of 4: axis W has pads 3,3; use smaller pads, or another like"),
+        "PyTorch allows pads of at most 2 for a kernel of 4: axis W has pads 3,3; use pads=2, or another like"),
     "PyTorch: equal pads, and more at the beginning": (avg(kernel=4, pads_begin=1, pads_end=1, like="pytorch"),
         avg(kernel=4, pads_begin=1, pads_end=0, like="pytorch"),
         "PyTorch pads both ends equally: axis W has pads 1,0; use equal pads, or another like"),
     "ONNX: the limit is the kernel's, whatever its dilation": (peak(kernel=3, dilations=2, pads_end=2, like="onnx"),
         peak(kernel=3, dilations=2, pads_end=3, like="onnx"),
-        "ONNX allows pads of at most 2 for a kernel of 3: axis W has pads 0,3; use smaller pads, or another like"),
+        "ONNX allows pads of at most 2 for a kernel of 3: axis W has pads 0,3; use pads of at most 2, or another like"),
     "ONNX: pads that auto_pad replaces have no limit": (peak(kernel=3, pads_end=9, auto_pad="same_upper", like="onnx"),
         peak(kernel=3, pads_end=9, like="onnx"),
-        "ONNX allows pads of at most 2 for a kernel of 3: axis W has pads 0,9; use smaller pads, or another like"),
+        "ONNX allows pads of at most 2 for a kernel of 3: axis W has pads 0,9; use pads of at most 2, or another like"),
     "TensorFlow: pads below the kernel, and as long": (peak(kernel=3, pads_begin=2, like="tensorflow"),
         peak(kernel=3, pads_begin=3, like="tensorflow"),
-        "TensorFlow: pads must be smaller than the kernel: axis W has pads 3,0 and kernel 3; use pads of at most 2, "
+        "TensorFlow: pads must be smaller than the kernel: axis W has pads 3,0 and kernel 3; use pads=2, "
         "or another like"),
     "TensorFlow: lists of pads for two axes, and for three": (
         peak(1, 1, 8, 8, kernel=3, pads_begin=1, like="tensorflow"),

@@ -42,9 +42,9 @@ CHUNK_COPIES = 4  # of a chunk while it is decoded: stored (up to twice as long)
 INDEX_BYTES = 300  # for each stored chunk: its entry in `GzipChunks`
 # Older formats with the same suffixes, by their first bytes, and what to do about them.
 OTHER_FORMATS = {
-    b"CDF": ", but one of classic netCDF; convert it with nccopy -k nc4 OLD.nc NEW.nc, or in Python (pip install "
-    "xarray scipy h5netcdf) with xarray.open_dataset('OLD.nc').to_netcdf('NEW.nc', engine='h5netcdf')",
-    b"MATLAB 5": ", but a MATLAB v5 file, and only v7.3 is supported; save it with: save('NEW.mat', '-v7.3')",
+    b"CDF": ", but one of classic netCDF; convert it with nccopy -k nc4 {0} {1}_nc4.nc, or in Python (pip install "
+    "xarray scipy h5netcdf) with xarray.open_dataset({0!r}).to_netcdf('{1}_nc4.nc', engine='h5netcdf')",
+    b"MATLAB 5": ", but a MATLAB v5 file, and only v7.3 is supported; save it with: save('{1}_v73.mat', '-v7.3')",
 }
 
 
@@ -78,7 +78,7 @@ def open_root(path: str) -> Iterator[Any]:
     with reading(path):
         if not h5py.is_hdf5(path):
             remedy = next((remedy for magic, remedy in OTHER_FORMATS.items() if start.startswith(magic)), "")
-            raise FileError(f"{path}: is not an HDF5 file{remedy}")
+            raise FileError(f"{path}: is not an HDF5 file{remedy.format(path, os.path.splitext(path)[0])}")
         file = h5py.File(path, "r")
     with file:
         with reading(path):

@@ -41,14 +41,10 @@ CONVERTED_MODES = {
     "I;16L": "I;16", "I;16B": "I;16", "I;16N": "I;16",
 }  # fmt: skip
 MODES_BY_FORMAT: dict[str, tuple[str, ...]] = {
-    "png": ("L", "LA", "RGB", "RGBA", "I;16", "LA;16", "RGB;16", "RGBA;16", INDICES),
-    "jpeg": ("L", "RGB", "CMYK"),
-    "tiff": (*MODES, BANDS),
-    "bmp": ("L", "RGB", INDICES),
-    "webp": ("L", "LA", "RGB", "RGBA"),
-    "gif": ("L", "RGB", "RGBA", INDICES),
-    "ppm": ("L", "RGB", "I;16"),
-}
+    "png": ("L", "LA", "RGB", "RGBA", "I;16", "LA;16", "RGB;16", "RGBA;16", INDICES), "jpeg": ("L", "RGB", "CMYK"),
+    "tiff": (*MODES, BANDS), "bmp": ("L", "RGB", INDICES), "webp": ("L", "LA", "RGB", "RGBA"),
+    "gif": ("L", "RGB", "RGBA", INDICES), "ppm": ("L", "RGB", "I;16"),
+}  # fmt: skip
 MULTIPAGE = ("tiff", "png", "webp", "gif")  # formats that hold several pages
 QUANTIZED = ("gif",)  # formats that keep few of the colours: never proposed
 BEYOND_PILLOW = ("LA;16", "RGB;16", "RGBA;16", BANDS)  # modes that need other libraries than Pillow
