@@ -31,12 +31,8 @@ def slices(region: Ranges, inside: Ranges | None = None) -> tuple[slice, ...]:
     return tuple(slice(axis.start - start, axis.stop - start) for axis, start in zip(region, starts, strict=True))
 
 
-def _at_least(a: Index, low: int) -> Index:
-    return a + (low - a) * (a < low)
-
-
-def _at_most(a: Index, high: int) -> Index:
-    return a - (a - high) * (a > high)
+def _at_least_0(a: Index) -> Index:
+    return a * (a > 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +86,16 @@ class Sliding:
 
     def first_tap(self, o: Index) -> Index:
         """The number of taps of window o that lie before the input."""
-        return _at_most(_at_least(ceil_div(-self.start(o), self.dilation), 0), self.kernel)
+        return self._taps_below(o, 0)
 
     def _taps_below(self, o: Index, end: int) -> Index:
         """The number of taps of window o at positions below `end`."""
-        return _at_most(_at_least(ceil_div(end - self.start(o), self.dilation), 0), self.kernel)
+        taps = _at_least_0(ceil_div(end - self.start(o), self.dilation))
+        return taps - (taps - self.kernel) * (taps > self.kernel)
 
     def inside(self, o: Index) -> Index:
         """The number of taps of window o that lie inside the input."""
-        return _at_least(self._taps_below(o, self.size) - self.first_tap(o), 0)
+        return _at_least_0(self._taps_below(o, self.size) - self.first_tap(o))
 
     def divisor(self, o: Index) -> Index:
         """This axis' factor of the divisor of window o; 0 where the window counts nothing."""
