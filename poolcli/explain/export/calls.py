@@ -104,10 +104,8 @@ def _torch_pad(step: st.Pad, x: str) -> str:
 
 
 def _torch_product(step: st.MatrixProduct, x: str) -> str:
-    inputs, between, outputs = step.subscripts()
-    texts = (step.text(number) for number in range(len(step.plan.axes)))
-    matrices = ", ".join(f"torch.tensor({text}, dtype=torch.float64, device=x.device)" for text in texts)
-    return f'torch.einsum("yz{inputs},{between}->yz{outputs}", {x}.double(), {matrices}).to(x.dtype)'
+    product = step.einsum(f"{x}.double()", "yz{}", "torch.tensor({}, dtype=torch.float64, device=x.device)")
+    return f"torch.{product}.to(x.dtype)"
 
 
 PYTORCH_WRITER = st.Writer(
@@ -148,10 +146,8 @@ def _tensorflow_gather(step: st.GatherPool, x: str) -> str:
 
 
 def _tensorflow_product(step: st.MatrixProduct, x: str) -> str:
-    inputs, between, outputs = step.subscripts()
-    texts = (step.text(number) for number in range(len(step.plan.axes)))
-    matrices = ", ".join(f"tf.constant({text}, tf.float64)" for text in texts)
-    return f'tf.cast(tf.einsum("y{inputs}z,{between}->y{outputs}z", tf.cast({x}, tf.float64), {matrices}), x.dtype)'
+    product = step.einsum(f"tf.cast({x}, tf.float64)", "y{}z", "tf.constant({}, tf.float64)")
+    return f"tf.cast(tf.{product}, x.dtype)"
 
 
 def _tensorflow_global(step: st.GlobalPool, x: str) -> str:

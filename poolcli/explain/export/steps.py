@@ -50,11 +50,13 @@ class MatrixProduct(Pool):
         divisors = (w.divisor(o) if override is None else 1 if number else override for o in range(w.output))
         return [(w.span(o), divisor) for o, divisor in enumerate(divisors)]
 
-    def subscripts(self) -> tuple[str, str, str]:
-        """The letters for `einsum`: of the input's axes, of the matrices, and of the output's axes."""
+    def einsum(self, x: str, axes: str, matrix: str) -> str:
+        """The product with `x`, whose `axes` are as in `yz{}`, by `einsum`; a `matrix` is made of its text."""
         count = len(self.plan.windows)
         inputs, outputs = "abcdefghijk"[:count], "mnopqrstuvw"[:count]
-        return inputs, ",".join(map("".join, zip(inputs, outputs, strict=True))), outputs
+        pairs = ",".join(map("".join, zip(inputs, outputs, strict=True)))
+        matrices = ", ".join(matrix.format(self.text(number)) for number in range(count))
+        return f'einsum("{axes.format(inputs)},{pairs}->{axes.format(outputs)}", {x}, {matrices})'
 
 
 class GatherPool(Pool):
