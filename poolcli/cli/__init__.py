@@ -15,6 +15,7 @@ from poolcli import __version__
 from poolcli.errors import PoolError, RequestError
 
 SAME = (("avg", "adaptive-avg", "area"), ("max", "adaptive-max"))  # operators that compute the same of a window
+WHOLE = re.compile(".* (-k|--kernel|--fit|--output-size)")  # lines with a window
 MAX_WORDS = 12  # of a line in a message
 ANY = "99999"  # pixels: more than images have
 SIZE = re.compile(r"(?=x?\d)([\d.]*)(%?)(?:(x)([\d.]*)%?)?[!^<>]?")  # a number, a share, 200x150, or 300x
@@ -83,7 +84,7 @@ def _usage_error(error: Any, words: Sequence[str]) -> RequestError:
             key = next(f"--{key}" for key, row in MEANT.items() if row == known.instead_of(word))
             rest = [*(each for i, each in enumerate(words) if i not in (0, *at)), key, *(words[i] for i in at)]
             lines = [_line(meant.split()[1], line) for line in (words[1:], rest) if "--" in meant]
-            end = f"; use {next(filter(re.compile('.* (-k|--kernel|--fit|--output-size) ').match, lines), meant)}"
+            end = f"; use {next(filter(WHOLE.match, lines), meant)}"
         every = f"; there are {join_words(known.COMMANDS, 'and')}"
         return RequestError(f"there is no command {word}{end or every}")
     if kind == "NoSuchOption":
@@ -116,7 +117,7 @@ def _unknown_option(command: str, flag: str, words: Sequence[str]) -> RequestErr
     if command in OPERATOR_HELP and attribute in known and name not in MEANT:
         same = next((row[:: -1 if attribute == "fit" else 1] for row in SAME if command in row), ())
         lines = (_line(each, words[1:]) for each in same)
-        return attribute_of_others(command, attribute, setting, next(filter(None, lines), ""))
+        return attribute_of_others(command, attribute, setting, next(filter(WHOLE.match, lines), ""))
     if command == "chain" and attribute in known:
         return RequestError(f"chain has no option {flag}; write it in the layer, as in max:k3,s2,p1")
     params: list[Any] = load_command(command).params
@@ -149,11 +150,11 @@ def _line(command: str, words: Sequence[str]) -> str:
     from poolcli.cli.values import canonical, own_flags
     from poolcli.formats.table import format_by_suffix
 
-    own, rest, line, remark = own_flags(load_command(command).params), list(words), list[str](), ""
+    own, rest, line, remark, op = own_flags(load_command(command).params), list(words), list[str](), "", "avg"
     while rest:
         flag, equals, _ = (word := rest[0]).partition("=")
-        if word == "-r" and (op := find_operator("".join(rest[1:2]))):  # of gdalwarp
-            command, rest = command if op == "avg" else op, rest[2:]
+        if word == "-r" and (named := find_operator("".join(rest[1:2]))):  # of gdalwarp
+            op, rest = named, rest[2:]
             continue
         if word[:1] != "-" or {flag, f"--{canonical(flag.lstrip('-'))}"} & own.keys():
             line.append(rest.pop(0))
@@ -170,7 +171,8 @@ def _line(command: str, words: Sequence[str]) -> str:
         rest = rest[1 + len(values) * (not equals) :]
         options += (values or ["-"]) * takes
         line += options if options != line[-2:] else []
-    flags = [each.partition("=")[0] for each in line if each[:1] == "-"]
+    command = command if op == "avg" else op
+    own, flags = own_flags(load_command(command).params), [each.partition("=")[0] for each in line if each[:1] == "-"]
     names = [getattr(own.get(each) or own.get(f"--{canonical(each.lstrip('-'))}"), "name", "") for each in flags]
     if "" in names or len({*names}) < len(names) or len(line) > MAX_WORDS:
         return ""
