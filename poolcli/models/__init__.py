@@ -5,8 +5,9 @@ each pooling layer with the computed one.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from importlib import import_module
 from operator import index
 
 from poolcli.arguments import MAX_INT, one_of
@@ -120,23 +121,18 @@ def read_model(path: str, given: Given | None = None, limit: int | None = None) 
         raise RequestError(f"{path}: no file") if os.path.exists(path) else missing
     with os_errors(path), open(path, "rb") as stream:
         head = stream.read(SIGNATURE_BYTES)
-    return _reader(path, head)(path, given or {}, limit)
+    layers: Iterable[Layer] = import_module(f"poolcli.models.{_reader(path, head)}").read(path, given or {}, limit)
+    return layers
 
 
-def _reader(path: str, head: bytes) -> Callable[[str, Given, int | None], Iterable[Layer]]:
-    """The function that reads a file with this beginning."""
+def _reader(path: str, head: bytes) -> str:
+    """The module that reads a file with this beginning."""
     if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") or head[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        from poolcli.models.ir import read_ir
-
-        return read_ir
+        return "ir"
     if head[4:8] == b"TFL3":
-        from poolcli.models.tflite import read_tflite
-
-        return read_tflite
+        return "tflite"
     if head.startswith(b"PK"):
-        from poolcli.models.pt2 import read_pt2
-
-        return read_pt2
+        return "pt2"
     other = next((kind for signature, kind in OTHER_FILES.items() if head.startswith(signature)), None)
     if not head.translate(None, TEXT_BYTES):
         other = "a text file, not a model" if head else "not a model: the file is empty"
@@ -144,6 +140,4 @@ def _reader(path: str, head: bytes) -> Callable[[str, Given, int | None], Iterab
         raise RequestError(f"{path}: holds the weights of an OpenVINO IR; its layers are in {model}: give that")
     if other:
         raise no_model(path, other)
-    from poolcli.models.onnx_layers import read_onnx
-
-    return read_onnx
+    return "onnx_layers"

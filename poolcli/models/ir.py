@@ -34,7 +34,7 @@ MAX_CONSTANT = 8  # elements: output sizes and axes are a few integers
 STRUCT_CODES = {"i64": "q", "i32": "i", "u64": "Q", "u32": "I"}
 
 
-def read_ir(path: str, given: Given, limit: int | None = None) -> list[Layer]:
+def read(path: str, given: Given, limit: int | None = None) -> list[Layer]:
     """Read the pooling layers, in the order of the file; a RequestError if it is invalid or takes more than `limit`."""
     try:
         root = _parse(path, DEFAULT_MEMORY if limit is None else limit)

@@ -41,7 +41,7 @@ FIELDS = {"kernel_shape": "kernel", "strides": "strides", "dilations": "dilation
 Values = Mapping[str, Any]
 
 
-def read_onnx(path: str, given: Given, limit: int | None = None) -> Iterator[Layer]:
+def read(path: str, given: Given, limit: int | None = None) -> Iterator[Layer]:
     """Read the pooling nodes of the model in order; a RequestError if it is invalid or takes more than `limit`."""
     for node, shape in read_nodes(path, given, _wanted, _output_shape, limit):
         layer = _layer(node, shape)

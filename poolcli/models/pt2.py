@@ -33,7 +33,7 @@ DAMAGED_ZIP = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, 
 DYNAMIC = "?"
 
 
-def read_pt2(path: str, given: Given, limit: int | None = None) -> list[Layer]:
+def read(path: str, given: Given, limit: int | None = None) -> list[Layer]:
     """Read the pooling calls of the program; a RequestError if the archive has no program."""
     check_zip_directory(path, limit)
     damaged = as_file_error(path, DAMAGED_ZIP, lambda error: f"a zip archive that cannot be read: {error}")

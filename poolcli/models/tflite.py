@@ -35,7 +35,7 @@ FREE_BYTES = 1 << 16  # of vectors that every file may read
 MEMORY_PER_BYTE = 32  # a table in a list takes 128 bytes, its entry in the file 4
 
 
-def read_tflite(path: str, given: Given, limit: int | None = None) -> list[Layer]:
+def read(path: str, given: Given, limit: int | None = None) -> list[Layer]:
     """Read the pooling layers, subgraph by subgraph."""
     if given:
         raise RequestError(f"{path}: {field('input_shape')} is for ONNX models and IR; a .tflite states its shapes")
