@@ -56,7 +56,7 @@ def open_array(source: records.Source, options: records.ReadOptions) -> Iterator
 
 
 @dataclass(slots=True)
-class UncompressedReader:
+class UncompressedReader(records.ArrayReader):
     """Reads regions of an array that is stored uncompressed in C order, from the offset `start` of a stream."""
 
     header: records.Header
@@ -64,8 +64,6 @@ class UncompressedReader:
     dtype: Any
     start: int
     metadata: records.Metadata = default_field(default_factory=records.Metadata)
-    streams: bool = True
-    chunks: tuple[int, ...] | None = None
 
     def read(self, region: Ranges) -> Array:  # no memory map: if the file is truncated, it kills the process (SIGBUS)
         array = np.empty(tuple(map(len, region)), self.dtype)

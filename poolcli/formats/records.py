@@ -201,10 +201,12 @@ class ArrayReader(Protocol):
     @property
     def streams(self) -> bool:
         """Whether each read decodes only the region; otherwise the first read loads the whole array."""
+        return True
 
     @property
     def chunks(self) -> tuple[int, ...] | None:
         """The lengths of a chunk, which is always decoded whole; None without chunks."""
+        return None
 
     @property
     def metadata(self) -> Metadata:
@@ -248,13 +250,12 @@ class ArrayContainer(ABC):
 
 
 @dataclass
-class InMemoryReader:
+class InMemoryReader(ArrayReader):
     """An array that `load` decodes as a whole at the first read."""
 
     header: Header
     load: Callable[[], tuple[Array, Metadata]]
     streams: bool = False
-    chunks: tuple[int, ...] | None = None
 
     @cached_property
     def _whole(self) -> tuple[Array, Metadata]:

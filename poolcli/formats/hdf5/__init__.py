@@ -129,7 +129,7 @@ class Hdf5File(ArrayContainer):
 
 
 @dataclass(slots=True)
-class Dataset:
+class Dataset(ArrayReader):
     """A dataset that has passed the checks; `axes` are the scales of each axis."""
 
     header: Header
@@ -138,8 +138,6 @@ class Dataset:
     attributes: Mapping[str, Any]
     _gzip_chunks: gate.GzipChunks
     axes: list[list[Dataset]] = field(default_factory=list)
-    streams: bool = True
-    chunks: tuple[int, ...] | None = None
 
     @property
     def name(self) -> str:

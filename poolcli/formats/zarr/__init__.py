@@ -131,7 +131,7 @@ def _check(where: str, array: Any, limit: int | None) -> None:
 
 
 @dataclass
-class _ArrayReader:
+class _ArrayReader(records.ArrayReader):
     """An array, of which zarr's `node` has the metadata."""
 
     header: records.Header
@@ -140,7 +140,6 @@ class _ArrayReader:
     root: Any
     node: Any
     options: records.ReadOptions
-    streams: bool = True
 
     @property
     def chunks(self) -> tuple[int, ...]:
