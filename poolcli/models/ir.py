@@ -127,13 +127,6 @@ def _number(text: str) -> int | None:
     return int(text) if re.fullmatch(r"[0-9]{1,18}", text.strip()) else None
 
 
-def _elements(constant: Element) -> int | None:
-    """The number of elements of a constant; None without a valid shape."""
-    text = _data(constant).get("shape")
-    lengths = [] if text is None else [_number(each) for each in text.split(",") if each.strip()]
-    return None if text is None or None in lengths else prod(each for each in lengths if each is not None)
-
-
 def _integers(path: str, constant: Element | None, what: str) -> tuple[int, ...]:
     """The integers of a constant, from the .bin file of the model; messages name them as `what`.
 
@@ -148,7 +141,8 @@ def _integers(path: str, constant: Element | None, what: str) -> tuple[int, ...]
     if code is None:
         raise RequestError(f"{what} is a constant of {element[:20] or 'no type'}, not of {', '.join(STRUCT_CODES)}")
     width, weights = struct.calcsize(code), Path(path).with_suffix(".bin")
-    needed = (_elements(constant) or 0) * width
+    lengths = [each for each in data.get("shape", "0").split(",") if each.strip()]  # of a number: none
+    needed = prod(_number(each) or 0 for each in lengths) * width  # 0 without a valid shape
     if (needed or length) > MAX_CONSTANT * width:
         raise RequestError(f"{what} is a constant of {(needed or length) // width} numbers, too many to be read")
     if not weights.is_file():
