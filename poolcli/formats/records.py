@@ -169,25 +169,23 @@ class RegionWriter(Protocol):
     def notes(self) -> tuple[str, ...]: ...
 
     @property
-    def unit(self) -> tuple[int, ...] | None: ...
+    def unit(self) -> tuple[int, ...] | None:
+        return None
 
     def holds(self, region: Ranges) -> bool:
         """Whether an interrupted run has written the region."""
+        return False
 
     def __call__(self, region: Ranges, array: Array) -> None:
         """Writes a region."""
 
 
 @dataclass(slots=True)
-class CallbackWriter:
+class CallbackWriter(RegionWriter):
     """RegionWriter backed by a callback; never resumed."""
 
     write: Callable[[Ranges, Array], None]
     notes: tuple[str, ...] = ()
-    unit: tuple[int, ...] | None = None
-
-    def holds(self, region: Ranges) -> bool:
-        return False
 
     def __call__(self, region: Ranges, array: Array) -> None:
         self.write(region, array)
