@@ -37,9 +37,12 @@ _MODULES = {
     **dict.fromkeys(("Conversion", "convert"), "explain.export"),
     **dict.fromkeys(("Finding", "check"), "models"),
     **dict.fromkeys(("Difference", "compare"), "explain.diff_arrays"),
-    "convert_layout": "layouts", "fit_size": "plan.attributes", "identify": "explain.identify", "Plan": "ops.plan",
+    "convert_layout": "layouts",
+    "fit_size": "plan.attributes",
+    "identify": "explain.identify",
+    "Plan": "ops.plan",
     "solve": "explain.solve",
-}  # fmt: skip
+}
 
 
 def __getattr__(name: str) -> object:

@@ -20,37 +20,56 @@ def by_word(rows: Mapping[str, str]) -> dict[str, str]:
 # Names of options in other frameworks, which the command line accepts; poolcli's name is in front.
 ALIASES = by_word({
     "kernel": "kernel-size kernel-shape ksize pool-size window window-size",
-    "output-size": "output-shape", "strides": "stride", "pads": "padding pad", "dilations": "dilation",
-    "rounding-type": "rounding round-mode rounding-mode", "p": "norm-type", "like": "dialect framework",
-    "layout": "data-format", "dtype": "output-dtype",
+    "output-size": "output-shape",
+    "strides": "stride",
+    "pads": "padding pad",
+    "dilations": "dilation",
+    "rounding-type": "rounding round-mode rounding-mode",
+    "p": "norm-type",
+    "like": "dialect framework",
+    "layout": "data-format",
+    "dtype": "output-dtype",
     "indices": "return-indices with-indices return-argmax with-argmax return-mask argmax",
     "output": "out",
 })  # fmt: skip
 # Flags of other frameworks, which are accepted too: the field that each sets, and its values for true and false.
 FLAGS: dict[str, tuple[str, str | bool, str | bool]] = {
-    "ceil-mode": ("rounding_type", "ceil", "floor"), "count-include-pad": ("exclude_pad", False, True),
-    "include-pad": ("exclude_pad", False, True), "exclude-pad": ("exclude_pad", True, False),
-}  # fmt: skip
+    "ceil-mode": ("rounding_type", "ceil", "floor"),
+    "count-include-pad": ("exclude_pad", False, True),
+    "include-pad": ("exclude_pad", False, True),
+    "exclude-pad": ("exclude_pad", True, False),  # of which there is --no-exclude-pad
+}
 # Other words for options and commands, which are not accepted: what a message proposes instead (and a remark).
 MEANT = by_word({
-    "--overwrite": "force f y", "--jobs": "threads workers num-workers n-jobs",
+    "--overwrite": "force f y",
+    "--jobs": "threads workers num-workers n-jobs",
     "--jobs for more cores: poolcli runs on the CPU": "gpu device cuda",
-    "--resume": "skip-existing", "--max-memory": "memory max-pixels", "--rounding-type ceil": "ceil",
-    "--rounding-type floor": "floor", "--dtype float16": "fp16 half float16", "--strides": "step steps",
-    "--dilations": "d", "--format": "ext extension",
+    "--resume": "skip-existing",
+    "--max-memory": "memory max-pixels",
+    "--rounding-type ceil": "ceil",
+    "--rounding-type floor": "floor",
+    "--dtype float16": "fp16 half float16",
+    "--strides": "step steps",
+    "--dilations": "d",
+    "--format": "ext extension",
     "poolcli pyramid --levels 3": "pyramid level levels overviews",
-    "--dtype": "precision t ot", "--atol": "epsilon eps tolerance",
+    "--dtype": "precision t ot",
+    "--atol": "epsilon eps tolerance",
     "the names of inputs alone, as in poolcli avg x.npy": "i input inputs infile in-file",
     "--jobs, the number of files at once: each is pooled by itself": "batch batch-size",
     "none: outputs are compressed as their inputs are": "co compress compression",
-    "--exclude-pad": "exclusive", "--auto-pad same_upper": "same same-size keep-size", "--auto-pad valid": "valid",
+    "--exclude-pad": "exclusive",
+    "--auto-pad same_upper or valid": "same valid same-size keep-size",
     "--missing": "skipna nodata no-data ignore a-nodata srcnodata dstnodata",
     "--like": "from",
     "poolcli shape avg --to pytorch for the call there, --like pytorch for its rules": "to",
-    "--against": "like", "--picture": "svg html draw plot image", "--dataset": "key variable var array",
+    "--against": "like",
+    "--picture": "svg html draw plot image",
+    "--dataset": "key variable var array",
     "--output, a folder in which names are kept; --format sets the extension": "suffix prefix postfix name",
     "a quoted glob, as 'photos/*.png', or --files-from with a list of names": "exclude include pattern glob",
-    "--output": "output-dir outdir out-dir outfile out-file", "--output, whose extension names the format": "of",
+    "--output": "output-dir outdir out-dir outfile out-file",
+    "--output, whose extension names the format": "of",
     "--kernel, such as --kernel 5 --pads 2 for a radius of 2": "radius footprint",
     "--layout NHWC": "channels-last",
     "numbers without names, as 4,4 for lat and lon (order D,H,W); --layout, one letter per axis, pools others: "
@@ -68,12 +87,12 @@ MEANT = by_word({
     "the operator as the first word, as in poolcli max or poolcli shape max":
         "op mode method func filter",
     "none: windows are pooled, and nothing is interpolated": "interpolation resampling",
-    "poolcli area --fit 256, WxH or 50% (keeps the aspect; --output-size H,W may not)":
-        "resize thumbnail size target-size max-size max-dim width height dsize geometry vf outsize ts "
-        "convert mogrify magick gdalwarp gdal-translate",
-    "poolcli avg --kernel 2 --strides 2 (for half the size, 10 and 10 for a tenth)":
+    "poolcli area --fit 256, WxH or 50%, which keeps the aspect, or --output-size H,W":
+        "resize thumbnail thumb thumbnails rescale interpolate size target-size max-size max-dim longest-edge "
+        "longest-side width height dsize geometry vf outsize ts convert mogrify magick gdalwarp gdal-translate",
+    "poolcli avg --kernel 2 --strides 2 (for half the size, 10 and 10 for a tenth; or poolcli area --fit 50%)":
         "bin binning rebin coarsen scale fx fy block-reduce factor scale-factor downsample downscale shrink reduce "
-        "block-size percent percentage",
+        "block-size percent percentage halve",
     "poolcli avg --kernel 10 --strides 10 (if 10 is the new pixel size divided by that of the input)":
         "tr res resolution",
     "poolcli adaptive-avg --output-size 1 (or adaptive-max; other operators take a --kernel of the input's size)":
@@ -83,7 +102,9 @@ MEANT = by_word({
     "poolcli avg --kernel 3 --pads 1": "blur smooth box-filter uniform-filter",
     "poolcli area --output-size H,W, which may be larger than the input": "upsample enlarge zoom",
     "poolcli avg of the part that numpy.save('part.npy', x[..., 8:72, 8:72]) writes": "crop slice roi",
-    "poolcli info": "list ls show view describe ncdump gdalinfo h5ls",
+    "poolcli compare": "diff cmp",
+    "poolcli shape avg": "plan",
+    "poolcli info": "list ls show view describe inspect ncdump gdalinfo h5ls",
     "poolcli chain 1,3,224,224 conv:k7,s2,p3": "conv conv1d conv2d conv3d receptive-field",
     "poolcli pyramid --output y.ome.zarr": "gdaladdo",
 })  # fmt: skip

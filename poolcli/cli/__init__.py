@@ -14,12 +14,6 @@ from typing import Any
 from poolcli import __version__
 from poolcli.errors import PoolError, RequestError
 
-SAME = (("avg", "adaptive-avg", "area"), ("max", "adaptive-max"))  # operators that compute the same of a window
-WHOLE = re.compile(".* (-k|--kernel|--fit|--output-size)")  # lines with a window
-MAX_WORDS = 12  # of a line in a message
-ANY = "99999"  # pixels: more than images have
-SIZE = re.compile(r"(?=x?\d)([\d.]*)(%?)(?:(x)([\d.]*)%?)?[!^<>]?")  # a number, a share, 200x150, or 300x
-
 
 def run(arguments: Sequence[str]) -> int:
     """Runs the command line and returns its exit code. Exceptions are bugs, or any error with --debug."""
@@ -61,10 +55,10 @@ def _run(words: list[str]) -> int:
 def _usage_error(error: Any, words: Sequence[str]) -> RequestError:
     """The refusal for an error of Click in the words of a line."""
     from poolcli.cli import program as known
+    from poolcli.cli.values import canonical
     from poolcli.message_fields import field, for_cli
     from poolcli.suggestions import MEANT, did_you_mean, join_words
 
-    words = [each for each in words if each != "--json"] or ["--json"]
     kind, word, command = type(error).__name__, words[0], known.find_command(words[0])
     if command is None:
         meant, others = known.instead_of(word), (each for each in words if each[:1] != "-")
@@ -74,17 +68,13 @@ def _usage_error(error: Any, words: Sequence[str]) -> RequestError:
         aliases = {alias: op for op, row in known.OPERATOR_HELP.items() for alias in row.aliases.split()}
         end = did_you_mean(word, (*known.COMMANDS, *known.PROGRAM_OPTIONS), aliases)
         if os.path.exists(word) or (word[:1] == "-" and not end):
-            first = next(iter(typed), "avg")
-            line = [each for each in words if each != typed.get(first)]
-            lines = [_line(each, line) for each in (first, *["area"] * (not typed))]
-            lines.append(f"poolcli {shlex.join((first, *line[:MAX_WORDS]))}")
-            end = f"; the command comes first, as in {next(filter(None, lines))}"
+            sizes = (canonical(each.lstrip("-").partition("=")[0]) for each in words if each[:1] == "-")
+            is_sized = any(each in ("fit", "output-size") or "poolcli area" in MEANT.get(each, "") for each in sizes)
+            first = next(iter(typed), "area" if is_sized else "avg")
+            line = [first, *(each for each in words if each not in (typed.get(first), "--json"))]
+            end = f"; the command comes first, as in poolcli {shlex.join(line)}"
         elif meant.startswith("poolcli"):
-            at = [i for i, each in enumerate(words) if SIZE.fullmatch(each) and words[i - 1][:1] != "-"][:2]
-            key = next(f"--{key}" for key, row in MEANT.items() if row == known.instead_of(word))
-            rest = [*(each for i, each in enumerate(words) if i not in (0, *at)), key, *(words[i] for i in at)]
-            lines = [_line(meant.split()[1], line) for line in (words[1:], rest) if "--" in meant]
-            end = f"; use {next(filter(WHOLE.match, lines), meant)}"
+            end = f"; use {meant}"
         every = f"; there are {join_words(known.COMMANDS, 'and')}"
         return RequestError(f"there is no command {word}{end or every}")
     if kind == "NoSuchOption":
@@ -115,23 +105,20 @@ def _unknown_option(command: str, flag: str, words: Sequence[str]) -> RequestErr
     if attribute not in known:
         attribute = KEYWORDS.get(attribute, attribute)
     if command in OPERATOR_HELP and attribute in known and name not in MEANT:
-        same = next((row[:: -1 if attribute == "fit" else 1] for row in SAME if command in row), ())
-        lines = (_line(each, words[1:]) for each in same)
-        return attribute_of_others(command, attribute, setting, next(filter(WHOLE.match, lines), ""))
+        return attribute_of_others(command, attribute, setting, words[1:])
     if command == "chain" and attribute in known:
         return RequestError(f"chain has no option {flag}; write it in the layer, as in max:k3,s2,p1")
     params: list[Any] = load_command(command).params
     own, inputs = own_flags(params), " ".join(each.metavar for each in params if each.param_type_name == "argument")
     if name.upper() in re.split("[ |]", inputs):
         return RequestError(f"{command} has no option {flag}; write the value alone: poolcli {command} {inputs}")
-    at = next((i for i, word in enumerate(words) if word.partition("=")[0] == flag), 0)
-    values, meant = _proposal(words[at:], words, "--fit" in own and "--kernel" not in own)
-    op = find_operator("".join(values or words[at + 1 : at + 2]))
+    at = next(i for i, word in enumerate(words) if word.partition("=")[0] == flag)
+    values = [*takewhile(str.isdecimal, words[at + 1 : at + 3])] or words[at + 1 : at + 2]  # as in -outsize 9 6
+    value, only_fits = words[at].partition("=")[2] or "x".join(values), "--fit" in own and "--kernel" not in own
+    op, meant = find_operator(value), _with_values(MEANT.get(name, ""), name, value, words, only_fits)
     if op and not (op in words[:2] and meant.startswith("none")):  # as in --reduce mean
         use = f"use --op {op}" if "--op" in own else f"use poolcli {'shape ' * (command == 'shape')}{op}"
         return RequestError(f"{command} has no option {flag}; {'leave it out' if op in words[:2] else use}")
-    if line := _line(command, words[1:]):
-        return RequestError(f"{command} has no option {flag}; use {line}")
     is_own = own.keys() >= {*re.findall(r"--[a-z-]+", meant)}
     if meant and (is_own or meant.startswith("poolcli")):
         use = re.sub("poolcli [a-z-]+ (?=--)", "", meant) if is_own else meant
@@ -144,67 +131,18 @@ def _unknown_option(command: str, flag: str, words: Sequence[str]) -> RequestErr
     return RequestError(f"{command} has no option {flag}{end or f'; poolcli {command} --help-all shows all'}")
 
 
-def _line(command: str, words: Sequence[str]) -> str:
-    """The line that is meant, with options in place of those of other programs, and a remark; "" if it is not clear."""
-    from poolcli.cli.program import OPERATOR_HELP, find_operator, load_command
-    from poolcli.cli.values import canonical, own_flags
-    from poolcli.formats.table import format_by_suffix
-
-    own, rest, line, remark, op = own_flags(load_command(command).params), list(words), list[str](), "", "avg"
-    while rest:
-        flag, equals, _ = (word := rest[0]).partition("=")
-        if word == "-r" and (named := find_operator("".join(rest[1:2]))):  # of gdalwarp
-            op, rest = named, rest[2:]
-            continue
-        if word[:1] != "-" or {flag, f"--{canonical(flag.lstrip('-'))}"} & own.keys():
-            line.append(rest.pop(0))
-            continue
-        values, meant = _proposal(rest, words, "--kernel" not in own)
-        found = re.fullmatch(r"(?:poolcli ([a-z-]+) )?(--[a-z-]+( [\w.%,]+( --[a-z-]+ [\w.%,]+)?)?)((:| \().*)?", meant)
-        if not found:
-            return ""
-        options, remark = found[2].split(), found[5] or remark
-        if found[1] in OPERATOR_HELP and not own.keys() >= {*options[::2]}:
-            command, own = found[1], own_flags(load_command(found[1]).params)
-        takes = len(options) == 1 and not getattr(own.get(options[0]), "is_flag", False)
-        values = values or [each for each in rest[1:][:takes] if each[:1] != "-" and not os.path.exists(each)]
-        rest = rest[1 + len(values) * (not equals) :]
-        options += (values or ["-"]) * takes
-        line += options if options != line[-2:] else []
-    command = command if op == "avg" else op
-    own, flags = own_flags(load_command(command).params), [each.partition("=")[0] for each in line if each[:1] == "-"]
-    names = [getattr(own.get(each) or own.get(f"--{canonical(each.lstrip('-'))}"), "name", "") for each in flags]
-    if "" in names or len({*names}) < len(names) or len(line) > MAX_WORDS:
-        return ""
-    if command in OPERATOR_HELP and not {"output", "dry_run"} & {*names}:
-        new = [i for i, each in enumerate(line) if format_by_suffix(each) and not os.path.lexists(each)] or [len(line)]
-        line[new[-1] :] = ["-o", *(line[new[-1] :] or ["small/"])]
-    return f"poolcli {shlex.join((command, *line))}{remark}"
-
-
-def _proposal(rest: Sequence[str], words: Sequence[str], only_fits: bool) -> tuple[list[str], str]:
-    """The values of the option at the start of `rest`, and what is proposed in place of it, with them."""
-    from poolcli.cli.values import canonical
-    from poolcli.suggestions import MEANT
-
-    flag, equals, value = rest[0].partition("=")
-    name, meant = canonical(flag.lstrip("-")), MEANT.get(canonical(flag.lstrip("-")), "")
-    sizes = takewhile(lambda each: SIZE.fullmatch(each) and not os.path.exists(each), rest[1:3])
-    values = [value] if equals else [*sizes]
-    sides = dict(re.findall(r"--?(width|height)[ =](\d+)", " ".join(words)))
-    typed = "x".join(map(sides.get, ("width", "height"), ("", "")) if name in sides else values)
-    if (size := SIZE.fullmatch(typed.strip("[]()").replace(",", "x"))) and (number := float(size[1] or 1)):
-        first, share, x, second = size.groups()
-        number /= 100 if share or name.startswith("percent") else 1  # the part of a size, or what divides it
-        fit = "x".join(each if each.strip("0") else ANY for each in ((first, second) if x else (first,)))
-        fit = f"{100 * number:.6g}%" if share or (number < 1 and not x) else fit
-        meant = meant.replace("H,W", f"{second},{first}" if x and not share and ANY not in fit else "H,W")
-        meant = meant.replace("256, WxH or 50%", fit).replace("new pixel size", f"new pixel size, {first},")
-        numbers = ",".join(filter(None, (first, second))) if number >= 1 and not share else f"{1 / number:.6g}"
-        if "--kernel 2 " in meant and number != 1:
-            meant = f"poolcli avg --kernel {numbers} --strides {numbers}"
-            if only_fits or "." in numbers:
-                meant = f"poolcli area --fit {100 * min(number, 1 / number):.6g}%"
+def _with_values(meant: str, name: str, value: str, words: Sequence[str], only_fits: bool) -> str:
+    """What is proposed in place of an option, with the numbers and names that were typed in place of the examples."""
+    if re.fullmatch(r"\d+(x\d+|\.?\d*%)?", value):
+        meant = meant.replace("256, WxH or 50%", value)
+        meant = meant.replace("new pixel size", f"new pixel size, {value.partition('x')[0]},")
+    found = re.fullmatch(r"[\[(]?((\d*\.?\d+)(%?)([,x] ?[\d.]+%?)*)[\])]?", value)
+    if "--kernel 2 " in meant and found and (number := float(found[2])) not in (0, 1):
+        number /= 100 if found[3] or name.startswith("percent") else 1  # the part of a size, or what divides it
+        numbers = found[1].replace(" ", "") if number >= 1 and not found[3] else f"{1 / number:.6g}"
+        meant = f"poolcli avg --kernel {numbers} --strides {numbers}"
+        if only_fits or numbers.strip("0123456789,x"):
+            meant = f"poolcli area --fit {100 * min(number, 1 / number):.6g}%"
     if kernel := re.search(r"(?<!\S)(?:-k|--kernel)[ =](\d+)(?!\S)", " ".join(words)):
         meant = re.sub(r"\b7\b", kernel[1], meant)
-    return values, meant.replace("'mask.npy'", repr("".join(values or rest[1:2]) or "mask.npy"))
+    return meant.replace("'mask.npy'", repr(value or "mask.npy"))

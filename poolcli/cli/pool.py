@@ -2,7 +2,8 @@
 
 import os
 import re
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
 from functools import cache, partial
 from typing import Any
@@ -89,13 +90,17 @@ def make_operator(op: str, given: Mapping[str, Any]) -> Attributes:
     return record(**given)
 
 
-def attribute_of_others(op: str, name: str, value: object = None, line: str = "") -> RequestError:
-    """The refusal of an attribute that only other operators have, with the line that does the same, if it is known."""
+def attribute_of_others(op: str, name: str, value: object = None, words: Sequence[str] = ()) -> RequestError:
+    """The refusal of an attribute that only other operators have, with the command of the one that does the same."""
     others = join_words([other for other in OPERATORS if name in own_options(other)], "and")
-    own = field("kernel" if "kernel" in attribute_names(op) else "output_size")
-    instead = f"; {op} uses {own}" if "kernel" not in own or name in ("fit", "output_size") else ""
-    instead = f"; use {line}" if line else instead
-    if size := re.search(r" (?:-k|--kernel\S*?)[ =](\d[\d,x]*)", line * (name == "kernel")):
-        instead += f" for windows, or {op} with {field('output_size', size[1])}"
+    own = "kernel" if "kernel" in attribute_names(op) else "output_size"
+    instead = f"; {op} uses {field(own)}" if own != "kernel" or name == "output_size" else ""
+    same = [other for other, record in OPERATORS.items() if record.reducer == OPERATORS[op].reducer]
+    if own != "kernel" and name in ("kernel", "strides"):
+        instead = f"; use {same[0]} for windows of one size, or {field(own)}, the number of windows"
+    elif own == "kernel" and name in ("fit", "output_size") and len(same) > 1:
+        other = same[-1 if name == "fit" else 1]
+        is_short = 0 < len(words) < 9 and not re.search(r"(?<!\S)--?[ksp]", " ".join(words))
+        instead = f"; use poolcli {shlex.join((other, *words))}" if is_short else f"; use {other}, or {field('kernel')}"
     named = field(name, value if isinstance(value, bool) else None)
     return RequestError(f"{op} has no {named}, which is for {others}{instead}")

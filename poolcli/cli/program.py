@@ -231,7 +231,7 @@ class Command(TyperCommand):
         if ctx.resilient_parsing:  # completion; Click cannot parse an option whose value is still missing
             valued = {flag for each in self.params if not getattr(each, "is_flag", False) for flag in each.opts}
             return super().parse_args(ctx, args[:-1] if valued.intersection(args[-1:]) else args)
-        rest = super().parse_args(ctx, asked[:1] or prepare(args, self.params, ctx.info_name))  # help whatever is wrong
+        rest = super().parse_args(ctx, asked[:1] or prepare(args, self.params))  # help whatever else is wrong
         if ctx.args:
             words, name = " ".join(ctx.args), ctx.info_name
             first = ctx.args[0] if ctx.args[0] in args else words.split()[0]  # numbers that are typed apart were joined

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Collection, Sequence
-from itertools import pairwise, takewhile
+from itertools import takewhile
 from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
@@ -28,10 +27,13 @@ MAX_DIGITS = 20  # 2**63 has 19
 AUTO_RANGE = "auto"  # --rescale without a value
 HELP = ("-h", "--help", "--help-all")
 BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
-EXAMPLES = {"shape": "1,3,224,224; layers follow it", "input_shape": "1,3,640,640 or NAME=1,3,640,640"}
+EXAMPLES = {
+    "shape": "1,3,224,224; layers follow it",
+    "input_shape": "1,3,640,640 or NAME=1,3,640,640",
+    "indices": "indices.npy",
+}
 RANGE = re.compile(r"auto|[-+.\deE]+[, ][-+.\deE]+")  # values of --rescale, which may be left out
 PART = re.compile(r"[\[(]?[-+]?[\d.]+[,;]?[\])]?|[,xX×]")  # of numbers that are typed as several words
-SERIES = "kernel output_size strides pads pads_begin pads_end dilations fit solve rescale shape input_shape"
 
 
 def canonical(name: str) -> str:
@@ -45,11 +47,11 @@ def own_flags(params: Sequence[Any]) -> dict[str, Any]:
     return {flag: each for each in params for flag in (*each.opts, *each.secondary_opts) if flag.startswith("-")}
 
 
-def prepare(words: Sequence[str], params: Sequence[Any], command: str = "") -> list[str]:
+def prepare(words: Sequence[str], params: Sequence[Any]) -> list[str]:
     """The arguments of a command as Click takes them: flags of other frameworks, `--flag=false` and `-k=2` replaced."""
     own, names = own_flags(params), {each.name for each in params}
     needed = sum(each.param_type_name == "argument" and each.nargs == 1 for each in params)
-    rest, result, faults = list(words), list[str](), list[str]()
+    rest, result, apart = list(words), list[str](), dict[str, str]()
     while rest:
         word = rest.pop(0)
         if word == "--":
@@ -89,8 +91,7 @@ def prepare(words: Sequence[str], params: Sequence[Any], command: str = "") -> l
             is_one = ONE_DASH.fullmatch(name) and not (together and f"-{name[-1]}" in own)
             if "shape" in names and PART.fullmatch(word):
                 count = _count_parts(rest, own, needed, [*result, name])
-                is_first = not any(map(PART.match, result))
-                word, rest = _joined("shape" * is_first, " ".join((word, *rest[:count])), faults), rest[count:]
+                word, rest = " ".join((word, *rest[:count])), rest[count:]
             result.append(f"-{word}" if is_one else word)
         elif option.is_flag:
             on = (not equals or _boolean(flag, value)) == (flag in option.opts)
@@ -98,33 +99,21 @@ def prepare(words: Sequence[str], params: Sequence[Any], command: str = "") -> l
         else:
             # The value, which may begin with -, and numbers behind it, which its reader judges.
             count = max(1, _count_parts(rest, own, needed, [*result, name]))
-            text = _joined(option.name, " ".join(rest[:count]), faults)
-            is_missing = not equals and (not rest or rest[0] in own)
+            text = " ".join(rest[:count])
             if flag == "--rescale" and not equals and not RANGE.fullmatch(text):
                 text, count = AUTO_RANGE, 0
-            elif is_missing and option.name == "indices":
-                output = next((each for flag, each in pairwise(words) if flag in ("-o", "--output")), "").strip("-")
-                stem, suffix = os.path.splitext(output or "y.npy")
-                text, count = f"{stem}_indices.npy" if suffix else f"{stem.rstrip('/')}_indices/", 0
-                faults.append(f"{word} needs a file of indices")
-            elif is_missing:
-                raise RequestError(f"{field(option.name)} needs a value ({option.metavar}): {option.help.rstrip('.')}")
+            elif not equals and (not rest or rest[0] in own):
+                example = EXAMPLES.get(option.name, option.metavar)
+                raise RequestError(f"{field(option.name)} needs a value ({example}): {option.help.rstrip('.')}")
+            if count > 1 and text.replace(" ", "").isdecimal():
+                apart[option.name] = text
             del rest[:count]
             result.append(f"{option.opts[-1]}={text}")
-    if faults:
-        parts = [part for word in result for part in (word.split("=", 1) if word[:2] == "--" else [word])]
-        line = shlex.join(part for part in (command, *parts) if part != "--json")
-        raise RequestError(f"{join_words(faults, 'and')}; write poolcli {line}")
+    if len(apart) > 1:
+        found = join_words([f"{field(name)} is {text[:40]!r}" for name, text in apart.items()], "and")
+        written = " ".join(f"{field(name)} {text.replace(' ', ',')}" for name, text in apart.items())
+        raise RequestError(f"{found}; write {written}")
     return result
-
-
-def _joined(name: str, text: str, faults: list[str]) -> str:
-    """The text of an option with commas between numbers that stand apart, which is a fault."""
-    inner = text.strip("[]()")
-    if name not in SERIES.split() or not re.fullmatch(r"\d+( \d+)+", inner):
-        return text
-    faults.append(f"{field(name)} is {text[:40]!r}")
-    return inner.replace(" ", "x" if name == "fit" else ",")
 
 
 def _count_parts(words: Sequence[str], own: Collection[str], needed: int, before: Sequence[str]) -> int:
@@ -151,9 +140,14 @@ def numbers(name: str, text: str) -> Numbers:
     inner = text.removeprefix("torch.Size").strip(" '\"[](),")
     items = [item.strip() for item in re.split("[,xX×]", inner)]
     kept = ["None"] if name == "output_size" else []  # the length of the input, as in Python
-    if all(re.fullmatch(rf"-?\+?[0-9]{{1,{MAX_DIGITS}}}(\.0{{0,9}})?", item) or item in kept for item in items):
+    if all(re.fullmatch(rf"-?\+?[0-9]{{1,{MAX_DIGITS}}}(\.0{{1,9}})?", item) or item in kept for item in items):
         return cast("Numbers", tuple(None if item in kept else int(item.partition(".")[0]) for item in items))
     refuse_words(name, inner)
+    parts = inner.split()
+    if len(parts) > 1 and all(part.isdecimal() for part in parts):
+        typed = ",".join(parts)
+        remedy = typed if name == "shape" else f"{field(name)} {typed}"
+        raise RequestError(f"{field(name)} is {text[:40]!r}; write {remedy}")
     needed = f"whole numbers are needed, for example {EXAMPLES.get(name, '2 or 2,3 or 2x3')}"
     if (share := re.fullmatch(r"(\d{1,9}|\d{0,9}\.\d{1,9})(%?)([,xX ]+\1\2)?", inner)) and float(share[1]):
         percent = float(share[1]) if share[2] else 100 * float(share[1]) ** (1 if name == "output_size" else -1)

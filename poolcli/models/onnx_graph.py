@@ -40,10 +40,13 @@ DATA_FIELDS = ("raw_data", "float_data", "int32_data", "string_data", "int64_dat
 DOMAIN, NAME = "poolcli.internal", "Pooling"
 # Operators without a rule: one that gives the same shape, and which of the inputs it takes.
 SAME_SHAPE = {
-    ("", "MeanVarianceNormalization"): ("Identity", [0]), ("com.microsoft", "FusedConv"): ("Conv", [0, 1]),
-    ("com.microsoft", "QLinearAdd"): ("Add", [0, 3]), ("com.microsoft", "QLinearMul"): ("Mul", [0, 3]),
-    ("com.microsoft", "QLinearLeakyRelu"): ("Identity", [0]), ("com.microsoft", "QLinearSigmoid"): ("Identity", [0]),
-}  # fmt: skip
+    ("", "MeanVarianceNormalization"): ("Identity", [0]),
+    ("com.microsoft", "FusedConv"): ("Conv", [0, 1]),
+    ("com.microsoft", "QLinearAdd"): ("Add", [0, 3]),
+    ("com.microsoft", "QLinearMul"): ("Mul", [0, 3]),
+    ("com.microsoft", "QLinearLeakyRelu"): ("Identity", [0]),
+    ("com.microsoft", "QLinearSigmoid"): ("Identity", [0]),
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,12 @@ from poolcli.windows import AxisWindows, Bins, Sliding
 
 ONLY_THIS_SIZE = "for this input size only"
 WRITERS: dict[str, Writer] = {
-    "openvino": OPENVINO_WRITER, "ngraph": NGRAPH_WRITER, "onnx": ONNX_WRITER, "pytorch": PYTORCH_WRITER,
+    "openvino": OPENVINO_WRITER,
+    "ngraph": NGRAPH_WRITER,
+    "onnx": ONNX_WRITER,
+    "pytorch": PYTORCH_WRITER,
     "tensorflow": TENSORFLOW_WRITER,
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,21 +30,34 @@ class Mode(NamedTuple):
 
 INDICES = "P"  # indices of a palette: read where they vote, else expanded
 MODES = {
-    "L": Mode(1, "uint8"), "LA": Mode(2, "uint8", True), "RGB": Mode(3, "uint8"), "RGBA": Mode(4, "uint8", True),
-    "CMYK": Mode(4, "uint8"), "LAB": Mode(3, "uint8"),
-    "I;16": Mode(1, "uint16"), "LA;16": Mode(2, "uint16", True), "RGB;16": Mode(3, "uint16"),
-    "RGBA;16": Mode(4, "uint16", True), "I": Mode(1, "int32"), "F": Mode(1, "float32"), INDICES: Mode(1, "uint8"),
-}  # fmt: skip
+    "L": Mode(1, "uint8"),
+    "LA": Mode(2, "uint8", True),
+    "RGB": Mode(3, "uint8"),
+    "RGBA": Mode(4, "uint8", True),
+    "CMYK": Mode(4, "uint8"),
+    "LAB": Mode(3, "uint8"),
+    "I;16": Mode(1, "uint16"),
+    "LA;16": Mode(2, "uint16", True),
+    "RGB;16": Mode(3, "uint16"),
+    "RGBA;16": Mode(4, "uint16", True),
+    "I": Mode(1, "int32"),
+    "F": Mode(1, "float32"),
+    INDICES: Mode(1, "uint8"),
+}
 BANDS = "bands"  # any number of channels of any type, with no meaning as colours
 CONVERTED_MODES = {
     "1": "L", "P": "RGB", "PA": "RGBA", "RGBX": "RGB", "RGBa": "RGBA", "La": "LA", "YCbCr": "RGB", "HSV": "RGB",
     "I;16L": "I;16", "I;16B": "I;16", "I;16N": "I;16",
 }  # fmt: skip
 MODES_BY_FORMAT: dict[str, tuple[str, ...]] = {
-    "png": ("L", "LA", "RGB", "RGBA", "I;16", "LA;16", "RGB;16", "RGBA;16", INDICES), "jpeg": ("L", "RGB", "CMYK"),
-    "tiff": (*MODES, BANDS), "bmp": ("L", "RGB", INDICES), "webp": ("L", "LA", "RGB", "RGBA"),
-    "gif": ("L", "RGB", "RGBA", INDICES), "ppm": ("L", "RGB", "I;16"),
-}  # fmt: skip
+    "png": ("L", "LA", "RGB", "RGBA", "I;16", "LA;16", "RGB;16", "RGBA;16", INDICES),
+    "jpeg": ("L", "RGB", "CMYK"),
+    "tiff": (*MODES, BANDS),
+    "bmp": ("L", "RGB", INDICES),
+    "webp": ("L", "LA", "RGB", "RGBA"),
+    "gif": ("L", "RGB", "RGBA", INDICES),
+    "ppm": ("L", "RGB", "I;16"),
+}
 MULTIPAGE = ("tiff", "png", "webp", "gif")  # formats that hold several pages
 QUANTIZED = ("gif",)  # formats that keep few of the colours: never proposed
 BEYOND_PILLOW = ("LA;16", "RGB;16", "RGBA;16", BANDS)  # modes that need other libraries than Pillow

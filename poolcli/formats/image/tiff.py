@@ -34,9 +34,13 @@ NOT_KEPT = {tags.XMP: "XMP data", tags.IPTC: "IPTC data", tags.PHOTOSHOP: "Photo
 DIVISION_BYTES = 24  # bytes a sample that a division takes for a while
 MAX_SCALED_BITS = 32  # bits; products of two such numbers are exact
 MODES_BY_PHOTOMETRIC = {
-    tags.WHITE_IS_ZERO: ("L", "LA", "I;16", "LA;16"), tags.GREY: ("L", "LA", "I;16", "LA;16", "I", "F"),
-    tags.RGB: ("RGB", "RGBA", "RGB;16", "RGBA;16"), tags.CMYK: ("CMYK",), tags.LAB: ("LAB",), tags.ICC_LAB: (),
-}  # fmt: skip
+    tags.WHITE_IS_ZERO: ("L", "LA", "I;16", "LA;16"),
+    tags.GREY: ("L", "LA", "I;16", "LA;16", "I", "F"),
+    tags.RGB: ("RGB", "RGBA", "RGB;16", "RGBA;16"),
+    tags.CMYK: ("CMYK",),
+    tags.LAB: ("LAB",),
+    tags.ICC_LAB: (),
+}
 
 
 class TiffImage:
