@@ -90,7 +90,7 @@ MEANT = by_word({
     "poolcli area --fit 256, WxH or 50%, which keeps the aspect, or --output-size H,W":
         "resize thumbnail thumb thumbnails rescale interpolate size target-size max-size max-dim longest-edge "
         "longest-side width height dsize geometry vf outsize ts convert mogrify magick gdalwarp gdal-translate",
-    "poolcli avg --kernel 2 --strides 2 (for half the size, 10 and 10 for a tenth; or poolcli area --fit 50%)":
+    "poolcli avg --kernel 2 --strides 2 (for half the size, 10 and 10 for a tenth; images: poolcli area)":
         "bin binning rebin coarsen scale fx fy block-reduce factor scale-factor downsample downscale shrink reduce "
         "block-size percent percentage halve",
     "poolcli avg --kernel 10 --strides 10 (if 10 is the new pixel size divided by that of the input)":
