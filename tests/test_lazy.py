@@ -59,7 +59,7 @@ def test_what_is_missing_is_named_and_nothing_else(monkeypatch: pytest.MonkeyPat
     with pytest.raises(RequestError, match=r"^x\.onnx: a reason: pip install pillow onnx$"):
         need("json", "PIL.Image", "onnx", why="x.onnx: a reason")
     with pytest.raises(FileError, match=r"^a reason: pip install onnx$"):
-        need("onnx", "json", why="a reason", kind=FileError)
+        need("onnx", "json", "onnx", why="a reason", kind=FileError)
 
 
 def test_what_a_url_needs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

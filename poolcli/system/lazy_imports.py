@@ -48,7 +48,7 @@ def need(*modules: str, why: str, kind: type[PoolError] = RequestError) -> list[
                 package = module.partition(".")[0]
                 missing.append(PACKAGES.get(package, package))
     if missing:
-        raise kind(f"{why}: pip install {' '.join(missing)}")
+        raise kind(f"{why}: pip install {' '.join(dict.fromkeys(missing))}")
     return found
 
 
