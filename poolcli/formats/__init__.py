@@ -104,10 +104,10 @@ def _start_of(path: str) -> bytes:
             is_regular = stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
             start = stream.read(START) if is_regular else b""
     except OSError as error:
-        remedy = f"; name its files, as in {path.rstrip('/')}/*" if os.path.isdir(path) else ""
+        if isinstance(error, IsADirectoryError):
+            raise FileError(f"{path}: is a folder; name its files, as in {path.rstrip('/')}/*") from error
         is_missing = isinstance(error, FileNotFoundError | NotADirectoryError)
-        remedy = remedy or (not_found(path) if is_missing else "")
-        raise FileError(f"{path}: {error.strerror}{remedy}") from error
+        raise FileError(f"{path}: {error.strerror}{not_found(path) if is_missing else ''}") from error
     if not start:
         raise FileError(f"{path}: is {'empty' if is_regular else 'not a regular file'}")
     return start

@@ -273,7 +273,7 @@ def test_an_empty_file_and_a_folder_are_no_inputs(name: str) -> None:
         read(Source(path_of(name)))
     os.mkdir("folder")
     with pytest.raises(
-        FileError, match=r"^folder: (is not a regular file|Is a directory; name its files, as in folder/\*)$"
+        FileError, match=r"^folder: (is not a regular file|is a folder; name its files, as in folder/\*)$"
     ):
         read(Source("folder"))
 
