@@ -34,6 +34,8 @@ class PyramidOptions(ArrayOptions):
         help="Store to write, such as out.ome.zarr.")] = None
     all: Annotated[bool, option(USUAL, None, "--all", hidden=True,
         help="Make every image of the store, such as those of a plate.")] = False
+    layout: Annotated[str | None, option(RESULT, "AXES", "--layout",
+        help="Input axes. Default: TC(Z)YX; images YXC; 3 axes ZYX (-k 2,2: CYX or YXC).")] = None
     levels: Annotated[int | None, option(USUAL, "N", "--levels", read=whole(),
         help="Levels in all, including the full size. Default: until no axis is longer than 256.")] = None
     operator: Annotated[str, option(USUAL, "OP", "--operator", "--op", words=PYRAMID_OPERATORS,

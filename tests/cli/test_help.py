@@ -39,6 +39,7 @@ def test_help_is_had_in_many_ways_and_is_the_same(cli: Cli) -> None:
     assert "--help,--help-all" in cli("avg", "-h").out  # not in the order of a set
     assert "--help-all" not in cli("-h").out
     assert "--fit" not in cli("identify", "--help-all").out
+    assert "3 axes ZYX" in cli("pyramid", "-h", columns=120).out  # not NCW
 
 
 def test_help_without_a_command_is_no_success(cli: Cli) -> None:
