@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from poolcli.engine import choose
 from poolcli.formats.atomic import remove, temporary_path, token_of
 from poolcli.pooling.outcome import Job, Outcome
 from poolcli.pooling.tiles import Progress
@@ -61,8 +62,8 @@ def run(jobs: Sequence[Job], runner: Runner, count: int, progress: Progress) -> 
                     error = crash_of(worker.process, job.source.path, "handled", ", twice")
                     yield number, Outcome(job, error=error)
                     continue
-                if isinstance(found, tuple):
-                    progress(*found)
+                if isinstance(found, tuple | str):
+                    progress(*found) if isinstance(found, tuple) else choose.announce(found)
                     continue
                 worker.given = None
                 if found.error is not None:
@@ -109,6 +110,7 @@ def _run_worker(pipe: Connection, others: Sequence[Connection], runner: Runner) 
     for other in others:
         other.close()  # a copy here would keep the pipe open after the parent closed it
     install_handlers()
+    choose.announce = pipe.send  # this process has no progress bar, below which a notice must stand
     with suppress(EOFError, ConnectionError):
         while True:
             pipe.send(runner(pipe.recv(), lambda *done: pipe.send(done)))
