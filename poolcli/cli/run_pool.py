@@ -75,8 +75,11 @@ def run_pool(op: Attributes, request: PoolOptions) -> int:
 
 
 def _refuse_existing(jobs: Sequence[Job], op: Attributes, settings: Settings, folder: str | None) -> None:
-    """Refuses to replace existing outputs, unless an option allows it; says what else is wrong, too."""
-    if settings.overwrite or settings.resume or settings.dry_run:
+    """Refuses to replace existing outputs, unless an option allows it; says first what else is wrong.
+
+    Of standard input, which cannot be looked at before it is read, `run_job` does.
+    """
+    if settings.overwrite or settings.resume or settings.dry_run or [job.source.path for job in jobs] == ["-"]:
         return
     existing = existing_outputs(jobs)
     first, others = next(existing, None), sum(1 for _ in existing)
@@ -86,7 +89,7 @@ def _refuse_existing(jobs: Sequence[Job], op: Attributes, settings: Settings, fo
     can_resume = is_url(first) or not Manifest(folder or os.path.dirname(first)).unowned([first])
     resume = f" or {field('resume')}" if can_resume else ""
     exists = f"{first} exists{more}; use {field('overwrite')}{resume}, or another {field('output')}"
-    planned = [job for job in jobs[:JUDGED_FIRST] if job.source.path != "-"]
+    planned = jobs[:JUDGED_FIRST]
     for outcome in run_all(
         planned, op, replace(settings, dry_run=True), executor=choose_executor(planned, False), count=1, folder=None,
         progress=no_progress,
@@ -94,7 +97,7 @@ def _refuse_existing(jobs: Sequence[Job], op: Attributes, settings: Settings, fo
         if outcome.error and len(jobs) == 1:
             raise outcome.error
         if isinstance(outcome.error, RequestError):
-            raise RequestError(f"{exists}; and {outcome.error.message}")
+            raise RequestError(f"{outcome.error.message}; and {exists}")
     raise RequestError(exists)
 
 

@@ -58,6 +58,9 @@ def run_job(
             with clock.phase("read"):
                 file = stack.enter_context(open_array(job.source, _read_options(job, op, settings)))
             outcome = prepare_job(outcome, op, settings, file.header, in_parts=file.streams)
+            allowed = settings.overwrite or settings.resume or settings.dry_run or job.source.path != "-"
+            if existing := next(existing_outputs(() if allowed else [job]), ""):  # others are refused before the run
+                raise RequestError(f"{existing} exists; use {field('overwrite')}, or another {field('output')}")
             return outcome if settings.dry_run else ArrayJob(outcome, settings, file, clock, progress).run(distribute)
     except Exception as error:  # of any kind: what goes wrong with one input must not end the others
         if "-" in (job.output, job.indices) and isinstance(error, OSError) and not isinstance(error, FileError):

@@ -109,6 +109,15 @@ def test_a_header_that_claims_too_much_is_the_fault_of_the_input(
     assert done.err.startswith("poolcli: -: needs 8 TiB of memory, but the limit is ")
 
 
+@pytest.mark.parametrize(("kernel", "said"), [("9", "axis H is 4 long, kernel 9"), ("2", "y.npy exists; use --ov")])
+def test_a_stream_is_judged_before_what_exists(
+    kernel: str, said: str, cli: Cli, here: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(npy("(1, 1, 4, 4)", b"x" * 64))))
+    Path("y.npy").touch()
+    assert cli("avg", "-", "-o", "y.npy", "-k", kernel).err.startswith(f"poolcli: -: {said}")
+
+
 @pytest.mark.parametrize(
     ("free", "total", "output"),
     [(32 * KIB, 2**40, "y.npy"), (328, 2**40, "y.npz"), (0, 0, "y.npy"), (0, 2**40, "-")],
