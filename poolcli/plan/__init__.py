@@ -15,7 +15,7 @@ from poolcli.message_fields import field
 from poolcli.plan.attributes import Attributes, DividingAttributes, PickingAttributes, Reducer, values_of
 from poolcli.plan.plan import AxisPlan, Fact, IndexPlan, Plan
 from poolcli.plan.resolve import resolve
-from poolcli.windows import Sliding
+from poolcli.windows import Cells, Sliding
 
 __all__ = ["AxisPlan", "Fact", "IndexPlan", "Plan", "make_plan", "plan_or_none"]
 
@@ -55,7 +55,13 @@ def make_plan(
     excluded = _check_missing(missing_from(missing), source)
     if excluded and nodata is not None:
         _check_nodata_type(nodata, source, target)
-    least = min_count_from(min_count) if excluded else None
+    least = min_count_from(min_count)
+    windows = [axis.windows for axis in axes]
+    most = prod(max(1, w.size / w.output) if isinstance(w, Cells) else min(w.longest, w.size) for w in windows)
+    if isinstance(least, int) and least > most > 0:
+        remedy = f"give at most {field('min_count', int(most))}"
+        raise RequestError(f"{field('min_count', least)}: the largest window has {most:g} elements; {remedy}")
+    least = least if excluded else None
     filled = prod(axis.windows.output - axis.windows.empty_windows for axis in axes)
     empty = prod(axis.windows.output for axis in axes) - filled
     override = op.divisor_override if isinstance(op, DividingAttributes) else None
