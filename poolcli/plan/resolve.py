@@ -169,6 +169,10 @@ def _resolve_sliding(op: SlidingAttributes, dialect: Dialect, support: Support, 
         if dropped:
             sentence = f"axis {name}: one window less, because the last one would start past the input"
             facts.append(Fact("window_dropped", sentence))
+    moved = any(k > s and each.windows.output > 1 for k, s, each in zip(call.kernel, call.strides, axes, strict=True))
+    if op.strides is None and moved:
+        as_there = f"PyTorch and Keras take the kernel: use {_kernel_apart(call.kernel)}{AGAIN}"
+        facts.insert(0, Fact("strides", f"strides not given: 1 on every axis; {as_there}"))
     late = [each.name for each in axes if each.windows.start(each.windows.output - 1) >= each.windows.size]
     if late and rounding == "ceil":
         text = f"starts past the input; PyTorch's ceil drops it ({field('like', 'pytorch')})"
@@ -194,7 +198,7 @@ def _resolve_call(
     """The attributes with one number per axis, and with the pads that `auto_pad` sets."""
     axes, _, sizes, spread = spatial
     kernel = spread("kernel", op.kernel)
-    strides = _resolve_strides(op, dialect, kernel, spatial, facts)
+    strides = _resolve_strides(op, dialect, kernel, spatial)
     dilations = spread("dilations", op.dilations)
     if not support.dilations and max(dilations) > 1:
         raise RequestError(f"{dialect.title} has no dilation in {op.title}; use {field('dilations', 1)}{OTHER_DIALECT}")
@@ -216,20 +220,20 @@ def _resolve_call(
     return SlidingCall(name, axes, tuple(sizes), kernel, strides, dilations, begin, end, op.auto_pad, options)
 
 
-def _resolve_strides(
-    op: SlidingAttributes, dialect: Dialect, kernel: Numbers, spatial: Axes, facts: list[Fact]
-) -> Numbers:
+def _resolve_strides(op: SlidingAttributes, dialect: Dialect, kernel: Numbers, spatial: Axes) -> Numbers:
     if op.strides is not None:
         return spatial.spread("strides", op.strides)
     if dialect.default_strides == "kernel":
         return kernel
-    apart = field("strides", kernel if len({*kernel}) > 1 else kernel[0])
     if dialect.default_strides == "required":
+        apart = _kernel_apart(kernel)
         raise RequestError(f"{dialect.title} needs strides; give {apart} (the kernel, as in Keras layers)")
-    if max(kernel) > 1:
-        as_there = f"PyTorch and Keras take the kernel: use {apart}{AGAIN}"
-        facts.append(Fact("strides", f"strides not given: 1 on every axis; {as_there}"))
     return (1,) * len(kernel)
+
+
+def _kernel_apart(kernel: Numbers) -> str:
+    """The setting of strides that are the kernel."""
+    return field("strides", kernel if len({*kernel}) > 1 else kernel[0])
 
 
 def _check_pads(

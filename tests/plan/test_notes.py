@@ -15,6 +15,7 @@ NOTES: dict[str, tuple[Any, int, str, tuple[str, ...]]] = {
     "strides of 1 that nobody gave": (AvgPool(2), 8, "float32",
         ("strides not given: 1 on every axis; PyTorch and Keras take the kernel: use strides=2",)),
     "strides that a kernel of 1 does not miss": (AvgPool(1), 8, "float32", ()),
+    "strides of a window that fits once": (AvgPool(8), 8, "float32", ()),
     "pads that auto_pad replaces, at the beginning": (AvgPool(2, strides=2, pads_begin=1, pads_end=0, auto_pad="valid"),
         8, "float32", ("the given pads are ignored: auto_pad valid sets them",)),
     "pads that auto_pad replaces, at the end": (AvgPool(2, strides=2, pads_begin=0, pads_end=1, auto_pad="valid"), 8,
