@@ -78,7 +78,13 @@ def sentences(rows: Sequence[Row]) -> list[str]:
     for row in rows:
         for cause in row.causes:
             found.setdefault(cause, []).append(row.title)
-    return [f"{', '.join(titles)}: {cause}" for cause, titles in found.items()]
+    return [attributed(titles, cause) for cause, titles in found.items()]
+
+
+def attributed(titles: Sequence[str], sentence: str) -> str:
+    """A sentence with the frameworks that it is about, unless it begins with their name."""
+    names = ", ".join(titles)
+    return sentence if sentence.startswith(f"{names} ") else f"{names}: {sentence}"
 
 
 def _causes(chosen: Plan, other: Plan) -> list[str]:

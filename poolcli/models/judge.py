@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 from poolcli.dialects import DIALECTS
 from poolcli.engine import run
 from poolcli.errors import PoolError, RequestError
-from poolcli.explain.compare_dialects import compare_dialects
+from poolcli.explain.compare_dialects import attributed, compare_dialects
 from poolcli.explain.diff_arrays import compare
 from poolcli.explain.export import ONLY_THIS_SIZE, WRITERS, convert
 from poolcli.formats import ReadOptions, parse_source, read, recognise
@@ -177,7 +177,7 @@ def _compared_with(layer: Layer, inferred: InferredShape, like: str) -> Iterator
         remedy = shared.how_to_fix_lengths(layer.framework)
         yield marked_message(f"{title}: not compared, because axes are dynamic; {remedy}")
     else:
-        yield from (marked_message(f"{title}: {cause}") for cause in row.causes)
+        yield from (marked_message(attributed([title], cause)) for cause in row.causes)
 
 
 @dataclass(frozen=True, slots=True)

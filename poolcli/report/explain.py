@@ -14,7 +14,7 @@ from rich.text import Text
 from poolcli.dialects import DIALECTS
 from poolcli.explain import Window, explain, facts, window
 from poolcli.explain.chain import Chain
-from poolcli.explain.compare_dialects import compare_dialects, sentences
+from poolcli.explain.compare_dialects import attributed, compare_dialects, sentences
 from poolcli.explain.diff_arrays import Difference
 from poolcli.explain.export import ONLY_THIS_SIZE, convert
 from poolcli.explain.identify import Candidate
@@ -105,7 +105,7 @@ def comparison_view(plan: Plan) -> RenderableType:
         ends = (f"{row.divisors[0]} .. {row.divisors[1]}",) if row.divisors else ()
         table.add_row(mark, row.title, named_shape(row.plan.layout, row.plan.output_shape), pads, *ends, style=style)
     legend = "= chosen, * differs" + ("; divisors of the first and last window" if divided else "")
-    told, causes = grid(1), [f"{', '.join(who)}: {why}" for why, who in refusals.items()] + sentences(rows)
+    told, causes = grid(1), [attributed(who, why) for why, who in refusals.items()] + sentences(rows)
     for sentence in causes:
         told.add_row("*", Text(sentence))
     return Group(table, Text(legend, style="dim"), *([""] if causes else []), told)

@@ -51,13 +51,13 @@ CASES = {
     f"avg 1,1,6 -k 3 -s 2 {CEIL} --compare": [
         "= chosen, * differs; divisors of the first and last window",
         "* OpenVINO floor: rounds down: a last window that does not fit is dropped (floor)",
-        "* TensorFlow: TensorFlow has no rounding_type ceil; use floor",
+        "* TensorFlow has no rounding_type ceil; use floor",
     ],
     "avg 1,1,6 -k 3 -s 2 --like pytorch --compare": [
         "* OpenVINO ceil, OpenVINO ceil_torch: rounds up: a last window that overhangs is kept (ceil)",
     ],
     "avg 1,1,8 -k 3 -s 2 -p 1 --like pytorch --compare": [
-        "* ONNX: ONNX leaves padding out of the divisor by default",
+        "* ONNX leaves padding out of the divisor by default",
     ],
     f"avg 1,1,8 -k 3 -s 2 -p 1 --include-pad {CEIL} --like onnx --compare": [
         "* OpenVINO floor, OpenVINO ceil, OpenVINO ceil_torch, nGraph: it counts the whole window, overhang included, "
