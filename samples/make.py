@@ -27,26 +27,35 @@ def main() -> None:
 
 
 def backbone() -> str:
-    """The pooling layers of a small network as OpenVINO IR: what `check` reads, and nothing that could be run."""
+    """A small network without weights as OpenVINO IR: three poolings between layers that fold pixels into channels."""
+    pads = 'pads_begin="{0},{0}" pads_end="{0},{0}"'
     layers = (
-        ("stem", "MaxPool", "opset8", (1, 64, 112, 112), (1, 64, 56, 56), 'dilations="1,1" kernel="3,3" '
-         'strides="2,2" pads_begin="1,1" pads_end="1,1" rounding_type="floor" auto_pad="explicit"'),
-        ("transition", "AvgPool", "opset1", (1, 128, 55, 55), (1, 128, 28, 28), 'kernel="2,2" strides="2,2" '
-         'pads_begin="0,0" pads_end="0,0" exclude-pad="false" rounding_type="ceil" auto_pad="explicit"'),
-        ("head", "AvgPool", "opset1", ("batch", 256, 7, 7), ("batch", 256, 1, 1), 'kernel="7,7" strides="1,1" '
-         'pads_begin="0,0" pads_end="0,0" exclude-pad="true" rounding_type="floor" auto_pad="valid"'),
+        ("image", "Parameter", "opset1", ("-1", 3, 220, 220), 'shape="-1,3,220,220" element_type="f32"'),
+        ("patches", "SpaceToDepth", "opset1", ("-1", 12, 110, 110), 'mode="blocks_first" block_size="2"'),
+        ("stem", "MaxPool", "opset8", ("-1", 12, 55, 55), 'dilations="1,1" kernel="3,3" strides="2,2" '
+         f'{pads.format(1)} rounding_type="floor" auto_pad="explicit" index_element_type="i64" axis="0"'),
+        ("transition", "AvgPool", "opset1", ("-1", 12, 28, 28), 'kernel="2,2" strides="2,2" '
+         f'{pads.format(0)} exclude-pad="false" rounding_type="ceil" auto_pad="explicit"'),
+        ("fold", "SpaceToDepth", "opset1", ("-1", 192, 7, 7), 'mode="blocks_first" block_size="4"'),
+        ("head", "AvgPool", "opset1", ("-1", 192, 1, 1), 'kernel="7,7" strides="1,1" '
+         f'{pads.format(0)} exclude-pad="true" rounding_type="floor" auto_pad="valid"'),
+        ("scores", "Result", "opset1", (), ""),
     )  # fmt: skip
-    lines = ['<?xml version="1.0"?>', '<net name="backbone" version="11">', "  <layers>"]
-    for i, (name, kind, version, inputs, outputs, data) in enumerate(layers):
-        dims = ["".join(f"<dim>{n}</dim>" for n in shape) for shape in (inputs, outputs)]
-        lines += [
-            f'    <layer id="{i}" name="{name}" type="{kind}" version="{version}">',
-            f"      <data {data}/>",
-            f'      <input><port id="0">{dims[0]}</port></input>',
-            f'      <output><port id="1">{dims[1]}</port></output>',
-            "    </layer>",
-        ]
-    return "\n".join([*lines, "  </layers>", "</net>", ""])
+    lines, before = ['<?xml version="1.0"?>', '<net name="backbone" version="11">', "  <layers>"], ()
+    for i, (name, kind, version, shape, data) in enumerate(layers):
+        lines.append(f'    <layer id="{i}" name="{name}" type="{kind}" version="{version}">')
+        lines += [f"      <data {data}/>"] * bool(data)
+        for tag, lengths in (("input", before), ("output", shape)):
+            dims = "".join(f"<dim>{n}</dim>" for n in lengths)
+            port = f'<port id="{tag == "output":d}" precision="FP32">{dims}</port>'
+            lines += [f"      <{tag}>{port}</{tag}>"] * bool(lengths)
+        if kind == "MaxPool":  # indices
+            lines[-1] = lines[-1].replace("</output>", f'<port id="2" precision="I64">{dims}</port></output>')
+        lines.append("    </layer>")
+        before = shape
+    edge = '    <edge from-layer="{}" from-port="1" to-layer="{}" to-port="0"/>'
+    edges = [edge.format(i, i + 1) for i in range(len(layers) - 1)]
+    return "\n".join([*lines, "  </layers>", "  <edges>", *edges, "  </edges>", "</net>", ""])
 
 
 def features(gray: np.ndarray) -> np.ndarray:

@@ -43,7 +43,7 @@ def _check(table: Table) -> None:
         os.environ["XDG_CACHE_HOME"] = os.path.abspath("cache")  # not the cache of whoever runs the tests
     prepare, lines = LINES[table.head[0].removeprefix("key, ")]
     if "--run data.npz" in lines[-1]:
-        np.savez("data.npz", input=np.zeros((1, 256, 7, 7), "f4"), output=np.zeros((1, 256, 1, 1), "f4"))
+        np.savez("data.npz", input=np.zeros((1, 192, 7, 7), "f4"), output=np.zeros((1, 192, 1, 1), "f4"))
     for line in prepare:
         assert typed(f"$ poolcli {line}")[1] in (0, 1), line
     printed: set[str] = set()

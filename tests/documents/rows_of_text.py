@@ -191,7 +191,7 @@ def _verdicts(table: Table) -> None:
 @row_of("docs/models.md", "0", "1", "2")
 def _exit_codes(row: Row) -> None:
     model = (ROOT / "samples" / "backbone.xml").read_text()
-    given = {"0": model, "1": model.replace("<dim>56</dim>", "<dim>57</dim>"), "2": "<net>"}
+    given = {"0": model, "1": model.replace("<dim>55</dim>", "<dim>57</dim>"), "2": "<net>"}
     with open("model.xml", "w") as file:
         file.write(given[row[0]])
     assert typed("$ poolcli check model.xml")[1] == int(row[0])

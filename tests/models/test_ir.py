@@ -209,6 +209,8 @@ def test_openvino_says_what_follows_from_given_lengths(cli: Cli, tmp_path: Path)
     assert [(each["input"], each["computed"]) for each in found] == [
         ([1, 3, 33, 40], [1, 3, 16, 20]), ([1, 3, 16, 20], [1, 3, 1, 1])
     ]  # fmt: skip
+    found = cli("check", "samples/backbone.xml", "--json", "--input-shape", "1,3,640,640").json["layers"]
+    assert [each["computed"] for each in found] == [[1, 12, 160, 160], [1, 12, 80, 80], [1, 192, 14, 14]]
     done = cli("check", path, "--input-shape", "y=1,3,33,40")
     assert (done.code, done.err) == (2, f"poolcli: {path}: no input is called y; there are: x\n")
     done = cli("check", path, "--input-shape", "x=1,3,33")
