@@ -170,7 +170,8 @@ def _inferred(path: str, layers: list[Layer], given: Given) -> list[Layer]:
     except RuntimeError as error:
         raise RequestError(f"{path}: OpenVINO cannot read it: {_last_line(error)}") from None
     inputs = {name: port for port in model.inputs for name in (port.node.friendly_name, *port.names)}
-    named = shared.named_lengths(path, given, [port.node.friendly_name for port in model.inputs], inputs)
+    declared = {name: _lengths(port.get_partial_shape()) for name, port in inputs.items()}
+    named = shared.named_lengths(path, given, [port.node.friendly_name for port in model.inputs], declared)
     try:
         if named:
             model.reshape({inputs[name]: list(lengths) for name, lengths in named.items()})
@@ -193,10 +194,13 @@ def _shapes(model: Any, scope: str) -> Iterator[tuple[str, Shape]]:
             bodies = {"body": node.get_function()}
         for name, body in bodies.items():
             yield from _shapes(body, f"{scope}{node.friendly_name}/{name}/")
-        if node.get_input_size():
-            shape = node.input(0).get_partial_shape()
-            if shape.rank.is_static:
-                yield scope + node.friendly_name, tuple(dim.get_length() if dim.is_static else "?" for dim in shape)
+        if node.get_input_size() and (shape := _lengths(node.input(0).get_partial_shape())):
+            yield scope + node.friendly_name, shape
+
+
+def _lengths(shape: Any) -> Shape:
+    """The lengths of a shape of OpenVINO; none of one without a known rank."""
+    return tuple(dim.get_length() if dim.is_static else "?" for dim in shape) if shape.rank.is_static else ()
 
 
 def _last_line(error: RuntimeError) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, cast
 
 from poolcli.arguments import PerAxis
 from poolcli.errors import RequestError
-from poolcli.layouts import channels_last, default_layout, spatial_axes
+from poolcli.layouts import CHANNELS, channels_last, default_layout, spatial_axes
 from poolcli.message_fields import field as field_name, for_python
 from poolcli.ops import AdaptiveAvgPool, AdaptiveMaxPool
 from poolcli.plan import Plan, make_plan
@@ -85,14 +85,21 @@ def interpreted(stated: Layer, interpret: Callable[[Layer], Layer | None]) -> La
         return replace(stated, problem=for_python(error.message))
 
 
-def named_lengths(path: str, given: Given, inputs: Sequence[str], names: Collection[str]) -> Given:
-    """The given lengths by name, where "" stands for the only one of the `inputs`; `names` are all that inputs have."""
+def named_lengths(path: str, given: Given, inputs: Sequence[str], declared: Mapping[str, Sequence[Dim]]) -> Given:
+    """The given lengths by name, where "" stands for the only one of the `inputs`; `declared` are those of all names.
+
+    Other lengths than the declared ones are refused for channels of images, which layers cannot take.
+    """
     if "" in given and len(inputs) != 1:
         example = field_name("input_shape", f"{inputs[0]}=1,3,640,640") if inputs else "none"
         raise RequestError(f"{path}: it has {len(inputs)} inputs; name one, as in {example}")
-    for name in given:
-        if name and name not in names:
-            raise RequestError(f"{path}: no input is called {name}; there are: {', '.join(names)[:200]}")
+    for name, lengths in given.items():
+        if name and name not in declared:
+            raise RequestError(f"{path}: no input is called {name}; there are: {', '.join(declared)[:200]}")
+        known = declared[name or inputs[0]]
+        if len(lengths) == len(known) > 3 and known[1] in CHANNELS and lengths[1] != known[1]:
+            found = f"input {name or inputs[0]} has {known[1]} channels, but {lengths[1]} are given"
+            raise RequestError(f"{path}: {found} in {field_name('input_shape', ','.join(map(str, lengths)))}")
     return {name or inputs[0]: lengths for name, lengths in given.items()}
 
 

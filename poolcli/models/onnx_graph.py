@@ -175,7 +175,8 @@ def _run_limited(
 def _set_input_shapes(path: str, graph: Any, given: Given) -> None:
     inputs, weights = {value.name: value for value in graph.input}, {tensor.name for tensor in graph.initializer}
     own = [name for name in inputs if name not in weights]  # old files list weights as inputs, too
-    for name, lengths in named_lengths(path, given, own, inputs).items():
+    declared = {name: [dim.dim_value for dim in each.type.tensor_type.shape.dim] for name, each in inputs.items()}
+    for name, lengths in named_lengths(path, given, own, declared).items():
         shape = inputs[name].type.tensor_type.shape
         if shape.dim and len(shape.dim) != len(lengths):
             raise RequestError(f"{path}: input {name} has {len(shape.dim)} axes, but {len(lengths)} lengths are given")

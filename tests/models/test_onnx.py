@@ -300,6 +300,9 @@ def test_lengths_of_the_only_input_need_no_name(cli: Cli, tmp_path: Path) -> Non
     (found,) = cli("check", path, "--input-shape", "2x3x8x9", "--json").json["layers"]
     (same,) = poolcli.check(path, input_shape=(2, 3, 8, 9))
     assert (found["computed"], same.computed) == ([2, 3, 7, 8], (2, 3, 7, 8))
+    done = cli("check", path, "--input-shape", "1,4,8,8")
+    told = "input x has 3 channels, but 4 are given in --input-shape 1,4,8,8"
+    assert (done.code, done.err) == (2, f"poolcli: {path}: {told}\n")
     graph = helper.make_graph(
         [node("MaxPool", "b", **K)], "g", [value(n, [1, 3, "H", 9]) for n in "ab"], [value("y", None)]
     )
