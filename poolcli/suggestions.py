@@ -119,9 +119,10 @@ LAYERS = by_word({
 })  # fmt: skip
 # Files of other programs, which are not read: their suffixes, what they are, and the array in one, in Python.
 OTHER_FILES = (
-    ((".pt", ".pth"), "a file of torch.save",
-     "torch.load({!r}).numpy()), of a dict ...['NAME'].numpy(); a model is for poolcli check, as .pt2 of torch.export"),
-    ((".nii.gz", ".nii"), "a NIfTI volume", "nibabel.load({!r}).get_fdata())"),
+    ((".pt", ".pth"), "a file of PyTorch",
+     "torch.load({!r}).numpy()) of a tensor, ...['NAME'].numpy() of a dict; a module is for poolcli check, as .pt2 of torch.export"),
+    ((".nii.gz", ".nii"), "a NIfTI volume",
+     "nibabel.load({!r}).get_fdata()), whose axes are x,y,z: numbers of --kernel are in this order"),
     ((".dcm",), "a DICOM image", "pydicom.dcmread({!r}).pixel_array)"),
     ((".csv",), "a table in text", "numpy.loadtxt({!r}, delimiter=',')), with skiprows=1 if a heading comes first"),
     ((".txt",), "text", "numpy.loadtxt({!r})), if it holds numbers alone"),
@@ -133,6 +134,11 @@ OTHER_FILES = (
     ((".wav",), "a sound", "scipy.io.wavfile.read({!r})[1].T)"),
     ((".pkl", ".pickle"), "a pickle, which may run code", "pickle.load(open({!r}, 'rb')))"),
     ((".bin", ".raw", ".dat"), "raw data", "numpy.fromfile({!r}, 'float32').reshape(HEIGHT, WIDTH))"),
+)  # fmt: skip
+# By what files without a suffix are known: the place of some bytes in them, these bytes, and the suffix.
+SIGNATURES = (
+    (128, b"DICM", ".dcm"), (344, b"n+1\0", ".nii"), (344, b"ni1\0", ".nii"), (4, b"n+2\0", ".nii"),
+    (0, b"SIMPLE  =", ".fits"), (0, b"NRRD0", ".nrrd"),
 )  # fmt: skip
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst", ".7z", ".rar")
 # What other files are, by their first bytes in lower case.
@@ -207,12 +213,14 @@ def did_you_mean(word: str, known: Iterable[str], short: Mapping[str, str] = NON
 
 
 def other_program(path: str, start: bytes = b"") -> str:
-    """What a file of another program is, by its name, and how to get an .npy of it, or by its start; "" for others."""
+    """What a file of another program is, by its start or name, and, of a path, how to get an .npy; "" for others."""
+    known = next((suffix for at, magic, suffix in SIGNATURES if start.startswith(magic, at)), path.lower())
     for suffixes, kind, array in OTHER_FILES:
         for suffix in suffixes:
-            if path.lower().endswith(suffix):
-                target = f"{path[: -len(suffix)]}.npy"
-                return f"is {kind}; save it as .npy in Python: numpy.save({target!r}, {array.format(path)}"
+            if known.endswith(suffix):
+                target = f"{path[: -len(suffix)] if path.lower().endswith(suffix) else path}.npy"
+                save = f"; save it as .npy in Python: numpy.save({target!r}, {array.format(path)}"
+                return f"is {kind}{save if path else ''}"
     if path.lower().endswith(ARCHIVES):
         return "is an archive; unpack it, then name its files, or their folder"
     plain = start.lstrip().lower()

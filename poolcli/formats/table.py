@@ -170,6 +170,7 @@ def output_format(path: str, source: str = "") -> Format:
     if row is not None and row.writes:
         return row
     suffix, suffixes = Path(path).suffix.lower(), suffixes_of(lambda row: row.writes)
+    suffix = "".join(Path(path.lower()).suffixes[-2:]) if suffix == ".gz" else suffix
     if not suffix and os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
         raise RequestError(f"{path}: is not a file; send it a .npy stream: {field('output', '-')} > {path}")
     if not suffix:

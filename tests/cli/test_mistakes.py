@@ -81,6 +81,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("photos.tar.gz", "photo.png.gz"):
         (place / name).write_bytes(gzip.compress(b"\x89PNG\r\n\x1a\n"))
     (place / "page.png").write_bytes(b"\n<!DOCTYPE html>")
+    (place / "IM0001").write_bytes(bytes(128) + b"DICM")
+    (place / "volume.hdr").write_bytes((348).to_bytes(4, "little") + bytes(340) + b"ni1\0")
     (place / "a.wav").write_bytes(b"RIFF\0\0\0\0WAVEfmt ")
     (place / "m.tflite").write_bytes(b"\0\0\0\0TFL3" + bytes(64))
     np.save(place / "other.npy", np.zeros((1, 6, 8, 2), np.float32))
