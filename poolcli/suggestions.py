@@ -120,7 +120,8 @@ LAYERS = by_word({
 # Files of other programs, which are not read: their suffixes, what they are, and the array in one, in Python.
 OTHER_FILES = (
     ((".pt", ".pth"), "a file of PyTorch",
-     "torch.load({!r}).numpy()) of a tensor, ...['NAME'].numpy() of a dict; a module is for poolcli check, as .pt2 of torch.export"),
+     "torch.load({!r}).numpy()) of a tensor, ...['NAME'].numpy() of a dict; "
+     "a module is for poolcli check, as .pt2 of torch.export"),
     ((".nii.gz", ".nii"), "a NIfTI volume",
      "nibabel.load({!r}).get_fdata()), whose axes are x,y,z: numbers of --kernel are in this order"),
     ((".dcm",), "a DICOM image", "pydicom.dcmread({!r}).pixel_array)"),
