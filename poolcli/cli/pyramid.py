@@ -102,7 +102,7 @@ def _plan_and_write(
         else:
             metadata = file.metadata if file.streams else formats.Metadata()
             found = plan_with_labels(asked, source, file.header, metadata, settings)
-        formats.check_space([(found.output, found.nbytes)])
+        formats.check_space([(found.output, found.nbytes, file.header)])
         if settings.dry_run or (settings.resume and is_up_to_date(found)):
             return found, None
         continued = settings.resume and is_url(found.output)  # the writer checks what it finds

@@ -77,6 +77,7 @@ class Header:
     extra_memory: int = 0  # bytes that reading takes in addition to the array or region
     masked: bool = False  # whether mask pages hide some pixels
     axes: tuple[Axis, ...] = ()  # of an image read as a stack
+    compressed: bool | None = None  # whether its file, and so an output in its format, is; None where all are alike
 
     @property
     def nbytes(self) -> int:

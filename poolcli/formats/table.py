@@ -41,7 +41,7 @@ class Format:
     is_image: bool = False  # with channels and pages
     streams: bool = False  # whether inputs are usually read region by region
     streams_from: int | None = None  # number of elements from which outputs are written region by region
-    compresses: bool = False  # whether outputs may be smaller than their values
+    compresses: bool = False  # whether outputs are compressed, but for inputs that say otherwise (`Header.compressed`)
     chunked: bool = False  # whether chunks can be chosen
     lossy: bool = False  # whether a quality can be chosen
     remote: bool = False  # whether it is read and written at URLs
@@ -81,7 +81,7 @@ FORMATS: dict[str, Format] = {
         Format(
             "hdf5", (".h5", ".hdf5", ".nc"), "poolcli.formats.hdf5", (b"\x89HDF\r\n\x1a\n",),
             is_container=True, streams=True, streams_from=2**25 + 1, fragile=True, nodata="attributes",
-            compresses=True, naming=Naming(nested=True, any_bytes=True),
+            naming=Naming(nested=True, any_bytes=True),
         ),
         Format(
             "matlab", (".mat",), "poolcli.formats.hdf5", (b"MATLAB 7.3",),
@@ -100,10 +100,7 @@ FORMATS: dict[str, Format] = {
         ),
         _image("png", (".png", ".apng"), b"\x89PNG\r\n\x1a\n", compresses=True),
         _image("jpeg", (".jpg", ".jpeg", ".jpe", ".jfif", ".mpo"), b"\xff\xd8\xff", compresses=True, lossy=True),
-        _image(
-            "tiff", (".tif", ".tiff"), b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+",
-            nodata="tags", compresses=True,
-        ),
+        _image("tiff", (".tif", ".tiff"), b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+", nodata="tags"),
         _image("bmp", (".bmp",), b"BM"),
         _image("webp", (".webp",), b"WEBP", magic_at=8, compresses=True, lossy=True),
         _image("ppm", (".ppm", ".pgm", ".pbm", ".pnm"), *(b"P%d" % i for i in range(1, 8))),

@@ -62,7 +62,8 @@ def prepare_job(
             check_distinct(job.source.path, path)
     if not in_parts:
         tiles.check_fits(_memory_of(plan, header, output, indices is not None), settings.max_memory)
-    formats.check_space((each.path, each.nbytes) for each in (output, indices) if each and each.path)
+    written = [each for each in (output, indices) if each and each.path]
+    formats.check_space((str(each.path), each.nbytes, header if each is output else None) for each in written)
     notes = (*_notes_on(job, plan, settings, header), *(colour.notes if colour else ()))
     longest = max((each.layout for each in (output, indices) if each), key=len)
     if len(longest) > len(plan.layout) and not settings.output_layout:

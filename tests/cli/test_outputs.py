@@ -9,6 +9,7 @@ from collections.abc import Callable
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 
@@ -66,18 +67,25 @@ KIB = 2**10
 REMEDY = "make it smaller, or use another --output"
 # The free space in bytes, what is asked of a tensor of 2 channels of float32, and what is larger than the free space.
 TOO_LARGE: dict[str, tuple[int, str, str]] = {
-    "a tensor": (32 * KIB - 1, "adaptive-avg x.npy -o new/y.npy --output-size 64", "32 KiB, more than the 32 KiB"),
-    "a dry run": (32 * KIB - 1, "adaptive-avg x.npy -o y.npy --output-size 64 -n", "32 KiB, more than the 32 KiB"),
+    "a tensor": (32 * KIB - 1, "adaptive-avg x.npy -o new/y.npy --output-size 64", "is 32 KiB, more than the 32 KiB"),
+    "a dry run": (32 * KIB - 1, "adaptive-avg x.npy -o y.npy --output-size 64 -n", "is 32 KiB, more than the 32 KiB"),
     "with its indices": (
-        64 * KIB, "adaptive-max x.npy -o y.npy --output-size 64 --indices at.npy", "96 KiB, more than the 64 KiB",
+        64 * KIB, "adaptive-max x.npy -o y.npy --output-size 64 --indices at.npy", "is 96 KiB, more than the 64 KiB",
     ),
     "a format that compresses": (
-        327, "adaptive-avg x.npy -o y.npz --output-size 64", "328 B, more than the 327 B",
+        655, "adaptive-avg x.npy -o y.npz --output-size 64", "takes at least 656 B, more than the 655 B",
+    ),
+    "a format that may": (9999, "adaptive-avg x.npy -o y.h5 --output-size 64", "is 32 KiB, more than the 9.76 KiB"),
+    "another that may": (9999, "adaptive-avg x.npy -o y.tif --output-size 64", "is 32 KiB, more than the 9.76 KiB"),
+    "an input that it keeps": (
+        655, "adaptive-avg x.h5 -o y.h5 --output-size 64", "takes at least 656 B, more than the 655 B",
     ),
     "more than a file can have": (
-        2**36, "adaptive-avg x.npy -o y.npy --output-size 576460752", "2.31 EiB, more than the 64 GiB",
+        2**36, "adaptive-avg x.npy -o y.npy --output-size 576460752", "is 2.31 EiB, more than the 64 GiB",
     ),
-    "a pyramid": (4, "pyramid x.npy -o y.ome.zarr --levels 2", "5 B, more than the 4 B"),
+    "a pyramid": (
+        9, "pyramid x.npy -o y.ome.zarr --levels 2", "takes at least 10 B, more than the 9 B",
+    ),
 }  # fmt: skip
 
 
@@ -91,11 +99,12 @@ def test_a_result_larger_than_the_free_space_is_refused(
 ) -> None:
     free, command, found = TOO_LARGE[name]
     with_free(monkeypatch, free)
+    with h5py.File("x.h5", "w") as file:
+        file.create_dataset("x", data=np.load("x.npy"), compression="gzip")
     before = sorted(os.listdir())
     result = cli(*command.split())
     path = "at.npy" if "--indices" in command else command.split("-o ")[1].split()[0]
-    takes = "is" if path.endswith(".npy") else "takes at least"
-    line = f"poolcli: x.npy: the result {takes} {found} that are free where {path} is written; {REMEDY}\n"
+    line = f"poolcli: {command.split()[1]}: the result {found} that are free where {path} is written; {REMEDY}\n"
     assert (result.code, result.out, result.err) == (2, "", line)
     assert sorted(os.listdir()) == before
 
@@ -120,7 +129,7 @@ def test_a_stream_is_judged_before_what_exists(
 
 @pytest.mark.parametrize(
     ("free", "total", "output"),
-    [(32 * KIB, 2**40, "y.npy"), (328, 2**40, "y.npz"), (0, 0, "y.npy"), (0, 2**40, "-")],
+    [(32 * KIB, 2**40, "y.npy"), (656, 2**40, "y.npz"), (0, 0, "y.npy"), (0, 2**40, "-")],
     ids=["it just fits", "it fits if compressed", "a drive that does not say", "no file"],
 )
 def test_a_result_that_may_fit_is_written(

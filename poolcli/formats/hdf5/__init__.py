@@ -98,7 +98,8 @@ class Hdf5File(ArrayContainer):
             checks.check_array(where, found.shape, dtype, self.options.scalars)
         gate.check_filters(where, properties)
         taken = gate.check_memory(where, found, properties, self.options)
-        header = Header("hdf5", tuple(map(int, found.shape)), dtype, key=name, extra_memory=taken)
+        shape, packed = tuple(map(int, found.shape)), gate.is_compressed(properties)
+        header = Header("hdf5", shape, dtype, key=name, extra_memory=taken, compressed=packed)
         opened = h5py.Dataset(found)
         chunks = gate.gzip_chunks(where, opened) if opened.chunks else {}
         return Dataset(header, self, opened, gate.read_attributes(opened), chunks)
@@ -238,4 +239,6 @@ def _header(name: str, found: Any, dtypes: Collection[str] = DTYPES) -> Header |
         return None
     virtual = gate.is_virtual(properties) and properties.get_virtual_count()
     shape = properties.get_virtual_vspace(0).shape if virtual else found.shape
-    return Header("hdf5", tuple(map(int, shape)), dtype, key=name) if shape is not None else None
+    if shape is None:
+        return None
+    return Header("hdf5", tuple(map(int, shape)), dtype, key=name, compressed=gate.is_compressed(properties))

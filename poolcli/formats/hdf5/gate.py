@@ -196,6 +196,10 @@ def filters_of(properties: Any) -> list[tuple[int, str]]:
     return [(code, name.decode("utf-8", "replace")) for code, _, _, name in found]
 
 
+def is_compressed(properties: Any) -> bool:
+    return any(code not in (SHUFFLE, FLETCHER32) for code, _ in filters_of(properties))
+
+
 def check_filters(where: str, properties: Any) -> None:
     """Refuses a dataset whose filter is missing, which HDF5 reports misleadingly."""
     for code, name in filters_of(properties):

@@ -68,6 +68,7 @@ def _reader(image: TiffImage | PillowImage, options: ReadOptions) -> InMemoryRea
         extra_memory=first.pixels * (decoder.memory + masked * (2 + len(pages))) + stored,
         masked=masked,
         axes=axes,
+        compressed=decoder.compressed,
     )
 
     def load() -> tuple[Array, Metadata]:

@@ -167,6 +167,7 @@ class PageDecoder:
     notes: tuple[str, ...] = ()
     duration: Callable[[], int | None] = lambda: None
     missing: Missing = ()
+    compressed: bool | None = None
 
 
 VOTE_NOTE = "the indices of the palette vote"

@@ -118,7 +118,7 @@ class TiffImage:
         return PageDecoder(
             "tiff", samples.mode, samples.channels, samples.dtype, memory, decode, read_metadata,
             notes=(*modes.orientation_notes(_tag(page, tags.ORIENTATION, 1)), *samples.notes, *sparse, *ignored),
-            missing=missing,
+            missing=missing, compressed=page.compression != tags.UNCOMPRESSED,
         )  # fmt: skip
 
     def read_masks(self, masks: Sequence[int | None], pages: Sequence[int], size: Sequence[int]) -> Array:

@@ -107,7 +107,7 @@ class ZarrStore(records.ArrayContainer):
 
     def _header(self, key: str | None, array: Any) -> records.Header:
         layout = layout_of_dimensions(_axes_of(self.root, key, array))
-        return records.Header("zarr", array.shape, array.dtype.name, layout, key)
+        return records.Header("zarr", array.shape, array.dtype.name, layout, key, compressed=bool(array.compressors))
 
 
 def _is_numeric(array: Any) -> bool:
